@@ -1,5 +1,4 @@
-// Package examples finds which of some labels a text fits, by examples of each. Of this
-// module it imports internal/bm25.
+// Package examples classifies texts by examples of each label. Of this module it imports internal/bm25.
 package examples
 
 import (
@@ -13,8 +12,8 @@ import (
 	"github.com/agentarbor/arbor/internal/bm25"
 )
 
-// Classes is a nearest-centroid classifier over words, pairs of words and parts of words,
-// weighted by how rare they are. It is immutable.
+// Classes is a nearest-centroid classifier. Its features are words, pairs of words and parts of words, weighted by how
+// rare they are. It is immutable.
 type Classes struct {
 	labels   []string
 	features map[uint64]int32
@@ -22,10 +21,10 @@ type Classes struct {
 	weights  []float32 // by feature and label
 }
 
-// Labels are sorted.
+// Labels returns the labels, sorted.
 func (c *Classes) Labels() []string { return c.labels }
 
-// Learn makes a classifier. The same examples give the same one.
+// Learn returns a classifier. Equal examples give equal classifiers.
 func Learn(examples map[string][]string) (*Classes, error) {
 	if len(examples) < 2 {
 		return nil, errors.New("a classifier needs examples of two labels or more; one of them can be for everything else")
@@ -60,7 +59,7 @@ func Learn(examples map[string][]string) (*Classes, error) {
 			c.weights[int(f)*n+of[i]] += c.rare[f] / length
 		}
 	}
-	for l := range n { // an average of length 1
+	for l := range n { // the average has length 1
 		sum := 0.0
 		for f := range c.rare {
 			sum += float64(c.weights[f*n+l]) * float64(c.weights[f*n+l])
@@ -72,7 +71,7 @@ func Learn(examples map[string][]string) (*Classes, error) {
 	return c, nil
 }
 
-// learn returns the features of an example, which get numbers if they are new.
+// learn returns the features of an example. New features get numbers.
 func (c *Classes) learn(text string) (features []int32) {
 	featuresOf(text, func(h uint64) {
 		f, ok := c.features[h]
@@ -94,15 +93,14 @@ func (c *Classes) length(features []int32) float32 {
 	return float32(math.Sqrt(max(sum, 1e-12)))
 }
 
-// Found by the half of the test set that is for tuning.
+// Chosen with the half of the test set that is for tuning.
 const (
 	sharpness = 18.0 // of the difference between labels
-	likeness  = 0.18 // of a message that is as much like a label as an example usually is
+	likeness  = 0.18 // the likeness of a typical example to its label
 )
 
-// Classify returns the confidence in each label, from 0 to 1: how much better it fits than
-// the others, less if little of the text is like any example. All are 0 for a text that
-// shares nothing with them.
+// Classify returns the confidence in each label, from 0 to 1. It is higher if the label fits better than the others,
+// and lower if little of the text is like any example. All are 0 for a text without a feature of the examples.
 func (c *Classes) Classify(text string) []float64 {
 	var known []int32
 	featuresOf(text, func(h uint64) {
@@ -135,7 +133,7 @@ func (c *Classes) Classify(text string) []float64 {
 	return fits
 }
 
-// featuresOf gives the hashes of a text's features.
+// featuresOf calls give with the hashes of a text's features.
 func featuresOf(text string, give func(uint64)) {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	hash := func(h uint64, s string) uint64 {

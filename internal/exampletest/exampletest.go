@@ -14,8 +14,8 @@ import (
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
 )
 
-// Endpoint serves the offline model until the test ends. It returns the three variables that choose it, and a
-// function that returns how many requests have come. The endpoint refuses every other key and model.
+// Endpoint serves the offline model until the test ends. It returns the three variables that select it, and a function
+// that returns the number of requests. The endpoint refuses every other key and model.
 func Endpoint(t testing.TB) (env []string, requests func() int) {
 	const key = "a-key"
 	model := offline.New()
@@ -26,14 +26,14 @@ func Endpoint(t testing.TB) (env []string, requests func() int) {
 		func() int { return len(server.Requests()) }
 }
 
-// Setenv gives the three variables to the process of the test, until the test ends. Without env they are empty.
+// Setenv sets the three variables in the process of the test, until the test ends. Without env they are empty.
 func Setenv(t testing.TB, env ...string) {
 	for _, name := range []string{"OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"} {
 		t.Setenv(name, Getenv(env)(name))
 	}
 }
 
-// Getenv returns a function that looks variables up.
+// Getenv returns a function that looks up the variables.
 func Getenv(env []string) func(name string) string {
 	return func(name string) string {
 		for _, v := range env {
@@ -47,7 +47,7 @@ func Getenv(env []string) func(name string) string {
 
 const program = "ARBOR_EXAMPLE_PROGRAM"
 
-// Main is for TestMain. It runs main in a process that [Run] has started, and the tests in every other.
+// Main is for TestMain. It runs main in a process that [Run] has started, and the tests in any other process.
 func Main(m *testing.M, main func()) {
 	if os.Getenv(program) != "" {
 		main()
@@ -56,7 +56,7 @@ func Main(m *testing.M, main func()) {
 	os.Exit(m.Run())
 }
 
-// Run runs the example as a process of its own, with no other variables than these. An error is that of the exec package.
+// Run runs the example in its own process, with only these variables. The error is that of package exec.
 func Run(t testing.TB, env []string, args ...string) (stdout, stderr string, err error) {
 	self, err := os.Executable()
 	require.NoError(t, err)

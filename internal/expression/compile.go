@@ -20,10 +20,10 @@ import (
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
-// The bounds of an expression when it is compiled.
+// The limits of an expression when it is compiled.
 const (
 	MaxSource = 4 << 10 // bytes of source
-	MaxNodes  = 500     // nodes of the syntax tree, those that are evaluated twice counted twice
+	MaxNodes  = 500     // nodes of the syntax tree; nodes that are evaluated twice count twice
 
 	maxPattern      = 512   // bytes of a regular expression
 	maxPatternNodes = 1_000 // instructions of a compiled one
@@ -40,10 +40,10 @@ type Program struct {
 // Source returns the text that was compiled.
 func (p *Program) Source() string { return p.source }
 
-// CompileError is what is wrong with the source of an expression.
+// CompileError is an error in the source of an expression.
 type CompileError struct {
-	// Line and Column count from 1 in the source, Column in characters. They are
-	// 0 where the whole expression is to blame.
+	// Line and Column are the position in the source, from 1, Column in characters. They are 0 if the error concerns
+	// the whole expression.
 	Line, Column int
 	Message      string
 }
@@ -58,7 +58,7 @@ func (e *CompileError) Error() string {
 	return fmt.Sprintf("%s (line %d, column %d)", e.Message, e.Line, e.Column)
 }
 
-// want is what an expression has to give.
+// want is the required type of an expression.
 type want int
 
 const (
@@ -67,14 +67,14 @@ const (
 	wantTexts
 )
 
-// Compile is [Language.Compile] for output and input.
+// Compile is [Language.Compile] for expressions that see output and input.
 func Compile(source string) (*Program, error) { return Language{}.Compile(source) }
 
-// CompileCondition is [Language.CompileCondition] for output and input.
+// CompileCondition is [Language.CompileCondition] for expressions that see output and input.
 func CompileCondition(source string) (*Program, error) { return Language{}.CompileCondition(source) }
 
 func (l Language) compile(source string, want want) (p *Program, err error) {
-	defer func() { // a defect of the parser or the checker is an error of this expression
+	defer func() { // turn a panic of the parser or the checker into an error of this expression
 		if r := recover(); r != nil {
 			p, err = nil, &CompileError{Message: fmt.Sprintf("the expression cannot be read: %v", r)}
 		}
@@ -97,8 +97,8 @@ func (l Language) compile(source string, want want) (p *Program, err error) {
 		return nil, syntaxError(source, err)
 	}
 	g := guard{source: []rune(source), language: l}
-	// Before the type checker: a chain of comparisons holds its middle part twice,
-	// and nested ones make the checker's work exponential.
+	// Before the type checker: a chain of comparisons contains its middle part twice, and nested ones make the
+	// checker's work exponential.
 	if err := g.node(tree.Node); err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (l Language) compile(source string, want want) (p *Program, err error) {
 	return &Program{source, code, found}, nil
 }
 
-// checkTokens refuses what leaves no trace in the syntax tree.
+// checkTokens refuses constructs that leave no trace in the syntax tree.
 func checkTokens(source string) error {
 	tokens, err := lexer.Lex(file.NewSource(source))
 	if err != nil {
@@ -152,7 +152,7 @@ func checkTokens(source string) error {
 	return nil
 }
 
-// errorAt makes an error at a position, in characters, of the source.
+// errorAt returns an error at a position of the source, in characters.
 func errorAt(source []rune, at int, format string, args ...any) error {
 	e := &CompileError{Line: 1, Column: 1, Message: fmt.Sprintf(format, args...)}
 	for _, r := range source[:max(0, min(at, len(source)))] {
@@ -166,7 +166,7 @@ func errorAt(source []rune, at int, format string, args ...any) error {
 
 var unexpected = lazyregexp.New(`^unexpected token \w+\("(.*)"\)$`)
 
-// syntaxError says what the parser could not read, and what is probably meant.
+// syntaxError describes the text that the parser could not read, and a probable intention.
 func syntaxError(source string, err error) error {
 	message, at := err.Error(), 0
 	var where *file.Error
@@ -203,7 +203,7 @@ func typeError(source string, err error, want want) error {
 	return errorAt([]rune(source), at, "%s", message)
 }
 
-// typeName says in words what Go's types are for JSON.
+// typeName returns the JSON name of a Go type.
 func typeName(goType string) string {
 	switch {
 	case goType == "nil" || strings.Contains(goType, "nil"):
@@ -222,7 +222,7 @@ func typeName(goType string) string {
 	return goType
 }
 
-// checkPattern bounds the regular expression of matches.
+// checkPattern limits the regular expression of matches.
 func checkPattern(text string) error {
 	if len(text) > maxPattern {
 		return fmt.Errorf("the pattern has %d bytes, and %d are the most", len(text), maxPattern)

@@ -9,8 +9,8 @@ import (
 	"reflect"
 )
 
-// Decode returns the values of a JSON text as expressions see them: whole numbers of 64 bits
-// are int, all other numbers are float64. A text that is no JSON is nil.
+// Decode returns the values of a JSON text in the form of expressions: 64-bit integers are int, all other numbers are
+// float64. It returns nil for a text that is not JSON.
 func Decode(text []byte) any {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -23,8 +23,8 @@ func Decode(text []byte) any {
 	return v
 }
 
-// Copy returns a copy of a value of JSON as [Decode] returns it. Numbers may be json.Number or
-// of any type of Go. Values of other types, cycles and copies of more than 64 MiB are errors.
+// Copy returns a copy of a JSON value in the form of [Decode]. Numbers may be json.Number or of any Go number type.
+// Values of other types, cycles and copies of more than 64 MiB are errors.
 func Copy(v any) (any, error) {
 	c := copier{left: 4 * MaxMemory}
 	return c.copy(v, 0)
@@ -32,13 +32,13 @@ func Copy(v any) (any, error) {
 
 const (
 	sizeOfValue = 16     // bytes of an interface value in a list
-	sizeOfPair  = 48     // of one in a map, roughly
-	maxDepth    = 10_000 // as encoding/json
+	sizeOfPair  = 48     // of a value in a map, roughly
+	maxDepth    = 10_000 // as in encoding/json
 )
 
 // copier copies values of JSON.
 type copier struct {
-	left   int  // bytes that the copy may have
+	left   int  // the remaining bytes of the copy
 	finite bool // numbers must be finite
 }
 

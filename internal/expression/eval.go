@@ -10,18 +10,18 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// The bounds of one evaluation, in addition to the memory budget of the virtual machine, which
-// counts the items of the lists and mappings that an expression makes.
+// The limits of one evaluation, in addition to the memory budget of the virtual machine, which counts the items of
+// created lists and maps.
 const (
-	MaxTime   = time.Second // of functions over lists, checked after each item
-	MaxMemory = 16 << 20    // bytes of a result, of what functions over lists give, and of join and replace
+	MaxTime   = time.Second // for functions over lists, checked after each item
+	MaxMemory = 16 << 20    // in bytes, for results, for the output of functions over lists, and for join and replace
 )
 
-// Env is what an expression sees: values as [Decode] and [Copy] return them. They are only
-// read. State is for programs that were compiled WithState.
+// Env contains the values that an expression sees, in the form of [Decode] and [Copy]. Evaluation only reads them.
+// State is for programs that were compiled with [WithState].
 type Env struct{ Output, Input, State any }
 
-// EnvOf returns copies of values of JSON, in any form that [Copy] takes.
+// EnvOf returns an Env with copies of JSON values, in any form that [Copy] accepts.
 func EnvOf(output, input any, state map[string]any) (env Env, err error) {
 	for _, v := range []struct {
 		to   *any
@@ -35,7 +35,7 @@ func EnvOf(output, input any, state map[string]any) (env Env, err error) {
 	return env, nil
 }
 
-// names are what the virtual machine sees.
+// names are the variables of the virtual machine.
 type names struct {
 	Output any  `expr:"output"`
 	Input  any  `expr:"input"`
@@ -43,7 +43,7 @@ type names struct {
 	Run    *run `expr:"$run"` // for the calls that the patcher adds
 }
 
-// EvalError says why an expression has no value for what it was given.
+// EvalError says why an expression has no value for its input.
 type EvalError struct {
 	Source  string // of the whole expression
 	Message string
@@ -53,8 +53,8 @@ func (e *EvalError) Error() string {
 	return fmt.Sprintf("the expression %s: %s", short(e.Source), e.Message)
 }
 
-// Test evaluates a condition. A missing value is false; any value but true and
-// false is an error. The error is an [*EvalError].
+// Test evaluates a condition. A missing value is false; any value but true and false is an error. The error is an
+// [*EvalError].
 func (p *Program) Test(env Env) (bool, error) {
 	v, err := p.run(env)
 	if err != nil {
@@ -69,8 +69,8 @@ func (p *Program) Test(env Env) (bool, error) {
 	return false, &EvalError{p.source, "a condition must be true or false, and this is " + describe(v)}
 }
 
-// Texts evaluates an expression that is a text, a list of texts, or nil, which is
-// none. The error is an [*EvalError].
+// Texts evaluates an expression that is a text, a list of texts, or nil, which means no texts. The error is an
+// [*EvalError].
 func (p *Program) Texts(env Env) ([]string, error) {
 	v, err := p.Value(env)
 	if err != nil {
@@ -95,8 +95,8 @@ func (p *Program) Texts(env Env) ([]string, error) {
 	return nil, &EvalError{p.source, "a text or a list of texts is needed, and this is " + describe(v)}
 }
 
-// Value evaluates the expression. The result is nil, bool, string, int, float64, []any or
-// map[string]any, and is the caller's own through and through. The error is an [*EvalError].
+// Value evaluates the expression. The result is nil, bool, string, int, float64, []any or map[string]any, and shares no
+// memory with the input. The error is an [*EvalError].
 func (p *Program) Value(env Env) (any, error) {
 	v, err := p.run(env)
 	if err != nil {
@@ -121,11 +121,11 @@ func (p *Program) run(env Env) (any, error) {
 	return v, nil
 }
 
-// plain replaces Go's words for values by those of JSON.
+// plain replaces Go's names of values by those of JSON.
 var plain = strings.NewReplacer("interface conversion: interface {} is ", "this is ",
 	"map[string]interface {}", "a mapping", "[]interface {}", "a list", "<nil>", "nil")
 
-// explain says what went wrong, and where in the source.
+// explain returns the error and its position in the source.
 func (p *Program) explain(err error) string {
 	var where *file.Error
 	if !errors.As(err, &where) {
@@ -134,7 +134,7 @@ func (p *Program) explain(err error) string {
 	return errorAt([]rune(p.source), where.From, "%s", plain.Replace(where.Message)).Error()
 }
 
-// describe says what a value is, for messages.
+// describe describes a value for messages.
 func describe(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// functions are those of the language that an expression may call, sorted. Others have a
-// clock, give what is no JSON, or can become very large.
+// functions are the allowed functions of the language, sorted. The others use a clock, return values that are not JSON,
+// or can become very large.
 var functions = []string{
 	"abs", "all", "any", "ceil", "concat", "count", "filter", "find", "findIndex", "findLast", "findLastIndex", "first",
 	"float", "floor", "fromJSON", "get", "hasPrefix", "hasSuffix", "int", "join", "keys", "last", "len", "lower", "map",
@@ -15,7 +15,7 @@ var functions = []string{
 	"trim", "trimPrefix", "trimSuffix", "type", "upper", "values",
 }
 
-// overLists are the functions of a list, most of them with a condition or another expression.
+// overLists are the functions over a list, most of them with a condition or another expression.
 var overLists = []string{
 	"all", "any", "count", "filter", "find", "findIndex", "findLast", "findLastIndex", "map", "none", "one", "sum",
 }
@@ -28,7 +28,7 @@ func available(name string) bool {
 	return ok
 }
 
-// otherNames are those of functions in other languages.
+// otherNames maps names of functions in other languages to the allowed functions.
 var otherNames = map[string]string{
 	"length": "len", "size": "len", "count": "len", "str": "string", "toString": "string", "contains": "a contains b",
 	"exists": "a != nil", "isEmpty": "len(a) == 0", "lowercase": "lower", "toLowerCase": "lower", "uppercase": "upper",

@@ -6,14 +6,13 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// guard walks a syntax tree and refuses what an expression must not do. It counts
-// a part that is in the tree twice each time that it is visited, as evaluation
-// would.
+// guard walks a syntax tree and refuses forbidden constructs. It counts a node that is in the tree twice at each visit,
+// as evaluation does.
 type guard struct {
 	source    []rune
 	language  Language
 	count     int
-	predicate bool // inside of one
+	predicate bool // inside of a predicate
 }
 
 func (g *guard) fail(n ast.Node, format string, args ...any) error {
@@ -147,7 +146,7 @@ func (g *guard) member(n *ast.MemberNode) error {
 	return g.all([]ast.Node{n.Node, n.Property})
 }
 
-// bracket reports whether a member is written a["b"], where a.b is the same tree.
+// bracket reports whether a member is written a["b"]; a.b gives the same tree.
 func (g *guard) bracket(n *ast.MemberNode) bool {
 	at := n.Location().From
 	return at >= 0 && at < len(g.source) && g.source[at] == '['

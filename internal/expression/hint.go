@@ -6,8 +6,7 @@ import (
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
-// What people write who know another language, and what is meant here. The first
-// that is found is said.
+// Habits from other languages, with the correct form. The first match counts.
 var habits = []struct {
 	pattern *lazyregexp.Regexp
 	hint    string
@@ -24,7 +23,7 @@ var habits = []struct {
 	{lazyregexp.New(`^\s*\w+(\s+\w+){2,}[\s.?!]*$`), "a sentence cannot be evaluated: an expression is such as output.intent == 'billing'"},
 }
 
-// hint guesses what was meant by a source that cannot be read; "" is no idea.
+// hint guesses the intention of a source that cannot be parsed; "" if it has no guess.
 func hint(source string) string {
 	plain := blankTexts(source)
 	for _, h := range habits {
@@ -35,7 +34,7 @@ func hint(source string) string {
 	return ""
 }
 
-// blankTexts replaces what is in quotes by spaces.
+// blankTexts replaces quoted texts by spaces.
 func blankTexts(source string) string {
 	var out strings.Builder
 	quote, escaped := rune(0), false
@@ -62,13 +61,13 @@ func blankTexts(source string) string {
 	return out.String()
 }
 
-// words of other languages that look like names here.
+// foreignWords are keywords of other languages that look like names here.
 var foreignWords = map[string]string{
 	"null": "nil", "None": "nil", "undefined": "nil", "NULL": "nil", "Nil": "nil",
 	"True": "true", "TRUE": "true", "False": "false", "FALSE": "false",
 }
 
-// methods of other languages and what to write instead.
+// foreignMethods are methods of other languages with their replacements.
 var foreignMethods = map[string]string{
 	"includes": "a contains b for texts, b in a for lists", "contains": "a contains b for texts, b in a for lists",
 	"startsWith": "a startsWith b", "startswith": "a startsWith b", "endsWith": "a endsWith b", "endswith": "a endsWith b",

@@ -16,8 +16,7 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// patcher puts calls of the functions here into a tree that was checked. Their names cannot be
-// written in a source.
+// patcher adds calls of the functions below to a tree that was checked. A source cannot contain their names.
 type patcher struct{}
 
 // Visit implements [ast.Visitor].
@@ -55,7 +54,7 @@ func patch(node *ast.Node, function string, arguments ...ast.Node) {
 	ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: function}, Arguments: arguments})
 }
 
-// added are the functions that the patcher calls.
+// added contains the functions that the patcher calls.
 var added = sync.OnceValue(func() map[string]*builtin.Function {
 	functions := make(map[string]*builtin.Function)
 	for name, f := range map[string]func(...any) (any, error){
@@ -68,13 +67,13 @@ var added = sync.OnceValue(func() map[string]*builtin.Function {
 	return functions
 })
 
-// run is one evaluation.
+// run is the state of one evaluation.
 type run struct {
 	until time.Time
-	left  int // bytes that functions over lists may still give
+	left  int // the remaining bytes of functions over lists
 }
 
-// step takes what a function over a list gives for an item.
+// step counts the result of a function over a list for one item.
 func step(args ...any) (any, error) {
 	r, v := args[0].(*run), args[1]
 	if time.Now().After(r.until) {
@@ -84,7 +83,7 @@ func step(args ...any) (any, error) {
 	return v, err
 }
 
-// count counts the bytes of a value, those of shared parts each time.
+// count counts the bytes of a value. Shared parts count each time.
 func (r *run) count(v any) error {
 	switch v := v.(type) {
 	case string:
@@ -109,8 +108,8 @@ func (r *run) count(v any) error {
 	return nil
 }
 
-// compute is an operator between two numbers, or + between two texts. Whole numbers that
-// become too large are errors, and so are numbers that become infinite.
+// compute applies an operator to two numbers, or + to two texts. Integers that become too large and numbers that become
+// infinite are errors.
 func compute(args ...any) (any, error) {
 	operator, a, b := args[0].(string), args[1], args[2]
 	x, whole := a.(int)
@@ -142,7 +141,7 @@ func compute(args ...any) (any, error) {
 
 var errTooLarge = errors.New("a whole number becomes larger than 64 bits can hold")
 
-// finite refuses numbers that are infinite or none, and texts that are too long.
+// finite refuses numbers that are infinite or NaN, and texts that are too long.
 func finite(args ...any) (any, error) {
 	switch v := args[0].(type) {
 	case float64:
@@ -157,7 +156,7 @@ func finite(args ...any) (any, error) {
 	return args[0], nil
 }
 
-// fits refuses numbers that int would make something else of.
+// fits refuses numbers that int would change.
 func fits(args ...any) (any, error) {
 	if f, ok := args[0].(float64); ok && !(f >= math.MinInt64 && f < math.MaxInt64) {
 		return nil, errTooLarge
@@ -175,7 +174,7 @@ func sum(args ...any) (total any, err error) {
 	return total, nil
 }
 
-// list refuses what else the machine takes as a list, such as a text.
+// list refuses other values that the virtual machine treats as a list, such as a text.
 func list(args ...any) (any, error) {
 	if _, ok := args[0].([]any); !ok {
 		return nil, fmt.Errorf("a list is needed, and this is %s", describe(args[0]))
@@ -199,7 +198,7 @@ func toJSON(args ...any) (any, error) {
 	return strings.TrimSuffix(out.String(), "\n"), err
 }
 
-// text is a text as it is, and the JSON of anything else.
+// text returns a text unchanged, and the JSON of any other value.
 func text(args ...any) (any, error) {
 	if _, ok := args[0].(string); ok {
 		return args[0], nil
@@ -219,7 +218,7 @@ func keys(args ...any) (any, error) {
 	return out, nil
 }
 
-// values are in the order of the keys.
+// values returns the values in the order of the keys.
 func values(args ...any) (any, error) {
 	sorted, err := keys(args...)
 	if err != nil {

@@ -9,16 +9,15 @@ import (
 	"github.com/agentarbor/arbor/internal/nearest"
 )
 
-// Language says what an expression sees. The zero value is output and input.
+// Language contains the variables of an expression. The zero value has output and input.
 type Language struct {
 	state bool
 	keys  []string
 	known map[string]bool
 }
 
-// WithState is a language in which expressions also see state, a mapping with these
-// keys. A key that the source names after state must be one of them; one that is
-// computed can be any, and is missing if it is none of them.
+// WithState returns a language in which expressions also see state, a map with these keys. A key that the source names
+// after state must be one of them. A computed key can be any text; its value is missing if it is not one of them.
 func WithState(keys ...string) Language {
 	l := Language{true, slices.Clone(keys), make(map[string]bool, len(keys))}
 	for _, k := range keys {
@@ -27,25 +26,23 @@ func WithState(keys ...string) Language {
 	return l
 }
 
-// Compile reads an expression of any type. The error is a [*CompileError].
+// Compile compiles an expression of any type. The error is a [*CompileError].
 func (l Language) Compile(source string) (*Program, error) { return l.compile(source, wantAny) }
 
-// CompileCondition reads an expression that is true or false. One whose type is
-// known only when it is evaluated, such as a field, is taken; one that is surely
-// something else is not. The error is a [*CompileError].
+// CompileCondition compiles an expression that is true or false. It accepts an expression whose type is known only at
+// evaluation, such as a field, but not one of another type. The error is a [*CompileError].
 func (l Language) CompileCondition(source string) (*Program, error) {
 	return l.compile(source, wantTruth)
 }
 
-// CompileTexts reads an expression that is a text, a list of texts, or nil. One
-// whose type is known only when it is evaluated is taken. The error is a
-// [*CompileError].
+// CompileTexts compiles an expression that is a text, a list of texts, or nil. It accepts an expression whose type is
+// known only at evaluation. The error is a [*CompileError].
 func (l Language) CompileTexts(source string) (*Program, error) {
 	return l.compile(source, wantTexts)
 }
 
-// maxHint bounds the length of a misspelt key, and how many others it is compared
-// with: a file may hold very many such expressions.
+// maxHint limits the length of a misspelt key, and the number of keys that it is compared with: a file may contain many
+// such expressions.
 const maxHint = 30
 
 // stateKey checks the name in state.name.
@@ -69,9 +66,8 @@ func (g *guard) stateKey(n *ast.MemberNode) error {
 	return g.fail(n, "the state has no key %q; it has %s", short(name.Value), short(strings.Join(g.language.keys, ", ")))
 }
 
-// Constants returns the texts written in the source that the expression may give:
-// the expression itself, an item of its list, or what a condition or ?? chooses
-// from.
+// Constants returns the literal texts that the expression may return: the expression itself, an item of its list, or a
+// choice of a condition or ??.
 func (p *Program) Constants() []string { return p.constants }
 
 func constants(n ast.Node, found []string) []string {

@@ -1,5 +1,5 @@
-// Package httptoken knows what HTTP calls a token: the form of header names, methods and
-// authentication schemes. It imports nothing of the project.
+// Package httptoken checks HTTP tokens: the form of header names, methods and authentication schemes. It imports
+// nothing of this module.
 package httptoken
 
 import "strings"

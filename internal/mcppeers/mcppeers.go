@@ -1,6 +1,5 @@
-// Package mcppeers has servers and clients of the Model Context Protocol that others wrote,
-// from npm and PyPI, for tests of packages that speak it. Tests are skipped where they are not
-// installed, and fail in CI.
+// Package mcppeers contains third-party servers and clients of the Model Context Protocol, from npm and PyPI, for tests
+// of packages that implement it. Tests are skipped if they are not installed, and fail in CI.
 package mcppeers
 
 import (
@@ -11,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/internal/peerfolder"
 )
 
-// Folder is where the peers are.
+// Folder returns the folder of the peers.
 func Folder() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Dir(file)
@@ -21,8 +20,8 @@ func folder() peerfolder.Folder {
 	return peerfolder.Folder{Path: Folder(), Name: "internal/mcppeers", Of: "the Model Context Protocol", Probe: "@modelcontextprotocol/sdk"}
 }
 
-// Node returns the command of Node.js and the path of a script in the folder, after a look
-// for the packages.
+// Node returns the command of Node.js and the path of a script in the folder. It first checks that the packages are
+// installed.
 func Node(t testing.TB, script ...string) (node, path string) {
 	t.Helper()
 	return folder().Node(t, script...)

@@ -1,5 +1,5 @@
-// Package peerfolder finds the programs of others, from npm and PyPI, that tests talk to: those that
-// a folder of this repository lists. Tests are skipped where they are not installed, and fail in CI.
+// Package peerfolder finds third-party programs, from npm and PyPI, that a folder of this repository lists for tests.
+// Tests are skipped if they are not installed, and fail in CI.
 package peerfolder
 
 import (
@@ -11,16 +11,16 @@ import (
 
 // Folder is a folder with package.json and requirements.txt.
 type Folder struct {
-	// Path is where it is, and Name where it is in the repository.
+	// Path is the path of the folder, and Name its path in the repository.
 	Path, Name string
-	// Of says whose peers they are, such as "the Model Context Protocol".
+	// Of names what the peers implement, such as "the Model Context Protocol".
 	Of string
-	// Probe is a package of npm whose folder is there if they were installed.
+	// Probe is an npm package whose folder exists if the packages are installed.
 	Probe string
 }
 
-// Node returns the command of Node.js and the path of a script in the folder, after a look
-// for the packages.
+// Node returns the command of Node.js and the path of a script in the folder. It first checks that the packages are
+// installed.
 func (f Folder) Node(t testing.TB, script ...string) (node, path string) {
 	t.Helper()
 	node, err := exec.LookPath("node")

@@ -12,10 +12,10 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// Agents is a tree as tree --format json has it, and with what holds for agents at their places.
+// Agents is a tree in the form of tree --format json, with the settings of agents at their places.
 type Agents struct {
 	Root *jsonNode `json:"root"`
-	// Human is the person to whom the conversation can go, nil if there is none.
+	// Human is the person who can get the conversation, nil if there is none.
 	Human *jsonNode `json:"human,omitempty"`
 }
 
@@ -26,21 +26,21 @@ type jsonPlace struct {
 	Routes []jsonRoute `json:"routes,omitempty"`
 }
 
-// jsonEdge is what holds for hand-overs to an agent from its parent.
+// jsonEdge contains the settings of transfers to an agent from its parent.
 type jsonEdge struct {
-	History    string          `json:"history,omitempty"` // the policy by which it sees the conversation
-	Input      json.RawMessage `json:"input,omitempty"`   // the schema of what a hand-over must carry
+	History    string          `json:"history,omitempty"` // the policy of its view of the conversation
+	Input      json.RawMessage `json:"input,omitempty"`   // the schema of the required input of a transfer
 	HideReason bool            `json:"hideReason,omitempty"`
-	OnError    string          `json:"onError,omitempty"` // who goes on if it fails
+	OnError    string          `json:"onError,omitempty"` // the agent that continues if it fails
 }
 
-// jsonRoute is a way on that no model chooses.
+// jsonRoute is a transfer that no model chooses.
 type jsonRoute struct {
 	To          string `json:"to"`
 	Conditional bool   `json:"conditional,omitempty"`
 }
 
-// AgentsOf returns a tree in that form.
+// AgentsOf returns a tree in this form.
 func AgentsOf(tree *agent.Tree) Agents {
 	all := Agents{Root: nodeJSON(tree.Root(), placeJSON)}
 	if h := tree.Root().Human(); h != nil {
@@ -49,7 +49,7 @@ func AgentsOf(tree *agent.Tree) Agents {
 	return all
 }
 
-// Own leaves out what a user without the right to inspect does not see: addresses, rules, graphs and edges.
+// Own removes what a user without the right to inspect does not see: addresses, rules, graphs and edges.
 func (a Agents) Own() Agents {
 	a.Root.own()
 	return a
@@ -95,11 +95,11 @@ func placeJSON(n *agent.Node) *jsonPlace {
 	return p
 }
 
-// ErrNoDrawing says that an agent is neither a graph nor a router.
+// ErrNoDrawing means that an agent is neither a graph nor a router.
 var ErrNoDrawing = errors.New("the agent is neither a graph nor a router: there is nothing to draw")
 
-// Drawing returns the picture of an agent that is a graph, or a router with where its rules lead.
-// The error is ErrNoDrawing, or one of package graphdraw.
+// Drawing returns the picture of an agent that is a graph, or a router with the targets of its rules. The error is
+// ErrNoDrawing, or one of package graphdraw.
 func Drawing(n *agent.Node) (*graphdraw.Picture, error) {
 	if g := GraphOf(n.Agent); g != nil {
 		return graphdraw.Layout(g)

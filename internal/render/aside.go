@@ -2,11 +2,10 @@ package render
 
 import "github.com/agentarbor/arbor/event"
 
-// asides describes what happened in addition to texts, calls and transfers.
+// asides describes events other than texts, calls and transfers.
 type asides struct{ handoffs }
 
-// of returns one line about an event, "" if people are not shown the event, or not by one line. It reports
-// whether something went wrong.
+// of returns one line about an event, "" if people do not see the event, or not as one line. bad reports a failure.
 func (a *asides) of(e *event.Event) (line string, bad bool) {
 	switch d := e.Data.(type) {
 	case *event.Route:

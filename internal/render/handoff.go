@@ -9,10 +9,10 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// handoffs notes how handoffs stand, so that news which say nothing to people are not shown.
+// handoffs records the status of handoffs, so that repeated news is not shown.
 type handoffs struct{ last string }
 
-// news says how a handoff stands, "" if there is nothing new about it.
+// news describes the status of a handoff, "" if nothing has changed for people.
 func (h *handoffs) news(d *event.HandoffStatus) string {
 	same := h.last == d.HandoffID+d.Status
 	h.last = d.HandoffID + d.Status
@@ -22,7 +22,7 @@ func (h *handoffs) news(d *event.HandoffStatus) string {
 	return handoff(d)
 }
 
-// handoff says how a handoff to a person stands.
+// handoff describes the status of a handoff to a person.
 func handoff(d *event.HandoffStatus) string {
 	text := "a person: " + strings.ReplaceAll(d.Status, "_", " ")
 	if d.TargetAgent != "" {
@@ -40,7 +40,7 @@ func handoff(d *event.HandoffStatus) string {
 	return text
 }
 
-// routed says what a router decided, or that somebody goes on for an agent that failed.
+// routed describes the decision of a router, or that another agent continues for one that failed.
 func routed(d *event.Route) string {
 	if d.Failed != nil {
 		return fmt.Sprintf("%s failed: %s; %s goes on", d.From, d.Failed.Message, d.To)
@@ -55,7 +55,7 @@ func routed(d *event.Route) string {
 	return text
 }
 
-// transferred says from whom to whom a transfer leads, and what became of it if it was not committed.
+// transferred describes a transfer, and its outcome if it was not committed.
 func transferred(d *event.Transfer) string {
 	text := visible.Line(d.From) + " → " + visible.Line(d.To)
 	if d.Outcome != event.TransferCommitted {

@@ -6,18 +6,17 @@ import (
 	"golang.org/x/term"
 )
 
-// Look is how text for people is dressed. The zero value is plain.
+// Look is the style of text for people. The zero value is plain.
 type Look struct {
 	color bool
 	// Live allows lines that are erased again, such as a spinner's.
 	Live bool
-	// Columns and Rows are the size of a terminal, 0 for what is none.
+	// Columns and Rows are the size of the terminal, 0 for anything else.
 	Columns, Rows int
 }
 
-// LookOf returns the look for a file, which may be nil: plain unless it is a terminal that
-// understands escape codes, and without colours if the environment has NO_COLOR set to
-// anything (https://no-color.org).
+// LookOf returns the look for a file, which may be nil: plain unless it is a terminal that supports escape codes, and
+// without colours if the environment has NO_COLOR set to any value (https://no-color.org).
 func LookOf(f *os.File, getenv func(name string) string) Look {
 	if !IsTerminal(f) {
 		return Look{}
@@ -38,7 +37,7 @@ func IsTerminal(f *os.File) bool { return f != nil && term.IsTerminal(int(f.Fd()
 // Style is a parameter of the terminal's SGR sequence.
 type Style string
 
-// The styles in use.
+// The styles.
 const (
 	Bold  Style = "1"
 	Faint Style = "2"
@@ -47,7 +46,7 @@ const (
 	Green Style = "32"
 )
 
-// Paint dresses a text, if there is something to dress and a terminal that can.
+// Paint applies a style to a text, unless the text is empty or the look plain.
 func (l Look) Paint(s Style, text string) string {
 	if !l.color || text == "" {
 		return text

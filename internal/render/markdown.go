@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Markdown returns a sink that writes a session's events as a document.
+// Markdown returns a sink that writes a session's events as a Markdown document.
 func Markdown(w io.Writer, title string) Sink { return &markdown{w: w, title: title} }
 
 type markdown struct {
@@ -29,10 +29,10 @@ func (m *markdown) Event(e *event.Event) {
 		fmt.Fprintf(m.w, "# Session %s\n", visible.Line(m.title))
 	}
 	switch e.Data.(type) {
-	case *event.Relay, *event.RelayResolved: // somebody was asked, wherever that was
+	case *event.Relay, *event.RelayResolved: // questions, in any scope
 	default:
 		if e.Scope != "" {
-			return // what came of it is the result of the call that opened the scope
+			return // the result of the call that opened the scope contains it
 		}
 	}
 	switch d := e.Data.(type) {
@@ -68,7 +68,7 @@ func (m *markdown) Event(e *event.Event) {
 
 func (m *markdown) Finish() {}
 
-// ask shows a question, with all that it is about.
+// ask writes a question with all of its content.
 func (m *markdown) ask(e *event.Event, d *event.Relay) {
 	if d.Kind == event.RelayInput {
 		m.note("%s%s, tool %s asks, call %s:", e.Agent, within(d), d.Tool, d.ToolCallID)
@@ -79,7 +79,7 @@ func (m *markdown) ask(e *event.Event, d *event.Relay) {
 	m.code(visible.Arguments(d.Params))
 }
 
-// code writes lines in which nothing is markup.
+// code writes lines as a code block.
 func (m *markdown) code(lines []string) {
 	for _, line := range append([]string{""}, lines...) {
 		fmt.Fprintln(m.w, strings.TrimRight(">     "+line, " "))
@@ -110,7 +110,7 @@ func (m *markdown) note(format string, args ...any) {
 	fmt.Fprintf(m.w, "\n> %s\n", visible.Line(fmt.Sprintf(format, args...)))
 }
 
-// code quotes a line as Markdown code, whatever backquotes it holds.
+// code quotes a line as inline code, even if it contains backquotes.
 func code(s string) string {
 	if !strings.Contains(s, "`") {
 		return "`" + s + "`"

@@ -19,8 +19,7 @@ func GraphOf(a agent.Agent) *agentgraph.Graph {
 	return nil
 }
 
-// drawNodes lists the nodes of a graph in an order in which they could run, each with
-// where its edges lead.
+// drawNodes lists the nodes of a graph in a possible order of execution, each with the targets of its edges.
 func drawNodes(w io.Writer, g *agentgraph.Graph, l Look, indent string) {
 	out := make(map[string][]agentgraph.Edge, len(g.Nodes))
 	for _, e := range g.Edges {
@@ -40,7 +39,7 @@ func drawNodes(w io.Writer, g *agentgraph.Graph, l Look, indent string) {
 			line += " → " + strings.Join(targets, ", ")
 		}
 		notes := nodeText(g, n)
-		if i > 0 && n.ID == g.Entrypoint { // elsewhere the first node is the first line
+		if i > 0 && n.ID == g.Entrypoint { // otherwise the first node is the first line
 			notes = strings.TrimSuffix("first; "+notes, "; ")
 		}
 		if notes != "" {
@@ -62,7 +61,7 @@ func drawNodes(w io.Writer, g *agentgraph.Graph, l Look, indent string) {
 	}
 }
 
-// inOrder returns the nodes of a graph, sources before targets and else as in the file.
+// inOrder returns the nodes of a graph: sources before targets, and otherwise in the order of the file.
 func inOrder(g *agentgraph.Graph) []agentgraph.Node {
 	index := make(map[string]int, len(g.Nodes))
 	for i, n := range g.Nodes {
@@ -93,7 +92,7 @@ func inOrder(g *agentgraph.Graph) []agentgraph.Node {
 	return order
 }
 
-// nodeText says what is special about a node.
+// nodeText describes the special settings of a node.
 func nodeText(g *agentgraph.Graph, n agentgraph.Node) string {
 	var notes []string
 	if n.ID == g.OnError.Fallback {
@@ -121,8 +120,7 @@ func nodeText(g *agentgraph.Graph, n agentgraph.Node) string {
 	return strings.Join(notes, "; ")
 }
 
-// edgeText says when an edge is taken and what goes over it; "" is always, and the
-// output itself.
+// edgeText describes when an edge is followed and its value; "" means always, with the output itself.
 func edgeText(e agentgraph.Edge) string {
 	var notes []string
 	if e.Condition != nil {
@@ -137,7 +135,7 @@ func edgeText(e agentgraph.Edge) string {
 	return strings.Join(notes, "; ")
 }
 
-// jsonGraph is what tree --format json says of a graph.
+// jsonGraph is a graph in tree --format json.
 type jsonGraph struct {
 	Entrypoint string          `json:"entrypoint"`
 	Fallback   string          `json:"fallbackAgent,omitempty"`

@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// outline draws a node with those below it. The function show writes the lines of one: its own
-// begins with first, and those under it with under.
+// outline draws a node with those below it. show writes the lines of one: its own starts with first, and those below it
+// with under.
 func outline[N any](n N, first, rest string, children func(N) []N, show func(n N, first, under string)) {
 	below := children(n)
 	under := rest + "  "
@@ -27,7 +27,7 @@ func outline[N any](n N, first, rest string, children func(N) []N, show func(n N
 	}
 }
 
-// agentLine is the line of an agent in a drawing for a terminal.
+// agentLine returns the line of an agent in a drawing for a terminal.
 func agentLine(name, description, active string, l Look) string {
 	line := l.Paint(Cyan, visible.Line(name))
 	if name == active {
@@ -39,7 +39,7 @@ func agentLine(name, description, active string, l Look) string {
 	return line
 }
 
-// Outline is what is drawn of an agent that runs elsewhere, with those below it.
+// Outline is the drawing of an agent that runs elsewhere, with those below it.
 type Outline struct {
 	Name, Description, Remote string
 	Tools, Targets            []string

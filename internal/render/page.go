@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	graph "github.com/agentarbor/arbor/conversation" // the name is a type of this package
+	graph "github.com/agentarbor/arbor/conversation" // graph is also a type of this package
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
@@ -19,26 +19,26 @@ import (
 //go:embed page.html
 var pageSource string
 
-// pageTemplate escapes whatever it is given by the place that it is put at.
+// pageTemplate escapes values according to their place.
 var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageSource)) })
 
-// htmlPage is a session as page.html shows it.
+// htmlPage is a session in the form of page.html.
 type htmlPage struct {
 	Title   string
 	Facts   string
 	Entries []htmlEntry
 }
 
-// htmlEntry is what an agent or the user said, or a line between.
+// htmlEntry is a text of an agent or the user, or a line between texts.
 type htmlEntry struct {
-	Line string // what happened, if it is not something that was said
+	Line string // an event other than a text
 
 	Who, Text, Reasoning string
-	Hue                  int // of who speaks; 0 is the user's
+	Hue                  int // the colour of the speaker; 0 is the user's
 	Media                []string
 	Calls                []htmlCall
 	Branches             [][]htmlEntry
-	Note                 string // why there is no more
+	Note                 string // why the text is incomplete
 }
 
 type htmlCall struct {
@@ -49,14 +49,13 @@ type htmlCall struct {
 	Branches           [][]htmlEntry
 }
 
-// Page writes a session as a page that needs nothing besides itself: what a thread holds,
-// and where they happened the lines of those events that it does not show. Nothing is
-// written if the events end with an error.
+// Page writes a session as a self-contained page: the nodes of a thread, with lines for events that the thread does not
+// show. If the events end with an error, Page writes nothing.
 func Page(w io.Writer, title, facts string, thread []graph.ViewNode, events iter.Seq2[*event.Event, error]) error {
 	page := pager{hues: map[string]int{"user": 0}, calls: make(map[string]bool), lines: make(map[string][]string)}
 	begins := make(map[string]bool)
 	eachNode(thread, func(v *graph.ViewNode) { begins[v.ID] = true })
-	last := make(map[string]string) // scope → the node that is shown last
+	last := make(map[string]string) // by scope, the last shown node
 	for e, err := range events {
 		if err != nil {
 			return err
@@ -73,7 +72,7 @@ func Page(w io.Writer, title, facts string, thread []graph.ViewNode, events iter
 		page.collect(e, behind)
 	}
 	out := htmlPage{Title: title, Facts: facts, Entries: append(page.linesBehind(""), page.entries(thread)...)}
-	var b bytes.Buffer // so that half a page is never written
+	var b bytes.Buffer // so that no incomplete page is written
 	if err := pageTemplate().Execute(&b, out); err != nil {
 		return err
 	}
@@ -81,7 +80,7 @@ func Page(w io.Writer, title, facts string, thread []graph.ViewNode, events iter
 	return err
 }
 
-// eachNode visits the nodes of a thread and those inside of them.
+// eachNode visits the nodes of a thread and their inner nodes.
 func eachNode(thread []graph.ViewNode, visit func(*graph.ViewNode)) {
 	for i := range thread {
 		v := &thread[i]
@@ -97,16 +96,14 @@ func eachNode(thread []graph.ViewNode, visit func(*graph.ViewNode)) {
 	}
 }
 
-// pager makes a page of a thread. What a thread does not show, because it is no
-// node of the graph, becomes lines at the place where it happened.
+// pager creates the page of a thread. Events that are not nodes of the graph become lines at their place.
 type pager struct {
 	hues  map[string]int
-	calls map[string]bool     // of transfers, which become lines
+	calls map[string]bool     // the calls of transfers, which become lines
 	lines map[string][]string // by the node before them
 }
 
-// collect takes a line of the event, if it is one of those that a thread does not
-// show, to be put behind a node.
+// collect stores the line of an event after a node, if the thread does not show the event.
 func (p *pager) collect(e *event.Event, behind string) {
 	line := ""
 	switch d := e.Data.(type) {
@@ -136,7 +133,7 @@ func (p *pager) entries(thread []graph.ViewNode) []htmlEntry {
 	return out
 }
 
-// linesBehind returns the lines that belong behind a node.
+// linesBehind returns the lines after a node.
 func (p *pager) linesBehind(id string) []htmlEntry {
 	var out []htmlEntry
 	for _, line := range p.lines[id] {
@@ -216,7 +213,7 @@ func (p *pager) call(c graph.ViewCall) htmlCall {
 	return out
 }
 
-// indented writes JSON for people: text as text, all else with its structure.
+// indented returns JSON for people: a text unchanged, any other value indented.
 func indented(data json.RawMessage) string {
 	var text string
 	if json.Unmarshal(data, &text) == nil {

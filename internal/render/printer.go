@@ -13,21 +13,21 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Printer shows events to people as they come: who speaks, the words, tool
-// calls, transfers. It is for one goroutine.
+// Printer prints events to people as they come: the speaker, texts, tool calls and transfers. It is not safe for
+// concurrent use.
 type Printer struct {
 	w    io.Writer
 	look Look
 	spin *Spinner
-	// tree tells transfers by an agent's bare name from tools; nil knows none.
+	// distinguishes transfers from tools; may be nil
 	tree *agent.Tree
-	// transcript shows what the user said too.
+	// transcript also prints the user's messages.
 	transcript bool
-	// deciding leaves calls that wait to the conversation.
+	// deciding leaves waiting calls to the conversation.
 	deciding bool
 
 	log     session.Reader
-	open    string         // the block whose deltas are being printed, "" if none
+	open    string         // the block whose deltas are being printed, "" if there is none
 	words   visible.Stream // of the open block
 	calls   []pendingCall
 	asides  asides
@@ -41,15 +41,15 @@ type pendingCall struct {
 	paused bool
 }
 
-// Conversation returns the printer of turns in a tree, which may be nil. It leaves the calls
-// that wait to who asks about them.
+// Conversation returns the printer of turns in a tree, which may be nil. It does not print waiting calls, because the
+// caller asks about them.
 func Conversation(w io.Writer, l Look, tree *agent.Tree) *Printer {
 	p := newPrinter(w, l, tree)
 	p.deciding = true
 	return p
 }
 
-// Transcript returns the printer of a stored session, which shows all that was said.
+// Transcript returns the printer of a stored session. It also prints the user's messages.
 func Transcript(w io.Writer, l Look) *Printer {
 	p := newPrinter(w, l, nil)
 	p.transcript = true
@@ -60,8 +60,8 @@ func newPrinter(w io.Writer, l Look, tree *agent.Tree) *Printer {
 	return &Printer{w: w, look: l, spin: NewSpinner(w, l), tree: tree}
 }
 
-// Event shows one event. Events of inner scopes are indented, and their words
-// left out: they come back as the result of the call that opened the scope.
+// Event prints one event. It indents events of inner scopes and omits their texts, because the result of the call that
+// opened the scope contains them.
 func (p *Printer) Event(e *event.Event) {
 	rec := p.log.Next(e)
 	switch d := e.Data.(type) {
@@ -117,17 +117,17 @@ func (p *Printer) aside(e *event.Event) {
 	}
 }
 
-// Wait shows that something is under way, unless words are being printed.
+// Wait shows a spinner, unless a text is being printed.
 func (p *Printer) Wait(label string) {
 	if !p.midline {
 		p.spin.Show(label)
 	}
 }
 
-// Hide takes away what Wait shows.
+// Hide removes the spinner of Wait.
 func (p *Printer) Hide() { p.spin.Hide() }
 
-// Finish ends what is open when no more events come.
+// Finish ends open lines after the last event.
 func (p *Printer) Finish() {
 	p.closeLine()
 	for _, c := range p.calls {
@@ -138,14 +138,13 @@ func (p *Printer) Finish() {
 	p.calls = nil
 }
 
-// line prints whole lines, after the end of a line that is under way.
+// line prints whole lines, after ending an incomplete line.
 func (p *Printer) line(format string, args ...any) {
 	p.closeLine()
 	fmt.Fprintf(p.w, format+"\n", args...)
 }
 
-// Break ends a line that is under way, so that something else can be written; the words go on in
-// the next one.
+// Break ends an incomplete line, so that something else can be printed; the text continues in the next line.
 func (p *Printer) Break() { p.closeLine() }
 
 func (p *Printer) closeLine() {
@@ -157,7 +156,7 @@ func (p *Printer) closeLine() {
 	p.midline, p.open = false, ""
 }
 
-// text prints what is new of a block. It begins with the name of who speaks, when there is more than white space.
+// text prints the new part of a block. The name of the speaker comes first, as soon as there is more than white space.
 func (p *Printer) text(rec session.Record) {
 	b, words, before := rec.Block, rec.News, rec.Block.Shown
 	if p.open != b.ID {
@@ -171,7 +170,7 @@ func (p *Printer) text(rec session.Record) {
 		if words = string(b.Shown); !rec.Partial {
 			words = strings.TrimRight(rec.Whole, " \n")
 		}
-		if strings.TrimSpace(words) == "" { // a model may begin with line breaks, or say nothing else
+		if strings.TrimSpace(words) == "" { // a model may begin with line breaks, or write nothing else
 			return
 		}
 		words = strings.TrimLeft(words, " \n")
@@ -187,12 +186,13 @@ func (p *Printer) text(rec session.Record) {
 	}
 }
 
-// shows reports whether a part of a block's deltas was printed: they are of the conversation, and not only space.
+// shows reports whether a part of a block's deltas was printed: they belong to the conversation, and are not only white
+// space.
 func shows(b *session.Block, deltas []byte) bool {
 	return b.Scope == "" && b.Type() == event.TypeText && len(bytes.TrimSpace(deltas)) > 0
 }
 
-// compacted says that an agent's view was cut; people keep seeing all of it.
+// compacted reports that an agent's view was shortened; people still see everything.
 func compacted(e *event.Event, d *event.Compaction) string {
 	if d.Summary == "" {
 		return e.Agent + " no longer sees the oldest part of the conversation"
@@ -202,7 +202,7 @@ func compacted(e *event.Event, d *event.Compaction) string {
 
 func (p *Printer) result(e *event.Event, d *event.ToolResult) {
 	i := slices.IndexFunc(p.calls, func(c pendingCall) bool { return c.id == e.ID })
-	if i < 0 { // a transfer's, or of a call that another process showed
+	if i < 0 { // of a transfer, or of a call that another process printed
 		if !p.isTransfer(d.Name) {
 			text, _ := resultLines(d)
 			p.line("%s%s → %s", indent(e.Scope), p.look.Paint(Faint, visible.Line(d.Name)), text)
@@ -231,23 +231,23 @@ func (p *Printer) transfer(e *event.Event, d *event.Transfer) {
 			text += " (" + reason + ")"
 		}
 	case event.TransferConflict:
-		return // the one that won is shown
+		return // the answer that won is printed
 	default:
 		text = p.look.Paint(Red, text)
 	}
 	p.line("%s%s", strings.TrimPrefix(indent(e.Scope), "  "), text)
 }
 
-// end shows why a run ended, if the words do not tell it.
+// end prints why a run ended, if its texts do not show it.
 func (p *Printer) end(e *event.Event, d *event.HarnessEnd) {
 	if e.Scope != "" {
-		if d.Output != nil && event.ParentRun(e.Scope) != "" { // an agent tool's words are the result of its call
+		if d.Output != nil && event.ParentRun(e.Scope) != "" { // the result of the call contains the output of an agent tool
 			text, _ := resultLines(&event.ToolResult{Output: d.Output})
 			p.node(e, text)
 		}
 		return
 	}
-	p.spin.Hide() // who follows a session may see nothing more for long
+	p.spin.Hide() // clients that follow a session may see nothing else for long
 	text := ""
 	switch d.FinishReason {
 	case event.FinishReasonLength:
@@ -255,7 +255,7 @@ func (p *Printer) end(e *event.Event, d *event.HarnessEnd) {
 	case event.FinishReasonContentFilter:
 		text = "the endpoint's content filter stopped the answer"
 	case event.FinishReasonCanceled:
-		if p.transcript { // elsewhere it closes a turn that was reported already
+		if p.transcript { // otherwise it closes a turn that was already reported
 			text = "interrupted"
 		}
 	case event.FinishReasonLimit:
@@ -266,13 +266,12 @@ func (p *Printer) end(e *event.Event, d *event.HarnessEnd) {
 	}
 }
 
-// node shows what became of a node of a graph, in a line as those of tools.
+// node prints the result of a node of a graph, in a line like that of a tool.
 func (p *Printer) node(e *event.Event, text string) {
 	p.line("%s%s → %s", indent(""), p.look.Paint(Faint, visible.Line(e.Agent)), text)
 }
 
-// isTransfer reports whether a call of this name is a transfer, which is shown
-// by its record and not as a call.
+// isTransfer reports whether a call with this name is a transfer, which is printed by its record and not as a call.
 func (p *Printer) isTransfer(name string) bool {
 	return name == agent.TransferTool || p.tree != nil && p.tree.Node(name) != nil
 }

@@ -8,16 +8,14 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// Every row of a call's arguments has a mark before it, so that none of them can be
-// taken for a line of the command's own, such as a prompt.
+// Every row of a call's arguments starts with a mark, so that none looks like a line of the command, such as a prompt.
 const (
 	argumentMark = "  │ "
-	brokenMark   = "  ┆ " // continues the row above, which was too long for the terminal
+	brokenMark   = "  ┆ " // continues a row that was too long for the terminal
 )
 
-// Question words what somebody is asked: a call that waits for a decision with all of its
-// arguments, in one line if that is all of them, else in rows that follow the line; or what
-// a call asks, in rows. columns is the width of the terminal, 0 for none.
+// Question describes a question: a waiting call with all of its arguments, in one line if they fit, otherwise in rows
+// after the line; or the question of a call, in rows. columns is the width of the terminal, 0 for none.
 func Question(d *event.Relay, columns int) (line string, rows []string) {
 	if d.Kind == event.RelayInput {
 		return visible.Line(d.Tool) + " asks" + within(d) + ", call " + visible.Line(d.ToolCallID) + ":", visible.Wrap(asked(d), argumentMark, brokenMark, columns)
@@ -34,7 +32,7 @@ func Question(d *event.Relay, columns int) (line string, rows []string) {
 	return visible.Line(d.Tool) + waits + size, visible.Wrap(lines, argumentMark, brokenMark, columns)
 }
 
-// within names the agents around one that asks.
+// within names the agents around the asking one.
 func within(d *event.Relay) string {
 	if len(d.Within) == 0 {
 		return ""
@@ -42,7 +40,7 @@ func within(d *event.Relay) string {
 	return " inside of " + visible.Line(strings.Join(d.Within, " > "))
 }
 
-// asked returns the lines of what a call asks, and what the answer has to be.
+// asked returns the lines of a call's question, and the required form of the answer.
 func asked(d *event.Relay) []string {
 	lines := strings.Split(visible.Text(d.Message), "\n")
 	if d.Schema != nil {
@@ -51,8 +49,8 @@ func asked(d *event.Relay) []string {
 	return lines
 }
 
-// relay shows a question. Where it is answered next the printer leaves that to the
-// conversation, which has the last word of a turn.
+// relay prints a question. If it is answered next, the printer leaves this to the conversation, which prints it at the
+// end of the turn.
 func (p *Printer) relay(e *event.Event, d *event.Relay) {
 	for i, c := range p.calls {
 		if c.id == d.ToolCallID {

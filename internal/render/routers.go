@@ -18,7 +18,8 @@ func RouterOf(a agent.Agent) *router.Router {
 	return r
 }
 
-// onErrors returns who goes on after an error of an agent below a router, by its name.
+// onErrors returns the agents that continue after an error of an agent below a router, by the name of the agent that
+// failed.
 func onErrors(n *agent.Node) map[string]string {
 	instead := map[string]string{}
 	for _, child := range n.Children() {
@@ -29,7 +30,7 @@ func onErrors(n *agent.Node) map[string]string {
 	return instead
 }
 
-// drawRules lists the rules of a router in the order in which they are asked.
+// drawRules lists the rules of a router in order.
 func drawRules(w io.Writer, n *agent.Node, r *router.Router, l Look, indent string) {
 	for _, rule := range r.Rules() {
 		line := fmt.Sprintf("%d  %s → %s", rule.Index, Cut(visible.Line(rule.When), 100), rule.To)
@@ -51,15 +52,14 @@ func drawRules(w io.Writer, n *agent.Node, r *router.Router, l Look, indent stri
 	}
 }
 
-// arrow is what drawings show between two agents.
+// arrow is a connection between two agents in a drawing.
 type arrow struct {
 	to    *agent.Node
-	lines []string // what is written at it
-	faint bool     // no way down the tree
+	lines []string // the labels
+	faint bool     // it does not lead down the tree
 }
 
-// arrows returns where an agent may hand the conversation over to: of a router, where its
-// rules lead.
+// arrows returns the possible transfers of an agent; for a router, the targets of its rules.
 func arrows(n *agent.Node) (all []*arrow) {
 	r := RouterOf(n.Agent)
 	if r == nil {
@@ -93,7 +93,7 @@ func arrows(n *agent.Node) (all []*arrow) {
 	return all
 }
 
-// maxArrowLines bounds what is written at an arrow.
+// maxArrowLines is the maximal number of lines at an arrow.
 const maxArrowLines = 6
 
 // jsonRouter is the part of tree --format json that only routers have.
@@ -104,7 +104,7 @@ type jsonRouter struct {
 	OnError map[string]string `json:"onError,omitempty"`
 }
 
-// Decision shows what a router would decide about a message, and why.
+// Decision prints what a router would decide about a message, and why.
 func Decision(w io.Writer, d router.Decision, l Look) {
 	why := "no rule matches"
 	if d.RuleIndex != nil {

@@ -1,22 +1,21 @@
-// Package render turns events, trees and graphs into what the command prints and a server gives
-// out: lines for a terminal, Markdown, a page of HTML, JSON. What models, tools and users wrote is printed
-// with its control characters made visible.
+// Package render turns events, trees and graphs into the output of the command and the exports of a server: lines for a
+// terminal, Markdown, HTML, JSON. It makes the control characters in the texts of models, tools and users visible.
 //
-// It imports the packages whose types it shows. It knows no flags, opens nothing and
-// decides nothing: whoever uses it gives it a writer and what is to be shown.
+// It imports the packages whose types it prints. It knows no flags, opens nothing and decides nothing: the caller
+// passes a writer and the content.
 package render
 
 import "github.com/agentarbor/arbor/event"
 
-// Sink shows the events of a turn or of a stored session, one after the other. It is for
-// one goroutine. Errors of the writer behind it are the writer's to keep.
+// Sink prints the events of a turn or of a stored session in order. It is not safe for concurrent use, and ignores
+// errors of its writer.
 type Sink interface {
 	Event(e *event.Event)
-	// Finish ends what is open when no more events come.
+	// Finish ends open lines after the last event.
 	Finish()
 }
 
-// Nothing shows nothing.
+// Nothing is a sink that prints nothing.
 type Nothing struct{}
 
 func (Nothing) Event(*event.Event) {}

@@ -9,9 +9,8 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// Spinner shows on the current line of a terminal that something is under way.
-// A nil Spinner shows nothing. It must be hidden before anything else is
-// written to the same terminal.
+// Spinner shows on the current line of a terminal that work is in progress. A nil Spinner shows nothing. It must be
+// hidden before any other output to the same terminal.
 type Spinner struct {
 	w    io.Writer
 	look Look
@@ -24,7 +23,7 @@ type Spinner struct {
 
 var frames = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
-// spinnerDelay keeps quick answers free of flicker.
+// spinnerDelay prevents flicker during quick answers.
 const (
 	spinnerDelay = 150 * time.Millisecond
 	spinnerTick  = 100 * time.Millisecond
@@ -37,7 +36,7 @@ func NewSpinner(w io.Writer, l Look) *Spinner {
 	return &Spinner{w: w, look: l}
 }
 
-// Show begins to draw, or changes the label.
+// Show starts drawing, or changes the label.
 func (s *Spinner) Show(label string) {
 	if s == nil {
 		return
@@ -73,7 +72,7 @@ func (s *Spinner) draw(stop, done chan struct{}) {
 	}
 }
 
-// Hide erases the line and returns when nothing more will be drawn.
+// Hide erases the line and returns after the last drawing.
 func (s *Spinner) Hide() {
 	if s == nil {
 		return

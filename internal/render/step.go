@@ -15,10 +15,10 @@ const (
 	maxWords = 40
 )
 
-// Step says in a few words what the events of one step did.
+// Step describes in a few words the events of one step.
 func Step(events []*event.Event) string {
 	var parts, closing []string
-	handed := make(map[string]bool) // calls of transfers, whose records tell more than their results
+	handed := make(map[string]bool) // the calls of transfers, whose records say more than their results
 	for _, e := range events {
 		if t, ok := e.Data.(*event.Transfer); ok {
 			handed[t.ToolCallID] = true
@@ -29,7 +29,7 @@ func Step(events []*event.Event) string {
 		switch {
 		case words == "" || e.Type() == event.TypeToolResult && handed[e.ID]:
 			continue
-		case isCall && i > 0 && continues(events, i): // in one part with the call before
+		case isCall && i > 0 && continues(events, i): // in one part with the previous call
 			parts[len(parts)-1] += ", " + visible.Line(e.Data.(*event.ToolCall).Name)
 			continue
 		case e.Scope != "":
@@ -55,7 +55,7 @@ func Step(events []*event.Event) string {
 	return Cut(strings.Join(parts, "; "), maxStep)
 }
 
-// verdict is how a question was answered.
+// verdict describes the answer to a question.
 func verdict(d *event.RelayResolved) string {
 	switch {
 	case !d.Approved:
@@ -66,15 +66,15 @@ func verdict(d *event.RelayResolved) string {
 	return "approved"
 }
 
-// continues reports whether a call comes right after another one of the same agent.
+// continues reports whether a call directly follows another call of the same agent.
 func continues(events []*event.Event, i int) bool {
 	before := events[i-1]
 	_, call := before.Data.(*event.ToolCall)
 	return call && before.Agent == events[i].Agent
 }
 
-// eventWords describes one event, "" if there is nothing to say. isCall says that it is a
-// call, because several of them become one part.
+// eventWords describes one event, "" if there is nothing to say. isCall reports that it is a call, because several
+// calls become one part.
 func eventWords(e *event.Event) (words string, isCall bool) {
 	who := visible.Line(e.Agent)
 	quoted := func(text string) string { return `"` + Cut(visible.Line(text), maxWords) + `"` }
@@ -127,7 +127,7 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 	return visible.Line(line), false
 }
 
-// unreadable describes a stored event that cannot be read; "" is another one.
+// unreadable describes a stored event that cannot be read; "" for any other event.
 func unreadable(e *event.Event, u *event.Unknown) string {
 	damage, ok := u.Damage()
 	if !ok {

@@ -10,15 +10,14 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// summaryWidth is how many characters of an output or of an error a summary shows.
+// summaryWidth is the maximal number of characters of an output or an error in a summary.
 const summaryWidth = 100
 
-// summaryName is how many characters of an id it shows.
+// summaryName is the maximal number of characters of an id.
 const summaryName = 40
 
-// GraphRun prints a line for each node of a graph that was run, in the order in which they
-// ran and then in that of the file, and how the run ended. said are the errors of nodes,
-// and waits those that wait for a person.
+// GraphRun prints a line for each node of a graph run, in the order in which they ran and then in that of the file, and
+// how the run ended. said contains the errors of nodes, and waits the nodes that wait for a person.
 func GraphRun(w io.Writer, l Look, graph *agentgraph.Graph, r *agentgraph.Result, said map[string]string, waits []string) {
 	var ids []string
 	width := 0
@@ -42,7 +41,7 @@ func GraphRun(w io.Writer, l Look, graph *agentgraph.Graph, r *agentgraph.Result
 		what, paint, rest := "done", Green, string(output)
 		asked := id == graph.OnError.Fallback && r.Calls[id] > 0
 		switch {
-		case failed[id], asked && !answered && !cancelled[id] && said[id] != "": // a fallback that failed was not in its own place
+		case failed[id], asked && !answered && !cancelled[id] && said[id] != "": // a fallback that failed ran in place of another node
 			what, paint, rest = "failed", Red, said[id]
 			if rest == "" && r.Error != nil && r.Error.Agent == id { // it was not called
 				rest = r.Error.Message

@@ -42,8 +42,8 @@ func toolNames(a agent.Agent) []string {
 	return names
 }
 
-// remoteURL returns the address of a remote agent's card, without user, password and
-// query; "" if the program did not say. It is false for other agents.
+// remoteURL returns the address of a remote agent's card, without user, password and query; "" if it is unknown. remote
+// is false for other agents.
 func remoteURL(a agent.Agent) (url string, remote bool) {
 	r, remote := agent.As[interface{ CardURL() string }](a)
 	if !remote {
@@ -52,7 +52,7 @@ func remoteURL(a agent.Agent) (url string, remote bool) {
 	return visible.Line(r.CardURL()), true
 }
 
-// flowWords says how a workflow runs its agents, "" of other agents.
+// flowWords describes how a workflow runs its agents, "" for other agents.
 func flowWords(n *agent.Node) string {
 	return map[string]string{agent.FlowSequential: "in turn", agent.FlowParallel: "side by side", agent.FlowLoop: "in rounds"}[n.Properties.Flow]
 }
@@ -67,7 +67,7 @@ func Runs(n *agent.Node) (roots []*agent.Node) {
 	return roots
 }
 
-// flowLine names the agents that a workflow runs, those of workflows in it too.
+// flowLine names the agents that a workflow runs, including those of inner workflows.
 func flowLine(n *agent.Node) string {
 	var names []string
 	for _, child := range Runs(n) {
@@ -80,7 +80,7 @@ func flowLine(n *agent.Node) string {
 	return flowWords(n) + ": " + strings.Join(names, ", ")
 }
 
-// labels returns the lines that drawings show of an agent.
+// labels returns the lines of an agent in drawings.
 func labels(n *agent.Node) []string {
 	a := n.Agent
 	if n.Properties.Flow != "" {
@@ -92,7 +92,7 @@ func labels(n *agent.Node) []string {
 	return []string{a.Name()}
 }
 
-// TreeAs returns what draws a tree in a format: text, mermaid, dot or json; nil for another.
+// TreeAs returns the function that draws a tree in a format: text, mermaid, dot or json; nil for any other format.
 func TreeAs(format string) func(w io.Writer, tree *agent.Tree, l Look) error {
 	switch format {
 	case "text":
@@ -110,7 +110,7 @@ func TreeAs(format string) func(w io.Writer, tree *agent.Tree, l Look) error {
 	return nil
 }
 
-// Tree draws the tree with a mark at the agent that is active.
+// Tree draws the tree and marks the active agent.
 func Tree(w io.Writer, tree *agent.Tree, l Look, active string) {
 	var draw func(n *agent.Node, first, rest string)
 	show := func(n *agent.Node, first, under string) {
@@ -144,7 +144,7 @@ func Tree(w io.Writer, tree *agent.Tree, l Look, active string) {
 	draw(tree.Root(), "", "")
 }
 
-// numbered gives each node an identifier that every drawing language accepts.
+// numbered gives each node an identifier that is valid in every drawing language.
 func numbered(tree *agent.Tree) map[*agent.Node]string {
 	ids := make(map[*agent.Node]string)
 	for n := range tree.Walk() {
@@ -156,7 +156,7 @@ func numbered(tree *agent.Tree) map[*agent.Node]string {
 	return ids
 }
 
-// shape is what a drawing has around an agent's name.
+// shape returns the frame of an agent's name in a drawing.
 func shape(n *agent.Node, plain, router, human string) string {
 	switch {
 	case n.Virtual():
@@ -167,7 +167,7 @@ func shape(n *agent.Node, plain, router, human string) string {
 	return plain
 }
 
-// drawn yields the agents of a tree, and the person beside it.
+// drawn yields the agents of a tree, and the person next to it.
 func drawn(tree *agent.Tree) iter.Seq[*agent.Node] {
 	return func(yield func(*agent.Node) bool) {
 		for n := range tree.Walk() {
@@ -256,7 +256,7 @@ func drawDOT(w io.Writer, tree *agent.Tree, _ Look) error {
 	return nil
 }
 
-// jsonNode is the form of tree --format json.
+// jsonNode is an agent in tree --format json.
 type jsonNode struct {
 	Name        string   `json:"name"`
 	Path        string   `json:"path"`
@@ -268,7 +268,7 @@ type jsonNode struct {
 	Targets     []string `json:"targets,omitempty"`
 	*jsonGraph
 	Flow      string      `json:"flow,omitempty"`   // how a workflow runs its agents: sequential, parallel or loop
-	Agents    []*jsonNode `json:"agents,omitempty"` // that it runs
+	Agents    []*jsonNode `json:"agents,omitempty"` // the agents that it runs
 	Router    *jsonRouter `json:"router,omitempty"`
 	SubAgents []*jsonNode `json:"subAgents,omitempty"`
 }

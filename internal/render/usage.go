@@ -14,13 +14,13 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Usage returns a sink that adds up what the models of each agent have used, and at the end
-// writes a table of it, or one JSON object a line. Costs are shown if there are prices.
+// Usage returns a sink that sums the usage of each agent's models, and at the end writes a table, or one JSON object
+// per line. It includes costs if there are prices.
 func Usage(w io.Writer, asJSON bool, prices llm.Prices) Sink {
 	return &ledger{w: w, json: asJSON, prices: prices}
 }
 
-// Cost is like Usage, for each turn by itself, and with what was read anew because of transfers.
+// Cost is like [Usage], but separate for each turn, and with the tokens that were not cached because of transfers.
 func Cost(w io.Writer, asJSON bool, prices llm.Prices) Sink {
 	return &ledger{w: w, json: asJSON, prices: prices, turns: true}
 }
@@ -28,18 +28,17 @@ func Cost(w io.Writer, asJSON bool, prices llm.Prices) Sink {
 type ledger struct {
 	w      io.Writer
 	json   bool
-	prices llm.Prices   // nil: no costs are shown
-	rows   []*ledgerRow // in the order in which agents first answered
-	turns  bool         // each turn has rows of its own
+	prices llm.Prices   // nil shows no costs
+	rows   []*ledgerRow // in the order of the agents' first answers
+	turns  bool         // each turn has its own rows
 
 	turn     int
 	arrivals session.Arrivals
 }
 
-// ledgerRow counts an agent's answers and tokens. Cached tokens are input tokens
-// that came from a provider's cache. Cost is that of the answers whose model has
-// a price; Unpriced names the models that have none. Anew are input tokens of the first answers after transfers
-// that came from no cache.
+// ledgerRow counts an agent's answers and tokens. Cached tokens are input tokens from a provider's cache. Cost is that
+// of the answers whose model has a price; Unpriced names the other models. Anew are input tokens of the first answers
+// after transfers that came from no cache.
 type ledgerRow struct {
 	Turn         int      `json:"turn,omitempty"`
 	Agent        string   `json:"agent"`
@@ -160,7 +159,7 @@ func (l *ledger) Finish() {
 		}
 	}
 	l.print(table, sum)
-	_ = table.Flush() // errors of the writer are the writer's to keep
+	_ = table.Flush() // writers keep their errors
 }
 
 func (l *ledger) print(w io.Writer, r *ledgerRow) {

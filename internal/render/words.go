@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Cut shortens a text to at most n characters, with an ellipsis for the rest.
+// Cut shortens a text to at most n characters, the last of which is an ellipsis.
 func Cut(s string, n int) string {
 	if len(s) <= n || utf8.RuneCountInString(s) <= n {
 		return s
@@ -22,7 +22,7 @@ func Cut(s string, n int) string {
 	return s
 }
 
-// Count words a number of things, whose noun takes an s unless there is one.
+// Count returns a number with a noun, which gets an s unless the number is 1.
 func Count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -30,7 +30,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// grouped is Count for numbers that may be large.
+// grouped is [Count] with digit groups for large numbers.
 func grouped(n int, noun string) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {

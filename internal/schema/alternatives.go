@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// join adds the properties of another schema, and those that it requires.
+// join adds the properties and required names of another schema.
 func join(m, other map[string]any) {
 	merge(m, other)
 	if more, _ := other["required"].([]any); len(more) > 0 {
@@ -40,7 +40,7 @@ func merge(m, other map[string]any) {
 	}
 }
 
-// either returns a schema that allows what one of two allows.
+// either returns a schema that allows what one of two schemas allows.
 func either(a, b any) any {
 	one, _ := a.(map[string]any)
 	other, _ := b.(map[string]any)
@@ -73,7 +73,7 @@ func holds(all []any, v any) bool {
 	return slices.ContainsFunc(all, func(other any) bool { return reflect.DeepEqual(v, other) })
 }
 
-// tuple makes one schema for all items of schemas for each of them.
+// tuple replaces the schemas of a tuple's items by one schema for all items.
 func tuple(m map[string]any) {
 	all, old := m["items"].([]any)
 	rest := m["additionalItems"]
@@ -99,7 +99,7 @@ func tuple(m map[string]any) {
 	m["items"] = items
 }
 
-// split makes alternatives of a list of types.
+// split replaces a list of types by alternatives.
 func split(m map[string]any) {
 	list, ok := m["type"].([]any)
 	if !ok {
@@ -136,7 +136,7 @@ func split(m map[string]any) {
 	m["anyOf"] = all
 }
 
-// about returns the type that a keyword is about, nil if it is about all.
+// about returns the type to which a keyword applies, nil if it applies to all types.
 func about(keyword string) any {
 	switch keyword {
 	case "minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType", "contentSchema":

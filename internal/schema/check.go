@@ -10,8 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Check returns what is wrong with a JSON schema of any type, in one line: the first
-// of its mistakes. Nothing is opened for a reference.
+// Check returns the first error of a JSON schema of any type, in one line. It opens nothing for a reference.
 func Check(schema json.RawMessage) error {
 	_, err := compile(schema)
 	return err
@@ -38,8 +37,8 @@ func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 	return compiled, err
 }
 
-// Fits returns what of a value a JSON schema of any type does not allow, with the place of
-// each violation, or what is wrong with the schema.
+// Fits returns the violations of a JSON schema of any type by a value, with their positions, or the error of the
+// schema.
 func Fits(schema, value json.RawMessage) error {
 	compiled, err := compile(schema)
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Decode reads the JSON of arguments, with numbers as json.Number. An object that holds a key twice
-// is an error: programs differ in which of the values they take, and whoever looks at a value
-// must see the one that is used.
+// Decode decodes the JSON of arguments, with numbers as json.Number. An object that contains a key twice is an error:
+// programs differ in which value they use, so a check could see another value than the one that is used.
 func Decode(input json.RawMessage) (any, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(input))
 	if err != nil {
@@ -39,7 +38,7 @@ func keys(v any) (n int) {
 	return n
 }
 
-// colons counts the colons in valid JSON that are not in texts: there is one for each key.
+// colons counts the colons in valid JSON outside of strings: there is one per key.
 func colons(input []byte) (n int) {
 	inText := false
 	for i := 0; i < len(input); i++ {

@@ -9,19 +9,19 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Found is what a schema says of an argument.
+// Found is what a schema says about an argument.
 type Found int
 
-// What a schema can say. An object that declares no properties is open for any.
+// The possible results. An object without declared properties is open.
 const (
 	Absent Found = iota
 	Open
 	Declared
 )
 
-// Find returns what a JSON schema of arguments says of the one at a path, whose steps have dots
-// between them and lead through lists without a step. If it is absent, names are those that are
-// declared where the path leaves the schema. A schema that cannot be read is open.
+// Find returns what a JSON schema of arguments says about the argument at a path. The steps of the path are separated
+// by dots; lists need no step. If the argument is absent, names are the declared ones where the path leaves the schema.
+// A schema that cannot be read is open.
 func Find(schema json.RawMessage, path string) (found Found, names []string) {
 	compiled, err := compile(schema)
 	if err != nil {
@@ -62,7 +62,7 @@ func find(s *jsonschema.Schema, path string) (best Found, names []string) {
 	return best, names
 }
 
-// anyKey reports whether the schema itself allows objects, or lists of them, with any keys.
+// anyKey reports whether the schema itself allows objects, or lists of objects, with any keys.
 func anyKey(t *jsonschema.Schema) bool {
 	allowed, said := t.AdditionalProperties.(bool)
 	never := t.Bool != nil && !*t.Bool
@@ -74,8 +74,7 @@ func anyKey(t *jsonschema.Schema) bool {
 		slices.Contains(types, "array") && t.Items == nil && t.Items2020 == nil && t.PrefixItems == nil)
 }
 
-// gather adds the schema, those that it refers to and combines, and those of the items if it is
-// one of a list.
+// gather adds the schema, those that it refers to and combines, and those of the items if it is a list.
 func gather(s *jsonschema.Schema, level map[*jsonschema.Schema]bool) {
 	if s == nil || level[s] {
 		return

@@ -31,8 +31,7 @@ func Of(typ reflect.Type) (schema json.RawMessage, err error) {
 	return json.Marshal(s)
 }
 
-// recursive reports whether a type holds itself, which would send the generator
-// into a recursion that no guard catches.
+// recursive reports whether a type contains itself, which would make the generator recurse without end.
 func recursive(t reflect.Type, within []reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:

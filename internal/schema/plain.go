@@ -14,19 +14,19 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The bounds of a plain schema. OpenAI's structured outputs allow ten levels; references that are resolved may
-// make a schema grow.
+// The limits of a plain schema. OpenAI's structured outputs allow ten levels. Resolving references may enlarge a
+// schema.
 const (
 	maxDepth = 10
 	maxNodes = 2000
 )
 
-// Plain returns a schema of arguments in the form that the strictest endpoints accept. A schema that has this form, and
-// one that cannot be read, is returned byte for byte as it is. In this form every object has properties and every array
-// has items. The top has no anyOf, oneOf, allOf, not, enum or condition: the properties of its alternatives are merged.
+// Plain returns a schema of arguments in the form that the strictest endpoints accept. It returns a schema that has
+// this form, or cannot be read, unchanged, byte for byte. In this form every object has properties and every array has
+// items. The top has no anyOf, oneOf, allOf, not, enum or condition: the properties of its alternatives are merged.
 // There is no reference, const, list of types or tuple, no pattern that Go cannot read, and nothing below ten levels.
-// Values that are no strings, formats, and bounds that are not allowed themselves are in the description.
-// The result allows at least what the schema allows.
+// Values that are not strings, formats, and limits that are not allowed are in the description. The result allows at
+// least what the schema allows.
 func Plain(schema json.RawMessage) json.RawMessage {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	top, ok := doc.(map[string]any)
@@ -38,7 +38,7 @@ func Plain(schema json.RawMessage) json.RawMessage {
 	top["type"] = "object"
 	plain := p.node(top, 0, []string{"#"})
 	hoist(plain)
-	plain["type"] = "object" // also if alternatives came in its place
+	plain["type"] = "object" // also if alternatives replaced it
 	if finish(plain); reflect.DeepEqual(any(plain), doc) {
 		return schema
 	}
@@ -47,8 +47,8 @@ func Plain(schema json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-// Usable returns the schema of another program's tool as one that Compile accepts. It leaves out what cannot be
-// checked, such as a pattern that Go cannot read or a reference to another document. If Compile accepts nothing of the
+// Usable returns the schema of another program's tool in a form that Compile accepts. It removes what cannot be
+// checked, such as a pattern that Go cannot read or a reference to another document. If Compile accepts no part of the
 // schema, Usable returns the error of Compile.
 func Usable(schema json.RawMessage) (json.RawMessage, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
@@ -77,13 +77,13 @@ func Usable(schema json.RawMessage) (json.RawMessage, error) {
 	return nil, failed
 }
 
-// plainer makes schemas plain.
+// plainer converts schemas to the plain form.
 type plainer struct {
 	root  any
 	nodes int
 }
 
-// each replaces the schemas in a schema, in the order of their keywords, with schemas that allow at least as much. A
+// each replaces the schemas in a schema, in the order of their keywords, by schemas that allow at least as much. A
 // keyword that forbids what its schema allows, such as not, is deleted if its schema has changed.
 func each(m map[string]any, f func(keyword string, schema any) any) {
 	before := maps.Clone(m)
@@ -133,7 +133,7 @@ func replace(m map[string]any, f func(keyword string, schema any) any) {
 	}
 }
 
-// loosen leaves out what cannot be checked.
+// loosen removes what cannot be checked.
 func (p *plainer) loosen(schema any) any {
 	m, ok := schema.(map[string]any)
 	if !ok {
@@ -153,7 +153,7 @@ func (p *plainer) loosen(schema any) any {
 
 var types = []any{"array", "boolean", "integer", "null", "number", "object", "string"}
 
-// repair leaves out keywords of a schema whose values no checker can use.
+// repair removes keywords of a schema with values that no checker accepts.
 func repair(m map[string]any) {
 	wrong := func(keyword string, bad bool) {
 		if bad {
@@ -189,7 +189,7 @@ func repair(m map[string]any) {
 		maps.DeleteFunc(of, func(p string, _ any) bool { return !readable(p) })
 		if len(of) < len(m["patternProperties"].(map[string]any)) {
 			m["patternProperties"] = of
-			delete(m, "additionalProperties") // which properties these are is not known any more
+			delete(m, "additionalProperties") // it is no longer known which properties these are
 			delete(m, "unevaluatedProperties")
 		}
 	}
@@ -214,8 +214,8 @@ func (p *plainer) find(ref any) any {
 	return at
 }
 
-// node makes a schema plain. depth is the number of objects and lists around it, and within holds the references
-// that lead to it.
+// node converts a schema. depth is the number of objects and lists around it, and within the references that lead to
+// it.
 func (p *plainer) node(schema any, depth int, within []string) map[string]any {
 	m, _ := schema.(map[string]any)
 	m = maps.Clone(m)
@@ -230,7 +230,7 @@ func (p *plainer) node(schema any, depth int, within []string) map[string]any {
 		}
 		if slices.Contains(within, ref) {
 			target = maps.Clone(target)
-			refer(target) // which may be a circle
+			refer(target) // which may be a cycle
 		}
 		within = append(slices.Clip(within), ref)
 		join(m, target)
@@ -274,8 +274,8 @@ func (p *plainer) node(schema any, depth int, within []string) map[string]any {
 	return m
 }
 
-// describe leaves out what Gemini refuses, and says it in the description: values that are no strings, formats of strings,
-// bounds that are not allowed themselves, and the form of names.
+// describe removes what Gemini refuses, and adds it to the description: values that are not strings, formats of
+// strings, limits that are not allowed, and the form of names.
 func describe(m map[string]any) {
 	note := func(words string) {
 		described, _ := m["description"].(string)
@@ -286,7 +286,7 @@ func describe(m map[string]any) {
 		if m["type"] == "string" {
 			values = slices.DeleteFunc(slices.Clone(values), notText)
 		} else if values[0] != nil || len(values) > 1 {
-			raw, _ := json.Marshal(values) // which came from JSON
+			raw, _ := json.Marshal(values) // they came from JSON
 			note("one of " + strings.Trim(string(raw), "[]"))
 		}
 		if m["enum"] = values; m["type"] != "string" || len(values) == 0 {
@@ -330,7 +330,7 @@ func hoist(m map[string]any) {
 				all = slices.Collect(maps.Values(v))
 			}
 		}
-		var common []any // what each alternative requires
+		var common []any // the names that each alternative requires
 		merged = merged || len(all) > 0
 		for i, s := range all {
 			branch, _ := s.(map[string]any)
@@ -391,7 +391,7 @@ func finish(m map[string]any) {
 	}
 }
 
-// cutOff returns what is kept of a schema that is too deep, or that contains itself.
+// cutOff returns the remaining part of a schema that is too deep, or that contains itself.
 func cutOff(m map[string]any, again string) map[string]any {
 	left := map[string]any{}
 	for _, k := range []string{"type", "title", "description", "enum"} {

@@ -14,11 +14,11 @@ import (
 	"github.com/agentarbor/arbor/internal/nearest"
 )
 
-// A tag jsonschema has one of two styles: parts such as minimum=1 between commas, or a bare text, which
-// is the field's description as a whole.
+// A tag jsonschema has one of two forms: parts such as minimum=1, separated by commas, or a text that is the field's
+// description.
 var keyed = lazyregexp.New(`^[^ \t\n]*=`)
 
-// The keys that nearest suggests, and the parts that are words.
+// The keys that nearest suggests, and the parts without a value.
 const (
 	tagKeys  = "title description type minLength maxLength pattern format readOnly writeOnly default example enum multipleOf minimum maximum exclusiveMinimum exclusiveMaximum minItems maxItems uniqueItems"
 	tagWords = "required nullable"
@@ -44,7 +44,7 @@ func bare(parts []string) bool {
 	return !keyed.MatchString(parts[0]) && !slices.Contains(strings.Fields(tagWords), parts[0])
 }
 
-// tagParts cuts a field's tag at its commas, but for those after a backslash.
+// tagParts splits a field's tag at its commas, except for those after a backslash.
 func tagParts(f reflect.StructField) (parts []string) {
 	tag := f.Tag.Get("jsonschema")
 	if tag == "" {
@@ -60,8 +60,8 @@ func tagParts(f reflect.StructField) (parts []string) {
 	return parts
 }
 
-// checkTags returns what is wrong with the tags of a struct's fields. The generator passes over what
-// it cannot use, so that a limit would be missing from the schema silently.
+// checkTags returns the errors in the tags of a struct's fields. The generator ignores tags that it cannot use, so a
+// limit would silently be missing.
 func checkTags(t reflect.Type) error {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
@@ -88,7 +88,7 @@ func checkTag(f reflect.StructField) string {
 		return `jsonschema:"…" cannot be read: tags need a space between them, and in the quotes a backslash is written twice, as in description=Red\\, or blue`
 	}
 	parts := tagParts(f)
-	var usual string // the types that the generator is told
+	var usual string // the types that the generator gets
 	for i, part := range parts {
 		key, _, assigned := strings.Cut(part, "=")
 		known := slices.Contains(strings.Fields(tagKeys+" "+tagWords), key)
@@ -113,13 +113,13 @@ func checkTag(f reflect.StructField) string {
 	return ""
 }
 
-// propertyOf returns the schema of a field with a tag of its own.
+// propertyOf returns the schema of a field with another tag.
 func propertyOf(f reflect.StructField, tag string) []byte {
 	own := reflect.StructField{Name: "Field", Type: f.Type}
 	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	own.Tag = reflect.StructTag(fmt.Sprintf("json:%q jsonschema:%q", "field,"+options, tag))
 	r := reflector()
-	r.LookupComment = nil // a part without effect is not a bare text
+	r.LookupComment = nil // a part without effect is not a description
 	schema, _ := json.Marshal(r.ReflectFromType(reflect.StructOf([]reflect.StructField{own})))
 	return schema
 }

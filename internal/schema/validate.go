@@ -1,6 +1,5 @@
-// Package schema makes JSON schemas of Go types and holds JSON against them. It
-// is what tools' arguments and the inputs of transfers share, and imports nothing
-// of this module.
+// Package schema generates JSON schemas of Go types and checks JSON against them. Tools' arguments and the inputs of
+// transfers share it. It imports nothing of this module.
 package schema
 
 import (
@@ -18,14 +17,14 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Validator checks arguments against a tool's schema and reports all
-// violations, which is what a model needs to correct itself in one go.
+// Validator checks arguments against a tool's schema and returns all violations at once, so that a model can correct
+// all of them in its next call.
 type Validator struct {
 	schema *jsonschema.Schema
 	rawOK  bool // the schema itself has a property "raw"
 }
 
-// Compile reads a JSON schema, which must be one of an object.
+// Compile compiles a JSON schema of an object.
 func Compile(schema json.RawMessage) (*Validator, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
@@ -51,8 +50,7 @@ func Compile(schema json.RawMessage) (*Validator, error) {
 	return &Validator{compiled, rawOK}, nil
 }
 
-// Validate returns an error that names every violation of the schema, in words
-// for a model.
+// Validate returns an error for a model with every violation of the schema.
 func (v *Validator) Validate(input json.RawMessage) error {
 	doc, err := Decode(input)
 	if err != nil {
@@ -67,7 +65,7 @@ func (v *Validator) Validate(input json.RawMessage) error {
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &invalid) {
 		all := violations(invalid)
-		slices.SortFunc(all, func(a, b string) int { // they come in the order of a map, and the same error must have the same words
+		slices.SortFunc(all, func(a, b string) int { // their order is that of a map, and equal errors must have equal texts
 			return cmp.Or(cmp.Compare(whole(a), whole(b)), cmp.Compare(a, b))
 		})
 		return errors.New("the arguments do not fit the schema: " + strings.Join(all, "; "))
@@ -75,7 +73,7 @@ func (v *Validator) Validate(input json.RawMessage) error {
 	return err
 }
 
-// whole is 1 for what is wrong with the object as a whole, which is said last.
+// whole returns 1 for a violation of the object as a whole, which comes last.
 func whole(violation string) int {
 	if strings.HasPrefix(violation, "/:") {
 		return 1

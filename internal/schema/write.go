@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// order returns the places at which keys first occur in valid JSON.
+// order returns the positions at which keys first occur in valid JSON.
 func order(text []byte) map[string]int {
 	places := map[string]int{}
 	for i := 0; i < len(text); i++ {
@@ -31,7 +31,7 @@ func order(text []byte) map[string]int {
 	return places
 }
 
-// write writes JSON with its keys in an order; those that have no place come last.
+// write writes JSON with its keys in this order; keys without a position come last.
 func write(b *bytes.Buffer, v any, places map[string]int) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -63,7 +63,7 @@ func write(b *bytes.Buffer, v any, places map[string]int) {
 	default:
 		e := json.NewEncoder(b)
 		e.SetEscapeHTML(false)
-		_ = e.Encode(v) // a scalar of a document that was read
+		_ = e.Encode(v) // a scalar that was decoded from JSON
 		b.Truncate(b.Len() - 1)
 	}
 }

@@ -21,17 +21,16 @@ import (
 // "none" the tests find no PostgreSQL at all.
 const PostgresURL = "ARBOR_TEST_POSTGRES"
 
-// none is the value of [PostgresURL] and [RedisURL] with which a machine is as one without the server.
+// none is the value of [PostgresURL] and [RedisURL] that hides servers from the tests.
 const none = "none"
 
-// How long a server may take to start, and how often it is looked at meanwhile.
+// How long a server may take to start, and how often it is polled.
 const (
 	startTime  = 60 * time.Second
 	pollPeriod = 5 * time.Millisecond
 )
 
-// errMissing says that a server is not there and cannot be started: the test is
-// skipped.
+// errMissing means that a server is missing and cannot be started: the test is skipped.
 var errMissing = errors.New("missing")
 
 // shared is the cluster that all tests of a binary use. It is the one state that
@@ -68,7 +67,7 @@ func NewPostgres(t testing.TB, settings ...string) *Postgres {
 	return p
 }
 
-// StartPostgres is [NewPostgres] for a program that is no test, which closes the server.
+// StartPostgres is [NewPostgres] for a program that is not a test. The program closes the server.
 func StartPostgres(settings ...string) (*Postgres, error) { return start(settings...) }
 
 // Close ends the server and removes its folder.
@@ -84,8 +83,8 @@ func (p *Postgres) Database(t testing.TB) string {
 	return withDatabase(t, base, name)
 }
 
-// Quiet returns when a PostgreSQL server has nobody connected any more who said that he was an application of that name, and
-// so has done all that a process had sent it which was killed. The server may be starting meanwhile.
+// Quiet waits until a PostgreSQL server has no connection with this application name, and so has processed everything
+// that a killed process had sent. The server may still be starting.
 func Quiet(ctx context.Context, url, application string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()

@@ -19,9 +19,9 @@ import (
 // "none" the tests find no Redis at all.
 const RedisURL = "ARBOR_TEST_REDIS"
 
-// Redis is a temporary Redis server without persistence: what it holds is lost when it
-// stops. It ends with the test's process even if that is killed: a second process,
-// which waits for the end of a pipe, kills the server then and removes its folder.
+// Redis is a temporary Redis server without persistence: it loses its data when it stops. It ends with the test's
+// process even if that is killed: a second process, which waits for the end of a pipe, then kills the server and
+// removes its folder.
 type Redis struct {
 	program  string
 	dir      string
@@ -67,7 +67,7 @@ func NewRedis(t testing.TB, settings ...string) *Redis {
 	return r
 }
 
-// StartRedis is [NewRedis] for a program that is no test, which closes the server.
+// StartRedis is [NewRedis] for a program that is not a test. The program closes the server.
 func StartRedis(settings ...string) (*Redis, error) { return startRedis(settings...) }
 
 // Close ends the server and removes its folder.
@@ -131,7 +131,7 @@ func (r *Redis) Start() error {
 	return nil
 }
 
-// answers reports whether the server replies to a command; a refusal is a reply too.
+// answers reports whether the server replies to a command; an error is a reply, too.
 func (r *Redis) answers() bool {
 	conn, err := net.DialTimeout("tcp", r.Address(), time.Second)
 	if err != nil {
@@ -161,8 +161,7 @@ func (r *Redis) startWatch(pid int) error {
 	return nil
 }
 
-// Kill kills the server, which loses all it holds. It returns when the server has
-// ended.
+// Kill kills the server, which loses its data. It returns when the server has ended.
 func (r *Redis) Kill() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// SaveFile copies an SQLite file. What it returns puts the copy back under the processes that have the file open, as the
-// command .restore of the program sqlite3 does.
+// SaveFile copies an SQLite file. The returned function restores the copy while processes have the file open, like the
+// command .restore of the program sqlite3.
 func SaveFile(t testing.TB, path string) (restore func()) {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "copy.db")

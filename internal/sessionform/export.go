@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Formats are those of [Export], and the media types of what it writes.
+// Formats returns the formats of [Export] with their media types.
 func Formats() map[string]string {
 	return map[string]string{
 		"jsonl":  "application/x-ndjson",
@@ -24,9 +24,8 @@ func Formats() map[string]string {
 	}
 }
 
-// Export writes events in one of the [Formats]. The function gives them from the beginning, and is
-// called once or twice; last is where the session's log ends. The error is one of theirs; those of
-// the writer are the writer's to keep.
+// Export writes events in one of the [Formats]. events returns them from the beginning, and is called once or twice;
+// last is the end of the session's log. The error is that of the events; Export ignores errors of the writer.
 func Export(w io.Writer, format, title string, last int64, events func() iter.Seq2[*event.Event, error]) error {
 	if format == "case" {
 		return eval.WriteSession(w, title, events())

@@ -1,6 +1,6 @@
-// Package sessionform gives sessions their forms outside of the log: as JSON what one was at a
-// position, its checkpoints and how two of them differ, and the formats of exports. The command and
-// the server give out the same. It imports what it shows, and reads no store.
+// Package sessionform defines the forms of sessions outside of the log: the JSON of a session at a position, of its
+// checkpoints and of the difference of two sessions, and the formats of exports. The command and the server share them.
+// It imports the packages whose types it shows, and reads no store.
 package sessionform
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Moment is what a session was at a position.
+// Moment is the state of a session at a position.
 type Moment struct {
 	Session string         `json:"session"`
 	Seq     int64          `json:"seq"`
@@ -25,15 +25,15 @@ type Moment struct {
 	Used    []Use          `json:"used"`
 }
 
-// Pending is a call that has no result yet.
+// Pending is a call without a result.
 type Pending struct {
 	CallID   string `json:"callId"`
 	Name     string `json:"name"`
 	RunID    string `json:"runId"`
-	Approval bool   `json:"approval,omitempty"` // somebody is asked about it
+	Approval bool   `json:"approval,omitempty"` // it waits for a decision
 }
 
-// Use is what an agent has used of a model.
+// Use is the usage of a model by an agent.
 type Use struct {
 	Agent        string `json:"agent"`
 	Model        string `json:"model,omitempty"`
@@ -43,7 +43,7 @@ type Use struct {
 	OutputTokens int    `json:"outputTokens"`
 }
 
-// MomentOf returns what a log amounts to.
+// MomentOf returns the state of a session with this fold.
 func MomentOf(key session.Key, f *session.Fold) Moment {
 	m := Moment{Session: key.ID, Seq: f.Seq, Time: f.Latest.UTC(), Active: f.Active(), Turn: f.Stage(),
 		State: f.States(), Pending: pendingCalls(f), Used: []Use{}}
@@ -59,8 +59,7 @@ func MomentOf(key session.Key, f *session.Fold) Moment {
 	return m
 }
 
-// pendingCalls returns the calls that wait, in the conversation and in what agents
-// do inside of their calls.
+// pendingCalls returns the waiting calls, in the conversation and in agents inside of calls.
 func pendingCalls(f *session.Fold) []Pending {
 	calls := []Pending{}
 	scopes := f.Open()
@@ -76,7 +75,7 @@ func pendingCalls(f *session.Fold) []Pending {
 	return calls
 }
 
-// Used adds up what all models have used.
+// Used returns the usage of all models.
 func Used(f *session.Fold) (sum session.Use) {
 	for _, u := range f.Spent {
 		sum.Answers += u.Session.Answers
@@ -85,7 +84,7 @@ func Used(f *session.Fold) (sum session.Use) {
 	return sum
 }
 
-// Line tells in one line what a session was, whose log ends at last.
+// Line describes in one line the state of a session whose log ends at last.
 func Line(f *session.Fold, last int64) string {
 	text := fmt.Sprintf("at position %d of %d", f.Seq, last)
 	if !f.Latest.IsZero() {
@@ -108,5 +107,5 @@ func Line(f *session.Fold, last int64) string {
 	return text + fmt.Sprintf("; tokens: %d in, %d out", sum.InputTokens, sum.OutputTokens)
 }
 
-// Stamp writes a time for people.
+// Stamp formats a time for people.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }

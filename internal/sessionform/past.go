@@ -15,11 +15,11 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// MaxID bounds the ids that are made for sessions, in bytes.
+// MaxID is the maximal length of generated session ids, in bytes.
 const MaxID = 200
 
-// ChildID makes the id of a session that is made of another one: the other's, shortened if it must
-// be, and an ending of at most 64 bytes.
+// ChildID returns the id of a session that is created from another one: the other id, shortened if necessary, with an
+// ending of at most 64 bytes.
 func ChildID(of, ending string) string {
 	for len(of) > MaxID-1-len(ending) {
 		_, size := utf8.DecodeLastRuneInString(of)
@@ -28,25 +28,25 @@ func ChildID(of, ending string) string {
 	return strings.TrimSpace(of) + "-" + ending
 }
 
-// Ending is one that follows from texts.
+// Ending returns an ending that depends on texts.
 func Ending(from ...string) string {
 	sum := sha256.Sum256(event.EncodeJSON(from))
 	return hex.EncodeToString(sum[:6])
 }
 
-// Checkpoint is a position that a session can be forked at.
+// Checkpoint is a position at which a session can be forked.
 type Checkpoint struct {
 	Seq    int64     `json:"seq"`
 	Time   time.Time `json:"time"`
-	What   string    `json:"what"` // was done in the step that ends there, in a few words
+	What   string    `json:"what"` // a short description of the step that ends there
 	Active string    `json:"active,omitempty"`
-	Events int       `json:"events"` // of the step
-	// Shared says that it is one of the session from which this one was forked.
+	Events int       `json:"events"` // the number of events of the step
+	// Shared reports that it belongs to the session from which this one was forked.
 	Shared bool `json:"shared,omitempty"`
 }
 
-// History yields the checkpoints of a session, the oldest first. What was done is told of the events as see returns
-// them; nil is left out.
+// History yields the checkpoints of a session, the oldest first. It describes the events that see returns; it omits an
+// event if see returns nil.
 func History(ctx context.Context, s *checkpoint.Sessions, of session.Info, see func(*event.Event) *event.Event) iter.Seq2[Checkpoint, error] {
 	return func(yield func(Checkpoint, error) bool) {
 		fold := &session.Fold{}
@@ -69,7 +69,7 @@ func History(ctx context.Context, s *checkpoint.Sessions, of session.Info, see f
 	}
 }
 
-// Diff is how two sessions differ; see [checkpoint.Diff].
+// Diff is the difference of two sessions; see [checkpoint.Diff].
 type Diff struct {
 	Common int64 `json:"common"`
 	Shared int64 `json:"shared"`
@@ -78,13 +78,13 @@ type Diff struct {
 	B      Side  `json:"b"`
 }
 
-// Side is what one of two sessions has for itself.
+// Side is the part of one of two sessions that the other does not have.
 type Side struct {
 	Moment
 	Events []*event.Event `json:"events"`
 }
 
-// DiffOf returns a difference in its form.
+// DiffOf returns a difference in this form.
 func DiffOf(d *checkpoint.Diff) Diff {
 	side := func(s checkpoint.Side) Side {
 		return Side{MomentOf(s.Key, s.Fold), append([]*event.Event{}, s.Events...)}

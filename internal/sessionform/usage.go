@@ -5,8 +5,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Usage is what a session has used: by agent and model, and in sum, for the last turn and for all
-// of it. A cost is nil where a model has no price.
+// Usage is the usage of a session: by agent and model, and as sums for the last turn and the whole session. A cost is
+// nil if a model has no price.
 type Usage struct {
 	Seq     int64       `json:"seq"`
 	Turn    Spent       `json:"turn"`
@@ -15,7 +15,7 @@ type Usage struct {
 	Agents  []AgentTime `json:"agents"`
 }
 
-// ModelUse is what an agent has used of a model.
+// ModelUse is the usage of a model by an agent.
 type ModelUse struct {
 	Agent   string     `json:"agent"`
 	Model   string     `json:"model"`
@@ -24,8 +24,8 @@ type ModelUse struct {
 	Session Spent      `json:"session"`
 }
 
-// Spent is what answers have used. ReadAnew are the tokens that were computed anew because of transfers, and ReadAnewCost is the part
-// of Cost that paid for them. Seconds is how long runs took, nil where that is not counted.
+// Spent is the usage of answers. ReadAnew are the tokens that were not cached because of transfers, and ReadAnewCost is
+// their part of Cost. Seconds is the duration of runs, nil if it is not counted.
 type Spent struct {
 	Answers      int      `json:"answers"`
 	InputTokens  int      `json:"inputTokens"`
@@ -37,13 +37,13 @@ type Spent struct {
 	Seconds      *float64 `json:"seconds,omitempty"`
 }
 
-// AgentTime is how long an agent's runs took.
+// AgentTime is the duration of an agent's runs.
 type AgentTime struct {
 	Agent   string  `json:"agent"`
 	Seconds float64 `json:"seconds"`
 }
 
-// UsageOf returns what a log tells of usage.
+// UsageOf returns the usage in a log.
 func UsageOf(f *session.Fold, prices llm.Prices) Usage {
 	u := Usage{Seq: f.Seq, Models: []ModelUse{}, Agents: []AgentTime{}, Turn: nothingSpent(), Session: nothingSpent()}
 	for _, s := range f.Spent {
@@ -74,7 +74,7 @@ func spentOf(model string, u session.Use, prices llm.Prices) Spent {
 	return s
 }
 
-// add makes a sum, whose cost is known if it is that of everything in it.
+// add adds another usage. The sum's cost is known only if all costs are.
 func (s *Spent) add(o Spent) {
 	switch {
 	case o.Answers+o.InputTokens+o.OutputTokens == 0:

@@ -1,5 +1,5 @@
-// Package signed signs what is posted to webhooks, and takes what is posted to this program only
-// if it is signed, both after Standard Webhooks.
+// Package signed signs requests to webhooks, and accepts requests to this program only if they are signed, both by
+// Standard Webhooks.
 package signed
 
 import (
@@ -16,12 +16,12 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// Keys are secrets that both sides know. What is posted is signed with all of them, and what is
-// signed with one of them is taken. They are safe for concurrent use.
+// Keys are secrets that both sides know. Requests are signed with all of them, and accepted if they are signed with one
+// of them. They are safe for concurrent use.
 type Keys []*standardwebhooks.Webhook
 
-// NewKeys reads secrets, each base64 of 24 to 64 bytes with or without "whsec_" before it. The
-// error says which one is wrong and does not hold it.
+// NewKeys parses secrets, each base64 of 24 to 64 bytes with or without the prefix "whsec_". The error has the number
+// of an invalid secret, but not its text.
 func NewKeys(secrets ...string) (Keys, error) {
 	var keys Keys
 	for i, s := range secrets {
@@ -35,7 +35,7 @@ func NewKeys(secrets ...string) (Keys, error) {
 	return keys, nil
 }
 
-// Sign sets the headers that say what a body is, when it was sent, and by whom.
+// Sign sets the headers with the id, the time and the signatures of a body.
 func (k Keys) Sign(h http.Header, id string, at time.Time, body []byte) {
 	var signatures []string
 	for _, key := range k {
@@ -48,7 +48,7 @@ func (k Keys) Sign(h http.Header, id string, at time.Time, body []byte) {
 	h.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
 }
 
-// verify returns nil if a body is signed with any of the keys, within five minutes of now.
+// verify returns nil if a body is signed with one of the keys, within five minutes of now.
 func (k Keys) verify(body []byte, h http.Header) (err error) {
 	for _, key := range k {
 		if err = key.Verify(body, h); err == nil {
@@ -58,10 +58,10 @@ func (k Keys) verify(body []byte, h http.Header) (err error) {
 	return err
 }
 
-// Handler gives take the bodies of POSTs that are signed with one of the keys within five minutes
-// of now, and answers 204 if it returns true; else take has answered. What was taken lately is
-// answered with 204 at once when it comes again. What is not signed gets 401 or 405, or 400 if it
-// does not arrive as a whole. The caller bounds the body.
+// Handler calls take with the bodies of POST requests that are signed with one of the keys within five minutes of now.
+// If take returns true, Handler answers 204; otherwise take has answered. Handler answers 204 at once to a repetition
+// of an accepted request, 401 or 405 to a request that is not signed, and 400 to an incomplete one. The caller limits
+// the body.
 func (k Keys) Handler(take func(w http.ResponseWriter, r *http.Request, body []byte) bool) http.Handler {
 	var taken recent
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +90,7 @@ func (k Keys) Handler(take func(w http.ResponseWriter, r *http.Request, body []b
 	})
 }
 
-// refusal says why, and nothing about what would be right.
+// refusal returns the reason, without the expected values.
 func refusal(err error) string {
 	switch {
 	case errors.Is(err, standardwebhooks.ErrMessageTooOld), errors.Is(err, standardwebhooks.ErrMessageTooNew):
@@ -102,9 +102,8 @@ func refusal(err error) string {
 	}
 }
 
-// recent remembers the IDs of what was taken for as long as their signatures are accepted, the
-// latest 10,000 of them at least. What comes again after that is refused by its timestamp, or is
-// taken once more.
+// recent contains the ids of accepted requests as long as their signatures are valid, at least the latest 10,000 of
+// them. A repetition after that is refused by its timestamp, or accepted again.
 type recent struct {
 	mu       sync.Mutex
 	now, old map[string]bool
@@ -114,7 +113,7 @@ type recent struct {
 const (
 	maxID      = 256 // bytes
 	remembered = 10000
-	tolerance  = 10 * time.Minute // five before and five after
+	tolerance  = 10 * time.Minute // five minutes before and five after
 )
 
 func (r *recent) has(id string, at time.Time) bool {
@@ -131,7 +130,7 @@ func (r *recent) add(id string, at time.Time) {
 	r.now[id] = true
 }
 
-// turn forgets what was taken before the present generation began, when that is full or old.
+// turn drops the ids before the current generation, if that is full or old.
 func (r *recent) turn(at time.Time) {
 	if r.now == nil || len(r.now) >= remembered || at.Sub(r.since) >= tolerance {
 		r.now, r.old, r.since = map[string]bool{}, r.now, at

@@ -21,7 +21,7 @@ func CallsOf(log []*event.Event) Calls {
 	return calls
 }
 
-// Add adds the call that an event is, if it is one.
+// Add adds the call of an event, if it is one.
 func (c *Calls) Add(e *event.Event) {
 	if e.Type() == event.TypeToolCall {
 		*c = append(*c, e.ID)

@@ -12,10 +12,9 @@ import (
 	"github.com/agentarbor/arbor/tools/mcp"
 )
 
-// Server is a source of tools behind the Model Context Protocol, whose server runs in
-// this process: weather answers, dies ends the server in mid-call, pay pays, and book asks
-// which seat. Each call of one is noted, with the id that Arbor gives it, before it does
-// anything.
+// Server returns a source of tools over the Model Context Protocol, whose server runs in this process: weather answers,
+// dies ends the server during the call, pay pays, and book asks for a seat. note gets each call with its id in Arbor
+// before the call does anything.
 func Server(note func(tool, call string)) (*mcp.Server, error) {
 	return mcp.New("town", mcp.Transport(func() (sdk.Transport, error) {
 		s := sdk.NewServer(&sdk.Implementation{Name: "town", Version: "1"}, nil)

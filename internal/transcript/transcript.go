@@ -1,8 +1,8 @@
-// Package transcript reads the transcripts of runner/testdata: text archives with a tree of agents, what their
-// models answer and what the user says. The runner's tests play them in process; those of everything that
-// serves sessions play the same ones through it.
+// Package transcript reads the transcripts of runner/testdata: text archives with a tree of agents, the answers of
+// their models and the user's messages. The runner's tests play them in process; the tests of servers play the same
+// ones through their APIs.
 //
-// It is for tests, and imports what a tree can be made of.
+// It is for tests, and imports the packages of which trees consist.
 package transcript
 
 import (
@@ -40,7 +40,7 @@ type Transcript struct {
 // Name is the name of the file, without its ending.
 func (tr *Transcript) Name() string { return strings.TrimSuffix(filepath.Base(tr.File), ".txtar") }
 
-// Section returns a part of the archive, "" if it has none of the name.
+// Section returns a part of the archive, "" if it has no part with the name.
 func (tr *Transcript) Section(name string) string {
 	for _, f := range tr.Archive.Files {
 		if f.Name == name {
@@ -61,7 +61,7 @@ func (tr *Transcript) Set(name, data string) {
 	tr.Archive.Files = append(tr.Archive.Files, txtar.File{Name: name, Data: []byte(data)})
 }
 
-// All reads the transcripts that a pattern of file names matches, one at least.
+// All reads the transcripts whose file names match a pattern, at least one.
 func All(t testing.TB, pattern string) []*Transcript {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -76,7 +76,7 @@ func All(t testing.TB, pattern string) []*Transcript {
 	return all
 }
 
-// Decisions reads a line of the user's that decides, without its slash. Its call is named as [Calls] name it.
+// Decisions parses a line of the user that decides, without its slash. Calls have the names of [Calls].
 func Decisions(line string, calls Calls) []runner.Decision {
 	verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	call, rest, _ := strings.Cut(rest, " ")
@@ -92,7 +92,7 @@ func Decisions(line string, calls Calls) []runner.Decision {
 	return nil
 }
 
-// Counter makes ids that are the same in every run.
+// Counter returns a function that generates the same ids in every run.
 func Counter() func() string {
 	var mu sync.Mutex
 	n := 0

@@ -21,9 +21,8 @@ import (
 	"github.com/agentarbor/arbor/workflowagent"
 )
 
-// Tools are the tools that agents of transcripts can have. Tools named
-// second… wait for one that is named first… so that parallel calls settle in a
-// known order.
+// Tools returns the tools that agents of transcripts can have. A tool named second… waits for one that is named first…,
+// so that parallel calls end in a known order.
 func Tools(t testing.TB) *tools.Registry {
 	type in struct {
 		ID int `json:"id,omitempty"`
@@ -49,8 +48,7 @@ func Tools(t testing.TB) *tools.Registry {
 		tool("panics", func(tools.Context, in) (any, error) { panic("boom") }),
 		tool("remember", func(ctx tools.Context, in in) (any, error) { ctx.Set("seen", in.ID); return "noted", nil }),
 		tool("first", func(ctx tools.Context, in in) (any, error) {
-			// Its own result is stored after this returns; second waits a little longer
-			// for that by reading the state that comes with it.
+			// The result is stored after this returns; second waits for it by reading the state that comes with it.
 			ctx.Set("turn:first", true)
 			close(gate(ctx))
 			return "first", nil
@@ -60,7 +58,7 @@ func Tools(t testing.TB) *tools.Registry {
 			case <-gate(ctx):
 			case <-ctx.Done():
 			}
-			for ctx.Err() == nil { // the store tells nobody; the result is there within microseconds
+			for ctx.Err() == nil { // the store has no notification; the result is stored within microseconds
 				if _, ok := ctx.Get("turn:first"); ok {
 					return "second", nil
 				}
@@ -77,7 +75,7 @@ func Tools(t testing.TB) *tools.Registry {
 	return r
 }
 
-// Tree builds the tree of a transcript. The options are those of all agents.
+// Tree builds the tree of a transcript. The options apply to all agents.
 func Tree(t testing.TB, text string, model func(name string) llm.Model, all ...llmagent.Option) agent.Agent {
 	b := &builder{t: t, model: model, all: all, registry: Tools(t)}
 	var open []*spec
@@ -110,7 +108,7 @@ func Tree(t testing.TB, text string, model func(name string) llm.Model, all ...l
 	return b.build(open[0])
 }
 
-// spec is a line of a tree, with what is below it.
+// spec is a line of a tree, with the lines below it.
 type spec struct {
 	depth int
 	name  string
@@ -121,7 +119,7 @@ type spec struct {
 	nodes []*spec
 }
 
-// builder makes agents of the lines of a tree.
+// builder builds agents from the lines of a tree.
 type builder struct {
 	t        testing.TB
 	model    func(name string) llm.Model
@@ -151,7 +149,7 @@ func (b *builder) build(s *spec) agent.Agent {
 	return a
 }
 
-// graph builds a chain of what is below the line.
+// graph builds a chain of the agents below the line.
 func (b *builder) graph(s *spec) agent.Agent {
 	graph, last := agentgraph.NewBuilder(s.name), ""
 	for i, node := range s.nodes {
@@ -170,7 +168,7 @@ func (b *builder) graph(s *spec) agent.Agent {
 	return g
 }
 
-// options are those that a word of an agent's line means. Others change its policy.
+// options returns the options for a word of an agent's line. Other words change its policy.
 func (b *builder) options(word string, policy *agent.TransferPolicy) []llmagent.Option {
 	if w, other, ok := strings.Cut(word, "="); ok && w == "decide" {
 		return []llmagent.Option{llmagent.WithDecision(b.model(other))}

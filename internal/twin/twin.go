@@ -1,5 +1,5 @@
-// Package twin talks, in tests, to a process of Node.js that does in JavaScript what a package does
-// in Go: a line of JSON goes in, a line of JSON comes out.
+// Package twin runs, in tests, a Node.js process that does in JavaScript what a package does in Go: it reads a line of
+// JSON and writes a line of JSON.
 package twin
 
 import (
@@ -18,8 +18,8 @@ type Process struct {
 	out *bufio.Reader
 }
 
-// Start starts a script. Where Node.js is missing, or a file that the script needs is, the test is skipped with
-// a line that says how to get it, and fails in CI.
+// Start starts a script. If Node.js or a file that the script needs is missing, the test is skipped with a line that
+// says how to get it, and fails in CI.
 func Start(t testing.TB, script, needs, how string) *Process {
 	t.Helper()
 	missing := ""
@@ -42,14 +42,14 @@ func Start(t testing.TB, script, needs, how string) *Process {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { // the context is done by now, and the process with it
+	t.Cleanup(func() { // the context has ended, and the process with it
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
 	return &Process{json.NewEncoder(in), bufio.NewReader(out)}
 }
 
-// Ask sends a value, and reads the answer into another one.
+// Ask sends a value, and decodes the answer.
 func (p *Process) Ask(t testing.TB, q, answer any) {
 	t.Helper()
 	require.NoError(t, p.in.Encode(q))

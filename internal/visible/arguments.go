@@ -8,15 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxIndent bounds how deeply nested values are indented, so that a deep one does not
-// become a page of spaces.
+// maxIndent is the deepest indentation of nested values, so that a deeply nested one does not fill a page with spaces.
 const maxIndent = 16
 
-// inline is the length up to which arguments are shown in one line, in characters.
+// inline is the maximal number of characters of arguments in one line.
 const inline = 120
 
-// Inline shows a call's arguments in one line, as name="value", count=1. It is false
-// unless they are few and simple enough that the line is all of them.
+// Inline returns a call's arguments in one line, as name="value", count=1. whole is false if they are too many or too
+// complex for one line.
 func Inline(input json.RawMessage) (line string, whole bool) {
 	w := argumentWriter{compact: true}
 	if !w.arguments(input) || len(w.lines) > 1 {
@@ -59,13 +58,13 @@ func (w *argumentWriter) end() []string {
 	return w.lines
 }
 
-// newLine ends a line and begins the next one.
+// newLine ends a line and starts the next one.
 func (w *argumentWriter) newLine() {
 	w.lines = append(w.lines, string(w.line))
 	w.line = append(w.line[:0], strings.Repeat("  ", min(w.depth, maxIndent))...)
 }
 
-// arguments writes the members of an object, or another value as it is.
+// arguments writes the members of an object, or another value unchanged.
 func (w *argumentWriter) arguments(input json.RawMessage) bool {
 	if !json.Valid(input) {
 		return false
@@ -164,7 +163,7 @@ func (w *argumentWriter) value(d *json.Decoder, t json.Token) bool {
 		w.newLine()
 	}
 	_, err := d.Token()
-	w.line = append(w.line, byte(open)+2) // ] and } follow [ and { by two
+	w.line = append(w.line, byte(open)+2) // ] and } are two code points after [ and {
 	return err == nil
 }
 
@@ -198,7 +197,7 @@ func (w *argumentWriter) text(s string) {
 			w.line = append(w.line, `\r`...)
 		case r == '"' || r == '\\':
 			w.line = append(w.line, '\\', byte(r))
-		case hidden && r != utf8.RuneError, r != ' ' && r != '\u3000' && unicode.Is(unicode.Zs, r): // a space of another kind looks like one
+		case hidden && r != utf8.RuneError, r != ' ' && r != '\u3000' && unicode.Is(unicode.Zs, r): // a space of another kind looks like an ordinary one
 			w.line = appendEscape(w.line, r)
 		default:
 			w.line = utf8.AppendRune(w.line, r)
@@ -207,9 +206,8 @@ func (w *argumentWriter) text(s string) {
 	w.line = append(w.line, '"')
 }
 
-// Wrap breaks lines into rows of at most width columns, so that a terminal breaks none
-// of them where a row would have no prefix. first is put before the first row of a line,
-// more before the others. With width 0 lines stay whole.
+// Wrap breaks lines into rows of at most width columns, so that a terminal does not break them into rows without a
+// prefix. It adds first before the first row of a line and more before the others. With width 0, lines are not broken.
 func Wrap(lines []string, first, more string, width int) []string {
 	rows := make([]string, 0, len(lines))
 	for _, line := range lines {
@@ -233,7 +231,7 @@ func Wrap(lines []string, first, more string, width int) []string {
 	return rows
 }
 
-// columns is how many columns of a terminal a character takes at most.
+// columns returns the maximal number of terminal columns of a character.
 func columns(r rune) int {
 	if r >= 0x1100 && (r < 0x2010 || r >= 0x2190) {
 		return 2

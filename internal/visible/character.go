@@ -8,11 +8,11 @@ import (
 const (
 	nonJoiner = '\u200c'
 	joiner    = '\u200d'
-	pictured  = '\ufe0f' // the selector of an emoji's picture
+	pictured  = '\ufe0f' // selects the picture of an emoji
 )
 
-// unseen are characters besides those of Unicode's category Cf that are not seen, or
-// that only say how another one is drawn.
+// unseen contains characters outside of Unicode's category Cf that are invisible, or only affect how another one is
+// drawn.
 var unseen = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x034f, 0x034f, 1}, // the grapheme joiner
@@ -24,22 +24,20 @@ var unseen = &unicode.RangeTable{
 		{0x3164, 0x3164, 1}, // a filler
 		{0xfe00, 0xfe0f, 1}, // variation selectors
 		{0xffa0, 0xffa0, 1}, // a filler
-		{0xfff0, 0xfffb, 1}, // marks of annotations
+		{0xfff0, 0xfffb, 1}, // annotation marks
 		{0xfffe, 0xffff, 1},
 	},
 	R32: []unicode.Range32{{0xe0000, 0xe0fff, 1}}, // tags, and more variation selectors
 }
 
-// joining are the scripts in whose words the joiner and the non-joiner decide how
-// letters are drawn.
+// joining contains the scripts in which the joiner and the non-joiner affect the form of letters.
 var joining = []*unicode.RangeTable{
 	unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mongolian, unicode.Mandaic, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi,
 	unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Khmer,
 	unicode.Myanmar, unicode.Tibetan,
 }
 
-// suspect reports whether a character may have to be escaped. Whether it is, its
-// neighbours decide.
+// suspect reports whether a character may have to be escaped. That depends on its neighbours.
 func suspect(r rune) bool {
 	switch {
 	case r < 0x7f:
@@ -52,17 +50,15 @@ func suspect(r rune) bool {
 	return unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) || unicode.Is(unseen, r) || r == unicode.ReplacementChar
 }
 
-// hides reports whether a suspect character is to be escaped at its place. Those that
-// people write with stay. These are a joiner or non-joiner inside of a word whose
-// script needs it, as Persian and Hindi do, a joiner between two pictures that are
-// drawn as one, and a single selector after what it can select a variant of.
-// Elsewhere, as between Latin letters, they change nothing that is seen, and hide a
-// difference or a message. All marks of direction are escaped: a text is read right
-// without them, and with them it can be read as another one.
+// hides reports whether a suspect character must be escaped at its position. Characters that people write with are
+// kept: a joiner or non-joiner inside of a word whose script needs it, such as Persian and Hindi, a joiner between two
+// pictures that are drawn as one, and a single selector after a character with variants. At other positions, such as
+// between Latin letters, they are invisible, and can hide a difference or a message. All marks of direction are
+// escaped: a text can be read without them, and they can change how it reads.
 func hides(before, r, after rune) bool {
 	switch {
 	case r == nonJoiner || r == joiner:
-		word := joins(before) && (joins(after) || unicode.IsMark(before) && !suspect(after)) // behind a mark also where a word ends
+		word := joins(before) && (joins(after) || unicode.IsMark(before) && !suspect(after)) // after a mark also at the end of a word
 		return !word && !(r == joiner && pictureEnds(before) && picture(after))
 	case r == 0xfe0e || r == pictured: // drawn as text, or as a picture
 		key := r == pictured && after == '\u20e3' && strings.ContainsRune("0123456789#*", before)
@@ -77,9 +73,9 @@ func hides(before, r, after rune) bool {
 	return true
 }
 
-// joins reports whether a character is part of the words of such a script.
+// joins reports whether a character is part of a word in such a script.
 func joins(r rune) bool {
-	marked := r >= 0x064b && r <= 0x0655 // marks of Arabic that others use too
+	marked := r >= 0x064b && r <= 0x0655 // Arabic marks that other scripts also use
 	return marked || unicode.In(r, joining...) && (unicode.IsLetter(r) || unicode.IsMark(r)) && !unicode.Is(unseen, r)
 }
 

@@ -1,8 +1,7 @@
-// Package visible writes texts of others so that a person sees what is in them. What a
-// model, a tool, a peer or a file says may hold characters that drive a terminal, turn
-// the direction of the words around them, or are not seen at all while a program reads
-// them; they are shown as escapes. [Arguments] shows what a call is to run with to who
-// decides about it: whole, and so that nothing in it can pass for a line of ours.
+// Package visible makes hidden characters in the texts of others visible to people. Texts of models, tools, peers or
+// files may contain characters that control a terminal, change the direction of the text around them, or are invisible
+// to people but not to programs. The package shows them as escapes. [Arguments] shows the arguments of a call to the
+// person who decides about it: all of them, and so that no part looks like another line of the output.
 //
-// It imports the standard library only, and never changes what is stored.
+// It imports the standard library only, and never changes stored texts.
 package visible

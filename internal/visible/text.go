@@ -7,23 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns a text with escapes for what is not seen or harms the text around it.
-// Line breaks and tabs stay, and carriage returns are left out. Other control characters
-// below the space become their pictures, as ESC does ␛, and what else is escaped becomes
-// \u202e, or \U000e0041 beyond four digits. Bytes that are no UTF-8 become U+FFFD.
+// Text returns a text with escapes for characters that are invisible or affect the text around them. It keeps line
+// breaks and tabs, and drops carriage returns. Other control characters below the space become their pictures, such as
+// ␛ for ESC. Other escapes have the form \u202e, or \U000e0041 for more than four digits. Invalid UTF-8 becomes U+FFFD.
 func Text(s string) string { return text(0, s) }
 
-// Line is [Text] for what must stay on one line: each run of white space becomes one
-// space.
+// Line is [Text] for one line: each run of white space becomes one space.
 func Line(s string) string { return strings.Join(strings.Fields(Text(s)), " ") }
 
-// Stream is [Text] for a text that comes in pieces. The zero value is ready.
+// Stream is [Text] for a text that comes in pieces. The zero value is ready to use.
 type Stream struct {
 	before rune
-	held   string // a joiner or a selector, which the next piece decides about
+	held   string // a joiner or a selector, which depends on the next piece
 }
 
-// Next returns what can be shown with this piece.
+// Next returns the text that can be shown after this piece.
 func (s *Stream) Next(piece string) string {
 	piece, s.held = s.held+piece, ""
 	if last, size := utf8.DecodeLastRuneInString(piece); last == joiner || last == nonJoiner || last == pictured {
@@ -36,7 +34,7 @@ func (s *Stream) Next(piece string) string {
 	return out
 }
 
-// End returns what was held back, and begins anew.
+// End returns the text that was held back, and resets the stream.
 func (s *Stream) End() string {
 	out := text(s.before, s.held)
 	*s = Stream{}
@@ -69,8 +67,7 @@ func text(before rune, s string) string {
 	return b.String()
 }
 
-// walk visits the characters of a text, each with whether it is to be escaped. last is
-// that of the text's last one.
+// walk visits the characters of a text, and reports whether each must be escaped. last reports that it is the last one.
 func walk(before rune, s string, visit func(r rune, hidden, last bool)) {
 	for len(s) > 0 {
 		r, size := utf8.DecodeRuneInString(s)
@@ -88,9 +85,8 @@ func walk(before rune, s string, visit func(r rune, hidden, last bool)) {
 	}
 }
 
-// JSON returns an encoded JSON value with \u escapes for what [Text] escapes, so that a
-// reader parses the same value. Bytes that are no UTF-8 become \ufffd, as which readers
-// take them.
+// JSON returns an encoded JSON value with \u escapes for what [Text] escapes, so that a reader decodes the same value.
+// Invalid UTF-8 becomes \ufffd, which is how readers decode it.
 func JSON(data []byte) []byte {
 	s := string(data)
 	if !strings.ContainsFunc(s, func(r rune) bool { return r != '\r' && suspect(r) }) {
@@ -98,7 +94,7 @@ func JSON(data []byte) []byte {
 	}
 	out := make([]byte, 0, len(data)+16)
 	walk(0, s, func(r rune, hidden, _ bool) {
-		if !hidden || r < ' ' { // outside of strings, where it is space
+		if !hidden || r < ' ' { // outside of strings, where it is white space
 			out = utf8.AppendRune(out, r)
 			return
 		}

@@ -12,8 +12,8 @@ const (
 	maxChoice = 16
 )
 
-// Literals returns sets of texts: each match of a regular expression holds a text of every
-// one. There are none if it may match without any.
+// Literals returns sets of texts: each match of a regular expression contains a text of every set. It returns none if a
+// match may contain no such text.
 func Literals(re string) [][]string {
 	parsed, err := syntax.Parse(re, syntax.Perl)
 	if err != nil {
@@ -35,7 +35,7 @@ func shortest(set []string) int {
 func required(re *syntax.Regexp) (sets [][]string) {
 	switch re.Op {
 	case syntax.OpLiteral:
-		if len(re.Rune) > 1 { // one letter is almost everywhere
+		if len(re.Rune) > 1 { // one letter occurs almost everywhere
 			return [][]string{{string(re.Rune)}}
 		}
 	case syntax.OpCapture, syntax.OpPlus:
@@ -48,7 +48,7 @@ func required(re *syntax.Regexp) (sets [][]string) {
 		for _, sub := range re.Sub {
 			sets = append(sets, required(sub)...)
 		}
-	case syntax.OpAlternate: // the best set of each
+	case syntax.OpAlternate: // the best set of each alternative
 		var choice []string
 		for _, sub := range re.Sub {
 			of := required(sub)

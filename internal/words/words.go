@@ -1,6 +1,5 @@
-// Package words finds many words and phrases in a text in one pass, whatever their case:
-// whole words in scripts with spaces, and anywhere in scripts without. It imports nothing
-// of this module.
+// Package words finds many words and phrases in a text in one pass, regardless of case: whole words in scripts with
+// spaces, and at any position in scripts without. It imports nothing of this module.
 package words
 
 import (
@@ -12,12 +11,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Set is the automaton of Aho and Corasick, "Efficient string matching" (1975). It reads
-// symbols, not characters: folded runes, and an edge wherever a word of a script with
-// spaces begins or ends. So a whole word is a pattern with edges around it, and nothing has
-// to be looked at twice. It is immutable; nil is the empty set.
+// Set is the automaton of Aho and Corasick, "Efficient string matching" (1975). It reads symbols instead of characters:
+// folded runes, and an edge at the beginning and the end of each word of a script with spaces. A whole word is a
+// pattern with edges around it, so nothing is read twice. It is immutable; nil is the empty set.
 type Set struct {
-	first  []int32 // by state: where its transitions begin; one more than there are states
+	first  []int32 // by state: the start of its transitions; one more than there are states
 	symbol []rune  // of the transitions, sorted within a state
 	next   []int32
 	root   [128]int32 // the transitions of the root by ASCII symbols
@@ -26,17 +24,17 @@ type Set struct {
 	ends   [][]ending
 }
 
-// ending is a pattern that ends in a state, by what Add was told.
+// ending is a pattern that ends in a state, with the arguments of Word or Text.
 type ending struct{ slot, number int32 }
 
-const edge = 0 // the symbol between a word and what is no word; a NUL in a text is a space
+const edge = 0 // the symbol between a word and anything else; a NUL in a text is a space
 
 // A symbol and, in its sign bit, whether it belongs to a word of a script with spaces.
 const inWord = 1 << 31
 
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
-const cjk = 0x2e80 // from here to 0xa000 nothing has cases or spaces
+const cjk = 0x2e80 // from here to 0xa000 there are neither cases nor spaces
 
 // symbols are those of the runes below cjk.
 var symbols = sync.OnceValue(func() *[cjk]uint32 {
@@ -51,10 +49,10 @@ func symbolOf(r rune) uint32 {
 	switch {
 	case r == 0, unicode.IsSpace(r):
 		return ' '
-	case r == '‘', r == '’': // as telephones write don't
+	case r == '‘', r == '’': // as phones write don’t
 		return '\''
 	}
-	folded := r // the least of all that are equal but for their case, and the small letter of ASCII
+	folded := r // the smallest of all runes that are equal except for their case, or the lower-case letter of ASCII
 	for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
 		folded = min(folded, o)
 	}
@@ -67,8 +65,8 @@ func symbolOf(r rune) uint32 {
 	return uint32(folded)
 }
 
-// read gives the symbols of a text to feed: folded, with one space for several, and with
-// edges. Whole says that the text begins and ends where it does, and is no part of another.
+// read feeds the symbols of a text: folded, with one space for several, and with edges. whole reports that the text is
+// not part of another one.
 func read(text string, whole bool, feed func(rune)) {
 	table, before, space := symbols(), uint32(0), false
 	for i, r := range text {
@@ -96,18 +94,18 @@ func read(text string, whole bool, feed func(rune)) {
 	}
 }
 
-// Normal is the form in which texts are searched: Unicode's NFC. It does not allocate if
-// the text has it.
+// Normal returns a text in the form in which texts are searched: Unicode's NFC. It does not allocate if the text
+// already has it.
 func Normal(text string) string { return norm.NFC.String(text) }
 
-// Builder collects what a set finds. The zero value is empty.
+// Builder collects the patterns of a set. The zero value is empty.
 type Builder struct {
 	kids []map[rune]int32
 	ends [][]ending
 }
 
-// Word adds a word or a phrase, or with a * at its end what words begin with. It reports
-// false for one that is empty. [Set.Scan] notes number in the slot.
+// Word adds a word or a phrase or, with a * at its end, a prefix of words. It returns false if it is empty. [Set.Scan]
+// records number in the slot.
 func (t *Builder) Word(word string, slot, number int32) bool {
 	stem, begins := strings.CutSuffix(strings.TrimSpace(word), "*")
 	var pattern []rune
@@ -118,7 +116,7 @@ func (t *Builder) Word(word string, slot, number int32) bool {
 	return t.add(pattern, ending{slot, number})
 }
 
-// Text adds a text that is found anywhere, also within words.
+// Text adds a text that is found at any position, also within words.
 func (t *Builder) Text(text string, slot, number int32) bool {
 	var pattern []rune
 	read(text, false, func(r rune) { pattern = append(pattern, r) })
@@ -149,7 +147,7 @@ func (t *Builder) add(pattern []rune, e ending) bool {
 	return true
 }
 
-// Build makes the set. Its size is that of all patterns together.
+// Build returns the set. Its size is that of all patterns together.
 func (t *Builder) Build() *Set {
 	if t.kids == nil {
 		return nil
@@ -209,8 +207,8 @@ func (a *Set) step(s int32, r rune) int32 {
 	return 0
 }
 
-// Scan notes in hits, by slot, the number of the word that ends first in the text, if
-// nothing is noted there. The text should be [Normal]. It does not allocate.
+// Scan records in hits, by slot, the number of the word that ends first in the text, unless the slot is already set.
+// The text should be [Normal]. Scan does not allocate.
 func (a *Set) Scan(text string, hits []int32) {
 	if a == nil {
 		return
