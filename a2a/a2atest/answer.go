@@ -12,7 +12,7 @@ import (
 )
 
 // Answer is what the peer does with one message. The zero value completes the task
-// without a word. Answers are values: a script may hold one several times.
+// without a text. Answers are values: a script may contain one several times.
 type Answer struct {
 	ops       []op
 	checks    []func(*sdk.SendMessageRequest) error
@@ -42,15 +42,15 @@ type op struct {
 type artifact struct {
 	number int // within the answer
 	parts  []*sdk.Part
-	more   bool // it goes behind what is there
+	more   bool // it is appended
 	last   bool
 }
 
 // Item is one piece of an [Answer]; see [Reply]. The zero value does nothing.
 type Item struct{ apply func(*Answer) }
 
-// Reply makes an answer of items, in the order in which they happen; [Metadata] and
-// the expectations may be anywhere. An item behind one that ends the answer is a
+// Reply returns an answer of items, in the order in which they happen. [Metadata] and
+// the expectations may be anywhere. An item after one that ends the answer is a
 // mistake that [Mock.Done] reports.
 func Reply(items ...Item) Answer {
 	var a Answer
@@ -77,8 +77,7 @@ func ends(o op) Item {
 	}}
 }
 
-// Text is an artifact of text. Over a stream each delta comes as an update of its
-// own.
+// Text is an artifact of text. A stream sends each delta as an update of its own.
 func Text(deltas ...string) Item {
 	return Item{func(a *Answer) {
 		a.artifacts++
@@ -88,8 +87,8 @@ func Text(deltas ...string) Item {
 	}}
 }
 
-// Snapshots is an artifact of text that is sent whole each time, as peers do that
-// have no deltas: each text takes the place of the one before.
+// Snapshots is an artifact of text that is sent whole each time, as peers without
+// deltas do: each text replaces the one before.
 func Snapshots(texts ...string) Item {
 	return Item{func(a *Answer) {
 		a.artifacts++
@@ -107,7 +106,7 @@ func Parts(parts ...*sdk.Part) Item {
 	}}
 }
 
-// Progress is a status update, which says what the peer is at.
+// Progress is a status update with a text.
 func Progress(text string) Item {
 	return Item{func(a *Answer) { a.push(op{state: sdk.TaskStateWorking, parts: words(text)}) }}
 }
@@ -123,8 +122,8 @@ func Message(text string) Item {
 	}}
 }
 
-// Completed ends the task with words in its last status. A task that no item ends
-// is completed without any.
+// Completed ends the task with a text in its last status. A task that no item ends
+// is completed without one.
 func Completed(text string) Item { return state(sdk.TaskStateCompleted, text) }
 
 // Failed ends the task as failed; text may be empty.
@@ -144,9 +143,9 @@ func state(s sdk.TaskState, text string) Item {
 	return ends(op{state: s, parts: words(text)})
 }
 
-// AuthRequired asks the user to log in somewhere. That has happened as soon as
-// somebody asks for the task again or subscribes to it: the items that follow are
-// then played. Without any the task stays as it is, until a message is sent to it.
+// AuthRequired asks the user to log in somewhere. When a client next asks for the task
+// or subscribes to it, the user has done so, and the items that follow are played. If
+// none follows, the task stays as it is until it gets a message.
 func AuthRequired(text string) Item {
 	return Item{func(a *Answer) { a.push(op{state: sdk.TaskStateAuthRequired, parts: words(text)}) }}
 }
@@ -159,11 +158,11 @@ func WaitFor(ch <-chan struct{}) Item {
 // Block does nothing until the task is canceled, or the caller gives up.
 func Block() Item { return ends(op{waits: true}) }
 
-// Cut breaks the connection of all who listen: their calls fail with
-// io.ErrUnexpectedEOF. The task goes on, and can be asked for.
+// Cut breaks the connections of all listeners: their calls fail with
+// io.ErrUnexpectedEOF. The task continues, and clients can ask for it.
 func Cut() Item { return Outage(0) }
 
-// Outage is Cut after which the next calls of any kind fail in the same way.
+// Outage is [Cut], and the next calls of any kind fail in the same way.
 func Outage(calls int) Item {
 	return Item{func(a *Answer) { a.push(op{cut: io.ErrUnexpectedEOF, outage: calls}) }}
 }
@@ -195,7 +194,7 @@ func Expect(check func(*sdk.SendMessageRequest) error) Item {
 	return Item{func(a *Answer) { a.checks = append(a.checks, check) }}
 }
 
-// ExpectText demands that the words of the message, joined by line feeds, contain
+// ExpectText requires that the texts of the message, joined by line feeds, contain
 // text.
 func ExpectText(text string) Item {
 	return Expect(func(req *sdk.SendMessageRequest) error {
@@ -206,7 +205,7 @@ func ExpectText(text string) Item {
 	})
 }
 
-// ExpectWords demands that the parts of the message are these texts and nothing
+// ExpectWords requires that the parts of the message are these texts and nothing
 // else.
 func ExpectWords(texts ...string) Item {
 	return Expect(func(req *sdk.SendMessageRequest) error {
@@ -223,7 +222,7 @@ func ExpectWords(texts ...string) Item {
 	})
 }
 
-// ExpectTask demands that the message continues a task.
+// ExpectTask requires that the message continues a task.
 func ExpectTask() Item {
 	return Expect(func(req *sdk.SendMessageRequest) error {
 		if req.Message.TaskID == "" {

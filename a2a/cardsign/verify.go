@@ -29,10 +29,9 @@ var (
 	ErrUnknownKey = errors.New("unknown key")
 )
 
-// UnsignedFieldsError says that a signature is right and does not cover all of
-// the card: fields that are not of A2A 1.0, which anybody may have added, or the
-// security schemes, which the SDK for JavaScript leaves out. It is an
-// [ErrUnverified].
+// UnsignedFieldsError reports a signature that is right but does not cover all of
+// the card: it omits fields that are not of A2A 1.0, which anybody may have added, or
+// the security schemes, as the SDK for JavaScript does. errors.Is finds [ErrUnverified].
 type UnsignedFieldsError struct {
 	Fields []string // their paths, in order
 }
@@ -44,12 +43,11 @@ func (e *UnsignedFieldsError) Error() string {
 // Is makes errors.Is(err, ErrUnverified) true.
 func (e *UnsignedFieldsError) Is(target error) bool { return target == ErrUnverified }
 
-// KeyLookup returns the public key of an id, or [ErrUnknownKey]. Jku is where the
-// signature says that a key set is, "" if it does not say: whoever made the card
-// chose it, so a lookup that fetches it must know that the address belongs to
-// somebody it trusts, and has to guard against addresses of its own network. It
-// must refuse keys that were revoked or have expired. It may be called
-// concurrently.
+// KeyLookup returns the public key of an id, or [ErrUnknownKey]. jku is the address of
+// the key set that the signature names, "" if it names none. The author of the card
+// chose that address: a lookup may fetch it only if it trusts the owner, and must guard
+// against addresses of its own network. It must refuse keys that were revoked or have
+// expired. It may be called concurrently.
 type KeyLookup func(ctx context.Context, kid, jku string) (crypto.PublicKey, error)
 
 // Verifier verifies the signatures of agent cards. It is immutable and safe for
@@ -60,8 +58,9 @@ type Verifier struct {
 	unsigned []string
 }
 
-// NewVerifier makes a verifier that trusts these keys and no other. Where a
-// signature says that its key may be found is ignored.
+// NewVerifier returns a verifier that trusts these keys and no other. It ignores the
+// addresses of key sets in signatures. It is an error if there are no keys, or one is
+// of an unsupported kind.
 func NewVerifier(keys ...Key) (*Verifier, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("cardsign: a verifier needs at least one key")
@@ -74,8 +73,8 @@ func NewVerifier(keys ...Key) (*Verifier, error) {
 	return &Verifier{keys: slices.Clone(keys)}, nil
 }
 
-// NewVerifierFunc makes a verifier that trusts the keys which the lookup
-// returns.
+// NewVerifierFunc returns a verifier that trusts the keys that the lookup returns. It is
+// an error if the lookup is nil.
 func NewVerifierFunc(lookup KeyLookup) (*Verifier, error) {
 	if lookup == nil {
 		return nil, errors.New("cardsign: the lookup is nil")
@@ -84,10 +83,10 @@ func NewVerifierFunc(lookup KeyLookup) (*Verifier, error) {
 }
 
 // AllowUnsigned returns a verifier that accepts these fields without a signature
-// over them, by the paths that an [UnsignedFieldsError] gives: "url", say, from
-// servers that sign the fields of 1.0 and add those of 0.3. Whoever reads them
-// must not act on them. That holds for "securitySchemes" above all: who can
-// change these can ask for credentials at an address of their own.
+// over them. They are named by the paths of an [UnsignedFieldsError], such as "url" of
+// servers that sign the fields of 1.0 and add those of 0.3. Callers must not act on such
+// fields, least of all on "securitySchemes": an attacker who changes these can ask for
+// credentials at another address.
 func (v *Verifier) AllowUnsigned(fields ...string) *Verifier {
 	c := *v
 	c.unsigned = slices.Concat(v.unsigned, fields)
