@@ -13,8 +13,8 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// ErrUnavailable reports that the desk cannot take a handoff: it is closed, full, or no person works there. The
-// runner does not try again.
+// ErrUnavailable reports that the desk cannot take a handoff: it is closed, full, or no person works there. The runner
+// does not try again.
 var ErrUnavailable = errors.New("human: the desk is not available")
 
 // ErrGone reports that the handoff is over, or that the desk or the session has never known it.
@@ -57,8 +57,8 @@ type Message struct {
 	Time   time.Time `json:"time"`
 }
 
-// Update is a change of a handoff that a desk reports. The zero Status means [Queued] in the answer to a request,
-// and an unchanged status in an [Event].
+// Update is a change of a handoff that a desk reports. The zero Status means [Queued] in the answer to a request, and
+// an unchanged status in an [Event].
 type Update struct {
 	Status        Status         `json:"status,omitempty"`
 	TargetAgent   string         `json:"targetAgent,omitempty"`   // the person or queue; with a final status the agent that continues
@@ -67,9 +67,9 @@ type Update struct {
 	EstimatedWait *time.Duration `json:"-"`                       // nil if unknown
 }
 
-// Event is what a desk reports to a session: a new status, a text for the user, or both. Its JSON has the members
-// id, handoffId, status, text, targetAgent, reason, queuePosition and estimatedWaitTime, which is a number of
-// seconds; members without a value are left out.
+// Event is what a desk reports to a session: a new status, a text for the user, or both. Its JSON has the members id,
+// handoffId, status, text, targetAgent, reason, queuePosition and estimatedWaitTime, which is a number of seconds;
+// members without a value are left out.
 type Event struct {
 	ID        string // unique in the handoff: an event with the same ID changes nothing
 	HandoffID string // the ID of the [Leg]
@@ -80,12 +80,12 @@ type Event struct {
 const (
 	maxID   = 256  // bytes of the ID of an event or a leg
 	maxWait = 1e9  // seconds, about 30 years
-	maxWord = 4096 // bytes of a target agent or a reason
+	maxText = 4096 // bytes of a target agent or a reason
 )
 
-// Validate returns an error if no session can accept the event: an ID is missing, longer than 256 bytes or has
-// control characters; the status is unknown; a number is negative; the target or the reason has more than 4096
-// bytes; or the event is empty.
+// Validate returns an error if no session can accept the event: an ID is missing, longer than 256 bytes or has control
+// characters; the status is unknown; a number is negative; the target or the reason has more than 4096 bytes; or the
+// event is empty.
 func (e Event) Validate() error {
 	for _, id := range []struct{ name, value string }{{"id", e.ID}, {"handoffId", e.HandoffID}} {
 		if id.value == "" || len(id.value) > maxID || strings.ContainsFunc(id.value, unicode.IsControl) {
@@ -93,7 +93,7 @@ func (e Event) Validate() error {
 		}
 	}
 	if e.Update == (Update{}) && e.Text == "" {
-		return errors.New("human: an event needs a status, a text or another thing to say")
+		return errors.New("human: an event needs a status, a text or another member that changes something")
 	}
 	return e.Update.validate()
 }
@@ -102,8 +102,8 @@ func (u Update) validate() error {
 	switch {
 	case u.Status != "" && (u.Status == None || !u.Status.Known()):
 		return fmt.Errorf("human: status must be one of requested, queued, connecting, ringing, connected, on_hold, completed, ended, cancelled and failed, not %.40q", string(u.Status))
-	case len(u.TargetAgent) > maxWord || len(u.Reason) > maxWord:
-		return fmt.Errorf("human: targetAgent and reason must be at most %d bytes", maxWord)
+	case len(u.TargetAgent) > maxText || len(u.Reason) > maxText:
+		return fmt.Errorf("human: targetAgent and reason must be at most %d bytes", maxText)
 	case u.QueuePosition != nil && *u.QueuePosition < 0:
 		return errors.New("human: queuePosition must not be below zero")
 	case u.EstimatedWait != nil && *u.EstimatedWait < 0:
@@ -113,8 +113,8 @@ func (u Update) validate() error {
 	}
 }
 
-// said is the JSON of an event, and of an update without the IDs and the text.
-type said struct {
+// eventJSON is the JSON form of an event, and of an update without the IDs and the text.
+type eventJSON struct {
 	ID        string `json:"id,omitempty"`
 	HandoffID string `json:"handoffId,omitempty"`
 	update
@@ -122,44 +122,43 @@ type said struct {
 	Wait *float64 `json:"estimatedWaitTime,omitempty"` // seconds
 }
 
-// update has the members of an update and not its methods, which would write a said.
+// update has the fields of Update without its methods, so that encoding/json encodes the fields.
 type update Update
 
-// MarshalJSON writes the members that have a value.
+// MarshalJSON encodes the members that have a value.
 func (e Event) MarshalJSON() ([]byte, error) {
-	s := said{ID: e.ID, HandoffID: e.HandoffID, update: update(e.Update), Text: e.Text}
+	s := eventJSON{ID: e.ID, HandoffID: e.HandoffID, update: update(e.Update), Text: e.Text}
 	if e.EstimatedWait != nil {
 		s.Wait = new(e.EstimatedWait.Seconds())
 	}
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes and ignores members that it does not know. It
-// returns an error for what [Event.Validate] refuses.
+// UnmarshalJSON decodes the JSON of MarshalJSON and ignores unknown members. It returns the error of [Event.Validate].
 func (e *Event) UnmarshalJSON(b []byte) error {
-	read, err := readSaid(b)
+	read, err := readEvent(b)
 	if err = cmp.Or(err, read.Validate()); err == nil {
 		*e = read
 	}
 	return err
 }
 
-// MarshalJSON writes an update as an [Event] has it.
+// MarshalJSON encodes an update like the same members of an [Event].
 func (u Update) MarshalJSON() ([]byte, error) { return Event{Update: u}.MarshalJSON() }
 
-// UnmarshalJSON reads what MarshalJSON writes, as [Event.UnmarshalJSON] does.
+// UnmarshalJSON decodes the JSON of MarshalJSON and ignores unknown members. It returns an error for an invalid update.
 func (u *Update) UnmarshalJSON(b []byte) error {
-	read, err := readSaid(b)
+	read, err := readEvent(b)
 	if err = cmp.Or(err, read.validate()); err == nil {
 		*u = read.Update
 	}
 	return err
 }
 
-func readSaid(b []byte) (Event, error) {
-	var s said
+func readEvent(b []byte) (Event, error) {
+	var s eventJSON
 	if err := json.Unmarshal(b, &s); err != nil {
-		return Event{}, fmt.Errorf("human: not the JSON of a desk's word: %w", err)
+		return Event{}, fmt.Errorf("human: cannot read the JSON of a desk's event: %w", err)
 	}
 	e := Event{ID: s.ID, HandoffID: s.HandoffID, Update: Update(s.update), Text: s.Text}
 	if s.Wait != nil {
@@ -171,8 +170,8 @@ func readSaid(b []byte) (Event, error) {
 	return e, nil
 }
 
-// Log is a desk for programs that read what users write from the session's log, and answer with
-// runner.Runner.Deliver. It notifies no one, and every handoff is queued. The zero value is ready to use.
+// Log is a desk for programs that read what users write from the session's log, and answer with runner.Runner.Deliver.
+// It notifies no one, and every handoff is queued. The zero value is ready to use.
 type Log struct{}
 
 // RequestTransfer returns [Queued].

@@ -15,6 +15,7 @@ import (
 // the handoff's status.
 const IndexPrefix = "app:handoff:"
 
+// index returns the event that adds the handoff to the app's list, or removes it in a final status.
 func index(key agent.SessionKey, l *leg, s Status) *event.State {
 	var entry any
 	if !s.Final() {

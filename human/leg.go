@@ -13,44 +13,44 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// leg is the session's last handoff, as its log says. The runner keeps it next to the session, and stores it as
-// JSON: a change of what it keeps of a log changes the name of its snapshot.
+// leg is the session's last handoff, computed from the log. The runner stores it as JSON in the session's snapshot: if
+// its fields change, change SnapshotName.
 type leg struct {
-	Position int64     // up to which the log was read
-	At       time.Time // of the event there
+	Position int64     // of the last event that was applied
+	At       time.Time // of the same event
 	ID       string
-	Asked    wish      // with which it was requested
+	Asked    origin    // the transfer that led to the request
 	AskedAt  int64     // the position of the request
-	Since    time.Time // when it was requested
+	Since    time.Time // of the request
 	UpTo     int64     // the desk has the conversation up to this position; 0: it has not answered the request
 	Now      Status
-	Heard    []string // the ids of the desk's messages
-	Handed   wish     // of the last transfer that led to a person
+	Heard    []string // the ids of the desk's events that the log has
+	Handed   origin   // the last transfer to a person
 }
 
-// wish is the request for a person.
-type wish struct {
+// origin describes the transfer to a person.
+type origin struct {
 	From   string // the agent that transferred
 	Reason string
-	Route  string   // the target that a router chose
-	Path   []string // of the graph
+	Route  string   // the target that a router chose, "" without a router
+	Path   []string // the names from the outermost router down
 }
 
-// Seq is the position up to which the log was read.
+// Seq returns the position of the last event that was applied.
 func (l *leg) Seq() int64 { return l.Position }
 
-// SnapshotName is the name under which the runner stores a leg next to the log.
+// SnapshotName returns the name of the leg in the session's snapshot.
 func (l *leg) SnapshotName() string { return "desk" }
 
 type memoKey struct{}
 
-// follow returns the leg as it is at the end of the log.
-func follow(ctx context.Context, s agent.Session) (*leg, error) {
+// currentLeg returns the leg at the end of the log. Callers must not change it.
+func currentLeg(ctx context.Context, s agent.Session) (*leg, error) {
 	l := s.Memo(memoKey{}, func() any { return &leg{Now: None} }).(*leg)
 	return l, l.CatchUp(s.Events(ctx, l.Position))
 }
 
-// CatchUp takes in the events behind those that were taken in before. The runner calls it after a turn, too.
+// CatchUp applies events, and ignores those that were applied before. The runner also calls it after a turn.
 func (l *leg) CatchUp(events iter.Seq2[*event.Event, error]) error {
 	for e, err := range events {
 		if err != nil {
@@ -71,7 +71,7 @@ func (l *leg) apply(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.Transfer:
 		if d.To == agent.Human && d.Outcome == event.TransferCommitted {
-			l.Handed = wish{From: d.From, Reason: d.Reason, Path: d.GraphPath}
+			l.Handed = origin{From: d.From, Reason: d.Reason, Path: d.GraphPath}
 			if d.Routed() {
 				l.Handed.Route = agent.Human
 			}
@@ -79,9 +79,9 @@ func (l *leg) apply(e *event.Event) {
 	case *event.HandoffStatus:
 		if d.HandoffID != l.ID {
 			*l = leg{Position: e.Seq, At: e.Time, ID: d.HandoffID, AskedAt: e.Seq, Since: e.Time, Now: None, Handed: l.Handed,
-				Asked: wish{l.Handed.From, d.Reason, d.RouteDecision, d.GraphPath}}
+				Asked: origin{l.Handed.From, d.Reason, d.RouteDecision, d.GraphPath}}
 		}
-		if to := Status(d.Status); l.Now.leadsTo(to) { // news repeat the status
+		if to := Status(d.Status); l.Now.leadsTo(to) { // an event without a step repeats the status
 			l.Now = to
 		}
 		l.UpTo = max(l.UpTo, d.UpTo)
@@ -91,27 +91,28 @@ func (l *leg) apply(e *event.Event) {
 	}
 }
 
-// knows reports whether the log has a word of the desk.
-func (l *leg) knows(wordID string) bool { return slices.Contains(l.Heard, wordID) }
+// received reports whether the log has an event of the desk.
+func (l *leg) received(eventID string) bool { return slices.Contains(l.Heard, eventID) }
 
-// next begins another leg.
+// next returns a new handoff that begins at the end of the log.
 func (l *leg) next(id string) *leg {
 	return &leg{Position: l.Position, At: l.At, Since: l.At, ID: id, Asked: l.Handed, Now: Requested, Handed: l.Handed}
 }
 
-// open reports whether the leg is under way in a session. A fork has the log of another one's
-// handoff, and no part in it.
+// open reports whether the handoff is in progress in the session with this key. A handoff of the session that a fork
+// was taken from is not open in the fork.
 func (l *leg) open(key agent.SessionKey) bool {
 	return !l.Now.Final() && strings.HasPrefix(l.ID, legID(key, ""))
 }
 
+// legID returns the id of a handoff. Its prefix identifies the session.
 func legID(key agent.SessionKey, id string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key.String()))
 	return fmt.Sprintf("h%08x-%s", h.Sum32(), id)
 }
 
-// steps returns the way to a status; none if it is the present one, or if there is none.
+// steps returns the statuses up to a new one, none if to is empty or the current status.
 func (l *leg) steps(to Status) ([]Status, error) {
 	if to == "" || to == l.Now {
 		return nil, nil
@@ -122,15 +123,16 @@ func (l *leg) steps(to Status) ([]Status, error) {
 	return nil, &TransitionError{l.Now, to}
 }
 
-// walk returns the events of steps, or of news without any. The last one has the update.
-func (l *leg) walk(steps []Status, u Update, wordID string) (events []event.Data) {
+// statusEvents returns an event for each step, or one with the current status without steps. The last event has the
+// update.
+func (l *leg) statusEvents(steps []Status, u Update, eventID string) (events []event.Data) {
 	if len(steps) == 0 {
 		steps = []Status{l.Now}
 	}
 	for i, status := range steps {
 		d := l.status(status, "", "")
 		if i == len(steps)-1 {
-			d.TargetAgent, d.Reason, d.QueuePosition, d.DeskEventID = u.TargetAgent, u.Reason, u.QueuePosition, wordID
+			d.TargetAgent, d.Reason, d.QueuePosition, d.DeskEventID = u.TargetAgent, u.Reason, u.QueuePosition, eventID
 			if u.EstimatedWait != nil {
 				d.EstimatedWaitTime = new(u.EstimatedWait.Seconds())
 			}
@@ -140,13 +142,13 @@ func (l *leg) walk(steps []Status, u Update, wordID string) (events []event.Data
 	return events
 }
 
+// status returns an event with a status of the handoff.
 func (l *leg) status(s Status, target, reason string) *event.HandoffStatus {
 	return &event.HandoffStatus{HandoffID: l.ID, Status: string(s), TargetAgent: target, Reason: reason, UpTo: l.UpTo,
 		RouteDecision: l.Asked.Route, GraphPath: l.Asked.Path}
 }
 
-// messages returns what was said in the conversation after a position, and the position of the
-// end of the log.
+// messages returns the messages of the conversation after a position, and the position of the end of the log.
 func messages(ctx context.Context, s agent.Session, after int64) (upTo int64, said []Message, err error) {
 	upTo = after
 	for e, err := range s.Events(ctx, after) {

@@ -20,8 +20,8 @@ type Option func(*Agent)
 // once.
 func WithPatience(d time.Duration) Option { return func(a *Agent) { a.patience = d } }
 
-// WithDescription sets the description of the person that models read, so that they know when to transfer. Defaults
-// to a sentence in English.
+// WithDescription sets the description of the person that models read, so that they know when to transfer. Defaults to
+// a sentence in English.
 func WithDescription(text string) Option { return func(a *Agent) { a.description = text } }
 
 // Texts are the messages to the user that the agent itself writes. An empty one is not sent.
@@ -93,10 +93,10 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event
 	return func(yield func(*event.Event, error) bool) {
 		r := &run{a: a, ctx: ctx, inv: inv, yield: yield}
 		var err error
-		if l, failed := follow(ctx, inv.Session()); failed != nil {
+		if l, failed := currentLeg(ctx, inv.Session()); failed != nil {
 			err = failed
 		} else {
-			own := *l // what is not stored must not stay
+			own := *l // a copy: the memo must not have changes that are not stored
 			r.leg, err = &own, nil
 			err = r.step()
 		}
@@ -106,27 +106,27 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event
 	}
 }
 
-// Hear returns the events that store an event of the desk, to be written in one write. It returns none if the log
-// has them already. Before that, it sends the desk those messages of the user that did not reach it. The error is
-// [ErrGone], a [*TransitionError], or an error of reading the log.
-func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]event.Data, error) {
+// Receive returns the events that store an event of the desk, for one write. It returns none if the log has them
+// already. Before that, it sends the desk those messages of the user that did not reach it. The error is [ErrGone], a
+// [*TransitionError], or an error of reading the log.
+func (a *Agent) Receive(ctx context.Context, inv *agent.Invocation, e Event) ([]event.Data, error) {
 	key := inv.Session().Key()
-	l, err := follow(ctx, inv.Session())
+	l, err := currentLeg(ctx, inv.Session())
 	switch {
 	case err != nil:
 		return nil, err
-	case l.ID == word.HandoffID && l.knows(word.ID):
+	case l.ID == e.HandoffID && l.received(e.ID):
 		return nil, nil
-	case l.ID != word.HandoffID || !l.open(key):
+	case l.ID != e.HandoffID || !l.open(key):
 		return nil, ErrGone
 	}
-	steps, err := l.steps(word.Status)
+	steps, err := l.steps(e.Status)
 	if err != nil {
 		return nil, err
 	}
 	own := *l
 	r := &run{a: a, ctx: ctx, inv: inv, leg: &own}
-	r.leg.UpTo = max(r.leg.UpTo, r.leg.AskedAt) // the desk has the request, because it answers
+	r.leg.UpTo = max(r.leg.UpTo, r.leg.AskedAt) // the desk has answered, so it has the request
 	if _, err := r.send(0); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
@@ -137,13 +137,13 @@ func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]
 	if len(steps) > 0 {
 		status = steps[len(steps)-1]
 	}
-	if target, _ := inv.Tree().Find(word.TargetAgent); status.Final() && (target == nil || target.Virtual()) {
-		word.TargetAgent = l.Asked.From
+	if target, _ := inv.Tree().Find(e.TargetAgent); status.Final() && (target == nil || target.Virtual()) {
+		e.TargetAgent = l.Asked.From
 	}
-	if status == Failed && word.Text == "" {
-		word.Text = a.texts.Unreachable
+	if status == Failed && e.Text == "" {
+		e.Text = a.texts.Unreachable
 	}
-	events := append(talk(word.Text), own.walk(steps, word.Update, word.ID)...)
+	events := append(textData(e.Text), own.statusEvents(steps, e.Update, e.ID)...)
 	if len(steps) > 0 {
 		events = append(events, index(key, l, status))
 	}
@@ -153,13 +153,13 @@ func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]
 // Cancel implements agent.Canceler: it cancels the handoff at the desk and returns the events that record it.
 func (a *Agent) Cancel(ctx context.Context, inv *agent.Invocation) ([]event.Data, error) {
 	key := inv.Session().Key()
-	l, err := follow(ctx, inv.Session())
+	l, err := currentLeg(ctx, inv.Session())
 	if err != nil || !l.open(key) {
 		return nil, err
 	}
 	const reason = "the user went on without a person"
 	if err := a.desk.Cancel(ctx, Leg{l.ID, key}, reason); err != nil {
-		inv.Logger().Warn("the desk does not know that a handoff was cancelled", "handoff", l.ID, "error", err)
+		inv.Logger().Warn("the desk could not be notified of a canceled handoff", "handoff", l.ID, "error", err)
 	}
 	return []event.Data{l.status(Cancelled, l.Asked.From, reason), index(key, l, Cancelled)}, nil
 }
@@ -171,9 +171,10 @@ type run struct {
 	inv   *agent.Invocation
 	leg   *leg
 	yield func(*event.Event, error) bool
-	over  bool // the runner wants nothing more
+	over  bool // the runner wants no more events
 }
 
+// step asks the desk for a person if no handoff is open, and forwards the user's messages otherwise.
 func (r *run) step() error {
 	key := r.inv.Session().Key()
 	switch {
@@ -183,13 +184,13 @@ func (r *run) step() error {
 			return nil
 		}
 		return r.ask()
-	case r.leg.UpTo == 0: // a crash came between the request and what the desk said of it
+	case r.leg.UpTo == 0: // the process died before the desk's answer was stored
 		return r.ask()
 	}
-	return r.pass()
+	return r.forward()
 }
 
-// ask asks the desk for a person.
+// ask asks the desk for a person, and stores the answer.
 func (r *run) ask() error {
 	session := r.inv.Session()
 	key, l := session.Key(), r.leg
@@ -199,7 +200,7 @@ func (r *run) ask() error {
 	}
 	request := Request{Leg: Leg{l.ID, key}, From: l.Asked.From, Reason: l.Asked.Reason, RouteDecision: l.Asked.Route, GraphPath: l.Asked.Path, Conversation: said}
 	var answer Update
-	err = r.try(r.a.patience, func(ctx context.Context) (err error) {
+	err = r.retry(r.a.patience, func(ctx context.Context) (err error) {
 		answer, err = r.a.desk.RequestTransfer(ctx, request)
 		return err
 	})
@@ -219,20 +220,20 @@ func (r *run) ask() error {
 		answer.Reason = "the desk cannot be reached"
 	}
 	if err != nil || answer.Status.Final() {
-		return r.giveBack(answer.Reason, err)
+		return r.returnFailed(answer.Reason, err)
 	}
 	l.UpTo = upTo
-	r.store(append(talk(r.a.texts.Asked), append(l.walk(steps, answer, ""), index(key, l, answer.Status))...)...)
+	r.store(append(textData(r.a.texts.Asked), append(l.statusEvents(steps, answer, ""), index(key, l, answer.Status))...)...)
 	return nil
 }
 
-// giveBack ends the leg within the user's turn: the agent that asked for a person goes on.
-func (r *run) giveBack(reason string, err error) error {
+// returnFailed ends the handoff as failed and transfers back to the agent that asked for a person, in the same turn.
+func (r *run) returnFailed(reason string, err error) error {
 	if err != nil {
 		r.inv.Logger().Warn("a handoff failed", "handoff", r.leg.ID, "error", err)
 	}
 	failed := r.leg.status(Failed, r.leg.Asked.From, reason)
-	events := append(talk(r.a.texts.Unreachable), failed, index(r.inv.Session().Key(), r.leg, Failed))
+	events := append(textData(r.a.texts.Unreachable), failed, index(r.inv.Session().Key(), r.leg, Failed))
 	if from, _ := r.inv.Tree().Find(r.leg.Asked.From); from != nil {
 		events = append(events, &event.Transfer{To: r.leg.Asked.From, Reason: reason, TransferType: event.TransferTypeHumanToBot})
 	}
@@ -240,47 +241,48 @@ func (r *run) giveBack(reason string, err error) error {
 	return nil
 }
 
-// pass passes on what the user has said.
-func (r *run) pass() error {
+// forward sends the desk the user's new messages. If the desk has closed the handoff, it ends.
+func (r *run) forward() error {
 	sent, err := r.send(r.a.patience)
 	if cause := context.Cause(r.ctx); cause != nil {
 		return cause
 	}
 	switch {
 	case errors.Is(err, ErrGone), errors.Is(err, ErrUnavailable):
-		return r.giveBack("the desk has closed the handoff", err)
+		return r.returnFailed("the desk has closed the handoff", err)
 	case err != nil:
 		r.inv.Logger().Warn("the desk cannot be reached", "handoff", r.leg.ID, "error", err)
-		r.store(append(talk(r.a.texts.Undelivered), r.leg.status(r.leg.Now, "", ""))...)
+		r.store(append(textData(r.a.texts.Undelivered), r.leg.status(r.leg.Now, "", ""))...)
 	case sent:
 		r.store(r.leg.status(r.leg.Now, "", ""))
 	}
 	return nil
 }
 
-// send sends what the user has said since the desk was told last, and reports whether there was anything.
+// send sends the desk the user's messages that it does not have yet, and reports whether there were any.
 func (r *run) send(patience time.Duration) (sent bool, err error) {
 	session := r.inv.Session()
 	upTo, said, err := messages(r.ctx, session, r.leg.UpTo)
 	said = slices.DeleteFunc(said, func(m Message) bool { return m.Author != "user" })
 	if err == nil && len(said) > 0 {
-		err = r.try(patience, func(ctx context.Context) error { return r.a.desk.Send(ctx, Leg{r.leg.ID, session.Key()}, said) })
+		err = r.retry(patience, func(ctx context.Context) error { return r.a.desk.Send(ctx, Leg{r.leg.ID, session.Key()}, said) })
 	}
 	if err != nil {
 		return false, err
 	}
-	r.leg.UpTo = upTo // also if nobody said anything: what was looked through need not be again
+	r.leg.UpTo = upTo // also without messages: the next call need not read these events again
 	return len(said) > 0, nil
 }
 
-func talk(text string) []event.Data {
+// textData returns a text event's data, nil for an empty text.
+func textData(text string) []event.Data {
 	if text == "" {
 		return nil
 	}
 	return []event.Data{&event.Text{Content: text}}
 }
 
-// store yields events that are one write.
+// store yields events of one write, and reports whether the runner wants more.
 func (r *run) store(data ...event.Data) bool {
 	for i, d := range data {
 		if !r.yield(&event.Event{Data: d, More: i < len(data)-1}, nil) {
@@ -291,12 +293,12 @@ func (r *run) store(data ...event.Data) bool {
 	return true
 }
 
-// oneTry bounds a call of the desk that is not repeated.
+// oneTry is the minimum timeout of a call of the desk with its repetitions.
 const oneTry = 2 * time.Second
 
-// try calls a desk again while it cannot be reached and there is time. The session is held
-// meanwhile.
-func (r *run) try(patience time.Duration, call func(context.Context) error) error {
+// retry calls the desk again after errors, for as long as patience allows. It does not repeat calls after
+// ErrUnavailable and ErrGone. The turn keeps the session's lease meanwhile.
+func (r *run) retry(patience time.Duration, call func(context.Context) error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = 100*time.Millisecond, 2*time.Second
 	opts := []backoff.RetryOption{backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(patience)}

@@ -17,29 +17,29 @@ import (
 	"github.com/agentarbor/arbor/internal/option"
 )
 
-// Deliver delivers an event of a desk to its session, as runner.Runner.Deliver does. An event that was delivered
-// before changes nothing and returns no error. After [ErrGone] and [ErrTransition], do not try again.
+// Deliver delivers an event of a desk to its session, as runner.Runner.Deliver does. An event that was delivered before
+// changes nothing and returns no error. After [ErrGone] and [ErrTransition], do not try again.
 type Deliver func(ctx context.Context, key agent.SessionKey, e Event) error
 
-// Room is a desk in the same process, for tests and for programs in which people answer. A Room is safe for
-// concurrent use. It keeps everything in memory: when the process ends, its open handoffs are gone.
+// Room is a desk in the same process, for tests and for programs in which people answer. A Room is safe for concurrent
+// use. It keeps everything in memory: when the process ends, its open handoffs are gone.
 type Room struct {
 	mu      sync.Mutex
 	max     int
 	closed  bool
-	count   int // of the words said here, and the ID of the last
+	count   int // the last number of an event or a handoff; the IDs of events are these numbers
 	deliver Deliver
-	legs    map[Leg]*place
+	legs    map[Leg]*entry
 }
 
-// place is where one leg is worked on.
-type place struct {
+// entry is one open handoff of a room.
+type entry struct {
 	Waiting
-	number   int
-	messages []Message
-	seen     map[string]bool     // the IDs of messages
-	talking  *semaphore.Weighted // one word at a time, so that they arrive as they were said
-	failed   Event               // the word that may or may not have arrived
+	number     int
+	messages   []Message
+	seen       map[string]bool     // by message ID
+	delivering *semaphore.Weighted // one event at a time, so that events arrive in order
+	failed     Event               // the last event whose delivery failed: the session may or may not have it
 }
 
 // RoomOption configures a [Room].
@@ -51,7 +51,7 @@ func WithMaxLegs(n int) RoomOption { return func(r *Room) { r.max = n } }
 // NewRoom returns a room. It accepts requests at once, and the methods for people work after [Room.Serve]. The error
 // reports a limit of [WithMaxLegs] below 1.
 func NewRoom(opts ...RoomOption) (*Room, error) {
-	r := &Room{max: 1000, legs: map[Leg]*place{}}
+	r := &Room{max: 1000, legs: map[Leg]*entry{}}
 	if err := option.Apply(r, opts); err != nil {
 		return nil, fmt.Errorf("human: room: %w", err)
 	}
@@ -75,8 +75,7 @@ func (r *Room) Close() {
 	r.closed = true
 }
 
-// RequestTransfer implements [Desk]: it queues a handoff. The error is [ErrUnavailable] if the room is closed or
-// full.
+// RequestTransfer implements [Desk]: it queues a handoff. The error is [ErrUnavailable] if the room is closed or full.
 func (r *Room) RequestTransfer(_ context.Context, req Request) (Update, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,11 +86,11 @@ func (r *Room) RequestTransfer(_ context.Context, req Request) (Update, error) {
 	case r.closed:
 		return Update{}, fmt.Errorf("%w: the room is closed", ErrUnavailable)
 	case len(r.legs) >= r.max:
-		return Update{}, fmt.Errorf("%w: %d handoffs are open, which is the most", ErrUnavailable, r.max)
+		return Update{}, fmt.Errorf("%w: %d handoffs are open, the maximum of this room", ErrUnavailable, r.max)
 	}
 	r.count++
-	p := &place{Waiting: Waiting{Request: req, Status: Queued}, number: r.count, seen: map[string]bool{}, talking: semaphore.NewWeighted(1)}
-	p.hear(req.Conversation)
+	p := &entry{Waiting: Waiting{Request: req, Status: Queued}, number: r.count, seen: map[string]bool{}, delivering: semaphore.NewWeighted(1)}
+	p.add(req.Conversation)
 	r.legs[req.Leg] = p
 	waiting := 0
 	for _, other := range r.legs {
@@ -108,7 +107,7 @@ func (r *Room) Send(_ context.Context, leg Leg, messages []Message) error {
 	defer r.mu.Unlock()
 	p, err := r.at(leg)
 	if err == nil {
-		p.hear(messages)
+		p.add(messages)
 	}
 	return err
 }
@@ -133,15 +132,15 @@ type Waiting struct {
 func (r *Room) Legs() []Waiting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	places := slices.SortedFunc(maps.Values(r.legs), func(a, b *place) int { return a.number - b.number })
-	legs := make([]Waiting, len(places))
-	for i, p := range places {
+	entries := slices.SortedFunc(maps.Values(r.legs), func(a, b *entry) int { return a.number - b.number })
+	legs := make([]Waiting, len(entries))
+	for i, p := range entries {
 		legs[i] = p.Waiting
 	}
 	return legs
 }
 
-// Messages returns a copy of the messages of an open handoff, those of the person included. It returns nil if the
+// Messages returns a copy of the messages of an open handoff, including those of the person. It returns nil if the
 // handoff is gone.
 func (r *Room) Messages(leg Leg) []Message {
 	r.mu.Lock()
@@ -154,61 +153,61 @@ func (r *Room) Messages(leg Leg) []Message {
 
 // Accept connects a person with the user. Another person's name moves the handoff to that person.
 //
-// Accept and the methods for people below return the error of the delivery. After an error the room is as it was
-// before the call, and a caller that repeats the call with the same text does not deliver it twice. The error is
-// [ErrGone] if the handoff is over, and a [*TransitionError] if its current state does not allow the step.
+// Accept and the methods for people below return the error of the delivery. After an error the room is as it was before
+// the call, and a caller that repeats the call with the same text does not deliver it twice. The error is [ErrGone] if
+// the handoff is over, and a [*TransitionError] if its current state does not allow the step.
 func (r *Room) Accept(ctx context.Context, leg Leg, person string) error {
 	if person == "" {
 		return errors.New("human: a person who accepts a handoff needs a name")
 	}
-	return r.say(ctx, leg, Update{Status: Connected, TargetAgent: person}, "")
+	return r.send(ctx, leg, Update{Status: Connected, TargetAgent: person}, "")
 }
 
 // Say sends the user a text from the person.
 func (r *Room) Say(ctx context.Context, leg Leg, text string) error {
-	return r.say(ctx, leg, Update{}, text)
+	return r.send(ctx, leg, Update{}, text)
 }
 
 // Hold puts the user on hold, until [Room.Unhold].
 func (r *Room) Hold(ctx context.Context, leg Leg) error {
-	return r.say(ctx, leg, Update{Status: OnHold}, "")
+	return r.send(ctx, leg, Update{Status: OnHold}, "")
 }
 
 // Unhold ends [Room.Hold].
 func (r *Room) Unhold(ctx context.Context, leg Leg) error {
-	return r.say(ctx, leg, Update{Status: Connected}, "")
+	return r.send(ctx, leg, Update{Status: Connected}, "")
 }
 
-// Complete ends the handoff because the person is done. The agent named next continues with the user; if next is
-// empty, it is the agent that asked for the person.
+// Complete ends the handoff because the person is done. The agent named next continues with the user; if next is empty,
+// it is the agent that asked for the person.
 func (r *Room) Complete(ctx context.Context, leg Leg, next string) error {
-	return r.say(ctx, leg, Update{Status: Completed, TargetAgent: next}, "")
+	return r.send(ctx, leg, Update{Status: Completed, TargetAgent: next}, "")
 }
 
 // End ends the handoff for another reason.
 func (r *Room) End(ctx context.Context, leg Leg, reason string) error {
-	return r.say(ctx, leg, Update{Status: Ended, Reason: reason}, "")
+	return r.send(ctx, leg, Update{Status: Ended, Reason: reason}, "")
 }
 
 // Refuse reports that no person accepts the handoff, or that none continues it.
 func (r *Room) Refuse(ctx context.Context, leg Leg, reason string) error {
-	return r.say(ctx, leg, Update{Status: Failed, Reason: reason}, "")
+	return r.send(ctx, leg, Update{Status: Failed, Reason: reason}, "")
 }
 
-// say delivers a word without the lock, because the turn that it leads to may ask the room for
-// another handoff, and then takes it over into the room.
-func (r *Room) say(ctx context.Context, leg Leg, u Update, text string) error {
+// send delivers an event, and then applies it to the room. It delivers without the lock, because the turn that follows
+// may request another handoff from the room.
+func (r *Room) send(ctx context.Context, leg Leg, u Update, text string) error {
 	r.mu.Lock()
 	p, err := r.at(leg)
 	r.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	if err := p.talking.Acquire(ctx, 1); err != nil {
+	if err := p.delivering.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer p.talking.Release(1)
-	e, deliver, err := r.word(leg, Event{HandoffID: leg.ID, Update: u, Text: text})
+	defer p.delivering.Release(1)
+	e, deliver, err := r.prepare(leg, Event{HandoffID: leg.ID, Update: u, Text: text})
 	if err != nil {
 		return err
 	}
@@ -233,8 +232,9 @@ func (r *Room) say(ctx context.Context, leg Leg, u Update, text string) error {
 	return nil
 }
 
-// word gives a word its ID: that of the last one if it failed and said the same.
-func (r *Room) word(leg Leg, e Event) (Event, Deliver, error) {
+// prepare checks an event and sets its ID. An event that equals the last failed one gets the same ID, so that the
+// session does not apply it twice.
+func (r *Room) prepare(leg Leg, e Event) (Event, Deliver, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p, err := r.at(leg)
@@ -242,9 +242,9 @@ func (r *Room) word(leg Leg, e Event) (Event, Deliver, error) {
 		return e, nil, err
 	}
 	if r.deliver == nil {
-		return e, nil, errors.New("human: the room has no function that delivers messages: call Serve first")
+		return e, nil, errors.New("human: the room has no function that delivers events: call Serve first")
 	}
-	accepted := e.Status == Connected && e.TargetAgent != "" // the steps between are filled in
+	accepted := e.Status == Connected && e.TargetAgent != "" // the session adds the steps in between
 	if e.Status != "" && e.Status != p.Status && !accepted && !p.Status.leadsTo(e.Status) {
 		return e, nil, &TransitionError{From: p.Status, To: e.Status}
 	}
@@ -255,14 +255,16 @@ func (r *Room) word(leg Leg, e Event) (Event, Deliver, error) {
 	return e, r.deliver, e.Validate()
 }
 
-func (r *Room) at(leg Leg) (*place, error) {
+// at returns an open handoff. The error is ErrGone. The caller holds mu.
+func (r *Room) at(leg Leg) (*entry, error) {
 	if p := r.legs[leg]; p != nil {
 		return p, nil
 	}
 	return nil, fmt.Errorf("%w: the room has no handoff %.40q", ErrGone, leg.ID)
 }
 
-func (p *place) hear(messages []Message) {
+// add adds messages that are new.
+func (p *entry) add(messages []Message) {
 	for _, m := range messages {
 		if !p.seen[m.ID] {
 			p.seen[m.ID] = true

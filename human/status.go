@@ -25,8 +25,8 @@ const (
 	Failed     Status = "failed"     // the desk failed or refused
 )
 
-// next says where each state may lead to, the one that is furthest on the way last. Those that are
-// not final may also be cancelled or fail.
+// next returns the states that may follow, without Cancelled and Failed, which may follow every state that is not
+// final. The last one leads on to Connected and then to the end.
 func (s Status) next() []Status {
 	switch s {
 	case None, Completed, Ended, Cancelled, Failed:
@@ -56,6 +56,7 @@ func (s Status) Final() bool {
 	return s == Completed || s == Ended || s == Cancelled || s == Failed
 }
 
+// leadsTo reports whether a step from s to another state is allowed.
 func (s Status) leadsTo(to Status) bool {
 	if to == Cancelled || to == Failed {
 		return s.Known() && !s.Final()
@@ -64,7 +65,7 @@ func (s Status) leadsTo(to Status) bool {
 }
 
 // ErrTransition is matched by every [*TransitionError].
-var ErrTransition = errors.New("human: not a lawful step of a handoff")
+var ErrTransition = errors.New("human: the step of the handoff is not allowed")
 
 // TransitionError reports a step from one state to another that handoffs do not allow. It matches [ErrTransition].
 type TransitionError struct{ From, To Status }
@@ -79,17 +80,17 @@ func (e *TransitionError) Is(target error) bool { return target == ErrTransition
 // Step is one step of a handoff.
 type Step struct {
 	Status      Status
-	Reason      string    // why, if anybody said
-	TargetAgent string    // the person or queue; with a final status the agent that goes on
-	Time        time.Time // when; a controller only keeps it
+	Reason      string    // "" if none was given
+	TargetAgent string    // the person or queue; with a final status the agent that continues
+	Time        time.Time // of the step; a controller keeps it and does not check it
 }
 
 // Controller tracks the state of a handoff and refuses steps that are not allowed:
 //
 //	none → requested → queued → connecting → ringing → connected ⇄ on_hold → completed | ended
 //
-// These steps are allowed as well: from requested to connecting; from connected to completed or ended; from each
-// state that is not final to cancelled or failed; and from a final state to requested, which starts a new handoff.
+// These steps are allowed as well: from requested to connecting; from connected to completed or ended; from each state
+// that is not final to cancelled or failed; and from a final state to requested, which starts a new handoff.
 //
 // The zero value is ready to use and in the state [None]. A Controller is not safe for concurrent use.
 type Controller struct{ history []Step }
@@ -120,6 +121,7 @@ func (c *Controller) Apply(s Step) error {
 // exists, as to the current state and after a final one.
 func (c *Controller) Way(to Status) []Status { return c.Status().way(to) }
 
+// way is Controller.Way from s.
 func (s Status) way(to Status) []Status {
 	if s.Final() || s == to {
 		return nil

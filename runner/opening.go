@@ -296,7 +296,7 @@ func (t *opening) deliverDeskEvent(ctx context.Context, e human.Event) error {
 	f, person := t.fold(), t.r.tree.Node(agent.Human)
 	inv := agent.NewInvocation(agent.InvocationParams{Node: person, Tree: t.r.tree, Session: &t.turnSession, TurnID: f.Turn.ID,
 		NewID: t.newID, Logger: t.r.logger})
-	payloads, err := t.r.person.Hear(ctx, inv, e)
+	payloads, err := t.r.person.Receive(ctx, inv, e)
 	if len(payloads) == 0 || err != nil {
 		return err
 	}
