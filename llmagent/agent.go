@@ -277,9 +277,6 @@ func (x *execution) step(a *Agent) error {
 	if err := x.checkRepeats(); err != nil {
 		return err
 	}
-	if a.compaction == nil {
-		return x.answer()
-	}
 	c := &compactor{x, a.compaction}
 	if compacted, err := c.beforeAnswer(); compacted || err != nil {
 		return err

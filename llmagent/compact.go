@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 
@@ -42,6 +43,10 @@ type Compaction struct {
 // answer: Settings.MaxTokens or, if that is 0, a tenth of the window. The agent tries the summary again after the next
 // answer, then after two more, after four more, and so on. If the request no longer fits, old messages are omitted
 // without a summary. If nothing more can be omitted, the agent asks the model anyway.
+//
+// Without WithCompaction, an agent whose request the endpoint has refused as too long omits the oldest half without a
+// summary, at most twice for one message. If the newest message alone is too long, its turn fails, and later turns
+// omit it. Agents that share their requests omit nothing.
 //
 // If an endpoint reports no usage, the agent calls its instruction function once more in each step to count the text.
 func WithCompaction(c Compaction) Option {
@@ -109,11 +114,14 @@ const maxCompactions = 2
 // compactor shortens the view of one execution.
 type compactor struct {
 	*execution
-	c *compaction
+	c *compaction // nil: only after the endpoint has refused a request because it was too long
 }
 
 // beforeAnswer compacts the view if the next request is too long, and reports whether it did.
 func (m *compactor) beforeAnswer() (compacted bool, err error) {
+	if m.c == nil {
+		return false, nil
+	}
 	messages, request := m.view.Tokens()
 	if request == 0 {
 		overhead, err := m.overhead()
@@ -133,10 +141,32 @@ func (m *compactor) beforeAnswer() (compacted bool, err error) {
 // afterFailure compacts the view if the endpoint has refused the request because it was too long, and reports whether
 // it did.
 func (m *compactor) afterFailure(failure error) (compacted bool, err error) {
-	if modelErrorCode(failure) != string(llm.CodeContextLength) || m.view.Compactions() >= maxCompactions {
+	var refused *llm.Error
+	tooLong := errors.As(failure, &refused) && (refused.Code == llm.CodeContextLength || refused.Status == http.StatusRequestEntityTooLarge)
+	if !tooLong || m.view.Compactions() >= maxCompactions {
 		return false, nil
 	}
+	if m.c == nil {
+		if may, err := m.assumeWindow(); !may || err != nil {
+			return false, err
+		}
+	}
 	return m.compact(false, true)
+}
+
+// assumeWindow sets the compaction of an agent without [WithCompaction] after the endpoint has refused its request: it
+// assumes a window as long as the request. It reports whether a compaction can help. It cannot if the messages that
+// always stay are more than half of the request. Agents that share their requests must not compact.
+func (m *compactor) assumeWindow() (may bool, err error) {
+	if m.agent.split || sharing(m.inv.Node()) != nil {
+		return false, nil
+	}
+	m.view.Count(llm.EstimateTokens)
+	m.c = &compaction{Compaction: Compaction{At: 1, Keep: 1, Count: llm.EstimateTokens}}
+	overhead, err := m.overhead()
+	messages, _ := m.view.Tokens()
+	m.c.Window = overhead + messages + m.agent.settings.MaxTokens
+	return m.view.Kept() <= (overhead+messages)/2, err
 }
 
 // compact omits the oldest messages of the view, and yields the events of the compaction. fits reports that the

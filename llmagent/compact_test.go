@@ -30,6 +30,7 @@ type endpoint struct {
 	t      testing.TB
 	name   string
 	window int                    // 0: unlimited
+	proxy  bool                   // what is too long, a proxy refuses
 	count  func(*llm.Request) int // how many tokens a request has for it; nil: it reports no usage
 	answer func(*llm.Request) []scripted.Item
 
@@ -53,7 +54,11 @@ func (e *endpoint) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 	}
 	items := e.answer(req)
 	if e.window > 0 && tokens > e.window {
-		items = []scripted.Item{scripted.Fail(&llm.Error{Code: llm.CodeContextLength, Status: 400, Message: "too long"})}
+		refused := &llm.Error{Code: llm.CodeContextLength, Status: 400, Message: "too long"}
+		if e.proxy {
+			refused = &llm.Error{Code: llm.CodeBadRequest, Status: 413, Message: "a web page"}
+		}
+		items = []scripted.Item{scripted.Fail(refused)}
 	} else if e.count != nil {
 		items = append(items, scripted.Usage(tokens, 10, 0))
 	}
@@ -89,7 +94,10 @@ func looking(t testing.TB, size int) tools.Tool {
 }
 
 func build(t testing.TB, store session.Store, m llm.Model, c llmagent.Compaction, opts ...llmagent.Option) *runner.Runner {
-	a, err := llmagent.New("solo", "Be kind.", m, append(opts, llmagent.WithCompaction(c))...)
+	if c.Window != 0 {
+		opts = append(opts, llmagent.WithCompaction(c))
+	}
+	a, err := llmagent.New("solo", "Be kind.", m, opts...)
 	require.NoError(t, err)
 	r, err := runner.New(a, store)
 	require.NoError(t, err)
@@ -347,6 +355,69 @@ func TestTheEndpointSaysTooLong(t *testing.T) {
 
 // TestACompactionIsAStep takes one step at a time, goes on in another process,
 // and breaks one off.
+// TestTooLongWithoutTheOption: an endpoint that finds a request too long ends one turn at most, and costs as little of the
+// conversation as it must.
+func TestTooLongWithoutTheOption(t *testing.T) {
+	text := strings.Repeat("word ", 2000)
+	t.Run("a conversation that outgrows the window", func(t *testing.T) {
+		for _, looks := range []int{1, 12} { // many turns, and long ones
+			model := &endpoint{t: t, name: "m", window: 1200, answer: working(looks), proxy: looks == 1}
+			r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{}, llmagent.WithTools(looking(t, 400)))
+			for i := range 36 / looks {
+				events, err := turn(r, fmt.Sprint("Question ", i))
+				require.NoError(t, err)
+				for _, c := range payloads[*event.Compaction](events) {
+					require.Empty(t, c.Summary)
+				}
+			}
+			require.Contains(t, words(model.last()), view.LeftOut)
+		}
+	})
+	t.Run("a message that is too long", func(t *testing.T) {
+		model := &endpoint{t: t, name: "m", window: 2000, answer: says("Well.")}
+		r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{})
+		_, err := turn(r, "Question 1")
+		require.NoError(t, err)
+		events, err := turn(r, text)
+		var failed *llm.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, llm.CodeContextLength, failed.Code)
+		require.Empty(t, payloads[*event.Compaction](events), "leaving out the question would not help")
+		_, err = turn(r, "Shorter, then")
+		require.NoError(t, err)
+		require.Equal(t, view.LeftOut+"\nShorter, then\n", words(model.last()))
+		_, err = turn(r, "And now?")
+		require.NoError(t, err)
+		require.Equal(t, view.LeftOut+"\nShorter, then\nWell.\nAnd now?\n", words(model.last()))
+	})
+	t.Run("a result that is too long", func(t *testing.T) {
+		model := &endpoint{t: t, name: "m", window: 2000, answer: working(1)}
+		r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{}, llmagent.WithTools(looking(t, 20_000)))
+		_, err := turn(r, "Look")
+		require.Error(t, err)
+		model.answer = says("Well.")
+		_, err = turn(r, "Do not look")
+		require.NoError(t, err)
+		require.Equal(t, view.LeftOut+"\nDo not look\n", words(model.last()))
+	})
+	t.Run("a window that shrinks", func(t *testing.T) {
+		model := &endpoint{t: t, name: "m", window: 1 << 20, answer: says("Well.")}
+		r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{})
+		for i := range 60 {
+			_, err := turn(r, fmt.Sprint("Question ", i, strings.Repeat(" word", 100)))
+			require.NoError(t, err)
+		}
+		model.window = 400
+		failed := 0
+		for ; failed < 10; failed++ {
+			if _, err := turn(r, "Well?"); err == nil {
+				break
+			}
+		}
+		require.Equal(t, 1, failed, "each message leaves out three quarters")
+	})
+}
+
 func TestACompactionIsAStep(t *testing.T) {
 	ctx := context.Background()
 	small := &endpoint{t: t, name: "small", answer: says("A summary.")}

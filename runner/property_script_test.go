@@ -62,13 +62,12 @@ func (w *world) planOf(first string, since int) plan {
 
 // plannedModel is the model of one agent. Inner ones are asked in several scopes.
 type plannedModel struct {
-	name     string
-	inner    bool
-	each     bool // it is offered a tool for each target
-	history  viewChoice
-	compacts bool // its agent's view is cut at any time
-	typed    bool // its agent's answers have a form
-	shares   bool // its requests, with all agents of the conversation
+	name    string
+	inner   bool
+	each    bool // it is offered a tool for each target
+	history viewChoice
+	typed   bool // its agent's answers have a form
+	shares  bool // its requests, with all agents of the conversation
 }
 
 func (m *plannedModel) Name() string {
@@ -214,7 +213,7 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 		who, messages = "shared "+req.Agent, messages[:len(messages)-1]
 	}
 	last, ok := w.last[who]
-	compacted := m.compacts && (strings.HasPrefix(req.Messages[0].Text, view.LeftOut) || strings.HasPrefix(req.Messages[0].Text, view.SummaryHead))
+	compacted := strings.HasPrefix(req.Messages[0].Text, view.LeftOut) || strings.HasPrefix(req.Messages[0].Text, view.SummaryHead)
 	if ok && !compacted && (!m.history.trims || last.turn == w.turn) {
 		if len(last.messages) > len(messages) || !sameMessages(last.messages, messages[:len(last.messages)]) {
 			w.problems = append(w.problems, fmt.Sprintf("request of %s does not continue its last one:\n%v\n%v", who, last.messages, messages))

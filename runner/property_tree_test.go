@@ -309,7 +309,6 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 		llmagent.WithTransferPolicy(policy), llmagent.WithReturn(returns), llmagent.WithRoutes(routes...), llmagent.WithTransferTools(form), llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules),
 		llmagent.WithParallelTools(someSlots.Draw(w.rt, "parallel"))}
 	if compaction.Window > 0 {
-		m.compacts = true
 		opts = append(opts, llmagent.WithCompaction(compaction))
 	}
 	if t.asks {

@@ -110,13 +110,32 @@ type use struct {
 	counted  int // what the view counted for its messages then
 }
 
-// Count makes the view count the tokens of its messages; nil is an estimate. Call
-// it before any event is applied.
+// Count makes the view count the tokens of its messages, those that it already has included. nil is an estimate.
 func (v *View) Count(count llm.TokenCounter) {
 	if count == nil {
 		count = llm.EstimateTokens
 	}
-	v.shown.count = count
+	s := &v.shown
+	s.count, s.tokens, v.use = count, 0, use{}
+	for i := range s.marks {
+		s.marks[i] = s.measure(&s.msgs[i], s.marks[i])
+		s.tokens += int(s.marks[i].tokens)
+	}
+}
+
+// Kept returns the tokens of the messages that no compaction drops: the user's last message, and the newest answer
+// with its results.
+func (v *View) Kept() (tokens int) {
+	v.messages() // adds an answer that is complete
+	s := &v.shown
+	user := s.lastTurn()
+	if user >= 0 {
+		tokens = int(s.marks[user].tokens)
+	}
+	for i := len(s.marks) - 1; i > user && s.marks[i].seq == s.marks[len(s.marks)-1].seq; i-- {
+		tokens += int(s.marks[i].tokens)
+	}
+	return tokens
 }
 
 // Tokens returns how many tokens the messages have by the view's counter, 0
