@@ -84,7 +84,7 @@ func (h *Handler) chat(c *front.Call) error {
 	out.a, out.out = a, wireChat{ID: nameOf(a), Created: time.Now().Unix(), Model: r.Model}
 	err = out.write()
 	if len(out.shown) > 0 {
-		h.chats.Told(a, string(out.shown))
+		h.chats.Sent(a, string(out.shown))
 	}
 	return err
 }

@@ -140,9 +140,9 @@ func (h *Handler) write(c *front.Call, a *chats.Answer, out *responses.Response,
 	case err == nil, errors.Is(err, responses.ErrOver), errors.As(err, &fault) && rep.State != live.Running: // what a turn ended with is data of the response
 		a.Seq, a.Waits = rep.Seq, rep.State == live.Waiting // before the client says more
 		texts := out.Texts()
-		h.chats.Told(a, texts...)
+		h.chats.Sent(a, texts...)
 		if len(texts) > 1 {
-			h.chats.Told(a, strings.Join(texts, "")) // as clients have it that keep no items
+			h.chats.Sent(a, strings.Join(texts, "")) // as clients have it that keep no items
 		}
 		if err = out.End(); err == nil && !streams {
 			err = c.JSON(http.StatusOK, out.Object())

@@ -19,55 +19,56 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Ask is what a client says, and where.
+// Ask is a request of a client: what it says, and in which conversation.
 type Ask struct {
-	// Key names the session, or if its ID is "" whose session it would be.
+	// Key is the key of the session. If its ID is "", the client named no session, and Place sets it.
 	Key session.Key
-	// Agent is who answers in a new session.
+	// Agent is the agent that answers first in a new session.
 	Agent *agent.Node
-	// Past is the conversation that the client sends along, and Now what it says; a user who writes twice has one
-	// answer. Place adds to Now what others called and said after the user's words.
+	// Past is the conversation that the client sends along, and Now the new messages, which get one answer. Place
+	// adds to Now the calls and texts of others after the user's last message.
 	Past, Now []llm.Message
 	Metadata  map[string]any
-	// Decisions are given in place of words. Those with a content are the results of calls that the client has run.
+	// Decisions answer questions, in place of new messages. Those with a content are results of calls that the client
+	// has run.
 	Decisions []runner.Decision
-	// ID is the client's name for the request, "" if it has none. Repeats says that it may have been sent before, and Sum,
-	// which Place makes, is the same for the same request.
+	// ID is the client's id for the request, or "". Repeats says that the request may have been sent before. Place sets
+	// Sum, which is equal for equal requests.
 	ID      string
 	Repeats bool
 	Sum     [sha256.Size]byte
 	Wait    time.Duration
-	// At is what the client has seen of the session, which Place finds out; nil is what there is.
+	// At is the part of the session that the client has seen. Place sets it. nil is the whole session.
 	At *Seen
 
 	past    History
-	said    int // how much of Now the session has already
+	said    int // the number of messages of Now that the session has already
 	content llm.Content
-	unseen  int64 // where the client's turn ended for it, if something was said in it since
+	unseen  int64 // the position at which the client's turn ended for it, if the turn got events since
 }
 
-// Answer is that part of a turn which answers a client.
+// Answer is the part of a turn that answers a client.
 type Answer struct {
 	Seen
-	// Again is what the client is asked once more, because what it said was no answer; nothing was begun then.
+	// Again is set if the message does not answer the open question. It has the question, and no turn was started.
 	Again  *live.Report
-	Refuse string // why, if it was an answer that the question does not allow
-	// Unseen is where words before the turn begin that the client has not seen; 0 if there are none.
+	Refuse string // the reason, if the question does not allow the answer
+	// Unseen is the position after which the session has events before the turn that the client has not seen, or 0.
 	Unseen int64
 
 	past History
 }
 
-// requestSum is in the metadata of words that came through this door: what their request was.
+// requestSum is the metadata key of a user's message for the name of the request that stored it; see [Ask.name].
 const requestSum = "arbor.openai"
 
-// DecisionPrefix begins the ids of decisions that clients have given here.
+// DecisionPrefix is the prefix of the ids of decisions that clients of Chats made.
 const DecisionPrefix = "openai-"
 
-// name is the sum as an id of an event.
+// name returns the sum as an id of an event.
 func (q *Ask) name() string { return DecisionPrefix + hex.EncodeToString(q.Sum[:16]) }
 
-// newID makes the id of a session, for a request with a name the same each time.
+// newID returns the id of a new session. A request with an ID gets the same one each time.
 func (q *Ask) newID() string {
 	if q.ID == "" {
 		return strings.ToLower(rand.Text())
@@ -76,8 +77,8 @@ func (q *Ask) newID() string {
 	return hex.EncodeToString(sum[:13])
 }
 
-// Begin does what a client asks for: it begins a turn, or gives what a turn waits for. Where the session has gone on
-// since the client saw it, that happens in a fork. What the same request has begun before is its answer.
+// Begin starts a turn, or answers the question of a turn that waits. If the session got other turns since the client
+// saw it, Begin does so in a fork. If an equal request started a turn before, Begin returns that turn.
 func (c *Chats) Begin(ctx context.Context, q *Ask) (*Answer, error) {
 	a, err := c.begin(ctx, q)
 	if err != nil {
@@ -137,22 +138,22 @@ func (c *Chats) begin(ctx context.Context, q *Ask) (*Answer, error) {
 			return nil, err
 		}
 		rep, moved := c.catchUp(ctx, q)
-		if errors.Is(moved, live.ErrNoTurn) { // somebody has deleted the session
+		if errors.Is(moved, live.ErrNoTurn) { // the session was deleted
 			q.At, q.Key.ID = nil, q.newID()
 			return c.begin(ctx, q)
 		} else if moved != nil {
 			return nil, moved
-		} else if rep != nil && rep.State == live.Running { // the client went on without waiting for its answer
+		} else if rep != nil && rep.State == live.Running { // the client did not wait for its answer
 			if err := c.turns.Abandon(ctx, q.Key, rep.ID); err != nil {
 				return nil, err
 			}
 		}
-		r.Wait = max(q.Wait, time.Second) // who has just ended a turn holds the session for a moment longer
+		r.Wait = max(q.Wait, time.Second) // a turn that has just ended holds the session for a moment
 	}
 }
 
-// importPast begins a session with what the client remembers. A greeting before the user's first words is left out,
-// because no agent of a log speaks unasked.
+// importPast creates a session with the conversation that the client sends along. It omits a greeting before the
+// user's first message, because in a log no agent speaks first.
 func (c *Chats) importPast(ctx context.Context, q *Ask) error {
 	var messages []llm.Message
 	for _, m := range q.Past {
@@ -165,13 +166,14 @@ func (c *Chats) importPast(ctx context.Context, q *Ask) error {
 	}
 	err := c.sessions.ImportClaims(ctx, q.Key, q.Agent.Agent.Name(), messages)
 	if errors.Is(err, agent.ErrConflict) && q.ID != "" {
-		return nil // by the same request, before
+		return nil // an equal request created it
 	}
 	return err
 }
 
-// catchUp brings what the client has seen to where the session is now if its turn is still the last one, as when a
-// person has said something since, and to a fork if it is not. The report is that of the turn, nil for a fork.
+// catchUp moves At to the end of the session if the client's turn is still the last one: a person at a desk may have
+// written since. Otherwise it creates a fork at the end of that turn and sets Key to it. The report is that of the
+// turn, or nil for a fork.
 func (c *Chats) catchUp(ctx context.Context, q *Ask) (*live.Report, error) {
 	rep, err := c.turns.Report(ctx, q.Key, "")
 	if err != nil {
@@ -185,15 +187,16 @@ func (c *Chats) catchUp(ctx context.Context, q *Ask) (*live.Report, error) {
 	to := q.Key
 	to.ID = q.newID()
 	err = c.sessions.Fork(ctx, q.Key, q.At.Seq, to)
-	if errors.Is(err, agent.ErrConflict) && q.ID != "" { // the same request has made it before
+	if errors.Is(err, agent.ErrConflict) && q.ID != "" { // an equal request created it
 		err = nil
 	}
 	q.Key = to
 	return nil, err
 }
 
-// repeated finds the turn, or the decision, that the same request has brought about before: in the session where it
-// would go on, or where it has been, or else in one of the user's latest. A turn that was cut off goes on.
+// repeated returns the turn that an equal request started or answered before, or nil. It searches the session of the
+// request, the session that it used as far as that is known, or else the user's latest ones. It resumes a turn that was
+// interrupted.
 func (c *Chats) repeated(ctx context.Context, q *Ask) (*Answer, error) {
 	var keys []session.Key
 	if q.At == nil {
@@ -235,5 +238,5 @@ func (c *Chats) repeated(ctx context.Context, q *Ask) (*Answer, error) {
 	return nil, nil
 }
 
-// SumOf stands for what a request says, and where.
+// SumOf returns a hash of values.
 func SumOf(parts ...any) [sha256.Size]byte { return sha256.Sum256(event.EncodeJSON(parts)) }

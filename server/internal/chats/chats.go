@@ -1,8 +1,9 @@
-// Package chats finds where the conversation of a client goes on that sends it along, and names no session: in the one
-// that it is of, in a fork, or in a new one. A request that is repeated is done once, and a client that goes away
-// stops its turn after a while. What is kept here can be lost; then a conversation is imported anew.
+// Package chats serves clients that send the whole conversation with each request and name no session. It finds the
+// session that the conversation belongs to, and continues there, in a fork, or in a new session. A repeated request is
+// executed once. If a client disconnects, its turn stops after a while.
 //
-// It imports agent, checkpoint, live, llm, runner and session, and knows no protocol.
+// Chats keeps in memory which conversation belongs to which session. If this is lost, the conversation is imported into
+// a new session. The package depends on no protocol.
 package chats
 
 import (
@@ -30,7 +31,7 @@ type Chats struct {
 	patience time.Duration
 }
 
-// New makes Chats. The patience is how long a turn goes on whose client has gone.
+// New returns Chats. A turn whose client has disconnected continues for the patience.
 func New(turns *live.Turns, patience time.Duration) (*Chats, error) {
 	if patience <= 0 {
 		return nil, errors.New("the patience must be positive")
@@ -39,8 +40,8 @@ func New(turns *live.Turns, patience time.Duration) (*Chats, error) {
 	return &Chats{turns: turns, sessions: sessions, seen: newHistories(maxHistories), patience: patience}, err
 }
 
-// Place finds where a conversation goes on: in the session that the client names, or in one whose history it sends,
-// or in a new one.
+// Place finds the session of a request and sets Key, At and Sum: the session that the client names, or the one with the
+// history that it sends, or a new one.
 func (c *Chats) Place(ctx context.Context, q *Ask) error {
 	texts := saidIn(q.Past)
 	q.past = historyOf(q.Key, texts...)
@@ -74,8 +75,8 @@ func (c *Chats) Place(ctx context.Context, q *Ask) error {
 	return err
 }
 
-// claim makes a request with results of calls that no agent here has made one with the user's last words, and with the
-// calls and the results as a claim. It returns the texts of the conversation before the words.
+// claim changes a request with results of calls that no agent of this tree has made: its new messages are the user's
+// last ones, with the calls and the results as a claim of the client. It returns the texts before them.
 func (q *Ask) claim() []Said {
 	n := len(q.Past)
 	for n > 0 && q.Past[n-1].Role != llm.RoleUser {
@@ -92,8 +93,8 @@ func (q *Ask) claim() []Said {
 	return texts
 }
 
-// maxSearched is the number of a user's latest sessions, or of the latest with a status, that are searched for a request
-// which names no session.
+// maxSearched is the number of a user's latest sessions, in total or with one status, in which a request without a
+// session is searched.
 const maxSearched = 16
 
 // caller finds the session that waits for a result of the client's: the session with the client's history, or one of the
@@ -104,7 +105,7 @@ func (c *Chats) caller(ctx context.Context, q *Ask) error {
 	if q.At != nil {
 		keys = append(keys, q.At.Key)
 	}
-	for _, status := range []session.Status{session.StatusWaiting, session.StatusOpen} { // open if a process died with it
+	for _, status := range []session.Status{session.StatusWaiting, session.StatusOpen} { // open if its process died
 		page := session.Page{Limit: maxSearched, Status: status}
 		infos, err := c.turns.Store().List(ctx, session.Key{App: q.Key.App, User: q.Key.User}, page)
 		if err != nil {
@@ -135,21 +136,21 @@ func (c *Chats) caller(ctx context.Context, q *Ask) error {
 	return nil
 }
 
-// asked reports whether a client of the user's was asked for the result of a call. It can be forgotten; then a late result
-// is taken for one of another model's call.
+// asked reports whether a client of the user was asked for the result of a call. If this was forgotten, a late result
+// counts as that of another model's call.
 func (c *Chats) asked(key session.Key, callID string) bool {
 	_, ok := c.seen.find(ofCall(key, callID))
 	return ok
 }
 
-// ofCall stands for a question, as a history stands for a conversation.
+// ofCall returns the key of a question among the histories.
 func ofCall(key session.Key, callID string) History {
 	sum := SumOf("call", key.App, key.User, callID)
 	return History(sum[:16])
 }
 
-// where finds what the client has seen, nil if its history is not known. Words that got no answer are in the log
-// already, and one that the client does not have to its end is good enough if it begins so, or if the turn has none.
+// where returns the part of a session that the client has seen, or nil if its history is not known. Messages that got
+// no answer yet are in the log already. If the client has only the beginning of an answer, that is enough.
 func (c *Chats) where(ctx context.Context, q *Ask, past []Said) (*Seen, error) {
 	if n := len(q.Now) - 1; n > 0 && q.Now[n].Role == llm.RoleUser {
 		if s, ok := c.seen.find(q.past.With(saidIn(q.Now[:n])...)); ok {
@@ -172,7 +173,8 @@ func (c *Chats) where(ctx context.Context, q *Ask, past []Said) (*Seen, error) {
 	return nil, nil
 }
 
-// stands completes what is known of a turn that the client has seen a part of; nil if that is no part of it.
+// stands completes what is known of a turn of which the client has seen a part of the answer. It returns nil if the
+// answer does not begin with the part.
 func (c *Chats) stands(ctx context.Context, s Seen, part string) (*Seen, error) {
 	var said words.Script
 	var reader words.Reader
@@ -182,7 +184,7 @@ func (c *Chats) stands(ctx context.Context, s Seen, part string) (*Seen, error) 
 		reader.Begin(rep.User)
 		_, err = c.Follow(ctx, a, true, func(en session.Entry, _ *live.Report) error {
 			for _, p := range reader.Next(en) {
-				_, _ = said.Take(p) // nobody reads along
+				_, _ = said.Take(p) // no client reads along
 			}
 			return nil
 		})
@@ -191,7 +193,7 @@ func (c *Chats) stands(ctx context.Context, s Seen, part string) (*Seen, error) 
 		}
 	}
 	if errors.Is(err, live.ErrNoTurn) {
-		return nil, nil // somebody has deleted the session
+		return nil, nil // the session was deleted
 	} else if err != nil {
 		return nil, err
 	}
@@ -199,18 +201,18 @@ func (c *Chats) stands(ctx context.Context, s Seen, part string) (*Seen, error) 
 	return &s, nil
 }
 
-// Told notes what a client was told as an answer, in one or in several messages, so that it can go on from there.
-func (c *Chats) Told(a *Answer, texts ...string) {
+// Sent records the messages that a client received as an answer, so that its next request continues there.
+func (c *Chats) Sent(a *Answer, texts ...string) {
 	h := a.past
 	for _, text := range texts {
 		h = h.With(Said{true, text})
 	}
-	if len(texts) > 0 && a.past != (History{}) { // else it was not begun by who is told
+	if len(texts) > 0 && a.past != (History{}) { // else another client started the turn
 		c.seen.note(h, a.Seen)
 	}
 }
 
-// saidIn returns the texts of messages, without what tools were asked and said. A user may say nothing but an image.
+// saidIn returns the texts of messages, without calls and results of tools. A user's message may be only an image.
 func saidIn(messages []llm.Message) (all []Said) {
 	for _, m := range messages {
 		if text := m.PlainText(); text != "" || m.Role == llm.RoleUser {
@@ -220,8 +222,8 @@ func saidIn(messages []llm.Message) (all []Said) {
 	return all
 }
 
-// Join makes one message of several, as a user who writes twice has one answer. What others have said and done after the
-// user's words follows them as a claim, which the metadata marks.
+// Join returns the content of several messages as one, because messages that a user sends together get one answer.
+// Texts and calls of others after the user's message follow it as a claim of the client, which the metadata marks.
 func Join(messages []llm.Message) (said llm.Content, metadata map[string]any, err error) {
 	var contents []llm.Content
 	for len(messages) > 0 {
@@ -259,8 +261,9 @@ func join(contents []llm.Content) (c llm.Content) {
 	return c
 }
 
-// Follow gives an answer's entries to take, each after the report knows of it, until the turn rests. If the client
-// goes away, which ctx says or an error of take, the turn goes on for a while, or to its end if it stays.
+// Follow calls take with each entry of an answer and the report that includes it, until the turn has ended or waits. If
+// the client disconnects (ctx ends, or take returns an error), the turn continues for the patience, or to its end if
+// stays is true.
 func (c *Chats) Follow(ctx context.Context, a *Answer, stays bool, take func(session.Entry, *live.Report) error) (*live.Report, error) {
 	rep, after := &live.Report{}, ""
 	if a.After > a.First {
@@ -300,7 +303,7 @@ func (c *Chats) Follow(ctx context.Context, a *Answer, stays bool, take func(ses
 	return rep, nil
 }
 
-// load reads the events after a position, up to another one.
+// load calls take with the events after a position, up to another one.
 func (c *Chats) load(ctx context.Context, key session.Key, after, until int64, take func(*event.Event) error) error {
 	for e, err := range c.turns.Store().Load(ctx, key, after) {
 		if err == nil && e.Seq > until {
@@ -316,11 +319,11 @@ func (c *Chats) load(ctx context.Context, key session.Key, after, until int64, t
 	return nil
 }
 
-// leave stops a turn whose client has gone, unless it comes back in time, or somebody else watches the turn by then.
+// leave stops a turn after the patience, unless a client watches it by then.
 func (c *Chats) leave(a *Answer) {
 	time.AfterFunc(c.patience, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		_ = c.turns.Abandon(ctx, a.Key, a.Turn) // it can be resumed either way
+		_ = c.turns.Abandon(ctx, a.Key, a.Turn) // after an error, the turn can still be resumed
 	})
 }

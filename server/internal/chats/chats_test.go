@@ -46,7 +46,7 @@ func say(t *testing.T, c *Chats, id string, past []llm.Message, words string) *A
 	require.NoError(t, err)
 	rep, err := c.Follow(ctx, a, true, func(session.Entry, *live.Report) error { return nil })
 	require.NoError(t, err)
-	c.Told(a, rep.Text)
+	c.Sent(a, rep.Text)
 	return a
 }
 
@@ -85,7 +85,7 @@ func TestMessageWithoutText(t *testing.T) {
 		require.NoError(t, err)
 		_, err = c.Follow(context.Background(), a, true, func(session.Entry, *live.Report) error { return nil })
 		require.NoError(t, err)
-		c.Told(a, "Hello.")
+		c.Sent(a, "Hello.")
 		return a
 	}
 	require.Equal(t, one.Key, ask(llm.UserText("a"), hello, image).Key)

@@ -17,7 +17,7 @@ import (
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
-// decide gives a turn that waits for answers the client's one. It is nil if none is waited for.
+// decide answers the question of a turn that waits. It returns nil if the turn waits for nothing from the client.
 func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	rep, err := c.turns.Report(ctx, q.Key, "")
 	if errors.Is(err, live.ErrNoTurn) {
@@ -36,7 +36,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		if q.Decisions != nil && (q.At == nil || !q.At.Waits) {
 			return nil, notWaited(q.Decisions[0])
 		}
-		if _, meant := live.YesOrNo(q.content.PlainText()); q.At != nil && q.At.Waits && (meant || q.Decisions != nil) { // it was answered elsewhere
+		if _, meant := live.YesOrNo(q.content.PlainText()); q.At != nil && q.At.Waits && (meant || q.Decisions != nil) { // another client answered it
 			a.After = q.At.Seq
 			return a, nil
 		}
@@ -46,7 +46,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	if decisions == nil {
 		questions := front.PersonQuestions(rep.Pending)
 		if len(questions) == 0 {
-			return nil, nil // the user goes on without the results of the client's calls
+			return nil, nil // the user continues without the results of the client's calls
 		}
 		asked, may := c.turns.Asked(ctx, q.Key, questions)
 		decision, understood := decisionOf(asked, q.content)
@@ -72,7 +72,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	return a, nil
 }
 
-// address gives decisions the form of the questions that they answer, and ids.
+// address sets the ids of decisions and fits them to the questions that they answer.
 func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 	for i, given := range decisions {
 		pending := rep.Pending
@@ -95,7 +95,7 @@ func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 	return nil
 }
 
-// notWaited says that nothing waits for a decision.
+// notWaited returns the error of a decision that no question waits for.
 func notWaited(d runner.Decision) error {
 	if d.Content == nil {
 		return runner.ErrNoApproval
@@ -104,7 +104,7 @@ func notWaited(d runner.Decision) error {
 		Detail: fmt.Sprintf("no tool of the client waits for a result of the call %.80q: it has one, or the conversation went on without it", d.CallID)}
 }
 
-// decisionOf reads words as the answer to a question.
+// decisionOf reads a message as the answer to a question.
 func decisionOf(asked *event.Relay, said llm.Content) (d runner.Decision, understood bool) {
 	words := strings.TrimSpace(said.PlainText())
 	d.CallID = asked.ToolCallID

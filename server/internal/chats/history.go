@@ -8,22 +8,22 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Said is one message of a conversation as a client sends it along.
+// Said is one message of a conversation that a client sends along.
 type Said struct {
 	Assistant bool
 	Text      string
 }
 
-// History stands for a conversation: the texts of user and assistant, chained.
+// History identifies a conversation: a chained hash of the texts of user and assistant.
 type History [16]byte
 
-// historyOf begins a chain. Those of two users, or of two agents, never meet.
+// historyOf returns the history of messages. Histories of two users, or of two agents, are never equal.
 func historyOf(key session.Key, all ...Said) History {
 	h := History{}
 	return h.With(Said{Text: key.App + "\x00" + key.User}).With(all...)
 }
 
-// With goes on with messages. Space around a text does not count: some clients cut it off.
+// With returns the history with more messages. Space around a text does not count, because some clients remove it.
 func (h History) With(all ...Said) History {
 	for _, m := range all {
 		sum := sha256.New()
@@ -37,28 +37,28 @@ func (h History) With(all ...Said) History {
 	return h
 }
 
-// Seen is where a client stands that has a certain history.
+// Seen is the part of a session that a client with a certain history has.
 type Seen struct {
 	Key   session.Key
-	Turn  string // its last one
-	First int64  // the position of the words that began it
-	After int64  // where its answer begins
-	// Seq is where the log ended when the client had the whole answer; 0 if it had not.
+	Turn  string // the last turn
+	First int64  // the position of the message that started the turn
+	After int64  // the position after which the answer begins
+	// Seq is the position at which the log ended when the client had the whole answer, or 0 if it did not have it.
 	Seq int64
-	// Waits says that it was asked something.
+	// Waits reports that the turn waits for an answer of the client.
 	Waits bool
 }
 
-// maxHistories bounds what is remembered; the oldest is forgotten first.
+// maxHistories is the number of histories that are kept. The oldest is forgotten first.
 const maxHistories = 16384
 
-// histories remembers where conversations stand that clients send along without saying which session they are
-// of. What is forgotten costs no words: the conversation is imported anew. It is safe for concurrent use.
+// histories maps conversations to sessions. If one is forgotten, no text is lost: the conversation is imported into a
+// new session. It is safe for concurrent use.
 type histories struct {
 	mu    sync.Mutex
 	max   int
 	known map[History]Seen
-	order []History // as they came, a ring once it is full
+	order []History // in the order of their arrival; a ring once it is full
 	next  int
 }
 
