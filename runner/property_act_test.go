@@ -522,7 +522,7 @@ var outsideCodes = []string{"transfer_limit", "transfer_rejected", "limit", "bud
 	"agent_error", "target_not_ready", "denied", "empty_answer", "repeated_call", "timeout", "routing_error", "graph_failed", "workflow_failed", "content_filter",
 	string(a2a.CodeProtocol), string(a2a.CodeTaskFailed), string(a2a.CodeTaskRejected), string(a2a.CodeTaskCanceled), string(a2a.CodeTaskGone),
 	string(a2a.CodeUnreachable), string(a2a.CodeNothingToSend), string(a2a.CodeDeclined),
-	string(llm.CodeTruncated), string(llm.CodeServer), string(llm.CodeRateLimited), string(llm.CodeContextLength)}
+	string(llm.CodeTruncated), string(llm.CodeServer), string(llm.CodeRateLimited), string(llm.CodeContextLength), string(llm.CodeBadRequest)}
 
 // leftOpen reports whether an error is one that leaves the turn open.
 func (w *world) leftOpen(err error) bool {
@@ -591,7 +591,7 @@ func (w *world) checkError(err error, a act, cut bool) {
 	default:
 		var me *llm.Error
 		require.ErrorAs(w.t, err, &me)
-		require.Contains(w.t, []llm.ErrorCode{llm.CodeTruncated, llm.CodeServer, llm.CodeRateLimited, llm.CodeContextLength}, me.Code)
+		require.Contains(w.t, []llm.ErrorCode{llm.CodeTruncated, llm.CodeServer, llm.CodeRateLimited, llm.CodeContextLength, llm.CodeBadRequest}, me.Code)
 	}
 	w.happened["error "+re.Code] = true
 }

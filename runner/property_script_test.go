@@ -147,6 +147,8 @@ func (p plan) stream(ctx context.Context, targets []string, yield func(llm.Chunk
 		yield(llm.Chunk{}, &llm.Error{Code: llm.CodeServer, Status: 503, Retryable: true, Message: "busy"})
 	case "long":
 		yield(llm.Chunk{}, &llm.Error{Code: llm.CodeContextLength, Status: 400, Message: "too long"})
+	case "bad":
+		yield(llm.Chunk{}, &llm.Error{Code: llm.CodeBadRequest, Status: 400, Message: "no images"})
 	case "refuse":
 		yield(llm.Chunk{}, &llm.Error{Code: llm.CodeRateLimited, Status: 429, Message: "no quota"})
 	}
@@ -187,6 +189,12 @@ type shown struct {
 	req      *llm.Request
 }
 
+// compacted reports whether something was left out of a request.
+func compacted(req *llm.Request) bool {
+	first := req.Messages[0].Text
+	return strings.HasPrefix(first, view.LeftOut) || strings.HasPrefix(first, view.SummaryHead)
+}
+
 // check holds a request against the wire rules, and against the agent's last
 // one: a conversation only grows at its end.
 func (m *plannedModel) check(w *world, req *llm.Request) {
@@ -213,8 +221,7 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 		who, messages = "shared "+req.Agent, messages[:len(messages)-1]
 	}
 	last, ok := w.last[who]
-	compacted := strings.HasPrefix(req.Messages[0].Text, view.LeftOut) || strings.HasPrefix(req.Messages[0].Text, view.SummaryHead)
-	if ok && !compacted && (!m.history.trims || last.turn == w.turn) {
+	if ok && !compacted(req) && (!m.history.trims || last.turn == w.turn) {
 		if len(last.messages) > len(messages) || !sameMessages(last.messages, messages[:len(last.messages)]) {
 			w.problems = append(w.problems, fmt.Sprintf("request of %s does not continue its last one:\n%v\n%v", who, last.messages, messages))
 		}
@@ -364,7 +371,7 @@ var (
 	bareArgs   = rapid.SampledFrom([]string{"", "{}", `{"reason": "so", "input": {"n": 1}}`, `{"input": {"n": 1}}`, `{"agent_name": "@1"}`, `{"Agent_Name": 3, "more": [1]}`, "no JSON"})
 	innerArgs  = rapid.SampledFrom([]string{`{"input": "do it"}`, `{"input": "do that"}`, `{"input": "and this"}`, `{"input": " "}`})
 	someFinish = rapid.SampledFrom([]llm.FinishReason{llm.FinishLength, llm.FinishToolCalls, llm.FinishContentFilter, "weird"})
-	someEnds   = rapid.SampledFrom([]string{"cut", "cut", "fail", "refuse", "panic", "stop", "long"})
+	someEnds   = rapid.SampledFrom([]string{"cut", "cut", "fail", "refuse", "panic", "stop", "long", "bad"})
 	someOdds   = rapid.IntRange(0, 5)
 	oneInFour  = rapid.IntRange(0, 3)
 )

@@ -52,7 +52,7 @@ func (w *world) checkSurround(m *plannedModel, req *llm.Request) {
 	w.mu.Lock()
 	want := w.surround[instruction.FindString(req.System)]
 	w.mu.Unlock()
-	if len(want) == 0 || candidates(req) != nil {
+	if len(want) == 0 || candidates(req) != nil || compacted(req) {
 		return
 	}
 	w.happen("a conversation around an inner scope")

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"slices"
+
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
@@ -38,6 +40,33 @@ func (v *page) compact(c *event.Compaction, seq int64) {
 		front.Text = SummaryHead + v.attribute("summary", v.policy.redactText(c.Summary), false)
 	}
 	v.shown.keep(&front, v.shown.after(v.dropped.upTo))
+}
+
+// Refused is the end of the line that replaces an image or a file after the endpoint has refused a request with it.
+const Refused = ", which the model's endpoint refused"
+
+// leaveOutMedia replaces images and files by lines, after the endpoint has refused the requests of the turn, because it
+// would refuse all later ones with them. If the turn brought any, the others stay.
+func (v *page) leaveOutMedia() {
+	s := &v.shown
+	media := func(m llm.Message) bool {
+		return slices.ContainsFunc(m.Parts, func(p llm.Part) bool { _, ok := p.(llm.Media); return ok })
+	}
+	from := max(s.lastTurn(), 0)
+	if !slices.ContainsFunc(s.msgs[from:], media) {
+		from = 0
+	}
+	if !slices.ContainsFunc(s.msgs[from:], media) {
+		return
+	}
+	s.msgs, s.seen, s.files = slices.Clone(s.msgs), 0, false
+	for i := from; i < len(s.msgs); i++ {
+		if media(s.msgs[i]) {
+			s.msgs[i].Content = describeMedia(s.msgs[i].Content, Refused)
+		}
+	}
+	s.recount(s.count)
+	v.use.reported = 0
 }
 
 // Summary returns the summary of the last compaction as it is in the log, or "" if there is none.
@@ -115,12 +144,8 @@ func (v *View) Count(count llm.TokenCounter) {
 	if count == nil {
 		count = llm.EstimateTokens
 	}
-	s := &v.shown
-	s.count, s.tokens, v.use = count, 0, use{}
-	for i := range s.marks {
-		s.marks[i] = s.measure(&s.msgs[i], s.marks[i])
-		s.tokens += int(s.marks[i].tokens)
-	}
+	v.shown.recount(count)
+	v.use = use{}
 }
 
 // Kept returns the tokens of the messages that no compaction drops: the user's last message, and the newest answer

@@ -179,6 +179,11 @@ func (p Policy) withoutMedia(c llm.Content) llm.Content {
 	if !p.lines {
 		return c
 	}
+	return describeMedia(c, "")
+}
+
+// describeMedia replaces images and files by lines that end with a remark.
+func describeMedia(c llm.Content, remark string) llm.Content {
 	c.Parts = slices.Clone(c.Parts) // the event in the log must not change
 	for i, part := range c.Parts {
 		if m, ok := part.(llm.Media); ok {
@@ -187,7 +192,7 @@ func (p Policy) withoutMedia(c llm.Content) llm.Content {
 			if m.URL != "" {
 				line = f.Name + ", at an address"
 			}
-			c.Parts[i] = llm.TextPart{Text: "[" + string(m.Kind) + " " + oneLine(line) + "]"}
+			c.Parts[i] = llm.TextPart{Text: "[" + string(m.Kind) + " " + oneLine(line) + remark + "]"}
 		}
 	}
 	return c

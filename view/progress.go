@@ -20,6 +20,7 @@ type progress struct {
 	last    *event.Transfer // the last committed transfer of the conversation
 	since   *event.Transfer // a model's transfer of an earlier turn since which the agent is active; nil for the root
 	arrival arrival
+	refused bool // the endpoint refused the turn's last request
 	asks    bool // the agent's current run asks the user which agent they mean
 	asked   int  // the turn after the last one in which the agent's last run asked that, 0 for none
 

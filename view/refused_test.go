@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -31,4 +32,41 @@ func TestRefusedHandover(t *testing.T) {
 	l = new(story).user("Hi").start("support").over("support", "billing", "c1").refused("billing", "support", strings.Repeat("x", 800))
 	got := see(t, l, "support", view.Full().Redact(func(s string) string { return strings.ReplaceAll(s, "x", "") }))
 	require.Equal(t, "user [billing] did not accept the conversation. It is yours again.", got[1])
+}
+
+// TestRefusedMedia: what an endpoint has refused once is in no later request of the agent, as nothing else of it is lost.
+func TestRefusedMedia(t *testing.T) {
+	image := llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Name: "a.png", Data: []byte{1, 2}}
+	sends := func(l *story) *story {
+		return l.add("user", "", &event.User{Content: llm.Content{Parts: []llm.Part{llm.TextPart{Text: "See"}, image}}})
+	}
+	fails := func(l *story, code llm.ErrorCode) *story {
+		l.start("support").add("support", "", &event.Failure{Code: string(code)})
+		return l.end("support", event.FinishReasonError)
+	}
+	answers := func(l *story) *story {
+		return l.start("support").text("support", "Nice.").usage("support").end("support", event.FinishReasonStop)
+	}
+	shown := func(agent string, l *story) (images, lines int) {
+		all := strings.Join(see(t, l, agent, view.Full()), "\n")
+		return strings.Count(all, "+image image/png 0102"), strings.Count(all, "[image a.png, image/png, 2 bytes"+view.Refused+"]")
+	}
+	for name, c := range map[string]struct {
+		log           *story
+		images, lines int
+	}{
+		"in the turn itself":                     {fails(sends(new(story)), llm.CodeBadRequest), 1, 0},
+		"in the next turn":                       {fails(sends(new(story)), llm.CodeBadRequest).user("Hi"), 0, 1},
+		"no model for it":                        {fails(sends(new(story)), llm.CodeNotFound).user("Hi"), 0, 1},
+		"another failure":                        {fails(sends(new(story)), llm.CodeServer).user("Hi"), 1, 0},
+		"the turn was resumed":                   {answers(fails(sends(new(story)), llm.CodeBadRequest)).user("Hi"), 1, 0},
+		"the one before stays":                   {fails(sends(answers(sends(new(story)))), llm.CodeBadRequest).user("Hi"), 1, 1},
+		"the turn has none, so those before go":  {fails(answers(sends(sends(new(story)))).user("Hi"), llm.CodeBadRequest).user("Hi"), 0, 2},
+		"the turn has none, and none was before": {fails(new(story).user("Hi"), llm.CodeBadRequest).user("Hi"), 0, 0},
+	} {
+		images, lines := shown("support", c.log)
+		require.Equal(t, [2]int{c.images, c.lines}, [2]int{images, lines}, name)
+	}
+	images, _ := shown("billing", fails(sends(new(story)), llm.CodeBadRequest).user("Hi"))
+	require.Equal(t, 1, images, "another agent's model may read it")
 }

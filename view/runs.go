@@ -14,6 +14,7 @@ func (v *progress) runStarts(d *event.HarnessStart, e *event.Event, mine bool) {
 	if !v.waits(e.Agent) {
 		v.flush()
 	}
+	v.refused = false // the turn continues after the error
 	if len(d.Input) > 0 && !v.entered {
 		v.entered = true
 		v.input(d, e.Seq)

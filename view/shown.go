@@ -67,6 +67,15 @@ func (s *shown) measure(m *llm.Message, k mark) mark {
 	return k
 }
 
+// recount counts the tokens of all messages.
+func (s *shown) recount(count llm.TokenCounter) {
+	s.count, s.tokens, s.marks = count, 0, slices.Clone(s.marks)
+	for i := range s.marks {
+		s.marks[i] = s.measure(&s.msgs[i], s.marks[i])
+		s.tokens += int(s.marks[i].tokens)
+	}
+}
+
 func (s *shown) addMark(k mark) {
 	s.marks = append(s.marks, k)
 	s.tokens += int(k.tokens)

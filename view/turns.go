@@ -30,6 +30,10 @@ func trimmed(turn, n int) int { return ((turn-1)/n-1)*n + 1 }
 // beginTurn begins a turn of the user, and drops messages that the policy no longer shows.
 func (v *View) beginTurn(seq int64) {
 	v.flush()
+	if v.refused {
+		v.refused = false
+		v.leaveOutMedia()
+	}
 	v.handed, v.arrival, v.asks = nil, arrival{}, false // a new turn ends interrupted and paused runs
 	if t := v.last; t != nil && t.To == v.agent && v.node.Parent != nil && t.TransferType == "" && !byRule(t) {
 		v.since = t

@@ -181,7 +181,9 @@ func (v *View) Apply(e *event.Event) {
 		if mine {
 			v.discard(d)
 		}
-	case *event.ToolProgress, *event.State, *event.RemoteTask, *event.Failure, *event.Route: // models never see them
+	case *event.Failure: // the code is that of a refused request, or of a model that the endpoint has not for this one
+		v.refused = v.native(e.Agent) && (d.Code == string(llm.CodeBadRequest) || d.Code == string(llm.CodeNotFound))
+	case *event.ToolProgress, *event.State, *event.RemoteTask, *event.Route: // models never see them
 	case *event.HandoffStatus:
 		v.handoffStatus(d, e.Seq)
 	}

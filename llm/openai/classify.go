@@ -77,6 +77,7 @@ var (
 	noModelCodes  = []string{"model_not_found"}
 	wrote         = []string{"failed to call a function", "tool call validation failed"} // Groq, also through gateways
 	wroteCodes    = []string{"tool_use_failed", "output_parse_failed"}
+	noMedia       = lazyregexp.New(`\b(image|audio|vision|video|multi-?modal).{0,40}(not|n.t)( be)? support|(not|n.t) support.{0,40}(image|audio|vision|video|multi-?modal)`)
 	noTools       = []string{"not support tool", "support tool use", "tool calling is not supported", "tools is not supported", "function calling is not"}
 )
 
@@ -118,6 +119,8 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeBadRequest, true
 	case status == http.StatusTooManyRequests, status == 498: // 498: Groq is out of capacity
 		return llm.CodeRateLimited, true
+	case status == http.StatusInternalServerError && noMedia.Get().MatchString(strings.ToLower(a.Message)): // llama.cpp
+		return llm.CodeBadRequest, false
 	case status == http.StatusFailedDependency, status == http.StatusTooEarly, status >= 500:
 		return llm.CodeServer, true
 	}

@@ -57,6 +57,7 @@ func TestFaultMatrix(t *testing.T) {
 		"429 absurd":        {status(429, "", "Retry-After", "99999999999999999999"), llm.CodeRateLimited, 429, true, "longer than this client waits", 1000 * time.Hour},
 		"429 negative":      {status(429, "", "Retry-After", "-5"), llm.CodeRateLimited, 429, true, "", 0},
 		"429 nonsense":      {status(429, "", "Retry-After", "soon"), llm.CodeRateLimited, 429, true, "", 0},
+		"500 no images":     {status(500, object("image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", "server_error", "")), llm.CodeBadRequest, 500, false, "mmproj", 0},
 		"500":               {status(500, object("broken", "server_error", "")), llm.CodeServer, 500, true, "broken", 0},
 		"502 HTML":          {status(502, "<html><head><title>502 Bad\nGateway</title></head><body>"+repeat("x", 1000)), llm.CodeServer, 502, true, `a web page with the title "502 Bad Gateway"`, 0},
 		"503":               {status(503, "", "Retry-After", "1.5"), llm.CodeServer, 503, true, "Service Unavailable", 1500 * time.Millisecond},
