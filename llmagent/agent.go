@@ -277,12 +277,16 @@ func (x *execution) step(a *Agent) error {
 	if err := x.checkRepeats(); err != nil {
 		return err
 	}
-	c := &compactor{x, a.compaction}
-	if compacted, err := c.beforeAnswer(); compacted || err != nil {
-		return err
+	if a.compaction != nil {
+		if compacted, err := (&compactor{x, a.compaction}).beforeAnswer(); compacted || err != nil {
+			return err
+		}
 	}
 	failure := x.answer()
-	if compacted, err := c.afterFailure(failure); compacted || err != nil {
+	if failure == nil || errors.Is(failure, errStopped) {
+		return failure
+	}
+	if compacted, err := (&compactor{x, a.compaction}).afterFailure(failure); compacted || err != nil {
 		return err
 	}
 	return failure

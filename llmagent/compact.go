@@ -119,9 +119,6 @@ type compactor struct {
 
 // beforeAnswer compacts the view if the next request is too long, and reports whether it did.
 func (m *compactor) beforeAnswer() (compacted bool, err error) {
-	if m.c == nil {
-		return false, nil
-	}
 	messages, request := m.view.Tokens()
 	if request == 0 {
 		overhead, err := m.overhead()
