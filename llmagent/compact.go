@@ -155,7 +155,7 @@ func (m *compactor) afterFailure(failure error) (compacted bool, err error) {
 // assumes a window as long as the request. It reports whether a compaction can help. It cannot if the messages that
 // always stay are more than half of the request. Agents that share their requests must not compact.
 func (m *compactor) assumeWindow() (may bool, err error) {
-	if m.agent.split || sharing(m.inv.Node()) != nil {
+	if m.agent.split || sharingGroup(m.inv.Node()) != nil {
 		return false, nil
 	}
 	m.view.Count(llm.EstimateTokens)
