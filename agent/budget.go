@@ -2,17 +2,17 @@ package agent
 
 import "time"
 
-// Budget bounds what may be spent. Zero sets no bound.
+// Budget limits what may be spent. In each field 0 is no limit.
 type Budget struct {
-	// Tokens bounds input and output tokens together, discarded answers included.
+	// Tokens limits input and output tokens together, including discarded answers.
 	Tokens int64
-	// Cost bounds what the answers cost, in the currency of the price table.
+	// Cost limits the price of the answers, in the currency of the price table.
 	Cost float64
-	// Time bounds how long agents run. Waiting for an approval is not counted.
+	// Time limits how long agents run. Waiting for an approval does not count.
 	Time time.Duration
 }
 
-// Stricter returns the budget that keeps within both: of each unit the smaller bound.
+// Stricter returns the budget with the smaller limit of each unit.
 func (b Budget) Stricter(o Budget) Budget {
 	return Budget{stricter(b.Tokens, o.Tokens), stricter(b.Cost, o.Cost), stricter(b.Time, o.Time)}
 }
@@ -24,12 +24,12 @@ func stricter[N int64 | float64 | time.Duration](a, b N) N {
 	return a
 }
 
-// Budgets are the bounds that an agent has wherever it is run. A runner keeps them together
-// with its own; where both bound something, the stricter bound holds.
+// Budgets are the limits that an agent has wherever it runs. A runner may set limits of its own; the stricter limit
+// applies.
 type Budgets struct {
-	// Own bounds what the agent itself uses in a session.
+	// Own limits what the agent itself uses in a session.
 	Own Budget
-	// Turn and Session bound what all agents of a turn or a session use. They have an effect only
-	// if the agent is the root of the tree that is run.
+	// Turn and Session limit what all agents use in a turn or in a session. They apply only if the agent is the root
+	// of the tree that runs.
 	Turn, Session Budget
 }

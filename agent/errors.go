@@ -12,55 +12,50 @@ import (
 
 // The errors that end a turn, or refuse a transfer. Test with errors.Is.
 var (
-	// ErrTransferRejected: an agent kept asking for transfers that are not legal.
+	// ErrTransferRejected: a transfer is not legal, or an agent repeatedly requested illegal transfers.
 	ErrTransferRejected = errors.New("transfer rejected")
-	// ErrUnknownTarget: no agent of that name may be transferred to.
+	// ErrUnknownTarget: the agent may not transfer to any agent with this name.
 	ErrUnknownTarget = errors.New("unknown transfer target")
-	// ErrTransferLimit: the turn has used up its transfers, or runs in a circle.
+	// ErrTransferLimit: the turn has used up its transfers, or its transfers form a circle.
 	ErrTransferLimit = errors.New("transfer limit reached")
 	// ErrTargetNotReady: the target is legal but cannot start.
 	ErrTargetNotReady = errors.New("transfer target not ready")
-	// ErrLimit: another limit of the turn is reached; [LimitError] says which.
+	// ErrLimit: another limit of the turn is reached; see [LimitError] and [BudgetError].
 	ErrLimit = errors.New("limit reached")
-	// ErrTimeout: an agent of a workflow took longer than it may; [TimeoutError] says
-	// which.
+	// ErrTimeout: an agent of a workflow exceeded its time limit; see [TimeoutError].
 	ErrTimeout = errors.New("timeout")
-	// ErrUnknownPrice: a budget in money cannot be kept, because no price of the
-	// model is known.
+	// ErrUnknownPrice: a budget in money cannot be enforced, because the model's price is unknown.
 	ErrUnknownPrice = errors.New("unknown price")
-	// ErrUnknownUsage: a budget cannot be kept, because an endpoint does not say
-	// what its answers use.
+	// ErrUnknownUsage: a budget cannot be enforced, because an endpoint does not report the usage of its answers.
 	ErrUnknownUsage = errors.New("unknown usage")
 	// ErrSessionBusy: another turn holds the session.
 	ErrSessionBusy = errors.New("session is busy with another turn")
-	// ErrConflict: the log has moved on, or the lease was lost; nothing was stored.
+	// ErrConflict: another writer changed the log, or the lease was lost; nothing was stored.
 	ErrConflict = errors.New("session was changed by another writer")
-	// ErrOutputTruncated: a model's answer with tool calls was cut off by its
-	// length limit, twice.
+	// ErrOutputTruncated: the length limit cut off two answers of a model with tool calls.
 	ErrOutputTruncated = errors.New("model output truncated")
-	// ErrEmptyAnswer: a model's answer had neither words nor calls, twice.
+	// ErrEmptyAnswer: two answers of a model had neither text nor calls.
 	ErrEmptyAnswer = errors.New("empty answer")
-	// ErrRepeatedCall: a model made the same call three times in one run, though the
-	// answer to each said what is wrong with it.
+	// ErrRepeatedCall: a model made the same invalid call in three answers of one run, although each result said
+	// what is wrong with the call.
 	ErrRepeatedCall = errors.New("the same invalid call again")
-	// ErrSuspended is the cause with which a turn's context is cancelled when another
-	// process will resume the turn. Work that agents have under way elsewhere, such as
-	// remote tasks, is then not cancelled.
+	// ErrSuspended is the cause of a turn's cancelled context when another process will resume the turn. The agents'
+	// remote tasks are then not cancelled.
 	ErrSuspended = errors.New("the turn is suspended")
-	// ErrNoFile: the session has no file of that name or digest.
+	// ErrNoFile: the session has no file with this name or digest.
 	ErrNoFile = errors.New("no such file")
-	// ErrFileTooLarge: a file has more bytes than the runner keeps.
+	// ErrFileTooLarge: a file has more bytes than the runner stores.
 	ErrFileTooLarge = errors.New("the file is too large")
 	// ErrBadInput: the user's message cannot be accepted.
 	ErrBadInput = errors.New("bad input")
-	// ErrWaits: a call or an inner agent waits for something outside the turn, such as a person's decision.
-	// It is no failure. An agent that gets it returns it; the turn pauses, and when the turn
-	// continues, the runner does the same step again.
+	// ErrWaits: a call or an inner agent waits for something outside the turn, such as a person's decision. It is not a
+	// failure. An agent that gets it returns it, and the turn pauses. When the turn resumes, the runner runs the same
+	// step again.
 	ErrWaits = errors.New("it waits for something outside")
 )
 
-// RunError is the error that ends a turn while an agent runs. It wraps the
-// cause; Code is the code of the error event in the log.
+// RunError is the error that ends a turn while an agent runs. It wraps the cause. Code is the code of the error event
+// in the log.
 type RunError struct {
 	Agent string
 	Code  string
@@ -70,7 +65,7 @@ type RunError struct {
 func (e *RunError) Error() string { return fmt.Sprintf("agent %s: %v", e.Agent, e.Err) }
 func (e *RunError) Unwrap() error { return e.Err }
 
-// LimitError says which limit of a turn was reached. It is an ErrLimit.
+// LimitError reports which limit of a turn was reached. It is an [ErrLimit].
 type LimitError struct {
 	Name  string // such as "model calls"
 	Limit int64
@@ -83,7 +78,7 @@ func (e *LimitError) Error() string {
 // Is makes errors.Is(err, ErrLimit) true.
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
-// TimeoutError says which agent of a workflow took too long. It is an ErrTimeout.
+// TimeoutError reports which agent of a workflow exceeded its time limit. It is an [ErrTimeout].
 type TimeoutError struct {
 	Agent string
 	After time.Duration
@@ -96,37 +91,38 @@ func (e *TimeoutError) Error() string {
 // Is makes errors.Is(err, ErrTimeout) true.
 func (e *TimeoutError) Is(target error) bool { return target == ErrTimeout }
 
-// BudgetError says which budget the next model call would exceed, or which one
-// the turn's time has used up. It is an ErrLimit.
+// BudgetError reports which budget the next model call would exceed, or which budget of time the turn has used up. It
+// is an [ErrLimit].
 type BudgetError struct {
-	Of     string // whose budget: "the turn", "the session" or "the agent billing"
+	Of     string // the owner of the budget: "the turn", "the session" or "the agent billing"
 	Unit   string // "tokens", "cost" or "seconds"
 	Budget float64
-	Used   float64 // what is spent and what other calls have reserved
-	Needs  float64 // what the next call was expected to use, 0 for time
+	Used   float64 // spent, or reserved by other calls
+	Needs  float64 // the expected use of the next call; 0 for seconds
 }
 
 func (e *BudgetError) Error() string {
+	left := max(e.Budget-e.Used, 0)
 	switch e.Unit {
 	case "seconds":
-		return fmt.Sprintf("budget spent: %s has used its %g seconds", e.Of, e.Budget)
+		return fmt.Sprintf("over budget: %s has used its %g seconds", e.Of, e.Budget)
 	case "cost":
-		return fmt.Sprintf("budget spent: %s has cost %g of %g, and the next answer costs about %g", e.Of, e.Used, e.Budget, e.Needs)
+		return fmt.Sprintf("over budget: the next request costs about %.6g, and %s may spend %.6g more", e.Needs, e.Of, left)
 	}
-	return fmt.Sprintf("budget spent: %s has used %g of %g %s, and the next answer needs about %g", e.Of, e.Used, e.Budget, e.Unit, e.Needs)
+	return fmt.Sprintf("over budget: the next request needs about %.0f %s, and %s may use %.0f more", e.Needs, e.Unit, e.Of, left)
 }
 
 // Is makes errors.Is(err, ErrLimit) true.
 func (e *BudgetError) Is(target error) bool { return target == ErrLimit }
 
-// MessageSizeError says that a user's message is larger than a budget or the window of a model
-// allows. Nothing was stored. It is an [ErrBadInput].
+// MessageSizeError reports that a user's message is larger than a budget or the window of a model allows. Nothing was
+// stored. It is an [ErrBadInput].
 type MessageSizeError struct {
-	Tokens int     // of the message, about
+	Tokens int     // the approximate size of the message
 	Of     string  // "the budget of the session" or "the window of the model of billing"
 	Unit   string  // "tokens" or "cost"
-	Needs  float64 // what a request with the message would need
-	Left   float64 // what one may need
+	Needs  float64 // the size or cost of a request with the message
+	Left   float64 // the size or cost that is left for a request
 }
 
 func (e *MessageSizeError) Error() string {
@@ -140,9 +136,8 @@ func (e *MessageSizeError) Error() string {
 // Is makes errors.Is(err, ErrBadInput) true.
 func (e *MessageSizeError) Is(target error) bool { return target == ErrBadInput }
 
-// TransferLimitError is an ErrTransferLimit. An agent answers the first of a run with
-// a result for its model, which is not offered transfers any more; the next one ends
-// the run.
+// TransferLimitError reports that a transfer exceeds a limit. It is an [ErrTransferLimit]. An agent answers the first
+// such error of a run with a result for its model, which is offered no more transfers. The next one ends the run.
 type TransferLimitError struct{ Reason string }
 
 func (e *TransferLimitError) Error() string { return "transfer limit reached: " + e.Reason }
@@ -150,8 +145,8 @@ func (e *TransferLimitError) Error() string { return "transfer limit reached: " 
 // Is makes errors.Is(err, ErrTransferLimit) true.
 func (e *TransferLimitError) Is(target error) bool { return target == ErrTransferLimit }
 
-// ErrorCode returns the code by which the log's error events name what ended a
-// run, and "" for an error of an agent's own.
+// ErrorCode returns the code of an error that ended a run, as in the log's error events. It is "" for an agent's own
+// error.
 func ErrorCode(err error) string {
 	var run *RunError
 	var model *llm.Error
@@ -188,10 +183,10 @@ func ErrorCode(err error) string {
 	return ""
 }
 
-// ForModel returns what a model may read of an error that ended another run, or
-// its own last one. It leaves out what a guard has refused, which the guard's
-// error may quote, and the value of a panic. An error in the chain with a method Public, such as [llm.Error], is shown as
-// that returns it: without the address of an endpoint or of a remote agent, and without what that said.
+// ForModel returns the text that a model may read of an error that ended another run, or the model's own last run. It
+// omits the value of a panic, and a guard's error, which may quote the refused text. An error in the chain with a
+// method Public, such as [llm.Error], is replaced by the result of that method, without the address or the answer of
+// an endpoint or a remote agent.
 func ForModel(err error) string {
 	var run *RunError
 	var trip *TripwireError

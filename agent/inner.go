@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// Inner returns the agents of a name, each with all below it, that the node's agent runs
-// in scopes of their own, as far as its [Properties] tell. There are several if it runs
-// agents of one name, by different tools.
+// Inner returns the trees of the agents with this name that the node's agent runs in scopes of their own, as its
+// [Properties] list them. There are several if different tools run agents of one name.
 func (n *Node) Inner(name string) (trees []*Tree) {
 	for _, inner := range n.Properties.Inner {
 		if inner == nil || inner.Name() != name {
@@ -21,9 +20,8 @@ func (n *Node) Inner(name string) (trees []*Tree) {
 	return trees
 }
 
-// Names returns the names by which the log may call an agent: those of [Tree.Everyone]. The value of
-// each is the names that the agents called so have themselves. They differ if a graph calls an agent
-// by the id of a node.
+// Names returns the names that the log may use for the agents of [Tree.Everyone]. The value of each is the agents' own
+// names. The two differ if a graph names an agent by the id of its node.
 func (t *Tree) Names() map[string][]string {
 	names := make(map[string][]string)
 	for a := range t.Everyone() {
@@ -38,7 +36,7 @@ func (t *Tree) Names() map[string][]string {
 	return names
 }
 
-// Budgets returns the budgets that the agents of [Tree.Everyone] bring along for themselves, by their own names.
+// Budgets returns the budgets that the agents of [Tree.Everyone] have for themselves, by the agents' own names.
 func (t *Tree) Budgets() map[string]Budget {
 	budgets := make(map[string]Budget)
 	for a := range t.Everyone() {
@@ -53,8 +51,8 @@ func (t *Tree) Budgets() map[string]Budget {
 	return budgets
 }
 
-// Everyone visits the agents of the tree, and those that they or their tools run in scopes of their own, as far as
-// their [Properties] list them. It visits an agent once for each place that it has.
+// Everyone yields the agents of the tree, and those that they or their tools run in scopes of their own, as far as
+// their [Properties] list them. It yields an agent once for each of its places.
 func (t *Tree) Everyone() iter.Seq[Agent] {
 	return func(yield func(Agent) bool) {
 		seen := make(map[Agent]bool)

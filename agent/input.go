@@ -8,19 +8,18 @@ import (
 	"github.com/agentarbor/arbor/internal/schema"
 )
 
-// TransferInput is the type of what a transfer over an edge must carry.
+// TransferInput is the type of the input that a transfer over an edge must carry.
 type TransferInput struct {
-	// Schema is the JSON schema that the model is shown.
+	// Schema is the JSON schema that the model sees.
 	Schema json.RawMessage
 	check  *schema.Validator
 	err    error
 }
 
-// WithTransferInput makes every transfer over the edge, from the parent to the
-// child, carry a value of T, a struct. The transfer tool shows the model its JSON schema, what does not fit
-// goes back to the model, and what fits is kept in the transfer event. The
-// target's model sees it unless the edge has [HideReason]; a function agent reads it
-// with [InputOf]. A T that has no JSON schema is a problem of the tree.
+// WithTransferInput requires an input of type T, a struct, for every transfer over the edge from the parent to the
+// child. The transfer tool shows the model the JSON schema of T. An invalid input is an error result for the model; a
+// valid one is stored in the transfer event. The target's model sees the input unless the edge has [HideReason]. A
+// function agent reads it with [InputOf]. If T has no JSON schema, [NewTree] reports a problem.
 func WithTransferInput[T any]() EdgeOption {
 	in := &TransferInput{}
 	in.Schema, in.err = schema.Of(reflect.TypeFor[T]())
@@ -30,8 +29,8 @@ func WithTransferInput[T any]() EdgeOption {
 	return edgeOptionFunc(func(e *Edge) { e.Input = in })
 }
 
-// InputFor returns what a transfer from n to target must carry, nil if nothing:
-// only the edge from a parent to its child can require an input.
+// InputFor returns the input that a transfer from n to target must carry, or nil if none: only the edge from a parent
+// to its child can require an input.
 func (n *Node) InputFor(target *Node) *TransferInput {
 	if target.Parent != n {
 		return nil
@@ -39,8 +38,7 @@ func (n *Node) InputFor(target *Node) *TransferInput {
 	return target.Edge.Input
 }
 
-// Check holds a payload against the type. A nil TransferInput accepts none. The
-// error is for a model to read.
+// Check validates a payload. A nil TransferInput accepts anything. The error is for a model to read.
 func (in *TransferInput) Check(payload json.RawMessage) error {
 	switch {
 	case in == nil:
@@ -51,8 +49,8 @@ func (in *TransferInput) Check(payload json.RawMessage) error {
 	return in.check.Validate(payload)
 }
 
-// InputOf returns what the transfer that started the running agent carried, and
-// false if it carried nothing or the agent was not started by a transfer.
+// InputOf returns the input of the transfer that started the running agent. ok is false if a transfer did not start
+// the agent, or had no input.
 func InputOf[T any](inv *Invocation) (value T, ok bool, err error) {
 	if len(inv.p.Payload) == 0 {
 		return value, false, nil

@@ -7,22 +7,20 @@ import (
 	"strings"
 )
 
-// Route is a transfer that needs no model: when the agent's run stops, the
-// conversation goes to the target in the same turn. The target may be a child,
-// the parent or a sibling, whatever the transfer policy allows the model; a
-// parent that only runs others, such as a workflow, is no target.
+// Route is a transfer that needs no model: when the agent's run stops, the target gets the conversation in the same
+// turn. The target may be a child, the parent or a sibling, independently of the transfer policy. A parent that only
+// runs other agents, such as a workflow, is not a valid target.
 type Route struct {
 	To   string
 	When Condition // nil: always
 }
 
-// Condition decides, when an agent's run has stopped, whether a route is taken.
-// Answer is what the agent said last in its run. A condition should depend on
-// the session and the answer alone. An error ends the turn; the answer is kept.
+// Condition decides, when an agent's run has stopped, whether a route is taken. answer is the last text of the agent
+// in its run. A condition should depend only on the session and the answer. An error ends the turn; the answer stays.
 type Condition func(ctx context.Context, inv *Invocation, answer string) (bool, error)
 
-// OnStop makes a route to the agent named target: it is taken whenever the run
-// stops, or with a condition when that holds.
+// OnStop returns a route to the agent named target. The route is taken when the run stops and all conditions hold; nil
+// conditions are ignored.
 func OnStop(target string, when ...Condition) Route {
 	when = slices.DeleteFunc(slices.Clone(when), func(c Condition) bool { return c == nil })
 	switch len(when) {
@@ -41,9 +39,8 @@ func OnStop(target string, when ...Condition) Route {
 	}}
 }
 
-// When makes the edge to a child a route as well: when the parent's run stops
-// and the condition holds, the conversation goes down the edge.
-// A nil condition always holds.
+// When makes the edge to a child a route as well: when the parent's run stops and the condition holds, the child gets
+// the conversation. A nil condition always holds.
 func When(c Condition) EdgeOption {
 	if c == nil {
 		c = func(context.Context, *Invocation, string) (bool, error) { return true, nil }
@@ -57,8 +54,8 @@ type NodeRoute struct {
 	When Condition // nil: always
 }
 
-// Routes returns the transfers that need no model, in the order in which the runner
-// tries them: those on edges first. The slice is shared.
+// Routes returns the agent's routes in the order in which the runner tries them: first those on edges. The slice is
+// shared and must not be changed.
 func (n *Node) Routes() []NodeRoute { return n.routes }
 
 func (b *treeBuilder) findRoutes(n *Node) {
@@ -83,7 +80,7 @@ func (b *treeBuilder) findRoutes(n *Node) {
 			b.problem(n.Agent.Name(), n.Path, "the router cannot give %s the input that transfers to it need", kid.Agent.Name())
 		}
 	}
-	// Only whoever decides about a transfer can give it an input.
+	// A route has no model or function that could write the input.
 	for _, r := range n.routes {
 		if n.InputFor(r.To) != nil {
 			b.problem(n.Agent.Name(), n.Path, "the route to %s cannot carry the input that transfers to it need", r.To.Agent.Name())
@@ -91,7 +88,7 @@ func (b *treeBuilder) findRoutes(n *Node) {
 	}
 }
 
-// neighbours reports whether a transfer from n to other is possible at all.
+// neighbours reports whether the tree allows a transfer from n to other, regardless of the policy.
 func (n *Node) neighbours(other *Node) bool {
 	switch {
 	case other == nil || other == n:
@@ -105,7 +102,7 @@ func (n *Node) neighbours(other *Node) bool {
 	return !n.Parent.Properties.Workflow && (other == n.Parent || other.Parent == n.Parent)
 }
 
-// above reports whether other is below n, at whatever depth.
+// above reports whether n is above other, at any distance.
 func (n *Node) above(other *Node) bool {
 	for ; other != nil; other = other.Parent {
 		if other.Parent == n {
@@ -115,8 +112,8 @@ func (n *Node) above(other *Node) bool {
 	return false
 }
 
-// checkRoutes reports routes that form a cycle, whatever their conditions: in a
-// cycle without a model nothing would ever decide to stop.
+// checkRoutes reports routes that form a cycle, regardless of their conditions: without a model nothing would end the
+// cycle.
 func (b *treeBuilder) checkRoutes() {
 	const inside, done = 1, 2
 	state := make(map[*Node]int)
@@ -147,8 +144,7 @@ func (b *treeBuilder) checkRoutes() {
 	}
 }
 
-// Route returns the target of the first route whose condition holds for an
-// answer, nil if none does.
+// Route returns the target of the first route whose condition holds for an answer, or nil if none does.
 func (n *Node) Route(ctx context.Context, inv *Invocation, answer string) (*Node, error) {
 	for _, r := range n.routes {
 		if r.When == nil {

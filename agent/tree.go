@@ -8,31 +8,31 @@ import (
 	"strings"
 )
 
-// Human is the name of the person whom a conversation can go to. No agent may have it.
+// Human is the name of the person to whom a conversation can be transferred. No agent may have it.
 const Human = "human"
 
-// Tree is the index of a validated tree of agents: paths, parents, edges and
-// who may transfer to whom. It is immutable and safe for concurrent use.
+// Tree is the index of a validated tree of agents: paths, parents, edges and the targets of each agent. It is
+// immutable and safe for concurrent use.
 type Tree struct {
-	nodes  []*Node // in tree order: depth first, children as given
+	nodes  []*Node // in tree order: depth first, children in the given order
 	byName map[string]*Node
 	shares bool
-	ahead  bool // targets of transfers may be asked ahead
+	ahead  bool // the runner may ask targets of transfers early
 }
 
 // Node is an agent at its place in a tree.
 type Node struct {
 	Agent  Agent
-	Path   string // names from the root, joined by "/"
+	Path   string // the names from the root, joined by "/"
 	Parent *Node  // nil for the root
-	Edge   Edge   // the edge that leads here; a root may have one as well, made by Via
-	// Properties are the agent's, as they were when the tree was made. They are shared.
+	Edge   Edge   // the edge to this node; a root also has one if Via wraps it
+	// Properties are the agent's when the tree was made. They are shared and must not be changed.
 	Properties Properties
 	Depth      int // 0 for the root
 
 	tree     *Tree
-	embedded Agent // the one that Agent embeds, if Agent.FindAgent returns it for their name
-	virtual  bool  // a person: beside the tree, and nobody's child
+	embedded Agent // the agent that Agent embeds, if Agent.FindAgent returns it
+	virtual  bool  // a person, who is no agent's child and not in nodes
 	order    int
 	kids     []*Node
 	targets  []*Node
@@ -40,18 +40,18 @@ type Node struct {
 	guards   []Guard
 }
 
-// Targets returns the nodes the agent may transfer to, in tree order. The slice
-// is shared and must not be changed.
+// Targets returns the nodes to which the agent may transfer, in tree order. The slice is shared and must not be
+// changed.
 func (n *Node) Targets() []*Node { return n.targets }
 
-// Tree is the tree that the node is in.
+// Tree returns the tree of the node.
 func (n *Node) Tree() *Tree { return n.tree }
 
-// Children returns the nodes of the sub-agents. The slice is shared.
+// Children returns the nodes of the sub-agents. The slice is shared and must not be changed.
 func (n *Node) Children() []*Node { return n.kids }
 
-// MayTransferTo reports whether a transfer to target is within the policy. It
-// is what both the offer of the transfer tool and its execution ask.
+// MayTransferTo reports whether the policy allows a transfer to target. Both the offer of the transfer tool and its
+// execution use it.
 func (n *Node) MayTransferTo(target *Node) bool {
 	switch {
 	case !n.neighbours(target):
@@ -66,8 +66,7 @@ func (n *Node) MayTransferTo(target *Node) bool {
 	return n.Properties.Policy.AllowTransferToPeers
 }
 
-// Down reports whether a transfer to target leads to a child of the agent, or to a person, rather than
-// up to its parent or sideways to a peer.
+// Down reports whether target is a child of the agent or a person, rather than its parent or a peer.
 func (n *Node) Down(target *Node) bool { return target.Parent == n || target.virtual }
 
 // SmallModels reports whether the agent, or one above it, has this property.
@@ -80,8 +79,7 @@ func (n *Node) SmallModels() bool {
 	return false
 }
 
-// Human returns the node of the person whom a conversation of the tree can go to, nil if there
-// is none.
+// Human returns the node of the person to whom a conversation of the tree can be transferred, or nil.
 func (n *Node) Human() *Node {
 	if h := n.tree.byName[Human]; h != nil && h.virtual {
 		return h
@@ -89,11 +87,10 @@ func (n *Node) Human() *Node {
 	return nil
 }
 
-// Virtual reports whether the node is not in the tree but beside it, as that of a person is.
+// Virtual reports whether the node is not part of the tree, as that of a person.
 func (n *Node) Virtual() bool { return n.virtual }
 
-// FirstRouter returns the outermost router above the node, or the node itself if it is
-// one; nil if there is none. Turns begin there.
+// FirstRouter returns the outermost router among the node and the nodes above it, or nil. Turns begin there.
 func (n *Node) FirstRouter() (router *Node) {
 	for ; n != nil; n = n.Parent {
 		if n.Properties.Router {
@@ -103,8 +100,8 @@ func (n *Node) FirstRouter() (router *Node) {
 	return router
 }
 
-// GraphPath returns the names from the outermost router above the node, or the node itself, down
-// to it; nil if there is no router.
+// GraphPath returns the names from the outermost router at or above the node down to the node, or nil if there is no
+// router.
 func (n *Node) GraphPath() []string {
 	first := n.FirstRouter()
 	if first == nil {
@@ -118,7 +115,7 @@ func (n *Node) GraphPath() []string {
 	return path
 }
 
-// OnError returns the agent that continues if a run of the node's agent fails, nil if none does.
+// OnError returns the agent that continues if a run of the node's agent fails, or nil.
 func (n *Node) OnError() *Node {
 	for at := n; at != nil; at = at.Parent {
 		if to := at.tree.byName[at.Edge.OnError]; to != nil {
@@ -144,34 +141,34 @@ func (n *Node) findTargets() {
 	slices.SortFunc(n.targets, func(a, b *Node) int { return a.order - b.order })
 }
 
-// TreeOption puts something beside a tree.
+// TreeOption configures a tree.
 type TreeOption func(*Tree)
 
-// WithHuman puts an agent beside the tree that stands for a person, under the name [Human]. Its
-// parent is nil, no walk visits it, and all agents whose policy allows it may transfer to it.
+// WithHuman adds an agent that represents a person, with the name [Human]. Its node has no parent, [Tree.Walk] does
+// not visit it, and all agents whose policy allows it may transfer to it.
 func WithHuman(a Agent) TreeOption {
 	return func(t *Tree) {
 		t.byName[Human] = &Node{Agent: a, Path: Human, Properties: PropertiesOf(a), tree: t, virtual: true, order: len(t.nodes)}
 	}
 }
 
-// WithSharedRequests makes all LLM agents of the tree whose models have one name send requests that differ only in the
-// last message, so that an endpoint computes the rest once for all of them. It is the same as the property
-// SharedRequests of the root.
+// WithSharedRequests makes all LLM agents of the tree whose models have the same name send requests that differ only
+// in the last message, so that an endpoint computes the rest only once. The property SharedRequests of the root does
+// the same.
 func WithSharedRequests() TreeOption { return func(t *Tree) { t.shares = true } }
 
 // SharesRequests reports whether LLM agents of the tree share their requests.
 func (t *Tree) SharesRequests() bool { return t.shares || t.Root().Properties.SharedRequests }
 
-// WithAnticipation keeps the reasons of transfers from the targets' models, as [HideReason] does on an edge, because a
-// target that is asked ahead cannot be shown the reason. Agents that share their requests are shown the whole call all
-// the same, and so is the target of an edge with an input. The property Anticipation of the root does the same.
+// WithAnticipation hides the reasons of transfers from the targets' models, as [HideReason] does on an edge: a target
+// that is asked early cannot know the reason. Agents that share their requests see the whole call nevertheless, and so
+// does the target of an edge with an input. The property Anticipation of the root does the same.
 func WithAnticipation() TreeOption { return func(t *Tree) { t.ahead = true } }
 
-// Problem is one thing that is wrong with a tree.
+// Problem is one problem of a tree.
 type Problem struct {
-	Agent   string // the agent it is about
-	Path    string // its place in the tree
+	Agent   string // the name of the agent
+	Path    string // the agent's place in the tree
 	Message string
 }
 
@@ -182,7 +179,7 @@ func (p Problem) String() string {
 	return p.Path + ": " + p.Message
 }
 
-// TreeError lists all problems of a tree at once.
+// TreeError lists all problems of a tree.
 type TreeError struct{ Problems []Problem }
 
 func (e *TreeError) Error() string {
@@ -193,10 +190,9 @@ func (e *TreeError) Error() string {
 	return "the tree of agents is not valid:\n  " + strings.Join(lines, "\n  ")
 }
 
-// NewTree validates and indexes the tree below root. The error is a
-// [*TreeError] that reports every problem: bad, reserved and duplicate names,
-// agents with two parents, cycles, routes without a target or in a cycle, what the
-// agents' own checks find, and an agent whose FindAgent contradicts SubAgents.
+// NewTree validates and indexes the tree below root. The error is a [*TreeError] with every problem: invalid, reserved
+// and duplicate names, agents with two parents, cycles, routes without a target or in a cycle, the problems of the
+// agents' own checks, and agents whose FindAgent contradicts SubAgents.
 func NewTree(root Agent, opts ...TreeOption) (*Tree, error) {
 	edge := edgeTo(root)
 	if edge.To == nil {
@@ -205,18 +201,17 @@ func NewTree(root Agent, opts ...TreeOption) (*Tree, error) {
 	return newTree(edge, nil, opts)
 }
 
-// Subtree returns the tree of the agent and all below it, with the agent as its root. The
-// guards of the edge that leads to the agent stay, and so does what is said to all models
-// under the agents above. Routes, and what is to go on after an error, are left out where
-// they lead to agents that the subtree has not. The error is that of [NewTree].
+// Subtree returns the tree of the agent and the agents below it, with the agent as its root. It keeps the guards of
+// the edge to the agent and the global instructions of the agents above. It omits routes, and the targets of
+// [OnError], that lead to agents outside the subtree. The error is that of [NewTree].
 func (n *Node) Subtree(opts ...TreeOption) (*Tree, error) {
 	edge := n.Edge
 	edge.To = n.Agent
 	return newTree(edge, n, opts)
 }
 
-// newTree makes the tree behind an edge; of is the place that it has in a whole one, nil if it
-// is one itself.
+// newTree builds the tree below an edge. of is the root's node in the larger tree of which the new one is a part, or
+// nil.
 func newTree(edge Edge, of *Node, opts []TreeOption) (*Tree, error) {
 	b := &treeBuilder{tree: &Tree{byName: make(map[string]*Node)}, of: of, place: make(map[Agent]*Node), on: make(map[Agent]bool)}
 	b.add(edge.To, nil, edge)
@@ -242,11 +237,11 @@ func newTree(edge Edge, of *Node, opts []TreeOption) (*Tree, error) {
 	}
 	b.checkRoutes()
 	b.checkOnError()
-	if len(b.problems) == 0 { // else a search may never end
+	if len(b.problems) == 0 { // with a cycle, FindAgent may never return
 		b.checkFind()
 	}
 	for _, n := range b.tree.nodes {
-		if c, ok := As[Checker](n.Agent); ok && of == nil { // else it was asked about the whole
+		if c, ok := As[Checker](n.Agent); ok && of == nil { // a part was checked with the whole tree
 			for _, msg := range c.CheckNode(n) {
 				b.problem(n.Agent.Name(), n.Path, "%s", msg)
 			}
@@ -261,9 +256,9 @@ func newTree(edge Edge, of *Node, opts []TreeOption) (*Tree, error) {
 
 type treeBuilder struct {
 	tree     *Tree
-	of       *Node // the root's place in the tree of which this one is a part
+	of       *Node // the root's node in the larger tree; nil if there is none
 	place    map[Agent]*Node
-	on       map[Agent]bool // on the way from the root to here
+	on       map[Agent]bool // the agents from the root to the current one
 	problems []Problem
 }
 
@@ -286,7 +281,7 @@ func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
 		return
 	}
 	if first := b.place[a]; first != nil {
-		b.problem(name, path, "the agent %q has two parents: it stands at %s already", name, first.Path)
+		b.problem(name, path, "the agent %q has two parents: it is already at %s", name, first.Path)
 		return
 	}
 	properties := PropertiesOf(a)
@@ -320,12 +315,13 @@ func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
 	b.on[a] = false
 }
 
-// elsewhere reports whether the tree has no agent of a name, but the one of which it is a part.
+// elsewhere reports whether a name belongs to an agent of the larger tree that the part does not contain.
 func (b *treeBuilder) elsewhere(name string) bool {
 	return b.tree.byName[name] == nil && b.of != nil && b.of.tree.byName[name] != nil
 }
 
-// checkOnError reports edges whose agent would go on for itself, and such in a circle.
+// checkOnError reports edges with an unknown target of [OnError], a target above or below the agent, or targets that
+// form a circle.
 func (b *treeBuilder) checkOnError() {
 	for _, n := range b.tree.nodes {
 		name := n.Edge.OnError
@@ -337,15 +333,15 @@ func (b *treeBuilder) checkOnError() {
 		case to == nil && b.elsewhere(name):
 			continue
 		case to == nil:
-			b.problem(n.Agent.Name(), n.Path, "%q is to go on when %s fails: there is no such agent", name, n.Agent.Name())
+			b.problem(n.Agent.Name(), n.Path, "%q must continue when %s fails, but there is no such agent", name, n.Agent.Name())
 			continue
 		case to == n, n.above(to), to.above(n):
-			b.problem(n.Agent.Name(), n.Path, "%s cannot go on when %s fails: one is below the other", name, n.Agent.Name())
+			b.problem(n.Agent.Name(), n.Path, "%s cannot continue when %s fails: one is below the other", name, n.Agent.Name())
 			continue
 		}
 		for steps := 0; to != nil && steps <= len(b.tree.nodes); steps++ {
 			if to = to.OnError(); to == n {
-				b.problem(n.Agent.Name(), n.Path, "when %s fails, others go on in a circle that leads back to it", n.Agent.Name())
+				b.problem(n.Agent.Name(), n.Path, "the agents that continue when %s fails form a circle", n.Agent.Name())
 				break
 			}
 		}
@@ -355,13 +351,13 @@ func (b *treeBuilder) checkOnError() {
 // Root returns the root's node.
 func (t *Tree) Root() *Node { return t.nodes[0] }
 
-// Node returns the node of a name, or nil.
+// Node returns the node with this name, or nil.
 func (t *Tree) Node(name string) *Node { return t.byName[name] }
 
 // Len returns the number of agents.
 func (t *Tree) Len() int { return len(t.nodes) }
 
-// Walk visits all nodes in tree order: parents before their children.
+// Walk yields all nodes in tree order: parents before their children.
 func (t *Tree) Walk() iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		for _, n := range t.nodes {

@@ -158,7 +158,7 @@ func TestDocumentErrors(t *testing.T) {
 		"bad":       `line 34: the agent "bad@1.0.0": spec: temperature must be a number from 0 to 2, not the text "hot"`,
 		"modelless": `line 39: the agent "modelless@1.0.0": the model "no-such" cannot be used: the endpoint does not serve it`,
 		"tooled":    `line 44: the agent "tooled@1.0.0": spec.tools names "fly", and the program has no such tool`,
-		"no name":   `line 49: the agent "no name@1.0.0": agent name "no name" holds ' '`,
+		"no name":   `line 49: the agent "no name@1.0.0": agent name "no name" contains ' '`,
 	} {
 		_, err := resolve(ref, nil)
 		var bad *DocumentError

@@ -133,7 +133,7 @@ func (rp *replay) staysBehind() {
 				if rp.flow.goesOn(c); !c.begun {
 					rp.flow.started(c)
 				}
-				rp.flow.refuse(c.node, "not executed here: "+agent.StaysBehind)
+				rp.flow.refuse(c.node, "not executed here: "+agent.NotInFork)
 				rp.settle()
 			}
 		}

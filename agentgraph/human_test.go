@@ -233,11 +233,11 @@ func TestHumanAnywhere(t *testing.T) {
 			require.Empty(t, s.resume(), key.ID)
 			if key == fork && len(before.Questions()) > 0 { // which is decided in the other session
 				require.Empty(t, s.waits(), key.ID)
-				require.Contains(t, lines(s.log()), agent.StaysBehind, key.ID)
+				require.Contains(t, lines(s.log()), agent.NotInFork, key.ID)
 				continue
 			}
 			if key == fork && approvedAndOpen(events[:i+1], events[i+1:]) { // which runs in the other session
-				require.Contains(t, string(event.EncodeJSON(s.result())), agent.StaysBehind, key.ID)
+				require.Contains(t, string(event.EncodeJSON(s.result())), agent.NotInFork, key.ID)
 				continue
 			}
 			for range 3 {
@@ -350,7 +350,7 @@ func TestApprovedOnce(t *testing.T) {
 			s = &asked{t, whole.make, whole.store, again}
 			want := (&asked{t, whole.make, whole.store, fork}).result()
 			require.Equal(t, want, s.result())
-			if strings.Contains(string(event.EncodeJSON(want)), agent.StaysBehind) {
+			if strings.Contains(string(event.EncodeJSON(want)), agent.NotInFork) {
 				behind++
 			}
 		}

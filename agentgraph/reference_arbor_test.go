@@ -469,7 +469,7 @@ func (c *extended) cut(t sessiontest.TB, cuts *int) string {
 				continue
 			}
 			got, err := on(key, false)
-			if key == fork && strings.Contains(fmt.Sprint(got, err), agent.StaysBehind) { // an approval that is for the retry, too
+			if key == fork && strings.Contains(fmt.Sprint(got, err), agent.NotInFork) { // an approval that is for the retry, too
 				continue
 			}
 			if err != nil || got != want {

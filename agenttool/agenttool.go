@@ -1,14 +1,14 @@
-// Package agenttool makes a tool of an agent: call and return, where a transfer
-// would hand the conversation over.
+// Package agenttool makes a tool of an agent: the caller gets an answer back, whereas a transfer gives the
+// conversation to the target.
 //
-// The agent runs in a scope of its own in the same session's log. It sees the
-// input that the calling model wrote, and of the conversation nothing but what [WithHistory] shows. Its
-// last words are the tool's output, or what it finished with if it said nothing, as
-// a graph does. A transfer inside moves that inner conversation only. (With a transfer the target sees the conversation, with an
-// agent tool it does not: redpanda-data/ai-sdk-go issue 95.)
+// The agent runs in a scope of its own in the same session's log. It sees the input that the calling model wrote, and
+// as much of the conversation as [WithHistory] shows, by default nothing. The last text of the agent is the tool's
+// output; without a text it is the output of the run, as that of a graph. A transfer inside moves only that inner
+// conversation. (With a transfer the target sees the conversation, with an agent tool it does not:
+// redpanda-data/ai-sdk-go issue 95.)
 //
-// It imports agent, tools and view. It runs nothing itself: the runner does, behind
-// tools.Context.RunAgent, so that the limits of a turn count inner runs too.
+// The package imports agent, tools and view. It runs nothing itself: the runner runs the agent, through
+// tools.Context.RunAgent, so that inner runs count in the limits of the turn.
 package agenttool
 
 import (
@@ -30,20 +30,21 @@ type Option func(*config)
 
 type config struct {
 	tools.Info
-	around []agent.EdgeOption
-	depth  int
+	edgeOptions []agent.EdgeOption
+	depth       int
 }
 
-// WithName names the tool; the default is the agent's name. A tool must not have
-// the name of an agent to which its owner can transfer.
+// WithName sets the name of the tool. A tool must not have the name of an agent to which its owner can transfer.
+// Defaults to the agent's name.
 func WithName(name string) Option { return func(c *config) { c.Name = name } }
 
-// WithDescription replaces the agent's description for the calling model.
+// WithDescription sets the description that the calling model reads.
+// Defaults to the agent's description.
 func WithDescription(d string) Option { return func(c *config) { c.Description = d } }
 
-// WithTimeout bounds one call. The default, and any value that is not positive,
-// is no bound besides those of the turn. When the time is up the inner run is
-// closed as canceled and the calling model reads an error.
+// WithTimeout limits the time of one call. When the time is up, the inner run is canceled and the calling model reads
+// an error. If d is 0 or negative, only the limits of the turn apply.
+// Defaults to 0.
 func WithTimeout(d time.Duration) Option {
 	return func(c *config) {
 		if c.Timeout = d; d <= 0 {
@@ -52,63 +53,59 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithMaxOutput bounds the answer in bytes; 0 means tools.DefaultMaxOutput. What
-// is longer is cut, and says so.
+// WithMaxOutput limits the answer, in bytes. A longer answer is cut and marked as such.
+// Defaults to tools.DefaultMaxOutput, also if n is 0.
 func WithMaxOutput(n int) Option { return func(c *config) { c.MaxOutput = n } }
 
-// WithHistory shows the agent, in front of its input, the conversation of the calling agent,
-// as the policy says: with the images and files of the user, and with what the caller has said up to
-// the call. Without it the agent sees its input alone.
+// WithHistory shows the agent the conversation of its caller before its input, as the policy says: with the user's
+// images and files, and with what the caller has said up to the call. By default the agent sees only its input.
 func WithHistory(p view.Policy) Option {
-	return func(c *config) { c.around = append(c.around, view.Around(p)) }
+	return func(c *config) { c.edgeOptions = append(c.edgeOptions, view.Around(p)) }
 }
 
-// WithMaxDepth bounds how many calls of agent tools may be nested, a call of this tool included: 1 allows the call only
-// outside of agent tools. The result of a deeper call is an error that the model reads. Defaults to 8.
+// WithMaxDepth limits how many calls of agent tools may be nested, including a call of this tool: 1 allows the call
+// only outside of agent tools. The result of a deeper call is an error that the model reads.
+// Defaults to 8.
 func WithMaxDepth(n int) Option { return func(c *config) { c.depth = n } }
 
-// Input is what the calling model gives.
-type Input struct {
+// arguments are the arguments of a call, which the calling model writes.
+type arguments struct {
 	Input string `json:"input" jsonschema:"minLength=1,description=The task\\, with everything that is needed to do it: the agent sees nothing of this conversation"`
 }
 
-// seeing is the Input of an agent that sees the conversation.
-type seeing struct {
+// argumentsWithHistory are the arguments for an agent that sees the conversation.
+type argumentsWithHistory struct {
 	Input string `json:"input" jsonschema:"minLength=1,description=The task. The agent sees this conversation too"`
 }
 
-// New makes a tool from an agent and all below it. The tool is safe for
-// concurrent use: several calls in one answer run side by side, each in its own
-// scope.
+// New returns a tool that runs an agent and the agents below it. The tool is safe for concurrent use: several calls of
+// one answer run at the same time, each in its own scope.
 //
-// Whatever ends the inner run without an answer (a failure, a limit of the turn,
-// an agent that says nothing) is an error result for the calling model, which
-// then continues as far as the limits allow. Canceling the turn cancels the
-// inner run.
+// If the inner run ends without an answer (after a failure, at a limit of the turn, or because the agent says
+// nothing), the calling model reads an error result and continues as far as the limits allow. Canceling the turn
+// cancels the inner run.
 //
-// An agent that has to wait for somebody outside, such as for an approval, pauses the turn
-// with it, and goes on where it was. So it does after a crash: what it has answered is not
-// asked for again.
+// If the agent waits for something outside, such as an approval, the turn pauses, and the agent later resumes where it was.
+// After a crash it resumes in the same way: the answers that are in the log are not requested again.
 //
-// The error of New says what is wrong with the name, or is the *agent.TreeError
-// of the agents below a.
+// The error is that the name or an option is invalid, or the *agent.TreeError of the agents below a.
 func New(a agent.Agent, opts ...Option) (tools.Tool, error) {
 	return newTool(a, opts, func(c *config) (json.RawMessage, error) {
-		if len(c.around) > 0 {
-			return tools.SchemaOf[seeing]()
+		if len(c.edgeOptions) > 0 {
+			return tools.SchemaOf[argumentsWithHistory]()
 		}
-		return tools.SchemaOf[Input]()
+		return tools.SchemaOf[arguments]()
 	}, func(input json.RawMessage) (string, error) {
-		var in Input
+		var in arguments
 		err := json.Unmarshal(input, &in)
 		return in.Input, err
 	}, func(answer string) (any, error) { return answer, nil })
 }
 
-// newTool makes a tool of an agent, of the schema of its arguments, and of what they are to
-// the agent and its answer to the caller.
+// newTool returns a tool that runs an agent. parameters returns the schema of the arguments, task the agent's input
+// from the arguments, and toOutput the tool's output from the agent's answer.
 func newTool(a agent.Agent, opts []Option, parameters func(*config) (json.RawMessage, error),
-	task func(json.RawMessage) (string, error), give func(answer string) (any, error)) (tools.Tool, error) {
+	task func(json.RawMessage) (string, error), toOutput func(answer string) (any, error)) (tools.Tool, error) {
 	if a == nil {
 		return nil, errors.New("agent tool: the agent is nil")
 	}
@@ -119,7 +116,7 @@ func newTool(a agent.Agent, opts []Option, parameters func(*config) (json.RawMes
 	c.Name, c.Description = a.Name(), a.Description()
 	err := option.Apply(&c, opts)
 	if err == nil && c.depth < 1 {
-		err = fmt.Errorf("a depth of %d: at least 1 is needed", c.depth)
+		err = fmt.Errorf("the maximal depth is %d, but must be at least 1", c.depth)
 	}
 	if err == nil {
 		c.Parameters, err = parameters(&c)
@@ -128,8 +125,8 @@ func newTool(a agent.Agent, opts []Option, parameters func(*config) (json.RawMes
 		return nil, fmt.Errorf("agent tool %q: %w", a.Name(), err)
 	}
 	inner := a
-	if len(c.around) > 0 {
-		inner = agent.Via(a, c.around...)
+	if len(c.edgeOptions) > 0 {
+		inner = agent.Via(a, c.edgeOptions...)
 	}
 	t, err := tools.New(c.Info, func(ctx tools.Context, input json.RawMessage) (any, error) {
 		in, err := task(input)
@@ -148,7 +145,7 @@ func newTool(a agent.Agent, opts []Option, parameters func(*config) (json.RawMes
 		if strings.TrimSpace(answer) == "" {
 			return nil, fmt.Errorf("the agent %s ended without an answer", a.Name())
 		}
-		return give(answer)
+		return toOutput(answer)
 	})
 	if err != nil {
 		return nil, err
@@ -156,7 +153,7 @@ func newTool(a agent.Agent, opts []Option, parameters func(*config) (json.RawMes
 	return &tool{t, a}, nil
 }
 
-// depthKey is by what a context knows in how many calls of agent tools it stands.
+// depthKey is the context key of the number of calls of agent tools around the current one.
 type depthKey struct{}
 
 type tool struct {
@@ -164,7 +161,7 @@ type tool struct {
 	agent agent.Agent
 }
 
-// Unwrap returns the tool whose schema the arguments are held against.
+// Unwrap returns the tool whose schema validates the arguments.
 func (t *tool) Unwrap() tools.Tool { return t.Tool }
 
 // InnerAgents implements tools.Host.

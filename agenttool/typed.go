@@ -12,22 +12,21 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// NewTyped makes a tool of an agent as [New] does, with types for what goes in and what comes out. In is a
-// struct: the calling model is shown its JSON schema, what does not fit goes back to it, and
-// what fits is the agent's input, as JSON. The agent's answer has to be the JSON of an Out, also
-// between the marks of a code block, and is the tool's output; another answer is an error
-// result that says what is wrong with it. With a string as Out any answer is right.
+// NewTyped returns a tool of an agent as [New] does, with types for its input and output. In is a struct. The calling
+// model sees its JSON schema; invalid arguments are an error result, and valid ones are the agent's input, as JSON.
+// The agent must answer with the JSON of an Out, which may be in a code block. That JSON is the tool's output; any
+// other answer is an error result with the reasons. If Out is a string, any answer is valid.
 func NewTyped[In, Out any](a agent.Agent, opts ...Option) (tools.Tool, error) {
-	give := func(answer string) (any, error) { return answer, nil }
+	toOutput := func(answer string) (any, error) { return answer, nil }
 	if out := reflect.TypeFor[Out](); out.Kind() != reflect.String {
 		check, err := checkOf(out)
 		if err != nil {
 			return nil, fmt.Errorf("agent tool: the output: %w", err)
 		}
-		give = func(answer string) (any, error) {
-			raw := unfenced(answer)
+		toOutput = func(answer string) (any, error) {
+			raw := stripCodeFence(answer)
 			var value Out
-			if err := check(raw); err != nil { // with the places of all that is wrong
+			if err := check(raw); err != nil { // lists all mistakes with their places
 				return nil, fmt.Errorf("the answer of the agent %s is not what was asked for: %w", a.Name(), err)
 			}
 			if err := json.Unmarshal(raw, &value); err != nil {
@@ -37,10 +36,11 @@ func NewTyped[In, Out any](a agent.Agent, opts ...Option) (tools.Tool, error) {
 		}
 	}
 	return newTool(a, opts, func(*config) (json.RawMessage, error) { return tools.SchemaOf[In]() },
-		func(input json.RawMessage) (string, error) { return string(event.CompactJSON(input)), nil }, give)
+		func(input json.RawMessage) (string, error) { return string(event.CompactJSON(input)), nil }, toOutput)
 }
 
-// checkOf returns what holds JSON against the schema of a struct; other types have none.
+// checkOf returns a function that validates JSON against the schema of a struct. For other types the function accepts
+// anything.
 func checkOf(t reflect.Type) (func(json.RawMessage) error, error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -55,8 +55,8 @@ func checkOf(t reflect.Type) (func(json.RawMessage) error, error) {
 	return func(raw json.RawMessage) error { return schema.Fits(text, raw) }, nil
 }
 
-// unfenced returns what an answer has between the marks of a code block, or all of it.
-func unfenced(answer string) json.RawMessage {
+// stripCodeFence returns the content of a code block if the whole answer is one, and otherwise the answer.
+func stripCodeFence(answer string) json.RawMessage {
 	text := strings.TrimSpace(answer)
 	if inner, ok := strings.CutPrefix(text, "```"); ok && strings.HasSuffix(inner, "```") {
 		text = strings.TrimPrefix(strings.TrimSuffix(inner, "```"), "json")

@@ -15,8 +15,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Sessions gives access to the past of a store's sessions. It is safe for
-// concurrent use, also while turns run.
+// Sessions gives access to the past of a store's sessions. It is safe for concurrent use, also while turns run.
 type Sessions struct {
 	store session.Store
 	now   func() time.Time
@@ -28,13 +27,15 @@ type Sessions struct {
 // Option configures [Sessions].
 type Option func(*Sessions)
 
-// WithClock sets the clock that dates new events; the default is time.Now.
+// WithClock sets the clock for the times of new events.
+// Defaults to time.Now.
 func WithClock(now func() time.Time) Option { return func(s *Sessions) { s.now = now } }
 
-// WithIDs sets where the ids of new events come from; the default is random ones.
+// WithIDs sets the source of ids for new events. It must be safe for concurrent use.
+// Defaults to random ids.
 func WithIDs(newID func() string) Option { return func(s *Sessions) { s.newID = newID } }
 
-// New returns the sessions of a store.
+// New returns the sessions of a store. The error is a nil argument.
 func New(store session.Store, opts ...Option) (*Sessions, error) {
 	s := &Sessions{store: store, now: time.Now, newID: func() string { return strings.ToLower(rand.Text()[:12]) }}
 	if err := option.Apply(s, opts); err != nil {
@@ -46,22 +47,20 @@ func New(store session.Store, opts ...Option) (*Sessions, error) {
 	return s, nil
 }
 
-// Checkpoint is a position at which a write of a session's log ended, or one
-// right before or after a user message.
+// Checkpoint is a position at which a write of a session's log ended, or one right before or after a user message.
 type Checkpoint struct {
-	// Seq is the position of its last event.
+	// Seq is the position of the checkpoint's last event.
 	Seq int64
-	// Time is when that was stored.
+	// Time is the time of the last event.
 	Time time.Time
-	// Active is the agent that had the conversation then: the target of the last
-	// transfer, or "" before the first, when it was the root.
+	// Active is the active agent at the checkpoint: the target of the last transfer, or "" for the root before the
+	// first transfer.
 	Active string
-	// Events are those since the checkpoint before.
+	// Events are the events since the previous checkpoint.
 	Events []*event.Event
 }
 
-// History yields the checkpoints of a session, oldest first. A session that does
-// not exist has none.
+// History yields the checkpoints of a session, oldest first. A session that does not exist has none.
 func (s *Sessions) History(ctx context.Context, key session.Key) iter.Seq2[Checkpoint, error] {
 	return func(yield func(Checkpoint, error) bool) {
 		var c Checkpoint
@@ -95,8 +94,8 @@ func between(e, next *event.Event) bool {
 	return e.Type() == event.TypeUser || next.Type() == event.TypeUser || !e.Time.Equal(next.Time)
 }
 
-// check reports whether a session has a checkpoint at a position. It reads two
-// events, whatever the length of the log.
+// check returns an error if a session has no checkpoint at a position. It reads two events, regardless of the length
+// of the log.
 func (s *Sessions) check(ctx context.Context, key session.Key, seq int64) error {
 	if seq == 0 {
 		return nil
@@ -110,7 +109,7 @@ func (s *Sessions) check(ctx context.Context, key session.Key, seq int64) error 
 			at = e
 			continue
 		case !between(at, e):
-			return s.noCheckpoint(ctx, key, seq)
+			return s.insideStep(ctx, key, seq)
 		}
 		return nil
 	}
@@ -124,15 +123,15 @@ func noPosition(key session.Key, seq int64) error {
 	return fmt.Errorf("session %s has no position %d: %w", key, seq, agent.ErrBadInput)
 }
 
-// MiddleError is the error of a position in the middle of a step, or for [Sessions.Edit] of one at
-// which no words of the user stand. It is agent.ErrBadInput.
+// MiddleError is the error of a position in the middle of a step or, from [Sessions.Edit], of a position without a
+// user message. It is an agent.ErrBadInput.
 type MiddleError struct {
 	Session session.Key
 	Seq     int64
-	// Type is that of the event there, if it should be words of the user.
+	// Type is the type of the event at the position, if the event should be a user message.
 	Type string
-	// Before and After are the checkpoints, or the words of the user, around the position. Of
-	// words, 0 is none.
+	// Before and After are the nearest checkpoints, or user messages, around the position. For user messages, 0 is
+	// none.
 	Before, After int64
 }
 
@@ -140,10 +139,10 @@ func (e *MiddleError) Error() string {
 	return fmt.Sprintf("session %s: %s: %s", e.Session, e.Detail(), agent.ErrBadInput)
 }
 
-// Detail tells the error without the session's name.
+// Detail returns the error without the session's name.
 func (e *MiddleError) Detail() string {
 	if e.Type != "" {
-		return fmt.Sprintf("no user message stands at %d, but a %s event; such messages stand before it at %d and behind it at %d, where 0 is none", e.Seq, e.Type, e.Before, e.After)
+		return fmt.Sprintf("the event at %d is a %s, not a user message; the nearest user messages are at %d before it and %d after it (0: none)", e.Seq, e.Type, e.Before, e.After)
 	}
 	return fmt.Sprintf("position %d is in the middle of a step, which begins after %d and ends at %d", e.Seq, e.Before, e.After)
 }
@@ -151,8 +150,8 @@ func (e *MiddleError) Detail() string {
 // Is reports whether the target is agent.ErrBadInput.
 func (e *MiddleError) Is(target error) bool { return target == agent.ErrBadInput }
 
-// noCheckpoint is the error of a position inside of a step; it names those around it.
-func (s *Sessions) noCheckpoint(ctx context.Context, key session.Key, seq int64) error {
+// insideStep returns the error of a position inside a step, with the checkpoints around it.
+func (s *Sessions) insideStep(ctx context.Context, key session.Key, seq int64) error {
 	before := int64(0)
 	for c, err := range s.History(ctx, key) {
 		if err != nil {

@@ -10,31 +10,30 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Diff is how two sessions differ.
+// Diff is the difference between two sessions.
 type Diff struct {
-	// Common is the number of events that both begin with.
+	// Common is the number of equal events at the beginning of both.
 	Common int64
-	// Shared is how many of these are one and the same, because the sessions are
-	// forks of one conversation. The others say and do the same, under other ids.
+	// Shared is the number of identical events at the beginning, because the sessions are forks of one conversation.
+	// The other common events have the same content but different ids.
 	Shared int64
-	// A and B are what follows in each.
+	// A and B are the remaining events of each session.
 	A, B Side
 }
 
-// Same reports whether neither session has anything that the other lacks.
+// Same reports whether neither session has an event that the other lacks.
 func (d *Diff) Same() bool { return len(d.A.Events) == 0 && len(d.B.Events) == 0 }
 
-// Side is what one of two sessions has for itself.
+// Side is the part of one session that differs from the other.
 type Side struct {
 	Key    session.Key
 	Events []*event.Event
-	// Fold is the state of the whole log: who is active, the state, what was used.
+	// Fold is the state of the whole log, such as the active agent and the usage.
 	Fold *session.Fold
 }
 
-// Diff compares two sessions event by event. Events are the same if they are of one
-// agent and say the same; positions, times and ids may differ. The error is
-// [agent.ErrBadInput] if one of them does not exist.
+// Diff compares two sessions event by event. Events are equal if they have the same agent and the same content;
+// positions, times and ids may differ. If one of the sessions does not exist, the error is an [agent.ErrBadInput].
 func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
 	d := &Diff{A: Side{Key: a, Fold: &session.Fold{}}, B: Side{Key: b, Fold: &session.Fold{}}}
 	next, stop := iter.Pull2(s.store.Load(ctx, b, 0))
@@ -53,9 +52,9 @@ func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
 			if ok {
 				d.B.Fold.Apply(other)
 			}
-			if same = ok && alike(e, other); same {
+			if same = ok && sameContent(e, other); same {
 				d.Common++
-				if d.Shared == d.Common-1 && one(e, other) {
+				if d.Shared == d.Common-1 && sameEvent(e, other) {
 					d.Shared++
 				}
 				continue
@@ -90,24 +89,26 @@ func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
 	return d, nil
 }
 
-// one reports whether two events are one and the same, which forks share.
-func one(a, b *event.Event) bool { return a.ID == b.ID && a.RunID == b.RunID && a.Time.Equal(b.Time) }
+// sameEvent reports whether two events are identical, as forks share them.
+func sameEvent(a, b *event.Event) bool {
+	return a.ID == b.ID && a.RunID == b.RunID && a.Time.Equal(b.Time)
+}
 
-// alike reports whether two events are the same except for their place and time.
-func alike(a, b *event.Event) bool {
+// sameContent reports whether two events are equal except for their position, time and ids.
+func sameContent(a, b *event.Event) bool {
 	if a.Type() != b.Type() || a.Agent != b.Agent || a.Path != b.Path || (a.Scope == "") != (b.Scope == "") {
 		return false
 	}
-	said, err := json.Marshal(anonymous(a.Data))
+	said, err := json.Marshal(withoutIDs(a.Data))
 	if err != nil {
 		return false
 	}
-	other, err := json.Marshal(anonymous(b.Data))
+	other, err := json.Marshal(withoutIDs(b.Data))
 	return err == nil && bytes.Equal(said, other)
 }
 
-// anonymous returns a payload without the ids in it.
-func anonymous(data event.Data) event.Data {
+// withoutIDs returns a copy of a payload without its ids.
+func withoutIDs(data event.Data) event.Data {
 	switch d := data.(type) {
 	case *event.ToolProgress:
 		c := *d

@@ -10,9 +10,9 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Family returns a session with all that it was forked from and all their forks, a
-// parent before its forks. Sessions whose parent was deleted, or is of another app or user, begin a
-// family of their own. It costs what a list of the user's sessions does.
+// Family returns a session with all its ancestors and all their forks, each parent before its forks. A session whose
+// parent was deleted, or belongs to another app or user, is the root of its own family. Family reads the list of the
+// user's sessions. If the session does not exist, the error is an [agent.ErrBadInput].
 func (s *Sessions) Family(ctx context.Context, key session.Key) ([]session.Info, error) {
 	all, err := s.store.List(ctx, session.Key{App: key.App, User: key.User}, session.Page{})
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Sessions) Family(ctx context.Context, key session.Key) ([]session.Info,
 	}
 	first, ok := byKey[key]
 	if !ok {
-		return nil, fmt.Errorf("there is no session %s: %w", key, agent.ErrBadInput)
+		return nil, fmt.Errorf("session %s does not exist: %w", key, agent.ErrBadInput)
 	}
 	for parent, ok := byKey[first.Parent]; ok; parent, ok = byKey[first.Parent] {
 		first = parent
@@ -40,8 +40,8 @@ func (s *Sessions) Family(ctx context.Context, key session.Key) ([]session.Info,
 	return family, nil
 }
 
-// Graph returns the conversation of a session's whole family, its forks side by
-// side as branches, and the path through it that is the session's own.
+// Graph returns the conversation of a session's whole family, with its forks as branches, and the path of the session
+// through it.
 func (s *Sessions) Graph(ctx context.Context, key session.Key) (*conversation.Graph, conversation.Active, error) {
 	var path conversation.Active
 	family, err := s.Family(ctx, key)

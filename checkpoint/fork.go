@@ -13,18 +13,16 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Fork makes a session that has the events of another until a checkpoint, and is
-// separate from there on. Both share what they have in common, so that a fork costs
-// the same wherever it is taken; the other session is not touched, and may be in the
-// middle of a turn.
+// Fork creates the session to with the events of another session up to a checkpoint. The two sessions are independent
+// after that. They share the common events, so that a fork costs the same at every position. The other session does
+// not change, and may be in the middle of a turn.
 //
-// If the checkpoint is in the middle of a turn, Resume continues that turn, as after a
-// crash: what is recorded is not asked for again, and a tool whose outcome is not
-// recorded runs again only if it is idempotent. To have a message answered again, fork
-// right after it and call Resume. Run says something new.
+// If the checkpoint is in the middle of a turn, Resume continues that turn as after a crash: recorded answers are not
+// requested again, and a tool without a recorded result runs again only if it is idempotent. To have a message
+// answered again, fork right after it and call Resume. Run sends a new message.
 //
-// The error is [agent.ErrBadInput] if the position is no checkpoint of the session,
-// and [agent.ErrConflict] if the new session exists; see also [Sessions.Repeatable].
+// If the position is not a checkpoint of the session, the error is an [agent.ErrBadInput]. If the new session exists,
+// it is an [agent.ErrConflict]; see also [Sessions.Repeatable].
 func (s *Sessions) Fork(ctx context.Context, of session.Key, seq int64, to session.Key) error {
 	if err := session.CheckKey(to); err != nil {
 		return err
@@ -32,14 +30,13 @@ func (s *Sessions) Fork(ctx context.Context, of session.Key, seq int64, to sessi
 	if err := s.check(ctx, of, seq); err != nil {
 		return err
 	}
-	return s.made(ctx, of, seq, to, nil, s.store.Fork(ctx, of, seq, to))
+	return s.resolveConflict(ctx, of, seq, to, nil, s.store.Fork(ctx, of, seq, to))
 }
 
-// Edit makes a session in which a user message of another says something else. It
-// shares the past before that message, and the message waits for its answer: Resume
-// gives it. seq is the message's position. Besides the errors of [Sessions.Fork],
-// it is [agent.ErrBadInput] if no user message is there, or if content cannot be
-// one: see [llm.CheckUser].
+// Edit creates a session in which a user message of another session has a different content. seq is the position of
+// the message. The new session shares the events before it. Resume answers the new message. In addition to the errors
+// of [Sessions.Fork], the error is an [agent.ErrBadInput] if there is no user message at seq, or if content is not
+// valid for one; see [llm.CheckUser].
 func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content llm.Content, to session.Key) error {
 	if err := session.CheckKey(to); err != nil {
 		return err
@@ -52,7 +49,7 @@ func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content 
 		return err
 	}
 	if old.Type() != event.TypeUser {
-		return s.noWords(ctx, of, old)
+		return s.notUserMessage(ctx, of, old)
 	}
 	last := time.Time{}
 	if seq > 1 {
@@ -64,20 +61,20 @@ func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content 
 	}
 	said := &event.Event{TurnID: s.newID(), RunID: s.newID(), ParentID: old.ParentID, Agent: old.Agent, Path: old.Path, Data: &event.User{Content: content.Stored()}}
 	own := s.date(seq-1, last, said)
-	return s.made(ctx, of, seq-1, to, own, s.store.Fork(ctx, of, seq-1, to, own...))
+	return s.resolveConflict(ctx, of, seq-1, to, own, s.store.Fork(ctx, of, seq-1, to, own...))
 }
 
-// Repeatable returns Sessions for requests that may be sent twice: what makes a session does nothing,
-// and is no error, if that session is there and begins with the same events.
+// Repeatable returns Sessions for requests that may be sent twice: if the session to create exists and begins with the
+// same events, creating it does nothing and returns no error.
 func (s *Sessions) Repeatable() *Sessions {
 	again := *s
 	again.repeatable = true
 	return &again
 }
 
-// made returns the error of making a session, nil if it was made before of the same: of what it
-// shares with another one until a position, if that is not 0, and of its own first events.
-func (s *Sessions) made(ctx context.Context, of session.Key, seq int64, to session.Key, own []*event.Event, err error) error {
+// resolveConflict returns err, the result of creating a session. If err is a conflict and s is repeatable, it returns
+// nil if the existing session has the same parent, position seq and first events. A seq of 0 means no shared events.
+func (s *Sessions) resolveConflict(ctx context.Context, of session.Key, seq int64, to session.Key, own []*event.Event, err error) error {
 	if !s.repeatable || !errors.Is(err, agent.ErrConflict) {
 		return err
 	}
@@ -88,7 +85,7 @@ func (s *Sessions) made(ctx context.Context, of session.Key, seq int64, to sessi
 	if seq > 0 {
 		theirs, failed := s.event(ctx, of, seq)
 		shared, failing := s.event(ctx, to, seq)
-		if failed != nil || failing != nil || !one(theirs, shared) {
+		if failed != nil || failing != nil || !sameEvent(theirs, shared) {
 			return cmp.Or(failed, failing, err)
 		}
 	}
@@ -98,7 +95,7 @@ func (s *Sessions) made(ctx context.Context, of session.Key, seq int64, to sessi
 			return failed
 		case len(own) == 0:
 			return nil
-		case !alike(e, own[0]):
+		case !sameContent(e, own[0]):
 			return err
 		}
 		own = own[1:]
@@ -109,8 +106,9 @@ func (s *Sessions) made(ctx context.Context, of session.Key, seq int64, to sessi
 	return nil
 }
 
-// noWords is the error of an event that is no message of the user; it names those around it.
-func (s *Sessions) noWords(ctx context.Context, key session.Key, there *event.Event) error {
+// notUserMessage returns the error of an event that is not a user message, with the positions of the user messages
+// around it.
+func (s *Sessions) notUserMessage(ctx context.Context, key session.Key, there *event.Event) error {
 	wrong := &MiddleError{Session: key, Seq: there.Seq, Type: there.Type()}
 	for e, err := range s.store.Load(ctx, key, 0) {
 		switch {
@@ -127,7 +125,7 @@ func (s *Sessions) noWords(ctx context.Context, key session.Key, there *event.Ev
 	return wrong
 }
 
-// event returns the event of a position.
+// event returns the event at a position.
 func (s *Sessions) event(ctx context.Context, key session.Key, seq int64) (*event.Event, error) {
 	if seq > 0 {
 		for e, err := range s.store.Load(ctx, key, seq-1) {
@@ -143,9 +141,8 @@ func (s *Sessions) write(ctx context.Context, key session.Key, events ...*event.
 	return err
 }
 
-// date gives events that are stored in one write their positions, times and ids, and
-// returns them with the notices that they need. Each step in them, which ends with an
-// event without More, gets a time of its own.
+// date sets the positions, times and ids of events that are stored in one write, and returns them with the notices
+// that they need. Each step in them, which ends with an event without More, gets a different time.
 func (s *Sessions) date(seq int64, last time.Time, events ...*event.Event) []*event.Event {
 	now := s.now().UTC()
 	if !now.After(last) {

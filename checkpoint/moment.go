@@ -9,22 +9,20 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Moment is what a session was at a checkpoint. It does not change.
+// Moment is the state of a session at a position. It is immutable.
 type Moment struct {
 	Key session.Key
 	Checkpoint
-	// Fold is the state of the log there: the turn, the run and its calls that wait,
-	// what was used until then.
+	// Fold is the state of the log at the position: the turn, the run and its waiting calls, and the usage.
 	Fold *session.Fold
-	// Graph is the conversation until then.
+	// Graph is the conversation up to the position.
 	Graph *conversation.Graph
 }
 
-// At returns what the session was at a position, which need not be a checkpoint.
-// Its cost is that of reading the log until there. The error is [agent.ErrBadInput]
-// if the session has no such position.
+// At returns the state of a session at a position, which need not be a checkpoint. It reads the log up to the
+// position. If the session has no such position, the error is an [agent.ErrBadInput].
 //
-// What the model of an agent was shown there is [runner.Runner.PreviewAt].
+// [runner.Runner.PreviewAt] returns what an agent's model was shown at the position.
 //
 // [runner.Runner.PreviewAt]: https://pkg.go.dev/github.com/agentarbor/arbor/runner#Runner.PreviewAt
 func (s *Sessions) At(ctx context.Context, key session.Key, seq int64) (*Moment, error) {
@@ -45,13 +43,12 @@ func (s *Sessions) At(ctx context.Context, key session.Key, seq int64) (*Moment,
 	return m, nil
 }
 
-// State returns the values of the turn's and the session's state. What sessions
-// share, under the prefixes "user:" and "app:", has no past and is not among them.
+// State returns the values of the turn's and the session's state. It omits values that sessions share, with the
+// prefixes "user:" and "app:", because these have no past.
 func (m *Moment) State() map[string]any { return m.Fold.States() }
 
-// Replay yields the recorded events until a position, as the turns delivered them;
-// no model is asked and no tool runs. The error is [agent.ErrBadInput] if the
-// session does not reach that far.
+// Replay yields the recorded events up to a position. It asks no model and runs no tool. If the session has no such
+// position, the error is an [agent.ErrBadInput].
 func (s *Sessions) Replay(ctx context.Context, key session.Key, until int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		at := int64(0)

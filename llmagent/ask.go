@@ -292,5 +292,5 @@ func (x *execution) callEvent(c llm.ToolCall) *event.ToolCall {
 // crash between the two writes could lose only the answer, and nothing between them takes time. With several calls,
 // each might take long.
 func (x *execution) transfersInSameWrite(calls []llm.ToolCall) bool {
-	return len(calls) == 1 && x.inv.AtOnce() && !x.agent.askTransfer && !event.TooDeep([]byte(calls[0].Arguments))
+	return len(calls) == 1 && x.inv.TransferWithAnswer() && !x.agent.askTransfer && !event.TooDeep([]byte(calls[0].Arguments))
 }

@@ -49,7 +49,7 @@ func (r *toolRound) refuses(c view.Call) bool {
 func (r *toolRound) refuse(c view.Call) *event.Event {
 	message := "interrupted; outcome unknown; check before you repeat it"
 	if r.stays(c) {
-		message = "not executed here: " + agent.StaysBehind
+		message = "not executed here: " + agent.NotInFork
 	}
 	if reason := r.denied(c); reason != "" {
 		message = reason
@@ -67,7 +67,7 @@ func result(c view.Call, output json.RawMessage, isError bool) *event.Event {
 // lost reports whether another process may have run the call before, and the call must not run twice. If this process
 // stored the call, or the decision that allows it, no other process has run it.
 func (r *toolRound) lost(c view.Call) bool {
-	if r.inv.Attempt() <= 1 || max(c.Seq, c.Answered) > r.inv.TakenUp() {
+	if r.inv.Attempt() <= 1 || max(c.Seq, c.Answered) > r.inv.ResumedAt() {
 		return false
 	}
 	info := r.byName[c.Name].Info()

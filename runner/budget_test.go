@@ -177,7 +177,7 @@ func TestBudgetsOfParallelScopes(t *testing.T) {
 		var got int
 		for _, e := range events {
 			if d, ok := e.Data.(*event.ToolResult); ok && d.IsError {
-				require.Contains(t, string(d.Output), "budget spent")
+				require.Contains(t, string(d.Output), "over budget")
 				got++
 			}
 		}

@@ -136,7 +136,7 @@ func (t *opening) withDenials(decisions []Decision) ([]Decision, error) {
 		case d.Approved:
 			return nil, fmt.Errorf("call %q waits in the session that this one was forked from, and is decided there: %w", d.CallID, ErrNoApproval)
 		default:
-			d.Reason = strings.TrimPrefix(d.Reason+"; "+agent.StaysBehind, "; ")
+			d.Reason = strings.TrimPrefix(d.Reason+"; "+agent.NotInFork, "; ")
 		}
 	}
 	return slices.Concat(decisions, denials), nil
@@ -146,7 +146,7 @@ func (t *opening) withDenials(decisions []Decision) ([]Decision, error) {
 // from. Such a call is approved once and runs once, however many forks there are.
 func (t *opening) denyShared() (all []Decision) {
 	for _, q := range t.fold().SharedQuestions(t.lease.Shared) {
-		all = append(all, Deny(q.ToolCallID, agent.StaysBehind))
+		all = append(all, Deny(q.ToolCallID, agent.NotInFork))
 	}
 	return all
 }

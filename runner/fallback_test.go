@@ -157,7 +157,7 @@ func TestOnErrorBelow(t *testing.T) {
 	require.Equal(t, "below begins.|I have asked for a person to join us.", tells(t, r, session.ID("s"), "Hello"))
 	require.Equal(t, "below", desk.requests[0].From)
 	_, err = runner.New(root, sessiontest.Memory(t))
-	require.ErrorContains(t, err, `"human" is to go on when a fails: there is no such agent`)
+	require.ErrorContains(t, err, `"human" must continue when a fails, but there is no such agent`)
 }
 
 func goesTo(name string) agent.RunFunc {

@@ -56,7 +56,7 @@ func TestApprovalInAFork(t *testing.T) {
 	require.Equal(t, event.TypeHarnessStart, events[0].Type())
 	denial := events[2].Data.(*event.RelayResolved)
 	require.False(t, denial.Approved)
-	require.Equal(t, "Not twice; "+agent.StaysBehind, denial.Reason)
+	require.Equal(t, "Not twice; "+agent.NotInFork, denial.Reason)
 	require.Equal(t, events[0].Time, events[2].Time, "one write")
 	_, err = c.resumeFork(runner.Approve("c2"))
 	require.NoError(t, err)

@@ -208,7 +208,7 @@ func TestWindow(t *testing.T) {
 			case *event.Discard:
 				got = append(got, "-")
 			case *event.Failure:
-				require.Equal(t, `the guard "no-cards" refused the words of talker`, d.Message, "the guard's own error may quote")
+				require.Equal(t, `the guard "no-cards" refused the text of talker`, d.Message, "the guard's own error may quote")
 			}
 		}
 		require.Equal(t, c.want, strings.Join(got, "|"), "%q", c.text)

@@ -136,7 +136,7 @@ func TestMarkdownIsTheSameTree(t *testing.T) {
 	require.Equal(t, want, playDesk(t, inMarkdown))
 
 	// All of it has happened.
-	require.Equal(t, []string{"input_required", "stop by review", "input_required", `the guard "polite" refused the words of billing: not polite`, "stop by front",
+	require.Equal(t, []string{"input_required", "stop by review", "input_required", `the guard "polite" refused the text of billing: not polite`, "stop by front",
 		"stop by front", "stop by front", "the budget of the agent front is spent", `the guard "no-cards" refused the user's message to front: a card number`}, want.ends)
 	log := strings.Join(want.log, "\n")
 	for _, part := range []string{"this call is not allowed", "lookup of 7", "refund of 7", `"transferType":"route"`, "They talked.", `"type":"compaction"`} {

@@ -197,7 +197,7 @@ func (s *scope) recoverAgent(err *error) {
 func (s *scope) invocation(n *agent.Node) *agent.Invocation {
 	run, r := s.draft.run, s.turn.r
 	p := agent.InvocationParams{Node: n, Tree: s.tree, Session: s.session, Runtime: s.runtime, TurnID: run.TurnID, RunID: run.ID,
-		Scope: s.draft.scope, Since: run.Since, Attempt: 1, TakenUp: s.turn.lease.Head.Seq, Shared: s.turn.lease.Shared,
+		Scope: s.draft.scope, Since: run.Since, Attempt: 1, ResumedAt: s.turn.lease.Head.Seq, Shared: s.turn.lease.Shared,
 		Streaming: r.streaming, NewID: s.turn.newID, Logger: r.logger}
 	if s.resumed {
 		p.Attempt = 2
@@ -214,7 +214,7 @@ func (s *scope) setInput(run session.Run, p *agent.InvocationParams) {
 	s.turn.mu.Lock()
 	defer s.turn.mu.Unlock()
 	f := s.turn.fold()
-	p.AtOnce = s.atOnce(p.Node)
+	p.TransferWithAnswer = s.atOnce(p.Node)
 	user := f.Turn.User
 	if user != nil {
 		p.Metadata = user.Metadata

@@ -168,7 +168,7 @@ func TestForksAndEdits(t *testing.T) {
 	require.Contains(t, a.json(t)["detail"], fmt.Sprintf("begins after %d and ends at %d", want[i-1], want[i]))
 	a = s.post(t, "/sessions/s1/edits", `{"at":2,"content":"x"}`)
 	require.Equal(t, "not_a_checkpoint", a.code(t))
-	require.Contains(t, a.json(t)["detail"], "before it at 1 and behind it at 0")
+	require.Contains(t, a.json(t)["detail"], "at 1 before it and 0 after it")
 
 	for body, path := range map[string]string{`{}`: "at", `{"at":-1}`: "at", `{"at":1000}`: "at", `{"at":1,"content":"x"}`: "content", `{"at":1,"id":"` + strings.Repeat("x", 256) + `"}`: "id", `{"at":1,"resum":true}`: "resum"} {
 		a := s.post(t, "/sessions/s1/forks", body)

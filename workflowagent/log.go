@@ -14,57 +14,56 @@ import (
 // ExitToolName is the name of the tool that ends a loop.
 const ExitToolName = "exit_loop"
 
-type exitInput struct {
+type exitArguments struct {
 	Result string `json:"result,omitempty" jsonschema:"description=What the loop has come to\\, in full. Leave it out if that is what you were given\\, as it is."`
 }
 
-// ExitTool makes the tool by which the model of an agent in a [Loop] ends the loop. The
-// agents after it in the round do not run. The loop's output is the result that the call
-// names, or without one what the agent was given; it is not what the agent says besides.
+// ExitTool returns the tool by which the model of an agent in a [Loop] ends the loop. The agents after it in the round
+// do not run. The loop's output is the result in the call's arguments or, without one, the input of the calling agent.
+// The agent's text is not the output.
 //
-// The call ends the innermost loop around the agent and no other. A workflow between
-// them ends with it: a sequence at once, a Parallel when all of its children have
-// ended. An agent behind an agent tool ends no loop around that.
+// The call ends only the innermost loop around the agent. A workflow between the two ends with it: a sequence at once,
+// a Parallel when all of its children have ended. An agent that runs as an agent tool does not end a loop around the
+// tool's owner.
 func ExitTool() (tools.Tool, error) {
 	return tools.Func(ExitToolName, "Ends the loop that you are part of, when nothing in it is left to do.",
-		func(tools.Context, exitInput) (string, error) {
+		func(tools.Context, exitArguments) (string, error) {
 			return "The loop ends with this. Say so in one short sentence.", nil
 		}, tools.Idempotent())
 }
 
-// The codes of notices: a child has ended the loop around, or its limit has ended a loop.
+// The codes of notices: a child has ended the loop around it, or the limit of rounds has ended a loop.
 const noticeExit, noticeLimit = "loop_exit", "loop_limit"
 
-// step is what is known of one run of a child: from the log, and before that has it from
-// the group.
+// step is the state of one run of a child, from the log. Before the log has the end of the run, it is from the group.
 type step struct {
-	workflow.Result // without a Reason while the child runs
-	child           workflow.Child
-	scope           string          // "" before it has begun
-	input           json.RawMessage // as the log has it
-	asks, given     json.RawMessage // what the exit tool makes its output, once it is called and has answered
-	exits           bool            // it has ended the loop around
+	workflow.Result             // the Reason is "" while the child runs
+	child                       workflow.Child
+	scope                       string          // "" before the start
+	input                       json.RawMessage // the recorded input
+	requestedOutput, exitOutput json.RawMessage // the output that the exit tool sets, from its call and after its result
+	exitsLoop                   bool            // the child has ended the loop around it
 }
 
-func (s *step) waits() bool { return s.Reason == event.FinishReasonInputRequired }
-func (s *step) over() bool  { return s.Reason != "" && !s.waits() }
+func (s *step) isPaused() bool { return s.Reason == event.FinishReasonInputRequired }
+func (s *step) isDone() bool   { return s.Reason != "" && !s.isPaused() }
 
-// ended takes in how the child has ended.
-func (s *step) ended(how workflow.Result) {
-	if s.Result = how; s.given != nil && how.Reason == event.FinishReasonStop {
-		s.Output = s.given
+// setResult records how the child has ended.
+func (s *step) setResult(how workflow.Result) {
+	if s.Result = how; s.exitOutput != nil && how.Reason == event.FinishReasonStop {
+		s.Output = s.exitOutput
 	}
 }
 
-// read takes in what was stored since it was called last.
-func (r *run) read(ctx context.Context) error {
+// readLog applies the events that were stored since the last call.
+func (r *run) readLog(ctx context.Context) error {
 	for e, err := range r.inv.Session().Events(ctx, r.seq) {
 		if err != nil {
 			return err
 		}
 		r.seq = e.Seq
 		if e.Scope != r.inv.Scope() {
-			if s := r.of(e.Scope); s != nil {
+			if s := r.stepIn(e.Scope); s != nil {
 				s.apply(e)
 			}
 			continue
@@ -73,17 +72,17 @@ func (r *run) read(ctx context.Context) error {
 		case *event.HarnessStart:
 			r.runs = append(r.runs, e.RunID)
 		case *event.Notice:
-			r.noted = r.noted || d.Code == noticeExit
+			r.exitRecorded = r.exitRecorded || d.Code == noticeExit
 		}
 	}
-	if r.runs == nil { // a runtime that keeps no log
+	if r.runs == nil { // the runtime keeps no log
 		r.runs = []string{r.inv.RunID()}
 	}
 	return nil
 }
 
-// of returns the step that has the scope, nil if none of this workflow has.
-func (r *run) of(scope string) *step {
+// stepIn returns the step with this scope, or nil if the scope is not one of this workflow.
+func (r *run) stepIn(scope string) *step {
 	for _, run := range r.runs {
 		if rest, ok := strings.CutPrefix(scope, run); ok && strings.HasPrefix(rest, ".") {
 			number, _, _ := strings.Cut(rest[1:], "/")
@@ -95,38 +94,38 @@ func (r *run) of(scope string) *step {
 	return nil
 }
 
-// step returns a step by its number, which counts from 1 through all rounds of a loop.
+// step returns a step by its number. Numbers start at 1 and continue through all rounds of a loop.
 func (r *run) step(n int) *step {
-	if r.past[n] == nil {
-		r.past[n] = new(step)
+	if r.children[n] == nil {
+		r.children[n] = new(step)
 	}
-	return r.past[n]
+	return r.children[n]
 }
 
 func (s *step) apply(e *event.Event) {
 	switch d := e.Data.(type) {
-	case *event.HarnessStart: // of the child, or of whom it has handed the inner conversation to
+	case *event.HarnessStart: // of the child, or of the target of a transfer in its scope
 		if s.Result, s.scope = (workflow.Result{}), e.Scope; d.Input != nil {
 			s.input = d.Input
 		}
 	case *event.Failure:
 		s.Code, s.Message = d.Code, d.Message
 	case *event.ToolCall:
-		var in exitInput
+		var in exitArguments
 		if d.Name == ExitToolName && json.Unmarshal(d.Input, &in) == nil {
-			if s.asks = s.input; in.Result != "" {
-				s.asks = event.EncodeJSON(in.Result)
+			if s.requestedOutput = s.input; in.Result != "" {
+				s.requestedOutput = event.EncodeJSON(in.Result)
 			}
 		}
 	case *event.ToolResult:
 		if d.Name == ExitToolName && !d.IsError {
-			s.given, s.exits = s.asks, true
+			s.exitOutput, s.exitsLoop = s.requestedOutput, true
 		}
 	case *event.Notice:
-		s.exits = s.exits || d.Code == noticeExit
+		s.exitsLoop = s.exitsLoop || d.Code == noticeExit
 	case *event.HarnessEnd:
 		if d.FinishReason != event.FinishReasonTransfer {
-			s.ended(workflow.Result{RunID: e.RunID, Reason: d.FinishReason, Output: d.Output, Code: s.Code, Message: s.Message, Err: s.Err})
+			s.setResult(workflow.Result{RunID: e.RunID, Reason: d.FinishReason, Output: d.Output, Code: s.Code, Message: s.Message, Err: s.Err})
 		}
 	}
 }

@@ -346,7 +346,7 @@ func TestConstructors(t *testing.T) {
 		"Until is an option of loop workflows, and this is sequential": func() (agent.Agent, error) {
 			return workflowagent.Sequential("x", "", []agent.Agent{a}, longer(1))
 		},
-		"a limit of 0 rounds": func() (agent.Agent, error) {
+		"the limit is 0 rounds": func() (agent.Agent, error) {
 			return workflowagent.Loop("x", "", []agent.Agent{a}, workflowagent.WithLimit(0))
 		},
 		"negative": func() (agent.Agent, error) {

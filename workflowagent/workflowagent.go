@@ -1,15 +1,13 @@
-// Package workflowagent makes agents that run other agents in an order that no model
-// chooses: one after the other ([Sequential]), side by side ([Parallel]), or again and
-// again ([Loop]). Package agentgraph is for all that is more than one of these.
+// Package workflowagent makes agents that run other agents in a fixed order: one after the other ([Sequential]), at
+// the same time ([Parallel]), or in rounds ([Loop]). Package agentgraph is for anything more complex.
 //
-// A workflow can be used wherever an agent can. Its input is what the user says, or the
-// input of an inner scope; in a conversation its output is also said as text. Each run of
-// a child has a scope of its own: the child sees its input, and the conversation around
-// only with [WithHistory]. A transfer inside moves that inner conversation only, and
-// nobody can transfer to a child from outside. Where a workflow is follows from the log,
-// so that after a crash or a pause it goes on with the children that had not finished.
+// A workflow can be used wherever an agent can. Its input is the user's message or the input of an inner scope. In a
+// conversation its output is also said as text. Each run of a child has a scope of its own: the child sees its input,
+// and the surrounding conversation only with [WithHistory]. A transfer inside moves only that inner conversation, and
+// no agent outside can transfer to a child. The state of a workflow follows from the log: after a crash or a pause it
+// resumes with the children that had not finished.
 //
-// It imports agent, agent/workflow, event, tools and view. The runner runs the agents.
+// The package imports agent, agent/workflow, event, tools and view. The runner runs the agents.
 package workflowagent
 
 import (
@@ -27,120 +25,127 @@ import (
 
 // flow is a workflow. It is immutable.
 type flow struct {
-	kind, name         string
-	steps              []*agent.Tree
-	properties         agent.Properties
-	around             []agent.EdgeOption // of every child
-	timeout            time.Duration
-	until              Condition
-	concurrency, limit int
-	collect, strict    bool
-	errs               []error // what is wrong with it
+	kind, name           string
+	steps                []*agent.Tree
+	properties           agent.Properties
+	edgeOptions          []agent.EdgeOption // of the edge to each child
+	timeout              time.Duration
+	until                Condition
+	concurrency, limit   int
+	collect, failAtLimit bool
+	errs                 []error // the errors of the options
 }
 
 const sequential, parallel, loop = agent.FlowSequential, agent.FlowParallel, agent.FlowLoop
 
-// Condition says after a round whether a loop is over. The output is that of the round's
-// last agent. It should depend on its arguments only: after a crash it may be asked again.
+// Condition reports after a round whether a loop ends. output is that of the round's last agent. A condition should
+// depend only on its arguments: after a crash it may be called again. An error ends the run of the loop.
 type Condition func(ctx context.Context, inv *agent.Invocation, output json.RawMessage) (bool, error)
 
 // Option configures a workflow.
 type Option func(*flow)
 
-// WithReturn says who answers next after a workflow that the conversation was handed to. The
-// default is agent.ReturnToParent, because a workflow cannot hand on itself.
+// WithReturn sets which agent answers the user's next message if a transfer started the workflow.
+// Defaults to agent.ReturnToParent, because a workflow cannot transfer.
 func WithReturn(p agent.ReturnPolicy) Option { return func(f *flow) { f.properties.Return = p } }
 
-// WithGuards checks what the workflow receives, and what it and its children say.
+// WithGuards adds checks of what the workflow receives, and of what it and its children say.
 func WithGuards(guards ...agent.Guard) Option {
 	return func(f *flow) { f.properties.Guards = append(f.properties.Guards, guards...) }
 }
 
-// WithHistory shows the children the conversation around the workflow, as the policy says.
+// WithHistory shows the children the conversation around the workflow, as the policy says. By default they see only
+// their input.
 func WithHistory(p view.Policy) Option {
-	return func(f *flow) { f.around = append(f.around, view.Around(p)) }
+	return func(f *flow) { f.edgeOptions = append(f.edgeOptions, view.Around(p)) }
 }
 
-// WithTimeout bounds each run of a child, which fails with agent.ErrTimeout then; 0 does not.
+// WithTimeout limits each run of a child. A run that takes longer fails with agent.ErrTimeout. 0 is no limit.
 func WithTimeout(d time.Duration) Option { return func(f *flow) { f.timeout = d } }
 
-// Collect lets a Parallel go on when a child fails, with {"error": "what went wrong"} as
-// that child's output. A limit of the turn or a spent budget ends it all the same.
-func Collect() Option { return only(parallel, "Collect", func(f *flow) { f.collect = true }) }
+// Collect lets a Parallel continue when a child fails. The child's output is then {"error": message}. A limit of the
+// turn or a spent budget ends the workflow nevertheless.
+func Collect() Option { return optionOf(parallel, "Collect", func(f *flow) { f.collect = true }) }
 
-// WithConcurrency bounds how many children of a Parallel run at once; 0 is no bound.
+// WithConcurrency limits how many children of a Parallel run at the same time; 0 is no limit.
 func WithConcurrency(n int) Option {
-	return only(parallel, "WithConcurrency", func(f *flow) { f.concurrency = n })
+	return optionOf(parallel, "WithConcurrency", func(f *flow) { f.concurrency = n })
 }
 
-// Until ends a Loop after the first round for which done is true. Its error ends the run.
-func Until(done Condition) Option { return only(loop, "Until", func(f *flow) { f.until = done }) }
+// Until ends a Loop after the first round for which done is true. An error of done ends the run.
+func Until(done Condition) Option { return optionOf(loop, "Until", func(f *flow) { f.until = done }) }
 
-// WithLimit bounds the rounds of a Loop, at least 1. A Loop that reaches the bound does not fail: its
-// output is that of the last round, and a notice in the log reports the bound. Defaults to 10.
-func WithLimit(rounds int) Option { return only(loop, "WithLimit", func(f *flow) { f.limit = rounds }) }
+// WithLimit limits the rounds of a Loop, at least 1. A Loop that reaches the limit does not fail: its output is that
+// of the last round, and a notice in the log reports the limit.
+// Defaults to 10.
+func WithLimit(rounds int) Option {
+	return optionOf(loop, "WithLimit", func(f *flow) { f.limit = rounds })
+}
 
-// FailAtLimit makes it an error, [ErrLoopLimit], if a Loop reaches its limit of rounds.
-func FailAtLimit() Option { return only(loop, "FailAtLimit", func(f *flow) { f.strict = true }) }
+// FailAtLimit makes a Loop fail with [ErrLoopLimit] when it reaches its limit of rounds.
+func FailAtLimit() Option {
+	return optionOf(loop, "FailAtLimit", func(f *flow) { f.failAtLimit = true })
+}
 
 // ErrLoopLimit is the error of a Loop with [FailAtLimit].
 var ErrLoopLimit = errors.New("the loop has reached its limit of rounds")
 
-func only(kind, option string, set func(*flow)) Option {
+// optionOf returns an option that only workflows of one kind have.
+func optionOf(kind, option string, set func(*flow)) Option {
 	return func(f *flow) {
 		if set(f); f.kind != kind {
-			f.wrong("%s is an option of %s workflows, and this is %s", option, kind, f.kind)
+			f.addError("%s is an option of %s workflows, and this is %s", option, kind, f.kind)
 		}
 	}
 }
 
-func (f *flow) wrong(format string, args ...any) {
+func (f *flow) addError(format string, args ...any) {
 	f.errs = append(f.errs, fmt.Errorf(format, args...))
 }
 
-// Sequential makes a workflow that runs agents one after the other: the output of one is
-// the input of the next, that of the last is the workflow's. The first that fails ends it.
-// An agent may stand in it several times.
+// Sequential returns a workflow that runs agents one after the other: the output of each is the input of the next, and
+// the output of the last is the workflow's. The first agent that fails ends the workflow. The same agent may be in the
+// list several times. The error lists all problems.
 func Sequential(name, description string, agents []agent.Agent, opts ...Option) (agent.Agent, error) {
 	return newFlow(sequential, name, description, agents, opts)
 }
 
-// Parallel makes a workflow that runs agents side by side, all with its own input. The
-// output is an object of their outputs by their names, in the order of agents. The first
-// that fails ends the workflow and cancels the others; see [Collect].
+// Parallel returns a workflow that runs agents at the same time, all with its own input. The output is an object with
+// the output of each agent under the agent's name, in the order of agents. The first agent that fails ends the
+// workflow and cancels the others; see [Collect]. The error lists all problems.
 func Parallel(name, description string, agents []agent.Agent, opts ...Option) (agent.Agent, error) {
 	return newFlow(parallel, name, description, agents, opts)
 }
 
-// Loop makes a workflow that runs agents as [Sequential] does, in rounds: each begins with
-// the output of the one before. It ends when [Until] says so, when an agent has
-// called the tool of [ExitTool], or at its limit of rounds.
+// Loop returns a workflow that runs agents as [Sequential] does, in rounds: the input of a round is the output of the
+// round before. The loop ends when the condition of [Until] holds, when an agent has called the tool of [ExitTool], or
+// at its limit of rounds. The error lists all problems.
 func Loop(name, description string, agents []agent.Agent, opts ...Option) (agent.Agent, error) {
 	return newFlow(loop, name, description, agents, opts)
 }
 
-// newFlow makes a workflow. The error names it and everything that is wrong with it.
+// newFlow returns a workflow. The error names the workflow and all its problems.
 func newFlow(kind, name, description string, agents []agent.Agent, opts []Option) (agent.Agent, error) {
 	f := &flow{kind: kind, name: name, limit: 10, properties: agent.Properties{Workflow: true, Flow: kind, Return: agent.ReturnToParent}}
 	if err := option.Apply(f, opts); err != nil {
-		f.wrong("%w", err)
+		f.addError("%w", err)
 	}
 	switch {
 	case len(agents) == 0:
-		f.wrong("it has no agents")
+		f.addError("it has no agents")
 	case f.timeout < 0 || f.concurrency < 0:
-		f.wrong("a bound or a time is negative")
+		f.addError("the timeout or the concurrency is negative")
 	case f.limit < 1:
-		f.wrong("a limit of %d rounds: at least 1 is needed", f.limit)
+		f.addError("the limit is %d rounds, but must be at least 1", f.limit)
 	}
 	for i, child := range agents {
-		tree, err := agent.NewTree(agent.Via(child, f.around...))
+		tree, err := agent.NewTree(agent.Via(child, f.edgeOptions...))
 		if err != nil {
-			f.wrong("agent %d: %w", i, err)
+			f.addError("agent %d: %w", i, err)
 			continue
 		}
 		if kind == parallel && slices.ContainsFunc(f.properties.Inner, func(a agent.Agent) bool { return a.Name() == child.Name() }) {
-			f.wrong("two agents have the name %q, by which their outputs are told apart", child.Name())
+			f.addError("two agents have the name %q, but each output needs a different name", child.Name())
 		}
 		f.steps = append(f.steps, tree)
 		f.properties.Inner = append(f.properties.Inner, child)

@@ -5,9 +5,9 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Failure returns why a child that is over has no output, nil if it has one. Its text is
-// what the log says, so that it is the same when the result comes from there; it wraps
-// Err, or without that agent.ErrLimit for a limit of the turn.
+// Failure returns why a finished child has no output, or nil if it has one. The text is the one in the log, so that it
+// is the same if the result comes from the log. The error wraps Err or, for a limit of the turn without Err,
+// agent.ErrLimit.
 func (r *Result) Failure() error {
 	if r.Reason == event.FinishReasonStop {
 		return nil

@@ -2,10 +2,9 @@ package workflow
 
 import "github.com/agentarbor/arbor/agent"
 
-// Named returns the agent under another name, for a workflow in which it has one: any
-// text, because nobody transfers to it. All else is the agent's own, the options that
-// [agent.Via] has put around it included.
-// It is nil if the agent is.
+// Named returns the agent with another name for use in a workflow. The name may be any text, because no agent
+// transfers to it. All else, including the options of [agent.Via], stays the agent's own. If the agent is nil, the
+// result is nil.
 func Named(a agent.Agent, name string) agent.Agent {
 	if a == nil {
 		return nil
@@ -31,7 +30,7 @@ func (n *named) FindAgent(name string) agent.Agent {
 	switch name {
 	case n.name:
 		return n
-	case n.Agent.Name(): // which it does not have here
+	case n.Agent.Name(): // not its name in the workflow
 		return nil
 	}
 	return n.Agent.FindAgent(name)
