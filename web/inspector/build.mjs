@@ -78,6 +78,10 @@ await writeFile(
   page.replace("  </head>", `${preloads.join("")}  </head>`).replace(/\bapp\.(?:js|css)\b/g, (name) => `${name}?v=${hashes[name]}`),
 );
 await copyFile(join(here, "src/mark.svg"), join(out, "mark.svg"));
-for (const font of ["inter", "jetbrains-mono"]) {
-  await copyFile(join(here, `node_modules/@fontsource-variable/${font}/LICENSE`), join(out, `${font}-LICENSE.txt`));
-}
+// Both fonts have the same licence, below a copyright line of their own.
+const licences = await Promise.all(
+  ["inter", "jetbrains-mono"].map((font) => readFile(join(here, `node_modules/@fontsource-variable/${font}/LICENSE`), "utf8")),
+);
+const parts = licences.map((text) => text.split(/\n(?=\n)/));
+if (parts[0].slice(1).join("\n") !== parts[1].slice(1).join("\n")) throw new Error("The fonts have different licences");
+await writeFile(join(out, "fonts-LICENSE.txt"), [...parts.map(([copyright]) => copyright), ...parts[0].slice(1)].join("\n"));

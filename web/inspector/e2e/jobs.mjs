@@ -128,7 +128,7 @@ await run(async () => {
     await tabTo(page, part);
     await press("Enter");
     await open(false, all - 1);
-    await says(part, "I see two charges on 1 March", "2 responses", "1 call");
+    await says(part, "I see two charges on 1 March", "2 answers", "1 call");
     check(await part.evaluate((e) => e === document.activeElement), "the focus is elsewhere");
     // It stays so while the session is open, and what is selected in it is still found.
     await press("r");

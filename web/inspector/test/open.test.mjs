@@ -147,7 +147,7 @@ test("what fails in the background is told, and the live part goes on", async ()
   server.fail.set("family", 500);
   session = new OpenSession({ id: "s1" });
   await until(() => told.value.length === 2, "two sentences");
-  assert.match(told.value.map((t) => t.text).join(" "), /What was before event 441 could not be loaded/);
+  assert.match(told.value.map((t) => t.text).join(" "), /The events before 441 could not be loaded/);
   await until(() => server.streams.size === 1, "the stream");
   server.happen(all[500]);
   await until(() => session.log.value.end.seq === 501, "a new event");

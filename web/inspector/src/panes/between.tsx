@@ -5,7 +5,8 @@ import { words } from "../state/events.js";
 import { type SessionRoute, change, route } from "../state/route.js";
 import { type Event, type Row } from "../state/talk.js";
 import { open } from "../state/open.js";
-import { count, span } from "../ui/amount.js";
+import * as texts from "../texts.js";
+import { span } from "../ui/amount.js";
 import { Fold } from "../ui/fold.js";
 import { Link } from "../ui/link.js";
 import { visible } from "../ui/visible.js";
@@ -24,19 +25,19 @@ export function Between({ row }: { readonly row: BetweenRow }): JSX.Element {
       return <Transfer row={row} event={event} decided={decided} />;
     case "route":
       return (
-        <Divider row={row} what={`${event.from} → ${event.to || "nobody"}`} failed={event.failed !== undefined} why>
+        <Divider row={row} what={`${event.from} → ${event.to || texts.between.nobody}`} failed={event.failed !== undefined} why>
           {routed(event)}
           {event.failed !== undefined && `: ${words(event.failed.message).text}`}
         </Divider>
       );
     case "handoff_status":
       return (
-        <Divider row={row} what={`a person: ${event.status.replaceAll("_", " ")}`} why>
+        <Divider row={row} what={texts.between.person(event.status)} why>
           {[
             words(event.reason).text,
-            event.targetAgent && `with ${event.targetAgent}`,
-            event.queuePosition && `place ${count(event.queuePosition)}`,
-            event.estimatedWaitTime && `about ${span(event.estimatedWaitTime * 1000)}`,
+            event.targetAgent && texts.between.withPerson(event.targetAgent),
+            event.queuePosition && texts.between.place(event.queuePosition),
+            event.estimatedWaitTime && texts.between.about(span(event.estimatedWaitTime * 1000)),
           ]
             .filter(Boolean)
             .join(" · ")}
@@ -47,7 +48,7 @@ export function Between({ row }: { readonly row: BetweenRow }): JSX.Element {
     case "file":
       return (
         <div class="note">
-          <span class="fact soft">{visible(event.agent ?? "")} made</span>
+          <span class="fact soft">{texts.between.made(visible(event.agent ?? ""))}</span>
           <Made session={open.value} file={event} />
         </div>
       );
@@ -55,7 +56,7 @@ export function Between({ row }: { readonly row: BetweenRow }): JSX.Element {
     case "discard":
       return (
         <p class="note fact soft" dir="auto">
-          {event.type === "discard" && "An attempt was discarded: "}
+          {event.type === "discard" && `${texts.between.discarded} `}
           {visible(words(event.message).text)} <span class="code">{visible(event.code)}</span>
         </p>
       );
@@ -66,23 +67,18 @@ function Transfer({ row, event, decided }: { readonly row: BetweenRow; readonly 
   const refused = event.outcome !== "committed";
   return (
     <Divider row={row} what={`${event.from} ${refused ? "✗" : "→"} ${event.to}`} failed={refused} why>
-      {[refused && outcomes[event.outcome], event.transferType === "refused" && "goes back", decided && routed(decided), words(event.reason).text]
+      {[refused && texts.between.outcomes[event.outcome], event.transferType === "refused" && texts.between.back, decided && routed(decided), words(event.reason).text]
         .filter(Boolean)
         .join(" · ")}
     </Divider>
   );
 }
 
-const outcomes: Readonly<Record<string, string>> = {
-  rejected: "was refused",
-  conflict: "came too late",
-  failed: "could not start",
-};
 
 /** How a router came to its decision. */
 function routed(event: Event<"route">): string {
   return [
-    event.ruleIndex === null ? "no rule" : `rule ${event.ruleIndex}`,
+    texts.between.rule(event.ruleIndex),
     event.intentLabel && `${event.intentLabel}${event.intentConfidence === undefined ? "" : ` ${Math.round(event.intentConfidence * 100)} %`}`,
     `${event.latencyMs < 1 ? event.latencyMs.toPrecision(1) : Math.round(event.latencyMs)} ms`,
     words(event.reason).text,
@@ -111,7 +107,7 @@ function Divider({ row, what, failed = false, why = false, children }: DividerPr
       </span>
       {why && (
         <Link to={{ ...(route.value as SessionRoute), ...here }} class="talk-do">
-          Why?
+          {texts.talk.why}
         </Link>
       )}
     </div>
@@ -128,13 +124,13 @@ function Compaction({ event }: { readonly event: Event<"compaction"> }): JSX.Ele
         id={`compaction:${event.seq}`}
         summary={
           <span class="fact soft">
-            From here on {visible(event.agent ?? "the agent")} is shown a summary in the place of what was before {count(event.upTo + 1)}
+            {texts.between.summary(visible(event.agent ?? ""), event.upTo + 1)}
           </span>
         }
       >
         {() => (
           <>
-            <AsIs text={whole?.type === "compaction" ? words(whole.summary).text : text || "It has no words: something was left out."} />
+            <AsIs text={whole?.type === "compaction" ? words(whole.summary).text : text || texts.between.leftOut} />
             {clip !== undefined && whole === undefined && session !== undefined && <ShowAll session={session} seqs={[event.seq!]} size={clip.bytes} />}
           </>
         )}

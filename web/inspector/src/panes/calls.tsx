@@ -8,7 +8,7 @@ import type { OpenSession } from "../state/open.js";
 import { change, route } from "../state/route.js";
 import { rowsOf } from "../state/talk.js";
 import { wholeEvent } from "../state/whole.js";
-import { counted } from "../ui/amount.js";
+import * as texts from "../texts.js";
 import { Fold } from "../ui/fold.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
@@ -51,7 +51,7 @@ export function Call({ session, call, depth }: CallProps): JSX.Element {
       </Fold>
       {call.isError === true && call.approval !== "denied" && now.screen === "session" && mayWrite(session.key.user) && (
         <Link to={{ ...now, sel: { kind: "call", id: call.id }, tab: "if" }} class="talk-do fact">
-          Try again in a fork…
+          {texts.talk.tryInFork}
         </Link>
       )}
       {call.branches !== undefined && <Branches session={session} id={call.id} branches={call.branches} depth={depth} />}
@@ -67,35 +67,36 @@ function Inside({ session, call }: Omit<CallProps, "depth">): JSX.Element {
   const clipped = clipOf(output);
   return (
     <div class="call-inside">
-      <h4>Arguments</h4>
-      <Pre text={asText(call.input, 2)} wrapped label="the arguments" />
+      <h4>{texts.decide.arguments}</h4>
+      <Pre text={asText(call.input, 2)} wrapped label={texts.talk.theArguments} />
       {call.progress !== undefined && (
         <>
-          <h4>On its way</h4>
-          <Pre text={call.progress.slice(-50).map((p) => asText(p)).join("\n")} wrapped label="the progress" />
+          <h4>{texts.talk.progress}</h4>
+          <Pre text={call.progress.slice(-50).map((p) => asText(p)).join("\n")} wrapped label={texts.talk.theProgress} />
         </>
       )}
       {output !== undefined && (
         <>
-          <h4>{call.isError === true ? "Error" : "Output"}</h4>
-          <Pre text={clipped === undefined ? asText(output, 2) : visible(clipped.text)} wrapped label="the output" />
+          <h4>{call.isError === true ? texts.talk.error : texts.talk.output}</h4>
+          <Pre text={clipped === undefined ? asText(output, 2) : visible(clipped.text)} wrapped label={texts.talk.theOutput} />
           {clipped !== undefined && seq !== undefined && <ShowAll session={session} seqs={[seq]} size={clipped.bytes} />}
         </>
       )}
       <p class="fact">
-        <More onClick={() => change({ sel: { kind: "call", id: call.id }, tab: "cost" })}>What it cost</More>
+        <More onClick={() => change({ sel: { kind: "call", id: call.id }, tab: "cost" })}>{texts.talk.cost}</More>
       </p>
     </div>
   );
 }
 
 function stands(call: ViewCall, cut: boolean): readonly [sign: string, state: string] {
-  if (call.approval === "denied") return ["✗", "denied"];
-  if (call.isError === true) return ["✗", "failed"];
-  if (call.status === "error") return ["✗", "has no result"];
-  if (call.status === "complete") return ["✓", "done"];
-  if (call.approval === "pending") return ["?", "waits for a person"];
-  return cut ? ["‖", "cut off"] : ["…", "runs"];
+  const { states } = texts.talk;
+  if (call.approval === "denied") return ["✗", states.denied];
+  if (call.isError === true) return ["✗", states.failed];
+  if (call.status === "error") return ["✗", states.lost];
+  if (call.status === "complete") return ["✓", states.done];
+  if (call.approval === "pending") return ["?", states.waits];
+  return cut ? ["‖", states.cut] : ["…", states.runs];
 }
 
 /** What a call gave, or last told, on one line. */
@@ -138,7 +139,7 @@ export function Branches({ session, id, branches, depth }: BranchesProps): JSX.E
                 {agents.slice(0, 3).map((agent) => (
                   <Mark key={agent} agent={agent} />
                 ))}{" "}
-                <bdi>{visible(agents.join(", "))}</bdi> <span class="fact soft">{counted(views.length, "message")} inside</span>
+                <bdi>{visible(agents.join(", "))}</bdi> <span class="fact soft">{texts.talk.inside(views.length)}</span>
               </>
             }
           >
@@ -146,7 +147,7 @@ export function Branches({ session, id, branches, depth }: BranchesProps): JSX.E
           </Fold>
         );
       })}
-      {branches.length > few && <p class="fact soft">and {counted(branches.length - few, "run")} more, which the view Runs shows</p>}
+      {branches.length > few && <p class="fact soft">{texts.talk.moreRuns(branches.length - few)}</p>}
     </div>
   );
 }
@@ -159,7 +160,7 @@ function Branch({ session, views, depth }: { readonly session: OpenSession; read
     <div class="branch">
       {hidden > 0 && (
         <p class="fact">
-          <More onClick={() => show(most + 4 * few)}>{counted(hidden, "earlier message")}</More>
+          <More onClick={() => show(most + 4 * few)}>{texts.talk.earlier(hidden)}</More>
         </p>
       )}
       {rows.slice(hidden).map((row) => (

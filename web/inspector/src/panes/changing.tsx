@@ -4,6 +4,7 @@ import type { Schemas } from "../net/api.js";
 import { get, path } from "../net/api.js";
 import { agentAt, tree } from "../state/app.js";
 import { branchOf, everyone } from "../state/shape.js";
+import * as texts from "../texts-behind.js";
 import { Waiting } from "./detail.js";
 import { useOf } from "./agent.js";
 
@@ -30,7 +31,7 @@ export function Changing({ change, set }: Props): JSX.Element {
   return (
     <div class="fields">
       <label class="fields-one">
-        <span class="fact">Agent</span>
+        <span class="fact">{texts.whatIf.agent}</span>
         <select class="field" value={change.agent} onChange={(e) => set({ agent: e.currentTarget.value })}>
           {all.slice(0, most).map(({ name }) => (
             <option key={name} value={name}>
@@ -46,9 +47,9 @@ export function Changing({ change, set }: Props): JSX.Element {
 
 function Parts({ agent, change, set }: Props & { readonly agent: Schemas["Agent"] }): JSX.Element {
   const { value, error } = useOf(agent, (signal) => get<Schemas["AgentDetails"]>(path("agents", agent.name), { signal }));
-  if (value === undefined) return <Waiting error={error} what={`the instructions of ${agent.name}`} />;
+  if (value === undefined) return <Waiting error={error} what={texts.whatIf.instructionsOf(agent.name)} />;
   const old: Readonly<Record<Part, string>> = { description: agent.description ?? "", model: agent.model ?? "", instructions: value.instructions ?? "" };
-  const field = (part: Part, label: string): JSX.Element => {
+  const field = (part: Part): JSX.Element => {
     const common = {
       class: "field",
       dir: "auto" as const,
@@ -62,7 +63,7 @@ function Parts({ agent, change, set }: Props & { readonly agent: Schemas["Agent"
     return (
       <label class="fields-one">
         <span class="fact">
-          {label} {change[part] != null && <span class="soft">changed</span>}
+          {texts.whatIf.parts[part]} {change[part] != null && <span class="soft">{texts.whatIf.changed}</span>}
         </span>
         {part === "model" ? <input {...common} /> : <textarea {...common} rows={part === "description" ? 2 : 6} />}
       </label>
@@ -70,9 +71,9 @@ function Parts({ agent, change, set }: Props & { readonly agent: Schemas["Agent"
   };
   return (
     <>
-      {field("description", "Description, which other agents read")}
-      {agent.model !== undefined && field("model", "Model")}
-      {agent.model !== undefined && field("instructions", "Instructions")}
+      {field("description")}
+      {agent.model !== undefined && field("model")}
+      {agent.model !== undefined && field("instructions")}
     </>
   );
 }

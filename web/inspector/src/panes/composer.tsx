@@ -7,7 +7,8 @@ import { mayWrite } from "../state/app.js";
 import { checkpointAt } from "../state/checkpoint.js";
 import { draftOf } from "../state/draft.js";
 import type { OpenSession } from "../state/open.js";
-import { bytes, count } from "../ui/amount.js";
+import * as texts from "../texts.js";
+import { bytes } from "../ui/amount.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";
 import { pictures } from "../ui/media.js";
@@ -44,12 +45,12 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
   }, [waits, busy, past, state]);
   const turn = (what: "stop" | "resume" | "cancel") => (): void => void control(session, facts.turnId, what);
   const keysOfWriter = {
-    c: ["Write", () => field.current?.focus()],
-    "mod+Enter": ["Send", send],
-    "mod+.": ["Stop", () => (busy ? turn("stop")() : false)],
+    c: [texts.composer.write, () => field.current?.focus()],
+    "mod+Enter": [texts.composer.send, send],
+    "mod+.": [texts.composer.stop, () => (busy ? turn("stop")() : false)],
   } as const;
   useKeys(mine ? keysOfWriter : {});
-  if (!mine) return <p class="composer composer-note soft">You can read this session. Writing in it needs the right act.</p>;
+  if (!mine) return <p class="composer composer-note soft">{texts.composer.noRight}</p>;
   const keys = (e: KeyboardEvent): void => {
     if (e.key === "Escape") return field.current?.blur();
     if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
@@ -73,7 +74,7 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
     if (e.dataTransfer?.files.length === 0) draft.attachText(text);
     else void draft.attach([...(e.dataTransfer?.files ?? [])]);
   };
-  const whom = past ? `Fork at ${count(at)} and say…` : `Write to ${visible(facts.active || "the session")}…`;
+  const whom = past ? texts.composer.forkAnd(at) : texts.composer.to(facts.active);
   return (
     <form
       class="composer"
@@ -91,12 +92,12 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
     >
       <Note session={session} past={past} busy={busy} at={at} />
       {draft.attached.value.length > 0 && (
-        <ul class="composer-files" aria-label="Attached">
+        <ul class="composer-files" aria-label={texts.composer.attached}>
           {draft.attached.value.map(({ part, name, size }, i) => (
             <li key={i} class="fact">
               {pictures.includes(part.mediaType ?? "") && <img src={`data:${part.mediaType};base64,${part.data}`} alt={visible(name)} />}
               <bdi>{visible(name)}</bdi> <span class="soft">{bytes(size)}</span>
-              <button type="button" class="talk-do" aria-label={`Remove ${name}`} onClick={() => draft.remove(i)}>
+              <button type="button" class="talk-do" aria-label={texts.composer.remove(name)} onClick={() => draft.remove(i)}>
                 <Icon name="close" />
               </button>
             </li>
@@ -109,8 +110,8 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
           class="field"
           rows={1}
           dir="auto"
-          aria-label={past ? "Fork here and say" : `Write to ${facts.active || "the session"}`}
-          placeholder={whom}
+          aria-label={past ? texts.composer.forkHere : whom}
+          placeholder={`${visible(whom)}…`}
           value={draft.text.value}
           onInput={(e) => draft.write(e.currentTarget.value)}
           onKeyDown={keys}
@@ -122,28 +123,28 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
           multiple
           class="hidden-words"
           tabIndex={-1}
-          aria-label="Files to attach"
+          aria-label={texts.composer.files}
           onChange={(e) => {
             void draft.attach([...(e.currentTarget.files ?? [])]);
             e.currentTarget.value = "";
           }}
         />
-        <button type="button" class="button plain" aria-label="Attach files" onClick={() => files.current?.click()}>
+        <button type="button" class="button plain" aria-label={texts.composer.attach} onClick={() => files.current?.click()}>
           <Icon name="attach" />
         </button>
         {busy ? (
           <button type="button" class="button" onClick={turn("stop")}>
-            <Icon name="stop" /> Stop
+            <Icon name="stop" /> {texts.composer.stop}
           </button>
         ) : (
           <button class="button main" disabled={!able}>
             {past ? (
               <>
-                <Icon name="fork" /> Fork and say
+                <Icon name="fork" /> {texts.composer.forkSay}
               </>
             ) : (
               <>
-                <Icon name="send" /> Send
+                <Icon name="send" /> {texts.composer.send}
               </>
             )}
           </button>
@@ -168,29 +169,28 @@ function Note({ session, past, busy, at }: NoteProps): JSX.Element | null {
   if (past) {
     return (
       <p class="composer-note fact soft">
-        This is the past. What you say goes to a fork that begins behind {count(at)}
-        {at === facts.seq ? "" : ", the checkpoint before"}; this session stays as it is.
+        {texts.composer.past(at, at !== facts.seq)}
       </p>
     );
   }
-  if (session.phase.value === "lost") return <p class="composer-note fact asked">Not connected. Your text stays here until it is sent.</p>;
+  if (session.phase.value === "lost") return <p class="composer-note fact asked">{texts.composer.lost}</p>;
   if (busy) {
-    const who = visible(facts.active || "The agent");
+    const who = visible(facts.active || texts.composer.agent);
     return (
       <p class="composer-note fact soft">
-        {draftOf(session).waits.value ? `Your message will be sent when ${who} has answered.` : `${who} is answering. Your message will be sent after the answer.`}
+        {draftOf(session).waits.value ? texts.composer.waits(who) : texts.composer.busy(who)}
       </p>
     );
   }
   if (state === "cut_off") {
     return (
       <div class="composer-note fact asked">
-        The turn is cut off.
+        {texts.composer.cut}
         <button type="button" class="button" onClick={turn("resume")}>
-          Resume
+          {texts.composer.resume}
         </button>
         <button type="button" class="button" onClick={turn("cancel")}>
-          Cancel the turn
+          {texts.composer.cancelTurn}
         </button>
       </div>
     );
@@ -198,11 +198,11 @@ function Note({ session, past, busy, at }: NoteProps): JSX.Element | null {
   if (state === "failed") {
     return (
       <div class="composer-note fact failed">
-        The last turn failed.
+        {texts.composer.failed}
         <button type="button" class="button" onClick={() => void sayAgain(session)}>
-          Try again
+          {texts.composer.again}
         </button>
-        <span class="soft">This sends your last message again.</span>
+        <span class="soft">{texts.composer.sendsAgain}</span>
       </div>
     );
   }
@@ -210,9 +210,9 @@ function Note({ session, past, busy, at }: NoteProps): JSX.Element | null {
     const { length } = facts.questions;
     return (
       <div class="composer-note fact asked">
-        {length === 0 ? "The turn waits for something that is done elsewhere." : "The turn waits for a person's decision. A message withdraws the question."}
+        {length === 0 ? texts.composer.elsewhere : texts.composer.asked}
         <button type="button" class="button" onClick={turn("cancel")}>
-          Cancel the turn
+          {texts.composer.cancelTurn}
         </button>
       </div>
     );

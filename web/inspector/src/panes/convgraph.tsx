@@ -8,7 +8,8 @@ import { type Box, type Boxes, type Zoom, boxesOf } from "../state/boxes.js";
 import { type LogEvent, unclip } from "../state/events.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, change, go, route } from "../state/route.js";
-import { count, counted } from "../ui/amount.js";
+import * as texts from "../texts-behind.js";
+import { count } from "../ui/amount.js";
 import { sign } from "../ui/line.js";
 import { Mark } from "../ui/mark.js";
 import { Rows } from "../ui/rows.js";
@@ -48,17 +49,17 @@ export function ConversationGraph({ session }: { readonly session: OpenSession }
       <div class="convgraph-top">
         {zooms.map((z) => (
           <button key={z} class="button plain" aria-pressed={zoom === z} onClick={() => setZoom(z)}>
-            {z}
+            {texts.graph.zooms[z]}
           </button>
         ))}
-        <span class="fact soft">{counted(boxes.boxes.length, "box", "boxes")}</span>
+        <span class="fact soft">{texts.graph.boxes(boxes.boxes.length)}</span>
         <span class="convgraph-space" />
         <button class="button" aria-pressed={list} onClick={() => showList(!list)}>
-          List
+          {texts.graph.list}
         </button>
       </div>
       {boxes.boxes.length === 0 ? (
-        <p class="convgraph-nothing soft">{session.phase.value === "loading" ? "Loading the conversation…" : "No messages yet. Write one in the conversation."}</p>
+        <p class="convgraph-nothing soft">{session.phase.value === "loading" ? texts.graph.loading : texts.graph.none}</p>
       ) : list ? (
         <BoxList boxes={boxes} chosen={chosen} choose={choose} />
       ) : (
@@ -157,7 +158,7 @@ function Picture({ boxes: { boxes, columns, layers }, chosen, choose, signed }: 
   const width = 2 * margin + columns * (wide + gapX) - gapX;
   const height = 2 * margin + layers * (high + gapY) - gapY;
   return (
-    <div class="convgraph-box" ref={box} tabIndex={0} role="group" aria-label="Conversation graph">
+    <div class="convgraph-box" ref={box} tabIndex={0} role="group" aria-label={texts.graph.name}>
       <div class="convgraph-all" style={{ width: `${width}px`, height: `${height}px` }}>
         <svg class="convgraph-edges" width={width} height={height} aria-hidden="true">
           {edges.slice(0, 600).map((b) => {
@@ -174,11 +175,11 @@ function Picture({ boxes: { boxes, columns, layers }, chosen, choose, signed }: 
             data-path={b.onPath}
             data-kind={b.node.kind}
             aria-pressed={chosen(b)}
-            aria-label={`${b.agent || "user"}, ${b.node.kind}: ${visible(b.label)}${b.onPath ? "" : ", on another branch"}`}
+            aria-label={texts.graph.box(b.agent, b.node.kind, visible(b.label), b.onPath)}
             style={{ transform: `translate(${xOf(b)}px, ${yOf(b)}px)` }}
             onClick={() => choose(b)}
           >
-            {b.agent === "" ? <span class="convgraph-user">you</span> : <Mark agent={b.agent} />}
+            {b.agent === "" ? <span class="convgraph-user">{texts.you}</span> : <Mark agent={b.agent} />}
             {signed && (
               <span class="convgraph-sign" aria-hidden="true">
                 {sign(b.node.kind)}
@@ -192,26 +193,25 @@ function Picture({ boxes: { boxes, columns, layers }, chosen, choose, signed }: 
   );
 }
 
-const columns = ["No", "Agent", "Kind", "What", "Follows", "Branch"];
 
 /** The same facts as rows. */
 function BoxList({ boxes: { boxes }, chosen, choose }: ViewProps): JSX.Element {
   const at = boxes.findIndex(chosen);
   return (
     <Rows
-      label="Conversation graph as a list"
+      label={texts.graph.asList}
       list={{ length: boxes.length, key: (i) => i + 1 }}
-      columns={columns}
+      columns={texts.graph.columns}
       name="convgraph"
       cells={(i) => {
         const b = boxes[i]!;
         return [
           count(i + 1),
-          b.agent === "" ? "you" : b.agent,
+          b.agent === "" ? texts.you : b.agent,
           b.node.kind,
           b.label,
-          b.parent < 0 ? "" : `follows ${count(b.parent + 1)}`,
-          b.onPath ? "shown" : "another branch",
+          b.parent < 0 ? "" : texts.graph.follows(b.parent + 1),
+          b.onPath ? texts.graph.shown : texts.graph.other,
         ];
       }}
       selected={at < 0 ? undefined : at + 1}

@@ -3,9 +3,10 @@ import { useMemo } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import type { OpenSession } from "../state/open.js";
 import { route } from "../state/route.js";
-import { type Answer, type Story, type ToolCall, between, storyOf } from "../state/story.js";
+import { type Answer, type Story, between, storyOf } from "../state/story.js";
 import { usageAt } from "../state/views.js";
 import { count, counted, money, span } from "../ui/amount.js";
+import * as texts from "../texts-behind.js";
 import { Agent, Bar, Fact, Place, Waiting, lastOf, ordinal } from "./detail.js";
 
 /** How many of the slowest answers and calls are listed. */
@@ -21,7 +22,7 @@ export function Cost({ session }: { readonly session: OpenSession }): JSX.Elemen
   return (
     <div class="details-body">
       {place > 0 && <Selected session={session} story={story} place={place} usage={value} />}
-      {value === undefined ? <Waiting error={error} what="what it cost" /> : <Sums usage={value} />}
+      {value === undefined ? <Waiting error={error} what={texts.cost.what} /> : <Sums usage={value} />}
       <Slow story={story} seq={seq} />
     </div>
   );
@@ -45,13 +46,13 @@ function Selected({ session, story, place, usage }: { readonly session: OpenSess
   if (call !== undefined) {
     return (
       <section>
-        <h2>Selected call</h2>
+        <h2>{texts.cost.call}</h2>
         <dl>
-          <Fact name="tool">
+          <Fact name={texts.cost.tool}>
             <span class="code">{call.name}</span>
           </Fact>
-          <Fact name="time">{call.ended === undefined ? "open" : timeOf(call)}</Fact>
-          <Fact name="answer">{answer !== undefined && <Tokens answers={[answer]} usage={usage} />}</Fact>
+          <Fact name={texts.cost.time}>{call.ended === undefined ? texts.cost.open : texts.cost.took(span(call.ms), call.asked)}</Fact>
+          <Fact name={texts.cost.answer}>{answer !== undefined && <Tokens answers={[answer]} usage={usage} />}</Fact>
         </dl>
       </section>
     );
@@ -65,12 +66,12 @@ function Selected({ session, story, place, usage }: { readonly session: OpenSess
   const begun = run === undefined ? first!.begun : session.stored.value.event(run.start)?.time;
   return (
     <section>
-      <h2>{run === undefined ? "Selected answer" : "Selected run"}</h2>
+      <h2>{run === undefined ? texts.cost.selectedAnswer : texts.cost.run}</h2>
       <dl>
-        <Fact name="agent">
+        <Fact name={texts.cost.agent}>
           <Agent name={first!.agent} />
         </Fact>
-        <Fact name="time">{span(between(begun, end))}</Fact>
+        <Fact name={texts.cost.time}>{span(between(begun, end))}</Fact>
         <Fact name={counted(answers.length, "answer")}>
           <Tokens answers={answers} usage={usage} />
         </Fact>
@@ -85,7 +86,7 @@ function Tokens({ answers, usage }: { readonly answers: readonly Answer[]; reado
   const cost = prices.some((p) => p === undefined || p === null) ? null : prices.reduce<number>((n, p) => n + (p ?? 0), 0);
   return (
     <>
-      {count(sum((u) => u.inputTokens))} in · {share(sum((u) => u.cachedTokens ?? 0), sum((u) => u.inputTokens))} cached · {count(sum((u) => u.outputTokens))} out · {money(cost)}
+      {texts.cost.tokens(sum((u) => u.inputTokens), share(sum((u) => u.cachedTokens ?? 0), sum((u) => u.inputTokens)), sum((u) => u.outputTokens))} · {money(cost)}
     </>
   );
 }
@@ -105,23 +106,23 @@ function Sums({ usage }: { readonly usage: Schemas["SessionUsage"] }): JSX.Eleme
   return (
     <>
       <p>
-        <b>{money(session.cost)}</b> · {count(session.inputTokens + session.outputTokens)} tokens
-        {session.seconds !== undefined && <span class="soft"> · runs took {span(session.seconds * 1000)}</span>}
+        <b>{money(session.cost)}</b> · {texts.cost.sum(session.inputTokens + session.outputTokens)}
+        {session.seconds !== undefined && <span class="soft"> · {texts.cost.runsTook(span(session.seconds * 1000))}</span>}
       </p>
       <section class="d-scroll">
         <table class="d-table">
           <caption>
-            <h2>At {count(usage.seq)}</h2>
+            <h2>{texts.cost.at(usage.seq)}</h2>
           </caption>
           <Head first="" />
           <tbody>
-            <Row name="this turn" spent={turn} />
-            <Row name="session" spent={session} />
+            <Row name={texts.cost.turn} spent={turn} />
+            <Row name={texts.cost.session} spent={session} />
           </tbody>
         </table>
         {session.readAnew > 0 && (
           <p class="soft fact">
-            Because of transfers, models read {counted(session.readAnew, "token")} anew{session.readAnewCost !== null && ` for ${money(session.readAnewCost)}`}.
+            {texts.cost.readAnew(session.readAnew, session.readAnewCost)}
           </p>
         )}
       </section>
@@ -129,12 +130,12 @@ function Sums({ usage }: { readonly usage: Schemas["SessionUsage"] }): JSX.Eleme
         <section class="d-scroll">
           <table class="d-table">
             <caption>
-              <h2>By agent and model, most expensive first</h2>
+              <h2>{texts.cost.byModel}</h2>
             </caption>
-            <Head first="agent · model" />
+            <Head first={texts.cost.agentModel} />
             <tbody>
               {rows.map((m) => (
-                <Row key={`${m.agent} ${m.model}`} name={`${m.agent} · ${m.model || "unknown model"}`} spent={m.session} />
+                <Row key={`${m.agent} ${m.model}`} name={texts.cost.modelOf(m.agent, m.model)} spent={m.session} />
               ))}
             </tbody>
           </table>
@@ -144,7 +145,7 @@ function Sums({ usage }: { readonly usage: Schemas["SessionUsage"] }): JSX.Eleme
         <section class="d-scroll">
           <table class="d-bars">
             <caption>
-              <h2>Time of runs by agent</h2>
+              <h2>{texts.cost.byTime}</h2>
             </caption>
             <tbody>
               {[...agents]
@@ -173,11 +174,11 @@ function Head({ first }: { readonly first: string }): JSX.Element {
     <thead>
       <tr>
         {first === "" ? <td /> : <th scope="col">{first}</th>}
-        <th scope="col">cost</th>
-        <th scope="col">in</th>
-        <th scope="col">cached</th>
-        <th scope="col">out</th>
-        <th scope="col">answers</th>
+        {texts.cost.columns.map((name) => (
+          <th key={name} scope="col">
+            {name}
+          </th>
+        ))}
       </tr>
     </thead>
   );
@@ -196,9 +197,6 @@ function Row({ name, spent }: { readonly name: string; readonly spent: Schemas["
   );
 }
 
-function timeOf(call: ToolCall): string {
-  return span(call.ms) + (call.asked ? ", including the wait for a person" : "");
-}
 
 /** The slowest answers and calls until the moment. */
 function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): JSX.Element {
@@ -206,16 +204,16 @@ function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): 
   const calls = useMemo(() => slowest(story.calls.filter((c) => c.end !== undefined && c.end <= seq)), [story, seq]);
   return (
     <section>
-      <h2>Slowest</h2>
-      <p class="soft fact">Times are differences of the log's times: of an answer and what came before it in its run, of a call and its result.</p>
-      {answers.length === 0 && <p class="soft">No answer yet. Write a message in the conversation.</p>}
+      <h2>{texts.cost.slowest}</h2>
+      <p class="soft fact">{texts.cost.times}</p>
+      {answers.length === 0 && <p class="soft">{texts.cost.none}</p>}
       <table class="d-bars">
         <tbody>
           {answers.map((a) => (
             <tr key={a.first}>
               <th scope="row">
                 <Place seq={a.first}>
-                  {a.agent}'s {ordinal(a.no)} answer
+                  {texts.cost.nth(a.agent, ordinal(a.no))}
                 </Place>
               </th>
               <td>{span(a.ms)}</td>
@@ -232,8 +230,8 @@ function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): 
                 <Place seq={c.seq}>
                   {c.agent} <span class="code">{c.name}</span>
                 </Place>
-                {c.isError && <span class="failed"> ✗ failed</span>}
-                {c.asked && <span class="soft"> waited for a person</span>}
+                {c.isError && <span class="failed"> {texts.cost.failed}</span>}
+                {c.asked && <span class="soft"> {texts.cost.waited}</span>}
               </th>
               <td>{span(c.ms)}</td>
               <td class="d-bar">

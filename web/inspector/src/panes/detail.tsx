@@ -5,8 +5,8 @@ import { agentAt, may, tree } from "../state/app.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, route } from "../state/route.js";
 import { type Asked, type View, askAgain, askedAgain, forkable } from "../state/views.js";
-import { texts } from "../texts.js";
-import { count, counted, money } from "../ui/amount.js";
+import * as texts from "../texts-behind.js";
+import { money } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
 
@@ -31,7 +31,7 @@ export function Fact({ name, children }: { readonly name: string; readonly child
 
 /** Stands where an answer of the server is to come. */
 export function Waiting({ error, what }: { readonly error: string | undefined; readonly what: string }): JSX.Element {
-  return error === undefined ? <p class="soft">Asking for {what}…</p> : <p class="failed" role="alert">{error}</p>;
+  return error === undefined ? <p class="soft">{texts.detail.asking(what)}</p> : <p class="failed" role="alert">{error}</p>;
 }
 
 /** A link to a position of the open session, with what is selected there. */
@@ -49,28 +49,13 @@ export function lastOf(session: OpenSession, seq: number, ...types: readonly str
 
 /** Why an agent has no request to a model, "" if it has one. */
 export function withoutModel(name: string, scope: string): string {
-  if (scope !== "") return "This was said in an inner conversation. The server computes requests of the user's own conversation only.";
-  if (name === "user") return "The user said this.";
+  if (scope !== "") return texts.detail.inner;
+  if (name === "user") return texts.detail.user;
   if (!may("inspect")) return texts.agent.blind;
   const { value } = tree;
   if (value === undefined) return "";
   const agent = value.human !== undefined && value.human.name === name ? value.human : agentAt(name);
-  switch (agent?.kind) {
-    case undefined:
-      return `The tree as it is now has no agent ${name}, so its request cannot be computed.`;
-    case "router":
-      return `${name} is a router: rules decided, and no model was shown anything.`;
-    case "graph":
-      return `${name} is a graph: its nodes ran, and it has no model of its own.`;
-    case "workflow":
-      return `${name} is a workflow: its agents ran, and it has no model of its own.`;
-    case "remote":
-      return `${name} runs on another machine. What its model was shown there is not known here.`;
-    case "human":
-      return `${name} is a person at the desk. No model was asked.`;
-    default:
-      return "";
-  }
+  return agent === undefined ? texts.detail.missing(name) : (texts.detail.without[agent.kind]?.(name) ?? "");
 }
 
 /** What n answers come to: a count before anything is asked. */
@@ -98,8 +83,7 @@ export function Price({ session, view, n, least = false }: { readonly session: O
   const { tokens, dollars, measured } = estimate(session, view, n);
   return (
     <span class="d-price">
-      {least ? "at least " : ""}
-      {counted(n, "answer")} · about {count(tokens)} tokens{measured ? "" : " and the answers"} · {money(dollars)}
+      {texts.detail.price(least, n, tokens, measured, money(dollars))}
     </span>
   );
 }
@@ -109,7 +93,7 @@ export function AskButton({ session, view, n, label }: { readonly session: OpenS
   const { asking } = askedAgain(session, view.agent, view.seq);
   return (
     <button class="button main" aria-disabled={asking > 0} onClick={() => void askAgain(session, view.agent, view.seq, n)}>
-      {asking > 0 ? `Asking ${asking} times…` : label}
+      {asking > 0 ? texts.detail.askingTimes(asking) : label}
     </button>
   );
 }
@@ -120,14 +104,14 @@ export function Bars({ asked, agent }: { readonly asked: Asked; readonly agent: 
   if (samples.length === 0) return null;
   const sums = new Map<string, number>();
   for (const s of samples) {
-    const what = s.error !== undefined ? "no answer" : (s.transfer?.to ?? "answers itself");
+    const what = s.error !== undefined ? texts.detail.noAnswer : (s.transfer?.to ?? texts.detail.itself);
     sums.set(what, (sums.get(what) ?? 0) + 1);
   }
   const rows = [...sums].sort((a, b) => b[1] - a[1]);
   return (
     <table class="d-bars">
       <caption class="soft">
-        {agent} was asked {counted(samples.length, "time")}. Nothing of it is stored.
+        {texts.detail.asked(agent, samples.length)}
       </caption>
       <tbody>
         {rows.map(([what, n]) => (
@@ -156,8 +140,8 @@ export function Bar({ share }: { readonly share: number }): JSX.Element {
 /** Where a fork at a position would begin: at the checkpoint at or before it. */
 export function useFork(session: OpenSession, at: number): { readonly at?: number; readonly words: string } {
   const { value, error } = forkable(session, at);
-  if (value === undefined) return { words: error ?? "Looking for the checkpoint…" };
-  return { at: value.seq, words: value.seq === at ? `from position ${value.seq}` : `from position ${value.seq}, the checkpoint before ${at}` };
+  if (value === undefined) return { words: error ?? texts.detail.looking };
+  return { at: value.seq, words: texts.detail.from(value.seq, at) };
 }
 
 export function ordinal(n: number): string {

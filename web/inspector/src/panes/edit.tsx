@@ -6,6 +6,7 @@ import { branch, once } from "../state/actions.js";
 import { words } from "../state/events.js";
 import type { OpenSession } from "../state/open.js";
 import type { Event } from "../state/talk.js";
+import * as texts from "../texts.js";
 import { loadWhole, wholeEvent } from "../state/whole.js";
 
 interface Props {
@@ -27,7 +28,7 @@ export function EditWords({ session, event, close }: Props): JSX.Element {
     if (needed && whole === undefined) void loadWhole(session, [seq]);
     else field.current?.focus();
   }, [needed, whole === undefined]);
-  if (needed && whole?.type !== "user") return <p class="soft">Loading the whole message…</p>;
+  if (needed && whole?.type !== "user") return <p class="soft">{texts.edits.loading}</p>;
   const old = (whole?.type === "user" ? whole : event).content;
   const now = text ?? (typeof old === "string" ? old : textOf(old as readonly Schemas["Part"][]));
   const submit = async (): Promise<void> => {
@@ -53,15 +54,15 @@ export function EditWords({ session, event, close }: Props): JSX.Element {
         void submit();
       }}
     >
-      <textarea ref={field} class="field" rows={3} aria-label="New text" dir="auto" value={now} onInput={(e) => write(e.currentTarget.value)} onKeyDown={keys} />
+      <textarea ref={field} class="field" rows={3} aria-label={texts.edits.text} dir="auto" value={now} onInput={(e) => write(e.currentTarget.value)} onKeyDown={keys} />
       <div class="edit-foot">
         <button class="button main" disabled={sending || now.trim() === ""}>
-          Say this instead
+          {texts.edits.say}
         </button>
         <button type="button" class="button" onClick={close}>
-          Cancel
+          {texts.cancel}
         </button>
-        <span class="fact soft">This creates a new session. This one does not change.</span>
+        <span class="fact soft">{texts.edits.what}</span>
       </div>
     </form>
   );

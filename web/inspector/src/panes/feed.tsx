@@ -8,14 +8,14 @@ import type { Log } from "../state/log.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, change, route } from "../state/route.js";
 import { Sifted } from "../state/sift.js";
-import { bytes, clock, count, counted, span } from "../ui/amount.js";
+import * as texts from "../texts-behind.js";
+import { bytes, clock, count, span } from "../ui/amount.js";
 import { Json } from "../ui/json.js";
 import { useKeys } from "../ui/keys.js";
 import { line, sign, timeOf, weight, whose } from "../ui/line.js";
 import { Mark } from "../ui/mark.js";
 import { type Listed, Rows, find } from "../ui/rows.js";
 
-const columns = ["Seq", "Time", "Agent", "Type", "What"];
 
 /** The events of a session as rows, and the selected one whole. */
 export function Feed({ session }: { readonly session: OpenSession }): JSX.Element {
@@ -32,7 +32,7 @@ export function Feed({ session }: { readonly session: OpenSession }): JSX.Elemen
   const chosen = now.sel?.kind === "ev" ? now.sel.seq : undefined;
   const event = chosen === undefined ? undefined : log.event(chosen);
   const field = useRef<HTMLInputElement>(null);
-  useKeys({ "/": ["Filter the feed", () => field.current?.focus()] });
+  useKeys({ "/": [texts.feed.filterKey, () => field.current?.focus()] });
 
   return (
     <div class="feed">
@@ -41,15 +41,14 @@ export function Feed({ session }: { readonly session: OpenSession }): JSX.Elemen
           ref={field}
           class="field feed-filter"
           type="search"
-          aria-label="Filter"
+          aria-label={texts.feed.filter}
           placeholder='type:transfer agent:billing text:"…"'
           value={filter}
           onInput={(e) => change({ filter: e.currentTarget.value || undefined }, { replace: true })}
           onKeyDown={(e) => e.key === "Escape" && e.currentTarget.blur()}
         />
         <span class="fact soft" role="status">
-          {filter === "" ? counted(until, "event") : `${count(until)} of ${counted(all, "event")}`}
-          {log.whole ? "" : `, from ${count(log.from)} on`}
+          {texts.feed.events(filter === "" ? undefined : until, filter === "" ? until : all, log.whole ? undefined : log.from)}
         </span>
       </div>
       {until === 0 ? (
@@ -57,9 +56,9 @@ export function Feed({ session }: { readonly session: OpenSession }): JSX.Elemen
       ) : (
         <Rows
           key={filter}
-          label="Events"
+          label={texts.feed.name}
           list={list}
-          columns={columns}
+          columns={texts.feed.columns}
           name="feed"
           cells={(i) => cellsOf(log, seqs[i]!)}
           about={(i) => ({ "data-weight": weight(log.event(seqs[i]!)?.type ?? "") })}
@@ -80,7 +79,7 @@ function cellsOf(log: Log, seq: number): readonly (JSX.Element | string)[] {
     String(seq),
     since(log, event),
     agent === "" ? (
-      <span class="feed-user">{event.type === "user" ? "you" : ""}</span>
+      <span class="feed-user">{event.type === "user" ? texts.you : ""}</span>
     ) : (
       <>
         <Mark agent={agent} /> <span class="feed-name">{agent}</span>
@@ -106,15 +105,15 @@ function since(log: Log, event: LogEvent): string {
 }
 
 function Nothing({ filter, loading }: { readonly filter: string; readonly loading: boolean }): JSX.Element {
-  if (loading) return <p class="feed-nothing soft">Loading the events…</p>;
-  if (filter === "") return <p class="feed-nothing soft">Nothing has happened yet.</p>;
+  if (loading) return <p class="feed-nothing soft">{texts.feed.loading}</p>;
+  if (filter === "") return <p class="feed-nothing soft">{texts.feed.nothing}</p>;
   return (
     <div class="feed-nothing">
       <p>
-        No event matches <span class="code">{filter}</span>.
+        {texts.feed.none(<span class="code">{filter}</span>)}
       </p>
       <button class="button" onClick={() => change({ filter: undefined })}>
-        Remove the filter
+        {texts.feed.remove}
       </button>
     </div>
   );
@@ -132,29 +131,29 @@ function Whole({ session, log, event }: { readonly session: OpenSession; readonl
     if (got !== undefined) set(got);
   };
   return (
-    <section class="feed-whole" aria-label={`Event ${seq}`}>
+    <section class="feed-whole" aria-label={texts.feed.event(String(seq))}>
       <div class="feed-head">
         <h2>
-          Event {count(seq)}: {event.type}
+          {texts.feed.event(count(seq))}: {event.type}
         </h2>
         {clip !== undefined && whole === undefined && (
           <>
-            <span class="fact soft">the words are cut, of {bytes(clip.bytes)}</span>
+            <span class="fact soft">{texts.feed.cut(bytes(clip.bytes))}</span>
             <button class="button" onClick={() => void load()}>
-              Load all
+              {texts.feed.loadAll}
             </button>
           </>
         )}
         <span class="feed-space" />
         <button class="button" onClick={() => change({ at: seq })}>
-          Go there
+          {texts.feed.goThere}
         </button>
         <button class="button plain" onClick={() => change({ sel: undefined })}>
-          Close
+          {texts.close}
         </button>
       </div>
-      <div ref={text} tabIndex={0} class="feed-json" role="group" aria-label={`Event ${seq}, whole`}>
-        <Json value={whole ?? event} label={`JSON of event ${seq}`} />
+      <div ref={text} tabIndex={0} class="feed-json" role="group" aria-label={texts.feed.whole(seq)}>
+        <Json value={whole ?? event} label={texts.feed.json(seq)} />
       </div>
     </section>
   );

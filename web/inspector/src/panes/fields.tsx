@@ -1,6 +1,7 @@
 // An answer by a JSON schema: fields for simple members, and JSON for what is not simple.
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import * as texts from "../texts.js";
 import { asText, visible } from "../ui/visible.js";
 
 interface Schema {
@@ -41,7 +42,7 @@ export function emptyAnswer(schema: unknown): unknown {
 export function Fields({ schema, value, change }: Props): JSX.Element {
   const s = (typeof schema === "object" && schema !== null ? schema : { type: "string" }) as Schema;
   if (s.type !== "object" || s.properties === undefined) {
-    return <Field name="Answer" schema={s} value={value} change={change} />;
+    return <Field name={texts.decide.answer} schema={s} value={value} change={change} />;
   }
   const all = (typeof value === "object" && value !== null ? value : {}) as Readonly<Record<string, unknown>>;
   const set = (name: string, now: unknown): void => {
@@ -64,7 +65,7 @@ interface FieldProps extends Omit<Props, "schema"> {
 }
 
 function Field({ name, schema, value, change, needed = true }: FieldProps): JSX.Element {
-  const title = visible(typeof schema.title === "string" ? schema.title : name) + (needed ? "" : " (optional)");
+  const title = visible(typeof schema.title === "string" ? schema.title : name) + (needed ? "" : ` ${texts.decide.optional}`);
   const about = typeof schema.description === "string" ? visible(schema.description) : "";
   if (schema.type === "boolean") {
     return (
@@ -121,7 +122,7 @@ function Input({ schema, value, change, needed }: Omit<FieldProps, "name">): JSX
       change(JSON.parse(text));
       tell("");
     } catch {
-      tell("This is not valid JSON yet.");
+      tell(texts.decide.notJSON);
     }
   };
   return (

@@ -3,8 +3,9 @@ import { useState } from "preact/hooks";
 import type { OpenSession } from "../state/open.js";
 import { versionsOf } from "../state/values.js";
 import { filesAt } from "../state/views.js";
-import { clock, count, counted } from "../ui/amount.js";
+import { clock } from "../ui/amount.js";
 import { visible } from "../ui/visible.js";
+import * as texts from "../texts-behind.js";
 import { Place, Waiting, lastOf } from "./detail.js";
 import { address, path } from "../net/api.js";
 import { Media } from "../ui/media.js";
@@ -15,9 +16,9 @@ const few = 20;
 
 /** The session as a file: what each is for, how its name ends, its type, and the format of the export. */
 const exported = [
-  ["To read", "md", "text/markdown", "md"],
-  ["All events", "jsonl", "application/jsonl", "jsonl"],
-  ["A case for arbor eval, which expects the same agents", "yaml", "application/yaml", "case"],
+  [texts.files.toRead, "md", "text/markdown", "md"],
+  [texts.files.events, "jsonl", "application/jsonl", "jsonl"],
+  [texts.files.evalCase, "yaml", "application/yaml", "case"],
 ] as const;
 
 /** The files that agents and tools have made up to the moment, the last one first, and the session itself as files. */
@@ -29,30 +30,30 @@ export function Files({ session }: { readonly session: OpenSession }): JSX.Eleme
   return (
     <div class="details-body">
       {value === undefined ? (
-        <Waiting error={error} what="the files" />
+        <Waiting error={error} what={texts.files.what} />
       ) : (
         <section>
-          <h2>Files at {count(seq)}</h2>
-          {versions.length === 0 && <p class="soft">There are no files. Tools and agents can make some.</p>}
+          <h2>{texts.files.at(seq)}</h2>
+          {versions.length === 0 && <p class="soft">{texts.files.none}</p>}
           <ul class="d-samples">
             {versions.slice(0, most).map(({ file, version, of }) => (
               <li key={file.seq}>
                 <Made session={session} file={file} open />
                 <p class="soft fact">
-                  {of > 1 && `version ${version} of ${of} · `}by {visible(file.agent)}, <Place seq={file.seq}>at {count(file.seq)}</Place>, {clock(file.time)}
+                  {texts.files.by(version, of, visible(file.agent))}, <Place seq={file.seq}>{texts.at(file.seq)}</Place>, {clock(file.time)}
                 </p>
               </li>
             ))}
           </ul>
           {versions.length > most && (
             <button class="button" onClick={() => show(most + 5 * few)}>
-              Show more of {counted(versions.length, "file")}
+              {texts.files.more(versions.length)}
             </button>
           )}
         </section>
       )}
       <section>
-        <h2>The session as a file</h2>
+        <h2>{texts.files.session}</h2>
         <ul class="d-samples">
           {exported.map(([what, ending, type, format]) => (
             <li key={format}>

@@ -5,6 +5,7 @@ import type { OpenSession } from "../state/open.js";
 import { viewAt } from "../state/views.js";
 import { Sheet } from "../ui/sheet.js";
 import { visible } from "../ui/visible.js";
+import * as texts from "../texts-behind.js";
 import { Price, withoutModel } from "./detail.js";
 
 interface Props {
@@ -20,27 +21,27 @@ interface Props {
 /** Models and tools that may run, by their names, and what the first answer costs. */
 export function WhatRuns({ session, agent, at, change, priced = false }: Props): JSX.Element {
   const { models, tools, unknown } = runsOf(agent, change);
-  const names = (all: readonly string[], most = 12): string => visible([...all.slice(0, most), ...(all.length > most ? [`${all.length - most} more`] : [])].join(", "));
+  const names = (all: readonly string[], most = 12): string => visible([...all.slice(0, most), ...(all.length > most ? [texts.fork.more(all.length - most)] : [])].join(", "));
   return (
     <dl class="d-facts">
       <div class="d-fact">
-        <dt>Models</dt>
+        <dt>{texts.fork.models}</dt>
         <dd>
           {[...models].map(([model, agents]) => (
             <p key={model}>
-              <b>{visible(model)}</b> for {names(agents)}
+              <b>{visible(model)}</b> {texts.fork.of(names(agents))}
             </p>
           ))}
-          {models.size === 0 && <p>{unknown ? "The server does not say which." : "none"}</p>}
+          {models.size === 0 && <p>{unknown ? texts.fork.unknown : texts.fork.none}</p>}
         </dd>
       </div>
       <div class="d-fact">
-        <dt>Tools that may run</dt>
-        <dd>{tools.length > 0 ? names(tools, 40) : unknown ? "The server does not say which." : "none"}</dd>
+        <dt>{texts.fork.tools}</dt>
+        <dd>{tools.length > 0 ? names(tools, 40) : unknown ? texts.fork.unknown : texts.fork.none}</dd>
       </div>
       {!priced && (
         <div class="d-fact">
-          <dt>Price</dt>
+          <dt>{texts.fork.price}</dt>
           <dd>
             <FirstPrice session={session} agent={agent} at={at} />
           </dd>
@@ -51,9 +52,9 @@ export function WhatRuns({ session, agent, at, change, priced = false }: Props):
 }
 
 function FirstPrice({ session, agent, at }: Props): JSX.Element {
-  if (withoutModel(agent, "") !== "" || at < 1) return <>price unknown</>;
+  if (withoutModel(agent, "") !== "" || at < 1) return <>{texts.fork.noPrice}</>;
   const { value, error } = viewAt(session, agent, at);
-  if (value === undefined) return <>{error === undefined ? "Loading the price…" : "price unknown"}</>;
+  if (value === undefined) return <>{error === undefined ? texts.fork.loading : texts.fork.noPrice}</>;
   return <Price session={session} view={value} n={1} least />;
 }
 
@@ -68,14 +69,14 @@ export function Forking({ session }: { readonly session: OpenSession }): JSX.Ele
     <Sheet title={title} from="middle" onClose={() => answer(false)}>
       <div class="screen details-body">
         <p>{what}</p>
-        <p>{runs ? "This runs immediately:" : "Nothing runs now. When you write or resume in the fork, this may run:"}</p>
+        <p>{runs ? texts.fork.now : texts.fork.later}</p>
         <WhatRuns session={session} agent={agent} at={at} />
         <p class="ask-actions">
           <button class="button main" {...(!runs && { "data-first": true })} onClick={() => answer(true)}>
-            {runs && tools ? `${does} and let tools run` : does}
+            {runs && tools ? texts.fork.letRun(does) : does}
           </button>
           <button class="button" onClick={() => answer(false)}>
-            Cancel
+            {texts.cancel}
           </button>
         </p>
       </div>

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import type { Clip, LogEvent } from "../state/events.js";
 import type { OpenSession } from "../state/open.js";
 import { loadWhole, wholeEvent } from "../state/whole.js";
+import * as texts from "../texts.js";
 import { bytes } from "../ui/amount.js";
 import { AsIs, More, Words } from "../ui/words.js";
 
@@ -65,7 +66,7 @@ export function ShowAll({ session, seqs, size }: { readonly session: OpenSession
   };
   return (
     <p class="fact soft">
-      {asked ? "Loading…" : <>Only the beginning is shown. <More onClick={load}>show all ({bytes(size)})</More></>}
+      {asked ? texts.frame.loading : <>{texts.talk.clipped} <More onClick={load}>{texts.talk.showAll(bytes(size))}</More></>}
     </p>
   );
 }

@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import type { Parting } from "../state/family.js";
 import type { OpenSession } from "../state/open.js";
 import { change, go, route } from "../state/route.js";
+import * as texts from "../texts.js";
 import { Icon } from "../ui/icons.js";
 
 /** The path of the address through a conversation that branches; what makes no sense is not looked at. */
@@ -50,12 +51,12 @@ interface PickerProps {
 
 function Picker({ at, of, to, title }: PickerProps): JSX.Element {
   return (
-    <span class="talk-picker fact" role="group" aria-label={`Branch ${at + 1} of ${of}`}>
+    <span class="talk-picker fact" role="group" aria-label={texts.talk.branch(at + 1, of)}>
       {at + 1}/{of}
-      <button class="talk-do" aria-label="Previous branch" title={title(at - 1)} disabled={at <= 0} onClick={() => to(at - 1)}>
+      <button class="talk-do" aria-label={texts.talk.previousBranch} title={title(at - 1)} disabled={at <= 0} onClick={() => to(at - 1)}>
         <Icon name="left" />
       </button>
-      <button class="talk-do" aria-label="Next branch" title={title(at + 1)} disabled={at >= of - 1} onClick={() => to(at + 1)}>
+      <button class="talk-do" aria-label={texts.talk.nextBranch} title={title(at + 1)} disabled={at >= of - 1} onClick={() => to(at + 1)}>
         <Icon name="right" />
       </button>
     </span>

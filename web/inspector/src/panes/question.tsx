@@ -10,6 +10,7 @@ import type { OpenSession } from "../state/open.js";
 import { change } from "../state/route.js";
 import type { Row } from "../state/talk.js";
 import { wholeEvent } from "../state/whole.js";
+import * as texts from "../texts.js";
 import { clock } from "../ui/amount.js";
 import { Mark } from "../ui/mark.js";
 import { Arguments, Colleague } from "../ui/args.js";
@@ -64,23 +65,23 @@ export function QuestionCard({ session, row, denying, deny, target }: Props): JS
       </h3>
       <div class="question-card">
         <p class="question-what" dir="auto">
-          <strong class="code">{visible(event.tool)}</strong> {input ? "asks" : "wants to run"}
+          <strong class="code">{visible(event.tool)}</strong> {input ? texts.decide.asksIt : texts.decide.runsIt}
         </p>
         {event.message !== undefined && <p dir="auto">{visible(words(event.message).text)}</p>}
         {call !== undefined ? (!input || call.params != null) && <Arguments of={call.params} /> : <Recorded session={session} row={row} />}
         {open && past ? (
           <div class="question-decided">
-            <p class="fact soft">Nothing had happened yet.</p>
-            <p class="question-do">It waited for a decision here.</p>
+            <p class="fact soft">{texts.decide.nothingThen}</p>
+            <p class="question-do">{texts.decide.waited}</p>
           </div>
         ) : open && call?.mayDecide !== true ? (
           <>
-            <p class="fact soft">Nothing has happened yet.</p>
+            <p class="fact soft">{texts.decide.nothing}</p>
             {call !== undefined && <Colleague call={call} />}
           </>
         ) : open && taken ? (
           <>
-            <p class="fact soft">Nothing has happened yet.</p>
+            <p class="fact soft">{texts.decide.nothing}</p>
             <Undo question={asked} />
           </>
         ) : open && denying ? (
@@ -94,13 +95,13 @@ export function QuestionCard({ session, row, denying, deny, target }: Props): JS
             }}
           >
             {input && <Fields schema={event.schema} value={given} change={give} />}
-            <p class="fact soft">Nothing has happened yet.</p>
+            <p class="fact soft">{texts.decide.nothing}</p>
             <div class="question-do">
               <button class="button main" data-approve>
-                {input ? "Answer" : "Approve"} {!input && <kbd>A</kbd>}
+                {input ? texts.decide.answer : texts.decide.approve} {!input && <kbd>A</kbd>}
               </button>
               <button class="button" type="button" data-deny onClick={() => deny(true)}>
-                {input ? "Decline…" : "Deny…"} <kbd>D</kbd>
+                {input ? texts.decide.declineWhy : texts.decide.denyWhy} <kbd>D</kbd>
               </button>
             </div>
           </form>
@@ -146,15 +147,15 @@ function Denial({ deny, close }: { readonly deny: (reason: string) => void; read
       }}
     >
       <label class="fact soft">
-        Why? The model reads it.
+        {texts.decide.whyModel}
         <input ref={field} class="field" dir="auto" maxLength={2000} value={why} onInput={(e) => say(e.currentTarget.value)} />
       </label>
       <div class="question-do">
         <button class="button main">
-          Deny
+          {texts.decide.deny}
         </button>
         <button type="button" class="button" onClick={close}>
-          Back
+          {texts.decide.back}
         </button>
       </div>
     </form>
@@ -164,18 +165,18 @@ function Denial({ deny, close }: { readonly deny: (reason: string) => void; read
 /** What was decided takes the place of the buttons, in their height. */
 function Decided({ resolved, input }: { readonly resolved: QuestionRow["resolved"]; readonly input: boolean }): JSX.Element {
   const reason = words(resolved?.reason).text;
-  const by = resolved?.by === undefined || resolved.by === "" ? "" : ` by ${resolved.by === me.value?.user ? `${resolved.by} (you)` : resolved.by}`;
-  const what = resolved === undefined ? "Withdrawn" : resolved.approved ? (input ? "Answered" : "✓ Approved") : input ? "✗ Declined" : "✗ Denied";
+  const by = resolved?.by === undefined || resolved.by === "" ? "" : ` ${texts.decide.by(resolved.by, resolved.by === me.value?.user)}`;
+  const what = resolved === undefined ? texts.decide.withdrawn : resolved.approved ? (input ? texts.decide.wasAnswered : texts.decide.wasApproved) : input ? texts.decide.wasDeclined : texts.decide.wasDenied;
   return (
     <div class="question-decided">
       <p class="fact soft" dir="auto">
         {resolved === undefined
-          ? "No decision: the turn continued without it."
+          ? texts.decide.noDecision
           : reason !== ""
             ? `“${visible(reason)}”`
             : resolved.content !== undefined
               ? asText(resolved.content)
-              : "No reason was given."}
+              : texts.decide.noReason}
       </p>
       <p class="question-do">
         {what}

@@ -6,7 +6,8 @@ import type { Log } from "../state/log.js";
 import type { OpenSession } from "../state/open.js";
 import { type Selection, type SessionRoute, type Tab, change, route } from "../state/route.js";
 import { type Bar, type Lane, type Waterfall, scaleOf, ticksOf, waterfall } from "../state/waterfall.js";
-import { clock, count, span } from "../ui/amount.js";
+import * as texts from "../texts-behind.js";
+import { clock, span } from "../ui/amount.js";
 import { Mark, hueOf } from "../ui/mark.js";
 import { Lines, type Listed, Rows, useWindow } from "../ui/rows.js";
 
@@ -53,14 +54,14 @@ export function Runs({ session }: { readonly session: OpenSession }): JSX.Elemen
     <div class="runs">
       <div class="runs-top">
         <span class="fact soft">
-          A bar is the time between two events of the log. <Key kind="answer">answer</Key> <Key kind="call">call</Key> <Key kind="wait">waits</Key>
+          {texts.runs.bar} <Key kind="answer" /> <Key kind="call" /> <Key kind="wait" />
         </span>
         <button class="button" aria-pressed={table} onClick={() => show(!table)}>
-          Table
+          {texts.runs.table}
         </button>
       </div>
       {flows.every((f) => f.lanes.length === 0) ? (
-        <p class="runs-nothing soft">{session.phase.value === "loading" ? "Loading the runs…" : "No runs yet. A message in the conversation starts one."}</p>
+        <p class="runs-nothing soft">{session.phase.value === "loading" ? texts.runs.loading : texts.runs.none}</p>
       ) : table ? (
         <Table flows={flows} />
       ) : (
@@ -71,10 +72,10 @@ export function Runs({ session }: { readonly session: OpenSession }): JSX.Elemen
 }
 
 /** What a bar means, in the legend. */
-function Key({ kind, children }: { readonly kind: Bar["kind"]; readonly children: string }): JSX.Element {
+function Key({ kind }: { readonly kind: Bar["kind"] }): JSX.Element {
   return (
     <span class="runs-key">
-      <i data-kind={kind} data-hue="none" /> {children}
+      <i data-kind={kind} data-hue="none" /> {texts.runs.kinds[kind]}
     </span>
   );
 }
@@ -100,13 +101,13 @@ function Picture({ flows, numbered }: { readonly flows: readonly Waterfall[]; re
   const view = useWindow(list, -1);
   return (
     <div class="rows">
-      <div class="rows-box" ref={view.box} tabIndex={0} role="group" aria-label="Runs">
+      <div class="rows-box" ref={view.box} tabIndex={0} role="group" aria-label={texts.runs.name}>
         <Lines view={view} length={rows.length}>
           {rows.slice(view.from, view.to).map((row) => (
             <div key={row.key} class="runs-row" data-kind={row.kind}>
               {row.kind === "turn" ? (
                 <h2>
-                  Turn{numbered ? ` ${row.n}` : ""}{" "}
+                  {texts.runs.turn(numbered ? row.n : undefined)}{" "}
                   <span class="runs-when">
                     {clock(new Date(row.flow.from).toISOString())} → {clock(new Date(row.flow.to).toISOString())} · {span(row.flow.to - row.flow.from)}
                   </span>
@@ -122,7 +123,7 @@ function Picture({ flows, numbered }: { readonly flows: readonly Waterfall[]; re
       </div>
       {view.fresh > 0 && (
         <button class="button rows-new" onClick={view.toEnd}>
-          {count(view.fresh)} new below
+          {texts.fresh(view.fresh)}
         </button>
       )}
     </div>
@@ -194,18 +195,22 @@ function LaneRow({ flow, i }: { readonly flow: Waterfall; readonly i: number }):
 const room = 0.12;
 
 function inBar(bar: Bar, wide: number): string {
-  const took = `${span(bar.to - bar.from)}${bar.open ? " so far" : ""}`;
-  if (bar.kind === "wait") return `⋯ waits ${took} ⋯`;
+  const took = tookOf(bar);
+  if (bar.kind === "wait") return texts.runs.waits(took);
   return wide > room ? `${bar.failed ? "✗ " : ""}${bar.name} ${took}` : bar.kind === "answer" ? took : bar.name;
 }
 
-function labelOf(lane: Lane, bar: Bar): string {
-  const what = bar.kind === "wait" ? `${lane.agent} waits` : `${lane.agent}: ${bar.name}${bar.failed ? " failed" : ""}`;
-  return `${what}, ${span(bar.to - bar.from)}${bar.open ? " so far" : ""}, between events ${bar.first} and ${bar.last}`;
+function tookOf(bar: Bar): string {
+  return texts.runs.took(span(bar.to - bar.from), bar.open);
+}
+
+function labelOf({ agent }: Lane, bar: Bar): string {
+  const what = bar.kind === "wait" ? texts.runs.waiting(agent) : texts.runs.did(agent, bar.name, bar.failed);
+  return texts.runs.label(what, tookOf(bar), bar.first, bar.last);
 }
 
 function described(lane: Lane): string {
-  return `from ${clock(new Date(lane.from).toISOString())}, ${span(lane.to - lane.from)}, ${lane.finish === "" ? "not over" : `ends: ${lane.finish}`}`;
+  return texts.runs.described(clock(new Date(lane.from).toISOString()), span(lane.to - lane.from), lane.finish);
 }
 
 function isSelected(sel: Selection | undefined, bar: Bar): boolean {
@@ -244,7 +249,6 @@ function Marks({ flow }: { readonly flow: Waterfall }): JSX.Element {
   );
 }
 
-const columns = ["Turn", "Agent", "What", "Began", "Took"];
 
 function Table({ flows }: { readonly flows: readonly Waterfall[] }): JSX.Element {
   const { sel } = route.value as SessionRoute;
@@ -254,9 +258,9 @@ function Table({ flows }: { readonly flows: readonly Waterfall[] }): JSX.Element
   const chosen = all.findIndex(({ bar }) => isSelected(sel, bar));
   return (
     <Rows
-      label="Runs"
+      label={texts.runs.name}
       list={{ length: all.length, key }}
-      columns={columns}
+      columns={texts.runs.columns}
       name="runs"
       cells={(i) => {
         const { n, lane, bar } = all[i]!;
@@ -265,9 +269,9 @@ function Table({ flows }: { readonly flows: readonly Waterfall[] }): JSX.Element
           <>
             <Mark agent={lane.agent} /> {lane.agent}
           </>,
-          `${bar.name}${bar.failed ? ", failed" : ""}${lane.depth > 0 ? `, ${lane.depth} deep` : ""}`,
+          texts.runs.what(bar.name, bar.failed, lane.depth),
           clock(new Date(bar.from).toISOString()),
-          `${span(bar.to - bar.from)}${bar.open ? " so far" : ""}`,
+          tookOf(bar),
         ];
       }}
       selected={chosen < 0 ? undefined : chosen}

@@ -7,7 +7,8 @@ import type { Parting } from "../state/family.js";
 import type { OpenSession } from "../state/open.js";
 import { type Selection, type SessionRoute, type Tab, change, route } from "../state/route.js";
 import { type Event, type Row, callsOf, measure } from "../state/talk.js";
-import { clock, count, counted, span } from "../ui/amount.js";
+import * as texts from "../texts.js";
+import { clock, span } from "../ui/amount.js";
 import { Fold } from "../ui/fold.js";
 import { Icon } from "../ui/icons.js";
 import { Link } from "../ui/link.js";
@@ -66,7 +67,7 @@ export function Unkept({ row }: { readonly row: Extract<Row, { kind: "unkept" }>
 }
 
 function NotKept(): JSX.Element {
-  return <p class="fact asked">Stopped. The log does not contain this text. Reloading the page removes it.</p>;
+  return <p class="fact asked">{texts.talk.stopped}</p>;
 }
 
 function User({ session, row, parting, editing = false, edit }: Props): JSX.Element {
@@ -74,10 +75,10 @@ function User({ session, row, parting, editing = false, edit }: Props): JSX.Elem
   const event = seq === undefined ? undefined : (session.stored.value.event(seq) as Event<"user"> | undefined);
   return (
     <>
-      <Head session={session} row={row} mark={<span class="talk-you">{route.value.user === undefined ? "you" : "user"}</span>} facts={clock(event?.time)} parting={parting}>
+      <Head session={session} row={row} mark={<span class="talk-you">{route.value.user === undefined ? texts.you : texts.talk.userMark}</span>} facts={clock(event?.time)} parting={parting}>
         {seq !== undefined && edit !== undefined && (
           <button class="talk-do" onClick={() => edit(editing ? "" : row.key)}>
-            <Icon name="edit" /> Edit
+            <Icon name="edit" /> {texts.talk.editIt}
           </button>
         )}
       </Head>
@@ -132,8 +133,8 @@ function Answer({ session, row, parting, depth = 0, folds = false }: Props): JSX
   const active = agent === facts.active && facts.turn !== "over" && view.status === "streaming";
   const amounts = [
     ...(took.ms === undefined ? [] : [span(took.ms)]),
-    ...(took.tokens === undefined ? [] : [`${count(took.tokens)} tokens`]),
-    ...(growing ? [view.text === undefined && calls.length === 0 ? "is asked…" : "answers…"] : []),
+    ...(took.tokens === undefined ? [] : [texts.talk.tokens(took.tokens)]),
+    ...(growing ? [view.text === undefined && calls.length === 0 ? texts.talk.asked : texts.talk.answers] : []),
   ].join(" · ");
   const name = (
     <>
@@ -148,7 +149,7 @@ function Answer({ session, row, parting, depth = 0, folds = false }: Props): JSX
       {streaming && cut && view.text !== undefined && <NotKept />}
       <div class={streaming && cut ? "talk-body unkept" : "talk-body"} aria-busy={growing}>
         {view.reasoning !== undefined && (
-          <Fold id={`thought:${view.id}`} class="talk-thought" summary={<>Thought <span class="soft">{oneLine(visible(view.reasoning), 72)}</span></>}>
+          <Fold id={`thought:${view.id}`} class="talk-thought" summary={<>{texts.talk.thought} <span class="soft">{oneLine(visible(view.reasoning), 72)}</span></>}>
             {() => <Long session={session} seqs={took.thoughts} text={view.reasoning!} plain />}
           </Fold>
         )}
@@ -157,7 +158,7 @@ function Answer({ session, row, parting, depth = 0, folds = false }: Props): JSX
           <Call key={call.id} session={session} call={call} depth={depth} />
         ))}
         {view.branches !== undefined && <Branches session={session} id={view.id} branches={view.branches} depth={depth} />}
-        {view.status === "error" && <p class="failed">✗ {visible(view.error ?? "It failed.")}</p>}
+        {view.status === "error" && <p class="failed">✗ {visible(view.error ?? texts.talk.itFailed)}</p>}
       </div>
     </>
   );
@@ -165,7 +166,7 @@ function Answer({ session, row, parting, depth = 0, folds = false }: Props): JSX
 
 /** Folds the block that a row begins to this row, with a line of what it holds, and unfolds it. */
 function FoldBlock({ session, row }: { readonly session: OpenSession; readonly row: SaidRow }): JSX.Element {
-  const { runId, agent = "An agent" } = row.view;
+  const { runId, agent = texts.talk.agent } = row.view;
   const toggle = (): void => {
     const folded = new Set(session.folded.value);
     if (!folded.delete(runId)) folded.add(runId);
@@ -174,7 +175,7 @@ function FoldBlock({ session, row }: { readonly session: OpenSession; readonly r
   return (
     <button class="talk-do talk-fold" aria-expanded={row.folded === undefined} onClick={toggle}>
       <Icon name={row.folded === undefined ? "down" : "right"} />
-      <span class="hidden-words">The part of {visible(agent)}</span>
+      <span class="hidden-words">{texts.talk.part(visible(agent))}</span>
       {row.folded !== undefined && <InShort session={session} views={row.folded} />}
     </button>
   );
@@ -190,10 +191,9 @@ function InShort({ session, views }: { readonly session: OpenSession; readonly v
         {oneLine(visible(words), 160)}
       </span>{" "}
       <span class="fact">
-        {counted(views.length, "response")}
-        {calls > 0 && ` · ${counted(calls, "call")}`}
-        {status === "streaming" && !session.inPast.value && " · answers…"}
-        {status === "error" && <span class="failed"> · ✗ failed</span>}
+        {texts.talk.inShort(views.length, calls)}
+        {status === "streaming" && !session.inPast.value && ` · ${texts.talk.answers}`}
+        {status === "error" && <span class="failed"> · ✗ {texts.talk.failed}</span>}
       </span>
     </>
   );
@@ -213,8 +213,8 @@ interface HeadProps {
 function Head({ session, row, mark, fold, facts, parting, children }: HeadProps): JSX.Element {
   const here = selectionOf(row);
   const now = route.value as SessionRoute;
-  const link = (tab: Tab, title: string): JSX.Element => (
-    <Link to={{ ...now, sel: here.sel, tab }} class="talk-do" label={title === "Seen" ? `Seen by ${visible(row.view.agent ?? "the agent")}` : title}>
+  const link = (tab: Tab, title: string, label = title): JSX.Element => (
+    <Link to={{ ...now, sel: here.sel, tab }} class="talk-do" label={label}>
       {title}
     </Link>
   );
@@ -231,8 +231,8 @@ function Head({ session, row, mark, fold, facts, parting, children }: HeadProps)
           <span class="fact soft">{facts}</span>
           <span class="talk-links fact">
             {children}
-            {row.view.role === "assistant" && link("why", "Why?")}
-            {row.view.role === "assistant" && may("inspect") && link("seen", "Seen")}
+            {row.view.role === "assistant" && link("why", texts.talk.why)}
+            {row.view.role === "assistant" && may("inspect") && link("seen", texts.session.tabs.seen, texts.talk.seenBy(visible(row.view.agent ?? "")))}
           </span>
         </>
       )}

@@ -7,9 +7,10 @@ import type { OpenSession } from "../state/open.js";
 import { route } from "../state/route.js";
 import { type Answer, type Story, storyOf, textOf } from "../state/story.js";
 import { type View, viewAt } from "../state/views.js";
-import { clock, count, counted, span } from "../ui/amount.js";
+import { clock, span } from "../ui/amount.js";
 import { Folded, Json } from "../ui/json.js";
 import { RequestView } from "../ui/request.js";
+import * as texts from "../texts-behind.js";
 import { Agent, Fact, Place, Waiting, ordinal, withoutModel } from "./detail.js";
 
 /** What a model saw: the request at the position where it was asked, and the answer. */
@@ -19,21 +20,21 @@ export function Seen({ session }: { readonly session: OpenSession }): JSX.Elemen
   const story = storyOf(log);
   const sel = route.value.screen === "session" ? route.value.sel : undefined;
   const place = sel === undefined ? 0 : story.place(sel);
-  if (sel !== undefined && place === 0) return <p class="details-body">What is selected is not in the part of the log that is loaded.</p>;
+  if (sel !== undefined && place === 0) return <p class="details-body">{texts.detail.notLoaded}</p>;
   const answer = place > 0 ? story.answerOf(place) : story.answers.findLast((a) => a.last <= seq);
   if (answer === undefined) {
     const agent = log.event(place)?.agent ?? "";
     const why = agent === "" ? "" : withoutModel(agent, log.event(place)?.scope ?? "");
-    return <p class="details-body">{why !== "" ? why : "No model has answered here yet."}</p>;
+    return <p class="details-body">{why !== "" ? why : texts.seen.none}</p>;
   }
   const without = withoutModel(answer.agent, answer.scope);
   return (
     <div class="details-body">
       <h2 class="d-hand">
         <Agent name={answer.agent} />
-        <span>{ordinal(answer.no)} answer</span>
+        <span>{texts.seen.nth(ordinal(answer.no))}</span>
         <span class="d-by">
-          position {answer.at} · {clock(answer.begun)}
+          {texts.seen.position(answer.at)} · {clock(answer.begun)}
         </span>
       </h2>
       {without !== "" ? <p>{without}</p> : <Shown session={session} story={story} answer={answer} log={log} />}
@@ -55,22 +56,22 @@ function Shown({ session, story, answer, log }: ShownProps): JSX.Element {
   const { value: view, error } = viewAt(session, agent, at);
   const before = viewAt(session, agent, earlier?.at ?? at); // the same one if there is none
   const [sent, showSent] = useState(false);
-  if (view === undefined) return <Waiting error={error} what={`what ${agent} was shown at ${at}`} />;
-  if (before.value === undefined && before.error === undefined) return <Waiting error={undefined} what="the agent's request before" />;
+  if (view === undefined) return <Waiting error={error} what={texts.seen.shownAt(agent, at)} />;
+  if (before.value === undefined && before.error === undefined) return <Waiting error={undefined} what={texts.seen.before} />;
   const since = earlier === undefined || before.value === undefined ? undefined : compare(view, before.value);
   const request = sent && view.sent !== undefined ? view.sent.request : view;
   return (
     <section>
-      <h2>Request</h2>
+      <h2>{texts.seen.request}</h2>
       <dl>
-        <Fact name="length">{count(view.tokens)} tokens, as the server counts</Fact>
-        <Fact name="model">{request.model}</Fact>
-        <Fact name="marked">
+        <Fact name={texts.seen.length}>{texts.seen.tokens(view.tokens)}</Fact>
+        <Fact name={texts.seen.model}>{request.model}</Fact>
+        <Fact name={texts.seen.marked}>
           {earlier === undefined
-            ? `${agent}'s first request: all of it is new`
+            ? texts.seen.first(agent)
             : before.value === undefined
-              ? `nothing: ${before.error ?? ""}`
-              : `what is new since ${agent}'s request at ${earlier.at}`}
+              ? texts.seen.nothing(before.error ?? "")
+              : texts.seen.since(agent, earlier.at)}
         </Fact>
         <Compacted log={log} agent={agent} at={at} since={earlier?.at ?? 0} />
       </dl>
@@ -89,10 +90,10 @@ function Compacted({ log, agent, at, since }: { readonly log: Log; readonly agen
   }
   if (found.length === 0) return null;
   return (
-    <Fact name="compacted">
+    <Fact name={texts.seen.compacted}>
       {found.map((e) => (
         <p key={e.seq}>
-          <Place seq={e.seq ?? 0}>at {e.seq}</Place>: all until {e.upTo} was {words(e.summary).text === "" ? "left out" : "summed up"}
+          <Place seq={e.seq ?? 0}>{texts.at(e.seq ?? 0)}</Place>: {texts.seen.compactedTo(e.upTo, words(e.summary).text === "")}
         </p>
       ))}
     </Fact>
@@ -112,28 +113,27 @@ function SentView({ view, shown, show }: { readonly view: View; readonly shown: 
   if (sent === undefined) {
     return (
       <p class="soft fact">
-        This is computed from the log and the tree as it is now. The request as it was sent is not kept: the server keeps the last ones if it is started with{" "}
-        <span class="code">--keep-requests</span>.
+        {texts.seen.computed(<span class="code">--keep-requests</span>)}
       </p>
     );
   }
   const differences = clauses(compare(sent.request, view), sent.request);
   return (
     <div>
-      <div class="d-ask" role="group" aria-label="Which request">
+      <div class="d-ask" role="group" aria-label={texts.seen.which}>
         <button class="button" aria-pressed={!shown} onClick={() => show(false)}>
-          {shown ? "" : "✓ "}As computed now
+          {shown ? "" : "✓ "}{texts.seen.asComputed}
         </button>
         <button class="button" aria-pressed={shown} onClick={() => show(true)}>
-          {shown ? "✓ " : ""}As sent {clock(sent.time)}
+          {shown ? "✓ " : ""}{texts.seen.asSent(clock(sent.time))}
         </button>
-        <span class="soft">attempt {sent.attempt}</span>
+        <span class="soft">{texts.seen.attempt(sent.attempt)}</span>
       </div>
       {differences.length === 0 ? (
-        <p class="soft fact">Both are the same.</p>
+        <p class="soft fact">{texts.seen.same}</p>
       ) : (
         <p class="fact">
-          ≠ What was sent differs: {differences.join("; ")}. The tree has changed since, or the program changes requests on their way.
+          {texts.seen.differs(differences.join("; "))}
         </p>
       )}
     </div>
@@ -146,14 +146,14 @@ function Said({ answer, story, log }: { readonly answer: Answer; readonly story:
   const end = finish(answer, log, story.runs.get(answer.runId)?.last ?? 0);
   return (
     <section>
-      <h2>Answer</h2>
+      <h2>{texts.seen.answer}</h2>
       {answer.events.map((e) => {
         switch (e.type) {
           case "text":
           case "reasoning":
             return (
               <p key={e.seq} class={e.type === "text" ? "d-quote" : "d-quote soft"}>
-                {e.type === "reasoning" && "thought: "}
+                {e.type === "reasoning" && texts.seen.thought}
                 <Folded text={textOf(e.content)} most={900} />
               </p>
             );
@@ -163,7 +163,7 @@ function Said({ answer, story, log }: { readonly answer: Answer; readonly story:
                 <p class="code">
                   <Place seq={e.seq ?? 0}>{e.name}</Place>
                 </p>
-                <Json value={e.input} label={`Arguments of ${e.name}`} />
+                <Json value={e.input} label={texts.seen.arguments(e.name)} />
               </div>
             );
           default:
@@ -171,15 +171,15 @@ function Said({ answer, story, log }: { readonly answer: Answer; readonly story:
         }
       })}
       <dl>
-        <Fact name="time">
-          {span(answer.ms)} <span class="soft">by the log's timestamps</span>
+        <Fact name={texts.seen.time}>
+          {span(answer.ms)} <span class="soft">{texts.seen.byLog}</span>
         </Fact>
-        <Fact name="tokens">
+        <Fact name={texts.seen.used}>
           {usage !== undefined &&
-            `${count(usage.inputTokens)} in · ${count(usage.cachedTokens ?? 0)} of them cached · ${count(usage.outputTokens)} out`}
+            texts.seen.usage(usage.inputTokens, usage.cachedTokens ?? 0, usage.outputTokens)}
         </Fact>
-        <Fact name="model">{usage?.model}</Fact>
-        <Fact name="then">{end}</Fact>
+        <Fact name={texts.seen.model}>{usage?.model}</Fact>
+        <Fact name={texts.seen.then}>{end}</Fact>
       </dl>
     </section>
   );
@@ -191,9 +191,9 @@ function finish(answer: Answer, log: Log, last: number): string {
   for (let n = answer.last + 1; n <= last; n++) {
     const event = log.event(n);
     if (event?.runId !== answer.runId) continue;
-    if (event.type === "harness_end") return `the run ended: ${event.finishReason}`;
-    if (event.type === "transfer") return event.outcome === "committed" ? `transferred to ${event.to}` : `the transfer to ${event.to} was ${event.outcome}`;
+    if (event.type === "harness_end") return texts.seen.ended(event.finishReason);
+    if (event.type === "transfer") return texts.seen.transfer(event.to, event.outcome === "committed" ? "" : event.outcome);
     if (event.type === "text" || event.type === "reasoning" || event.type === "tool_call") break;
   }
-  return calls > 0 ? `${counted(calls, "tool call")}, and on` : "";
+  return calls > 0 ? texts.seen.calls(calls) : "";
 }

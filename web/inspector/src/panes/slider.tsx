@@ -8,7 +8,7 @@ import { Course } from "../state/course.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, change, route } from "../state/route.js";
 import { tokens } from "../state/session.js";
-import { count } from "../ui/amount.js";
+import * as texts from "../texts-behind.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";
 import { line } from "../ui/line.js";
@@ -46,16 +46,16 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
     play(!playing);
   };
   const keys = {
-    ArrowLeft: ["Previous event", () => to(here - 1, true)],
-    ArrowRight: ["Next event", () => to(here + 1, true)],
-    "shift+ArrowLeft": ["Previous checkpoint", () => to(course.beside(here, -1), true)],
-    "shift+ArrowRight": ["Next checkpoint", () => to(course.beside(here, 1), true)],
-    "alt+ArrowLeft": ["Previous turn", () => to(course.turn(here, -1), true)],
-    "alt+ArrowRight": ["Next turn", () => to(course.turn(here, 1), true)],
-    Space: ["Play the session, or stop", toggle],
-    ".": ["Go to the live end", () => to(end)],
+    ArrowLeft: [texts.slider.previousEvent, () => to(here - 1, true)],
+    ArrowRight: [texts.slider.nextEvent, () => to(here + 1, true)],
+    "shift+ArrowLeft": [texts.slider.previousCheckpoint, () => to(course.beside(here, -1), true)],
+    "shift+ArrowRight": [texts.slider.nextCheckpoint, () => to(course.beside(here, 1), true)],
+    "alt+ArrowLeft": [texts.slider.previousTurn, () => to(course.turn(here, -1), true)],
+    "alt+ArrowRight": [texts.slider.nextTurn, () => to(course.turn(here, 1), true)],
+    Space: [texts.slider.playKey, toggle],
+    ".": [texts.slider.liveKey, () => to(end)],
   } as const;
-  useKeys(writes ? { ...keys, F: ["Fork here", forkHere], E: ["Say something else here", editHere] } : keys);
+  useKeys(writes ? { ...keys, F: [texts.slider.fork, forkHere], E: [texts.slider.editKey, editHere] } : keys);
 
   useEffect(() => {
     if (!playing) return;
@@ -81,56 +81,56 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
         <input
           type="range"
           class="slider-range"
-          aria-label="Position in the log"
+          aria-label={texts.slider.position}
           min={Math.min(1, end)}
           max={end}
           value={here}
-          aria-valuetext={end === 0 ? "empty" : `${here}: ${what}`}
+          aria-valuetext={end === 0 ? texts.slider.empty : `${here}: ${what}`}
           onInput={(e) => to(Number(e.currentTarget.value), true)}
           onKeyDown={onKey}
         />
       </Strip>
       <div class="slider-line">
         <span class="slider-steps">
-          <Step label="Previous event" does={() => to(here - 1)} off={here <= 1} icon="left" />
-          <Step label="Next event" does={() => to(here + 1)} off={at === undefined} icon="right" />
-          <span class="soft slider-of">event</span>
-          <Step label="Previous turn" does={() => to(course.turn(here, -1))} off={here <= 1} icon="first" />
-          <Step label="Next turn" does={() => to(course.turn(here, 1))} off={at === undefined} icon="last" />
-          <span class="soft slider-of">turn</span>
+          <Step label={texts.slider.previousEvent} does={() => to(here - 1)} off={here <= 1} icon="left" />
+          <Step label={texts.slider.nextEvent} does={() => to(here + 1)} off={at === undefined} icon="right" />
+          <span class="soft slider-of">{texts.slider.event}</span>
+          <Step label={texts.slider.previousTurn} does={() => to(course.turn(here, -1))} off={here <= 1} icon="first" />
+          <Step label={texts.slider.nextTurn} does={() => to(course.turn(here, 1))} off={at === undefined} icon="last" />
+          <span class="soft slider-of">{texts.slider.turn}</span>
           <button class="button plain" aria-pressed={playing} onClick={toggle} disabled={end === 0}>
-            <Icon name={playing ? "stop" : "play"} /> {playing ? "stop" : "play"}
+            <Icon name={playing ? "stop" : "play"} /> {playing ? texts.slider.stop : texts.slider.play}
           </button>
           <button class="button plain" aria-pressed={at === undefined} onClick={() => to(end)}>
-            live
+            {texts.slider.live}
           </button>
           <button class="button plain" aria-expanded={legend} onClick={() => explain(!legend)}>
-            legend
+            {texts.slider.legend}
           </button>
         </span>
         <span class="slider-where">
           <b>
-            {count(here)} of {count(end)}
+            {texts.slider.of(here, end)}
           </b>
-          {at === undefined ? " · live" : ""}
+          {at === undefined ? ` · ${texts.slider.live}` : ""}
         </span>
         <span class="slider-what soft" title={what}>
           <Facts session={session} here={here} what={what} />
         </span>
         {writes && <span class="slider-does">
-          <button class="button" onClick={() => editHere()} disabled={words === undefined} title={words === undefined ? "There is no user message yet." : `Says something else in place of event ${words}`}>
-            <Icon name="edit" /> Edit <kbd>E</kbd>
+          <button class="button" onClick={() => editHere()} disabled={words === undefined} title={texts.slider.editTitle(words)}>
+            <Icon name="edit" /> {texts.slider.edit} <kbd>E</kbd>
           </button>
-          <button class="button" onClick={() => forkHere()} disabled={fork < 1} aria-description={`at checkpoint ${fork}`} title={`Forks at checkpoint ${fork}`}>
-            <Icon name="fork" /> Fork here <kbd>F</kbd>
+          <button class="button" onClick={() => forkHere()} disabled={fork < 1} aria-description={texts.slider.forkAt(fork)} title={texts.slider.forkTitle(fork)}>
+            <Icon name="fork" /> {texts.slider.fork} <kbd>F</kbd>
           </button>
-          <span class="fact soft slider-fork">{fork < 1 ? "" : `at ${count(fork)}`}</span>
+          <span class="fact soft slider-fork">{fork < 1 ? "" : texts.at(fork)}</span>
         </span>}
       </div>
       {legend && <Legend spoke={log.end.facts.spoke} close={() => explain(false)} />}
       {edited?.type === "user" && (
-        <section class="slider-edit" aria-label="Say something else">
-          <p class="fact soft">In place of event {count(editing ?? 0)}</p>
+        <section class="slider-edit" aria-label={texts.slider.say}>
+          <p class="fact soft">{texts.slider.inPlace(editing ?? 0)}</p>
           <EditWords key={editing} session={session} event={edited} close={() => edit(undefined)} />
         </section>
       )}
@@ -138,40 +138,38 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
   );
 }
 
-const heights = ["anything else", "a message or an answer", "a question, a decision or an error", "a transfer or a handoff"];
-
 /** What the bars mean: their heights, and their colours. */
 function Legend({ spoke, close }: { readonly spoke: readonly string[]; readonly close: () => void }): JSX.Element {
   return (
     <section
       class="slider-edit slider-legend"
-      aria-label="Legend"
+      aria-label={texts.slider.legendName}
       onKeyDown={(e) => {
         if (e.key !== "Escape") return;
         e.stopPropagation();
         close();
       }}
     >
-      <p>Each bar is an event of the log. Its height says what it is, and its colour whose it is.</p>
+      <p>{texts.slider.bars}</p>
       <ul>
-        {heights.map((what, i) => (
+        {texts.slider.heights.map((what, i) => (
           <li key={what}>
             <i style={{ height: `${(i + 1) * 5}px` }} aria-hidden="true" /> {what}
           </li>
         ))}
       </ul>
       <p>
-        <span class="slider-user" aria-hidden="true" /> the user
+        <span class="slider-user" aria-hidden="true" /> {texts.slider.user}
         {spoke.slice(0, 12).map((agent) => (
           <span key={agent} class="slider-agent">
             <Mark agent={agent} /> {visible(agent)}
           </span>
         ))}
-        {spoke.length > 12 && ` and ${spoke.length - 12} more`}
+        {spoke.length > 12 && ` ${texts.slider.more(spoke.length - 12)}`}
       </p>
-      <p class="soft">⋯ is a long pause. The vertical line is the position that the page shows.</p>
+      <p class="soft">{texts.slider.pause}</p>
       <button class="button" onClick={close}>
-        Close
+        {texts.close}
       </button>
     </section>
   );
@@ -180,22 +178,17 @@ function Legend({ spoke, close }: { readonly spoke: readonly string[]; readonly 
 /** What happened at a position, in one line. */
 function headline(session: OpenSession, seq: number): string {
   const event = session.stored.value.event(seq);
-  return event === undefined ? (seq === 0 ? "nothing yet" : "not loaded yet") : line(event, 80) || event.type;
+  return event === undefined ? (seq === 0 ? texts.slider.nothing : texts.slider.notLoaded) : line(event, 80) || event.type;
 }
 
 function Facts({ session, here, what }: { readonly session: OpenSession; readonly here: number; readonly what: string }): JSX.Element {
   const facts = session.facts.value;
   const { at } = route.value as SessionRoute;
-  if (session.phase.value === "loading") return <>loading…</>;
-  if (here === 0) return <>nothing yet</>;
-  if (session.beyond.value) return <>The log has no event {count(at ?? 0)}. It ends here.</>;
-  if (facts.seq !== here) return <>loading what was before {count(session.stored.value.from)}…</>;
-  const open = facts.questions.map((q) => q.tool).join(", ") || "none";
-  return (
-    <>
-      {count(here)}: {what} · active {facts.active || "nobody"} · open: {open} · {count(tokens(facts).all)} tokens
-    </>
-  );
+  if (session.phase.value === "loading") return <>{texts.slider.loading}</>;
+  if (here === 0) return <>{texts.slider.nothing}</>;
+  if (session.beyond.value) return <>{texts.slider.beyond(at ?? 0)}</>;
+  if (facts.seq !== here) return <>{texts.slider.loadingBefore(session.stored.value.from)}</>;
+  return <>{texts.slider.facts(here, what, facts.active, facts.questions.map((q) => q.tool).join(", "), tokens(facts).all)}</>;
 }
 
 function Step({ label, does, off, icon }: { readonly label: string; readonly does: () => void; readonly off: boolean; readonly icon: "left" | "right" | "first" | "last" }): JSX.Element {

@@ -9,7 +9,7 @@ import { type Row, foldRows, rowAt, rowsAt, withUnkept } from "../state/talk.js"
 import { mayWrite } from "../state/app.js";
 import { decidedAbout, questionOf } from "../state/decisions.js";
 import { words } from "../state/events.js";
-import { count } from "../ui/amount.js";
+import * as texts from "../texts.js";
 import { Guarded } from "../ui/guarded.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";
@@ -72,7 +72,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
   const editable = at?.kind === "said" && at.view.role === "user" ? at : undefined;
   const decides = {
     a: [
-      "Approve",
+      texts.decide.approve,
       () => {
         if (!settled) return undefined;
         if (target === undefined) return first();
@@ -80,17 +80,17 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
       },
     ],
     d: [
-      "Deny",
+      texts.decide.deny,
       () => {
         if (settled) target === undefined ? first() : deny(target.row.key);
       },
     ],
   } as const;
   useKeys({
-    j: ["Next message", () => select(Math.min(rows.length - 1, selected + 1))],
-    k: ["Previous message", () => select(selected < 0 ? rows.length - 1 : Math.max(0, selected - 1))],
-    Enter: ["Open what is selected", () => (rows[selected] === undefined ? false : change(selectionOf(rows[selected])))],
-    ...(writes && { E: ["Edit the selected message", () => (editable === undefined ? false : edit(editable.key))] as const }),
+    j: [texts.talk.next, () => select(Math.min(rows.length - 1, selected + 1))],
+    k: [texts.talk.previous, () => select(selected < 0 ? rows.length - 1 : Math.max(0, selected - 1))],
+    Enter: [texts.talk.open, () => (rows[selected] === undefined ? false : change(selectionOf(rows[selected])))],
+    ...(writes && { E: [texts.talk.edit, () => (editable === undefined ? false : edit(editable.key))] as const }),
     ...(asked.length > 0 && !past && decides),
   });
 
@@ -116,22 +116,22 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
   return (
     <div class="talk">
       <h2>
-        <span class="hidden-words">Conversation</span>
+        <span class="hidden-words">{texts.session.middles.talk}</span>
       </h2>
       {!log.whole && (
         <p class="talk-older fact soft" role="status">
-          This begins at {count(log.from)}.{" "}
+          {texts.talk.begins(log.from)}{" "}
           {session.loadingOlder.value ? (
-            "Loading older events…"
+            texts.talk.loadingOlder
           ) : (
             <button class="more-link" onClick={() => void session.loadAll()}>
-              load all
+              {texts.talk.loadAll}
             </button>
           )}
         </p>
       )}
-      <div class="talk-list" ref={scroller} role="log" aria-label="Conversation" aria-live="off" tabIndex={0} aria-busy={!past && session.state.value === "running"}>
-        {!loaded && session.phase.value !== "loading" && <p class="talk-empty soft">No messages yet. Write one below.</p>}
+      <div class="talk-list" ref={scroller} role="log" aria-label={texts.session.middles.talk} aria-live="off" tabIndex={0} aria-busy={!past && session.state.value === "running"}>
+        {!loaded && session.phase.value !== "loading" && <p class="talk-empty soft">{texts.talk.none}</p>}
         <div class="talk-rows" style={{ height: `${virtual.getTotalSize()}px` }}>
           {virtual.getVirtualItems().map(({ index, key, start }) => {
             const row = rows[index];
@@ -151,7 +151,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
                 aria-label={titleOf(row)}
                 onClick={(e) => select1(e, row)}
               >
-                <Guarded what="This message">
+                <Guarded what={texts.talk.message}>
                   {row.kind === "said" ? (
                     <Said session={session} row={row} parting={parted.get(row.key)} editing={editing === row.key} {...(writes && { edit })} folds />
                   ) : row.kind === "question" ? (
@@ -169,20 +169,20 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
         </div>
         {end !== undefined && (
           <p class="talk-end fact soft">
-            Another session goes on behind this. <Relatives parting={end} />
+            {texts.talk.further} <Relatives parting={end} />
           </p>
         )}
       </div>
       {!atEnd && (fresh > 0 || growing) && (
         <button class="button talk-chip" onClick={() => virtual.scrollToEnd()}>
-          <Icon name="down" /> {fresh > 0 ? `${count(fresh)} new below` : "More below"}
+          <Icon name="down" /> {fresh > 0 ? texts.fresh(fresh) : texts.talk.more}
         </button>
       )}
       <Announcer rows={rows} past={past} />
       {target !== undefined && !past && target.row.event.kind === "permission" && denying !== target.row.key && (
         <div class="talk-decide">
           <button class="button main" aria-disabled={!settled} onClick={() => settled && answer(session, target.row, { approved: true })}>
-            Approve <span class="hidden-words">{visible(target.row.event.tool)}</span>
+            {texts.decide.approve} <span class="hidden-words">{visible(target.row.event.tool)}</span>
           </button>
           <button
             class="button"
@@ -193,7 +193,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
               virtual.scrollToIndex(target.i, { align: "end" });
             }}
           >
-            Deny…
+            {texts.decide.denyWhy}
           </button>
         </div>
       )}
@@ -272,11 +272,11 @@ function spoken(row: Row): string {
 }
 
 function titleOf(row: Row): string {
-  if (row.kind === "said") return row.view.role === "user" ? "The user" : visible(row.view.agent ?? "An agent");
-  if (row.kind === "unkept") return visible(`${row.agent}, not kept`);
+  if (row.kind === "said") return row.view.role === "user" ? texts.talk.user : visible(row.view.agent ?? texts.talk.agent);
+  if (row.kind === "unkept") return visible(texts.talk.notKept(row.agent));
   const { event } = row;
-  if (event.type === "relay") return visible(`${event.tool} ${event.kind === "input" ? "asks" : "wants to run"}`);
-  if (event.type === "transfer") return visible(`${event.from} ${event.outcome === "committed" ? "transfers to" : "could not transfer to"} ${event.to}: ${words(event.reason).text}`);
+  if (event.type === "relay") return visible(event.kind === "input" ? texts.decide.asks(event.tool) : texts.decide.runs(event.tool));
+  if (event.type === "transfer") return visible(texts.talk.transfers(event.from, event.to, event.outcome === "committed", words(event.reason).text));
   return event.type.replaceAll("_", " ");
 }
 

@@ -6,6 +6,7 @@ import type { Schemas } from "../net/api.js";
 import { agentAt, tree } from "../state/app.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, go, route } from "../state/route.js";
+import * as texts from "../texts-behind.js";
 import { AgentFacts, AgentList, TreeProblems, drawn, placeOf } from "../ui/agentfacts.js";
 import { Icon } from "../ui/icons.js";
 import { Link } from "../ui/link.js";
@@ -26,7 +27,7 @@ export function TreePane({ session }: { readonly session: OpenSession }): JSX.El
   const passing = usePassing(session);
   const hands = useHands(session);
   const agents = tree.value;
-  if (agents === undefined) return <p class="soft treepane-none">Loading the tree…</p>;
+  if (agents === undefined) return <p class="soft treepane-none">{texts.tree.loading}</p>;
   const { root, human, problems } = agents;
   const agent = chosen === undefined ? undefined : chosen === human?.path ? human : agentAt(chosen);
   const to = (a: Agent) => placeOf(a, session.key.id, session.key.user);
@@ -36,7 +37,7 @@ export function TreePane({ session }: { readonly session: OpenSession }): JSX.El
       <div class="treepane">
         <TreeProblems problems={problems} />
         <p class="treepane-none">
-          Graph <Link to={to(root)}>{root.name}</Link>
+          {texts.treePane.graph} <Link to={to(root)}>{root.name}</Link>
         </p>
         <GraphOfSession session={session} agent={root} />
       </div>
@@ -69,7 +70,7 @@ export function TreePane({ session }: { readonly session: OpenSession }): JSX.El
           open={(a) => go(to(a))}
         />
       )}
-      {gone && <p class="treepane-none soft">{facts.active} has the conversation and is not in the tree of now.</p>}
+      {gone && <p class="treepane-none soft">{texts.treePane.gone(facts.active)}</p>}
       {agent !== undefined && <Card agent={agent} session={session} close={() => choose(undefined)} />}
     </div>
   );
@@ -83,16 +84,16 @@ function Card({ agent, session, close }: { readonly agent: Agent; readonly sessi
     <section class="treepane-card" aria-label={agent.name}>
       <h2>
         <Mark agent={agent.name} /> {agent.name} {agent.kind !== "agent" && <span class="soft">{agent.kind}</span>}
-        <button class="button plain" aria-label="Close" onClick={close}>
+        <button class="button plain" aria-label={texts.close} onClick={close}>
           <Icon name="close" />
         </button>
       </h2>
       <AgentFacts agent={agent} short />
       <p class="treepane-links">
-        <Link to={{ screen: "tree", path: agent.path }}>In the tree</Link>
-        <Link to={{ ...now, middle: "runs", filter: `agent:${agent.name}` }}>Runs of {agent.name}</Link>
+        <Link to={{ screen: "tree", path: agent.path }}>{texts.treePane.inTree}</Link>
+        <Link to={{ ...now, middle: "runs", filter: `agent:${agent.name}` }}>{texts.treePane.runs(agent.name)}</Link>
         {(agent.kind === "graph" || agent.kind === "router") && (
-          <Link to={{ screen: "graph", name: agent.name, session: id, ...whose }}>{agent.kind === "graph" ? "Graph" : "Decisions"}</Link>
+          <Link to={{ screen: "graph", name: agent.name, session: id, ...whose }}>{agent.kind === "graph" ? texts.treePane.graph : texts.treePane.decisions}</Link>
         )}
       </p>
     </section>

@@ -3,20 +3,15 @@ import { useState } from "preact/hooks";
 import type { OpenSession } from "../state/open.js";
 import type { Entry } from "../state/values.js";
 import { stateAt } from "../state/views.js";
-import { clock, count, counted } from "../ui/amount.js";
+import { clock } from "../ui/amount.js";
 import { Folded } from "../ui/json.js";
 import { asText, visible } from "../ui/visible.js";
+import * as texts from "../texts-behind.js";
 import { Place, Waiting, lastOf } from "./detail.js";
 
 /** How many values are shown at first. */
 const few = 50;
 
-const scopes: Readonly<Record<Entry["scope"], string>> = {
-  session: "of the session",
-  turn: "until the turn ends",
-  user: "of all sessions of the user, as this one wrote it",
-  app: "of all sessions of the app, as this one wrote it",
-};
 
 /** The state of a session at the moment: keys and values, where each counts, and who wrote it last. */
 export function Values({ session }: { readonly session: OpenSession }): JSX.Element {
@@ -26,11 +21,11 @@ export function Values({ session }: { readonly session: OpenSession }): JSX.Elem
   return (
     <div class="details-body">
       {value === undefined ? (
-        <Waiting error={error} what="the state" />
+        <Waiting error={error} what={texts.state.what} />
       ) : (
         <section>
-          <h2>State at {count(seq)}</h2>
-          {value.length === 0 && <p class="soft">There are no values. Tools and the program can write some.</p>}
+          <h2>{texts.state.at(seq)}</h2>
+          {value.length === 0 && <p class="soft">{texts.state.none}</p>}
           <dl class="d-samples">
             {value.slice(0, most).map((e) => (
               <Value key={e.key} entry={e} />
@@ -38,7 +33,7 @@ export function Values({ session }: { readonly session: OpenSession }): JSX.Elem
           </dl>
           {value.length > most && (
             <button class="button" onClick={() => show(most + 5 * few)}>
-              Show more of {counted(value.length, "value")}
+              {texts.state.more(value.length)}
             </button>
           )}
         </section>
@@ -56,12 +51,12 @@ function Value({ entry: { key, value, scope, by } }: { readonly entry: Entry }):
         <Folded text={asText(value, 2)} />
       </dd>
       <dd class="soft fact">
-        {scopes[scope]} ·{" "}
+        {texts.state.scopes[scope]} ·{" "}
         {by === undefined ? (
-          "the log does not say who wrote it"
+          texts.state.unknown
         ) : (
           <>
-            written {agent === "user" ? "when the turn began" : `by ${visible(agent)}`}, <Place seq={by.seq ?? 0}>at {count(by.seq ?? 0)}</Place>, {clock(by.time)}
+            {texts.state.written(agent === "user" ? "" : visible(agent))}, <Place seq={by.seq ?? 0}>{texts.at(by.seq ?? 0)}</Place>, {clock(by.time)}
           </>
         )}
       </dd>

@@ -9,9 +9,10 @@ import { runsOf } from "../state/forking.js";
 import { change, route } from "../state/route.js";
 import { type Answer, type Story, storyOf, textOf } from "../state/story.js";
 import { type View, askedAgain, fork, viewAt } from "../state/views.js";
-import { clock, count, counted, money } from "../ui/amount.js";
+import { clock, money } from "../ui/amount.js";
 import { Folded } from "../ui/json.js";
 import { Link } from "../ui/link.js";
+import * as texts from "../texts-behind.js";
 import { Changing, partsOf } from "./changing.js";
 import { WhatRuns } from "./forking.js";
 import { AskButton, Bars, Price, Waiting, useFork, withoutModel } from "./detail.js";
@@ -33,7 +34,7 @@ export function WhatIf({ session }: { readonly session: OpenSession }): JSX.Elem
   const sel = route.value.screen === "session" ? route.value.sel : undefined;
   const place = (sel === undefined ? story.handOvers.findLast((h) => h.seq <= seq)?.seq : story.place(sel)) || seq;
   const user = story.words(place);
-  if (user === undefined) return <p class="details-body">There is no message before this position.</p>;
+  if (user === undefined) return <p class="details-body">{texts.whatIf.none}</p>;
   const answer = story.decisionAt(place) ?? story.answerOf(user.seq ?? 0);
   // A router decides anew if the fork begins before its decision.
   const routed = story.handOverOf(place)?.route?.seq;
@@ -52,7 +53,7 @@ interface WaysProps {
 
 function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   const told = textOf(user.content);
-  const without = answer === undefined ? "No model has answered this message." : withoutModel(answer.agent, answer.scope);
+  const without = answer === undefined ? texts.whatIf.unanswered : withoutModel(answer.agent, answer.scope);
   const [way, choose] = useState<Way>(without === "" ? "ask" : "say");
   const [words, say] = useState(told);
   const [n, times] = useState(5);
@@ -65,7 +66,8 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   const [changes, alter] = useState<Schemas["Change"] & object>({ agent: asks });
   const altered = way === "change" && partsOf(changes).length > 0 ? changes : undefined;
   const runs = runsOf(asks, altered);
-  const tools = runs.tools.length > 0 || runs.unknown;
+  const does = way === "ask" ? texts.whatIf.forkInstead : texts.whatIf.fork;
+  const forks = runs.tools.length > 0 || runs.unknown ? texts.fork.letRun(does) : does;
   const view = answer === undefined || without !== "" ? undefined : viewAt(session, answer.agent, at);
   const option = (name: Way, label: ComponentChildren, more: ComponentChildren, off = false): JSX.Element => (
     <div class="d-option" data-on={way === name}>
@@ -87,64 +89,63 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   return (
     <div class="details-body">
       <label class="d-behind">
-        <span>At {at}, behind</span>
+        <span>{texts.whatIf.at(at)}</span>
         <select class="field" value={user.seq} onChange={(e) => change({ sel: { kind: "ev", seq: Number(e.currentTarget.value) } })}>
           {story.messages(user.seq ?? 0, few).map((u) => (
             <option key={u.seq} value={u.seq}>
-              {textOf(u.content).slice(0, 80) || "no words"}
+              {textOf(u.content).slice(0, 80) || texts.whatIf.noText}
             </option>
           ))}
         </select>
       </label>
       <fieldset class="d-options">
-        <legend class="hidden-words">What to change</legend>
+        <legend class="hidden-words">{texts.whatIf.ways}</legend>
         {option(
           "say",
-          "say something else",
+          texts.whatIf.say,
           <form
             onSubmit={(e) => {
               e.preventDefault();
               void forkIt();
             }}
           >
-            <textarea class="field" aria-label="What the user says instead" value={words} onFocus={() => choose("say")} onInput={(e) => say(e.currentTarget.value)} />
+            <textarea class="field" aria-label={texts.whatIf.instead} value={words} onFocus={() => choose("say")} onInput={(e) => say(e.currentTarget.value)} />
           </form>,
         )}
         {option(
           "ask",
-          <>
-            ask {answer?.agent ?? "the agent"} again{" "}
-            <input class="field d-number" type="number" aria-label="How many times" min={1} max={most} value={n} disabled={without !== ""} onInput={(e) => times(Math.max(1, Math.min(most, Math.round(e.currentTarget.valueAsNumber) || 1)))} />{" "}
-            times, no tool runs
-          </>,
+          texts.whatIf.ask(
+            answer?.agent,
+            <input class="field d-number" type="number" aria-label={texts.whatIf.times} min={1} max={most} value={n} disabled={without !== ""} onInput={(e) => times(Math.max(1, Math.min(most, Math.round(e.currentTarget.valueAsNumber) || 1)))} />,
+          ),
           without === "" ? null : <p class="soft fact">{without}</p>,
           without !== "",
         )}
-        {option("go", `continue ${begin.words}, with the current tree`, <Changed since={answer?.begun} />, begin.at === undefined)}
+        {option("go", texts.whatIf.go(begin.words), <Changed since={answer?.begun} />, begin.at === undefined)}
         {me.value?.workshop === true &&
           option(
             "change",
-            `continue ${begin.words}, with a changed agent`,
+            texts.whatIf.change(begin.words),
             way === "change" && (
               <>
                 <Changing change={changes} set={alter} />
-                <p class="soft fact">No file changes. The fork has this agent until the server stops, or until 16 newer forks have one of their own.</p>
+                <p class="soft fact">{texts.whatIf.kept}</p>
               </>
             ),
             begin.at === undefined,
           )}
       </fieldset>
-      {view !== undefined && view.value === undefined && <Waiting error={view.error} what="the length of the request" />}
+      {view !== undefined && view.value === undefined && <Waiting error={view.error} what={texts.whatIf.length} />}
       <Costs session={session} view={view?.value} way={way} n={n} model={altered?.agent === asks ? (altered.model ?? undefined) : undefined} />
       <section>
-        <h2>What may run in a fork</h2>
+        <h2>{texts.whatIf.mayRun}</h2>
         <WhatRuns session={session} agent={asks} at={at} change={altered} priced />
       </section>
       <p class="d-ask">
-        {way === "ask" && view?.value !== undefined && <AskButton session={session} view={view.value} n={n} label="Ask" />}
+        {way === "ask" && view?.value !== undefined && <AskButton session={session} view={view.value} n={n} label={texts.whatIf.askNow} />}
         {writes ? <button class={way === "ask" ? "button" : "button main"} aria-disabled={busy || (way === "say" && words.trim() === "") || (way === "change" && altered === undefined)} onClick={() => void forkIt()}>
-          {busy ? "Forking…" : `${way === "ask" ? "Fork instead" : "Fork"}${tools ? " and let tools run" : ""}`}
-        </button> : <span class="soft">Forks of this session need the right to act, which you do not have.</span>}
+          {busy ? texts.whatIf.forking : forks}
+        </button> : <span class="soft">{texts.whatIf.noRight}</span>}
       </p>
       {answer !== undefined && without === "" && <Results session={session} agent={answer.agent} at={at} />}
       <Forks session={session} made={made} />
@@ -176,15 +177,15 @@ function Costs({ session, view, way, n, model }: CostsProps): JSX.Element | null
           <Price session={session} view={view} n={n} />
         </p>
         <p class="soft fact">
-          Forked instead: <Price session={session} view={view} n={1} least /> in a new session.
+          {texts.whatIf.forkPrice(<Price session={session} view={view} n={1} least />)}
         </p>
       </div>
     );
   }
   return (
     <p>
-      {model !== undefined ? `at least one answer of ${model}, price unknown` : view === undefined ? "at least one answer, if a model answers" : <Price session={session} view={view} n={1} least />}
-      <span class="soft"> · in a new session</span>
+      {model !== undefined ? texts.whatIf.oneOf(model) : view === undefined ? texts.whatIf.one : <Price session={session} view={view} n={1} least />}
+      <span class="soft"> · {texts.whatIf.inFork}</span>
     </p>
   );
 }
@@ -196,11 +197,7 @@ function Changed({ since }: { readonly since: string | undefined }): JSX.Element
   const later = changed !== undefined && since !== undefined && new Date(changed) > new Date(since);
   return (
     <p class="soft fact">
-      {changed === undefined
-        ? "The tree has not changed since the server started."
-        : later
-          ? `The tree has changed since this was answered, at ${clock(changed)}.`
-          : `The tree last changed at ${clock(changed)}, before this was answered.`}
+      {texts.whatIf.tree(changed === undefined ? "" : clock(changed), later)}
     </p>
   );
 }
@@ -216,10 +213,10 @@ function Results({ session, agent, at }: { readonly session: OpenSession; readon
   const other = revision !== undefined && tree.value !== undefined && revision !== tree.value.revision;
   return (
     <section>
-      <h2>Answers</h2>
+      <h2>{texts.whatIf.answers}</h2>
       <p aria-live="polite">
-        {counted(samples.length, "answer")} · {count(used)} tokens · {money(cost)}
-        {other && <span class="soft"> · some from an earlier tree</span>}
+        {texts.whatIf.sum(samples.length, used)} · {money(cost)}
+        {other && <span class="soft"> · {texts.whatIf.earlier}</span>}
       </p>
       <Bars asked={asked} agent={agent} />
       <ol class="d-samples">
@@ -247,7 +244,7 @@ function Results({ session, agent, at }: { readonly session: OpenSession; readon
               </p>
             ))}
             <p class="soft fact">
-              {count(s.usage.inputTokens + s.usage.outputTokens)} tokens · {money(s.cost)}
+              {texts.cost.sum(s.usage.inputTokens + s.usage.outputTokens)} · {money(s.cost)}
               {s.finishReason !== undefined && ` · ${s.finishReason}`}
             </p>
           </li>
@@ -272,11 +269,11 @@ function Forks({ session, made }: { readonly session: OpenSession; readonly made
   return (
     <section>
       <h2 id="what-if-made" tabIndex={-1}>
-        Forks
+        {texts.whatIf.forks}
       </h2>
       {parent?.id !== undefined && (
         <p>
-          This session is a fork of {parent.id} at {parent.seq}. <Link to={{ screen: "diff", a: parent.id, b: id, ...whose }}>Compare</Link>
+          {texts.whatIf.forkOf(parent.id, parent.seq)} <Link to={{ screen: "diff", a: parent.id, b: id, ...whose }}>{texts.whatIf.compare}</Link>
         </p>
       )}
       <ul class="d-samples">
@@ -284,9 +281,9 @@ function Forks({ session, made }: { readonly session: OpenSession; readonly made
           <li key={s.id}>
             <Link to={{ screen: "session", id: s.id, middle: "talk", ...whose }}>{s.title || s.id}</Link>{" "}
             <span class="soft">
-              from {s.parent?.seq ?? 0} · <span class="code">{s.id}</span>
+              {texts.whatIf.since(s.parent?.seq ?? 0)} · <span class="code">{s.id}</span>
             </span>{" "}
-            <Link to={{ screen: "diff", a: id, b: s.id, ...whose }}>Compare</Link>
+            <Link to={{ screen: "diff", a: id, b: s.id, ...whose }}>{texts.whatIf.compare}</Link>
           </li>
         ))}
       </ul>

@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import type { Schemas } from "../net/api.js";
 import { agentAt, may, tree } from "../state/app.js";
 import { type Route, go, route } from "../state/route.js";
-import { texts } from "../texts.js";
+import * as texts from "../texts-behind.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
 import { useWatched } from "../ui/watched.js";

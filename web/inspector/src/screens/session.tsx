@@ -7,8 +7,7 @@ import { asking } from "../state/forking.js";
 import { type OpenSession, open } from "../state/open.js";
 import { type Middle, type SessionRoute, type Tab, change, route } from "../state/route.js";
 import { tokens } from "../state/session.js";
-import { texts } from "../texts.js";
-import { count, counted } from "../ui/amount.js";
+import * as texts from "../texts.js";
 import { Copy } from "../ui/copy.js";
 import { Guarded } from "../ui/guarded.js";
 import { useKeys } from "../ui/keys.js";
@@ -32,20 +31,22 @@ const TreePane = beside("TreePane");
 const Slider = beside("Slider");
 const Forking = beside("Forking");
 
+const { middles: names, tabs: titles } = texts.session;
+
 const middles: readonly (readonly [Middle, string, Pane])[] = [
-  ["talk", "Conversation", Talk],
-  ["feed", "Feed", beside("Feed")],
-  ["runs", "Runs", beside("Runs")],
-  ["graph", "Graph", beside("ConversationGraph")],
+  ["talk", names.talk, Talk],
+  ["feed", names.feed, beside("Feed")],
+  ["runs", names.runs, beside("Runs")],
+  ["graph", names.graph, beside("ConversationGraph")],
 ];
 
 const details: readonly (readonly [Tab, string, Pane])[] = [
-  ["why", "Why", beside("Why")],
-  ["seen", "Seen", beside("Seen")],
-  ["cost", "Cost", beside("Cost")],
-  ["if", "What if", beside("WhatIf")],
-  ["state", "State", beside("Values")],
-  ["files", "Files", beside("Files")],
+  ["why", titles.why, beside("Why")],
+  ["seen", titles.seen, beside("Seen")],
+  ["cost", titles.cost, beside("Cost")],
+  ["if", titles.if, beside("WhatIf")],
+  ["state", titles.state, beside("Values")],
+  ["files", titles.files, beside("Files")],
 ];
 
 /** The tabs that the reader may see, and the one that the address names. */
@@ -57,24 +58,24 @@ export function Session(): JSX.Element {
   const state = session?.state.value;
   usePage(`${state === "waiting" ? `${texts.states[state]} · ` : ""}${session?.detail.value?.title || now.id}`, signOf(state));
   useKeys({
-    t: ["Conversation", () => change({ middle: "talk" })],
-    f: ["Feed", () => change({ middle: "feed" })],
-    r: ["Runs", () => change({ middle: "runs" })],
-    g: ["Graph", () => change({ middle: "graph" })],
+    t: [names.talk, () => change({ middle: "talk" })],
+    f: [names.feed, () => change({ middle: "feed" })],
+    r: [names.runs, () => change({ middle: "runs" })],
+    g: [names.graph, () => change({ middle: "graph" })],
     ...Object.fromEntries(details.map(([tab, title], i) => [i + 1, [title, () => change({ tab })] as const])),
-    "[": ["Next width of the tree", () => nextWidth("tree")],
-    "]": ["Next width of the details", () => nextWidth("details")],
-    Escape: ["Back", () => (now.tab === undefined && now.sel === undefined ? false : closeDetails())],
+    "[": [texts.session.treeWidthKey, () => nextWidth("tree")],
+    "]": [texts.session.detailsWidthKey, () => nextWidth("details")],
+    Escape: [texts.session.back, () => (now.tab === undefined && now.sel === undefined ? false : closeDetails())],
   });
-  if (session === undefined) return <p class="screen soft">Opening {now.id}…</p>;
+  if (session === undefined) return <p class="screen soft">{texts.session.opening(now.id)}</p>;
   const error = session.error.value;
   if (error !== undefined && (session.phase.value === "failed" || session.phase.value === "ended")) {
     return (
       <div class="screen">
-        <h1 tabIndex={-1}>This session cannot be shown</h1>
+        <h1 tabIndex={-1}>{texts.session.failed}</h1>
         <p>{error.message}</p>
         <p>
-          <Link to={{ screen: "sessions", ...session.query }}>Go to the sessions</Link>
+          <Link to={{ screen: "sessions", ...session.query }}>{texts.nowhere.sessions}</Link>
         </p>
       </div>
     );
@@ -104,27 +105,27 @@ function Several({ session, now }: { readonly session: OpenSession; readonly now
       style={{ "--tree": `${three ? left : Math.max(left, 38)}%`, "--details": `${right}%` }}
     >
       {!covered && (
-        <section class="column tree-column" aria-label="Tree">
-          <Guarded what="The tree">
+        <section class="column tree-column" aria-label={texts.screens.tree}>
+          <Guarded what={texts.session.theTree}>
             <TreePane session={session} />
           </Guarded>
         </section>
       )}
       <MiddleColumn session={session} now={now} />
       {(three || covered) && (
-        <aside class="column details-column" aria-label="Details">
+        <aside class="column details-column" aria-label={texts.session.details}>
           <Details session={session} now={now} close={covered} />
         </aside>
       )}
-      <section class="slider-row" aria-label="Time">
-        <Guarded what="The slider">
+      <section class="slider-row" aria-label={texts.session.time}>
+        <Guarded what={texts.session.theSlider}>
           <Slider session={session} />
         </Guarded>
       </section>
       {three && (
         <>
-          <Separator side="tree" label="Width of the tree" />
-          <Separator side="details" label="Width of the details" />
+          <Separator side="tree" label={texts.session.treeWidth} />
+          <Separator side="details" label={texts.session.detailsWidth} />
         </>
       )}
     </div>
@@ -134,12 +135,12 @@ function Several({ session, now }: { readonly session: OpenSession; readonly now
 function MiddleColumn({ session, now }: { readonly session: OpenSession; readonly now: SessionRoute }): JSX.Element {
   const [, title, Middle] = middles.find(([name]) => name === now.middle)!;
   return (
-    <section class="column middle-column" aria-label="Session">
+    <section class="column middle-column" aria-label={texts.session.name}>
       <h2>
         <span class="hidden-words">{title}</span>
       </h2>
       {columns.value > 1 && (
-        <nav class="tabs" aria-label="Views of the session">
+        <nav class="tabs" aria-label={texts.session.views}>
           {middles.map(([name, title]) => (
             <Link key={name} to={{ ...now, middle: name }} class="tab" current={now.middle === name}>
               {title}
@@ -147,7 +148,7 @@ function MiddleColumn({ session, now }: { readonly session: OpenSession; readonl
           ))}
         </nav>
       )}
-      <Guarded key={now.middle} what="This view">
+      <Guarded key={now.middle} what={texts.session.view}>
         <Middle session={session} />
       </Guarded>
     </section>
@@ -159,7 +160,7 @@ function Details({ session, now, close }: { readonly session: OpenSession; reado
   const Shown = details.find(([name]) => name === tab)![2];
   return (
     <>
-      <nav class="tabs" aria-label="Details">
+      <nav class="tabs" aria-label={texts.session.details}>
         {tabs(now).map(([name, title]) => (
           <Link key={name} to={{ ...now, tab: name }} class="tab" current={tab === name}>
             {title}
@@ -167,11 +168,11 @@ function Details({ session, now, close }: { readonly session: OpenSession; reado
         ))}
         {close && (
           <button class="button plain close-details" onClick={closeDetails}>
-            Close
+            {texts.close}
           </button>
         )}
       </nav>
-      <Guarded key={tab} what="This view">
+      <Guarded key={tab} what={texts.session.view}>
         <Shown session={session} />
       </Guarded>
     </>
@@ -189,42 +190,42 @@ function One({ session, now }: { readonly session: OpenSession; readonly now: Se
       <Chips session={session} onOpen={() => show("tree")} />
       <MiddleColumn session={session} now={now} />
       {question !== undefined && (
-        <div class="ask-bar" role="region" aria-label="What is asked">
+        <div class="ask-bar" role="region" aria-label={texts.session.asked}>
           <Link to={{ ...now, middle: "talk", sel: { kind: "ev", seq: question.seq } }} class="button main">
-            <span>{visible(question.tool)} waits: look at it</span>
+            <span>{texts.session.waits(visible(question.tool))}</span>
           </Link>
         </div>
       )}
-      <nav class="bottom" aria-label="Views of the session">
+      <nav class="bottom" aria-label={texts.session.views}>
         <Link to={{ ...now, middle: "talk" }} class="button plain" current={now.middle === "talk"}>
-          Talk
+          {texts.session.talk}
         </Link>
         <button class="button plain" aria-haspopup="dialog" onClick={() => show("tree")}>
-          Tree
+          {texts.screens.tree}
         </button>
         <Link to={{ ...now, middle: "feed" }} class="button plain" current={now.middle === "feed"}>
-          Feed
+          {names.feed}
         </Link>
         <button class="button plain" aria-haspopup="dialog" onClick={() => show("more")}>
-          More
+          {texts.session.more}
         </button>
       </nav>
       {sheet === "tree" && (
-        <Sheet title="Tree" onClose={close}>
-          <Guarded what="The tree">
+        <Sheet title={texts.screens.tree} onClose={close}>
+          <Guarded what={texts.session.theTree}>
             <TreePane session={session} />
           </Guarded>
         </Sheet>
       )}
       {sheet === "time" && (
-        <Sheet title="Time" onClose={close}>
-          <Guarded what="The slider">
+        <Sheet title={texts.session.time} onClose={close}>
+          <Guarded what={texts.session.theSlider}>
             <Slider session={session} />
           </Guarded>
         </Sheet>
       )}
       {sheet === "more" && (
-        <Sheet title="More" onClose={close}>
+        <Sheet title={texts.session.more} onClose={close}>
           <div class="menu" onClick={(e) => e.target instanceof HTMLElement && e.target.closest("a") !== null && close()}>
             {middles.slice(2).map(([name, title]) => (
               <Link key={name} to={{ ...now, middle: name }} class="button plain" current={now.middle === name}>
@@ -232,7 +233,7 @@ function One({ session, now }: { readonly session: OpenSession; readonly now: Se
               </Link>
             ))}
             <button class="button plain" onClick={() => show("time")}>
-              Time
+              {texts.session.time}
             </button>
             <hr />
             {tabs(now).map(([name, title]) => (
@@ -244,7 +245,7 @@ function One({ session, now }: { readonly session: OpenSession; readonly now: Se
         </Sheet>
       )}
       {now.tab !== undefined && sheet === "" && (
-        <Sheet title="Details" onClose={closeDetails} bare>
+        <Sheet title={texts.session.details} onClose={closeDetails} bare>
           <Details session={session} now={now} close />
         </Sheet>
       )}
@@ -258,7 +259,7 @@ function Chips({ session, onOpen }: { readonly session: OpenSession; readonly on
   const way = (agentAt(active, tree.value?.root)?.path ?? active).split("/").filter((name) => name !== "");
   return (
     <button class="chips" aria-haspopup="dialog" onClick={onOpen}>
-      {way.length === 0 ? <span class="soft">Tree</span> : <span class="hidden-words">Tree: </span>}
+      {way.length === 0 ? <span class="soft">{texts.screens.tree}</span> : <span class="hidden-words">{texts.screens.tree}: </span>}
       {way.map((name, i) => (
         <>
           {i > 0 && <span class="soft">›</span>}
@@ -282,19 +283,19 @@ export function SessionTitle(): JSX.Element | null {
       <h1 tabIndex={-1}>{visible(session.detail.value?.title || session.key.id)}</h1>
       <span class="title-id">
         <span class="code soft">{session.key.id}</span>
-        <Copy text={session.key.id} what="the id of the session" />
+        <Copy text={session.key.id} what={texts.session.theId} />
       </span>
       {session.phase.value === "loading" ? (
-        <span class="soft">loading…</span>
+        <span class="soft">{texts.session.loading}</span>
       ) : session.inPast.value ? (
         <span class="past-words">
-          as it was at {count(facts.seq)} of {count(end)}
+          {texts.session.past(facts.seq, end)}
         </span>
       ) : (
         <State state={session.state.value} active={facts.active} handoff={facts.handoff} />
       )}
       <span class="soft title-amounts">
-        {counted(facts.turns, "turn")} · {count(tokens(facts).all)} tokens
+        {texts.session.amounts(facts.turns, tokens(facts).all)}
       </span>
     </div>
   );

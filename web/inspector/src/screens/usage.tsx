@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { type Schemas, get, path } from "../net/api.js";
 import { type Column, type Total, Totals } from "../state/totals.js";
 import { route } from "../state/route.js";
-import { texts } from "../texts.js";
+import * as texts from "../texts-behind.js";
 import { count, money } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 

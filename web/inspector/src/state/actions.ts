@@ -1,6 +1,6 @@
 // What a reader can do to sessions. Each is one request; what comes of it is seen in the log.
 import { type Schemas, get, path, post, send } from "../net/api.js";
-import { count, counted } from "../ui/amount.js";
+import * as texts from "../texts.js";
 import { attempt, tree } from "./app.js";
 import { allowRuns, askFirst, mayRun } from "./forking.js";
 import type { LogEvent } from "./events.js";
@@ -14,7 +14,7 @@ export function once(): string {
 
 /** Says something in a session that is open. It returns whether the server took it. */
 export async function say(session: OpenSession, content: Schemas["Content"], key: string): Promise<boolean> {
-  if (!(await mayRun(session, "Send"))) return false;
+  if (!(await mayRun(session, texts.composer.send))) return false;
   const turn = await attempt(() => post<Schemas["Turn"]>(`${session.path}/turns`, { content }, { query: session.query, key }));
   return turn !== undefined;
 }
@@ -43,13 +43,8 @@ export async function start(content: Schemas["Content"], key: string): Promise<v
 /** Where a session is in the native API, and what asks anew for its questions. An open session is one. */
 export type Place = Pick<OpenSession, "path" | "query"> & { readonly refresh?: () => Promise<void> };
 
-const moved = "Someone else decided first, or the question has changed. Nothing was done, and the page now shows what waits.";
-const notDecided = {
-  403: "You may not decide this: a colleague has to. Nothing was done.",
-  404: "The session no longer exists. Nothing was done.",
-  409: moved,
-  412: moved,
-};
+const { notYours, gone, moved } = texts.actions;
+const notDecided = { 403: notYours, 404: gone, 409: moved, 412: moved };
 
 /**
  * Answers the question that the reader has seen, which its digest names. The server takes the first answer, from
@@ -64,7 +59,7 @@ export async function decide(session: Place, turnId: string, decision: Schemas["
 
 /** Stops, resumes or cancels a turn. */
 export async function control(session: OpenSession, turnId: string, what: "stop" | "resume" | "cancel"): Promise<void> {
-  if (what === "resume" && !(await mayRun(session, "Resume"))) return;
+  if (what === "resume" && !(await mayRun(session, texts.composer.resume))) return;
   await attempt(() => post(`${session.path}/turns/${encodeURIComponent(turnId)}/${what}`, undefined, { query: session.query }));
 }
 
@@ -72,8 +67,8 @@ export async function control(session: OpenSession, turnId: string, what: "stop"
 export async function branch(session: OpenSession, at: number, content?: Schemas["Content"], key = once()): Promise<boolean> {
   const said = content !== undefined;
   const plan = said
-    ? { title: "Say this instead?", what: "This creates a new session in which the user says something else here. This one does not change.", does: "Say it" }
-    : { title: `Fork at ${count(at)}?`, what: `This creates a new session with the first ${counted(at, "event")} of this one.`, does: "Fork" };
+    ? { title: texts.actions.instead, what: texts.actions.insteadWhat, does: texts.actions.sayIt }
+    : { title: texts.actions.forkAt(at), what: texts.actions.forkWhat(at), does: texts.actions.fork };
   const { agent, at: where } = asksAt(session, at, said);
   if (!(await askFirst({ ...plan, session, agent, at: where, runs: said }))) return false;
   const body = content === undefined ? { at } : { at, content, resume: true };
@@ -94,8 +89,8 @@ function asksAt(session: OpenSession, at: number, said: boolean): { readonly age
 
 /** Forks a session at a checkpoint, says something in the new one, and shows it. */
 export async function branchAndSay(session: OpenSession, at: number, content: Schemas["Content"], key: string): Promise<boolean> {
-  const what = `This creates a new session with the first ${counted(at, "event")} of this one, and sends your message there.`;
-  if (!(await askFirst({ title: `Fork at ${count(at)} and say this?`, what, does: "Fork", session, ...asksAt(session, at, false), runs: true }))) return false;
+  const { forkAndSay, forkAndSayWhat, fork: does } = texts.actions;
+  if (!(await askFirst({ title: forkAndSay(at), what: forkAndSayWhat(at), does, session, ...asksAt(session, at, false), runs: true }))) return false;
   const made = await attempt(async () => {
     const fork = await post<Schemas["Session"]>(`${session.path}/forks`, { at }, { query: session.query, key });
     await post(path("sessions", fork.id, "turns"), { content }, { query: session.query, key });

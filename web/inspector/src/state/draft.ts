@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import type { Schemas } from "../net/api.js";
 import { bytes } from "../ui/amount.js";
+import * as texts from "../texts.js";
 import { once } from "./actions.js";
 import { tell } from "./app.js";
 import type { OpenSession } from "./open.js";
@@ -50,7 +51,7 @@ export class Draft {
   async attach(files: Iterable<File>): Promise<void> {
     for (const file of files) {
       const type = file.type.startsWith("image/") ? "image" : file.type.startsWith("audio/") ? "audio" : "file";
-      const name = file.name || "pasted";
+      const name = file.name || texts.composer.pasted;
       // What is too large is not even read.
       const data = file.size > mostBody ? "" : await base64(file);
       this.put({ part: { type, mediaType: file.type || "application/octet-stream", data, name }, name, size: file.size });
@@ -59,18 +60,18 @@ export class Draft {
 
   /** Takes a pasted text that is too long for the field: it goes out as a part of its own. */
   attachText(text: string): void {
-    this.put({ part: { type: "text", text }, name: "Pasted text", size: bytesIn(text) });
+    this.put({ part: { type: "text", text }, name: texts.composer.pastedText, size: bytesIn(text) });
   }
 
   private put(one: Attached): void {
     const all = [...this.attached.value, one];
     const text = all.reduce((sum, { part, size }) => sum + (part.type === "text" ? size : 0), bytesIn(this.text.value));
     if (one.part.type === "text" && text > mostText) {
-      tell(`${one.name} of ${bytes(one.size)} is too long: the text of a message takes 1 MB in all.`, true);
+      tell(texts.composer.tooLong(one.name, bytes(one.size)), true);
       return;
     }
     if (one.size > mostBody || all.reduce((sum, { part }) => sum + (part.data?.length ?? 0), 2 * text) > mostBody) {
-      tell(`${one.name} is too large: a message takes 16 MB in all, and files grow by a third on their way.`, true);
+      tell(texts.composer.tooLarge(one.name), true);
       return;
     }
     this.attached.value = all;

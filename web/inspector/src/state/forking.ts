@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import type { Schemas } from "../net/api.js";
 import { type Agent, agentAt, tree } from "./app.js";
+import * as texts from "../texts.js";
 import type { OpenSession } from "./open.js";
 
 /** What is about to be done, of which the reader is asked first. */
@@ -90,7 +91,7 @@ export async function mayRun(session: OpenSession, does: string): Promise<boolea
   const { active, seq } = facts.value;
   const runs = runsOf(active);
   if (runs.tools.length === 0 && !runs.unknown) return true;
-  const yes = await askFirst({ session, title: `${does} in this fork?`, what: "This session is a fork. What its tools do happens again, outside of the log too.", does, agent: active, at: seq, runs: true });
+  const yes = await askFirst({ session, title: texts.actions.inFork(does), what: texts.actions.inForkWhat, does, agent: active, at: seq, runs: true });
   if (yes) allowRuns(key);
   return yes;
 }

@@ -1,5 +1,6 @@
 // The session that is open: its log, which is loaded from its end and followed, and where the page
 // looks at it.
+import * as texts from "../texts.js";
 import { type ReadonlySignal, type Signal, computed, effect, signal } from "@preact/signals";
 import { ApiError, type Schemas, get, getExact, path } from "../net/api.js";
 import { type Frame, follow } from "../net/stream.js";
@@ -216,7 +217,7 @@ export class OpenSession {
       await this.older(seq);
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) this.fail(error);
-      else tell(`What was before event ${this.held.peek().from} could not be loaded. ${error instanceof Error ? error.message : ""}`, true);
+      else tell(texts.session.notLoaded(this.held.peek().from, error instanceof Error ? error.message : ""), true);
     } finally {
       this.loadingOlder.value = false;
     }

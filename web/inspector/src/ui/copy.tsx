@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { tell } from "../state/app.js";
+import * as texts from "../texts.js";
 import { Icon } from "./icons.js";
 
 /** Copies a text. Browsers allow that on pages of this machine or under https only. */
@@ -9,7 +10,7 @@ export async function copy(text: string): Promise<boolean> {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    tell("The browser does not let this page copy. Select the text and copy it yourself.", true);
+    tell(texts.copies.failed, true);
     return false;
   }
 }
@@ -31,7 +32,7 @@ export function Copy({ text, what, label }: Props): JSX.Element {
     const timer = setTimeout(() => set(false), 1500);
     return () => clearTimeout(timer);
   }, [done]);
-  const name = label === undefined ? `Copy ${what}` : undefined;
+  const name = label === undefined ? texts.copies.copy(what ?? "") : undefined;
   return (
     <button
       class={label === undefined ? "button plain copy" : "button"}
@@ -41,7 +42,7 @@ export function Copy({ text, what, label }: Props): JSX.Element {
     >
       <Icon name={done ? "check" : "copy"} />{" "}
       <span role="status" class={label === undefined ? "hidden-words" : ""}>
-        {done ? "Copied" : label}
+        {done ? texts.copies.done : label}
       </span>
     </button>
   );

@@ -1,6 +1,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType, JSX } from "preact";
 import { useEffect } from "preact/hooks";
+import * as texts from "../texts.js";
 import { tell } from "../state/app.js";
 
 /** A component whose script is loaded when it is first shown. */
@@ -12,9 +13,9 @@ export function later<P extends object>(load: () => Promise<ComponentType<P>>): 
       if (Loaded !== undefined) return;
       load().then(
         (component) => (loaded.value = component),
-        () => tell("A part of the page could not be loaded. Reload the page.", true),
+        () => tell(texts.frame.partMissing, true),
       );
     }, [Loaded]);
-    return Loaded === undefined ? <p class="screen soft">Loading…</p> : <Loaded {...props} />;
+    return Loaded === undefined ? <p class="screen soft">{texts.frame.loading}</p> : <Loaded {...props} />;
   };
 }

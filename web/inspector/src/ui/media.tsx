@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { bytesOf } from "../state/bytes.js";
 import { bytes } from "./amount.js";
 import { Elsewhere, pictureAt } from "./elsewhere.js";
+import * as texts from "../texts.js";
 import { visible } from "./visible.js";
 
 /** Types that a browser shows as a picture, without running anything. */
@@ -75,7 +76,7 @@ export function Media({ name, type, size, from, url, user, open = false }: Props
       ) : (
         <bdi>{visible(name)}</bdi>
       )}
-      <button class="button plain" onClick={() => void save()} aria-label={`Download ${name}`}>
+      <button class="button plain" onClick={() => void save()} aria-label={texts.copies.download(name)}>
         Download
       </button>
       <span class="soft">{facts}</span>

@@ -7,7 +7,7 @@ import { Link } from "./link.js";
 import { copyAddress, openKeys, openTour } from "./palette.js";
 import { Sheet } from "./sheet.js";
 import { type Scheme, scheme, setScheme } from "./theme.js";
-import { texts } from "../texts.js";
+import * as texts from "../texts.js";
 
 const schemes: readonly Scheme[] = ["system", "light", "dark"];
 

@@ -13,7 +13,7 @@ import { best } from "./match.js";
 import { Sheet } from "./sheet.js";
 import { visible } from "./visible.js";
 import { type Scheme, scheme, setScheme } from "./theme.js";
-import { texts } from "../texts.js";
+import * as texts from "../texts.js";
 
 const covering = signal<"" | "palette" | "keys" | "tour">("");
 

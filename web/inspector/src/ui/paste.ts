@@ -1,5 +1,6 @@
 // Limits text that is pasted into fields: a browser takes half a minute to lay out megabytes in a field.
 import { tell } from "../state/app.js";
+import * as texts from "../texts.js";
 import { bytes } from "./amount.js";
 
 /** The longest text that a field takes at once, in letters. */
@@ -9,5 +10,5 @@ window.addEventListener("paste", (e) => {
   const pasted = e.defaultPrevented ? "" : (e.clipboardData?.getData("text/plain") ?? "");
   if (pasted.length <= most) return;
   e.preventDefault();
-  tell(`Pasted text of ${bytes(new Blob([pasted]).size)} is too long: a field takes ${bytes(most)} at once.`, true);
+  tell(texts.composer.pasteTooLong(bytes(new Blob([pasted]).size), bytes(most)), true);
 });

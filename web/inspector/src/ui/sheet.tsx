@@ -2,6 +2,7 @@ import "./sheet.css";
 import type { ComponentChildren, JSX } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { Icon } from "./icons.js";
+import * as texts from "../texts.js";
 import { useKeys } from "./keys.js";
 
 interface Props {
@@ -48,7 +49,7 @@ export function Sheet({ title, onClose, children, from = "below", bare = false }
           <h2 id={heading} tabIndex={-1}>
             {title}
           </h2>
-          <button class="button plain" aria-label="Close" onClick={onClose}>
+          <button class="button plain" aria-label={texts.close} onClick={onClose}>
             <Icon name="close" />
           </button>
         </div>

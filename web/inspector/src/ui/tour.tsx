@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { texts } from "../texts.js";
+import * as texts from "../texts-behind.js";
 import { Sheet } from "./sheet.js";
 
 const { steps } = texts.tour;

@@ -1,0 +1,621 @@
+// The texts of what is loaded behind the conversation of a session: the other screens, and the panes next to it.
+import type { ComponentChildren, JSX } from "preact";
+import { cancel, screens } from "./texts.js";
+import { count, counted, money } from "./ui/amount.js";
+
+export * from "./texts.js";
+
+type Children = ComponentChildren;
+
+const noSessions = "There are no sessions yet. Start one under Sessions.";
+
+export const tour = {
+  title: (title: string, step: number, of: number) => `${title}, step ${step} of ${of}`,
+  steps: [
+    ["Start a session", "Write a message on the screen Sessions. The agents answer it in a new session. Calls that wait for your decision are at the top of this screen."],
+    ["Ask why", "In a conversation, Why? explains why this agent gave an answer, and Seen shows the request to its model. Cost shows what the answer cost, and What if tries something else."],
+    ["Go back", "The line below a conversation is its log. Move along it to see an earlier moment. A message that you write there starts a fork, and the session stays as it was."],
+    ["Look at the agents", "The screen Tree shows each agent with its instructions and tools. Press ? for the keys that work on a screen. The list of keys offers this tour again."],
+  ] as readonly (readonly [title: string, text: string])[],
+  back: "Back",
+  next: "Next",
+  finish: "Finish",
+  leave: "Leave the tour",
+};
+
+export const usage = {
+  title: (user: string | undefined) => (user === undefined ? "Usage" : `Usage of ${user}`),
+  loading: "Loading the sessions…",
+  none: noSessions,
+  sessions: (read: number, all: number, bound: number | undefined) =>
+    `${read === all ? "" : `${count(read)} of `}${counted(all, "session")}${bound === undefined ? "" : `, the ${count(bound)} that changed last; older ones are not counted`}`,
+  failed: (n: number) => `${counted(n, "session")} could not be read`,
+  forks: "Events that a fork shares with its parent are counted for the parent only.",
+  sum: (cost: JSX.Element, tokensIn: number, cached: string, tokensOut: number, answers: number) => (
+    <>
+      {cost} · {count(tokensIn)} tokens in, {cached} of them cached · {count(tokensOut)} out · {counted(answers, "answer")}
+    </>
+  ),
+  noPrice: "Some models have no price, so the total is not complete. Start the server with --prices to set prices.",
+  day: "A session counts on the day of its last change, by the clock of this browser.",
+  ways: "By",
+  by: { agent: "by agent", model: "by model", session: "by session", day: "by day" },
+  table: { agent: "Usage by agent", model: "Usage by model", session: "Usage by session", day: "Usage by day" },
+  kinds: { agent: "agent", model: "model", session: "session", day: "day" },
+  columns: {
+    cost: "cost",
+    inputTokens: "tokens in",
+    cachedTokens: "cached",
+    readAnew: "read anew",
+    outputTokens: "tokens out",
+    answers: "answers",
+    seconds: "time of runs",
+  },
+  nothing: "none",
+  partly: (known: string) => `${known} + unknown`,
+};
+
+export const sessions = {
+  tab: (waiting: number) => (waiting === 0 ? screens.sessions : `${count(waiting)} waiting · ${screens.sessions}`),
+  title: (user: string | undefined) => (user === undefined ? screens.sessions : `${screens.sessions} of ${user}`),
+  failed: (why: string) => `The sessions cannot be shown: ${why}`,
+  loading: "Loading…",
+  all: "All sessions",
+  noneOf: (user: string) => `${user} has no session here.`,
+  inbox: "Inbox",
+  waiting: (n: number) => `Inbox · ${counted(n, "session waits for a decision", "sessions wait for a decision")}`,
+  call: (session: string) => `${session} waits`,
+  where: (agent: string, since: string) => `${agent} · since ${since}`,
+  searchKey: "Search",
+  search: "Search all sessions",
+  searchHint: 'Words, or "a phrase"',
+  state: "State",
+  anyState: "in any state",
+  more: "Agent and date",
+  agent: (field: JSX.Element) => <>with {field}</>,
+  agentName: "Agent",
+  agentHint: "agent",
+  since: (field: JSX.Element) => <>from {field}</>,
+  sinceName: "Changed since",
+  until: (field: JSX.Element) => <>to {field}</>,
+  untilName: "Changed until",
+  forget: (filter: string) => `Forget the filter ${filter}`,
+  keep: "Save this filter",
+  of: (field: JSX.Element) => <>Sessions of {field}</>,
+  show: "Show",
+  searching: "Searching…",
+  searchedAll: (n: number) => `All ${counted(n, "session")} were searched.`,
+  searched: (n: number, back: string) => `The last ${counted(n, "session")} were searched, back to ${back}.`,
+  next: "Next row",
+  previous: "Previous row",
+  noMatch: (filter: string, yet: boolean) => `No session matches “${filter}”${yet ? " yet" : ""}.`,
+  removeFilter: "Remove the filter",
+  columns: { session: "Session", state: "State", agent: "Active agent", events: "Events", change: "Last change", remove: "Delete" },
+  fork: (at: number) => `fork at ${count(at)}`,
+  forkOf: (parent: string | undefined, at: number) => `fork of ${parent ?? "a deleted session"} at ${count(at)}`,
+  remove: "Delete",
+  removeOne: (session: string) => `Delete ${session}`,
+  newer: "Newer",
+  older: "More",
+  further: "Search further back",
+  removed: (session: string) => `Deleted ${session}.`,
+  removeTitle: "Delete this session?",
+  removeWhat: (session: string, events: number) => `This deletes “${session}” and its ${counted(events, "event")} for good. Its forks stay.`,
+  stay: "Keep it",
+};
+
+export const begin = {
+  key: "Start a session",
+  send: "Send",
+  name: "First message of a new session",
+  hint: (root: string | undefined) => `Write to ${root ?? "the tree"}…`,
+  start: "Start a session",
+  choose: "Choose an example to edit and send:",
+  example: (work: string) => `I need help with this: ${work}.`,
+  hello: "Hello, what can you do?",
+  tour: "Take the tour of this page, in four steps",
+  none: "No session yet",
+  how: "Write a message above, or choose an example. A program can send one, too:",
+  command: "the command",
+  tree: "The tree",
+  agents: "Agents",
+};
+
+export const approvals = {
+  tab: (n: number) => (n === 0 ? screens.approvals : `${count(n)} waiting · ${screens.approvals}`),
+  title: screens.approvals,
+  notYours: "This list is for users who decide in other users' sessions. Calls in your own sessions are under Sessions.",
+  loading: "Loading…",
+  none: "Nothing waits for you. Calls that need your decision appear here.",
+  waiting: (n: number) => `${counted(n, "call waits", "calls wait")} for your decision.`,
+  call: (tool: string) => `${tool} waits`,
+  /** Whose session a call waits in, inside of which agents, and since when; user is "" for the reader. */
+  where: (user: string, inside: readonly string[], since: Children) => (
+    <>
+      in {user === "" ? "your session" : `a session of ${user}`}
+      {inside.map((agent) => ` · inside ${agent}`)} · since {since}
+    </>
+  ),
+};
+
+export const tree = {
+  tab: screens.tree,
+  loading: "Loading the tree…",
+  title: (root: string) => `Tree of ${root}`,
+  reloaded: (at: string) => `reloaded from its files at ${at}`,
+  agents: "Agents",
+  chosen: "The chosen agent",
+  nobody: "No such agent",
+  missing: (path: string | undefined) => `The tree has no agent at ${path ?? ""}.`,
+  first: (root: string) => `Show ${root}, the first agent`,
+  drawing: "Show the drawing",
+  drawn: "The tree, drawn",
+  size: (agents: number, depth: number) => `${counted(agents, "agent")} · ${count(depth)} deep`,
+  crowd: (agents: number) => `+ ${counted(agents, "agent")}`,
+  rules: "Rules",
+  subAgents: "Sub-agents",
+  runs: "Runs",
+  moreAgents: (n: number) => `and ${count(n)} more, which the search finds`,
+  search: "Search agents",
+  searchHint: "Search  /",
+  asList: "As a list",
+  broken: "The agents' files have changed and cannot be used. The tree from before still answers.",
+  more: (n: number) => `and ${count(n)} more`,
+  list: {
+    name: "The tree as a list",
+    agent: "Agent",
+    depth: "Depth",
+    parent: "Below",
+    targets: "May transfer to",
+    transferred: "Transferred to",
+    active: "has the conversation",
+    more: (n: number, of: number) => `Show ${count(n)} more of ${count(of)}`,
+    none: (search: string) => `No agent matches “${search}”.`,
+  },
+};
+
+export const agent = {
+  blind: "Instructions and requests to models are shown to users with the right inspect, which you do not have.",
+  noDescription: "It has no description.",
+  path: "path",
+  model: "model",
+  remote: "on another machine",
+  flow: "runs its agents",
+  flows: { sequential: "one after the other", parallel: "at the same time", loop: "again and again" },
+  graph: "graph",
+  graphOf: (nodes: number, edges: number, first: string | undefined, onError: string | undefined) =>
+    `${counted(nodes, "node")}, ${counted(edges, "edge")}, starts with ${first ?? ""}${onError === undefined ? "" : `; after an error, ${onError} continues`}`,
+  tools: "tools",
+  targets: "may transfer to",
+  router: "decides by",
+  routerOf: (rules: number, otherwise: string, sticky: boolean) => `${counted(rules, "rule")}, else ${otherwise}${sticky ? "; the agent that answered keeps the conversation" : ""}`,
+  route: "continues with",
+  routeTo: (to: string, conditional: boolean) => (conditional ? `${to}, if its condition holds` : to),
+  history: "sees of the conversation",
+  hidden: "does not read",
+  reason: "why the conversation was transferred to it",
+  onError: "if it fails",
+  continues: (agent: string) => `${agent} continues`,
+  input: "a transfer must carry",
+  inputLabel: "What a transfer must carry",
+  loading: (agent: string) => `Loading the instructions of ${agent}…`,
+  source: "source",
+  place: "the place in the file",
+  policy: "may also transfer",
+  /** To whom it may transfer besides its sub-agents, and whether only after it has answered. */
+  policyOf: (to: readonly string[], hold: boolean) => `${to.length === 0 ? "to no other agent" : `to ${to.join(", ")}`}${hold ? "; after a transfer to it, only once it has said something" : ""}`,
+  toParent: "its parent",
+  toPeers: "its siblings",
+  toPerson: "a person",
+  guards: "guards",
+  limits: "limits of a turn",
+  limit: {
+    transfers: (n: number) => counted(n, "transfer"),
+    modelCalls: (n: number) => counted(n, "model call"),
+    toolCalls: (n: number) => counted(n, "tool call"),
+    steps: (n: number) => `${counted(n, "answer")} in a run`,
+    seconds: (n: number) => `${count(n)} s`,
+  },
+  none: "none",
+  asked: "What its model is asked first",
+  askedOf: (tokens: number, price: string) => `In a new session, before the user's message: ${count(tokens)} tokens${price === "" ? "" : `, ${price}`}. Open a part to read it.`,
+  instructions: "Instructions",
+  reading: "Reading the last sessions…",
+  routes: "How it routes",
+  noSessions,
+  lately: (sessions: number, runs: number, agent: string) => `In your last ${counted(sessions, "session")}, forks included: ${counted(runs, "run")} of ${agent}.`,
+  bound: (n: number) => ` Of each session, only the last ${count(n)} runs and transfers are counted.`,
+  transfers: (agent: string) => `Transfers of ${agent}`,
+  from: (agent: string) => `transferred from ${agent}`,
+  had: "had the conversation already",
+  to: (agent: string) => `transferred to ${agent}`,
+  kept: "kept the conversation",
+  recent: "Recent sessions",
+  all: (agent: string) => `All sessions that ${agent} has now`,
+};
+
+export const edit = {
+  name: "Edit the instructions",
+  begin: "Edit the instructions",
+  field: (file: JSX.Element) => <>Instructions in {file}</>,
+  working: "Working…",
+  save: "Save in the file",
+  show: "Show what changes",
+  again: "Read the file again",
+  cancel,
+  changed: (file: string) => `${file} has changed since it was read. Read it again to see what is different. Your text stays.`,
+  saved: (file: string, restart: boolean) => `Saved in ${file}.${restart ? " This server does not reload files: turns use the text after a restart." : ""}`,
+  unsaved: "Not saved yet:",
+  lines: (removed: number, added: number) => `${counted(removed, "line")} removed, ${count(added)} added`,
+  changes: "What changes in the file",
+};
+
+export const byHand = {
+  name: "Run a tool by hand",
+  about: "The tool really runs. No session stores anything of it.",
+  tool: "Tool",
+  needsApproval: (tool: string) => `${tool} needs an approval for this call. Nothing has run yet.`,
+  run: (tool: string) => `Run ${tool}`,
+  running: "Running…",
+  approve: "Approve and run",
+  cancel,
+  done: (failed: boolean, after: string) => `${failed ? "It failed" : "Done"} after ${after}`,
+  output: "the output",
+  state: (values: string) => `In a session it would write ${values}.`,
+  files: (names: string) => `In a session it would make ${names}.`,
+};
+
+/** What the tabs next to a session have in common. */
+export const detail = {
+  notLoaded: "What is selected is not in the part of the log that is loaded.",
+  asking: (what: string) => `Asking for ${what}…`,
+  inner: "This was said in an inner conversation. The server computes requests of the user's own conversation only.",
+  user: "The user said this.",
+  missing: (agent: string) => `The tree as it is now has no agent ${agent}, so its request cannot be computed.`,
+  /** Why an agent has no request to a model, by its kind. */
+  without: {
+    router: (agent: string) => `${agent} is a router: its rules decided, without a model.`,
+    graph: (agent: string) => `${agent} is a graph: its nodes ran, and it has no model of its own.`,
+    workflow: (agent: string) => `${agent} is a workflow: its agents ran, and it has no model of its own.`,
+    remote: (agent: string) => `${agent} runs on another machine. This server does not know what its model was shown there.`,
+    human: (agent: string) => `${agent} is a person at the desk. No model was asked.`,
+  } as Readonly<Record<string, (agent: string) => string>>,
+  price: (least: boolean, answers: number, tokens: number, measured: boolean, price: string) =>
+    `${least ? "at least " : ""}${counted(answers, "answer")} · about ${count(tokens)} tokens${measured ? "" : " and the answers"} · ${price}`,
+  askingTimes: (n: number) => `Asking ${n} times…`,
+  noAnswer: "no answer",
+  itself: "answers itself",
+  asked: (agent: string, n: number) => `${agent} was asked ${counted(n, "time")}. Nothing of it is stored.`,
+  looking: "Looking for the checkpoint…",
+  from: (seq: number, at: number) => (seq === at ? `from position ${seq}` : `from position ${seq}, the checkpoint before ${at}`),
+};
+
+export const why = {
+  nothing: "There is no transfer and no answer yet. Write a message to get one.",
+  had: (agent: string, root: boolean) =>
+    root ? `${agent} is at the root of the tree, where conversations start.` : `${agent} had the conversation already: the loaded log contains no transfer to it.`,
+  answered: "answered",
+  led: (to: string, at: number, from: string) => `${to} received the conversation at position ${at}, from ${from}.`,
+  why: "Why?",
+  by: {
+    back: "given back by the person",
+    failed: (agent: string) => `because ${agent} failed`,
+    rule: (index: number | null) => (index === null ? "by the router, no rule matched" : `by rule ${index}`),
+    route: "by a route, no model was asked",
+    refused: (agent: string) => `because ${agent} could not start`,
+    nobody: "because no person is available",
+    person: "by the person",
+    program: (agent: string | undefined) => `by ${agent ?? "the agent"}'s program`,
+    model: "by the model",
+  },
+  to: "to",
+  outcomes: {
+    rejected: "refused: the conversation stayed where it was",
+    conflict: "not done: another call of the same answer came first",
+    failed: "failed: the target could not start",
+  } as Readonly<Record<string, string>>,
+  notDone: "not done",
+  reason: "reason",
+  noReason: "none was given",
+  result: "result of the call",
+  position: "position",
+  data: "data",
+  dataLabel: "Data of the transfer",
+  latency: "latency",
+  intent: "intent",
+  intentOf: (intent: string, confidence: string | undefined) => `${intent}${confidence === undefined ? "" : `, confidence ${confidence}`}`,
+  sentiment: "sentiment",
+  path: "path",
+  error: "error",
+  message: "message",
+  rules: (router: string) => `Rules of ${router}, as they are now`,
+  rule: (index: number) => `rule ${index}`,
+  noRule: "no rule matches",
+  sticky: "or the agent that answered last: the router is sticky",
+  noRouter: (router: string) => `The tree as it is now has no router ${router}.`,
+  shown: (agent: string) => `what ${agent} was shown`,
+  choices: "Other choices",
+  itself: "answer itself",
+  itselfDid: "✓ answer itself, which it did",
+  chosen: "chosen",
+  notOffered: "not offered here",
+  shares: (words: string) => `shares: ${words}`,
+  sharesMeans: "“shares” lists words that the user's message contains too. It does not show what the model considered.",
+  noTarget: (agent: string) => `is no target of ${agent} in the tree as it is now`,
+  again: "Asked again",
+  ask: "Ask again",
+  askMore: (n: number) => `Ask ${n} more times`,
+  nothingRuns: (paid: boolean) => `No tool runs and nothing is stored.${paid ? " The model's provider charges for this." : ""}`,
+  shownTo: (agent: string) => `What ${agent} was shown`,
+  noMessage: "no user message",
+  request: (tokens: number, messages: number, tools: number) => `${counted(tokens, "token")} · ${counted(messages, "message")} · ${counted(tools, "tool")}`,
+  all: "Show all of it",
+};
+
+export const seen = {
+  none: "No model has answered here yet.",
+  nth: (nth: string) => `${nth} answer`,
+  position: (at: number) => `position ${at}`,
+  shownAt: (agent: string, at: number) => `what ${agent} was shown at ${at}`,
+  before: "the agent's request before",
+  request: "Request",
+  length: "length",
+  tokens: (n: number) => `${counted(n, "token")}, as the server counts`,
+  model: "model",
+  marked: "marked",
+  first: (agent: string) => `${agent}'s first request: all of it is new`,
+  nothing: (why: string) => `nothing: ${why}`,
+  since: (agent: string, at: number) => `what is new since ${agent}'s request at ${at}`,
+  compacted: "compacted",
+  compactedTo: (upTo: number, leftOut: boolean) => `everything up to ${upTo} was ${leftOut ? "left out" : "summarized"}`,
+  computed: (flag: JSX.Element) => (
+    <>
+      The server computed this from the log and the current tree. It does not have the request as it was sent. To keep the last requests, start the server with {flag}.
+    </>
+  ),
+  which: "Which request",
+  asComputed: "As computed now",
+  asSent: (time: string) => `As sent ${time}`,
+  attempt: (n: number) => `attempt ${n}`,
+  same: "Both are the same.",
+  differs: (differences: string) => `≠ What was sent differs: ${differences}. The tree has changed since, or the program changes requests before it sends them.`,
+  answer: "Answer",
+  thought: "thought: ",
+  arguments: (tool: string) => `Arguments of ${tool}`,
+  time: "time",
+  byLog: "by the log's timestamps",
+  used: "tokens",
+  usage: (tokensIn: number, cached: number, out: number) => `${count(tokensIn)} in · ${count(cached)} of them cached · ${count(out)} out`,
+  then: "then",
+  ended: (reason: string) => `the run ended: ${reason}`,
+  /** outcome is "" for a transfer that was done. */
+  transfer: (to: string, outcome: string) => (outcome === "" ? `transferred to ${to}` : `the transfer to ${to} was ${outcome}`),
+  calls: (n: number) => `${counted(n, "tool call")}, then the run continued`,
+};
+
+export const cost = {
+  what: "what it cost",
+  call: "Selected call",
+  tool: "tool",
+  open: "not over",
+  took: (time: string, asked: boolean) => `${time}${asked ? ", including the wait for a person" : ""}`,
+  time: "time",
+  answer: "answer",
+  agent: "agent",
+  selectedAnswer: "Selected answer",
+  run: "Selected run",
+  tokens: (tokensIn: number, cached: string, out: number) => `${count(tokensIn)} in · ${cached} cached · ${count(out)} out`,
+  sum: (tokens: number) => counted(tokens, "token"),
+  runsTook: (time: string) => `runs took ${time}`,
+  at: (seq: number) => `At ${count(seq)}`,
+  turn: "this turn",
+  session: "session",
+  readAnew: (tokens: number, dollars: number | null) => `Because of transfers, models read ${counted(tokens, "token")} anew${dollars === null ? "" : ` for ${money(dollars)}`}.`,
+  byModel: "By agent and model, most expensive first",
+  agentModel: "agent · model",
+  modelOf: (agent: string, model: string) => `${agent} · ${model || "unknown model"}`,
+  byTime: "Time of runs by agent",
+  columns: ["cost", "in", "cached", "out", "answers"],
+  slowest: "Slowest",
+  times: "Times are differences of the log's timestamps. An answer counts from the event before it in its run, a call until its result.",
+  none: "No answer yet. Write a message in the conversation.",
+  nth: (agent: string, nth: string) => `${agent}'s ${nth} answer`,
+  failed: "✗ failed",
+  waited: "waited for a person",
+};
+
+export const state = {
+  what: "the state",
+  at: (seq: number) => `State at ${count(seq)}`,
+  none: "There are no values. Tools and the program can write some.",
+  more: (n: number) => `Show more of ${counted(n, "value")}`,
+  scopes: {
+    session: "of the session",
+    turn: "until the turn ends",
+    user: "of all sessions of the user, as this one wrote it",
+    app: "of all sessions of the app, as this one wrote it",
+  },
+  unknown: "the log does not say who wrote it",
+  /** agent is "" for what was given with the user's message. */
+  written: (agent: string) => `written ${agent === "" ? "when the turn began" : `by ${agent}`}`,
+};
+
+export const files = {
+  what: "the files",
+  at: (seq: number) => `Files at ${count(seq)}`,
+  none: "There are no files. Tools and agents can make some.",
+  by: (version: number, of: number, agent: string) => `${of > 1 ? `version ${version} of ${of} · ` : ""}by ${agent}`,
+  more: (n: number) => `Show more of ${counted(n, "file")}`,
+  session: "The session as a file",
+  toRead: "To read",
+  events: "All events",
+  evalCase: "A case for arbor eval, which expects the same agents",
+};
+
+export const runs = {
+  name: "Runs",
+  bar: "A bar is the time between two events of the log.",
+  kinds: { answer: "answer", call: "call", wait: "waits" },
+  table: "Table",
+  loading: "Loading the runs…",
+  none: "No runs yet. A message in the conversation starts one.",
+  turn: (n: number | undefined) => (n === undefined ? "Turn" : `Turn ${n}`),
+  took: (time: string, open: boolean) => `${time}${open ? " so far" : ""}`,
+  waits: (took: string) => `⋯ waits ${took} ⋯`,
+  waiting: (agent: string) => `${agent} waits`,
+  did: (agent: string, what: string, failed: boolean) => `${agent}: ${what}${failed ? " failed" : ""}`,
+  label: (what: string, took: string, first: number, last: number) => `${what}, ${took}, between events ${first} and ${last}`,
+  described: (from: string, took: string, finish: string) => `from ${from}, ${took}, ${finish === "" ? "not over" : `ends: ${finish}`}`,
+  columns: ["Turn", "Agent", "What", "Began", "Took"],
+  what: (what: string, failed: boolean, depth: number) => `${what}${failed ? ", failed" : ""}${depth > 0 ? `, ${depth} deep` : ""}`,
+};
+
+/** What may run in a fork. */
+export const fork = {
+  models: "Models",
+  more: (n: number) => `${n} more`,
+  of: (agents: string) => `for ${agents}`,
+  unknown: "The server does not say which.",
+  none: "none",
+  tools: "Tools that may run",
+  price: "Price",
+  noPrice: "price unknown",
+  loading: "Loading the price…",
+  now: "This runs immediately:",
+  later: "Nothing runs now. When you write or resume in the fork, this may run:",
+  letRun: (does: string) => `${does} and let tools run`,
+};
+
+export const whatIf = {
+  none: "There is no message before this position.",
+  unanswered: "No model has answered this message.",
+  at: (seq: number) => `At ${seq}, after`,
+  noText: "no text",
+  ways: "What to change",
+  say: "say something else",
+  instead: "What the user says instead",
+  ask: (agent: string | undefined, field: JSX.Element) => (
+    <>
+      ask {agent ?? "the agent"} again {field} times, no tool runs
+    </>
+  ),
+  times: "How many times",
+  go: (from: string) => `continue ${from}, with the current tree`,
+  change: (from: string) => `continue ${from}, with a changed agent`,
+  kept: "No file changes. The fork has this agent until the server stops, or until 16 newer forks have changed agents.",
+  agent: "Agent",
+  instructionsOf: (agent: string) => `the instructions of ${agent}`,
+  changed: "changed",
+  parts: { description: "Description, which other agents read", model: "Model", instructions: "Instructions" },
+  length: "the length of the request",
+  mayRun: "What may run in a fork",
+  askNow: "Ask",
+  forking: "Forking…",
+  fork: "Fork",
+  forkInstead: "Fork instead",
+  noRight: "To fork this session, you need the right act.",
+  forkPrice: (price: JSX.Element) => <>A fork instead: {price} in a new session.</>,
+  oneOf: (model: string) => `at least one answer of ${model}, price unknown`,
+  one: "at least one answer, if a model answers",
+  inFork: "in a new session",
+  /** When the tree changed, "" if it has not, and whether after the answer. */
+  tree: (changed: string, later: boolean) =>
+    changed === ""
+      ? "The tree has not changed since the server started."
+      : later
+        ? `The tree changed at ${changed}, after this was answered.`
+        : `The tree last changed at ${changed}, before this was answered.`,
+  answers: "Answers",
+  sum: (answers: number, tokens: number) => `${counted(answers, "answer")} · ${counted(tokens, "token")}`,
+  earlier: "some from an earlier tree",
+  forks: "Forks",
+  forkOf: (parent: string, at: number) => `This session is a fork of ${parent} at ${at}.`,
+  compare: "Compare",
+  since: (at: number) => `from ${at}`,
+};
+
+export const feed = {
+  name: "Events",
+  columns: ["Seq", "Time", "Agent", "Type", "What"],
+  filterKey: "Filter the feed",
+  filter: "Filter",
+  events: (some: number | undefined, all: number, from: number | undefined) =>
+    `${some === undefined ? "" : `${count(some)} of `}${counted(all, "event")}${from === undefined ? "" : `, from ${count(from)} on`}`,
+  loading: "Loading the events…",
+  nothing: "Nothing has happened yet.",
+  none: (filter: JSX.Element) => <>No event matches {filter}.</>,
+  remove: "Remove the filter",
+  event: (seq: string) => `Event ${seq}`,
+  cut: (size: string) => `only the beginning of ${size}`,
+  loadAll: "Load all",
+  goThere: "Go there",
+  whole: (seq: number) => `Event ${seq}, whole`,
+  json: (seq: number) => `JSON of event ${seq}`,
+};
+
+/** The conversation as a graph. */
+export const graph = {
+  name: "Conversation graph",
+  asList: "Conversation graph as a list",
+  zooms: { messages: "messages", blocks: "blocks", chunks: "chunks" },
+  boxes: (n: number) => counted(n, "box", "boxes"),
+  list: "List",
+  loading: "Loading the conversation…",
+  none: "No messages yet. Write one in the conversation.",
+  box: (agent: string, kind: string, text: string, shown: boolean) => `${agent || "user"}, ${kind}: ${text}${shown ? "" : ", on another branch"}`,
+  columns: ["No", "Agent", "Kind", "What", "Follows", "Branch"],
+  follows: (n: number) => `follows ${count(n)}`,
+  shown: "shown",
+  other: "another branch",
+};
+
+/** The tree next to a session. */
+export const treePane = {
+  graph: "Graph",
+  gone: (agent: string) => `${agent} has the conversation, but the current tree does not contain it.`,
+  inTree: "In the tree",
+  runs: (agent: string) => `Runs of ${agent}`,
+  decisions: "Decisions",
+};
+
+export const slider = {
+  position: "Position in the log",
+  previousEvent: "Previous event",
+  nextEvent: "Next event",
+  previousCheckpoint: "Previous checkpoint",
+  nextCheckpoint: "Next checkpoint",
+  previousTurn: "Previous turn",
+  nextTurn: "Next turn",
+  playKey: "Play the session, or stop",
+  liveKey: "Go to the live end",
+  editKey: "Say something else here",
+  empty: "empty",
+  event: "event",
+  turn: "turn",
+  play: "play",
+  stop: "stop",
+  live: "live",
+  legend: "legend",
+  of: (here: number, end: number) => `${count(here)} of ${count(end)}`,
+  edit: "Edit",
+  editTitle: (event: number | undefined) => (event === undefined ? "There is no user message yet." : `Says something else in place of event ${event}`),
+  fork: "Fork here",
+  forkAt: (seq: number) => `at checkpoint ${seq}`,
+  forkTitle: (seq: number) => `Forks at checkpoint ${seq}`,
+  say: "Say something else",
+  inPlace: (event: number) => `In place of event ${count(event)}`,
+  legendName: "Legend",
+  bars: "Each bar is an event of the log. Its height shows the kind of event, and its colour shows the agent.",
+  /** By height, the lowest first. */
+  heights: ["anything else", "a message or an answer", "a question, a decision or an error", "a transfer or a handoff"],
+  user: "the user",
+  more: (n: number) => `and ${n} more`,
+  pause: "⋯ is a long pause. The vertical line is the position that the page shows.",
+  nothing: "nothing yet",
+  notLoaded: "not loaded yet",
+  loading: "loading…",
+  beyond: (seq: number) => `The log has no event ${count(seq)}. It ends here.`,
+  loadingBefore: (seq: number) => `loading the events before ${count(seq)}…`,
+  facts: (here: number, what: string, active: string, open: string, tokens: number) =>
+    `${count(here)}: ${what} · active ${active || "nobody"} · open: ${open || "none"} · ${count(tokens)} tokens`,
+};
