@@ -417,7 +417,7 @@ export const cost = {
   byTime: "Time of runs by agent",
   columns: ["cost", "in", "cached", "out", "answers"],
   slowest: "Slowest",
-  times: "Times are differences of the log's timestamps. An answer counts from the event before it in its run, a call until its result.",
+  times: "Times are differences of the log's timestamps. An answer counts from the event before it in its run, a call until its result. All bars have one scale.",
   none: "No answer yet. Write a message in the conversation.",
   nth: (agent: string, nth: string) => `${agent}'s ${nth} answer`,
   failed: "✗ failed",

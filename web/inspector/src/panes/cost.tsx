@@ -202,6 +202,7 @@ function Row({ name, spent }: { readonly name: string; readonly spent: Schemas["
 function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): JSX.Element {
   const answers = useMemo(() => slowest(story.answers.filter((a) => a.last <= seq)), [story, seq]);
   const calls = useMemo(() => slowest(story.calls.filter((c) => c.end !== undefined && c.end <= seq)), [story, seq]);
+  const longest = Math.max(answers[0]?.ms ?? 0, calls[0]?.ms ?? 0) || 1;
   return (
     <section>
       <h2>{texts.cost.slowest}</h2>
@@ -218,7 +219,7 @@ function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): 
               </th>
               <td>{span(a.ms)}</td>
               <td class="d-bar">
-                <Bar share={a.ms / (answers[0]!.ms || 1)} />
+                <Bar share={a.ms / longest} />
               </td>
             </tr>
           ))}
@@ -235,7 +236,7 @@ function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): 
               </th>
               <td>{span(c.ms)}</td>
               <td class="d-bar">
-                <Bar share={c.ms / (calls[0]!.ms || 1)} />
+                <Bar share={c.ms / longest} />
               </td>
             </tr>
           ))}
