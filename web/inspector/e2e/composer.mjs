@@ -79,6 +79,29 @@ await run(async () => {
     same(await pictures.count(), 0, "thumbnails");
   });
 
+  await step("files that a reload has lost are named", async () => {
+    const lost = page.getByText("Add them again: a.svg.");
+    same(await lost.count(), 0, "notes");
+    await page.reload();
+    await lost.waitFor();
+    await field.focus();
+    await paste(page, { files: [{ name: "b.svg", type: "image/svg+xml", base64: btoa("<svg/>") }] });
+    await attached.getByRole("button", { name: "Remove b.svg" }).click();
+    same(await lost.count(), 0, "notes after files were added");
+  });
+
+  await step("another text in What if stays when its screen is left", async () => {
+    const other = page.getByRole("textbox", { name: /says instead/i });
+    await visit(page, "s/failed?sel=ev:1&tab=if");
+    await other.fill("What I would rather say");
+    await page.getByRole("link", { name: "Cost", exact: true }).click();
+    await until("no field", async () => (await other.count()) === 0);
+    await page.getByRole("link", { name: "What if", exact: true }).click();
+    await other.waitFor();
+    same(await other.inputValue(), "What I would rather say", "the field");
+    await visit(page, "s/failed");
+  });
+
   await step("a file that is too large is refused before it is read", async () => {
     const took = await page.evaluate(async () => {
       const data = new DataTransfer();

@@ -91,6 +91,12 @@ await run(async () => {
     same(await tool.getByRole("option").allInnerTexts(), ["transfer_to_bank", "list_charges", "refund_charge"], "tools that run by hand");
     await tool.selectOption("list_charges");
     await hand.getByRole("textbox", { name: /^product/ }).fill("router");
+    await page.getByRole("link", { name: "Usage", exact: true }).click();
+    await until("no form", async () => (await hand.count()) === 0);
+    await page.goBack();
+    await tool.waitFor();
+    await tool.selectOption("list_charges");
+    same(await hand.getByRole("textbox", { name: /^product/ }).inputValue(), "router", "what was written before the screen was left");
     await hand.getByRole("button", { name: "Run list_charges" }).press("Enter");
     await hand.getByText("ch_1004").waitFor();
     await axe(page, "a tool by hand");

@@ -261,6 +261,7 @@ export const composer = {
   pasteTooLong: (size: string, most: string) => `Pasted text of ${size} is too long: a field takes ${most} at once.`,
   pasted: "pasted",
   pastedText: "Pasted text",
+  notKept: (files: string) => `This page was reloaded, and the browser does not keep files. Add them again: ${files}.`,
 };
 
 /** Another text in place of a message of the user. */

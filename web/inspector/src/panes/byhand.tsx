@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import { ApiError, type Schemas, path, post } from "../net/api.js";
 import * as texts from "../texts-behind.js";
 import { span } from "../ui/amount.js";
+import { useDraft } from "../ui/draft.js";
 import { asText, visible } from "../ui/visible.js";
 import { Pre } from "../ui/words.js";
 import { Fields, emptyAnswer } from "./fields.js";
@@ -42,7 +43,7 @@ export function ByHand({ agent, tools }: Props): JSX.Element | null {
 
 function Call({ agent, tool: { function: tool } }: { readonly agent: string; readonly tool: Tool }): JSX.Element {
   const schema = { type: "object", properties: {}, ...(tool.parameters as object | undefined) };
-  const [input, give] = useState<unknown>(() => emptyAnswer(schema));
+  const [input, give] = useDraft<unknown>(`tool ${agent} ${tool.name}`, () => emptyAnswer(schema));
   const [stands, set] = useState<"" | "runs" | "asks">("");
   const [outcome, show] = useState<Schemas["ToolOutcome"]>();
   const [failed, fail] = useState("");

@@ -91,6 +91,11 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
       onDrop={drop}
     >
       <Note session={session} past={past} busy={busy} at={at} />
+      {draft.lost.value !== "" && (
+        <p class="composer-note fact asked" role="status">
+          {texts.composer.notKept(visible(draft.lost.value))}
+        </p>
+      )}
       {draft.attached.value.length > 0 && (
         <ul class="composer-files" aria-label={texts.composer.attached}>
           {draft.attached.value.map(({ part, name, size }, i) => (

@@ -10,6 +10,7 @@ import { change, route } from "../state/route.js";
 import { type Answer, type Story, storyOf, textOf } from "../state/story.js";
 import { type View, askedAgain, fork, viewAt } from "../state/views.js";
 import { clock, money } from "../ui/amount.js";
+import { useDraft } from "../ui/draft.js";
 import { Folded } from "../ui/json.js";
 import { Link } from "../ui/link.js";
 import * as texts from "../texts-behind.js";
@@ -55,7 +56,8 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   const told = textOf(user.content);
   const without = answer === undefined ? texts.whatIf.unanswered : withoutModel(answer.agent, answer.scope);
   const [way, choose] = useState<Way>(without === "" ? "ask" : "say");
-  const [words, say] = useState(told);
+  const draft = `${session.path} ${session.key.user ?? ""} ${user.seq}`;
+  const [words, say] = useDraft(`say ${draft}`, () => told);
   const [n, times] = useState(5);
   const [made, make] = useState<readonly Schemas["Session"][]>([]);
   const [busy, work] = useState(false);
@@ -63,7 +65,7 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   const begin = useFork(session, from ?? at);
   const writes = mayWrite(session.key.user);
   const asks = answer?.agent ?? session.facts.value.active;
-  const [changes, alter] = useState<Schemas["Change"] & object>({ agent: asks });
+  const [changes, alter] = useDraft<Schemas["Change"] & object>(`change ${draft}`, () => ({ agent: asks }));
   const altered = way === "change" && partsOf(changes).length > 0 ? changes : undefined;
   const runs = runsOf(asks, altered);
   const does = way === "ask" ? texts.whatIf.forkInstead : texts.whatIf.fork;

@@ -24,6 +24,8 @@ export class Draft {
   readonly sending = signal(false);
   /** Whether it goes out as soon as the turn under way is over. */
   readonly waits = signal(false);
+  /** The names of files that were attached before the page was reloaded, until the message is sent or has files again. */
+  readonly lost = signal("");
   private key = "";
   private readonly kept: string;
 
@@ -32,6 +34,7 @@ export class Draft {
     const [key = "", ...text] = (sessionStorage.getItem(this.kept) ?? "").split("\n");
     this.key = key;
     this.text.value = text.join("\n");
+    this.lost.value = sessionStorage.getItem(`${this.kept} files`) ?? "";
   }
 
   write(text: string): void {
@@ -75,6 +78,7 @@ export class Draft {
       return;
     }
     this.attached.value = all;
+    this.lost.value = "";
     this.key = "";
     this.keep();
   }
@@ -98,6 +102,7 @@ export class Draft {
     if (!done) return;
     this.key = "";
     if (this.attached.value.length === parts.length) this.attached.value = [];
+    this.lost.value = "";
     if (this.text.value === text) this.text.value = "";
     this.keep();
   }
@@ -109,6 +114,9 @@ export class Draft {
     try {
       if (value === "") sessionStorage.removeItem(this.kept);
       else sessionStorage.setItem(this.kept, `${key}\n${value}`);
+      const files = this.attached.value.map(({ name }) => name).join(", ") || this.lost.value;
+      if (files === "") sessionStorage.removeItem(`${this.kept} files`);
+      else sessionStorage.setItem(`${this.kept} files`, files);
     } catch {
       // A full storage keeps what it has; the words are still in the field.
     }
