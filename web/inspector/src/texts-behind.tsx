@@ -619,3 +619,36 @@ export const slider = {
   facts: (here: number, what: string, active: string, open: string, tokens: number) =>
     `${count(here)}: ${what} · active ${active || "nobody"} · open: ${open || "none"} · ${count(tokens)} tokens`,
 };
+
+/** Two sessions, compared. */
+export const diff = {
+  missing: (a: string, b: string) => `One of ${a} and ${b} does not exist, or is not yours.`,
+  of: "Difference of",
+  and: "and",
+  comparing: "Comparing…",
+  same: (events: number) => `Both sessions say the same: ${counted(events, "event")}, and nothing else.`,
+  common: (events: number) => (events === 0 ? "They have nothing in common" : `${counted(events, "event")} in common, then they differ`),
+  shared: (shared: number, common: number) => `${shared === common ? "all" : count(shared)} of them one and the same`,
+  alike: "what follows has the same content",
+  side: "Side",
+  what: "What differs",
+  difference: "Difference",
+  signs: { "=": "the same", "≠": "differs", "–": "only on one side" },
+  onlyRuns: "Only beginnings and ends of runs differ.",
+  more: (rows: number) => `Show more of ${counted(rows, "row")}`,
+  load: "Load more events",
+  realign: (events: number) => `Rows after event ${count(events)} may then be aligned differently.`,
+  short: "In short",
+  first: "first difference",
+  route: "route from there",
+  nobodyAnswered: "nobody answered",
+  cost: "cost from there",
+  active: "active",
+  nobody: "nobody",
+  turn: "turn",
+  events: "events",
+  open: "open calls",
+  none: "none",
+  state: (key: string) => `state ${key}`,
+  nothing: "nothing",
+};

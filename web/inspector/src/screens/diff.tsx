@@ -7,12 +7,12 @@ import { type Item, type Row, align, items } from "../state/align.js";
 import { attempt } from "../state/app.js";
 import type { LogEvent } from "../state/events.js";
 import { type Route, route } from "../state/route.js";
-import { count, counted } from "../ui/amount.js";
+import * as texts from "../texts-behind.js";
 import { Folded } from "../ui/json.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
 import { visible } from "../ui/visible.js";
-import { Summary, signs } from "./parting.js";
+import { Summary } from "./parting.js";
 
 type Side = "a" | "b";
 
@@ -37,7 +37,7 @@ export function Diff(): JSX.Element {
       (d) => here && set(d),
       (error: unknown) => {
         if (!here) return;
-        if (error instanceof ApiError && error.status === 404) fail(`One of ${a} and ${b} does not exist, or is not yours.`);
+        if (error instanceof ApiError && error.status === 404) fail(texts.diff.missing(a, b));
         else fail(error instanceof Error ? error.message : String(error));
       },
     );
@@ -93,15 +93,15 @@ export function Diff(): JSX.Element {
   return (
     <div class="screen diff">
       <h1 tabIndex={-1}>
-        <span class="hidden-words">Difference of </span>
-        {visible(title("a"))} <span aria-label="and">⇄</span> {visible(title("b"))}
+        <span class="hidden-words">{texts.diff.of} </span>
+        {visible(title("a"))} <span aria-label={texts.diff.and}>⇄</span> {visible(title("b"))}
       </h1>
       {failed !== "" && (
         <p class="failed" role="alert">
-          {failed} <Link to={{ screen: "sessions", ...(user !== undefined && { user }) }}>Go to the sessions</Link>
+          {failed} <Link to={{ screen: "sessions", ...(user !== undefined && { user }) }}>{texts.nowhere.sessions}</Link>
         </p>
       )}
-      {failed === "" && diff === undefined && <p class="soft">Comparing…</p>}
+      {failed === "" && diff === undefined && <p class="soft">{texts.diff.comparing}</p>}
       {diff !== undefined && <Sides diff={diff} user={user} title={title} more={() => void more()} />}
     </div>
   );
@@ -118,16 +118,16 @@ interface SidesProps {
 function Sides({ diff, user, title, more }: SidesProps): JSX.Element {
   const [side, show] = useState<Side>("b");
   const [limit, grow] = useState(few);
-  if (diff.same) return <p>Both sessions say the same: {counted(diff.common, "event")}, and nothing else.</p>;
+  if (diff.same) return <p>{texts.diff.same(diff.common)}</p>;
   const rows = align(items(diff.a.events as LogEvent[]), items(diff.b.events as LogEvent[]));
   return (
     <>
       <p>
-        {diff.common === 0 ? "They have nothing in common" : `${counted(diff.common, "event")} in common, then they differ`}
-        {diff.shared > 0 && <span class="soft"> · {diff.shared === diff.common ? "all" : diff.shared} of them one and the same</span>}
-        {rows.every((r) => r.sign === "=") && <span class="soft"> · what follows has the same content</span>}
+        {texts.diff.common(diff.common)}
+        {diff.shared > 0 && <span class="soft"> · {texts.diff.shared(diff.shared, diff.common)}</span>}
+        {rows.every((r) => r.sign === "=") && <span class="soft"> · {texts.diff.alike}</span>}
       </p>
-      <div class="diff-switch" role="group" aria-label="Side">
+      <div class="diff-switch" role="group" aria-label={texts.diff.side}>
         {(["a", "b"] as const).map((s) => (
           <button key={s} class="button" aria-pressed={side === s} onClick={() => show(s)}>
             {side === s ? "✓ " : ""}
@@ -137,15 +137,15 @@ function Sides({ diff, user, title, more }: SidesProps): JSX.Element {
       </div>
       <Summary diff={diff} rows={rows} user={user} side={side} title={title} />
       <table class="diff-table" data-side={side}>
-        <caption class="hidden-words">What differs</caption>
+        <caption class="hidden-words">{texts.diff.what}</caption>
         <thead>
           <tr>
             <th scope="col" class="diff-sign">
-              <span class="hidden-words">Difference</span>
+              <span class="hidden-words">{texts.diff.difference}</span>
             </th>
             {(["a", "b"] as const).map((s) => (
               <th key={s} scope="col" data-side={s}>
-                <Link to={sessionAt(diff[s].session, diff.common, user)}>{title(s)}</Link> <span class="soft">at {diff.common}</span>
+                <Link to={sessionAt(diff[s].session, diff.common, user)}>{title(s)}</Link> <span class="soft">{texts.at(diff.common)}</span>
               </th>
             ))}
           </tr>
@@ -158,7 +158,7 @@ function Sides({ diff, user, title, more }: SidesProps): JSX.Element {
             <tr>
               <td />
               <td colSpan={2} class="soft">
-                Only beginnings and ends of runs differ.
+                {texts.diff.onlyRuns}
               </td>
             </tr>
           )}
@@ -167,16 +167,16 @@ function Sides({ diff, user, title, more }: SidesProps): JSX.Element {
       {rows.length > limit && (
         <p>
           <button class="button" onClick={() => grow(limit + 5 * few)}>
-            Show more of {counted(rows.length, "row")}
+            {texts.diff.more(rows.length)}
           </button>
         </p>
       )}
       {diff.next !== undefined && (
         <p>
           <button class="button" onClick={more}>
-            Load more events
+            {texts.diff.load}
           </button>{" "}
-          <span class="soft">Rows below the {count(page)}th event may be aligned otherwise then.</span>
+          <span class="soft">{texts.diff.realign(page)}</span>
         </p>
       )}
     </>
@@ -192,7 +192,7 @@ function RowView({ row }: { readonly row: Row }): JSX.Element {
     <tr data-sign={row.sign}>
       <th scope="row" class="diff-sign">
         <span aria-hidden="true">{row.sign}</span>
-        <span class="hidden-words">{signs[row.sign]}</span>
+        <span class="hidden-words">{texts.diff.signs[row.sign]}</span>
       </th>
       <Cell item={row.a} side="a" />
       <Cell item={row.b} side="b" />

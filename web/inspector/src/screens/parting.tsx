@@ -5,10 +5,10 @@ import { type Schemas, get, path } from "../net/api.js";
 import { type Item, type Row, routeOf } from "../state/align.js";
 import { alike } from "../state/compare.js";
 import type { LogEvent } from "../state/events.js";
-import { count, counted, money } from "../ui/amount.js";
+import * as texts from "../texts-behind.js";
+import { count, money } from "../ui/amount.js";
 import { Folded } from "../ui/json.js";
 
-export const signs = { "=": "the same", "≠": "differs", "–": "only on one side" } as const;
 
 type Side = "a" | "b";
 type Spent = Pick<Schemas["Spent"], "answers" | "inputTokens" | "outputTokens" | "cost">;
@@ -28,22 +28,22 @@ export function Summary({ diff, rows, user, side, title }: Props): JSX.Element {
   const both = (of: (side: Schemas["DiffSide"]) => string): readonly [string, string] => [of(a), of(b)];
   const keys = [...new Set([...Object.keys(a.state), ...Object.keys(b.state)])].filter((key) => !alike(a.state[key], b.state[key])).sort();
   const facts: readonly (readonly [string, readonly [string, string]])[] = [
-    ["first difference", [said(first?.a), said(first?.b)]],
-    ["route from there", both((s) => routeOf(s.events as LogEvent[]).join(" → ") + (diff.next === undefined ? "" : " → …") || "nobody answered")],
-    ["cost from there", [costOf(spent[0]), costOf(spent[1])]],
-    ["active", both((s) => s.active ?? "nobody")],
-    ["turn", both((s) => s.turn)],
-    ["events", both((s) => count(s.seq))],
-    ...(a.pending.length + b.pending.length > 0 ? [["open calls", both((s) => s.pending.map((p) => p.name).join(", ") || "none")] as const] : []),
-    ...keys.slice(0, 100).map((key) => [`state ${key}`, both((s) => (Object.hasOwn(s.state, key) ? JSON.stringify(s.state[key]) : "–"))] as const),
+    [texts.diff.first, [said(first?.a), said(first?.b)]],
+    [texts.diff.route, both((s) => routeOf(s.events as LogEvent[]).join(" → ") + (diff.next === undefined ? "" : " → …") || texts.diff.nobodyAnswered)],
+    [texts.diff.cost, [costOf(spent[0]), costOf(spent[1])]],
+    [texts.diff.active, both((s) => s.active ?? texts.diff.nobody)],
+    [texts.diff.turn, both((s) => s.turn)],
+    [texts.diff.events, both((s) => count(s.seq))],
+    ...(a.pending.length + b.pending.length > 0 ? [[texts.diff.open, both((s) => s.pending.map((p) => p.name).join(", ") || texts.diff.none)] as const] : []),
+    ...keys.slice(0, 100).map((key) => [texts.diff.state(key), both((s) => (Object.hasOwn(s.state, key) ? JSON.stringify(s.state[key]) : "–"))] as const),
   ];
   return (
     <table class="diff-table" data-side={side}>
-      <caption class="hidden-words">In short</caption>
+      <caption class="hidden-words">{texts.diff.short}</caption>
       <thead>
         <tr>
           <th scope="col" class="diff-sign">
-            <span class="hidden-words">Difference</span>
+            <span class="hidden-words">{texts.diff.difference}</span>
           </th>
           {(["a", "b"] as const).map((s) => (
             <th key={s} scope="col" data-side={s}>
@@ -53,17 +53,17 @@ export function Summary({ diff, rows, user, side, title }: Props): JSX.Element {
         </tr>
       </thead>
       <tbody>
-        {facts.map(([name, texts]) => {
-          const sign = texts[0] === texts[1] ? "=" : "≠";
+        {facts.map(([name, pair]) => {
+          const sign = pair[0] === pair[1] ? "=" : "≠";
           return (
             <tr key={name} data-sign={sign}>
               <th scope="row" class="diff-sign">
                 <span aria-hidden="true">{sign}</span>
                 <span class="hidden-words">
-                  {name}: {signs[sign]}
+                  {name}: {texts.diff.signs[sign]}
                 </span>
               </th>
-              {texts.map((text, i) => (
+              {pair.map((text, i) => (
                 <td key={i} data-side={i === 0 ? "a" : "b"}>
                   <span class="soft">{name}</span> <Folded text={text} most={200} />
                 </td>
@@ -77,7 +77,7 @@ export function Summary({ diff, rows, user, side, title }: Props): JSX.Element {
 }
 
 function said(item: Item | undefined): string {
-  if (item === undefined) return "nothing";
+  if (item === undefined) return texts.diff.nothing;
   return item.kind === "transfer" ? item.text : `${item.who}: ${item.text}`;
 }
 
@@ -103,5 +103,5 @@ function minus(now: Spent, then: Spent): Spent {
 
 function costOf(spent: Spent | undefined): string {
   if (spent === undefined) return "…";
-  return `${money(spent.cost)} · ${counted(spent.answers, "answer")} · ${counted(spent.inputTokens + spent.outputTokens, "token")}`;
+  return `${money(spent.cost)} · ${texts.whatIf.sum(spent.answers, spent.inputTokens + spent.outputTokens)}`;
 }
