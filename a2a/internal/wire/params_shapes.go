@@ -33,11 +33,14 @@ func (k jsonKind) String() string {
 // shape is what a value of a request looks like.
 type shape struct {
 	kind     jsonKind
-	members  func() map[string]shapeField // of an object, by both spellings of their names; nil: a free one
-	elem     *shape                       // of an array
-	names    []string                     // of an enum, in the order of its numbers
-	min, max int64                        // of a number; max 0: none
-	oneOf    []string                     // fields of which exactly one is there
+	members  func() map[string]*shape // of an object, by their names in camelCase; nil: a free one
+	elem     *shape                   // of an array
+	names    []string                 // of an enum, in the order of its numbers
+	min, max int64                    // of a number; max 0: none
+	oneOf    []string                 // fields of which exactly one is there
+
+	once   sync.Once             // makes fields, at the first use
+	fields map[string]shapeField // the members, by both spellings of their names
 }
 
 // shapeField is a field of an object.
@@ -84,7 +87,7 @@ func shapeOf(t reflect.Type) *shape {
 	case reflect.Int:
 		return aCount
 	case reflect.Struct:
-		return &shape{kind: kindObject, members: spelled(func() map[string]*shape { return membersOf(t) })}
+		return &shape{kind: kindObject, members: func() map[string]*shape { return membersOf(t) }}
 	}
 	return aString
 }
@@ -101,22 +104,16 @@ func membersOf(t reflect.Type) map[string]*shape {
 	return members
 }
 
-// spelled returns the members of an object, which are given by their names in camelCase, by both
-// spellings that requests may use.
-func spelled(members func() map[string]*shape) func() map[string]shapeField {
-	return sync.OnceValue(func() map[string]shapeField {
-		fields := make(map[string]shapeField)
-		for name, s := range members() {
-			fields[name] = shapeField{name, s}
-			fields[snakeCase(name)] = shapeField{name, s}
-		}
-		return fields
-	})
-}
-
-// field returns the field of an object by its name in either spelling.
+// field returns the field of an object by its name, in camelCase or in snake_case.
 func (s *shape) field(name string) (f shapeField, known bool) {
-	f, known = s.members()[name]
+	s.once.Do(func() {
+		s.fields = make(map[string]shapeField)
+		for name, member := range s.members() {
+			s.fields[name] = shapeField{name, member}
+			s.fields[snakeCase(name)] = shapeField{name, member}
+		}
+	})
+	f, known = s.fields[name]
 	return f, known
 }
 
@@ -150,10 +147,10 @@ var (
 		"TASK_STATE_AUTH_REQUIRED",
 	}}
 	// The SDK has an interface for what a part holds.
-	partShape = &shape{kind: kindObject, oneOf: []string{"text", "raw", "url", "data"}, members: spelled(func() map[string]*shape {
+	partShape = &shape{kind: kindObject, oneOf: []string{"text", "raw", "url", "data"}, members: func() map[string]*shape {
 		return map[string]*shape{
 			"text": aString, "raw": {kind: kindBytes}, "url": {kind: kindString, min: 1}, "data": aValue,
 			"metadata": aStruct, "filename": aString, "mediaType": aString,
 		}
-	})}
+	}}
 )
