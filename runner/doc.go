@@ -28,6 +28,6 @@
 //	turn, branch, session    the session, its lease and its log
 //	closing, cache, cached   the fold of the log
 //
-// It imports agent, agent/workflow, event, session and llm; agents reach it only through
+// It imports agent, agent/workflow, event, human, llm, session and tools; agents reach it only through
 // the interfaces agent.Runtime, agent.Session and workflow.Runtime.
 package runner
