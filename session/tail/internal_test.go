@@ -40,7 +40,7 @@ func liveAppend(t *testing.T, s session.Store, key session.Key, seq int64, lease
 func TestOptions(t *testing.T) {
 	_, err := New(nil)
 	require.ErrorContains(t, err, "nil")
-	for _, opt := range []Option{WithPoll(0), WithPoll(-1), WithLinger(-1), WithMaxPartial(-1, 0), WithMaxPartial(0, -1)} {
+	for _, opt := range []Option{WithPoll(0), WithPoll(-1), WithLinger(-1)} {
 		_, err := New(session.NewMemory(), opt)
 		require.ErrorContains(t, err, "option")
 	}
@@ -214,11 +214,16 @@ func TestLiveLingers(t *testing.T) {
 	})
 }
 
+// withMaxPartial sets the bounds of the partial events that are kept of a session.
+func withMaxPartial(number, bytes int) Option {
+	return func(t *Tail) { t.maxParts, t.maxBytes = number, bytes }
+}
+
 // TestLiveIsBounded: the oldest partial events give way, and what is held is as much
 // as was allowed.
 func TestLiveIsBounded(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s")
-	for name, opt := range map[string]Option{"number": WithMaxPartial(50, 1<<30), "bytes": WithMaxPartial(1<<30, 50*(320+4))} {
+	for name, opt := range map[string]Option{"number": withMaxPartial(50, 1<<30), "bytes": withMaxPartial(1<<30, 50*(320+4))} {
 		t.Run(name, func(t *testing.T) {
 			l, err := New(session.NewMemory(), opt)
 			require.NoError(t, err)
@@ -246,7 +251,7 @@ func TestLiveIsBounded(t *testing.T) {
 		})
 	}
 	t.Run("none", func(t *testing.T) {
-		l, err := New(session.NewMemory(), WithMaxPartial(0, 0))
+		l, err := New(session.NewMemory(), withMaxPartial(0, 0))
 		require.NoError(t, err)
 		lease, err := sessiontest.Acquire(ctx, l, key, session.Self())
 		require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 //
 // A Tail has no copy of a log: followers read stored events from the store. It keeps the partial events of turns in
 // progress, and for a while those of turns that have ended, so that a follower whose connection broke receives
-// exactly the rest. Their number and size are bounded for each session. Beyond the bound the oldest are dropped, and
+// exactly the rest. They are bounded for each session to 8,192 and 4 MiB. Beyond the bound the oldest are dropped, and
 // a follower that has not received them receives only the complete events, which contain the same text.
 //
 // If a lease is acquired or released while blocks are shown in part, because a turn was interrupted, the Tail
@@ -29,8 +29,8 @@ import (
 type Tail struct {
 	underlying
 	poll, linger time.Duration
-	maxParts     int
-	maxBytes     int
+	maxParts     int // the maximal number of partial events that are kept of a session
+	maxBytes     int // their maximal size in memory
 
 	mu       sync.RWMutex // guards the fields below; locked before the mutex of a session
 	sessions map[session.Key]*stream
@@ -63,12 +63,6 @@ func WithPoll(interval time.Duration) Option { return func(t *Tail) { t.poll = i
 // receives only the complete events. 0 keeps none. Defaults to 30 s.
 func WithLinger(d time.Duration) Option { return func(t *Tail) { t.linger = d } }
 
-// WithMaxPartial bounds the partial events that are kept of a session, by number and by their size in memory in
-// bytes. Defaults to 8,192 and 4 MiB.
-func WithMaxPartial(number, bytes int) Option {
-	return func(t *Tail) { t.maxParts, t.maxBytes = number, bytes }
-}
-
 // New returns a Tail around a store. Close also closes the store.
 func New(store session.Store, opts ...Option) (*Tail, error) {
 	if store == nil {
@@ -79,8 +73,8 @@ func New(store session.Store, opts ...Option) (*Tail, error) {
 	if err := option.Apply(t, opts); err != nil {
 		return nil, fmt.Errorf("tail: %w", err)
 	}
-	if t.poll <= 0 || t.linger < 0 || t.maxParts < 0 || t.maxBytes < 0 {
-		return nil, errors.New("tail: an option is out of range: the interval of WithPoll must be positive, and no other value negative")
+	if t.poll <= 0 || t.linger < 0 {
+		return nil, errors.New("tail: an option is out of range: the interval of WithPoll must be positive, and the time of WithLinger not negative")
 	}
 	t.close = sync.OnceValue(func() error {
 		close(t.closed)
