@@ -2,13 +2,13 @@ package postgres
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"iter"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
@@ -17,7 +17,7 @@ import (
 
 const (
 	// The first page comes with the session's row. Most loads need no other page.
-	findSQL = `SELECT s.key, s.seq, coalesce(s.parent_seq, 0), e.seq, e.line
+	findSQL = `SELECT s.key, s.seq, coalesce(s.parent_seq, 0), coalesce(e.seq, 0), e.line
 		FROM arbor.session s LEFT JOIN LATERAL (
 			SELECT seq, line FROM arbor.log WHERE session = s.key AND seq > $4 AND $4 >= coalesce(s.parent_seq, 0) ORDER BY seq LIMIT $5
 		) e ON true
@@ -71,18 +71,8 @@ func (s *Store) load(ctx context.Context, key session.Key, after int64, yield fu
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		whole = rows.Segment{}
 		log.Clear()
-		result, _ := conn.Query(ctx, findSQL, binary5, key.App, key.User, key.ID, after, log.Size)
-		return eachRaw(result, func(format func(int) int16, row [][]byte) (err error) {
-			for i, dest := range []*int64{&whole.Row, &whole.End, &shared} {
-				if *dest, err = rawInt(format(i), row[i]); err != nil {
-					return err
-				}
-			}
-			if row[3] == nil {
-				return nil
-			}
-			return take(log, format(3), row[3], row[4])
-		})
+		result, _ := conn.Query(ctx, findSQL, key.App, key.User, key.ID, after, log.Size)
+		return take(log, result, &whole.Row, &whole.End, &shared)
 	})
 	if err != nil {
 		return err
@@ -119,45 +109,23 @@ func (s *Store) segments(ctx context.Context, log *rows.Log, whole rows.Segment)
 func (s *Store) page(ctx context.Context, log *rows.Log, part rows.Segment) error {
 	return s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		log.Clear()
-		result, _ := conn.Query(ctx, pageSQL, binary2, part.Row, log.After, part.End, log.Size)
-		return eachRaw(result, func(format func(int) int16, row [][]byte) error { return take(log, format(0), row[0], row[1]) })
+		result, _ := conn.Query(ctx, pageSQL, part.Row, log.After, part.End, log.Size)
+		return take(log, result)
 	})
 }
 
-// The formats of results. In the binary format, texts are the stored bytes. With a pooler that does not keep prepared
-// statements, pgx may use another protocol, which has only the text format.
-var (
-	binary2 = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormatCode}
-	binary5 = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode}
-)
-
-// eachRaw calls do with the bytes of each row, which are valid only during the call. If the query failed, pgx keeps
-// its error in the result, so callers check only the error of eachRaw.
-func eachRaw(result pgx.Rows, do func(format func(column int) int16, row [][]byte) error) error {
-	defer result.Close()
-	format := func(i int) int16 { return result.FieldDescriptions()[i].Format }
-	for result.Next() {
-		if err := do(format, result.RawValues()); err != nil {
-			return err
+// take adds events to the page. The columns of the result are those of dest, the position, which is 0 if there is no
+// event, and the line.
+func take(log *rows.Log, result pgx.Rows, dest ...any) error {
+	var seq int64
+	var line pgtype.DriverBytes // valid until the next row
+	_, err := pgx.ForEachRow(result, append(dest, &seq, &line), func() error {
+		if seq == 0 {
+			return nil
 		}
-	}
-	return result.Err()
-}
-
-func rawInt(format int16, raw []byte) (int64, error) {
-	if format == pgx.BinaryFormatCode && len(raw) == 8 {
-		return int64(binary.BigEndian.Uint64(raw)), nil
-	}
-	return strconv.ParseInt(string(raw), 10, 64)
-}
-
-// take adds an event to the page. It does not keep the bytes.
-func take(log *rows.Log, format int16, rawSeq, line []byte) error {
-	seq, err := rawInt(format, rawSeq)
-	if err != nil {
-		return err
-	}
-	return log.Take(seq, line)
+		return log.Take(seq, line)
+	})
+	return err
 }
 
 // SharedState implements [session.Store].
