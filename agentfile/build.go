@@ -77,11 +77,7 @@ func (l *loader) checkTools(r *report, d *definition) {
 
 // toolChoice returns what is wrong with an agent's tool choice.
 func (l *loader) toolChoice(d *definition) string {
-	var callable []string
-	for _, t := range d.tools {
-		callable = append(callable, t.value)
-	}
-	callable = append(callable, d.transfers().Names(d.targets())...)
+	callable := append(valuesOf(d.tools), d.transfers().Names(d.targets())...)
 	choice := string(d.settings.ToolChoice)
 	modes := []string{string(llm.ToolChoiceAuto), string(llm.ToolChoiceNone), string(llm.ToolChoiceRequired)}
 	if choice == "" || slices.Contains(modes, choice) || slices.Contains(callable, choice) || len(d.mcp) > 0 {
@@ -180,10 +176,7 @@ func (l *modelCache) modelOf(name string) (llm.Model, error) {
 // chainOf returns the model of an agent. Agents that name the same models share one
 // chain, and so what it knows of their failures.
 func (l *modelCache) chainOf(d *definition) (llm.Model, error) {
-	names := []string{d.model}
-	for _, i := range d.fallbacks {
-		names = append(names, i.value)
-	}
+	names := append([]string{d.model}, valuesOf(d.fallbacks)...)
 	models := make([]llm.Model, len(names))
 	for i, name := range names {
 		var err error
@@ -350,11 +343,7 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 	}
 	opts = append(opts, llmagent.WithRoutes(l.onStop(d)...), llmagent.WithGuards(l.guardsOf(d)...), llmagent.WithBudgets(d.budgets))
 	if d.withState {
-		var keys []string
-		for _, i := range d.state {
-			keys = append(keys, i.value)
-		}
-		opts = append(opts, llmagent.WithStateInInstructions(keys...))
+		opts = append(opts, llmagent.WithStateInInstructions(valuesOf(d.state)...))
 	}
 	made, err := llmagent.New(d.name, d.body, model, append(opts,
 		llmagent.WithDescription(d.description), llmagent.WithGlobalInstruction(d.global), llmagent.WithTools(list...), llmagent.WithToolset(l.toolsets(r, d)...), llmagent.WithSubAgents(children...),

@@ -10,8 +10,8 @@
 //
 // Load reads and checks everything before it makes anything, and reports all
 // problems at once, each with its file and line. It calls no model, no tool and no
-// remote agent, and writes nothing. What it reads besides files are the environment
-// variables that the front matters of remote agents name.
+// remote agent, and writes nothing. It reads files, and the environment variables that
+// the front matters of remote agents name.
 //
 // It imports a2a, agent, agentgraph, event, human, llmagent, llm, llm/openai, router, tools, view and workflowagent. It
 // never runs an agent: that is the part of package runner.

@@ -41,7 +41,7 @@ func within(file, name string) (rel, problem string) {
 	return rel, ""
 }
 
-// graphOnly reports keys beside the key graph that mean nothing there.
+// graphOnly reports keys that mean nothing next to the key graph.
 func graphOnly(p *parser) {
 	if !p.d.isGraph {
 		return
@@ -50,7 +50,7 @@ func graphOnly(p *parser) {
 	p.noBody("graph", "the key graph on line %d says what the agent is, and a graph has no system prompt")
 }
 
-// only reports keys beside one that says what the agent is, but for those that go with it.
+// only reports the keys that do not go with the key that says what the agent is.
 func (p *parser) only(key, why string, with ...string) {
 	for _, k := range p.Top {
 		if at, there := p.keys[k.Name]; there && !slices.Contains(with, k.Name) {
@@ -59,7 +59,7 @@ func (p *parser) only(key, why string, with ...string) {
 	}
 }
 
-// noBody reports a body beside a key, on whose line why says what the agent is.
+// noBody reports a body next to a key that says what the agent is; why is the message, with a verb for its line.
 func (p *parser) noBody(key, why string) {
 	if p.d.body != "" {
 		p.add(p.d.bodyAt, "the body must be empty: "+why, p.keys[key].line)

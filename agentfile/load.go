@@ -178,9 +178,9 @@ func (t *Tree) Root() agent.Agent { return t.index.Root().Agent }
 // Index returns the agents in their places.
 func (t *Tree) Index() *agent.Tree { return t.index }
 
-// Close ends what was begun for the tree's agents and is nobody else's, such as the processes of
-// their tools. Whoever has loaded the tree calls it when no turn of it runs any more. The
-// options' own, such as the tools of WithTools, stay open.
+// Close ends what Load has started for the tree's agents alone, such as the processes of
+// their tools. The caller of Load calls it when no turn of the tree runs any more. What the
+// options gave, such as the tools of WithTools, stays open.
 func (t *Tree) Close() error {
 	var errs []error
 	for _, c := range slices.Backward(t.closers) {

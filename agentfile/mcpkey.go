@@ -115,9 +115,7 @@ func serverKeys(p *parser, s *mcpKeys) []yamldoc.Key {
 				return
 			}
 			s.approve = p.names(k, n)
-			for _, i := range s.approve {
-				s.server.Approve = append(s.server.Approve, i.value)
-			}
+			s.server.Approve = append(s.server.Approve, valuesOf(s.approve)...)
 		}),
 		yamldoc.String("prefix", "files_", &s.server.Prefix),
 		yamldoc.Duration("timeout", "20s", &s.server.Timeout),

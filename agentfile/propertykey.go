@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// propertyKeys describe what agents of all kinds can have, because it is no matter of theirs but
-// of who runs them: guards and budgets.
+// propertyKeys describe what agents of all kinds can have, because the runner applies it and not
+// the agent: guards and budgets.
 func propertyKeys(p *parser) []yamldoc.Key {
 	d := p.d
 	budget := func(b *agent.Budget) []yamldoc.Key {
@@ -31,7 +31,7 @@ func propertyKeys(p *parser) []yamldoc.Key {
 	}
 }
 
-// checkProperties reports guards that nobody has registered, and budgets that would bound nothing.
+// checkProperties reports guards that the program has not registered, and budgets that would bound nothing.
 func (l *config) checkProperties(r *report, d *definition, isRoot bool) {
 	for _, g := range d.guards {
 		if _, there := l.guards[g.value]; !there {
@@ -81,7 +81,7 @@ func asRoot(a agent.Agent, d *definition) agent.Agent {
 	return &extended{a, properties}
 }
 
-// extended is an agent with what its file says beside what its own package makes of it.
+// extended is an agent with the properties of its file in addition to its own.
 type extended struct {
 	agent.Agent
 	properties agent.Properties

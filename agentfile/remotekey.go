@@ -153,7 +153,7 @@ func word(p *parser, name, example string, to *value) yamldoc.Key {
 	})
 }
 
-// remoteOnly reports keys beside the key a2a that mean nothing there, and
+// remoteOnly reports keys that mean nothing next to the key a2a, and
 // credentials that are not complete.
 func remoteOnly(p *parser) {
 	at, there := p.keys["auth"]

@@ -12,7 +12,7 @@ import (
 	"github.com/agentarbor/arbor/router"
 )
 
-// checkRouterFile makes the router in a YAML file the tree. Its agents are beside it.
+// checkRouterFile makes the router in a YAML file the tree. Its agents are in the same folder.
 func (l *loader) checkRouterFile(file string) {
 	f, err := l.agentsIn(".")
 	if err != nil {
@@ -45,11 +45,7 @@ func (d *definition) route(i item) string {
 // checkRouter reports what is wrong with a router whose specialists are known.
 func (l *modelCache) checkRouter(r *report, d *definition) {
 	k := d.router
-	var known []string
-	for _, e := range d.children {
-		known = append(known, e.child.name)
-	}
-	known = append(known, agent.Human)
+	known := append(namesOf(d.near(false, false)), agent.Human)
 	for _, i := range k.targets() {
 		if d.route(i) == "" && !slices.ContainsFunc(d.subagents, func(o item) bool { return o.value == i.value }) {
 			r.add(d.file, i.at, "there is no specialist %q%s", i.value, cmp.Or(nearest.Hint(i.value, known), "; possible are "+strings.Join(known, ", ")))

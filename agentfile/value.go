@@ -8,6 +8,14 @@ func (p *parser) list(k *yamldoc.Key, n yamldoc.Node) (items []item) {
 	return items
 }
 
+// valuesOf returns the texts of a list.
+func valuesOf(items []item) (values []string) {
+	for _, i := range items {
+		values = append(values, i.value)
+	}
+	return values
+}
+
 // names reads a list of texts without duplicates.
 func (p *parser) names(k *yamldoc.Key, n yamldoc.Node) (items []item) {
 	seen := map[string]bool{}

@@ -109,8 +109,8 @@ func (l *loader) checkWorkflow(r *report, d *definition) {
 	}
 }
 
-// inWorkflow reports whether the agent is one of a workflow's: it has neither a parent nor
-// peers to hand over to.
+// inWorkflow reports whether the agent is one of a workflow's: it can transfer to neither a parent
+// nor peers.
 func (d *definition) inWorkflow() bool {
 	return slices.ContainsFunc(d.parents, func(e *edge) bool { return e.parent.isWorkflow() })
 }

@@ -35,7 +35,7 @@ func (n *planNode) rank(edges []planEdge) {
 }
 
 // choose asks for the targets, then for the first edge with a priority that leads to
-// one of them and holds. Conditions behind it are not evaluated.
+// one of them and holds. Conditions after it are not evaluated.
 func (f *flow) choose(i int, v *values) decision {
 	n := &f.plan.nodes[i]
 	c := decision{first: -1}

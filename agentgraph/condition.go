@@ -6,8 +6,8 @@ import (
 	"github.com/agentarbor/arbor/internal/expression"
 )
 
-// Condition compiles a condition in the language of the conditions of graphs, for whoever
-// decides by one elsewhere. It sees output and input, and of a state these keys, whose values
+// Condition compiles a condition in the language of the conditions of graphs, for decisions
+// elsewhere. It sees output and input, and of a state these keys, whose values
 // [Expression.WithState] gives. The error says what cannot be read, and where in the source.
 func Condition(source string, stateKeys ...string) (*Expression, error) {
 	program, err := expression.WithState(stateKeys...).CompileCondition(source)

@@ -15,6 +15,6 @@
 // The package imports agent, agent/workflow, event and, for the documents of kind Agent in
 // a file and for tool nodes, llmagent, llm and tools; from internal, the expressions, schemas and the reader
 // of YAML. It runs nothing itself: the runner does, behind workflow.Group. It reads no
-// files besides the one or the folder that it is given, and those that a graph of
+// files but the one or the folder that it is given, and those that a graph of
 // arbor/v1 names there.
 package agentgraph

@@ -31,7 +31,7 @@ type progress struct {
 	rescued bool       // and it has given the run's output
 	errs    []*failure // all that went wrong
 	outputs int        // how many nodes have an output, their own or a fallback's
-	// records are what the graph's own run puts into the log besides, in this order.
+	// records are further events that the graph's own run stores, in this order.
 	records []event.Data
 	held    []int           // nodes that wait for an approval
 	waits   []*call         // whose agents wait for somebody
@@ -105,7 +105,7 @@ func newFlow(p *plan, input json.RawMessage, cause string) *flow {
 	return f
 }
 
-// begin makes a node's own call due, unless somebody has to be asked before.
+// begin makes a node's own call due, unless a person has to approve it first.
 func (f *flow) begin(i int) {
 	if f.asks(i) {
 		return
@@ -140,7 +140,7 @@ func (f *flow) started(c *call) {
 	n.phase = PhaseRunning
 }
 
-// goesOn notes that a call is taken up that was cut off, or waited.
+// goesOn notes that a call resumes that was cut off, or waited.
 func (f *flow) goesOn(c *call) {
 	if at := slices.Index(f.waits, c); at >= 0 {
 		f.waits = slices.Delete(f.waits, at, at+1)
@@ -550,7 +550,7 @@ func (f *flow) standInEnded(c *call, problem string, o outcome) {
 	f.leave(c.standIn, true)
 }
 
-// due returns the calls to be made now, at most so many, in the order of the file. The
+// due returns at most as many calls as are given, to be made now, in the order of the file. The
 // slice is valid until the next call ends.
 func (f *flow) due(most int) []*call {
 	batch := f.starts

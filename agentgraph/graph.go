@@ -10,7 +10,7 @@ import (
 
 // Graph is a graph of agents without a problem: its ids are unique, its edges lead
 // from agents to agents without a circle, and all agents can be reached from the
-// entrypoint. It is shared: nobody may change it or what it holds.
+// entrypoint. It is shared and must not be changed.
 type Graph struct {
 	// APIVersion is ossa.ai/v0.2.7, another v0.2 with a warning, or arbor/v1. In an
 	// inline graph it is that of the file around it.

@@ -76,7 +76,7 @@ func WithDescription(d string) AgentOption { return func(g *Agent) { g.descripti
 func WithReturn(p agent.ReturnPolicy) AgentOption { return func(g *Agent) { g.returns = p } }
 
 // Agent runs a graph. It can be used wherever an agent can: as the root of a tree, as
-// a target of transfers, behind an agent tool, or as a node of another graph. It is
+// a target of transfers, in an agent tool, or as a node of another graph. It is
 // immutable and safe for concurrent use.
 //
 // Its input is what the user says, or the input of an inner scope. Each node runs in a
@@ -182,7 +182,7 @@ func (a *Agent) Name() string { return a.name }
 // Description implements agent.Agent.
 func (a *Agent) Description() string { return a.description }
 
-// SubAgents implements agent.Agent. The nodes of a graph are no sub-agents: nobody can
+// SubAgents implements agent.Agent. The nodes of a graph are no sub-agents: no agent can
 // transfer to one.
 func (a *Agent) SubAgents() []agent.Agent { return nil }
 
@@ -204,7 +204,7 @@ func (a *Agent) Properties() agent.Properties {
 	return p
 }
 
-// Run implements agent.Agent: it runs the graph, or goes on where the log ends.
+// Run implements agent.Agent: it runs the graph, or resumes it where the log ends.
 func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		r := &run{agent: a, inv: inv}

@@ -136,7 +136,7 @@ var (
 	}
 )
 
-// The mappings that arbor/v1 has in place of those, or besides them.
+// The mappings that arbor/v1 has in place of those, or in addition to them.
 var (
 	arborSpecKeys = specKeys.extended([]key{
 		{"agents", "The nodes of the graph.", `{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/arborAgent"}}`},

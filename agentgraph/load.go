@@ -28,18 +28,18 @@ type options struct {
 // WithFile names the file in errors.
 func WithFile(name string) Option { return func(o *options) { o.file = name } }
 
-// WithRefs names agents that exist besides those of the file itself, as name or
+// WithRefs names agents that exist in addition to those of the file itself, as name or
 // name@version. A name without version means every version.
 func WithRefs(names ...string) Option {
 	return func(o *options) { o.refs = append(o.refs, names...) }
 }
 
-// WithFolder says which agents exist besides those of the other options: the valid ones of a
+// WithFolder adds to the agents that exist the valid ones of a
 // folder. The problem of a reference that only an invalid file of the folder could satisfy
 // names the file, and what is wrong with it.
 func WithFolder(f *Folder) Option { return func(o *options) { o.folder = f } }
 
-// WithAnyRef takes every reference, for whoever wants the shape of a graph only.
+// WithAnyRef accepts every reference, for callers that need only the shape of a graph.
 func WithAnyRef() Option { return func(o *options) { o.anyRef = true } }
 
 // WithFS says where the files are that a graph of arbor/v1 names in place of agents.

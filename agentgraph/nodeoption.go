@@ -20,7 +20,7 @@ func Timeout(d time.Duration) NodeOption {
 	return func(n *Node) { n.Timeout = d }
 }
 
-// Retries calls the node again after an error, at most so many times, whatever the
+// Retries calls the node again after an error, at most this often, whatever the
 // graph's strategy is. 0 as the first pause is that of the graph.
 func Retries(most int, backoff time.Duration) NodeOption {
 	return func(n *Node) { n.Retry = &RetryPolicy{most, backoff} }
@@ -33,7 +33,7 @@ func History(p view.Policy) NodeOption {
 }
 
 // LoopUntil calls the node again with its own output until a function says that it is done,
-// at most so many times. An error of the function is one of the node.
+// at most this often. An error of the function is one of the node.
 func LoopUntil(most int, done func(Values) (bool, error)) NodeOption {
 	return func(n *Node) { n.Loop = &Loop{Until: function(done), Max: most} }
 }
@@ -106,7 +106,7 @@ func canonical(v any) (any, error) {
 	return expression.Decode(event.EncodeJSON(v)), nil
 }
 
-// checkOptions finds what is wrong with what a Builder was given besides the shape of
+// checkOptions finds what is wrong with the options of a Builder; checkBuilt judges the shape of
 // the graph.
 func (b *Builder) checkOptions() (errs []error) {
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -94,7 +94,7 @@ func newPlan(g *Graph) *plan {
 	return p
 }
 
-// sort puts every node behind its sources. Of those that could be next the first of the
+// sort puts every node after its sources. Of those that could be next the first of the
 // file is.
 func (p *plan) sort() []int {
 	left := make([]int, len(p.nodes))

@@ -228,7 +228,7 @@ func (f *progress) status() Status {
 	return CompletedWithErrors
 }
 
-// phaseOf is how a node stands in a run that goes on, or may, or is over.
+// phaseOf is the phase of a node in a run that is over, or with goesOn in one that continues or can be resumed.
 func (f *progress) phaseOf(i int, goesOn bool) Phase {
 	n := &f.nodes[i]
 	switch {
@@ -252,7 +252,7 @@ func (f *progress) phaseOf(i int, goesOn bool) Phase {
 	return n.phase
 }
 
-// result is read of a run that goes on, or may, or is over.
+// result is that of a run that is over, or with goesOn of one that continues or can be resumed.
 func (f *progress) result(goesOn bool) Result {
 	r := Result{Status: f.status(), Order: []string{}, Skipped: []string{}, Failed: []string{}, Cancelled: []string{}, NotRun: []string{},
 		Calls: make(map[string]int, len(f.nodes)), Inputs: make(map[string]json.RawMessage), Outputs: make(map[string]json.RawMessage),

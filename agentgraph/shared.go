@@ -47,7 +47,7 @@ func reductions(keys []StateKey) map[string]reduction {
 }
 
 // join returns the value after a write, or for a mapping the graft that makes it.
-// Values are shared and not changed, but for the room behind the end of a list, which
+// Values are shared and not changed, but for the room after the end of a list, which
 // only the newest list has.
 func (r reduction) join(old, written any) (any, error) {
 	switch r.reducer {

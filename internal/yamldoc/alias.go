@@ -21,7 +21,7 @@ func (a anchors) Visit(n ast.Node) ast.Visitor {
 	return a
 }
 
-// Anchor returns the value behind an anchor.
+// Anchor returns the value that an anchor names.
 func (n Node) Anchor() (value Node, ok bool) {
 	if v, ok := n.ast.(*ast.AnchorNode); ok {
 		return Node{v.Value, n.file}, true

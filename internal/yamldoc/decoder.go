@@ -53,7 +53,7 @@ const maxDepth, maxDocuments = 64, 1000
 
 const notRead = "anchors, aliases and tags are not read here: write the value out"
 
-// Documents returns the values of a file of at most so many bytes, without those that are nothing. The
+// Documents returns the values of a file of at most this many bytes, without those that are nothing. The
 // file holds only keys, lists and scalars.
 func (d *Decoder) Documents(data []byte, most int) (values []Node) {
 	text, problem := Decode(data, most)

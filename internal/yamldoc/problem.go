@@ -70,7 +70,7 @@ func Message(format string, args ...any) string {
 // Short cuts a name or another short text that a message quotes.
 func Short(s string) string { return Cut(s, 60) }
 
-// Cut cuts a text to so many bytes.
+// Cut cuts a text to at most this many bytes.
 func Cut(s string, most int) string {
 	if len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"

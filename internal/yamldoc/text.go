@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Decode returns the text of a file of at most so many bytes, with lines that end in \n,
+// Decode returns the text of a file of at most this many bytes, with lines that end in \n,
 // or a problem that the bytes alone show, without the name of the file.
 func Decode(data []byte, most int) (string, *Problem) {
 	if len(data) > most {
