@@ -70,7 +70,7 @@ func (h *Handler) writeEvents(c *front.Call, info session.Info, first, last int6
 		return err
 	}
 	if typ == front.EventStream {
-		after, err := stream.Place(c, info.Seq)
+		after, err := stream.StartPosition(c, info.Seq)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (h *Handler) writeEvents(c *front.Call, info session.Info, first, last int6
 		query.Set("after", page.Next)
 		c.W.Header().Set("Link", "<"+c.R.URL.EscapedPath()+"?"+query.Encode()+`>; rel="next"`)
 	}
-	return c.Bytes(http.StatusOK, typ, page.Lines())
+	return c.Bytes(http.StatusOK, typ, page.NDJSON())
 }
 
 // findEvent returns the event at the position of the path, as the caller may see it.

@@ -56,9 +56,10 @@ func (h *Handler) sessions(c *front.Call) error {
 	if !find.isZero() {
 		page.Limit = maxScanned
 	}
-	if query.Get("after") != "" {
-		if page.After, err = form.PlaceOf(query.Get("after"), key); err != nil {
-			return front.NoPosition("after is not a position in the list: use the value of next from the page before")
+	if after := query.Get("after"); after != "" {
+		var ok bool
+		if page.After, ok = form.ParseCursor(after, key); !ok {
+			return front.NoPage()
 		}
 	}
 	infos, err := h.turns.Store().List(c.R.Context(), session.Key{App: key.App, User: key.User}, page)

@@ -121,7 +121,7 @@ func (h *Handler) writeTurn(c *front.Call, key session.Key, b *live.Begun) error
 		if b.Repeated && c.R.Header.Get("Last-Event-Id") != "" {
 			info, _, err := session.Find(c.R.Context(), h.turns.Store(), key)
 			if err == nil {
-				after, err = stream.Place(c, info.Seq)
+				after, err = stream.StartPosition(c, info.Seq)
 			}
 			if err != nil {
 				return err
@@ -202,7 +202,7 @@ func (h *Handler) turnList(c *front.Call) error {
 	before := info.Seq + 1
 	if after := query.Get("after"); after != "" {
 		if before, err = strconv.ParseInt(after, 10, 64); err != nil || before < 1 {
-			return front.NoPosition("after is not a position in the list: use the value of next from the page before")
+			return front.NoPage()
 		}
 	}
 	answer := struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/agentarbor/arbor/server/internal/chats"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/responses"
-	"github.com/agentarbor/arbor/server/internal/words"
+	"github.com/agentarbor/arbor/server/internal/turntext"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -131,7 +131,7 @@ type chatAnswer struct {
 	r     *chatRequest
 	a     *chats.Answer
 	out   wireChat
-	words words.Script
+	words turntext.Joiner
 	shown []byte // to the client
 	see   func(*event.Event) *event.Event
 
@@ -158,7 +158,7 @@ func (w *chatAnswer) write() error {
 	if err == nil || w.begin.Stop() && !w.sent || ctx.Err() != nil && !errors.Is(err, access.ErrRevoked) {
 		return err // nothing was sent, so that the error can have a status
 	}
-	if errors.Is(err, words.ErrRestarted) {
+	if errors.Is(err, turntext.ErrRestarted) {
 		err = &front.Fault{Status: http.StatusConflict, Code: "answer_restarted", Detail: err.Error()}
 	}
 	_ = w.json(map[string]any{"error": errorOf(front.FaultOf(err))})
@@ -166,7 +166,7 @@ func (w *chatAnswer) write() error {
 }
 
 // run goes through the answer, and gives each entry with its words to take.
-func (w *chatAnswer) run(take func(session.Entry, []words.Piece) error) (*live.Report, error) {
+func (w *chatAnswer) run(take func(session.Entry, []turntext.Piece) error) (*live.Report, error) {
 	if w.a.Again != nil {
 		return w.a.Again, nil
 	}
@@ -174,7 +174,7 @@ func (w *chatAnswer) run(take func(session.Entry, []words.Piece) error) (*live.R
 	if w.stream != nil {
 		ctx = w.stream.Context()
 	}
-	var reader words.Reader
+	var reader turntext.Reader
 	return w.h.follow(ctx, w.a, w.stays, func(en session.Entry, rep *live.Report) error {
 		if w.stream == nil && en.Event.Partial {
 			return nil
@@ -193,7 +193,7 @@ func (w *chatAnswer) json(v any) error {
 // whole answers at once.
 func (w *chatAnswer) whole() error {
 	var events []*event.Event
-	rep, err := w.run(func(en session.Entry, said []words.Piece) error {
+	rep, err := w.run(func(en session.Entry, said []turntext.Piece) error {
 		if e := w.see(en.Event); w.r.Arbor.Events && e != nil {
 			events = append(events, e)
 		}
@@ -217,9 +217,9 @@ func (w *chatAnswer) whole() error {
 }
 
 // take puts words to the others.
-func (w *chatAnswer) take(_ session.Entry, said []words.Piece) (err error) {
+func (w *chatAnswer) take(_ session.Entry, said []turntext.Piece) (err error) {
 	for _, p := range said {
-		if _, err = w.words.Take(p); err != nil {
+		if _, err = w.words.Add(p); err != nil {
 			return err
 		}
 	}
@@ -231,7 +231,7 @@ func (w *chatAnswer) arbor(rep *live.Report) *wireArbor {
 }
 
 // delta sends what an entry has for the client.
-func (w *chatAnswer) delta(en session.Entry, said []words.Piece) error {
+func (w *chatAnswer) delta(en session.Entry, said []turntext.Piece) error {
 	if e := w.see(en.Event); w.r.Arbor.Events && e != nil {
 		out := w.out
 		out.Object, out.Choices, out.Arbor = "chat.completion.chunk", []wireChoice{}, &wireArbor{Events: []*event.Event{e}}
@@ -240,7 +240,7 @@ func (w *chatAnswer) delta(en session.Entry, said []words.Piece) error {
 		}
 	}
 	for _, p := range said {
-		words, err := w.words.Take(p)
+		words, err := w.words.Add(p)
 		if err == nil && words != "" {
 			err = w.send(words)
 		}

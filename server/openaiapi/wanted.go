@@ -9,7 +9,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/responses"
-	"github.com/agentarbor/arbor/server/internal/words"
+	"github.com/agentarbor/arbor/server/internal/turntext"
 )
 
 // wanted reads the form of the answer into the metadata of the message: the response_format of a chat completion, or the
@@ -60,5 +60,5 @@ var errNoOutput = &front.Fault{Status: http.StatusBadGateway, Code: responses.No
 
 // noOutput reports whether a turn has ended without the answer that the client wants.
 func noOutput(rep *live.Report, shown []byte) bool {
-	return rep.State == live.Done && len(shown) == 0 && words.WantedBy(rep.User) != nil && rep.FinishReason != event.FinishReasonContentFilter
+	return rep.State == live.Done && len(shown) == 0 && turntext.WantedBy(rep.User) != nil && rep.FinishReason != event.FinishReasonContentFilter
 }

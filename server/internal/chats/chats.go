@@ -19,7 +19,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/front"
-	"github.com/agentarbor/arbor/server/internal/words"
+	"github.com/agentarbor/arbor/server/internal/turntext"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -176,15 +176,15 @@ func (c *Chats) where(ctx context.Context, q *Ask, past []Said) (*Seen, error) {
 // stands completes what is known of a turn of which the client has seen a part of the answer. It returns nil if the
 // answer does not begin with the part.
 func (c *Chats) stands(ctx context.Context, s Seen, part string) (*Seen, error) {
-	var said words.Script
-	var reader words.Reader
+	var said turntext.Joiner
+	var reader turntext.Reader
 	a := &Answer{Seen: s}
 	rep, err := c.turns.Report(ctx, s.Key, s.Turn)
 	if err == nil && rep.State == live.Done && part != "" {
 		reader.Begin(rep.User)
 		_, err = c.Follow(ctx, a, true, func(en session.Entry, _ *live.Report) error {
 			for _, p := range reader.Next(en) {
-				_, _ = said.Take(p) // no client reads along
+				_, _ = said.Add(p) // no client reads along
 			}
 			return nil
 		})

@@ -3,34 +3,30 @@ package form
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"time"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
-// cursor is what is in such a text.
+// cursor is the JSON in a cursor of [CursorOf].
 type cursor struct {
 	Updated time.Time `json:"t"`
 	ID      string    `json:"i"`
 }
 
-// CursorOf writes a place in a list of sessions, for clients to give back.
+// CursorOf returns a place in a list of sessions as an opaque text for clients.
 func CursorOf(p session.Place) string {
 	return base64.RawURLEncoding.EncodeToString(event.EncodeJSON(cursor{p.Updated, p.Key.ID}))
 }
 
-// PlaceOf reads a place that CursorOf has written, in the list of the user of a key.
-func PlaceOf(after string, key session.Key) (session.Place, error) {
+// ParseCursor returns the place of a cursor in the list of the key's user. ok is false if the cursor is invalid.
+func ParseCursor(text string, key session.Key) (place session.Place, ok bool) {
 	var c cursor
-	data, err := base64.RawURLEncoding.DecodeString(after)
+	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err == nil {
 		err = json.Unmarshal(data, &c)
 	}
-	if key.ID = c.ID; err != nil || c.Updated.IsZero() || session.CheckKey(key) != nil {
-		return session.Place{}, fmt.Errorf("after is no place in the list: use the next of a page: %w", agent.ErrBadInput)
-	}
-	return session.Place{Updated: c.Updated, Key: key}, nil
+	key.ID = c.ID
+	return session.Place{Updated: c.Updated, Key: key}, err == nil && !c.Updated.IsZero() && session.CheckKey(key) == nil
 }

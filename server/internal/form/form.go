@@ -1,7 +1,7 @@
-// Package form makes what the native API answers about sessions, turns and files of what their logs
-// say; openapi.json says what the members mean.
+// Package form builds the answers of the native API about sessions, turns and files from their logs. openapi.json
+// describes the members.
 //
-// It imports event, live, llm and session, and knows nothing of requests.
+// It imports event, live, llm and session, and does not depend on HTTP requests.
 package form
 
 import (
@@ -16,20 +16,20 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Link leads to what is of a session.
+// Link builds the answers about one session for one caller.
 type Link struct {
-	// Prefix begins all paths of the API.
+	// Prefix is the prefix of all paths of the API.
 	Prefix string
-	// Caller may be somebody else than the user whose session it is.
+	// Caller is the name of the caller, who may be another user than the owner of the session.
 	Caller string
 	Key    session.Key
-	// May reports whether the caller may decide about a question of the session.
+	// May reports whether the caller may decide a question of the session.
 	May func(*event.Relay) bool
-	// Inspects says that the caller may read what endpoints and libraries said of a failure.
+	// Inspects reports whether the caller may read the error texts of endpoints and libraries.
 	Inspects bool
 }
 
-// To returns the path of something below the session.
+// To returns a path below the session, or that of the session itself.
 func (l Link) To(elements ...string) string {
 	var path strings.Builder
 	path.Grow(128)
@@ -46,7 +46,7 @@ func (l Link) To(elements ...string) string {
 	return path.String()
 }
 
-// escape makes an element of a path of an id. Dots that would lead elsewhere are escaped as well.
+// escape returns an id as an element of a path. It also escapes "." and "..", which clients would resolve.
 func escape(id string) string {
 	if strings.Trim(id, ".") == "" {
 		return strings.ReplaceAll(id, ".", "%2E")
@@ -54,7 +54,7 @@ func escape(id string) string {
 	return url.PathEscape(id)
 }
 
-// Usage is a number of tokens.
+// Usage are numbers of tokens.
 type Usage struct {
 	InputTokens  int `json:"inputTokens"`
 	OutputTokens int `json:"outputTokens"`
@@ -63,7 +63,7 @@ type Usage struct {
 
 func usageOf(u llm.Usage) Usage { return Usage{u.InputTokens, u.OutputTokens, u.CachedTokens} }
 
-// Question is what a turn waits for a decision about.
+// Question is an open question of a turn.
 type Question struct {
 	CallID  string          `json:"callId"`
 	Kind    string          `json:"kind"`
@@ -89,13 +89,13 @@ func questionsOf(r *live.Report, may func(*event.Relay) bool) []Question {
 	return asked
 }
 
-// QuestionOf writes the event of a question for a caller who may decide about it, or may not.
+// QuestionOf returns the form of a question's event. may reports whether the caller may decide it.
 func QuestionOf(e *event.Event, may bool) Question {
 	q := e.Data.(*event.Relay)
 	return Question{q.ToolCallID, q.Kind, q.Tool, event.EncodeJSON(q.Params), q.Message, q.Schema, e.Agent, e.Path, q.Within, q.By, q.Digest, q.Client, may}
 }
 
-// Turn is what a turn has come to.
+// Turn is the state of a turn.
 type Turn struct {
 	ID      string             `json:"id"`
 	Session string             `json:"session"`
@@ -114,14 +114,14 @@ type Turn struct {
 	Links   Links              `json:"links"`
 }
 
-// Links lead to a turn and around it.
+// Links are the paths of a turn, its events and its session.
 type Links struct {
 	Self    string `json:"self"`
 	Events  string `json:"events"`
 	Session string `json:"session"`
 }
 
-// TurnOf is the form of a report about a turn of the session that a link leads to.
+// TurnOf returns the form of a report about a turn of the link's session.
 func TurnOf(r *live.Report, l Link) *Turn {
 	failure := r.Failure
 	if failure != nil && !l.Inspects {

@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Session is how a session stands.
+// Session is the state of a session.
 type Session struct {
 	ID      string     `json:"id"`
 	User    string     `json:"user"`
@@ -24,13 +24,13 @@ type Session struct {
 	Parent  *Parent    `json:"parent,omitempty"`
 }
 
-// Parent is where a fork comes from.
+// Parent is the session from which a fork was created, and the last position that they share.
 type Parent struct {
 	ID  string `json:"id,omitempty"`
 	Seq int64  `json:"seq"`
 }
 
-// SessionOf says how a stored session stands.
+// SessionOf returns the state of a stored session.
 func SessionOf(ctx context.Context, turns *live.Turns, info session.Info) (s Session, err error) {
 	s = Session{ID: info.Key.ID, User: info.Key.User, Created: info.Created.UTC(), Updated: info.Updated.UTC()}
 	if info.ParentSeq > 0 || info.Parent.ID != "" {
@@ -41,14 +41,14 @@ func SessionOf(ctx context.Context, turns *live.Turns, info session.Info) (s Ses
 		return s, err
 	}
 	s.Seq, s.Active, s.State, s.Turn = now.Seq, now.Agent, now.State, now.Turn
-	// What a fork begins with is its parent's; what differs is what was said in it first.
+	// A fork's title is its own first message, which tells it apart from its parent.
 	if s.Title, err = titleOf(ctx, turns.Store(), info.Key, info.ParentSeq); err == nil && s.Title == "" && s.Parent != nil {
 		s.Title, err = titleOf(ctx, turns.Store(), info.Key, 0)
 	}
 	return s, err
 }
 
-// titleOf is the user's first words after a position of a session.
+// titleOf returns a title made of the user's first message after a position, or "" if there is no message.
 func titleOf(ctx context.Context, store session.Store, key session.Key, after int64) (string, error) {
 	for e, err := range store.Load(ctx, key, after) {
 		if err != nil {
@@ -61,16 +61,16 @@ func titleOf(ctx context.Context, store session.Store, key session.Key, after in
 	return "", nil
 }
 
-// title makes one line of at most 80 characters of the first words.
-func title(words string) string {
-	line := []rune(strings.Join(strings.Fields(words), " "))
+// title returns the first 80 characters of a text on one line.
+func title(text string) string {
+	line := []rune(strings.Join(strings.Fields(text), " "))
 	if len(line) > 80 {
 		line = append(line[:79], '…')
 	}
 	return string(line)
 }
 
-// Detail is a session with all that its log says about it.
+// Detail is the state of a session with its open questions, usage and values.
 type Detail struct {
 	Session
 	Pending []Question     `json:"pending"`
@@ -78,7 +78,7 @@ type Detail struct {
 	Values  map[string]any `json:"values"`
 }
 
-// DetailOf says how a session stands, or stood when its log ended at a position.
+// DetailOf returns the current state of a session, or, if past is true, the state at the position at.
 func DetailOf(ctx context.Context, turns *live.Turns, info session.Info, past bool, at int64) (d Detail, err error) {
 	if d.Session, err = SessionOf(ctx, turns, info); err != nil {
 		return d, err
@@ -91,15 +91,15 @@ func DetailOf(ctx context.Context, turns *live.Turns, info session.Info, past bo
 		}
 		d.Seq, d.State, d.Turn, d.Updated = f.Seq, r.State, r.ID, f.Latest.UTC()
 		d.Active = turns.Runner().Next(f).Agent.Name()
-		err = d.take(f)
-	} else if err = turns.Runner().Glance(ctx, info.Key, d.take); err == nil && d.Turn != "" {
+		err = d.apply(f)
+	} else if err = turns.Runner().Glance(ctx, info.Key, d.apply); err == nil && d.Turn != "" {
 		r, err = turns.Report(ctx, info.Key, d.Turn)
 	}
 	d.Pending = questionsOf(r, func(q *event.Relay) bool { return turns.MayDecide(ctx, info.Key, q) })
 	return d, err
 }
 
-// Past reads a session as it was at a position, and the turn that was its last.
+// Past returns the state of a session at a position, and the report of the last turn at that position.
 func Past(ctx context.Context, store session.Store, key session.Key, at int64) (*session.Fold, *live.Report, error) {
 	f, r := &session.Fold{}, &live.Report{}
 	for e, err := range store.Load(ctx, key, 0) {
@@ -121,8 +121,8 @@ func Past(ctx context.Context, store session.Store, key session.Key, at int64) (
 	return f, r, nil
 }
 
-// take copies what a fold says.
-func (d *Detail) take(f *session.Fold) error {
+// apply copies the usage and the values of a fold.
+func (d *Detail) apply(f *session.Fold) error {
 	for _, s := range f.Spent {
 		d.Usage.InputTokens += s.Session.InputTokens
 		d.Usage.OutputTokens += s.Session.OutputTokens
@@ -134,7 +134,7 @@ func (d *Detail) take(f *session.Fold) error {
 	return nil
 }
 
-// File is a file that an agent or a tool has made.
+// File is a file that an agent or a tool created. Href is the path of its bytes, or "" if the log has only a URL.
 type File struct {
 	Seq int64 `json:"seq"`
 	event.File
@@ -143,7 +143,7 @@ type File struct {
 	Href  string    `json:"href,omitempty"`
 }
 
-// FilesOf reads the files that the session of a link names, in the order of its log.
+// FilesOf returns the files of the link's session, in the order of its log.
 func FilesOf(ctx context.Context, store session.Store, l Link) ([]File, error) {
 	files := []File{}
 	for e, err := range store.Load(ctx, l.Key, 0) {

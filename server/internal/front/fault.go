@@ -42,15 +42,15 @@ func BadRequest(format string, a ...any) *Fault {
 	return &Fault{Status: http.StatusBadRequest, Code: "bad_request", Detail: fmt.Sprintf(format, a...)}
 }
 
-// NoPosition returns a fault with status 422 for a position that a log or a list does not have.
-func NoPosition(format string, a ...any) *Fault {
-	return &Fault{Status: http.StatusUnprocessableEntity, Code: "no_position", Detail: fmt.Sprintf(format, a...)}
+// NoPage returns a fault with status 422 for a parameter after that no page returned as next.
+func NoPage() *Fault {
+	return Unprocessable("no_position", "after is not a position in the list: use the value of next from the page before")
 }
 
-// CheckPosition returns a [NoPosition] fault if the position is after the end of the log.
+// CheckPosition returns a fault with status 422 if a position is after the end of the log.
 func CheckPosition(at, end int64) error {
 	if at > end {
-		f := NoPosition("the session has no position %d", at)
+		f := Unprocessable("no_position", fmt.Sprintf("the session has no position %d", at))
 		f.Problems = []Problem{{"at", fmt.Sprintf("is %d, but the session ends at %d", at, end)}}
 		return f
 	}

@@ -65,7 +65,7 @@ func Limit(query url.Values, def, max int) (int, error) {
 func Page(query url.Values, def, max int) (after int64, limit int, err error) {
 	if query.Get("after") != "" {
 		if after, err = strconv.ParseInt(query.Get("after"), 10, 64); err != nil || after < 0 {
-			return 0, 0, NoPosition("after is not a position in the list: use the value of next from the page before")
+			return 0, 0, NoPage()
 		}
 	}
 	limit, err = Limit(query, def, max)

@@ -12,38 +12,39 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// The bounds of a page: events without a limit, events at most, and bytes.
-const few, most, size = 500, 5000, 8 << 20
+// The default and the maximum number of events on a page, and its maximum size.
+const defaultEvents, maxEvents, maxBytes = 500, 5000, 8 << 20
 
-// Page is some events of a log, whole writes of them.
+// Page is a page of the events of a log. It begins and ends between two writes of the log.
 type Page struct {
-	// Next is what comes after the page, and Previous what comes before it; "" is nothing.
+	// Next and Previous are positions: the parameter after of the next page, and before of the previous one. "" is no
+	// page.
 	Next, Previous string
 
 	shape       Shape
-	see         func(*event.Event) *event.Event
+	filter      func(*event.Event) *event.Event
 	store       session.Store
 	key         session.Key
-	first, last int64 // of all that there are
+	first, last int64 // of all events that pages may contain
 	limit       int
 	align       bool
 	events      [][]byte
 	bytes       int
 }
 
-// Read reads the page that a query asks for, of the events between two positions of a log, each as see returns it; nil
-// is left out.
-func Read(ctx context.Context, store session.Store, key session.Key, first, last int64, query url.Values, shape Shape, see func(*event.Event) *event.Event) (p *Page, err error) {
-	p = &Page{shape: shape, see: see, store: store, key: key, first: first, last: last, align: query.Get("align") != ""}
+// Read returns the page of a query (limit, after, before, align) of the events of a log from first to last. It omits
+// events for which filter returns nil.
+func Read(ctx context.Context, store session.Store, key session.Key, first, last int64, query url.Values, shape Shape, filter func(*event.Event) *event.Event) (p *Page, err error) {
+	p = &Page{shape: shape, filter: filter, store: store, key: key, first: first, last: last, align: query.Get("align") != ""}
 	after, err := session.ParsePosition(query.Get("after"))
 	if err != nil {
 		return nil, err
 	}
-	if p.limit, err = front.Limit(query, few, most); err != nil {
+	if p.limit, err = front.Limit(query, defaultEvents, maxEvents); err != nil {
 		return nil, err
 	}
 	if p.align && query.Get("align") != "turn" {
-		return nil, front.BadRequest("align may be turn, not %.40q", query.Get("align"))
+		return nil, front.BadRequest("align must be turn, not %.40q", query.Get("align"))
 	}
 	if query.Get("before") == "" {
 		return p, p.forward(ctx, max(after.Seq, first-1))
@@ -52,15 +53,15 @@ func Read(ctx context.Context, store session.Store, key session.Key, first, last
 	if text := query.Get("before"); text != "end" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 1 || query.Get("after") != "" {
-			return nil, front.BadRequest("before must be a position or end, and without after")
+			return nil, front.BadRequest("before must be a position or end, and cannot be combined with after")
 		}
 		before = min(n, before)
 	}
 	return p, p.backward(ctx, before)
 }
 
-// Lines returns the events, one a line.
-func (p *Page) Lines() []byte {
+// NDJSON returns the events, one per line.
+func (p *Page) NDJSON() []byte {
 	out := make([]byte, 0, p.bytes+len(p.events))
 	for _, e := range p.events {
 		out = append(append(out, e...), '\n')
@@ -87,10 +88,10 @@ func (p *Page) JSON() []byte {
 	return append(out, "}\n"...)
 }
 
-func (p *Page) full() bool { return len(p.events) >= p.limit || p.bytes >= size }
+func (p *Page) full() bool { return len(p.events) >= p.limit || p.bytes >= maxBytes }
 
 func (p *Page) add(e *event.Event) error {
-	if e = p.see(e); e == nil || !p.shape.Wants(e) {
+	if e = p.filter(e); e == nil || !p.shape.Includes(e) {
 		return nil
 	}
 	data, err := p.shape.Encode(e)
@@ -98,7 +99,7 @@ func (p *Page) add(e *event.Event) error {
 	return err
 }
 
-func begins(e *event.Event) bool {
+func startsTurn(e *event.Event) bool {
 	_, ok := e.Data.(*event.User)
 	return ok
 }
@@ -109,10 +110,10 @@ func (p *Page) forward(ctx context.Context, after int64) error {
 			if err != nil {
 				return err
 			}
-			if begins(e) {
+			if startsTurn(e) {
 				after = e.Seq - 1
 			}
-			if begins(e) || after-e.Seq > most {
+			if startsTurn(e) || after-e.Seq > maxEvents {
 				break
 			}
 		}
@@ -152,7 +153,7 @@ func (p *Page) backward(ctx context.Context, before int64) error {
 		if e.Seq < p.first {
 			break
 		}
-		if p.full() && !e.Time.Equal(oldest.Time) && (!p.align || begins(oldest) || len(p.events) >= most || p.bytes >= size) {
+		if p.full() && !e.Time.Equal(oldest.Time) && (!p.align || startsTurn(oldest) || len(p.events) >= maxEvents || p.bytes >= maxBytes) {
 			p.Previous = strconv.FormatInt(oldest.Seq, 10)
 			break
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/chats"
 	"github.com/agentarbor/arbor/server/internal/front"
-	"github.com/agentarbor/arbor/server/internal/words"
+	"github.com/agentarbor/arbor/server/internal/turntext"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -96,7 +96,7 @@ type Response struct {
 	relays  map[string]*event.Relay // of the turn, by the ids of their events
 	opening bool                    // the next event may belong to what the response answers
 	changed time.Time
-	reader  words.Reader
+	reader  turntext.Reader
 	rested  bool // before the next entry
 	in      bool // the entry is of this response
 	kept    []*event.Event
@@ -117,7 +117,7 @@ type Response struct {
 
 // New makes a response of which nothing is known, for a client that has nothing of it.
 func New(id ID, model string) *Response {
-	return &Response{ID: id, Model: model, last: -1, reader: words.Reader{FilesInPlace: true}}
+	return &Response{ID: id, Model: model, last: -1, reader: turntext.Reader{FilesInPlace: true}}
 }
 
 // Started reports whether the client has something of the response.
@@ -201,18 +201,18 @@ func (r *Response) begins(e *event.Event, rep *live.Report) bool {
 
 // piece takes in what is said. One block at a time is shown word by word; what is stored meanwhile comes before it
 // in the log, so that the words of the block are taken back and come again when they are whole.
-func (r *Response) piece(p words.Piece) {
+func (r *Response) piece(p turntext.Piece) {
 	switch mine := r.open != nil && r.block == p.Block; {
-	case p.Kind == words.Opened && r.open == nil && r.Send != nil && r.voids < maxVoids && r.goesOn(p.Block):
+	case p.Kind == turntext.Opened && r.open == nil && r.Send != nil && r.voids < maxVoids && r.goesOn(p.Block):
 		r.begin(p)
-	case p.Kind == words.Said && mine:
+	case p.Kind == turntext.Appended && mine:
 		r.words = append(r.words, p.Text...)
 		r.tell(false)
-	case p.Kind == words.Voided && mine:
+	case p.Kind == turntext.Voided && mine:
 		r.void()
-	case p.Kind == words.Voided && r.cut != nil && r.cut.step == stepVoid && r.cut.within(p.Block, len(r.Output)):
+	case p.Kind == turntext.Voided && r.cut != nil && r.cut.step == stepVoid && r.cut.within(p.Block, len(r.Output)):
 		r.cut = nil // what comes now is new
-	case p.Kind == words.Closed:
+	case p.Kind == turntext.Closed:
 		r.whole(p)
 	}
 }
@@ -228,14 +228,14 @@ func (r *Response) add(block string, item *Item) {
 	r.tellAt(stepAdded, &Event{Type: "response.output_item.added", Item: item})
 }
 
-func (r *Response) begin(p words.Piece) {
+func (r *Response) begin(p turntext.Piece) {
 	r.add(p.Block, &Item{Type: "message", Status: "in_progress", Role: "assistant", Content: &[]Text{}, Agent: p.Agent})
 	r.words, r.sent, r.around = r.words[:0], 0, nil
 	r.tellAt(stepPart, &Event{Type: "response.content_part.added", ItemID: r.open.ID, Part: textOf("")})
 }
 
 // whole ends a block, which may not have been shown.
-func (r *Response) whole(p words.Piece) {
+func (r *Response) whole(p turntext.Piece) {
 	if r.block != p.Block {
 		r.void()
 	}
@@ -279,7 +279,7 @@ func (r *Response) asks(e *event.Event, d *event.Relay) {
 		return
 	}
 	if d.Kind == event.RelayInput { // the protocol has no item for it
-		r.whole(words.Piece{Block: e.ID, Agent: e.Agent, Text: live.Question(d) + "Answer with your next message."})
+		r.whole(turntext.Piece{Block: e.ID, Agent: e.Agent, Text: live.Question(d) + "Answer with your next message."})
 		return
 	}
 	r.void()
@@ -430,7 +430,7 @@ func (r *Response) status() (status, incomplete string) {
 		case event.FinishReasonContentFilter:
 			return "incomplete", "content_filter"
 		}
-		if words.WantedBy(r.user) != nil && r.Texts() == nil {
+		if turntext.WantedBy(r.user) != nil && r.Texts() == nil {
 			return "failed", ""
 		}
 		return "completed", ""

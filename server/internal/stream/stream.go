@@ -1,5 +1,5 @@
-// Package stream sends what happens in a session to one client: its events, how it stands, at first
-// and at each change, and why the stream ends.
+// Package stream sends server-sent events about a session to one client: the session's events, its status at the
+// start and at each change, and the reason why the stream ends.
 //
 // It imports access, agent, event, live, session, and the packages form, front and logpage of the server.
 package stream
@@ -23,107 +23,107 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// retry is when a client comes back whose stream broke off.
+// retry is how long a client waits before it reconnects after a stream broke.
 const retry = time.Second
 
-// Place reads where a client goes on with a stream. The log must reach as far.
-func Place(c *front.Call, end int64) (session.Position, error) {
+// StartPosition returns the position after which a client wants a stream: the Last-Event-ID or the parameter after.
+// The log ends at end. If the position is after that, the error is a fault with status 412.
+func StartPosition(c *front.Call, end int64) (session.Position, error) {
 	text := c.R.Header.Get("Last-Event-Id")
 	if text == "" {
 		text = c.R.URL.Query().Get("after")
 	}
 	p, err := session.ParsePosition(text)
 	if err == nil && p.Seq > end {
-		err = &front.Fault{Status: http.StatusPreconditionFailed, Code: "position_moved", Detail: "the session's log ends before the position to continue from", Seq: end}
+		err = &front.Fault{Status: http.StatusPreconditionFailed, Code: "position_moved", Detail: "the session's log ends before the position after which to continue", Seq: end}
 	}
 	return p, err
 }
 
-// Tree is what streams tell of the tree of agents: what names it, and when it was replaced or could
-// not be. OnChange has a function called then, by a goroutine of its own, until leave is called.
+// Tree reports changes of the tree of agents. OnChange calls a function in a new goroutine whenever the tree was
+// replaced, or could not be loaded, until the caller calls leave.
 type Tree struct {
 	Revision func() string
 	OnChange func(func()) (leave func())
 }
 
-// standing is the data of a frame that says how the session stands.
-type standing struct {
+// status is the data of a frame of the kind state.
+type status struct {
 	State    live.State `json:"state,omitempty"`
 	Turn     string     `json:"turn,omitempty"`
 	Active   string     `json:"active"`
 	Revision string     `json:"revision"`
 }
 
-// streamed is a stream of one session's events to one client.
-type streamed struct {
+// sessionStream is the stream of a session to one client.
+type sessionStream struct {
 	*access.Stream
 	turns *live.Turns
 	tree  Tree
 	key   session.Key
 
-	mu     sync.Mutex // a stop and a reload are told by other goroutines
-	told   standing
-	looked int64 // where the log ended when that was looked up
-	owes   bool  // what was looked up is still to be told
+	mu      sync.Mutex // other goroutines report stops and reloads
+	sent    status     // the last status that was sent
+	checked int64      // the end of the log when the status was last read
+	pending bool       // that status is not sent yet
 }
 
-// Send sends what entries yields of a session, and how the session stands at first and whenever that
-// changes, and when the tree does.
+// Send sends the entries of a session, its status at the start and at each change, and changes of the tree.
 func Send(c *front.Call, turns *live.Turns, tree Tree, key session.Key, as logpage.Shape, entries func(context.Context) iter.Seq2[session.Entry, error]) error {
 	out, leave, err := c.Stream()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	s := &streamed{Stream: out, turns: turns, tree: tree, key: key}
-	s.mu.Lock() // a reload is told behind the first frame
-	defer tree.OnChange(s.reload)()
-	err = s.look(retry, math.MaxInt64)
+	s := &sessionStream{Stream: out, turns: turns, tree: tree, key: key}
+	s.mu.Lock() // the first frame comes before those of reloads
+	defer tree.OnChange(s.sendTree)()
+	err = s.sendStatusLocked(retry, math.MaxInt64)
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	defer turns.OnStop(key, func() { _ = s.stand(0, math.MaxInt64) })()
-	see := c.EventFilter()
+	defer turns.OnStop(key, func() { _ = s.sendStatus(0, math.MaxInt64) })()
+	filter := c.EventFilter()
 	for entry, err := range entries(out.Context()) {
 		if err != nil {
 			return s.end(err)
 		}
 		e := entry.Event
-		if shown := see(e); shown != nil && as.Wants(shown) {
+		if shown := filter(e); shown != nil && as.Includes(shown) {
 			data, err := as.Encode(shown)
 			if err != nil {
 				return err
 			}
 			if out.Send(access.Frame{ID: entry.ID, Data: data}) != nil {
-				return nil // the client has gone
+				return nil // the client has disconnected
 			}
 			c.ObserveDelta(e)
 		}
-		if err := s.passed(e); err != nil {
+		if err := s.afterEvent(e); err != nil {
 			return err
 		}
 	}
 	return s.end(nil)
 }
 
-// passed tells how the session stands after an event, if that may be new, and all of the log that it
-// is read from was passed: who reads what happened long ago hears of it when they are there.
-func (s *streamed) passed(e *event.Event) error {
+// afterEvent sends the status after an event if it may have changed. A client that reads old events gets the current
+// status only when it has received the events up to it.
+func (s *sessionStream) afterEvent(e *event.Event) error {
 	s.mu.Lock()
-	at, look := e.Seq, e.Seq > s.looked && mayChange(e) || e.Seq == s.looked && s.owes
-	if e.Partial { // of a turn that goes on, or was cut off
-		at, look = math.MaxInt64, s.told.State == live.CutOff || e.Type() == event.TypeDiscard
+	at, look := e.Seq, e.Seq > s.checked && mayChangeStatus(e) || e.Seq == s.checked && s.pending
+	if e.Partial { // the turn is running again, or was interrupted
+		at, look = math.MaxInt64, s.sent.State == live.CutOff || e.Type() == event.TypeDiscard
 	}
 	s.mu.Unlock()
 	if !look {
 		return nil
 	}
-	return s.stand(0, at)
+	return s.sendStatus(0, at)
 }
 
-// mayChange reports whether a session may stand otherwise after an event.
-func mayChange(e *event.Event) bool {
+// mayChangeStatus reports whether an event may change the status of a session.
+func mayChangeStatus(e *event.Event) bool {
 	switch e.Data.(type) {
 	case *event.User, *event.HarnessStart, *event.HarnessEnd, *event.Transfer, *event.HandoffStatus:
 		return e.Scope == ""
@@ -131,16 +131,16 @@ func mayChange(e *event.Event) bool {
 	return false
 }
 
-// stand tells how the session stands, if that was not told before, and not yet if the log goes on behind
-// a position. The first frame says when to come back.
-func (s *streamed) stand(first time.Duration, at int64) error {
+// sendStatus sends the status of the session if it has changed. If the log ends after the position at, the status
+// becomes pending instead. The first frame has a retry time, which is not 0.
+func (s *sessionStream) sendStatus(first time.Duration, at int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.look(first, at)
+	return s.sendStatusLocked(first, at)
 }
 
-// look is stand, with the mutex.
-func (s *streamed) look(first time.Duration, at int64) error {
+// sendStatusLocked is sendStatus for a caller that holds the mutex.
+func (s *sessionStream) sendStatusLocked(first time.Duration, at int64) error {
 	now, err := s.turns.Look(s.Context(), s.key)
 	if err != nil {
 		if s.Context().Err() != nil {
@@ -148,26 +148,26 @@ func (s *streamed) look(first time.Duration, at int64) error {
 		}
 		return err
 	}
-	next := standing{now.State, now.Turn, now.Agent, s.tree.Revision()}
-	s.looked, s.owes = now.Seq, now.Seq > at
-	if s.owes || first == 0 && next == s.told {
+	next := status{now.State, now.Turn, now.Agent, s.tree.Revision()}
+	s.checked, s.pending = now.Seq, now.Seq > at
+	if s.pending || first == 0 && next == s.sent {
 		return nil
 	}
-	s.told = next
+	s.sent = next
 	data := event.EncodeJSON(struct {
 		Seq int64 `json:"seq"`
-		standing
+		status
 	}{now.Seq, next})
-	_ = s.Send(access.Frame{Event: "state", Data: data, Retry: first}) // whoever has gone is noticed soon
+	_ = s.Send(access.Frame{Event: "state", Data: data, Retry: first}) // the next entry detects a client that has disconnected
 	return nil
 }
 
-// end sends why a stream ends, if the client can know.
-func (s *streamed) end(err error) error {
+// end sends the reason why a stream ends. It returns an error that has no reason for clients.
+func (s *sessionStream) end(err error) error {
 	reason := "turn"
 	switch {
 	case err == nil, errors.Is(err, live.ErrStopped):
-		if err := s.stand(0, math.MaxInt64); err != nil {
+		if err := s.sendStatus(0, math.MaxInt64); err != nil {
 			return err
 		}
 	case errors.Is(err, live.ErrClosed):
@@ -185,24 +185,24 @@ func (s *streamed) end(err error) error {
 	return nil
 }
 
-// reload tells that the tree may be another one.
-func (s *streamed) reload() {
+// sendTree sends the revision of the current tree.
+func (s *sessionStream) sendTree() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	data := event.EncodeJSON(map[string]string{"revision": s.tree.Revision()})
-	_ = s.Send(access.Frame{Event: "tree", Data: data}) // whoever has gone is noticed soon
+	_ = s.Send(access.Frame{Event: "tree", Data: data}) // the next entry detects a client that has disconnected
 }
 
-// Changes sends how a session of a user stands whenever that changes, and when the tree does.
+// Changes sends the state of each session of the key's user whenever it changes, and changes of the tree.
 func Changes(c *front.Call, turns *live.Turns, tree Tree, key session.Key) error {
 	out, leave, err := c.Stream()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	s := &streamed{Stream: out, tree: tree}
+	s := &sessionStream{Stream: out, tree: tree}
 	s.mu.Lock()
-	defer tree.OnChange(s.reload)()
+	defer tree.OnChange(s.sendTree)()
 	err = out.Send(access.Frame{Retry: retry})
 	s.mu.Unlock()
 	if err != nil {

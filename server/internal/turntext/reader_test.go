@@ -1,4 +1,4 @@
-package words
+package turntext
 
 import (
 	"fmt"
@@ -59,11 +59,11 @@ func (l *tape) told(t require.TestingT) string {
 			case Opened:
 				shown[p.Block] = ""
 				fmt.Fprintf(&out, "(%s:", p.Agent)
-			case Said:
+			case Appended:
 				shown[p.Block] += p.Text
 				out.WriteString("[" + p.Text + "]")
 			case Closed:
-				require.Equal(t, p.Text, shown[p.Block], "a block's words are all of it")
+				require.Equal(t, p.Text, shown[p.Block], "the appended text of a block is the whole block")
 				out.WriteString(")")
 			case Voided:
 				out.WriteString("!")
@@ -102,7 +102,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// Whatever deltas are missed, what was said is what is stored, and a hole takes no words back.
+// Whatever deltas are lost, the pieces have the stored text, and a gap takes no text back.
 func TestReaderWithHoles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l tape
@@ -123,13 +123,13 @@ func TestReaderWithHoles(t *testing.T) {
 				texts = append(texts, text)
 			}
 		}
-		var said Script
+		var said Joiner
 		var p Reader
 		var got strings.Builder
 		for _, en := range l.without(missed...).entries {
 			for _, p := range p.Next(en) {
 				require.NotEqual(t, Voided, p.Kind)
-				words, err := said.Take(p)
+				words, err := said.Add(p)
 				require.NoError(t, err)
 				got.WriteString(words)
 			}
@@ -140,12 +140,12 @@ func TestReaderWithHoles(t *testing.T) {
 
 func TestScript(t *testing.T) {
 	play := func(l *tape, end string) (string, error) {
-		var said Script
+		var said Joiner
 		var p Reader
 		var got strings.Builder
 		for _, en := range l.entries {
 			for _, p := range p.Next(en) {
-				words, err := said.Take(p)
+				words, err := said.Add(p)
 				got.WriteString(words)
 				if err != nil {
 					return got.String(), err
