@@ -39,7 +39,7 @@ func (h *Handler) respond(c *front.Call) error {
 	if a.Again != nil { // nothing was begun
 		return &front.Fault{Status: http.StatusConflict, Code: "approval_required", Detail: h.question(c, a.Key, a.Again.Pending, a.Refuse)}
 	}
-	seq, err := responses.Begin(c.R.Context(), h.turns, a.Key, a.Turn, a.First, a.After)
+	seq, err := responses.PartStart(c.R.Context(), h.turns, a.Key, a.Turn, a.First, a.After)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (h *Handler) write(c *front.Call, a *chats.Answer, out *responses.Response,
 		}
 	}
 	rep, err := h.follow(ctx, a, stays, func(en session.Entry, rep *live.Report) error {
-		err := out.Take(en, rep)
+		err := out.Apply(en, rep)
 		if streams && err == nil {
 			c.ObserveDelta(en.Event)
 		}

@@ -24,7 +24,7 @@ func TestResponsesDeltaAllocations(t *testing.T) {
 		entries[i] = session.Entry{ID: at.String(), Event: e}
 	}
 	allocs := testing.AllocsPerRun(len(entries)-1, func() {
-		require.NoError(t, r.Take(entries[0], rep))
+		require.NoError(t, r.Apply(entries[0], rep))
 		entries = entries[1:]
 	})
 	require.LessOrEqual(t, allocs, 4.0)

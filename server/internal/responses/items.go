@@ -19,7 +19,7 @@ import (
 // itemID returns the id of an item of the response, by which [ResponseOf] finds the response.
 func (r *Response) itemID(name string) string { return name + "@" + r.ID.own() + "." + r.ID.Session }
 
-// ResponseOf reads which response an item belongs to from the id of the item.
+// ResponseOf returns the id of the response that an item's id names.
 func ResponseOf(item string) (id ID, ok bool) {
 	_, rest, ok := strings.Cut(item, "@")
 	if ok {
@@ -28,18 +28,18 @@ func ResponseOf(item string) (id ID, ok bool) {
 	return id, ok
 }
 
-// CallOfApproval returns the id of the call that an mcp_approval_request asks about, whose id is given. The part of the
-// id from "@" on may be missing.
+// CallOfApproval returns the id of the call to approve from the id of an mcp_approval_request. The part of the id from
+// "@" on may be missing.
 func CallOfApproval(id string) (call string, ok bool) {
 	call, ok = strings.CutPrefix(id, approvalPrefix)
 	call, _, _ = strings.Cut(call, "@")
 	return call, ok && call != ""
 }
 
-// approvalPrefix begins the ids of requests for an approval; the id of the call follows.
+// approvalPrefix is the prefix of the ids of requests for an approval. The id of the call follows.
 const approvalPrefix = "mcpr_"
 
-// Find returns the item with an id among those of the response, nil if there is none.
+// Find returns the response's item with an id, or nil if there is none.
 func (r *Response) Find(id string) *Item {
 	for _, list := range [][]*Item{r.Input, r.Output} {
 		for _, item := range list {
@@ -51,8 +51,8 @@ func (r *Response) Find(id string) *Item {
 	return nil
 }
 
-// begun takes in an event with which the response begins.
-func (r *Response) begun(e *event.Event) {
+// addInput adds the item of an event that the response answers.
+func (r *Response) addInput(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.User:
 		r.Input = append(r.Input, &Item{Type: "message", ID: r.itemID("msg_in"), Status: "completed", Role: "user", Content: textsOf(d.Content)})
@@ -63,25 +63,25 @@ func (r *Response) begun(e *event.Event) {
 		}
 		item := &Item{Type: "mcp_approval_response", ID: r.itemID("mcpa_" + asked.ToolCallID), Approve: &d.Approved, Reason: d.Reason,
 			Request: approvalPrefix + asked.ToolCallID}
-		var said string
-		if json.Unmarshal(d.Content, &said) != nil {
-			said = string(d.Content)
+		var text string
+		if json.Unmarshal(d.Content, &text) != nil {
+			text = string(d.Content)
 		}
 		call := front.AsCall(r.user, asked)
 		if call != asked {
-			said = string(event.EncodeJSON(map[string]any{"approved": d.Approved, "reason": d.Reason}))
+			text = string(event.EncodeJSON(map[string]any{"approved": d.Approved, "reason": d.Reason}))
 		}
 		switch {
 		case call.Client:
-			item = &Item{Type: "function_call_output", ID: r.itemID("fco_" + call.ToolCallID), Status: "completed", CallID: call.ToolCallID, Output: &said}
+			item = &Item{Type: "function_call_output", ID: r.itemID("fco_" + call.ToolCallID), Status: "completed", CallID: call.ToolCallID, Output: &text}
 		case asked.Kind == event.RelayInput && d.Approved:
-			item = &Item{Type: "message", ID: r.itemID("msg_in-" + asked.ToolCallID), Status: "completed", Role: "user", Content: &[]Text{{Type: "input_text", Text: said}}}
+			item = &Item{Type: "message", ID: r.itemID("msg_in-" + asked.ToolCallID), Status: "completed", Role: "user", Content: &[]Text{{Type: "input_text", Text: text}}}
 		}
 		r.Input = append(r.Input, item)
 	}
 }
 
-// textsOf returns what a user said in the form of the protocol.
+// textsOf returns the content of a user's message in the form of the protocol.
 func textsOf(c llm.Content) *[]Text {
 	all := []Text{}
 	if c.Text != "" || len(c.Parts) == 0 {
@@ -98,7 +98,7 @@ func textsOf(c llm.Content) *[]Text {
 	return &all
 }
 
-// mediaOf writes an image or a file. The digest names bytes that are stored outside the log.
+// mediaOf returns the part of an image or a file. The digest identifies bytes that are stored outside the log.
 func mediaOf(m llm.Media) Text {
 	url := m.URL
 	if len(m.Data) > 0 {
@@ -116,9 +116,9 @@ func mediaOf(m llm.Media) Text {
 	return t
 }
 
-// Items yields the items of a session, a turn at a time: from its beginning on, or from its end back. The id has the
-// session and the path of its agent. With a turn, the items begin with those of this turn. The error is live.ErrNoTurn
-// if the session has no such turn.
+// Items yields the items of a session in their order, or in reverse if back is true. id contains the session and the
+// path of its agent. If it contains a turn, the first items are those of this turn; the error is live.ErrNoTurn if the
+// session does not have it.
 func Items(ctx context.Context, turns *live.Turns, key session.Key, id ID, back bool) iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
 		first, last := int64(1), int64(0)
@@ -166,8 +166,8 @@ func Items(ctx context.Context, turns *live.Turns, key session.Key, id ID, back 
 	}
 }
 
-// itemsAt returns the items of the turn that begins at a position or later, and where the next one begins; 0 if there is
-// none.
+// itemsAt returns the items of the first turn that starts at a position or later, and the position of the next turn, or
+// 0 if there is none.
 func itemsAt(ctx context.Context, store session.Store, key session.Key, id ID, at int64) (items []*Item, next int64, err error) {
 	var events []*event.Event
 	for e, err := range store.Load(ctx, key, at-1) {
@@ -187,12 +187,12 @@ func itemsAt(ctx context.Context, store session.Store, key session.Key, id ID, a
 		return nil, 0, nil
 	}
 	id.Turn, id.Seq = events[0].TurnID, 0
-	for over := true; over; { // of each response of the turn
+	for over := true; over; { // each response of the turn
 		r, rep := New(id, ""), &live.Report{}
 		over = false
 		for _, e := range events {
 			rep.Apply(e)
-			if over = errors.Is(r.Take(session.Entry{Event: e}, rep), ErrOver); over {
+			if over = errors.Is(r.Apply(session.Entry{Event: e}, rep), ErrOver); over {
 				id.Seq = e.Seq
 				break
 			}

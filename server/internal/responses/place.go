@@ -6,42 +6,42 @@ import (
 	"unicode/utf8"
 )
 
-// place says where in a response an event of its stream is. Its number is the event's sequence number. Deltas are
-// in no log, and need not be: a place within a text counts the bytes before it, so that every process finds in the
-// log what a client has yet to be sent that was cut off there. Numbers grow and leave some out. Those of the first
-// four items fit into 31 bits, which is what some clients have room for.
+// place is the position of an event in the stream of a response, encoded in the event's sequence number. Deltas are not
+// stored: a place within a text counts the bytes before it, so that every process can find in the log what a
+// disconnected client has not received. Numbers increase, with gaps. Those of the first four items fit into 31 bits,
+// which is the limit of some clients.
 type place struct {
-	slot  int // the item, among those that the client was sent
-	step  int // within the item
-	voids int // how many items were taken back
-	print int // tells the item's block from others: what was shown of a block may be void without a trace in the log
+	slot  int // the index of the item among those that were sent
+	step  int // the position within the item
+	voids int // the number of items that were taken back
+	hash  int // identifies the item's block, because a block that was shown can disappear without an entry in the log
 }
 
-const printBits, voidBits, stepBits = 13, 2, 14
+const hashBits, voidBits, stepBits = 13, 2, 14
 
-// The steps of an item: its beginning, its text, its end, that it is taken back, and the end of the response after it.
+// The steps of an item: its start, its text, its end, that it was taken back, and the end of the response after it.
 const (
 	stepAdded = 0
-	stepPart  = 1 // and then more with the bytes of the text
+	stepPart  = 1 // plus the encoded length of the text
 	stepOver  = 1<<stepBits - 1
 
-	stepVoid     = stepOver - 1 // its block may be in the log, as another item
+	stepVoid     = stepOver - 1 // the log may have the same block as another item
 	stepItemDone = stepOver - 2
 	stepPartDone = stepOver - 3
 	stepTextDone = stepOver - 4
-	stepRest     = stepOver - 5 // all of a long text; from here on the item is in the log
+	stepRest     = stepOver - 5 // the whole of a long text; from this step on the log has the item
 
-	exact = 1 << 11 // bytes of a text that are counted one by one; of longer ones the first eleven bits count
+	exact = 1 << 11 // the length up to which every byte counts; of longer lengths a step encodes the first eleven bits
 )
 
 const (
 	numberCreated, numberInProgress = 0, 1
 	numberEmpty                     = 2               // the end of a response without items
-	maxVoids                        = 1<<voidBits - 1 // beyond which words are shown when they are whole
+	maxVoids                        = 1<<voidBits - 1 // afterwards the stream shows only complete text
 )
 
 func (p place) number() int64 {
-	return ((int64(p.slot)<<stepBits|int64(p.step))<<voidBits|int64(min(p.voids, maxVoids)))<<printBits | int64(p.print)
+	return ((int64(p.slot)<<stepBits|int64(p.step))<<voidBits|int64(min(p.voids, maxVoids)))<<hashBits | int64(p.hash)
 }
 
 func placeOf(number int64) place {
@@ -50,12 +50,12 @@ func placeOf(number int64) place {
 		number >>= bits
 		return int(n)
 	}
-	p := place{print: low(printBits), voids: low(voidBits), step: low(stepBits)}
+	p := place{hash: low(hashBits), voids: low(voidBits), step: low(stepBits)}
 	p.slot = int(number)
 	return p
 }
 
-// item is how many items of the log come before the place.
+// item returns the number of the log's items before the place.
 func (p place) item() int {
 	if p.step >= stepVoid {
 		return p.slot - p.voids + 1
@@ -63,21 +63,21 @@ func (p place) item() int {
 	return p.slot - p.voids
 }
 
-// within reports whether the place is in a block that is not whole and follows a number of items.
+// within reports whether the place is in an incomplete block that follows a number of items.
 func (p place) within(block string, items int) bool {
-	return items == p.item() && printOf(block) == p.print
+	return items == p.item() && hashOf(block) == p.hash
 }
 
-// printOf makes no number that another event has.
-func printOf(id string) int {
+// hashOf returns the hash of a block's id. It avoids the numbers of events that have no item.
+func hashOf(id string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // never fails
-	return numberEmpty + 1 + int(h.Sum32()%(1<<printBits-numberEmpty-1))
+	return numberEmpty + 1 + int(h.Sum32()%(1<<hashBits-numberEmpty-1))
 }
 
-// tell returns how much of a text can be told, and the step behind it. Of a long text that is not whole yet some
-// bytes wait, one in a thousand at most, so that the step says where it is.
-func tell(text []byte, whole bool) (n, step int) {
+// sendable returns how many bytes of a text to send, and the step after them. Of a long incomplete text it holds back
+// at most one byte in a thousand, so that the step encodes the length exactly.
+func sendable(text []byte, whole bool) (n, step int) {
 	n = len(text)
 	if n >= exact && whole {
 		return n, stepRest
@@ -89,8 +89,8 @@ func tell(text []byte, whole bool) (n, step int) {
 	return runeStart(text, n>>shift<<shift), step
 }
 
-// known returns how much of a text a client has that was sent a step.
-func known(text []byte, step int) int {
+// received returns how many bytes of a text a client has that received a step.
+func received(text []byte, step int) int {
 	n := max(step-stepPart, 0)
 	if step >= stepRest {
 		n = len(text)
@@ -101,7 +101,7 @@ func known(text []byte, step int) int {
 	return runeStart(text, n)
 }
 
-// runeStart returns where the character begins that is at a place.
+// runeStart returns the start of the character at a position.
 func runeStart(text []byte, at int) int {
 	if at >= len(text) {
 		return len(text)

@@ -14,7 +14,7 @@ func TestPlaces(t *testing.T) {
 	for slot := range 40 {
 		for _, step := range []int{stepAdded, stepPart, stepPart + 1, stepPart + exact, stepRest - 1, stepRest, stepTextDone, stepPartDone, stepItemDone, stepVoid, stepOver} {
 			for voids := range maxVoids + 1 {
-				p := place{slot: slot, step: step, voids: voids, print: printOf(strings.Repeat("x", slot))}
+				p := place{slot: slot, step: step, voids: voids, hash: hashOf(strings.Repeat("x", slot))}
 				require.Equal(t, p, placeOf(p.number()))
 				if voids == 0 {
 					require.Greater(t, p.number(), last)
@@ -26,8 +26,8 @@ func TestPlaces(t *testing.T) {
 			require.Less(t, last, int64(1<<31))
 		}
 	}
-	require.Less(t, place{slot: 1<<24 - 1, step: stepOver, voids: 9, print: 1<<printBits - 1}.number(), int64(1<<53))
-	require.Greater(t, place{print: printOf("")}.number(), int64(numberEmpty))
+	require.Less(t, place{slot: 1<<24 - 1, step: stepOver, voids: 9, hash: 1<<hashBits - 1}.number(), int64(1<<53))
+	require.Greater(t, place{hash: hashOf("")}.number(), int64(numberEmpty))
 }
 
 // FuzzTell shows a text piece by piece, and cuts the client off behind each: it gets the rest, by bytes, from
@@ -48,21 +48,21 @@ func FuzzTell(f *testing.F) {
 				next++
 			}
 			shown = whole[:next]
-			n, step := tell(shown, false)
+			n, step := sendable(shown, false)
 			if n <= sent {
 				continue
 			}
-			if !utf8.Valid(shown[sent:n]) || step <= last || step >= stepRest || known(whole, step) != n {
-				t.Fatalf("%d bytes of %d at the step %d, after %d at %d; a client that had them has %d", n, len(shown), step, sent, last, known(whole, step))
+			if !utf8.Valid(shown[sent:n]) || step <= last || step >= stepRest || received(whole, step) != n {
+				t.Fatalf("%d bytes of %d at the step %d, after %d at %d; a client that had them has %d", n, len(shown), step, sent, last, received(whole, step))
 			}
 			sent, last = n, step
 		}
-		n, step := tell(whole, true)
+		n, step := sendable(whole, true)
 		require.Equal(t, len(whole), n)
 		if n > sent {
 			require.Greater(t, step, last)
 		}
-		require.Equal(t, len(whole), known(whole, step))
+		require.Equal(t, len(whole), received(whole, step))
 		require.Less(t, step, stepTextDone)
 	})
 }

@@ -1,6 +1,7 @@
-// Package responses makes responses of OpenAI's protocol of the events of turns: what they are, and what a client that
-// reads along is sent of them, with numbers by which any process finds out what the client has yet to be sent. It
-// imports event, live, runner, session, chats and front, and never begins or ends a turn.
+// Package responses converts the events of turns to responses of OpenAI's Responses API, and to the events of their
+// streams. From the sequence number of the last event that a client received, every process can compute what the client
+// has not received yet. The package imports event, live, runner, session, chats and front, and never starts or ends a
+// turn.
 package responses
 
 import (
@@ -12,14 +13,14 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Read takes in what is stored of a response. The error is live.ErrNoTurn if there is none.
+// Read applies all stored events of the response. The error is live.ErrNoTurn if the response does not exist.
 func (r *Response) Read(ctx context.Context, turns *live.Turns, key session.Key) error {
 	rep, err := turns.Report(ctx, key, r.ID.Turn)
 	if err != nil {
 		return err
 	}
 	r.First = rep.First
-	err = each(ctx, turns, key, rep.ID, rep.First, func(e *event.Event, rep *live.Report) error { return r.Take(session.Entry{Event: e}, rep) })
+	err = each(ctx, turns, key, rep.ID, rep.First, func(e *event.Event, rep *live.Report) error { return r.Apply(session.Entry{Event: e}, rep) })
 	switch {
 	case errors.Is(err, ErrOver):
 		r.Over = true
@@ -28,14 +29,15 @@ func (r *Response) Read(ctx context.Context, turns *live.Turns, key session.Key)
 	case r.Began.IsZero():
 		return live.ErrNoTurn
 	case r.State == live.Running:
-		r.State = rep.State // perhaps nobody works on it
+		r.State = rep.State // the turn may be interrupted
 	}
 	return nil
 }
 
-// Begin returns where the part of a turn begins that answers a client: with the first decision that was given at this
-// door from a position on, or else with what came before. 0 is the turn's beginning, with its first words.
-func Begin(ctx context.Context, turns *live.Turns, key session.Key, turn string, first, after int64) (seq int64, err error) {
+// PartStart returns the position at which the part of a turn starts that answers a request whose first event is at
+// after or later: that of the first decision through this API from there on, or else of the last one before. 0 is the
+// start of the turn.
+func PartStart(ctx context.Context, turns *live.Turns, key session.Key, turn string, first, after int64) (seq int64, err error) {
 	if after == first {
 		return 0, nil
 	}
@@ -49,7 +51,7 @@ func Begin(ctx context.Context, turns *live.Turns, key session.Key, turn string,
 	return seq, err
 }
 
-// each gives the stored events of a turn to take, each when the report knows of it.
+// each calls take for the stored events of a turn, each with the report of the events up to it.
 func each(ctx context.Context, turns *live.Turns, key session.Key, turn string, first int64, take func(*event.Event, *live.Report) error) error {
 	var rep live.Report
 	for e, err := range turns.Store().Load(ctx, key, first-1) {

@@ -19,19 +19,19 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// ID names a response: a turn, or the part of one that begins with a decision which a client gave here.
+// ID identifies a response: a turn, or the part of a turn that starts with a decision through this API.
 type ID struct {
 	Turn    string
-	Seq     int64  // of that decision; 0 is the turn's beginning
-	Path    string // of the agent that is the model, "" for the root
+	Seq     int64  // the position of the decision; 0 is the start of the turn
+	Path    string // the path of the agent that the request names as model; "" for the root
 	Session string
 }
 
 func (id ID) String() string { return "resp_" + id.own() + "." + id.Session }
 
-// own is the id without the session.
+// own returns the id without the session.
 func (id ID) own() string {
-	s := plain(id.Turn)
+	s := encodeTurn(id.Turn)
 	if id.Seq > 0 {
 		s += "-" + strconv.FormatInt(id.Seq, 10)
 	}
@@ -41,7 +41,7 @@ func (id ID) own() string {
 	return s
 }
 
-// ParseID reads what [ID.String] has written.
+// ParseID parses the text of [ID.String].
 func ParseID(s string) (id ID, ok bool) {
 	s, ok = strings.CutPrefix(s, "resp_")
 	own, session, both := strings.Cut(s, ".")
@@ -52,81 +52,82 @@ func ParseID(s string) (id ID, ok bool) {
 	if later {
 		id.Seq, err = strconv.ParseInt(seq, 10, 64)
 	}
-	id.Turn = unplain(turn)
+	id.Turn = decodeTurn(turn)
 	return id, ok && both && err == nil && id.Turn != "" && id.String() == "resp_"+s
 }
 
-// plain writes a turn's id in letters and digits, as it is if it has no others.
-func plain(turn string) string {
+// encodeTurn encodes the id of a turn in letters and digits. It returns an id that has no other characters unchanged.
+func encodeTurn(turn string) string {
 	if strings.ContainsFunc(turn, func(c rune) bool { return c < '0' || c > 'z' || c > '9' && c < 'A' || c > 'Z' && c < 'a' }) {
 		return "$" + hex.EncodeToString([]byte(turn))
 	}
 	return turn
 }
 
-func unplain(s string) string {
+func decodeTurn(s string) string {
 	if digits, coded := strings.CutPrefix(s, "$"); coded {
-		turn, _ := hex.DecodeString(digits) // what is none is written otherwise
+		turn, _ := hex.DecodeString(digits) // ParseID detects invalid digits by encoding again
 		return string(turn)
 	}
 	return s
 }
 
-// Response is made of the entries of its turn from the turn's beginning, in their order. It is a function of what is
-// stored: deltas are shown and change nothing. It is not safe for concurrent use.
+// Response is the state of a response. Apply all entries of its turn in order, from the start of the turn. The stored
+// events alone determine the state; deltas are only sent to the client. It is not safe for concurrent use.
 type Response struct {
 	ID     ID
 	Model  string
-	First  int64      // the position of the turn's words
-	Seq    int64      // the last position that is the response's
-	State  live.State // of the turn there
-	Over   bool       // another response goes on with the turn
-	Began  time.Time  // zero if the turn has no such response
+	First  int64      // the position of the message that started the turn
+	Seq    int64      // the position of the response's last event
+	State  live.State // of the turn at Seq
+	Over   bool       // another response continues the turn
+	Began  time.Time  // zero before the response's first event
 	Input  []*Item    // what the response answers
 	Output []*Item
-	// Events returns those of the log that are wanted as well, as the client sees them, or nil; nil if none are.
+	// Events returns an event of the log as the client may see it, or nil. If Events is nil, the response contains no
+	// events of the log.
 	Events func(*event.Event) *event.Event
-	// Send is for a client that reads along; nil if none does. The data is valid until it returns.
+	// Send sends an event of the stream; nil without a stream. The data is valid until it returns.
 	Send func(kind string, data []byte) error
 
 	result  runner.Result
 	user    *event.User
 	failed  *event.Failure
-	asked   []*event.Relay          // and not answered
-	relays  map[string]*event.Relay // of the turn, by the ids of their events
-	opening bool                    // the next event may belong to what the response answers
+	pending []*event.Relay          // open questions
+	relays  map[string]*event.Relay // the questions of the turn by the ids of their events
+	opening bool                    // the next event may belong to the input
 	changed time.Time
 	reader  turntext.Reader
-	rested  bool // before the next entry
-	in      bool // the entry is of this response
+	paused  bool // the turn had ended or paused before the next entry
+	in      bool // the entry belongs to this response
 	kept    []*event.Event
 
-	err    error    // of Send
-	last   int64    // the number of what the client was sent before
-	cut    *place   // in an item that is yet to come, where the client was cut off
-	cutAt  int      // the step of the open item that the client had
-	voids  int      // items that were taken back
-	open   *Item    // that is being said
-	block  string   // the open item's
-	at     place    // of the open item
-	words  []byte   // of the open item
-	sent   int      // how much of them
-	around []string // what stands around number and words in a delta of the open item
-	frame  []byte
+	err        error    // of Send
+	last       int64    // the sequence number of the last event that the client received; -1: none
+	cut        *place   // the place in a later item at which the client was disconnected
+	cutAt      int      // the last step of the open item that the client received
+	voids      int      // the number of items that were taken back
+	open       *Item    // the item whose text is incomplete
+	block      string   // the id of the open item's block
+	at         place    // of the open item
+	text       []byte   // of the open item
+	sent       int      // the number of bytes of text that were sent
+	deltaFrame []string // the JSON of a delta of the open item before, between and after number and text
+	frame      []byte
 }
 
-// New makes a response of which nothing is known, for a client that has nothing of it.
+// New returns a response without events, for a client that has received none.
 func New(id ID, model string) *Response {
 	return &Response{ID: id, Model: model, last: -1, reader: turntext.Reader{FilesInPlace: true}}
 }
 
-// Started reports whether the client has something of the response.
+// Started reports whether the client has received an event of the response.
 func (r *Response) Started() bool { return r.last >= 0 }
 
-// ErrOver ends a turn's entries for who wants a response that has ended before.
+// ErrOver reports an entry that belongs to the next response of the turn.
 var ErrOver = errors.New("the response is over")
 
-// Resume says what the client has.
+// Resume continues the stream after the event with a sequence number, which the client has received.
 func (r *Response) Resume(after int64) {
 	r.last = after
 	if at := placeOf(after); after > numberEmpty {
@@ -134,8 +135,8 @@ func (r *Response) Resume(after int64) {
 	}
 }
 
-// Take takes in an entry that the report knows of. The error is that of a client who has gone, or ErrOver.
-func (r *Response) Take(en session.Entry, rep *live.Report) error {
+// Apply applies an entry. rep is the report of the events up to the entry. The error is that of Send, or ErrOver.
+func (r *Response) Apply(en session.Entry, rep *live.Report) error {
 	e := en.Event
 	if r.begins(e, rep) {
 		if r.in {
@@ -144,7 +145,7 @@ func (r *Response) Take(en session.Entry, rep *live.Report) error {
 		r.in = r.ID.Seq == e.Seq || r.ID.Seq == 0 && e.Seq == rep.First
 	}
 	r.reader.Begin(rep.User)
-	said := r.reader.Next(en)
+	pieces := r.reader.Next(en)
 	if d, ok := e.Data.(*event.Relay); ok && !e.Partial {
 		if r.relays == nil {
 			r.relays = make(map[string]*event.Relay)
@@ -157,15 +158,15 @@ func (r *Response) Take(en session.Entry, rep *live.Report) error {
 	if !e.Partial {
 		r.result.Apply(e)
 		r.user, r.State, r.failed, r.changed, r.Seq = rep.User, rep.State, rep.Failure, e.Time, e.Seq
-		r.asked = rep.Pending
+		r.pending = rep.Pending
 		_, decision := e.Data.(*event.RelayResolved)
 		if r.opening = r.Began.IsZero() || r.opening && decision; r.opening {
-			r.begun(e)
+			r.addInput(e)
 		}
 		if r.Began.IsZero() {
 			r.Began, r.State = e.Time, live.Running
-			r.tellNumber(numberCreated, &Event{Type: "response.created", Response: r.Object()})
-			r.tellNumber(numberInProgress, &Event{Type: "response.in_progress", Response: r.Object()})
+			r.sendNumbered(numberCreated, &Event{Type: "response.created", Response: r.Object()})
+			r.sendNumbered(numberInProgress, &Event{Type: "response.in_progress", Response: r.Object()})
 		}
 	}
 	if r.Events != nil {
@@ -175,90 +176,90 @@ func (r *Response) Take(en session.Entry, rep *live.Report) error {
 			r.kept = append(r.kept, shown)
 		}
 	}
-	for _, p := range said {
-		r.piece(p)
+	for _, p := range pieces {
+		r.addPiece(p)
 	}
 	if d, ok := e.Data.(*event.Relay); ok && !e.Partial {
-		r.asks(e, d)
+		r.addQuestion(e, d)
 	}
-	if r.rested && r.cut != nil && r.cut.step == stepOver && len(r.Output) >= r.cut.item() {
-		r.cut = nil // what comes now is new
+	if r.paused && r.cut != nil && r.cut.step == stepOver && len(r.Output) >= r.cut.item() {
+		r.cut = nil // the client has received none of the following events
 	}
 	return r.err
 }
 
-// begins reports whether a response begins with the next event of the turn: with the user's words, or with a decision
-// that a client of this door gave. Those that are given elsewhere are part of the response that asked.
+// begins reports whether a response starts with the next event of the turn: with the user's message, or with a decision
+// through this API. Decisions through other APIs belong to the response that asked.
 func (r *Response) begins(e *event.Event, rep *live.Report) bool {
 	if e.Partial {
 		return false
 	}
 	_, decision := e.Data.(*event.RelayResolved)
-	begins := e.Seq == rep.First || decision && r.rested && strings.HasPrefix(e.ID, chats.DecisionPrefix)
-	r.rested = rep.State != live.Running && !decision // what goes on comes in the same write
+	begins := e.Seq == rep.First || decision && r.paused && strings.HasPrefix(e.ID, chats.DecisionPrefix)
+	r.paused = rep.State != live.Running && !decision // the turn continues in the same write
 	return begins
 }
 
-// piece takes in what is said. One block at a time is shown word by word; what is stored meanwhile comes before it
-// in the log, so that the words of the block are taken back and come again when they are whole.
-func (r *Response) piece(p turntext.Piece) {
+// addPiece applies a piece of text. Only one block at a time is streamed. An item that is stored meanwhile precedes it
+// in the log, so the streamed item is taken back, and sent again when it is complete.
+func (r *Response) addPiece(p turntext.Piece) {
 	switch mine := r.open != nil && r.block == p.Block; {
-	case p.Kind == turntext.Opened && r.open == nil && r.Send != nil && r.voids < maxVoids && r.goesOn(p.Block):
-		r.begin(p)
+	case p.Kind == turntext.Opened && r.open == nil && r.Send != nil && r.voids < maxVoids && r.mayShow(p.Block):
+		r.openMessage(p)
 	case p.Kind == turntext.Appended && mine:
-		r.words = append(r.words, p.Text...)
-		r.tell(false)
+		r.text = append(r.text, p.Text...)
+		r.sendDelta(false)
 	case p.Kind == turntext.Voided && mine:
 		r.void()
 	case p.Kind == turntext.Voided && r.cut != nil && r.cut.step == stepVoid && r.cut.within(p.Block, len(r.Output)):
-		r.cut = nil // what comes now is new
+		r.cut = nil // the client has received none of the following events
 	case p.Kind == turntext.Closed:
-		r.whole(p)
+		r.addMessage(p)
 	}
 }
 
-// add begins an item.
+// add opens an item.
 func (r *Response) add(block string, item *Item) {
-	r.pass(block)
+	r.resolveCut(block)
 	r.open, r.block = item, block
-	r.at = place{slot: len(r.Output) + r.voids, voids: r.voids, print: printOf(block)}
+	r.at = place{slot: len(r.Output) + r.voids, voids: r.voids, hash: hashOf(block)}
 	if item.ID == "" {
-		item.ID = r.messageID(len(r.Output), r.at.print)
+		item.ID = r.messageID(len(r.Output), r.at.hash)
 	}
-	r.tellAt(stepAdded, &Event{Type: "response.output_item.added", Item: item})
+	r.sendItemEvent(stepAdded, &Event{Type: "response.output_item.added", Item: item})
 }
 
-func (r *Response) begin(p turntext.Piece) {
+func (r *Response) openMessage(p turntext.Piece) {
 	r.add(p.Block, &Item{Type: "message", Status: "in_progress", Role: "assistant", Content: &[]Text{}, Agent: p.Agent})
-	r.words, r.sent, r.around = r.words[:0], 0, nil
-	r.tellAt(stepPart, &Event{Type: "response.content_part.added", ItemID: r.open.ID, Part: textOf("")})
+	r.text, r.sent, r.deltaFrame = r.text[:0], 0, nil
+	r.sendItemEvent(stepPart, &Event{Type: "response.content_part.added", ItemID: r.open.ID, Part: textOf("")})
 }
 
-// whole ends a block, which may not have been shown.
-func (r *Response) whole(p turntext.Piece) {
+// addMessage adds a complete block, which may have been streamed.
+func (r *Response) addMessage(p turntext.Piece) {
 	if r.block != p.Block {
 		r.void()
 	}
 	if r.open == nil {
-		r.begin(p)
+		r.openMessage(p)
 	}
-	r.words = append(r.words[:0], p.Text...)
-	r.tell(true)
+	r.text = append(r.text[:0], p.Text...)
+	r.sendDelta(true)
 	all := textOf(p.Text)
-	r.tellAt(stepTextDone, &Event{Type: "response.output_text.done", ItemID: r.open.ID, Text: &all.Text, LogProbs: all.LogProbs})
-	r.tellAt(stepPartDone, &Event{Type: "response.content_part.done", ItemID: r.open.ID, Part: all})
+	r.sendItemEvent(stepTextDone, &Event{Type: "response.output_text.done", ItemID: r.open.ID, Text: &all.Text, LogProbs: all.LogProbs})
+	r.sendItemEvent(stepPartDone, &Event{Type: "response.content_part.done", ItemID: r.open.ID, Part: all})
 	r.open.Status, r.open.Content = "completed", &[]Text{*all}
-	r.done()
+	r.closeItem()
 }
 
-// done completes the open item.
-func (r *Response) done() {
+// closeItem completes the open item.
+func (r *Response) closeItem() {
 	item := r.open
 	r.Output, r.open = append(r.Output, item), nil
-	r.tellAt(stepItemDone, &Event{Type: "response.output_item.done", Item: item})
+	r.sendItemEvent(stepItemDone, &Event{Type: "response.output_item.done", Item: item})
 }
 
-// void takes the open item back, if there is one.
+// void takes back the open item, if there is one.
 func (r *Response) void() {
 	if r.open != nil {
 		r.voided(r.at, r.open)
@@ -269,66 +270,66 @@ func (r *Response) voided(at place, item *Item) {
 	item.Status, item.Content = "incomplete", &[]Text{}
 	at.voids++
 	r.at, r.open, r.voids = at, nil, at.voids
-	r.tellAt(stepVoid, &Event{Type: "response.output_item.done", Item: item})
+	r.sendItemEvent(stepVoid, &Event{Type: "response.output_item.done", Item: item})
 }
 
-// asks is a question about a call.
-func (r *Response) asks(e *event.Event, d *event.Relay) {
+// addQuestion adds the item of a question.
+func (r *Response) addQuestion(e *event.Event, d *event.Relay) {
 	if call := front.AsCall(r.user, d); call.Client {
-		r.calls(e, call)
+		r.addCall(e, call)
 		return
 	}
-	if d.Kind == event.RelayInput { // the protocol has no item for it
-		r.whole(turntext.Piece{Block: e.ID, Agent: e.Agent, Text: live.Question(d) + "Answer with your next message."})
+	if d.Kind == event.RelayInput { // the protocol has no item for a question
+		r.addMessage(turntext.Piece{Block: e.ID, Agent: e.Agent, Text: live.Question(d) + "Answer with your next message."})
 		return
 	}
 	r.void()
 	arguments := string(d.Params)
 	r.add(e.ID, &Item{Type: "mcp_approval_request", ID: r.itemID(approvalPrefix + d.ToolCallID), ServerLabel: "arbor", Name: d.Tool, Arguments: &arguments, Agent: e.Agent})
-	r.done()
+	r.closeItem()
 }
 
-// calls adds the item of a call that the client runs.
-func (r *Response) calls(e *event.Event, d *event.Relay) {
+// addCall adds the item of a call that the client runs.
+func (r *Response) addCall(e *event.Event, d *event.Relay) {
 	r.void()
 	none, arguments := "", string(d.Params)
 	item := &Item{Type: "function_call", ID: r.itemID("fc_" + d.ToolCallID), Status: "in_progress", CallID: d.ToolCallID, Name: d.Tool, Arguments: &none, Agent: e.Agent}
 	r.add(e.ID, item)
-	r.tellAt(stepPart, &Event{Type: "response.function_call_arguments.delta", ItemID: item.ID, Delta: &arguments})
-	r.tellAt(stepTextDone, &Event{Type: "response.function_call_arguments.done", ItemID: item.ID, Name: d.Tool, Arguments: &arguments})
+	r.sendItemEvent(stepPart, &Event{Type: "response.function_call_arguments.delta", ItemID: item.ID, Delta: &arguments})
+	r.sendItemEvent(stepTextDone, &Event{Type: "response.function_call_arguments.done", ItemID: item.ID, Name: d.Tool, Arguments: &arguments})
 	item.Status, item.Arguments = "completed", &arguments
-	r.done()
+	r.closeItem()
 }
 
-// goesOn reports whether a block that is not whole may be shown. Until the place where the client was cut off, blocks
-// come again that the client has seen, and seen taken back.
-func (r *Response) goesOn(block string) bool {
+// mayShow reports whether an incomplete block may be streamed. Up to the place at which the client was disconnected,
+// blocks come again that the client has received, or received and taken back.
+func (r *Response) mayShow(block string) bool {
 	return r.cut == nil || r.cut.step < stepRest && r.cut.within(block, len(r.Output))
 }
 
-// pass finds out, with the block of the next item, what has become of the item in which the client was cut off.
-func (r *Response) pass(block string) {
+// resolveCut decides, from the block of the next item, what became of the item in which the client was disconnected.
+func (r *Response) resolveCut(block string) {
 	at := r.cut
 	if r.cutAt = 0; at == nil || len(r.Output) < at.item() {
 		return
 	}
 	switch r.cut = nil; {
 	case at.step >= stepVoid:
-	case block != "" && printOf(block) == at.print:
+	case block != "" && hashOf(block) == at.hash:
 		r.cutAt = at.step
 	default:
-		r.voided(*at, &Item{Type: "message", ID: r.messageID(at.item(), at.print), Role: "assistant"})
+		r.voided(*at, &Item{Type: "message", ID: r.messageID(at.item(), at.hash), Role: "assistant"})
 	}
 }
 
-func (r *Response) messageID(i, print int) string {
-	return r.itemID(fmt.Sprintf("msg_%d_%x", i, print))
+func (r *Response) messageID(i, hash int) string {
+	return r.itemID(fmt.Sprintf("msg_%d_%x", i, hash))
 }
 
-// tell sends the words that the client does not have. What the deltas of an item have in common is written once.
-func (r *Response) tell(whole bool) {
-	n, step := tell(r.words, whole)
-	from := max(r.sent, known(r.words, r.cutAt))
+// sendDelta sends the text that the client has not received. It encodes the common part of an item's deltas once.
+func (r *Response) sendDelta(whole bool) {
+	n, step := sendable(r.text, whole)
+	from := max(r.sent, received(r.text, r.cutAt))
 	if n <= from || r.Send == nil {
 		return
 	}
@@ -336,38 +337,38 @@ func (r *Response) tell(whole bool) {
 	if r.at.number() <= r.last || r.err != nil {
 		return
 	}
-	if r.around == nil {
+	if r.deltaFrame == nil {
 		hole := "\x00"
 		text := string(event.EncodeJSON(&Event{Type: deltaEvent, OutputIndex: &r.at.slot, ItemID: r.open.ID, ContentIndex: new(int), Delta: &hole, LogProbs: []struct{}{}}))
-		head, rest, _ := strings.Cut(text, "0,") // the number
+		head, rest, _ := strings.Cut(text, "0,") // the sequence number
 		middle, tail, _ := strings.Cut(rest, `"\u0000"`)
-		r.around = []string{head, "," + middle, tail}
+		r.deltaFrame = []string{head, "," + middle, tail}
 	}
 	r.last = r.at.number()
-	r.frame = append(strconv.AppendInt(append(r.frame[:0], r.around[0]...), r.last, 10), r.around[1]...)
-	r.frame = append(append(r.frame, event.EncodeJSON(string(r.words[from:n]))...), r.around[2]...)
+	r.frame = append(strconv.AppendInt(append(r.frame[:0], r.deltaFrame[0]...), r.last, 10), r.deltaFrame[1]...)
+	r.frame = append(append(r.frame, event.EncodeJSON(string(r.text[from:n]))...), r.deltaFrame[2]...)
 	r.err = r.Send(deltaEvent, r.frame)
 }
 
-// tellAt sends an event of the item at which the response is, unless the client has it.
-func (r *Response) tellAt(step int, ev *Event) {
+// sendItemEvent sends an event of the current item, unless the client has received it.
+func (r *Response) sendItemEvent(step int, ev *Event) {
 	r.at.step = step
 	ev.OutputIndex = &r.at.slot
 	if ev.Item == nil && r.open.Content != nil {
 		ev.ContentIndex = new(int)
 	}
-	r.tellNumber(r.at.number(), ev)
+	r.sendNumbered(r.at.number(), ev)
 }
 
-// tellNumber sends an event, unless the client has it.
-func (r *Response) tellNumber(n int64, ev *Event) {
+// sendNumbered sends an event with a sequence number, unless the client has received it.
+func (r *Response) sendNumbered(n int64, ev *Event) {
 	if r.Send != nil && n > r.last {
 		r.last = n
 		r.event(n, ev)
 	}
 }
 
-// Fail ends the stream for a reason that is none of the turn's.
+// Fail ends the stream with an error that does not come from the turn.
 func (r *Response) Fail(code, message string) {
 	null := json.RawMessage("null")
 	r.event(max(r.last, 0), &Event{Type: "error", Code: code, Message: message, Param: &null})
@@ -379,20 +380,20 @@ func (r *Response) event(n int64, ev *Event) {
 	}
 }
 
-// End closes the stream of a response that rests.
+// End ends the stream of a response whose turn has ended or paused.
 func (r *Response) End() error {
 	r.void()
-	r.pass("")
+	r.resolveCut("")
 	number := int64(numberEmpty)
 	if slot := len(r.Output) + r.voids - 1; slot >= 0 {
 		number = place{slot: slot, step: stepOver, voids: r.voids}.number()
 	}
 	resp := r.Object()
-	r.tellNumber(number, &Event{Type: "response." + resp.Status, Response: resp})
+	r.sendNumbered(number, &Event{Type: "response." + resp.Status, Response: resp})
 	return r.err
 }
 
-// Texts are what its messages say.
+// Texts returns the texts of the output's messages.
 func (r *Response) Texts() (all []string) {
 	for _, item := range r.Output {
 		if item.Content != nil {
@@ -402,14 +403,14 @@ func (r *Response) Texts() (all []string) {
 	return all
 }
 
-// NoOutput is the code of the failure of a response, or a chat, whose turn ended without an answer of the form that
-// the client wants, and NoOutputMessage says so.
+// NoOutput is the error code of a response or a chat whose turn ended without the structured output that the client
+// asked for. NoOutputMessage is its message.
 const (
 	NoOutput        = "no_output"
-	NoOutputMessage = "the agent that answered has no answer of the form that was asked for: its answers are words, or have a form of their own"
+	NoOutputMessage = "the agent that answered returned no output in the requested format: it answers with text, or in a format of its own"
 )
 
-// status is that of the response, and why it is not a whole answer.
+// status returns the status of the response, and the reason if the answer is incomplete.
 func (r *Response) status() (status, incomplete string) {
 	switch r.State {
 	case live.CutOff:
@@ -438,33 +439,34 @@ func (r *Response) status() (status, incomplete string) {
 	return "in_progress", ""
 }
 
-// About is what of a request is kept with its words, besides what it says.
+// About are the settings of a request that are stored with its message.
 type About struct {
-	Dropped    bool   `json:"dropped,omitempty"` // with store: false, nobody gets it again
+	Dropped    bool   `json:"dropped,omitempty"` // the request has store: false, so no later request finds the response
 	Background bool   `json:"background,omitempty"`
 	Previous   string `json:"previous,omitempty"`
 }
 
-// AboutKey is where the metadata of words have it.
+// AboutKey is the metadata key of a user's message for [About].
 const AboutKey = "arbor.response"
 
+// About returns the settings of the request. They are zero if another API received it.
 func (r *Response) About() (a About) {
 	if r.user != nil {
-		_ = json.Unmarshal(event.EncodeJSON(r.user.Metadata[AboutKey]), &a) // what another door has stored has none
+		_ = json.Unmarshal(event.EncodeJSON(r.user.Metadata[AboutKey]), &a)
 	}
 	if r.ID.Seq > 0 {
-		a.Previous, a.Background = "", false // of the words, not of the decision
+		a.Previous, a.Background = "", false // these belong to the message, not to the decision
 	}
 	return a
 }
 
-// Object is what the response has come to.
+// Object returns the current state of the response.
 func (r *Response) Object() *Object {
 	status, incomplete := r.status()
 	about := r.About()
 	w := &Object{ID: r.ID.String(), Object: "response", CreatedAt: r.Began.Unix(), Status: status, Background: about.Background, Model: r.Model,
 		Output: r.Output, ParallelToolCalls: true, Store: !about.Dropped, ToolChoice: "auto", Tools: []struct{}{}, Metadata: map[string]string{},
-		Arbor: Arbor{Session: r.ID.Session, Turn: r.ID.Turn, Agent: r.result.Agent, State: r.State, Pending: PendingOf(r.asked), Events: r.kept}}
+		Arbor: Arbor{Session: r.ID.Session, Turn: r.ID.Turn, Agent: r.result.Agent, State: r.State, Pending: PendingOf(r.pending), Events: r.kept}}
 	w.Conversation.ID = r.ID.Session
 	if w.Output == nil {
 		w.Output = []*Item{}

@@ -9,7 +9,7 @@ import (
 
 const deltaEvent = "response.output_text.delta"
 
-// What clients are sent.
+// The JSON that clients receive.
 type (
 	// Object is a response.
 	Object struct {
@@ -36,13 +36,13 @@ type (
 		Usage             *Usage            `json:"usage"`
 		Arbor             Arbor             `json:"arbor"`
 	}
-	// Failure is why there is no answer.
+	// Failure is the error of a response that failed.
 	Failure struct {
 		Type    string `json:"type"`
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}
-	// Reason is why an answer is not whole.
+	// Reason is the reason why an answer is incomplete.
 	Reason struct {
 		Reason string `json:"reason"`
 	}
@@ -50,7 +50,7 @@ type (
 	Conversation struct {
 		ID string `json:"id"`
 	}
-	// Usage is that of the response alone.
+	// Usage is the usage of the response alone.
 	Usage struct {
 		Input        int `json:"input_tokens"`
 		InputDetails struct {
@@ -62,7 +62,7 @@ type (
 		} `json:"output_tokens_details"`
 		Total int `json:"total_tokens"`
 	}
-	// Arbor is what the protocol has no place for.
+	// Arbor contains what the protocol has no members for.
 	Arbor struct {
 		Session string         `json:"session,omitempty"`
 		Turn    string         `json:"turn,omitempty"`
@@ -71,7 +71,7 @@ type (
 		Pending []Pending      `json:"pending,omitempty"`
 		Events  []*event.Event `json:"events,omitempty"`
 	}
-	// Pending is a call that waits for an answer.
+	// Pending is an open question.
 	Pending struct {
 		CallID  string          `json:"callId"`
 		Kind    string          `json:"kind"`
@@ -80,7 +80,7 @@ type (
 		Message string          `json:"message,omitempty"`
 		Schema  json.RawMessage `json:"schema,omitempty"`
 	}
-	// Item is a message, a request for an approval or the answer to one, or a call of a tool of the client's or its result.
+	// Item is a message, a request for an approval or its answer, or a call of a client's tool or its result.
 	Item struct {
 		Type        string  `json:"type"`
 		ID          string  `json:"id"`
@@ -97,7 +97,7 @@ type (
 		Reason      string  `json:"reason,omitempty"`
 		Agent       string  `json:"agent,omitempty"`
 	}
-	// Text is a part of what a message says. Only what agents say has annotations and logprobs.
+	// Text is a part of a message's content. Only messages of agents have annotations and logprobs.
 	Text struct {
 		Type        string     `json:"type"`
 		Text        string     `json:"text"`
@@ -125,8 +125,8 @@ type (
 		Name         string       `json:"name,omitempty"`      // of a function
 		Arguments    *string      `json:"arguments,omitempty"` // of its call, whole
 		LogProbs     any          `json:"logprobs,omitempty"`
-		Event        *event.Event `json:"event,omitempty"` // of the log, for who asks
-		// Of an error.
+		Event        *event.Event `json:"event,omitempty"` // of the log, if the client asks for it
+		// The following members belong to errors.
 		Code    string           `json:"code,omitempty"`
 		Message string           `json:"message,omitempty"`
 		Param   *json.RawMessage `json:"param,omitempty"`
@@ -137,7 +137,7 @@ func textOf(s string) *Text {
 	return &Text{Type: "output_text", Text: s, Annotations: []struct{}{}, LogProbs: []struct{}{}}
 }
 
-// PendingOf tells of calls that wait.
+// PendingOf returns the form of open questions.
 func PendingOf(asked []*event.Relay) (list []Pending) {
 	for _, d := range asked {
 		list = append(list, Pending{d.ToolCallID, d.Kind, d.Tool, d.Params, d.Message, d.Schema})
