@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// lookBack is the number of recent turns searched for the messages of a page that has answers, and lookBackAlone for
-	// those of a page that sends only the user's.
+	// lookBack is the number of recent turns searched for the messages of a page. lookBackAlone is that number for a page
+	// that sends no answers of agents.
 	lookBack, lookBackAlone = 256, 64
 	// maxSearched is the number of a thread's latest branches that are searched.
 	maxSearched = 16
 )
 
-// branches returns the sessions of a thread, the one that was changed last first: the session with the thread's id, and
-// its forks, which have the same id with ~1, ~2 and so on. A session of such a name that is no fork of the thread is no
-// branch. free is the key of the next fork.
+// branches returns the sessions of a thread, the last changed one first: the session with the thread's id, and its forks,
+// whose ids are the thread's id with ~1, ~2 and so on. It omits sessions with such an id that are not forks of the
+// thread. free is the key of the next fork.
 func (h *Handler) branches(ctx context.Context, thread session.Key) (all []session.Info, free session.Key, err error) {
 	family := make(map[session.Key]bool)
 	free = thread
@@ -48,7 +48,7 @@ func (h *Handler) branches(ctx context.Context, thread session.Key) (all []sessi
 	return all, free, nil
 }
 
-// current returns the branch that a thread is in.
+// current returns the current branch of a thread: the last changed one.
 func (h *Handler) current(ctx context.Context, thread session.Key) (session.Key, error) {
 	all, _, err := h.branches(ctx, thread)
 	if err != nil || len(all) == 0 {
@@ -57,36 +57,36 @@ func (h *Handler) current(ctx context.Context, thread session.Key) (session.Key,
 	return all[0].Key, nil
 }
 
-// spot is where the messages of a page belong in a thread.
-type spot struct {
+// match is the place in a thread that the messages of a page match.
+type match struct {
 	branches []session.Info
-	free     session.Key // of the next one
+	free     session.Key // of the next branch
 
 	key  session.Key // the branch
-	end  int64       // of its log
-	cut  int64       // where the page's history ends in the log; end if the page has all of it
-	turn string      // the turn with the last message that both have
+	end  int64       // the end of the branch's log
+	cut  int64       // the position in the log at which the page's history ends; end if the page has all of it
+	turn string      // the turn of the last message that the page and the log have
 	// known is the number of the page's messages up to the last one that the log has. from is the index of the first
 	// message that is new, or that is to be answered again; then again is true.
 	known, from int
-	again       bool
+	regenerate  bool
 	sure        bool // the log has the answer that the page has before its last known words, or has that known message
 	repeated    bool // the run has begun a turn before
 }
 
-// place finds the branch that has most of a page's messages.
-func (h *Handler) place(ctx context.Context, thread session.Key, in *input) (*spot, error) {
+// findBranch returns the branch that has most of a page's messages.
+func (h *Handler) findBranch(ctx context.Context, thread session.Key, in *input) (*match, error) {
 	all, free, err := h.branches(ctx, thread)
-	best := &spot{key: thread, from: in.tail()}
+	best := &match{key: thread, from: in.firstNew()}
 	for i, info := range all[:min(len(all), maxSearched)] {
-		p, err := h.find(ctx, info, in)
+		p, err := h.matchBranch(ctx, info, in)
 		if err != nil {
 			return nil, err
 		}
 		if i == 0 || p.better(best) {
 			best = p
 		}
-		if p.repeated || p.sure && p.cut == p.end && info.Seq > info.ParentSeq { // else the run may have begun in another one
+		if p.repeated || p.sure && p.cut == p.end && info.Seq > info.ParentSeq { // otherwise the run may have started in another branch
 			break
 		}
 	}
@@ -95,7 +95,7 @@ func (h *Handler) place(ctx context.Context, thread session.Key, in *input) (*sp
 }
 
 // better reports whether the page's messages belong to a branch rather than to one that was changed later.
-func (p *spot) better(than *spot) bool {
+func (p *match) better(than *match) bool {
 	switch {
 	case p.repeated || p.sure != than.sure:
 		return p.repeated || p.sure
@@ -105,17 +105,17 @@ func (p *spot) better(than *spot) bool {
 	return p.cut == p.end && than.cut < than.end
 }
 
-// find finds the last message of a page that a branch has. Messages are known by their ids, and the answers to a known
-// message also by their texts, because some clients name them themselves.
-func (h *Handler) find(ctx context.Context, branch session.Info, in *input) (*spot, error) {
-	words, others := in.places()
-	p := &spot{key: branch.Key, end: branch.Seq, cut: branch.Seq, from: in.tail()}
+// matchBranch finds the last message of a page that a branch has. It compares the ids of messages. It also compares the
+// texts of the answers to a known message, because some clients give them ids of their own.
+func (h *Handler) matchBranch(ctx context.Context, branch session.Info, in *input) (*match, error) {
+	users, others := in.indices()
+	p := &match{key: branch.Key, end: branch.Seq, cut: branch.Seq, from: in.firstNew()}
 	most, end := lookBack, branch.Seq // of the turn
 	if p.from == 0 {
 		most = lookBackAlone
 	}
-	var texts []string // of the turn
-	before := -1       // the index of the answer before the words that were found
+	var texts []string // the agents' texts in the turn
+	before := -1       // the index of the answer before the user's messages that were found
 	for e, err := range session.Backward(ctx, h.turns.Store(), branch.Key, branch.Seq+1) {
 		if err != nil {
 			return nil, err
@@ -132,7 +132,7 @@ func (h *Handler) find(ctx context.Context, branch session.Info, in *input) (*sp
 			return p, nil
 		case begins:
 			p.repeated = live.RequestID(u) == in.Run
-			if before = in.said(p, words, idsOf(e, u), texts, e.Seq-1, end); p.known > 0 {
+			if before = in.matchUser(p, users, idsOf(e, u), texts, e.Seq-1, end); p.known > 0 {
 				p.turn = e.TurnID
 			}
 			if most--; p.repeated || p.sure || most == 0 {
@@ -146,12 +146,12 @@ func (h *Handler) find(ctx context.Context, branch session.Info, in *input) (*sp
 	return p, nil
 }
 
-// said completes a spot if the page has messages of the user's with which a turn begins. start is where the turn begins in
-// the log, and end is where the turn ends. said returns the index of the answer before these messages, or -1.
-func (in *input) said(p *spot, words map[string]int, ids, texts []string, start, end int64) (before int) {
+// matchUser completes a match if the page has the user's messages that started a turn. The log has the turn after start
+// and up to end. matchUser returns the index of the answer before these messages, or -1.
+func (in *input) matchUser(p *match, users map[string]int, ids, texts []string, start, end int64) (before int) {
 	first, last, missing := len(in.Messages), -1, false
 	for _, id := range ids {
-		at, ok := words[id]
+		at, ok := users[id]
 		if missing = missing || !ok; ok {
 			first, last = min(first, at), max(last, at)
 		}
@@ -167,10 +167,10 @@ func (in *input) said(p *spot, words map[string]int, ids, texts []string, start,
 		return before
 	}
 	next, answer := in.next(last+1, "user"), in.next(last+1, "assistant", "tool")
-	shown := in.shows(answer, next, texts)
+	shown := in.textsIn(answer, next, texts)
 	switch {
 	case missing || next == len(in.Messages) && answer == next:
-		p.again = true // or some of the words have changed
+		p.regenerate = true // also if some of the user's messages are missing
 	case answer > next || next < len(in.Messages) && len(texts) == 0:
 		p.cut, p.from = end, next
 	case shown:
@@ -180,14 +180,14 @@ func (in *input) said(p *spot, words map[string]int, ids, texts []string, start,
 	return before
 }
 
-// places returns the indices of messages: of the user's by their ids, and of others by the ids of the events that they
+// indices returns the indices of messages: those of the user by their ids, and others by the ids of the events that they
 // show. All calls of a message have the index of the last of their results.
-func (in *input) places() (words, others map[string]int) {
-	words, others = make(map[string]int), make(map[string]int)
+func (in *input) indices() (users, others map[string]int) {
+	users, others = make(map[string]int), make(map[string]int)
 	for i, m := range in.Messages {
 		switch m.Role {
 		case "user":
-			words[m.ID] = i
+			users[m.ID] = i
 		case "assistant", "tool":
 			others[strings.TrimSuffix(m.ID, ":result")] = i
 			for _, c := range m.Calls {
@@ -205,12 +205,12 @@ func (in *input) places() (words, others map[string]int) {
 			others[c.ID] = last
 		}
 	}
-	delete(words, "")
+	delete(users, "")
 	delete(others, "")
-	return words, others
+	return users, others
 }
 
-// next returns the index of the first message from a place on that has one of the roles.
+// next returns the index of the first message from an index on that has one of the roles.
 func (in *input) next(from int, roles ...string) int {
 	for i, m := range in.Messages[from:] {
 		if slices.Contains(roles, m.Role) {
@@ -220,17 +220,18 @@ func (in *input) next(from int, roles ...string) int {
 	return len(in.Messages)
 }
 
-// shows reports whether the assistant's messages between two places have texts, and all of them are among those of a turn.
-func (in *input) shows(from, to int, texts []string) bool {
+// textsIn reports whether the assistant's messages from one index up to another have texts that all occur in the texts
+// of a turn.
+func (in *input) textsIn(from, to int, texts []string) bool {
 	some := false
 	for i := from; i < to; i++ {
 		if m := in.Messages[i]; m.Role == "assistant" {
 			parts, err := partsOf(i, m.Content)
-			said := strings.TrimSpace(user(parts).PlainText())
-			if err != nil || said == "" {
+			answer := strings.TrimSpace(user(parts).PlainText())
+			if err != nil || answer == "" {
 				continue
 			}
-			if some = true; !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, said) }) {
+			if some = true; !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, answer) }) {
 				return false
 			}
 		}
@@ -238,14 +239,14 @@ func (in *input) shows(from, to int, texts []string) bool {
 	return some
 }
 
-// begins returns the key of the branch to begin a turn in, which ends where the page's history ends: that of the place,
-// or a fork. While a turn of the branch runs that the fork would not have, the error is agent.ErrSessionBusy. But a page that
-// asks again for the answer of this turn stops it, if no other page watches.
-func (h *Handler) begins(ctx context.Context, p *spot, wait time.Duration) (session.Key, error) {
+// branchFor returns the key of the branch in which to start a turn: the matched branch, or a fork of it at the end of
+// the page's history. The error is agent.ErrSessionBusy while the branch runs a turn that the fork would not contain. If
+// the page asks again for the answer of the running turn, and no other page follows it, branchFor stops the turn.
+func (h *Handler) branchFor(ctx context.Context, p *match, wait time.Duration) (session.Key, error) {
 	if p.cut == p.end || p.repeated {
 		return p.key, nil
 	}
-	if p.again { // the server may not have noticed yet that the page has left the answer
+	if p.regenerate { // the server may not know yet that the page has disconnected
 		wait = max(wait, time.Second)
 	}
 	for deadline := time.Now().Add(wait); ; {
@@ -255,7 +256,7 @@ func (h *Handler) begins(ctx context.Context, p *spot, wait time.Duration) (sess
 			return p.key, err
 		case now.State != live.Running:
 			return h.fork(ctx, p)
-		case p.again && now.Turn == p.turn:
+		case p.regenerate && now.Turn == p.turn:
 			err = h.turns.Abandon(ctx, p.key, p.turn)
 			if now, failed := h.turns.Look(ctx, p.key); err == nil && failed == nil && now.State != live.Running {
 				continue
@@ -273,14 +274,14 @@ func (h *Handler) begins(ctx context.Context, p *spot, wait time.Duration) (sess
 	}
 }
 
-// fork returns a fork of a branch. One that an earlier request has made and begun no turn in is used again. The error is
-// agent.ErrConflict if another request is faster.
-func (h *Handler) fork(ctx context.Context, p *spot) (session.Key, error) {
-	last, err := h.idAt(ctx, p.key, p.cut)
+// fork returns a fork of a branch at the end of the page's history. It reuses a fork that has no turn of its own. The
+// error is agent.ErrConflict if another request creates the fork first.
+func (h *Handler) fork(ctx context.Context, p *match) (session.Key, error) {
+	last, err := h.eventID(ctx, p.key, p.cut)
 	for _, info := range p.branches {
 		if err == nil && info.Seq == p.cut {
 			var id string
-			if id, err = h.idAt(ctx, info.Key, p.cut); err == nil && id == last {
+			if id, err = h.eventID(ctx, info.Key, p.cut); err == nil && id == last {
 				return info.Key, nil
 			}
 		}
@@ -291,8 +292,8 @@ func (h *Handler) fork(ctx context.Context, p *spot) (session.Key, error) {
 	return p.free, err
 }
 
-// idAt returns the id of the event at a position, "" at 0.
-func (h *Handler) idAt(ctx context.Context, key session.Key, seq int64) (string, error) {
+// eventID returns the id of the event at a position, or "" for position 0.
+func (h *Handler) eventID(ctx context.Context, key session.Key, seq int64) (string, error) {
 	if seq == 0 {
 		return "", nil
 	}

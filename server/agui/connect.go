@@ -12,24 +12,24 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// connect is POST /agui/connect: a run with all that was said before and, unless ?follow=false, all those that come. When
-// the thread continues in another branch, a run shows that branch.
+// connect serves POST /agui/connect: a run with the thread's history and, unless ?follow=false, all later runs. When the
+// thread continues in another branch, connect sends a run with the history of that branch.
 func (h *Handler) connect(c *front.Call) error {
-	in, thread, err := read(c)
+	in, thread, err := readInput(c)
 	if err != nil {
 		return err
 	}
 	follow := c.R.URL.Query().Get("follow")
 	if follow != "" && follow != "true" && follow != "false" {
-		return front.BadRequest("follow is true or false, not %.40q", follow)
+		return front.BadRequest("follow must be true or false, not %.40q", follow)
 	}
 	key, err := h.current(c.R.Context(), thread)
 	if err != nil {
 		return err
 	}
 	c.Session = key.ID
-	p := &projection{reasoning: h.reasoning, see: c.EventFilter()}
-	all, err := p.past(h.turns.Store().Load(c.R.Context(), key, 0), math.MaxInt64)
+	p := &projection{reasoning: h.reasoning, filter: c.EventFilter()}
+	all, err := p.replay(h.turns.Store().Load(c.R.Context(), key, 0), math.MaxInt64)
 	if err != nil {
 		return err
 	}
@@ -40,36 +40,36 @@ func (h *Handler) connect(c *front.Call) error {
 	defer leave()
 	for run := in.Run; ; run = cmp.Or(s.p.turn, key.ID) {
 		if err = s.open(run, all); err == nil && (s.p.turn == "" || s.p.ended != nil) {
-			err = s.rest()
+			err = s.finish()
 		}
 		for err == nil && (s.run != "" || follow != "false") {
-			if err = h.tail(s, thread, key); errors.Is(err, live.ErrStopped) {
+			if err = h.followRun(s, thread, key); errors.Is(err, live.ErrStopped) {
 				s.p.ended = nil
-				err = s.rest()
+				err = s.finish()
 			}
 		}
 		if !errors.Is(err, errMoved) {
-			return s.broken(err)
+			return s.end(err)
 		}
 		if key, err = h.current(s.Context(), thread); err == nil {
-			h.shows(s, key, &projection{})
-			all, err = s.p.past(h.turns.Store().Load(s.Context(), key, 0), math.MaxInt64)
+			h.setSession(s, key, &projection{})
+			all, err = s.p.replay(h.turns.Store().Load(s.Context(), key, 0), math.MaxInt64)
 		}
 		if err != nil {
-			return s.broken(err)
+			return s.end(err)
 		}
 	}
 }
 
-// errMoved ends a look at a branch that the thread is not in any more.
+// errMoved stops following a branch that is no longer the current one.
 var errMoved = errors.New("the thread continues in another branch")
 
-// moveEvery is how often a stream that waits for the next run asks the store for the thread's branch.
+// moveEvery is how often a stream without a run reads the thread's current branch from the store.
 const moveEvery = time.Second
 
-// tail sends what comes in a session until a run begins or ends, or its turn is stopped, of which nothing is in the log. The
-// error is errMoved if the thread continues in another branch before a run begins.
-func (h *Handler) tail(s *stream, thread, key session.Key) error {
+// followRun sends the entries of a session until a run starts or ends. The error is live.ErrStopped if the turn was
+// stopped, which the log does not record, and errMoved if the thread continues in another branch before a run starts.
+func (h *Handler) followRun(s *stream, thread, key session.Key) error {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	defer cancel(nil)
 	if s.run != "" {
@@ -91,10 +91,10 @@ func (h *Handler) tail(s *stream, thread, key session.Key) error {
 	open := s.run
 	for en, err := range h.turns.Follow(ctx, key, s.p.log.At.String()) {
 		if err == nil {
-			err = s.entry(en)
+			err = s.sendEntry(en)
 		}
 		if err == nil && s.run != "" && s.p.ended != nil && !en.Event.Partial {
-			err = s.rest()
+			err = s.finish()
 		}
 		if err != nil || s.run != open {
 			return err

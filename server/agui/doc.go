@@ -1,8 +1,8 @@
-// Package agui serves sessions to pages that speak AG-UI, protocol 1.0: a POST of a run's input answers with the
-// events of a turn, and another one replays a thread and follows it.
+// Package agui serves sessions to pages that use the AG-UI protocol, version 1.0. One POST route runs a turn and
+// answers with its events. Another one replays a thread and follows it.
 //
-// A thread is a session and a run is a turn, or the part of one up to the next question. The door keeps nothing:
-// what a page is sent is made of the entries of the log, in [projection], and so is the history that it asks for.
+// A thread is a session. A run is a turn, or the part of a turn up to the next question. The handler keeps no state: it
+// converts the entries of the log to events and to the history that a page requests; see [projection].
 //
-// It imports access, agent, checkpoint, event, live, llm, runner and session, and knows no other door.
+// It imports access, agent, checkpoint, event, live, llm, runner and session, and does not import other APIs.
 package agui

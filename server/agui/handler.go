@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
-// Door is the http.Handler of AG-UI. It is safe for concurrent use. The zero value is not usable.
+// Handler serves AG-UI. It is an http.Handler and safe for concurrent use. The zero value is not usable; see [New].
 type Handler struct {
 	*front.Handler
 	turns     *live.Turns
@@ -22,7 +22,7 @@ type Handler struct {
 	pageState   []string
 }
 
-// Option configures a [Door].
+// Option configures a [Handler].
 type Option func(*settings)
 
 type settings struct {
@@ -32,13 +32,14 @@ type settings struct {
 	pageState   []string
 }
 
-// WithGuard sets who lets requests in. Without one the user must be in the context already; see access.WithUser.
+// WithGuard sets the guard that authenticates requests. Without a guard, middleware of the program must put the user
+// into the context with access.WithUser; requests without a user are refused.
 func WithGuard(g *access.Guard) Option { return func(s *settings) { s.Guard = g } }
 
-// WithApp sets the app part of the keys of sessions; the default is session.DefaultApp. See live.Turns.RunnerOf.
+// WithApp sets the app in the keys of sessions; see live.Turns.RunnerOf. Defaults to session.DefaultApp.
 func WithApp(app string) Option { return func(s *settings) { s.App = app } }
 
-// WithPrefix sets the path that runs are posted to; the default is /agui.
+// WithPrefix sets the path to which pages post runs. Defaults to /agui.
 func WithPrefix(path string) Option { return func(s *settings) { s.Prefix = path } }
 
 // WithReasoning sends the reasoning that models disclose to every client, also for users without the right
@@ -51,11 +52,12 @@ func WithClientTools(agents ...string) Option {
 	return func(s *settings) { s.clientTools = front.ClientTools{Only: agents, Limited: true} }
 }
 
-// WithPageState sets which keys of the session's state pages can write. By default they can write none, because agents,
-// conditions and instructions rely on what is there. Keys of other scopes, such as user:name, cannot be among them.
+// WithPageState sets the keys of the session's state that pages can write. Keys of other scopes, such as user:name, are
+// not allowed. Defaults to none, because agents, conditions and instructions may rely on the state.
 func WithPageState(keys ...string) Option { return func(s *settings) { s.pageState = keys } }
 
-// New makes a door to the turns, which stay the caller's. The error says which option is wrong.
+// New returns a handler that serves turns. The caller closes the turns after the last request. The error names the
+// invalid option.
 func New(turns *live.Turns, opts ...Option) (*Handler, error) {
 	s := &settings{Config: front.Config{Turns: turns, Prefix: "/agui", Fail: fail}}
 	h := &Handler{turns: turns}
@@ -80,7 +82,7 @@ func New(turns *live.Turns, opts ...Option) (*Handler, error) {
 	return h, nil
 }
 
-// fail answers with the members of the event for errors, which the official client shows.
+// fail answers with the members of a RUN_ERROR event, which the official client shows.
 func fail(c *front.Call, f *front.Fault) {
 	_ = c.JSON(f.Status, struct {
 		lifeEvent

@@ -372,7 +372,7 @@ func testConnect(t *testing.T, peer *aguipeer.Peer) {
 	}
 	status, _, answer := w.post("/connect?follow=perhaps", `{"threadId":"t1","runId":"r","messages":[]}`)
 	require.Equal(t, http.StatusBadRequest, status)
-	require.Contains(t, answer, "follow is true or false")
+	require.Contains(t, answer, "follow must be true or false")
 }
 
 // testMoved: a page asks again for an answer that it has, and another page that follows the thread is shown the branch in
@@ -592,7 +592,7 @@ func TestBinaryParts(t *testing.T) {
 		`{"type":"binary"}`:                             "needs a mimeType",
 		`{"type":"binary","mimeType":"image/png"}`:      "needs data or a url",
 		`{"type":"binary","mimeType":"a/b","id":"f"}`:   "has no uploaded files",
-		`{"type":"binary","mimeType":"a/b","data":"?"}`: "bytes as base64",
+		`{"type":"binary","mimeType":"a/b","data":"?"}`: "bytes in base64",
 	} {
 		status, _, answer := w.post("", `{"threadId":"u","runId":"r","messages":[{"id":"a","role":"user","content":[`+part+`]}]}`)
 		require.Equal(t, http.StatusBadRequest, status)

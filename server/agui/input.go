@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// input is what a page wants to have run. Other members are ignored, as the protocol says.
+// input is the body of a request that runs a turn. Other members are ignored, as the protocol requires.
 type input struct {
 	Thread   string             `json:"threadId"`
 	Run      string             `json:"runId"`
@@ -34,15 +34,15 @@ type input struct {
 	ignoredState []string // keys of State
 }
 
-// answer is what a page says to an interrupt.
+// answer is a page's answer to an interrupt.
 type answer struct {
 	ID      string          `json:"interruptId"`
 	Status  string          `json:"status"`
 	Payload json.RawMessage `json:"payload"`
 }
 
-// read reads the input of a request, and the key of its session.
-func read(c *front.Call) (in *input, key session.Key, err error) {
+// readInput returns the input of a request, and the key of its session.
+func readInput(c *front.Call) (in *input, key session.Key, err error) {
 	body, err := c.Body("application/json")
 	if err != nil {
 		return nil, key, err
@@ -51,13 +51,13 @@ func read(c *front.Call) (in *input, key session.Key, err error) {
 	var form *json.UnmarshalTypeError
 	switch err = json.Unmarshal(body, in); {
 	case errors.As(err, &form):
-		err = front.ProblemAt(form.Field, "does not have the form that the protocol gives it")
+		err = front.ProblemAt(form.Field, "has another type than in the protocol")
 	case err != nil:
 		err = front.BadRequest("the body is not JSON: %s", err)
 	case in.Thread == "":
 		err = front.ProblemAt("threadId", "is missing")
 	case in.Run == "" || len(in.Run) > 255 || strings.ContainsFunc(in.Run, func(r rune) bool { return !unicode.IsPrint(r) }):
-		err = front.ProblemAt("runId", "must be 1 to 255 bytes that can be printed")
+		err = front.ProblemAt("runId", "must be 1 to 255 bytes of printable characters")
 	case in.Messages == nil:
 		err = front.ProblemAt("messages", "is missing")
 	default:
@@ -66,7 +66,7 @@ func read(c *front.Call) (in *input, key session.Key, err error) {
 	return in, key, err
 }
 
-// ignored names what an input has that is not honoured.
+// ignored returns the names of what the handler ignores in an input.
 func (h *Handler) ignored(in *input) map[string][]string {
 	all := make(map[string][]string)
 	for _, t := range in.Tools {
@@ -95,7 +95,7 @@ func (h *Handler) ignored(in *input) map[string][]string {
 	return all
 }
 
-// results returns the results of the calls that the page ran, by the ids of the calls: the messages of tools at the end.
+// results returns the results of calls that the page ran, by the ids of the calls: the tool messages at the end.
 func (in *input) results() map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage)
 	for _, m := range slices.Backward(in.Messages) {
@@ -110,9 +110,9 @@ func (in *input) results() map[string]json.RawMessage {
 	return all
 }
 
-// tail returns the index of the first of the user's messages after the last of anybody else's. If results of tools are at
-// the end, these are the messages before the calls.
-func (in *input) tail() int {
+// firstNew returns the index of the first user message after the last message of an agent or a tool. If the messages
+// end with results of tools, it returns that of the user messages before the calls.
+func (in *input) firstNew() int {
 	first, end := len(in.Messages), len(in.results()) == 0
 	for i, m := range slices.Backward(in.Messages) {
 		switch m.Role {
@@ -127,7 +127,7 @@ func (in *input) tail() int {
 	return first
 }
 
-// answered reports whether the last message is an answer.
+// answered reports whether the last message of a user, tool or agent is an agent's.
 func (in *input) answered() bool {
 	for _, m := range slices.Backward(in.Messages) {
 		switch m.Role {
@@ -140,12 +140,12 @@ func (in *input) answered() bool {
 	return false
 }
 
-// words makes one message of the messages from a place on: of the user's words, and of what others have said and done
-// after them as a claim. Its metadata has the ids of the user's messages.
-func (in *input) words(from int) (said llm.Content, metadata map[string]any, err error) {
+// userMessage joins the messages from an index on to one user message. Texts and calls of others in it are claims of
+// the page. The metadata contains the ids of the user's messages.
+func (in *input) userMessage(from int) (content llm.Content, metadata map[string]any, err error) {
 	all, err := in.conversation(from, len(in.Messages))
 	if err != nil {
-		return said, nil, err
+		return content, nil, err
 	}
 	var ids []any
 	for _, m := range in.Messages[from:] {
@@ -153,12 +153,12 @@ func (in *input) words(from int) (said llm.Content, metadata map[string]any, err
 			ids = append(ids, m.ID)
 		}
 	}
-	said, metadata, err = chats.Join(all)
+	content, metadata, err = chats.Join(all)
 	if err == nil {
 		set(&metadata, messagesKey, any(ids))
-		err = front.CheckText(said)
+		err = front.CheckText(content)
 	}
-	return said, metadata, err
+	return content, metadata, err
 }
 
 func user(parts []llm.Part) llm.Message {
@@ -170,19 +170,19 @@ func user(parts []llm.Part) llm.Message {
 	return llm.UserParts(parts...)
 }
 
-// kinds are the media that a model can be shown, by the types of parts.
+// kinds are the kinds of media by the types of parts.
 var kinds = map[string]llm.MediaKind{"image": llm.MediaImage, "audio": llm.MediaAudio, "video": llm.MediaFile, "document": llm.MediaFile}
 
-// partsOf reads the content of the message at a place.
-func partsOf(place int, content json.RawMessage) (all []llm.Part, err error) {
-	path := fmt.Sprintf("messages[%d].content", place)
+// partsOf returns the parts of a message's content. index is that of the message, for errors.
+func partsOf(index int, content json.RawMessage) (all []llm.Part, err error) {
+	path := fmt.Sprintf("messages[%d].content", index)
 	var text *string
 	if json.Unmarshal(content, &text) == nil && text != nil {
 		return []llm.Part{llm.TextPart{Text: *text}}, nil
 	}
 	var parts []part
 	if json.Unmarshal(content, &parts) != nil || parts == nil {
-		return nil, front.ProblemAt(path, "must be a text or a list of parts")
+		return nil, front.ProblemAt(path, "must be a string or an array of parts")
 	}
 	for i, p := range parts {
 		if p.Type == "text" && p.Text != nil {
@@ -198,7 +198,7 @@ func partsOf(place int, content json.RawMessage) (all []llm.Part, err error) {
 	return all, nil
 }
 
-// media reads a part that is no text. A problem says what is wrong with it.
+// media returns the media of a part that is not text. problem is "", or what is invalid.
 func (p *part) media() (m llm.Media, problem string) {
 	kind, known := kinds[p.Type]
 	from := p.Source
@@ -212,7 +212,7 @@ func (p *part) media() (m llm.Media, problem string) {
 			kind = llm.MediaFile
 		}
 	case !known || from == nil:
-		return m, "is no text, image, audio, video, document or binary part as the protocol has them"
+		return m, "must be a text, image, audio, video, document or binary part of the protocol"
 	}
 	m.Kind, m.MediaType = kind, from.MIME
 	switch from.Type {
@@ -221,15 +221,15 @@ func (p *part) media() (m llm.Media, problem string) {
 	case "data":
 		var err error
 		if m.Data, err = base64.StdEncoding.DecodeString(from.Value); err != nil || m.MediaType == "" {
-			return m, "needs a mimeType, and bytes as base64"
+			return m, "needs a mimeType and bytes in base64"
 		}
 	default:
-		return m, fmt.Sprintf("has the source %.40q: data or a url is supported", from.Type)
+		return m, fmt.Sprintf("has a source of the type %.40q: use data or url", from.Type)
 	}
 	return m, ""
 }
 
-// from returns where the bytes of the part are.
+// from returns the source of the part's bytes.
 func (b *binary) from() (from *source, problem string) {
 	switch {
 	case b.MIME == "":
@@ -239,13 +239,13 @@ func (b *binary) from() (from *source, problem string) {
 	case b.URL != "":
 		return &source{"url", b.URL, b.MIME}, ""
 	case b.ID != "":
-		return nil, "has only an id, and this server has no uploaded files: send data or a url"
+		return nil, "has only an id, but this server has no uploaded files: send data or a url"
 	}
 	return nil, "needs data or a url"
 }
 
-// conversation makes messages of those between two places. What stands before the user's first words is left out, such as a
-// greeting.
+// conversation converts the messages from one index up to another. It omits messages before the first user message, such
+// as a greeting.
 func (in *input) conversation(from, before int) (all []llm.Message, err error) {
 	for i := from; i < before; i++ {
 		m := in.Messages[i]
@@ -258,18 +258,18 @@ func (in *input) conversation(from, before int) (all []llm.Message, err error) {
 				return nil, err
 			}
 		}
-		said := user(parts)
+		msg := user(parts)
 		if m.Role != "user" {
-			said = llm.Message{Role: llm.Role(m.Role), Content: llm.Content{Text: said.PlainText()}}
+			msg = llm.Message{Role: llm.Role(m.Role), Content: llm.Content{Text: msg.PlainText()}}
 		}
 		for _, c := range m.Calls {
-			said.Parts = append(said.Parts, llm.ToolCall{ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
+			msg.Parts = append(msg.Parts, llm.ToolCall{ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
 		}
 		if m.Role == "tool" {
-			said.Content = llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: m.Call, Output: said.Text}}}
+			msg.Content = llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: m.Call, Output: msg.Text}}}
 		}
-		if said.Text != "" || len(said.Parts) > 0 {
-			all = append(all, said)
+		if msg.Text != "" || len(msg.Parts) > 0 {
+			all = append(all, msg)
 		}
 	}
 	return all, nil

@@ -11,8 +11,9 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// past brings the projection to a position of a log, and returns the messages of a client who was sent all up to there.
-func (p *projection) past(log iter.Seq2[*event.Event, error], upTo int64) ([]*message, error) {
+// replay applies the events of a log up to a position, and returns the messages of a client that has received all of
+// them.
+func (p *projection) replay(log iter.Seq2[*event.Event, error], upTo int64) ([]*message, error) {
 	all := []*message{}
 	for e, err := range log {
 		if err != nil {
@@ -22,23 +23,23 @@ func (p *projection) past(log iter.Seq2[*event.Event, error], upTo int64) ([]*me
 			break
 		}
 		for _, out := range p.apply(session.Position{Seq: e.Seq}, e) {
-			all = fold(all, out)
+			all = applyMessage(all, out)
 		}
 		if d, ok := e.Data.(*event.User); ok {
-			all = append(all, said(e, d))
+			all = append(all, userMessageOf(e, d))
 		}
 	}
-	p.usage, p.stands = nil, false
+	p.usage, p.hasState = nil, false
 	return all, nil
 }
 
-// fold takes in an event as clients do. Words are whole, because logs have no deltas.
-func fold(all []*message, out any) []*message {
+// applyMessage applies an event to messages as clients do. Texts are complete, because logs have no deltas.
+func applyMessage(all []*message, out any) []*message {
 	e, ok := out.(*itemEvent)
 	if !ok {
 		return all
 	}
-	i := inTurn(all, func(m *message) bool {
+	i := inLastTurn(all, func(m *message) bool {
 		return m.has(e.Call) || e.CallName != "" && m.ID == e.Parent && m.Role == "assistant"
 	})
 	switch {
@@ -55,7 +56,7 @@ func fold(all []*message, out any) []*message {
 		for i++; i > 0 && i < len(all) && all[i].Role == "tool"; {
 			i++
 		}
-		if i == 0 { // nobody has made the call
+		if i == 0 { // no message has the call
 			i = len(all)
 		}
 		all = slices.Insert(all, i, &message{Run: e.Run, ID: e.Message, Role: "tool", Call: e.Call, Content: event.EncodeJSON(*e.Content), Metadata: e.Metadata})
@@ -71,8 +72,8 @@ func (m *message) has(id string) bool {
 	return id != "" && slices.ContainsFunc(m.Calls, func(c call) bool { return c.ID == id })
 }
 
-// inTurn finds a message of the last turn, -1 if there is none.
-func inTurn(all []*message, which func(*message) bool) int {
+// inLastTurn returns the index of the last matching message of the last turn, or -1.
+func inLastTurn(all []*message, which func(*message) bool) int {
 	for i, m := range slices.Backward(all) {
 		if m.Role == "user" {
 			break
@@ -84,10 +85,10 @@ func inTurn(all []*message, which func(*message) bool) int {
 	return -1
 }
 
-// messagesKey is where the metadata of a user event has the ids of the messages that its words were in.
+// messagesKey is the metadata key of a user event for the ids of the page's messages that it contains.
 const messagesKey = "arbor.messages"
 
-// idsOf returns the ids of the user's words, as pages know them. The last one stands for all of them.
+// idsOf returns the ids of the user's messages in an event. The last one is the id of the event's message.
 func idsOf(e *event.Event, d *event.User) (ids []string) {
 	kept, _ := d.Metadata[messagesKey].([]any)
 	for _, id := range kept {
@@ -101,8 +102,8 @@ func idsOf(e *event.Event, d *event.User) (ids []string) {
 	return ids
 }
 
-// said is a message of what the user said.
-func said(e *event.Event, d *event.User) *message {
+// userMessageOf returns the message of a user event.
+func userMessageOf(e *event.Event, d *event.User) *message {
 	ids := idsOf(e, d)
 	m := &message{ID: ids[len(ids)-1], Role: "user", Content: event.EncodeJSON(d.Content.Text)}
 	parts := []part{}
@@ -130,10 +131,10 @@ func said(e *event.Event, d *event.User) *message {
 	return m
 }
 
-// maxSnapshot is how many bytes of messages a snapshot has before the last: clients give up on a frame of 10 MiB.
+// maxSnapshot is the number of bytes from which a snapshot takes no further messages: clients reject a frame of 10 MiB.
 const maxSnapshot = 5 << 20
 
-// snapshot tells messages: the newest, if they are too many for one frame.
+// snapshot sends messages. If they are too many for one frame, it sends the newest ones and the number of the others.
 func (p *projection) snapshot(all []*message) {
 	from, size := len(all), 0
 	for from > 0 && size < maxSnapshot {

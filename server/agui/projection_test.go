@@ -173,7 +173,7 @@ func TestDiscard(t *testing.T) {
 	require.Equal(t, []string{`"TEXT_MESSAGE_END","messageId":"b"`,
 		`"MESSAGES_SNAPSHOT","messages":[{"id":"u","role":"user","content":"Hi"},{"subagentRunId":"r2","id":"x","role":"assistant","name":"clerk","content":"Some"}]`}, out[len(out)-2:])
 	require.EqualValues(t, 4, asked)
-	require.Equal(t, []used{{Model: "m", Input: 1, Total: 1}}, p.usage)
+	require.Equal(t, []modelUsage{{Model: "m", Input: 1, Total: 1}}, p.usage)
 	require.Empty(t, played(p, 4, of("r1", &event.Discard{IDs: []string{"b", "never shown"}})), "nothing of it is shown any more")
 
 	broken := errors.New("no log")
@@ -190,7 +190,7 @@ func TestWithheld(t *testing.T) {
 		said := of("r1", &event.Notice{Code: code, Message: "dial tcp 10.0.0.7:8080: connection refused"})
 		p := begun(t)
 		require.Contains(t, played(p, 2, said)[0], "10.0.0.7", "with the right")
-		p.see = live.Own(tree)
+		p.filter = live.Own(tree)
 		out := played(p, 3, said)
 		require.Len(t, out, 1, code)
 		require.Contains(t, out[0], code)
@@ -274,7 +274,7 @@ func TestEveryPayload(t *testing.T) {
 				for _, out := range p.apply(at, &event.Event{ID: "e", TurnID: "t1", RunID: "r1", Scope: scope, Agent: "front", Path: "front", Data: data}) {
 					_, err := json.Marshal(out)
 					require.NoError(t, err, "%T", data)
-					messages = fold(messages, out)
+					messages = applyMessage(messages, out)
 				}
 			}
 			p.closeAll()

@@ -13,21 +13,21 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// run is POST /agui: new words begin a turn, and answers go on with one.
+// run serves POST /agui: new messages start a turn, and answers resume one.
 func (h *Handler) run(c *front.Call) error {
-	in, thread, err := read(c)
+	in, thread, err := readInput(c)
 	if err != nil {
 		return err
 	}
-	for tries := 1; ; tries++ { // the thread may change between the look and the beginning
-		p, err := h.place(c.R.Context(), thread, in)
+	for tries := 1; ; tries++ { // the thread may change before the turn starts
+		p, err := h.findBranch(c.R.Context(), thread, in)
 		switch {
 		case err != nil:
 		case len(in.Resume) > 0 || p.known > len(in.Messages)-len(in.results()):
 			c.Session = p.key.ID
 			return h.resume(c, p.key, in, in.next(p.known, "user") < len(in.Messages))
 		default:
-			err = h.begin(c, in, p)
+			err = h.startTurn(c, in, p)
 		}
 		if !errors.Is(err, agent.ErrConflict) || tries == 5 {
 			return err
@@ -35,8 +35,8 @@ func (h *Handler) run(c *front.Call) error {
 	}
 }
 
-// look returns a projection with the state of a session, the end of its log, and whether the turn waits for people.
-func (h *Handler) look(ctx context.Context, key session.Key) (p *projection, seq int64, asks bool, err error) {
+// glance returns a projection with the state of a session, the end of its log, and whether the turn waits for people.
+func (h *Handler) glance(ctx context.Context, key session.Key) (p *projection, seq int64, asks bool, err error) {
 	run, err := h.turns.RunnerOf(key)
 	if err == nil {
 		err = run.Glance(ctx, key, func(f *session.Fold) error {
@@ -49,40 +49,40 @@ func (h *Handler) look(ctx context.Context, key session.Key) (p *projection, seq
 	return p, seq, asks, err
 }
 
-// begin begins a turn with the user's new words, or with those that are to be answered again.
-func (h *Handler) begin(c *front.Call, in *input, at *spot) error {
+// startTurn starts a turn with the user's new messages, or with those that the page wants answered again.
+func (h *Handler) startTurn(c *front.Call, in *input, at *match) error {
 	ctx := c.R.Context()
 	if at.from == len(in.Messages) || in.answered() {
-		return h.refuse(c, at.key, in, "nothing_new", "the messages do not end with words of the user, or with results that the thread waits for")
+		return h.refuse(c, at.key, in, "nothing_new", "the messages do not end with a new message of the user, or with results that the thread waits for")
 	}
-	key, err := h.begins(ctx, at, c.PreferredWait())
+	key, err := h.branchFor(ctx, at, c.PreferredWait())
 	if err != nil {
 		return err
 	}
-	p, seq, asks, err := h.look(ctx, key)
+	p, seq, asks, err := h.glance(ctx, key)
 	if err == nil && seq == 0 {
-		if err = h.imported(ctx, key, in, at.from); err == nil {
-			p, seq, asks, err = h.look(ctx, key)
+		if err = h.importHistory(ctx, key, in, at.from); err == nil {
+			p, seq, asks, err = h.glance(ctx, key)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if key != at.key && seq != at.cut { // another request has begun a turn in the fork
+	if key != at.key && seq != at.cut { // another request has started a turn in the fork
 		return agent.ErrConflict
 	}
 	if asks && !at.repeated {
-		return h.refuse(c, key, in, "interrupts_open", "the thread waits for answers: send them in resume, and new words afterwards")
+		return h.refuse(c, key, in, "interrupts_open", "the thread waits for answers: send them in resume, and new messages afterwards")
 	}
 	c.Session = key.ID
-	content, metadata, err := in.words(at.from)
+	content, metadata, err := in.userMessage(at.from)
 	if err != nil {
 		return err
 	}
-	if err := h.offer(key, in, metadata); err != nil {
+	if err := h.keepTools(key, in, metadata); err != nil {
 		return err
 	}
-	w, err := h.written(in.State, p.state)
+	w, err := h.stateChangeOf(in.State, p.state)
 	if err != nil {
 		return err
 	}
@@ -94,12 +94,12 @@ func (h *Handler) begin(c *front.Call, in *input, at *spot) error {
 	} else if err != nil {
 		return err
 	}
-	return h.follow(c, key, in, p, b.First)
+	return h.followTurn(c, key, in, p, b.First)
 }
 
-// offer stores the page's tools in the metadata of its message, unless no agent can call them: then the stream reports
-// them as ignored.
-func (h *Handler) offer(key session.Key, in *input, metadata map[string]any) error {
+// keepTools stores the page's tools in the metadata of its message. If no agent can call them, it does nothing, and the
+// stream reports them as ignored.
+func (h *Handler) keepTools(key session.Key, in *input, metadata map[string]any) error {
 	if h.clientTools.None() {
 		return nil
 	}
@@ -113,8 +113,9 @@ func (h *Handler) offer(key session.Key, in *input, metadata map[string]any) err
 	return nil
 }
 
-// imported makes a session of what was said in the thread before it came here, if anything was.
-func (h *Handler) imported(ctx context.Context, key session.Key, in *input, before int) error {
+// importHistory creates the session of a thread that started elsewhere from the page's earlier messages, if there are
+// any.
+func (h *Handler) importHistory(ctx context.Context, key session.Key, in *input, before int) error {
 	earlier, err := in.conversation(0, before)
 	if len(earlier) == 0 || err != nil {
 		return err
@@ -129,8 +130,8 @@ func (h *Handler) imported(ctx context.Context, key session.Key, in *input, befo
 	return err
 }
 
-// follow sends what comes in a turn behind where a projection stands, until it rests.
-func (h *Handler) follow(c *front.Call, key session.Key, in *input, p *projection, first int64) error {
+// followTurn sends the events of a turn after the position of the projection, until the turn has ended or paused.
+func (h *Handler) followTurn(c *front.Call, key session.Key, in *input, p *projection, first int64) error {
 	s, leave, err := h.stream(c, key, in, p)
 	if err != nil {
 		return err
@@ -138,16 +139,16 @@ func (h *Handler) follow(c *front.Call, key session.Key, in *input, p *projectio
 	defer leave()
 	after := p.log.At.String()
 	if err := s.open(in.Run, nil); err != nil {
-		return s.broken(err)
+		return s.end(err)
 	}
 	for en, err := range h.turns.Watch(s.Context(), key, first, after) {
 		if err == nil {
 			c.Turn = en.Event.TurnID
-			err = s.entry(en)
+			err = s.sendEntry(en)
 		}
 		if err != nil {
-			return s.broken(err)
+			return s.end(err)
 		}
 	}
-	return s.broken(s.rest())
+	return s.end(s.finish())
 }

@@ -14,55 +14,55 @@ import (
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
-// place is the key under which the state that pages get says which agent is active.
-const place = "arbor"
+// stateKey is the key of the state that pages receive for the active agent. The session's state does not have it.
+const stateKey = "arbor"
 
-// maxState bounds what a page may write to the state in one run, in bytes.
+// maxState is the limit of the state that a page may write in one run, in bytes.
 const maxState = 256 << 10
 
 // checkKeys returns an error if pages cannot be allowed to write one of the keys.
 func checkKeys(keys []string) error {
 	for _, key := range keys {
-		if key == "" || key == place || live.Reserved(key) || strings.Contains(key, ":") {
-			return fmt.Errorf("pages cannot be allowed to write the key %.64q of the state: it must not be empty, %q, begin with %q, or have a colon", key, place, place+".")
+		if key == "" || key == stateKey || live.Reserved(key) || strings.Contains(key, ":") {
+			return fmt.Errorf("the state key %.64q cannot be writable for pages: it must not be empty or %q, begin with %q, or contain a colon", key, stateKey, stateKey+".")
 		}
 	}
 	return nil
 }
 
-// written is what a page's state changes of the session's.
-type written struct {
+// stateChange is the change of a session's state that a page requests.
+type stateChange struct {
 	delta   map[string]any // null deletes
-	sum     string         // stands for what the page may write, for repetitions of a run
-	ignored []string       // keys that have another value than in the session, and that pages cannot write
+	sum     string         // the writable values of the page, to compare repeated runs
+	ignored []string       // keys with another value than in the session that pages cannot write
 }
 
-// written compares the page's state with the session's. Keys that the page does not have stay as they are.
-func (h *Handler) written(page json.RawMessage, stored map[string]any) (w written, err error) {
+// stateChangeOf compares a page's state with the session's. Keys that the page does not have are unchanged.
+func (h *Handler) stateChangeOf(page json.RawMessage, stored map[string]any) (w stateChange, err error) {
 	var all map[string]json.RawMessage
 	if len(page) > 0 && json.Unmarshal(page, &all) != nil {
 		return w, front.ProblemAt("state", "must be an object")
 	}
 	w.delta = make(map[string]any)
-	mine, size := make(map[string]any), 0
+	writable, size := make(map[string]any), 0
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		value := event.DecodeValue(all[key])
 		same := reflect.DeepEqual(value, event.DecodeValue(event.EncodeJSON(stored[key])))
 		switch {
 		case slices.Contains(h.pageState, key):
-			if mine[key] = value; !same {
+			if writable[key] = value; !same {
 				w.delta[key] = value
 				size += len(key) + len(all[key])
 			}
-		case !same && key != place && !strings.HasPrefix(key, "turn:"): // the page may have what a turn left
+		case !same && key != stateKey && !strings.HasPrefix(key, "turn:"): // the page may have state of an earlier turn
 			w.ignored = append(w.ignored, key)
 		}
 	}
-	if len(mine) > 0 {
-		w.sum = string(event.EncodeJSON(mine))
+	if len(writable) > 0 {
+		w.sum = string(event.EncodeJSON(writable))
 	}
 	if size > maxState {
-		err = &front.Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("what the page changes of the state has %d bytes, and the limit is %d", size, maxState)}
+		err = &front.Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("the page changes %d bytes of the state, and the limit is %d", size, maxState)}
 	}
 	return w, err
 }

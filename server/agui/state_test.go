@@ -55,9 +55,9 @@ func (w *world) changes(thread string) (all []map[string]any) {
 	return all
 }
 
-// ofPage is the state that a page has, without the place of the conversation.
+// ofPage is the state that a page has, without the stateKey of the conversation.
 func ofPage(r *aguipeer.Reply) map[string]any {
-	delete(r.State, place)
+	delete(r.State, stateKey)
 	return r.State
 }
 
@@ -120,7 +120,7 @@ func TestStateThatPagesCannotWrite(t *testing.T) {
 		require.Equal(t, map[string]any{"state": ignored}, events[1]["value"])
 		require.Equal(t, changes, w.changes("t1"))
 		snapshot := events[2]["snapshot"].(map[string]any)
-		require.Equal(t, "planner", snapshot[place].(map[string]any)["activeAgent"])
+		require.Equal(t, "planner", snapshot[stateKey].(map[string]any)["activeAgent"])
 		require.Equal(t, len(keys), len(snapshot)-1)
 
 		status, _, _ = post(w, "r1", "hello", tries)
@@ -144,7 +144,7 @@ func TestStateThatPagesCannotWrite(t *testing.T) {
 	turns := newTurns(t, newPlanner(t), sessiontest.Memory(t))
 	for _, key := range []string{"", "arbor", "arbor.x", "user:name", "app:x", "turn:x"} {
 		_, err := New(turns, WithPageState("city", key))
-		require.ErrorContains(t, err, fmt.Sprintf("the key %q", key))
+		require.ErrorContains(t, err, fmt.Sprintf("the state key %q", key))
 	}
 }
 

@@ -12,33 +12,33 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// stream sends a page what happens in a thread, one run of AG-UI after the other.
+// stream sends the events of a thread to a page, one run of AG-UI after the other.
 type stream struct {
 	*access.Stream
 	call    *front.Call
 	p       *projection
 	thread  string
-	run     string // the id of the run that is open, "" if none is
+	run     string // the id of the open run, or "" if none is open
 	ignored map[string][]string
 }
 
-// stream begins one for the input of a request. Nothing is sent yet.
+// stream returns a stream for the input of a request. It sends nothing yet.
 func (h *Handler) stream(c *front.Call, key session.Key, in *input, p *projection) (s *stream, leave func(), err error) {
 	to, leave, err := c.Stream()
 	if err != nil {
 		return nil, nil, err
 	}
 	s = &stream{Stream: to, call: c, thread: in.Thread, ignored: h.ignored(in)}
-	h.shows(s, key, p)
+	h.setSession(s, key, p)
 	return s, leave, nil
 }
 
-// shows makes a stream one of a session, whose log the projection reads.
-func (h *Handler) shows(s *stream, key session.Key, p *projection) {
+// setSession makes a stream show a session, with a projection of the session's log.
+func (h *Handler) setSession(s *stream, key session.Key, p *projection) {
 	s.p = p
-	p.reasoning, p.see = h.reasoning, s.call.EventFilter()
+	p.reasoning, p.filter = h.reasoning, s.call.EventFilter()
 	p.history = func(upTo int64) ([]*message, error) {
-		return (&projection{reasoning: h.reasoning, see: p.see}).past(h.turns.Store().Load(s.Context(), key, 0), upTo)
+		return (&projection{reasoning: h.reasoning, filter: p.filter}).replay(h.turns.Store().Load(s.Context(), key, 0), upTo)
 	}
 }
 
@@ -51,12 +51,12 @@ func (s *stream) send(events ...any) error {
 	return nil
 }
 
-// begin opens a run. The words are those of one that somebody else has begun.
-func (s *stream) begin(run string, words *message) error {
+// startRun opens a run. If another client started it, user is its message; otherwise user is nil.
+func (s *stream) startRun(run string, user *message) error {
 	s.run = run
 	e := &lifeEvent{head: head{Type: "RUN_STARTED"}, Thread: s.thread, ID: run, Version: "1.0"}
-	if words != nil {
-		e.Input = map[string]any{"threadId": s.thread, "runId": run, "messages": []*message{words}}
+	if user != nil {
+		e.Input = map[string]any{"threadId": s.thread, "runId": run, "messages": []*message{user}}
 	}
 	err := s.send(e)
 	if err == nil && len(s.ignored) > 0 {
@@ -66,9 +66,9 @@ func (s *stream) begin(run string, words *message) error {
 	return err
 }
 
-// open opens the first run, with the messages so far, unless they are nil, and what is open.
+// open opens the first run, with all messages so far unless they are nil, and with the open steps and subagents.
 func (s *stream) open(run string, all []*message) error {
-	if err := s.begin(run, nil); err != nil {
+	if err := s.startRun(run, nil); err != nil {
 		return err
 	}
 	p := s.p
@@ -76,7 +76,7 @@ func (s *stream) open(run string, all []*message) error {
 		p.snapshot(all)
 	}
 	if all != nil || p.turn != "" {
-		p.stand()
+		p.sendState()
 	}
 	if p.ended == nil {
 		p.reopen()
@@ -84,20 +84,20 @@ func (s *stream) open(run string, all []*message) error {
 	return s.send(p.out...)
 }
 
-// entry sends what an entry of the session is for the page.
-func (s *stream) entry(en session.Entry) error {
+// sendEntry sends the events of an entry of the session.
+func (s *stream) sendEntry(en session.Entry) error {
 	at, err := session.ParsePosition(en.ID)
 	if err != nil {
 		return err
 	}
 	e, out := en.Event, s.p.apply(at, en.Event)
-	if s.p.err != nil || s.run == "" && e.TurnID == "" { // of no turn, such as what a store has to say
+	if s.p.err != nil || s.run == "" && e.TurnID == "" { // an event outside of turns, such as a notice of a store
 		return s.p.err
 	}
 	if d, ok := e.Data.(*event.User); s.run == "" && ok {
-		err = s.begin(cmp.Or(live.RequestID(d), e.RunID), said(e, d))
+		err = s.startRun(cmp.Or(live.RequestID(d), e.RunID), userMessageOf(e, d))
 	} else if s.run == "" && len(out) > 0 {
-		err = s.begin(e.RunID, nil)
+		err = s.startRun(e.RunID, nil)
 	}
 	if err == nil {
 		err = s.send(out...)
@@ -106,21 +106,21 @@ func (s *stream) entry(en session.Entry) error {
 	return err
 }
 
-// rest ends the run: its turn is over, or waits.
-func (s *stream) rest() error {
+// finish ends the run after its turn has ended or paused.
+func (s *stream) finish() error {
 	p := s.p
 	p.out = p.out[:0]
 	p.closeAll()
-	done := &lifeEvent{head: head{Type: "RUN_FINISHED"}, Thread: s.thread, ID: s.run, Outcome: &ending{Type: "success"}, Usage: p.usage}
+	done := &lifeEvent{head: head{Type: "RUN_FINISHED"}, Thread: s.thread, ID: s.run, Outcome: &runOutcome{Type: "success"}, Usage: p.usage}
 	switch {
-	case p.turn == "": // nobody has said anything yet
+	case p.turn == "": // the session has no message yet
 	case p.ended == nil, p.ended.FinishReason == event.FinishReasonCanceled:
 		done.Outcome.Type = "cancelled"
 	case p.ended.FinishReason == event.FinishReasonError, p.ended.FinishReason == event.FinishReasonLimit:
 		f := cmp.Or(p.failed, &event.Failure{Code: string(p.ended.FinishReason)})
 		return s.fail(f.Code, cmp.Or(f.Public().Message, "The turn has failed."))
-	case len(people(p.log.Questions)) > 0:
-		done.Outcome.Type, done.Outcome.Interrupts = "interrupt", interrupts(people(p.log.Questions))
+	case len(peopleQuestions(p.log.Questions)) > 0:
+		done.Outcome.Type, done.Outcome.Interrupts = "interrupt", interrupts(peopleQuestions(p.log.Questions))
 	default:
 		done.Result = map[string]any{"turn": p.turn, "agent": p.log.Answer.Agent, "finishReason": p.ended.FinishReason, "output": p.ended.Output}
 	}
@@ -129,25 +129,25 @@ func (s *stream) rest() error {
 	return s.send(p.out...)
 }
 
-// fail ends the run with an error, behind what the projection has.
+// fail ends the run with an error, after the events of the projection.
 func (s *stream) fail(code, text string) error {
 	s.p.emit(&lifeEvent{head: head{Type: "RUN_ERROR"}, Message: text, Code: code, Usage: s.p.usage})
 	s.run = ""
 	return s.send(s.p.out...)
 }
 
-// broken ends a stream whose session cannot be followed any more, or whose client has gone.
-func (s *stream) broken(err error) error {
+// end ends a stream after err. It returns no error for a client that has disconnected.
+func (s *stream) end(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, access.ErrClientGone):
 		return nil
-	case errors.Is(err, live.ErrStopped): // it can be resumed, and so it did not fail
+	case errors.Is(err, live.ErrStopped): // the turn can be resumed, so it did not fail
 		s.p.ended = nil
-		return s.broken(s.rest())
+		return s.end(s.finish())
 	}
 	f := front.FaultOf(err)
 	if errors.Is(err, access.ErrRevoked) {
-		err, f = nil, &front.Fault{Code: "revoked", Detail: "the credentials are not accepted any more"}
+		err, f = nil, &front.Fault{Code: "revoked", Detail: "the credentials are no longer valid"}
 	}
 	s.p.out = s.p.out[:0]
 	s.p.closeAll()
@@ -157,12 +157,12 @@ func (s *stream) broken(err error) error {
 	return err
 }
 
-// refuse answers a run that is not to be had, in a stream: pages look for an event.
+// refuse answers a run with an error in a stream, because pages expect an event.
 func (h *Handler) refuse(c *front.Call, key session.Key, in *input, code, text string) error {
 	s, leave, err := h.stream(c, key, in, &projection{})
 	if err == nil {
 		defer leave()
-		err = s.broken(s.fail(code, text))
+		err = s.end(s.fail(code, text))
 	}
 	return err
 }

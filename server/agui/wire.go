@@ -6,32 +6,32 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// What events are made of. Their members are those of the protocol.
+// The events of the protocol.
 type (
-	// head begins all events.
+	// head contains the members that all events have.
 	head struct {
 		Type string `json:"type"`
-		// Run is that of an inner scope to which the event belongs.
+		// Run is the id of the inner run to which the event belongs, or "" for the conversation.
 		Run string `json:"subagentRunId,omitempty"`
 	}
-	// lifeEvent is one of a run, a step or a sub-agent.
+	// lifeEvent is the start or the end of a run, a step or a subagent.
 	lifeEvent struct {
 		head
-		Thread  string  `json:"threadId,omitempty"`
-		ID      string  `json:"runId,omitempty"`
-		Version string  `json:"protocolVersion,omitempty"`
-		Input   any     `json:"input,omitempty"` // that of a run which somebody else has begun
-		Step    string  `json:"stepName,omitempty"`
-		Name    string  `json:"name,omitempty"`
-		Call    string  `json:"parentToolCallId,omitempty"`
-		Parent  string  `json:"parentSubagentRunId,omitempty"`
-		Message string  `json:"message,omitempty"`
-		Code    string  `json:"code,omitempty"`
-		Result  any     `json:"result,omitempty"`
-		Outcome *ending `json:"outcome,omitempty"`
-		Usage   []used  `json:"usage,omitempty"`
+		Thread  string       `json:"threadId,omitempty"`
+		ID      string       `json:"runId,omitempty"`
+		Version string       `json:"protocolVersion,omitempty"`
+		Input   any          `json:"input,omitempty"` // the input of a run that another client started
+		Step    string       `json:"stepName,omitempty"`
+		Name    string       `json:"name,omitempty"`
+		Call    string       `json:"parentToolCallId,omitempty"`
+		Parent  string       `json:"parentSubagentRunId,omitempty"`
+		Message string       `json:"message,omitempty"`
+		Code    string       `json:"code,omitempty"`
+		Result  any          `json:"result,omitempty"`
+		Outcome *runOutcome  `json:"outcome,omitempty"`
+		Usage   []modelUsage `json:"usage,omitempty"`
 	}
-	ending struct {
+	runOutcome struct {
 		Type       string      `json:"type"`
 		Interrupts []interrupt `json:"interrupts,omitempty"`
 		IDs        []string    `json:"interruptIds,omitempty"`
@@ -43,20 +43,20 @@ type (
 		Message  string          `json:"message,omitempty"`
 		Call     string          `json:"toolCallId,omitempty"`
 		Schema   json.RawMessage `json:"responseSchema,omitempty"`
-		Metadata asking          `json:"metadata"`
+		Metadata question        `json:"metadata"`
 	}
-	asking struct {
+	question struct {
 		Agent string `json:"agent"`
 		*event.Relay
 	}
-	used struct {
+	modelUsage struct {
 		Model  string `json:"model,omitempty"`
 		Input  int    `json:"inputTokens"`
 		Output int    `json:"outputTokens"`
 		Total  int    `json:"totalTokens"`
 		Cached int    `json:"cachedInputTokens,omitempty"`
 	}
-	// itemEvent is one of a message, of reasoning, of a call or its result.
+	// itemEvent is an event of a message, of reasoning, or of a call or its result.
 	itemEvent struct {
 		head
 		Message  string         `json:"messageId,omitempty"`
@@ -96,7 +96,7 @@ type (
 	}
 )
 
-// message is one of a conversation, as a page has it and as it is sent one.
+// message is a message of a conversation, in requests and in events.
 type message struct {
 	Run      string          `json:"subagentRunId,omitempty"`
 	ID       string          `json:"id"`
@@ -105,7 +105,7 @@ type message struct {
 	Content  json.RawMessage `json:"content,omitempty"`
 	Calls    []call          `json:"toolCalls,omitempty"`
 	Call     string          `json:"toolCallId,omitempty"`
-	Error    string          `json:"error,omitempty"` // of a tool of the page's
+	Error    string          `json:"error,omitempty"` // of a page's tool
 	Metadata map[string]any  `json:"metadata,omitempty"`
 }
 
@@ -118,7 +118,7 @@ type call struct {
 	} `json:"function"`
 }
 
-// part is one of the content of a user's message.
+// part is a part of a user message's content.
 type part struct {
 	Type   string  `json:"type"`
 	Text   *string `json:"text,omitempty"`
@@ -126,7 +126,7 @@ type part struct {
 	binary
 }
 
-// binary is a part as clients from before version 1.0 of the protocol send it.
+// binary is the form of a part before version 1.0 of the protocol.
 type binary struct {
 	MIME string `json:"mimeType,omitempty"`
 	ID   string `json:"id,omitempty"`
