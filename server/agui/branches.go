@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// lookBack is the number of recent turns searched for the messages of a page. lookBackAlone is that number for a page
-	// that sends no answers of agents.
+	// lookBack is the number of recent turns searched for the messages of a page. lookBackAlone is that number for a
+	// page that sends no answers of agents.
 	lookBack, lookBackAlone = 256, 64
 	// maxSearched is the number of a thread's latest branches that are searched.
 	maxSearched = 16
 )
 
-// branches returns the sessions of a thread, the last changed one first: the session with the thread's id, and its forks,
-// whose ids are the thread's id with ~1, ~2 and so on. It omits sessions with such an id that are not forks of the
-// thread. free is the key of the next fork.
+// branches returns the sessions of a thread, the last changed one first: the session with the thread's id, and its
+// forks, whose ids are the thread's id with ~1, ~2 and so on. It omits sessions with such an id that are not forks of
+// the thread. free is the key of the next fork.
 func (h *Handler) branches(ctx context.Context, thread session.Key) (all []session.Info, free session.Key, err error) {
 	family := make(map[session.Key]bool)
 	free = thread
@@ -180,8 +180,8 @@ func (in *input) matchUser(p *match, users map[string]int, ids, texts []string, 
 	return before
 }
 
-// indices returns the indices of messages: those of the user by their ids, and others by the ids of the events that they
-// show. All calls of a message have the index of the last of their results.
+// indices returns the indices of messages: those of the user by their ids, and others by the ids of the events that
+// they show. All calls of a message have the index of the last of their results.
 func (in *input) indices() (users, others map[string]int) {
 	users, others = make(map[string]int), make(map[string]int)
 	for i, m := range in.Messages {
@@ -240,8 +240,8 @@ func (in *input) textsIn(from, to int, texts []string) bool {
 }
 
 // branchFor returns the key of the branch in which to start a turn: the matched branch, or a fork of it at the end of
-// the page's history. The error is agent.ErrSessionBusy while the branch runs a turn that the fork would not contain. If
-// the page asks again for the answer of the running turn, and no other page follows it, branchFor stops the turn.
+// the page's history. The error is agent.ErrSessionBusy while the branch runs a turn that the fork would not contain.
+// If the page asks again for the answer of the running turn, and no other page follows it, branchFor stops the turn.
 func (h *Handler) branchFor(ctx context.Context, p *match, wait time.Duration) (session.Key, error) {
 	if p.cut == p.end || p.repeated {
 		return p.key, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// connect serves POST /agui/connect: a run with the thread's history and, unless ?follow=false, all later runs. When the
-// thread continues in another branch, connect sends a run with the history of that branch.
+// connect serves POST /agui/connect: a run with the thread's history and, unless ?follow=false, all later runs. When
+// the thread continues in another branch, connect sends a run with the history of that branch.
 func (h *Handler) connect(c *front.Call) error {
 	in, thread, err := readInput(c)
 	if err != nil {

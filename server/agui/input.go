@@ -244,8 +244,8 @@ func (b *binary) from() (from *source, problem string) {
 	return nil, "needs data or a url"
 }
 
-// conversation converts the messages from one index up to another. It omits messages before the first user message, such
-// as a greeting.
+// conversation converts the messages from one index up to another. It omits messages before the first user message,
+// such as a greeting.
 func (in *input) conversation(from, before int) (all []llm.Message, err error) {
 	for i := from; i < before; i++ {
 		m := in.Messages[i]

@@ -17,8 +17,8 @@ type projection struct {
 	reasoning bool // send reasoning
 	// filter returns an event as the client may see it, or nil. If filter is nil, the client sees every event.
 	filter func(*event.Event) *event.Event
-	// history returns the conversation up to a position, to send it again after a text was taken back. It is nil without
-	// a client.
+	// history returns the conversation up to a position, to send it again after a text was taken back. It is nil
+	// without a client.
 	history func(upTo int64) ([]*message, error)
 	err     error // of history
 

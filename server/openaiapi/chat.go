@@ -63,12 +63,12 @@ func (h *Handler) chat(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	q, err := h.place(c, r)
+	q, err := h.placeChat(c, r)
 	if err != nil {
 		return err
 	}
 	out := &chatAnswer{h: h, c: c, stays: stays, r: r}
-	if r.Stream { // which there may be too many of
+	if r.Stream { // opened before the turn starts, because the user may have too many streams
 		var leave func()
 		if out.stream, leave, err = c.Stream(); err != nil {
 			return err
@@ -89,8 +89,8 @@ func (h *Handler) chat(c *front.Call) error {
 	return err
 }
 
-// nameOf returns the id of a completion. It is another one for each part of a turn, because LangGraph takes messages of one id
-// for one message, and the same for a request that is repeated.
+// nameOf returns the id of a completion. A repeated request gets the same id. Each part of a turn has an id of its own,
+// because LangGraph treats messages with the same id as one message.
 func nameOf(a *chats.Answer) string {
 	id := "chatcmpl-" + a.Turn
 	if a.After > a.First {
@@ -99,64 +99,64 @@ func nameOf(a *chats.Answer) string {
 	return id
 }
 
-// place finds where a conversation goes on.
-func (h *Handler) place(c *front.Call, r *chatRequest) (q *chats.Ask, err error) {
+// placeChat finds the session and the turn that a conversation continues.
+func (h *Handler) placeChat(c *front.Call, r *chatRequest) (q *chats.Ask, err error) {
 	q = &chats.Ask{Agent: r.agent, Past: r.past, Now: r.now, Wait: c.PreferredWait()}
-	if q.ID, q.Repeats, err = repeats(c.R); err != nil {
+	if q.ID, q.Repeats, err = requestID(c.R); err != nil {
 		return nil, err
 	}
 	var wrong faults
-	q.Metadata = kept(r.Metadata, r.User, &wrong)
+	q.Metadata = metadataOf(r.Metadata, r.User, &wrong)
 	if q.Decisions = r.results; q.Decisions != nil {
-		q.Repeats = true // a result is given once
+		q.Repeats = true // a call gets one result
 	}
-	h.brought(r.Tools, r.ToolChoice, q.Metadata, &wrong)
-	wanted(r.Format, r.formatAt, q.Metadata, &wrong)
+	h.readTools(r.Tools, r.ToolChoice, q.Metadata, &wrong)
+	readFormat(r.Format, r.formatAt, q.Metadata, &wrong)
 	if err := wrong.err(); err != nil {
 		return nil, err
 	}
 	name := c.R.Header.Get("Arbor-Session")
-	if q.Key, err = h.key(c, r.agent, cmp.Or(name, "new")); err != nil { // which says whose it is
+	if q.Key, err = h.key(c, r.agent, cmp.Or(name, "new")); err != nil { // checks the header user
 		return nil, err
 	}
 	q.Key.ID = name
 	return q, h.chats.Place(c.R.Context(), q)
 }
 
-// chatAnswer writes an answer.
+// chatAnswer writes the answer of a chat completion.
 type chatAnswer struct {
-	h     *Handler
-	c     *front.Call
-	stays bool
-	r     *chatRequest
-	a     *chats.Answer
-	out   wireChat
-	words turntext.Joiner
-	shown []byte // to the client
-	see   func(*event.Event) *event.Event
+	h      *Handler
+	c      *front.Call
+	stays  bool
+	r      *chatRequest
+	a      *chats.Answer
+	out    wireChat
+	text   turntext.Joiner
+	shown  []byte // to the client
+	filter func(*event.Event) *event.Event
 
 	stream        *access.Stream
-	sent          bool        // anything
-	begin         *time.Timer // of the stream, if nobody says anything for a while
-	before, after []byte      // what stands around the words in a chunk
-	frame         []byte      // the last one, to be written over
+	sent          bool        // a frame was sent
+	begin         *time.Timer // sends the headers after a silence
+	before, after []byte      // the JSON of a chunk before and after its text
+	frame         []byte      // a buffer
 }
 
 func (w *chatAnswer) write() error {
-	w.see = w.c.EventFilter()
+	w.filter = w.c.EventFilter()
 	if !w.r.Stream {
-		return w.whole()
+		return w.writeWhole()
 	}
-	w.begin = time.AfterFunc(w.h.silence, func() { _ = w.stream.Begin() }) // an error is that of a client who has gone
+	w.begin = time.AfterFunc(w.h.silence, func() { _ = w.stream.Begin() }) // fails only if the client has disconnected
 	defer w.begin.Stop()
-	rep, err := w.run(w.delta)
+	rep, err := w.run(w.sendEntry)
 	if err == nil {
-		err = w.last(rep)
+		err = w.finish(rep)
 	}
 	ctx := w.stream.Context()
 	err = front.CauseOf(ctx, err)
 	if err == nil || w.begin.Stop() && !w.sent || ctx.Err() != nil && !errors.Is(err, access.ErrRevoked) {
-		return err // nothing was sent, so that the error can have a status
+		return err // nothing was sent, so the error can still set the status
 	}
 	if errors.Is(err, turntext.ErrRestarted) {
 		err = &front.Fault{Status: http.StatusConflict, Code: "answer_restarted", Detail: err.Error()}
@@ -165,7 +165,7 @@ func (w *chatAnswer) write() error {
 	return err
 }
 
-// run goes through the answer, and gives each entry with its words to take.
+// run calls take for each entry of the answer, with its pieces of text.
 func (w *chatAnswer) run(take func(session.Entry, []turntext.Piece) error) (*live.Report, error) {
 	if w.a.Again != nil {
 		return w.a.Again, nil
@@ -190,22 +190,22 @@ func (w *chatAnswer) json(v any) error {
 	return w.stream.SendJSON("", v)
 }
 
-// whole answers at once.
-func (w *chatAnswer) whole() error {
+// writeWhole answers without a stream.
+func (w *chatAnswer) writeWhole() error {
 	var events []*event.Event
-	rep, err := w.run(func(en session.Entry, said []turntext.Piece) error {
-		if e := w.see(en.Event); w.r.Arbor.Events && e != nil {
+	rep, err := w.run(func(en session.Entry, pieces []turntext.Piece) error {
+		if e := w.filter(en.Event); w.r.Arbor.Events && e != nil {
 			events = append(events, e)
 		}
-		return w.take(en, said)
+		return w.add(pieces)
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := w.words.End(w.h.question(w.c, w.a.Key, front.OpenQuestions(rep), w.a.Refuse)); err != nil {
+	if _, err := w.text.End(w.h.question(w.c, w.a.Key, front.OpenQuestions(rep), w.a.Refuse)); err != nil {
 		return err
 	}
-	if w.shown = w.words.Text(); noOutput(rep, w.shown) {
+	if w.shown = w.text.Text(); noOutput(rep, w.shown) {
 		return errNoOutput
 	}
 	text, finish := string(w.shown), finishOf(rep)
@@ -216,10 +216,10 @@ func (w *chatAnswer) whole() error {
 	return w.c.JSON(http.StatusOK, w.out)
 }
 
-// take puts words to the others.
-func (w *chatAnswer) take(_ session.Entry, said []turntext.Piece) (err error) {
-	for _, p := range said {
-		if _, err = w.words.Add(p); err != nil {
+// add adds pieces to the text.
+func (w *chatAnswer) add(pieces []turntext.Piece) (err error) {
+	for _, p := range pieces {
+		if _, err = w.text.Add(p); err != nil {
 			return err
 		}
 	}
@@ -230,19 +230,19 @@ func (w *chatAnswer) arbor(rep *live.Report) *wireArbor {
 	return &wireArbor{Session: w.a.Key.ID, Turn: w.a.Turn, Agent: rep.Agent, State: rep.State, Pending: responses.PendingOf(rep.Pending)}
 }
 
-// delta sends what an entry has for the client.
-func (w *chatAnswer) delta(en session.Entry, said []turntext.Piece) error {
-	if e := w.see(en.Event); w.r.Arbor.Events && e != nil {
+// sendEntry sends the event and the text of an entry.
+func (w *chatAnswer) sendEntry(en session.Entry, pieces []turntext.Piece) error {
+	if e := w.filter(en.Event); w.r.Arbor.Events && e != nil {
 		out := w.out
 		out.Object, out.Choices, out.Arbor = "chat.completion.chunk", []wireChoice{}, &wireArbor{Events: []*event.Event{e}}
 		if err := w.json(out); err != nil {
 			return err
 		}
 	}
-	for _, p := range said {
-		words, err := w.words.Add(p)
-		if err == nil && words != "" {
-			err = w.send(words)
+	for _, p := range pieces {
+		text, err := w.text.Add(p)
+		if err == nil && text != "" {
+			err = w.sendText(text)
 		}
 		if err != nil {
 			return err
@@ -252,31 +252,31 @@ func (w *chatAnswer) delta(en session.Entry, said []turntext.Piece) error {
 	return nil
 }
 
-// send sends words. The first ones say whose they are; what all the others have in common is written once.
-func (w *chatAnswer) send(words string) error {
-	w.shown = append(w.shown, words...)
+// sendText sends a chunk with text. The first chunk has the role and the session. The JSON that the others share is
+// encoded once.
+func (w *chatAnswer) sendText(text string) error {
+	w.shown = append(w.shown, text...)
 	if w.before == nil {
-		const here = "\x00"
-		hole, out := here, w.out
-		out.Object, out.Choices = "chat.completion.chunk", []wireChoice{{Delta: &wireMessage{Content: &hole}}}
+		placeholder, out := "\x00", w.out
+		out.Object, out.Choices = "chat.completion.chunk", []wireChoice{{Delta: &wireMessage{Content: &placeholder}}}
 		before, after, _ := strings.Cut(string(event.EncodeJSON(out)), `"\u0000"`)
 		w.before, w.after = []byte(before), []byte(after)
-		out.Choices[0].Delta = &wireMessage{Role: "assistant", Content: &words}
+		out.Choices[0].Delta = &wireMessage{Role: "assistant", Content: &text}
 		out.Arbor = &wireArbor{Session: w.a.Key.ID, Turn: w.a.Turn}
 		return w.json(out)
 	}
-	w.frame = append(append(append(w.frame[:0], w.before...), event.EncodeJSON(words)...), w.after...)
+	w.frame = append(append(append(w.frame[:0], w.before...), event.EncodeJSON(text)...), w.after...)
 	return w.stream.Send(access.Frame{Data: w.frame})
 }
 
-// last ends the stream.
-func (w *chatAnswer) last(rep *live.Report) error {
-	words, err := w.words.End(w.h.question(w.c, w.a.Key, front.OpenQuestions(rep), w.a.Refuse))
+// finish ends the stream.
+func (w *chatAnswer) finish(rep *live.Report) error {
+	text, err := w.text.End(w.h.question(w.c, w.a.Key, front.OpenQuestions(rep), w.a.Refuse))
 	if err == nil && noOutput(rep, w.shown) {
 		err = errNoOutput
 	}
-	if err == nil && (words != "" || w.before == nil) {
-		err = w.send(words)
+	if err == nil && (text != "" || w.before == nil) {
+		err = w.sendText(text)
 	}
 	if err != nil {
 		return err
@@ -303,7 +303,7 @@ func (w *chatAnswer) last(rep *live.Report) error {
 	return w.stream.Send(access.Frame{Data: []byte("[DONE]")})
 }
 
-// finishOf is the reason in the words of the protocol; what is asked is part of the words.
+// finishOf returns the finish reason of the protocol. A question to the user is part of the text and ends with "stop".
 func finishOf(rep *live.Report) string {
 	if front.ClientCalls(front.OpenQuestions(rep)) != nil {
 		return "tool_calls"

@@ -19,21 +19,21 @@ func WithClientTools(agents ...string) Option {
 	return func(s *settings) { s.clientTools = front.ClientTools{Only: agents, Limited: true} }
 }
 
-// wireTool is a function in the form of chat completions, or of the Responses API, which has no object around it.
+// wireTool is a function in the form of chat completions, or of the Responses API, which does not nest it in an object.
 type wireTool struct {
 	Type     string            `json:"type"`
 	Function *tools.ClientTool `json:"function"`
 	tools.ClientTool
 }
 
-// brought reads tools and tool_choice into the metadata of the message. It ignores other members of a tool, such as
+// readTools reads tools and tool_choice into the metadata of the message. It ignores other members of a tool, such as
 // strict.
-func (h *Handler) brought(list []json.RawMessage, choice json.RawMessage, metadata map[string]any, wrong *faults) {
+func (h *Handler) readTools(list []json.RawMessage, choice json.RawMessage, metadata map[string]any, wrong *faults) {
 	functions := make([]tools.ClientTool, len(list))
 	for i, raw := range list {
 		var t wireTool
-		if err := json.Unmarshal(raw, &t); err != nil {
-			wrong.addf(fmt.Sprintf("tools[%d]", i), "is no tool: %s", err)
+		if json.Unmarshal(raw, &t) != nil {
+			wrong.addf(fmt.Sprintf("tools[%d]", i), "must be an object with type, name, description and parameters")
 		} else if t.Type != "function" {
 			wrong.addf(fmt.Sprintf("tools[%d].type", i), "is %.40q; only functions of the client are supported", t.Type)
 		}
@@ -52,9 +52,9 @@ func (h *Handler) brought(list []json.RawMessage, choice json.RawMessage, metada
 	case err != nil:
 		wrong.addf("tool_choice", "%s", err)
 	case !how.Mode() && !slices.ContainsFunc(functions, func(f tools.ClientTool) bool { return f.Name == string(how) }):
-		wrong.addf("tool_choice", "names %.64q, which is none of the tools", how)
+		wrong.addf("tool_choice", "names %.64q, which is not one of the tools", how)
 	case how == llm.ToolChoiceRequired && len(functions) == 0:
-		wrong.addf("tool_choice", "is required, and there are no tools")
+		wrong.addf("tool_choice", "is required, but the request has no tools")
 	}
 	if len(*wrong) > 0 {
 		return
@@ -64,9 +64,9 @@ func (h *Handler) brought(list []json.RawMessage, choice json.RawMessage, metada
 	}
 }
 
-// choiceOf reads a tool_choice: a word, or an object that names a function.
+// choiceOf returns a tool_choice: a mode, or the name of a function in an object.
 func choiceOf(raw json.RawMessage) (llm.ToolChoice, error) {
-	var word string
+	var mode string
 	var named struct {
 		Type     string `json:"type"`
 		Name     string `json:"name"`
@@ -77,15 +77,15 @@ func choiceOf(raw json.RawMessage) (llm.ToolChoice, error) {
 	switch {
 	case len(raw) == 0:
 		return "", nil
-	case json.Unmarshal(raw, &word) == nil && slices.Contains([]string{"none", "auto", "required"}, word):
-		return llm.ToolChoice(word), nil
+	case json.Unmarshal(raw, &mode) == nil && slices.Contains([]string{"none", "auto", "required"}, mode):
+		return llm.ToolChoice(mode), nil
 	case json.Unmarshal(raw, &named) == nil && named.Type == "function" && named.Name+named.Function.Name != "":
 		return llm.ToolChoice(named.Name + named.Function.Name), nil
 	}
 	return "", fmt.Errorf("is %.80q; it must be none, auto, required or the name of a function", raw)
 }
 
-// resultOf returns the result of a call that the client ran, as the answer to its question.
+// resultOf returns the decision with the result of a call that the client ran.
 func resultOf(callID, output string) runner.Decision {
 	return runner.Decision{CallID: callID, Approved: true, Content: event.EncodeJSON(output)}
 }

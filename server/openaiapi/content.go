@@ -10,31 +10,31 @@ import (
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
-// faults collects what is wrong with a request.
+// faults collects the problems of a request.
 type faults []front.Problem
 
 func (f *faults) addf(path, format string, a ...any) {
 	*f = append(*f, front.Problem{Path: path, Message: fmt.Sprintf(format, a...)})
 }
 
-// err is nil if nothing is wrong.
+// err returns a fault with all problems, or nil without one.
 func (f faults) err() error {
 	if len(f) == 0 {
 		return nil
 	}
-	fault := front.BadRequest("the request cannot be served")
+	fault := front.BadRequest("the request is invalid")
 	fault.Problems = f
 	return fault
 }
 
-// fields are the members of a request of one protocol.
+// fields are the members of a request. Members that are in neither list are ignored.
 type fields struct {
-	honoured []string
-	// refused would change the answer, but for the values that are given. All others are ignored.
+	supported []string
+	// refused are members that would change the answer, with the values that are allowed because they would not.
 	refused map[string][]string
 }
 
-// read reads a body, whose members it sorts.
+// read reads a body and splits its members.
 func (f *fields) read(c *front.Call, v any, wrong *faults) (ignored []string, err error) {
 	body, err := c.Body(front.JSON)
 	if err != nil {
@@ -44,25 +44,25 @@ func (f *fields) read(c *front.Call, v any, wrong *faults) (ignored []string, er
 	if err := front.Decode(body, &members); err != nil {
 		return nil, err
 	}
-	return f.sort(members, v, wrong)
+	return f.split(members, v, wrong)
 }
 
-// sort reads those members of a request that are honoured into what v points to, and returns the names of those
-// that are ignored. It adds what is refused.
-func (f *fields) sort(members map[string]json.RawMessage, v any, wrong *faults) (ignored []string, err error) {
-	kept := make(map[string]json.RawMessage, len(f.honoured))
+// split reads the supported members into the value that v points to, and returns the names of ignored members. It adds
+// a problem for each refused member.
+func (f *fields) split(members map[string]json.RawMessage, v any, wrong *faults) (ignored []string, err error) {
+	kept := make(map[string]json.RawMessage, len(f.supported))
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		harmless, refused := f.refused[name]
 		switch value := string(event.CompactJSON(members[name])); {
 		case value == "null" || slices.Contains(harmless, value):
-		case slices.Contains(f.honoured, name):
+		case slices.Contains(f.supported, name):
 			kept[name] = members[name]
 		case refused:
 			wrong.addf(name, "is not supported")
-		default: // clients send what they have for other servers
+		default: // clients also send members for other servers
 			ignored = append(ignored, name)
 		}
 	}
-	strangers, err := front.DecodeKnown(event.EncodeJSON(kept), v)
-	return append(ignored, strangers...), err
+	unknown, err := front.DecodeKnown(event.EncodeJSON(kept), v)
+	return append(ignored, unknown...), err
 }

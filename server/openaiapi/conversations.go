@@ -17,10 +17,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// metadataKey is the key of a session's state that has the metadata of its conversation.
+// metadataKey is the key of a session's state for the metadata of the conversation.
 const metadataKey = "arbor.conversation"
 
-// deletedKey is the key of a session's state that says that a response was deleted.
+// deletedKey returns the key of a session's state that marks a response as deleted.
 func deletedKey(id responses.ID) string {
 	id.Session = ""
 	return "arbor.deleted." + strings.TrimSuffix(id.String(), ".")
@@ -34,24 +34,24 @@ type wireConversation struct {
 	Metadata  any    `json:"metadata"`
 }
 
-var conversationFields = fields{honoured: []string{"items", "metadata", "model"}}
+var conversationFields = fields{supported: []string{"items", "metadata", "model"}}
 
-// conversationBody is what creates a conversation, or changes one. The protocol has no model there: a conversation is
-// with the root of the tree unless it names another agent.
+// conversationBody is the body of a request that creates or changes a conversation. The member model is an extension of
+// the protocol: the agent of the conversation, which defaults to the root.
 type conversationBody struct {
 	Model    string            `json:"model"`
 	Items    json.RawMessage   `json:"items"`
 	Metadata map[string]string `json:"metadata"`
 }
 
-// readConversation reads a body, which may be missing.
+// readConversation reads the body, which may be empty.
 func readConversation(c *front.Call, wrong *faults) (b conversationBody, err error) {
 	if c.R.ContentLength == 0 {
 		return b, nil
 	}
 	ignored, err := conversationFields.read(c, &b, wrong)
-	kept(b.Metadata, "", wrong)
-	ignore(c, ignored)
+	metadataOf(b.Metadata, "", wrong)
+	setIgnored(c, ignored)
 	return b, err
 }
 
@@ -67,7 +67,7 @@ func (h *Handler) createConversation(c *front.Call) error {
 			return err
 		}
 		if len(q.approvals)+len(q.results) > 0 {
-			wrong.addf("items", "have the answer to a call, which no conversation has asked for")
+			wrong.addf("items", "contain the answer to a call, but a new conversation has no open calls")
 		}
 	}
 	if err := wrong.err(); err != nil {
@@ -84,7 +84,7 @@ func (h *Handler) createConversation(c *front.Call) error {
 		return err
 	}
 	ctx := c.R.Context()
-	if q.passed(); len(q.past) > 0 {
+	if q.moveToPast(); len(q.past) > 0 {
 		sessions, err := checkpoint.New(h.turns.Store())
 		if err != nil {
 			return err
@@ -94,13 +94,13 @@ func (h *Handler) createConversation(c *front.Call) error {
 		}
 	}
 	metadata := anyOf(b.Metadata)
-	if err := h.note(ctx, key, map[string]any{metadataKey: metadata}); err != nil {
+	if err := h.changeState(ctx, key, map[string]any{metadataKey: metadata}); err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, wireConversation{key.ID, "conversation", time.Now().Unix(), metadata})
 }
 
-// anyOf returns metadata as a value of a session's state.
+// anyOf converts metadata to a value of a session's state.
 func anyOf(metadata map[string]string) map[string]any {
 	all := make(map[string]any, len(metadata))
 	for k, v := range metadata {
@@ -109,9 +109,9 @@ func anyOf(metadata map[string]string) map[string]any {
 	return all
 }
 
-// found finds the session of the caller's that is the conversation in the path of a request, with the agent that
-// answers in it. If agents have sessions of the same id, that of the agent which comes first in /models counts.
-func (h *Handler) found(c *front.Call) (info session.Info, id responses.ID, err error) {
+// findConversation returns the session of the conversation in the path, with the path of its agent. If several agents
+// have a session with this id, it returns that of the first agent in /models.
+func (h *Handler) findConversation(c *front.Call) (info session.Info, id responses.ID, err error) {
 	name := c.R.PathValue("conversation")
 	for n := range h.turns.Runner().Tree().Walk() {
 		key, err := h.key(c, n, name)
@@ -133,7 +133,7 @@ func (h *Handler) found(c *front.Call) (info session.Info, id responses.ID, err 
 }
 
 func (h *Handler) conversation(c *front.Call) error {
-	info, _, err := h.found(c)
+	info, _, err := h.findConversation(c)
 	if err != nil {
 		return err
 	}
@@ -152,21 +152,21 @@ func (h *Handler) conversation(c *front.Call) error {
 
 // updateConversation replaces the metadata.
 func (h *Handler) updateConversation(c *front.Call) error {
-	info, _, err := h.found(c)
+	info, _, err := h.findConversation(c)
 	if err != nil {
 		return err
 	}
 	var wrong faults
 	b, err := readConversation(c, &wrong)
 	if len(b.Items) > 0 || b.Model != "" {
-		wrong.addf("metadata", "is all that can be changed")
+		wrong.addf("metadata", "is the only member that can be changed")
 	}
 	if err == nil {
 		err = wrong.err()
 	}
 	metadata := anyOf(b.Metadata)
 	if err == nil {
-		err = h.note(c.R.Context(), info.Key, map[string]any{metadataKey: metadata})
+		err = h.changeState(c.R.Context(), info.Key, map[string]any{metadataKey: metadata})
 	}
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (h *Handler) updateConversation(c *front.Call) error {
 
 // deleteConversation deletes the session, with all responses in it.
 func (h *Handler) deleteConversation(c *front.Call) error {
-	info, _, err := h.found(c)
+	info, _, err := h.findConversation(c)
 	if err == nil {
 		err = front.Delete(c.R.Context(), h.turns.Store(), info.Key)
 	}
@@ -186,13 +186,13 @@ func (h *Handler) deleteConversation(c *front.Call) error {
 	return c.JSON(http.StatusOK, map[string]any{"id": info.Key.ID, "object": "conversation.deleted", "deleted": true})
 }
 
-// deleteResponse records in the log that a response was deleted. No request returns it again, and none can continue it.
-// What it says stays part of the conversation.
+// deleteResponse records in the log that a response was deleted. Later requests cannot read or continue it. Its text
+// remains part of the conversation.
 func (h *Handler) deleteResponse(c *front.Call) error {
 	name := c.R.PathValue("id")
-	r, key, err := h.find(c, name)
+	r, key, err := h.findResponse(c, name)
 	if err == nil {
-		err = h.note(c.R.Context(), key, map[string]any{deletedKey(r.ID): true})
+		err = h.changeState(c.R.Context(), key, map[string]any{deletedKey(r.ID): true})
 	}
 	if err != nil {
 		return err
@@ -200,9 +200,9 @@ func (h *Handler) deleteResponse(c *front.Call) error {
 	return c.JSON(http.StatusOK, map[string]any{"id": name, "object": "response", "deleted": true})
 }
 
-// note stores a change of a session's state, as part of the words that began its last turn. The error is
-// agent.ErrSessionBusy if a turn is under way.
-func (h *Handler) note(ctx context.Context, key session.Key, delta map[string]any) error {
+// changeState stores a change of a session's state. The event belongs to the user's run of the last turn. The error is
+// agent.ErrSessionBusy while a turn is running.
+func (h *Handler) changeState(ctx context.Context, key session.Key, delta map[string]any) error {
 	store := h.turns.Store()
 	lease, err := store.Write(ctx, key, session.Write{Acquire: session.Self()})
 	if err != nil {
@@ -231,14 +231,14 @@ func (h *Handler) note(ctx context.Context, key session.Key, delta map[string]an
 	return err
 }
 
-// onlyGrows refuses what a log cannot do.
-func onlyGrows(*front.Call) error {
+// refuseItemChange refuses to add or delete single items, because a log only grows, by turns.
+func refuseItemChange(*front.Call) error {
 	return &front.Fault{Status: http.StatusBadRequest, Code: "not_supported",
-		Detail: "items cannot be added to a conversation or deleted from it one by one: send them as the input of a response, or delete the conversation"}
+		Detail: "items of a conversation cannot be added or deleted individually: send them as the input of a response, or delete the conversation"}
 }
 
-// page answers with a part of a list of items, as the query asks for it. The list begins with the items of the turn of
-// the item that the query names with after.
+// page answers with a page of a list of items. list yields the items from those of a turn on: the turn of the item in
+// the parameter after, or "" for all.
 func page(c *front.Call, list func(turn string, back bool, yield func(*responses.Item) bool) error) error {
 	query := c.R.URL.Query()
 	limit, err := front.Limit(query, 20, 100)
@@ -251,7 +251,7 @@ func page(c *front.Call, list func(turn string, back bool, yield func(*responses
 	}
 	id, ok := responses.ResponseOf(after)
 	if after != "" && !ok {
-		return front.BadRequest("after is %.80q, which is not the id of an item", after)
+		return front.BadRequest("after is %.80q; it must be the id of an item", after)
 	}
 	out := struct {
 		Object string            `json:"object"`
@@ -275,7 +275,7 @@ func page(c *front.Call, list func(turn string, back bool, yield func(*responses
 		return !out.More
 	})
 	if err == nil && !passed {
-		err = front.BadRequest("after is %.80q, which the list does not have", after)
+		err = front.BadRequest("after is %.80q, which is not in the list", after)
 	}
 	if err != nil {
 		return err
@@ -285,7 +285,7 @@ func page(c *front.Call, list func(turn string, back bool, yield func(*responses
 
 // items lists the items of a conversation.
 func (h *Handler) items(c *front.Call) error {
-	info, id, err := h.found(c)
+	info, id, err := h.findConversation(c)
 	if err != nil {
 		return err
 	}
@@ -303,9 +303,9 @@ func (h *Handler) items(c *front.Call) error {
 	})
 }
 
-// item gives one item of a conversation.
+// item answers with an item of a conversation.
 func (h *Handler) item(c *front.Call) error {
-	info, id, err := h.found(c)
+	info, id, err := h.findConversation(c)
 	if err != nil {
 		return err
 	}
@@ -325,9 +325,9 @@ func (h *Handler) item(c *front.Call) error {
 	return c.JSON(http.StatusOK, item)
 }
 
-// inputItems lists what a response answers.
+// inputItems lists the input of a response.
 func (h *Handler) inputItems(c *front.Call) error {
-	r, _, err := h.find(c, c.R.PathValue("id"))
+	r, _, err := h.findResponse(c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -344,15 +344,15 @@ func (h *Handler) inputItems(c *front.Call) error {
 	})
 }
 
-// maxReferred bounds the responses whose items one request can refer to.
+// maxReferred is the number of responses to whose items one request can refer.
 const maxReferred = 256
 
-// references returns a function that finds items of the caller's responses, for a request that refers to them.
+// references returns a function that returns items of the caller's responses by their ids.
 func (h *Handler) references(c *front.Call) func(id, path string) (json.RawMessage, error) {
 	known := map[responses.ID]*responses.Response{}
 	return func(name, path string) (json.RawMessage, error) {
-		missing := &front.Fault{Status: http.StatusNotFound, Code: "not_found", Detail: fmt.Sprintf("there is no item %.100q in a response of yours", name),
-			Problems: []front.Problem{{Path: path + ".id", Message: "refers to no item"}}}
+		missing := &front.Fault{Status: http.StatusNotFound, Code: "not_found", Detail: fmt.Sprintf("the item %.100q does not exist", name),
+			Problems: []front.Problem{{Path: path + ".id", Message: "is not the id of an item"}}}
 		id, ok := responses.ResponseOf(name)
 		if !ok {
 			return nil, missing
@@ -363,7 +363,7 @@ func (h *Handler) references(c *front.Call) func(id, path string) (json.RawMessa
 		}
 		if r == nil {
 			var err error
-			if r, _, err = h.find(c, id.String()); err != nil {
+			if r, _, err = h.findResponse(c, id.String()); err != nil {
 				if front.FaultOf(err).Status == http.StatusNotFound {
 					err = missing
 				}

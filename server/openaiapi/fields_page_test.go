@@ -49,7 +49,7 @@ func TestFieldsPage(t *testing.T) {
 		for name := range api.samples {
 			require.Contains(t, listed, name)
 		}
-		for _, name := range append(slices.Clone(api.fields.honoured), slices.Collect(maps.Keys(api.fields.refused))...) {
+		for _, name := range append(slices.Clone(api.fields.supported), slices.Collect(maps.Keys(api.fields.refused))...) {
 			require.True(t, name == "include" || listed[name] != "", "%s lists %s", api.heading, name)
 		}
 		w := newWorld(t, newDesk(t).root)

@@ -68,7 +68,7 @@ func TestFields(t *testing.T) {
 		"no JSON":        {`{`, "", "is not JSON", 400},
 		"no object":      {`[]`, "", "does not fit", 400},
 		"no model":       {messages(user)[19:], "", "is not JSON", 400},
-		"model":          {strings.Replace(fields1(""), "support", "gpt", 1), "model", "no such model", 404},
+		"model":          {strings.Replace(fields1(""), "support", "gpt", 1), "model", "the model does not exist", 404},
 		"model's type":   {strings.Replace(fields1(""), `"support"`, "1", 1), "model", "must be a string", 400},
 		"n":              {fields1(`"n":2`), "n", "not supported", 400},
 		"tools":          {fields1(`"tools":[{"type":"custom","name":"f"}]`), "tools[0].type", "only functions", 400},

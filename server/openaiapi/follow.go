@@ -12,7 +12,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// follow is that of the chats. The error is a *front.Fault if the turn has ended without an answer.
+// follow calls Follow of the chats. The error is a *front.Fault if the turn ended without an answer.
 func (h *Handler) follow(ctx context.Context, a *chats.Answer, stays bool, take func(session.Entry, *live.Report) error) (*live.Report, error) {
 	rep, err := h.chats.Follow(ctx, a, stays, take)
 	switch {
@@ -24,7 +24,7 @@ func (h *Handler) follow(ctx context.Context, a *chats.Answer, stays bool, take 
 	return rep, err
 }
 
-// continues reads whether the turn goes on when its client has gone.
+// continues reports whether the turn continues when its client disconnects.
 func continues(r *http.Request) (bool, error) {
 	switch value := r.Header.Get("Arbor-On-Disconnect"); value {
 	case "", "stop":
@@ -36,24 +36,24 @@ func continues(r *http.Request) (bool, error) {
 	}
 }
 
-// question is what a client is asked in words, "" if nothing is. One question is asked at a time: a yes is the
-// answer to one. It is the first that the caller may decide.
+// question returns the text that asks a client about the first open question that the caller may decide, or "" without
+// an open question. It asks one question at a time, so that a yes answers exactly one.
 func (h *Handler) question(c *front.Call, key session.Key, pending []*event.Relay, refused string) string {
 	if pending = front.PersonQuestions(pending); len(pending) == 0 {
 		return ""
 	}
 	asked, may := h.turns.Asked(c.R.Context(), key, pending)
-	words := live.Question(asked)
+	text := live.Question(asked)
 	switch {
 	case !may:
-		return words + live.Colleague
+		return text + live.Colleague
 	case asked.Kind == event.RelayInput:
-		words += "Answer with your next message."
+		text += "Answer with your next message."
 	default:
-		words += "Answer yes to let it run, or no."
+		text += "Answer yes to let it run, or no."
 	}
 	if refused != "" {
-		words = "That was no answer: " + refused + "\n\n" + words
+		text = "That was no answer: " + refused + "\n\n" + text
 	}
-	return words
+	return text
 }

@@ -14,17 +14,18 @@ import (
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
-// Door is the http.Handler of OpenAI's protocols. It is safe for concurrent use.
+// Handler serves OpenAI's APIs. It is an http.Handler and safe for concurrent use. The zero value is not usable; see
+// [New].
 type Handler struct {
 	*front.Handler
 	turns   *live.Turns
 	chats   *chats.Chats
-	silence time.Duration // how long nothing is said before a stream begins
+	silence time.Duration // how long a stream waits for the first text before it sends its headers
 
 	clientTools front.ClientTools
 }
 
-// Option configures a [Door].
+// Option configures a [Handler].
 type Option func(*settings)
 
 type settings struct {
@@ -33,21 +34,23 @@ type settings struct {
 	clientTools front.ClientTools
 }
 
-// WithGuard sets who may call. Without it the user must be in the context of each request; see
-// access.WithUser.
+// WithGuard sets the guard that authenticates requests. Without a guard, middleware of the program must put the user
+// into the context with access.WithUser; requests without a user are refused.
 func WithGuard(g *access.Guard) Option { return func(s *settings) { s.Guard = g } }
 
-// WithApp sets the app part of the keys of sessions; by default it is that of session.ID.
+// WithApp sets the app in the keys of sessions. Defaults to session.DefaultApp.
 func WithApp(app string) Option { return func(s *settings) { s.App = app } }
 
-// WithPrefix sets where the paths begin; the default is /v1, as the clients have it in their base URL.
+// WithPrefix sets the prefix of all paths. Defaults to /v1, which clients have in their base URL.
 func WithPrefix(prefix string) Option { return func(s *settings) { s.Prefix = prefix } }
 
-// WithPatience sets how long a turn goes on whose client has gone, unless another one watches it or it was
-// asked to continue. Then it is stopped, and can be resumed. The default is ten seconds.
+// WithPatience sets how long a turn continues after its client has disconnected. Then the server stops the turn, which
+// can be resumed. The server does not stop a turn that another client follows, or whose request has the header
+// Arbor-On-Disconnect: continue. Defaults to 10 seconds.
 func WithPatience(d time.Duration) Option { return func(s *settings) { s.patience = d } }
 
-// New makes a door to the turns of a tree. The error says which option is wrong.
+// New returns a handler that serves turns. The caller closes the turns after the last request. The error names the
+// invalid option.
 func New(turns *live.Turns, opts ...Option) (*Handler, error) {
 	s := &settings{Config: front.Config{Turns: turns, Name: "openai", Prefix: "/v1", Fail: fail}, patience: 10 * time.Second}
 	if err := option.Apply(s, opts); err != nil {
@@ -68,9 +71,9 @@ func New(turns *live.Turns, opts ...Option) (*Handler, error) {
 		{Method: http.MethodPost, Path: "/conversations/{conversation}", Handle: h.updateConversation},
 		{Method: http.MethodDelete, Path: "/conversations/{conversation}", Handle: h.deleteConversation},
 		{Method: http.MethodGet, Path: "/conversations/{conversation}/items", Handle: h.items},
-		{Method: http.MethodPost, Path: "/conversations/{conversation}/items", Handle: onlyGrows},
+		{Method: http.MethodPost, Path: "/conversations/{conversation}/items", Handle: refuseItemChange},
 		{Method: http.MethodGet, Path: "/conversations/{conversation}/items/{item}", Handle: h.item},
-		{Method: http.MethodDelete, Path: "/conversations/{conversation}/items/{item}", Handle: onlyGrows},
+		{Method: http.MethodDelete, Path: "/conversations/{conversation}/items/{item}", Handle: refuseItemChange},
 	}
 	err := s.clientTools.Check(turns.Runner().Tree())
 	if err != nil {
@@ -93,7 +96,7 @@ type wireError struct {
 	Code    string  `json:"code"`
 }
 
-// errorOf writes a fault in OpenAI's form. The first place that is wrong is the param; the message has all.
+// errorOf returns a fault in OpenAI's form. param is the path of the first problem; the message contains all problems.
 func errorOf(f *front.Fault) wireError {
 	e := wireError{Message: f.Detail, Code: f.Code}
 	for i, p := range f.Problems {
@@ -117,23 +120,23 @@ func errorOf(f *front.Fault) wireError {
 	return e
 }
 
-// fail answers with a fault. The clients repeat what ended with 408, 409, 429 and 5xx unless they are told that
-// it is of no use.
+// fail answers with a fault. OpenAI's clients retry requests that fail with 408, 409, 429 and 5xx, unless the header
+// X-Should-Retry is false.
 func fail(c *front.Call, f *front.Fault) {
 	switch f.Code {
 	case "session_busy", "too_many", "body_timeout", "stopping", "internal":
 	default:
 		c.W.Header().Set("X-Should-Retry", "false")
 	}
-	_ = c.JSON(f.Status, map[string]any{"error": errorOf(f)}) // an error is that of a client who has gone
+	_ = c.JSON(f.Status, map[string]any{"error": errorOf(f)}) // fails only if the client has disconnected
 }
 
-// laterAgain is the Retry-After of an answer that failed because the model's endpoint limits the rate. It is a guess:
-// the log does not have the time that the endpoint asked for.
-const laterAgain = 10 * time.Second
+// rateLimitRetry is the Retry-After of a turn that failed because of the rate limit of a model's endpoint. It is a
+// guess, because the log does not contain the time that the endpoint asked for.
+const rateLimitRetry = 10 * time.Second
 
-// failed is the fault of a turn that ended with no answer. What an endpoint of a model said is not passed on as
-// if it were said of this request, such as a 401, but that it is asked too much, which a client can wait for.
+// failed returns the fault of a turn that ended without an answer. It does not use the status of the model's endpoint,
+// such as 401, because the client's request did not cause it. The exception is 429, after which the client can retry.
 func failed(r *live.Report) *front.Fault {
 	f := &front.Fault{Status: http.StatusBadGateway, Code: "turn_failed", Detail: "the turn ended without an answer"}
 	switch {
@@ -142,7 +145,7 @@ func failed(r *live.Report) *front.Fault {
 	case r.Failure != nil:
 		f.Code, f.Detail = r.Failure.Code, r.Failure.Public().Message
 		if f.Code == string(llm.CodeRateLimited) && r.Failure.Retryable {
-			f.Status, f.RetryAfter = http.StatusTooManyRequests, laterAgain
+			f.Status, f.RetryAfter = http.StatusTooManyRequests, rateLimitRetry
 		}
 	}
 	return f

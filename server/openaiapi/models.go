@@ -16,7 +16,7 @@ type wireModel struct {
 	OwnedBy string `json:"owned_by"`
 }
 
-// models lists the agents, the root first. All of them are as old as the tree, which has no date.
+// models lists the agents, root first. Their creation time is 0, because a tree has no date.
 func (h *Handler) models(c *front.Call) error {
 	list := []wireModel{}
 	for n := range h.turns.Runner().Tree().Walk() {
@@ -33,19 +33,19 @@ func (h *Handler) model(c *front.Call) error {
 	return c.JSON(http.StatusOK, wireModel{ID: n.Path, Object: "model", OwnedBy: "arbor"})
 }
 
-// agent finds the agent that a model is.
+// agent returns the agent whose path is the name of a model.
 func (h *Handler) agent(model string) (*agent.Node, error) {
 	for n := range h.turns.Runner().Tree().Walk() {
 		if n.Path == model {
 			return n, nil
 		}
 	}
-	return nil, &front.Fault{Status: http.StatusNotFound, Code: "model_not_found", Detail: "there is no such model; /models lists them",
-		Problems: []front.Problem{{Path: "model", Message: "is no agent's path"}}}
+	return nil, &front.Fault{Status: http.StatusNotFound, Code: "model_not_found", Detail: "the model does not exist; /models lists all models",
+		Problems: []front.Problem{{Path: "model", Message: "is not the path of an agent"}}}
 }
 
-// key names a session of the caller in which an agent answers, with those below it. Sessions of an agent that is
-// not the root have an app of their own, so that none of them goes on above it.
+// key returns the key of a caller's session in which an agent, or those below it, answer. Sessions of an agent that is
+// not the root have an app of their own, so that no agent above it continues them.
 func (h *Handler) key(c *front.Call, n *agent.Node, id string) (session.Key, error) {
 	key, err := c.Key(id)
 	if _, below, ok := strings.Cut(n.Path, "/"); ok {

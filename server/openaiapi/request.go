@@ -15,10 +15,9 @@ import (
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
-// chatFields are the members of a chat completion. Agents have their own settings, so those of a sampler are of no
-// use here.
+// chatFields are the members of a chat completion. Sampling settings are ignored, because agents have their own.
 var chatFields = fields{
-	honoured: []string{"model", "messages", "stream", "stream_options", "metadata", "user", "tools", "tool_choice", "response_format", "arbor"},
+	supported: []string{"model", "messages", "stream", "stream_options", "metadata", "user", "tools", "tool_choice", "response_format", "arbor"},
 	refused: map[string][]string{"n": {"1"}, "stop": {"[]"}, "functions": {"[]"}, "function_call": {`"none"`, `"auto"`}, "logprobs": {"false"}, "top_logprobs": {"0"}, "modalities": {`["text"]`},
 		"audio": nil, "web_search_options": nil, "moderation": nil},
 }
@@ -41,19 +40,19 @@ type chatBody struct {
 	} `json:"arbor"`
 }
 
-// chatRequest is a body that was read.
+// chatRequest is a decoded body.
 type chatRequest struct {
 	chatBody
 	agent *agent.Node
-	// past is the conversation before what is said now.
+	// now are the new messages of the user at the end, and past is the conversation before them.
 	past, now []llm.Message
-	// results are those of the calls in the last message.
+	// results are the results of calls at the end of the messages.
 	results []runner.Decision
-	// formatAt is the name of the member with the format.
+	// formatAt is the path of the member with the format of the answer.
 	formatAt string
 }
 
-// readChat reads a request. The answer's headers say what of it is ignored.
+// readChat reads a request. A header of the answer lists what is ignored.
 func (h *Handler) readChat(c *front.Call) (*chatRequest, error) {
 	var wrong faults
 	q := &chatRequest{formatAt: "response_format"}
@@ -76,12 +75,12 @@ func (h *Handler) readChat(c *front.Call) (*chatRequest, error) {
 	if q.agent, err = h.agent(q.Model); err != nil {
 		return nil, err
 	}
-	ignore(c, ignored)
+	setIgnored(c, ignored)
 	return q, nil
 }
 
-// ignore tells a client what of its request changes nothing.
-func ignore(c *front.Call, names []string) {
+// setIgnored lists the ignored members of a request in the header Arbor-Ignored.
+func setIgnored(c *front.Call, names []string) {
 	listed := front.Shortened(names)
 	for i, name := range listed {
 		listed[i] = strings.Trim(strconv.QuoteToASCII(name), `"`) // a header takes only printable ASCII
@@ -91,7 +90,7 @@ func ignore(c *front.Call, names []string) {
 	}
 }
 
-// message reads one message, and reports whether it is ignored.
+// message reads a message, and reports whether it is ignored.
 func (q *chatRequest) message(raw json.RawMessage, path string, wrong *faults) (ignored bool) {
 	m, err := chatform.ReadMessage(raw)
 	if err == nil && m.Role == llm.RoleUser {
@@ -125,17 +124,17 @@ func (q *chatRequest) add(m llm.Message) {
 			}
 		}
 	}
-	q.passed()
+	q.moveToPast()
 	q.past = append(q.past, m)
 }
 
-// passed makes what is said now part of the past.
-func (q *chatRequest) passed() {
+// moveToPast appends the new messages to the past.
+func (q *chatRequest) moveToPast() {
 	q.past, q.now = append(q.past, q.now...), nil
 }
 
-// kept is what of a request is kept with the words.
-func kept(metadata map[string]string, user string, wrong *faults) map[string]any {
+// metadataOf returns the metadata of a request, which is stored with the message.
+func metadataOf(metadata map[string]string, user string, wrong *faults) map[string]any {
 	all, size := make(map[string]any, len(metadata)+1), len(user)
 	if user != "" {
 		all["user"] = user
@@ -153,9 +152,9 @@ func kept(metadata map[string]string, user string, wrong *faults) map[string]any
 	return all
 }
 
-// repeats reads the client's name for a request, and whether the request may have been sent before: the clients of
-// OpenAI count their attempts, and others say nothing.
-func repeats(r *http.Request) (id string, repeats bool, err error) {
+// requestID returns the Idempotency-Key of a request, and whether the request may be a repetition. OpenAI's clients
+// count their retries in a header. Without this header, every request with a key may be a repetition.
+func requestID(r *http.Request) (id string, repeats bool, err error) {
 	id = r.Header.Get("Idempotency-Key")
 	if len(id) > 255 || strings.ContainsFunc(id, func(c rune) bool { return c < ' ' || c > '~' }) {
 		return "", false, front.BadRequest("the header Idempotency-Key must have 1 to 255 printable characters")
@@ -163,7 +162,7 @@ func repeats(r *http.Request) (id string, repeats bool, err error) {
 	count := r.Header.Get("X-Stainless-Retry-Count")
 	n, err := strconv.Atoi(count)
 	if count != "" && (err != nil || n < 0) {
-		return "", false, front.BadRequest("the header X-Stainless-Retry-Count is %.40q, no number", count)
+		return "", false, front.BadRequest("the header X-Stainless-Retry-Count is %.40q; it must be a number", count)
 	}
 	return id, n > 0 || id != "" && count == "", nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// respond begins a response.
+// respond serves POST /responses.
 func (h *Handler) respond(c *front.Call) error {
 	r, err := h.readResponse(c)
 	if err != nil {
@@ -36,7 +36,7 @@ func (h *Handler) respond(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	if a.Again != nil { // nothing was begun
+	if a.Again != nil { // no turn was started
 		return &front.Fault{Status: http.StatusConflict, Code: "approval_required", Detail: h.question(c, a.Key, a.Again.Pending, a.Refuse)}
 	}
 	seq, err := responses.PartStart(c.R.Context(), h.turns, a.Key, a.Turn, a.First, a.After)
@@ -59,16 +59,16 @@ func (h *Handler) respond(c *front.Call) error {
 	if r.body.Arbor.Events {
 		out.Events = c.EventFilter()
 	}
-	return h.write(c, a, out, stays || r.body.Background, r.body.Stream)
+	return h.writeResponse(c, a, out, stays || r.body.Background, r.body.Stream)
 }
 
-// placeResponse finds where a request belongs: behind the response that it names, in a conversation, or where its
-// history is known, as that of a chat completion.
+// placeResponse finds the session and the turn that a request continues: those of the previous response, those of the
+// conversation, or those that have the request's history, as for a chat completion.
 func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask, err error) {
 	b := &r.body
 	var before *responses.Response
 	if b.Previous != "" {
-		if before, _, err = h.find(c, b.Previous); err != nil {
+		if before, _, err = h.findResponse(c, b.Previous); err != nil {
 			return nil, err
 		}
 		if before.State == live.Running {
@@ -92,7 +92,7 @@ func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask
 		}
 		c.R.Header.Set("Arbor-Session", r.conversation)
 	}
-	if q, err = h.place(c, &r.chatRequest); err != nil {
+	if q, err = h.placeChat(c, &r.chatRequest); err != nil {
 		return nil, err
 	}
 	if before != nil {
@@ -100,18 +100,18 @@ func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask
 	}
 	var decisions []runner.Decision
 	for _, given := range r.approvals {
-		q.Repeats = true // a decision is made once
+		q.Repeats = true // a call gets one decision
 		decisions = append(decisions, runner.Decision{CallID: given.call, Approved: *given.Approve, Reason: given.Reason})
 	}
-	q.Sum = chats.SumOf(q.Sum[:], b.Previous, decisions) // which has the results of calls as they were sent
+	q.Sum = chats.SumOf(q.Sum[:], b.Previous, decisions) // q.Sum contains the results of calls as they were sent
 	q.Decisions = append(q.Decisions, decisions...)
 	q.Metadata[responses.AboutKey] = responses.About{Dropped: b.Store != nil && !*b.Store, Background: b.Background, Previous: b.Previous}
 	return q, nil
 }
 
-// write follows a response to its end.
-func (h *Handler) write(c *front.Call, a *chats.Answer, out *responses.Response, stays, streams bool) error {
-	a.After, a.Unseen = a.First, 0 // its events make sense from the turn's beginning
+// writeResponse follows a response to its end and writes it, as a stream or as JSON.
+func (h *Handler) writeResponse(c *front.Call, a *chats.Answer, out *responses.Response, stays, streams bool) error {
+	a.After, a.Unseen = a.First, 0 // a response needs all events from the start of the turn
 	ctx := c.R.Context()
 	if streams {
 		stream, leave, err := c.Stream()
@@ -121,7 +121,7 @@ func (h *Handler) write(c *front.Call, a *chats.Answer, out *responses.Response,
 		defer leave()
 		ctx = stream.Context()
 		out.Send = func(kind string, data []byte) error { return stream.Send(access.Frame{Event: kind, Data: data}) }
-		if out.Started() { // who has something of it may wait for more
+		if out.Started() { // the rest of the response may come late
 			if err := stream.Begin(); err != nil {
 				return err
 			}
@@ -137,12 +137,12 @@ func (h *Handler) write(c *front.Call, a *chats.Answer, out *responses.Response,
 	var fault *front.Fault
 	err = front.CauseOf(ctx, err)
 	switch {
-	case err == nil, errors.Is(err, responses.ErrOver), errors.As(err, &fault) && rep.State != live.Running: // what a turn ended with is data of the response
-		a.Seq, a.Waits = rep.Seq, rep.State == live.Waiting // before the client says more
+	case err == nil, errors.Is(err, responses.ErrOver), errors.As(err, &fault) && rep.State != live.Running: // the response contains the error of the turn
+		a.Seq, a.Waits = rep.Seq, rep.State == live.Waiting // set before the client can send the next message
 		texts := out.Texts()
 		h.chats.Sent(a, texts...)
 		if len(texts) > 1 {
-			h.chats.Sent(a, strings.Join(texts, "")) // as clients have it that keep no items
+			h.chats.Sent(a, strings.Join(texts, "")) // the form of clients that do not keep items
 		}
 		if err = out.End(); err == nil && !streams {
 			err = c.JSON(http.StatusOK, out.Object())
@@ -154,12 +154,12 @@ func (h *Handler) write(c *front.Call, a *chats.Answer, out *responses.Response,
 	return err
 }
 
-// find reads a response of the caller's.
-func (h *Handler) find(c *front.Call, name string) (*responses.Response, session.Key, error) {
+// findResponse reads a response of the caller.
+func (h *Handler) findResponse(c *front.Call, name string) (*responses.Response, session.Key, error) {
 	id, ok := responses.ParseID(name)
 	n := h.turns.Runner().Tree().Root()
 	if ok && id.Path != "" {
-		n, _ = h.agent(id.Path) // one that is gone has no sessions
+		n, _ = h.agent(id.Path) // an agent that was removed has no sessions
 	}
 	if !ok || n == nil {
 		return nil, session.Key{}, front.NotFound()
@@ -183,7 +183,7 @@ func (h *Handler) find(c *front.Call, name string) (*responses.Response, session
 	return r, key, err
 }
 
-// response gives a response again, or the rest of its stream.
+// response answers with a stored response, or with the rest of its stream.
 func (h *Handler) response(c *front.Call) error {
 	query := c.R.URL.Query()
 	streams, after := query.Get("stream") == "true", int64(-1)
@@ -194,7 +194,7 @@ func (h *Handler) response(c *front.Call) error {
 		}
 		after = int64(n)
 	}
-	r, key, err := h.find(c, c.R.PathValue("id"))
+	r, key, err := h.findResponse(c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -221,12 +221,12 @@ func (h *Handler) response(c *front.Call) error {
 	}
 	out := &responses.Response{ID: r.ID, Model: r.Model}
 	out.Resume(after)
-	return h.write(c, &chats.Answer{Seen: chats.Seen{Key: key, Turn: r.ID.Turn, First: r.First}}, out, true, true)
+	return h.writeResponse(c, &chats.Answer{Seen: chats.Seen{Key: key, Turn: r.ID.Turn, First: r.First}}, out, true, true)
 }
 
-// cancelResponse ends a response for good, if it is not over.
+// cancelResponse cancels the turn of a response that is not over.
 func (h *Handler) cancelResponse(c *front.Call) error {
-	r, key, err := h.find(c, c.R.PathValue("id"))
+	r, key, err := h.findResponse(c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -242,13 +242,13 @@ func (h *Handler) cancelResponse(c *front.Call) error {
 		return rep.Seq, rep.State == live.Waiting, nil
 	}
 	if r.State != live.Canceled {
-		if _, _, err := check(ctx); err != nil { // before anything is cut off
+		if _, _, err := check(ctx); err != nil { // check before CancelIf interrupts the turn
 			return err
 		}
 		if _, err := h.turns.CancelIf(ctx, key, check); err != nil {
 			return err
 		}
-		if r, key, err = h.find(c, c.R.PathValue("id")); err != nil {
+		if r, key, err = h.findResponse(c, c.R.PathValue("id")); err != nil {
 			return err
 		}
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 var responseFields = fields{
-	honoured: []string{"model", "input", "stream", "stream_options", "metadata", "user", "conversation", "previous_response_id", "store", "background", "include", "text", "tools", "tool_choice", "arbor"},
-	refused:  map[string][]string{"top_logprobs": {"0"}, "prompt": nil, "moderation": nil},
+	supported: []string{"model", "input", "stream", "stream_options", "metadata", "user", "conversation", "previous_response_id", "store", "background", "include", "text", "tools", "tool_choice", "arbor"},
+	refused:   map[string][]string{"top_logprobs": {"0"}, "prompt": nil, "moderation": nil},
 }
 
 type responseBody struct {
@@ -43,24 +43,24 @@ type responseBody struct {
 	} `json:"arbor"`
 }
 
-// responseRequest is a body that was read.
+// responseRequest is a decoded body.
 type responseRequest struct {
-	chatRequest  // its words
+	chatRequest  // the messages
 	body         responseBody
 	conversation string
 	approvals    []wireApproval
 }
 
-// wireApproval is an item of an input that decides.
+// wireApproval is an item of an input that decides about a call.
 type wireApproval struct {
 	Request string `json:"approval_request_id"`
 	Approve *bool  `json:"approve"`
 	Reason  string `json:"reason"`
 
-	call string // that it decides about
+	call string // the id of the call
 }
 
-// readResponse reads a request. The answer's headers say what of it is ignored.
+// readResponse reads a request. A header of the answer lists what is ignored.
 func (h *Handler) readResponse(c *front.Call) (*responseRequest, error) {
 	var wrong faults
 	q := &responseRequest{}
@@ -79,22 +79,23 @@ func (h *Handler) readResponse(c *front.Call) (*responseRequest, error) {
 	if b.Text.Verbosity != "" {
 		ignored = append(ignored, "text.verbosity")
 	}
-	said, err := q.input(b.Input, h.references(c), &wrong)
+	ignoredItems, err := q.input(b.Input, h.references(c), &wrong)
 	if err != nil {
 		return nil, err
 	}
-	ignored = append(ignored, said...)
+	ignored = append(ignored, ignoredItems...)
 	q.check(&wrong)
 	if err := wrong.err(); err != nil {
 		return nil, err
 	}
-	ignore(c, ignored)
+	setIgnored(c, ignored)
 	q.formatAt = "text.format"
 	q.chatBody = chatBody{Model: b.Model, Metadata: b.Metadata, User: b.User, Tools: b.Tools, ToolChoice: b.ToolChoice, Format: b.Text.Format}
 	return q, nil
 }
 
-// input reads the member input, and returns the parts of it that are ignored. refer finds an item that the input refers to.
+// input reads the member input, and returns the paths of ignored items. refer returns an item to which the input
+// refers.
 func (q *responseRequest) input(raw json.RawMessage, refer func(id, path string) (json.RawMessage, error), wrong *faults) (ignored []string, err error) {
 	if len(raw) > 0 && raw[0] == '"' {
 		q.message(append(append([]byte(`{"role":"user","content":`), raw...), '}'), "input", wrong)
@@ -113,16 +114,16 @@ func (q *responseRequest) input(raw json.RawMessage, refer func(id, path string)
 			Role string `json:"role"`
 		}
 		if json.Unmarshal(raw, &item) != nil || bytes.Equal(raw, []byte("null")) {
-			wrong.addf(path, "is no item")
+			wrong.addf(path, "is not an item")
 			continue
 		}
 		if item.Type == "item_reference" || item.Type == "" && item.Role == "" && item.ID != "" {
 			if raw, err = refer(item.ID, path); err != nil {
 				return nil, err
 			}
-			_ = json.Unmarshal(raw, &item) // it was written here
+			_ = json.Unmarshal(raw, &item) // cannot fail: refer encoded it
 			if item.Type == "mcp_approval_response" || item.Type == "function_call_output" {
-				continue // it was given before
+				continue // the call has this answer already
 			}
 		}
 		switch item.Type {
@@ -135,37 +136,37 @@ func (q *responseRequest) input(raw json.RawMessage, refer func(id, path string)
 			err := json.Unmarshal(raw, &a)
 			call, ok := responses.CallOfApproval(a.Request)
 			if err != nil || a.Approve == nil || !ok {
-				wrong.addf(path, "needs the approval_request_id of an mcp_approval_request, and approve, which is true or false")
+				wrong.addf(path, "needs the approval_request_id of an mcp_approval_request, and approve as true or false")
 				continue
 			}
 			a.call = call
 			q.approvals = append(q.approvals, a)
 		case "function_call_output":
-			q.result(raw, path, wrong)
+			q.addResult(raw, path, wrong)
 		case "function_call":
-			q.called(raw, path, wrong)
+			q.addCall(raw, path, wrong)
 		default:
-			if !passing(item.Type) {
-				wrong.addf(path+".type", "is %.40q, which is not supported; it can be message, function_call_output, mcp_approval_response or item_reference", item.Type)
+			if !isHistory(item.Type) {
+				wrong.addf(path+".type", "is %.40q, which is not supported; it must be message, function_call_output, mcp_approval_response or item_reference", item.Type)
 				continue
 			}
-			q.passed()
+			q.moveToPast()
 			ignored = append(ignored, path)
 		}
 	}
 	return ignored, nil
 }
 
-// passing reports whether an item is one that models answer with beside words and calls of functions, or what a client
-// gives for it. Clients send these items back with the words.
-func passing(kind string) bool {
+// isHistory reports whether an item is an output of models other than text and function calls, or the output of such a
+// call. Clients send these items back with the messages.
+func isHistory(kind string) bool {
 	return slices.Contains([]string{"reasoning", "compaction", "mcp_approval_request", "mcp_list_tools"}, kind) ||
 		strings.HasSuffix(kind, "_call") || strings.HasSuffix(kind, "_call_output")
 }
 
-// called reads a call of the client's function. Calls that follow each other are one message, as they were one answer.
-// Results that stand before the call still count, because some clients send each call with its result.
-func (q *responseRequest) called(raw json.RawMessage, path string, wrong *faults) {
+// addCall reads a call of the client's function. Consecutive calls become one message, because they were one answer.
+// Results before the call are kept, because some clients send each result directly after its call.
+func (q *responseRequest) addCall(raw json.RawMessage, path string, wrong *faults) {
 	var item struct {
 		CallID    string `json:"call_id"`
 		Name      string `json:"name"`
@@ -175,7 +176,7 @@ func (q *responseRequest) called(raw json.RawMessage, path string, wrong *faults
 		wrong.addf(path, "needs the call_id, the name and the arguments of a function_call")
 		return
 	}
-	q.passed()
+	q.moveToPast()
 	call := llm.ToolCall{ID: item.CallID, Name: item.Name, Arguments: item.Arguments}
 	if n := len(q.past) - 1; n >= 0 && q.past[n].Role == llm.RoleAssistant && q.past[n].Text == "" {
 		q.past[n].Parts = append(q.past[n].Parts, call)
@@ -184,8 +185,8 @@ func (q *responseRequest) called(raw json.RawMessage, path string, wrong *faults
 	q.past = append(q.past, llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Parts: []llm.Part{call}}})
 }
 
-// result reads the result of a call that the client ran.
-func (q *responseRequest) result(raw json.RawMessage, path string, wrong *faults) {
+// addResult reads the result of a call that the client ran.
+func (q *responseRequest) addResult(raw json.RawMessage, path string, wrong *faults) {
 	var item struct {
 		CallID string          `json:"call_id"`
 		Output json.RawMessage `json:"output"`
@@ -203,8 +204,9 @@ func (q *responseRequest) result(raw json.RawMessage, path string, wrong *faults
 	}
 }
 
-// asked reads from the id of the first approval which response asked for it, and reports whether the id says so.
-func (q *responseRequest) asked() bool {
+// setPrevious sets the previous response to the one that the id of the first approval names. It returns false if the id
+// names none.
+func (q *responseRequest) setPrevious() bool {
 	id, ok := responses.ResponseOf(q.approvals[0].Request)
 	if ok {
 		q.body.Previous = id.String()
@@ -212,7 +214,7 @@ func (q *responseRequest) asked() bool {
 	return ok
 }
 
-// check looks for what does not belong together.
+// check adds a problem for members that cannot be combined.
 func (q *responseRequest) check(wrong *faults) {
 	b := &q.body
 	if raw := b.Conversation; len(raw) > 0 {
@@ -220,7 +222,7 @@ func (q *responseRequest) check(wrong *faults) {
 			ID string `json:"id"`
 		}
 		if json.Unmarshal(raw, &q.conversation) != nil {
-			_ = json.Unmarshal(raw, &named) // then the id is missing
+			_ = json.Unmarshal(raw, &named) // on failure the id is ""
 			q.conversation = named.ID
 		}
 		if q.conversation == "" {
@@ -231,17 +233,17 @@ func (q *responseRequest) check(wrong *faults) {
 	switch {
 	case len(*wrong) > 0:
 	case q.conversation != "" && b.Previous != "":
-		wrong.addf("previous_response_id", "cannot be given with a conversation, which it has")
+		wrong.addf("previous_response_id", "cannot be combined with a conversation")
 	case len(q.approvals) > 0 && len(q.now) > 0:
-		wrong.addf("input", "has words beside approvals: say them when the turn has ended")
-	case len(q.approvals) > 0 && !inSession && !q.asked():
-		wrong.addf("previous_response_id", "must name the response that asked for the approval; or give its conversation")
+		wrong.addf("input", "has a message in addition to approvals: send the message when the turn has ended")
+	case len(q.approvals) > 0 && !inSession && !q.setPrevious():
+		wrong.addf("previous_response_id", "must be the response that asked for the approval, unless the request names its conversation")
 	case len(q.approvals) == 0 && len(q.now)+len(q.results) == 0:
 		wrong.addf("input", "must end with a message of the user, or with outputs of function calls")
 	case inSession && slices.ContainsFunc(q.past, func(m llm.Message) bool { return m.Role == llm.RoleAssistant && m.PlainText() != "" }):
-		wrong.addf("input", "has words of the assistant: the conversation has its own")
+		wrong.addf("input", "contains messages of the assistant, but the conversation already has its own: send only the new messages")
 	}
 	if b.Background && b.Store != nil && !*b.Store {
-		wrong.addf("store", "must be true with background: the response could not be read")
+		wrong.addf("store", "must be true with background, because the client reads the response later")
 	}
 }

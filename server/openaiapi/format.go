@@ -12,9 +12,9 @@ import (
 	"github.com/agentarbor/arbor/server/internal/turntext"
 )
 
-// wanted reads the form of the answer into the metadata of the message: the response_format of a chat completion, or the
-// text.format of a response.
-func wanted(raw json.RawMessage, path string, metadata map[string]any, wrong *faults) {
+// readFormat reads the format of the answer into the metadata of the message: the response_format of a chat completion,
+// or the text.format of a response.
+func readFormat(raw json.RawMessage, path string, metadata map[string]any, wrong *faults) {
 	type form struct {
 		Name   string          `json:"name"`
 		Schema json.RawMessage `json:"schema"`
@@ -22,18 +22,18 @@ func wanted(raw json.RawMessage, path string, metadata map[string]any, wrong *fa
 	}
 	var f struct {
 		form
-		Type   string `json:"type"`
-		Around *form  `json:"json_schema"`
+		Type    string `json:"type"`
+		Wrapped *form  `json:"json_schema"`
 	}
 	if len(raw) == 0 || string(raw) == "null" {
 		return
 	}
-	if err := json.Unmarshal(raw, &f); err != nil {
-		wrong.addf(path, "is no format: %s", err)
+	if json.Unmarshal(raw, &f) != nil {
+		wrong.addf(path, "must be an object with a type")
 		return
 	}
-	if f.Around != nil {
-		f.form = *f.Around
+	if f.Wrapped != nil {
+		f.form = *f.Wrapped
 	}
 	w := &llmagent.ClientOutput{Schema: f.Schema, Strict: f.Strict}
 	switch {
@@ -55,10 +55,10 @@ func wanted(raw json.RawMessage, path string, metadata map[string]any, wrong *fa
 	metadata[llmagent.ClientOutputKey] = event.DecodeValue(event.EncodeJSON(w))
 }
 
-// errNoOutput is the error for a turn whose answer does not have the form that the client wants.
+// errNoOutput is the error of a turn that ended without an answer in the requested format.
 var errNoOutput = &front.Fault{Status: http.StatusBadGateway, Code: responses.NoOutput, Detail: responses.NoOutputMessage}
 
-// noOutput reports whether a turn has ended without the answer that the client wants.
+// noOutput reports whether a turn has ended without an answer in the requested format.
 func noOutput(rep *live.Report, shown []byte) bool {
 	return rep.State == live.Done && len(shown) == 0 && turntext.WantedBy(rep.User) != nil && rep.FinishReason != event.FinishReasonContentFilter
 }
