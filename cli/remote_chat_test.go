@@ -160,9 +160,9 @@ func TestWrongServer(t *testing.T) {
 		{"--server " + s.base, "no-such-token", cli.StatusUsage, "the server at " + s.base + " refuses: the token of ARBOR_TOKEN is not one of its tokens"},
 		{"--server " + s.base + " --token-file " + wrong, token, cli.StatusUsage, "the server at " + s.base + " refuses: the token in " + wrong + " is not one of its tokens"},
 		{"--server " + s.base + " --token-file " + empty, token, cli.StatusUsage, "--token-file " + empty + ": the file is empty"},
-		{"--server " + s.base + "/rpc", token, cli.StatusUsage, "what answers at " + s.base + "/rpc is no server of this kind"},
-		{"--server " + strings.TrimPrefix(s.base, "http://"), token, cli.StatusUsage, "--server: the address of a server is such as http://127.0.0.1:8420"},
-		{"--server http://ann:" + token + "@127.0.0.1", token, cli.StatusUsage, "--server: the address of a server is such as"},
+		{"--server " + s.base + "/rpc", token, cli.StatusUsage, s.base + "/rpc is not an Arbor server"},
+		{"--server " + strings.TrimPrefix(s.base, "http://"), token, cli.StatusUsage, "--server: the address of a server must look like http://127.0.0.1:8420"},
+		{"--server http://ann:" + token + "@127.0.0.1", token, cli.StatusUsage, "--server: the address of a server must look like"},
 		{"--token-file " + wrong, token, cli.StatusUsage, "--token-file goes with --server"},
 	} {
 		for _, command := range []string{"chat", "sessions follow s1", "sessions why s1"} {

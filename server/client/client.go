@@ -1,5 +1,5 @@
-// Package client is a client of the native API of a server (package server): its sessions and
-// turns, and the conversations that wait for a person.
+// Package client is a client of the native API of a server (package server): its sessions and turns, and the handoffs
+// to people.
 //
 //	c, err := client.New("http://127.0.0.1:8420", client.WithToken(os.Getenv("ARBOR_TOKEN")))
 //	...
@@ -9,12 +9,11 @@
 //		fmt.Print(entry.Event.Visible())
 //	}
 //
-// Connections that are lost and servers that are restarted are put right here: a stream goes on
-// behind what was seen, with every stored event once, and requests that store something carry a
-// name, so that one that is sent twice is done once.
+// The client handles lost connections and restarts of the server. A stream continues after the last event, and yields
+// each stored event once. A request that stores something has an id, so that the server executes it once even if the
+// client sends it again.
 //
-// It imports agent, event, llm and session, and nothing that runs an agent or serves. It never
-// writes a token into an error.
+// It imports agent, event, llm and session, and nothing that runs or serves agents. Its errors never contain a token.
 package client
 
 import (
@@ -30,8 +29,7 @@ import (
 	"github.com/agentarbor/arbor/internal/option"
 )
 
-// Client calls one server as one user. It is safe for concurrent use. The zero value is not
-// usable.
+// Client calls one server as one user. It is safe for concurrent use. The zero value is not usable; see [New].
 type Client struct {
 	base              *url.URL // of the API
 	address           string   // as errors show it
@@ -39,36 +37,36 @@ type Client struct {
 	http              *http.Client
 	patience, silence time.Duration
 	lost              func(error)
-	met               *atomic.Bool // the server has answered once
+	answered          *atomic.Bool // the server has answered once
 }
 
 // Option configures a [Client].
 type Option func(*Client)
 
-// WithToken sets the token that says who calls; "" sends none.
+// WithToken sets the bearer token of requests. Defaults to "", which sends none.
 func WithToken(token string) Option { return func(c *Client) { c.token = token } }
 
-// WithHTTPClient sets what makes the requests. A time limit of it would cut off streams. By
-// default redirects are not followed, but an error that names the other address.
+// WithHTTPClient sets the HTTP client. It must not have a timeout, which would end streams. The default client does not
+// follow redirects: a redirect is an error that contains the other address.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
-// WithPatience bounds how long a server that is away is waited for, again and again, if it has
-// answered this client before. The default is 5 minutes; 0 does not wait.
+// WithPatience sets how long the client retries while a server does not answer that has answered before. 0 does not
+// retry. Defaults to 5 minutes.
 func WithPatience(d time.Duration) Option { return func(c *Client) { c.patience = d } }
 
-// WithLost sets a function that is told why a server is waited for that is away, once for each
-// outage. It is called from the goroutines that use the client.
-func WithLost(told func(error)) Option { return func(c *Client) { c.lost = told } }
+// WithLost sets a function that is called with the error when the client starts to retry, once for each outage. The
+// goroutines that use the client call it, so it must be safe for concurrent use.
+func WithLost(f func(error)) Option { return func(c *Client) { c.lost = f } }
 
-// New makes a client of the server at an address such as https://agents.example.com, below which
-// the API stands at /api/v1. Nothing is asked of the server.
+// New returns a client of the server at an address such as https://agents.example.com. The path of the API is /api/v1
+// below it. New does not send a request.
 func New(address string, opts ...Option) (*Client, error) {
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("client: the address of a server is such as http://127.0.0.1:8420, without user, query and fragment")
+		return nil, errors.New("client: the address of a server must look like http://127.0.0.1:8420, without user, query and fragment")
 	}
 	u.Path = cmp.Or(u.Path, "/")
-	c := &Client{base: u.JoinPath("api", "v1"), address: strings.TrimSuffix(u.String(), "/"), patience: 5 * time.Minute, silence: 45 * time.Second, lost: func(error) {}, met: new(atomic.Bool),
+	c := &Client{base: u.JoinPath("api", "v1"), address: strings.TrimSuffix(u.String(), "/"), patience: 5 * time.Minute, silence: 45 * time.Second, lost: func(error) {}, answered: new(atomic.Bool),
 		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	if err := option.Apply(c, opts); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -82,8 +80,8 @@ func New(address string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Of returns a client of the same server that uses the sessions of another user, which the token
-// must give the right to.
+// Of returns a client that uses the sessions of another user. The caller needs the right to inspect, or to act for
+// requests that change something.
 func (c *Client) Of(user string) *Client {
 	of := *c
 	of.user = user

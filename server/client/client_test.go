@@ -194,11 +194,11 @@ func TestStreamsEnd(t *testing.T) {
 		says   string
 	}{
 		{stream(user, "end deleted"), agent.ErrConflict, "the session was deleted"},
-		{stream(user, "end revoked"), agent.ErrBadInput, "the token is not valid any more"},
+		{stream(user, "end revoked"), agent.ErrBadInput, "the token is no longer valid"},
 		{problem(412, `{"code":"position_moved","detail":"the log ends at 3","seq":3}`), agent.ErrConflict, "the log ends at 3"},
 		{stream("1-0 {"), nil, "cannot be read"},
 		{stream("x {}"), agent.ErrBadInput, "cannot be read"},
-		{text(200, "<html>"), nil, "is no server of this kind: 200 OK"},
+		{text(200, "<html>"), nil, "is not an Arbor server: 200 OK"},
 	} {
 		_, err := told(t, answering(t, c.answer), "")
 		require.ErrorContains(t, err, c.says)
@@ -267,9 +267,9 @@ func TestErrors(t *testing.T) {
 		{problem(429, `{"code":"too_many","detail":"too many"}`), nil, "too many"},
 		{problem(400, `{"code":"bad_request","detail":"bad","problems":[{"path":"a","message":"is wrong"},{"path":"","message":"b"}]}`), []error{agent.ErrBadInput}, "bad; a: is wrong; b"},
 		{problem(500, `{"code":"internal","detail":"ask the log","instance":"42"}`), nil, "ask the log"},
-		{text(404, "<html>"), []error{agent.ErrBadInput}, "what answers at ADDRESS is no server of this kind: 404 Not Found"},
-		{text(200, "<html>"), []error{agent.ErrBadInput}, "what answers at ADDRESS is no server of this kind: 200 OK"},
-		{problem(301, "", "Location", "https://elsewhere.example/"), []error{agent.ErrBadInput}, "what answers at ADDRESS is no server of this kind: 301 Moved Permanently, to https://elsewhere.example/"},
+		{text(404, "<html>"), []error{agent.ErrBadInput}, "ADDRESS is not an Arbor server: 404 Not Found"},
+		{text(200, "<html>"), []error{agent.ErrBadInput}, "ADDRESS is not an Arbor server: 200 OK"},
+		{problem(301, "", "Location", "https://elsewhere.example/"), []error{agent.ErrBadInput}, "ADDRESS is not an Arbor server: 301 Moved Permanently, to https://elsewhere.example/"},
 	} {
 		client := answering(t, c.answer)
 		_, err := client.Begin(t.Context(), "s", Message{Content: llm.Content{Text: "hi"}})
@@ -303,7 +303,7 @@ func TestDecideWithoutReading(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &Turn{ID: "t1"}, turn)
 	_, err = client.Resume(t.Context(), "s", "t1")
-	require.ErrorContains(t, err, "is no server of this kind: 204 No Content")
+	require.ErrorContains(t, err, "is not an Arbor server: 204 No Content")
 }
 
 // A request whose answer was lost is sent again under the same name, and a session that does not

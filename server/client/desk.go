@@ -6,16 +6,15 @@ import (
 	"github.com/agentarbor/arbor/human"
 )
 
-// Handoffs returns the conversations that wait for a person or are with one, the oldest first. For
-// this and for Deliver the token must give the right to the desk.
+// Handoffs returns the open handoffs, oldest first. The caller needs the right desk for Handoffs and Deliver.
 func (c *Client) Handoffs(ctx context.Context) ([]human.Handoff, error) {
 	var all struct{ Handoffs []human.Handoff }
 	err := c.do(ctx, c.get("desk", "handoffs"), &all)
 	return all.Handoffs, err
 }
 
-// Deliver tells the server what a person at the desk says to the user, and then what becomes of
-// the handoff: connected, on_hold, or a final status with the agent that goes on.
+// Deliver sends the text of a person at the desk to the user, and then the new status of the handoff: connected,
+// on_hold, or a final status with the agent that continues. An empty text or status sends none.
 func (c *Client) Deliver(ctx context.Context, e human.Event) error {
 	step := func(name string, in any) error {
 		r, err := c.post(e.ID+name, in, "desk", "handoffs", e.HandoffID, name)

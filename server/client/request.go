@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// get makes a request that reads what is at a path, whose parts are not escaped.
+// get returns a GET request for a path. The parts are not escaped.
 func (c *Client) get(path ...string) *http.Request {
 	u := *c.base
 	for _, part := range path {
 		escaped := url.PathEscape(part)
-		if strings.Trim(part, ".") == "" { // which would lead elsewhere
+		if strings.Trim(part, ".") == "" { // servers and proxies resolve "." and ".."
 			escaped = strings.ReplaceAll(part, ".", "%2E")
 		}
 		u.RawPath = u.EscapedPath() + "/" + escaped
@@ -34,7 +34,7 @@ func (c *Client) get(path ...string) *http.Request {
 	return query(r, "user", c.user)
 }
 
-// query adds to what a request asks for; "" adds nothing.
+// query adds a parameter to a request, unless the value is "".
 func query(r *http.Request, name, value string) *http.Request {
 	if value != "" {
 		r.URL.RawQuery = strings.TrimPrefix(r.URL.RawQuery+"&"+name+"="+url.QueryEscape(value), "&")
@@ -42,11 +42,11 @@ func query(r *http.Request, name, value string) *http.Request {
 	return r
 }
 
-// post makes a request under a name: sent twice it is done once. "" has a name made.
-func (c *Client) post(name string, in any, path ...string) (*http.Request, error) {
+// post returns a POST request with an id, which the server executes once. "" generates an id.
+func (c *Client) post(id string, in any, path ...string) (*http.Request, error) {
 	r := c.get(path...)
 	r.Method = http.MethodPost
-	r.Header.Set("Idempotency-Key", cmp.Or(name, crypto.Text()))
+	r.Header.Set("Idempotency-Key", cmp.Or(id, crypto.Text()))
 	if in == nil {
 		return r, nil
 	}
@@ -57,8 +57,8 @@ func (c *Client) post(name string, in any, path ...string) (*http.Request, error
 	return r, err
 }
 
-// do makes a request, again while the server is away, and decodes the answer; into a *[]byte it
-// is read as it is.
+// do sends a request, again while the server does not answer, and decodes the JSON of the answer into out. If out is a
+// *[]byte, it receives the bytes of the answer.
 func (c *Client) do(ctx context.Context, r *http.Request, out any) error {
 	for away := (outage{c: c}); ; {
 		resp, err := c.send(ctx, r)
@@ -69,12 +69,12 @@ func (c *Client) do(ctx context.Context, r *http.Request, out any) error {
 			raw, ok := out.(*[]byte)
 			switch {
 			case err != nil:
-				err = c.broken(ctx, err)
+				err = c.connectionError(ctx, err)
 			case ok:
 				*raw = data
 				return nil
 			case json.Unmarshal(data, out) != nil:
-				return c.stranger(resp)
+				return c.notArbor(resp)
 			default:
 				return nil
 			}
@@ -85,57 +85,57 @@ func (c *Client) do(ctx context.Context, r *http.Request, out any) error {
 	}
 }
 
-// send makes a request once. The answer is one of success.
+// send sends a request once. It returns an error for an answer without a 2xx status.
 func (c *Client) send(ctx context.Context, r *http.Request) (*http.Response, error) {
 	if r = r.Clone(ctx); r.GetBody != nil {
 		r.Body, _ = r.GetBody()
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
-		return nil, c.broken(ctx, err)
+		return nil, c.connectionError(ctx, err)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer resp.Body.Close()
-		return nil, c.refusal(resp)
+		return nil, c.readError(resp)
 	}
-	c.met.Store(true)
+	c.answered.Store(true)
 	return resp, nil
 }
 
-// broken makes the error of a connection.
-func (c *Client) broken(ctx context.Context, err error) error {
+// connectionError returns the error of a connection.
+func (c *Client) connectionError(ctx context.Context, err error) error {
 	var outer *url.Error
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &outer):
-		err = outer.Err // the rest is the whole URL
+		err = outer.Err // the outer error contains the whole URL
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnreachable, c.address, err)
 }
 
-// outage is a time in which the server does not answer as it should.
+// outage is a period without a successful answer of the server.
 type outage struct {
 	c     *Client
-	since time.Time // zero before it begins
+	since time.Time // the start; zero before it
 	pause time.Duration
 }
 
-// wait waits until it is time to try again. It returns the error if that is of no use: nothing
-// will change, or the server has never answered, or not for too long.
+// wait waits until the next attempt. It returns the error if the client should not retry: a retry cannot succeed, the
+// server has never answered, or the patience is over.
 func (o *outage) wait(ctx context.Context, err error) error {
 	begins := o.since.IsZero()
 	if begins {
 		o.since = time.Now()
 	}
-	if !passing(err) || !o.c.met.Load() || time.Since(o.since) >= o.c.patience {
+	if !temporary(err) || !o.c.answered.Load() || time.Since(o.since) >= o.c.patience {
 		return err
 	}
 	if begins {
 		o.c.lost(err)
 	}
 	o.pause = min(max(2*o.pause, 100*time.Millisecond), 5*time.Second)
-	pause := o.pause/2 + rand.N(o.pause/2) // clients that were lost together do not come back together
+	pause := o.pause/2 + rand.N(o.pause/2) // spread the retries of clients that lost their connections together
 	if refused := (*Error)(nil); errors.As(err, &refused) {
 		pause = max(pause, refused.RetryAfter)
 	}

@@ -14,42 +14,44 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Me is who calls, and what the server is. Desk says whether conversations can go to a person.
+// Me describes the caller and the server. APIs are the names of the APIs that the server speaks. Desk reports whether
+// the tree can hand conversations off to people.
 type Me struct {
 	User, App, Version string
-	Rights, Doors      []string
+	Rights             []string
+	APIs               []string `json:"doors"`
 	Tree               struct{ Root, Revision string }
 	Desk               bool
 }
 
-// Session is how a session stands. Active is who would answer the next message; State and Turn,
-// which is an id, are those of the last turn, "" without one. Lists are without Pending.
+// Session is the state of a session. Active is the agent that answers the next message. State is the state of the last
+// turn and Turn its id; both are "" without a turn. Sessions of a list have no Pending.
 type Session struct {
 	ID, User, Title     string
 	Seq                 int64
 	Created, Updated    time.Time
 	Active, State, Turn string
 	Pending             []Call
-	// Parent is the session that a fork comes from, with which it shares all until Seq; nil of others.
+	// Parent is the session from which a fork was created, and the last position that they share. nil without a parent.
 	Parent *struct {
 		ID  string
 		Seq int64
 	}
 }
 
-// Call waits for a permission, or for an answer: its Kind is permission or input. What one of
-// kind input asks is in Message and Schema.
+// Call is an open question. Its Kind is permission or input. For input, Message is the question and Schema the schema
+// of the answer.
 type Call struct {
 	CallID, Kind, Tool, Message, Agent, Path string
 	Params, Schema                           json.RawMessage
-	// By says who may decide, as in an event.Relay, and Digest identifies what is decided.
+	// By are the people who may decide, as in an event.Relay. Digest identifies the call and its parameters.
 	By     []string
 	Digest string
 }
 
-// Turn is what a turn has come to. Its State is running, waiting (for decisions, or for something
-// done elsewhere), cut_off (it can be resumed), done, failed or canceled. First is the position of
-// the words that began it, and Seq that of its last event. Agent has said Text, the answer.
+// Turn is the state of a turn. State is running, waiting (for decisions, or for something external), cut_off (it can be
+// resumed), done, failed or canceled. First is the position of the message that started it, and Seq that of its last
+// event. Text is the answer of the agent Agent.
 type Turn struct {
 	ID, Session, State, Agent, Text string
 	First, Seq                      int64
@@ -60,56 +62,55 @@ type Turn struct {
 	Error                           *TurnError
 }
 
-// Err returns why the turn failed, as a *[TurnError], and nil for all others.
+// Err returns the *[TurnError] of a turn that failed, and nil for other turns.
 func (t *Turn) Err() error {
 	if t.State != "failed" {
 		return nil
 	}
-	e := *cmp.Or(t.Error, &TurnError{Message: "the turn has failed"})
+	e := *cmp.Or(t.Error, &TurnError{Message: "the turn failed"})
 	e.limit = t.FinishReason == event.FinishReasonLimit
 	return &e
 }
 
-// Message is what the user says.
+// Message is a message of the user.
 type Message struct {
 	Content  llm.Content    `json:"content"`
 	Metadata map[string]any `json:"metadata,omitempty"`
-	// At is where the log must end, else the error is agent.ErrConflict; nil is anywhere.
+	// At is the position at which the log must end; otherwise the error is agent.ErrConflict. nil is any position.
 	At *int64 `json:"-"`
-	// Request names the request, so that it is done once; "" has a name made.
+	// Request is the id of the request; the server executes requests with the same id once. "" generates one.
 	Request string `json:"-"`
 }
 
-// Decision says what becomes of a call that waits. Content answers what it asks, and Reason is for
-// the model.
+// Decision answers an open question. Content is the answer to a question of kind input. The model receives the Reason.
 type Decision struct {
 	CallID   string          `json:"callId"`
 	Approved bool            `json:"approved"`
 	Content  json.RawMessage `json:"content,omitempty"`
 	Reason   string          `json:"reason,omitempty"`
-	// Digest, if it is not "", must be that of the call.
+	// Digest must be the digest of the call, unless it is "".
 	Digest string `json:"digest,omitempty"`
 }
 
-// read reads what is at a path.
+// read returns the resource at a path.
 func read[T any](ctx context.Context, c *Client, path ...string) (*T, error) {
 	v := new(T)
 	return v, c.do(ctx, c.get(path...), v)
 }
 
-// Me asks who calls.
+// Me returns the caller and the server.
 func (c *Client) Me(ctx context.Context) (*Me, error) { return read[Me](ctx, c, "me") }
 
-// Agents reads the tree, as GET /agents has it, into what out points to.
+// Agents decodes the answer of GET /agents into the value that out points to.
 func (c *Client) Agents(ctx context.Context, out any) error { return c.do(ctx, c.get("agents"), out) }
 
-// Session returns how a session stands.
+// Session returns the state of a session.
 func (c *Client) Session(ctx context.Context, id string) (*Session, error) {
 	return read[Session](ctx, c, "sessions", id)
 }
 
-// Sessions returns a page of the sessions, those first that changed last, and what stands for the
-// next page; "" is the first one, and behind the last.
+// Sessions returns a page of the sessions, last changed first. next is the value of after for the next page, or "" on
+// the last page. An empty after returns the first page.
 func (c *Client) Sessions(ctx context.Context, after string) (page []*Session, next string, err error) {
 	var got struct {
 		Sessions []*Session
@@ -147,10 +148,9 @@ func (c *Client) File(ctx context.Context, id, digest string) (data []byte, err 
 	return data, err
 }
 
-// Begin gives a message to the active agent of a session, which begins with it if it does not
-// exist; "" begins a new one with an id of the server's. It returns when the words are stored; the
-// turn goes on whatever becomes of the client. The error is agent.ErrSessionBusy while another turn
-// is under way.
+// Begin sends a message to the active agent of a session. If the session does not exist, Begin creates it. With the id ""
+// it creates a session whose id the server chooses. It returns when the message is stored. The turn continues if the
+// client disconnects. The error is agent.ErrSessionBusy while another turn is running.
 func (c *Client) Begin(ctx context.Context, id string, m Message) (*Turn, error) {
 	if id != "" {
 		turn, err := c.turn(ctx, m, m, "sessions", id, "turns")
@@ -165,7 +165,7 @@ func (c *Client) Begin(ctx context.Context, id string, m Message) (*Turn, error)
 	}{id, m}, "sessions")
 }
 
-// turn makes a request that answers with a turn, as a message says.
+// turn sends a request that answers with a turn, with the Request and the At of a message.
 func (c *Client) turn(ctx context.Context, m Message, in any, path ...string) (*Turn, error) {
 	r, err := c.post(m.Request, in, path...)
 	if err != nil {
@@ -178,17 +178,17 @@ func (c *Client) turn(ctx context.Context, m Message, in any, path ...string) (*
 	return turn, c.do(ctx, r, turn)
 }
 
-// act does something about a turn.
-func (c *Client) act(ctx context.Context, id, turn, what string, in any) (*Turn, error) {
+// postTurn posts to a path below a turn.
+func (c *Client) postTurn(ctx context.Context, id, turn, what string, in any) (*Turn, error) {
 	return c.turn(ctx, Message{}, in, "sessions", id, "turns", turn, what)
 }
 
-// Turn returns what a turn has come to.
+// Turn returns the state of a turn.
 func (c *Client) Turn(ctx context.Context, id, turn string) (*Turn, error) {
 	return read[Turn](ctx, c, "sessions", id, "turns", turn)
 }
 
-// Wait returns what a turn has come to when it is over or waits for decisions. Its events are those of [Client.Watch].
+// Wait waits until a turn has ended or waits for decisions, and returns its state.
 func (c *Client) Wait(ctx context.Context, id, turn string) (*Turn, error) {
 	for _, err := range c.Watch(ctx, id, turn, "") {
 		if err != nil {
@@ -198,27 +198,27 @@ func (c *Client) Wait(ctx context.Context, id, turn string) (*Turn, error) {
 	return c.Turn(ctx, id, turn)
 }
 
-// Decide continues a turn that waits. In the session of another user whose text the caller may not read, the
-// returned turn has its ID only.
+// Decide resumes a turn that waits, with decisions. If the session belongs to another user and the caller may not read
+// it, the returned turn has only its ID.
 func (c *Client) Decide(ctx context.Context, id, turn string, decisions ...Decision) (*Turn, error) {
-	made, err := c.act(ctx, id, turn, "decisions", map[string]any{"decisions": decisions})
+	made, err := c.postTurn(ctx, id, turn, "decisions", map[string]any{"decisions": decisions})
 	if refused := (*Error)(nil); errors.As(err, &refused) && refused.Status == http.StatusNoContent {
 		return &Turn{ID: turn}, nil
 	}
 	return made, err
 }
 
-// Resume goes on with a turn that was cut off, or looks whether that is done which it waits for.
+// Resume resumes a turn that was interrupted, or that waits for something external, which may be available by now.
 func (c *Client) Resume(ctx context.Context, id, turn string) (*Turn, error) {
-	return c.act(ctx, id, turn, "resume", nil)
+	return c.postTurn(ctx, id, turn, "resume", nil)
 }
 
-// Stop cuts a turn off, which can then be resumed, and returns when it has stopped.
+// Stop interrupts a turn, and returns when it has stopped. The turn can be resumed.
 func (c *Client) Stop(ctx context.Context, id, turn string) (*Turn, error) {
-	return c.act(ctx, id, turn, "stop", nil)
+	return c.postTurn(ctx, id, turn, "stop", nil)
 }
 
-// Cancel ends a turn for good.
+// Cancel ends a turn, which cannot be resumed.
 func (c *Client) Cancel(ctx context.Context, id, turn string) (*Turn, error) {
-	return c.act(ctx, id, turn, "cancel", nil)
+	return c.postTurn(ctx, id, turn, "cancel", nil)
 }

@@ -17,22 +17,22 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// maxFrame bounds a line of a stream, in bytes.
+// maxFrame is the limit of a line of a stream, in bytes.
 const maxFrame = 64 << 20
 
-// errEnd is the end of a stream that has told all, or whose reader has left.
+// errEnd reports a stream that is complete, or whose consumer has stopped.
 var errEnd = errors.New("the stream has ended")
 
-// Follow yields what came in a session after an entry, "" being the beginning, and then what
-// comes, until the context ends; its error is then the last that is yielded. Stored events come in
-// order, each once, whatever becomes of the connection and the server. Deltas may be missing; what
-// was shown of a text is completed by its whole event, or taken back by a discard.
+// Follow yields the entries of a session after an entry, or all entries if after is "", and then new entries until the
+// context ends. The last value is then the context's error. Follow yields each stored event once and in order, also if
+// the connection is lost or the server restarts. Deltas may be lost: the complete event of a text then follows the deltas
+// that were yielded, or a discard event takes them back.
 func (c *Client) Follow(ctx context.Context, id, after string) iter.Seq2[session.Entry, error] {
 	return c.follow(ctx, after, c.get("sessions", id, "events"))
 }
 
-// Watch is Follow for one turn: it ends without an error when the turn is over or waits for
-// somebody, at once if that was seen already. [Client.Turn] says what it has come to.
+// Watch is [Client.Follow] for one turn. It ends without an error when the turn has ended or waits; if that was before
+// after, at once. See [Client.Turn] for the state of the turn.
 func (c *Client) Watch(ctx context.Context, id, turn, after string) iter.Seq2[session.Entry, error] {
 	return c.follow(ctx, after, c.get("sessions", id, "turns", turn, "events"))
 }
@@ -40,7 +40,7 @@ func (c *Client) Watch(ctx context.Context, id, turn, after string) iter.Seq2[se
 func (c *Client) follow(ctx context.Context, after string, r *http.Request) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		from, err := session.ParsePosition(after)
-		seen, left := &shown{from: from, last: from}, false
+		seen, left := &seen{from: from, last: from}, false
 		show := func(entries []session.Entry) error {
 			for _, e := range entries {
 				if left = left || !yield(e, nil); left {
@@ -63,22 +63,22 @@ func (c *Client) follow(ctx context.Context, after string, r *http.Request) iter
 				if err != nil {
 					return fmt.Errorf("the stream has an event that cannot be read: %w", err)
 				}
-				return show(seen.take(at, e))
+				return show(seen.add(at, e))
 			})
-			seen.doubt()
+			seen.disconnected()
 		}
-		if show(seen.settle(nil)) == nil && !left && !errors.Is(err, errEnd) {
+		if show(seen.retract(nil)) == nil && !left && !errors.Is(err, errEnd) {
 			yield(session.Entry{}, err)
 		}
 	}
 }
 
-// stream reads one connection's stream to its end, which is an error in any case.
+// stream reads the stream of one connection. It always returns an error, which is the reason why the stream ended.
 func (c *Client) stream(ctx context.Context, r *http.Request, take func(id, data string) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silent := fmt.Errorf("%w: %s: nothing came for %s", ErrUnreachable, c.address, c.silence)
-	watch := time.AfterFunc(c.silence, func() { cancel(silent) }) // the server fills silences
+	watch := time.AfterFunc(c.silence, func() { cancel(silent) }) // the server sends comments during silence
 	defer watch.Stop()
 	r.Header.Set("Accept", "text/event-stream")
 	resp, err := c.send(ctx, r)
@@ -90,7 +90,7 @@ func (c *Client) stream(ctx context.Context, r *http.Request, take func(id, data
 	case resp.StatusCode == http.StatusNoContent:
 		return errEnd
 	case !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
-		return c.stranger(resp)
+		return c.notArbor(resp)
 	}
 	in := bufio.NewScanner(resp.Body)
 	in.Buffer(nil, maxFrame)
@@ -104,10 +104,10 @@ func (c *Client) stream(ctx context.Context, r *http.Request, take func(id, data
 		case name == "event":
 			kind = value
 		case name == "data":
-			data = value // the server's are one line
+			data = value // the server sends data in one line
 		case in.Text() == "": // the frame is complete
 			if kind == "end" {
-				err = c.ending(data)
+				err = c.endOf(data)
 			} else if kind == "" && data != "" {
 				err = take(id, data)
 			}
@@ -119,20 +119,20 @@ func (c *Client) stream(ctx context.Context, r *http.Request, take func(id, data
 	if err := in.Err(); errors.Is(err, bufio.ErrTooLong) {
 		return err
 	}
-	return c.broken(ctx, cmp.Or(in.Err(), io.ErrUnexpectedEOF))
+	return c.connectionError(ctx, cmp.Or(in.Err(), io.ErrUnexpectedEOF))
 }
 
-// ending is why the server has ended a stream.
-func (c *Client) ending(data string) error {
+// endOf returns the error for the reason why the server ended a stream.
+func (c *Client) endOf(data string) error {
 	var why struct{ Reason string }
-	_ = json.Unmarshal([]byte(data), &why) // whatever else it was, the stream can be asked for again
+	_ = json.Unmarshal([]byte(data), &why) // after an unknown reason the client asks for the stream again
 	switch why.Reason {
 	case "turn":
 		return errEnd
 	case "deleted":
 		return &Error{Status: http.StatusNotFound, Code: "deleted", Detail: "the session was deleted"}
 	case "revoked":
-		return &Error{Status: http.StatusUnauthorized, Code: "revoked", Detail: "the token is not valid any more"}
+		return &Error{Status: http.StatusUnauthorized, Code: "revoked", Detail: "the token is no longer valid"}
 	}
-	return fmt.Errorf("%w: %s: it is being stopped", ErrUnreachable, c.address)
+	return fmt.Errorf("%w: %s: the server is being stopped", ErrUnreachable, c.address)
 }
