@@ -16,25 +16,24 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Hash is the SHA-256 of a token, which is what a server needs to know of it. Nobody can call
-// with it, but the keys of sign-ins come from it: it is to be kept as a secret.
+// Hash is the SHA-256 of a token. A server stores it instead of the token. It does not authenticate requests, but the keys
+// of sign-ins are derived from it: keep it secret.
 type Hash [sha256.Size]byte
 
-// HashToken returns the hash of a token. Tokens must be random, of 128 bits or more: the hash of
-// a word that people think of gives it away.
+// HashToken returns the hash of a token. Tokens must have at least 128 random bits, because the hash of a password that
+// people choose can be reversed.
 func HashToken(token string) Hash { return sha256.Sum256([]byte(token)) }
 
 const hashPrefix = "sha256:"
 
-// String returns the hash in the form of files: sha256: and 64 hexadecimal digits.
+// String returns the hash as in users files: sha256: and 64 hexadecimal digits.
 func (h Hash) String() string { return hashPrefix + hex.EncodeToString(h[:]) }
 
-// ParseHash reads what [Hash.String] has written. The error does not repeat the text, which may be
-// a token.
+// ParseHash parses the text of [Hash.String]. The error does not contain the text, which may be a token.
 func ParseHash(text string) (h Hash, err error) {
 	digits, ok := strings.CutPrefix(text, hashPrefix)
 	if n, err := hex.Decode(h[:], []byte(digits[:min(len(digits), 2*len(h))])); !ok || err != nil || n != len(h) || len(digits) != 2*n {
-		return Hash{}, errors.New("the hash of a token is sha256: and 64 hexadecimal digits")
+		return Hash{}, errors.New("the hash of a token must be sha256: and 64 hexadecimal digits")
 	}
 	return h, nil
 }
@@ -44,13 +43,13 @@ type Account struct {
 	Name   string
 	Token  Hash
 	Rights Rights
-	Grants []string // as those of a User
+	Grants []string // see User
 }
 
-// Accounts are the users who call with tokens of their own, in "Authorization: Bearer" (RFC
-// 6750). They can be replaced while they are used, and are safe for concurrent use.
+// Accounts authenticates users with tokens in "Authorization: Bearer" (RFC 6750). The users can be replaced at any time.
+// It is safe for concurrent use. The zero value is not usable; see [NewAccounts].
 type Accounts struct {
-	key     [sha256.Size]byte // of the codes by which tokens are looked up
+	key     [sha256.Size]byte // the key of the codes by which tokens are looked up
 	replace sync.Mutex
 	table   atomic.Pointer[accounts]
 }
@@ -62,7 +61,7 @@ type accounts struct {
 
 type account struct {
 	Account
-	ctx    context.Context // ends when the account does
+	ctx    context.Context // ends when the account is revoked
 	revoke context.CancelFunc
 }
 
@@ -70,7 +69,7 @@ func (a *account) user() User {
 	return User{Name: a.Name, Rights: a.Rights, Grants: a.Grants, revoked: a.ctx}
 }
 
-// NewAccounts makes accounts. The error is that of [Accounts.Replace].
+// NewAccounts returns accounts with some users. The error is that of [Accounts.Replace].
 func NewAccounts(all ...Account) (*Accounts, error) {
 	a := &Accounts{}
 	rand.Read(a.key[:]) // never fails: crypto/rand ends the process instead
@@ -78,10 +77,9 @@ func NewAccounts(all ...Account) (*Accounts, error) {
 	return a, a.Replace(all...)
 }
 
-// Replace takes these accounts in the place of those that there were. The streams of who is not
-// among them any more end at once, and so do those of who has another token or fewer rights. It
-// is an error, and changes nothing, if [CheckName] refuses a name, or if two accounts have
-// the same name or token, or names with the same [Skeleton].
+// Replace replaces all accounts. It ends the streams and requests of users who are no longer among them, or who have
+// another token or fewer rights; see [ErrRevoked]. Replace returns an error and changes nothing if [CheckName] refuses a
+// name, or if two accounts have the same name or token, or names with the same [Skeleton].
 func (a *Accounts) Replace(all ...Account) error {
 	a.replace.Lock()
 	defer a.replace.Unlock()
@@ -94,7 +92,7 @@ func (a *Accounts) Replace(all ...Account) error {
 		case wrong != nil:
 			return fmt.Errorf("access: %.64q cannot be the name of a user: %w", each.Name, wrong)
 		case next.byName[each.Name] != nil:
-			return fmt.Errorf("access: there are two users %q", each.Name)
+			return fmt.Errorf("access: two users have the name %q", each.Name)
 		case shapes[shape] != "":
 			return fmt.Errorf("access: the names of the users %q and %q look alike", shapes[shape], each.Name)
 		case next.byCode[code] != nil:
@@ -117,15 +115,15 @@ func (a *Accounts) Replace(all ...Account) error {
 	return nil
 }
 
-// code is what a token is looked up by. The time that the look-up takes says nothing about it,
-// because nobody outside the process knows the key.
+// code returns the code by which a token is looked up. It is keyed with a random key of the process, so that the time of
+// the lookup reveals nothing about the token.
 func (a *Accounts) code(token Hash) Hash {
 	mac := hmac.New(sha256.New, a.key[:])
 	mac.Write(token[:])
 	return Hash(mac.Sum(nil))
 }
 
-// byToken returns who has a token.
+// byToken returns the account with a token.
 func (a *Accounts) byToken(token string) (*account, error) {
 	if found := a.table.Load().byCode[a.code(HashToken(token))]; found != nil {
 		return found, nil
@@ -133,12 +131,12 @@ func (a *Accounts) byToken(token string) (*account, error) {
 	return nil, errWrongCredentials
 }
 
-// byName returns who has a name, nil for nobody.
+// byName returns the account with a name, or nil.
 func (a *Accounts) byName(name string) *account { return a.table.Load().byName[name] }
 
-// Certificates accepts clients whose verified TLS certificate names a user of the accounts: by its
-// only URI, or else by its common name. A certificate that names no user is refused, and so is one
-// whose user was removed. [session.DefaultUser] is the owner of the machine, whom no certificate names.
+// Certificates returns an authenticator of clients whose verified TLS certificate names a user of the accounts, by its
+// only URI, or else by its common name. It refuses every other certificate, and certificates for [session.DefaultUser],
+// the owner of the machine.
 func (a *Accounts) Certificates() Authenticator { return named{a} }
 
 type named struct{ *Accounts }

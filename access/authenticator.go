@@ -14,32 +14,27 @@ import (
 	"github.com/agentarbor/arbor/internal/httptoken"
 )
 
-// Authenticator tells who sends a request. Implementations are called concurrently.
+// Authenticator identifies the user who sends a request. Implementations must be safe for concurrent use.
 type Authenticator interface {
-	// Authenticate returns the user, who owns the sessions that the request begins and sees
-	// no one else's. The error is [ErrUnauthenticated] if the credentials are missing or
-	// wrong, [ErrForbidden] if they are right and do not suffice, and any other error if they
-	// could not be checked; the request is refused in each case. Errors never repeat the
-	// credentials.
+	// Authenticate returns the user of the credentials. The error is [ErrUnauthenticated] if they are missing or wrong,
+	// [ErrForbidden] if they are valid but the user may not call, and any other error if they could not be checked. The
+	// server refuses the request in each case. Errors must not contain the credentials.
 	Authenticate(ctx context.Context, c Credentials) (User, error)
 }
 
-// Verifier checks a token or a key and returns the name of the user whom it identifies, for
-// example by means of a library for JSON Web Tokens or of a request to the server that issued
-// it. It must check all that matters: signature, issuer, audience, expiry. Its errors are
-// those of [Authenticator], so what a library says of a bad token has to be wrapped with
-// [ErrUnauthenticated]: any other error says that the token could not be checked, and is
-// answered as a failure of the server. The text of a wrapped one is told to the client; it
-// must not hold the token.
+// Verifier checks a token or a key and returns the name of its user. For example, it uses a library for JSON Web Tokens,
+// or asks the server that issued the token. It must check everything that is relevant: signature, issuer, audience and
+// expiry. Its errors are those of [Authenticator]: wrap the error of a library about an invalid token with
+// [ErrUnauthenticated]. The server answers any other error as its own failure. The client receives the text of a wrapped
+// error, which must not contain the token. It must be safe for concurrent use.
 type Verifier func(ctx context.Context, secret string) (user string, err error)
 
-// Secrets accepts fixed tokens or keys; the map has the user of each. The secrets are not
-// kept, and the time that a look-up takes says nothing about one: what is compared are codes
-// under a key that nobody outside the process knows. It is an error if there are none, or
-// one or its user is empty.
+// Secrets returns a verifier that accepts fixed tokens or keys; the map contains the user of each. It does not keep the
+// secrets. It compares codes under a random key of the process, so that the time of a lookup reveals nothing about a
+// secret. Secrets returns an error if the map is empty, or if a secret or its user is "".
 func Secrets(users map[string]string) (Verifier, error) {
 	if len(users) == 0 {
-		return nil, errors.New("access: there are no secrets")
+		return nil, errors.New("access: the map of secrets is empty")
 	}
 	key := make([]byte, sha256.Size)
 	rand.Read(key) // never fails: crypto/rand ends the process instead
@@ -51,7 +46,7 @@ func Secrets(users map[string]string) (Verifier, error) {
 	known := make(map[[sha256.Size]byte]string, len(users))
 	for secret, user := range users {
 		if secret == "" || user == "" {
-			return nil, errors.New("access: each secret and its user must not be empty")
+			return nil, errors.New("access: a secret or its user is empty")
 		}
 		known[code(secret)] = user
 	}
@@ -66,7 +61,7 @@ func Secrets(users map[string]string) (Verifier, error) {
 
 type bearer struct{ verify Verifier }
 
-// Bearer accepts tokens in "Authorization: Bearer" (RFC 6750) that a function verifies.
+// Bearer returns an authenticator of tokens in "Authorization: Bearer" (RFC 6750). It returns an error if verify is nil.
 func Bearer(verify Verifier) (Authenticator, error) {
 	if verify == nil {
 		return nil, errors.New("access: bearer tokens need a function that verifies them")
@@ -100,11 +95,10 @@ func (c Credentials) bearer() (string, error) {
 	return token, nil
 }
 
-// Place is where a request carries a key.
+// Place is the part of a request that contains a key.
 type Place string
 
-// The places of keys. Prefer the header: URLs end up in the logs of proxies, and browsers
-// send cookies unasked.
+// The places of keys. Prefer the header: proxies log URLs, and browsers send cookies automatically.
 const (
 	InHeader Place = "header"
 	InQuery  Place = "query"
@@ -117,8 +111,8 @@ type keys struct {
 	verify Verifier
 }
 
-// Keys accepts keys in a header, a parameter of the URL or a cookie of the given name, which
-// a function verifies.
+// Keys returns an authenticator of keys in the header, URL parameter or cookie with a name. It returns an error if verify
+// is nil, or if the place or the name is invalid.
 func Keys(in Place, name string, verify Verifier) (Authenticator, error) {
 	switch {
 	case verify == nil:
@@ -126,7 +120,7 @@ func Keys(in Place, name string, verify Verifier) (Authenticator, error) {
 	case !httptoken.Valid(name):
 		return nil, fmt.Errorf("access: %q cannot be the name of a key: use letters, digits and hyphens", name)
 	case in != InHeader && in != InQuery && in != InCookie:
-		return nil, fmt.Errorf("access: a key is in the header, the query or a cookie, not in %q", in)
+		return nil, fmt.Errorf("access: a key must be in the header, the query or a cookie, not in %q", in)
 	}
 	return keys{in, name, verify}, nil
 }
@@ -156,11 +150,10 @@ type certificates struct {
 	user func(*x509.Certificate) (string, error)
 }
 
-// ClientCertificates accepts clients whose TLS certificate was verified. The function names
-// the user, or refuses the certificate with an error of [Authenticator]; without one the user is
-// the certificate's only URI (as SPIFFE has it), or else its subject in the form of RFC 2253.
-// The server's tls.Config must have ClientCAs, and as ClientAuth tls.VerifyClientCertIfGiven
-// or tls.RequireAndVerifyClientCert.
+// ClientCertificates returns an authenticator of clients with a verified TLS certificate. user returns the name of the
+// certificate's user, or an error of [Authenticator]. If user is nil, the name is the certificate's only URI (as in
+// SPIFFE), or else its subject in the form of RFC 2253. The server's tls.Config must have ClientCAs, and the ClientAuth
+// tls.VerifyClientCertIfGiven or tls.RequireAndVerifyClientCert.
 func ClientCertificates(user func(*x509.Certificate) (string, error)) Authenticator {
 	if user == nil {
 		user = subject
@@ -175,7 +168,7 @@ func subject(c *x509.Certificate) (string, error) {
 	if name := c.Subject.String(); name != "" {
 		return name, nil
 	}
-	return "", fmt.Errorf("%w: the certificate names no subject", ErrUnauthenticated)
+	return "", fmt.Errorf("%w: the certificate has no subject", ErrUnauthenticated)
 }
 
 func (a certificates) Authenticate(_ context.Context, c Credentials) (User, error) {
@@ -188,13 +181,12 @@ func (a certificates) Authenticate(_ context.Context, c Credentials) (User, erro
 
 type anyOf []Authenticator
 
-// AnyOf accepts what one of several authenticators accepts; the first that accepts names the
-// user. If none does, the answer is the most telling one of theirs: one that could not
-// check comes before one that found too little authority, that before wrong credentials, and
-// those before missing ones. It is an error if there is none, or one is nil.
+// AnyOf returns an authenticator that tries several ones in order and returns the user of the first that accepts. If none
+// accepts, it returns the most specific error: a failed check before missing rights, wrong credentials and missing
+// credentials. AnyOf returns an error without authenticators, or if one is nil.
 func AnyOf(authenticators ...Authenticator) (Authenticator, error) {
 	if len(authenticators) == 0 || slices.Contains(authenticators, nil) {
-		return nil, errors.New("access: AnyOf needs authenticators, none of them nil")
+		return nil, errors.New("access: AnyOf needs at least one authenticator, and none may be nil")
 	}
 	return anyOf(slices.Clone(authenticators)), nil
 }

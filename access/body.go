@@ -8,12 +8,11 @@ import (
 	"os"
 )
 
-// body is the body of a request within the bounds of a guard. Every error of its Read but io.EOF is a
-// *[RefusedError].
+// body is the body of a request within the limits of a guard. Every error of Read except io.EOF is a *[RefusedError].
 type body struct {
 	io.ReadCloser
 	guard *Guard
-	large bool // the request says so itself
+	large bool // the Content-Length is above the limit
 }
 
 func (b *body) Read(p []byte) (n int, err error) {
@@ -28,12 +27,12 @@ func (b *body) Read(p []byte) (n int, err error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return n, refusef(http.StatusRequestTimeout, "the body did not arrive within %s", b.guard.opts.BodyTimeout)
 	default:
-		return n, refusef(http.StatusBadRequest, "the body broke off")
+		return n, refusef(http.StatusBadRequest, "the connection ended before the body was complete")
 	}
 }
 
-// received reads the whole body of a request, for handlers that would not tell why it did not arrive. The
-// error is that of the body.
+// received reads the whole body of a request, for handlers that would not report why reading failed. The error is that
+// of the body.
 func received(r *http.Request) (*http.Request, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r, nil

@@ -7,27 +7,24 @@ import (
 	"net/netip"
 )
 
-// Credentials is what a request brought along to prove who sends it, whatever the protocol.
-// A function that is nil says that the protocol has no such place.
+// Credentials are the parts of a request that can authenticate it, for any protocol. A function is nil if the protocol
+// does not have such a part.
 type Credentials struct {
-	// Header returns the values of a header (in gRPC: of a metadata entry) by its
-	// case-insensitive name.
+	// Header returns the values of a header, or of a metadata entry in gRPC. Names are case-insensitive.
 	Header func(name string) []string
-	// Query returns a parameter of the URL, "" if it is missing or there are several.
+	// Query returns a URL parameter, or "" if the request has none or several with this name.
 	Query func(name string) string
-	// Cookie returns a cookie's value, "" if it is missing or there are several.
+	// Cookie returns the value of a cookie, or "" if the request has none or several with this name.
 	Cookie func(name string) string
-	// Certificates is the client's certificate chain, its own first, after the TLS layer
-	// verified it against the authorities that the server trusts. It is empty for a
-	// certificate that was presented and not verified.
+	// Certificates is the verified certificate chain of the client, with its own certificate first. It is empty if the TLS
+	// layer has not verified the certificate.
 	Certificates []*x509.Certificate
-	// Remote is the address of whoever sent the request, which may be a proxy; the zero value if
-	// it is not known.
+	// Remote is the address of the sender, which may be a proxy. It is the zero value if the address is unknown.
 	Remote netip.Addr
 }
 
-// CredentialsOf reads an HTTP request. Cookies count only if no page of another origin has made
-// the browser send them.
+// CredentialsOf returns the credentials of an HTTP request. It ignores cookies if a page of another origin made the
+// browser send the request.
 func CredentialsOf(r *http.Request) Credentials {
 	c := Credentials{
 		Header: func(name string) []string { return r.Header.Values(name) },
@@ -50,15 +47,15 @@ func CredentialsOf(r *http.Request) Credentials {
 	if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		c.Remote = from.Addr()
 	}
-	// PeerCertificates holds what the client sent, verified or not.
+	// PeerCertificates may contain certificates that are not verified.
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		c.Certificates = r.TLS.VerifiedChains[0]
 	}
 	return c
 }
 
-// header returns the only value of a header; several are refused, because parties on the way
-// may each believe another one.
+// header returns the value of a header. Several values are an error, because proxies and this server might use different
+// ones.
 func (c Credentials) header(name string) (value string, ok bool, err error) {
 	if c.Header == nil {
 		return "", false, nil

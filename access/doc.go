@@ -1,9 +1,8 @@
-// Package access decides who may call an HTTP server, from where and how much: users and
-// their tokens, the checks of Host and Origin that keep web pages of others out, bounds of
-// bodies, of slow clients and of what one user has open at once, and the writer of
+// Package access authenticates and limits the clients of an HTTP server. It has users and their tokens, the checks of
+// Host and Origin that keep out other web pages, limits for bodies, slow clients and concurrent streams, and a writer of
 // server-sent events.
 //
-// [Guard.Handler] puts all of it before a program's own handler:
+// [Guard.Handler] wraps a program's own handler with all of it:
 //
 //	users, err := access.Secrets(map[string]string{token: "ann"})
 //	...
@@ -14,8 +13,8 @@
 //	server := &http.Server{Addr: "127.0.0.1:8080", Handler: guard.Handler(mux)}
 //	access.Harden(server)
 //
-// Whoever serves a protocol with errors of its own calls the steps one by one instead.
+// A server of a protocol that defines its own errors calls [Guard.Admit], or the single steps, instead.
 //
-// It imports session for the rules of user names, and the standard library. It never knows
-// what is served, and never logs or repeats a credential.
+// It imports session for the rules of user names, and the standard library. It does not depend on what is served, and
+// never logs or returns a credential.
 package access

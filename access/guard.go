@@ -14,55 +14,52 @@ import (
 	"time"
 )
 
-// Options say who may reach a server, from where, and how much they may send. The zero value
-// is safe: it asks nobody who they are, and lets in no web pages of other origins.
+// Options configure a [Guard]. The zero value does not authenticate requests, and refuses web pages of other origins.
 type Options struct {
-	// Users tells who calls. Without it nobody is asked, and requests have no user.
+	// Users authenticates requests. Without it, the guard does not authenticate, and requests have no user.
 	Users Authenticator
-	// Challenge is what an answer with the status 401 asks for in WWW-Authenticate; "" is
-	// Bearer.
+	// Challenge is the WWW-Authenticate header of answers with status 401. Defaults to Bearer.
 	Challenge string
-	// Hosts are names under which the server is reached, with or without a port, besides
-	// those of loopback. A server that listens on loopback refuses requests for others,
-	// because a page in a browser can point a name of its own at it.
+	// Hosts are the names of the server in addition to those of loopback, with or without a port. A server on a loopback
+	// address refuses requests for other names; see [Guard.CheckHost].
 	Hosts []string
-	// Origins are the origins of web pages that may call, such as
-	// https://app.example.com; "*" is any. By default only the server's own may.
+	// Origins are the origins of web pages that may call, such as https://app.example.com; "*" allows any. Defaults to the
+	// server's own.
 	Origins []string
-	// Expose names the headers of answers that such pages may read.
+	// Expose are the names of answer headers that pages of these origins may read.
 	Expose []string
-	// MaxBody bounds the body of a request in bytes; 0 is [MaxBody].
+	// MaxBody is the limit of a request's body in bytes. Defaults to [MaxBody].
 	MaxBody int64
-	// BodyTimeout bounds the time that a request's body takes to arrive; 0 is a minute.
+	// BodyTimeout is the time in which a request's body must arrive. Defaults to a minute.
 	BodyTimeout time.Duration
-	// WriteTimeout bounds the time that a client takes to accept 64 KiB of an answer; 0 is
-	// 30 s. A slower one is disconnected.
+	// WriteTimeout is the time in which a client must accept 64 KiB of an answer; otherwise it is disconnected. Defaults
+	// to 30 seconds.
 	WriteTimeout time.Duration
-	// Streams bounds the streams that a user has open at the same time, and those of all users; guards may
-	// share it. nil is [MaxStreams] and [MaxAllStreams].
+	// Streams limits the concurrent streams of a user and of all users. Several guards may share it. Defaults to
+	// [MaxStreams] and [MaxAllStreams].
 	Streams *Limit
-	// Logger hears of each request in one line, without bodies, queries and credentials, and of
-	// what failed; by default nothing is logged.
+	// Logger logs a line for each request, without bodies, queries and credentials, and errors. By default nothing is
+	// logged.
 	Logger *slog.Logger
-	// Observer hears of requests and streams; nil is nobody.
+	// Observer receives measurements of requests and streams. Defaults to none.
 	Observer Observer
 }
 
-// MaxBody is the default limit of a request's body, in bytes. The photo of a phone fits, although base64 makes it a third
-// larger.
+// MaxBody is the default limit of a request's body, in bytes. The photo of a phone fits, although base64 makes it a
+// third larger.
 const MaxBody = 16 << 20
 
-// MaxStreams is the default limit of the streams that a user has open at the same time, and MaxAllStreams that of the
-// streams of all users.
+// MaxStreams is the default limit of the concurrent streams of a user, and MaxAllStreams that of all users.
 const MaxStreams, MaxAllStreams = 1024, 4096
 
-// Guard stands before a handler. It is safe for concurrent use.
+// Guard authenticates and limits the requests of handlers. It is safe for concurrent use. The zero value is not usable;
+// see [New].
 type Guard struct{ opts Options }
 
-// New makes a guard. It is an error if a bound is negative.
+// New returns a guard. It returns an error if a limit is negative.
 func New(o Options) (*Guard, error) {
 	if o.MaxBody < 0 || o.BodyTimeout < 0 || o.WriteTimeout < 0 {
-		return nil, errors.New("access: a bound is negative; 0 is its default")
+		return nil, errors.New("access: MaxBody, BodyTimeout or WriteTimeout is negative: use 0 for the default")
 	}
 	o.Challenge = cmp.Or(o.Challenge, "Bearer")
 	if o.Logger == nil {
@@ -87,14 +84,14 @@ func New(o Options) (*Guard, error) {
 	return &Guard{o}, nil
 }
 
-// Logger returns the logger of those who serve behind the guard.
+// Logger returns the logger for the handlers that the guard protects. It is never nil.
 func (g *Guard) Logger() *slog.Logger { return g.opts.Logger }
 
-// Observer returns who hears what servers behind the guard do, never nil.
+// Observer returns the observer for the handlers that the guard protects. It is never nil.
 func (g *Guard) Observer() Observer { return g.opts.Observer }
 
-// Stream counts a stream of a user until leave is called. At a limit it waits as [Limit.Await] does. The error
-// is a *[LimitError] if there are too many, or why ctx ended.
+// Stream counts a stream of a user until the caller calls leave. If a limit is reached, it waits as [Limit.Await] does.
+// The error is a *[LimitError], or the cause of ctx.
 func (g *Guard) Stream(ctx context.Context, user string) (leave func(), err error) {
 	if err := g.opts.Streams.Await(ctx, user); err != nil {
 		return nil, err
@@ -102,14 +99,13 @@ func (g *Guard) Stream(ctx context.Context, user string) (leave func(), err erro
 	return func() { g.opts.Streams.Leave(user) }, nil
 }
 
-// RefusedError says why a request is refused, in words that its client may see.
+// RefusedError is the reason why a guard refuses a request. The client may see it.
 type RefusedError struct {
-	// Status is that of HTTP: 400 for a body that broke off, 403 for an origin, 408 for a body
-	// that is too slow, 413 for one that is too large, 421 for a host, 429 for who has guessed
-	// too often.
+	// Status is the HTTP status: 400 for an incomplete body, 403 for an origin, 408 for a slow body, 413 for a large body,
+	// 421 for a host, and 429 for too many wrong credentials.
 	Status  int
 	Message string
-	// RetryAfter is when it may be tried again; 0 says nothing.
+	// RetryAfter is how long the client should wait before it retries. 0 gives no advice.
 	RetryAfter time.Duration
 }
 
@@ -119,14 +115,12 @@ func refusef(status int, format string, a ...any) error {
 	return &RefusedError{Status: status, Message: fmt.Sprintf(format, a...)}
 }
 
-// ErrAnswered says that [Guard.Admit] has answered the request itself.
+// ErrAnswered reports that [Guard.Admit] has answered the request itself.
 var ErrAnswered = errors.New("the request was answered")
 
-// Admit makes all checks: it begins the answer, checks host and origin, and asks who calls. The
-// request that it returns carries the user, and its body is bounded. The error is a
-// *[RefusedError], that of [Guard.Authenticate], or [ErrAnswered] for a request in which a
-// browser asks whether a page may call. An open route is one for everybody: nobody is asked who
-// they are.
+// Admit makes all checks: it calls [Guard.Open], checks host and origin, and authenticates the request unless open is
+// true. The context of the returned request has the user, and its body is limited. The error is a *[RefusedError], that
+// of [Guard.Authenticate], or [ErrAnswered] for the preflight request of a browser.
 func (g *Guard) Admit(bare http.ResponseWriter, r *http.Request, open bool) (*Writer, *http.Request, error) {
 	w := g.Open(bare, r)
 	err := g.CheckHost(r)
@@ -153,9 +147,9 @@ func (g *Guard) Admit(bare http.ResponseWriter, r *http.Request, open bool) (*Wr
 	return w, r, nil
 }
 
-// Handler makes all checks before it hands a request on. The context carries the user and ends when the user
-// is revoked. The body has arrived as a whole. Handler answers a refused request with a status and a line of
-// text, and it answers requests in which a browser asks whether a page may call.
+// Handler returns a handler that makes all checks, reads the whole body, and calls next. The context of the request has
+// the user, and ends when the user is revoked. It answers a refused request with a status and a line of text, and it
+// answers the preflight requests of browsers.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(bare http.ResponseWriter, r *http.Request) {
 		w, r, err := g.Admit(bare, r, false)
@@ -173,9 +167,8 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Bounded hands a request on once its body has arrived as a whole. It checks nothing else, for requests that
-// prove by a signature of their body where they come from. Bounded answers a refused request as
-// [Guard.Handler] does.
+// Bounded returns a handler that reads the whole body within the limits and calls next. It makes no other checks; use it
+// for requests whose body is signed. It answers a refused request as [Guard.Handler] does.
 func (g *Guard) Bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(bare http.ResponseWriter, r *http.Request) {
 		w := g.Open(bare, r)
@@ -188,7 +181,7 @@ func (g *Guard) Bounded(next http.Handler) http.Handler {
 	})
 }
 
-// refuse answers with an error. What is none of this package's is not told.
+// refuse answers with an error. It does not send the text of an error that is not one of this package's.
 func refuse(w http.ResponseWriter, err error) {
 	status, message := http.StatusInternalServerError, "the credentials could not be checked"
 	var refused *RefusedError
@@ -207,21 +200,21 @@ func refuse(w http.ResponseWriter, err error) {
 	http.Error(w, message, status)
 }
 
-// Open begins an answer: it bounds the time of each piece of the answer, and the size and the time of the
-// request's body, even if no handler reads it. From then on reading the body returns a *[RefusedError] if it fails.
+// Open limits the time for each piece of the answer, and the size and the time of the request's body, even if no handler
+// reads it. Errors of reading the body are then *[RefusedError]s.
 func (g *Guard) Open(w http.ResponseWriter, r *http.Request) *Writer {
 	timed := NewWriter(w, g.opts.WriteTimeout)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if r.Body != nil && r.Body != http.NoBody {
-		// Once the body was read to its end net/http takes the deadline away.
+		// net/http removes the deadline when the body was read to its end.
 		_ = timed.control.SetReadDeadline(time.Now().Add(g.opts.BodyTimeout))
 		r.Body = &body{http.MaxBytesReader(w, r.Body, g.opts.MaxBody), g, r.ContentLength > g.opts.MaxBody}
 	}
 	return timed
 }
 
-// Authenticate asks who calls, and returns the request's context with the user. The error is
-// that of the authenticator.
+// Authenticate authenticates a request, and returns its context with the user. See the function [Authenticate] for the
+// errors.
 func (g *Guard) Authenticate(r *http.Request) (context.Context, error) {
 	return Authenticate(r.Context(), g.opts.Users, CredentialsOf(r))
 }

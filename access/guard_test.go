@@ -50,7 +50,7 @@ func TestHandler(t *testing.T) {
 	}{
 		{"nobody is asked", nil, nil, 200, " hi"},
 		{"a token", users, []string{"Authorization", "Bearer good"}, 200, "ann hi"},
-		{"no token", users, nil, 401, "carries no credentials"},
+		{"no token", users, nil, 401, "has no credentials"},
 		{"a wrong token", users, []string{"Authorization", "Bearer bad"}, 401, "not accepted"},
 		{"too little", down, []string{"Authorization", "Bearer weak"}, 403, "permission denied"},
 		{"no answer", down, []string{"Authorization", "Bearer good"}, 500, "could not be checked"},

@@ -16,26 +16,26 @@ const (
 	maxAddresses = 4096 // of one generation; there are two
 )
 
-// Guesses bounds how many wrong credentials come from one address: 20 a minute, and then nobody is
-// let in from there for a minute. Loopback is not bounded, nor are requests whose address is not
-// known. Networks of IPv6 with a prefix of 64 bits, which one client commonly has to itself, count
-// as one address. Behind a proxy on another machine all clients have the proxy's address.
+// Guesses limits the wrong credentials from one address to 20 a minute. Then it refuses all requests from this address
+// for a minute. It does not limit loopback and requests whose address is unknown. An IPv6 network with a prefix of 64
+// bits counts as one address, because it usually belongs to one client. Behind a proxy on another machine, all clients
+// have the proxy's address.
 //
-// It knows a bounded number of addresses, and forgets the oldest ones first. The zero value is
-// ready, and safe for concurrent use.
+// It remembers a limited number of addresses, and forgets the oldest first. The zero value is ready to use. It is safe for
+// concurrent use.
 type Guesses struct {
 	mu          sync.Mutex
 	new, before map[netip.Prefix]guesses
 }
 
-// guesses are those of one address.
+// guesses are the wrong credentials from one address.
 type guesses struct {
 	n     int
-	until time.Time // when the window ends, or the refusal
+	until time.Time // the end of the window or of the refusal
 }
 
-// Limit returns an authenticator that asks another one, within the bound. The error of who has
-// guessed too often is a *[RefusedError] with the status 429.
+// Limit returns an authenticator that calls another one within the limit. Above the limit, the error is a *[RefusedError]
+// with status 429.
 func (g *Guesses) Limit(a Authenticator) Authenticator { return limited{g, a} }
 
 type limited struct {
@@ -47,7 +47,7 @@ func (l limited) Authenticate(ctx context.Context, c Credentials) (User, error) 
 	return l.guesses.count(c.Remote, func() (User, error) { return l.Authenticator.Authenticate(ctx, c) })
 }
 
-// count calls check unless the address has guessed too often, and counts what it refuses.
+// count calls check unless the address is above the limit, and counts errors of wrong credentials.
 func (g *Guesses) count(addr netip.Addr, check func() (User, error)) (User, error) {
 	addr = addr.Unmap()
 	if !addr.IsValid() || addr.IsLoopback() {
@@ -57,10 +57,10 @@ func (g *Guesses) count(addr netip.Addr, check func() (User, error)) (User, erro
 	if addr.Is4() {
 		bits = 32
 	}
-	from, _ := addr.WithZone("").Prefix(bits) // never fails: the bits are those of the family
+	from, _ := addr.WithZone("").Prefix(bits) // cannot fail: bits fits the address family
 	if wait := g.refused(from); wait > 0 {
 		return User{}, &RefusedError{Status: http.StatusTooManyRequests, RetryAfter: wait,
-			Message: fmt.Sprintf("too many wrong credentials came from this address: try again in %s", wait.Round(time.Second))}
+			Message: fmt.Sprintf("too many wrong credentials came from this address: retry in %s", wait.Round(time.Second))}
 	}
 	user, err := check()
 	if errors.Is(err, ErrUnauthenticated) && !errors.Is(err, ErrNoCredentials) && !errors.Is(err, errSignedOut) {
@@ -69,7 +69,7 @@ func (g *Guesses) count(addr netip.Addr, check func() (User, error)) (User, erro
 	return user, err
 }
 
-// refused returns how long an address is refused yet.
+// refused returns for how long requests from an address are still refused.
 func (g *Guesses) refused(from netip.Prefix) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,7 +86,7 @@ func (g *Guesses) of(from netip.Prefix) guesses {
 	return g.before[from]
 }
 
-// wrong counts one guess.
+// wrong counts wrong credentials.
 func (g *Guesses) wrong(from netip.Prefix) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

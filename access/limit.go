@@ -8,72 +8,72 @@ import (
 	"time"
 )
 
-// Limit bounds what each user has under way at the same time, and what all users have together: streams, requests that wait, turns. It is
-// safe for concurrent use.
+// Limit limits how many things, such as streams, requests or turns, each user and all users together have at the same
+// time. It is safe for concurrent use. The zero value is not usable; see [NewLimit].
 type Limit struct {
-	most, all int
+	user, all int
 	mu        sync.Mutex
 	n         map[string]int
 	total     int
-	waiting   []*waiter // calls of Await, in their order
+	waiting   []*waiter // the waiting calls of Await, in order
 }
 
-// waiter is a call of Await. Its channel is closed when it is counted.
+// waiter is a waiting call of Await. Leave closes its channel when it counts the call.
 type waiter struct {
 	user    string
 	counted chan struct{}
 }
 
-// NewLimit makes a limit for each user and for all users together. For most, 0 or less is 1,024; for all, 0 or less is any number.
-func NewLimit(most, all int) *Limit {
-	if most <= 0 {
-		most = 1024
+// NewLimit returns a limit for each user and for all users together. 0 or less is 1,024 for user, and no limit for all.
+func NewLimit(user, all int) *Limit {
+	if user <= 0 {
+		user = 1024
 	}
-	return &Limit{most: most, all: all, n: make(map[string]int)}
+	return &Limit{user: user, all: all, n: make(map[string]int)}
 }
 
-// LimitError says that a user has too much under way, or that all together have.
+// LimitError reports that a user, or all users together, have reached a [Limit].
 type LimitError struct {
-	// Most is how much a user may have, or all together.
-	Most int
-	// All says that it is all together who have that much.
+	// Max is the limit.
+	Max int
+	// All reports that it is the limit of all users together.
 	All bool
 }
 
 func (e *LimitError) Error() string {
 	if e.All {
-		return fmt.Sprintf("the server has %d under way, and takes no more", e.Most)
+		return fmt.Sprintf("the server has reached its limit of %d for all users: retry later", e.Max)
 	}
-	return fmt.Sprintf("the user has %d under way, and may not have more", e.Most)
+	return fmt.Sprintf("the user has reached the limit of %d: retry later", e.Max)
 }
 
-// Enter counts something of a user, until [Limit.Leave] is called. The error is a *[LimitError];
-// then nothing was counted.
+// Enter counts one thing of a user, until the caller calls [Limit.Leave]. If the limit is reached, Enter counts nothing
+// and returns a *[LimitError].
 func (l *Limit) Enter(user string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.enter(user)
 }
 
-// enter is Enter, with the mutex.
+// enter is Enter for a caller that holds the mutex.
 func (l *Limit) enter(user string) error {
 	switch {
 	case l.all > 0 && l.total >= l.all:
-		return &LimitError{Most: l.all, All: true}
-	case l.n[user] >= l.most:
-		return &LimitError{Most: l.most}
+		return &LimitError{Max: l.all, All: true}
+	case l.n[user] >= l.user:
+		return &LimitError{Max: l.user}
 	}
 	l.n[user]++
 	l.total++
 	return nil
 }
 
-// patience is how long Await waits. A client reads the end of a stream or a turn before the server has
-// cleaned up after it, and may begin the next one in this time without being refused.
+// patience is how long Await waits. A client receives the end of a stream or a turn before the server calls Leave for it.
+// The client may start the next one in this time.
 const patience = 250 * time.Millisecond
 
-// Await is [Limit.Enter] for a client that may have just read the end of something: at the limit it waits
-// for up to a quarter of a second for a [Limit.Leave]. The error is a *[LimitError], or why ctx ended.
+// Await is [Limit.Enter] that waits for a [Limit.Leave] for up to 250 ms if the limit is reached. The error is a
+// *[LimitError], or the cause of ctx.
 func (l *Limit) Await(ctx context.Context, user string) error {
 	l.mu.Lock()
 	err := l.enter(user)
@@ -99,7 +99,7 @@ func (l *Limit) Await(ctx context.Context, user string) error {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 	}
 	l.mu.Unlock()
-	if i < 0 { // it was counted meanwhile
+	if i < 0 { // Leave has counted this call
 		if ctx.Err() == nil {
 			return nil
 		}
@@ -108,7 +108,7 @@ func (l *Limit) Await(ctx context.Context, user string) error {
 	return err
 }
 
-// Leave ends what one call of [Limit.Enter] or [Limit.Await] has counted.
+// Leave releases what one successful call of [Limit.Enter] or [Limit.Await] has counted.
 func (l *Limit) Leave(user string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,10 +12,9 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// CheckName reports why a text cannot name the user of an [Account]. A name is one word that people can tell
-// from others in a list: it has no spaces and no characters that cannot be seen, it is in the normal form NFKC,
-// and its letters do not mix scripts that look alike, such as Latin and Cyrillic. It has
-// no . or .. between slashes.
+// CheckName returns an error if a text cannot be the name of an [Account]. People must be able to tell names apart in a
+// list. A name has no spaces and no invisible characters, it is in the normal form NFKC, and its letters do not mix
+// scripts that look alike, such as Latin and Cyrillic. It has no . or .. between slashes.
 func CheckName(name string) error {
 	odd := func(c rune) bool { return c == ' ' || c == unicode.ReplacementChar || !unicode.IsPrint(c) }
 	path := "/" + strings.ReplaceAll(name, `\`, "/") + "/"
@@ -27,22 +26,22 @@ func CheckName(name string) error {
 	}
 	switch {
 	case session.CheckKey(session.Key{App: session.DefaultApp, User: name, ID: "a"}) != nil:
-		return errors.New("a name is 1 to 255 bytes of UTF-8, without NUL")
+		return errors.New("a name must be 1 to 255 bytes of UTF-8, without NUL")
 	case strings.ContainsFunc(name, odd):
-		return errors.New("a name is one word, without spaces and characters that cannot be seen")
+		return errors.New("a name must not contain spaces or invisible characters")
 	case strings.Contains(path, "/./") || strings.Contains(path, "/../"):
-		return errors.New("a name has no . or .. between its slashes")
+		return errors.New("a name must not contain . or .. between slashes")
 	case !norm.NFKC.IsNormalString(name):
-		return fmt.Errorf("a name has no characters that stand for others: write %.80q", norm.NFKC.String(name))
+		return fmt.Errorf("a name must be in the normal form NFKC: write %.80q", norm.NFKC.String(name))
 	case mixed > 1:
-		return errors.New("a name does not mix letters of scripts that look alike, such as Latin and Cyrillic")
+		return errors.New("a name must not mix letters of scripts that look alike, such as Latin and Cyrillic")
 	}
 	return nil
 }
 
-// Skeleton returns the same text for names that look alike, such as paul and pau1, or a Latin name and a Cyrillic one of the
-// same shapes. It is the skeleton of Unicode Technical Standard 39, for common letters of Latin, Greek and Cyrillic. Two
-// accounts of [Accounts] have different skeletons.
+// Skeleton returns the same text for names that look alike, such as paul and pau1, or a Latin name and a Cyrillic one
+// with the same shapes. It is the skeleton of Unicode Technical Standard 39, for common letters of Latin, Greek and
+// Cyrillic. Two accounts of [Accounts] have different skeletons.
 func Skeleton(name string) string { return skeletons().Replace(name) }
 
 var skeletons = sync.OnceValue(func() *strings.Replacer {

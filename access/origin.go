@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/internal/httptoken"
 )
 
-// hostName is the host of a "host:port", in lower case, without brackets and final dot.
+// hostName returns the host of a "host:port", in lower case, without brackets and final dot.
 func hostName(hostport string) string {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -19,19 +19,17 @@ func hostName(hostport string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// isLoopbackName tells whether a host can be nothing but this machine. Names below localhost
-// are resolved by nobody else (RFC 6761, section 6.3).
+// isLoopbackName reports whether a host is always this machine. Names below localhost always resolve to loopback (RFC
+// 6761, section 6.3).
 func isLoopbackName(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
-// CheckHost refuses requests to a name that is not the server's, where that name gives away an
-// attack: a web page can let a name of its own point at 127.0.0.1, and the browser takes
-// it for the page's own server then (DNS rebinding). Requests that arrive on loopback must
-// name loopback or a configured host; so must requests of browsers wherever they arrive, if a
-// host is configured, unless they name an address. The error is a *[RefusedError], and says
-// what to configure, because whoever meets it is most often somebody who sets up a server.
+// CheckHost refuses requests for a host that is not the server's, as a protection against DNS rebinding: a web page can
+// point its own name at 127.0.0.1, and the browser then sends requests to this server as if it were the page's. Requests
+// on a loopback address must name loopback or a configured host. If a host is configured, requests of browsers must name
+// it, or an IP address, on every address. The error is a *[RefusedError] that says what to configure.
 func (g *Guard) CheckHost(r *http.Request) error {
 	host := hostName(r.Host)
 	if isLoopbackName(host) || slices.Contains(g.opts.Hosts, host) {
@@ -39,20 +37,20 @@ func (g *Guard) CheckHost(r *http.Request) error {
 	}
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && addr.IP.IsLoopback() {
 		return refusef(http.StatusMisdirectedRequest,
-			"the request came in on a loopback address and names the host %.64q: set the server's public URL if that is its name", host)
+			"the request arrived on a loopback address but names the host %.64q: if that is the server's name, set its public URL", host)
 	}
 	browser := r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
 	if browser && len(g.opts.Hosts) > 0 && net.ParseIP(host) == nil {
-		return refusef(http.StatusMisdirectedRequest, "this server is not known as %.64q", host)
+		return refusef(http.StatusMisdirectedRequest, "%.64q is not a name of this server", host)
 	}
 	return nil
 }
 
-// sameOrigin tells whether no browser says that a page of another origin makes it send the request.
+// sameOrigin reports whether the request comes from the server's own page, or not from a page at all.
 func sameOrigin(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 {
-		// Browsers leave Origin out of plain GETs and say this instead.
+		// Browsers omit Origin in plain GETs and send this header instead.
 		site := r.Header.Get("Sec-Fetch-Site")
 		return site == "" || site == "same-origin" || site == "none"
 	}
@@ -60,10 +58,9 @@ func sameOrigin(r *http.Request) bool {
 	return err == nil && len(origins) == 1 && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// CheckOrigin refuses requests that a web page of another origin makes a browser send, because
-// they carry what the browser adds unasked: cookies, client certificates, and the trust in
-// whoever sits at this machine. Origins that are allowed get the headers of the Fetch standard.
-// The error is a *[RefusedError].
+// CheckOrigin refuses requests from web pages of other origins, to which browsers add credentials automatically: cookies,
+// client certificates, and access to this machine. For allowed origins it sets the headers of the Fetch standard. The
+// error is a *[RefusedError].
 func (g *Guard) CheckOrigin(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Add("Vary", "Origin")
 	if sameOrigin(r) {
@@ -85,9 +82,8 @@ func (g *Guard) CheckOrigin(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// Preflight answers what browsers ask before they send a request of another origin that
-// [Guard.CheckOrigin] has let through. The methods are those that are served, in the form of
-// the header Allow.
+// Preflight answers the preflight request of a browser after [Guard.CheckOrigin] has allowed its origin. methods are the
+// served methods, in the form of the header Allow.
 func (g *Guard) Preflight(w http.ResponseWriter, r *http.Request, methods string) {
 	h := w.Header()
 	h.Set("Allow", methods)

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// KeyHeader is the header in which a page sends its half of a sign-in.
+// KeyHeader is the header in which a page sends its key of a sign-in.
 const KeyHeader = "Arbor-CSRF"
 
 const (
@@ -28,73 +28,70 @@ const (
 	maxCodes        = 64
 	maxSignedOut    = 4096
 	signInVersion   = 1
-	signInHead      = 1 + 8 + 16 // version, end, random bytes; the user's name comes behind them
+	signInHead      = 1 + 8 + 16 // version, end, random bytes; the user's name follows
 	maxCookieLength = 4096
 )
 
-// errSignedOut does not count as a guess: pages go on for a while with a sign-in that is over.
+// errSignedOut does not count as a guess, because pages may use an expired sign-in for a while.
 var errSignedOut = fmt.Errorf("%w: the sign-in has expired or is invalid: sign in again", ErrUnauthenticated)
 
-// errHalf is said to programs that send one half, which is most often a browser's cookie alone.
-var errHalf = fmt.Errorf("%w: a sign-in needs both the cookie and the header %s", ErrNoCredentials, KeyHeader)
+// errMissingHalf reports a request with only the cookie or only the key, usually a browser that sends its cookie.
+var errMissingHalf = fmt.Errorf("%w: a sign-in needs both the cookie and the header %s", ErrNoCredentials, KeyHeader)
 
-// SignIn lets users of [Accounts] in from browsers. A sign-in has two halves: a cookie, which no
-// script can read, and a key, which the page keeps and sends as [KeyHeader] with every request.
-// Neither works alone, because browsers send cookies to every port of a host (RFC 6265, section
-// 8.5) and keep what pages store by port.
+// SignIn authenticates users of [Accounts] in browsers. A sign-in has two halves: a cookie, which scripts cannot read,
+// and a key, which the page stores and sends as [KeyHeader] with every request. A request needs both, because browsers
+// send cookies to every port of a host (RFC 6265, section 8.5), but separate the storage of pages by port.
 //
-// The cookie is signed with a key that comes from the hash of the user's token, and nothing about
-// it is stored: it outlives a restart, holds for all processes with the same accounts, and ends
-// with the token. It is safe for concurrent use.
+// The cookie is signed with a key that is derived from the hash of the user's token. The server stores nothing about it.
+// Therefore a sign-in survives a restart, is valid for all processes with the same accounts, and ends when the token
+// changes. A SignIn is safe for concurrent use. The zero value is not usable; see [NewSignIn].
 type SignIn struct {
 	accounts *Accounts
 	opts     SignInOptions
 	cookie   string
 
-	mu    sync.Mutex
-	codes []code
-	over  map[Hash]time.Time // the signatures of cookies that were signed out, and when they end by themselves
+	mu        sync.Mutex
+	codes     []code
+	signedOut map[Hash]time.Time // the signatures of cookies that were signed out, and when they end by themselves
 }
 
 type code struct {
-	code Hash // the code that the accounts make of it
+	code Hash // the keyed code of the hash
 	user string
 	end  time.Time
 }
 
-// SignInOptions say how browsers reach a server.
+// SignInOptions configure a [SignIn].
 type SignInOptions struct {
-	// Port is the one that browsers see, for the name of the cookie: servers of one host share its
-	// cookies.
+	// Port is the port that browsers use. It is part of the cookie's name, because all servers of a host share cookies.
 	Port int
-	// HTTPS says that browsers come under https, to a proxy in front of the server. Without it and
-	// without TLS only browsers of this machine can sign in.
+	// HTTPS reports that browsers use https to a proxy before the server. Without HTTPS and without TLS, only browsers on
+	// this machine can sign in.
 	HTTPS bool
-	// Lifetime bounds a sign-in; 0 is seven days, which is the most.
+	// Lifetime is how long a sign-in is valid, at most 7 days. Defaults to 7 days.
 	Lifetime time.Duration
-	// Guesses bounds wrong codes and tokens, together with those elsewhere; nil is no bound.
+	// Guesses limits wrong codes and tokens, together with other uses of it. nil is no limit.
 	Guesses *Guesses
 }
 
-// NewSignIn makes a sign-in. It is an error if there are no accounts, or an option cannot be.
+// NewSignIn returns a sign-in. It returns an error if accounts is nil or an option is invalid.
 func NewSignIn(accounts *Accounts, o SignInOptions) (*SignIn, error) {
 	o.Lifetime = cmp.Or(o.Lifetime, signInLifetime)
 	switch {
 	case accounts == nil:
 		return nil, errors.New("access: a sign-in needs accounts")
 	case o.Port < 1 || o.Port > 65535:
-		return nil, fmt.Errorf("access: %d is no port", o.Port)
+		return nil, fmt.Errorf("access: the port %d is invalid", o.Port)
 	case o.Lifetime < 0 || o.Lifetime > signInLifetime:
 		return nil, fmt.Errorf("access: a sign-in lasts at most %d days", signInLifetime/(24*time.Hour))
 	}
-	return &SignIn{accounts: accounts, opts: o, cookie: "arbor_" + strconv.Itoa(o.Port), over: make(map[Hash]time.Time)}, nil
+	return &SignIn{accounts: accounts, opts: o, cookie: "arbor_" + strconv.Itoa(o.Port), signedOut: make(map[Hash]time.Time)}, nil
 }
 
-// Code returns a code with which a user can sign in once, within five minutes. It is to be said to
-// that user alone.
+// Code returns a code with which a user can sign in once, within 5 minutes. Only that user may receive it.
 func (s *SignIn) Code(user string) (string, error) {
 	if s.accounts.byName(user) == nil {
-		return "", fmt.Errorf("access: there is no user %.64q", user)
+		return "", fmt.Errorf("access: the user %.64q does not exist", user)
 	}
 	text := rand.Text()
 	s.mu.Lock()
@@ -106,7 +103,7 @@ func (s *SignIn) Code(user string) (string, error) {
 	return text, nil
 }
 
-// redeem returns whose code it is, which does not work again.
+// redeem returns the account of a code, and deletes the code.
 func (s *SignIn) redeem(text string) (*account, error) {
 	of := s.accounts.code(HashToken(text))
 	s.mu.Lock()
@@ -115,39 +112,39 @@ func (s *SignIn) redeem(text string) (*account, error) {
 	if i < 0 {
 		return nil, errWrongCredentials
 	}
-	found := s.codes[i]
+	one := s.codes[i]
 	s.codes = slices.Delete(s.codes, i, i+1)
-	who := s.accounts.byName(found.user)
-	if who == nil || !time.Now().Before(found.end) {
+	acct := s.accounts.byName(one.user)
+	if acct == nil || !time.Now().Before(one.end) {
 		return nil, fmt.Errorf("%w: the code is older than %d minutes", ErrUnauthenticated, codeLifetime/time.Minute)
 	}
-	return who, nil
+	return acct, nil
 }
 
-// Grant is a sign-in that was made.
+// Grant is a successful sign-in.
 type Grant struct {
 	User User
-	// Key is the page's half.
+	// Key is the page's key; see [KeyHeader].
 	Key string
 	End time.Time
 }
 
-// Allow refuses requests of pages that came over a network in the clear, where anybody on the way
-// could change the page and read what is typed. The error is a *[RefusedError].
+// Allow refuses requests of pages that arrived over a network without encryption, where an attacker could change the page
+// and read its input. The error is a *[RefusedError].
 func (s *SignIn) Allow(r *http.Request) error {
 	if s.secure(r) {
 		return nil
 	}
 	if at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && !at.IP.IsLoopback() {
-		return refusef(http.StatusForbidden, "browsers of other machines are let in under https only: give the server a certificate, or the https address of the proxy before it")
+		return refusef(http.StatusForbidden, "browsers on other machines must use https: give the server a certificate, or the https address of the proxy before it")
 	}
 	return nil
 }
 
 func (s *SignIn) secure(r *http.Request) bool { return s.opts.HTTPS || r.TLS != nil }
 
-// Open signs in with a code, or else with a token, and sets the cookie. The error says what
-// [Authenticator] says, or is a *[RefusedError].
+// Open signs a user in with a code, or with a token if code is "", and sets the cookie. The errors are those of
+// [Authenticator], or a *[RefusedError].
 func (s *SignIn) Open(w http.ResponseWriter, r *http.Request, code, token string) (*Grant, error) {
 	if err := s.Allow(r); err != nil {
 		return nil, err
@@ -155,12 +152,12 @@ func (s *SignIn) Open(w http.ResponseWriter, r *http.Request, code, token string
 	if !sameOrigin(r) {
 		return nil, refusef(http.StatusForbidden, "only the server's own page can sign in")
 	}
-	var who *account
+	var acct *account
 	check := func() (_ User, err error) {
 		if code != "" {
-			who, err = s.redeem(code)
+			acct, err = s.redeem(code)
 		} else {
-			who, err = s.accounts.byToken(token)
+			acct, err = s.accounts.byToken(token)
 		}
 		return User{}, err
 	}
@@ -177,10 +174,10 @@ func (s *SignIn) Open(w http.ResponseWriter, r *http.Request, code, token string
 	payload := binary.BigEndian.AppendUint64([]byte{signInVersion}, uint64(end.Unix()))
 	payload = append(payload, make([]byte, 16)...)
 	rand.Read(payload[len(payload)-16:])
-	payload = append(payload, who.Name...)
-	signature, key := halves(who.Token, payload)
+	payload = append(payload, acct.Name...)
+	signature, key := signatureAndKey(acct.Token, payload)
 	s.set(w, r, base64.RawURLEncoding.EncodeToString(append(signature[:], payload...)), int(s.opts.Lifetime/time.Second))
-	return &Grant{who.user(), base64.RawURLEncoding.EncodeToString(key[:]), end}, nil
+	return &Grant{acct.user(), base64.RawURLEncoding.EncodeToString(key[:]), end}, nil
 }
 
 func (s *SignIn) set(w http.ResponseWriter, r *http.Request, value string, age int) {
@@ -188,8 +185,8 @@ func (s *SignIn) set(w http.ResponseWriter, r *http.Request, value string, age i
 		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
 }
 
-// halves returns the signature of a cookie and the page's key, neither of which tells the other.
-func halves(token Hash, payload []byte) (signature, key Hash) {
+// signatureAndKey returns the signature of a cookie and the page's key. Neither reveals the other.
+func signatureAndKey(token Hash, payload []byte) (signature, key Hash) {
 	sum := func(secret, text []byte) Hash {
 		mac := hmac.New(sha256.New, secret)
 		mac.Write(text)
@@ -204,14 +201,14 @@ func halves(token Hash, payload []byte) (signature, key Hash) {
 
 // Authenticate implements [Authenticator].
 func (s *SignIn) Authenticate(_ context.Context, c Credentials) (User, error) {
-	who, _, err := s.check(c)
+	acct, _, err := s.check(c)
 	if err != nil {
 		return User{}, err
 	}
-	return who.user(), nil
+	return acct.user(), nil
 }
 
-// check returns who has signed in, and the cookie.
+// check returns the account that has signed in, and the cookie.
 func (s *SignIn) check(c Credentials) (*account, signed, error) {
 	key, hasKey, err := c.header(KeyHeader)
 	if err != nil {
@@ -225,27 +222,27 @@ func (s *SignIn) check(c Credentials) (*account, signed, error) {
 	case cookie == "" && !hasKey:
 		return nil, signed{}, ErrNoCredentials
 	case cookie == "" || !hasKey:
-		return nil, signed{}, errHalf
+		return nil, signed{}, errMissingHalf
 	}
 	got, ok := parseCookie(cookie)
-	token, who := Hash(s.accounts.key), s.accounts.byName(got.user)
-	if who != nil { // for others it takes as long
-		token = who.Token
+	token, acct := Hash(s.accounts.key), s.accounts.byName(got.user)
+	if acct != nil { // unknown users take the same time
+		token = acct.Token
 	}
 	sent, err := base64.RawURLEncoding.DecodeString(key)
-	signature, want := halves(token, got.payload)
-	if !ok || who == nil || err != nil || !hmac.Equal(signature[:], got.signature[:]) || !hmac.Equal(want[:], sent) || !time.Now().Before(got.end) {
+	signature, want := signatureAndKey(token, got.payload)
+	if !ok || acct == nil || err != nil || !hmac.Equal(signature[:], got.signature[:]) || !hmac.Equal(want[:], sent) || !time.Now().Before(got.end) {
 		return nil, got, errSignedOut
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, over := s.over[got.signature]; over {
+	if _, out := s.signedOut[got.signature]; out {
 		return nil, got, errSignedOut
 	}
-	return who, got, nil
+	return acct, got, nil
 }
 
-// signed is a cookie.
+// signed is a parsed cookie.
 type signed struct {
 	signature Hash
 	payload   []byte
@@ -267,8 +264,8 @@ func parseCookie(text string) (c signed, ok bool) {
 	return c, c.payload[0] == signInVersion
 }
 
-// Close signs out: the browser forgets its cookie, and this process lets nobody in with it any
-// more. It does nothing else for who is not signed in.
+// Close signs a user out: it deletes the browser's cookie, and this process no longer accepts it; it remembers up to 4,096
+// such cookies. Other processes accept a copy until it expires. Without a valid sign-in, Close only deletes the cookie.
 func (s *SignIn) Close(w http.ResponseWriter, r *http.Request) {
 	s.set(w, r, "", -1)
 	_, got, err := s.check(CredentialsOf(r))
@@ -277,10 +274,10 @@ func (s *SignIn) Close(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.over) >= maxSignedOut {
-		maps.DeleteFunc(s.over, func(_ Hash, end time.Time) bool { return !time.Now().Before(end) })
+	if len(s.signedOut) >= maxSignedOut {
+		maps.DeleteFunc(s.signedOut, func(_ Hash, end time.Time) bool { return !time.Now().Before(end) })
 	}
-	if len(s.over) < maxSignedOut {
-		s.over[got.signature] = got.end
+	if len(s.signedOut) < maxSignedOut {
+		s.signedOut[got.signature] = got.end
 	}
 }

@@ -183,11 +183,11 @@ func TestSignOutsAreBounded(t *testing.T) {
 			b := must(enter(t, s, "", "a"))
 			s.Close(httptest.NewRecorder(), b.with(t, true, true))
 		}
-		require.Len(t, s.over, maxSignedOut)
+		require.Len(t, s.signedOut, maxSignedOut)
 		time.Sleep(2 * time.Hour)
 		b := must(enter(t, s, "", "a"))
 		s.Close(httptest.NewRecorder(), b.with(t, true, true))
-		require.Len(t, s.over, 1)
+		require.Len(t, s.signedOut, 1)
 	})
 }
 
@@ -304,7 +304,7 @@ func TestSignInInTheClear(t *testing.T) {
 func FuzzSignIn(f *testing.F) {
 	s := must(NewSignIn(must(NewAccounts(Account{"ann", HashToken("a"), 0, nil})), SignInOptions{Port: 1}))
 	payload := append(binary.BigEndian.AppendUint64([]byte{signInVersion}, 1<<40), "0123456789abcdefann"...) // the same in all processes of the fuzzer
-	signature, half := halves(HashToken("a"), payload)
+	signature, half := signatureAndKey(HashToken("a"), payload)
 	cookie, key := base64.RawURLEncoding.EncodeToString(append(signature[:], payload...)), base64.RawURLEncoding.EncodeToString(half[:])
 	f.Add(cookie, key)
 	f.Add("", "")

@@ -12,54 +12,51 @@ import (
 	"time"
 )
 
-// ErrClientGone is why a stream has ended whose client is away, or does not take in time what
-// it is sent.
+// ErrClientGone reports a stream whose client has disconnected, or does not read it in time.
 var ErrClientGone = errors.New("the client does not read its stream")
 
-// maxUnsent is how many bytes a stream holds for a client that is slow, before Send waits, and
-// maxKept is the size of the buffers that a silent one keeps.
+// maxUnsent is the number of unsent bytes from which Send waits for a slow client. maxKept is the maximum size of the
+// buffer that a silent stream keeps.
 const maxUnsent, maxKept = 32 << 10, 2 << 10
 
-// Stream writes server-sent events to one client (text/event-stream of the HTML standard).
-// Nothing is written before [Stream.Begin] or the first frame, so that an error in their place
-// can still be a plain answer with a status; from then on comments fill long silences, and find
-// clients that went away. Its methods are safe for concurrent use.
+// Stream writes server-sent events to one client (text/event-stream of the HTML standard). It writes nothing before
+// [Stream.Begin] or the first frame, so that the handler can still answer an error with a status. Then it sends comments
+// during long silences, which also detect clients that have disconnected. It is safe for concurrent use.
 //
-// Frames leave at once, and those that are ready together leave in one write: a goroutine that
-// lives as long as there is something to write takes all that has come meanwhile.
+// A goroutine writes the frames. It sends each frame at once, and frames that accumulate during a write in one write. It
+// ends when there is nothing to write.
 type Stream struct {
 	w         *Writer
 	keepAlive time.Duration
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
-	recall    func() bool // of the watch over the user
+	stopWatch func() bool // stops waiting for the user's revocation
 
 	mu           sync.Mutex
-	written      sync.Cond // signaled when a write is over
+	written      sync.Cond // signaled after each write
 	begun, ended bool
 	writing      bool   // a goroutine runs drain
-	unsent       []byte // what has not been handed to the connection
-	spare        []byte // what unsent becomes next, to save the memory
+	unsent       []byte // frames that are not written yet
+	spare        []byte // the next buffer of unsent
 	timer        *time.Timer
-	drained      func() // drain, made once
+	drained      func() // s.drain, to allocate it once
 }
 
 // Frame is one event of a stream.
 type Frame struct {
-	// ID is what the client sends as Last-Event-ID when it comes back; "" sends none.
+	// ID is the id that the client sends as Last-Event-ID when it reconnects. "" sends no id.
 	ID string
-	// Event is the type of the event; "" is message, which browsers give to onmessage.
+	// Event is the type of the event. "" is the default type message, for which browsers call onmessage.
 	Event string
-	// Data is the text of the event, in any number of lines. Nil and without a type, there is no
-	// event.
+	// Data is the text of the event, which may have several lines. If Data is nil and Event is "", the frame has no event.
 	Data []byte
-	// Retry is how long the client waits before it comes back; 0 leaves that to it.
+	// Retry is how long the client waits before it reconnects. 0 does not set it.
 	Retry time.Duration
 }
 
-// NewStream makes a stream below a request's context. Silence longer than keepAlive is filled
-// with a comment; 0 is 15 seconds, and a negative one sends none. A writer that is no [Writer]
-// gets the bounds of one. Who makes a stream calls [Stream.Close] before the handler returns.
+// NewStream returns a stream for a request with the context ctx. After a silence of keepAlive it sends a comment; 0 is 15
+// seconds, and a negative value sends none. It wraps a w that is not a [Writer] by [NewWriter]. The caller must call
+// [Stream.Close] before the handler returns.
 func NewStream(ctx context.Context, w http.ResponseWriter, keepAlive time.Duration) *Stream {
 	timed, ok := w.(*Writer)
 	if !ok {
@@ -71,29 +68,27 @@ func NewStream(ctx context.Context, w http.ResponseWriter, keepAlive time.Durati
 	s := &Stream{w: timed, keepAlive: keepAlive}
 	s.written.L, s.drained = &s.mu, s.drain
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	s.recall = UserOf(ctx).onRevoked(func() { s.cancel(ErrRevoked) })
+	s.stopWatch = UserOf(ctx).onRevoked(func() { s.cancel(ErrRevoked) })
 	return s
 }
 
-// Context ends when the request does, when the client cannot be written to any more, with the
-// cause [ErrClientGone], and when its user is revoked, with the cause [ErrRevoked]; then a last
-// frame can still be sent.
+// Context returns a context that ends when the request ends, with the cause [ErrClientGone] when writing to the client
+// fails, and with the cause [ErrRevoked] when the user is revoked. After ErrRevoked, the handler can still send frames.
 func (s *Stream) Context() context.Context { return s.ctx }
 
-// Begin answers 200 and sends the header, for clients that wait for it longer than for the first
-// frame. Without it the first frame takes the header along. The error is [ErrClientGone].
+// Begin answers 200 and sends the headers before the first frame. Without Begin, the first frame sends them. The error is
+// [ErrClientGone].
 func (s *Stream) Begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.leave()
+	return s.startWrite()
 }
 
-// Send sends a frame. It does not wait for the client, unless 32 KiB are on their way to it. The
-// error [ErrClientGone] says that the client is gone; the stream is over then. An id or a type
-// with a line break is an error, too, and sends nothing.
+// Send sends a frame. It waits for the client only if 32 KiB are unsent. The error is [ErrClientGone] if the stream has
+// ended. Send also returns an error, and sends nothing, if the id or the type contains a line break.
 func (s *Stream) Send(f Frame) error {
 	if strings.ContainsAny(f.ID, "\r\n\x00") || strings.ContainsAny(f.Event, "\r\n\x00") {
-		return errors.New("access: the id or the type of a frame has a line break or NUL in it")
+		return errors.New("access: the id or the type of a frame contains a line break or NUL")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +109,7 @@ func (s *Stream) Send(f Frame) error {
 		out = append(append(append(out, "event: "...), f.Event...), '\n')
 	}
 	data := f.Data
-	if bytes.IndexByte(data, '\r') >= 0 { // it ends a line as well
+	if bytes.IndexByte(data, '\r') >= 0 { // a carriage return also ends a line
 		data = bytes.ReplaceAll(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 	}
 	if f.Data != nil || f.Event != "" {
@@ -123,10 +118,10 @@ func (s *Stream) Send(f Frame) error {
 		}
 	}
 	s.unsent = append(out, '\n')
-	return s.leave()
+	return s.startWrite()
 }
 
-// SendJSON is Send for a value of which the data is the JSON.
+// SendJSON sends a frame with an id whose data is the JSON of a value.
 func (s *Stream) SendJSON(id string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -135,8 +130,8 @@ func (s *Stream) SendJSON(id string, v any) error {
 	return s.Send(Frame{ID: id, Data: data})
 }
 
-// leave sees to it that what is unsent is written, after the header.
-func (s *Stream) leave() error {
+// startWrite writes the headers if necessary, and starts drain unless it runs.
+func (s *Stream) startWrite() error {
 	if s.ended {
 		return ErrClientGone
 	}
@@ -150,8 +145,7 @@ func (s *Stream) leave() error {
 	return nil
 }
 
-// drain writes what is unsent until there is nothing left. If the client does not take it in
-// time the stream is over.
+// drain writes until nothing is unsent. If the client does not accept the data in time, drain ends the stream.
 func (s *Stream) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,14 +166,14 @@ func (s *Stream) drain() {
 		s.writing = len(s.unsent) > 0
 		s.written.Broadcast()
 	}
-	s.unsent = s.spare[:0] // a silent stream keeps little
+	s.unsent = s.spare[:0] // a silent stream keeps only a small buffer
 	if s.spare = nil; cap(s.unsent) > maxKept {
 		s.unsent = nil
 	}
 }
 
-// write hands text to the connection. A writer that panics is one that cannot be written to:
-// net/http would recover here, if this were the handler's goroutine.
+// write writes text to the connection. It treats a panic of the writer as an error, because net/http recovers panics only
+// in the handler's goroutine.
 func (s *Stream) write(text []byte) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -189,7 +183,7 @@ func (s *Stream) write(text []byte) (err error) {
 	if _, err = s.w.Write(text); err == nil {
 		err = s.w.FlushError()
 	}
-	if errors.Is(err, http.ErrNotSupported) { // behind middleware that buffers events arrive late
+	if errors.Is(err, http.ErrNotSupported) { // middleware buffers the answer, so events arrive late
 		return nil
 	}
 	return err
@@ -199,7 +193,7 @@ func (s *Stream) begin() {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache, no-store")
-	h.Set("X-Accel-Buffering", "no") // or nginx holds events back
+	h.Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
 	s.w.WriteHeader(http.StatusOK)
 	s.begun = true
 	if s.keepAlive > 0 {
@@ -208,15 +202,15 @@ func (s *Stream) begin() {
 			defer s.mu.Unlock()
 			if !s.ended && !s.writing {
 				s.unsent = append(s.unsent, ": keep-alive\n\n"...)
-				_ = s.leave()
+				_ = s.startWrite()
 			}
 		})
 	}
 }
 
-// Close sends what is unsent and ends the stream; nothing is written afterwards.
+// Close writes all unsent frames and ends the stream. Later calls of Send fail.
 func (s *Stream) Close() {
-	s.recall()
+	s.stopWatch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true

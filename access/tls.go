@@ -12,23 +12,22 @@ import (
 	"time"
 )
 
-// certificateAge is how old what was read of the files may be.
+// certificateAge is the time after which the files are read again.
 const certificateAge = time.Minute
 
 // TLSFiles are the PEM files of a server's TLS.
 type TLSFiles struct {
-	// Cert holds the server's certificate, with those between it and its authority, and Key its key.
+	// Cert is the file of the server's certificate and its intermediate certificates. Key is the file of its key.
 	Cert, Key string
-	// ClientCA holds the authorities whose certificates prove who a client is; "" asks for none. A
-	// client without a certificate is let through, to bring a token instead.
+	// ClientCA is the file of the authorities for client certificates, or "" to ask for none. Clients without a certificate
+	// can connect, and use a token instead.
 	ClientCA string
-	// Logger hears why a renewed file cannot be used; by default nobody does.
+	// Logger logs why a renewed file is invalid. By default nothing is logged.
 	Logger *slog.Logger
 }
 
-// Config returns the configuration of a server: TLS 1.2 or later, and HTTP/2. Files that are
-// renewed are read again within a minute, while the server runs; if they cannot be used the last
-// ones are kept. The error names the file.
+// Config returns the configuration of a server with TLS 1.2 or later and HTTP/2. It reads renewed files within a minute,
+// at a new connection. If renewed files are invalid, it keeps the last valid ones. The error names the invalid file.
 func (f TLSFiles) Config() (*tls.Config, error) {
 	if f.Cert == "" || f.Key == "" {
 		return nil, errors.New("access: TLS needs both a certificate and its key")
@@ -45,7 +44,7 @@ func (f TLSFiles) Config() (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		NextProtos:   now.NextProtos,
-		Certificates: now.Certificates, // for those who ask whether there is one
+		Certificates: now.Certificates, // http.Server.ServeTLS requires a certificate here
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -55,7 +54,7 @@ func (f TLSFiles) Config() (*tls.Config, error) {
 			at = time.Now()
 			next, text, err := f.read(read, now)
 			if err != nil {
-				f.Logger.Warn("the renewed certificate cannot be used; the last one is kept", "error", err)
+				f.Logger.Warn("the renewed certificate is invalid; the last one is kept", "error", err)
 				return now, nil
 			}
 			now, read = next, text
@@ -64,7 +63,7 @@ func (f TLSFiles) Config() (*tls.Config, error) {
 	}, nil
 }
 
-// read makes a configuration of the files, unless they are as they were.
+// read returns a configuration of the files, or last if the files are unchanged.
 func (f TLSFiles) read(before [][]byte, last *tls.Config) (*tls.Config, [][]byte, error) {
 	var texts [][]byte
 	same := last != nil
@@ -90,7 +89,7 @@ func (f TLSFiles) read(before [][]byte, last *tls.Config) (*tls.Config, [][]byte
 	if f.ClientCA != "" {
 		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
 		if !c.ClientCAs.AppendCertsFromPEM(texts[2]) {
-			return nil, nil, fmt.Errorf("%s holds no certificate in PEM", f.ClientCA)
+			return nil, nil, fmt.Errorf("%s contains no PEM certificate", f.ClientCA)
 		}
 	}
 	return c, texts, nil

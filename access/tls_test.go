@@ -134,7 +134,7 @@ func TestRenewedCertificates(t *testing.T) {
 		require.Equal(t, "first", name())
 		time.Sleep(time.Second)
 		require.Equal(t, "first", name(), "it does not fit the key yet")
-		require.Contains(t, log.String(), "cannot be used")
+		require.Contains(t, log.String(), "is invalid")
 		require.NotContains(t, log.String(), "BEGIN")
 		write(t, f.Key, key)
 		time.Sleep(time.Minute)

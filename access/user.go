@@ -12,23 +12,22 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// User is who calls.
+// User is an authenticated caller.
 type User struct {
 	// Name is the user part of the keys of this user's sessions.
 	Name string
-	// Rights are what the user may do beyond their own sessions; 0 is nothing.
+	// Rights are what the user may do beyond their own sessions. 0 is nothing.
 	Rights Rights
-	// Grants are the names of rights that a program defines, such as "refunds": tools.ByStaff
-	// asks for them.
+	// Grants are the names of rights that a program defines, such as "refunds", for tools.ByStaff.
 	Grants []string
 
-	revoked context.Context // ends when the user is revoked; nil is never
+	revoked context.Context // ends when the user is revoked; nil: never
 }
 
-// ErrRevoked is why what a user has under way ends: the user's token or a right was taken away.
+// ErrRevoked ends the streams and requests of a user whose token or right was revoked.
 var ErrRevoked = fmt.Errorf("%w: the user's token or a right was revoked", ErrUnauthenticated)
 
-// onRevoked calls f once the user is revoked, until stop is called.
+// onRevoked calls f when the user is revoked, unless the caller calls stop first.
 func (u User) onRevoked(f func()) (stop func() bool) {
 	if u.revoked == nil {
 		return func() bool { return true }
@@ -36,9 +35,8 @@ func (u User) onRevoked(f func()) (stop func() bool) {
 	return context.AfterFunc(u.revoked, f)
 }
 
-// UntilRevoked returns a context that also ends, with the cause [ErrRevoked], when the user whom
-// ctx carries is revoked. Whoever answers for long without a [Stream] does so below it. Stop must
-// be called in the end.
+// UntilRevoked returns a context that also ends, with the cause [ErrRevoked], when the user in ctx is revoked. Use it for
+// long answers without a [Stream]. The caller must call stop.
 func UntilRevoked(ctx context.Context) (until context.Context, stop context.CancelFunc) {
 	u := UserOf(ctx)
 	if u.revoked == nil {
@@ -52,10 +50,10 @@ func UntilRevoked(ctx context.Context) (until context.Context, stop context.Canc
 	}
 }
 
-// May reports whether the user has all of some rights.
+// May reports whether the user has all rights of r.
 func (u User) May(r Rights) bool { return u.Rights&r == r }
 
-// Has reports whether the user has the right of a name. The owner of a machine has every right.
+// Has reports whether the user has the right with a name. A user with the right [Owner] has every right.
 func (u User) Has(right string) bool {
 	if r := rightNamed(right); r != 0 && u.May(r) {
 		return true
@@ -63,34 +61,34 @@ func (u User) Has(right string) bool {
 	return u.May(Owner) || slices.Contains(u.Grants, right)
 }
 
-// Decides reports whether the user may have to decide in sessions of others.
+// Decides reports whether the user has a right to decide in sessions of others.
 func (u User) Decides() bool {
 	return u.Rights&(Act|Approve|Owner) != 0 || len(u.Grants) > 0
 }
 
-// RightNames returns the names of all rights of the user but that of the owner.
+// RightNames returns the names of the user's rights and grants, without the right [Owner].
 func (u User) RightNames() []string { return append(u.Rights.Names(), u.Grants...) }
 
-// Revoked reports whether the user's token or a right was taken away since the user signed in.
+// Revoked reports whether the user's token or a right was revoked after authentication.
 func (u User) Revoked() bool { return u.revoked != nil && u.revoked.Err() != nil }
 
-// Rights are a set of what users may do beyond their own sessions.
+// Rights is a set of what a user may do beyond their own sessions. The zero value is the empty set.
 type Rights uint8
 
 // The rights.
 const (
-	// Inspect is to read the sessions of all users, and what agents are told and their models asked.
+	// Inspect allows reading the sessions of all users, the instructions of agents and the requests to their models.
 	Inspect Rights = 1 << iota
-	// Act is to write, decide, stop and cancel in the sessions of all users.
+	// Act allows writing, deciding, stopping and canceling in the sessions of all users.
 	Act
-	// Desk is to answer users whose conversations were handed to a person.
+	// Desk allows answering users whose conversations were handed off to a person.
 	Desk
-	// Approve is to decide about calls that wait for an approval by staff, in the sessions of all users.
+	// Approve allows deciding calls that wait for an approval by staff, in the sessions of all users.
 	Approve
 
-	// All are all of them.
+	// All are all rights above.
 	All = Inspect | Act | Desk | Approve
-	// Owner is to have every right, those that a program defines too, as the owner of a machine has.
+	// Owner is the right of the owner of the machine. It includes every right, also those that a program defines.
 	Owner Rights = 1 << 7
 )
 
@@ -107,7 +105,7 @@ func (r Rights) Names() []string {
 	return names
 }
 
-// rightNamed returns the right of a name, 0 if there is none.
+// rightNamed returns the right with a name, or 0 if there is none.
 func rightNamed(name string) Rights {
 	for i, n := range rightNames {
 		if n == name {
@@ -117,8 +115,8 @@ func rightNamed(name string) Rights {
 	return 0
 }
 
-// ReadRights reads names of rights: those of this package, and those that a program defines. A
-// name that is nearly one of this package's is a mistake.
+// ReadRights returns the rights of this package and the grants of a program with some names. It returns an error for a
+// name that is similar to one of this package, because it is probably misspelled.
 func ReadRights(names ...string) (rights Rights, grants []string, err error) {
 	for _, name := range names {
 		right := rightNamed(name)
@@ -134,27 +132,27 @@ func ReadRights(names ...string) (rights Rights, grants []string, err error) {
 }
 
 var (
-	// ErrUnauthenticated is in the error of a request whose credentials are missing or wrong.
+	// ErrUnauthenticated reports missing or wrong credentials.
 	ErrUnauthenticated = errors.New("unauthenticated")
-	// ErrForbidden is in the error of a request whose credentials are right and do not suffice.
+	// ErrForbidden reports valid credentials of a user without the required right.
 	ErrForbidden = errors.New("permission denied")
-	// ErrNoCredentials is the ErrUnauthenticated of a request that brought nothing an
-	// authenticator reads, which [AnyOf] tells from one that brought a wrong thing.
-	ErrNoCredentials = fmt.Errorf("%w: the request carries no credentials that this server reads", ErrUnauthenticated)
+	// ErrNoCredentials is the ErrUnauthenticated of a request without credentials for an authenticator. [AnyOf] prefers
+	// the error of wrong credentials to it.
+	ErrNoCredentials = fmt.Errorf("%w: the request has no credentials that this server accepts", ErrUnauthenticated)
 )
 
-// errWrongCredentials does not say what is wrong: whoever guesses learns nothing from it.
+// errWrongCredentials does not say what is wrong, so that it does not help to guess credentials.
 var errWrongCredentials = fmt.Errorf("%w: the credentials are not accepted", ErrUnauthenticated)
 
 type userKey struct{}
 
-// WithUser returns a context that carries the user. A program that has a sign-in of its own
-// puts the user there, and takes [FromContext] as its authenticator.
+// WithUser returns a context with the user. A program with its own authentication sets the user by it, and uses
+// [FromContext] as its authenticator.
 func WithUser(ctx context.Context, u User) context.Context {
 	return context.WithValue(ctx, userKey{}, u)
 }
 
-// UserOf returns the user that a context carries, the zero value if it carries none.
+// UserOf returns the user in a context, or the zero value if it has none.
 func UserOf(ctx context.Context) User {
 	u, _ := ctx.Value(userKey{}).(User)
 	return u
@@ -162,8 +160,7 @@ func UserOf(ctx context.Context) User {
 
 type fromContext struct{}
 
-// FromContext returns an authenticator that accepts the user whom [WithUser] has put into the
-// context of the request.
+// FromContext returns an authenticator that accepts the user that [WithUser] has put into the context of the request.
 func FromContext() Authenticator { return fromContext{} }
 
 func (fromContext) Authenticate(ctx context.Context, _ Credentials) (User, error) {
@@ -173,9 +170,8 @@ func (fromContext) Authenticate(ctx context.Context, _ Credentials) (User, error
 	return User{}, ErrNoCredentials
 }
 
-// Authenticate asks who calls and returns a context that carries the user. Without an
-// authenticator the context is returned as it is. The error is that of the authenticator, or
-// says that it named a user who cannot have sessions.
+// Authenticate calls an authenticator and returns a context with the user. If a is nil, it returns ctx. The error is that
+// of the authenticator, or reports that the authenticator returned a user whose name is not valid for sessions.
 func Authenticate(ctx context.Context, a Authenticator, c Credentials) (context.Context, error) {
 	if a == nil {
 		return ctx, nil
@@ -185,11 +181,11 @@ func Authenticate(ctx context.Context, a Authenticator, c Credentials) (context.
 		return ctx, err
 	}
 	if u.Name == "" {
-		// A user without a name would have the sessions of those whom nobody asked.
-		return ctx, errors.New("the authenticator accepted the request and named no user")
+		// A user without a name would own the sessions of unauthenticated requests.
+		return ctx, errors.New("the authenticator accepted the request but returned no user name")
 	}
 	if session.CheckKey(session.Key{App: session.DefaultApp, User: u.Name, ID: "a"}) != nil {
-		return ctx, fmt.Errorf("the authenticator named a user that no session can belong to: %.64q, of %d bytes; it must be UTF-8 of at most 255 bytes, without NUL", u.Name, len(u.Name))
+		return ctx, fmt.Errorf("the authenticator returned the invalid user name %.64q of %d bytes: it must be UTF-8 of at most 255 bytes, without NUL", u.Name, len(u.Name))
 	}
 	return WithUser(ctx, u), nil
 }

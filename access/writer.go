@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Harden sets the limits of an HTTP server that are unset, so that a client that sends
-// its request byte by byte, sends endless headers or keeps idle connections cannot use it up:
-// ten seconds for the headers, 64 KiB of them, two minutes of idleness. It sets no limit for the
-// time of a request or an answer, because streams last; a [Guard] bounds the time of a body,
-// and a [Writer] that of each piece of an answer.
+// Harden sets limits of an HTTP server that are not set, so that slow, endless or idle clients cannot exhaust it: 10
+// seconds and 64 KiB for the headers of a request, and 2 minutes for idle connections. It does not limit the time of a
+// request or an answer, because streams last long. A [Guard] limits the time of a body, and a [Writer] that of each piece
+// of an answer.
 func Harden(s *http.Server) {
 	if s.ReadHeaderTimeout == 0 {
 		s.ReadHeaderTimeout = 10 * time.Second
@@ -22,13 +21,12 @@ func Harden(s *http.Server) {
 	}
 }
 
-// Writer gives the client a bounded time for each piece of an answer. Without it a client
-// that stops reading keeps the handler, its goroutine and its buffers for as long as it likes.
-// A deadline is left behind on purpose: what net/http itself still has to write at the end is
-// bounded too, and net/http removes it before the next request.
+// Writer limits the time in which a client must accept each piece of an answer. Without it, a client that stops reading
+// keeps the handler, its goroutine and its buffers forever. A Writer does not remove the last deadline, so that it also
+// applies to what net/http writes at the end; net/http removes it before the next request.
 //
-// It is an http.Flusher, and like any other http.ResponseWriter belongs to one goroutine at a
-// time.
+// It is an http.Flusher. Like other response writers, it is not safe for concurrent use. The zero value is not usable; see
+// [NewWriter].
 type Writer struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -36,10 +34,10 @@ type Writer struct {
 	status  int
 }
 
-// pieceSize is how much is written below one deadline: even a slow client takes it in time.
+// pieceSize is the number of bytes for one deadline. Slow clients can accept it in time.
 const pieceSize = 64 << 10
 
-// NewWriter makes a writer that gives the client so much time for 64 KiB; 0 is 30 seconds.
+// NewWriter returns a writer whose client must accept 64 KiB within timeout. 0 is 30 seconds.
 func NewWriter(w http.ResponseWriter, timeout time.Duration) *Writer {
 	if timeout == 0 {
 		timeout = 30 * time.Second
@@ -47,11 +45,11 @@ func NewWriter(w http.ResponseWriter, timeout time.Duration) *Writer {
 	return &Writer{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
 }
 
-// Status is the status that was answered, 0 if nothing was answered yet.
+// Status returns the status of the answer, or 0 before one was written.
 func (w *Writer) Status() int { return w.status }
 
 func (w *Writer) extend() {
-	// Writers of tests and of some middleware have no deadlines; then there is none.
+	// Response writers of tests and of some middleware do not support deadlines.
 	_ = w.control.SetWriteDeadline(time.Now().Add(w.timeout))
 }
 
@@ -81,7 +79,7 @@ func (w *Writer) Write(data []byte) (int, error) {
 	}
 }
 
-// FlushError sends what is buffered.
+// FlushError sends buffered data, as http.ResponseController calls it.
 func (w *Writer) FlushError() error {
 	if w.status == 0 {
 		w.status = http.StatusOK
@@ -90,8 +88,8 @@ func (w *Writer) FlushError() error {
 	return w.control.Flush()
 }
 
-// Flush implements http.Flusher, as handlers of other packages ask for one.
+// Flush implements http.Flusher.
 func (w *Writer) Flush() { _ = w.FlushError() }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer for http.ResponseController.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -58,7 +58,7 @@ func TestLimit(t *testing.T) {
 	require.NoError(t, l.Enter("ann"))
 	var refused *LimitError
 	require.ErrorAs(t, l.Enter("ann"), &refused)
-	require.Equal(t, 2, refused.Most)
+	require.Equal(t, 2, refused.Max)
 	require.NoError(t, l.Enter("bob"))
 	l.Leave("ann")
 	require.NoError(t, l.Enter("ann"))

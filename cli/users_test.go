@@ -43,10 +43,10 @@ func TestUsers(t *testing.T) {
 	run(0, "users", "add", "bob")
 	require.Equal(t, "NAME  MAY\nann   inspect, desk\nbob   -\n", run(0, "users", "ls").out)
 	require.Equal(t, `{"name":"ann","may":["inspect","desk"]}`+"\n"+`{"name":"bob","may":[]}`+"\n", run(0, "users", "ls", "--json").out)
-	require.Contains(t, run(cli.StatusUsage, "users", "add", "ann").err, "such a user already: ann")
+	require.Contains(t, run(cli.StatusUsage, "users", "add", "ann").err, "the user exists already: ann")
 	require.Contains(t, run(cli.StatusUsage, "users", "add", "cleo", "--may", "inspcet").err, `"inspcet" is not a right: use one of inspect, act, desk, approve, or a name of your own; did you mean "inspect"?`)
 	require.Contains(t, run(cli.StatusUsage, "users", "add", "local").err, "owner of this machine")
-	require.Contains(t, run(cli.StatusUsage, "users", "rm", "cleo").err, "no such user")
+	require.Contains(t, run(cli.StatusUsage, "users", "rm", "cleo").err, "the user does not exist")
 	require.Contains(t, run(0, "users", "rm", "ann").err, "ann is no longer in")
 	require.Equal(t, "NAME  MAY\nbob   -\n", run(0, "users", "ls").out)
 
@@ -57,7 +57,7 @@ func TestUsers(t *testing.T) {
 	for _, args := range [][]string{{"users", "ls"}, {"users", "add", "eve"}, {"users", "rm", "dan"}, {"serve", desk, "--addr", "127.0.0.1:0"}} {
 		got = run(cli.StatusUsage, append(args, "--users", own)...)
 		require.Contains(t, got.err, "4 problems in the users file\n")
-		require.Contains(t, got.err, own+":2:10: the hash of a token is sha256:")
+		require.Contains(t, got.err, own+":2:10: the hash of a token must be sha256:")
 		require.NotContains(t, got.err, "hunter2")
 	}
 	require.Contains(t, run(cli.StatusUsage, "serve", desk, "--addr", "127.0.0.1:0", "--no-token", "--users", file).err, "exclude each other")

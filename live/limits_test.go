@@ -37,7 +37,7 @@ func TestMaxTurns(t *testing.T) {
 		_, err := turns.Begin(ctx, of("eve"), llm.UserText("hello"))
 		var limit *access.LimitError
 		require.ErrorAs(t, err, &limit)
-		require.Equal(t, access.LimitError{Most: 2, All: true}, *limit)
+		require.Equal(t, access.LimitError{Max: 2, All: true}, *limit)
 		require.NoError(t, turns.Stop(ctx, of("ann")))
 		_, err = turns.Begin(ctx, of("eve"), llm.UserText("hello"))
 		require.NoError(t, err)

@@ -14,15 +14,14 @@ import (
 	"github.com/agentarbor/arbor/internal/replace"
 )
 
-// ErrNoUser is in the error of [Remove] for a user who is not in the file.
-var ErrNoUser = errors.New("there is no such user")
+// ErrNoUser is the error of [Remove] for a user that is not in the file.
+var ErrNoUser = errors.New("the user does not exist")
 
-// ErrExists is in the error of [Add] for a user who is in the file.
-var ErrExists = errors.New("there is such a user already")
+// ErrExists is the error of [Add] for a user that is in the file already.
+var ErrExists = errors.New("the user exists already")
 
-// Add adds a user to a file, which is made if it is not there, and returns the token, of 130 random
-// bits. Nobody else knows it; the file has its hash. Processes that change a file at the same
-// time wait for each other.
+// Add adds a user to a file and returns the user's token, of 130 random bits. The file contains only the hash of the
+// token. If the file does not exist, Add creates it. Add and [Remove] of several processes wait for each other.
 func Add(path, name string, rights access.Rights, grants ...string) (token string, err error) {
 	if err := checkName(name); err != nil {
 		return "", err
@@ -53,7 +52,7 @@ func Add(path, name string, rights access.Rights, grants ...string) (token strin
 	return token, nil
 }
 
-// Remove removes a user from a file. What else is in it stays as it was written.
+// Remove removes a user from a file. The rest of the file, including comments, stays unchanged.
 func Remove(path, name string) error {
 	return edit(path, false, func(text string, users []access.Account, lines []int) (string, []access.Account, error) {
 		i := find(users, name)
@@ -82,7 +81,7 @@ func isComment(line string) bool {
 	return line == "" || line[0] == '#'
 }
 
-// quoted returns a name as YAML: in quotes, if it could be anything but a text without.
+// quoted returns a name as YAML, in quotes unless it is a string without them.
 func quoted(name string) string {
 	plain := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 	if !strings.ContainsFunc(name, func(c rune) bool { return !plain(c) }) && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(name)) {
@@ -91,9 +90,9 @@ func quoted(name string) string {
 	return "'" + strings.ReplaceAll(name, "'", "''") + "'"
 }
 
-// edit replaces a file by what change makes of it, which says who is in it then. What people have
-// written in a form of their own may not be changed by lines: then others would be in it, and
-// nothing is written.
+// edit replaces the text of a file by the result of change, which also returns the expected users. If the new text does
+// not contain exactly these users, because a person has written the file in another form, edit returns an error and
+// writes nothing.
 func edit(path string, create bool, change func(text string, users []access.Account, lines []int) (string, []access.Account, error)) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -116,7 +115,7 @@ func edit(path string, create bool, change func(text string, users []access.Acco
 		return err
 	}
 	if got, _, err := parse(path, []byte(text)); err != nil || !slices.EqualFunc(got, want, func(a, b access.Account) bool { return reflect.DeepEqual(a, b) }) {
-		return fmt.Errorf("%s is not written as one entry after the other, each beginning with \"- \" at the beginning of a line: change it by hand", path)
+		return fmt.Errorf("%s is not a list whose entries start with \"- \" at the start of a line: edit it manually", path)
 	}
 	return replace.File(path, []byte(text), 0o600)
 }

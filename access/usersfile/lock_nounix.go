@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// lock keeps other processes from changing the files of a folder until unlock is called.
+// lock prevents other processes from changing the files of a folder until the caller calls unlock.
 func lock(dir string) (unlock func(), err error) {
 	path := filepath.Join(dir, ".users.lock")
 	for range 100 {
@@ -25,5 +25,5 @@ func lock(dir string) (unlock func(), err error) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return nil, fmt.Errorf("another process is changing the users; if none is, remove %s", path)
+	return nil, fmt.Errorf("another process is changing the users: if none is, remove %s", path)
 }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lock keeps other processes from changing the files of a folder until unlock is called, or this
-// process ends. The folder is what is locked, because the files are replaced.
+// lock prevents other processes from changing the files of a folder until the caller calls unlock, or this process ends.
+// It locks the folder, because the files are replaced.
 func lock(dir string) (unlock func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -12,23 +12,23 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// maxFile bounds the file in bytes, and maxName a name.
+// maxFile is the limit of the file, and maxName that of a name, in bytes.
 const maxFile, maxName = 4 << 20, 64
 
-const form = "a users file is a list whose entries are such as {name: ann, token: sha256:…, may: [inspect]}"
+const form = "a users file must be a list of entries such as {name: ann, token: sha256:…, may: [inspect]}"
 
 var rules = yamldoc.Rules{Tokens: 1_000_000, Depth: 4, Flow: 4, Keys: 16, Documents: 1,
-	NoAliases: "anchors and aliases are not read in a users file: write the value out",
-	NoTags:    "tags are not read in a users file", NoDirectives: "directives are not read in a users file"}
+	NoAliases: "a users file must not have anchors and aliases: write the value",
+	NoTags:    "a users file must not have tags", NoDirectives: "a users file must not have directives"}
 
-// Error is why a file cannot be used. Its Problems are in the order in which they were found.
+// Error reports that a file is invalid. Its Problems are in the order in which they were found.
 type Error struct{ Problems []yamldoc.Problem }
 
-// Error returns one problem a line.
+// Error returns one problem per line.
 func (e *Error) Error() string { return yamldoc.Lines(e.Problems, yamldoc.Problem.String) }
 
-// Read returns the users of a file. The error is a *[Error] with all mistakes, or that of the file
-// system. No error repeats what stands in the place of a token.
+// Read returns the users of a file. The error is an *[Error] with all mistakes, or that of the file system. No error
+// contains the text in the place of a token.
 func Read(path string) ([]access.Account, error) {
 	data, err := load(path)
 	if err != nil {
@@ -38,21 +38,21 @@ func Read(path string) ([]access.Account, error) {
 	return accounts, err
 }
 
-// load reads a file within the bound. One that is not a regular file could wait for ever.
+// load reads a file within the limit. It refuses other than regular files, because reading them could block forever.
 func load(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no file", path)
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	case info.Size() > maxFile:
 		return nil, failed(yamldoc.Problem{File: path, Line: 1, Message: fmt.Sprintf("the file is larger than %d MiB", maxFile>>20)})
 	}
 	return os.ReadFile(path)
 }
 
-// parse returns the users, and the lines on which their entries begin.
+// parse returns the users, and the lines on which their entries start.
 func parse(path string, data []byte) (accounts []access.Account, lines []int, err error) {
 	r := &reader{path: path, names: map[string]namedAt{access.Skeleton(session.DefaultUser): {name: session.DefaultUser}}, tokens: make(map[access.Hash]int)}
 	text, problem := yamldoc.Decode(data, maxFile)
@@ -75,7 +75,7 @@ func parse(path string, data []byte) (accounts []access.Account, lines []int, er
 	return r.accounts, r.lines, nil
 }
 
-// namedAt is the name of a user, and its line.
+// namedAt is the name of a user and its line.
 type namedAt struct {
 	name string
 	line int
@@ -130,9 +130,9 @@ func (r *reader) user(entry yamldoc.Node) {
 		_, twice := values[key]
 		switch {
 		case !slices.Contains(keys, key):
-			r.add(pair.Key, "the key %.40q is not known%s", key, nearest.Hint(key, keys))
+			r.add(pair.Key, "unknown key %.40q%s", key, nearest.Hint(key, keys))
 		case twice:
-			r.add(pair.Key, "the key %s is there twice", key)
+			r.add(pair.Key, "the key %s occurs twice", key)
 		default:
 			values[key] = pair.Value
 		}
@@ -151,7 +151,7 @@ func (r *reader) name(entry yamldoc.Node, values map[string]yamldoc.Node) string
 	}
 	name, ok := value.Text()
 	if !ok {
-		r.add(value, "the name must be a text, not %s; quotes make a text of anything", value.Describe())
+		r.add(value, "the name must be a string, not %s: put it in quotes", value.Describe())
 		return ""
 	}
 	shape := access.Skeleton(name)
@@ -160,7 +160,7 @@ func (r *reader) name(entry yamldoc.Node, values map[string]yamldoc.Node) string
 	case err != nil:
 		r.add(value, "%s", err)
 	case other.name == name:
-		r.add(value, "the user %s is there twice: already on line %d", name, other.line)
+		r.add(value, "the user %s is already on line %d", name, other.line)
 	case other.name == session.DefaultUser:
 		r.add(value, "the name %q looks like %s, the owner of this machine: choose another name", name, other.name)
 	case other.name != "":
@@ -171,14 +171,14 @@ func (r *reader) name(entry yamldoc.Node, values map[string]yamldoc.Node) string
 	return name
 }
 
-// checkName refuses the name of the owner, long names, and what [access.CheckName] refuses.
+// checkName refuses the name of the owner, long names, and names that [access.CheckName] refuses.
 func checkName(name string) error {
 	wrong := access.CheckName(name)
 	switch {
 	case name == session.DefaultUser:
-		return fmt.Errorf("%s is the owner of this machine, whose token is not in this file", name)
+		return fmt.Errorf("%s is the owner of this machine, whose token cannot be in this file", name)
 	case name == "" || len(name) > maxName:
-		return fmt.Errorf("%.80q cannot be a name: it must be one word of at most %d bytes", name, maxName)
+		return fmt.Errorf("%.80q cannot be a name: it must have 1 to %d bytes", name, maxName)
 	case wrong != nil:
 		return fmt.Errorf("%.80q cannot be a name: %w", name, wrong)
 	}
@@ -188,13 +188,13 @@ func checkName(name string) error {
 func (r *reader) token(entry yamldoc.Node, values map[string]yamldoc.Node) access.Hash {
 	value, ok := values["token"]
 	if !ok {
-		r.add(entry, "the token is missing: it is sha256: and the 64 hexadecimal digits of the token's hash")
+		r.add(entry, "the token is missing: write sha256: and the 64 hexadecimal digits of the token's hash")
 		return access.Hash{}
 	}
 	text, _ := value.Text()
 	hash, err := access.ParseHash(text)
-	if err != nil { // and what stands there may be the token itself
-		r.add(value, "%s; what stands here is none", err)
+	if err != nil { // the text may be the token itself
+		r.add(value, "%s", err)
 		return hash
 	}
 	if line := r.tokens[hash]; line > 0 {
@@ -206,7 +206,7 @@ func (r *reader) token(entry yamldoc.Node, values map[string]yamldoc.Node) acces
 
 func (r *reader) may(value yamldoc.Node) (rights access.Rights, grants []string) {
 	if value.Kind() != yamldoc.List && value.Kind() != yamldoc.Nothing {
-		r.add(value, "may is a list of rights, such as [%s]", strings.Join(access.All.Names(), ", "))
+		r.add(value, "may must be a list of rights, such as [%s]", strings.Join(access.All.Names(), ", "))
 		return 0, nil
 	}
 	for i := range value.Len() {
@@ -214,7 +214,7 @@ func (r *reader) may(value yamldoc.Node) (rights access.Rights, grants []string)
 		name, _ := item.Text()
 		right, grant, err := access.ReadRights(name)
 		if _, text := item.Text(); !text {
-			r.add(item, "%s is no right", item.Describe())
+			r.add(item, "%s is not a right", item.Describe())
 		} else if err != nil {
 			r.add(item, "%s", err)
 		}

@@ -50,30 +50,30 @@ func TestMistakes(t *testing.T) {
 	hash := access.HashToken("a").String()
 	many := strings.Repeat("x", maxName+1)
 	tests := map[string]string{
-		"name: ann\n":                                       "F:1:1: a users file is a list",
-		"- ann\n":                                           "F:1:3: a users file is a list",
+		"name: ann\n":                                       "F:1:1: a users file must be a list",
+		"- ann\n":                                           "F:1:3: a users file must be a list",
 		"- name: ann\n":                                     "F:1:3: the token is missing",
 		"- token: " + hash + "\n":                           "F:1:3: the name is missing",
-		"- name: ann\n  token: hunter2\n":                   "F:2:10: the hash of a token is sha256:",
-		"- name: ann\n  token: 12\n":                        "F:2:10: the hash of a token is sha256:",
-		"- name: ann\n  token: [hunter2]\n":                 "F:2:10: the hash of a token is sha256:",
-		"- name: 12\n  token: " + hash + "\n":               "F:1:9: the name must be a text, not the number 12",
+		"- name: ann\n  token: hunter2\n":                   "F:2:10: the hash of a token must be sha256:",
+		"- name: ann\n  token: 12\n":                        "F:2:10: the hash of a token must be sha256:",
+		"- name: ann\n  token: [hunter2]\n":                 "F:2:10: the hash of a token must be sha256:",
+		"- name: 12\n  token: " + hash + "\n":               "F:1:9: the name must be a string, not the number 12",
 		"- name: local\n  token: " + hash + "\n":            "F:1:9: local is the owner of this machine",
-		"- name: '..'\n  token: " + hash + "\n":             `F:1:9: ".." cannot be a name: a name has no . or .. between its slashes`,
+		"- name: '..'\n  token: " + hash + "\n":             `F:1:9: ".." cannot be a name: a name must not contain . or .. between slashes`,
 		"- name: 'a b'\n  token: " + hash + "\n":            `F:1:9: "a b" cannot be a name`,
 		"- name: \"\"\n  token: " + hash + "\n":             `F:1:9: "" cannot be a name`,
-		"- name: " + many + "\n  token: " + hash:            "cannot be a name: it must be one word of at most 64 bytes",
-		"- nam: ann\n  token: " + hash + "\n":               `F:1:3: the key "nam" is not known; did you mean "name"?`,
-		entry("ann", "a", "inspect"):                        "F:3:8: may is a list of rights, such as [inspect, act, desk, approve]",
+		"- name: " + many + "\n  token: " + hash:            "cannot be a name: it must have 1 to 64 bytes",
+		"- nam: ann\n  token: " + hash + "\n":               `F:1:3: unknown key "nam"; did you mean "name"?`,
+		entry("ann", "a", "inspect"):                        "F:3:8: may must be a list of rights, such as [inspect, act, desk, approve]",
 		entry("ann", "a", "[inspcet]"):                      `"inspcet" is not a right: use one of inspect, act, desk, approve, or a name of your own; did you mean "inspect"?`,
-		entry("ann", "a", "[true]"):                         "the value true is no right",
-		entry("a", "a", "[]\n  name: b"):                    "F:4:3: the key name is there twice",
-		entry("a", "a", "[]") + entry("a", "b", "[]"):       "F:4:9: the user a is there twice: already on line 1",
+		entry("ann", "a", "[true]"):                         "the value true is not a right",
+		entry("a", "a", "[]\n  name: b"):                    "F:4:3: the key name occurs twice",
+		entry("a", "a", "[]") + entry("a", "b", "[]"):       "F:4:9: the user a is already on line 1",
 		entry("paul", "a", "[]") + entry("pau1", "b", "[]"): `F:4:9: the name "pau1" looks like "paul" on line 1: choose another name`,
 		entry("1ocal", "a", "[]"):                           `F:1:9: the name "1ocal" looks like local, the owner of this machine: choose another name`,
 		entry("a", "a", "[]") + entry("b", "a", "[]"):       "F:5:10: the user of line 2 has the same token",
 		"- name: ann\n\ttoken: x\n":                         "F:2:",
-		"- &x {name: ann, token: " + hash + "}\n":           "anchors and aliases are not read",
+		"- &x {name: ann, token: " + hash + "}\n":           "must not have anchors and aliases",
 		"---\n[]\n---\n[]\n---\n[]\n":                       "more than 1 documents",
 		"\xff":                                              "F:1: the line is not UTF-8",
 	}
@@ -92,7 +92,7 @@ func TestMistakes(t *testing.T) {
 	require.Len(t, strings.Split(err.Error(), "\n"), 4, "all mistakes are told at once: %s", err)
 
 	_, err = Read(filepath.Dir(path))
-	require.ErrorContains(t, err, "is no file")
+	require.ErrorContains(t, err, "is not a regular file")
 	_, err = Read(path + "x")
 	require.ErrorIs(t, err, os.ErrNotExist)
 	write(t, path, strings.Repeat("#", maxFile+1))
@@ -154,7 +154,7 @@ func TestFollow(t *testing.T) {
 		require.True(t, may("b"))
 		require.NoError(t, open.Err())
 		write(t, path, entry("bob", "b", "[desk]")+"- name: eve\n")
-		require.Equal(t, []string{"F:4:3: the token is missing: it is sha256: and the 64 hexadecimal digits of the token's hash"}, pass())
+		require.Equal(t, []string{"F:4:3: the token is missing: write sha256: and the 64 hexadecimal digits of the token's hash"}, pass())
 		require.Empty(t, pass(), "it is told once")
 		require.True(t, may("a"))
 		write(t, path, entry("bob", "o", "[desk]"))
@@ -183,12 +183,12 @@ func TestHalfOfAFileIsNotTaken(t *testing.T) {
 	f := must(Open(path, false))
 	for _, part := range []string{"", entry("ann", "a", "[]"), all + entry("eve", "e", "[]")} {
 		write(t, path, part)
-		require.False(t, must(f.look()))
+		require.False(t, must(f.reload()))
 		_, err := f.Accounts().Authenticate(t.Context(), token("b"))
 		require.NoError(t, err)
 	}
-	require.True(t, must(f.look()))
-	require.False(t, must(f.look()))
+	require.True(t, must(f.reload()))
+	require.False(t, must(f.reload()))
 }
 
 func TestReadable(t *testing.T) {
@@ -259,7 +259,7 @@ func TestRemoveLeavesTheRest(t *testing.T) {
 	// A form that lines cannot change is left to whoever has chosen it.
 	for _, text := range []string{"[{name: ann, token: '" + access.HashToken("a").String() + "'}, {name: bob, token: '" + access.HashToken("b").String() + "'}]\n", "-\n" + strings.Replace(ann, "-", " ", 1) + bob} {
 		write(t, path, text)
-		require.ErrorContains(t, Remove(path, "ann"), "change it by hand")
+		require.ErrorContains(t, Remove(path, "ann"), "edit it manually")
 		require.Equal(t, text, string(must(os.ReadFile(path))))
 	}
 	if runtime.GOOS == "windows" { // where links need a right of their own

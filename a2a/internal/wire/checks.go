@@ -284,7 +284,7 @@ func TooMany(err error, format string) error {
 	if limit.All {
 		who = "all callers"
 	}
-	e := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS", format, limit.Most, who)
+	e := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS", format, limit.Max, who)
 	e.Err = ErrTooManyCalls
 	e.header = http.Header{"Retry-After": {"1"}}
 	return e
