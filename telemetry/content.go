@@ -6,9 +6,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// message and part are the JSON forms of messages in the conventions:
-// gen-ai-input-messages.json and gen-ai-output-messages.json beside the pages
-// that convention.go names.
+// message and part are the JSON forms of messages in the conventions: gen-ai-input-messages.json and
+// gen-ai-output-messages.json, next to the pages that convention.go names.
 type message struct {
 	Role   string  `json:"role"`
 	Parts  []part  `json:"parts"`
@@ -54,7 +53,7 @@ func partOf(p llm.Part) part {
 	case llm.ToolResult:
 		return part{Type: "tool_call_response", ID: p.CallID, Name: p.Name, Response: object(p.Output)}
 	case llm.Media:
-		if len(p.Data) > 0 { // a part of our own, because theirs carries the bytes
+		if len(p.Data) > 0 { // not the part of the conventions, which contains the bytes
 			return part{Type: "media", Modality: string(p.Kind), MimeType: p.MediaType, Name: p.Name, Bytes: len(p.Data)}
 		}
 		return part{Type: "uri", Modality: string(p.Kind), MimeType: p.MediaType, URI: p.URL}
@@ -62,7 +61,7 @@ func partOf(p llm.Part) part {
 	return part{Type: "unknown"}
 }
 
-// object returns a text that is JSON as it is, and any other as a JSON string.
+// object returns a text that is JSON unchanged, and any other text as a JSON string.
 func object(s string) json.RawMessage {
 	if json.Valid([]byte(s)) {
 		return json.RawMessage(s)
@@ -72,13 +71,13 @@ func object(s string) json.RawMessage {
 
 func systemJSON(text string) string { return encode([]part{{Type: "text", Content: text}}) }
 
-// answerJSON is the text of an answer as the one output message.
+// answerJSON returns the text of an answer as the only output message.
 func answerJSON(text, finish string) string {
 	return encode([]message{{Role: string(llm.RoleAssistant), Parts: []part{{Type: "text", Content: text}}, Finish: &finish}})
 }
 
-// json is what the model said as the one output message.
-func (s *spoken) json(finish string) string {
+// json returns the model's output as the only output message.
+func (s *output) json(finish string) string {
 	m := message{Role: string(llm.RoleAssistant), Parts: make([]part, 0, len(s.calls)+2), Finish: &finish}
 	if s.reasoning.Len() > 0 {
 		m.Parts = append(m.Parts, part{Type: "reasoning", Content: s.reasoning.String()})

@@ -1,17 +1,15 @@
 package telemetry
 
-// The names of the OpenTelemetry semantic conventions for generative AI, version
-// 1.41.1, the last one in the repository of the other conventions. Their status
-// is "development": they may change. The pages, below
-// https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai
-// are gen-ai-agent-spans.md (invoke_workflow, invoke_agent), gen-ai-spans.md
-// (chat, execute_tool) and gen-ai-metrics.md.
+// The names are those of the OpenTelemetry semantic conventions for generative AI, version 1.41.1, the last version in the
+// common repository of the conventions. Their status is "development": they may change. The pages are below
+// https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai: gen-ai-agent-spans.md
+// (invoke_workflow, invoke_agent), gen-ai-spans.md (chat, execute_tool) and gen-ai-metrics.md.
 const schemaURL = "https://opentelemetry.io/schemas/1.41.0"
 
 // scope is the name of the instrumentation.
 const scope = "github.com/agentarbor/arbor/telemetry"
 
-// The values of gen_ai.operation.name. They begin the names of the spans.
+// The values of gen_ai.operation.name, with which the names of spans start.
 const (
 	opWorkflow = "invoke_workflow"
 	opAgent    = "invoke_agent"
@@ -58,21 +56,20 @@ const (
 	keyOutputMessages = "gen_ai.output.messages"
 )
 
-// Attributes that the conventions have no name for.
+// Attributes without a name in the conventions.
 const (
 	// keyTurnID and keyRunID are the ids of the turn and of the run in the log.
 	keyTurnID = "arbor.turn.id"
 	keyRunID  = "arbor.run.id"
 	// keyTurnFinish is the finish reason of the turn's last run.
 	keyTurnFinish = "arbor.turn.finish_reason"
-	// keyTarget is the agent to which a run handed the conversation.
+	// keyTarget is the target of the transfer with which a run ended.
 	keyTarget = "arbor.transfer.target"
-	// keyBrokenOff is true where the caller wanted no more: it broke out of the
-	// turn's loop, or of a model's answer.
+	// keyBrokenOff is true if the caller broke out of the loop over the turn's events, or over a model's answer.
 	keyBrokenOff = "arbor.broken_off"
-	// keyAnticipated is true of a request to the probable target of a transfer, which belongs to no run.
+	// keyAnticipated is true for a request of the probable target of a transfer, which belongs to no run.
 	keyAnticipated = "arbor.anticipated"
-	// keyGraph is the graph that a node belongs to.
+	// keyGraph is the name of a node's graph.
 	keyGraph = "arbor.graph.name"
 )
 
@@ -83,12 +80,11 @@ const (
 	metricFirstChunk = "gen_ai.client.operation.time_to_first_chunk"
 )
 
-// metricNode is the conventions' histogram of seconds for the nodes of graphs, for which
-// they have no name.
+// metricNode is a histogram in seconds for the nodes of graphs, which have no metric in the conventions.
 const metricNode = "arbor.graph.node.duration"
 
-// Metrics of servers. The duration of requests is that of the semantic conventions for HTTP,
-// version 1.41 (docs/http/http-metrics.md); the conventions have no name for the others.
+// Metrics of servers. The conventions for HTTP, version 1.41 (docs/http/http-metrics.md), define the duration of requests.
+// They have no names for the others.
 const (
 	metricRequest = "http.server.request.duration"
 	metricStreams = "arbor.streams"
@@ -102,11 +98,11 @@ const (
 	keyMethod  = "http.request.method"
 	keyRoute   = "http.route"
 	keyStatus  = "http.response.status_code"
-	keyAPI    = "arbor.door"
+	keyAPI     = "arbor.door"
 	keyOutcome = "arbor.turn.state"
 )
 
-// tokenBuckets and secondBuckets are the bounds that the conventions advise.
+// tokenBuckets and secondBuckets return the bucket boundaries that the conventions recommend.
 func tokenBuckets() []float64 {
 	return []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
 }

@@ -9,13 +9,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// current is the span that the agents of the conversation find in their context.
-// All of a turn's runs get the same context, one after the other; so this span
-// delegates to that of the run which is under way, or to the turn's between two
-// runs. In this way what an agent does without asking a model or a tool, such as
-// calling a remote agent over HTTP, nests below its own run.
+// current is the span in the context of the conversation's agents. All runs of a turn get the same context, one after the
+// other. Therefore this span delegates to the span of the current run, or to that of the turn between two runs. Spans that
+// an agent starts itself, for example for an HTTP request to a remote agent, are then children of its run.
 type current struct {
-	trace.Span // the turn's
+	trace.Span // of the turn
 	run        atomic.Pointer[run]
 }
 
@@ -26,9 +24,8 @@ func (c *current) now() trace.Span {
 	return c.Span
 }
 
-// in returns the span that a context's span delegates to, and whether the latter is
-// this one. Two spans are never compared: those that record nothing need not be
-// comparable.
+// in returns the span of a context. If that is this one, in returns the span to which it delegates, and true. It does not
+// compare spans with ==, because spans that do not record need not be comparable.
 func (c *current) in(ctx context.Context) (s trace.Span, ours bool) {
 	s = trace.SpanFromContext(ctx)
 	if found, ok := s.(*current); ok && found == c {
@@ -37,7 +34,7 @@ func (c *current) in(ctx context.Context) (s trace.Span, ours bool) {
 	return s, false
 }
 
-// End does nothing: agents do not end the span that they run in.
+// End does nothing, because agents must not end the span of their run.
 func (c *current) End(...trace.SpanEndOption) {}
 
 func (c *current) SpanContext() trace.SpanContext { return c.now().SpanContext() }
@@ -52,8 +49,8 @@ func (c *current) SetStatus(code codes.Code, description string) {
 func (c *current) AddEvent(name string, o ...trace.EventOption)  { c.now().AddEvent(name, o...) }
 func (c *current) RecordError(err error, o ...trace.EventOption) { c.now().RecordError(err, o...) }
 
-// within returns the context in which a call of the run's begins: below the
-// run's span, or below one that the run's own code has started in it.
+// within returns the context for a call of a run: with the run's span, or with a span that the run's own code has started
+// below it.
 func (t *turn) within(ctx context.Context, r *run) context.Context {
 	found, ours := t.agents.in(ctx)
 	if r.scope == "" && !ours || r.scope != "" && !found.SpanContext().Equal(r.base) {

@@ -1,10 +1,10 @@
-// Package telemetry traces turns with OpenTelemetry, after its semantic
-// conventions for generative AI: a span for the turn, for each run of an agent,
-// each attempt at a model's answer and each call of a tool, and the metrics of
-// model calls. [New] makes the interceptor for runner.WithInterceptors.
+// Package telemetry traces turns with OpenTelemetry and its semantic conventions for generative AI. It creates a span for
+// each turn, each run of an agent, each attempt at a model's answer and each call of a tool, and records the metrics of
+// model calls. [New] returns the interceptor for runner.WithInterceptors. [Server] returns an observer that measures
+// servers.
 //
-// A transfer has no nesting: the run that hands over, the call of
-// transfer_to_agent and the run that takes over are siblings below the turn:
+// Transfers do not nest: the run of the agent that transfers, the call of transfer_to_agent and the run of the target are
+// siblings below the turn:
 //
 //	invoke_workflow support
 //	├── invoke_agent support
@@ -15,9 +15,8 @@
 //	    ├── execute_tool refund
 //	    └── chat gpt-4o-mini
 //
-// The package imports agent, event and llm, and of OpenTelemetry the API alone: the
-// program brings the SDK, the exporters and their settings. It starts no
-// goroutine and keeps nothing beyond a turn. What people, models and tools say
-// is never recorded unless [WithContent] asks for it; the pages of the
-// conventions are named in convention.go, and docs/telemetry.md describes it all.
+// The package imports access, agent, event and llm, and only the API of OpenTelemetry: the program configures the SDK and
+// the exporters. It starts no goroutine and keeps no data after a turn. It records texts of people, models and tools only
+// with [WithContent]. convention.go names the pages of the conventions, and docs/telemetry.md describes all spans and
+// metrics.
 package telemetry

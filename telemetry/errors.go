@@ -7,9 +7,8 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// errorClass returns the error.type of an error, which is never empty: the code
-// of a failed run or of a failed model call, or one of the words below. They are
-// the same that the runner writes into the log's error events, as far as it does.
+// errorClass returns the error.type of an error, which is never empty: the code of a failed run or model call, or one of
+// the values below. For errors that the runner logs, it is the code in the log's error event.
 func errorClass(ctx context.Context, err error) string {
 	switch code := agent.ErrorCode(err); {
 	case code != "":
@@ -22,7 +21,7 @@ func errorClass(ctx context.Context, err error) string {
 		return "bad_input"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "timeout"
-	case errors.Is(err, context.Canceled), ctx.Err() != nil: // perhaps with a cause of its own
+	case errors.Is(err, context.Canceled), ctx.Err() != nil: // err may be the cause of ctx
 		return "canceled"
 	}
 	return otherError

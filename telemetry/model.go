@@ -14,15 +14,14 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// ModelCall implements agent.Interceptor: every attempt at an answer is a span of
-// its own, and is counted in the metrics.
+// ModelCall implements agent.Interceptor. Each attempt at an answer has a span and is measured.
 func (i *interceptor) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		ctx, a := i.ask(ctx, c)
-		how := panicked // unless it gets to say otherwise
+		ctx, a := i.startAttempt(ctx, c)
+		how := panicked // unless it is set below
 		defer func() { a.end(ctx, how) }()
 		for chunk, err := range next(ctx, c.Request) {
-			a.take(chunk, err)
+			a.receive(chunk, err)
 			how = brokenOff
 			if !yield(chunk, err) {
 				return
@@ -36,30 +35,30 @@ func (i *interceptor) ModelCall(ctx context.Context, c agent.ModelCallInfo, next
 // attempt is one attempt at a model's answer.
 type attempt struct {
 	*interceptor
-	turn     *turn // nil outside of a turn
-	run      *run  // likewise
+	turn     *turn // nil outside a turn
+	run      *run  // nil outside a run
 	span     trace.Span
 	provider string
 	model    string
 	stream   bool
 	started  time.Time
 
-	first    time.Duration // until the first chunk
+	first    time.Duration // the time until the first chunk
 	begun    bool
-	answered string // the model that the endpoint named
+	answered string // the model in the endpoint's answer
 	finish   llm.FinishReason
 	usage    llm.Usage
 	used     bool
 	err      error
 
-	said *spoken // what the model says, if it is to be recorded
+	output *output // what the model returned; nil unless content is recorded
 }
 
-func (i *interceptor) ask(ctx context.Context, c agent.ModelCallInfo) (context.Context, *attempt) {
+func (i *interceptor) startAttempt(ctx context.Context, c agent.ModelCallInfo) (context.Context, *attempt) {
 	a := &attempt{interceptor: i, provider: i.provider(c.Model), model: c.Model.Name(), stream: c.Request.Stream}
-	ahead := llm.Anticipated(ctx) // then the run that asks may never begin
-	if a.turn = i.placeOf(ctx).turn; a.turn != nil && !ahead {
-		a.run = a.turn.of(ctx, c.Invocation)
+	anticipated := llm.Anticipated(ctx) // then the run that asks may never begin
+	if a.turn = i.placeOf(ctx).turn; a.turn != nil && !anticipated {
+		a.run = a.turn.runOf(ctx, c.Invocation)
 	}
 	if a.run != nil {
 		a.turn.describe(a.run, c, a.provider)
@@ -67,7 +66,7 @@ func (i *interceptor) ask(ctx context.Context, c agent.ModelCallInfo) (context.C
 	}
 	ctx, a.span = i.tracer.Start(ctx, opChat+" "+a.model, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String(keyOperation, opChat), attribute.String(keyProvider, a.provider), attribute.String(keyRequestModel, a.model)))
-	if ahead {
+	if anticipated {
 		a.span.SetAttributes(attribute.Bool(keyAnticipated, true))
 	}
 	if a.span.IsRecording() {
@@ -98,7 +97,7 @@ func (a *attempt) request(req *llm.Request) {
 		attributes = append(attributes, attribute.String(keyOutputType, "json"))
 	}
 	if a.content {
-		a.said = &spoken{}
+		a.output = &output{}
 		attributes = append(attributes, attribute.String(keyInputMessages, messagesJSON(req.Messages...)))
 		if req.System != "" {
 			attributes = append(attributes, attribute.String(keySystem, systemJSON(req.System)))
@@ -107,7 +106,7 @@ func (a *attempt) request(req *llm.Request) {
 	a.span.SetAttributes(attributes...)
 }
 
-func (a *attempt) take(chunk llm.Chunk, err error) {
+func (a *attempt) receive(chunk llm.Chunk, err error) {
 	if err != nil {
 		a.err = err
 		return
@@ -127,8 +126,8 @@ func (a *attempt) take(chunk llm.Chunk, err error) {
 	if chunk.Finish != "" {
 		a.finish = chunk.Finish
 	}
-	if a.said != nil {
-		a.said.take(chunk)
+	if a.output != nil {
+		a.output.add(chunk)
 	}
 }
 
@@ -139,7 +138,7 @@ func (a *attempt) end(ctx context.Context, how ending) {
 	case a.err != nil:
 		class, how = errorClass(ctx, a.err), completed
 	case a.finish != "":
-		how = completed // whatever the caller did then
+		how = completed // even if the caller broke out afterwards
 	case how == panicked:
 		class = "panic"
 	case how == completed && ctx.Err() != nil:
@@ -153,7 +152,7 @@ func (a *attempt) end(ctx context.Context, how ending) {
 	}
 	a.span.End()
 	if a.used && a.run != nil {
-		a.turn.spend(a.run, a.usage)
+		a.turn.addUsage(a.run, a.usage)
 	}
 	a.measure(ctx, took, class)
 }
@@ -175,14 +174,13 @@ func (a *attempt) response(how ending) {
 	if how == brokenOff {
 		attributes = append(attributes, attribute.Bool(keyBrokenOff, true))
 	}
-	if a.said != nil && a.begun {
-		attributes = append(attributes, attribute.String(keyOutputMessages, a.said.json(string(a.finish))))
+	if a.output != nil && a.begun {
+		attributes = append(attributes, attribute.String(keyOutputMessages, a.output.json(string(a.finish))))
 	}
 	a.span.SetAttributes(attributes...)
 }
 
-// measure records the metrics. Tokens count only if the endpoint has reported
-// them.
+// measure records the metrics. It records tokens only if the endpoint has reported them.
 func (a *attempt) measure(ctx context.Context, took time.Duration, class string) {
 	first := a.stream && a.begun
 	if !a.duration.Enabled(ctx) && (!first || !a.firstChunk.Enabled(ctx)) && (!a.used || !a.tokens.Enabled(ctx)) {
@@ -208,13 +206,13 @@ func (a *attempt) measure(ctx context.Context, took time.Duration, class string)
 	}
 }
 
-// spoken collects what a model says.
-type spoken struct {
+// output collects what a model says.
+type output struct {
 	text, reasoning strings.Builder
 	calls           []llm.ToolCall
 }
 
-func (s *spoken) take(c llm.Chunk) {
+func (s *output) add(c llm.Chunk) {
 	s.text.WriteString(c.Text)
 	s.reasoning.WriteString(c.Reasoning)
 	if c.Call != nil {

@@ -16,42 +16,37 @@ import (
 
 // run is one run of an agent and its span invoke_agent.
 //
-// A run of the conversation begins with the event that says so: the consumer
-// gets it before the agent is asked. The events of inner scopes come later than
-// the calls they report, so an inner run begins with its first call of a model or
-// a tool; or, if it makes none, with an event of it, back-dated.
+// The span of a run in the conversation starts with the run's start event, which is yielded before the agent runs. The
+// events of inner scopes are yielded after the calls that they report. Therefore the span of an inner run starts with its
+// first call of a model or a tool, or, without a call, at the time of its first event.
 type run struct {
 	id, scope   string
 	agent, path string
 	parent      trace.Span
-	under       *call     // the tool call around an inner run
-	heard       time.Time // when its first event was seen, if that came first
-	placed      bool      // parent and under are what its first event says
+	call        *call     // the tool call around an inner run
+	firstSeen   time.Time // the time of its first event, if that came before its first call
+	causeKnown  bool      // parent and call come from its first event
 
-	// base is the span that the run's code found in its context at the first call;
-	// where it finds another one later, it has started that itself.
+	// base is the span in the context of the run's first call. If a later call has another span in its context, the run's
+	// own code has started that one.
 	base trace.SpanContext
 
-	span      trace.Span // nil until it begins
+	span      trace.Span // nil before it starts
 	described bool
-	stopped   time.Time // when it was over, if that is known before the event
+	stopped   time.Time // the time of its end, if that is known before its end event
 	ended     bool
 
-	failure string // the code of its error event
+	failure string // the code of the run's error event
 	usage   llm.Usage
-	used    bool // an endpoint has reported its usage
+	used    bool // an endpoint has reported usage
 }
 
-func (t *turn) find(id string) *run {
-	return t.byID[id]
-}
-
-// started notes that a run has started.
-func (t *turn) started(e *event.Event) {
+// startRun records that a run has started.
+func (t *turn) startRun(e *event.Event) {
 	if e.Scope == "" {
 		t.finish = ""
 	}
-	if t.find(e.RunID) != nil {
+	if t.byID[e.RunID] != nil {
 		return
 	}
 	r := t.add(&run{id: e.RunID, scope: e.Scope, agent: e.Agent, path: e.Path}, e.TurnID)
@@ -59,8 +54,8 @@ func (t *turn) started(e *event.Event) {
 		t.beginRun(t.ctx, r)
 		return
 	}
-	r.heard = time.Now()
-	r.parent, r.under, r.placed = t.cause(r, e.ParentID)
+	r.firstSeen = time.Now()
+	r.parent, r.call, r.causeKnown = t.cause(r, e.ParentID)
 }
 
 func (t *turn) add(r *run, turnID string) *run {
@@ -76,8 +71,8 @@ func (t *turn) add(r *run, turnID string) *run {
 	return r
 }
 
-// cause finds the parent of an inner run: its tool call, or the parent of the
-// run before it in its scope, or the run that started it.
+// cause returns the parent of an inner run: the span of its tool call, the parent of the run before it in its scope, or
+// the run that started it.
 func (t *turn) cause(r *run, parentID string) (parent trace.Span, under *call, certain bool) {
 	for _, c := range t.calls {
 		if c.id == parentID {
@@ -85,24 +80,23 @@ func (t *turn) cause(r *run, parentID string) (parent trace.Span, under *call, c
 		}
 	}
 	id, end := strings.CutSuffix(parentID, ":harness_end")
-	if before := t.find(id); end && before != nil {
-		return before.parent, before.under, true
+	if before := t.byID[id]; end && before != nil {
+		return before.parent, before.call, true
 	}
 	id, start := strings.CutSuffix(parentID, ":harness_start")
-	if around := t.find(id); start && around != nil {
-		if around.span == nil { // a workflow inside another makes no calls of its own
+	if around := t.byID[id]; start && around != nil {
+		if around.span == nil { // a nested workflow makes no calls itself
 			t.beginRun(t.ctx, around)
 		}
-		return around.span, around.under, true
+		return around.span, around.call, true
 	}
 	return t.span, nil, false
 }
 
-// ensureSpan begins the span of a run that has made no call: that of an agent
-// without a model, or of one that continues after a crash, whose start is in an
-// earlier part of the turn.
+// ensureSpan starts the span of a run without a call: the run of an agent without a model, or a run that resumes after a
+// crash and started in an earlier part of the turn.
 func (t *turn) ensureSpan(e *event.Event) {
-	r := t.find(e.RunID)
+	r := t.byID[e.RunID]
 	if r == nil && e.Scope == "" {
 		r = t.add(&run{id: e.RunID, agent: e.Agent, path: e.Path}, e.TurnID)
 	}
@@ -111,15 +105,14 @@ func (t *turn) ensureSpan(e *event.Event) {
 	}
 }
 
-// of returns the run that makes a call, its span begun; nil when the turn is
-// over.
-func (t *turn) of(ctx context.Context, inv *agent.Invocation) *run {
+// runOf returns the run that makes a call, and starts its span if necessary. It returns nil if the turn has ended.
+func (t *turn) runOf(ctx context.Context, inv *agent.Invocation) *run {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
 		return nil
 	}
-	r := t.find(inv.RunID())
+	r := t.byID[inv.RunID()]
 	if r == nil {
 		r = t.add(&run{id: inv.RunID(), scope: inv.Scope(), agent: inv.Agent().Name(), path: inv.Node().Path}, inv.TurnID())
 	}
@@ -129,8 +122,8 @@ func (t *turn) of(ctx context.Context, inv *agent.Invocation) *run {
 		} else {
 			found, ours := t.agents.in(ctx)
 			r.base = found.SpanContext()
-			if !r.placed || !ours || t.agents.run.Load() == nil { // or a span of the code around it
-				r.parent, r.under = found, t.placeOf(ctx).call
+			if !r.causeKnown || !ours || t.agents.run.Load() == nil { // otherwise a span of the surrounding code
+				r.parent, r.call = found, t.placeOf(ctx).call
 			}
 			t.beginRun(ctx, r)
 		}
@@ -139,12 +132,12 @@ func (t *turn) of(ctx context.Context, inv *agent.Invocation) *run {
 }
 
 func (t *turn) beginRun(ctx context.Context, r *run) {
-	start := r.heard
+	start := r.firstSeen
 	if start.IsZero() {
 		start = time.Now()
 	}
 	if before := t.latest[r.scope]; before != nil && before != r && before.stopped.IsZero() {
-		before.stopped = start // a scope has one run at a time
+		before.stopped = start // a scope runs one run at a time
 	}
 	t.latest[r.scope] = r
 	if r.scope != "" {
@@ -157,7 +150,7 @@ func (t *turn) beginRun(ctx context.Context, r *run) {
 	}
 }
 
-// describe adds what only a call of the run's model tells.
+// describe adds the attributes that are known only from a call of the run's model.
 func (t *turn) describe(r *run, c agent.ModelCallInfo, provider string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,23 +164,23 @@ func (t *turn) describe(r *run, c agent.ModelCallInfo, provider string) {
 	}
 }
 
-// spend adds the usage of one attempt at an answer to the run's.
-func (t *turn) spend(r *run, u llm.Usage) {
+// addUsage adds the usage of an attempt at an answer to that of the run.
+func (t *turn) addUsage(r *run, u llm.Usage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.used = true
 	r.usage = r.usage.Add(u)
 }
 
-// over ends a run's span as its event says.
-func (t *turn) over(e *event.Event, d *event.HarnessEnd) {
+// runEnded ends the span of a run with the data of the run's end event.
+func (t *turn) runEnded(e *event.Event, d *event.HarnessEnd) {
 	if e.Scope == "" {
 		t.finish = d.FinishReason
 		t.agents.run.Store(nil)
 	}
-	r := t.find(e.RunID)
+	r := t.byID[e.RunID]
 	if r == nil || r.ended {
-		return // of an earlier turn, which this one has closed
+		return // the run belongs to an earlier turn, which this turn has closed
 	}
 	if r.span == nil {
 		t.beginRun(t.ctx, r)
@@ -208,18 +201,17 @@ func (t *turn) over(e *event.Event, d *event.HarnessEnd) {
 	t.endRun(r, false)
 }
 
-// measureNode records how long a node of a graph took, if the run is one's and began in
-// this part of the turn.
+// measureNode records the duration of a run if it is that of a graph's node and started in this part of the turn.
 func (t *turn) measureNode(r *run) {
-	graph := t.find(event.ParentRun(r.scope))
-	if graph == nil || r.heard.IsZero() || !t.node.Enabled(t.ctx) {
+	graph := t.byID[event.ParentRun(r.scope)]
+	if graph == nil || r.firstSeen.IsZero() || !t.node.Enabled(t.ctx) {
 		return
 	}
 	attributes := []attribute.KeyValue{attribute.String(keyGraph, graph.agent), attribute.String(keyAgentName, r.agent)}
 	if r.failure != "" {
 		attributes = append(attributes, attribute.String(keyErrorType, r.failure))
 	}
-	t.node.Record(t.ctx, time.Since(r.heard).Seconds(), metric.WithAttributes(attributes...))
+	t.node.Record(t.ctx, time.Since(r.firstSeen).Seconds(), metric.WithAttributes(attributes...))
 }
 
 func (t *turn) endRun(r *run, brokenOff bool) {

@@ -13,49 +13,43 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Option configures the interceptor that [New] makes.
+// Option configures the interceptor of [New].
 type Option func(*interceptor)
 
-// WithTracerProvider says where spans go. The default is the provider that the
-// program has registered with otel.SetTracerProvider; one without effect if it
-// has registered none.
+// WithTracerProvider sets the provider of the tracer. Defaults to the provider of otel.SetTracerProvider; if the program
+// has set none, spans are not recorded.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(i *interceptor) { i.tracers = p }
 }
 
-// WithMeterProvider says where metrics go. The default is the provider that the
-// program has registered with otel.SetMeterProvider.
+// WithMeterProvider sets the provider of the meter. Defaults to the provider of otel.SetMeterProvider; if the program has
+// set none, metrics are not recorded.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(i *interceptor) { i.meters = p }
 }
 
-// WithProviderName sets gen_ai.provider.name, such as "mistral_ai" or
-// "azure.ai.openai". The default is "openai", whose protocol the endpoints speak:
-// the conventions mean by it the flavour of the telemetry first.
+// WithProviderName sets gen_ai.provider.name, such as "mistral_ai" or "azure.ai.openai". Defaults to "openai", because the
+// endpoints use its protocol, and the conventions define the attribute by the format of the telemetry.
 func WithProviderName(name string) Option {
 	return WithProvider(func(llm.Model) string { return name })
 }
 
-// WithProvider sets gen_ai.provider.name for each model, in a tree whose models
-// are at several providers. The function is called by many goroutines at once.
+// WithProvider sets a function that returns gen_ai.provider.name for a model, for trees with models of several providers.
+// It must be safe for concurrent use.
 func WithProvider(of func(model llm.Model) string) Option {
 	return func(i *interceptor) { i.provider = of }
 }
 
-// WithContent records content: what the user says, system prompts, the messages
-// and answers of models, their reasoning, arguments and results of tools, the
-// texts of errors, and the user's name in the session's key. Without it none of
-// these reaches a span or a metric. Bytes of images and files are left out also
-// with it.
+// WithContent records content in spans: the user's messages, system prompts, the messages and answers of models, their
+// reasoning, arguments and results of tools, the texts of errors, and the user's name in the session's key. It does not
+// record the bytes of images and files. Defaults to no content in spans and metrics.
 func WithContent() Option { return func(i *interceptor) { i.content = true } }
 
-// New makes an interceptor that traces and measures turns. It is safe for
-// concurrent use and may serve any number of runners. The error says what is
-// wrong with an option, or is the meter provider's.
+// New returns an interceptor that traces and measures turns. It is safe for concurrent use, and several runners can share
+// it. The error names the invalid option, or is that of the meter provider.
 //
-// Give it to runner.WithInterceptors first: then its spans also cover what the
-// other interceptors do, and it sees what agents asked for, before those change
-// it.
+// Pass it to runner.WithInterceptors first: its spans then include the time of the other interceptors, and it records the
+// requests of agents before other interceptors change them.
 func New(opts ...Option) (agent.Interceptor, error) {
 	i := &interceptor{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider(), provider: func(llm.Model) string { return "openai" }}
 	if err := option.Apply(i, opts); err != nil {

@@ -11,31 +11,30 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// call is one call of a tool, around the runs of agents that it starts.
+// call is a call of a tool, which may start runs of agents.
 type call struct {
 	id    string
 	span  trace.Span
 	place place
 }
 
-// ToolCall implements agent.Interceptor: every call is a span below the run that
-// makes it. Only a transfer is beside that run, because it does not belong to
-// either of the two agents.
+// ToolCall implements agent.Interceptor. The span of a call is a child of the run that makes it. Only the call of a transfer
+// is a sibling of that run, because it belongs to neither of the two agents.
 func (i *interceptor) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (res *event.ToolResult, err error) {
-	ctx, now := i.call(ctx, c)
-	how := panicked // unless it gets to say otherwise
-	defer func() { i.called(ctx, now, how, res, err) }()
+	ctx, now := i.startCall(ctx, c)
+	how := panicked // unless it is set below
+	defer func() { i.endCall(ctx, now, how, res, err) }()
 	res, err = next(ctx, c.Input)
 	how = completed
 	return res, err
 }
 
-func (i *interceptor) call(ctx context.Context, c agent.ToolCallInfo) (context.Context, *call) {
+func (i *interceptor) startCall(ctx context.Context, c agent.ToolCallInfo) (context.Context, *call) {
 	now := &call{id: c.ID}
 	t := i.placeOf(ctx).turn
 	var r *run
 	if t != nil {
-		r = t.of(ctx, c.Invocation)
+		r = t.runOf(ctx, c.Invocation)
 	}
 	switch {
 	case r == nil:
@@ -65,9 +64,9 @@ func (i *interceptor) call(ctx context.Context, c agent.ToolCallInfo) (context.C
 	return context.WithValue(ctx, placeKey{i}, &now.place), now
 }
 
-func (i *interceptor) called(ctx context.Context, c *call, how ending, res *event.ToolResult, err error) {
+func (i *interceptor) endCall(ctx context.Context, c *call, how ending, res *event.ToolResult, err error) {
 	if t := c.place.turn; t != nil {
-		t.stop(c, time.Now())
+		t.stopRuns(c, time.Now())
 	}
 	switch {
 	case how == panicked:

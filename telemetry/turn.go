@@ -14,37 +14,35 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// turn is what the spans of one turn share. Its methods are called by the
-// goroutine of the turn's consumer and by those of its tools.
+// turn is the state that the spans of one turn share. The goroutines of the turn's consumer and of its tools call its
+// methods.
 type turn struct {
 	*interceptor
-	ctx          context.Context // carries the turn's span
+	ctx          context.Context // contains the turn's span
 	span         trace.Span
 	conversation string
 	place        place
 	agents       current
 
 	mu     sync.Mutex
-	id     string // in the log, once it is known
+	id     string // the turn's id in the log, "" until it is known
 	runs   []*run // in the order in which they became known
 	byID   map[string]*run
-	latest map[string]*run // the last that has begun in a scope
-	calls  []*call         // likewise
+	latest map[string]*run // by scope, the run that started last
+	calls  []*call         // in the order of their start
 	ended  bool
 	err    error
-	finish event.FinishReason // of the conversation's last run, "" while one is open
-	answer string             // the last words of the conversation; with content only
+	finish event.FinishReason // of the conversation's last run; "" while a run is open
+	answer string             // the last text of the conversation; only with content
 }
 
-// place says where in a turn a context is: in the turn itself, or in one of its
-// tool calls.
+// place is the part of a turn to which a context belongs: the turn itself, or one of its tool calls.
 type place struct {
 	turn *turn
 	call *call
 }
 
-// placeKey is the context's key of a *place. Several interceptors of this
-// package do not get into each other's way.
+// placeKey is the context key of a *place. Each interceptor has its own, so that several can be used together.
 type placeKey struct{ of *interceptor }
 
 func (i *interceptor) placeOf(ctx context.Context) place {
@@ -54,15 +52,15 @@ func (i *interceptor) placeOf(ctx context.Context) place {
 	return place{}
 }
 
-// Turn implements agent.Interceptor: it puts the turn's span around the sequence
-// and reads off the events when runs begin and end.
+// Turn implements agent.Interceptor. The span of the turn covers the whole sequence. The events show when runs start and
+// end.
 func (i *interceptor) Turn(ctx context.Context, info agent.TurnInfo, next agent.TurnFunc) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		ctx, t := i.begin(ctx, info)
-		how := panicked // unless it gets to say otherwise
+		how := panicked // unless it is set below
 		defer func() { t.end(ctx, how) }()
 		for e, err := range next(ctx) {
-			t.see(e, err)
+			t.observe(e, err)
 			how = brokenOff // also if the consumer's code panics
 			if !yield(e, err) {
 				return
@@ -78,7 +76,7 @@ type ending int
 
 const (
 	completed ending = iota
-	brokenOff        // the caller wanted no more
+	brokenOff        // the caller broke out of the loop
 	panicked
 )
 
@@ -110,7 +108,7 @@ func (t *turn) end(ctx context.Context, how ending) {
 	case how == panicked:
 		class = "panic"
 	case how == brokenOff && t.finish != "" && t.finish != event.FinishReasonTransfer:
-		how = completed // somebody had answered
+		how = completed // an agent had answered
 	}
 	for n := len(t.runs) - 1; n >= 0; n-- { // inner ones first
 		if r := t.runs[n]; r.span != nil && !r.ended {
@@ -136,8 +134,8 @@ func (t *turn) end(ctx context.Context, how ending) {
 	t.span.End()
 }
 
-// fail marks a span as failed, if there is a class of error. What the error says
-// may quote people, models and tools: only its class is free of content.
+// fail marks a span as failed, unless class is "". It sets the error's text only with content, because the text may quote
+// people, models and tools.
 func (i *interceptor) fail(span trace.Span, class string, err error) {
 	if class == "" || !span.IsRecording() {
 		return
@@ -150,8 +148,8 @@ func (i *interceptor) fail(span trace.Span, class string, err error) {
 	span.SetStatus(codes.Error, text)
 }
 
-// see takes notice of what the turn yields.
-func (t *turn) see(e *event.Event, err error) {
+// observe records an event or an error that the turn yields.
+func (t *turn) observe(e *event.Event, err error) {
 	if err == nil && (e == nil || e.Partial) {
 		return
 	}
@@ -163,7 +161,7 @@ func (t *turn) see(e *event.Event, err error) {
 	}
 	switch d := e.Data.(type) {
 	case *event.HarnessStart:
-		t.started(e)
+		t.startRun(e)
 	case *event.Text:
 		t.ensureSpan(e)
 		if t.content && e.Scope == "" {
@@ -172,21 +170,20 @@ func (t *turn) see(e *event.Event, err error) {
 	case *event.Reasoning, *event.ToolCall, *event.Transfer:
 		t.ensureSpan(e)
 	case *event.Failure:
-		if r := t.find(e.RunID); r != nil {
+		if r := t.byID[e.RunID]; r != nil {
 			r.failure = d.Code
 		}
 	case *event.HarnessEnd:
-		t.over(e, d)
+		t.runEnded(e, d)
 	}
 }
 
-// stop notes that the runs within a call of a tool are over. The events that say
-// how are on their way to the consumer.
-func (t *turn) stop(c *call, now time.Time) {
+// stopRuns records the time at which the runs within a tool call ended. Their end events are yielded later.
+func (t *turn) stopRuns(c *call, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.runs {
-		if r.under == c && r.stopped.IsZero() {
+		if r.call == c && r.stopped.IsZero() {
 			r.stopped = now
 		}
 	}
