@@ -23,20 +23,20 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Question is something that a turn waits for, in the structured content of a result.
+// Question is an open question of a turn, in the structured content of a result.
 type Question struct {
 	CallID string `json:"callId"`
 	Tool   string `json:"tool"`
-	// Params are what the call would run with.
+	// Params are the parameters of the call.
 	Params json.RawMessage `json:"params,omitempty"`
-	// Message and Schema are what the call asks; without a message it needs an approval.
+	// Message is the question, and Schema the JSON schema of the answer. Without a message, the call needs an approval.
 	Message string          `json:"message,omitempty"`
 	Schema  json.RawMessage `json:"schema,omitempty"`
-	// Digest identifies what is decided. An answer that has it is refused if another question is open.
+	// Digest identifies the call and its parameters. The server refuses an answer with another digest.
 	Digest string `json:"digest,omitempty"`
 }
 
-// Result is the structured content of a result of ask.
+// Result is the structured content of a result of the tool ask.
 type Result struct {
 	Session   string     `json:"session"`
 	Agent     string     `json:"agent,omitempty"`
@@ -44,20 +44,20 @@ type Result struct {
 }
 
 type askInput struct {
-	Message string         `json:"message,omitempty" jsonschema:"What to say"`
-	Session string         `json:"session,omitempty" jsonschema:"The session of an earlier result, to go on with its conversation"`
-	Answers map[string]any `json:"answers,omitempty" jsonschema:"Answers to the questions of an earlier result, by callId: true or false for an approval, or an object with approved, reason and digest, else what is asked"`
+	Message string         `json:"message,omitempty" jsonschema:"The message to send"`
+	Session string         `json:"session,omitempty" jsonschema:"The session of an earlier result, to continue its conversation"`
+	Answers map[string]any `json:"answers,omitempty" jsonschema:"Answers to the questions of an earlier result, by callId. For an approval: true or false, or an object with approved, reason and digest. For another question: the answer"`
 }
 
 // connection is one session of a client.
 type connection struct {
 	server  *Server
 	user    string
-	caller  func() access.User // who decides; without rights if nobody was asked for a name
-	session string             // of the conversation that is meant if the client names none
+	caller  func() access.User // the user with current rights, for decisions
+	session string             // the id of the conversation of calls that name none
 }
 
-// maxRounds bounds how often one call asks the user.
+// maxRounds is the number of times that one call asks the user.
 const maxRounds = 20
 
 func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askInput) (*sdk.CallToolResult, any, error) {
@@ -67,7 +67,7 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 	}
 	if in.Session != "" {
 		if !strings.HasPrefix(in.Session, SessionPrefix) {
-			return nil, nil, fmt.Errorf("there is no session %q: give that of an earlier result", in.Session)
+			return nil, nil, fmt.Errorf("the session %q does not exist: use the session of an earlier result", in.Session)
 		}
 		t.key.ID = in.Session
 	}
@@ -75,58 +75,58 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 	switch answered := req.Params.InputResponses; {
 	case answered != nil:
 		err = t.decide(ctx, func(q *event.Relay) (runner.Decision, bool) {
-			r, _ := answered[name(q)].(*sdk.ElicitResult)
-			return decision(q, r)
+			r, _ := answered[questionID(q)].(*sdk.ElicitResult)
+			return elicited(q, r)
 		})
 	case len(in.Answers) > 0:
 		err = t.decide(ctx, func(q *event.Relay) (runner.Decision, bool) {
-			a, there := in.Answers[q.ToolCallID]
-			if !there {
+			a, ok := in.Answers[q.ToolCallID]
+			if !ok {
 				return runner.Decision{}, false
 			}
-			return spoken(q, a), true
+			return decisionOf(q, a), true
 		})
 	case strings.TrimSpace(in.Message) == "":
 		return nil, nil, errors.New("the message is empty")
 	default:
-		err = t.play(ctx, t.runner.Run(ctx, t.key, llm.UserText(in.Message)))
+		err = t.run(ctx, t.runner.Run(ctx, t.key, llm.UserText(in.Message)))
 	}
 	for range maxRounds {
 		if err != nil {
-			return nil, nil, public(err)
+			return nil, nil, publicError(err)
 		}
 		pending, failed := t.pending(ctx)
 		if failed != nil {
-			return nil, nil, public(failed)
+			return nil, nil, publicError(failed)
 		}
 		if len(pending) == 0 {
 			return t.result(nil), nil, nil
 		}
-		mine := slices.DeleteFunc(slices.Clone(pending), func(q *event.Relay) bool { return !t.may(q) })
-		if len(mine) == 0 || !t.canAsk() || req.Params.InputResponses != nil && !t.decided { // the user wants to say nothing now
+		own := slices.DeleteFunc(slices.Clone(pending), func(q *event.Relay) bool { return !t.may(q) })
+		if len(own) == 0 || !t.canAsk() || req.Params.InputResponses != nil && !t.decided { // the user has canceled the questions
 			return t.result(pending), nil, nil
 		}
 		if t.latest() {
 			asks := sdk.InputRequestMap{}
-			for _, q := range mine {
-				asks[name(q)] = elicit(q)
+			for _, q := range own {
+				asks[questionID(q)] = elicit(q)
 			}
 			return &sdk.CallToolResult{InputRequests: asks, RequestState: t.key.ID}, nil, nil
 		}
 		answers := map[string]*sdk.ElicitResult{}
-		for _, q := range mine {
+		for _, q := range own {
 			if answers[q.ToolCallID], err = req.Session.Elicit(ctx, elicit(q)); err != nil {
 				if ctx.Err() != nil {
 					return nil, nil, ctx.Err()
 				}
-				return t.result(pending), nil, nil // a client that has promised too much
+				return t.result(pending), nil, nil // the client cannot ask, although it declares elicitation
 			}
 		}
 		t.decided = false
 		err = t.decide(ctx, func(q *event.Relay) (d runner.Decision, ok bool) {
-			if i := slices.IndexFunc(mine, func(shown *event.Relay) bool { return shown.ToolCallID == q.ToolCallID }); i >= 0 {
-				d, ok = decision(q, answers[q.ToolCallID])
-				d.Digest = mine[i].Digest
+			if i := slices.IndexFunc(own, func(shown *event.Relay) bool { return shown.ToolCallID == q.ToolCallID }); i >= 0 {
+				d, ok = elicited(q, answers[q.ToolCallID])
+				d.Digest = own[i].Digest
 			}
 			return d, ok
 		})
@@ -134,13 +134,13 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 			return t.result(pending), nil, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("the turn has asked %d times: call again with the session %s to continue", maxRounds, t.key.ID)
+	return nil, nil, fmt.Errorf("the turn has asked %d times: call ask again with the session %s to continue", maxRounds, t.key.ID)
 }
 
-// public returns an error with the text that clients may read.
-func public(err error) error {
+// publicError returns an error with a text that clients may read.
+func publicError(err error) error {
 	if errors.Is(err, session.ErrUnavailable) {
-		return errors.New("the sessions cannot be read or written now: try again later")
+		return errors.New("the store of sessions is not available: retry later")
 	}
 	return errors.New(agent.ForModel(err))
 }
@@ -153,13 +153,13 @@ type turn struct {
 	key     session.Key
 	answer  event.Answer
 	steps   float64
-	decided bool // something was, by the last answers
+	decided bool // the last answers decided a question
 }
 
-// play runs a turn, and tells the client what happens.
-func (t *turn) play(ctx context.Context, events iter.Seq2[*event.Event, error]) error {
+// run runs a turn and reports its progress to the client.
+func (t *turn) run(ctx context.Context, events iter.Seq2[*event.Event, error]) error {
 	if err := t.server.turns.Await(ctx, t.user); err != nil {
-		return fmt.Errorf("the turn was not started: %w; call again when others have ended", err)
+		return fmt.Errorf("the turn was not started: %w", err)
 	}
 	defer t.server.turns.Leave(t.user)
 	private := live.Private(t.runner.Tree())
@@ -203,11 +203,11 @@ func (t *turn) progress(e *event.Event) {
 	t.steps++
 	err := t.req.Session.NotifyProgress(context.Background(), &sdk.ProgressNotificationParams{ProgressToken: token, Progress: t.steps, Message: message})
 	if err != nil {
-		t.server.logger.Debug("progress could not be told", "error", err)
+		t.server.logger.Debug("progress could not be reported", "error", err)
 	}
 }
 
-// pending returns what the turn waits for.
+// pending returns the open questions of the turn.
 func (t *turn) pending(ctx context.Context) ([]*event.Relay, error) {
 	if t.answer.FinishReason != event.FinishReasonInputRequired {
 		return nil, nil
@@ -215,7 +215,7 @@ func (t *turn) pending(ctx context.Context) ([]*event.Relay, error) {
 	return t.runner.Pending(ctx, t.key)
 }
 
-// decide resumes the turn with the decisions about its questions that there are.
+// decide resumes the turn with decisions. about returns the decision of an open question, or false without one.
 func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Decision, bool)) error {
 	pending, err := t.runner.Pending(ctx, t.key)
 	if err != nil {
@@ -229,7 +229,7 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 	}
 	if len(all) == 0 {
 		if len(pending) == 0 {
-			return errors.New("nothing waits for an answer in this session")
+			return errors.New("this session has no open question")
 		}
 		t.answer.FinishReason = event.FinishReasonInputRequired
 		return nil
@@ -238,7 +238,7 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 		return err
 	}
 	t.decided = true
-	return t.play(ctx, t.runner.Resume(ctx, t.key, all...))
+	return t.run(ctx, t.runner.Resume(ctx, t.key, all...))
 }
 
 // may reports whether the client's user may decide about a question.
@@ -253,24 +253,24 @@ func (t *turn) canAsk() bool {
 	return p != nil && p.Capabilities != nil && p.Capabilities.Elicitation != nil
 }
 
-// latest reports whether the client speaks version 2026-07-28 of the protocol, in which the
-// result asks.
+// latest reports whether the client uses at least version 2026-07-28 of the protocol, in which results contain requests
+// for input.
 func (t *turn) latest() bool {
 	p := t.req.Session.InitializeParams()
 	return p != nil && p.ProtocolVersion >= "2026-07-28"
 }
 
-// name identifies a question. A later one about the same call has another name, and an answer to this one does not
-// count for it.
-func name(q *event.Relay) string { return q.ToolCallID + " " + q.Digest }
+// questionID identifies a question. If the call asks another question later, that has another id, so that an answer to the
+// first one does not apply to it.
+func questionID(q *event.Relay) string { return q.ToolCallID + " " + q.Digest }
 
-// elicit makes the form that asks.
+// elicit returns the form of a question.
 func elicit(q *event.Relay) *sdk.ElicitParams {
 	if q.Kind != event.RelayInput {
-		return &sdk.ElicitParams{Message: words(q), RequestedSchema: json.RawMessage(
+		return &sdk.ElicitParams{Message: questionText(q), RequestedSchema: json.RawMessage(
 			`{"type":"object","properties":{"approved":{"type":"boolean","title":"Let it run"},"reason":{"type":"string","title":"Why not"}},"required":["approved"]}`)}
 	}
-	p := &sdk.ElicitParams{Message: words(q), RequestedSchema: q.Schema}
+	p := &sdk.ElicitParams{Message: questionText(q), RequestedSchema: q.Schema}
 	if !flat(q.Schema) {
 		p.RequestedSchema = json.RawMessage(`{"type":"object","properties":{"content":{"type":"string"}},"required":["content"]}`)
 		if q.Schema != nil {
@@ -280,7 +280,7 @@ func elicit(q *event.Relay) *sdk.ElicitParams {
 	return p
 }
 
-// flat reports whether a schema is one that clients can make a form of.
+// flat reports whether clients can show a schema as a form.
 func flat(schema json.RawMessage) bool {
 	var s struct {
 		Type       string
@@ -297,15 +297,15 @@ func flat(schema json.RawMessage) bool {
 	return true
 }
 
-// decision reads what a user has answered; it is false for none.
-func decision(q *event.Relay, r *sdk.ElicitResult) (runner.Decision, bool) {
+// elicited returns the decision in the answer of a form. ok is false if the user did not answer.
+func elicited(q *event.Relay, r *sdk.ElicitResult) (runner.Decision, bool) {
 	switch {
 	case r == nil || r.Action == "cancel":
 		return runner.Decision{}, false
 	case r.Action != "accept":
 		return runner.Deny(q.ToolCallID, ""), true
 	case q.Kind != event.RelayInput:
-		return spoken(q, r.Content), true
+		return decisionOf(q, r.Content), true
 	case flat(q.Schema):
 		return runner.Answer(q.ToolCallID, r.Content), true
 	}
@@ -313,9 +313,8 @@ func decision(q *event.Relay, r *sdk.ElicitResult) (runner.Decision, bool) {
 	return runner.Decision{CallID: q.ToolCallID, Approved: true, Content: live.Content(q, text)}, true
 }
 
-// spoken reads what a client has answered. Nothing runs on a guess: what is not a clear yes
-// is a no.
-func spoken(q *event.Relay, a any) runner.Decision {
+// decisionOf returns the decision in a client's answer. Only true approves a call; every other answer denies it.
+func decisionOf(q *event.Relay, a any) runner.Decision {
 	m, _ := a.(map[string]any)
 	if q.Kind == event.RelayInput {
 		if text, ok := a.(string); ok {
@@ -329,8 +328,8 @@ func spoken(q *event.Relay, a any) runner.Decision {
 	return d
 }
 
-// words are a question for people, with all that a call would run with.
-func words(q *event.Relay) string {
+// questionText returns the text of a question for people, with all parameters of the call.
+func questionText(q *event.Relay) string {
 	tool := visible.Line(q.Tool)
 	if q.Kind == event.RelayInput {
 		return visible.Text(q.Message)
@@ -341,28 +340,28 @@ func words(q *event.Relay) string {
 	return "The tool " + tool + " wants to run. Let it run?\n" + strings.Join(visible.Arguments(q.Params), "\n")
 }
 
-// result is what the client gets when the turn is over, or waits.
+// result returns the result of a call whose turn has ended or waits.
 func (t *turn) result(pending []*event.Relay) *sdk.CallToolResult {
 	out := Result{Session: t.key.ID, Agent: t.answer.Agent}
 	text := t.answer.Text
 	switch {
 	case len(pending) > 0:
-		lines, mine := []string{"The turn waits for answers."}, ""
+		lines, own := []string{"The turn waits for answers."}, ""
 		for _, q := range pending {
-			lines = append(lines, fmt.Sprintf("%s: %s", q.ToolCallID, words(q)))
+			lines = append(lines, fmt.Sprintf("%s: %s", q.ToolCallID, questionText(q)))
 			if !t.may(q) {
 				lines = append(lines, live.Colleague)
 				continue
 			}
-			mine = cmp.Or(mine, q.ToolCallID)
+			own = cmp.Or(own, q.ToolCallID)
 			out.Questions = append(out.Questions, Question{CallID: q.ToolCallID, Tool: q.Tool, Params: q.Params, Message: q.Message, Schema: q.Schema, Digest: q.Digest})
 		}
-		if mine != "" {
-			lines = append(lines, fmt.Sprintf("Ask your user, then call ask with session %q and answers, such as {%q: true}.", t.key.ID, mine))
+		if own != "" {
+			lines = append(lines, fmt.Sprintf("Ask your user, then call ask with session %q and answers, such as {%q: true}.", t.key.ID, own))
 		}
 		text = strings.TrimSpace(text + "\n\n" + strings.Join(lines, "\n"))
 	case t.answer.FinishReason == event.FinishReasonInputRequired:
-		text = strings.TrimSpace(text + "\n\nThe turn waits for something outside. Say something in the session " + t.key.ID + " later to go on.")
+		text = strings.TrimSpace(text + "\n\nThe turn waits for something external. Call ask with session " + t.key.ID + " and a message later to continue.")
 	}
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, StructuredContent: out}
 }

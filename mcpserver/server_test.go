@@ -361,7 +361,7 @@ func TestLimit(t *testing.T) {
 	}
 	text, _, failed := ask(t, second, map[string]any{"message": "hello"})
 	require.True(t, failed)
-	require.Contains(t, text, "the server has 2 under way")
+	require.Contains(t, text, "the server has reached its limit of 2")
 	goOn <- struct{}{}
 	goOn <- struct{}{}
 	require.Contains(t, <-answered+<-answered, "Hello.")
