@@ -70,8 +70,8 @@ type match struct {
 	// message that is new, or that is to be answered again; then again is true.
 	known, from int
 	regenerate  bool
-	sure        bool // the log has the answer that the page has before its last known words, or has that known message
-	repeated    bool // the run has begun a turn before
+	sure        bool // the log has the page's answer before the last known user message, or that message is an answer
+	repeated    bool // the run started a turn before
 }
 
 // findBranch returns the branch that has most of a page's messages.

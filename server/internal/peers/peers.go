@@ -1,5 +1,5 @@
-// Package peers has clients of the server's protocols that others wrote, from npm and PyPI, for tests
-// of its doors. Tests are skipped where they are not installed, and fail in CI.
+// Package peers runs clients of the server's protocols from npm and PyPI, for tests of the APIs. If they are not
+// installed, tests are skipped, and fail in CI.
 package peers
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/agentarbor/arbor/internal/peerfolder"
 )
 
-// OpenAI is the folder of the clients of OpenAI's protocols.
+// OpenAI returns the folder of the clients of OpenAI's APIs.
 func OpenAI() peerfolder.Folder {
 	_, file, _, _ := runtime.Caller(0)
 	return peerfolder.Folder{Path: filepath.Dir(file), Name: "server/internal/peers", Of: "OpenAI's protocols", Probe: "openai"}
 }
 
-// Run starts a client with a JSON value as its input, and reads its output into what out points to.
+// Run starts a client with a JSON value as its input, and decodes its output into the value that out points to.
 func Run(t testing.TB, in, out any, command ...string) {
 	t.Helper()
 	input, err := json.Marshal(in)

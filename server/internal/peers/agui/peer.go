@@ -1,5 +1,5 @@
-// Package aguipeer runs the official client of AG-UI, from npm, for tests of what speaks the protocol: its verifier
-// and its schemas are the judge. Tests are skipped where it is not installed, and fail in CI.
+// Package aguipeer runs the official AG-UI client from npm for tests. The client's verifier and schemas check the answers
+// of the server. If the client is not installed, tests are skipped, and fail in CI.
 package aguipeer
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/internal/peerfolder"
 )
 
-// Peer is a process of Node.js with any number of clients in it.
+// Peer is a Node.js process with any number of clients.
 type Peer struct {
 	in io.Writer
 
@@ -27,11 +27,11 @@ type Peer struct {
 	waiting map[int]chan *Reply
 }
 
-// Command is what a client is to do: to run, to connect, or to leave.
+// Command is a command for a client: to run, to connect, or to disconnect.
 type Command struct {
 	ID   int    `json:"id"`
 	Op   string `json:"op"`
-	Page string `json:"page"` // the client, which keeps messages and state from one command to the next
+	Page string `json:"page"` // the name of the client, which keeps messages and state between commands
 
 	URL     string            `json:"url"`
 	Thread  string            `json:"thread"`
@@ -39,33 +39,33 @@ type Command struct {
 	Query   string            `json:"query,omitempty"`
 
 	Run       string           `json:"run,omitempty"`
-	Say       []map[string]any `json:"say,omitempty"`      // messages that are added
-	Messages  []map[string]any `json:"messages,omitempty"` // messages that take the place of all
+	Say       []map[string]any `json:"say,omitempty"`      // messages to append
+	Messages  []map[string]any `json:"messages,omitempty"` // messages that replace all others
 	State     any              `json:"state,omitempty"`
 	Tools     []map[string]any `json:"tools,omitempty"`
 	Context   []map[string]any `json:"context,omitempty"`
 	Forwarded map[string]any   `json:"forwardedProps,omitempty"`
 	Resume    []map[string]any `json:"resume,omitempty"`
-	Forget    bool             `json:"forget,omitempty"`  // what the client itself demands of answers
-	Earlier   bool             `json:"earlier,omitempty"` // the client is the one from before version 1.0 of the protocol
-	Live      bool             `json:"live,omitempty"`    // each event is a reply of its own, too
+	Forget    bool             `json:"forget,omitempty"`  // disables the client's own checks of answers
+	Earlier   bool             `json:"earlier,omitempty"` // use the client for the protocol before version 1.0
+	Live      bool             `json:"live,omitempty"`    // also reply with each event
 }
 
-// Reply is what became of a command.
+// Reply is the result of a command.
 type Reply struct {
 	ID         int              `json:"id"`
 	Done       bool             `json:"done"`
-	Event      map[string]any   `json:"event"` // of a live command that goes on
+	Event      map[string]any   `json:"event"` // an event of a live command that is not complete
 	Events     []map[string]any `json:"events"`
-	Error      string           `json:"error"` // that the client has thrown
+	Error      string           `json:"error"` // the exception of the client
 	Status     int              `json:"status"`
-	Warnings   []string         `json:"warnings"` // about what does not fit the protocol
+	Warnings   []string         `json:"warnings"` // about violations of the protocol
 	Messages   []map[string]any `json:"messages"`
 	State      map[string]any   `json:"state"`
 	Interrupts []map[string]any `json:"interrupts"`
 }
 
-// Start starts the process, which ends with the test.
+// Start starts the process and ends it after the test.
 func Start(t testing.TB) *Peer {
 	t.Helper()
 	_, file, _, _ := runtime.Caller(0)
@@ -91,7 +91,7 @@ func Start(t testing.TB) *Peer {
 	return p
 }
 
-// read hands replies to those who wait for them, and ends them all with the process.
+// read sends replies to the channels of their commands, and closes all channels when the process ends.
 func (p *Peer) read(out io.Reader) {
 	dec := json.NewDecoder(bufio.NewReader(out))
 	for {
@@ -118,7 +118,7 @@ func (p *Peer) read(out io.Reader) {
 	}
 }
 
-// Begin gives a command. The last of the replies says what became of it.
+// Begin sends a command. The last reply is the result.
 func (p *Peer) Begin(t testing.TB, c Command) <-chan *Reply {
 	t.Helper()
 	replies := make(chan *Reply, 10_000)
@@ -135,7 +135,7 @@ func (p *Peer) Begin(t testing.TB, c Command) <-chan *Reply {
 	return replies
 }
 
-// Do gives a command and waits for its end. What the client warns of is an error of the test.
+// Do sends a command and waits for its result. A warning of the client fails the test.
 func (p *Peer) Do(t testing.TB, c Command) *Reply {
 	t.Helper()
 	var last *Reply
@@ -143,7 +143,7 @@ func (p *Peer) Do(t testing.TB, c Command) *Reply {
 		last = r
 	}
 	require.NotNil(t, last, "the process of the clients has ended")
-	if last.Error == "" { // else it tells that one, too
+	if last.Error == "" { // an error also causes warnings
 		require.Empty(t, last.Warnings)
 	}
 	return last
