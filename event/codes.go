@@ -96,7 +96,7 @@ const (
 	// NoticeAdopted reports that a process has adopted a turn whose process died. NoticeLeft reports that no
 	// process adopts it any more, because each died at the same place.
 	NoticeAdopted = "taken_over"
-	NoticeLeft      = "left"
+	NoticeLeft    = "left"
 	// NoticeTooDeep comes with an event whose JSON was deeper than [MaxDepth] and is stored as a string.
 	NoticeTooDeep = "too_deep"
 	// NoticeWithheld reports that a guard has withheld an agent's reasoning.
