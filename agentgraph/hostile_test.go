@@ -77,7 +77,7 @@ func TestBadAgents(t *testing.T) {
 		}, "quick"},
 		"gives no JSON": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
 			yield(&event.Event{Data: &event.Finish{Output: []byte(`{"a":`)}}, nil)
-		}, "no JSON"},
+		}, "not valid JSON"},
 		"goes on for ever": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
 			yield(&event.Event{Data: &event.Continue{}}, nil)
 		}, "limit"},

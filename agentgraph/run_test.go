@@ -203,7 +203,7 @@ func TestAgentThatSaysItWasCanceled(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "user-graph", a.Name())
 	result, _, err := try(t, a, "go")
-	require.ErrorContains(t, err, "gave up")
+	require.ErrorContains(t, err, "finish reason canceled")
 	require.Equal(t, agentgraph.Failed, result.Status)
 	require.Equal(t, []string{"a"}, result.Failed)
 }

@@ -166,7 +166,7 @@ func TestDevWorkshop(t *testing.T) {
 		require.Contains(t, me, fmt.Sprintf(`"workshop":%t`, want))
 		status, body := s.call("POST", "/api/v1/agents/support/tools/none", `{"input":{}}`)
 		require.Equal(t, 404, status)
-		require.Equal(t, want, strings.Contains(body, "the agent has no such tool"), body)
+		require.Equal(t, want, strings.Contains(body, "the agent has no tool with this name"), body)
 		status, body = s.call("GET", "/api/v1/agents/support/body", "")
 		require.Equal(t, want, status == 200, body)
 	}

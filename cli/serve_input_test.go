@@ -75,7 +75,7 @@ func TestServeBadInput(t *testing.T) {
 			"flag":        {args: []string{"--adr", ":0"}, want: "unknown flag: --adr; did you mean --addr?"},
 			"taken":       {args: []string{"--addr", taken}, want: "--addr " + taken + ": bind: address already in use; port 0 takes any that is free"},
 			"grpc":        {args: []string{"--grpc", taken}, want: "--grpc " + taken + ": bind: address already in use"},
-			"page state":  {args: []string{"--page-state", "city,user:name"}, want: "--page-state: pages cannot be allowed to write the key \"user:name\""},
+			"page state":  {args: []string{"--page-state", "city,user:name"}, want: "--page-state: the state key \"user:name\""},
 			"grpc open":   {args: []string{"--grpc", ":0", "--no-token"}, want: "can be reached from other machines"},
 			"no port":     {args: []string{"--addr", "localhost"}, want: "--addr localhost: an address is HOST:PORT, such as 127.0.0.1:8420"},
 			"bad port":    {args: []string{"--addr", "127.0.0.1:99999"}, want: "--addr 127.0.0.1:99999: "},

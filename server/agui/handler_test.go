@@ -183,9 +183,9 @@ func testApproval(t *testing.T, peer *aguipeer.Peer) {
 		require.Equal(t, "bad_resume", r.Events[0]["code"], name)
 	}
 	_, events, _ := w.post("", `{"threadId":"t1","runId":"x","messages":[],"resume":[{"interruptId":"`+i["id"].(string)+`","status":"done"}]}`)
-	require.Contains(t, events[0]["message"], "resolved, or cancelled")
+	require.Contains(t, events[0]["message"], "the status resolved or cancelled")
 	r = peer.Do(t, w.to(aguipeer.Command{Say: says("u9", "go on"), Resume: resolved(i, map[string]any{"approved": true}), Page: "words", Messages: nil}))
-	require.Contains(t, r.Events[0]["message"], "new words")
+	require.Contains(t, r.Events[0]["message"], "a new message")
 	require.Len(t, w.log("t1"), stored, "nothing is stored")
 
 	r = peer.Do(t, w.to(aguipeer.Command{Run: "approved", Resume: resolved(i, map[string]any{"approved": true, "reason": "it is right"})}))
