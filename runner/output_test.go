@@ -112,7 +112,7 @@ func TestOutput(t *testing.T) {
 						require.Equal(t, c.code == event.CodeBadOutput, errors.As(err, &misfit))
 						if misfit != nil {
 							require.Equal(t, "desk", misfit.Agent)
-							require.ErrorContains(t, misfit, "twice")
+							require.ErrorContains(t, misfit, "two answers")
 						}
 						break
 					}
