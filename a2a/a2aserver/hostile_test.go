@@ -541,11 +541,23 @@ func partsText(parts sdk.ContentParts) string {
 	return b.String()
 }
 
+// resume resumes the turns that no process adopts any more, because three servers were stopped in them.
+func (w *sea) resume() {
+	infos, err := w.store.List(context.Background(), session.Key{}, session.Page{Status: session.StatusOpen})
+	require.NoError(w.t, err)
+	for _, info := range infos {
+		if _, err := w.server.Load().trees[""].turns.Resume(context.Background(), info.Key); err != nil {
+			require.ErrorIs(w.t, err, agent.ErrSessionBusy)
+		}
+	}
+}
+
 // calm brings all tasks to rest, and holds the lists against them.
 func (w *sea) calm() {
 	h := w.server.Load().RequestHandler()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
+	w.resume()
 	for _, caller := range hostileCallers {
 		ctx := withCaller(ctx, caller)
 		listed := make(map[sdk.TaskID]*sdk.Task)
