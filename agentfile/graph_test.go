@@ -106,7 +106,7 @@ func TestResolver(t *testing.T) {
 	_, err = resolve("broken", nil)
 	var files *Error
 	require.ErrorAs(t, err, &files)
-	require.EqualError(t, err, dir+`/broken.md:2: unknown key "nmae"; did you mean "name"?`)
+	require.EqualError(t, err, filepath.Join(dir, "broken.md")+`:2: unknown key "nmae"; did you mean "name"?`)
 	_, err = resolve("desk", map[string]any{"maxTokens": "many"})
 	var config *agentgraph.ConfigError
 	require.ErrorAs(t, err, &config)
