@@ -241,7 +241,7 @@ type definition struct {
 // leaf reports whether the agent can have no sub-agents, whatever its folder holds.
 func (d *definition) leaf() bool { return d.isGraph || d.isRemote }
 
-// hasModel reports whether the agent is none of a graph, a remote agent, a router and a workflow.
+// hasModel reports whether the agent has a model of its own: it is not a graph, a remote agent, a router or a workflow.
 func (d *definition) hasModel() bool { return !d.leaf() && d.router == nil && !d.isWorkflow() }
 
 // pos returns the place of the agent's name, or the file's first line.

@@ -391,7 +391,7 @@ func (r *valueReader) whole(f field, least, most int64, wrong Code) (int, bool) 
 	return 0, false
 }
 
-// oneOf reports a text that is none of some words.
+// oneOf adds a problem if a text is not one of the allowed words.
 func (r *valueReader) oneOf(f field, wrong Code, called string, words ...string) bool {
 	text, _ := f.value.Text()
 	if slices.Contains(words, text) {

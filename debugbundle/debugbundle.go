@@ -33,7 +33,7 @@ type Options struct {
 type Bundle struct {
 	SessionID string `json:"sessionId"`
 	TurnID    string `json:"turnId,omitempty"`
-	// Turn is none, open (it is running, or was interrupted), waiting or over.
+	// Turn is the state of the last turn: "none" (no turn), "open" (running or interrupted), "waiting" or "over".
 	Turn string `json:"turn"`
 	// Seq and Time are those of the last event of the log.
 	Seq  int64     `json:"seq"`

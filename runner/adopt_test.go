@@ -87,7 +87,7 @@ func TestLeftByAFailingStore(t *testing.T) {
 	}
 }
 
-// TestAdoptOfAFork: a fork that nobody has written to is gone on with in a run of its own, although nobody goes on with
+// TestAdoptOfAFork: a fork without events of its own continues in its own run, although no process continues
 // the other session any more.
 func TestAdoptOfAFork(t *testing.T) {
 	store := sessiontest.Memory(t)

@@ -19,7 +19,7 @@ type run struct {
 	ops      []op
 	answers  int
 	metadata map[string]any
-	paused   bool  // until somebody asks for the task again
+	paused   bool  // until a client subscribes to the task again
 	breaks   int   // how often the connections of all who listened broke
 	failure  error // the peer has lost the task
 }

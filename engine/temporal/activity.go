@@ -107,7 +107,7 @@ func (e *Engine) stored(ctx context.Context, at place) (seq int64, err error) {
 	return seq, nil
 }
 
-// deny denies the calls about which nobody has decided in time.
+// deny denies the calls that got no decision in time.
 func (e *Engine) deny(ctx context.Context, at place) (outcome, error) {
 	return e.tryAt(ctx, at, func(state runner.TurnState) (outcome, error) {
 		var denied []runner.Decision

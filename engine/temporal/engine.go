@@ -66,7 +66,7 @@ func WithHeartbeat(d time.Duration) Option { return func(e *Engine) { e.Heartbea
 // unknown more often. Defaults to 1.
 func WithStepsPerActivity(n int) Option { return func(e *Engine) { e.Steps = n } }
 
-// WithApprovalTimeout denies a call if nobody decides about it within this time. Defaults to 0, which waits forever.
+// WithApprovalTimeout denies a call that gets no decision within this time. Defaults to 0, which waits forever.
 func WithApprovalTimeout(d time.Duration) Option { return func(e *Engine) { e.Approval = d } }
 
 // WithStepTimeout limits one try of an activity, which runs one step or the number of [WithStepsPerActivity]. Defaults

@@ -46,7 +46,7 @@ const (
 	codeCanceled = "canceled"
 )
 
-// look wakes a waiting workflow, because somebody decides.
+// look wakes a waiting workflow, because a decision was made.
 type look struct {
 	After int64 `json:"after,omitempty"`
 }

@@ -119,7 +119,7 @@ func run(ctx context.Context, out io.Writer, c config) (sum outcome, err error) 
 			return sum, fmt.Errorf("the conversation of %s is not whole: %w", t.session, err)
 		}
 	}
-	fmt.Fprintf(out, "%d turns, %d kills, %d adoptions; nobody waited longer than %s\nevery conversation is whole\n",
+	fmt.Fprintf(out, "%d turns, %d kills, %d adoptions; the longest wait was %s\nevery conversation is whole\n",
 		sum.turns, sum.kills, sum.adoptions, sum.longest.Round(10*time.Millisecond))
 	return sum, nil
 }

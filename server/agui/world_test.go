@@ -23,7 +23,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// world is an API on loopback, and what is behind it.
+// world is an API on loopback with its store and runner.
 type world struct {
 	testing.TB
 	turns   *live.Turns

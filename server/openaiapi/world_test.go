@@ -52,7 +52,7 @@ func newGuard(t testing.TB) *access.Guard {
 	return guard
 }
 
-// world is an API and what is behind it.
+// world is an API with its store and runner.
 type world struct {
 	testing.TB
 	*Handler

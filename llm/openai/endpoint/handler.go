@@ -160,7 +160,7 @@ func (h *handler) body(w http.ResponseWriter, r *http.Request, check func([]byte
 	return body, true
 }
 
-// model returns a model by its name. If there is none, it writes the answer.
+// model returns the model with a name. If no model has it, model writes the error response and returns false.
 func (h *handler) model(w http.ResponseWriter, name string) (llm.Model, bool) {
 	model, ok := h.models(name)
 	if !ok {
