@@ -18,7 +18,7 @@ import (
 // ids, so that a snapshot replaces what its deltas built and doubles nothing.
 // What it costs grows with what is received, and what it keeps is bounded.
 type answer struct {
-	limit int // of the bytes that are kept; 0 is none
+	limit int // the maximum number of bytes to keep; 0: no limit
 
 	taskID    sdk.TaskID
 	contextID string
@@ -354,7 +354,7 @@ type block struct {
 	text []byte
 }
 
-// find returns where a text is, -1 if there is none of the id.
+// find returns the index of the text with an id, or -1.
 func (l *list) find(id string) int {
 	if i, ok := l.at[id]; ok {
 		return i

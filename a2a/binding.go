@@ -233,9 +233,8 @@ func (r *remote) environment(b *Binding, i *sdk.AgentInterface) Environment {
 	return env
 }
 
-// target is the URL of an interface, nil if it is none. Those of gRPC may be named
-// without a scheme: to them only connections with TLS are of interest, on which
-// certificates are shown.
+// target returns the address of an interface as a URL, or nil if it is not one. An address of gRPC may have no scheme:
+// its connections use TLS.
 func target(interfaceURL string) *url.URL {
 	if !strings.Contains(interfaceURL, "://") {
 		interfaceURL = "https://" + interfaceURL

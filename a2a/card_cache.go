@@ -71,8 +71,7 @@ func lifetime(h http.Header, asked time.Time, ttl time.Duration) (d time.Duratio
 	return max(d, 0), stored
 }
 
-// seconds reads a number of seconds. What is none is 0, and what is too large is a
-// long time.
+// seconds reads a number of seconds. It returns 0 for any other text, and a long time for a number that is too large.
 func seconds(s string) time.Duration {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 31)
 	if err != nil {

@@ -96,7 +96,7 @@ func (x *exchange) keep(had []string) (lines []string, err error) {
 			continue
 		}
 		if wrong := f.Check(); f.URL != "" && wrong != nil {
-			lines = append(lines, "(a file at an address that is none)")
+			lines = append(lines, "(a file with an invalid address)")
 			continue
 		}
 		if f.URL == "" {

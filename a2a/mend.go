@@ -170,7 +170,8 @@ func fit(v any, t reflect.Type) (fitting any, ok bool) {
 	return v, ok
 }
 
-// fitList fits a list: one of texts holds nothing else, and what is none is an empty one of objects.
+// fitList removes the members of a list that do not fit. A list of texts must contain nothing but texts. In the place
+// of a list of objects, any other value becomes an empty list.
 func fitList(v any, elem reflect.Type) (any, bool) {
 	list, ok := v.([]any)
 	left := make([]any, 0, len(list))

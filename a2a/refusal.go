@@ -81,7 +81,7 @@ func (d *delivery) unsent() bool { return d.dialed.Load() && !d.wrote.Load() }
 func isAnswer(err error) bool {
 	var protocol *sdk.Error
 	return errors.As(err, &protocol) || errors.As(err, new(*statusError)) || errors.Is(err, sdk.ErrInternalError) ||
-		sdk.ErrorReason(err) != "INTERNAL_ERROR" // which is also the reason of what is none of the protocol's
+		sdk.ErrorReason(err) != "INTERNAL_ERROR" // which is also the reason of errors that the protocol does not have
 }
 
 // unreadable reports whether an error says that the peer's answer has another form than

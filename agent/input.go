@@ -24,7 +24,7 @@ func WithTransferInput[T any]() EdgeOption {
 	in := &TransferInput{}
 	in.Schema, in.err = schema.Of(reflect.TypeFor[T]())
 	if in.err == nil {
-		in.check, in.err = schema.Compile(in.Schema)
+		in.check, in.err = schema.Compile(in.Schema, schema.Input)
 	}
 	return edgeOptionFunc(func(e *Edge) { e.Input = in })
 }

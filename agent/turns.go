@@ -15,8 +15,8 @@ type Turns struct {
 	Begun []TurnStart `json:",omitempty"`
 	// Compacted has, by agent, the first turn of which the agent's last compaction has kept something.
 	Compacted map[string]int `json:",omitempty"`
-	// Handed is the last committed transfer of the conversation in any turn; nil before the first.
-	Handed *event.Transfer `json:"-"`
+	// LastTransfer is the last committed transfer of the conversation in any turn; nil before the first.
+	LastTransfer *event.Transfer `json:"-"`
 }
 
 // TurnStart is the start of a turn. Turn counts from 1. Seq is the position of the user's message.

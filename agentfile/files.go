@@ -124,7 +124,7 @@ func (d *definition) ignores(pattern, file string) bool {
 // source is a file of an agent that was read: Markdown, or a router in YAML.
 type source struct {
 	d        *definition // nil without front matter, or if it cannot be read
-	plain    string      // without front matter: why there is none
+	plain    string      // why the file has no front matter
 	problems []Problem
 }
 

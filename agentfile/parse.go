@@ -85,8 +85,7 @@ func (p *parser) front(front string) {
 	}
 }
 
-// document reads a text that holds one mapping, by its table of keys. It is false if there
-// is none.
+// document reads a text that contains one mapping, by its table of keys. It reports false for any other text.
 func (p *parser) document(text string, rules yamldoc.Rules, table []yamldoc.Key, such string) bool {
 	file, problems := yamldoc.Parse(text, rules)
 	for _, problem := range problems {

@@ -24,8 +24,7 @@ func (l *loader) checkRouterFile(file string) {
 	l.root = t.root
 }
 
-// route returns the name of the agent that a router's file means, "" if it is none of the
-// specialists.
+// route returns the name of the specialist that a router's file means, or "".
 func (d *definition) route(i item) string {
 	if i.value == agent.Human {
 		return agent.Human

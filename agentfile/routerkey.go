@@ -22,7 +22,7 @@ import (
 type routerKeys struct {
 	rules    []routerRule
 	onError  []onError
-	fallback item // without a value there is none
+	fallback item // without a value the router has no default
 	sticky   bool
 	signals  struct {
 		deadline time.Duration
@@ -104,7 +104,7 @@ func parseRouter(r *report, file string, data []byte) *definition {
 	return d
 }
 
-// routerOnly makes the definition that of a router, or reports its keys where there is none.
+// routerOnly makes the definition that of a router, or reports the keys of a router in another definition.
 func routerOnly(p *parser) {
 	at, there := p.keys["rules"]
 	others := slices.DeleteFunc(routerTable(p), func(k yamldoc.Key) bool { _, there := p.keys[k.Name]; return !there || k.Name == "rules" })

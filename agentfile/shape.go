@@ -126,7 +126,7 @@ func byBase(defs []*definition, base string) (found *definition) {
 	return found
 }
 
-// edge returns the edge to a sub-agent, nil if there is none.
+// edge returns the edge to a sub-agent, or nil.
 func (d *definition) edge(child *definition) *edge {
 	if at := slices.IndexFunc(d.children, func(e *edge) bool { return e.child == child }); at >= 0 {
 		return d.children[at]

@@ -279,7 +279,7 @@ func whichTools(names []string) string {
 	return fmt.Sprintf("; it has %s", strings.Join(names, ", "))
 }
 
-// toolPolicy makes the policy of the agent's rules, nil if there are none.
+// toolPolicy makes the policy of the agent's rules, or returns nil without rules.
 func (d *definition) toolPolicy() (*tools.Policy, error) {
 	if len(d.toolRules) == 0 {
 		return nil, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/expression"
+	"github.com/agentarbor/arbor/internal/schema"
 )
 
 // data is a JSON value on its way through a graph. Its bytes are shared and never
@@ -33,10 +34,7 @@ func dataOf(raw json.RawMessage) data {
 	if raw[0] != '"' {
 		return data{raw: raw}
 	}
-	text := strings.TrimSpace(event.OutputText(raw))
-	if inner, ok := fenced(text); ok {
-		text = inner
-	}
+	text := schema.StripCodeFence(event.OutputText(raw))
 	if !mayBeJSON(text) || event.TooDeep([]byte(text)) || !json.Valid([]byte(text)) {
 		return data{raw: raw}
 	}
@@ -47,25 +45,9 @@ func dataOf(raw json.RawMessage) data {
 	return data{raw: b.Bytes()}
 }
 
-// mayBeJSON looks at the first character, because most texts are none.
+// mayBeJSON looks at the first character, because most texts are not JSON.
 func mayBeJSON(text string) bool {
 	return text != "" && strings.IndexByte(`{["-0123456789tfn`, text[0]) >= 0
-}
-
-// fenced returns the content of a code block, if the text is one.
-func fenced(text string) (string, bool) {
-	rest, ok := strings.CutPrefix(text, "```")
-	if !ok {
-		return "", false
-	}
-	rest, ok = strings.CutSuffix(rest, "```")
-	if !ok {
-		return "", false
-	}
-	if first, body, more := strings.Cut(rest, "\n"); more && !strings.ContainsAny(strings.TrimSpace(first), " {[\"") {
-		rest = body // the first line names the language
-	}
-	return strings.TrimSpace(rest), true
 }
 
 // decoded returns the value as expressions see it. It is shared.

@@ -138,7 +138,7 @@ func (r *reader) retry(f field) *RetryPolicy {
 	return p
 }
 
-// duration reads a time, 0 if there is none.
+// duration reads a duration, or returns 0 without one.
 func (r *valueReader) duration(f field) time.Duration {
 	text, ok := f.value.Text()
 	t, err := time.ParseDuration(text)

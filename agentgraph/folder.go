@@ -89,7 +89,7 @@ func (f *Folder) Find(ref string) (*FolderAgent, error) {
 	return &f.Agents[found], nil
 }
 
-// almost names the file that could hold an agent and does not; "" if there is none.
+// almost returns why a file that could contain the agent does not, or "".
 func (f *Folder) almost(ref string) string {
 	name := ref
 	if at := strings.LastIndexByte(ref, '@'); at > 0 {

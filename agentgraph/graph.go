@@ -49,7 +49,7 @@ type Node struct {
 	// above the largest.
 	Config map[string]any
 	// Graph takes the place of an agent: its entrypoint gets the node's input, and the
-	// output of its run is the node's output. Nil is none.
+	// output of its run is the node's output.
 	Graph *Graph
 	// Tool is the tool that the node calls with its input, which must be a JSON object of
 	// arguments. It is a tool of the agent Ref, or the one that Ref means.
@@ -157,7 +157,7 @@ type Edge struct {
 	Transform *Expression
 	// Priority makes edges of one source exclude each other. Of those that have a
 	// priority only the first that holds is taken, the largest number first. It is
-	// from 1 to [MaxPriority]. 0 is none: such an edge does not compete. Only an
+	// from 1 to [MaxPriority]. 0 means no priority: such an edge does not compete. Only an
 	// edge of arbor/v1 has one.
 	Priority int
 	Line     int

@@ -267,7 +267,7 @@ func (r *valueReader) each(mapping yamldoc.Node, path string, read func(name, at
 	}
 }
 
-// object reads a mapping, and reports what is none.
+// object reads a mapping, and reports any other value.
 func (r *valueReader) object(f field, t *table, other map[string]any) (fields, bool) {
 	v, ok := r.fields(f.value, f.path, f.key.Line(), t, other)
 	if !ok {

@@ -41,7 +41,7 @@ type ConfigError struct {
 func (e *ConfigError) Error() string { return "config." + e.Key + " " + e.Message }
 
 // Read lays configurations over this one, in their order: mappings are merged as [MergeConfig] does it.
-// It understands model; instructions, or role if there are none; and the
+// It understands model; instructions, or else role; and the
 // settings temperature, topP, maxTokens, stop, toolChoice, parallelToolCalls, seed, reasoningEffort, thinking,
 // reasoningEcho, endpoint, timeouts, leakedCalls and responseFormat, which is a JSON schema. Their names may be written with underscores as well,
 // and they may be in a mapping llm. null takes a value back. The error is a [*ConfigError].

@@ -77,7 +77,7 @@ func AskFirst(question string, by ...tools.By) NodeOption {
 func Priority(n int) EdgeOption { return func(e *Edge) { e.Priority = n } }
 
 // State declares a key of the state that the nodes share. initial must have a JSON
-// form; nil is none.
+// form; nil means no initial value.
 func (b *Builder) State(key string, reducer Reducer, initial any) *Builder {
 	value, err := canonical(initial)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -24,7 +23,7 @@ func NewTyped[In, Out any](a agent.Agent, opts ...Option) (tools.Tool, error) {
 			return nil, fmt.Errorf("agent tool: the output: %w", err)
 		}
 		toOutput = func(answer string) (any, error) {
-			raw := stripCodeFence(answer)
+			raw := json.RawMessage(schema.StripCodeFence(answer))
 			var value Out
 			if err := check(raw); err != nil { // lists all mistakes with their places
 				return nil, fmt.Errorf("the answer of the agent %s is not what was asked for: %w", a.Name(), err)
@@ -53,13 +52,4 @@ func checkOf(t reflect.Type) (func(json.RawMessage) error, error) {
 		return nil, err
 	}
 	return func(raw json.RawMessage) error { return schema.Fits(text, raw) }, nil
-}
-
-// stripCodeFence returns the content of a code block if the whole answer is one, and otherwise the answer.
-func stripCodeFence(answer string) json.RawMessage {
-	text := strings.TrimSpace(answer)
-	if inner, ok := strings.CutPrefix(text, "```"); ok && strings.HasSuffix(inner, "```") {
-		text = strings.TrimPrefix(strings.TrimSuffix(inner, "```"), "json")
-	}
-	return json.RawMessage(strings.TrimSpace(text))
 }

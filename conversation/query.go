@@ -166,7 +166,8 @@ func (g *Graph) children(place int32) []int32 {
 	return found
 }
 
-// run returns the places of a run's nodes up to one of them, or of all if that is none. No run has no nodes.
+// run returns the places of a run's nodes up to the node last, or of all of them if last is none. A run that the graph
+// does not contain has no nodes.
 func (g *Graph) run(ri, last int32) []int32 {
 	if ri == none {
 		return nil

@@ -45,7 +45,7 @@ func (r *Report) Against(baseline *Report) []Regression {
 	return found
 }
 
-// Like returns the results with which those of a subject of another report are compared, nil if there are none.
+// Like returns the results to compare with those of a subject of another report, or nil.
 func (r *Report) Like(of *Report, subject string) *Results {
 	if len(r.Subjects) == 1 && len(of.Subjects) == 1 {
 		return &r.Subjects[0]

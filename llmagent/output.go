@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/schema"
@@ -37,7 +36,7 @@ func OutputStrict() OutputOption { return func(o *output) { o.format.Strict = tr
 func WithOutput[T any](opts ...OutputOption) Option {
 	o := &output{}
 	if o.format.Schema, o.err = schema.Of(reflect.TypeFor[T]()); o.err == nil {
-		o.validator, o.err = schema.Compile(o.format.Schema)
+		o.validator, o.err = schema.Compile(o.format.Schema, schema.Answer)
 	}
 	for i, opt := range opts {
 		if opt == nil {
@@ -95,7 +94,7 @@ func (o *output) parse(answer string, finish llm.FinishReason) (json.RawMessage,
 	if o == nil || finish == llm.FinishContentFilter {
 		return nil, nil
 	}
-	text := json.RawMessage(stripCodeFence(answer))
+	text := json.RawMessage(schema.StripCodeFence(answer))
 	err := o.validator.Validate(text)
 	switch {
 	case err == nil:
@@ -104,20 +103,6 @@ func (o *output) parse(answer string, finish llm.FinishReason) (json.RawMessage,
 		return nil, errors.New("it was cut off by its length limit")
 	}
 	return nil, errors.New(cut(clean(err.Error())))
-}
-
-// stripCodeFence returns the content of a code block if the whole text is one. Models often write JSON in a code
-// block.
-func stripCodeFence(text string) string {
-	text = strings.TrimSpace(text)
-	if inner, ok := strings.CutPrefix(text, "```"); ok {
-		if inner, ok = strings.CutSuffix(inner, "```"); ok {
-			if _, body, ok := strings.Cut(inner, "\n"); ok {
-				return strings.TrimSpace(body)
-			}
-		}
-	}
-	return text
 }
 
 // ClientOutputKey is the key of a turn's [ClientOutput] in the metadata of the user's message. Clients of the APIs
@@ -172,6 +157,6 @@ func (w *ClientOutput) output() *output {
 	if len(w.Schema) == 0 {
 		o.format.Schema = json.RawMessage(`{"type":"object"}`)
 	}
-	o.validator, o.err = schema.Compile(o.format.Schema)
+	o.validator, o.err = schema.Compile(o.format.Schema, schema.Answer)
 	return o
 }

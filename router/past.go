@@ -144,10 +144,10 @@ func (p *past) felt(turn string) []mood {
 	return p.Moods
 }
 
-// stays returns who answers a message for which there is no rule, before the default: the
-// agent that was active before, if the router is sticky, or else the one that has asked the user something.
-// It is nil if there is none, and after somebody has given the conversation back. Where
-// another router is on the way its rules come first.
+// stays returns the agent that keeps the conversation when no rule applies: the agent that was active before, if the
+// router is sticky, or else the agent that has asked the user something. It returns nil if neither applies, and after
+// an agent has returned the conversation. If another router is on the way to the agent, stays returns that router,
+// whose rules come first.
 func (r *Router) stays(inv *agent.Invocation, p *past) (to *agent.Node, why string) {
 	if len(p.Gone) > 0 {
 		return nil, ""

@@ -314,7 +314,7 @@ func (r *Router) CheckNode(n *agent.Node) (wrong []string) {
 	return wrong
 }
 
-// target returns the handle of a sub-agent, nil if it is none.
+// target returns the handle of a sub-agent, or nil for any other name.
 func (r *Router) target(name string) *Target {
 	if i := slices.IndexFunc(r.targets, func(t *Target) bool { return t.name == name }); i >= 0 {
 		return r.targets[i]

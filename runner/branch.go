@@ -48,9 +48,8 @@ func (t *turn) startAgain(run *session.Run, scope, parentID string) *event.Event
 	return e
 }
 
-// resumeInner returns the events that resume an unfinished inner scope. There are none if the
-// scope has a run that was cut off, which again reports. ok reports whether there is anything to
-// do; if not, the scope still waits. The caller holds mu.
+// resumeInner returns the events that resume an unfinished inner scope. It returns no events if again is true: the run
+// of the scope was cut off and is still open. If ok is false, the scope still waits. The caller holds mu.
 func (t *turn) resumeInner(scope string) (events []*event.Event, again, ok bool) {
 	run := &t.fold().Scope(scope).Run
 	switch past := ofOtherSession(t.lease, run); {

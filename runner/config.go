@@ -99,7 +99,7 @@ func WithInterceptors(interceptors ...agent.Interceptor) Option {
 }
 
 // WithBudgets sets budgets, in addition to those that agents have in their agent.Properties. If both limit the same
-// thing, the stricter one applies. By default there are none.
+// thing, the stricter one applies. By default there are no other budgets.
 func WithBudgets(b Budgets) Option { return func(c *config) { c.budgets = b } }
 
 // WithPrices sets the prices for budgets of cost. [New] returns an error that wraps [agent.ErrUnknownPrice] if the

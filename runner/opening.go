@@ -98,7 +98,7 @@ func (t *opening) resumeTurn(decisions []Decision) error {
 }
 
 // resumedNotices returns a notice for each open run of all scopes that the run is resumed. Budgets of time need the
-// notices to leave out the time in which nothing ran. Without such a budget there are none.
+// notices to leave out the time in which nothing ran. Without such a budget it returns nil.
 func (t *opening) resumedNotices() (events []*event.Event) {
 	if !t.tally.time {
 		return nil

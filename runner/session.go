@@ -57,7 +57,7 @@ func (t *turnSession) Turns() agent.Turns {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	turns := t.fold().Turns
-	turns.Handed = t.fold().Conversation.Handed
+	turns.LastTransfer = t.fold().Conversation.Handed
 	return turns
 }
 

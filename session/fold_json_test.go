@@ -205,7 +205,7 @@ func TestFoldJSONHasEverything(t *testing.T) {
 		{session.AgentTime{}, "Agent Session"},
 		{session.Remote{}, "RemoteTask Scope Agent Path RunID TurnID Since First Way"},
 		{session.Hosted{}, "Agent Inner"},
-		{agent.Turns{}, "Count Begun Compacted Handed"},
+		{agent.Turns{}, "Count Begun Compacted LastTransfer"},
 		{agent.TurnStart{}, "Turn Seq"},
 	} {
 		require.Equal(t, strings.Fields(c.want), fields(c.of), "%T", c.of)

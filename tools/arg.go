@@ -85,7 +85,7 @@ func (a Arg) compile(name string) (c compiledArg, err error) {
 	return c, err
 }
 
-// bound returns the number that a bound is, nil if there is none.
+// bound returns a bound as a number, or nil for a bound that is not set.
 func bound(v any) (*big.Rat, error) {
 	if v == nil {
 		return nil, nil
@@ -245,8 +245,8 @@ func plain(v any) (any, bool) {
 // maxPlaces bounds the digits of numbers that are compared, and their exponents.
 const maxPlaces = 1000
 
-// number returns the number that a value is, or that a text says. It is nil if there is none, and
-// isNumber then says whether it is only too long.
+// number returns the number that a value is, or that a text contains. It returns nil for any other value, and for a
+// number of too many digits, for which isNumber is true.
 func number(v any) (n *big.Rat, isNumber bool) {
 	var text string
 	switch v := v.(type) {

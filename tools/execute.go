@@ -88,10 +88,10 @@ func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) 
 	return res, nil
 }
 
-// Check holds an input against the schema of a tool that was made by [Func] or [New],
-// or of one that wraps such a tool and implements Unwrap() Tool, and returns what Execute
-// would tell the model: nil if it fits. A tool made otherwise checks its inputs itself, but for an
-// object that holds a key twice, which no tool gets.
+// Check returns the error about an input that Execute would return to the model, or nil if the tool accepts the input.
+// It checks the schema of a tool that [Func] or [New] made, and of one that wraps such a tool and implements
+// Unwrap() Tool. Any other tool checks its inputs itself; Check then returns an error only if the input is not JSON, or
+// if an object in it contains a key twice.
 func Check(t Tool, input json.RawMessage) error {
 	for t != nil {
 		if v, ok := t.(interface {
@@ -105,8 +105,10 @@ func Check(t Tool, input json.RawMessage) error {
 		}
 		t = w.Unwrap()
 	}
-	_, err := schema.Decode(input)
-	return err
+	if _, err := schema.Decode(input); err != nil {
+		return fmt.Errorf("the arguments are %w", err)
+	}
+	return nil
 }
 
 func guarded(c Context, t Tool, info Info, input json.RawMessage) (res Result) {

@@ -44,8 +44,8 @@ func (c Context) SaveFile(name, mediaType string, data []byte) (event.File, erro
 
 // ReadFile returns the bytes of a file of the session by its name, or by the digest of its
 // event: what this call has saved, what other calls and agents have made, or what the user has sent
-// under a name. Of several the last is meant. The error is [agent.ErrNoFile] if there
-// is none. The slice is shared: it must not be changed.
+// under a name. Of several it reads the last one. The error is [agent.ErrNoFile] if the
+// session has no file of that name. The slice is shared: it must not be changed.
 func (c Context) ReadFile(name string) ([]byte, error) {
 	if c.call.File == nil {
 		return nil, fmt.Errorf("%.80q: %w", name, agent.ErrNoFile)

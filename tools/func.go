@@ -96,7 +96,7 @@ func New(info Info, call func(ctx Context, input json.RawMessage) (any, error)) 
 	if err := info.By.Check(); err != nil {
 		return nil, fmt.Errorf("tool %q: %w", info.Name, err)
 	}
-	check, err := schema.Compile(info.Parameters)
+	check, err := schema.Compile(info.Parameters, schema.Arguments)
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: %w", info.Name, err)
 	}

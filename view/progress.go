@@ -16,7 +16,7 @@ type progress struct {
 	open    answer
 	run     Run             // the agent's current run
 	turn    int             // the number of the user's turn from 1; 0 in an inner scope
-	handed  *event.Transfer // a model's transfer to the agent, whose run has not started yet; nil without one
+	pending *event.Transfer // a model's transfer to the agent, whose run has not started yet; nil without one
 	last    *event.Transfer // the last committed transfer of the conversation
 	since   *event.Transfer // a model's transfer of an earlier turn since which the agent is active; nil for the root
 	arrival arrival

@@ -17,11 +17,11 @@ const AnswerWasEmpty = "[Your answer was empty. Answer now, in words or by calli
 // current run, only From and Reason are set. A run that resumes another one, after a pause or in a fork, continues with
 // its state.
 type Run struct {
-	// Handed is the transfer that started the run. It is nil if no transfer did, or if a router or a route made the
+	// Transfer is the transfer that started the run. It is nil if no transfer did, or if a router or a route made the
 	// transfer, because no model chose these. It becomes nil when the agent has said something, or a tool other than
 	// the transfer tool has returned a result without an error. An answer counts when all of its calls have results,
 	// because what the model is offered in a request holds for the whole answer.
-	Handed *event.Transfer
+	Transfer *event.Transfer
 	// From is the agent that chose this one by a transfer, in this turn or in an earlier turn since which this agent is
 	// active; "" if none did. Reason is the reason of that transfer in one line; "" if it had none or the edge hides
 	// it.
@@ -109,7 +109,7 @@ func (r *Run) addAnswer(a *answer) {
 		}
 	}
 	if done {
-		r.Handed = nil
+		r.Transfer = nil
 	}
 	r.Called = r.Called || len(a.calls) > 0
 }

@@ -20,7 +20,7 @@ func runOf(t *testing.T, name string, l *story) view.Run {
 
 // What began a run counts until the agent has said or done something, and holds for
 // all of the answer in which it does.
-func TestHanded(t *testing.T) {
+func TestRunTransfer(t *testing.T) {
 	const args = `{"agent_name":"support"}`
 	over := func() *story { return new(story).user("Hi").start("support").over("support", "billing", "c1") }
 	committed := func() *story {
@@ -46,14 +46,14 @@ func TestHanded(t *testing.T) {
 		"another took its place": {committed().start("tech").start("billing"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			handed := runOf(t, "billing", c.log).Handed
+			handed := runOf(t, "billing", c.log).Transfer
 			if c.from == "" {
 				require.Nil(t, handed)
 				return
 			}
 			require.NotNil(t, handed)
 			require.Equal(t, c.from, handed.From)
-			require.Nil(t, runOf(t, "tech", c.log).Handed)
+			require.Nil(t, runOf(t, "tech", c.log).Transfer)
 		})
 	}
 }

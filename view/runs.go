@@ -19,10 +19,10 @@ func (v *progress) runStarts(d *event.HarnessStart, e *event.Event, mine bool) {
 		v.entered = true
 		v.input(d, e.Seq)
 	}
-	if mine && v.handed != nil {
+	if mine && v.pending != nil {
 		v.run = v.startedRun(v.run)
 	}
-	v.handed = nil
+	v.pending = nil
 }
 
 // runEnds applies the end of a run.
@@ -77,7 +77,7 @@ func (v *progress) transfer(t *event.Transfer, seq int64, mine bool) {
 		return
 	}
 	if !byRule(t) {
-		v.handed = t
+		v.pending = t
 	}
 	if v.sharing != nil || t.TransferType == event.TransferTypeHumanToBot { // the view has the line already
 		return
@@ -118,11 +118,11 @@ func (v *progress) idle() Run {
 	return Run{From: v.since.From, Reason: v.reason(v.since)}
 }
 
-// startedRun returns run as the transfer in handed starts it. It sets the source if the source has chosen the agent and
+// startedRun returns run as the pending transfer starts it. It sets the source if the source has chosen the agent and
 // not returned the conversation to it.
 func (v *progress) startedRun(run Run) Run {
-	t := v.handed
-	run.Handed = t
+	t := v.pending
+	run.Transfer = t
 	if t.TransferType == "" && !slices.Contains(v.arrival.returned, t.From) {
 		run.From, run.Reason, run.Arrived = t.From, v.reason(t), true
 	}

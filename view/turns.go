@@ -18,7 +18,7 @@ func (v *View) BeginAt(turns agent.Turns, first int) {
 	// Turns that a compaction covers are in its summary, but Exchanges needs the last turns.
 	first = max(first, min(turns.Compacted[v.agent], turns.Count-keptExchanges+1))
 	if start := turns.At(first); start.Turn > 1 {
-		v.seq, v.turn, v.last = start.Seq-1, start.Turn-1, turns.Handed
+		v.seq, v.turn, v.last = start.Seq-1, start.Turn-1, turns.LastTransfer
 	}
 }
 
@@ -34,7 +34,7 @@ func (v *View) beginTurn(seq int64) {
 		v.refused = false
 		v.leaveOutMedia()
 	}
-	v.handed, v.arrival, v.asks = nil, arrival{}, false // a new turn ends interrupted and paused runs
+	v.pending, v.arrival, v.asks = nil, arrival{}, false // a new turn ends interrupted and paused runs
 	if t := v.last; t != nil && t.To == v.agent && v.node.Parent != nil && t.TransferType == "" && !byRule(t) {
 		v.since = t
 	}

@@ -96,7 +96,7 @@ func TestColdViews(t *testing.T) {
 						continue
 					}
 					turns := fold.Turns
-					turns.Handed = fold.Conversation.Handed
+					turns.LastTransfer = fold.Conversation.Handed
 					if forgets {
 						turns.Begun = slices.DeleteFunc(slices.Clone(turns.Begun), func(agent.TurnStart) bool { return rapid.Bool().Draw(rt, "forgotten") })
 					}

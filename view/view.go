@@ -92,7 +92,7 @@ func (v *View) Pending() []Call {
 func (v *View) Run() Run {
 	v.messages() // adds an answer that is complete
 	run := v.run
-	if v.handed != nil { // the run of the transfer's target has not started yet
+	if v.pending != nil { // the run of the transfer's target has not started yet
 		run = v.startedRun(Run{})
 	}
 	a := &v.arrival

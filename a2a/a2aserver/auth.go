@@ -49,8 +49,8 @@ func declare(a access.Authenticator, err error, name sdk.SecuritySchemeName, sch
 }
 
 // BearerTokens accepts fixed tokens in "Authorization: Bearer" (RFC 6750); the map has the
-// caller of each. The tokens are not kept. It is an error if there are none, or one or
-// its caller is empty.
+// caller of each. The tokens are not kept. An empty map, an empty token and an
+// empty caller are errors.
 func BearerTokens(callers map[string]string) (Authenticator, error) {
 	verify, err := access.Secrets(callers)
 	if err != nil {
@@ -88,8 +88,8 @@ func OpenIDConnect(discovery string, verify access.Verifier) (Authenticator, err
 
 // APIKeys accepts fixed keys in a header, a parameter of the URL or a cookie of the given
 // name; the map has the caller of each. The keys are not kept. Prefer the header: URLs end
-// up in the logs of proxies, and browsers send cookies unasked. It is an error if there are
-// no keys, one or its caller is empty, or the location or the name is none.
+// up in the logs of proxies, and browsers send cookies unasked. An empty map, an empty
+// key, an empty caller, an empty name and an unknown location are errors.
 func APIKeys(location sdk.APIKeySecuritySchemeLocation, name string, callers map[string]string) (Authenticator, error) {
 	verify, err := access.Secrets(callers)
 	if err != nil {
@@ -110,7 +110,7 @@ func ClientCertificates(caller func(*x509.Certificate) (string, error)) Authenti
 }
 
 // AnyOf accepts what one of several authenticators accepts, as [access.AnyOf] does. It is an
-// error if there is none, or two declare a scheme of the same name (see [Named]).
+// error to pass none, or two that declare a scheme of the same name (see [Named]).
 func AnyOf(authenticators ...Authenticator) (Authenticator, error) {
 	var plain []access.Authenticator
 	all := make(map[sdk.SecuritySchemeName]sdk.SecurityScheme)

@@ -37,10 +37,10 @@ type cardConfig struct {
 }
 
 // buildCard describes a tree as an agent of A2A 1.0 (section 4.4.1). Its skills are
-// the agents that a conversation can come to: the root, and whoever it can be
-// handed to from there. An agent that only works inside a workflow is none.
-// Of agents, the card holds name, description and place, which are for others to
-// read, and nothing else. Equal trees give equal cards.
+// the agents that a conversation can reach: the root, and every agent that transfers can
+// lead to from there. An agent that only works inside a workflow is not a skill.
+// Of an agent, the card contains the name, the description and the place in the tree, and
+// nothing else. Equal trees give equal cards.
 func buildCard(tree *agent.Tree, cfg cardConfig) (*sdk.AgentCard, error) {
 	if cfg.base == "" {
 		return nil, errors.New("a2aserver: the card needs the public URL of the server")

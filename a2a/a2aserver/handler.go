@@ -237,8 +237,8 @@ func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 	return card, err
 }
 
-// told makes of an error what the client is told. What is none of the protocol's is
-// logged: its text can name files, addresses and what others said.
+// told returns the error that the client receives. An error that is not one of the protocol's is logged instead: its
+// text can contain files, addresses and messages of other users.
 func (s *Server) told(ctx context.Context, operation string, err error) error {
 	var protocol *sdk.Error
 	switch {

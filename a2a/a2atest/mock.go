@@ -342,8 +342,8 @@ func (m *Mock) waiting(message *sdk.Message) (*run, error) {
 	return r, nil
 }
 
-// next takes the next answer, or says why there is none. m.mu is held, except while
-// a func of the user's runs.
+// next returns the next answer, or an error that says why no answer is left. The caller holds m.mu, which next
+// releases while a function of the user runs.
 func (m *Mock) next(req *sdk.SendMessageRequest) (*Answer, error) {
 	m.asked++
 	n := m.asked

@@ -90,7 +90,7 @@ func parseWithoutSecurity(doc []byte) (*sdk.AgentCard, error) {
 
 // bothCard writes a card that clients of A2A 1.0 and of 0.3 can read: that of 1.0, with what 0.3 has
 // in other places. For clients of 0.3 the first interface of that version is the preferred one;
-// the error says that there is none.
+// a card without one is an error.
 func bothCard(card *sdk.AgentCard) ([]byte, error) {
 	tree, err := cardjson.Tree(card)
 	if err != nil {

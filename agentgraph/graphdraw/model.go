@@ -35,7 +35,7 @@ type drawing struct {
 	nodes    []node
 	edges    []edge
 	entry    int
-	fallback int // none if there is none
+	fallback int // the index of the fallback node, or the constant none
 }
 
 const none = -1

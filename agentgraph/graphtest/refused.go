@@ -63,7 +63,7 @@ func (c *Case) refusal() *Outcome {
 	return &Outcome{Differences: d}
 }
 
-// problemText is the list of the problems, "" if there are none.
+// problemText returns the list of the problems, or "" without problems.
 func (c *Case) problemText() string {
 	if len(c.problems) == 0 {
 		return ""

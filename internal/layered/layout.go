@@ -14,7 +14,7 @@ type Point struct{ X, Y int }
 // Edge leads from one box to another one. Several edges may have the same ends.
 type Edge struct {
 	From, To int  // indices of boxes
-	Label    Size // the room for its label; the zero value is none
+	Label    Size // the room for its label; the zero value means no label
 }
 
 // Drawing is the place of everything. The upper left corner is 0, 0.

@@ -9,15 +9,16 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Decode decodes the JSON of arguments, with numbers as json.Number. An object that contains a key twice is an error:
-// programs differ in which value they use, so a check could see another value than the one that is used.
+// Decode decodes JSON, with numbers as json.Number. An object that contains a key twice is an error: programs differ in
+// which value they use, so a check could see another value than the one that is used. An error continues a sentence
+// such as "the arguments are".
 func Decode(input json.RawMessage) (any, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(input))
 	if err != nil {
-		return nil, fmt.Errorf("the arguments are not JSON: %v", err)
+		return nil, fmt.Errorf("not JSON: %v", err)
 	}
 	if keys(doc) != colons(input) {
-		return nil, errors.New("the arguments hold a key twice in one object")
+		return nil, errors.New("ambiguous: one object contains a key twice")
 	}
 	return doc, nil
 }

@@ -54,14 +54,14 @@ func Usable(schema json.RawMessage) (json.RawMessage, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	top, ok := doc.(map[string]any)
 	if err != nil || !ok {
-		_, err := Compile(schema)
+		_, err := Compile(schema, Arguments)
 		return nil, err
 	}
 	if kinds, many := top["type"].([]any); top["type"] == nil || many && slices.Contains(kinds, any("object")) {
 		top["type"] = "object" // as arguments are
 		schema, _ = json.Marshal(top)
 	}
-	_, failed := Compile(schema)
+	_, failed := Compile(schema, Arguments)
 	if failed == nil {
 		return schema, nil
 	}
@@ -70,7 +70,7 @@ func Usable(schema json.RawMessage) (json.RawMessage, error) {
 	}
 	loose, _ := json.Marshal((&plainer{root: doc}).loosen(doc))
 	for _, s := range []json.RawMessage{loose, Plain(schema)} {
-		if _, err := Compile(s); err == nil {
+		if _, err := Compile(s, Arguments); err == nil {
 			return s, nil
 		}
 	}

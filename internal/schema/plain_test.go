@@ -77,7 +77,7 @@ func TestUsable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, err := schema.Usable(json.RawMessage(c.schema))
 			require.NoError(t, err)
-			v, err := schema.Compile(s)
+			v, err := schema.Compile(s, schema.Arguments)
 			require.NoError(t, err)
 			require.NoError(t, v.Validate(json.RawMessage(c.fits)))
 			require.Error(t, v.Validate(json.RawMessage(c.not)))
@@ -229,7 +229,7 @@ func TestPlainProperties(t *testing.T) {
 		require.NoError(t, json.Unmarshal(plain, &doc))
 		require.Empty(t, strict("", doc, 0), "%s of %s", plain, from)
 		require.Equal(t, string(plain), string(schema.Plain(plain)), "again, of %s", from)
-		check, err := schema.Compile(plain)
+		check, err := schema.Compile(plain, schema.Arguments)
 		require.NoError(t, err, "%s of %s", plain, from)
 		for _, k := range []string{"anyOf", "oneOf", "then", "else", "dependentSchemas"} {
 			if strings.Contains(string(from), k) {
@@ -240,7 +240,7 @@ func TestPlainProperties(t *testing.T) {
 		if err != nil {
 			return // its type is another
 		}
-		original, err := schema.Compile(usable)
+		original, err := schema.Compile(usable, schema.Arguments)
 		require.NoError(t, err)
 		for range 5 {
 			value, err := json.Marshal(rapid.MapOfN(someName, rapid.Custom(func(t *rapid.T) any { return someValue(t, 2) }), 0, 4).Draw(t, "value"))

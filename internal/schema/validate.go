@@ -17,15 +17,26 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Validator checks arguments against a tool's schema and returns all violations at once, so that a model can correct
-// all of them in its next call.
+// Subject is what a [Validator] checks, in the words of its errors.
+type Subject struct{ is, fits string }
+
+// What the packages of this module check.
+var (
+	Arguments = Subject{"the arguments are", "the arguments do not fit"}
+	Input     = Subject{"the input is", "the input does not fit"}
+	Answer    = Subject{"the answer is", "the answer does not fit"}
+)
+
+// Validator checks JSON against the schema of an object and returns all violations at once, so that a model can correct
+// all of them in its next answer.
 type Validator struct {
-	schema *jsonschema.Schema
-	rawOK  bool // the schema itself has a property "raw"
+	schema  *jsonschema.Schema
+	subject Subject
+	rawOK   bool // the schema itself has a property "raw"
 }
 
-// Compile compiles a JSON schema of an object.
-func Compile(schema json.RawMessage) (*Validator, error) {
+// Compile compiles a JSON schema of an object. The subject is what the errors of the Validator name.
+func Compile(schema json.RawMessage, subject Subject) (*Validator, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
 		return nil, fmt.Errorf("parameters are not JSON: %w", err)
@@ -47,18 +58,18 @@ func Compile(schema json.RawMessage) (*Validator, error) {
 	}
 	props, _ := object["properties"].(map[string]any)
 	_, rawOK := props["raw"]
-	return &Validator{compiled, rawOK}, nil
+	return &Validator{compiled, subject, rawOK}, nil
 }
 
 // Validate returns an error for a model with every violation of the schema.
 func (v *Validator) Validate(input json.RawMessage) error {
 	doc, err := Decode(input)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s %w", v.subject.is, err)
 	}
 	if object, ok := doc.(map[string]any); ok && len(object) == 1 && !v.rawOK {
 		if raw, ok := object["raw"].(string); ok {
-			return fmt.Errorf("the arguments are not a JSON object: %q", cut(raw, 200))
+			return fmt.Errorf("%s not a JSON object: %q", v.subject.is, cut(raw, 200))
 		}
 	}
 	err = v.schema.Validate(doc)
@@ -68,7 +79,7 @@ func (v *Validator) Validate(input json.RawMessage) error {
 		slices.SortFunc(all, func(a, b string) int { // their order is that of a map, and equal errors must have equal texts
 			return cmp.Or(cmp.Compare(whole(a), whole(b)), cmp.Compare(a, b))
 		})
-		return errors.New("the arguments do not fit the schema: " + strings.Join(all, "; "))
+		return errors.New(v.subject.fits + " the schema: " + strings.Join(all, "; "))
 	}
 	return err
 }

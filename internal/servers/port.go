@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Address returns a free address of the loopback interface for a server that stops and starts again, and fails the test
-// if there is none. See [FreePorts].
+// Address returns a free address of the loopback interface for a server that stops and starts again. It fails the test
+// if every port is in use. See [FreePorts].
 func Address(t testing.TB) string {
 	t.Helper()
 	port, err := FreePorts(1)

@@ -29,7 +29,7 @@ type Decoder struct {
 	found    []Problem       // without Report
 }
 
-// Err returns the mistakes, which are known by their lines, as an [*Error], or nil if there are none.
+// Err returns the mistakes, which are known by their lines, as an [*Error], or nil without mistakes.
 func (d *Decoder) Err() error { return AsError(d.found) }
 
 // Add reports a mistake at a node.

@@ -13,9 +13,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Rules say how much a text may hold, and of what. A bound of 0 is none: the parser
-// takes quadratic time for what is deep, for mappings with many keys and for many
-// documents.
+// Rules limit what a text may contain. A bound of 0 sets no limit. The limits keep the parser fast: it takes quadratic
+// time for deep texts, for mappings with many keys and for many documents.
 type Rules struct {
 	What   string // what messages call the text; empty is the file
 	Before int    // the lines of the file above the text

@@ -170,7 +170,7 @@ func (l *callParts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// reasonField is a finish reason, or reports that there is none yet.
+// reasonField is a finish reason, which null leaves open.
 type reasonField struct {
 	flexText
 	none bool

@@ -92,7 +92,7 @@ func pack(fsys fs.FS) (map[string]*file, error) {
 	})
 }
 
-// look returns a file of the page, nil if there is none. Hidden ones are none.
+// look returns a file of the page, or nil for a missing or hidden one.
 func (d *Door) look(name string) *file {
 	if d.packed != nil {
 		return d.packed[name]

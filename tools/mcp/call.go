@@ -180,7 +180,7 @@ func (s *Server) park(key place, r *call) {
 	})
 }
 
-// unpark takes a call out, nil if there is none whose server still waits.
+// unpark removes a parked call and returns it, or nil if its server no longer waits for one.
 func (s *Server) unpark(key place) *call {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -129,8 +129,8 @@ func (c *conn) pair() {
 	c.unpaired = nil
 }
 
-// answer gets the answers to what the server has asked in a call, and hands it the last. The
-// error is agent.ErrWaits if there is none yet: the turn pauses, and the call is kept open.
+// answer reads the answers to what the server has asked in a call, and sends it the last one. If the last question has
+// no answer yet, the error is agent.ErrWaits: the turn pauses, and the call stays open.
 func (s *Server) answer(r *call, ctx tools.Context, key place) error {
 	var content json.RawMessage
 	err := errors.New("nothing is asked")

@@ -122,8 +122,8 @@ func (p *process) Write(_ context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// Read returns the next message. What is none, such as a greeting that the server prints,
-// is passed over. One that is too long becomes an error for the call that it answers.
+// Read returns the next message. It skips a line that is not a message, such as a greeting that the server prints. A
+// message that is too long becomes an error of the call that it answers.
 func (p *process) Read(context.Context) (jsonrpc.Message, error) {
 	for {
 		if m := p.unanswered(); m != nil {

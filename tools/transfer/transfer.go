@@ -35,7 +35,7 @@ func Offered(n *agent.Node, p agent.TransferPolicy, run view.Run) []*agent.Node 
 	}
 	small := n.SmallModels()
 	held := small && run.Arrived
-	if t := run.Handed; t != nil {
+	if t := run.Transfer; t != nil {
 		held = !onTheWay(t) && (run.Bounced || (small || p.HoldOnArrival) && t.TransferType != event.TransferTypeRefused)
 	}
 	if !held && len(run.Returned) == 0 {

@@ -248,14 +248,14 @@ func TestOffered(t *testing.T) {
 	}{
 		{"billing", closed, view.Run{}, nil},
 		{"billing", hold, view.Run{}, nil},
-		{"billing", closed, view.Run{Handed: from("support", "")}, nil},
-		{"billing", closed, view.Run{Handed: from("support", ""), Bounced: true}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
+		{"billing", closed, view.Run{Transfer: from("support", "")}, nil},
+		{"billing", closed, view.Run{Transfer: from("support", ""), Bounced: true}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
 		{"billing", closed, view.Run{Bounced: true}, nil},
-		{"billing", hold, view.Run{Handed: from("support", "")}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
-		{"billing", hold, view.Run{Handed: &event.Transfer{From: "refunds", Reason: "decided with a confidence of 0.90: for tech"}, Bounced: true}, nil},
-		{"billing", hold, view.Run{Handed: &event.Transfer{From: "support", Reason: "decided"}}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
-		{"billing", hold, view.Run{Handed: from("refunds", event.TransferTypeRefused), Returned: []string{"refunds"}}, []string{"refunds"}}, // it had the conversation before
-		{"support", closed, view.Run{Handed: from("billing", ""), Bounced: true, Returned: []string{"billing"}}, []string{"billing"}},
+		{"billing", hold, view.Run{Transfer: from("support", "")}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
+		{"billing", hold, view.Run{Transfer: &event.Transfer{From: "refunds", Reason: "decided with a confidence of 0.90: for tech"}, Bounced: true}, nil},
+		{"billing", hold, view.Run{Transfer: &event.Transfer{From: "support", Reason: "decided"}}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
+		{"billing", hold, view.Run{Transfer: from("refunds", event.TransferTypeRefused), Returned: []string{"refunds"}}, []string{"refunds"}}, // it had the conversation before
+		{"support", closed, view.Run{Transfer: from("billing", ""), Bounced: true, Returned: []string{"billing"}}, []string{"billing"}},
 		{"support", closed, view.Run{Bounced: true, Returned: []string{"billing", "gone"}}, []string{"billing"}},
 		{"billing", closed, view.Run{Limited: true}, []string{"support", "refunds", "invoices", "tech", "Desk-EU", "desk-eu"}},
 		{"billing", closed, view.Run{Decided: true}, []string{"support", "refunds", "invoices", "tech", "Desk-EU", "desk-eu"}},
@@ -295,8 +295,8 @@ func TestOfferedToSmallModels(t *testing.T) {
 	require.NoError(t, err)
 	all, children := []string{"support", "refunds", "tech"}, []string{"refunds"}
 	for want, runs := range map[*[]string][]view.Run{
-		&all:      {{}, {Handed: &event.Transfer{From: "support", Reason: "decided: for refunds"}, From: "support", Arrived: true}, {From: "support"}},
-		&children: {{Handed: &event.Transfer{From: "support"}, From: "support", Arrived: true}, {From: "support", Arrived: true}},
+		&all:      {{}, {Transfer: &event.Transfer{From: "support", Reason: "decided: for refunds"}, From: "support", Arrived: true}, {From: "support"}},
+		&children: {{Transfer: &event.Transfer{From: "support"}, From: "support", Arrived: true}, {From: "support", Arrived: true}},
 	} {
 		for _, run := range runs {
 			var got []string

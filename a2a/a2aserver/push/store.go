@@ -19,8 +19,8 @@ type Store interface {
 	// Put inserts the record, or replaces that of the same tenant, caller, task and
 	// config id. When it returns nil, the record survives a crash.
 	Put(ctx context.Context, r Record) error
-	// Delete removes the record with r's tenant, caller, task and config id; that
-	// there is none is no error.
+	// Delete removes the record with r's tenant, caller, task and config id. A missing
+	// record is not an error.
 	Delete(ctx context.Context, r Record) error
 	// All yields every record, in any order.
 	All(ctx context.Context) iter.Seq2[Record, error]

@@ -35,8 +35,7 @@ func (x *exchange) readBody(mayBeEmpty bool) ([]byte, error) {
 	if mayBeEmpty && (r.Body == nil || r.Body == http.NoBody) {
 		return nil, nil
 	}
-	// A client that has nothing to say need not say what it is, and one that sends its body in
-	// chunks shows only at the end that there is none.
+	// A client without a body need not name its type, and a body in chunks shows only at its end that it is empty.
 	typeErr := checkContentType(r.Header.Values("Content-Type"))
 	if typeErr != nil && (!mayBeEmpty || len(r.Header.Values("Content-Type")) > 0) {
 		return nil, typeErr

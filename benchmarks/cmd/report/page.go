@@ -178,7 +178,7 @@ func duration(ns float64) string {
 	return digits(ns) + " ns"
 }
 
-// times prints a ratio; there is none of what could not be measured.
+// times prints a ratio, or a dash if it could not be measured.
 func times(r float64) string {
 	if math.IsNaN(r) {
 		return "–"

@@ -23,8 +23,8 @@ import (
 // MaxMessage is the maximal size of a user's message, in bytes.
 const MaxMessage = 8 << 20
 
-// ReadMessage returns the user's message: the argument, or standard input if the argument is "-", or if there is none
-// and standard input is not a terminal. It drops one line break at the end of standard input.
+// ReadMessage returns the user's message: the argument, or standard input if the argument is "-", or if the argument is
+// missing and standard input is not a terminal. It drops one line break at the end of standard input.
 func ReadMessage(f *Factory, args []string) (llm.Message, error) {
 	if len(args) > 0 && args[0] != "-" {
 		return CheckMessage(args[0])
@@ -111,7 +111,7 @@ type Interrupts struct {
 	exit func(status int)
 
 	mu     sync.Mutex
-	cancel context.CancelFunc // of the running turn, nil if there is none
+	cancel context.CancelFunc // of the running turn, nil between turns
 	hit    bool               // the turn was cancelled
 	ended  bool               // SIGTERM came, so no turn may start
 	undo   func()             // restores the terminal before the program ends
