@@ -93,10 +93,12 @@ const (
 	NoticeForked = "forked"
 	// NoticeResumed says that an interrupted run continues. Budgets of time need it.
 	NoticeResumed = "resumed"
-	// NoticeAdopted reports that a process has adopted a turn whose process died. NoticeLeft reports that no
-	// process adopts it any more, because each died at the same place.
-	NoticeAdopted = "taken_over"
-	NoticeLeft    = "left"
+	// NoticeAdopted reports that a process has adopted a turn whose process died, or was stopped: NoticeGivenBack says
+	// before it that a server was stopped. NoticeLeft reports that no process adopts the turn any more, because too many
+	// died or were stopped at the same place.
+	NoticeAdopted   = "taken_over"
+	NoticeGivenBack = "given_back"
+	NoticeLeft      = "left"
 	// NoticeTooDeep comes with an event whose JSON was deeper than [MaxDepth] and is stored as a string.
 	NoticeTooDeep = "too_deep"
 	// NoticeWithheld reports that a guard has withheld an agent's reasoning.

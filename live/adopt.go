@@ -187,8 +187,8 @@ func logAdoption(logger *slog.Logger, x *Turn, e *event.Event) {
 	}
 	switch n.Code {
 	case event.NoticeAdopted:
-		logger.Info("a turn is adopted, because its process died", "session", x.key.String(), "position", e.Seq)
+		logger.Info("a turn is adopted, because its process died or was stopped", "session", x.key.String(), "position", e.Seq)
 	case event.NoticeLeft:
-		logger.Warn("a turn is not adopted again, because each process that ran it died: resume it by hand", "session", x.key.String(), "position", e.Seq)
+		logger.Warn("a turn is not adopted again, because each process that ran it died or was stopped: resume it by hand", "session", x.key.String(), "position", e.Seq)
 	}
 }

@@ -111,7 +111,7 @@ func TestAdoptAfterClose(t *testing.T) {
 		require.LessOrEqual(t, time.Since(gone), soon)
 		d.free <- struct{}{}
 		synctest.Wait()
-		require.Equal(t, []string{event.NoticeAdopted}, notices(t, store, key))
+		require.Equal(t, []string{event.NoticeGivenBack, event.NoticeAdopted}, notices(t, store, key))
 	})
 }
 

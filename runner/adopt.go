@@ -1,14 +1,21 @@
 package runner
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
-// maxAdoptions is how often a turn may be adopted without progress.
-const maxAdoptions = 3
+// maxAdoptions is how often a turn whose process died may be adopted without progress. maxStops is how often a turn that
+// a stopped server gave back may: a supervisor may stop each server that runs the turn.
+const (
+	maxAdoptions = 3
+	maxStops     = 10
+)
 
 // adoptTurn adopts the turn, or reports that no process adopts it any more. A fork in the middle of a run starts its
 // own run, which no process has adopted yet.
@@ -17,11 +24,12 @@ func (t *opening) adoptTurn() (left bool, err error) {
 		return false, nil
 	}
 	if !t.branches() {
-		switch times, left, err := t.countAdoptions(); {
+		switch died, stopped, left, err := t.countAdoptions(); {
 		case err != nil || left:
 			return left, err
-		case times >= maxAdoptions:
-			notice := t.turnNotice(event.NoticeLeft, fmt.Sprintf("the turn was adopted %d times without progress: it continues when a client or an operator resumes it", times))
+		case died >= maxAdoptions || stopped >= maxStops:
+			notice := t.turnNotice(event.NoticeLeft, fmt.Sprintf("the turn was adopted %d times after its process had died, and %d times after it was stopped, "+
+				"without progress: it continues when a client or an operator resumes it", max(died, 0), stopped))
 			return true, t.appendEvents(t.ctx, notice)
 		}
 	}
@@ -52,33 +60,55 @@ func (t *opening) adoptedMeanwhile() bool {
 	return false
 }
 
-// countAdoptions returns how often the turn was adopted since its last progress, and whether it was given up since
-// then.
-func (t *opening) countAdoptions() (times int, left bool, err error) {
+// countAdoptions counts the adoptions since the turn's last progress. stopped is how often a process gave the turn back,
+// and died is the number of adoptions less stopped: it is -1 if the only process gave the turn back. left reports that
+// the turn was given up since its last progress.
+func (t *opening) countAdoptions() (died, stopped int, left bool, err error) {
 	for e, err := range session.Backward(t.ctx, t.r.store, t.key, t.fold().Seq+1) {
 		if err != nil {
-			return 0, false, err
+			return 0, 0, false, err
 		}
 		switch d := e.Data.(type) {
 		case *event.Notice:
-			switch d.Code {
-			case event.NoticeAdopted:
-				if e.Scope == "" {
-					times++
-				}
-			case event.NoticeLeft:
-				return 0, true, nil
+			switch {
+			case d.Code == event.NoticeAdopted && e.Scope == "":
+				died++
+			case d.Code == event.NoticeGivenBack:
+				died--
+				stopped++
+			case d.Code == event.NoticeLeft:
+				return 0, 0, true, nil
 			}
 		case *event.ToolProgress, *event.Discard: // no progress: the work starts again
 		default:
-			return times, false, nil
+			return died, stopped, false, nil
 		}
 	}
-	return times, false, nil
+	return died, stopped, false, nil
+}
+
+// recordGivenBack stores a notice at the end of an unfinished turn that the server gives back because it is stopped.
+// The process that adopts the turn then knows that this one has not died.
+func (s *scope) recordGivenBack(failed error) {
+	t := s.turn
+	lost := errors.Is(failed, agent.ErrConflict) || errors.Is(failed, session.ErrUnavailable)
+	if lost || errors.Is(failed, ErrLeft) || !errors.Is(context.Cause(t.ctx), session.ErrAbandoned) {
+		return
+	}
+	t.mu.Lock()
+	cut := t.mu.left == nil && !t.lost && t.fold().Unfinished()
+	t.mu.Unlock()
+	if !cut {
+		return
+	}
+	notice := t.turnNotice(event.NoticeGivenBack, "the server was stopped, and another process goes on")
+	if err := s.commit(context.WithoutCancel(s.ctx), notice); err != nil {
+		t.r.logger.Warn("the log does not say that the server was stopped", "session", t.key.String(), "error", err)
+	}
 }
 
 // turnNotice returns a notice about the turn: in the conversation's open run, or next to the user's message.
-func (t *opening) turnNotice(code, message string) []*event.Event {
+func (t *turn) turnNotice(code, message string) []*event.Event {
 	f, d := t.fold(), &event.Notice{Code: code, Message: message}
 	if run := &f.Scope("").Run; run.Open {
 		return []*event.Event{eventOf(run, "", d)}

@@ -313,23 +313,61 @@ func TestAdopt(t *testing.T) {
 	events, err = collect(r.Resume(t.Context(), s1))
 	require.NoError(t, err)
 	require.Equal(t, "Yes.", events[0].Data.(*event.Text).Content)
-	var codes []string
-	all, err := collect(r.History(t.Context(), s1))
-	require.NoError(t, err)
-	for _, e := range all {
-		if d, ok := e.Data.(*event.Notice); ok {
-			codes = append(codes, d.Code)
-		}
-	}
-	require.Equal(t, []string{event.NoticeAdopted, event.NoticeAdopted, event.NoticeAdopted, event.NoticeLeft}, codes)
+	require.Equal(t, []string{event.NoticeAdopted, event.NoticeAdopted, event.NoticeAdopted, event.NoticeLeft}, noticesOf(t, r))
 	events, err = collect(r.Adopt(t.Context(), s1))
 	require.NoError(t, err)
 	require.Empty(t, events, "it is over")
 }
 
+// noticesOf returns the codes of the session's notices.
+func noticesOf(t *testing.T, r *runner.Runner) (codes []string) {
+	for _, e := range load(t, r, s1) {
+		if d, ok := e.Data.(*event.Notice); ok {
+			codes = append(codes, d.Code)
+		}
+	}
+	return codes
+}
+
+// TestAdoptAfterStops: a server that is stopped has not died, so a turn outlives more stops than deaths, but not any
+// number of them.
+func TestAdoptAfterStops(t *testing.T) {
+	e := newEngine(t, scripted.Reply(scripted.Text("Yes.")))
+	_, _, err := e.begin("t-1", 1)
+	require.NoError(t, err)
+	adopt := func(cause error) (failed error) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		for _, err := range e.process().Adopt(ctx, s1) {
+			failed = err
+			if cancel(cause); cause == nil {
+				break // as soon as it has the session
+			}
+		}
+		return failed
+	}
+	for range 2 {
+		require.NoError(t, adopt(nil), "a process dies")
+	}
+	for range 9 {
+		require.ErrorIs(t, adopt(session.ErrAbandoned), session.ErrAbandoned)
+	}
+	left, err := e.store.Orphans(t.Context(), session.Page{})
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	require.ErrorIs(t, adopt(session.ErrAbandoned), session.ErrAbandoned)
+	require.ErrorIs(t, adopt(session.ErrAbandoned), runner.ErrLeft)
+	codes := noticesOf(t, e.process())
+	require.Len(t, codes, 2+2*10+1)
+	require.Equal(t, []string{event.NoticeAdopted, event.NoticeGivenBack, event.NoticeLeft}, codes[len(codes)-3:])
+	checkLog(t, e.process(), load(t, e.process(), s1))
+	_, err = collect(e.process().Resume(t.Context(), s1))
+	require.NoError(t, err)
+}
+
 // TestAbandoned: a turn that is cut off for another process to go on with is found at once, and one that is stopped is not.
 func TestAbandoned(t *testing.T) {
-	for cause, want := range map[error]int{session.ErrAbandoned: 1, agent.ErrSuspended: 0} {
+	for cause, want := range map[error]int{session.ErrAbandoned: 1, agent.ErrSuspended: 0} { // the orphans, and the notices of a stop
 		e := newEngine(t, pays)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var last error
@@ -343,6 +381,7 @@ func TestAbandoned(t *testing.T) {
 		left, err := e.store.Orphans(t.Context(), session.Page{})
 		require.NoError(t, err)
 		require.Len(t, left, want)
+		require.Len(t, noticesOf(t, e.process()), want)
 		_, err = collect(e.process().Adopt(t.Context(), s1))
 		require.NoError(t, err)
 		left, err = e.store.Orphans(t.Context(), session.Page{})

@@ -39,9 +39,9 @@ func (e *unsaved) Error() string { return e.words }
 
 func (e *unsaved) Unwrap() error { return e.cause }
 
-// ErrLeft reports that no process adopts a turn any more, because three processes died at the same place in it.
+// ErrLeft reports that no process adopts a turn any more, because too many died or were stopped at the same place in it.
 // Resume resumes the turn.
-var ErrLeft = fmt.Errorf("three processes died at the same place of the turn: find the cause, then resume it: %w", agent.ErrSuspended)
+var ErrLeft = fmt.Errorf("too many processes died or were stopped at the same place of the turn: find the cause, then resume it: %w", agent.ErrSuspended)
 
 var (
 	// ErrTurnOver reports that the session has continued with a later turn.

@@ -279,6 +279,7 @@ func (t *opening) didStep(seq int64) bool {
 			switch d.Code {
 			case event.NoticeAdopted: // another process may have begun the next step
 				return false
+			case event.NoticeGivenBack: // of a step that was not completed
 			case event.NoticeUndecided: // the only event of a step whose model failed
 				stored = true
 			}

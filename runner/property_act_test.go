@@ -164,13 +164,17 @@ func (w *world) unsettled() bool {
 	return false
 }
 
-// adoptions is how often the turn was adopted since it made progress.
+// adoptions is how often the turn was adopted since it made progress, less the times when a server was stopped.
 func (w *world) adoptions() (times int) {
 	for _, e := range slices.Backward(w.log) {
 		switch d := e.Data.(type) {
 		case *event.Notice:
-			if d.Code == event.NoticeAdopted && e.Scope == "" {
+			switch {
+			case d.Code == event.NoticeAdopted && e.Scope == "":
 				times++
+			case d.Code == event.NoticeGivenBack:
+				times--
+				w.happened["a server that gives a turn back"] = true
 			}
 		case *event.ToolProgress, *event.Discard:
 		default:
@@ -339,7 +343,7 @@ func (w *world) decide(r *runner.Runner) {
 
 var (
 	outages   = []string{"store dies", "answer lost", "store fails"}
-	someStops = rapid.SampledFrom([]string{"", "", "", "", "break", "cancel", "store dies", "answer lost", "store fails", "busy", "peek"})
+	someStops = rapid.SampledFrom([]string{"", "", "", "", "break", "cancel", "server stopped", "store dies", "answer lost", "store fails", "busy", "peek"})
 	stopAts   = rapid.IntRange(1, 30)
 	writeAts  = rapid.IntRange(1, 8)
 )
@@ -347,11 +351,12 @@ var (
 // act calls a runner, disturbs it at random, and checks all that must hold
 // afterwards. It reports whether nothing has cut it off and it has not failed.
 func (w *world) act(r *runner.Runner, a act) bool {
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), worldKey{}, w))
+	ctx, stop := context.WithCancelCause(context.WithValue(context.Background(), worldKey{}, w))
+	cancel := func() { stop(w.cause) }
 	defer cancel()
 	w.acts1(r)
 	defer w.acts1(nil)
-	w.key, w.stop, w.stopped, w.stoppedAt, w.asked, w.acted = s1, cancel, false, 0, 0, 0
+	w.key, w.stop, w.cause, w.stopped, w.stoppedAt, w.asked, w.acted = s1, cancel, nil, false, 0, 0, 0
 	clear(w.taken)
 	w.chosen = w.chosen[:0]
 	how, at := "break", a.dies
@@ -468,6 +473,9 @@ func (w *world) disturb(r *runner.Runner, how string) {
 	switch how {
 	case "cancel":
 		w.interrupt()
+	case "server stopped":
+		w.cause = session.ErrAbandoned
+		w.interrupt()
 	case "busy":
 		if info, _, err := session.Find(ctx, w.store, s1); err != nil || !info.Leased {
 			return // the last write of the turn gave the lease back
@@ -549,7 +557,7 @@ func (w *world) checkError(err error, a act, cut bool) {
 		}
 		w.t.Fatalf("%v should have been one of %v", err, a.refused)
 	}
-	if err == nil || w.stopped && errors.Is(err, context.Canceled) || cut && errors.Is(err, errStoreDied) {
+	if err == nil || w.stopped && (errors.Is(err, context.Canceled) || errors.Is(err, session.ErrAbandoned)) || cut && errors.Is(err, errStoreDied) {
 		return
 	}
 	if errors.As(err, new(*agent.MessageSizeError)) { // of a fork

@@ -276,7 +276,7 @@ var mustHappen = []string{
 	"a conversation around an inner scope", "a snapshot read", "a snapshot read: router", "a snapshot read: desk",
 	"a snapshot read: remote",
 	"around: pass", "around: no tracer", "around: trace", "around: meddle", "around: trace and meddle",
-	"a turn begun twice", "adopted", "a step of an earlier turn", "left alone", "a step that was done before", "an error of a model that is not stored",
+	"a turn begun twice", "adopted", "a step of an earlier turn", "left alone", "a server that gives a turn back", "a step that was done before", "an error of a model that is not stored",
 	"run", "a turn that begins with state", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "store fails", "busy", "peek",
 	"a fallback", "an answer with a form", "an answer without the form it should have", "error bad_output", "a compaction", "a compaction with a summary", "a compaction whose summary failed",
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",

@@ -198,6 +198,7 @@ type world struct {
 	at       int        // how many plans of it the conversation has used
 	turn     int
 	stop     context.CancelFunc // of the action under way
+	cause    error              // with which stop cancels
 	stopped  bool               // a model or a tool has called stop
 	problems []string
 	panics   bool

@@ -146,6 +146,7 @@ func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, e
 	}
 	err = p.steps(s)
 	s.recordAnticipation(err)
+	s.recordGivenBack(err)
 	if err != nil && !s.stopped {
 		t.failed = err
 		yield(nil, err)

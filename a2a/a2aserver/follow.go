@@ -62,6 +62,24 @@ func (s *served) follow(ctx context.Context, f *found) iter.Seq2[sdk.Event, erro
 	}
 }
 
+// watch is follow for a client that waits. If the turn is stopped, or no process adopts it any more, which changes
+// nothing of the task, the sequence ends with [live.ErrStopped].
+func (s *served) watch(ctx context.Context, f *found) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer s.turns.OnStop(f.key, func() { cancel(live.ErrStopped) })()
+		for e, err := range s.follow(ctx, f) {
+			if !yield(e, err) {
+				return
+			}
+		}
+		if errors.Is(context.Cause(ctx), live.ErrStopped) {
+			yield(nil, live.ErrStopped)
+		}
+	}
+}
+
 // recover goes on with the tasks whose webhooks have not heard how they ended, after a
 // restart.
 func (s *Server) recover() error {

@@ -52,7 +52,7 @@ func (s *served) untilSettled(ctx context.Context, f *found) error {
 	if f.settled() {
 		return nil
 	}
-	for _, err := range s.follow(ctx, f) {
+	for _, err := range s.watch(ctx, f) {
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (h handler) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageR
 			return
 		}
 		if yield(f.snapshot(history), nil) && !f.settled() {
-			s.follow(ctx, f)(yield)
+			s.watch(ctx, f)(yield)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (h handler) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRe
 			s.lookAgain(f)
 		}
 		if yield(f.snapshot(nil), nil) {
-			s.follow(ctx, f)(yield)
+			s.watch(ctx, f)(yield)
 		}
 	}
 }
@@ -246,6 +246,8 @@ func (s *Server) told(ctx context.Context, operation string, err error) error {
 		return err
 	case errors.Is(err, agent.ErrConflict):
 		return sdk.NewError(sdk.ErrTaskNotFound, "the context was deleted")
+	case errors.Is(err, live.ErrStopped):
+		return sdk.NewError(sdk.ErrInternalError, "the task was stopped, or too many processes died while they worked on it: it continues when somebody resumes its turn")
 	}
 	for _, known := range []error{sdk.ErrTaskNotFound, sdk.ErrInvalidParams, sdk.ErrUnsupportedOperation, sdk.ErrPushNotificationNotSupported} {
 		if errors.Is(err, known) {

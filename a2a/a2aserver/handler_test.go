@@ -470,6 +470,50 @@ func TestOtherProcess(t *testing.T) {
 	})
 }
 
+// A client that waits for a task that no process adopts any more is told so, and the task continues when its turn is
+// resumed by hand.
+func TestTaskThatNoProcessAdopts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := sessiontest.Memory(t)
+		b, slow := newBlocked(t)
+		s, err := New(slow, store)
+		require.NoError(t, err)
+		task := sendAtOnce(t, s.RequestHandler(), ctx, userMessage("m1", "think"))
+		for range 10 {
+			<-b.begun
+			require.NoError(t, s.Close(ctx))
+			s, err = New(slow, store)
+			require.NoError(t, err)
+			subscriber, leave := context.WithCancel(ctx)
+			for _, err := range s.RequestHandler().SubscribeToTask(subscriber, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
+				require.NoError(t, err)
+				break
+			}
+			leave()
+		}
+		var failed error
+		for _, failed = range s.RequestHandler().SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
+		}
+		require.ErrorIs(t, failed, sdk.ErrInternalError)
+		require.ErrorContains(t, failed, "it continues when somebody resumes its turn")
+		again := userMessage("m1", "think")
+		again.ContextID = task.ContextID
+		_, err = s.RequestHandler().SendMessage(ctx, &sdk.SendMessageRequest{Message: again})
+		require.ErrorContains(t, err, "it continues when somebody resumes its turn")
+
+		x, err := s.trees[""].turns.Resume(ctx, session.Key{App: s.trees[""].app, User: session.DefaultUser, ID: task.ContextID})
+		require.NoError(t, err)
+		<-b.begun
+		close(b.free)
+		require.NoError(t, x.Wait(ctx))
+		got, err := s.RequestHandler().GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
+		require.NoError(t, err)
+		require.Equal(t, sdk.TaskStateCompleted, got.Status.State)
+		require.NoError(t, s.Close(ctx))
+	})
+}
+
 // A task that waits yields its snapshot and is then followed.
 func TestSubscribeToWaitingTask(t *testing.T) {
 	var ran []string

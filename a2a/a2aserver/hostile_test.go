@@ -541,7 +541,7 @@ func partsText(parts sdk.ContentParts) string {
 	return b.String()
 }
 
-// resume resumes the turns that no process adopts any more, because three servers were stopped in them.
+// resume resumes the turns that no process adopts any more, because ten servers were stopped in them.
 func (w *sea) resume() {
 	infos, err := w.store.List(context.Background(), session.Key{}, session.Page{Status: session.StatusOpen})
 	require.NoError(w.t, err)

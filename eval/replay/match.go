@@ -120,7 +120,7 @@ func (p *player) passable(was, e *event.Event) bool { return passed(was) && !p.s
 func passed(e *event.Event) bool {
 	switch d := e.Data.(type) {
 	case *event.Notice:
-		return d.Code == event.NoticeResumed || d.Code == event.NoticeAdopted || d.Code == event.NoticeLeft || d.Code == event.NoticeTooDeep || d.Code == "usage_estimated"
+		return slices.Contains([]string{event.NoticeResumed, event.NoticeAdopted, event.NoticeGivenBack, event.NoticeLeft, event.NoticeTooDeep, "usage_estimated"}, d.Code)
 	case *event.Discard:
 		return d.Code == "canceled" || d.Code == event.CodeTripwire || d.Code == event.CodeAnticipated || len(d.IDs) > 0 && d.Usage == nil && strings.HasPrefix(d.Message, "the answer was not completed")
 	}

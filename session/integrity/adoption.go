@@ -6,12 +6,17 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// maxAdoptions is how often a turn may be adopted without progress.
-const maxAdoptions = 3
+// maxAdoptions is how often a turn may be adopted without progress after its process died, and maxStops how often after
+// its server was stopped.
+const (
+	maxAdoptions = 3
+	maxStops     = 10
+)
 
 // adoptions counts the processes that adopted the turn since it made progress.
 type adoptions struct {
-	times int
+	times int  // less the stops
+	stops int  // how often a server that was stopped gave the turn back
 	left  bool // a notice says that no process adopts the turn any more
 
 	written time.Time         // the time of the write with the last adoption
@@ -30,8 +35,8 @@ func (c *Checker) adoption(e *event.Event) {
 		case d.Code == event.NoticeAdopted && e.Scope != "":
 			delete(h.missing, e.RunID)
 		case d.Code == event.NoticeAdopted:
-			if h.times++; h.left || h.times > maxAdoptions {
-				c.fail(e, "the turn is adopted for the %d. time without progress", h.times)
+			if h.times++; h.left || h.times > maxAdoptions || h.stops >= maxStops {
+				c.fail(e, "the turn is adopted after %d deaths and %d stops without progress", h.times, h.stops)
 			}
 			h.written, h.missing = e.Time, make(map[string]string)
 			for name, s := range c.scopes {
@@ -39,15 +44,18 @@ func (c *Checker) adoption(e *event.Event) {
 					h.missing[s.open] = name
 				}
 			}
+		case d.Code == event.NoticeGivenBack:
+			h.times--
+			h.stops++
 		case d.Code == event.NoticeLeft:
-			if h.left || h.times < maxAdoptions {
-				c.fail(e, "the turn is given up after %d adoptions (given up before: %t)", h.times, h.left)
+			if h.left || h.times < maxAdoptions && h.stops < maxStops {
+				c.fail(e, "the turn is given up after %d deaths and %d stops (given up before: %t)", h.times, h.stops, h.left)
 			}
 			h.left = true
 		}
 	case *event.ToolProgress, *event.Discard: // no progress: the work starts again
 	default:
-		h.times, h.left = 0, false
+		h.times, h.stops, h.left = 0, 0, false
 	}
 }
 
