@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,21 +32,15 @@ const (
 		WHERE app = $1 AND value IS NOT NULL AND (scope = 'app' AND user_id = '' OR scope = 'user' AND user_id = $2)`
 	listSQL = `SELECT s.app, s.user_id, s.id, s.seq, s.created, s.updated,
 			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user_id, ''), coalesce(p.id, ''), s.key, coalesce(s.head, ''), s.status,
-			coalesce(s.lease_until > coalesce($4, clock_timestamp()) AND s.lease_until <= coalesce($4, clock_timestamp()) + $5::interval, false),
+			coalesce(s.lease_until > coalesce($1, clock_timestamp()) AND s.lease_until <= coalesce($1, clock_timestamp()) + $2::interval, false),
 			coalesce(s.lease_host, ''), coalesce(s.lease_pid, 0), coalesce(s.lease_started, 0)
 		FROM arbor.session s LEFT JOIN arbor.session p ON p.key = s.parent_key
 		WHERE s.id IS NOT NULL AND s.updated IS NOT NULL`
-	anySQL = listSQL + ` AND ($1 = '' OR s.app = $1) AND ($2 = '' OR s.user_id = $2) AND ($3 = '' OR s.id = $3)`
-	// Both statements use an index. The indexes have the same condition that updated is not NULL.
-	ofUserSQL = listSQL + ` AND s.app = $1 AND s.user_id = $2 AND $3 = ''`
-	infoSQL   = listSQL + ` AND s.app = $1 AND s.user_id = $2 AND s.id = $3`
-	placeSQL  = ` AND s.updated <= $6 AND (s.updated < $6 OR (s.app, s.user_id, s.id) > ($7, $8, $9))`
 	// The sessions with a lease, except valid leases of this process and of other hosts. The planner assumes
 	// that the array is short, and so uses the index whatever its statistics say.
 	orphansSQL = listSQL + ` AND s.key = ANY (ARRAY(SELECT session FROM arbor.held)) AND s.lease_until IS NOT NULL
-		AND NOT (s.lease_until > coalesce($4, clock_timestamp()) AND s.lease_until <= coalesce($4, clock_timestamp()) + $5::interval
-			AND (s.lease_host <> $1 OR s.lease_pid = $2 AND s.lease_started = $3))`
-	orderSQL = ` ORDER BY s.updated DESC, s.app, s.user_id, s.id LIMIT $`
+		AND NOT (s.lease_until > coalesce($1, clock_timestamp()) AND s.lease_until <= coalesce($1, clock_timestamp()) + $2::interval
+			AND (s.lease_host <> $3 OR s.lease_pid = $4 AND s.lease_started = $5))`
 )
 
 // Load implements [session.Store]. It reads the events that exist when it starts, page by page, and holds no
@@ -155,17 +148,16 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 	if err := errors.Join(checkKey(filter), checkKey(page.After.Key), page.Check()); err != nil {
 		return nil, err
 	}
-	query, args := list(filter, page, s.time())
-	out, err := s.infos(ctx, query, args)
+	out, err := s.infos(ctx, list(filter, page, s.time()))
 	if err != nil {
 		return nil, s.explain("list the sessions in", err)
 	}
 	return out, nil
 }
 
-func (s *Store) infos(ctx context.Context, query string, args []any) (out []session.Info, err error) {
+func (s *Store) infos(ctx context.Context, query *rows.Query) (out []session.Info, err error) {
 	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
-		result, _ := conn.Query(ctx, query, args...)
+		result, _ := conn.Query(ctx, query.SQL, query.Args...)
 		out, err = pgx.CollectRows(result, func(row pgx.CollectableRow) (i session.Info, err error) {
 			var created, updated time.Time
 			var holder session.Owner
@@ -189,8 +181,7 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 	}
 	var out []session.Info
 	for {
-		query, args := orphans(page, s.time())
-		held, err := s.infos(ctx, query, args)
+		held, err := s.infos(ctx, orphans(page, s.time()))
 		if err != nil {
 			return nil, s.explain("look for orphans in", err)
 		}
@@ -210,38 +201,21 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 }
 
 // list returns the statement for a page of the list.
-func list(filter session.Key, page session.Page, now *time.Time) (query string, args []any) {
-	query = anySQL
-	if filter.App != "" && filter.User != "" {
-		query = ofUserSQL
-		if filter.ID != "" {
-			query = infoSQL
-		}
-	}
-	return ofPage(query, []any{filter.App, filter.User, filter.ID, now, session.LeaseTTL}, page)
+func list(filter session.Key, page session.Page, now *time.Time) *rows.Query {
+	q := newQuery(listSQL, now, session.LeaseTTL)
+	q.Filter(filter)
+	q.Page(page, page.After.Updated)
+	return q
 }
 
 // orphans returns the statement for a page of the sessions that may be orphans.
-func orphans(page session.Page, now *time.Time) (query string, args []any) {
+func orphans(page session.Page, now *time.Time) *rows.Query {
 	me := session.Self()
-	return ofPage(orphansSQL, []any{text(me.Host), me.PID, me.Started, now, session.LeaseTTL}, page)
+	q := newQuery(orphansSQL, now, session.LeaseTTL, text(me.Host), me.PID, me.Started)
+	q.Page(page, page.After.Updated)
+	return q
 }
 
-// ofPage adds the page's limits and the order to a statement.
-func ofPage(query string, args []any, page session.Page) (string, []any) {
-	if page.After != (session.Place{}) {
-		query += placeSQL
-		args = append(args, page.After.Updated, page.After.Key.App, page.After.Key.User, page.After.Key.ID)
-	}
-	if page.Status != "" {
-		args = append(args, string(page.Status))
-		query += " AND s.status = $" + strconv.Itoa(len(args))
-	}
-	var limit *int // all
-	if page.Limit > 0 {
-		limit = &page.Limit
-	}
-	args = append(args, limit)
-	query += orderSQL + strconv.Itoa(len(args))
-	return query, args
+func newQuery(sql string, args ...any) *rows.Query {
+	return &rows.Query{SQL: sql, Args: args, Mark: "$", User: "user_id"}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -187,10 +186,8 @@ func (s *Store) change(ctx context.Context, conn *pgx.Conn, c *change, unknown b
 // statement returns the SQL of the write and its arguments.
 func (c *change) statement(now *time.Time) (sql string, args []any) {
 	w := c.write
-	arg := func(v any) string {
-		args = append(args, v)
-		return "$" + strconv.Itoa(len(args))
-	}
+	q := newQuery("")
+	arg := q.Arg
 	app, user := arg(c.key.App), arg(c.key.User)
 	where := "app = " + app + " AND user_id = " + user + " AND id = " + arg(c.key.ID)
 	given, until := "", ""
@@ -255,7 +252,7 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 	return "WITH head AS (UPDATE arbor.session SET " + strings.Join(set, ", ") + " WHERE " + where +
 		" RETURNING key, lease_token, seq, head, parent_seq)" + parts.String() +
 		" SELECT head.key, head.lease_token, head.seq, coalesce(head.head, ''), coalesce(head.parent_seq, -1), " +
-		wait + " FROM head", args
+		wait + " FROM head", q.Args
 }
 
 // row returns the session's row and the server's time.

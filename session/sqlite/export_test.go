@@ -1,16 +1,10 @@
 package sqlite
 
-// ListOfUser is the query of a page of a user's sessions.
-const ListOfUser = ofUser
+// ListSQL is the statement for a page of a list.
+var ListSQL = list
 
-// ListOfUserStatus and ListOfStatus are the queries of a page of the sessions with one status, of a user and of all.
-const (
-	ListOfUserStatus = ofUserStatus
-	ListOfStatus     = allStatus
-)
-
-// OrphansSQL is the query of those that may be orphans.
-const OrphansSQL = orphans
+// OrphansSQL is the statement for a page of those that may be orphans.
+var OrphansSQL = orphans
 
 // WithDriver sets the driver of package database/sql.
 func WithDriver(name string) Option { return func(s *Store) { s.file.driver = name } }

@@ -12,43 +12,34 @@ import (
 	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
-// forkWriter contains the statements that create forks and delete sessions.
-type forkWriter struct {
-	keeper, branch, status, occupant *sql.Stmt
-	hide, trim                       *sql.Stmt
-	remove, hidden, shared           *sql.Stmt
-	trimBlob                         *sql.Stmt
-}
-
-func newForkWriter(p *preparer) *forkWriter {
-	return &forkWriter{
-		// From the session up to the one whose own log contains the position.
-		keeper: p.prepare(`WITH RECURSIVE line (key, parent, shared) AS (
-				SELECT key, parent_key, parent_seq FROM session
-				WHERE app = ?1 AND user = ?2 AND id = ?3 AND created IS NOT NULL AND ?4 BETWEEN 0 AND seq
-				UNION ALL
-				SELECT s.key, s.parent_key, s.parent_seq FROM line CROSS JOIN session s ON s.key = line.parent WHERE ?4 <= line.shared)
-			SELECT key FROM line WHERE parent IS NULL OR ?4 > shared`),
-		branch: p.prepare(`INSERT INTO session (app, user, id, seq, created, updated, parent_key, parent_seq, head, status) VALUES (?1, ?2, ?3, ?7, ?5, ?5, ?6, ?4, ?8, ?9) RETURNING key`),
-		// The session's status if its log ends at the position; otherwise the last status that its log sets up to there.
-		status: p.prepare(`WITH RECURSIVE line (key, upto, status) AS (
-				SELECT ?1, ?2, (SELECT status FROM session WHERE key = ?1 AND seq = ?2 AND id IS NOT NULL)
-				UNION ALL
-				SELECT s.parent_key, min(line.upto, s.parent_seq),
-					(SELECT t.status FROM turning t WHERE t.session = line.key AND t.seq <= line.upto ORDER BY t.seq DESC LIMIT 1)
-				FROM line CROSS JOIN session s ON s.key = line.key WHERE line.status IS NULL)
-			SELECT status FROM line WHERE status IS NOT NULL`),
-		occupant: p.prepare(`SELECT key, created IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
-			FROM session WHERE app = ? AND user = ? AND id = ?`),
-		hide: p.prepare(`UPDATE session SET app = NULL, user = NULL, id = NULL, seq = 0, head = NULL, created = NULL, updated = NULL,
-			lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE key = ?`),
-		shared:   p.prepare("SELECT parent_seq FROM session WHERE parent_key = ? ORDER BY parent_seq DESC LIMIT 1"),
-		trim:     p.prepare("DELETE FROM log WHERE session = ? AND seq > ?"),
-		trimBlob: p.prepare("DELETE FROM blob WHERE session = ? AND seq >= ?"),
-		remove:   p.prepare("DELETE FROM session WHERE key = ? RETURNING coalesce(parent_key, 0)"), // this also deletes its events
-		hidden:   p.prepare("SELECT id IS NULL FROM session WHERE key = ?"),
-	}
-}
+const (
+	// From the session up to the one whose own log contains the position.
+	keeperSQL = `WITH RECURSIVE line (key, parent, shared) AS (
+			SELECT key, parent_key, parent_seq FROM session
+			WHERE app = ?1 AND user = ?2 AND id = ?3 AND created IS NOT NULL AND ?4 BETWEEN 0 AND seq
+			UNION ALL
+			SELECT s.key, s.parent_key, s.parent_seq FROM line CROSS JOIN session s ON s.key = line.parent WHERE ?4 <= line.shared)
+		SELECT key FROM line WHERE parent IS NULL OR ?4 > shared`
+	branchSQL = `INSERT INTO session (app, user, id, seq, created, updated, parent_key, parent_seq, head, status)
+		VALUES (?1, ?2, ?3, ?7, ?5, ?5, ?6, ?4, ?8, ?9) RETURNING key`
+	// The session's status if its log ends at the position; otherwise the last status that its log sets up to there.
+	statusSQL = `WITH RECURSIVE line (key, upto, status) AS (
+			SELECT ?1, ?2, (SELECT status FROM session WHERE key = ?1 AND seq = ?2 AND id IS NOT NULL)
+			UNION ALL
+			SELECT s.parent_key, min(line.upto, s.parent_seq),
+				(SELECT t.status FROM turning t WHERE t.session = line.key AND t.seq <= line.upto ORDER BY t.seq DESC LIMIT 1)
+			FROM line CROSS JOIN session s ON s.key = line.key WHERE line.status IS NULL)
+		SELECT status FROM line WHERE status IS NOT NULL`
+	occupantSQL = `SELECT key, created IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
+		FROM session WHERE app = ? AND user = ? AND id = ?`
+	hideSQL = `UPDATE session SET app = NULL, user = NULL, id = NULL, seq = 0, head = NULL, created = NULL, updated = NULL,
+		lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE key = ?`
+	sharedSQL   = "SELECT parent_seq FROM session WHERE parent_key = ? ORDER BY parent_seq DESC LIMIT 1"
+	trimSQL     = "DELETE FROM log WHERE session = ? AND seq > ?"
+	trimBlobSQL = "DELETE FROM blob WHERE session = ? AND seq >= ?"
+	removeSQL   = "DELETE FROM session WHERE key = ? RETURNING coalesce(parent_key, 0)" // this also deletes its events
+	hiddenSQL   = "SELECT id IS NULL FROM session WHERE key = ?"
+)
 
 // Fork implements [session.Store]. It returns after an fsync. It copies nothing: the new session's row refers to the
 // session whose own log contains the last shared event. Finding that session takes one step for each fork on the way
@@ -61,18 +52,17 @@ func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.
 	if err != nil {
 		return err
 	}
-	err = s.writes.exclusive(ctx, func(w *logWriter) error { return w.fork(of, seq, to, own, events, s.now()) })
+	err = s.writes.exclusive(ctx, func(w *writer) error { return w.fork(of, seq, to, own, events, s.now()) })
 	return s.file.explain("fork a session in", err)
 }
 
-func (w *logWriter) fork(of session.Key, seq int64, to session.Key, own rows.Batch, events []*event.Event, now time.Time) error {
-	ctx := context.Background()
+func (w *writer) fork(of session.Key, seq int64, to session.Key, own rows.Batch, events []*event.Event, now time.Time) error {
 	head := sql.NullString{Valid: len(events) > 0}
 	if head.Valid {
 		head.String = session.HeadOf(events[len(events)-1]).ID
 	}
 	var parent int64
-	found, err := queryOne(ctx, w.keeper, []any{of.App, of.User, of.ID, seq}, &parent)
+	found, err := w.one(keeperSQL, []any{of.App, of.User, of.ID, seq}, &parent)
 	if err != nil {
 		return err
 	}
@@ -84,7 +74,7 @@ func (w *logWriter) fork(of session.Key, seq int64, to session.Key, own rows.Bat
 		exists     bool
 		holder     session.Owner
 	}
-	found, err = queryOne(ctx, w.occupant, []any{to.App, to.User, to.ID}, &old.key, &old.exists, &old.until, &old.holder.Host, &old.holder.PID, &old.holder.Started)
+	found, err = w.one(occupantSQL, []any{to.App, to.User, to.ID}, &old.key, &old.exists, &old.until, &old.holder.Host, &old.holder.PID, &old.holder.Started)
 	switch {
 	case err != nil:
 		return err
@@ -96,13 +86,13 @@ func (w *logWriter) fork(of session.Key, seq int64, to session.Key, own rows.Bat
 		}
 	}
 	var status session.Status
-	if _, err := queryOne(ctx, w.status, []any{parent, seq}, &status); err != nil {
+	if _, err := w.one(statusSQL, []any{parent, seq}, &status); err != nil {
 		return err
 	}
 	status = status.After(events...)
 	var row int64
 	args := []any{to.App, to.User, to.ID, seq, now.UnixNano(), parent, seq + int64(len(events)), head, string(status)}
-	if _, err := queryOne(ctx, w.branch, args, &row); err != nil {
+	if _, err := w.one(branchSQL, args, &row); err != nil {
 		return err
 	}
 	return w.store(row, to, seq, own)
@@ -110,7 +100,7 @@ func (w *logWriter) fork(of session.Key, seq int64, to session.Key, own rows.Bat
 
 // Delete implements [session.Store]. Events that forks share stay in the file, where only the forks refer to them.
 func (s *Store) Delete(ctx context.Context, key session.Key) error {
-	err := s.writes.exclusive(ctx, func(w *logWriter) error {
+	err := s.writes.exclusive(ctx, func(w *writer) error {
 		row, err := w.row(key)
 		if err != nil || row.Incarnation == 0 {
 			return err
@@ -122,30 +112,29 @@ func (s *Store) Delete(ctx context.Context, key session.Key) error {
 
 // collect removes a session's key and everything that only this session uses: the events that no fork shares, and, if
 // it has no forks, its row. It does the same for a deleted parent whose last fork it was.
-func (w *logWriter) collect(row int64) error {
-	ctx := context.Background()
-	if _, err := w.hide.ExecContext(ctx, row); err != nil {
+func (w *writer) collect(row int64) error {
+	if err := w.exec(hideSQL, row); err != nil {
 		return err
 	}
 	for {
 		var shared int64
-		hasForks, err := queryOne(ctx, w.shared, []any{row}, &shared)
+		hasForks, err := w.one(sharedSQL, []any{row}, &shared)
 		if err != nil {
 			return err
 		}
 		if hasForks {
-			_, err := w.trim.ExecContext(ctx, row, shared)
+			err := w.exec(trimSQL, row, shared)
 			if err == nil {
-				_, err = w.trimBlob.ExecContext(ctx, row, shared)
+				err = w.exec(trimBlobSQL, row, shared)
 			}
 			return err
 		}
 		var parent int64
-		if _, err := queryOne(ctx, w.remove, []any{row}, &parent); err != nil || parent == 0 {
+		if _, err := w.one(removeSQL, []any{row}, &parent); err != nil || parent == 0 {
 			return err
 		}
 		var hidden bool
-		if _, err := queryOne(ctx, w.hidden, []any{parent}, &hidden); err != nil || !hidden {
+		if _, err := w.one(hiddenSQL, []any{parent}, &hidden); err != nil || !hidden {
 			return err
 		}
 		row = parent

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"slices"
 	"sync"
@@ -18,9 +17,8 @@ import (
 
 // pendingWrite is a change that waits for its transaction.
 type pendingWrite struct {
-	// change makes the change in the open transaction of a connection, with the statements
-	// of that connection. If isRefusal is true for its error, it has changed nothing.
-	change  func(*rowWriter) error
+	// change makes the change in the open transaction of a connection, If isRefusal is true for its error, it has changed nothing.
+	change  func(*writer) error
 	durable bool // the change waits for an fsync
 
 	done chan struct{} // closed when err is set
@@ -94,13 +92,13 @@ type writes struct {
 	refused error // the error of writes after closed is closed
 
 	queue  queue
-	log    *logWriter // each commit waits for an fsync
-	leases *writer    // commits do not wait; see the package documentation
+	log    *writer // each commit waits for an fsync
+	leases *writer // commits do not wait; see the package documentation
 }
 
 // exclusive makes a durable change in a transaction of its own, and retries while another process prevents it from
 // starting. The end of the context matters only until the change has started.
-func (q *writes) exclusive(ctx context.Context, change func(*logWriter) error) error {
+func (q *writes) exclusive(ctx context.Context, change func(*writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -122,7 +120,7 @@ func (q *writes) exclusive(ctx context.Context, change func(*logWriter) error) e
 
 // batched makes a change together with the other changes that wait. The end of the context matters only until the
 // change has started.
-func (q *writes) batched(ctx context.Context, durable bool, change func(*rowWriter) error) error {
+func (q *writes) batched(ctx context.Context, durable bool, change func(*writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -161,7 +159,7 @@ func (q *writes) commitQueued(ctx context.Context, w *pendingWrite) {
 	durable := q.queue.durable()
 	on := q.leases
 	if durable {
-		on = q.log.writer
+		on = q.log
 	}
 	if err := q.file.whileBusy(ctx, on.start); err != nil {
 		q.withdraw(w, err)
@@ -198,30 +196,36 @@ func (q *writes) apply(on *writer, all []*pendingWrite) {
 
 // writer is a connection that writes.
 type writer struct {
-	begin, commit, rollback *sql.Stmt
-	place                   *place
-	*rowWriter
+	place *place
+	statements
 }
 
-func newWriter(p *preparer, at *place) *writer {
-	return &writer{place: at, begin: p.prepare("BEGIN IMMEDIATE"), commit: p.prepare("COMMIT"), rollback: p.prepare("ROLLBACK"), rowWriter: newRowWriter(p)}
-}
-
-func (w *writer) start() error {
-	_, err := w.begin.ExecContext(context.Background())
+// exec runs a statement without results.
+func (w *writer) exec(query string, args ...any) error {
+	stmt, err := w.prepare(context.Background(), query)
+	if err == nil {
+		_, err = stmt.ExecContext(context.Background(), args...)
+	}
 	return err
 }
+
+// one runs a statement with at most one row of results, and scans the row.
+func (w *writer) one(query string, args []any, dest ...any) (found bool, err error) {
+	return w.statements.one(context.Background(), query, args, dest...)
+}
+
+func (w *writer) start() error { return w.exec("BEGIN IMMEDIATE") }
 
 // end commits the open transaction, or rolls it back if a change failed. It returns errMoved if the committed file is
 // no longer the one at the path.
 func (w *writer) end(failed error) error {
 	if failed == nil {
-		_, failed = w.commit.ExecContext(context.Background())
+		failed = w.exec("COMMIT")
 	}
 	if failed == nil {
 		return w.place.check()
 	}
-	_, _ = w.rollback.ExecContext(context.Background()) // fails if SQLite has done so itself
+	_ = w.exec("ROLLBACK") // fails if SQLite has done so itself
 	return failed
 }
 
@@ -230,7 +234,7 @@ func (w *writer) end(failed error) error {
 func (w *writer) transact(all []*pendingWrite) (errs []error, failed error) {
 	errs = make([]error, len(all))
 	for i, one := range all {
-		if err := one.change(w.rowWriter); isRefusal(err) {
+		if err := one.change(w); isRefusal(err) {
 			errs[i] = err
 		} else if err != nil {
 			failed = err
@@ -238,16 +242,4 @@ func (w *writer) transact(all []*pendingWrite) (errs []error, failed error) {
 		}
 	}
 	return errs, w.end(failed)
-}
-
-// logWriter is the connection for durable changes.
-type logWriter struct {
-	*writer
-	putBlob *sql.Stmt
-	*forkWriter
-}
-
-func newLogWriter(p *preparer, at *place) *logWriter {
-	return &logWriter{writer: newWriter(p, at), forkWriter: newForkWriter(p),
-		putBlob: p.prepare("INSERT INTO blob (session, digest, seq, data) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING")}
 }

@@ -2,8 +2,9 @@ package sqlite_test
 
 import (
 	"fmt"
-	"strings"
+	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,18 +13,26 @@ import (
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
+// planOf returns how SQLite runs a statement.
+func planOf(t *testing.T, path, query string) string {
+	t.Helper()
+	return dump(t, path, "EXPLAIN QUERY PLAN "+regexp.MustCompile(`\?\d+`).ReplaceAllString(query, "1"))
+}
+
+// place is where a page starts that is not the first.
+var place = session.Place{Updated: time.Unix(1, 0), Key: session.Key{App: "app", User: "user", ID: "id"}}
+
 // TestPageIsPartOfAnIndex: nothing but the sessions of a page is read for it, and nothing
 // is sorted.
 func TestPageIsPartOfAnIndex(t *testing.T) {
 	path := newFile(t)
 	open(t, path)
-	query := sqlite.ListOfUser
-	for i := range 7 {
-		query = strings.ReplaceAll(query, fmt.Sprint("?", i+1), "1")
+	for after, updated := range map[session.Place]string{{}: ">?)", place: ">? AND updated<?)"} {
+		query := sqlite.ListSQL(session.Key{App: "app", User: "user"}, session.Page{After: after, Limit: 5})
+		plan := planOf(t, path, query.SQL)
+		require.Contains(t, plan, "SEARCH s USING INDEX session_updated (app=? AND user=? AND updated"+updated)
+		require.NotContains(t, plan, "B-TREE")
 	}
-	plan := dump(t, path, "EXPLAIN QUERY PLAN "+query)
-	require.Contains(t, plan, "SEARCH s USING INDEX session_updated (app=? AND user=? AND updated<?)")
-	require.NotContains(t, plan, "B-TREE")
 }
 
 // TestARareStatusIsNoScan: of many sessions those are read that have the status, and for a page of a user's only its own.
@@ -39,16 +48,13 @@ func TestARareStatusIsNoScan(t *testing.T) {
 			raw(t, path, "ANALYZE")
 			s = open(t, path, sqlite.WithDriver("sqlite-counted"))
 		}
-		plan := func(query string) string {
-			for i := range 9 {
-				query = strings.ReplaceAll(query, fmt.Sprint("?", i+1), "1")
-			}
-			return dump(t, path, "EXPLAIN QUERY PLAN "+query)
+		for after, updated := range map[session.Place]string{{}: ">?)", place: ">? AND updated<?)"} {
+			page := session.Page{After: after, Limit: 5, Status: session.StatusWaiting}
+			ofUser := planOf(t, path, sqlite.ListSQL(session.Key{App: "app", User: "user1"}, page).SQL)
+			require.Contains(t, ofUser, "SEARCH s USING INDEX session_status (status=? AND app=? AND user=? AND updated"+updated)
+			require.NotContains(t, ofUser, "B-TREE")
+			require.Contains(t, planOf(t, path, sqlite.ListSQL(session.Key{}, page).SQL), "SEARCH s USING INDEX session_status (status=?")
 		}
-		ofUser := plan(sqlite.ListOfUserStatus)
-		require.Contains(t, ofUser, "SEARCH s USING INDEX session_status (status=? AND app=? AND user=? AND updated<?)")
-		require.NotContains(t, ofUser, "B-TREE")
-		require.Contains(t, plan(sqlite.ListOfStatus), "SEARCH s USING INDEX session_status (status=?")
 		for filter, want := range map[session.Key][2]int{{App: "app", User: "user1"}: {5, 10}, {App: "app"}: {5, 40}, {User: "user1"}: {5, 10}, {}: {5, 40}} {
 			for i, page := range []session.Page{{Status: session.StatusWaiting, Limit: 5}, {Status: session.StatusWaiting}} {
 				before := rowsRead.Load()
@@ -76,15 +82,13 @@ func TestOrphansAreNoScan(t *testing.T) {
 			require.NoError(t, sessiontest.Abandon(t.Context(), s, key, lease))
 		}
 	}
-	query := sqlite.OrphansSQL
-	for i := range 9 {
-		query = strings.ReplaceAll(query, fmt.Sprint("?", i+1), "1")
+	for _, after := range []session.Place{{}, place} {
+		plan := planOf(t, path, sqlite.OrphansSQL(session.Page{After: after}, time.Now()).SQL)
+		require.Contains(t, plan, "SCAN h")
+		require.Contains(t, plan, "SEARCH s USING INTEGER PRIMARY KEY (rowid=?)")
+		require.NotContains(t, plan, "SCAN s")
+		require.NotContains(t, plan, "SCAN p")
 	}
-	plan := dump(t, path, "EXPLAIN QUERY PLAN "+query)
-	require.Contains(t, plan, "SCAN h")
-	require.Contains(t, plan, "SEARCH s USING INTEGER PRIMARY KEY (rowid=?)")
-	require.NotContains(t, plan, "SCAN s")
-	require.NotContains(t, plan, "SCAN p")
 	before := rowsRead.Load()
 	found, err := s.Orphans(t.Context(), session.Page{})
 	require.NoError(t, err)

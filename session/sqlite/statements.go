@@ -5,44 +5,74 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"sync"
 )
 
-// preparer prepares statements on one connection, or on each connection of a pool. It keeps the first error. It also
-// keeps the statements, which must be closed before their connection, because SQLite keeps a connection open while it
-// has a statement.
-type preparer struct {
-	ctx       context.Context
-	on        preparing
-	whileBusy func(context.Context, func() error) error
-
-	stmts []*sql.Stmt
-	err   error
-}
-
-// preparing is a connection or a pool of them.
-type preparing interface {
-	PrepareContext(context.Context, string) (*sql.Stmt, error)
-}
-
-func (p *preparer) prepare(query string) *sql.Stmt {
-	if p.err != nil {
-		return nil
+// statements are the prepared statements of a connection, or of a pool of them. Each is prepared when it is first run.
+// They must be closed before their connection, because SQLite keeps a connection open while it has a statement.
+type statements struct {
+	on interface {
+		PrepareContext(context.Context, string) (*sql.Stmt, error)
 	}
-	var stmt *sql.Stmt
-	p.err = p.whileBusy(p.ctx, func() (err error) { // it may have to read the schema
-		stmt, err = p.on.PrepareContext(p.ctx, query)
+
+	mu       sync.Mutex
+	prepared map[string]*sql.Stmt
+}
+
+func (s *statements) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stmt := s.prepared[query]; stmt != nil {
+		return stmt, nil
+	}
+	stmt, err := s.on.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	if s.prepared == nil {
+		s.prepared = make(map[string]*sql.Stmt)
+	}
+	s.prepared[query] = stmt
+	return stmt, nil
+}
+
+// errEnough ends the reading of rows without an error.
+var errEnough = errors.New("enough")
+
+// each runs a statement, and calls do for each row of its results. It runs the statement to its end, unless do returns
+// an error, because SQLite commits an implicit transaction there, and an error of the commit would be lost.
+func (s *statements) each(ctx context.Context, query string, args []any, do func(*sql.Rows) error) error {
+	stmt, err := s.prepare(ctx, query)
+	if err != nil {
 		return err
-	})
-	if p.err != nil {
+	}
+	r, err := stmt.QueryContext(ctx, args...)
+	if err != nil {
+		return err
+	}
+	for r.Next() && err == nil {
+		err = do(r)
+	}
+	if err = errors.Join(err, r.Err(), r.Close()); errors.Is(err, errEnough) {
 		return nil
 	}
-	p.stmts = append(p.stmts, stmt)
-	return stmt
+	return err
 }
 
-func (p *preparer) close() error {
+// one runs a statement with at most one row of results, and scans the row.
+func (s *statements) one(ctx context.Context, query string, args []any, dest ...any) (found bool, err error) {
+	err = s.each(ctx, query, args, func(r *sql.Rows) error {
+		found = true
+		return r.Scan(dest...)
+	})
+	return found && err == nil, err
+}
+
+func (s *statements) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var errs []error
-	for _, stmt := range p.stmts {
+	for _, stmt := range s.prepared {
 		errs = append(errs, stmt.Close())
 	}
 	return errors.Join(errs...)
@@ -66,22 +96,23 @@ func (c *connections) connect(dsn string, n int) (*sql.DB, error) {
 	return db, nil
 }
 
-func (c *connections) preparer(on preparing) *preparer {
-	p := &preparer{ctx: context.Background(), on: on, whileBusy: c.file.whileBusy}
-	c.closers = append(c.closers, p.close)
-	return p
-}
-
-// writer prepares the statements of a writer. It keeps its connection, so that writes need not take one from a pool.
-func (c *connections) writer(db *sql.DB, prepare func(*preparer)) error {
+// writer takes the connection of a pool for a writer. The writer keeps it, so that all statements of a transaction run
+// on one connection.
+func (c *connections) writer(db *sql.DB, at *place) (*writer, error) {
 	conn, err := db.Conn(context.Background())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.closers = append(c.closers, conn.Close)
-	p := c.preparer(conn)
-	prepare(p)
-	return p.err
+	w := &writer{place: at, statements: statements{on: conn}}
+	c.closers = append(c.closers, conn.Close, w.close)
+	return w, nil
+}
+
+// reader returns the statements of a pool whose connections only read.
+func (c *connections) reader(db *sql.DB) *statements {
+	s := &statements{on: db}
+	c.closers = append(c.closers, s.close)
+	return s
 }
 
 // close closes everything in reverse order.
@@ -92,24 +123,4 @@ func (c *connections) close() error {
 	}
 	c.closers = nil
 	return errors.Join(errs...)
-}
-
-// queryOne runs a statement with at most one row of results, and scans the row. It runs the statement to its end,
-// because SQLite commits an implicit transaction there, and an error of the commit would be lost.
-func queryOne(ctx context.Context, stmt *sql.Stmt, args []any, dest ...any) (found bool, err error) {
-	rows, err := stmt.QueryContext(ctx, args...)
-	if err != nil {
-		return false, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		found = true
-		if err := rows.Scan(dest...); err != nil {
-			return false, err
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return false, err
-	}
-	return found, rows.Close()
 }

@@ -18,8 +18,9 @@ type Store struct {
 	file     file
 	now      func() time.Time
 	readOnly bool
+	closed   <-chan struct{} // closed by Close; nil if the store is read-only
 	writes   writes
-	reader   *reader
+	reader   *statements // in WAL mode, connections can read while another one writes
 	close    func() error
 }
 
@@ -94,22 +95,20 @@ func (s *Store) open(c *connections) error {
 		return err
 	}
 	s.writes = writes{file: &s.file, refused: errClosed, turn: make(chan struct{}, 1), closed: make(chan struct{})}
-	if err := c.writer(db, func(p *preparer) { s.writes.log = newLogWriter(p, at) }); err != nil {
+	s.closed = s.writes.closed
+	if s.writes.log, err = c.writer(db, at); err != nil {
 		return err
 	}
 	if db, err = c.connect(s.file.dsn("NORMAL"), 1); err != nil {
 		return err
 	}
-	if err := c.writer(db, func(p *preparer) { s.writes.leases = newWriter(p, at) }); err != nil {
+	if s.writes.leases, err = c.writer(db, at); err != nil {
 		return err
 	}
 	if db, err = c.connect(s.file.readDSN(), readers()); err != nil {
 		return err
 	}
-	p := c.preparer(db)
-	if s.reader = newReader(p, s.writes.closed); p.err != nil {
-		return p.err
-	}
+	s.reader = c.reader(db)
 	s.close = sync.OnceValue(func() error {
 		<-s.writes.turn // keep the turn, so that no write starts any more
 		close(s.writes.closed)
@@ -147,10 +146,7 @@ func (s *Store) openReadOnly(c *connections) error {
 	if err != nil {
 		return err
 	}
-	p := c.preparer(db)
-	if s.reader = newReader(p, nil); p.err != nil {
-		return p.err
-	}
+	s.reader = c.reader(db)
 	s.close = sync.OnceValue(c.close)
 	s.writes = writes{file: &s.file, refused: errReadOnly, closed: make(chan struct{})}
 	close(s.writes.closed)

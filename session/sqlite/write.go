@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"math/rand/v2"
 	"time"
 
@@ -10,35 +9,25 @@ import (
 	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
-// rowWriter contains the statements that change sessions, for a connection that writes.
-type rowWriter struct {
-	find, create, lease, advance *sql.Stmt
-	insert, setState, dropState  *sql.Stmt
-	cut, put                     *sql.Stmt // the statements for snapshots
-}
-
-func newRowWriter(p *preparer) *rowWriter {
-	const lease = "token = ?, lease_nonce = ?, lease_host = ?, lease_pid = ?, lease_started = ?, lease_until = ?"
-	return &rowWriter{
-		find: p.prepare(`SELECT key, seq, coalesce(head, ''), coalesce(parent_seq, -1),
-				status, token, lease_nonce, lease_until IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
-			FROM session WHERE app = ? AND user = ? AND id = ?`),
-		create:  p.prepare("INSERT INTO session (app, user, id) VALUES (?, ?, ?) RETURNING key"),
-		lease:   p.prepare("UPDATE session SET " + lease + " WHERE key = ?"),
-		advance: p.prepare("UPDATE session SET " + lease + ", seq = ?9, head = ?10, status = ?11, updated = ?8, created = coalesce(created, ?8) WHERE key = ?7"),
-		insert:  p.prepare("INSERT INTO log (session, seq, line) VALUES (?, ?, ?)"),
-		setState: p.prepare(`INSERT INTO state (app, scope, user, name, value) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET value = excluded.value`),
-		dropState: p.prepare("DELETE FROM state WHERE app = ? AND scope = ? AND user = ? AND name = ?"),
-		cut:       p.prepare("DELETE FROM snapshot WHERE session = ? AND name = ? AND part >= ?"),
-		put:       p.prepare("INSERT INTO snapshot (session, name, part, seq, data) VALUES (?, ?, ?, ?, ?)"),
-	}
-}
+const (
+	rowSQL = `SELECT key, seq, coalesce(head, ''), coalesce(parent_seq, -1),
+			status, token, lease_nonce, lease_until IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
+		FROM session WHERE app = ? AND user = ? AND id = ?`
+	createSQL    = "INSERT INTO session (app, user, id) VALUES (?, ?, ?) RETURNING key"
+	setLeaseSQL  = "UPDATE session SET token = ?, lease_nonce = ?, lease_host = ?, lease_pid = ?, lease_started = ?, lease_until = ?"
+	leaseSQL     = setLeaseSQL + " WHERE key = ?"
+	advanceSQL   = setLeaseSQL + ", seq = ?9, head = ?10, status = ?11, updated = ?8, created = coalesce(created, ?8) WHERE key = ?7"
+	insertSQL    = "INSERT INTO log (session, seq, line) VALUES (?, ?, ?)"
+	setStateSQL  = "INSERT INTO state (app, scope, user, name, value) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+	dropStateSQL = "DELETE FROM state WHERE app = ? AND scope = ? AND user = ? AND name = ?"
+	cutSQL       = "DELETE FROM snapshot WHERE session = ? AND name = ? AND part >= ?"
+	putSQL       = "INSERT INTO snapshot (session, name, part, seq, data) VALUES (?, ?, ?, ?, ?)"
+)
 
 // row reads a session's row. Its Incarnation is 0 if the session does not exist.
-func (w *rowWriter) row(key session.Key) (row session.Row, err error) {
+func (w *writer) row(key session.Key) (row session.Row, err error) {
 	var until, shared int64
-	found, err := queryOne(context.Background(), w.find, []any{key.App, key.User, key.ID}, &row.Incarnation, &row.Head.Seq, &row.Head.ID, &shared,
+	found, err := w.one(rowSQL, []any{key.App, key.User, key.ID}, &row.Incarnation, &row.Head.Seq, &row.Head.ID, &shared,
 		&row.Status, &row.Token, &row.Nonce, &row.Held, &until, &row.Holder.Host, &row.Holder.PID, &row.Holder.Started)
 	if !found || err != nil {
 		return session.Row{}, err
@@ -60,7 +49,7 @@ func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (se
 		return session.Lease{}, err
 	}
 	var lease session.Lease
-	err = s.writes.batched(ctx, len(w.Events) > 0, func(on *rowWriter) (err error) {
+	err = s.writes.batched(ctx, len(w.Events) > 0, func(on *writer) (err error) {
 		lease, err = on.change(key, &w, batch, s.now())
 		return err
 	})
@@ -69,14 +58,13 @@ func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (se
 
 // change makes a write in the open transaction. If it returns an error for which isRefusal is true, it has changed
 // nothing. After any other error the transaction must be rolled back.
-func (w *rowWriter) change(key session.Key, write *session.Write, batch rows.Batch, now time.Time) (session.Lease, error) {
-	ctx := context.Background()
+func (w *writer) change(key session.Key, write *session.Write, batch rows.Batch, now time.Time) (session.Lease, error) {
 	row, err := w.row(key)
 	if err == nil {
 		err = row.Change(key, write, rand.Int64(), now)
 	}
 	if err == nil && row.Incarnation == 0 {
-		_, err = queryOne(ctx, w.create, []any{key.App, key.User, key.ID}, &row.Incarnation)
+		_, err = w.one(createSQL, []any{key.App, key.User, key.ID}, &row.Incarnation)
 	}
 	if err != nil {
 		return session.Lease{}, err
@@ -86,35 +74,34 @@ func (w *rowWriter) change(key session.Key, write *session.Write, batch rows.Bat
 		args[5] = row.Until.UnixNano()
 	}
 	if len(write.Events) == 0 {
-		_, err = w.lease.ExecContext(ctx, args...)
-	} else if _, err = w.advance.ExecContext(ctx, append(args, now.UnixNano(), row.Head.Seq, row.Head.ID, string(row.Status))...); err == nil {
+		err = w.exec(leaseSQL, args...)
+	} else if err = w.exec(advanceSQL, append(args, now.UnixNano(), row.Head.Seq, row.Head.ID, string(row.Status))...); err == nil {
 		err = w.store(row.Incarnation, key, write.Head.Seq, batch)
 	}
 	for _, p := range write.Snapshots {
 		if err == nil {
-			_, err = w.cut.ExecContext(ctx, row.Incarnation, p.Name, p.Part)
+			err = w.exec(cutSQL, row.Incarnation, p.Name, p.Part)
 		}
 		if err == nil {
-			_, err = w.put.ExecContext(ctx, row.Incarnation, p.Name, p.Part, p.Seq, []byte(p.Data))
+			err = w.exec(putSQL, row.Incarnation, p.Name, p.Part, p.Seq, []byte(p.Data))
 		}
 	}
 	return row.Lease, err
 }
 
 // store inserts events after a position.
-func (w *rowWriter) store(row int64, key session.Key, seq int64, b rows.Batch) error {
-	ctx := context.Background()
+func (w *writer) store(row int64, key session.Key, seq int64, b rows.Batch) error {
 	for i, text := range b.Lines {
-		if _, err := w.insert.ExecContext(ctx, row, seq+int64(i)+1, text); err != nil {
+		if err := w.exec(insertSQL, row, seq+int64(i)+1, text); err != nil {
 			return err
 		}
 	}
 	for n, value := range b.State {
 		var err error
 		if value == nil {
-			_, err = w.dropState.ExecContext(ctx, key.App, n.Scope, n.User(key), n.Name)
+			err = w.exec(dropStateSQL, key.App, n.Scope, n.User(key), n.Name)
 		} else {
-			_, err = w.setState.ExecContext(ctx, key.App, n.Scope, n.User(key), n.Name, *value)
+			err = w.exec(setStateSQL, key.App, n.Scope, n.User(key), n.Name, *value)
 		}
 		if err != nil {
 			return err
