@@ -124,6 +124,8 @@ const (
 	// CodeAnticipated is the code of a discard of an answer that was requested early for an expected transfer, if the
 	// transfer was not made as expected.
 	CodeAnticipated = "anticipated"
+	// CodeInterrupted is the code of a discard that is never stored: the turn that streamed the blocks was interrupted.
+	CodeInterrupted = "interrupted"
 	// CodeTripwire is the code of the error of a turn that a guard ended, and of the discard of the text that the
 	// guard refused.
 	CodeTripwire = "tripwire"

@@ -5,7 +5,6 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/tail"
 )
 
 // seen records the entries that the consumer of a stream has received, so that another connection can continue the
@@ -87,6 +86,6 @@ func (s *seen) retract(e *event.Event) (out []session.Entry) {
 func (s *seen) discard(b *session.Block) session.Entry {
 	e := *b.Event
 	e.ID += ":discard"
-	e.Data = &event.Discard{IDs: []string{b.ID}, Code: tail.CodeInterrupted, Message: "the connection was lost before this was complete"}
+	e.Data = &event.Discard{IDs: []string{b.ID}, Code: event.CodeInterrupted, Message: "the connection was lost before this was complete"}
 	return session.Entry{ID: s.last.String(), Event: &e}
 }

@@ -16,99 +16,57 @@ import (
 
 // dialer creates clients of one Redis. A client that failed is closed and replaced by a new one, so that go-redis
 // does not retry in the background.
-type dialer struct {
-	address string // the address for errors and logs
-	node    string // the address of a single server, "" if there are several
-	network string
-	dial    dialFunc
-	client  func(dialFunc) driver.UniversalClient
+type dialer struct{ options *driver.Options }
+
+// newDialer parses a URL. The error contains no part of the URL, because any part may be a password that is not
+// escaped.
+func newDialer(url string) (*dialer, error) {
+	opts, err := driver.ParseURL(url)
+	if err != nil {
+		return nil, errors.New("redis: the URL cannot be read: write it as redis://USER:PASSWORD@HOST:6379/0, as rediss:// with TLS, or as unix:///PATH, " +
+			"and write special characters of the password as %XX")
+	}
+	opts.Network = cmp.Or(opts.Network, "tcp")
+	opts.MaxRetries = -1 // the publisher retries, which is harmless because entries have ids
+	opts.DialerRetries = 1
+	opts.DialTimeout = cmp.Or(opts.DialTimeout, 2*time.Second)
+	// With a pool of more than one connection, go-redis does not start to dial in the background after a single failure.
+	opts.PoolSize, opts.PipelinePoolSize, opts.MinIdleConns = 2, -1, 0
+	opts.ReadBufferSize, opts.WriteBufferSize = 16<<10, 16<<10
+	opts.ContextTimeoutEnabled = true
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return &dialer{opts}, nil
 }
 
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
-
-// connect creates a client. If a single server cannot be reached, connect returns an error, so that go-redis does not
-// log one at each attempt. If keep is not nil, connect calls it with each new connection, and closes the connection
-// if keep returns false.
-func (d *dialer) connect(ctx context.Context, keep func(net.Conn) bool) (driver.UniversalClient, error) {
+// connect creates a client. If the server cannot be reached, connect returns an error, so that go-redis does not log
+// one at each attempt. If keep is not nil, connect calls it with each new connection, and closes the connection if
+// keep returns false.
+func (d *dialer) connect(ctx context.Context, keep func(net.Conn) bool) (*driver.Client, error) {
+	dial := driver.NewDialer(d.options)
 	kept := func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := d.dial(ctx, network, address)
+		conn, err := dial(ctx, network, address)
 		if err == nil && keep != nil && !keep(conn) {
 			_ = conn.Close()
 			return nil, net.ErrClosed
 		}
 		return conn, err
 	}
-	first := make(chan net.Conn, 1)
-	if d.node != "" {
-		conn, err := kept(ctx, d.network, d.node)
-		if err != nil {
-			return nil, err
-		}
-		first <- conn
+	conn, err := kept(ctx, d.options.Network, d.options.Addr)
+	if err != nil {
+		return nil, err
 	}
-	return d.client(func(ctx context.Context, network, address string) (net.Conn, error) {
+	first := make(chan net.Conn, 1)
+	first <- conn
+	opts := *d.options
+	opts.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 		select {
 		case conn := <-first:
 			return conn, nil
 		default:
 			return kept(ctx, network, address)
 		}
-	}), nil
-}
-
-// urlDialer parses a URL. The error contains no part of the URL, because any part may be a password that is not
-// escaped.
-func urlDialer(url string) (*dialer, error) {
-	opts, err := driver.ParseURL(url)
-	if err != nil {
-		return nil, errors.New("redis: the URL cannot be read: write it as redis://USER:PASSWORD@HOST:6379/0, as rediss:// with TLS, or as unix:///PATH, " +
-			"and write special characters of the password as %XX")
 	}
-	opts.MaxRetries = -1 // the publisher retries, which is harmless because entries have ids
-	opts.DialerRetries = 1
-	opts.DialTimeout = cmp.Or(opts.DialTimeout, dialTime)
-	opts.PoolSize, opts.PipelinePoolSize, opts.MinIdleConns = poolSize, -1, 0
-	opts.ReadBufferSize, opts.WriteBufferSize = bufferSize, bufferSize
-	opts.ContextTimeoutEnabled = true
-	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return &dialer{address: opts.Addr, node: opts.Addr, network: cmp.Or(opts.Network, "tcp"), dial: driver.NewDialer(opts),
-		client: func(dial dialFunc) driver.UniversalClient {
-			own := *opts
-			own.Dialer = dial
-			return driver.NewClient(&own)
-		}}, nil
-}
-
-// With a pool of more than one connection, go-redis does not start to dial in the background after a single
-// failure.
-const (
-	poolSize   = 2
-	bufferSize = 16 << 10
-	dialTime   = 2 * time.Second
-)
-
-func optionsDialer(opts driver.UniversalOptions) *dialer {
-	opts.MaxRetries = -1
-	opts.DialerRetries = 1
-	opts.DialTimeout = cmp.Or(opts.DialTimeout, dialTime)
-	opts.PoolSize, opts.PipelinePoolSize, opts.MinIdleConns = poolSize, -1, 0
-	opts.ReadBufferSize, opts.WriteBufferSize = cmp.Or(opts.ReadBufferSize, bufferSize), cmp.Or(opts.WriteBufferSize, bufferSize)
-	opts.ContextTimeoutEnabled = true
-	opts.ReadOnly, opts.RouteByLatency, opts.RouteRandomly = false, false, false // a replica may lag behind
-	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	d := &dialer{address: strings.Join(opts.Addrs, ", "), network: "tcp", dial: opts.Dialer,
-		client: func(dial dialFunc) driver.UniversalClient {
-			own := opts
-			own.Dialer = dial
-			return driver.NewUniversalClient(&own)
-		}}
-	if d.dial == nil {
-		d.dial = driver.NewDialer(opts.Simple())
-	}
-	if len(opts.Addrs) == 1 && opts.MasterName == "" && !opts.IsClusterMode {
-		d.node = opts.Addrs[0]
-	}
-	return d
+	return driver.NewClient(&opts), nil
 }
 
 // oldest is the first supported major version of Redis.
@@ -127,16 +85,16 @@ func (d *dialer) check(ctx context.Context) error {
 	}
 	switch {
 	case isRefusal(err):
-		return fmt.Errorf("redis: %s refuses the user or the password: correct them: %w", d.address, err)
+		return fmt.Errorf("redis: %s refuses the user or the password: correct them: %w", d.options.Addr, err)
 	case err != nil && ended(ctx) != nil:
 		return ended(ctx)
 	case err != nil:
-		return fmt.Errorf("redis: %s cannot be reached: start Redis there, or correct its address: %w", d.address, err)
+		return fmt.Errorf("redis: %s cannot be reached: start Redis there, or correct its address: %w", d.options.Addr, err)
 	}
 	if v := version(info); v != "" {
 		major, _, _ := strings.Cut(v, ".")
 		if n, err := strconv.Atoi(major); err == nil && n < oldest {
-			return fmt.Errorf("redis: %s runs version %s: version %d or newer is needed", d.address, v, oldest)
+			return fmt.Errorf("redis: %s runs version %s: version %d or newer is needed", d.options.Addr, v, oldest)
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/tail"
+	"github.com/agentarbor/arbor/session/internal/following"
 )
 
 // The codes of the notices about Redis that a follower receives. The notices are partial events,
@@ -48,7 +48,7 @@ func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.S
 			return
 		}
 		f := &follower{Tail: t, name: streamName(t.prefix, key), yield: yield,
-			log: tail.LogReader{Store: t.underlying, Key: key, Position: pos}}
+			log: following.LogReader{Store: t.underlying, Key: key, Position: pos}}
 		if err := f.run(ctx); err != nil && !errors.Is(err, errStopped) {
 			if t.isClosed() {
 				err = errClosed
@@ -66,7 +66,7 @@ var errStopped = errors.New("stopped")
 type follower struct {
 	*Tail
 	name  string
-	log   tail.LogReader
+	log   following.LogReader
 	yield func(session.Entry, error) bool
 
 	conn   connection
@@ -256,7 +256,7 @@ func (f *follower) handle(ctx context.Context, e entry) error {
 		// The stream has more events than the store, or other ones: the session was deleted, and perhaps
 		// created again, or the database was restored.
 		if f.shown.at == f.log.Position && f.shown.token <= e.token {
-			return tail.ErrGone
+			return following.ErrGone
 		}
 		f.void = max(f.void, e.token)
 		_, _, err := f.log.Look(ctx)
@@ -284,7 +284,7 @@ func (f *follower) handle(ctx context.Context, e entry) error {
 // was restored. Only followers that wait at that moment receive it. Others find out when they read the store.
 func (f *follower) deleted(ctx context.Context) error {
 	if f.log.Part > 0 {
-		return tail.ErrGone
+		return following.ErrGone
 	}
 	if _, _, err := f.log.Look(ctx); err != nil {
 		return err
@@ -359,7 +359,7 @@ func (f *follower) read(wait time.Duration) ([]driver.XMessage, error) {
 type connection struct {
 	requests context.Context
 	cancel   context.CancelFunc
-	client   driver.UniversalClient // nil if there is none
+	client   *driver.Client // nil if there is none
 
 	mu    sync.Mutex
 	open  []net.Conn
@@ -367,7 +367,7 @@ type connection struct {
 }
 
 // client returns the follower's client, and creates it if necessary.
-func (f *follower) client() (driver.UniversalClient, error) {
+func (f *follower) client() (*driver.Client, error) {
 	if f.conn.client == nil {
 		var err error
 		if f.conn.client, err = f.dialer.connect(f.conn.requests, f.conn.keep); err != nil {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/tail"
+	"github.com/agentarbor/arbor/session/internal/following"
 )
 
 // announce announces the lease of an op, and makes void the blocks that the holder of an earlier lease left
@@ -66,7 +66,7 @@ func (p *publisher) orphans(o *op) ([]op, error) {
 	if err != nil {
 		return nil, err
 	}
-	var blocks tail.OpenBlocks
+	var blocks following.OpenBlocks
 	first := int64(-1)
 	const page = 500
 	for from := "-"; ; {

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	driver "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
@@ -64,15 +63,12 @@ func TestOpen(t *testing.T) {
 		fails(server.URL(), "refuses", server.Address())
 		fails("redis://:secret%20sword@"+server.Address(), "refuses", server.Address())
 		newTail(t, "redis://:secret%20word@"+server.Address(), shared{store})
-		tail, err := redis.NewWithOptions(ctx, driver.UniversalOptions{Addrs: []string{server.Address()}, Password: "secret word"}, shared{store})
-		require.NoError(t, err)
-		require.NoError(t, tail.Close())
 	})
 	t.Run("options", func(t *testing.T) {
 		url := servers.SharedRedis(t)
 		_, err := redis.New(ctx, url, nil)
 		require.ErrorContains(t, err, "store is nil")
-		for _, opt := range []redis.Option{redis.WithPoll(0), redis.WithTTL(-1), redis.WithLinger(0), redis.WithLogger(nil), redis.WithMaxQueue(-1, 0), redis.WithMaxLen(0)} {
+		for _, opt := range []redis.Option{redis.WithPoll(0), redis.WithLinger(0), redis.WithLogger(nil)} {
 			_, err := redis.New(ctx, url, store, opt)
 			require.ErrorContains(t, err, "option")
 		}
@@ -244,38 +240,4 @@ func TestPublishAllocates(t *testing.T) {
 		}))
 	}
 	require.LessOrEqual(t, least, 3.0)
-}
-
-// TestCluster: a cluster, of one node here, takes the names of streams and pipelines of
-// several sessions.
-func TestCluster(t *testing.T) {
-	server := servers.NewRedis(t, "--cluster-enabled", "yes")
-	r := raw(t, server.URL())
-	require.NoError(t, r.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
-	require.Eventually(t, func() bool {
-		info, err := r.ClusterInfo(t.Context()).Result()
-		return err == nil && strings.Contains(info, "cluster_state:ok")
-	}, patience, time.Millisecond)
-	tail, err := redis.NewWithOptions(t.Context(), driver.UniversalOptions{Addrs: []string{server.Address()}, IsClusterMode: true}, session.NewMemory())
-	require.NoError(t, err)
-	defer tail.Close()
-	var clients []*client
-	var writers []*writer
-	for i := range 10 {
-		key := session.ID(fmt.Sprint(i))
-		clients = append(clients, follow(t, tail, key, ""))
-		writers = append(writers, begin(t, tail, key))
-	}
-	for _, w := range writers {
-		w.add("e1", "one")
-		w.show("b", "x")
-		w.add("b", "x")
-		w.end()
-	}
-	for i, c := range clients {
-		c.sees("one.", "x", "x.")
-		c.sound(tail, session.ID(fmt.Sprint(i)))
-		c.cut()
-		<-c.end
-	}
 }

@@ -13,10 +13,10 @@ import (
 // sends them, so it can send entries again that may have arrived.
 type publisher struct {
 	*Tail
-	client driver.UniversalClient // nil if there is no connection
-	down   bool                   // Redis cannot be reached; ops are dropped
-	pause  time.Duration          // the pause between two attempts to reach a Redis that is down
-	next   time.Time              // the time of the next attempt
+	client *driver.Client // nil if there is no connection
+	down   bool           // Redis cannot be reached; ops are dropped
+	pause  time.Duration  // the pause between two attempts to reach a Redis that is down
+	next   time.Time      // the time of the next attempt
 
 	deleted map[string]struct{} // the streams of deleted sessions that are not removed yet
 }
@@ -131,7 +131,7 @@ func (p *publisher) tryReconnect() {
 		return
 	}
 	p.down = false
-	p.logger.Info("redis: partial events are published again", "address", p.dialer.address)
+	p.logger.Info("redis: partial events are published again", "address", p.dialer.options.Addr)
 	var missed []op
 	for name := range p.deleted {
 		missed = append(missed, op{kind: opDeleted, s: &stream{name: name}})
@@ -157,7 +157,7 @@ func (p *publisher) ping() error {
 	return client.Ping(ctx).Err()
 }
 
-func (p *publisher) connected(ctx context.Context) (driver.UniversalClient, error) {
+func (p *publisher) connected(ctx context.Context) (*driver.Client, error) {
 	if p.client == nil {
 		var err error
 		if p.client, err = p.dialer.connect(ctx, nil); err != nil {
@@ -216,7 +216,7 @@ func (p *publisher) publish(batch []op) {
 	p.disconnect()
 	if !p.isClosed() {
 		p.logger.Warn("redis: partial events are not published: followers receive only stored events until Redis is available again",
-			"address", p.dialer.address, "error", err)
+			"address", p.dialer.options.Addr, "error", err)
 	}
 }
 

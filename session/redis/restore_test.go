@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/following"
 	"github.com/agentarbor/arbor/session/redis"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -100,7 +101,7 @@ func comesBack(t *testing.T, follows follows, key session.Key, last, want string
 		if len(seen) > 0 && seen[len(seen)-1] == want {
 			return
 		}
-		require.ErrorIs(t, c.err, tail.ErrGone)
+		require.ErrorIs(t, c.err, following.ErrGone)
 		if got := c.entries(); len(got) > 0 {
 			last = got[len(got)-1].ID
 		}

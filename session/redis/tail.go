@@ -8,13 +8,11 @@ import (
 	"sync"
 	"time"
 
-	driver "github.com/redis/go-redis/v9"
-
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/tail"
+	"github.com/agentarbor/arbor/session/internal/following"
 )
 
 // Tail is a [session.Tail] around a store. It is safe for concurrent use. The zero value is not usable; see [New].
@@ -24,11 +22,13 @@ type Tail struct {
 	prefix string
 	logger *slog.Logger
 	poll   time.Duration
-	ttl    time.Duration
 	linger time.Duration
-	limit  int // the maximal number of partial events in the queue
-	bytes  int
-	maxLen int64
+
+	// The bounds. Tests set others.
+	ttl       time.Duration // how long a stream lives without activity
+	maxLen    int64         // the number of entries of a stream, approximately; beyond it the oldest are dropped
+	maxQueued int           // the number of partial events in the queue; beyond it they are dropped
+	maxBytes  int           // their size in memory
 
 	mu       sync.Mutex // guards what follows
 	sessions map[session.Key]*stream
@@ -66,53 +66,30 @@ func WithPrefix(prefix string) Option { return func(t *Tail) { t.prefix = prefix
 // store five times less often, to find events of processes that use no Tail or cannot reach Redis. Defaults to 1 s.
 func WithPoll(interval time.Duration) Option { return func(t *Tail) { t.poll = interval } }
 
-// WithTTL sets how long a stream lives without activity. Defaults to 1 hour.
-func WithTTL(d time.Duration) Option { return func(t *Tail) { t.ttl = d } }
-
 // WithLinger sets how long the partial events of a turn are kept after its end. A client that reconnects later
 // receives only the complete events. Defaults to 1 minute.
 func WithLinger(d time.Duration) Option { return func(t *Tail) { t.linger = d } }
-
-// WithMaxQueue bounds the partial events that wait to be published, by number and by their size in memory in bytes.
-// Partial events beyond a bound are dropped. Defaults to 16,384 and 16 MiB.
-func WithMaxQueue(number, bytes int) Option {
-	return func(t *Tail) { t.limit, t.bytes = number, bytes }
-}
-
-// WithMaxLen bounds the number of entries of a stream, approximately. Beyond it the oldest entries are dropped.
-// Defaults to 20,000.
-func WithMaxLen(n int64) Option { return func(t *Tail) { t.maxLen = n } }
 
 // New returns a Tail around a store. Close also closes the store. The URL starts with redis://, rediss:// or unix://.
 // Redis must be available: the error says that it cannot be reached, refuses the user or the password, or is older
 // than version 7. After an error, the store stays open. Once New has returned, Redis may become unavailable and
 // available again.
 func New(ctx context.Context, url string, store session.Store, opts ...Option) (*Tail, error) {
-	d, err := urlDialer(url)
+	d, err := newDialer(url)
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, d, store, opts)
-}
-
-// NewWithOptions is [New] for settings that a URL cannot contain: a cluster, sentinels, or own certificates. The Tail
-// sets the pool sizes and retries itself.
-func NewWithOptions(ctx context.Context, redis driver.UniversalOptions, store session.Store, opts ...Option) (*Tail, error) {
-	return open(ctx, optionsDialer(redis), store, opts)
-}
-
-func open(ctx context.Context, d *dialer, store session.Store, opts []Option) (*Tail, error) {
 	if store == nil {
 		return nil, errors.New("redis: the store is nil")
 	}
 	t := &Tail{underlying: store, dialer: d, prefix: "arbor", logger: slog.New(slog.DiscardHandler),
-		poll: time.Second, ttl: time.Hour, linger: time.Minute, limit: 16384, bytes: 16 << 20, maxLen: 20_000,
+		poll: time.Second, ttl: time.Hour, linger: time.Minute, maxQueued: 16384, maxBytes: 16 << 20, maxLen: 20_000,
 		sessions: make(map[session.Key]*stream), signal: make(chan struct{}, 1), done: make(chan struct{})}
 	if err := option.Apply(t, opts); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	if t.logger == nil || t.poll <= 0 || t.ttl <= 0 || t.linger <= 0 || t.limit < 0 || t.bytes < 0 || t.maxLen <= 0 {
-		return nil, errors.New("redis: an option is out of range: the logger must not be nil, times and lengths must be positive, and the bounds of WithMaxQueue must not be negative")
+	if t.logger == nil || t.poll <= 0 || t.linger <= 0 {
+		return nil, errors.New("redis: an option is out of range: the logger must not be nil, and times must be positive")
 	}
 	if err := d.check(ctx); err != nil {
 		return nil, err
@@ -151,7 +128,7 @@ type stream struct {
 	start   int64 // the length of the log when the lease was acquired
 	seq     int64 // the length of the log
 	mark    string
-	blocks  tail.OpenBlocks
+	blocks  following.OpenBlocks
 	pending int // the number of ops in the queue or in the publisher
 
 	// Only the publisher uses these fields:
@@ -200,7 +177,7 @@ func (t *Tail) put(o op) bool {
 		return true
 	}
 	if o.kind == opPartial {
-		if t.queued.partial >= t.limit || t.queued.bytes+o.size > t.bytes {
+		if t.queued.partial >= t.maxQueued || t.queued.bytes+o.size > t.maxBytes {
 			return false
 		}
 		t.queued.partial++
@@ -237,7 +214,7 @@ func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (ses
 	}
 	if w.Acquires() {
 		s, seq := t.stream(key), lease.Head.Seq-int64(len(w.Events))
-		s.lease, s.start, s.seq, s.mark, s.blocks = lease.Token, seq, seq, "", tail.OpenBlocks{}
+		s.lease, s.start, s.seq, s.mark, s.blocks = lease.Token, seq, seq, "", following.OpenBlocks{}
 		t.put(op{kind: opLease, s: s, token: lease.Token, seq: seq})
 	}
 	if len(w.Events) == 0 {
@@ -318,7 +295,7 @@ func (t *Tail) Delete(ctx context.Context, key session.Key) error {
 // acquired through this Tail, or was lost, the error is [agent.ErrConflict]. Publish does not wait for Redis and does
 // not return its errors.
 func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Event) error {
-	if err := tail.CheckPartial(key, events); err != nil || len(events) == 0 {
+	if err := following.CheckPartial(key, events); err != nil || len(events) == 0 {
 		return err
 	}
 	defer t.wake()
@@ -335,9 +312,9 @@ func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Even
 		if !s.blocks.Show(e) {
 			continue
 		}
-		if !t.put(op{kind: opPartial, s: s, token: s.lease, seq: s.seq, event: e, size: tail.Size(e)}) && !t.lost {
+		if !t.put(op{kind: opPartial, s: s, token: s.lease, seq: s.seq, event: e, size: following.Size(e)}) && !t.lost {
 			t.lost = true
-			t.logger.Warn("redis: partial events are lost: Redis does not keep up, or the queue is too small", "address", t.dialer.address)
+			t.logger.Warn("redis: partial events are lost: Redis does not keep up, or the queue is too small", "address", t.dialer.options.Addr)
 		}
 	}
 	return nil

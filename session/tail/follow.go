@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/following"
 )
 
 // follower is one call of Follow. Its position is that of log.
 type follower struct {
 	*Tail
 	s     *stream
-	log   LogReader
+	log   following.LogReader
 	yield func(session.Entry, error) bool
 
 	deletions int
@@ -93,10 +94,10 @@ func (f *follower) deliver(ctx context.Context) (changed <-chan struct{}, stoppe
 	}
 }
 
-// checkShown returns ErrGone if the log no longer contains what the follower has yielded.
+// checkShown returns [following.ErrGone] if the log no longer contains what the follower has yielded.
 func (f *follower) checkShown(ctx context.Context) error {
 	if f.log.Part > 0 {
-		return ErrGone
+		return following.ErrGone
 	}
 	_, _, err := f.log.Look(ctx)
 	return err

@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/following"
 )
 
 // stream is the state that a [Tail] keeps of one session.
@@ -26,7 +27,7 @@ type stream struct {
 	id        string // the id of the event at seq, "" if it is unknown
 	parts     []partial
 	bytes     int
-	blocks    OpenBlocks
+	blocks    following.OpenBlocks
 
 	appending int           // the number of appends in progress
 	ending    *ending       // the append in progress that ends the lease, nil if there is none
@@ -48,8 +49,8 @@ type partial struct {
 // knows that it has succeeded.
 type ending struct {
 	token int64
-	seq   int64       // the end of the log after the append
-	open  *OpenBlocks // the open blocks of its lease, once the next lease was acquired
+	seq   int64                 // the end of the log after the append
+	open  *following.OpenBlocks // the open blocks of its lease, once the next lease was acquired
 }
 
 func (s *stream) idle() bool {
@@ -90,7 +91,7 @@ func (s *stream) continues(incarnation int64, head session.Head) bool {
 // add publishes a partial event.
 func (s *stream) add(t *Tail, e *event.Event) {
 	s.part++
-	p := partial{session.Position{Seq: s.seq, Part: s.part}, e, Size(e)}
+	p := partial{session.Position{Seq: s.seq, Part: s.part}, e, following.Size(e)}
 	s.parts = append(s.parts, p)
 	s.bytes += p.size
 	for len(s.parts) > t.maxParts || s.bytes > t.maxBytes {
@@ -108,7 +109,7 @@ func (s *stream) dropFirst() {
 }
 
 // discard makes void the blocks that will not be completed.
-func (s *stream) discard(t *Tail, blocks *OpenBlocks) {
+func (s *stream) discard(t *Tail, blocks *following.OpenBlocks) {
 	for _, e := range blocks.Discard(time.Now()) {
 		s.add(t, e)
 	}
@@ -136,7 +137,7 @@ func (s *stream) acquired(t *Tail, lease session.Lease, head session.Head) {
 	s.advance(head)
 	if e := s.ending; e != nil && e.seq <= head.Seq { // the append has succeeded, and endAppend is called soon
 		open := s.blocks
-		e.open, s.blocks = &open, OpenBlocks{}
+		e.open, s.blocks = &open, following.OpenBlocks{}
 	}
 	s.ending = nil
 	s.discard(t, &s.blocks) // the blocks of a turn that this lease adopts
@@ -264,7 +265,7 @@ func (s *stream) deleted() {
 // the mutex.
 func (s *stream) reset() {
 	s.seq, s.id, s.part, s.parts, s.bytes = unknown, "", 0, nil, 0
-	s.blocks = OpenBlocks{}
+	s.blocks = following.OpenBlocks{}
 	s.version++
 	s.deletions++
 	s.wake()

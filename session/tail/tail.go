@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/following"
 )
 
 // Tail is a [session.Tail] around any store, for followers in the same process. Followers immediately receive what is
@@ -232,7 +233,7 @@ func (t *Tail) Delete(ctx context.Context, key session.Key) error {
 // Publish implements [session.Tail]. Only the holder of the lease can publish: if the session's lease was not
 // acquired through this Tail, or was lost, the error is [agent.ErrConflict]. Publish does not wait for followers.
 func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Event) error {
-	if err := CheckPartial(key, events); err != nil {
+	if err := following.CheckPartial(key, events); err != nil {
 		return err
 	}
 	if t.isClosed() {
@@ -261,7 +262,7 @@ func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.S
 		}
 		s := t.join(key)
 		defer t.leave(key, s)
-		f := &follower{Tail: t, s: s, yield: yield, log: LogReader{Store: t.underlying, Key: key, Position: pos}}
+		f := &follower{Tail: t, s: s, yield: yield, log: following.LogReader{Store: t.underlying, Key: key, Position: pos}}
 		if err := f.run(ctx); err != nil {
 			if t.isClosed() {
 				err = errClosed

@@ -15,7 +15,6 @@ import (
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/tail"
 )
 
 // tape contains the entries of a turn, as a store and a tail yield them, and the items that the log contains.
@@ -219,7 +218,7 @@ func (l *tape) resumed(t require.TestingT, again int) {
 func TestResumed(t *testing.T) {
 	for name, l := range map[string]*tape{
 		"interrupted and whole": begun().delta("i", "One ").delta("i", "two").
-			discard(true, tail.CodeInterrupted, "i").text("i", "One two three."),
+			discard(true, event.CodeInterrupted, "i").text("i", "One two three."),
 		"other words": begun().delta("i", "One ").delta("i", "two").text("i", "Other words."),
 	} {
 		t.Run(name, func(t *testing.T) { l.ended().resumed(t, 0) })
@@ -260,7 +259,7 @@ func TestResumedProperty(t *testing.T) {
 				return
 			}
 			if rapid.Bool().Draw(t, "interrupted") {
-				l.discard(true, tail.CodeInterrupted, b.id)
+				l.discard(true, event.CodeInterrupted, b.id)
 				whole(b)
 				return
 			}

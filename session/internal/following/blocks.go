@@ -1,4 +1,4 @@
-package tail
+package following
 
 import (
 	"slices"
@@ -60,9 +60,6 @@ func (b *OpenBlocks) void(ids []string) {
 	}
 }
 
-// CodeInterrupted is the code of a discard that is never stored: the turn that streamed the blocks was interrupted.
-const CodeInterrupted = "interrupted"
-
 // Discard returns partial events that make the open blocks void, one event for each run. now is their time.
 // Afterwards b is empty.
 func (b *OpenBlocks) Discard(now time.Time) []*event.Event {
@@ -73,7 +70,7 @@ func (b *OpenBlocks) Discard(now time.Time) []*event.Event {
 			i = len(out)
 			out = append(out, &event.Event{ID: first.ID + ":discard", TurnID: first.TurnID, RunID: first.RunID, Scope: first.Scope,
 				Agent: first.Agent, Path: first.Path, Time: now.UTC(), Partial: true, Attempt: first.Attempt,
-				Data: &event.Discard{Code: CodeInterrupted, Message: "the turn was interrupted before this text was complete"}})
+				Data: &event.Discard{Code: event.CodeInterrupted, Message: "the turn was interrupted before this text was complete"}})
 		}
 		d := out[i].Data.(*event.Discard)
 		d.IDs = append(d.IDs, first.ID)
