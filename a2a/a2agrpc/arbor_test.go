@@ -406,7 +406,7 @@ func TestCallers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = as("bob").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: id})
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
-	list, err := as("bob").ListTasks(ctx, nil, &sdk.ListTasksRequest{})
+	list, err := as("bob").ListTasks(ctx, a2aclient.ServiceParams{"authorization": {"Bearer bob"}}, &sdk.ListTasksRequest{})
 	require.NoError(t, err)
 	require.Empty(t, list.Tasks)
 }

@@ -9,6 +9,7 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	a2agrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -119,6 +120,7 @@ func dial(i *sdk.AgentInterface, env a2a.Environment, plain bool, opts []grpc.Di
 		return nil, err
 	}
 	t.conn, t.client = conn, pb.NewA2AServiceClient(conn)
+	t.Transport = a2agrpc.NewGRPCTransportFromClient(t.client)
 	return t, nil
 }
 

@@ -2,7 +2,6 @@ package a2agrpc
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,20 +17,19 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/agentarbor/arbor/a2a"
 )
 
-// transport calls one gRPC server.
+// transport calls one gRPC server. The operations that remote agents do not use are those of the SDK's transport.
 type transport struct {
+	a2aclient.Transport
 	conn   *grpc.ClientConn
 	client pb.A2AServiceClient
 	env    a2a.Environment
@@ -266,47 +264,6 @@ func (t *transport) GetTask(ctx context.Context, params a2aclient.ServiceParams,
 
 func (t *transport) CancelTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.CancelTaskRequest) (*sdk.Task, error) {
 	return unary[sdk.Task](ctx, t, params, r, t.client.CancelTask)
-}
-
-func (t *transport) ListTasks(ctx context.Context, params a2aclient.ServiceParams, r *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
-	list, err := unary[sdk.ListTasksResponse](ctx, t, params, r, t.client.ListTasks)
-	if err == nil && list.Tasks == nil {
-		list.Tasks = []*sdk.Task{}
-	}
-	return list, err
-}
-
-func (t *transport) CreateTaskPushConfig(ctx context.Context, params a2aclient.ServiceParams, r *sdk.PushConfig) (*sdk.PushConfig, error) {
-	return unary[sdk.PushConfig](ctx, t, params, r, t.client.CreateTaskPushNotificationConfig)
-}
-
-func (t *transport) GetTaskPushConfig(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetTaskPushConfigRequest) (*sdk.PushConfig, error) {
-	return unary[sdk.PushConfig](ctx, t, params, r, t.client.GetTaskPushNotificationConfig)
-}
-
-func (t *transport) ListTaskPushConfigs(ctx context.Context, params a2aclient.ServiceParams, r *sdk.ListTaskPushConfigRequest) ([]*sdk.PushConfig, error) {
-	list, err := unary[sdk.ListTaskPushConfigResponse](ctx, t, params, r, t.client.ListTaskPushNotificationConfigs)
-	if err != nil {
-		return nil, err
-	}
-	return list.Configs, nil
-}
-
-func (t *transport) DeleteTaskPushConfig(ctx context.Context, params a2aclient.ServiceParams, r *sdk.DeleteTaskPushConfigRequest) error {
-	_, err := unary[struct{}](ctx, t, params, r, t.client.DeleteTaskPushNotificationConfig)
-	return err
-}
-
-func (t *transport) GetExtendedAgentCard(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetExtendedAgentCardRequest) (*sdk.AgentCard, error) {
-	doc, err := unary[json.RawMessage](ctx, t, params, r, t.client.GetExtendedAgentCard)
-	if err != nil {
-		return nil, err
-	}
-	card := new(pb.AgentCard)
-	if err := protojson.Unmarshal(*doc, card); err != nil {
-		return nil, err
-	}
-	return pbconv.FromProtoAgentCard(card)
 }
 
 // Destroy closes the connection. Calls that are open end as if it had broken.
