@@ -91,8 +91,8 @@ func TestAnswer(t *testing.T) {
 	require.NotNil(t, call, got.err)
 
 	for _, wrong := range []struct{ flag, value, says string }{
-		{"--answer", "nothing", "it is CALL=WORDS"},
-		{"--answer", "c9=x", "call c9 of session a asks nothing"},
+		{"--answer", "nothing", "write CALL=TEXT"},
+		{"--answer", "c9=x", "session a has no open question for call c9"},
 		{"--approve", call[1], "asks for an answer"},
 	} {
 		got = s.run(t, "resume", "--session", "a", "--db", s.db, wrong.flag, wrong.value)

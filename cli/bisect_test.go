@@ -208,18 +208,18 @@ func TestBisectRefuses(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(r.tree(), "NOTES.txt"), nil, 0o600))
 	r.commit("Notes")
 	for want, args := range map[string][]string{
-		"ID is missing":                        nil,
-		"--good is missing":                    {"s1", r.tree()},
-		"there is no session":                  {"s2", r.tree(), "--good", "HEAD~1"},
-		"there is no such file or folder":      {"s1", r.tree() + "x", "--good", "HEAD~1"},
-		"is in no git repository":              {"s1", i.home, "--good", "HEAD~1"},
-		`there is no revision "nowhere"`:       {"s1", r.tree(), "--good", "nowhere"},
-		`"--output=x" is no revision`:          {"s1", r.tree(), "--good", "--output=x"},
-		"HEAD and main are the same revision":  {"s1", r.tree(), "--good", "HEAD", "--bad", "main"},
-		"HEAD is not older than HEAD~1":        {"s1", r.tree(), "--good", "HEAD", "--bad", "HEAD~1"},
-		"nothing in the folder was changed":    {"s1", r.tree(), "--good", "HEAD~2", "--bad", "HEAD~1"},
-		"--model, --record and --replay go":    {"s1", r.tree(), "--good", "HEAD~3", "--model", "m"},
-		"--at 99: session s1 has the position": {"s1", r.tree(), "--good", "HEAD~3", "--at", "99"},
+		"ID is missing":                             nil,
+		"--good is missing":                         {"s1", r.tree()},
+		"there is no session":                       {"s2", r.tree(), "--good", "HEAD~1"},
+		"there is no such file or folder":           {"s1", r.tree() + "x", "--good", "HEAD~1"},
+		"is in no git repository":                   {"s1", i.home, "--good", "HEAD~1"},
+		`there is no revision "nowhere"`:            {"s1", r.tree(), "--good", "nowhere"},
+		`"--output=x" is no revision`:               {"s1", r.tree(), "--good", "--output=x"},
+		"HEAD and main are the same revision":       {"s1", r.tree(), "--good", "HEAD", "--bad", "main"},
+		"HEAD is not older than HEAD~1":             {"s1", r.tree(), "--good", "HEAD", "--bad", "HEAD~1"},
+		"nothing in the folder was changed":         {"s1", r.tree(), "--good", "HEAD~2", "--bad", "HEAD~1"},
+		"--model, --record and --replay need --ask": {"s1", r.tree(), "--good", "HEAD~3", "--model", "m"},
+		"--at 99: session s1 has the position":      {"s1", r.tree(), "--good", "HEAD~3", "--at", "99"},
 	} {
 		o := i.run(t, append([]string{"bisect"}, args...)...)
 		require.Equal(t, 2, o.status, "%s: %s%s", want, o.out, o.err)

@@ -41,7 +41,7 @@ func TestBy(t *testing.T) {
 	require.Equal(t, cli.StatusUsage, run.status, run.err)
 	require.Contains(t, run.err, "no such user")
 	run = chat.run(t, "chat", "--server", "http://127.0.0.1:1", "--by", "sue")
-	require.Contains(t, run.err, "--by does not go with --server")
+	require.Contains(t, run.err, "--by and --server exclude each other")
 
 	chat.stdin = "yes\n/quit\n"
 	run = chat.run(t, "chat", "--session", "a", "--by", "sue", "--users", users, "--db", s.db)

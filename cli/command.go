@@ -19,6 +19,8 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/tree"
 	"github.com/agentarbor/arbor/cli/internal/users"
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // command returns the root command.
@@ -52,7 +54,8 @@ func command(f *factory.Factory) *cobra.Command {
 		root.AddCommand(serve.MCPCommand(f))
 	}
 	root.AddCommand(manCommand(f))
-	addExamples(f, root)
+	root.InitDefaultCompletionCmd()
+	complete(f, root)
 	return root
 }
 
@@ -88,6 +91,7 @@ func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [command]",
 		Short: "Help about a command",
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 && about.HasSubCommands() {
@@ -112,6 +116,19 @@ func asUsage(err error) error {
 	return factory.Usagef("%s", strings.TrimSpace(msg))
 }
 
+// wanted says which values a flag takes.
+func wanted(err *pflag.InvalidValueError) string {
+	switch err.GetFlag().Value.Type() {
+	case "int", "int64":
+		return "give a whole number"
+	case "float64":
+		return "give a number, such as 0.5"
+	case "duration":
+		return "give a time with its unit, such as 30s or 10m"
+	}
+	return err.Unwrap().Error()
+}
+
 // flagError adds the nearest flag's name to an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
@@ -120,6 +137,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "bool":
 		return factory.Usagef("--%s is a switch: give it without a value; %s", invalid.GetFlag().Name, hint) // the value may be secret
+	case errors.As(err, &invalid):
+		value := render.Cut(visible.Line(invalid.GetValue()), 40)
+		return factory.Usagef("--%s %s: %s; %s", invalid.GetFlag().Name, value, wanted(invalid), hint)
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		return factory.Usagef("unknown shorthand flag: '%.1s'; %s", unknown.GetSpecifiedShortnames(), hint) // so may the text after it
 	case errors.As(err, &unknown):
@@ -129,7 +149,8 @@ func flagError(cmd *cobra.Command, err error) error {
 				known = append(known, f.Name)
 			}
 		})
-		if meant := nearest.Within(unknown.GetSpecifiedName(), known, 2); meant != "" {
+		name := unknown.GetSpecifiedName()
+		if meant := nearest.Within(name, known, min(2, len(name)/2)); meant != "" {
 			hint = "did you mean --" + meant + "?"
 		}
 	}

@@ -116,16 +116,16 @@ func TestReplayWithRefuses(t *testing.T) {
 	t.Parallel()
 	i := said(t)
 	for want, args := range map[string][]string{
-		"--tree goes with --with PATH":             {"s1", "--tree", desk},
-		"--ask goes with --with PATH":              {"s1", "--ask"},
-		"--speed and --with exclude each other":    {"s1", "--with", desk, "--speed", "2"},
-		"--model, --record and --replay go with":   {"s1", "--with", desk, "--model", "m"},
-		"there is no such file or folder":          {"s1", "--with", desk + "x"},
-		"--at 0: nothing is played":                {"s1", "--with", desk, "--at", "0"},
-		"--at 99: session s1 has the positions":    {"s1", "--with", desk, "--at", "99"},
-		"there is no session":                      {"s2", "--with", desk},
-		"problems in the agents' files":            {"s1", "--with", desk, "--tree", "testdata/broken"},
-		"there is no endpoint: set OPENAI_API_KEY": {"s1", "--with", desk, "--ask", "--model", "m"},
+		"--tree needs --with":                       {"s1", "--tree", desk},
+		"--ask needs --with":                        {"s1", "--ask"},
+		"--speed and --with exclude each other":     {"s1", "--with", desk, "--speed", "2"},
+		"--model, --record and --replay need --ask": {"s1", "--with", desk, "--model", "m"},
+		"there is no such file or folder":           {"s1", "--with", desk + "x"},
+		"--at 0: nothing is played":                 {"s1", "--with", desk, "--at", "0"},
+		"--at 99: session s1 has the positions":     {"s1", "--with", desk, "--at", "99"},
+		"there is no session":                       {"s2", "--with", desk},
+		"problems in the agents' files":             {"s1", "--with", desk, "--tree", "testdata/broken"},
+		"there is no endpoint: set OPENAI_API_KEY":  {"s1", "--with", desk, "--ask", "--model", "m"},
 	} {
 		o := i.run(t, append([]string{"sessions", "replay"}, args...)...)
 		require.Equal(t, 2, o.status, "%s: %s%s", want, o.out, o.err)

@@ -31,6 +31,6 @@ func TestSessionsDebug(t *testing.T) {
 		require.Equal(t, args != nil, b.AgentGraph.Topology != nil)
 		require.NotContains(t, got.out, "private")
 	}
-	require.Contains(t, run(cli.StatusUsage, "sessions", "debug", "s1", "--decisions", "0").err, "a number from 1")
+	require.Contains(t, run(cli.StatusUsage, "sessions", "debug", "s1", "--decisions", "0").err, "give a whole number of at least 1")
 	require.Contains(t, run(cli.StatusUsage, "sessions", "debug", "s2").err, "s2")
 }

@@ -41,7 +41,7 @@ func TestDesk(t *testing.T) {
 	run(0, "desk", "say", "s1", "We are coming.")
 	run(0, "desk", "set", h.ID[:14], "connected", "--name", "Ann")
 	require.Contains(t, run(cli.StatusUsage, "desk", "set", "s1", "queued"), `a handoff that is "connected" cannot become "queued"`)
-	require.Contains(t, run(cli.StatusUsage, "desk", "set", "s1", "happy"), "happy is no status")
+	require.Contains(t, run(cli.StatusUsage, "desk", "set", "s1", "happy"), "STATUS happy")
 	require.Contains(t, run(cli.StatusUsage, "desk", "say", "s2", "x"), "no handoff s2")
 	require.Contains(t, run(cli.StatusUsage, "desk", "tkae"), `unknown command "tkae"`)
 	require.Contains(t, run(cli.StatusUsage, "desk", "say", "s1", "x", "--db", ":memory:"), "no other process")

@@ -56,8 +56,8 @@ var examples = map[string][]string{
 	"desk set":            {`PROGRAM desk set s1 on_hold`},
 }
 
-// addExamples sets the examples of all commands below a command.
-func addExamples(f *factory.Factory, cmd *cobra.Command) {
+// complete sets what all commands below a command have in common: their examples, and the check of their arguments.
+func complete(f *factory.Factory, cmd *cobra.Command) {
 	tree := "desk "
 	if f.Embedded() {
 		tree = ""
@@ -69,7 +69,13 @@ func addExamples(f *factory.Factory, cmd *cobra.Command) {
 		lines = append(lines, "  "+strings.TrimSpace(strings.ReplaceAll(line, "PROGRAM", f.Name)))
 	}
 	cmd.Example = strings.Join(lines, "\n")
+	switch {
+	case name == "completion":
+		cmd.RunE, cmd.Args = factory.NoCommand, cobra.ArbitraryArgs
+	case cmd.Args == nil && !cmd.HasSubCommands():
+		cmd.Args = factory.CheckArgs
+	}
 	for _, sub := range cmd.Commands() {
-		addExamples(f, sub)
+		complete(f, sub)
 	}
 }

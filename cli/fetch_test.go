@@ -47,8 +47,8 @@ func TestLookingAtServer(t *testing.T) {
 	}
 	for args, says := range map[string]string{
 		"sessions why nobody --server " + s.base:             `there is no session "nobody" in the server at ` + s.base,
-		"sessions why s1 --server " + s.base + " --db " + db: "--db does not go with --server",
-		"sessions export s1 --token-file x":                  "--token-file goes with --server",
+		"sessions why s1 --server " + s.base + " --db " + db: "--db and --server exclude each other",
+		"sessions export s1 --token-file x":                  "--token-file needs --server",
 	} {
 		got := in.run(t, strings.Fields(args)...)
 		require.Equal(t, cli.StatusUsage, got.status, got.err)

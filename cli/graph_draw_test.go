@@ -87,7 +87,7 @@ func TestGraphDrawRefused(t *testing.T) {
 		"no/such.yaml: there is no such file":                 {"no/such.yaml"},
 		"is a folder":                                         {dir},
 		"FILE is missing":                                     {},
-		"--format png: mermaid, dot and svg are possible":     {broken, "--format", "png"},
+		"--format png: choose mermaid, dot or svg":            {broken, "--format", "png"},
 		"the graph is too large for SVG: it has 5001 nodes, ": {write("large.yaml", largeGraph(t, 5001)), "--format", "svg"},
 	} {
 		got := invocation{}.run(t, append([]string{"graph", "draw"}, args...)...)

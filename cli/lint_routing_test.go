@@ -97,9 +97,9 @@ func TestLintRoutingAsks(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--model", "model"}, "--model goes with --routing"},
-		{[]string{"--routing", "--messages", "2"}, "--messages and --prices go with --model"},
-		{[]string{"--routing", "--messages", "21", "--model", "m"}, "--messages 21: it is a number from 0 to 20"},
+		{[]string{"--model", "model"}, "--model needs --routing"},
+		{[]string{"--routing", "--messages", "2"}, "--messages needs --model"},
+		{[]string{"--routing", "--messages", "21", "--model", "m"}, "--messages 21: give a whole number from 0 to 20"},
 		{[]string{"--routing", "--model", "m"}, "there is no endpoint"},
 	} {
 		got := invocation{}.run(t, append([]string{"lint", "."}, c.args...)...)

@@ -15,7 +15,6 @@ func manCommand(f *factory.Factory) *cobra.Command {
 		Use:    "man FOLDER",
 		Short:  "Write a manual page for each command into FOLDER",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

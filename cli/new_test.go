@@ -56,8 +56,8 @@ func TestNew(t *testing.T) {
 	// Nothing of anybody's is written over.
 	again := invocation{}.run(t, "new", dir)
 	require.Equal(t, cli.StatusUsage, again.status)
-	require.Equal(t, "arbor: "+dir+" is not empty, README.md is in it: name a folder that is, or a new one\n", again.err)
-	require.Contains(t, invocation{}.run(t, "new", filepath.Join(dir, "support.md")).err, "the folder cannot be made")
+	require.Equal(t, "arbor: "+dir+" is not empty: it contains README.md; name an empty folder or a new one\n", again.err)
+	require.Contains(t, invocation{}.run(t, "new", filepath.Join(dir, "support.md")).err, "the folder cannot be created")
 	require.Contains(t, invocation{}.run(t, "new", "").err, "DIR is empty")
 	require.Contains(t, invocation{}.run(t, "new").err, "DIR is missing")
 

@@ -349,10 +349,10 @@ func TestMisuseOfThePast(t *testing.T) {
 		"history of what":           {[]string{"history"}, "ID is missing"},
 		"beyond the end":            {[]string{"show", "story", "--at", "28"}, "--at 28: session story has the positions 0 to 27"},
 		"before the beginning":      {[]string{"show", "story", "--at", "-1"}, "--at -1: session story has the positions 0 to 27"},
-		"no number":                 {[]string{"show", "story", "--at", "x"}, `invalid argument "x" for "--at"`},
-		"two things to show":        {[]string{"show", "story", "--state", "--usage"}, "--state, --view, --usage and --cost exclude each other"},
+		"no number":                 {[]string{"show", "story", "--at", "x"}, "--at x: give a whole number"},
+		"two things to show":        {[]string{"show", "story", "--state", "--usage"}, "--state and --usage exclude each other"},
 		"view without a tree":       {[]string{"show", "story", "--view", "billing"}, "--view needs --tree PATH"},
-		"tree without a view":       {[]string{"show", "story", "--tree", desk}, "--tree goes with --view"},
+		"tree without a view":       {[]string{"show", "story", "--tree", desk}, "--tree needs --view"},
 		"view of nobody":            {[]string{"show", "story", "--tree", desk, "--view", "bill"}, "--view bill: there is no such agent; the tree has support, billing, tech"},
 		"no tree":                   {[]string{"show", "story", "--tree", "no/such", "--view", "billing"}, "no/such: there is no such file or folder"},
 		"fork inside of a step":     {[]string{"fork", "story", "--at", "4"}, "position 4 is in the middle of a step, which begins after 2 and ends at 6"},
@@ -361,7 +361,7 @@ func TestMisuseOfThePast(t *testing.T) {
 		"fork onto itself":          {[]string{"fork", "story", "--to", "story"}, `session "story" exists already: give another id with --to`},
 		"fork to a bad id":          {[]string{"fork", "story", "--to", " x"}, "without space around it"},
 		"fork of nothing":           {[]string{"fork", "nobody"}, `there is no session "nobody"`},
-		"edit which":                {[]string{"edit", "story", "hi"}, "give --at with its position, or --last; arbor sessions history story"},
+		"edit which":                {[]string{"edit", "story", "hi"}, "--at or --last must name the message to edit; arbor sessions history story"},
 		"edit an answer":            {[]string{"edit", "story", "hi", "--at", "3"}, "--at 3: session story has no message of the user at this position; it has them at 1, 24"},
 		"edit with nothing":         {[]string{"edit", "story", "", "--at", "1"}, "the message is empty"},
 		"edit with no UTF-8":        {[]string{"edit", "story", "\xff", "--at", "1"}, "not valid UTF-8"},
@@ -380,7 +380,7 @@ func TestMisuseOfThePast(t *testing.T) {
 		"import of no file":         {[]string{"import", "no/such.json", "--agent", "a"}, "no/such.json"},
 		"import of what":            {[]string{"import", "--agent", "a"}, "FILE is missing"},
 		"import to a bad id":        {[]string{"import", "-", "--agent", "a", "--to", "a\nb"}, "without control characters"},
-		"follow from nowhere":       {[]string{"follow", "story", "--after", "x"}, `--after: "x" is not a position in a session`},
+		"follow from nowhere":       {[]string{"follow", "story", "--after", "x"}, "--after x: give a position in the session"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := s.try(t, tt.args...)

@@ -163,7 +163,7 @@ func TestWrongServer(t *testing.T) {
 		{"--server " + s.base + "/rpc", token, cli.StatusUsage, s.base + "/rpc is not an Arbor server"},
 		{"--server " + strings.TrimPrefix(s.base, "http://"), token, cli.StatusUsage, "--server: the address of a server must look like http://127.0.0.1:8420"},
 		{"--server http://ann:" + token + "@127.0.0.1", token, cli.StatusUsage, "--server: the address of a server must look like"},
-		{"--token-file " + wrong, token, cli.StatusUsage, "--token-file goes with --server"},
+		{"--token-file " + wrong, token, cli.StatusUsage, "--token-file needs --server"},
 	} {
 		for _, command := range []string{"chat", "sessions follow s1", "sessions why s1"} {
 			got := invocation{env: []string{"ARBOR_TOKEN=" + c.env}}.run(t, strings.Fields(command+" "+c.args)...)
@@ -175,11 +175,11 @@ func TestWrongServer(t *testing.T) {
 		}
 	}
 	for args, says := range map[string]string{
-		"chat " + desk + " --server " + s.base:             `"testdata/desk" is too much: with --server the tree is the server's`,
-		"chat --server " + s.base + " --db x":              "--db does not go with --server",
-		"chat --server " + s.base + " --desk":              "--desk does not go with --server",
-		"chat --server " + s.base + " --model x":           "--model does not go with --server",
-		"sessions follow x --server " + s.base + " --db x": "--db does not go with --server",
+		"chat " + desk + " --server " + s.base:             "leave out testdata/desk: with --server, the server has the tree",
+		"chat --server " + s.base + " --db x":              "--db and --server exclude each other",
+		"chat --server " + s.base + " --desk":              "--desk and --server exclude each other",
+		"chat --server " + s.base + " --model x":           "--model and --server exclude each other",
+		"sessions follow x --server " + s.base + " --db x": "--db and --server exclude each other",
 	} {
 		got := atServer(t).run(t, strings.Fields(args)...)
 		require.Equal(t, cli.StatusUsage, got.status)
@@ -228,7 +228,7 @@ func TestDeskAtServer(t *testing.T) {
 	require.Equal(t, 0, user.status())
 
 	require.Contains(t, run(cli.StatusUsage, "desk", "say", h.ID, "x"), "no handoff "+h.ID+" is under way")
-	require.Contains(t, run(cli.StatusUsage, "desk", "take", "--name", "Ann"), "--name does not go with --server")
+	require.Contains(t, run(cli.StatusUsage, "desk", "take", "--name", "Ann"), "--name and --server exclude each other")
 	require.Equal(t, 0, s.stop(os.Interrupt))
 }
 
@@ -277,7 +277,7 @@ func TestChatAnswersAtServer(t *testing.T) {
 	c.until("asks for an answer")
 	c.until("you> ")
 	c.enter("/answer nobody 4\r")
-	c.until("call nobody of session ")
+	c.until("has no open question for call nobody")
 	c.until("you> ")
 	c.enter("/answer " + id + " Ann = Bob\r")
 	c.until("How many?")

@@ -68,7 +68,7 @@ func TestServeTakesOver(t *testing.T) {
 
 	o := invocation{home: home}.run(t, "serve", desk, "--take-over", "-1s")
 	require.Equal(t, cli.StatusUsage, o.status)
-	require.Contains(t, o.err, "--take-over -1s: give a time such as 5s")
+	require.Contains(t, o.err, "--take-over -1s: give a time that is not negative")
 }
 
 // One client's turn does not wait for another's.

@@ -36,7 +36,7 @@ func TestTape(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--record and --replay cannot be given together": {"--record", tape, "--replay", tape},
 		"--record is given, but there is no endpoint":    {"--record", tape},
-		"no such file or directory":                      {"--replay", tape + "x"},
+		"there is no such file or folder":                {"--replay", tape + "x"},
 		"recording 1":                                    {"--replay", filepath.Join(desk, "support.md")},
 	} {
 		o := invocation{}.run(t, append([]string{"run", desk, "Hello", "--db", ":memory:"}, args...)...)

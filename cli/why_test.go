@@ -65,10 +65,10 @@ func TestWhy(t *testing.T) {
 		want string
 	}{
 		{[]string{"s1", "12"}, "SEQ 12: session s1 has the positions 1 to 11"},
-		{[]string{"s1", "0"}, "SEQ 0: it is a position of the log, a number from 1"},
-		{[]string{"s1", "--samples", "3"}, "--samples needs --tree PATH"},
-		{[]string{"s1", "--samples", "101", "--tree", desk}, "--samples 101: it is a number from 0 to 100"},
-		{[]string{"s1", "--prices", "x.yaml"}, "--prices goes with --samples"},
+		{[]string{"s1", "0"}, "SEQ 0: give a position in the log, a whole number of at least 1"},
+		{[]string{"s1", "--samples", "3"}, "--samples needs --tree"},
+		{[]string{"s1", "--samples", "101", "--tree", desk}, "--samples 101: give a whole number from 0 to 100"},
+		{[]string{"s1", "--prices", "x.yaml"}, "--prices needs --samples"},
 		{[]string{"none"}, "none"},
 	} {
 		got := why(nil, c.args...)

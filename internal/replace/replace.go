@@ -16,6 +16,10 @@ import (
 // the path, not its target. A process that dies may leave a file whose name begins with a dot.
 func File(path string, content []byte, perm fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		failed.Path = path // the name of the temporary file says nothing to people
+	}
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func load(path string) ([]exchange, error) {
 			err = errors.New("a recording needs a request with a method, and a response with a status or an error")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: recording %d, which ends before byte %d: %w", path, len(all)+1, d.InputOffset(), err)
+			return nil, fmt.Errorf("%s: recording %d, after byte %d, cannot be read: %w", path, len(all)+1, d.InputOffset(), err)
 		}
 		all = append(all, e)
 	}

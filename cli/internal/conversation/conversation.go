@@ -24,7 +24,6 @@ func Command(f *factory.Factory) *cobra.Command {
 	reduce := &cobra.Command{
 		Use:   "reduce",
 		Short: "Read events from standard input, one JSON object per line, and print the conversation",
-		Args:  factory.Exactly(),
 		RunE:  func(*cobra.Command, []string) error { return reduceConversation(f, o) },
 	}
 	reduce.Flags().StringVar(&o.project, "project", "graph", "print this `FORM`: graph, thread, messages, dag or hypergraph")
@@ -43,20 +42,17 @@ type reduceOptions struct {
 }
 
 func reduceConversation(f *factory.Factory, o reduceOptions) error {
-	if !slices.Contains([]string{"graph", "thread", "messages", "dag", "hypergraph"}, o.project) {
-		return factory.Usagef("--project %s: graph, thread, messages, dag and hypergraph are possible", o.project)
+	if err := factory.OneOf("--project", o.project, "graph", "thread", "messages", "dag", "hypergraph"); err != nil {
+		return err
 	}
 	var options graph.ThreadOptions
 	for _, what := range o.hide {
-		switch what {
-		case "reasoning":
-			options.HideReasoning = true
-		case "tools":
-			options.CollapseTools = true
-		default:
-			return factory.Usagef("--hide %s: reasoning and tools are possible", what)
+		if err := factory.OneOf("--hide", what, "reasoning", "tools"); err != nil {
+			return err
 		}
 	}
+	options.HideReasoning = slices.Contains(o.hide, "reasoning")
+	options.CollapseTools = slices.Contains(o.hide, "tools")
 	active, err := readActive(o.active)
 	if err != nil {
 		return err

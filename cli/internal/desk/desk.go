@@ -42,7 +42,6 @@ func deskList(f *factory.Factory) *cobra.Command {
 		Short: "List the conversations that wait for a person or are with one",
 		Long: `Lists the conversations that wait for a person or are with one, oldest first. To name
 a HANDOFF, use its id, the beginning of its id, or the id of its session.`,
-		Args: factory.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return listHandoffs(f, cmd, asJSON) },
 	}
 	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per handoff and line")
@@ -61,7 +60,6 @@ except for these commands:
   /end           end the handoff in another way
   /hold, /unhold pause, and come back
   /quit          leave the conversation as it is; you can take it again (also Ctrl-D)`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return takeHandoff(f, cmd, strings.Join(args, ""), name)
 		},
@@ -74,7 +72,6 @@ func deskSay(f *factory.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "say HANDOFF WORDS",
 		Short: "Send one message to the user",
-		Args:  factory.Exactly("HANDOFF", "WORDS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := take(f, cmd, args[0], "")
 			if err != nil {
@@ -92,11 +89,10 @@ func deskSet(f *factory.Factory) *cobra.Command {
 		Short: "Set the status of a handoff",
 		Long: `Sets the status: connecting, ringing, connected, on_hold, completed, ended, cancelled
 or failed. Steps in between are added.`,
-		Args: factory.Exactly("HANDOFF", "STATUS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			status := human.Status(args[1])
 			if !status.Known() || status == human.None {
-				return factory.Usagef("%s is no status of a handoff; see %s --help", render.Cut(visible.Line(args[1]), 40), cmd.CommandPath())
+				return factory.Usagef("STATUS %s: no handoff has this status; see %s --help", render.Cut(visible.Line(args[1]), 40), cmd.CommandPath())
 			}
 			s, err := take(f, cmd, args[0], to)
 			if err != nil {
@@ -301,7 +297,7 @@ func openBench(f *factory.Factory, cmd *cobra.Command, to string) (bench, error)
 	}
 	if served {
 		if flag := cmd.Flag("name"); flag != nil && flag.Changed {
-			return nil, factory.Usagef("--name does not go with --server: the log keeps whose the token is")
+			return nil, factory.Usagef("--name and --server exclude each other: the log then names the user of the token")
 		}
 		api, err := remote.Connect(cmd.Context(), f, remote.Away(f))
 		return servedBench{api}, err

@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/eval"
@@ -44,6 +43,7 @@ type options struct {
 // Command returns the command eval.
 func Command(f *factory.Factory) *cobra.Command {
 	var o options
+	var fs *pflag.FlagSet
 	cmd := f.WithPath(&cobra.Command{
 		Short: "Play cases and measure how a tree routes and answers",
 		Long: `Plays the cases in files of cases, each in a session that is not stored. It compares
@@ -54,14 +54,13 @@ The status is 1 if fewer cases pass than --threshold requires (all of them, if n
 --threshold nor --baseline is given), or if something is worse than in the baseline. If
 a file has a problem, nothing is played and the status is 2. It is 3 if a tree has not
 answered once.`,
-	}, "eval CASES…", math.MaxInt, func(cmd *cobra.Command, path string, files []string) error {
-		if len(files) == 0 {
-			return factory.Usagef("CASES is missing: name a file of cases; see %s --help", cmd.CommandPath())
+	}, "eval CASES…", func(cmd *cobra.Command, path string, files []string) error {
+		if err := o.check(fs); err != nil {
+			return err
 		}
-		o.given = cmd.Flags().Changed("threshold")
 		return evaluate(cmd.Context(), f, path, files, o)
 	})
-	fs := cmd.Flags()
+	fs = cmd.Flags()
 	if !f.OwnModel {
 		fs.StringArrayVarP(&o.models, "model", "m", nil, "use the model `NAME` for all agents (repeat to compare models)")
 		factory.TapeFlags(f, fs)
@@ -86,22 +85,18 @@ answered once.`,
 }
 
 // check returns an error if the flags are invalid.
-func (o *options) check(f *factory.Factory) error {
-	switch {
-	case o.repeat < 1:
-		return factory.Usagef("--repeat %d: it is a whole number from 1", o.repeat)
-	case o.parallel < 1:
-		return factory.Usagef("--parallel %d: it is a whole number from 1", o.parallel)
-	case !(o.threshold >= 0 && o.threshold <= 1):
-		return factory.Usagef("--threshold %v: it is a share from 0 to 1, such as 0.9", o.threshold)
-	case o.bound && !o.given:
-		return factory.Usagef("--lower-bound goes with --threshold")
-	case o.sample != "" && o.judge == "":
-		return factory.Usagef("--judge-sample goes with --judge, the model that is held against it")
-	case forms(f)[o.format] == nil:
-		return factory.Usagef("--format %s: text, json, junit and markdown are possible", visible.Line(o.format))
+func (o *options) check(fs *pflag.FlagSet) error {
+	if !(o.threshold >= 0 && o.threshold <= 1) {
+		return factory.Usagef("--threshold %v: give a share from 0 to 1, such as 0.9", o.threshold)
 	}
-	return nil
+	o.given = fs.Changed("threshold")
+	return cmp.Or(
+		factory.InRange("--repeat", o.repeat, 1, 0),
+		factory.InRange("--parallel", o.parallel, 1, 0),
+		factory.Needs(fs, "lower-bound", "threshold"),
+		factory.Needs(fs, "judge-sample", "judge"),
+		factory.OneOf("--format", o.format, "text", "json", "junit", "markdown"),
+	)
 }
 
 // forms are the values of --format.
@@ -118,10 +113,6 @@ func forms(f *factory.Factory) map[string]func(*eval.Report, io.Writer) error {
 }
 
 func evaluate(ctx context.Context, f *factory.Factory, path string, files []string, o options) error {
-	err := o.check(f)
-	if err != nil {
-		return err
-	}
 	cases, err := evalCases(f, files, o)
 	if err != nil {
 		return err
@@ -221,10 +212,8 @@ func evalCases(f *factory.Factory, files []string, o options) ([]eval.Case, erro
 		switch {
 		case errors.As(err, &bad):
 			problems = append(problems, bad.Problems...)
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, factory.Usagef("%s: there is no such file", file)
 		case err != nil:
-			return nil, factory.Usage(err)
+			return nil, factory.Usagef("%s", factory.Plain(err, "eval"))
 		}
 		all = append(all, found...)
 	}

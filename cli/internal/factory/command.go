@@ -1,7 +1,6 @@
 package factory
 
 import (
-	"fmt"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -58,50 +57,53 @@ func NoCommand(cmd *cobra.Command, args []string) error {
 // UnknownCommand returns the error for a command that does not exist, with the nearest name.
 func UnknownCommand(cmd *cobra.Command, name string) error {
 	cmd.SuggestionsMinimumDistance = 2
-	msg := fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())
+	hint := "see " + cmd.CommandPath() + " --help"
 	if s := cmd.SuggestionsFor(name); len(s) > 0 {
-		msg += "; did you mean " + strings.Join(s, " or ") + "?"
+		hint = "did you mean " + strings.Join(s, " or ") + "?"
 	}
-	return Usagef("%s", msg)
+	return Usagef("unknown command %q for %q; %s", name, cmd.CommandPath(), hint)
 }
 
 // WithPath adds the tree to a command: its usage begins with PATH unless the tree is part of the program. run gets the
-// path and the other arguments, at most extra.
-func (f *Factory) WithPath(cmd *cobra.Command, use string, extra int, run func(cmd *cobra.Command, path string, args []string) error) *cobra.Command {
-	words := strings.Fields(use)
-	if !f.Embedded() {
-		words = slices.Insert(words, 1, "PATH")
+// path, "" for the program's tree, and the other arguments.
+func (f *Factory) WithPath(cmd *cobra.Command, use string, run func(cmd *cobra.Command, path string, args []string) error) *cobra.Command {
+	name, rest, _ := strings.Cut(use, " ")
+	if f.Embedded() {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, "", args) }
+	} else {
+		rest = "PATH " + rest
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], args[1:]) }
 	}
-	cmd.Use = strings.Join(words, " ")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		path := ""
-		if !f.Embedded() {
-			if len(args) == 0 {
-				return Usagef("PATH is missing: name a folder of Markdown agents, or the file of a router or a graph; see %s --help", cmd.CommandPath())
-			}
-			path, args = args[0], args[1:]
-		}
-		if len(args) > extra {
-			hint := "see " + cmd.CommandPath() + " --help"
-			if extra > 0 {
-				hint = "put a message of several words in quotes"
-			}
-			return Usagef("%s too many: %q; %s", render.Count(len(args)-extra, "argument"), args[extra], hint)
-		}
-		return run(cmd, path, args)
-	}
+	cmd.Use = strings.TrimSpace(name + " " + rest)
 	return cmd
 }
 
-// Exactly requires exactly these arguments.
-func Exactly(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < len(names) {
-			return fmt.Errorf("%s is missing; see %s --help", names[len(args)], cmd.CommandPath())
+// what describes arguments whose names do not say enough.
+var what = map[string]string{
+	"PATH":  ": name a folder of Markdown agents, or the file of a router or a graph",
+	"CASES": ": name a file of cases",
+}
+
+// CheckArgs compares the arguments of a command with its usage. There, ID is required, [ID] is optional, and ID… may be
+// repeated.
+func CheckArgs(cmd *cobra.Command, args []string) error {
+	names := strings.Fields(cmd.Use)[1:]
+	if flag := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, "-") }); flag >= 0 {
+		names = names[:flag]
+	}
+	help := "see " + cmd.CommandPath() + " --help"
+	for i, name := range names {
+		if i < len(args) || strings.HasPrefix(name, "[") {
+			continue
 		}
-		if len(args) > len(names) {
-			return fmt.Errorf("%s too many: %q; see %s --help", render.Count(len(args)-len(names), "argument"), args[len(names):], cmd.CommandPath())
-		}
+		name, _, _ = strings.Cut(strings.TrimRight(name, "…."), "|")
+		return Usagef("%s is missing%s; %s", name, what[name], help)
+	}
+	if len(args) <= len(names) || len(names) > 0 && strings.ContainsAny(names[len(names)-1], "….") {
 		return nil
 	}
+	if strings.Contains(cmd.Use, "MESSAGE") || strings.Contains(cmd.Use, "TEXT") {
+		help = "put a message of several words in quotes"
+	}
+	return Usagef("%s too many: %q; %s", render.Count(len(args)-len(names), "argument"), args[len(names)], help)
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -171,7 +174,36 @@ func ProblemLines(err error) []string {
 	if all, _ := ProblemsOf(err); all != nil {
 		return LinesOf(all)
 	}
-	return []string{strings.TrimSpace(err.Error())}
+	return []string{Plain(err, "")}
+}
+
+// Plain returns an error's text for people: without the name of a package at its start, and with a sentence for what the
+// operating system reports about a file.
+func Plain(err error, pkg string) string {
+	text := strings.TrimPrefix(err.Error(), pkg+": ")
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		text = strings.Replace(text, file.Error(), fileProblem(file), 1)
+	}
+	return strings.TrimSpace(text)
+}
+
+func fileProblem(err *fs.PathError) string {
+	path, problem := err.Path, err.Err.Error()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		problem = "there is no such file or folder"
+		if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+			problem += ", and no folder " + filepath.Dir(path)
+		}
+	case errors.Is(err, fs.ErrPermission):
+		problem = "permission denied: change the permissions, or use another path"
+	case errors.Is(err, syscall.EISDIR):
+		problem = "this is a folder, and a file is needed"
+	case errors.Is(err, syscall.ENOTDIR):
+		problem = "the path contains a file where a folder is needed"
+	}
+	return path + ": " + problem
 }
 
 // Problems prints problems in separate lines, counts them, and returns the command's error.

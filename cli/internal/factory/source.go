@@ -40,7 +40,7 @@ func (f *Factory) LoadTree(path string, resolve func(name string) (llm.Model, er
 	load := func() (*agentfile.Tree, error) { return agentfile.LoadFS(f.Files, f.Dir, opts...) }
 	if f.Files == nil {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, Usagef("%s: there is no such file or folder", path)
+			return nil, nil, Usage(err)
 		}
 		load = func() (*agentfile.Tree, error) { return agentfile.Load(path, opts...) }
 	}
@@ -202,7 +202,7 @@ func ReadPrices(path string) (llm.Prices, error) {
 	}
 	prices := llm.Prices{}
 	if err := yaml.UnmarshalWithOptions(data, &prices, yaml.Strict()); err != nil {
-		return nil, Usagef("--prices %s: %s", path, yaml.FormatError(err, false, true))
+		return nil, Usagef("--prices %s: %s; give each model its prices per million tokens, such as gpt-4o-mini: {input: 0.15, output: 0.6}", path, yaml.FormatError(err, false, false))
 	}
 	if len(prices) == 0 {
 		return nil, Usagef("--prices %s: there are no prices in it", path)

@@ -196,7 +196,7 @@ func openFile(f *Factory, db string, create bool) (*Database, error) {
 	if create {
 		if db == "" {
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				return nil, Usagef("the sessions' folder cannot be made: %w", err)
+				return nil, Usagef("the sessions' folder cannot be created: %w", err)
 			}
 		}
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"regexp"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,16 +34,10 @@ refused, it compares the problems. All agents count as existing, unless --agents
 
 The status is 3 if a case failed. If a file or the graph of a case has a problem, nothing
 is run and the status is 2.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return factory.Usagef("CASES is missing: name a file of cases; see %s --help", cmd.CommandPath())
-			}
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, args []string) error { return testGraphs(cmd.Context(), f, args, o) },
 	}
 	o.agents.flags(cmd.Flags())
-	cmd.Flags().StringVar(&o.only, "run", "", "`REGEXP` of the names of the cases to run")
+	cmd.Flags().StringVar(&o.only, "run", "", "run only cases whose names match `REGEXP`")
 	cmd.Flags().BoolVarP(&o.json, "json", "j", false, "print one JSON object a line for each case")
 	return cmd
 }
@@ -128,10 +120,8 @@ func cases(f *factory.Factory, files []string, opts []graphtest.LoadOption) ([]g
 		switch {
 		case errors.As(err, &bad):
 			problems = append(problems, bad.Problems...)
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, factory.Usagef("%s: there is no such file", file)
 		case err != nil:
-			return nil, factory.Usagef("%s", strings.TrimPrefix(err.Error(), "graphtest: "))
+			return nil, factory.Usagef("%s", factory.Plain(err, "graphtest"))
 		}
 		for _, c := range found {
 			if c.Refused != nil {

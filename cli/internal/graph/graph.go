@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -52,7 +50,6 @@ file:line: path: message [code]. The status is 2 if there is a problem. Nothing 
 
 The agents of the graph must exist in the same file, in the folder of the file, or where
 --agents and --refs say.`,
-		Args: factory.Exactly("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error { return validateGraph(f, args[0], agents, asJSON) },
 	}
 	agents.flags(cmd.Flags())
@@ -64,7 +61,6 @@ func schemaCommand(f *factory.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: `Print the JSON schema of graphs, as "schema graph" does`,
-		Args:  factory.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := f.Stdout.Write(agentgraph.Schema())
 			return err
@@ -98,10 +94,8 @@ func validateGraph(f *factory.Factory, file string, agents agentOptions, asJSON 
 func badGraph(f *factory.Factory, file string, err error, asJSON bool) error {
 	var bad *agentgraph.Error
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return factory.Usagef("%s: there is no such file", file)
 	case !errors.As(err, &bad):
-		return factory.Usagef("%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
+		return factory.Usagef("%s", factory.Plain(err, "agentgraph"))
 	case asJSON:
 		render.JSON(f.Stdout, bad.Problems)
 	default:
@@ -131,7 +125,7 @@ func (a agentOptions) known(f *factory.Factory, file string) ([]agentgraph.Optio
 	case a.folder == "": // reading the file reports a wrong path
 		return opts, nil
 	}
-	return nil, factory.Usagef("--agents %s: the folder cannot be read: %w", a.folder, err)
+	return nil, factory.Usagef("--agents: %s", factory.Plain(err, "agentgraph"))
 }
 
 func drawCommand(f *factory.Factory) *cobra.Command {
@@ -142,7 +136,6 @@ func drawCommand(f *factory.Factory) *cobra.Command {
 		Long: `Draws an AgentGraph file: as a Mermaid flowchart, in DOT for Graphviz, or as an SVG
 picture. The agents of the graph need not exist. A graph with problems is not drawn; the
 problems are printed as validate prints them, and the status is 2.`,
-		Args: factory.Exactly("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error { return drawGraph(f, args[0], format) },
 	}
 	cmd.Flags().StringVarP(&format, "format", "f", "mermaid", "draw in this `FORMAT`: mermaid, dot or svg")
@@ -150,10 +143,10 @@ problems are printed as validate prints them, and the status is 2.`,
 }
 
 func drawGraph(f *factory.Factory, file, format string) error {
-	draw := map[string]func(io.Writer, *agentgraph.Graph) error{"mermaid": graphdraw.Mermaid, "dot": graphdraw.DOT, "svg": graphdraw.SVG}[format]
-	if draw == nil {
-		return factory.Usagef("--format %s: mermaid, dot and svg are possible", visible.Line(format))
+	if err := factory.OneOf("--format", format, "mermaid", "dot", "svg"); err != nil {
+		return err
 	}
+	draw := map[string]func(io.Writer, *agentgraph.Graph) error{"mermaid": graphdraw.Mermaid, "dot": graphdraw.DOT, "svg": graphdraw.SVG}[format]
 	graph, err := agentgraph.LoadFile(file, agentgraph.WithAnyRef())
 	if err != nil {
 		return badGraph(f, file, err, false)
@@ -163,7 +156,7 @@ func drawGraph(f *factory.Factory, file, format string) error {
 	}
 	var out bytes.Buffer
 	if err := draw(&out, graph); err != nil {
-		return factory.Usagef("%s: %s", file, strings.TrimPrefix(err.Error(), "graphdraw: "))
+		return factory.Usagef("%s: %s", file, factory.Plain(err, "graphdraw"))
 	}
 	if format == "mermaid" && (out.Len() > graphdraw.MermaidMaxTextSize || bytes.Count(out.Bytes(), []byte("->")) > graphdraw.MermaidMaxEdges) {
 		f.Say("Mermaid refuses flowcharts of this size unless maxTextSize and maxEdges are set; --format svg and dot have no such bounds")

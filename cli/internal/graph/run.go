@@ -16,6 +16,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"github.com/spf13/pflag"
+
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agentgraph/graphtest"
@@ -30,7 +32,7 @@ import (
 
 // readInput returns the input as JSON in one line.
 func (g *runOptions) readInput() (json.RawMessage, error) {
-	if g.given("text") {
+	if g.flags.Changed("text") {
 		if !utf8.ValidString(g.text) {
 			return nil, factory.Usagef("--text is not valid UTF-8")
 		}
@@ -46,9 +48,9 @@ func (g *runOptions) readInput() (json.RawMessage, error) {
 			data, err = io.ReadAll(io.LimitReader(f, factory.MaxMessage+1))
 			_ = f.Close()
 		}
-	case !g.given("input") && (g.f.Stdin == nil || factory.IsTerminal(g.f.Stdin)):
+	case !g.flags.Changed("input") && (g.f.Stdin == nil || factory.IsTerminal(g.f.Stdin)):
 		return nil, factory.Usagef("the input is missing: give --input JSON or --text TEXT, or pipe JSON to standard input")
-	case !g.given("input"), g.input == "-":
+	case !g.flags.Changed("input"), g.input == "-":
 		from = "standard input"
 		if g.f.Stdin == nil {
 			return nil, factory.Usagef("there is no standard input")
@@ -85,7 +87,7 @@ type runOptions struct {
 	file        string
 	agents      agentOptions
 	input, text string
-	given       func(flag string) bool
+	flags       *pflag.FlagSet
 	mockFile    string
 	resume      bool
 	turn.DecisionOptions
@@ -106,9 +108,8 @@ not stored, unless --session or --db is given.
 The status is 0 if the run completed, with or without errors, or if the fallback gave the
 output; 3 if it failed, 4 at a limit, 5 if it waits for an approval, 6 if another process
 runs the session, and 130 after an interrupt.`,
-		Args: factory.Exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			g.file, g.given = args[0], cmd.Flags().Changed
+			g.file, g.flags = args[0], cmd.Flags()
 			return g.run(cmd.Context())
 		},
 	}
@@ -169,16 +170,20 @@ func (g *runOptions) run(ctx context.Context) error {
 func (g *runOptions) check() error {
 	f := g.f
 	switch {
-	case g.given("input") && g.given("text"):
-		return factory.Usagef("--input and --text exclude each other")
-	case g.resume && (g.given("input") || g.given("text")):
+	case g.flags.Changed("input") && g.flags.Changed("text"):
+		return factory.Usagef("--input and --text exclude each other: give only one of them")
+	case g.resume && (g.flags.Changed("input") || g.flags.Changed("text")):
 		return factory.Usagef("--resume uses the input of the run: leave out --input and --text")
 	case g.resume && g.Session == "":
-		return factory.Usagef("--resume goes with --session: %s sessions ls lists the sessions", f.Name)
-	case !g.resume && len(g.Approve)+len(g.Answer)+len(g.Deny) > 0:
-		return factory.Usagef("--approve, --answer and --deny go with --resume")
+		return factory.Usagef("--resume needs --session: %s sessions ls lists the sessions", f.Name)
 	}
-	return g.DecisionOptions.Check()
+	fs := g.flags
+	return cmp.Or(
+		factory.Needs(fs, "approve", "resume"),
+		factory.Needs(fs, "answer", "resume"),
+		factory.Needs(fs, "deny", "resume"),
+		g.DecisionOptions.Check(fs),
+	)
 }
 
 func (g *runOptions) mocks() (graphtest.Mocks, error) {
@@ -286,7 +291,7 @@ func (g *runOptions) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts 
 		named := func(name string) (llm.Model, error) { return models.Named(name, func() { missing = true }) }
 		beside, err := agentfile.Resolver(cmp.Or(g.agents.folder, filepath.Dir(g.file)), agentfile.WithModel(named), agentfile.WithTools(g.f.Tools...), agentfile.WithGuards(g.f.Guards...), agentfile.WithGetenv(g.f.Getenv), factory.Bindings(g.f))
 		if err != nil {
-			return nil, nil, factory.Usagef("%s", strings.TrimPrefix(err.Error(), "agentfile: "))
+			return nil, nil, factory.Usagef("%s", factory.Plain(err, "agentfile"))
 		}
 		resolve = agentgraph.Resolvers(agentgraph.ResolveDocuments(graph.Agents, named, g.f.Tools...), beside)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/server/client"
 	"github.com/agentarbor/arbor/session"
@@ -35,14 +35,11 @@ func Given(f *factory.Factory, cmd *cobra.Command) (bool, error) {
 // GivenWithout reports whether --server is given. It returns an error if one of the named flags is given, too.
 func GivenWithout(f *factory.Factory, cmd *cobra.Command, flags ...string) (bool, error) {
 	if f.Server.URL == "" {
-		if f.Server.TokenFile != "" {
-			return false, factory.Usagef("--token-file goes with --server")
-		}
-		return false, nil
+		return false, factory.Needs(cmd.Flags(), "token-file", "server")
 	}
 	for _, name := range flags {
 		if flag := cmd.Flag(name); flag != nil && flag.Changed {
-			return true, factory.Usagef("--%s does not go with --server: the server runs the turns and keeps the sessions", name)
+			return true, factory.Usagef("--%s and --server exclude each other: the server runs the turns and stores the sessions", name)
 		}
 	}
 	return true, nil
@@ -52,15 +49,21 @@ func GivenWithout(f *factory.Factory, cmd *cobra.Command, flags ...string) (bool
 // run instead.
 func AtServer(f *factory.Factory, cmd *cobra.Command, run func(*cobra.Command) error) {
 	Flags(f, cmd.Flags())
-	here := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	local := cmd.RunE
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch remote, err := Given(f, cmd); {
 		case err != nil:
 			return err
 		case !remote:
-			return here(cmd, args)
+			return factory.CheckArgs(cmd, args)
 		case len(args) > 0:
-			return factory.Usagef("%q is too much: with --server the tree is the server's", args[0])
+			return factory.Usagef("leave out %s: with --server, the server has the tree", render.Cut(visible.Line(args[0]), 40))
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.Server.URL == "" {
+			return local(cmd, args)
 		}
 		return run(cmd)
 	}
@@ -78,7 +81,7 @@ func Connect(ctx context.Context, f *factory.Factory, told func(error), opts ...
 	}
 	c, err := client.New(f.Server.URL, append(opts, client.WithToken(token), client.WithLost(told))...)
 	if err != nil {
-		return nil, factory.Usagef("--server: %s", strings.TrimPrefix(err.Error(), "client: "))
+		return nil, factory.Usagef("--server: %s", factory.Plain(err, "client"))
 	}
 	_, err = c.Me(ctx)
 	var refused *client.Error
@@ -103,6 +106,12 @@ func Away(f *factory.Factory) func(error) { return func(err error) { f.Say("%s; 
 func OfServer(f *factory.Factory, cmd *cobra.Command) *cobra.Command {
 	Flags(f, cmd.Flags())
 	here := cmd.RunE
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if f.Server.URL != "" {
+			return nil // run takes none, and says so
+		}
+		return factory.CheckArgs(cmd, args)
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if _, err := GivenWithout(f, cmd, "db"); err != nil {
 			return err

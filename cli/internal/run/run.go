@@ -27,7 +27,7 @@ turn, a second one ends the program. Lines that start with a slash are commands;
 lists them. Start a message with // if it begins with a slash itself. Messages that
 others add to the session appear before the prompt. With --server and without a tree,
 the server runs the turns.`,
-	}, "chat", 0, func(cmd *cobra.Command, path string, _ []string) error {
+	}, "chat", func(cmd *cobra.Command, path string, _ []string) error {
 		return turn.Chat(cmd.Context(), f, path, o, d)
 	})
 	remote.AtServer(f, cmd, func(cmd *cobra.Command) error { return turn.ChatAt(cmd.Context(), f, o) })
@@ -57,8 +57,8 @@ If the turn waits for approvals, --approve and --deny decide about its calls; if
 question, --answer answers it. An approved tool runs here. A second decision about a call
 changes nothing and shows the stored result. If an agent waits for something else, such as
 an authorization at a remote agent, resume checks whether it is done.`,
-	}, "resume --session ID", 0, func(cmd *cobra.Command, path string, _ []string) error {
-		return resumeTurn(cmd.Context(), f, path, o)
+	}, "resume --session ID", func(cmd *cobra.Command, path string, _ []string) error {
+		return resumeTurn(cmd, f, path, o)
 	})
 	turn.AddFlags(f, cmd, &o.Options)
 	o.DecisionOptions.Flags(cmd.Flags(), "approve the waiting `CALL`, which then runs (repeatable)",
@@ -68,13 +68,14 @@ an authorization at a remote agent, resume checks whether it is done.`,
 	return cmd
 }
 
-func resumeTurn(ctx context.Context, f *factory.Factory, path string, o resumeOptions) error {
+func resumeTurn(cmd *cobra.Command, f *factory.Factory, path string, o resumeOptions) error {
 	if o.Session == "" {
 		return factory.Usagef("--session is missing: %s sessions ls lists the sessions", f.Name)
 	}
-	if err := o.Check(); err != nil {
+	if err := o.Check(cmd.Flags()); err != nil {
 		return err
 	}
+	ctx := cmd.Context()
 	c, err := turn.Converse(ctx, f, path, o.Options, runner.WithWait(factory.ResumeWait))
 	if err != nil {
 		return err
@@ -117,7 +118,7 @@ func Command(f *factory.Factory) *cobra.Command {
 		Long: `Runs one turn of a session: the active agent answers MESSAGE, or transfers the
 conversation. Without MESSAGE, or with -, the message is read from standard input. Put --
 before a message that starts with a dash.`,
-	}, "run [MESSAGE|-]", 1, func(cmd *cobra.Command, path string, args []string) error {
+	}, "run [MESSAGE|-]", func(cmd *cobra.Command, path string, args []string) error {
 		return runTurn(cmd.Context(), f, path, args, o)
 	})
 	turn.AddFlags(f, cmd, &o)

@@ -100,7 +100,7 @@ func webHandlers(f *factory.Factory, o *options, turns *live.Turns, guard *acces
 	add(apiAGUI, func() (http.Handler, error) {
 		d, err := agui.New(turns, page...)
 		if err != nil {
-			return nil, factory.Usagef("--page-state: %s", strings.TrimPrefix(err.Error(), "agui: "))
+			return nil, factory.Usagef("--page-state: %s", factory.Plain(err, "agui"))
 		}
 		return d, nil
 	})
@@ -119,7 +119,7 @@ func webHandlers(f *factory.Factory, o *options, turns *live.Turns, guard *acces
 		}
 		d, err := inspector.New(opts...)
 		if err != nil && o.inspector != "" {
-			return nil, factory.Usagef("--inspector %s: %s", o.inspector, strings.TrimPrefix(err.Error(), "inspector: "))
+			return nil, factory.Usagef("--inspector %s: %s", o.inspector, factory.Plain(err, "inspector"))
 		}
 		return d, err
 	})
@@ -154,7 +154,7 @@ func a2aOptions(f *factory.Factory, o *options) ([]a2aserver.Option, error) {
 	if o.webhookFile != "" {
 		file, err := push.NewFile(o.webhookFile)
 		if err != nil {
-			return nil, factory.Usagef("--webhook-file: %s", strings.TrimPrefix(err.Error(), "push: "))
+			return nil, factory.Usagef("--webhook-file: %s", factory.Plain(err, "push"))
 		}
 		webhooks.Store = file
 	}
@@ -221,7 +221,7 @@ func (o *options) signer() (keys []byte, signer *cardsign.Signer, err error) {
 		where = append(where, cardsign.WithKeySetURL(strings.TrimSuffix(o.url, "/")+keySetPath))
 	}
 	if signer, err = cardsign.NewSignerPEM([]byte(text), where...); err != nil {
-		return nil, nil, factory.Usagef("--sign-key %s: %s", o.signKey, strings.TrimPrefix(err.Error(), "cardsign: "))
+		return nil, nil, factory.Usagef("--sign-key %s: %s", o.signKey, factory.Plain(err, "cardsign"))
 	}
 	keys, err = cardsign.KeySet(signer.Key())
 	return keys, signer, err

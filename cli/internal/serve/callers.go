@@ -36,12 +36,6 @@ func callersOf(ctx context.Context, f *factory.Factory, o *options, listeners []
 		}
 	}
 	switch {
-	case o.noToken && o.tokenFile != "":
-		return nil, factory.Usagef("--no-token and --token-file exclude each other")
-	case o.noToken && o.users != "":
-		return nil, factory.Usagef("--no-token and --users exclude each other")
-	case o.noToken && o.tls.ClientCA != "":
-		return nil, factory.Usagef("--no-token and --client-ca exclude each other")
 	case o.noToken && o.url != "" && !loopbackURL(o.url):
 		return nil, factory.Usagef("--no-token: --url says that other machines are to reach the server; use a token")
 	case o.noToken:

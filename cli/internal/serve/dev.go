@@ -35,7 +35,7 @@ ends with the old ones. If the files have problems, the command and the page rep
 them, and the tree stays as it was.
 
 Without a terminal or a display, no browser is opened; standard error has the address.`,
-	}, "dev", 0, func(cmd *cobra.Command, path string, _ []string) error {
+	}, "dev", func(cmd *cobra.Command, path string, _ []string) error {
 		o.open = !shut
 		return serve(cmd.Context(), f, path, o)
 	})
@@ -160,7 +160,7 @@ func MCPCommand(f *factory.Factory) *cobra.Command {
 output, to the program that started this command, until the input ends. The server has
 one tool, ask, which passes a message to the tree and returns its answer. Warnings go to
 standard error.`,
-	}, "mcp", 0, func(cmd *cobra.Command, path string, _ []string) error {
+	}, "mcp", func(cmd *cobra.Command, path string, _ []string) error {
 		return mcpOverStdio(cmd.Context(), f, path, model, prices)
 	})
 	f.DBFlag(cmd.Flags())

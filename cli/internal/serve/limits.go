@@ -37,12 +37,12 @@ func (l *limitOptions) flags(fs *pflag.FlagSet) {
 
 func (l *limitOptions) check() error {
 	for name, n := range map[string]int{"max-turns": l.turns, "max-user-turns": l.userTurns, "max-streams": l.streams, "max-user-streams": l.userStreams} {
-		if n < 1 {
-			return factory.Usagef("--%s %d: give a number of at least 1", name, n)
+		if err := factory.InRange("--"+name, n, 1, 0); err != nil {
+			return err
 		}
 	}
 	if l.bodyTime <= 0 {
-		return factory.Usagef("--body-time %s: give a time such as 30s", l.bodyTime)
+		return factory.Usagef("--body-time %s: give a time of more than 0, such as 30s", l.bodyTime)
 	}
 	l.open = access.NewLimit(l.userStreams, l.streams)
 	return nil

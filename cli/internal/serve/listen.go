@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
@@ -24,7 +25,7 @@ const stopWithin = 10 * time.Second
 // listen opens the address of a flag. The listener is closed at the end of the command.
 func listen(f *factory.Factory, flag, addr string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return nil, factory.Usagef("%s %s: an address is HOST:PORT, such as 127.0.0.1:8420", flag, render.Cut(addr, 60))
+		return nil, factory.Usagef("%s %s: write HOST:PORT, such as 127.0.0.1:8420", flag, render.Cut(addr, 60))
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -32,7 +33,11 @@ func listen(f *factory.Factory, flag, addr string) (net.Listener, error) {
 		if errors.As(err, &cause) {
 			err = cause.Err // the message already contains the address
 		}
-		return nil, factory.Usagef("%s %s: %w; port 0 takes any that is free", flag, render.Cut(addr, 60), err)
+		hint := "use an address of this machine, such as 127.0.0.1:8420"
+		if errors.Is(err, syscall.EADDRINUSE) {
+			hint = "use another port, or port 0 for any free one"
+		}
+		return nil, factory.Usagef("%s %s: %w; %s", flag, render.Cut(addr, 60), err, hint)
 	}
 	f.AtEnd(func() { _ = l.Close() })
 	return l, nil
@@ -177,9 +182,6 @@ func measured(f *factory.Factory, o *options) (factory.Metrics, []listener, erro
 	return m, []listener{webListener(l, mux, nil)}, nil
 }
 
-// logFormats are the values of --log.
-const logFormats = "text or json"
-
 // requestLog returns a logger that writes one line per request, nil without --log.
 func (o *options) requestLog(w io.Writer) (*slog.Logger, error) {
 	switch o.log {
@@ -190,5 +192,5 @@ func (o *options) requestLog(w io.Writer) (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, nil)), nil
 	}
-	return nil, factory.Usagef("--log %s: the format is %s", o.log, logFormats)
+	return nil, factory.OneOf("--log", o.log, "text", "json")
 }

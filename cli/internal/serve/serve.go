@@ -60,6 +60,7 @@ type options struct {
 	keep          size
 	kept          *server.Requests // nil without --keep-requests
 	reloads       server.Reloads
+	flags         *pflag.FlagSet
 	open          bool // open the page in a browser, if there is one
 	dev           bool // serve for the developer of the tree
 }
@@ -82,13 +83,14 @@ all users. Give other people tokens of their own, with --users and "` + f.Name +
 The first interrupt stops the server: no new turn starts, running turns get --drain to end,
 the others are interrupted so that they can be resumed, and the status is 0. The second
 interrupt ends the server immediately.`,
-	}, "serve", 0, func(cmd *cobra.Command, path string, _ []string) error { return serve(cmd.Context(), f, path, o) })
+	}, "serve", func(cmd *cobra.Command, path string, _ []string) error { return serve(cmd.Context(), f, path, o) })
 	serveFlags(f, cmd.Flags(), o)
 	return cmd
 }
 
 // serveFlags adds the flags of serve. The values in o are the defaults.
 func serveFlags(f *factory.Factory, fs *pflag.FlagSet, o *options) {
+	o.flags = fs
 	fs.StringVar(&o.addr, "addr", "127.0.0.1:8420", "listen on `HOST:PORT` (port 0: any free port)")
 	fs.StringVar(&o.url, "url", "", "announce `URL` as the public address (default: the address that the client used)")
 	fs.StringSliceVar(&o.apis, "apis", allAPIs[:], "serve these `APIS`: "+strings.Join(allAPIs[:], ", "))
@@ -118,7 +120,7 @@ func serveFlags(f *factory.Factory, fs *pflag.FlagSet, o *options) {
 	if f.Metrics != nil {
 		fs.StringVar(&o.metrics, "metrics", "", "serve Prometheus metrics on `HOST:PORT`, without a token")
 	}
-	fs.StringVar(&o.log, "log", "", "log each request to standard error in this `FORMAT`: "+logFormats)
+	fs.StringVar(&o.log, "log", "", "log each request to standard error in this `FORMAT`: text or json")
 	fs.DurationVar(&o.drain, "drain", 0, "when the server stops, give running turns `TIME` to end")
 	fs.DurationVar(&o.adoptEvery, "take-over", time.Second, "look every `TIME` for turns whose process died, and adopt them (0: never)")
 	o.limits.flags(fs)
@@ -133,16 +135,24 @@ func serveFlags(f *factory.Factory, fs *pflag.FlagSet, o *options) {
 
 // check returns an error for invalid flags, before anything starts.
 func (o *options) check() error {
+	for _, other := range []string{"token-file", "users", "client-ca"} {
+		if err := factory.Exclusive(o.flags, "no-token", other); err != nil {
+			return err
+		}
+	}
+	if err := factory.Needs(o.flags, "client-ca", "tls-cert"); err != nil {
+		return err
+	}
 	if o.url != "" {
 		if u, err := url.Parse(o.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return factory.Usagef("--url must be such as https://agents.example.com, without user, query and fragment")
+			return factory.Usagef("--url %s: give an address such as https://agents.example.com, without user, query and fragment", factory.WithoutPassword(o.url))
 		}
 	}
 	if o.drain < 0 {
-		return factory.Usagef("--drain %s: give a time such as 30s", o.drain)
+		return factory.Usagef("--drain %s: give a time that is not negative, such as 30s", o.drain)
 	}
 	if o.adoptEvery < 0 {
-		return factory.Usagef("--take-over %s: give a time such as 5s, or 0 to adopt none", o.adoptEvery)
+		return factory.Usagef("--take-over %s: give a time that is not negative, such as 5s (0: never)", o.adoptEvery)
 	}
 	if err := o.limits.check(); err != nil {
 		return err
@@ -185,6 +195,9 @@ func serve(ctx context.Context, f *factory.Factory, path string, o *options) err
 	s := &service{options: o, f: f, path: path, swap: func(*runner.Runner) {}}
 	for _, step := range []func(context.Context) error{s.configure, s.listen, s.announce, s.run, s.openHandlers, s.openA2A, s.openMCP} {
 		if err := step(ctx); err != nil {
+			if s.turns != nil { // they use the store, which the command closes
+				_ = s.turns.Close(ctx)
+			}
 			return err
 		}
 	}
@@ -411,7 +424,7 @@ func certified(f *factory.Factory, o *options) (*tls.Config, error) {
 	o.tls.Logger = f.Warnings()
 	c, err := o.tls.Config()
 	if err != nil {
-		return nil, factory.Usagef("--tls-cert: %s", strings.TrimPrefix(err.Error(), "access: "))
+		return nil, factory.Usagef("--tls-cert: %s", factory.Plain(err, "access"))
 	}
 	return c, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,19 +34,13 @@ that cannot be loaded are skipped. The working tree does not change.
 
 The status is 0 if a revision was found, and 1 if the good and the bad revision do the
 same.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 2 {
-				return fmt.Errorf("%s too many: %q; see %s --help", render.Count(len(args)-2, "argument"), args[2], cmd.CommandPath())
-			}
-			return factory.Exactly("ID")(cmd, args[:min(len(args), 1)])
-		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := "."
 			if len(args) == 2 {
 				path = args[1]
 			}
 			if good == "" {
-				return factory.Usagef("--good is missing: name a revision that did what is right; see %s --help", cmd.CommandPath())
+				return factory.Usagef("--good is missing: name a revision that behaved correctly; see %s --help", cmd.CommandPath())
 			}
 			return bisect(cmd.Context(), f, args[0], path, good, bad, at, o)
 		},
@@ -139,8 +132,6 @@ func bisect(ctx context.Context, f *factory.Factory, id, path, good, bad string,
 func treeIn(path string) (dir, name string, err error) {
 	info, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", "", factory.Usagef("%s: there is no such file or folder", path)
 	case err != nil:
 		return "", "", factory.Usage(err)
 	case info.IsDir():

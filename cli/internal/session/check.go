@@ -23,7 +23,6 @@ func checkCommand(f *factory.Factory) *cobra.Command {
 		Long: `Reads the logs of the named sessions, or of all sessions, and checks the laws that hold
 for every log. It changes nothing. It prints one problem per line, and the exit status
 is 3 if there is a problem.`,
-		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return checkSessions(cmd.Context(), f, args, asJSON) },
 	}
 	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per problem and line")
@@ -97,10 +96,9 @@ func debugCommand(f *factory.Factory) *cobra.Command {
 agent, the last decisions of routers, the state of a handoff to a person and, with
 --tree, the structure of the tree. It contains no text of people, models or tools.
 Anything that looks like a secret is removed from reasons and addresses.`,
-		Args: factory.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if decisions < 1 {
-				return factory.Usagef("--decisions %d: it is a number from 1", decisions)
+			if err := factory.InRange("--decisions", decisions, 1, 0); err != nil {
+				return err
 			}
 			b, err := debugBundle(cmd.Context(), f, args[0], tree, debugbundle.Options{Decisions: decisions})
 			if err != nil {

@@ -25,7 +25,6 @@ func diffCommand(f *factory.Factory) *cobra.Command {
 they differ at the end: the active agent, the state, the tokens used. Two events are
 equal if the same agent says or does the same; times and ids may differ. The status is 0
 in both cases.`,
-		Args: factory.Exactly("A", "B"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return diffSessions(cmd.Context(), f, args[0], args[1], asJSON)
 		},

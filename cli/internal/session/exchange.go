@@ -35,7 +35,6 @@ func exportCommand(f *factory.Factory) *cobra.Command {
   html    a self-contained page
   openai  the messages in the format of chat completions, as a JSON array
   case    a case for eval: the user's messages, who answered, which tools were called`,
-		Args: factory.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return exportSession(cmd.Context(), f, args[0], until, format, files)
 		},
@@ -47,8 +46,8 @@ func exportCommand(f *factory.Factory) *cobra.Command {
 }
 
 func exportSession(ctx context.Context, f *factory.Factory, id string, until atFlag, format, files string) error {
-	if _, ok := sessionform.Formats()[format]; !ok {
-		return factory.Usagef("--format %s: jsonl, md, html, openai and case are possible", visible.Line(format))
+	if err := factory.OneOf("--format", format, "jsonl", "md", "html", "openai", "case"); err != nil {
+		return err
 	}
 	s, at, err := openAt(ctx, f, id, until)
 	if err != nil {
@@ -83,7 +82,6 @@ func importCommand(f *factory.Factory) *cobra.Command {
 		Long: `Creates a session from messages in the format of chat completions: a JSON array, or one
 message per line. Everything that the assistant says is attributed to the agent of
 --agent. The command prints the id of the new session.`,
-		Args: factory.Exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return importMessages(cmd.Context(), f, args[0], name, to)
 		},
@@ -178,7 +176,6 @@ func fileCommand(f *factory.Factory) *cobra.Command {
 		Long: `Lists the files that agents and tools created in a session, or prints the bytes of the
 file NAME to standard output. NAME is a digest or a name; if several files have the name,
 the last one is printed.`,
-		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return listFiles(cmd.Context(), f, args[0], asJSON)

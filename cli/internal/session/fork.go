@@ -29,13 +29,7 @@ func editCommand(f *factory.Factory) *cobra.Command {
 session shares everything before that message and nothing after it. The other session
 does not change. The command prints the id of the new session; resume answers the
 message. Without TEXT, or with -, the message is read from standard input.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 2 {
-				return fmt.Errorf("%s too many: %q; put a message of several words in quotes", render.Count(len(args)-2, "argument"), args[2])
-			}
-			return factory.Exactly("ID")(cmd, args[:min(len(args), 1)])
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return editSession(cmd.Context(), f, args, o) },
+		RunE: func(cmd *cobra.Command, args []string) error { return editSession(cmd, f, args, o) },
 	}
 	o.at.add(cmd, "edit the message at position `SEQ`")
 	cmd.Flags().BoolVar(&o.last, "last", false, "edit the last message of the user")
@@ -43,14 +37,15 @@ message. Without TEXT, or with -, the message is read from standard input.`,
 	return cmd
 }
 
-func editSession(ctx context.Context, f *factory.Factory, args []string, o editOptions) error {
+func editSession(cmd *cobra.Command, f *factory.Factory, args []string, o editOptions) error {
 	if !o.at.given() && !o.last {
-		return factory.Usagef("which message? give --at with its position, or --last; %s lists the positions",
+		return factory.Usagef("--at or --last must name the message to edit; %s lists the positions",
 			f.CommandLine("sessions history", "", factory.QuoteArg(args[0])))
 	}
-	if o.at.given() && o.last {
-		return factory.Usagef("--at and --last exclude each other")
+	if err := factory.Exclusive(cmd.Flags(), "at", "last"); err != nil {
+		return err
 	}
+	ctx := cmd.Context()
 	msg, err := factory.ReadMessage(f, args[1:])
 	if err != nil {
 		return err
@@ -119,7 +114,6 @@ func forkCommand(f *factory.Factory) *cobra.Command {
 		Long: `Creates a session that has the events of another one up to a position and continues by
 itself. Nothing is copied, and the other session does not change. The command prints the
 id of the new session. If the position is in the middle of a turn, resume continues it.`,
-		Args: factory.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error { return forkSession(cmd.Context(), f, args[0], at, to) },
 	}
 	at.add(cmd, "share the events up to position `SEQ` (default: the end)")

@@ -28,28 +28,28 @@ func replayCommand(f *factory.Factory) *cobra.Command {
 	if !f.Embedded() {
 		with = `
 
-With --with it is played again with the agents at PATH instead: what users, models and
-tools said comes from the log, and the first place is printed where these agents ask or
-do something else. The status is 0 if it is the same to the end, 1 if there is such a
-place, and 3 if something cannot be played again. Nothing is stored.`
+--with plays the session again with the agents at PATH. The log answers for users, models
+and tools, and the command prints the first difference: where these agents ask or do
+something else. The status is 0 without a difference, 1 with one, and 3 if something
+cannot be played again. Nothing is stored.`
 	}
 	cmd := &cobra.Command{
 		Use:   "replay ID",
 		Short: "Play a session to the terminal, or again with other agents",
-		Long: `Plays a session as it went: the messages and actions, with the pauses between them. Pauses
-are cut to two seconds, and left out if standard output is not a terminal. No model is
-called and no tool runs.` + with,
-		Args: factory.Exactly("ID"),
+		Long: `Prints the messages and actions of a session with the pauses between them: at most two
+seconds each, and none if standard output is not a terminal. No model is called and no
+tool runs.` + with,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			fs := cmd.Flags()
+			if err := factory.Exclusive(fs, "speed", "with"); err != nil {
+				return err
+			}
 			if o.with != "" {
-				if cmd.Flags().Changed("speed") {
-					return factory.Usagef("--speed and --with exclude each other: what is compared has no pauses")
-				}
 				return replayWith(cmd.Context(), f, args[0], until, o)
 			}
-			for _, name := range []string{"with", "tree", "ask", "json", "model", "record", "replay", "prices"} {
-				if cmd.Flags().Changed(name) {
-					return factory.Usagef("--%s goes with --with PATH, the agents to play the session with", name)
+			for _, name := range []string{"tree", "ask", "json", "model", "record", "replay", "prices"} {
+				if err := factory.Needs(fs, name, "with"); err != nil {
+					return err
 				}
 			}
 			return replaySession(cmd.Context(), f, args[0], until, speed)
@@ -70,7 +70,7 @@ const maxPause = 2 * time.Second
 
 func replaySession(ctx context.Context, f *factory.Factory, id string, until atFlag, speed float64) error {
 	if speed < 0 || math.IsNaN(speed) {
-		return factory.Usagef("--speed %v: it is 0, or how many times as fast as it went", speed)
+		return factory.Usagef("--speed %v: give a number that is not negative, such as 2 (0: without pauses)", speed)
 	}
 	s, at, err := openAt(ctx, f, id, until)
 	if err != nil {
@@ -223,7 +223,7 @@ type replayedTree struct {
 // modelsFor returns the models of the endpoint if the replay asks them, otherwise nil.
 func modelsFor(f *factory.Factory, o *counterfactual) (_ *factory.Models, err error) {
 	if !o.ask && (o.model != "" || f.Tape.Record != "" || f.Tape.Replay != "") {
-		return nil, factory.Usagef("--model, --record and --replay go with --ask: without it no model is asked")
+		return nil, factory.Usagef("--model, --record and --replay need --ask: without it, no model is called")
 	}
 	if o.ask && o.models == nil {
 		o.models, err = f.Models(o.model)

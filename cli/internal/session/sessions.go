@@ -41,7 +41,6 @@ func listCommand(f *factory.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the sessions, latest first",
-		Args:  factory.Exactly(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return listSessions(cmd.Context(), f, limit, asJSON) },
 	}
 	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per session and line")
@@ -111,12 +110,6 @@ func removeCommand(f *factory.Factory) *cobra.Command {
 		Long: `Deletes sessions with all their events. This cannot be undone. Forks keep what they share
 with a deleted session, and the state of users and apps stays. If one of the sessions does
 not exist or has a running turn, none is deleted.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return factory.Exactly("ID")(cmd, args)
-			}
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, args []string) error { return removeSessions(f, cmd, args) },
 	}
 }

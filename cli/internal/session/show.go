@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +28,6 @@ func historyCommand(f *factory.Factory) *cobra.Command {
 		Short: "List the positions at which a session can be forked",
 		Long: `Lists the checkpoints of a session, one per line: the position, the time, what the step
 before it did, and the agent in charge after it.`,
-		Args: factory.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error { return showHistory(cmd.Context(), f, args[0], asJSON) },
 	}
 	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per checkpoint and line")
@@ -83,8 +81,18 @@ func showCommand(f *factory.Factory) *cobra.Command {
 		Short: "Print a session",
 		Long: `Prints a session, whole or up to a position: --at 7 prints what the log contained when its
 seventh event had been stored. --state and --view print more about that moment.`,
-		Args: factory.Exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error { return showSession(cmd.Context(), f, args[0], o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			fs := cmd.Flags()
+			err := cmp.Or(
+				factory.Needs(fs, "prices", "usage", "cost"),
+				factory.Needs(fs, "tree", "view"),
+				factory.Exclusive(fs, "state", "view", "usage", "cost"),
+			)
+			if err != nil {
+				return err
+			}
+			return showSession(cmd.Context(), f, args[0], o)
+		},
 	}
 	fs := cmd.Flags()
 	o.at.add(cmd, "show the session up to position `SEQ` (default: the end)")
@@ -101,14 +109,6 @@ seventh event had been stored. --state and --view print more about that moment.`
 }
 
 func showSession(ctx context.Context, f *factory.Factory, id string, o showOptions) error {
-	switch {
-	case o.prices != "" && !o.usage && !o.cost:
-		return factory.Usagef("--prices goes with --usage or --cost")
-	case o.tree != "" && o.view == "":
-		return factory.Usagef("--tree goes with --view")
-	case moreThanOne(o.state, o.usage, o.cost, o.view != ""):
-		return factory.Usagef("--state, --view, --usage and --cost exclude each other")
-	}
 	out, err := shown(f, o)
 	if err != nil {
 		return err
@@ -137,11 +137,6 @@ func showSession(ctx context.Context, f *factory.Factory, id string, o showOptio
 		f.Say("%s", news)
 	}
 	return nil
-}
-
-func moreThanOne(flags ...bool) bool {
-	flags = slices.DeleteFunc(flags, func(given bool) bool { return !given })
-	return len(flags) > 1
 }
 
 // shown returns the sink that the flags of show select.
@@ -222,22 +217,19 @@ type followOptions struct {
 
 func followCommand(f *factory.Factory) *cobra.Command {
 	var o followOptions
-	words := " Answers come whole: the database is looked into a\nfew times a second."
+	byWord := " with --server. The session\nneed not exist yet."
 	if f.Redis != nil {
-		words = ` With --redis here and there the answers come word
-by word; without it they come whole, because then the database is looked into a few
-times a second.`
+		byWord = " with --server, or if\nboth processes use --redis. The session need not exist yet."
 	}
 	cmd := &cobra.Command{
 		Use:   "follow ID",
 		Short: "Print a session while it runs",
 		Long: `Prints the session so far, and then each new event until an interrupt. Another process
-runs the session.` + words + ` With --server
-they come word by word. The session need not exist yet.`,
-		Args: factory.Exactly("ID"),
+runs the session. The command reads the database a few times a second, and prints complete
+answers. Answers come word by word` + byWord,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.from, err = session.ParsePosition(o.after); err != nil {
-				return factory.Usagef("--after: %w", err)
+				return factory.Usagef("--after %s: give a position in the session, such as 12, or the id of an entry, such as 12-0", render.Cut(visible.Line(o.after), 40))
 			}
 			remote, err := remote.Given(f, cmd)
 			if err != nil {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -40,14 +41,16 @@ decision that moved the conversation. With the tree, it also prints which agents
 chosen, as the agent's model saw them, what each description shares with the user's
 message, and the request. --samples asks the model again and counts its choices. Nothing is
 stored.`,
-		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq := int64(0)
 			if len(args) == 2 {
 				var err error
 				if seq, err = strconv.ParseInt(args[1], 10, 64); err != nil || seq < 1 {
-					return factory.Usagef("SEQ %s: it is a position of the log, a number from 1", visible.Line(args[1]))
+					return factory.Usagef("SEQ %s: give a position in the log, a whole number of at least 1", visible.Line(args[1]))
 				}
+			}
+			if err := cmp.Or(factory.InRange("--samples", o.samples, 0, mostSamples), factory.Needs(cmd.Flags(), "prices", "samples")); err != nil {
+				return err
 			}
 			return why(cmd.Context(), f, args[0], seq, o)
 		},
@@ -73,13 +76,8 @@ type explanation struct {
 
 func why(ctx context.Context, f *factory.Factory, id string, seq int64, o whyOptions) error {
 	noTree := o.tree == "" && !f.Embedded()
-	switch {
-	case o.samples < 0 || o.samples > mostSamples:
-		return factory.Usagef("--samples %d: it is a number from 0 to %d", o.samples, mostSamples)
-	case o.samples > 0 && noTree:
-		return factory.Usagef("--samples needs --tree PATH, the folder or file of the agents")
-	case o.prices != "" && o.samples == 0:
-		return factory.Usagef("--prices goes with --samples")
+	if o.samples > 0 && noTree {
+		return factory.Usagef("--samples needs --tree")
 	}
 	s, err := open(ctx, f, id)
 	if err != nil {

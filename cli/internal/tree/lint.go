@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ never give the conversation back. The status is 1 if it finds something. Only --
 calls a model, at the endpoint of the environment. The model writes messages for the
 agents, and the command measures how many of them reach the right agent with each form of
 transfer: one tool, a tool for each target, and the profile for small models.`,
-	}, "lint", 0, func(cmd *cobra.Command, path string, _ []string) error {
+	}, "lint", func(cmd *cobra.Command, path string, _ []string) error {
 		if err := o.check(cmd); err != nil {
 			return err
 		}
@@ -199,15 +200,13 @@ func (f *routingOptions) add(fs *pflag.FlagSet) {
 }
 
 func (f *routingOptions) check(cmd *cobra.Command) error {
-	switch {
-	case f.model != "" && !f.routing:
-		return factory.Usagef("--model goes with --routing")
-	case f.model == "" && (f.prices != "" || cmd.Flags().Changed("messages")):
-		return factory.Usagef("--messages and --prices go with --model")
-	case f.messages < 0 || f.messages > mostMessages:
-		return factory.Usagef("--messages %d: it is a number from 0 to %d", f.messages, mostMessages)
-	}
-	return nil
+	fs := cmd.Flags()
+	return cmp.Or(
+		factory.Needs(fs, "model", "routing"),
+		factory.Needs(fs, "messages", "model"),
+		factory.Needs(fs, "prices", "model"),
+		factory.InRange("--messages", f.messages, 0, mostMessages),
+	)
 }
 
 // lintRouting prints the findings about the routing of a valid tree.

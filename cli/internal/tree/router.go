@@ -31,7 +31,7 @@ func routerValidateCommand(f *factory.Factory) *cobra.Command {
 		Long: `Checks a router and the agents that it can choose, and prints every problem on a line of
 its own, as file:line: message. The status is 2 if there is a problem. Rules that never
 match are reported on standard error. It calls no model and fetches nothing.`,
-	}, "validate", 0, func(_ *cobra.Command, path string, _ []string) error {
+	}, "validate", func(_ *cobra.Command, path string, _ []string) error {
 		tree, err := f.LookAt(path)
 		if err != nil {
 			return badFiles(f, err, asJSON)
@@ -74,10 +74,7 @@ agent runs. A model is called only if a signal of the router names one and there
 endpoint; standard error says so.
 
 VALUE is JSON, or else text.`,
-	}, "explain MESSAGE", 1, func(cmd *cobra.Command, path string, args []string) error {
-		if len(args) == 0 {
-			return factory.Usagef("MESSAGE is missing; see %s --help", cmd.CommandPath())
-		}
+	}, "explain MESSAGE", func(cmd *cobra.Command, path string, args []string) error {
 		return explain(cmd.Context(), f, path, args[0], e)
 	})
 	cmd.Flags().StringVar(&e.router, "router", "", "use the router `NAME`, if there are several and none is the root")

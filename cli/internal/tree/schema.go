@@ -6,8 +6,6 @@ import (
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/cli/internal/factory"
-	"github.com/agentarbor/arbor/internal/nearest"
-	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // SchemaCommand returns the command schema.
@@ -19,15 +17,13 @@ func SchemaCommand(f *factory.Factory) *cobra.Command {
 		Long: `Prints the JSON schema of the KIND agent (the front matter), router or graph. Editors
 complete and check keys with it. It knows the keys and the types of their values; "lint" and
 "graph validate" check everything.`,
-		Args:      factory.Exactly("KIND"),
 		ValidArgs: kinds,
 		RunE: func(_ *cobra.Command, args []string) error {
 			schemas := map[string]func() []byte{"agent": agentfile.Schema, "router": agentfile.RouterSchema, "graph": agentgraph.Schema}
-			schema, ok := schemas[args[0]]
-			if !ok {
-				return factory.Usagef("there is no schema of %s: agent, router and graph have one%s", visible.Line(args[0]), nearest.Hint(args[0], kinds))
+			if err := factory.OneOf("KIND", args[0], kinds...); err != nil {
+				return err
 			}
-			_, err := f.Stdout.Write(schema())
+			_, err := f.Stdout.Write(schemas[args[0]]())
 			return err
 		},
 	}

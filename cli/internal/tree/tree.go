@@ -26,16 +26,15 @@ func Command(f *factory.Factory) *cobra.Command {
 		Long: `Draws the tree: the agents with their purposes and tools, and the agents to which each can
 transfer in addition to its own children. For a graph, it draws the nodes and the edges.
 It calls no model.`,
-	}, "tree", 0, func(_ *cobra.Command, path string, _ []string) error {
-		draw := render.TreeAs(format)
-		if draw == nil {
-			return factory.Usagef("--format %s: text, mermaid, dot and json are possible", visible.Line(format))
+	}, "tree", func(_ *cobra.Command, path string, _ []string) error {
+		if err := factory.OneOf("--format", format, "text", "mermaid", "dot", "json"); err != nil {
+			return err
 		}
 		tree, err := f.LookAt(path)
 		if err != nil {
 			return err
 		}
-		return draw(f.Stdout, tree, f.LookOf(f.Stdout))
+		return render.TreeAs(format)(f.Stdout, tree, f.LookOf(f.Stdout))
 	})
 	cmd.Flags().StringVarP(&format, "format", "f", "text", "draw in this `FORMAT`: text, mermaid, dot or json")
 	return cmd
@@ -64,7 +63,6 @@ name the JSON schema in agent.schema.json, with which an editor checks their key
 
 The file of the first agent contains "transfer: {profile: small}" as a comment: the option
 for small models, such as models on a laptop. --small sets it.`,
-		Args: factory.Exactly("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error { return newTree(f, args[0], small) },
 	}
 	cmd.Flags().BoolVar(&small, "small", false, "set the option for small models, such as models on a laptop")
@@ -73,17 +71,17 @@ for small models, such as models on a laptop. --small sets it.`,
 
 func newTree(f *factory.Factory, dir string, small bool) error {
 	if dir == "" {
-		return factory.Usagef("DIR is empty: name the folder to make")
+		return factory.Usagef("DIR is empty: name the folder to create")
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return factory.Usagef("the folder cannot be made: %w", err)
+		return factory.Usagef("the folder cannot be created: %w", err)
 	}
 	there, err := os.ReadDir(dir)
 	switch {
 	case err != nil:
 		return factory.Usagef("the folder cannot be read: %w", err)
 	case len(there) > 0:
-		return factory.Usagef("%s is not empty, %s is in it: name a folder that is, or a new one", dir, there[0].Name())
+		return factory.Usagef("%s is not empty: it contains %s; name an empty folder or a new one", dir, there[0].Name())
 	}
 	err = fs.WalkDir(scaffold, "scaffold", func(path string, d fs.DirEntry, err error) error {
 		to := filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(path, "scaffold")))

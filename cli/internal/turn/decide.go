@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func (c *Conversation) answer(ctx context.Context, call, words string) (runner.D
 			return runner.Decision{CallID: call, Approved: true, Content: live.Content(d, words)}, nil
 		}
 	}
-	return runner.Decision{}, factory.Usagef("call %s of session %s asks nothing", render.Cut(call, 40), c.Key.ID)
+	return runner.Decision{}, factory.Usagef("session %s has no open question for call %s", c.Key.ID, render.Cut(call, 40))
 }
 
 // DeciderOptions contains the flags that name the decider: the owner of the machine, or a user of the users file.
@@ -134,19 +135,16 @@ func (d *DecisionOptions) Flags(fs *pflag.FlagSet, approve, deny, reason string)
 }
 
 // Check returns an error if the flags do not fit together.
-func (d *DecisionOptions) Check() error {
+func (d *DecisionOptions) Check(fs *pflag.FlagSet) error {
 	for _, given := range d.Answer {
 		if !strings.Contains(given, "=") {
-			return factory.Usagef("--answer %s: it is CALL=WORDS", render.Cut(given, 40))
+			return factory.Usagef("--answer %s: write CALL=TEXT, such as call_1=yes", render.Cut(given, 40))
 		}
 	}
-	if d.by != "" && len(d.Approve)+len(d.Deny)+len(d.Answer) == 0 {
-		return factory.Usagef("--by goes with --approve, --deny or --answer")
-	}
-	if d.reason != "" && len(d.Deny) == 0 {
-		return factory.Usagef("--reason goes with --deny")
-	}
-	return nil
+	return cmp.Or(
+		factory.Needs(fs, "by", "approve", "deny", "answer"),
+		factory.Needs(fs, "reason", "deny"),
+	)
 }
 
 // Decisions returns the decisions of the flags. The decision of --answer depends on the question.

@@ -39,7 +39,6 @@ more:
   desk     answer conversations that were handed to a person
   approve  decide about calls that wait for an approval by staff
 A right with another name, such as refunds, lets the user decide about calls that need it.`,
-		Args: factory.Exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			rights, grants, err := access.ReadRights(may...)
 			if err != nil {
@@ -51,7 +50,7 @@ A right with another name, such as refunds, lets the user decide about calls tha
 			}
 			if *file == "" {
 				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					return factory.Usagef("the folder of the users file cannot be made: %w", err)
+					return factory.Usagef("the folder of the users file cannot be created: %w", err)
 				}
 			}
 			token, err := usersfile.Add(path, args[0], rights, grants...)
@@ -78,7 +77,6 @@ func listUsers(f *factory.Factory, file *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the users and their rights",
-		Args:  factory.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			path, err := f.UsersPath(*file)
 			if err != nil {
@@ -118,7 +116,6 @@ func removeUser(f *factory.Factory, file *string) *cobra.Command {
 		Short: "Remove a user, and revoke the token",
 		Long: `Removes a user from the file. A running server notices it within two seconds, refuses the
 user and closes the user's streams. The user's sessions stay, and running turns continue.`,
-		Args: factory.Exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			path, err := f.UsersPath(*file)
 			if err == nil {
