@@ -134,5 +134,5 @@ func TestSizes(t *testing.T) {
 	t.Logf("initial load %d bytes and all script %d bytes, packed; all files %d bytes", initial, scripts, all)
 	require.LessOrEqual(t, initial, 85_000)
 	require.LessOrEqual(t, scripts, 180_000)
-	require.LessOrEqual(t, all, 620_000) // of the binary; pictures, a tour, tabs and tools by hand took 18,000
+	require.LessOrEqual(t, all, 600_000) // of the binary
 }

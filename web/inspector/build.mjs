@@ -35,10 +35,12 @@ const made = await build({
 });
 
 // Parts are named after the first of their sources, so that their names stay as sources change.
+// app.css has the styles of all of them: what esbuild writes as the styles of one part is never loaded.
+const unused = (name) => /^part-.*\.css$/.test(name);
 const names = new Map();
 for (const [path, { inputs, entryPoint }] of Object.entries(made.metafile.outputs)) {
   const name = basename(path);
-  if (!name.startsWith("part-")) continue;
+  if (!name.startsWith("part-") || unused(name)) continue;
   const source = entryPoint ?? Object.keys(inputs).sort()[0] ?? "empty";
   const stem = `${entryPoint ? "" : "with-"}${basename(source).replace(/\.[a-z]+$/, "")}`;
   let stable = `${stem}.js`;
@@ -54,6 +56,7 @@ await mkdir(out, { recursive: true });
 for (const name of await readdir(out)) await rm(join(out, name), { recursive: true, force: true });
 const files = new Map();
 for (const file of made.outputFiles) {
+  if (unused(basename(file.path))) continue;
   const name = names.get(basename(file.path)) ?? basename(file.path);
   files.set(name, /\.(js|css)$/.test(name) ? Buffer.from(rename(file.text)) : file.contents);
 }

@@ -34,26 +34,26 @@ await run(async () => {
     await screenshot(desk, "desk-connected");
     check(/desk\/./.test(desk.url()), `the handoff has no address: ${desk.url()}`);
   });
-  await step("a text that is kept is there after a reload", async () => {
+  await step("a saved answer is there after a reload", async () => {
     const write = desk.getByRole("textbox", { name: "Write to the user" });
-    await desk.getByText("Kept texts").click();
+    await desk.getByText("Saved answers").click();
     await write.fill("I am looking for your parcel.");
-    await desk.getByRole("button", { name: "Keep what is written" }).click();
+    await desk.getByRole("button", { name: "Save this answer" }).click();
     await desk.reload();
     await write.fill("Thank you.");
-    await desk.getByText("Kept texts").click();
+    await desk.getByText("Saved answers").click();
     await desk.getByRole("button", { name: "I am looking for your parcel.", exact: true }).click();
     same(await write.inputValue(), "Thank you.\nI am looking for your parcel.", "the field");
-    await axe(desk, "kept texts");
+    await axe(desk, "saved answers");
     for (const [width, height] of [[320, 640], [1440, 900]]) {
       await desk.setViewportSize({ width, height });
-      await geometry(desk, `kept texts at ${width}`);
+      await geometry(desk, `saved answers at ${width}`);
       await screenshot(desk, `desk-texts-${width}`);
     }
-    await desk.getByRole("button", { name: "Forget I am looking" }).click();
+    await desk.getByRole("button", { name: "Remove I am looking" }).click();
     await desk.reload();
-    await desk.getByText("Kept texts").click();
-    await desk.getByText("Write a text that you need often").waitFor();
+    await desk.getByText("Saved answers").click();
+    await desk.getByText("Write an answer that you use often").waitFor();
   });
   await step("given back", async () => {
     await desk.getByRole("combobox", { name: "Who gets the conversation" }).selectOption("billing");

@@ -17,7 +17,7 @@ await run(async () => {
     await until("the tab State", () => page.url().includes("tab=state"));
     check(/^month april of the session · written by clerk, at \d+,/.test(await term("month")), `month: ${await term("month")}`);
     check((await term("orders")).includes("orders 9007199254740993 of"), "a number has lost digits");
-    check((await term("user:name")).includes("of all sessions of the user"), `user:name: ${await term("user:name")}`);
+    check((await term("user:name")).includes("shared by the user's sessions"), `user:name: ${await term("user:name")}`);
     same(await details.getByRole("term").filter({ hasText: "turn:draft" }).count(), 0, "values of a turn that is over");
     await details.getByRole("link", { name: /^at \d/ }).first().click();
     await until("the event", () => /sel=ev%3A\d+/.test(page.url()) && page.url().includes("tab=state"));
@@ -30,7 +30,7 @@ await run(async () => {
     check((await term("month")).startsWith("month march of the session"), `month then: ${await term("month")}`);
     check((await term("turn:draft")).includes("until the turn ends"), "the turn's value is missing");
     await visit(page, "s/drawn?tab=state&at=1");
-    await details.getByText("There are no values.").waitFor();
+    await details.getByText("There are no values yet.").waitFor();
   });
 
   await step("the files, with their versions", async () => {
@@ -50,7 +50,7 @@ await run(async () => {
 
   await step("nothing was made", async () => {
     await visit(page, "s/plain?tab=files");
-    await details.getByText("There are no files.").waitFor();
+    await details.getByText("There are no files yet.").waitFor();
   });
 
   await step("the session as a file", async () => {

@@ -28,7 +28,7 @@ await run(async () => {
     await box("error-handler").click();
     await why.getByText("error-handler is the fallback. It answered because sentiment failed").waitFor();
     await box("splitter").click();
-    await why.getByText("pipeline begins with splitter.").waitFor();
+    await why.getByText("pipeline starts with splitter.").waitFor();
   });
 
   await step("why the graph answered as it did", async () => {

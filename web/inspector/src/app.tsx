@@ -21,7 +21,7 @@ import { HelpOfKeys, Palette, openPalette } from "./ui/palette.js";
 import { visible } from "./ui/visible.js";
 import { useTree } from "./ui/watched.js";
 
-// Most people come to a session; the other screens are loaded when somebody goes there.
+// Most readers open a session; the other screens are loaded when the reader goes there.
 type Behind = typeof import("./behind.js");
 type Name = { [K in keyof Behind]: Behind[K] extends ComponentType ? K : never }[keyof Behind];
 const other = (name: Name): ComponentType => later(() => import("./behind.js").then((m) => m[name]));
@@ -42,12 +42,12 @@ export function App(): JSX.Element {
   const place = placeOf(value);
   const before = useRef(place);
   useEffect(() => {
-    // A new screen has the focus at its heading, so that a reader hears where it is.
+    // A new screen has the focus at its heading, so that a screen reader says where it is.
     if (before.current !== place) document.querySelector<HTMLElement>("h1")?.focus();
     before.current = place;
   }, [place]);
   const Screen = screens[value.screen];
-  // An open session and the list of sessions are told of a new tree by their own streams.
+  // The streams of an open session and of the list of sessions report a new tree.
   useTree(me.value !== undefined && !signedOut.value && open.value === undefined && list.value === undefined);
   return (
     <div class="frame">
@@ -128,7 +128,7 @@ function Header(): JSX.Element {
   );
 }
 
-/** What stands above every screen: a lost connection, another page of the server, what was told. */
+/** The bars above every screen: a lost connection, a newer page on the server, notices. */
 function Bars(): JSX.Element {
   const since = lostSince.value;
   return (

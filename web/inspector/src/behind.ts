@@ -1,4 +1,4 @@
-// All that the conversation of a session does not need: it is loaded as one, behind it.
+// Everything that the conversation of a session does not need. It is loaded as one part, after the conversation.
 export { ConversationGraph } from "./panes/convgraph.js";
 export { Cost } from "./panes/cost.js";
 export { Feed } from "./panes/feed.js";

@@ -1,13 +1,16 @@
-// The texts of what is loaded behind the conversation of a session: the other screens, and the panes next to it.
+// The texts of what is loaded after the conversation of a session: the other screens, and the panes next to it.
 import type { ComponentChildren, JSX } from "preact";
 import { cancel, screens } from "./texts.js";
 import { count, counted, money } from "./ui/amount.js";
 
 export * from "./texts.js";
 
+const noModel = "unknown model";
+
 type Children = ComponentChildren;
 
-const noSessions = "There are no sessions yet. Start one under Sessions.";
+const noSessions = (start: JSX.Element): JSX.Element => <>There are no sessions yet. {start}.</>;
+export const startOne = "Start one under Sessions";
 
 export const tour = {
   title: (title: string, step: number, of: number) => `${title}, step ${step} of ${of}`,
@@ -81,7 +84,7 @@ export const sessions = {
   untilName: "Changed until",
   forget: (filter: string) => `Forget the filter ${filter}`,
   keep: "Save this filter",
-  of: (field: JSX.Element) => <>Sessions of {field}</>,
+  of: (field: JSX.Element) => <>Sessions of user {field}</>,
   show: "Show",
   searching: "Searching…",
   searchedAll: (n: number) => `All ${counted(n, "session")} were searched.`,
@@ -138,6 +141,40 @@ export const approvals = {
   ),
 };
 
+export const desk = {
+  tab: (waiting: number) => (waiting === 0 ? screens.desk : `${count(waiting)} waiting · ${screens.desk}`),
+  handoffs: "Handoffs",
+  count: (waiting: number, taken: number) => `${count(waiting)} waiting · ${count(taken)} with a person`,
+  none: "No conversation waits for a person. When an agent transfers a conversation to a person, it appears here.",
+  conversation: "Conversation",
+  missing: "This handoff is over, or does not exist.",
+  all: "All handoffs",
+  waits: (time: string) => `waits ${time}`,
+  from: (agent: string) => `from ${agent}`,
+  acceptOne: (conversation: string) => `Accept ${conversation}`,
+  accept: "Accept",
+  acceptFirst: "Accept first, then write to the user",
+  stands: (how: string, since: string, from: string, session: string) => `${how} · since ${since} · from ${from} · session ${session}`,
+  blind: "Earlier messages are not shown: to read other users' conversations, you need the right inspect. Your messages still reach the user.",
+  failed: (why: string) => `The conversation cannot be shown: ${why}`,
+  before: "Earlier messages",
+  person: "a person",
+  notice: "notice",
+  file: "(a file)",
+  why: "Why a person:",
+  transferred: (agent: string) => `${agent} transferred the conversation`,
+  decided: (router: string, rule: number | null) => (rule === null ? `${router} decided` : `rule ${rule} of ${router}`),
+  saved: "Saved answers",
+  noneSaved: "Write an answer that you use often and save it here. Only this browser stores it.",
+  forget: (text: string) => `Remove ${text}`,
+  save: "Save this answer",
+  write: "Write to the user",
+  continue: "Continue",
+  hold: "Hold",
+  to: "Who gets the conversation",
+  giveBack: (agent: string) => `Give back to ${agent}`,
+};
+
 export const tree = {
   tab: screens.tree,
   loading: "Loading the tree…",
@@ -163,11 +200,7 @@ export const tree = {
   more: (n: number) => `and ${count(n)} more`,
   list: {
     name: "The tree as a list",
-    agent: "Agent",
-    depth: "Depth",
-    parent: "Below",
-    targets: "May transfer to",
-    transferred: "Transferred to",
+    columns: ["Agent", "Depth", "Below", "May transfer to", "Transferred to"],
     active: "has the conversation",
     more: (n: number, of: number) => `Show ${count(n)} more of ${count(of)}`,
     none: (search: string) => `No agent matches “${search}”.`,
@@ -201,9 +234,9 @@ export const agent = {
   loading: (agent: string) => `Loading the instructions of ${agent}…`,
   source: "source",
   place: "the place in the file",
-  policy: "may also transfer",
-  /** To whom it may transfer besides its sub-agents, and whether only after it has answered. */
-  policyOf: (to: readonly string[], hold: boolean) => `${to.length === 0 ? "to no other agent" : `to ${to.join(", ")}`}${hold ? "; after a transfer to it, only once it has said something" : ""}`,
+  policy: "policy",
+  /** To whom it may transfer in addition to its sub-agents, and whether only after it has answered. */
+  policyOf: (to: readonly string[], hold: boolean) => `transfers to ${["its sub-agents", ...to].join(", ")}${hold ? "; after a transfer to it, only once it has said something" : ""}`,
   toParent: "its parent",
   toPeers: "its siblings",
   toPerson: "a person",
@@ -334,7 +367,7 @@ export const why = {
   sticky: "or the agent that answered last: the router is sticky",
   noRouter: (router: string) => `The tree as it is now has no router ${router}.`,
   shown: (agent: string) => `what ${agent} was shown`,
-  choices: "Other choices",
+  choices: "Choices",
   itself: "answer itself",
   itselfDid: "✓ answer itself, which it did",
   chosen: "chosen",
@@ -362,10 +395,10 @@ export const seen = {
   length: "length",
   tokens: (n: number) => `${counted(n, "token")}, as the server counts`,
   model: "model",
-  marked: "marked",
-  first: (agent: string) => `${agent}'s first request: all of it is new`,
+  marked: "compared with",
+  first: (agent: string) => `nothing, because this is ${agent}'s first request`,
   nothing: (why: string) => `nothing: ${why}`,
-  since: (agent: string, at: number) => `what is new since ${agent}'s request at ${at}`,
+  since: (agent: string, at: number) => `${agent}'s request at ${at}; new parts have a +`,
   compacted: "compacted",
   compactedTo: (upTo: number, leftOut: boolean) => `everything up to ${upTo} was ${leftOut ? "left out" : "summarized"}`,
   computed: (flag: JSX.Element) => (
@@ -407,15 +440,17 @@ export const cost = {
   tokens: (tokensIn: number, cached: string, out: number) => `${count(tokensIn)} in · ${cached} cached · ${count(out)} out`,
   sum: (tokens: number) => counted(tokens, "token"),
   runsTook: (time: string) => `runs took ${time}`,
-  at: (seq: number) => `At ${count(seq)}`,
+  at: (seq: number) => `Up to event ${count(seq)}`,
   turn: "this turn",
   session: "session",
   readAnew: (tokens: number, dollars: number | null) => `Because of transfers, models read ${counted(tokens, "token")} anew${dollars === null ? "" : ` for ${money(dollars)}`}.`,
   byModel: "By agent and model, most expensive first",
   agentModel: "agent · model",
-  modelOf: (agent: string, model: string) => `${agent} · ${model || "unknown model"}`,
+  noModel,
+  modelOf: (agent: string, model: string) => `${agent} · ${model || noModel}`,
   byTime: "Time of runs by agent",
   columns: ["cost", "in", "cached", "out", "answers"],
+  unknown: "unknown",
   slowest: "Slowest",
   times: "Times are differences of the log's timestamps. An answer counts from the event before it in its run, a call until its result. All bars have one scale.",
   none: "No answer yet. Write a message in the conversation.",
@@ -426,30 +461,30 @@ export const cost = {
 
 export const state = {
   what: "the state",
-  at: (seq: number) => `State at ${count(seq)}`,
-  none: "There are no values. Tools and the program can write some.",
+  at: (seq: number) => `State at event ${count(seq)}`,
+  none: "There are no values yet. Tools, agents and your program can write some.",
   more: (n: number) => `Show more of ${counted(n, "value")}`,
   scopes: {
     session: "of the session",
     turn: "until the turn ends",
-    user: "of all sessions of the user, as this one wrote it",
-    app: "of all sessions of the app, as this one wrote it",
+    user: "shared by the user's sessions, as this session wrote it",
+    app: "shared by all sessions, as this session wrote it",
   },
   unknown: "the log does not say who wrote it",
-  /** agent is "" for what was given with the user's message. */
+  /** agent is "" for values that came with the user's message. */
   written: (agent: string) => `written ${agent === "" ? "when the turn began" : `by ${agent}`}`,
 };
 
 export const files = {
   what: "the files",
-  at: (seq: number) => `Files at ${count(seq)}`,
-  none: "There are no files. Tools and agents can make some.",
+  at: (seq: number) => `Files at event ${count(seq)}`,
+  none: "There are no files yet. Tools and agents can create some.",
   by: (version: number, of: number, agent: string) => `${of > 1 ? `version ${version} of ${of} · ` : ""}by ${agent}`,
   more: (n: number) => `Show more of ${counted(n, "file")}`,
   session: "The session as a file",
-  toRead: "To read",
-  events: "All events",
-  evalCase: "A case for arbor eval, which expects the same agents",
+  toRead: "The conversation, to read",
+  events: "All events, to import elsewhere",
+  evalCase: "A test case for arbor eval, which expects the same agents",
 };
 
 export const runs = {
@@ -553,6 +588,55 @@ export const feed = {
   json: (seq: number) => `JSON of event ${seq}`,
 };
 
+/** How a run ends, by the server's names. */
+const ends: Readonly<Record<string, string>> = {
+  stop: "ends",
+  transfer: "ends with a transfer",
+  input_required: "waits for a person",
+  length: "ends: the answer is too long",
+  content_filter: "ends: the answer was filtered",
+  limit: "ends: a limit was reached",
+  error: "fails",
+  canceled: "is canceled",
+};
+
+/** Events in one line each. */
+export const lines = {
+  begin: "begins",
+  begins: (agent: string) => `${agent} begins`,
+  end: (reason: string) => ends[reason] ?? `ends, ${reason}`,
+  ends: (agent: string, reason: string, target: string) => `${agent} ${ends[reason] ?? `ends, ${reason}`}${target === "" ? "" : ` to ${target}`}`,
+  decided: (approved: boolean | undefined, by: string) => `${approved === true ? "approved" : "denied"}${by === "" ? "" : ` by ${by}`}`,
+  usage: (tokensIn: number, out: number, model: string) => `${count(tokensIn)} tokens in, ${count(out)} out${model === "" ? "" : `, ${model}`}`,
+  task: (id: string, status: string) => `task ${id}${status === "" ? "" : `, ${status}`}`,
+  summary: (upTo: number) => `a summary replaces everything up to ${upTo}`,
+  file: (name: string) => `created the file ${name}`,
+};
+
+/** How two requests to a model differ. */
+export const clauses = {
+  model: "another model",
+  system: "another system message",
+  messages: (from: number, here: number, there: number) => `messages differ from number ${from} (${here} here, ${there} there)`,
+  newTools: (tools: string) => `tools only here: ${tools}`,
+  goneTools: (tools: string) => `tools only there: ${tools}`,
+  changedTools: (tools: string) => `tools with another description or schema: ${tools}`,
+  settings: "other settings",
+};
+
+/** What a message of a request is, if no user or agent wrote it as it is. */
+export const notes = {
+  summary: "compacted: a summary of the earlier messages",
+  leftOut: "compacted: the earlier messages were left out",
+  redacted: "redacted: nothing was left",
+  noInput: "there was no input",
+  program: "written by the agent's program, not by the user",
+  cut: "what another agent did, cut",
+  called: "what another agent did, in one line",
+  reason: "the reason of the transfer",
+  other: "written by another agent",
+};
+
 /** The conversation as a graph. */
 export const graph = {
   name: "Conversation graph",
@@ -562,11 +646,126 @@ export const graph = {
   list: "List",
   loading: "Loading the conversation…",
   none: "No messages yet. Write one in the conversation.",
+  calls: (tools: string) => (tools === "" ? "says nothing" : `calls ${tools}`),
   box: (agent: string, kind: string, text: string, shown: boolean) => `${agent || "user"}, ${kind}: ${text}${shown ? "" : ", on another branch"}`,
   columns: ["No", "Agent", "Kind", "What", "Follows", "Branch"],
   follows: (n: number) => `follows ${count(n)}`,
   shown: "shown",
   other: "another branch",
+};
+
+/** Graphs of agents, with their runs. */
+export const graphs = {
+  phases: {
+    waiting: "waiting",
+    asking: "asks a person",
+    due: "is next",
+    running: "running",
+    paused: "paused",
+    finished: "done",
+    failed: "failed",
+    skipped: "skipped",
+    cancelled: "cancelled",
+    not_run: "not run",
+  },
+  edges: { taken: "taken", not_taken: "not taken", waiting: "waiting" },
+  outcomes: {
+    open: "▸ running, or cut off",
+    completed: "✓ done",
+    completed_with_errors: "✓ done, with errors",
+    failed: "✗ failed",
+    recovered: "✓ recovered: the fallback answered after an error",
+    waiting: "? waits for a person",
+    cancelled: "⊘ cancelled",
+  },
+  began: (time: string) => `began at ${time}`,
+  inSession: "In the session",
+  drawing: "Drawing",
+  drawn: (graph: string) => `Graph ${graph}, drawn`,
+  choose: "Choose a node or an edge to see more of it.",
+  inner: "a graph",
+  toolOf: (tool: string) => `the tool ${tool}`,
+  toolsOf: (agent: string) => `the tools of ${agent}`,
+  node: "Node",
+  runs: "runs",
+  phase: "phase",
+  called: "called",
+  nodeColumns: ["Node", "Agent"],
+  runColumns: ["Phase", "Called"],
+  times: (n: number) => (n === 0 ? "never" : n === 1 ? "once" : `${n} times`),
+  input: "Input",
+  inputOf: (node: string) => `Input of ${node}`,
+  outputOf: (node: string) => `Output of ${node}`,
+  notRecorded: "The run does not record nodes inside a node.",
+  edge: "Edge",
+  inRun: "in this run",
+  condition: "condition",
+  edgeColumns: ["Edge", "Condition"],
+  edgeRun: "In this run",
+  passes: "passes on",
+  asIs: "the output as it is",
+  priority: "priority",
+  tables: "As tables",
+  all: "Nodes and edges",
+  first: (n: number) => `The tables show the first ${n} nodes and edges. The drawing shows all.`,
+  loading: "Loading the drawing…",
+  edgesOf: (graph: string) => `Edges of ${graph}`,
+  begins: (graph: string, node: string) => `${graph} starts with ${node}.`,
+  fallback: (fallback: string, failed: string | undefined) => `${fallback} is the fallback. It answered because ${failed ?? "the graph"} failed:`,
+  when: (condition: string) => `if ${condition}`,
+  show: "Show the run in the graph",
+  missing: (agent: string) => `The current tree has no agent ${agent}.`,
+  showTree: "Show the tree",
+  session: (id: string) => `session ${id}`,
+  old: (why: string) => `This may be out of date: ${why}`,
+  noRun: (agent: string) => `${agent} has not run in this session.`,
+  noSuchRun: (agent: string, run: string) => `This session has no run ${run} of ${agent}.`,
+  run: "Run",
+  nth: (n: number, of: number, time: string) => `${n} of ${of}, at ${time}`,
+};
+
+/** Routers, with what they decided. */
+export const routers = {
+  last: "last decision",
+  loading: "Loading the decisions…",
+  drawn: (router: string) => `Router ${router}, drawn`,
+  to: (agent: string) => `To ${agent}`,
+  count: (n: number) => counted(n, "recent decision"),
+  else: (agent: string) => `else → ${agent}`,
+  sticky: (first: string) => `the agent that answered last, or ${first} the first time`,
+  error: (agent: string) => `error → ${agent}`,
+  cannot: (agent: string) => `${agent} cannot answer`,
+  recent: "Recent decisions",
+  counts: "Recent decisions, counted",
+  none: (router: string, session: string) => `${router} has not decided anything in session ${session} yet.`,
+  summary: ["To", "By", "Count", "Took"],
+  columns: ["When", "To", "By", "Why", "Scores", "Took"],
+  each: (shown: boolean) => (shown ? "Hide each decision" : "Show each decision"),
+  failed: "an error",
+  between: (least: string, most: string) => `${least} to ${most}`,
+};
+
+/** A request to a model. */
+export const request = {
+  system: "system",
+  same: "unchanged",
+  changed: "changed",
+  fresh: "new",
+  unchanged: (n: number) => `${counted(n, "message")} unchanged`,
+  gone: (n: number) => `− ${counted(n, "message")} of the last request ${n === 1 ? "is" : "are"} not in this one`,
+  older: (n: number) => counted(n, "older message"),
+  settings: "settings",
+  json: "Copy as JSON",
+  curl: "Copy as curl",
+  differs: "differs from the log: redacted, cut or combined",
+  media: "Images and files are listed by name. “Copy as JSON” includes them.",
+  lines: "Lines that differ",
+  lineGone: "gone",
+  noTools: "no tools",
+  tools: (n: number) => counted(n, "tool"),
+  toolGone: (tool: JSX.Element) => <>− {tool} is not offered any more</>,
+  moreTools: (n: number) => counted(n, "more tool"),
+  schema: (tool: string) => `Schema of ${tool}`,
 };
 
 /** The tree next to a session. */
@@ -617,7 +816,7 @@ export const slider = {
   beyond: (seq: number) => `The log has no event ${count(seq)}. It ends here.`,
   loadingBefore: (seq: number) => `loading the events before ${count(seq)}…`,
   facts: (here: number, what: string, active: string, open: string, tokens: number) =>
-    `${count(here)}: ${what} · active ${active || "nobody"} · open: ${open || "none"} · ${count(tokens)} tokens`,
+    `${count(here)}: ${what} · ${active || "nobody"} is active${open === "" ? "" : ` · ${open} is open`} · ${count(tokens)} tokens`,
 };
 
 /** Two sessions, compared. */
@@ -627,8 +826,8 @@ export const diff = {
   and: "and",
   comparing: "Comparing…",
   same: (events: number) => `Both sessions say the same: ${counted(events, "event")}, and nothing else.`,
-  common: (events: number) => (events === 0 ? "They have nothing in common" : `${counted(events, "event")} in common, then they differ`),
-  shared: (shared: number, common: number) => `${shared === common ? "all" : count(shared)} of them one and the same`,
+  common: (events: number) => (events === 0 ? "They have no event in common." : `${counted(events, "event")} in common, then they differ`),
+  shared: (shared: number, common: number) => `${shared === common ? "all" : count(shared)} of them from before the fork`,
   alike: "what follows has the same content",
   side: "Side",
   what: "What differs",
@@ -646,6 +845,7 @@ export const diff = {
   active: "active",
   nobody: "nobody",
   turn: "turn",
+  turns: { none: "none", open: "at work", waiting: "waits for a person", over: "done" },
   events: "events",
   open: "open calls",
   none: "none",

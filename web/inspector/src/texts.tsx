@@ -3,6 +3,7 @@
 //
 // A text with values is a function of them, so that a sentence stays one text. Names and what users wrote are given as
 // they are shown.
+import type { JSX } from "preact";
 import { count, counted } from "./ui/amount.js";
 
 export const screens = { sessions: "Sessions", tree: "Tree", usage: "Usage", approvals: "Approvals", desk: "Desk" } as const;
@@ -82,7 +83,7 @@ export const keys = {
   takeTour,
 };
 
-/** How a session stands, by the server's names. */
+/** The states of a session, by the server's names. */
 export const states = { running: "at work", waiting: "waits for a person", cut_off: "cut off", done: "done", failed: "failed", canceled: "canceled" } as Readonly<Record<string, string>>;
 
 export const newState = "new";
@@ -145,6 +146,7 @@ export const session = {
   back: "Back",
   opening: (id: string) => `Opening ${id}…`,
   failed: "This session cannot be shown",
+  missing: (id: string) => `There is no session ${id}, or it is not yours.`,
   theTree: "The tree",
   theSlider: "The slider",
   time: "Time",
@@ -202,7 +204,7 @@ export const talk = {
   output: "Output",
   theOutput: "the output",
   cost: "What it cost",
-  /** How a call stands. */
+  /** The states of a call. */
   states: { denied: "denied", failed: "failed", lost: "has no result", done: "done", waits: "waits for a person", cut: "cut off", runs: "runs" },
   inside: (messages: number) => `${counted(messages, "message")} inside`,
   moreRuns: (n: number) => `and ${counted(n, "run")} more, which the view Runs shows`,
@@ -214,11 +216,23 @@ export const talk = {
   nextBranch: "Next branch",
 };
 
-/** What stands between the messages of a conversation. */
+/** The steps of a handoff to a person, by the server's names. */
+export const handoffs = {
+  requested: "a person is asked for",
+  queued: "waits for a person",
+  connected: "with a person",
+  on_hold: "on hold",
+  completed: "given back",
+  ended: "given back",
+  cancelled: "the handoff was cancelled",
+  failed: "the handoff failed",
+} as Readonly<Record<string, string>>;
+
+/** The lines between the messages of a conversation. */
 export const between = {
   nobody: "nobody",
-  person: (status: string) => `a person: ${status.replaceAll("_", " ")}`,
-  withPerson: (name: string) => `with ${name}`,
+  person: (status: string) => handoffs[status] ?? `a person: ${status}`,
+  withPerson: (name: string) => `by ${name}`,
   place: (n: number) => `place ${count(n)}`,
   about: (time: string) => `about ${time}`,
   made: (agent: string) => `${agent} made`,
@@ -243,7 +257,7 @@ export const composer = {
   remove: (file: string) => `Remove ${file}`,
   files: "Files to attach",
   attach: "Attach files",
-  past: (at: number, earlier: boolean) => `You see the past. What you say goes to a fork after ${count(at)}${earlier ? ", the checkpoint before" : ""}. This session stays as it is.`,
+  past: (at: number, earlier: boolean) => `You see an earlier moment. Your message starts a fork after event ${count(at)}${earlier ? ", the last checkpoint" : ""}. This session stays as it is.`,
   lost: "Not connected. Your text stays here until it is sent.",
   agent: "The agent",
   waits: (agent: string) => `Your message will be sent when ${agent} has answered.`,
@@ -286,6 +300,41 @@ export const actions = {
   forkAndSayWhat: (at: number) => `This creates a new session with the first ${counted(at, "event")} of this one, and sends your message there.`,
   inFork: (does: string) => `${does} in this fork?`,
   inForkWhat: "This session is a fork. Its tools run again, and their effects outside of the log happen again.",
+};
+
+export const errors = {
+  order: (seq: number, expected: number) => `Event ${seq} came, and ${expected} was expected. Reload the page.`,
+  fewer: "The server has fewer events than before.",
+  deleted: "This session was deleted while it was open.",
+  unauthorized: "You may not read this session any more.",
+  noFork: (at: number) => `The session cannot be forked at or before ${at}.`,
+};
+
+/** Small pieces: drawings, lists, values, pictures and files. */
+export const pieces = {
+  zoom: "Zoom",
+  zoomOut: "Zoom out",
+  zoomIn: "Zoom in",
+  fit: "Fit",
+  nextRow: "Next row",
+  previousRow: "Previous row",
+  openRow: "Open the row",
+  table: "A table",
+  less: "show less",
+  all: (letters: number) => `show all ${count(letters)} letters`,
+  more: (n: number) => `${count(n)} more`,
+  show: "Show",
+  hide: "Hide",
+  picture: (shown: boolean, name: JSX.Element | false, host: JSX.Element) => (
+    <>
+      {shown ? "Hide" : "Show"} the picture {name} from {host}
+    </>
+  ),
+  pictureFrom: (host: string) => `A picture from ${host}`,
+  tab: "Open it in a tab",
+  file: "a file",
+  elsewhere: "elsewhere",
+  download: "Download",
 };
 
 export const copies = {

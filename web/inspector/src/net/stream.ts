@@ -1,9 +1,9 @@
-// Streams of server-sent events that go on where they were after each interruption.
+// Streams of server-sent events that resume after each interruption where they stopped.
 import { createParser } from "eventsource-parser";
 import { type Ask, ApiError, send } from "./api.js";
 
 export interface Frame {
-  /** Where the stream goes on behind this frame; "" of a frame that is no entry of the log. */
+  /** The id after which the stream resumes; "" for a frame that is not an event of the log. */
   readonly id: string;
   /** "" for an event of the log, else the name of the frame. */
   readonly type: string;

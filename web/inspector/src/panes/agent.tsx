@@ -1,4 +1,4 @@
-// What an agent is told and may do, how it routes, and where it has spoken lately.
+// An agent's instructions and rights, how it routes, and the sessions in which it spoke lately.
 import "../style/details.css";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -61,7 +61,9 @@ function Told({ agent }: { readonly agent: Agent }): JSX.Element {
       <dl class="agent-facts fact">
         {source !== undefined && (
           <Fact name={texts.agent.source}>
-            <span class="code">{`${source.file}:${source.line}`}</span> <Copy text={`${source.file}:${source.line}`} what={texts.agent.place} />
+            <span class="curl code">
+              {`${source.file}:${source.line}`} <Copy text={`${source.file}:${source.line}`} what={texts.agent.place} />
+            </span>
           </Fact>
         )}
         <Fact name={texts.agent.policy}>{policyOf(value)}</Fact>
@@ -148,7 +150,7 @@ function Lately({ agent }: { readonly agent: Agent }): JSX.Element {
     <>
       <h3>{texts.agent.routes}</h3>
       <p class="soft fact">
-        {sessions.length === 0 ? texts.agent.noSessions : texts.agent.lately(sessions.length, runs, agent.name)}
+        {sessions.length === 0 ? texts.agent.noSessions(<Link to={{ screen: "sessions" }}>{texts.startOne}</Link>) : texts.agent.lately(sessions.length, runs, agent.name)}
         {cut && texts.agent.bound(atMost)}
       </p>
       {runs > 0 && (

@@ -1,4 +1,4 @@
-// What stands between the messages of a conversation: transfers with their reasons, what a
+// The lines between the messages of a conversation: transfers with their reasons, what a
 // router decided, persons, files, notices, and attempts that were given up.
 import type { ComponentChildren, JSX } from "preact";
 import { words } from "../state/events.js";
@@ -67,7 +67,7 @@ function Transfer({ row, event, decided }: { readonly row: BetweenRow; readonly 
   const refused = event.outcome !== "committed";
   return (
     <Divider row={row} what={`${event.from} ${refused ? "✗" : "→"} ${event.to}`} failed={refused} why>
-      {[refused && texts.between.outcomes[event.outcome], event.transferType === "refused" && texts.between.back, decided && routed(decided), words(event.reason).text]
+      {[refused && texts.between.outcomes[event.outcome], event.transferType === "refused" && texts.between.back, decided && routed(decided), words(event.reason).text !== words(decided?.reason).text && words(event.reason).text]
         .filter(Boolean)
         .join(" · ")}
     </Divider>
@@ -78,9 +78,9 @@ function Transfer({ row, event, decided }: { readonly row: BetweenRow; readonly 
 /** How a router came to its decision. */
 function routed(event: Event<"route">): string {
   return [
-    texts.between.rule(event.ruleIndex),
+    (event.ruleIndex !== null || words(event.reason).text === "") && texts.between.rule(event.ruleIndex),
     event.intentLabel && `${event.intentLabel}${event.intentConfidence === undefined ? "" : ` ${Math.round(event.intentConfidence * 100)} %`}`,
-    `${event.latencyMs < 1 ? event.latencyMs.toPrecision(1) : Math.round(event.latencyMs)} ms`,
+    event.latencyMs > 0 && span(event.latencyMs),
     words(event.reason).text,
   ]
     .filter(Boolean)

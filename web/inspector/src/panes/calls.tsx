@@ -99,7 +99,7 @@ function stands(call: ViewCall, cut: boolean): readonly [sign: string, state: st
   return cut ? ["‖", states.cut] : ["…", states.runs];
 }
 
-/** What a call gave, or last told, on one line. */
+/** What a call returned, or its last progress, on one line. */
 function result(call: ViewCall): string {
   if (call.output === undefined) return call.progress === undefined ? "" : oneLine(asText(call.progress.at(-1)));
   const text = clipOf(call.output)?.text ?? asText(call.output);

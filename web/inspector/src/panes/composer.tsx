@@ -1,4 +1,4 @@
-// Where somebody says something in a session, and stops or resumes what goes on in it.
+// The field in which the user writes to a session, with buttons that stop or resume its turn.
 import "./composer.css";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -14,7 +14,7 @@ import { useKeys } from "../ui/keys.js";
 import { pictures } from "../ui/media.js";
 import { visible } from "../ui/visible.js";
 
-/** A pasted text of more letters stands beside the field, as a part of the message. */
+/** A longer pasted text becomes an attachment next to the field. In characters. */
 const long = 10_000;
 
 export function Composer({ session }: { readonly session: OpenSession }): JSX.Element {

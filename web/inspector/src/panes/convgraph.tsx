@@ -21,10 +21,10 @@ const gapX = 28;
 const gapY = 20;
 const margin = 16;
 const zooms: readonly Zoom[] = ["messages", "blocks", "chunks"];
-/** Relatives of a session stand beside it if there are no more than these, and no longer. */
+/** Relatives of a session are shown next to it if there are at most this many, and no longer. */
 const most = { relatives: 12, events: 20_000 };
 
-/** The conversation as a graph, in which branches stand beside each other. */
+/** The conversation as a graph, in which branches are next to each other. */
 export function ConversationGraph({ session }: { readonly session: OpenSession }): JSX.Element {
   const moment = session.moment.value;
   const now = route.value as SessionRoute;

@@ -5,6 +5,7 @@ import type { OpenSession } from "../state/open.js";
 import { route } from "../state/route.js";
 import { type Answer, type Story, between, storyOf } from "../state/story.js";
 import { usageAt } from "../state/views.js";
+import { heads } from "../ui/agentfacts.js";
 import { count, counted, money, span } from "../ui/amount.js";
 import * as texts from "../texts-behind.js";
 import { Agent, Bar, Fact, Place, Waiting, lastOf, ordinal } from "./detail.js";
@@ -95,7 +96,7 @@ function share(part: number, of: number): string {
   return of === 0 ? "–" : `${Math.round((100 * part) / of)} %`;
 }
 
-/** This turn and the session, by agent and model, the dearest first. */
+/** This turn and the session, by agent and model, the most expensive first. */
 function Sums({ usage }: { readonly usage: Schemas["SessionUsage"] }): JSX.Element {
   const { turn, session, models, agents } = usage;
   const weight = (s: Schemas["Spent"]): number => s.cost ?? 0;
@@ -174,11 +175,7 @@ function Head({ first }: { readonly first: string }): JSX.Element {
     <thead>
       <tr>
         {first === "" ? <td /> : <th scope="col">{first}</th>}
-        {texts.cost.columns.map((name) => (
-          <th key={name} scope="col">
-            {name}
-          </th>
-        ))}
+        {heads(texts.cost.columns)}
       </tr>
     </thead>
   );
@@ -188,7 +185,7 @@ function Row({ name, spent }: { readonly name: string; readonly spent: Schemas["
   return (
     <tr>
       <th scope="row">{name}</th>
-      <td>{money(spent.cost)}</td>
+      <td>{money(spent.cost, texts.cost.unknown)}</td>
       <td>{count(spent.inputTokens)}</td>
       <td>{share(spent.cachedTokens, spent.inputTokens)}</td>
       <td>{count(spent.outputTokens)}</td>

@@ -29,7 +29,7 @@ export function Fact({ name, children }: { readonly name: string; readonly child
   );
 }
 
-/** Stands where an answer of the server is to come. */
+/** A placeholder until the server's answer comes. */
 export function Waiting({ error, what }: { readonly error: string | undefined; readonly what: string }): JSX.Element {
   return error === undefined ? <p class="soft">{texts.detail.asking(what)}</p> : <p class="failed" role="alert">{error}</p>;
 }
@@ -88,7 +88,7 @@ export function Price({ session, view, n, least = false }: { readonly session: O
   );
 }
 
-/** Asks the model the same again: the number and the price stand beside the button before anything is asked. */
+/** Asks the model the same again. The number of answers and the price are next to the button. */
 export function AskButton({ session, view, n, label }: { readonly session: OpenSession; readonly view: View; readonly n: number; readonly label: string }): JSX.Element {
   const { asking } = askedAgain(session, view.agent, view.seq);
   return (
@@ -128,7 +128,7 @@ export function Bars({ asked, agent }: { readonly asked: Asked; readonly agent: 
   );
 }
 
-/** A bar that says nothing that does not stand beside it as a number. */
+/** A decorative bar: the number next to it says the same. */
 export function Bar({ share }: { readonly share: number }): JSX.Element {
   return (
     <span class="bar-track" aria-hidden="true">

@@ -119,7 +119,7 @@ function Nothing({ filter, loading }: { readonly filter: string; readonly loadin
   );
 }
 
-/** An event as the server has sent it. Words that were cut are loaded when somebody asks. */
+/** An event as the server sent it. Texts that were cut are loaded when the reader asks. */
 function Whole({ session, log, event }: { readonly session: OpenSession; readonly log: Log; readonly event: LogEvent }): JSX.Element {
   const seq = event.seq ?? 0;
   const clip = log.clips.get(seq);

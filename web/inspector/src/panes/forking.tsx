@@ -14,7 +14,7 @@ interface Props {
   readonly at: number;
   /** What an agent has instead of what it has in the tree. */
   readonly change?: Schemas["Change"] | undefined;
-  /** Whether what it costs stands elsewhere. */
+  /** Whether the price is shown elsewhere. */
   readonly priced?: boolean;
 }
 

@@ -5,7 +5,8 @@ import { agentAt, tree } from "../state/app.js";
 import type { OpenSession } from "../state/open.js";
 import { change } from "../state/route.js";
 import { graphsAt } from "../state/views.js";
-import { AgentFacts, Fact } from "../ui/agentfacts.js";
+import * as texts from "../texts-behind.js";
+import { AgentFacts, Fact, heads } from "../ui/agentfacts.js";
 import { clock } from "../ui/amount.js";
 import { Json } from "../ui/json.js";
 import { Link } from "../ui/link.js";
@@ -17,33 +18,27 @@ type Run = Schemas["GraphRun"];
 type Node = Schemas["GraphNode"];
 type Edge = Schemas["GraphEdge"];
 
-const phases: { readonly [P in Run["phases"][string]]: Standing } = {
-  waiting: { sign: "…", words: "waiting", tone: "soft" },
-  asking: { sign: "?", words: "asks a person", tone: "asked" },
-  due: { sign: "…", words: "is next", tone: "soft" },
-  running: { sign: "▸", words: "running", tone: "now" },
-  paused: { sign: "‖", words: "paused", tone: "asked" },
-  finished: { sign: "✓", words: "done", tone: "done" },
-  failed: { sign: "✗", words: "failed", tone: "failed" },
-  skipped: { sign: "–", words: "skipped", tone: "soft" },
-  cancelled: { sign: "⊘", words: "cancelled", tone: "soft" },
-  not_run: { sign: "–", words: "not run", tone: "soft" },
+const phases: { readonly [P in Run["phases"][string]]: readonly [sign: string, tone: Standing["tone"]] } = {
+  waiting: ["…", "soft"],
+  asking: ["?", "asked"],
+  due: ["…", "soft"],
+  running: ["▸", "now"],
+  paused: ["‖", "asked"],
+  finished: ["✓", "done"],
+  failed: ["✗", "failed"],
+  skipped: ["–", "soft"],
+  cancelled: ["⊘", "soft"],
+  not_run: ["–", "soft"],
 };
 
-const edgeStates: { readonly [S in Run["edges"][number]["state"]]: Standing } = {
-  taken: { sign: "✓", words: "taken", tone: "done" },
-  not_taken: { sign: "–", words: "not taken", tone: "soft" },
-  waiting: { sign: "…", words: "waiting", tone: "soft" },
-};
+type EdgeState = Run["edges"][number]["state"];
+const edgeSigns: { readonly [S in EdgeState]: string } = { taken: "✓", not_taken: "–", waiting: "…" };
 
-const outcomes: { readonly [S in Run["status"]]: readonly [string, string] } = {
-  completed: ["✓ done", ""],
-  completed_with_errors: ["✓ done, with errors", ""],
-  failed: ["✗ failed", "failed"],
-  recovered: ["✓ recovered: the fallback has answered after an error", ""],
-  waiting: ["? waits for a person", "asked"],
-  cancelled: ["⊘ cancelled", ""],
-};
+function ofEdge(state: EdgeState): Standing {
+  return { sign: edgeSigns[state], words: texts.graphs.edges[state], tone: state === "taken" ? "done" : "soft", state };
+}
+
+const tones: { readonly [S in Run["status"]]?: string } = { failed: "failed", waiting: "asked" };
 
 interface Flat {
   readonly nodes: ReadonlyMap<string, Node>;
@@ -86,13 +81,12 @@ interface RunProps extends TopologyProps {
 /** A graph with one of its runs. */
 export function RunOfGraph({ children, ...props }: RunProps): JSX.Element {
   const { run, session, user } = props;
-  const [words, tone] = outcomes[run.status];
   return (
     <Shown {...props}>
       <div class="graph-bar">
         {children}
-        <span class={run.open ? "" : tone}>{run.open && run.status !== "waiting" ? "▸ under way, or cut off" : words}</span>
-        <span class="soft">began at {clock(run.time)}</span>
+        <span class={run.open ? "" : tones[run.status]}>{texts.graphs.outcomes[run.open && run.status !== "waiting" ? "open" : run.status]}</span>
+        <span class="soft">{texts.graphs.began(clock(run.time))}</span>
         <Link
           to={{
             screen: "session",
@@ -102,11 +96,11 @@ export function RunOfGraph({ children, ...props }: RunProps): JSX.Element {
             ...(user !== undefined && { user }),
           }}
         >
-          In the session
+          {texts.graphs.inSession}
         </Link>
         {run.error !== undefined && (
           <span class="failed graph-error">
-            {run.error.agent !== undefined && `${run.error.agent}: `}
+            {run.error.agent !== undefined && !run.error.message.startsWith(`${run.error.agent}: `) && `${run.error.agent}: `}
             {visible(run.error.message)}
           </span>
         )}
@@ -115,15 +109,15 @@ export function RunOfGraph({ children, ...props }: RunProps): JSX.Element {
   );
 }
 
-/** How the nodes and edges of a run stand, by the keys of the drawing. */
+/** The states of the nodes and edges of a run, by the keys of the drawing. */
 function standingOf(run: Run | undefined): ReadonlyMap<string, Standing> {
   const all = new Map<string, Standing>();
   for (const [id, phase] of Object.entries(run?.phases ?? {})) {
     const calls = run?.calls[id] ?? 0;
-    const how = phases[phase];
-    all.set(id, calls > 1 ? { ...how, words: `${how.words} ⟳${calls}` } : how);
+    const [sign, tone] = phases[phase];
+    all.set(id, { sign, tone, words: `${texts.graphs.phases[phase]}${calls > 1 ? ` ⟳${calls}` : ""}` });
   }
-  run?.edges.forEach((e, i) => all.set(lineKey("", i), edgeStates[e.state]));
+  run?.edges.forEach((e, i) => all.set(lineKey("", i), ofEdge(e.state)));
   return all;
 }
 
@@ -144,19 +138,19 @@ function Shown({ agent, picture, run, note, children }: ShownProps): JSX.Element
       {children}
       {note}
       <div class="graph-main">
-        <section class="graph-drawing" aria-label="Drawing">
-          <PictureView picture={picture} label={`Graph ${agent.name}, drawn`} chosen={chosen} choose={press} standing={standing} />
+        <section class="graph-drawing" aria-label={texts.graphs.drawing}>
+          <PictureView picture={picture} label={texts.graphs.drawn(agent.name)} chosen={chosen} choose={press} standing={standing} />
         </section>
-        <section class="graph-details" aria-label="Details">
+        <section class="graph-details" aria-label={texts.session.details}>
           {node !== undefined ? (
             <NodeFacts id={chosen} node={node} run={run} how={standing.get(chosen)} />
           ) : edge !== undefined ? (
             <EdgeFacts edge={edge} run={chosen.startsWith("#") ? run : undefined} how={standing.get(chosen)} />
           ) : (
             <>
-              <h2>Graph</h2>
+              <h2>{texts.treePane.graph}</h2>
               <AgentFacts agent={agent} />
-              <p class="soft">Choose a node or an edge to see more of it.</p>
+              <p class="soft">{texts.graphs.choose}</p>
             </>
           )}
         </section>
@@ -168,8 +162,8 @@ function Shown({ agent, picture, run, note, children }: ShownProps): JSX.Element
 
 /** What a node runs that has no agent of its own. */
 function runs({ tool, toolsOf }: Node): string {
-  if (toolsOf !== undefined) return `the tools of ${toolsOf}`;
-  return tool === undefined ? "a graph" : `the tool ${tool}`;
+  if (toolsOf !== undefined) return texts.graphs.toolsOf(toolsOf);
+  return tool === undefined ? texts.graphs.inner : texts.graphs.toolOf(tool);
 }
 
 interface NodeProps {
@@ -183,22 +177,22 @@ function NodeFacts({ id, node, run, how }: NodeProps): JSX.Element {
   const own = run !== undefined && id in run.phases;
   return (
     <>
-      <h2>Node</h2>
+      <h2>{texts.graphs.node}</h2>
       <h3>{id}</h3>
       <dl class="agent-facts fact">
-        <Fact name={node.agentRef === undefined ? "is" : "agent"}>{node.agentRef ?? runs(node)}</Fact>
-        {node.agentRef !== undefined && node.tool !== undefined && <Fact name="tool">{node.tool}</Fact>}
-        {how !== undefined && <Fact name="phase">{`${how.sign} ${how.words}`}</Fact>}
-        {own && <Fact name="called">{times(run.calls[id] ?? 0)}</Fact>}
+        <Fact name={node.agentRef === undefined ? texts.graphs.runs : texts.cost.agent}>{node.agentRef ?? runs(node)}</Fact>
+        {node.agentRef !== undefined && node.tool !== undefined && <Fact name={texts.cost.tool}>{node.tool}</Fact>}
+        {how !== undefined && <Fact name={texts.graphs.phase}>{`${how.sign} ${how.words}`}</Fact>}
+        {own && <Fact name={texts.graphs.called}>{texts.graphs.times(run.calls[id] ?? 0)}</Fact>}
         {run?.error?.agent === id && (
           <Fact name="error">
             <span class="failed">{visible(run.error.message)}</span>
           </Fact>
         )}
       </dl>
-      {own && id in run.inputs && <Value name="Input" value={run.inputs[id]} />}
-      {own && id in run.outputs && <Value name="Output" value={run.outputs[id]} />}
-      {run !== undefined && !own && <p class="soft">The run does not record nodes inside a node.</p>}
+      {own && id in run.inputs && <Value name={texts.graphs.input} value={run.inputs[id]} />}
+      {own && id in run.outputs && <Value name={texts.talk.output} value={run.outputs[id]} />}
+      {run !== undefined && !own && <p class="soft">{texts.graphs.notRecorded}</p>}
     </>
   );
 }
@@ -206,23 +200,23 @@ function NodeFacts({ id, node, run, how }: NodeProps): JSX.Element {
 function EdgeFacts({ edge, run, how }: { readonly edge: Edge; readonly run: Run | undefined; readonly how: Standing | undefined }): JSX.Element {
   return (
     <>
-      <h2>Edge</h2>
+      <h2>{texts.graphs.edge}</h2>
       <h3>
         {edge.from} → {edge.to}
       </h3>
       <dl class="agent-facts fact">
-        {how !== undefined && <Fact name="in this run">{`${how.sign} ${how.words}`}</Fact>}
-        <Fact name="condition">{edge.condition === undefined ? "none" : <code>{edge.condition}</code>}</Fact>
-        <Fact name="gives">{edge.transform === undefined ? "the output as it is" : <code>{edge.transform}</code>}</Fact>
-        {edge.priority !== undefined && <Fact name="priority">{edge.priority}</Fact>}
+        {how !== undefined && <Fact name={texts.graphs.inRun}>{`${how.sign} ${how.words}`}</Fact>}
+        <Fact name={texts.graphs.condition}>{edge.condition === undefined ? texts.agent.none : <code>{edge.condition}</code>}</Fact>
+        <Fact name={texts.graphs.passes}>{edge.transform === undefined ? texts.graphs.asIs : <code>{edge.transform}</code>}</Fact>
+        {edge.priority !== undefined && <Fact name={texts.graphs.priority}>{edge.priority}</Fact>}
         {run?.error?.edge === `${edge.from}->${edge.to}` && (
           <Fact name="error">
             <span class="failed">{visible(run.error.message)}</span>
           </Fact>
         )}
       </dl>
-      {run !== undefined && edge.from in run.outputs && <Value name={`Output of ${edge.from}`} value={run.outputs[edge.from]} />}
-      {run !== undefined && edge.to in run.inputs && <Value name={`Input of ${edge.to}`} value={run.inputs[edge.to]} />}
+      {run !== undefined && edge.from in run.outputs && <Value name={texts.graphs.outputOf(edge.from)} value={run.outputs[edge.from]} />}
+      {run !== undefined && edge.to in run.inputs && <Value name={texts.graphs.inputOf(edge.to)} value={run.inputs[edge.to]} />}
     </>
   );
 }
@@ -234,10 +228,6 @@ function Value({ name, value }: { readonly name: string; readonly value: unknown
       <Json value={value} label={name} />
     </>
   );
-}
-
-function times(n: number): string {
-  return n === 0 ? "never" : n === 1 ? "once" : `${n} times`;
 }
 
 interface TablesProps {
@@ -256,15 +246,12 @@ function Tables({ graph, run, standing, press }: TablesProps): JSX.Element {
   };
   return (
     <details class="graph-tables">
-      <summary>As tables</summary>
-      <div class="agent-list" tabIndex={0} role="region" aria-label="Nodes and edges">
+      <summary>{texts.graphs.tables}</summary>
+      <div class="agent-list" tabIndex={0} role="region" aria-label={texts.graphs.all}>
         <table>
           <thead>
             <tr>
-              <th scope="col">Node</th>
-              <th scope="col">Agent</th>
-              {run !== undefined && <th scope="col">Phase</th>}
-              {run !== undefined && <th scope="col">Called</th>}
+              {heads(run === undefined ? texts.graphs.nodeColumns : [...texts.graphs.nodeColumns, ...texts.graphs.runColumns])}
             </tr>
           </thead>
           <tbody>
@@ -277,7 +264,7 @@ function Tables({ graph, run, standing, press }: TablesProps): JSX.Element {
                 </th>
                 <td>{node.agentRef ?? runs(node)}</td>
                 {run !== undefined && <td>{says(key)}</td>}
-                {run !== undefined && <td>{key in run.calls ? times(run.calls[key]!) : "–"}</td>}
+                {run !== undefined && <td>{key in run.calls ? texts.graphs.times(run.calls[key]!) : "–"}</td>}
               </tr>
             ))}
           </tbody>
@@ -285,9 +272,7 @@ function Tables({ graph, run, standing, press }: TablesProps): JSX.Element {
         <table>
           <thead>
             <tr>
-              <th scope="col">Edge</th>
-              <th scope="col">Condition</th>
-              {run !== undefined && <th scope="col">In this run</th>}
+              {heads(run === undefined ? texts.graphs.edgeColumns : [...texts.graphs.edgeColumns, texts.graphs.edgeRun])}
             </tr>
           </thead>
           <tbody>
@@ -305,7 +290,7 @@ function Tables({ graph, run, standing, press }: TablesProps): JSX.Element {
           </tbody>
         </table>
         {(graph.nodes.size > rows || graph.edges.size > rows) && (
-          <p class="soft">The first {rows} of each; the drawing has all.</p>
+          <p class="soft">{texts.graphs.first(rows)}</p>
         )}
       </div>
     </details>
@@ -349,8 +334,8 @@ export function GraphOfSession({ session, agent }: { readonly session: OpenSessi
     change({ sel: { kind: "ev", seq: began?.seq ?? run?.seq ?? 1 }, tab: "why" });
   };
   if (error !== undefined) return <p class="failed treepane-none">{error}</p>;
-  if (picture === undefined) return <p class="soft treepane-none">Loading the drawing…</p>;
-  return <PictureView picture={picture} label={`Graph ${agent.name}, drawn`} chosen="" choose={choose} standing={standing} />;
+  if (picture === undefined) return <p class="soft treepane-none">{texts.graphs.loading}</p>;
+  return <PictureView picture={picture} label={texts.graphs.drawn(agent.name)} chosen="" choose={choose} standing={standing} />;
 }
 
 /** Which edges of a graph led to a run of one of its nodes, or to its own answer, and which did not. */
@@ -363,29 +348,29 @@ export function EdgesOf({ session, runId, scope }: { readonly session: OpenSessi
   const fallback = graph?.fallbackAgent !== undefined && run.error !== undefined && (node === "" || node === graph.fallbackAgent);
   return (
     <section>
-      <h2>Edges of {run.agent}</h2>
-      {node !== "" && node === graph?.entrypoint && <p>{run.agent} begins with {node}.</p>}
+      <h2>{texts.graphs.edgesOf(run.agent)}</h2>
+      {node !== "" && node === graph?.entrypoint && <p>{texts.graphs.begins(run.agent, node)}</p>}
       {fallback && (
         <p>
-          {graph.fallbackAgent} is the fallback. It answered because {run.error?.agent ?? "the graph"} failed: <span class="failed">{visible(run.error!.message)}</span>
+          {texts.graphs.fallback(graph.fallbackAgent!, run.error?.agent)} <span class="failed">{visible(run.error!.message)}</span>
         </p>
       )}
       <ul class="d-targets">
         {edges.map(({ from, to, state }, i) => {
           const condition = graph?.edges?.find((e) => e.from === from && e.to === to)?.condition;
-          const { sign, words } = edgeStates[state];
+          const { sign, words } = ofEdge(state);
           return (
             <li key={i} data-chosen={state === "taken"}>
               <p>
                 {sign} {from} → <b>{to}</b> <span class="soft">{words}</span>
               </p>
-              {condition !== undefined && <p class="code d-when">if {condition}</p>}
+              {condition !== undefined && <p class="code d-when">{texts.graphs.when(condition)}</p>}
             </li>
           );
         })}
       </ul>
       <p>
-        <Link to={{ screen: "graph", name: run.agent, session: session.key.id, run: run.runId, ...session.query }}>Show the run in the graph</Link>
+        <Link to={{ screen: "graph", name: run.agent, session: session.key.id, run: run.runId, ...session.query }}>{texts.graphs.show}</Link>
       </p>
     </section>
   );

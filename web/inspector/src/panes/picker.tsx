@@ -1,4 +1,4 @@
-// Where a conversation branches: which way is shown, and the way to those beside it.
+// Where a conversation branches: which branch is shown, and links to the others.
 import { type Active, type ViewNode, switchTo } from "@agentarbor/conversation";
 import type { JSX } from "preact";
 import type { Parting } from "../state/family.js";
@@ -27,7 +27,7 @@ export function Relatives({ parting: { ways, own } }: { readonly parting: Partin
   return <Picker at={own} of={ways.length} to={to} title={(i) => ways[i]?.id ?? ""} />;
 }
 
-/** The runs of one graph that can stand in the place of a message. */
+/** The runs of one graph that can take the place of a message. */
 export function Alternatives({ session, view }: { readonly session: OpenSession; readonly view: ViewNode }): JSX.Element | null {
   const { alternatives } = view;
   if (alternatives === undefined) return null;

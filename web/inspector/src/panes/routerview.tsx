@@ -3,8 +3,9 @@ import { useMemo, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { agentAt, tree } from "../state/app.js";
 import type { Route } from "../state/route.js";
-import { AgentFacts, Fact } from "../ui/agentfacts.js";
-import { clock, counted, span } from "../ui/amount.js";
+import * as texts from "../texts-behind.js";
+import { AgentFacts, Fact, heads } from "../ui/agentfacts.js";
+import { clock, span } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { PictureView, type Standing, lineKey } from "../ui/picture.js";
 import { visible } from "../ui/visible.js";
@@ -32,7 +33,7 @@ export function Router({ agent, picture, session, user }: Props): JSX.Element {
       const to = picture.boxes[line.to]?.id;
       const n = decisions.filter((d) => d.to === to).length;
       if (n > 0) all.set(lineKey("", i), { sign: "●", words: `×${n}`, tone: "done" });
-      if (to !== undefined && to === last?.to) all.set(to, { sign: "●", words: "the last", tone: "now" });
+      if (to !== undefined && to === last?.to) all.set(to, { sign: "●", words: texts.routers.last, tone: "now" });
     });
     return all;
   }, [decisions, picture]);
@@ -41,24 +42,24 @@ export function Router({ agent, picture, session, user }: Props): JSX.Element {
   const other = line !== undefined || chosen === "" ? undefined : chosen === tree.value?.human?.name ? tree.value.human : agentAt(chosen);
   return (
     <>
-      {session !== undefined && value === undefined && <p class="soft graph-bar">{error ?? "Loading the decisions…"}</p>}
-      {value !== undefined && error !== undefined && <p class="failed graph-bar">This may be out of date: {error}</p>}
+      {session !== undefined && value === undefined && <p class="soft graph-bar">{error ?? texts.routers.loading}</p>}
+      {value !== undefined && error !== undefined && <p class="failed graph-bar">{texts.graphs.old(error)}</p>}
       <div class="graph-main">
-        <section class="graph-drawing" aria-label="Drawing">
+        <section class="graph-drawing" aria-label={texts.graphs.drawing}>
           <PictureView
             picture={picture}
-            label={`Router ${agent.name}, drawn`}
+            label={texts.routers.drawn(agent.name)}
             chosen={chosen}
             choose={(key) => choose(key === chosen ? "" : key)}
             standing={standing}
           />
         </section>
-        <section class="graph-details" aria-label="Details">
+        <section class="graph-details" aria-label={texts.session.details}>
           {to !== undefined ? (
             <>
-              <h2>To {to}</h2>
+              <h2>{texts.routers.to(to)}</h2>
               <Rules agent={agent} to={to} />
-              {session !== undefined && <p class="fact soft">{counted(decisions.filter((d) => d.to === to).length, "recent decision")}</p>}
+              {session !== undefined && <p class="fact soft">{texts.routers.count(decisions.filter((d) => d.to === to).length)}</p>}
             </>
           ) : (
             <>
@@ -71,8 +72,8 @@ export function Router({ agent, picture, session, user }: Props): JSX.Element {
       </div>
       <div class="graph-below">
         {session !== undefined && value !== undefined && <Recent decisions={decisions} agent={agent} session={session} user={user} />}
-        <section aria-label="Rules">
-          <h2>Rules</h2>
+        <section aria-label={texts.tree.rules}>
+          <h2>{texts.tree.rules}</h2>
           <Rules agent={agent} />
         </section>
       </div>
@@ -92,13 +93,13 @@ function Rules({ agent, to }: { readonly agent: Agent; readonly to?: string }): 
           {r.reason !== undefined && <span class="soft"> {visible(r.reason)}</span>}
         </Fact>
       ))}
-      {(to === undefined || otherwise === to) && <Fact name={`else → ${otherwise}`}>no rule matches</Fact>}
-      {sticky && to === undefined && <Fact name="no rule matches">who has answered goes on; the first time {otherwise}</Fact>}
+      {(to === undefined || otherwise === to) && <Fact name={texts.routers.else(otherwise)}>{texts.why.noRule}</Fact>}
+      {sticky && to === undefined && <Fact name={texts.why.noRule}>{texts.routers.sticky(otherwise)}</Fact>}
       {Object.entries(onError)
         .filter(([from, next]) => to === undefined || next === to || from === to)
         .map(([from, next]) => (
-          <Fact key={from} name={`error → ${next}`}>
-            {from} cannot answer
+          <Fact key={from} name={texts.routers.error(next)}>
+            {texts.routers.cannot(from)}
           </Fact>
         ))}
     </dl>
@@ -116,11 +117,9 @@ function Recent({ decisions, agent, session, user }: RecentProps): JSX.Element {
   const [all, show] = useState(false);
   if (decisions.length === 0) {
     return (
-      <section aria-label="Recent decisions">
-        <h2>Recent</h2>
-        <p>
-          {agent.name} has decided nothing in session {session}.
-        </p>
+      <section aria-label={texts.routers.recent}>
+        <h2>{texts.routers.recent}</h2>
+        <p>{texts.routers.none(agent.name, session)}</p>
       </section>
     );
   }
@@ -138,16 +137,13 @@ function Recent({ decisions, agent, session, user }: RecentProps): JSX.Element {
     ...(user !== undefined && { user }),
   });
   return (
-    <section aria-label="Recent decisions">
-      <h2>Recent</h2>
-      <div class="agent-list" tabIndex={0} role="region" aria-label="Recent decisions, counted">
+    <section aria-label={texts.routers.recent}>
+      <h2>{texts.routers.recent}</h2>
+      <div class="agent-list" tabIndex={0} role="region" aria-label={texts.routers.counts}>
         <table>
           <thead>
             <tr>
-              <th scope="col">To</th>
-              <th scope="col">By</th>
-              <th scope="col">Count</th>
-              <th scope="col">Took</th>
+              {heads(texts.routers.summary)}
             </tr>
           </thead>
           <tbody>
@@ -162,18 +158,13 @@ function Recent({ decisions, agent, session, user }: RecentProps): JSX.Element {
           </tbody>
         </table>
         <button class="button" aria-expanded={all} onClick={() => show(!all)}>
-          {all ? "Hide each" : `Show each of the last ${decisions.length}`}
+          {texts.routers.each(all)}
         </button>
         {all && (
           <table>
             <thead>
               <tr>
-                <th scope="col">When</th>
-                <th scope="col">To</th>
-                <th scope="col">By</th>
-                <th scope="col">Why</th>
-                <th scope="col">Scores</th>
-                <th scope="col">Took</th>
+                {heads(texts.routers.columns)}
               </tr>
             </thead>
             <tbody>
@@ -181,14 +172,14 @@ function Recent({ decisions, agent, session, user }: RecentProps): JSX.Element {
                 <tr key={d.seq}>
                   <th scope="row">
                     <Link to={to(d)}>
-                      {clock(d.time)} <span class="hidden-words">Why?</span>
+                      {clock(d.time)} <span class="hidden-words">{texts.talk.why}</span>
                     </Link>
                   </th>
                   <td>{d.to}</td>
                   <td>{how(d)}</td>
                   <td>{visible(d.reason ?? "–")}</td>
                   <td>{scores(d)}</td>
-                  <td>{span1(d.latencyMs)}</td>
+                  <td>{span(d.latencyMs)}</td>
                 </tr>
               ))}
             </tbody>
@@ -201,23 +192,17 @@ function Recent({ decisions, agent, session, user }: RecentProps): JSX.Element {
 
 /** By what a decision was made. */
 function how(d: Decided): string {
-  if (d.failed !== undefined) return "an error";
-  return d.ruleIndex === null ? "no rule" : `rule ${d.ruleIndex}`;
+  return d.failed !== undefined ? texts.routers.failed : texts.between.rule(d.ruleIndex);
 }
 
 function scores(d: Decided): string {
   const all = Object.entries(d.sentiment ?? {}).map(([name, score]) => `${name} ${score.toFixed(2)}`);
-  if (d.intentLabel !== undefined) all.unshift(`intent ${d.intentLabel} ${d.intentConfidence?.toFixed(2) ?? ""}`);
+  if (d.intentLabel !== undefined) all.unshift(`${texts.why.intent} ${d.intentLabel} ${d.intentConfidence?.toFixed(2) ?? ""}`);
   return all.join(" · ") || "–";
 }
 
 function took(some: readonly Decided[]): string {
   const times = some.map((d) => d.latencyMs);
   const [least, most] = [Math.min(...times), Math.max(...times)];
-  return some.length === 1 ? span1(most) : `${span1(least)} to ${span1(most)}`;
-}
-
-/** A decision by rules takes parts of a millisecond. */
-function span1(ms: number): string {
-  return ms < 10 ? `${ms.toFixed(2)} ms` : span(ms);
+  return some.length === 1 ? span(most) : texts.routers.between(span(least), span(most));
 }

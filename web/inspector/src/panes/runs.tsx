@@ -109,7 +109,7 @@ function Picture({ flows, numbered }: { readonly flows: readonly Waterfall[]; re
                 <h2>
                   {texts.runs.turn(numbered ? row.n : undefined)}{" "}
                   <span class="runs-when">
-                    {clock(new Date(row.flow.from).toISOString())} → {clock(new Date(row.flow.to).toISOString())} · {span(row.flow.to - row.flow.from)}
+                    {between(row.flow)} · {span(row.flow.to - row.flow.from)}
                   </span>
                 </h2>
               ) : row.kind === "lane" ? (
@@ -128,6 +128,12 @@ function Picture({ flows, numbered }: { readonly flows: readonly Waterfall[]; re
       )}
     </div>
   );
+}
+
+/** From when to when, or the one time if both are in the same second. */
+function between({ from, to }: Waterfall): string {
+  const [first, last] = [from, to].map((t) => clock(new Date(t).toISOString()));
+  return first === last ? first! : `${first} → ${last}`;
 }
 
 const percent = (x: number): string => `${(x * 100).toFixed(3)}%`;

@@ -204,7 +204,7 @@ interface HeadProps {
   readonly row: SaidRow;
   readonly mark: ComponentChildren;
   readonly fold?: ComponentChildren;
-  /** Absent if the row is a folded block, about which nothing more is told. */
+  /** Undefined if the row is a folded block, which shows no more. */
   readonly facts?: string;
   readonly parting: Parting | undefined;
   readonly children?: ComponentChildren;

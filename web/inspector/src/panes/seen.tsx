@@ -127,7 +127,7 @@ function SentView({ view, shown, show }: { readonly view: View; readonly shown: 
         <button class="button" aria-pressed={shown} onClick={() => show(true)}>
           {shown ? "✓ " : ""}{texts.seen.asSent(clock(sent.time))}
         </button>
-        <span class="soft">{texts.seen.attempt(sent.attempt)}</span>
+        {sent.attempt > 1 && <span class="soft">{texts.seen.attempt(sent.attempt)}</span>}
       </div>
       {differences.length === 0 ? (
         <p class="soft fact">{texts.seen.same}</p>

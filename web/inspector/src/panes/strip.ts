@@ -5,7 +5,7 @@ import type { Log } from "../state/log.js";
 import { span } from "../ui/amount.js";
 import { weight, whose } from "../ui/line.js";
 
-/** Where events stand: all have the same width, and long pauses stand between them. */
+/** The places of events on the slider: all have the same width, and long pauses take a place between them. */
 export interface Scale {
   readonly first: number;
   readonly last: number;

@@ -1,4 +1,4 @@
-// The conversation of a session: messages, and what stands between them.
+// The conversation of a session: messages, and the lines between them.
 import "./talk.css";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -94,7 +94,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
     ...(asked.length > 0 && !past && decides),
   });
 
-  // The place of the address is shown when somebody goes there, and what the keys select has the focus.
+  // The place of the address is shown when the reader goes there, and what the keys select has the focus.
   const place = now?.sel === undefined ? "" : JSON.stringify(now.sel);
   const loaded = rows.length > 0;
   useLayoutEffect(() => {
@@ -223,7 +223,7 @@ function selectedIn(rows: readonly Row[], sel: Selection | undefined): number {
   }
 }
 
-/** By the key of a row: where relatives of the session part from it; "end" is behind all rows. */
+/** Where relatives of the session part from it, by the key of a row; "end" is after all rows. */
 function usePartings(session: OpenSession, rows: readonly Row[]): Parted {
   const family = session.family.value;
   const all = useMemo(() => partings(family, session.key.id), [family, session.key.id]);
@@ -250,7 +250,7 @@ function useFresh(rows: readonly Row[], atEnd: boolean, past: boolean): number {
   return i < 0 ? 0 : rows.length - 1 - i;
 }
 
-/** Tells those who hear the page what was said: whole messages, transfers and questions, no single words. */
+/** Announces to screen readers what was said: whole messages, transfers and questions, no single words. */
 function Announcer({ rows, past }: { readonly rows: readonly Row[]; readonly past: boolean }): JSX.Element {
   const [text, say] = useState("");
   const heard = useRef<string | undefined>(undefined);

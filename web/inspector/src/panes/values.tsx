@@ -46,7 +46,9 @@ function Value({ entry: { key, value, scope, by } }: { readonly entry: Entry }):
   const agent = by?.agent ?? "";
   return (
     <div class="d-value">
-      <dt class="code">{visible(key)}</dt>
+      <dt class="code">
+        <b>{visible(key)}</b>
+      </dt>
       <dd class="code" dir="auto">
         <Folded text={asText(value, 2)} />
       </dd>

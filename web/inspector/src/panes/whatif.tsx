@@ -22,7 +22,7 @@ type Way = "say" | "ask" | "go" | "change";
 
 /** The most answers that the server gives to one request. */
 const most = 10;
-/** How many of the user's messages before and behind one can be chosen in its place. */
+/** How many of the user's messages before and after one can be chosen instead. */
 const few = 25;
 
 /**
@@ -208,7 +208,7 @@ function Changed({ since }: { readonly since: string | undefined }): JSX.Element
 function Results({ session, agent, at }: { readonly session: OpenSession; readonly agent: string; readonly at: number }): JSX.Element | null {
   const asked = askedAgain(session, agent, at);
   const { samples, revision } = asked;
-  // Focus and reading go on at the result, which is announced as it comes.
+  // The focus moves to the result, which is announced when it comes.
   if (samples.length === 0) return <p class="hidden-words" aria-live="polite" />;
   const used = samples.reduce((sum, s) => sum + s.usage.inputTokens + s.usage.outputTokens, 0);
   const cost = samples.some((s) => s.cost === null) ? null : samples.reduce((sum, s) => sum + (s.cost ?? 0), 0);

@@ -121,7 +121,7 @@ function Routed({ story, routed }: { readonly story: Story; readonly routed: Non
   return (
     <>
       <dl>
-        <Fact name={texts.why.latency}>{routed.latencyMs < 1 ? `${routed.latencyMs.toFixed(2)} ms` : span(routed.latencyMs)}</Fact>
+        <Fact name={texts.why.latency}>{span(routed.latencyMs)}</Fact>
         <Fact name={texts.why.intent}>
           {routed.intentLabel && texts.why.intentOf(routed.intentLabel, routed.intentConfidence?.toFixed(2))}
         </Fact>
@@ -212,9 +212,7 @@ function Choice({ session, story, answer, chosen }: ChoiceProps): JSX.Element {
             </li>
           )}
         </ul>
-        <p class="soft fact">
-          {texts.why.sharesMeans}
-        </p>
+        {view.targets.some(({ name, description = "" }) => sharedWords(said, `${name} ${description}`).length > 0) && <p class="soft fact">{texts.why.sharesMeans}</p>}
       </section>
       <section>
         <h2>{texts.why.again}</h2>

@@ -67,7 +67,7 @@ export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
               {words}
             </button>
           ))}
-          <button class="button plain" onClick={openTour}>
+          <button class="talk-do" onClick={openTour}>
             {texts.begin.tour}
           </button>
         </div>
@@ -86,7 +86,7 @@ function examples(root: Agent | undefined): string[] {
   return [...new Set([...made, texts.begin.hello])].slice(0, 3);
 }
 
-/** What stands where no session is yet: the tree, and how a program begins one. */
+/** What is shown before the first session: the tree, and how a program starts one. */
 export function Nothing(): JSX.Element {
   const root = tree.value?.root;
   const line = `curl ${location.origin}/api/v1/sessions -H "Authorization: Bearer $ARBOR_TOKEN" -H "Content-Type: application/json" -d '{"content": "Hello"}'`;

@@ -8,6 +8,7 @@ import { type LogEvent, words } from "../state/events.js";
 import { kept } from "../state/kept.js";
 import { type OpenSession, open } from "../state/open.js";
 import { go, route } from "../state/route.js";
+import * as texts from "../texts-behind.js";
 import { clock, span } from "../ui/amount.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";
@@ -17,43 +18,38 @@ import { usePage } from "../ui/page.js";
 import { visible } from "../ui/visible.js";
 import { Words } from "../ui/words.js";
 
-/** How a handoff stands, in words. */
-const stands: Readonly<Record<string, string>> = { connected: "with a person", on_hold: "on hold" };
+/** The steps of a handoff in which a person has the conversation. */
+const taken: readonly string[] = ["connected", "on_hold"];
 
-/** How a handoff stands, as a line of the conversation; how a person is called is nobody's matter. */
+/** A step of a handoff as a text. All steps before a person accepts have one text. */
 function plainly(status: string): string {
-  if (status === "completed" || status === "ended") return "given back";
-  return stands[status] ?? (status === "" || status === "cancelled" || status === "failed" ? status : "waits for a person");
+  if (status === "") return "";
+  return (status !== "requested" && texts.handoffs[status]) || texts.handoffs["queued"]!;
 }
 
 function waits({ status }: Handoff): boolean {
-  return stands[status] === undefined;
+  return !taken.includes(status);
 }
 
 export function Desk(): JSX.Element {
   const all = handoffs.value;
   const now = route.value;
   const waiting = all?.filter(waits).length ?? 0;
-  usePage(waiting > 0 ? `${waiting} waiting · Desk` : "Desk", waiting > 0 ? "waiting" : "");
+  usePage(texts.desk.tab(waiting), waiting > 0 ? "waiting" : "");
   useEffect(desk.watch, []);
   const shown = handoff.value;
   return (
     <div class="desk screen" data-chosen={shown !== undefined}>
-      <section class="desk-list" aria-label="Handoffs">
+      <section class="desk-list" aria-label={texts.desk.handoffs}>
         <h1 tabIndex={-1}>
-          Desk{" "}
-          {all !== undefined && (
-            <span class="soft desk-count">
-              {waiting} waiting · {all.length - waiting} with a person
-            </span>
-          )}
+          {texts.screens.desk} {all !== undefined && <span class="soft desk-count">{texts.desk.count(waiting, all.length - waiting)}</span>}
         </h1>
         {desk.error.value !== undefined ? (
           <p class="failed">{desk.error.value}.</p>
         ) : all === undefined ? (
-          <p class="soft">Loading…</p>
+          <p class="soft">{texts.frame.loading}</p>
         ) : all.length === 0 ? (
-          <p>No conversation waits for a person. When an agent transfers to a person, the conversation appears here.</p>
+          <p>{texts.desk.none}</p>
         ) : (
           <ul>
             {all.map((h) => (
@@ -68,9 +64,9 @@ export function Desk(): JSX.Element {
         now.screen === "desk" &&
         now.handoff !== undefined &&
         all !== undefined && (
-          <section aria-label="Conversation">
-            <p>This handoff is over, or does not exist.</p>
-            <Link to={{ screen: "desk" }}>All handoffs</Link>
+          <section aria-label={texts.desk.conversation}>
+            <p>{texts.desk.missing}</p>
+            <Link to={{ screen: "desk" }}>{texts.desk.all}</Link>
           </section>
         )
       )}
@@ -89,28 +85,33 @@ function Waiting({ of, chosen }: { readonly of: Handoff; readonly chosen: boolea
     <li class="desk-row" data-chosen={chosen}>
       <span class="desk-who">
         <Link to={{ screen: "desk", handoff: of.id }} current={chosen}>
-          {visible(firstWords(of) || of.reason || "asks for a person")}
+          {visible(firstWords(of) || of.reason || texts.handoffs["requested"]!)}
         </Link>
         <span class="fact">
-          <b>{visible(of.user)}</b> {waits(of) && !Number.isNaN(since) && <span class="asked">waits {span(since)}</span>}
+          <b>{visible(of.user)}</b> {waits(of) && !Number.isNaN(since) && <span class="asked">{texts.desk.waits(span(since))}</span>}
         </span>
         <span class="soft fact">
-          from {visible(of.from)}
-          {of.reason !== "" && (
-            <>
-              , <q>{visible(of.reason)}</q>
-            </>
-          )}
+          {texts.desk.from(visible(of.from))}
+          <Reason text={of.reason} />
         </span>
       </span>
       {waits(of) ? (
-        <button class="button" disabled={busy} onClick={accept} aria-label={`Accept ${firstWords(of) || of.session}`}>
-          Accept
+        <button class="button" disabled={busy} onClick={accept} aria-label={texts.desk.acceptOne(firstWords(of) || of.session)}>
+          {texts.desk.accept}
         </button>
       ) : (
-        <span class="soft fact">{stands[of.status]}</span>
+        <span class="soft fact">{plainly(of.status)}</span>
       )}
     </li>
+  );
+}
+
+function Reason({ text }: { readonly text: string }): JSX.Element | null {
+  if (text === "") return null;
+  return (
+    <>
+      , <q>{visible(text)}</q>
+    </>
   );
 }
 
@@ -119,26 +120,21 @@ function Talk({ of, over }: { readonly of: Handoff; readonly over: boolean }): J
   const session = open.value;
   const failed = session?.error.value;
   return (
-    <section class="desk-talk" aria-label="Conversation">
+    <section class="desk-talk" aria-label={texts.desk.conversation}>
       <div class="desk-head">
         <p>
-          <strong>{visible(of.user)}</strong> <span class="soft code">{of.session}</span>{" "}
-          <span class={waits(of) && !over ? "asked" : "soft"}>
-            {over ? "given back" : (stands[of.status] ?? "waits for a person")} · since {clock(of.since)} · from {of.from}
-          </span>
+          <strong>{visible(of.user)}</strong> <span class={waits(of) && !over ? "asked" : "soft"}>{texts.desk.stands(plainly(over ? "ended" : of.status), clock(of.since), of.from, of.session)}</span>
         </p>
-        <Link to={{ screen: "desk" }} class="button plain desk-back">
-          All handoffs
+        <Link to={{ screen: "desk" }} class="talk-do desk-back">
+          {texts.desk.all}
         </Link>
       </div>
       {failed !== undefined ? (
         <p>
-          {failed.status === 403
-            ? "What was said before is not shown: reading other users' conversations needs the right inspect. What you say still reaches the user."
-            : `The conversation cannot be shown: ${failed.message}`}
+          {failed.status === 403 ? texts.desk.blind : texts.desk.failed(failed.message)}
         </p>
       ) : session === undefined ? (
-        <p class="soft">Loading…</p>
+        <p class="soft">{texts.frame.loading}</p>
       ) : (
         <Said session={session} of={of} />
       )}
@@ -164,14 +160,14 @@ function Said({ session, of }: { readonly session: OpenSession; readonly of: Han
       <div
         class="desk-said"
         role="log"
-        aria-label="Conversation"
+        aria-label={texts.desk.conversation}
         tabIndex={0}
         ref={box}
         onScroll={({ currentTarget: b }) => (atEnd.current = b.scrollHeight - b.scrollTop - b.clientHeight < 24)}
       >
         {said.length > most && (
           <p>
-            <Link to={{ screen: "session", id: of.session, middle: "talk", ...session.query }}>What was said before</Link>
+            <Link to={{ screen: "session", id: of.session, middle: "talk", ...session.query }}>{texts.desk.before}</Link>
           </p>
         )}
         {said.slice(-most).map(({ event, by }) => (
@@ -184,12 +180,12 @@ function Said({ session, of }: { readonly session: OpenSession; readonly of: Han
 
 /**
  * What is shown of a log, and who said it. The words of "human" are a person's while one is connected;
- * before and after that they are the server's own. A status that is told again is left out.
+ * before and after that they are the server's own. A repeated status is left out.
  */
 function shownOf(events: readonly LogEvent[]): { readonly event: LogEvent; readonly by: string }[] {
   const shown: { readonly event: LogEvent; readonly by: string }[] = [];
   let status = "";
-  let person = "a person";
+  let person: string = texts.desk.person;
   for (const event of events) {
     if ((event.scope ?? "") !== "") continue;
     if (event.type === "handoff_status") {
@@ -197,11 +193,11 @@ function shownOf(events: readonly LogEvent[]): { readonly event: LogEvent; reado
       status = event.status;
       if (status === "connected" && event.targetAgent) person = event.targetAgent;
       if (!again) shown.push({ event, by: "" });
-    } else if (event.type === "user") shown.push({ event, by: "user" });
+    } else if (event.type === "user") shown.push({ event, by: texts.talk.userMark });
     else if (event.type === "transfer") shown.push({ event, by: "" });
     else if (event.type === "text") {
-      const here = status === "connected" || status === "on_hold";
-      shown.push({ event, by: event.agent !== "human" ? (event.agent ?? "") : here ? person : "notice" });
+      const here = taken.includes(status);
+      shown.push({ event, by: event.agent !== "human" ? (event.agent ?? "") : here ? person : texts.desk.notice });
     }
   }
   return shown;
@@ -227,9 +223,9 @@ function Entry({ event, by }: { readonly event: LogEvent; readonly by: string })
       const text =
         parts === undefined
           ? words(event.content as Parameters<typeof words>[0]).text
-          : parts.map((p) => ("text" in p ? words((p as { text?: Parameters<typeof words>[0] }).text).text : "(a file)")).join("\n");
+          : parts.map((p) => ("text" in p ? words((p as { text?: Parameters<typeof words>[0] }).text).text : texts.desk.file)).join("\n");
       const agent = event.type === "text" && event.agent !== "human";
-      const human = event.agent === "human" && by !== "notice";
+      const human = event.agent === "human" && by !== texts.desk.notice;
       return (
         <div class="desk-entry" data-human={human}>
           <p class="desk-name fact">
@@ -251,21 +247,16 @@ function Decision({ session, of }: { readonly session: OpenSession; readonly of:
   const first = events.findIndex((e) => e.type === "handoff_status" && e.handoffId === of.id);
   const led = events.slice(0, first < 0 ? undefined : first + 1).findLast((e) => (e.type === "route" || e.type === "transfer") && e.to === "human");
   if (led?.type !== "route" && led?.type !== "transfer") return null;
-  const by = led.type === "transfer" ? `${led.from} handed over` : led.ruleIndex === null ? `${led.from} decided` : `rule ${led.ruleIndex} of ${led.from}`;
-  const reason = words(led.reason).text;
+  const by = led.type === "transfer" ? texts.desk.transferred(led.from) : texts.desk.decided(led.from, led.ruleIndex);
   return (
     <p class="fact desk-why">
-      <span class="soft">Why a person:</span> {by}
-      {reason !== "" && (
-        <>
-          , <q>{visible(reason)}</q>
-        </>
-      )}{" "}
+      <span class="soft">{texts.desk.why}</span> {by}
+      <Reason text={words(led.reason).text} />{" "}
       {may("inspect") && (
         <Link
           to={{ screen: "session", id: of.session, middle: "talk", sel: { kind: "ev", seq: led.seq ?? 1 }, tab: "why", ...session.query }}
         >
-          Why?
+          {texts.talk.why}
         </Link>
       )}
     </p>
@@ -276,30 +267,30 @@ function names(agent: Agent | undefined): string[] {
   return agent === undefined ? [] : [agent.name, ...(agent.subAgents ?? []).flatMap(names)];
 }
 
-const texts = kept("arbor-desk-texts");
+const saved = kept("arbor-desk-texts");
 
-/** Texts that this browser keeps for answers, and the way to keep what is written. */
+/** Answers that this browser stores, and a button that stores the text of the field. */
 function Texts({ written, use }: { readonly written: string; readonly use: (text: string) => void }): JSX.Element {
-  const all = texts.all.value;
+  const all = saved.all.value;
   const text = written.trim();
   return (
     <details class="desk-texts">
-      <summary>Kept texts</summary>
-      {all.length === 0 && <p class="soft">Write a text that you need often, and keep it here. This browser keeps it.</p>}
+      <summary>{texts.desk.saved}</summary>
+      {all.length === 0 && <p class="soft">{texts.desk.noneSaved}</p>}
       <ul>
         {all.map((one) => (
           <li key={one}>
             <button class="button plain" type="button" onClick={() => use(one)}>
               {visible(one)}
             </button>
-            <button class="talk-do" type="button" aria-label={`Forget ${visible(one)}`} onClick={() => texts.forget(one)}>
+            <button class="talk-do" type="button" aria-label={texts.desk.forget(visible(one))} onClick={() => saved.forget(one)}>
               <Icon name="close" />
             </button>
           </li>
         ))}
       </ul>
-      <button class="button" type="button" disabled={text === "" || all.includes(text)} onClick={() => texts.keep(text)}>
-        Keep what is written
+      <button class="button" type="button" disabled={text === "" || all.includes(text)} onClick={() => saved.keep(text)}>
+        {texts.desk.save}
       </button>
     </details>
   );
@@ -336,8 +327,8 @@ function Answer({ of }: { readonly of: Handoff }): JSX.Element {
     field.current?.focus();
   };
   useKeys({
-    c: ["Write to the user", () => field.current?.focus()],
-    "mod+Enter": ["Send", send],
+    c: [texts.desk.write, () => field.current?.focus()],
+    "mod+Enter": [texts.composer.send, send],
   });
   const others = [...new Set(names(tree.value?.root))].filter((name) => name !== of.from);
   return (
@@ -352,8 +343,8 @@ function Answer({ of }: { readonly of: Handoff }): JSX.Element {
         ref={field}
         class="field"
         rows={3}
-        aria-label="Write to the user"
-        placeholder={mine ? "Write to the user…" : "Accept first, then write to the user"}
+        aria-label={texts.desk.write}
+        placeholder={mine ? `${texts.desk.write}…` : texts.desk.acceptFirst}
         value={text}
         onInput={(e) => write(e.currentTarget.value)}
       />
@@ -361,22 +352,22 @@ function Answer({ of }: { readonly of: Handoff }): JSX.Element {
       <div class="desk-do">
         {mine ? (
           <button class="button main" disabled={busy || text.trim() === ""}>
-            Send
+            {texts.composer.send}
           </button>
         ) : (
           <button class="button main" type="button" disabled={busy} onClick={() => act("accept")}>
-            {of.status === "on_hold" ? "Continue" : "Accept"}
+            {of.status === "on_hold" ? texts.desk.continue : texts.desk.accept}
           </button>
         )}
         {mine && (
           <button class="button" type="button" disabled={busy} onClick={() => act("hold")}>
-            Hold
+            {texts.desk.hold}
           </button>
         )}
         <span class="desk-give">
           {others.length > 0 && (
             <label>
-              <span class="hidden-words">Who gets the conversation</span>
+              <span class="hidden-words">{texts.desk.to}</span>
               <select class="field" value={to} onChange={(e) => setTo(e.currentTarget.value)}>
                 <option value="">{of.from}</option>
                 {others.map((name) => (
@@ -388,7 +379,7 @@ function Answer({ of }: { readonly of: Handoff }): JSX.Element {
             </label>
           )}
           <button class="button" type="button" disabled={busy} onClick={() => act("complete", { status: mine ? "completed" : "ended", ...(to !== "" && { to }) })}>
-            Give back to {visible(to || of.from)}
+            {texts.desk.giveBack(visible(to || of.from))}
           </button>
         </span>
       </div>

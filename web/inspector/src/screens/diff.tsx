@@ -58,7 +58,7 @@ export function Diff(): JSX.Element {
       here = false;
     };
   }, [a, b, user]);
-  // Two sessions of one title are told apart by their ids.
+  // Two sessions with one title are distinguished by their ids.
   const title = (side: Side): string => {
     const id = side === "a" ? a : b;
     return titles[id] ? (titles[a] === titles[b] ? `${titles[id]} · ${id}` : titles[id]) : id;

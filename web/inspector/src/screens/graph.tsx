@@ -4,6 +4,7 @@ import type { Schemas } from "../net/api.js";
 import { agentAt, may, tree } from "../state/app.js";
 import { type Route, go, route } from "../state/route.js";
 import * as texts from "../texts-behind.js";
+import { clock } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
 import { useWatched } from "../ui/watched.js";
@@ -22,18 +23,18 @@ function Drawn({ now }: { readonly now: GraphRoute }): JSX.Element {
   const agent = agentAt(now.name);
   const [picture, error] = usePicture(now.name);
   const { session, user } = now;
-  if (tree.value === undefined) return <Page now={now} title={now.name}><p class="soft">Loading the tree…</p></Page>;
+  if (tree.value === undefined) return <Page now={now} title={now.name}><p class="soft">{texts.tree.loading}</p></Page>;
   if (agent === undefined || error !== undefined) {
     return (
       <Page now={now} title={now.name}>
-        <p>{agent === undefined ? `The tree that is served has no agent ${now.name}.` : error}</p>
+        <p>{agent === undefined ? texts.graphs.missing(now.name) : error}</p>
         <p>
-          <Link to={{ screen: "tree", ...(agent !== undefined && { path: agent.path }) }}>Show the tree</Link>
+          <Link to={{ screen: "tree", ...(agent !== undefined && { path: agent.path }) }}>{texts.graphs.showTree}</Link>
         </p>
       </Page>
     );
   }
-  if (picture === undefined) return <Page now={now} title={agent.name}><p class="soft">Loading the drawing…</p></Page>;
+  if (picture === undefined) return <Page now={now} title={agent.name}><p class="soft">{texts.graphs.loading}</p></Page>;
   return (
     <Page now={now} title={agent.name} kind={agent.kind} wide>
       {agent.router !== undefined ? (
@@ -64,9 +65,9 @@ function Page({ now, title, kind, wide = false, children }: PageProps): JSX.Elem
         <h1 tabIndex={-1}>{title}</h1>
         {kind !== undefined && <span class="soft">{kind}</span>}
         {session !== undefined && (
-          <Link to={{ screen: "session", id: session, middle: "talk", ...(user !== undefined && { user }) }}>session {session}</Link>
+          <Link to={{ screen: "session", id: session, middle: "talk", ...(user !== undefined && { user }) }}>{texts.graphs.session(session)}</Link>
         )}
-        {kind !== undefined && <Link to={{ screen: "tree", path: agentAt(title)?.path ?? title }}>In the tree</Link>}
+        {kind !== undefined && <Link to={{ screen: "tree", path: agentAt(title)?.path ?? title }}>{texts.treePane.inTree}</Link>}
       </div>
       {children}
     </div>
@@ -85,21 +86,21 @@ function Runs({ now, agent, picture, id }: RunsProps): JSX.Element {
   const runs = value?.runs.filter((r) => r.agent === agent.name) ?? [];
   const run = now.run === undefined ? runs.at(-1) : runs.find((r) => r.runId === now.run);
   let says: string | undefined;
-  if (value === undefined) says = error ?? "Loading the runs…";
-  else if (error !== undefined) says = `This may be out of date: ${error}`;
-  else if (runs.length === 0) says = `${agent.name} has not run in this session.`;
-  else if (run === undefined) says = `This session has no run ${now.run} of ${agent.name}.`;
+  if (value === undefined) says = error ?? texts.runs.loading;
+  else if (error !== undefined) says = texts.graphs.old(error);
+  else if (runs.length === 0) says = texts.graphs.noRun(agent.name);
+  else if (run === undefined) says = texts.graphs.noSuchRun(agent.name, now.run!);
   const note = says === undefined ? null : <p class="soft">{says}</p>;
   if (run === undefined) return <GraphTopology agent={agent} picture={picture} note={note} />;
   const choose = (e: Event): void => go({ ...now, run: (e.currentTarget as HTMLSelectElement).value });
   return (
     <RunOfGraph key={run.runId} agent={agent} picture={picture} run={run} session={id} user={now.user} note={note}>
       <label>
-        Run{" "}
+        {texts.graphs.run}{" "}
         <select class="field" value={run.runId} onChange={choose}>
           {runs.map((r, i) => (
             <option key={r.runId} value={r.runId}>
-              {`${i + 1} of ${runs.length}, at ${new Date(r.time).toLocaleTimeString("en-GB")}`}
+              {texts.graphs.nth(i + 1, runs.length, clock(r.time))}
             </option>
           ))}
         </select>

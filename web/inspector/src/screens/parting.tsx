@@ -1,4 +1,4 @@
-// Two sessions in short: where they part, which way each went from there, what that cost, and where each stands.
+// Two sessions in short: where they part, which route each took from there, its cost, and its state.
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Schemas, get, path } from "../net/api.js";
@@ -32,7 +32,7 @@ export function Summary({ diff, rows, user, side, title }: Props): JSX.Element {
     [texts.diff.route, both((s) => routeOf(s.events as LogEvent[]).join(" → ") + (diff.next === undefined ? "" : " → …") || texts.diff.nobodyAnswered)],
     [texts.diff.cost, [costOf(spent[0]), costOf(spent[1])]],
     [texts.diff.active, both((s) => s.active ?? texts.diff.nobody)],
-    [texts.diff.turn, both((s) => s.turn)],
+    [texts.diff.turn, both((s) => texts.diff.turns[s.turn])],
     [texts.diff.events, both((s) => count(s.seq))],
     ...(a.pending.length + b.pending.length > 0 ? [[texts.diff.open, both((s) => s.pending.map((p) => p.name).join(", ") || texts.diff.none)] as const] : []),
     ...keys.slice(0, 100).map((key) => [texts.diff.state(key), both((s) => (Object.hasOwn(s.state, key) ? JSON.stringify(s.state[key]) : "–"))] as const),

@@ -23,7 +23,7 @@ import { columns, nextWidth, widths } from "../ui/width.js";
 
 type Pane = ComponentType<{ readonly session: OpenSession }>;
 
-// The conversation is shown as soon as it can be; what stands beside it is loaded meanwhile.
+// The conversation is shown as soon as possible; the panes next to it are loaded meanwhile.
 type Behind = typeof import("../behind.js");
 type Name = { [K in keyof Behind]: Behind[K] extends Pane ? K : never }[keyof Behind];
 const beside = (name: Name): Pane => later<{ readonly session: OpenSession }>(() => import("../behind.js").then((m) => m[name]));
@@ -73,7 +73,7 @@ export function Session(): JSX.Element {
     return (
       <div class="screen">
         <h1 tabIndex={-1}>{texts.session.failed}</h1>
-        <p>{error.message}</p>
+        <p>{error.status === 404 ? texts.session.missing(now.id) : error.message}</p>
         <p>
           <Link to={{ screen: "sessions", ...session.query }}>{texts.nowhere.sessions}</Link>
         </p>
@@ -272,7 +272,7 @@ function Chips({ session, onOpen }: { readonly session: OpenSession; readonly on
   );
 }
 
-/** What stands in the header of the page: the session, how it stands and what it took. */
+/** The session in the header of the page: its title, its state and what it used. */
 export function SessionTitle(): JSX.Element | null {
   const session = open.value;
   if (session === undefined || session.error.value !== undefined) return null;

@@ -42,8 +42,9 @@ export function Sessions(): JSX.Element {
         <>
           <Inbox all={all} />
           <section aria-label={texts.sessions.all}>
+            {empty && (other === undefined ? <Nothing /> : <p>{texts.sessions.noneOf(other)}</p>)}
             {(!empty || may("inspect")) && <Filters filter={filter} empty={empty} />}
-            {empty ? other === undefined ? <Nothing /> : <p>{texts.sessions.noneOf(other)}</p> : <Table all={all} filter={filter} />}
+            {!empty && <Table all={all} filter={filter} />}
           </section>
         </>
       )}
@@ -78,7 +79,7 @@ function Inbox({ all }: { readonly all: SessionList }): JSX.Element | null {
   );
 }
 
-/** How long somebody must have stopped typing before the server searches, in milliseconds. */
+/** How long the reader must have stopped typing before the server searches, in milliseconds. */
 const pause = 250;
 
 const filters = kept("arbor-filters");
@@ -101,7 +102,7 @@ function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: b
     clearTimeout(timer.current);
     type(words);
     timer.current = setTimeout(() => {
-      // What is typed may name a state or an agent; what stands beside the field stays otherwise.
+      // Typed text may name a state or an agent; otherwise the fields next to it stay.
       const text = formatFilter({ ...filter, ...parseFilter(words) });
       go({ screen: "sessions", ...(text !== "" && { filter: text }), ...whose }, { replace: true });
     }, pause);

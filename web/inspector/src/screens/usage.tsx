@@ -5,7 +5,7 @@ import { type Schemas, get, path } from "../net/api.js";
 import { type Column, type Total, Totals } from "../state/totals.js";
 import { route } from "../state/route.js";
 import * as texts from "../texts-behind.js";
-import { count, money } from "../ui/amount.js";
+import { count, money, span } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 
 /** How many sessions are summed up at most, and how many are asked for at once. */
@@ -46,7 +46,7 @@ export function Usage(): JSX.Element {
         {all === undefined
           ? failed === "" && texts.usage.loading
           : all.sessions === 0
-            ? texts.usage.none
+            ? texts.usage.none(<Link to={{ screen: "sessions" }}>{texts.startOne}</Link>)
             : texts.usage.sessions(done ? all.sessions : totals.sessions, all.sessions, all.more ? most : undefined)}
         {totals.failed > 0 && ` · ${texts.usage.failed(totals.failed)}`}
       </p>
@@ -171,11 +171,11 @@ function Table({ kind, rows, user }: TableProps): JSX.Element {
 
 /** What is known of a cost, and whether there is more. */
 function cost({ cost: all, known }: Total): string {
-  return all !== null || known === 0 ? money(all) : texts.usage.partly(money(known));
+  return all !== null || known === 0 ? money(all, texts.cost.unknown) : texts.usage.partly(money(known));
 }
 
 function cell(r: Total, name: Column): string {
   if (name === "cost") return cost(r);
-  if (name === "seconds") return `${(r.seconds ?? 0).toFixed((r.seconds ?? 0) < 10 ? 2 : 0)} s`;
+  if (name === "seconds") return span((r.seconds ?? 0) * 1000);
   return name === "cachedTokens" ? share(r) : count(r[name] ?? 0);
 }

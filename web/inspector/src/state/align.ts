@@ -1,6 +1,8 @@
 // Two sessions side by side: rows of what was said and done, aligned by content and then by position.
 import type { LogEvent } from "./events.js";
 import { words } from "./events.js";
+import * as texts from "../texts-behind.js";
+import { argsText } from "../ui/visible.js";
 import { textOf } from "./story.js";
 
 /** Something said or done, in one row. */
@@ -33,7 +35,7 @@ export function items(events: readonly LogEvent[]): readonly Item[] {
   const out: Item[] = [];
   const calls = new Map<string, number>(); // places in out, by id
   const add = (e: LogEvent, kind: Item["kind"], text: string, more = "", failed = false): void => {
-    const who = e.type === "user" ? "user" : (e.agent ?? "");
+    const who = e.type === "user" ? texts.talk.userMark : (e.agent ?? "");
     out.push({ seq: e.seq ?? 0, kind, who, text, more, failed, same: JSON.stringify([kind, who, e.scope === undefined, text, more]) });
   };
   for (const e of events) {
@@ -44,7 +46,7 @@ export function items(events: readonly LogEvent[]): readonly Item[] {
         break;
       case "tool_call":
         calls.set(e.id ?? "", out.length);
-        add(e, "call", `${e.name}(${short(e.input)})`);
+        add(e, "call", `${e.name}(${argsText(e.input)})`);
         break;
       case "tool_result": {
         const place = calls.get(e.id ?? "");
@@ -58,29 +60,29 @@ export function items(events: readonly LogEvent[]): readonly Item[] {
       }
       case "transfer": {
         const place = calls.get(e.toolCallId ?? "");
-        // The transfer tells more than the call that asked for it.
+        // The transfer says more than the call that asked for it.
         if (place !== undefined && place === out.length - 1) out.pop();
         const refused = e.outcome !== "committed";
         add(e, "transfer", `${e.from} → ${e.to}${refused ? ` (${e.outcome})` : ""}`, words(e.reason).text, refused);
         break;
       }
       case "handoff_status":
-        add(e, "transfer", `person: ${e.status}`, words(e.reason).text);
+        add(e, "transfer", texts.between.person(e.status), words(e.reason).text);
         break;
       case "relay":
-        add(e, "else", `asks: ${e.tool}`, words(e.message).text);
+        add(e, "else", texts.decide.asks(e.tool), words(e.message).text);
         break;
       case "relay_resolved":
-        add(e, "else", e.approved ? "approved" : "denied", words(e.reason).text);
+        add(e, "else", texts.lines.decided(e.approved, ""), words(e.reason).text);
         break;
       case "state":
-        add(e, "else", `state ${short(e.delta ?? {})}`);
+        add(e, "else", texts.diff.state(argsText(e.delta ?? {})));
         break;
       case "error":
         add(e, "else", `${e.code}: ${words(e.message).text}`, "", true);
         break;
       case "file":
-        add(e, "else", `made the file ${e.name}`);
+        add(e, "else", texts.lines.file(e.name));
         break;
     }
   }
@@ -95,15 +97,10 @@ export function routeOf(events: readonly LogEvent[]): readonly string[] {
   return agents.filter((name, i) => name !== agents[i - 1]);
 }
 
-function short(input: unknown): string {
-  const text = JSON.stringify(input) ?? "";
-  return text.startsWith("{") ? text.slice(1, -1) : text;
-}
-
-/** Above so many comparisons, rows are aligned by position alone. */
+/** Above this number of comparisons, rows are aligned by position alone. */
 const most = 4_000_000;
 
-/** Aligns two sides: what is the same in the same order stands beside each other, the rest by position. */
+/** Aligns two sides: what is the same in the same order shares a row, the rest is aligned by position. */
 export function align<T extends Same>(a: readonly T[], b: readonly T[]): readonly Row<T>[] {
   const out: Row<T>[] = [];
   let i = 0;

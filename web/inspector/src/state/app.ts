@@ -1,4 +1,4 @@
-// What the page knows besides sessions: who is signed in, what is served, and what was told.
+// The page's state besides sessions: the user, what the server serves, and notices.
 import { computed, effect, signal, untracked } from "@preact/signals";
 import { ApiError, type Schemas, get, pageVersion, send, signIn as enter, signInKey, signOut as leave } from "../net/api.js";
 import * as texts from "../texts.js";
@@ -13,7 +13,7 @@ export type Agent = Schemas["Agent"];
 
 /** Who the caller is; undefined until the server has said so. */
 export const me = signal<Me | undefined>(undefined);
-/** Whether somebody has to sign in before anything else. */
+/** Whether the user has to sign in first. */
 export const signedOut = signal(false);
 /** Why the last sign-in was refused; "" if it was not. */
 export const refused = signal("");
@@ -33,7 +33,7 @@ export interface Told {
 export const told = signal<readonly Told[]>([]);
 let count = 0;
 
-/** Tells the reader one sentence, until it is put away. */
+/** Shows a notice until the reader dismisses it. */
 export function tell(text: string, failed = false): void {
   told.value = [...told.value.filter((t) => t.text !== text).slice(-2), { id: ++count, text, failed }];
 }
@@ -42,7 +42,7 @@ export function putAway(id: number): void {
   told.value = told.value.filter((t) => t.id !== id);
 }
 
-/** Does something that asks the server, and tells what went wrong, in words of its own where `plain` has some. */
+/** Runs a function that asks the server, and shows its error, with the text that `plain` has for it. */
 export async function attempt<T>(what: () => Promise<T>, plain: Readonly<Record<number, string>> = {}): Promise<T | undefined> {
   try {
     return await what();
@@ -157,7 +157,7 @@ export async function signIn(token: string): Promise<void> {
   });
 }
 
-/** Signs in, or keeps why that was refused beside the field. */
+/** Signs in, or keeps the reason of a refusal to show next to the field. */
 async function entering(by: { code: string } | { token: string }, why: string): Promise<void> {
   refused.value = "";
   try {

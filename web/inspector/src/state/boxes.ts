@@ -1,5 +1,6 @@
 // The conversation graph as boxes in layers, in three zooms: messages (a box a turn), blocks (a box
-// a run) and chunks (a box a node). What follows stands below in the same column; what stands beside it has columns of its own.
+// a run) and chunks (a box a node). What follows is below, in the same column; branches have their own columns.
+import * as texts from "../texts-behind.js";
 import { type Active, type Graph, type Node, hypergraph, thread } from "@agentarbor/conversation";
 
 export type Zoom = "messages" | "blocks" | "chunks";
@@ -33,7 +34,7 @@ export function boxesOf(graph: Graph, zoom: Zoom, active: Active, own = graph): 
   const path = runsOn(own, active);
   const partOf = tierOf(graph, zoom);
   const boxes: Making[] = [];
-  const places = new Map<string, number>(); // of boxes, by what they stand for
+  const places = new Map<string, number>(); // of boxes, by what they show
   const byNode = new Map<string, number>();
   for (const node of graph.nodes()) {
     const id = partOf(node);
@@ -56,7 +57,7 @@ export function boxesOf(graph: Graph, zoom: Zoom, active: Active, own = graph): 
     box.label = zoom === "chunks" ? nodeLabel(speaker) : runLabel(graph, speaker);
     if (parent < 0 || parent === i || circles(boxes, parent, i)) return;
     box.parent = parent;
-    // A sub-agent stands beside what has opened it, although it is on the path as well.
+    // A sub-agent is next to the call that opened it, although it is on the path as well.
     box.inside = above!.kind === "tool_call" && box.node.kind === "harness_start";
     boxes[parent]!.kids.push(i);
   });
@@ -100,10 +101,10 @@ function runsOn(graph: Graph, active: Active): ReadonlySet<string> {
 function place(boxes: readonly Making[]): Boxes {
   const columns: { from: number; to: number }[][] = [];
   let layers = 0;
-  // A chain goes down in one column; the chains beside it are placed later, in order.
+  // A chain goes down in one column; its branches are placed later, in order.
   const waiting: { box: number; layer: number; after: number }[] = [];
   const roots = boxes.flatMap((b, i) => (b.parent < 0 ? [i] : []));
-  let below = 0; // conversations without a common root stand below each other
+  let below = 0; // conversations without a common root are below each other
   for (const root of roots) {
     waiting.push({ box: root, layer: below, after: -1 });
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
@@ -143,7 +144,7 @@ function runLabel(graph: Graph, node: Node): string {
   const said = graph.text(node.runId).slice(0, 200);
   if (said.trim() !== "") return said;
   const calls = graph.toolCalls(node.runId).map((c) => c.name);
-  return calls.length === 0 ? "says nothing" : `calls ${calls.slice(0, 4).join(", ")}`;
+  return texts.graph.calls(calls.slice(0, 4).join(", "));
 }
 
 function nodeLabel(node: Node): string {
@@ -158,15 +159,15 @@ function nodeLabel(node: Node): string {
     case "tool_progress":
       return node.name;
     case "relay":
-      return `${node.tool} ${node.state ?? "is asked about"}`;
+      return `${node.tool} ${node.state ?? texts.decide.asksIt}`;
     case "error":
       return node.message;
     case "usage":
-      return `${node.inputTokens + node.outputTokens} tokens`;
+      return texts.talk.tokens(node.inputTokens + node.outputTokens);
     case "harness_end":
-      return `ends${node.finishReason === undefined ? "" : `, ${node.finishReason}`}`;
+      return texts.lines.end(node.finishReason ?? "stop");
     default:
-      return "begins";
+      return texts.lines.begin;
   }
 }
 

@@ -3,7 +3,7 @@ import type { Log } from "./log.js";
 
 /**
  * The checkpoint at a position or before it: the end of a write, whose events share a time that no
- * other write has, or the place before or behind a message of the user.
+ * other write has, or the place before or after a message of the user.
  */
 export function checkpointAt(log: Log, at: number): number {
   for (let seq = Math.min(at, log.end.seq); seq >= log.from; seq--) {

@@ -1,4 +1,5 @@
 // How two requests to a model differ, and what a request itself says about what was left out of it.
+import * as texts from "../texts-behind.js";
 import type { Schemas } from "../net/api.js";
 
 export type Request = Pick<Schemas["ModelRequest"], "model" | "messages" | "tools" | "settings">;
@@ -7,7 +8,7 @@ export type Message = Schemas["ChatMessage"];
 /** What is new in a request since another one. */
 export interface Difference {
   readonly system: "same" | "changed";
-  /** With how many messages behind the system's both begin alike. */
+  /** How many messages after the system's are the same in both. */
   readonly same: number;
   /** How many messages of the other one are not in this one any more. */
   readonly gone: number;
@@ -50,15 +51,15 @@ export function clauses(d: Difference, now: Request): readonly string[] {
   const { rest } = split(now);
   const list = (names: Iterable<string>): string => [...names].join(", ");
   return [
-    ...(d.model ? ["another model"] : []),
-    ...(d.system === "changed" ? ["another system message"] : []),
+    ...(d.model ? [texts.clauses.model] : []),
+    ...(d.system === "changed" ? [texts.clauses.system] : []),
     ...(d.same < rest.length || d.gone > 0
-      ? [`messages differ from number ${d.same + 1} on (${rest.length - d.same} here, ${d.gone} there)`]
+      ? [texts.clauses.messages(d.same + 1, rest.length - d.same, d.gone)]
       : []),
-    ...(d.newTools.size > 0 ? [`tools only here: ${list(d.newTools)}`] : []),
-    ...(d.goneTools.length > 0 ? [`tools only there: ${list(d.goneTools)}`] : []),
-    ...(d.changedTools.size > 0 ? [`tools with another description or schema: ${list(d.changedTools)}`] : []),
-    ...(d.settings ? ["other settings"] : []),
+    ...(d.newTools.size > 0 ? [texts.clauses.newTools(list(d.newTools))] : []),
+    ...(d.goneTools.length > 0 ? [texts.clauses.goneTools(list(d.goneTools))] : []),
+    ...(d.changedTools.size > 0 ? [texts.clauses.changedTools(list(d.changedTools))] : []),
+    ...(d.settings ? [texts.clauses.settings] : []),
   ];
 }
 
@@ -77,22 +78,22 @@ export function said({ content }: Message): string {
   return content.map((p: { type?: string; text?: string }) => (p.type === "text" ? (p.text ?? "") : `[${(p.type ?? "part").replace("_url", "")}]`)).join("\n");
 }
 
-// How the server writes what is left out of a request, or said in it by nobody.
+// How the server writes what it left out of a request or added to it.
 const summary = "[Summary of the earlier part of this conversation]";
 const leftOut = "[The earlier part of this conversation was left out.]";
 
-/** What a reader should know about a message: that it stands for others, was redacted, or was cut. */
+/** What a reader should know about a message: that it replaces others, was redacted, or was cut. */
 export function noteOf(message: Message): string {
   const text = said(message);
-  if (text.startsWith(summary)) return "compacted: stands for what came before";
-  if (text.startsWith(leftOut)) return "compacted: what came before was left out";
-  if (text === "[redacted]") return "redacted: nothing was left";
-  if (text === "[no input]") return "there was no input";
+  if (text.startsWith(summary)) return texts.notes.summary;
+  if (text.startsWith(leftOut)) return texts.notes.leftOut;
+  if (text === "[redacted]") return texts.notes.redacted;
+  if (text === "[no input]") return texts.notes.noInput;
   if (message.role !== "user") return "";
-  if (text.startsWith("[Your answer ")) return "said by the agent's program, not by the user";
-  if (/^\[[^\]\n]+\] called /.test(text)) return text.includes("…") ? "what another agent did, cut" : "what another agent did, in one line";
-  if (/^\[[^\]\n]+\] handed the conversation /.test(text)) return "the reason of the transfer";
-  if (/^\[[^\]\n]+\] /.test(text)) return "another agent's words";
+  if (text.startsWith("[Your answer ")) return texts.notes.program;
+  if (/^\[[^\]\n]+\] called /.test(text)) return text.includes("…") ? texts.notes.cut : texts.notes.called;
+  if (/^\[[^\]\n]+\] handed the conversation /.test(text)) return texts.notes.reason;
+  if (/^\[[^\]\n]+\] /.test(text)) return texts.notes.other;
   return "";
 }
 

@@ -39,7 +39,7 @@ export class Course {
     return n;
   }
 
-  /** Where the turn before or behind a position begins; the end of the log behind the last one. */
+  /** Where the turn before or after a position begins; the end of the log after the last one. */
   turn(seq: number, way: 1 | -1): number {
     if (way > 0) return this.turns.find((t) => t > seq) ?? this.log.end.seq;
     return this.turns.findLast((t) => t < seq) ?? this.log.from;

@@ -50,7 +50,7 @@ export function take(place: Place, turnId: string, call: Schemas["Call"], decisi
   timers.set(question, setTimeout(send, grace));
 }
 
-/** Takes a decision back, or the last one that can be. It returns false if there is none. */
+/** Undoes a decision, or the last one that can be undone. It returns false if there is none. */
 export function undo(question = [...timers.keys()].at(-1)): void | false {
   const timer = timers.get(question ?? "");
   if (question === undefined || timer === undefined) return false;

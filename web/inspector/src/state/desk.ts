@@ -25,7 +25,7 @@ effect(() => {
     titles.value = new Map(titles.peek()).set(key, ""); // it is asked for once
     get<Schemas["Session"]>(path("sessions", session), { query: { user } }).then(
       ({ title }) => (titles.value = new Map(titles.peek()).set(key, title)),
-      () => {}, // the reason of the handoff stands in its place
+      () => {}, // the reason of the handoff is shown instead
     );
   }
 });

@@ -10,7 +10,7 @@ import type { OpenSession } from "./open.js";
 
 /** What a server takes by default, in bytes: the text of a message, and all of its JSON. */
 const mostText = 1 << 20;
-const mostBody = (16 << 20) - (64 << 10); // some room for what stands around the content
+const mostBody = (16 << 20) - (64 << 10); // some room for the rest of the body
 
 export interface Attached {
   readonly part: Schemas["Part"];

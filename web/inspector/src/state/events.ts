@@ -25,7 +25,7 @@ export type LogEvent =
   | Schemas["ErrorEvent"]
   | Schemas["HarnessEndEvent"];
 
-/** Stands for an event that the server does not show to the reader. No event of a log has its type. */
+/** Replaces an event that the server does not show to the reader. No event of a log has its type. */
 export function hiddenAt(seq: number): LogEvent {
   return { type: "hidden", seq } as unknown as LogEvent;
 }

@@ -4,7 +4,7 @@ import type { Schemas } from "../net/api.js";
 
 type Session = Schemas["Session"];
 
-/** A place behind which a session and relatives of it go on in different ways. */
+/** A place after which a session and its relatives differ. */
 export interface Parting {
   /** The number of events that all of them share. */
   readonly at: number;
@@ -14,7 +14,7 @@ export interface Parting {
   readonly own: number;
 }
 
-/** The places at which relatives of a session go on in another way, in the order of the log. */
+/** The places at which relatives of a session part from it, in the order of the log. */
 export function partings(family: readonly Session[], id: string): Parting[] {
   const byId = new Map(family.map((s) => [s.id, s]));
   const self = byId.get(id);
@@ -47,7 +47,7 @@ export function partings(family: readonly Session[], id: string): Parting[] {
   const out: Parting[] = [];
   for (const [at, others] of [...places].sort(([a], [b]) => a - b)) {
     const ways: Session[] = [];
-    // A session with nothing behind the place does not go on, but the reader is there.
+    // A session that ends at the place does not continue, but the reader is there.
     for (const s of family) {
       if (s.id !== id && !others.includes(s)) continue;
       if (!ways.some((w) => w.id !== id && s.id !== id && shared(w, s) > at)) ways.push(s);

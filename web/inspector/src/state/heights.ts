@@ -7,8 +7,8 @@ const below = 16;
 export class Heights {
   private keys: string[] = [];
   private sizes: number[] = [];
-  private starts: number[] = [above]; // of row i, and behind the last one the end of all
-  private good = 0; // so many rows have the right start
+  private starts: number[] = [above]; // of row i, and after the last one the end of all
+  private good = 0; // how many rows have the right start
   private readonly measured = new Map<string, number>();
 
   /** Takes in what rows there are now. A row keeps its height as long as it keeps its key. */

@@ -1,4 +1,4 @@
-// The letters that stand for agents in their marks.
+// The letters of agents in their marks.
 
 /** A word or a number of a name. */
 const part = /\p{L}+|\p{N}+/gu;

@@ -14,7 +14,7 @@ const inbox = 20;
 /** How long a hidden page stays connected, in milliseconds. */
 const patience = 30_000;
 
-/** Takes in changed sessions: each stands once, the last changed first. */
+/** Merges changed sessions: each is listed once, the last changed first. */
 export function merge(list: readonly Listed[], changed: readonly Listed[]): Listed[] {
   const byId = new Map(list.map((s) => [s.id, s]));
   for (const s of changed) {
@@ -24,13 +24,13 @@ export function merge(list: readonly Listed[], changed: readonly Listed[]): List
   return [...byId.values()].sort((a, b) => Date.parse(b.updated) - Date.parse(a.updated) || (a.id < b.id ? -1 : 1));
 }
 
-/** A session in its family: forks stand below the session of which they are one. */
+/** A session in its family: forks come below the session that they were forked from. */
 export interface Row {
   readonly session: Listed;
   readonly depth: number;
 }
 
-/** Sessions as rows: families together, where their last changed member stands, forks indented. */
+/** Sessions as rows: families together, at the place of their last changed member, forks indented. */
 export function families(list: readonly Listed[]): Row[] {
   const here = new Map(list.map((s) => [s.id, s]));
   const children = new Map<string, Listed[]>();
@@ -218,7 +218,7 @@ export class SessionList {
     });
   }
 
-  /** Asks for the list anew, since nobody says what changed, or was deleted, while nothing was followed. */
+  /** Loads the list anew, since the page does not know what changed or was deleted while it followed no stream. */
   private async load(): Promise<void> {
     this.arrived = [];
     try {

@@ -3,6 +3,7 @@
 import { type Event, type Graph, empty, reduceMany } from "@agentarbor/conversation";
 import { type Clip, type LogEvent, hiddenAt, isHidden, unclip } from "./events.js";
 import { type Facts, nothing, step } from "./session.js";
+import * as texts from "../texts.js";
 
 /** A session at one position. */
 export interface Moment {
@@ -85,7 +86,7 @@ export class Log {
             live = graph;
             news = [];
           }
-          // A stop is told to those who saw the words, and is no event of the log.
+          // A stop is shown to those who saw the text, and is not an event of the log.
           if (event.type === "discard") this.keep(this.flying.filter((delta) => settles(event, delta)), facts.seq);
           this.flying.push(event);
           news.push(event as Event);
@@ -94,7 +95,7 @@ export class Log {
         const { seq } = event;
         if (seq === undefined || seq <= facts.seq) continue;
         while (this.gaps && facts.seq + 1 < seq) store(hiddenAt(facts.seq + 1));
-        if (seq !== facts.seq + 1) throw new Error(`Event ${seq} came where ${facts.seq + 1} was to come. Reload the page.`);
+        if (seq !== facts.seq + 1) throw new Error(texts.errors.order(seq, facts.seq + 1));
         // Words that came one by one stay as they are if the stored event has only their beginning.
         const heard = clip === undefined ? undefined : this.heard(event, clip);
         if (heard !== undefined) event = { ...event, content: heard } as LogEvent;
@@ -165,7 +166,7 @@ function unkeptOf(deltas: readonly LogEvent[], seq: number): Unkept[] {
   return [...all.values()].filter(({ text }) => text.trim() !== "");
 }
 
-/** Whether a delta is settled by a stored event: by the whole of it, by what gives it up, by its run's end, or because another process goes on with the run. */
+/** Whether a stored event makes a delta obsolete: the whole text, a discard, the end of its run, or the adoption of the run by another process. */
 function settles(event: LogEvent, delta: LogEvent): boolean {
   if (event.type === "discard" && event.ids?.includes(delta.id ?? "")) return true;
   if (event.runId !== delta.runId) return false;

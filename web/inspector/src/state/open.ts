@@ -12,7 +12,7 @@ import { route } from "./route.js";
 /** How many events are asked for first, and how many with each page before them. */
 const first = 500;
 const page = 2000;
-/** A log above this length is not loaded as a whole unless somebody goes there. */
+/** A longer log is not loaded as a whole unless the reader goes there. In events. */
 const most = 50_000;
 /** How long the page works on events before it lets the browser draw, in milliseconds. */
 const slice = 8;
@@ -47,10 +47,10 @@ export class OpenSession {
   readonly error = signal<ApiError | undefined>(undefined);
   /** Since when the server has not answered. */
   readonly lostSince = signal<Date | undefined>(undefined);
-  /** The session as the server tells it: its title, its state, its parent. */
+  /** The session as the server describes it: its title, its state, its parent. */
   readonly detail = signal<Schemas["SessionDetail"] | undefined>(undefined);
   readonly family = signal<readonly Schemas["Session"][]>([]);
-  /** How the server says that the session stands: running, waiting, cut_off, done, failed, canceled. */
+  /** The session's state by the server's name: running, waiting, cut_off, done, failed, canceled. */
   readonly state = signal<Schemas["State"] | undefined>(undefined);
   /** The revision of the tree that serves the session. */
   readonly revision = signal("");
@@ -75,7 +75,7 @@ export class OpenSession {
   private readonly stopLooking: () => void;
 
   constructor(readonly key: Key) {
-    // Whoever looks at a position before the first loaded event has those before it loaded.
+    // If the reader looks at a position before the first loaded event, the events before it are loaded.
     this.stopLooking = effect(() => {
       const { from } = this.held.value;
       const at = this.asked.value;
@@ -90,7 +90,7 @@ export class OpenSession {
     return now.screen === "session" && now.id === this.key.id ? now.at : undefined;
   });
 
-  /** The log. It is one object that grows, so who reads it here is told of each new version. */
+  /** The log. It is one object that grows; reading it here subscribes to each new version. */
   readonly log = growing(this.version, this.held);
 
   /** What the page shows: the live end, or the position of the address. */
@@ -103,7 +103,7 @@ export class OpenSession {
   /** The facts of what the page shows. No delta changes them. */
   readonly facts = computed(() => this.moment.value.facts);
 
-  /** The log for those who need no deltas: they are told of stored events only. */
+  /** The log for readers that need no deltas: they are notified of stored events only. */
   readonly stored = growing(computed(() => this.log.value.end.facts), this.held);
 
   /** Whether the page shows a position in the past. */
@@ -182,13 +182,13 @@ export class OpenSession {
     this.looked = questions;
   }
 
-  /** Asks the server anew how the session stands. */
+  /** Asks the server for the session's state again. */
   async refresh(): Promise<void> {
     const detail = await attempt(() => this.ask());
     if (detail !== undefined && !this.stopped && detail.seq >= (this.detail.peek()?.seq ?? 0)) this.detail.value = detail;
   }
 
-  /** Loads what is older than the log goes back, if somebody wants to see it. */
+  /** Loads older events than the log has, if the reader wants to see them. */
   loadAll(): Promise<void> {
     return this.reach(1);
   }
@@ -209,7 +209,7 @@ export class OpenSession {
     }
   }
 
-  /** Loads events until a position is there. What fails is told, and the page goes on with what it has. */
+  /** Loads events until a position is there. It reports an error to the reader, and keeps what it has. */
   private async reach(seq: number): Promise<void> {
     if (this.loadingOlder.peek() || this.held.peek().from <= seq) return;
     this.loadingOlder.value = true;
@@ -224,7 +224,7 @@ export class OpenSession {
   }
 
   /**
-   * Loads the log from its beginning, or what is needed of a long one, beside the log that is shown,
+   * Loads the log from its beginning, or what is needed of a long one, while the shown log stays,
    * whose place it then takes.
    */
   private async older(seq: number): Promise<void> {
@@ -253,9 +253,9 @@ export class OpenSession {
     for (let coming = ask(0); coming !== undefined && !this.stopped; ) {
       const events = await coming;
       const last = events.at(-1)?.seq;
-      if (last === undefined) throw new Error("The server has fewer events than before.");
+      if (last === undefined) throw new Error(texts.errors.fewer);
       coming = ask(last);
-      coming?.catch(() => {}); // it is awaited, and told, in its turn
+      coming?.catch(() => {}); // it is awaited later, and reported then
       await this.sliced(whole, events.filter((e) => (e.seq ?? 0) < before));
     }
     return whole;
@@ -267,7 +267,7 @@ export class OpenSession {
     while (!this.stopped && first > seq) {
       const events = (await this.page({ before: first, limit: page, align: "turn" })).events as LogEvent[];
       const some = events.filter((e) => (e.seq ?? 0) < first);
-      if (some.length === 0) throw new Error("The server has fewer events than before.");
+      if (some.length === 0) throw new Error(texts.errors.fewer);
       pages.unshift(some);
       first = some[0]!.seq ?? 1;
     }
@@ -347,9 +347,9 @@ export class OpenSession {
   }
 
   private end({ reason }: Schemas["StreamEnd"]): void {
-    if (reason === "stopping" || reason === "turn") return; // the stream goes on with the next process
-    if (reason === "deleted") this.fail(new ApiError(404, "not_found", "This session was deleted while it was open."));
-    else this.fail(new ApiError(401, "unauthorized", "You may not read this session any more."));
+    if (reason === "stopping" || reason === "turn") return; // the stream resumes with the next process
+    if (reason === "deleted") this.fail(new ApiError(404, "not_found", texts.errors.deleted));
+    else this.fail(new ApiError(401, "unauthorized", texts.errors.unauthorized));
   }
 
   private fail(error: unknown): void {
@@ -364,7 +364,7 @@ export class OpenSession {
 /** The session of the address, if it is one's screen. It stays open as long as the address names it. */
 export const open = signal<OpenSession | undefined>(undefined);
 
-// growing reads a log that changes without becoming another object. A computed signal would tell nobody.
+// growing reads a log that changes without becoming another object. A computed signal would notify no reader.
 function growing(version: ReadonlySignal<unknown>, held: Signal<Log>): { readonly value: Log; peek(): Log } {
   return {
     get value(): Log {

@@ -1,4 +1,4 @@
-// What the server says to those who ask again and again, because no stream tells of what other users do.
+// Values that the page asks for again and again, because no stream reports what other users do.
 import { type Signal, signal } from "@preact/signals";
 import { ApiError, getExact } from "../net/api.js";
 import { signedOut } from "./app.js";
@@ -13,7 +13,7 @@ export interface Polled<T> {
   readonly error: Signal<string | undefined>;
   /** Asks now. */
   readonly look: () => Promise<void>;
-  /** Asks as long as somebody looks, until the returned function is called. */
+  /** Asks repeatedly until the returned function is called. */
   readonly watch: () => () => void;
 }
 
@@ -49,7 +49,7 @@ export function polled<T>(path: string, pause: number): Polled<T> {
     return () => {
       stopped = true;
       clearTimeout(timer);
-      asked++; // nobody else sees what comes of it
+      asked++; // no other caller waits for the result
       value.value = lost.value = undefined;
     };
   };

@@ -3,7 +3,7 @@
 import type { Schemas } from "../net/api.js";
 import { type LogEvent, words } from "./events.js";
 
-/** Somebody is asked about a call. */
+/** A question about a call. */
 export interface Question {
   readonly relayId: string;
   readonly callId: string;
@@ -62,16 +62,16 @@ export interface Facts {
   readonly time: string;
   /** Who has the conversation; "" before anybody had it. */
   readonly active: string;
-  /** How the handoff to a person stands; "" before there was one. */
+  /** The status of the handoff to a person; "" before the first one. */
   readonly handoff: string;
-  /** Whether the last turn is under way, waits for somebody, or is over. */
+  /** Whether the last turn is running, waits for a person, or is over. */
   readonly turn: "none" | "open" | "waiting" | "over";
   readonly turnId: string;
   /** The user's messages so far. */
   readonly turns: number;
   /** Agents in the order in which they first spoke, which gives them their colours. */
   readonly spoke: readonly string[];
-  /** What nobody has decided yet, in all scopes, in the order of the log. */
+  /** The open questions of all scopes, in the order of the log. */
   readonly questions: readonly Question[];
   readonly spent: readonly Spent[];
   /** Whether events are left out, so that a call that is asked about may be one of them. */
@@ -266,7 +266,7 @@ function forget(next: Next, name: string): void {
   next.scopes = scopes;
 }
 
-/** A fork begins: of what ran inside in the session that it was taken of, it goes on with what its own run has opened. */
+/** A fork begins: of the inner runs of its parent, it continues only those that its own run has opened. */
 function leave(next: Next): void {
   const within = new Set(opens(next.scopes.get("")!));
   const scopes = new Map([["", next.scopes.get("")!]]);

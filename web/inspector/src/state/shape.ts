@@ -1,4 +1,4 @@
-// The tree of agents as it is drawn: which agents stand in it, what is folded, and where they are.
+// The tree of agents as it is drawn: which agents it shows, what is folded, and where they are.
 import { hierarchy, tree as tidy } from "d3-hierarchy";
 import type { Schemas } from "../net/api.js";
 
@@ -12,18 +12,18 @@ export interface Branch {
   /** How many agents are in it, itself included. */
   readonly size: number;
   readonly parent: Branch | undefined;
-  /** Whether a workflow runs it, so that nobody hands over to it. */
+  /** Whether a workflow runs it, so that no agent transfers to it. */
   readonly inner: boolean;
 }
 
-/** What is drawn in one place: an agent, or a row that stands for many. */
+/** What is drawn in one place: an agent, or a row for several agents. */
 export interface Item {
   /** The agent's path, or that of the parent and "/*". */
   readonly key: string;
   readonly branch: Branch;
-  /** Of a row that stands for many: how many agents it holds. */
+  /** How many agents a row for several agents contains. */
   readonly crowd?: number;
-  /** How many agents are folded behind it. */
+  /** How many agents are folded below it. */
   readonly hidden: number;
   readonly open: boolean;
   readonly children: readonly Item[];
@@ -60,13 +60,13 @@ export function* everyone(branch: Branch): Generator<Branch> {
   for (const child of branch.children) yield* everyone(child);
 }
 
-/** Whether an agent is one that somebody looks for. */
+/** Whether an agent matches a search. */
 export function matches(agent: Agent, words: string): boolean {
   const text = `${agent.path} ${agent.kind} ${agent.description ?? ""} ${agent.tools?.join(" ") ?? ""}`.toLowerCase();
   return words.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
-/** What is drawn of a tree. `shown` are the paths of agents that are never behind a fold. */
+/** What is drawn of a tree. `shown` are the paths of agents that are never folded away. */
 export function itemsOf(root: Branch, folds: Folds, shown: ReadonlySet<string>, search: string): Item | undefined {
   const large = root.size > few;
   const looked = search.trim();
@@ -119,7 +119,7 @@ export interface Drawn {
   readonly height: number;
 }
 
-/** Finds the places: depth is the column, and a parent stands at the middle of its children. */
+/** Finds the places: depth is the column, and a parent is at the middle of its children. */
 export function layout(root: Item | undefined, alone: readonly Item[] = []): Drawn {
   const items = new Map<string, Placed>();
   let [top, bottom, right] = [0, 0, 0];
@@ -143,7 +143,7 @@ export function layout(root: Item | undefined, alone: readonly Item[] = []): Dra
   return { items, width: right + box.width + 16 + 24, height: bottom - top - box.down + box.height + 16 };
 }
 
-/** The item that an agent stands in: its own, or the nearest that it is folded behind. */
+/** The item that shows an agent: its own, or the nearest one that it is folded into. */
 export function standsIn(drawn: Drawn, branch: Branch | undefined): Placed | undefined {
   for (let b = branch; b !== undefined; b = b.parent) {
     const own = drawn.items.get(b.agent.path) ?? (b.parent && drawn.items.get(crowdOf(b.parent.agent.path)));
@@ -173,7 +173,7 @@ export function way(from: Placed, to: Placed): string {
   return `M${a.join(" ")}C${b.join(" ")} ${c.join(" ")} ${d.join(" ")}`;
 }
 
-/** The point of a way behind a part of it, from 0 to 1. */
+/** The point on a line after a share of it, from 0 to 1. */
 export function along(from: Placed, to: Placed, t: number): { readonly x: number; readonly y: number } {
   const points = curve(from, to);
   const weights = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t ** 3];

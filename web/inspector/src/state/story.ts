@@ -1,4 +1,4 @@
-// What a log tells of answers, calls of tools and transfers. It is found once, as the log grows.
+// The answers, tool calls and transfers of a log, found once as the log grows.
 import type { Schemas } from "../net/api.js";
 import type { LogEvent } from "./events.js";
 import type { Log } from "./log.js";
@@ -38,7 +38,7 @@ export interface ToolCall {
   ended?: string;
   /** How long it took, in milliseconds; 0 while it is open. */
   ms: number;
-  /** Somebody was asked about it, so that its time is not the tool's alone. */
+  /** Whether a person was asked about it, so that its time is not the tool's alone. */
   asked: boolean;
   isError: boolean;
 }
@@ -188,7 +188,7 @@ export class Story {
     return this.calls.findLast((c) => c.id === sel.id)?.seq ?? 0;
   }
 
-  /** The answer that an event belongs to, made, or followed: undefined if it is nobody's. */
+  /** The answer that an event belongs to, caused or followed; undefined if there is none. */
   answerOf(seq: number): Answer | undefined {
     const event = this.log.event(seq);
     if (event === undefined) return undefined;
@@ -235,7 +235,7 @@ export class Story {
     return this.answerOf(asked?.seq ?? seq);
   }
 
-  /** The user's messages around a position, so many before it and so many behind it at most. */
+  /** The user's messages around a position, at most a number of them before it and after it. */
   messages(seq: number, most: number): readonly Schemas["UserEvent"][] {
     const place = this.users.findLastIndex((u) => (u.seq ?? 0) <= seq);
     return this.users.slice(Math.max(0, place - most), place + most + 1);
@@ -270,7 +270,7 @@ export function to({ transfer, route, back }: HandOver): string {
 
 const stories = new WeakMap<Log, Story>();
 
-/** What a log tells so far. Filter by position for a moment in the past. */
+/** The story of a log so far. Filter by position for a moment in the past. */
 export function storyOf(log: Log): Story {
   let story = stories.get(log);
   if (story === undefined) stories.set(log, (story = new Story(log)));

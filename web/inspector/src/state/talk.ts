@@ -1,4 +1,4 @@
-// What stands in a conversation, in the order of the log: the messages of the graph and, between
+// The rows of a conversation, in the order of the log: the messages of the graph and, between
 // them, events that are no nodes of it, such as transfers.
 import { type Active, type Graph, type ViewNode, thread } from "@agentarbor/conversation";
 import type { LogEvent } from "./events.js";
@@ -42,12 +42,12 @@ export function withUnkept(rows: readonly Row[], { unkept }: Log, { seq }: Momen
   return out;
 }
 
-/** Events of a log that stand between messages, by scope; kept up to date as the log grows. */
+/** Events of a log that are shown between messages, by scope; kept up to date as the log grows. */
 class Marks {
   private done = 0;
   private readonly scopes = new Map<string, LogEvent[]>();
   readonly resolved = new Map<string, Event<"relay_resolved">>();
-  /** Calls that a transfer stands for, and where it stands. */
+  /** Calls that a transfer replaces, and the place of the transfer. */
   readonly transfers = new Map<string, number>();
   /** The rows of the conversation that were made last. */
   last: Made | undefined;
@@ -72,7 +72,7 @@ class Marks {
       case "transfer":
         if (event.toolCallId !== undefined) this.transfers.set(event.toolCallId, event.seq ?? 0);
         break;
-      case "relay": // whoever is asked has to see it, however deep it was asked
+      case "relay": // the person who is asked has to see it, however deep it was asked
         return this.put("", event);
       case "route":
       case "handoff_status":
@@ -106,7 +106,7 @@ interface Made {
 /** How far rows were made when it was a view's turn. */
 interface Place {
   readonly rows: number;
-  readonly done: number; // so many events stood in front
+  readonly done: number; // how many events came before
   readonly nth: number; // of its run
   readonly hidden: boolean;
   readonly stored: boolean;
@@ -158,7 +158,7 @@ function isInside(row: Exclude<Row, { kind: "said" }>, run: string): boolean {
   return event.runId === run && event.type !== "transfer" && event.type !== "route" && event.type !== "handoff_status";
 }
 
-/** The rows of messages that stand in one scope. */
+/** The rows of messages in one scope. */
 export function rowsOf(log: Log, moment: Moment, views: readonly ViewNode[], scope = scopeOf(log, moment.graph, views)): readonly Row[] {
   return make(marksOf(log), moment, views, scope).rows;
 }
@@ -264,13 +264,13 @@ function put(rows: Row[], event: LogEvent, marks: Marks, open: ReadonlySet<strin
   }
 }
 
-// isHandOver says whether a message is nothing but calls that transfers stand for.
+// isHandOver reports whether a message consists of calls that transfers replace.
 function isHandOver({ text, reasoning, error, branches, toolCalls, content }: ViewNode, marks: Marks, until: number): boolean {
   if (text !== undefined || reasoning !== undefined || error !== undefined || content !== undefined || branches !== undefined) return false;
   return toolCalls !== undefined && toolCalls.every(({ id }) => (marks.transfers.get(id) ?? Infinity) <= until);
 }
 
-/** The calls of a message that no transfer stands for. */
+/** The calls of a message that no transfer replaces. */
 export function callsOf(log: Log, moment: Moment, view: ViewNode): NonNullable<ViewNode["toolCalls"]> {
   const { transfers } = marksOf(log);
   return (view.toolCalls ?? []).filter(({ id }) => (transfers.get(id) ?? Infinity) > moment.seq);
@@ -281,7 +281,7 @@ function scopeOf(log: Log, graph: Graph, views: readonly ViewNode[]): string {
     const seq = graph.node(id)?.seq;
     if (seq !== undefined) return log.event(seq)?.scope ?? "";
   }
-  return "none"; // nothing of it is stored yet, so nothing can stand between
+  return "none"; // nothing of it is stored yet, so nothing can be between
 }
 
 /** What an answer took, by the times of the log, and what it used; and the events of its words. */
@@ -317,7 +317,7 @@ export function measure(graph: Graph, view: ViewNode, next: string | undefined):
   return { words, thoughts, ...(ms !== undefined && { ms }), ...(tokens !== undefined && { tokens }) };
 }
 
-/** The row in which something of the log stands: the last one that begins at a position or before it. */
+/** The row of a position: the last one that begins there or before. */
 export function rowAt(rows: readonly Row[], seq: number): number {
   let found = -1;
   for (const [i, row] of rows.entries()) if (row.seq !== undefined && row.seq <= seq) found = i;

@@ -1,4 +1,5 @@
 // What many sessions have used, summed up.
+import * as texts from "../texts-behind.js";
 import type { Schemas } from "../net/api.js";
 
 export type Column = "cost" | "inputTokens" | "cachedTokens" | "readAnew" | "outputTokens" | "answers" | "seconds";
@@ -79,7 +80,7 @@ export class Totals {
     for (const m of usage.models) {
       const own = minus(m.session, shared?.models.find((s) => s.agent === m.agent && s.model === m.model)?.session);
       put("agent", m.agent, own);
-      put("model", m.model || "unknown model", own);
+      put("model", m.model || texts.cost.noModel, own);
       put("session", session.id, own);
       put("day", day, own);
       all = plus(all, "all", own);

@@ -8,6 +8,7 @@ import { attempt, tree } from "./app.js";
 import { allowRuns } from "./forking.js";
 import type { OpenSession } from "./open.js";
 import { type Entry, entriesOf } from "./values.js";
+import * as texts from "../texts.js";
 
 export type View = Schemas["View"];
 
@@ -24,7 +25,7 @@ const most = 128;
 
 const kept = new Map<string, Signal<Fetched<unknown>>>();
 
-/** Asks when somebody looks, keeps the answer, and asks again after an error. */
+/** Asks when the value is read, keeps the answer, and asks again after an error. */
 function fetched<T>(key: string, load: (signal: AbortSignal) => Promise<T>): Fetched<T> {
   let held = kept.get(key) as Signal<Fetched<T>> | undefined;
   if (held === undefined) {
@@ -101,7 +102,7 @@ export function graphsAt(session: OpenSession, at: number): Fetched<Schemas["Gra
   return fetched(keyOf(session, "graphs", at), (signal) => get(`${session.path}/graphs`, { query: { ...session.query, at }, signal }));
 }
 
-/** The last position not behind another one at which the session can be forked. */
+/** The last position, up to another one, at which the session can be forked. */
 export function forkable(session: OpenSession, at: number): Fetched<Schemas["Checkpoint"]> {
   return fetched(keyOf(session, "checkpoint", at), async (signal) => {
     for (const reach of [200, at]) {
@@ -110,7 +111,7 @@ export function forkable(session: OpenSession, at: number): Fetched<Schemas["Che
       const found = checkpoints.findLast((c) => c.seq <= at);
       if (found !== undefined) return found;
     }
-    throw new Error(`The session cannot be forked at or before ${at}.`);
+    throw new Error(texts.errors.noFork(at));
   });
 }
 
@@ -147,7 +148,7 @@ export async function askAgain(session: OpenSession, agent: string, at: number, 
   state.value = { asking: 0, samples: [...samples, ...(made?.samples ?? [])], ...(now !== undefined && { revision: now }) };
 }
 
-/** Makes a session that goes on from a position at once, after the reader has said yes, with other words there, or a changed agent, if some are given. */
+/** Creates a session that continues from a position at once, after the reader has agreed, with another text there or a changed agent, if they are given. */
 export async function fork(session: OpenSession, at: number, other: { readonly content?: string; readonly change?: Schemas["Change"]; readonly id?: string }): Promise<Schemas["Session"] | undefined> {
   const to = `${session.path}/${other.content === undefined ? "forks" : "edits"}`;
   const body = { at, resume: true, ...other };

@@ -1,5 +1,6 @@
 // The runs of a turn on a line of time. All times are those of the log: an answer lies between what
 // was recorded before it in its run and its own record, a call between itself and its result.
+import * as texts from "../texts-behind.js";
 import { timeOf } from "../ui/line.js";
 import { folded } from "./course.js";
 import type { LogEvent } from "./events.js";
@@ -19,7 +20,7 @@ export interface Bar {
   readonly callId?: string;
 }
 
-/** What one agent does in one conversation of a turn: a run, and those that go on with it after a pause. */
+/** What one agent does in one conversation of a turn: a run, and the runs that resume it after a pause. */
 export interface Lane {
   readonly run: string;
   readonly agent: string;
@@ -109,7 +110,7 @@ class Worker {
     const before = this.byScope.get(scope);
     if (before?.agent === event.agent && before?.finish === "input_required") {
       const open = [...before.calls.values()].some((bar) => bar.kind === "wait");
-      if (!open && this.now > before.last.time) before.bars.push(this.bar("wait", "waits", before.last, seq));
+      if (!open && this.now > before.last.time) before.bars.push(this.bar("wait", texts.runs.kinds.wait, before.last, seq));
       before.finish = "";
       this.byRun.set(run, before);
       return;
@@ -147,7 +148,7 @@ class Worker {
       case "reasoning":
       case "tool_call":
       case "usage":
-        if (lane.answer === undefined) lane.bars.push((lane.answer = this.bar("answer", "answer", lane.last, seq)));
+        if (lane.answer === undefined) lane.bars.push((lane.answer = this.bar("answer", texts.runs.kinds.answer, lane.last, seq)));
         else Object.assign(lane.answer, { to: this.now, last: seq });
         if (event.type === "usage") lane.answer = undefined;
         if (event.type === "tool_call") {
@@ -155,10 +156,15 @@ class Worker {
           this.segment(lane, event.id ?? "", "call", event.name, seq);
         }
         return;
+      case "error":
+        lane.answer ??= this.bar("answer", texts.runs.kinds.answer, lane.last, seq);
+        if (!lane.bars.includes(lane.answer)) lane.bars.push(lane.answer);
+        lane.answer.failed = true;
+        return;
       case "relay":
         if (this.settle(event.toolCallId, seq) === undefined) return;
         this.asked.set(event.id ?? "", event.toolCallId);
-        this.segment(this.byCall.get(event.toolCallId)!, event.toolCallId, "wait", "waits", seq);
+        this.segment(this.byCall.get(event.toolCallId)!, event.toolCallId, "wait", texts.runs.kinds.wait, seq);
         return;
       case "relay_resolved": {
         const id = this.asked.get(event.relayId) ?? "";
@@ -206,7 +212,7 @@ class Worker {
     return { seq: this.events[0]?.seq ?? 0, from: this.begin, to: this.now, lanes: this.lanes, hops: this.hops, folds: this.folds() };
   }
 
-  /** Where nothing but waiting goes on for long. */
+  /** The long times in which a turn only waits. */
   private folds(): Fold[] {
     const busy = this.lanes.flatMap((l) => l.bars.filter((b) => b.kind !== "wait").map((b) => ({ from: b.from, to: b.to })));
     busy.sort((a, b) => a.from - b.from);
@@ -229,7 +235,7 @@ function parentRun(scope: string): string {
 /** The share of the width that one folded pause takes. */
 const foldShare = 0.1;
 
-/** Where times stand on a line from 0 to 1, with folded pauses of one width. */
+/** Returns the places of times on a line from 0 to 1, with folded pauses of one width. */
 export function scaleOf({ from, to, folds }: Pick<Waterfall, "from" | "to" | "folds">): (time: number) => number {
   const away = folds.reduce((sum, f) => sum + f.to - f.from, 0);
   const share = folds.length === 0 ? 0 : Math.min(foldShare, 0.5 / folds.length);
@@ -255,7 +261,7 @@ export function ticksOf(w: Waterfall): readonly number[] {
   if (shown <= 0) return [w.from];
   const rough = shown / 5;
   const ten = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((n) => n * ten).find((n) => n >= rough) ?? ten * 10;
+  const step = Math.max(1, [1, 2, 5, 10].map((n) => n * ten).find((n) => n >= rough) ?? ten * 10);
   const ticks: number[] = [];
   let last = -1;
   for (let t = w.from; t <= w.to; t += step) {
@@ -264,7 +270,7 @@ export function ticksOf(w: Waterfall): readonly number[] {
       t = w.from + Math.floor((inside.to - w.from) / step) * step;
       continue;
     }
-    if (at(t) - last > 0.08 && at(t) < 0.94) ticks.push(t);
+    if (at(t) - last > 0.08 && at(t) < 0.86) ticks.push(t);
     last = at(ticks.at(-1) ?? w.from);
   }
   return ticks;

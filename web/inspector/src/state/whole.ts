@@ -1,4 +1,4 @@
-// Words and values of events that were sent shortened, whole, once somebody asks for them.
+// The whole texts and values of events that were sent shortened, loaded when the reader asks for them.
 import { signal } from "@preact/signals";
 import { get, path } from "../net/api.js";
 import { attempt } from "./app.js";

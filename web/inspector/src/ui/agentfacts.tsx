@@ -62,6 +62,15 @@ export function AgentFacts({ agent, short = false }: { readonly agent: Agent; re
   );
 }
 
+/** The heads of a table's columns. */
+export function heads(names: readonly string[]): JSX.Element[] {
+  return names.map((name) => (
+    <th key={name} scope="col">
+      {name}
+    </th>
+  ));
+}
+
 export function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }): JSX.Element {
   return (
     <div>
@@ -123,11 +132,7 @@ export function AgentList({ root, human, active, hands, search, to }: ListProps)
       <table>
         <thead>
           <tr>
-            <th scope="col">{texts.tree.list.agent}</th>
-            <th scope="col">{texts.tree.list.depth}</th>
-            <th scope="col">{texts.tree.list.parent}</th>
-            <th scope="col">{texts.tree.list.targets}</th>
-            {hands !== undefined && <th scope="col">{texts.tree.list.transferred}</th>}
+            {heads(texts.tree.list.columns.slice(0, hands === undefined ? -1 : undefined))}
           </tr>
         </thead>
         <tbody>

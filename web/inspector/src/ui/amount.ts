@@ -11,9 +11,9 @@ export function counted(n: number, one: string, many = `${one}s`): string {
   return `${whole.format(n)} ${n === 1 ? one : many}`;
 }
 
-/** Money in dollars; a price that nobody knows is said to be unknown. */
-export function money(dollars: number | null | undefined): string {
-  if (dollars === null || dollars === undefined) return "price unknown";
+/** Money in dollars, or what to say where the price is unknown. */
+export function money(dollars: number | null | undefined, unknown = "price unknown"): string {
+  if (dollars === null || dollars === undefined) return unknown;
   if (dollars === 0) return "$0";
   return `$${dollars < 0.01 ? small.format(dollars) : dollars.toFixed(dollars < 1 ? 4 : 2)}`;
 }
@@ -26,10 +26,11 @@ export function bytes(n: number): string {
   return `${n < 9.95 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
-/** A difference of times: 40 ms, 1.2 s, 3 min, 4 h, 2 d. */
+/** A difference of times: 0.009 ms, 40 ms, 1.2 s, 12 s, 3 min, 4 h, 2 d. */
 export function span(ms: number): string {
+  if (ms > 0 && ms < 0.5) return `${ms.toPrecision(1)} ms`;
   if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  if (ms < 59_500) return `${(ms / 1000).toFixed(ms < 9950 ? 1 : 0)} s`;
   const units = [[60_000, 60, "min"], [3_600_000, 24, "h"]] as const;
   for (const [unit, most, name] of units) if (Math.round(ms / unit) < most) return `${Math.round(ms / unit)} ${name}`;
   return `${Math.round(ms / 86_400_000)} d`;

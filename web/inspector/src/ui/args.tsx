@@ -21,7 +21,7 @@ export function Arguments({ of: params }: { readonly of: unknown }): JSX.Element
   );
 }
 
-/** Stands in the place of the buttons for a reader who may not decide. */
+/** What a reader who may not decide sees in place of the buttons. */
 export function Colleague({ call }: { readonly call: Pick<Schemas["Call"], "kind" | "by"> }): JSX.Element {
   const user = call.by?.[0] === "user" || (call.by === undefined && call.kind === "input");
   return <p class="question-do">{user ? texts.decide.user : texts.decide.colleague}</p>;

@@ -1,6 +1,7 @@
 import "./canvas.css";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import * as texts from "../texts.js";
 import type { PanZoom } from "./panzoom.js";
 
 interface Props {
@@ -8,7 +9,7 @@ interface Props {
   readonly width: number;
   readonly height: number;
   readonly label: string;
-  /** What stands beside the buttons. */
+  /** What is shown next to the buttons. */
   readonly foot?: ComponentChildren;
   readonly children: ComponentChildren;
 }
@@ -26,16 +27,16 @@ export function Canvas({ view, width, height, label, foot, children }: Props): J
           {children}
         </div>
       </div>
-      <div class="canvas-zoom" role="group" aria-label="Zoom">
+      <div class="canvas-zoom" role="group" aria-label={texts.pieces.zoom}>
         <span class="fact soft">{foot}</span>
-        <button class="button" aria-label="Zoom out" onClick={() => view.zoom(1 / 1.25)}>
+        <button class="button" aria-label={texts.pieces.zoomOut} onClick={() => view.zoom(1 / 1.25)}>
           −
         </button>
-        <button class="button" aria-label="Zoom in" onClick={() => view.zoom(1.25)}>
+        <button class="button" aria-label={texts.pieces.zoomIn} onClick={() => view.zoom(1.25)}>
           +
         </button>
         <button class="button" onClick={() => view.fit()}>
-          Fit
+          {texts.pieces.fit}
         </button>
       </div>
     </div>

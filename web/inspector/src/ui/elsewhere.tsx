@@ -1,6 +1,7 @@
 import "./media.css";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import * as texts from "../texts.js";
 import { visible } from "./visible.js";
 
 interface Props {
@@ -16,7 +17,7 @@ export function pictureAt(href: string): URL | undefined {
 }
 
 /**
- * A picture at another host. Nothing is asked of that host before somebody presses the button. Then the picture is
+ * A picture at another host. The page asks that host for nothing before the reader presses the button. Then the picture is
  * in a frame, which the server lets load from that host alone.
  */
 export function Elsewhere({ url, alt }: Props): JSX.Element {
@@ -26,13 +27,13 @@ export function Elsewhere({ url, alt }: Props): JSX.Element {
     <span class="elsewhere">
       <button class="button" aria-expanded={shown} onClick={() => show(!shown)}>
         <span>
-          {shown ? "Hide" : "Show"} the picture {name !== "" && <bdi>“{name}”</bdi>} from <bdi>{url.host}</bdi>
+          {texts.pieces.picture(shown, name !== "" && <bdi>“{name}”</bdi>, <bdi>{url.host}</bdi>)}
         </span>
       </button>{" "}
       <a href={url.href} target="_blank" rel="noreferrer noopener" title={url.href}>
-        Open it in a tab
+        {texts.pieces.tab}
       </a>
-      {shown && <iframe title={name || `A picture from ${url.host}`} src={`/inspect/picture?${new URLSearchParams({ of: url.href, alt: name }).toString()}`} />}
+      {shown && <iframe title={name || texts.pieces.pictureFrom(url.host)} src={`/inspect/picture?${new URLSearchParams({ of: url.href, alt: name }).toString()}`} />}
     </span>
   );
 }

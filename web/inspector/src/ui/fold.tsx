@@ -14,7 +14,7 @@ interface Props {
   readonly children: () => ComponentChildren;
 }
 
-/** Something that is folded until somebody opens it. What is inside is made only then. */
+/** A part that is folded until the reader opens it. Its content is created only then. */
 export function Fold({ id, class: style, open = false, summary, children }: Props): JSX.Element {
   const owner = session.value ?? opened;
   const mine = opened.get(owner) ?? new Map<string, boolean>();

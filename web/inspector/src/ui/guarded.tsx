@@ -5,7 +5,7 @@ interface Props {
   readonly children: ComponentChildren;
 }
 
-/** Shows its children, and one sentence in their place if they fail; the rest of the page goes on. */
+/** Shows its children, or one sentence instead if they fail. The rest of the page keeps working. */
 export class Guarded extends Component<Props, { failed: string }> {
   static override getDerivedStateFromError(error: unknown): { failed: string } {
     return { failed: error instanceof Error ? error.message : String(error) };

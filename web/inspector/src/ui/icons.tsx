@@ -24,7 +24,7 @@ const shapes = {
 
 export type IconName = keyof typeof shapes;
 
-/** A picture that says nothing: what it is beside has words, or a label. */
+/** A decorative picture: the element next to it has a text or a label. */
 export function Icon({ name }: { readonly name: IconName }): JSX.Element {
   return (
     <svg class="icon" width="16" height="16" viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">

@@ -1,6 +1,7 @@
 import "./json.css";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import * as texts from "../texts.js";
 import { visible } from "./visible.js";
 
 /** How many members are shown at first, and how many more with each click. */
@@ -60,8 +61,8 @@ function Group({ name, value, open, depth }: { readonly name: string | undefined
             <Value key={key} {...(array ? {} : { name: key })} value={v} open={depth < 2 && elements(v) <= roomy} depth={depth + 1} />
           ))}
           {size > limit && (
-            <button class="json-fold" onClick={() => more(limit + 5 * few)}>
-              {size - limit} more
+            <button class="talk-do" onClick={() => more(limit + 5 * few)}>
+              {texts.pieces.more(size - limit)}
             </button>
           )}
         </div>
@@ -92,12 +93,11 @@ function Text({ text }: { readonly text: string }): JSX.Element {
 export function Folded({ text, most = long }: { readonly text: string; readonly most?: number }): JSX.Element {
   const [whole, show] = useState(false);
   if (text.length <= most + 40) return <>{visible(text)}</>;
-  const size = text.length.toLocaleString("en");
   return (
     <>
       {visible(whole ? text : `${text.slice(0, most)}…`)}{" "}
-      <button class="json-fold" aria-expanded={whole} onClick={() => show(!whole)}>
-        {whole ? "less" : `all ${size} letters`}
+      <button class="talk-do" aria-expanded={whole} onClick={() => show(!whole)}>
+        {whole ? texts.pieces.less : texts.pieces.all(text.length)}
       </button>
     </>
   );

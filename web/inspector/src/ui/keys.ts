@@ -7,7 +7,7 @@ import { useEffect, useRef } from "preact/hooks";
 /** What a key does. It returns false if it does not apply now, so that others may have the key. */
 export type Does = () => void | false;
 
-/** The name of a key is its `key`, behind "shift+", "alt+" and "mod+" (Control, or Command on a Mac). */
+/** The name of a key is its `key`, after "shift+", "alt+" and "mod+" (Control, or Command on a Mac). */
 export type Keys = Readonly<Record<string, readonly [what: string, does: Does]>>;
 
 interface View {
@@ -35,7 +35,7 @@ export function give(keys: Keys, alone = false): { keys: Keys; readonly take: ()
 
 /** Has keys do something as long as the component is shown; alone, if it covers all others. */
 export function useKeys(keys: Keys, alone = false): void {
-  // Keys are given when the component is first drawn: what is within another comes behind it.
+  // Keys are registered when the component is first drawn: inner components come after outer ones.
   const given = useRef<ReturnType<typeof give> | undefined>(undefined);
   given.current ??= give(keys, alone);
   given.current.keys = keys;
@@ -75,7 +75,7 @@ const signs: Readonly<Record<string, string>> = {
   "Escape": "Esc",
 };
 
-/** The name of a key as it stands on a keyboard. */
+/** The name of a key as a keyboard shows it. */
 export function shown(key: string): string {
   const parts = key === "+" ? ["+"] : key.split("+");
   return parts.map((part) => signs[part] ?? (part.length === 1 && parts.length > 1 ? part.toUpperCase() : part)).join(" ");

@@ -11,7 +11,7 @@ const shapes: { readonly [K in Kind]?: string } = {
   human: "M7 6.5a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5zM2 13c0-3 2-4.5 5-4.5s5 1.5 5 4.5",
 };
 
-/** The sign of an agent that is more than a model with instructions. The word stands beside it for readers. */
+/** The sign of an agent that is more than a model with instructions. Screen readers get the word next to it. */
 export function KindSign({ kind }: { readonly kind: Kind }): JSX.Element | null {
   const d = shapes[kind];
   if (d === undefined) return null;

@@ -1,6 +1,7 @@
 // What an event says in one line, for rows, bars and the slider.
 import { type LogEvent, words } from "../state/events.js";
-import { bytes, count } from "./amount.js";
+import { bytes } from "./amount.js";
+import * as texts from "../texts-behind.js";
 import { visible } from "./visible.js";
 
 /** The types of which a sign is known; any other is shown by its name. */
@@ -50,12 +51,12 @@ export function weight(type: string): 1 | 2 | 3 | 4 {
   }
 }
 
-/** Who an event is of; what the user says is of nobody. */
+/** The agent of an event; "" for a message of the user. */
 export function whose(event: LogEvent): string {
   return event.type === "user" ? "" : (event.agent ?? "");
 }
 
-/** An event in one line, at most so many letters of it. */
+/** An event in one line of at most a number of characters. */
 export function line(event: LogEvent, most = 240): string {
   const text = said(event).replace(/\s+/gu, " ").trim();
   return visible(text.length > most ? `${text.slice(0, most)}…` : text);
@@ -69,9 +70,9 @@ function said(event: LogEvent): string {
     case "user":
       return plain(event.content);
     case "harness_start":
-      return `${event.agent ?? event.agentId} begins`;
+      return texts.lines.begins(event.agent ?? event.agentId);
     case "harness_end":
-      return `${event.agent ?? event.agentId} ends, ${event.finishReason}${event.target ? ` to ${event.target}` : ""}`;
+      return texts.lines.ends(event.agent ?? event.agentId, event.finishReason, event.target ?? "");
     case "text":
     case "reasoning":
       return words(event.content).text.slice(0, 400);
@@ -80,17 +81,17 @@ function said(event: LogEvent): string {
     case "tool_progress":
       return `${event.name}${after(short(event.content))}`;
     case "tool_result":
-      return `${event.name}${event.isError ? " failed" : ""}${after(short(event.output))}`;
+      return `${event.name}${event.isError ? ` ${texts.talk.failed}` : ""}${after(short(event.output))}`;
     case "relay":
-      return `${event.tool} ${event.kind === "input" ? "asks for something" : "wants to run"}${after(words(event.message).text)}`;
+      return `${event.tool} ${event.kind === "input" ? texts.decide.asksIt : texts.decide.runsIt}${after(words(event.message).text)}`;
     case "relay_resolved":
-      return `${event.approved ? "approved" : "denied"}${event.by ? ` by ${event.by}` : ""}${after(words(event.reason).text)}`;
+      return texts.lines.decided(event.approved, event.by ?? "") + after(words(event.reason).text);
     case "transfer":
       return `${event.from} → ${event.to}${event.outcome === "committed" ? "" : `, ${event.outcome}`}${after(words(event.reason).text)}`;
     case "route":
-      return `${event.from} → ${event.to}, ${event.ruleIndex === null ? "no rule" : `rule ${event.ruleIndex}`}${after(words(event.reason).text)}`;
+      return `${event.from} → ${event.to}, ${texts.between.rule(event.ruleIndex)}${after(words(event.reason).text)}`;
     case "handoff_status":
-      return `handoff ${event.status}${event.targetAgent ? `, to ${event.targetAgent}` : ""}${after(words(event.reason).text)}`;
+      return `${texts.between.person(event.status)}${event.targetAgent ? ` ${texts.between.withPerson(event.targetAgent)}` : ""}${after(words(event.reason).text)}`;
     case "state":
       return Object.entries(event.delta ?? {})
         .map(([name, value]) => `${name} = ${short(value)}`)
@@ -98,11 +99,11 @@ function said(event: LogEvent): string {
     case "file":
       return `${event.name}, ${event.mediaType}, ${bytes(event.size)}`;
     case "usage":
-      return `${count(event.inputTokens)} tokens in, ${count(event.outputTokens)} out${event.model ? `, ${event.model}` : ""}`;
+      return texts.lines.usage(event.inputTokens, event.outputTokens, event.model ?? "");
     case "remote_task":
-      return `task ${event.taskId}${event.status ? `, ${event.status}` : ""}`;
+      return texts.lines.task(event.taskId, event.status ?? "");
     case "compaction":
-      return `a summary stands for what is up to ${event.upTo}${after(words(event.summary).text)}`;
+      return texts.lines.summary(event.upTo) + after(words(event.summary).text);
     case "notice":
     case "discard":
     case "error":

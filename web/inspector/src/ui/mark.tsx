@@ -24,7 +24,7 @@ function names(agent: Agent | undefined): readonly string[] {
   return agent === undefined ? [] : [agent.name, ...[...(agent.subAgents ?? []), ...(agent.agents ?? [])].flatMap(names)];
 }
 
-/** An agent's badge: its letters in its colour. The name stands beside it, so it is hidden from readers. */
+/** An agent's badge: its letters in its colour. The name is next to it, so screen readers skip the badge. */
 export function Mark({ agent, active = false }: { readonly agent: string; readonly active?: boolean }): JSX.Element {
   const place = spoke.value.indexOf(agent);
   return (

@@ -1,8 +1,9 @@
 // Markdown as elements. It is read by the lexer of marked; HTML in it is text, pictures are loaded only
-// when somebody asks for them, and links lead only where a browser may be sent from here.
+// when the reader asks for them, and links lead only to addresses that a browser may be sent to.
 import { Marked, type Token, type Tokens } from "marked";
 import { type ComponentChild, type JSX, Component } from "preact";
 import { useRef } from "preact/hooks";
+import * as texts from "../texts.js";
 import { Elsewhere, pictureAt } from "./elsewhere.js";
 import { Pre, pieces } from "./words.js";
 
@@ -35,7 +36,7 @@ const marked = new Marked({
 });
 export const lexer = (text: string): Token[] => marked.lexer(text);
 
-/** The most elements that one text is drawn with; what is behind them is shown as it was written. */
+/** The most elements that one text is drawn with. The text after them is shown as it was written. */
 const most = 500;
 
 interface Read {
@@ -149,7 +150,7 @@ function block(token: Tokens.Generic, depth: number): ComponentChild {
 
 function table({ header, rows }: Tokens.Table, depth: number): JSX.Element {
   return (
-    <div class="table" tabIndex={0} role="group" aria-label="A table">
+    <div class="table" tabIndex={0} role="group" aria-label={texts.pieces.table}>
       <table>
         <thead>
           <tr>

@@ -1,4 +1,4 @@
-// How well what somebody types fits a name.
+// How well typed text matches a name.
 
 /**
  * How well a text fits a query, 0 if not at all: each word of the query must begin a word of the

@@ -16,7 +16,7 @@ interface Props {
   readonly size?: number;
   /** Where the bytes are, below the native API. */
   readonly from?: string;
-  /** Where they are, if that is somewhere else: it is named, and only a picture is loaded, when somebody asks for it. */
+  /** Where they are, if that is another host. The address is shown, and only a picture is loaded, when the reader asks for it. */
   readonly url?: string;
   readonly user?: string | undefined;
   /** Whether a picture that is not large is shown at once. */
@@ -61,9 +61,9 @@ export function Media({ name, type, size, from, url, user, open = false }: Props
             {visible(name || url)}
           </a>
         ) : (
-          <bdi>{visible(name || url || "a file")}</bdi>
+          <bdi>{visible(name || url || texts.pieces.file)}</bdi>
         )}
-        <span class="soft">{facts}{http && " · elsewhere"}</span>
+        <span class="soft">{facts}{http && ` · ${texts.pieces.elsewhere}`}</span>
       </div>
     );
   }
@@ -71,13 +71,13 @@ export function Media({ name, type, size, from, url, user, open = false }: Props
     <div class="media fact" aria-busy={asking}>
       {pictures.includes(type) ? (
         <button class="button" aria-expanded={shown !== ""} onClick={() => (shown === "" ? void fetched(show) : show(""))}>
-          {shown === "" ? "Show" : "Hide"} <bdi>{visible(name)}</bdi>
+          {shown === "" ? texts.pieces.show : texts.pieces.hide} <bdi>{visible(name)}</bdi>
         </button>
       ) : (
         <bdi>{visible(name)}</bdi>
       )}
-      <button class="button plain" onClick={() => void save()} aria-label={texts.copies.download(name)}>
-        Download
+      <button class="talk-do" onClick={() => void save()} aria-label={texts.copies.download(name)}>
+        {texts.pieces.download}
       </button>
       <span class="soft">{facts}</span>
       {shown !== "" && <img src={shown} alt={name} />}

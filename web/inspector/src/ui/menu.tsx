@@ -11,7 +11,7 @@ import * as texts from "../texts.js";
 
 const schemes: readonly Scheme[] = ["system", "light", "dark"];
 
-/** Links to the screens that somebody can go to from anywhere. */
+/** Links to the screens that the reader can open from everywhere. */
 export function Screens(): JSX.Element {
   const { screen, user } = route.value;
   const whose = user === undefined ? {} : { user };

@@ -12,7 +12,7 @@ const least = 0.1;
 const most = 2;
 /** How far a press moves before it is a drag, in pixels. */
 const slack = 4;
-/** What is shown is told in steps of this many pixels of the drawing. */
+/** The visible part is reported in steps of this many pixels of the drawing. */
 const tile = 512;
 /** How far the box can be scrolled to each side, which only the browser does; as in canvas.css. */
 const margin = 60_000;
@@ -71,11 +71,11 @@ export class PanZoom {
   }
 
   /** The least scale that the drawing begins with. */
-  floor = 0.75;
+  floor = 0.65;
   /** What is seen first of a drawing that is larger than its box. */
   home: Rect | undefined;
 
-  /** Says how large the drawing is. It is fitted as long as nobody has moved it. */
+  /** Sets the size of the drawing. It is fitted until the reader moves it. */
   measure(width: number, height: number): void {
     if (this.size.width === width && this.size.height === height) return;
     this.size = { width, height };
@@ -177,7 +177,7 @@ export class PanZoom {
       // Something of the drawing always stays in sight.
       this.x = Math.min(w - 48, Math.max(48 - size.width * k, this.x));
       this.y = Math.min(h - 48, Math.max(48 - size.height * k, this.y));
-      // The element has a layer of its own while it moves, and is drawn sharp when it stands.
+      // The element has its own layer while it moves, and is drawn sharp when it stops.
       content.style.willChange = "transform";
       clearTimeout(this.rest);
       this.rest = setTimeout(() => (content.style.willChange = ""), 250);

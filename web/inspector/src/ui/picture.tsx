@@ -7,11 +7,13 @@ import { PanZoom, type Rect, meets } from "./panzoom.js";
 
 type Picture = Schemas["Picture"];
 
-/** How something in a drawing stands: a sign and a word; the tone only makes it easier to find. */
+/** The state of a box or line in a drawing: a sign and a text. The tone only makes it easier to find. */
 export interface Standing {
   readonly sign: string;
   readonly words: string;
   readonly tone: "soft" | "done" | "now" | "asked" | "failed";
+  /** The state of a line, by the server's names. */
+  readonly state?: string;
 }
 
 export interface PictureProps {
@@ -20,7 +22,7 @@ export interface PictureProps {
   /** The key of what is chosen: that of a box, or of a line. */
   readonly chosen: string;
   readonly choose: (key: string) => void;
-  /** How boxes and lines stand, by their keys. */
+  /** The states of boxes and lines, by their keys. */
   readonly standing: ReadonlyMap<string, Standing>;
 }
 
@@ -48,7 +50,7 @@ export function PictureView({ picture, label, chosen, choose, standing }: Pictur
   const [view] = useState(() => new PanZoom());
   const { boxes, lines } = useMemo(() => flat(picture), [picture]);
   // What begins is seen first. Its words and the targets on its lines stay large enough.
-  view.floor = 0.9;
+  view.floor = 0.75;
   view.home = boxes.find((b) => b.box.kind === "input") ?? boxes[0];
   const window = view.shown.value;
   const all = boxes.length + lines.length <= many;
@@ -58,7 +60,7 @@ export function PictureView({ picture, label, chosen, choose, standing }: Pictur
     <Canvas view={view} width={picture.width + 48} height={picture.height + 32} label={label}>
       <svg width={picture.width + 48} height={picture.height + 32} aria-hidden="true">
         {shownLines.map(({ key, path, head }) => (
-          <g key={key} class="picture-line" data-state={standing.get(key)?.words} data-chosen={key === chosen}>
+          <g key={key} class="picture-line" data-state={standing.get(key)?.state} data-chosen={key === chosen}>
             <path d={path} />
             <path class="picture-head" d={head} />
           </g>

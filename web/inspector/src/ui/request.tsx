@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { type Difference, type Message, type Request, noteOf, said, split } from "../state/compare.js";
-import { counted } from "./amount.js";
+import * as texts from "../texts-behind.js";
 import { Copy } from "./copy.js";
 import { Folded, Json } from "./json.js";
 
@@ -31,22 +31,22 @@ export function RequestView({ request, before, since, words }: Props): JSX.Eleme
   return (
     <div class="request">
       {system.map((m, i) => (
-        <Part key={`s${i}`} sign={since?.system === "changed" ? "≠" : since === undefined ? "" : "="} title="system" state={since === undefined ? "" : since.system === "same" ? "unchanged" : "changed"} begins={since?.system === "same" ? said(m) : ""} open={since?.system !== "same"}>
+        <Part key={`s${i}`} sign={since?.system === "changed" ? "≠" : since === undefined ? "" : "="} title={texts.request.system} state={since === undefined ? "" : since.system === "same" ? texts.request.same : texts.request.changed} begins={since?.system === "same" ? said(m) : ""} open={since?.system !== "same"}>
           {since?.system === "changed" && before !== undefined && <Lines now={said(m)} before={split(before).system.map(said).join("\n")} />}
           <Words text={said(m)} most={480} />
         </Part>
       ))}
       {since !== undefined && since.same > 0 && (
         <button class="request-fold" aria-expanded={unfolded} onClick={() => unfold(!unfolded)}>
-          <span aria-hidden="true">{unfolded ? "▾" : "▸"}</span> {counted(since.same, "message")} unchanged <Begins text={said(rest[0]!)} />
+          <span aria-hidden="true">{unfolded ? "▾" : "▸"}</span> {texts.request.unchanged(since.same)} <Begins text={said(rest[0]!)} />
         </button>
       )}
       {since !== undefined && since.gone > 0 && (
-        <p class="request-gone">− {counted(since.gone, "message")} of the last request {since.gone === 1 ? "is" : "are"} not in this one</p>
+        <p class="request-gone">{texts.request.gone(since.gone)}</p>
       )}
       {skipped > 0 && (
         <button class="request-fold" onClick={() => more(older + 5 * page)}>
-          {counted(skipped, "older message")}
+          {texts.request.older(skipped)}
         </button>
       )}
       {shown.slice(skipped).map((m, i) => {
@@ -55,13 +55,13 @@ export function RequestView({ request, before, since, words }: Props): JSX.Eleme
       })}
       <Tools request={request} since={since} />
       {settings && (
-        <Part sign={since?.settings ? "≠" : ""} title="settings" state={since?.settings ? "changed" : ""} open>
-          <Json value={request.settings} label="Settings" />
+        <Part sign={since?.settings ? "≠" : ""} title={texts.request.settings} state={since?.settings ? texts.request.changed : ""} open>
+          <Json value={request.settings} label={texts.request.settings} />
         </Part>
       )}
       <div class="request-actions">
-        <Copy label="Copy as JSON" text={() => JSON.stringify(body(request), null, 2)} />
-        <Copy label="Copy as curl" text={() => curl(request)} />
+        <Copy label={texts.request.json} text={() => JSON.stringify(body(request), null, 2)} />
+        <Copy label={texts.request.curl} text={() => curl(request)} />
       </div>
     </div>
   );
@@ -109,10 +109,10 @@ function Part({ sign, title, state, note = "", begins = "", open = false, childr
 function MessageView({ message, fresh, words }: { readonly message: Message; readonly fresh: boolean; readonly words: ReadonlySet<string> | undefined }): JSX.Element {
   const text = said(message);
   let note = noteOf(message);
-  if (note === "" && message.role === "user" && words !== undefined && !words.has(text)) note = "differs from the log: redacted, cut or combined";
+  if (note === "" && message.role === "user" && words !== undefined && !words.has(text)) note = texts.request.differs;
   const media = Array.isArray(message.content) && message.content.some((p: { type?: string }) => p.type !== "text");
   return (
-    <Part sign={fresh ? "+" : ""} title={message.role} state={fresh ? "new" : ""} note={note} open>
+    <Part sign={fresh ? "+" : ""} title={message.role} state={fresh ? texts.request.fresh : ""} note={note} open>
       {text !== "" && <Words text={text} />}
       {message.tool_calls?.map(({ id, function: f }) => (
         <p key={id} class="code request-words">
@@ -120,7 +120,7 @@ function MessageView({ message, fresh, words }: { readonly message: Message; rea
           <Folded text={f.arguments} />
         </p>
       ))}
-      {media && <p class="fact soft">Images and files are listed by name. “Copy as JSON” includes them.</p>}
+      {media && <p class="fact soft">{texts.request.media}</p>}
     </Part>
   );
 }
@@ -133,15 +133,15 @@ function Lines({ now, before }: { readonly now: string; readonly before: string 
     return some.filter((line) => line.trim() !== "" && !known.has(line)).slice(0, 20);
   };
   return (
-    <ul class="request-lines" aria-label="Lines that differ">
+    <ul class="request-lines" aria-label={texts.request.lines}>
       {only(there, here).map((line, i) => (
         <li key={`-${i}`}>
-          <span aria-label="gone">−</span> <del>{line}</del>
+          <span aria-label={texts.request.lineGone}>−</span> <del>{line}</del>
         </li>
       ))}
       {only(here, there).map((line, i) => (
         <li key={`+${i}`}>
-          <span aria-label="new">+</span> {line}
+          <span aria-label={texts.request.fresh}>+</span> {line}
         </li>
       ))}
     </ul>
@@ -164,20 +164,20 @@ function Tools({ request, since }: { readonly request: Request; readonly since: 
   const { tools } = request;
   const changed = since !== undefined && since.newTools.size + since.changedTools.size + since.goneTools.length > 0;
   const [all, show] = useState(false);
-  if (tools.length === 0 && !changed) return <p class="fact soft request-gone">no tools</p>;
+  if (tools.length === 0 && !changed) return <p class="fact soft request-gone">{texts.request.noTools}</p>;
   return (
-    <Part sign={changed ? "≠" : ""} title={counted(tools.length, "tool")} state={since === undefined ? "" : changed ? "changed" : "unchanged"} open={since === undefined || changed}>
+    <Part sign={changed ? "≠" : ""} title={texts.request.tools(tools.length)} state={since === undefined ? "" : changed ? texts.request.changed : texts.request.same} open={since === undefined || changed}>
       {since?.goneTools.map((name) => (
         <p key={name} class="request-gone">
-          − <span class="code">{name}</span> is not offered any more
+          {texts.request.toolGone(<span class="code">{name}</span>)}
         </p>
       ))}
       {tools.slice(0, all ? 500 : 30).map((tool) => (
-        <Tool key={tool.function.name} tool={tool} state={since?.newTools.has(tool.function.name) ? "new" : since?.changedTools.has(tool.function.name) ? "changed" : ""} />
+        <Tool key={tool.function.name} tool={tool} state={since?.newTools.has(tool.function.name) ? texts.request.fresh : since?.changedTools.has(tool.function.name) ? texts.request.changed : ""} />
       ))}
       {tools.length > 30 && !all && (
         <button class="request-fold" onClick={() => show(true)}>
-          {counted(tools.length - 30, "more tool")}
+          {texts.request.moreTools(tools.length - 30)}
         </button>
       )}
     </Part>
@@ -193,7 +193,7 @@ function Tool({ tool: { function: f }, state }: { readonly tool: Schemas["ChatTo
         <span class="code">{f.name}</span> {state !== "" && <span class="request-note">{state}</span>}
       </summary>
       {open && f.description !== undefined && <Words text={f.description} />}
-      {open && <Json value={f.parameters ?? {}} label={`Schema of ${f.name}`} />}
+      {open && <Json value={f.parameters ?? {}} label={texts.request.schema(f.name)} />}
     </details>
   );
 }

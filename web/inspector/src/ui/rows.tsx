@@ -1,6 +1,7 @@
 import "./rows.css";
 import type { ComponentChildren, JSX, RefObject } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import * as texts from "../texts.js";
 import { count } from "./amount.js";
 import { Icon } from "./icons.js";
 import { useKeys } from "./keys.js";
@@ -158,9 +159,9 @@ export function Rows({ label, list, columns, cells, name, about, selected, selec
   // Without a selected row, the first key selects the one that is last in sight.
   const by = (n: number): void => move(place < 0 ? (n < 0 ? list.length - 1 : view.from) : place + n);
   useKeys({
-    j: ["Next row", () => by(1)],
-    k: ["Previous row", () => by(-1)],
-    ...(open !== undefined && { Enter: ["Open the row", () => (place < 0 ? false : open(place))] as const }),
+    j: [texts.pieces.nextRow, () => by(1)],
+    k: [texts.pieces.previousRow, () => by(-1)],
+    ...(open !== undefined && { Enter: [texts.pieces.openRow, () => (place < 0 ? false : open(place))] as const }),
   });
   const page = (): number => Math.max(1, Math.floor((view.box.current?.clientHeight ?? 0) / rowHeight) - 1);
   const keys: Readonly<Record<string, () => void>> = {

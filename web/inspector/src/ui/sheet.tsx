@@ -11,7 +11,7 @@ interface Props {
   readonly children: ComponentChildren;
   /** From where it comes: below, as on a phone, or the middle, for questions and lists. */
   readonly from?: "below" | "middle" | "corner";
-  /** Whether the title stands there for those who listen only. */
+  /** Whether only screen readers get the title. */
   readonly bare?: boolean;
 }
 
@@ -19,7 +19,7 @@ interface Props {
 export function Sheet({ title, onClose, children, from = "below", bare = false }: Props): JSX.Element {
   const box = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  useKeys({ Escape: ["Close", onClose] }, true);
+  useKeys({ Escape: [texts.close, onClose] }, true);
   useLayoutEffect(() => {
     const dialog = box.current!;
     const before = document.activeElement;

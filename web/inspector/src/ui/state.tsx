@@ -9,7 +9,7 @@ interface Props {
   readonly state: string | undefined;
   /** Who has the conversation. */
   readonly active?: string;
-  /** How the handoff to a person stands, where that is known. */
+  /** The status of the handoff to a person, where it is known. */
   readonly handoff?: string;
 }
 

@@ -5,13 +5,13 @@ import { Sheet } from "./sheet.js";
 
 const { steps } = texts.tour;
 
-/** Four steps that say what the page is for. It opens only when somebody asks for it. */
+/** Four steps that explain the page. It opens only when the reader asks for it. */
 export function Tour({ onClose }: { readonly onClose: () => void }): JSX.Element {
   const [at, go] = useState(0);
   const text = useRef<HTMLParagraphElement>(null);
   const [title, words] = steps[at]!;
   const last = at === steps.length - 1;
-  // A reader hears each step as it comes.
+  // A screen reader reads each step as it appears.
   useEffect(() => {
     if (at > 0) text.current?.focus();
   }, [at]);

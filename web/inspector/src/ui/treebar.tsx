@@ -8,11 +8,11 @@ interface Props {
   readonly find: (text: string) => void;
   readonly list: boolean;
   readonly show: (list: boolean) => void;
-  /** Whether the key of the search is somebody else's now. */
+  /** Whether another part of the page uses the key of the search now. */
   readonly away?: () => boolean;
 }
 
-/** What stands above a tree: its search, and the choice between the drawing and the list. */
+/** The bar above a tree: its search, and the choice between the drawing and the list. */
 export function TreeBar({ search, find, list, show, away }: Props): JSX.Element {
   const field = useRef<HTMLInputElement>(null);
   useKeys({ "/": [texts.tree.search, () => (away?.() ? false : field.current?.focus())] });

@@ -36,7 +36,7 @@ export interface Hand {
 export interface TreeViewProps {
   readonly root: Agent;
   readonly human?: Agent | undefined;
-  /** The names of agents that are never behind a fold, unless the reader folds them. */
+  /** The names of agents that are never folded away, unless the reader folds them. */
   readonly spoke: readonly string[];
   readonly active?: string;
   /** Whether the active agent is at work. */
@@ -54,7 +54,7 @@ export interface TreeViewProps {
 /** More places than this are in the document only near to what is seen. */
 const many = 300;
 
-/** The tree from left to right: boxes that are buttons, above lines that nobody needs to read. */
+/** The tree from left to right: boxes that are buttons, above lines that screen readers skip. */
 export function TreeView(props: TreeViewProps): JSX.Element {
   const { root, human, active = "", hands = [], search } = props;
   const [view] = useState(() => new PanZoom());
@@ -274,7 +274,7 @@ function Lines({ drawn, hands, byName }: LinesProps): JSX.Element {
   );
 }
 
-/** What has the focus after a row that stands for many is unfolded. */
+/** The agent that gets the focus after a row of several agents is unfolded. */
 function firstOf(row: Item, drawn: Drawn): string {
   const first = row.branch.children.find((b) => !drawn.items.has(b.agent.path));
   return first?.agent.path ?? row.branch.agent.path;

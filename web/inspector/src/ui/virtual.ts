@@ -16,7 +16,7 @@ export interface VirtualItem {
   readonly start: number;
 }
 
-/** So many rows are drawn above and below those that can be seen. */
+/** How many rows are drawn above and below the visible ones. */
 const spare = 4;
 /** A reader who is so near the end, in pixels, stays there. */
 const near = 24;
@@ -58,7 +58,7 @@ export class Virtual {
     return this.heights.total;
   }
 
-  /** The first and the last row that can be seen; undefined if there are none. */
+  /** The first and the last visible row; undefined without rows. */
   get range(): { readonly startIndex: number; readonly endIndex: number } | undefined {
     if (this.heights.count === 0 || this.window === 0) return undefined;
     return { startIndex: this.heights.at(this.top), endIndex: this.heights.at(this.top + this.window) };

@@ -1,4 +1,4 @@
-// Characters that nobody sees but that change how text is read: control characters, marks of
+// Invisible characters that change how text is read: control characters, marks of
 // direction, and invisible ones. They are written as their numbers. Joiners stay, since scripts and
 // emoji need them, and so do line breaks and tabs.
 const hidden =
@@ -24,13 +24,18 @@ export function oneLine(text: string, most = 120): string {
   return letters.length > most || text.length > most * 4 ? `${letters.slice(0, most - 2).join("")} …` : line;
 }
 
-/** A call as people write one: name(key="value", other=2). */
-export function callText(name: string, input: unknown): string {
+/** The arguments of a call as people write them: key="value", other=2. */
+export function argsText(input: unknown): string {
   const args =
     typeof input === "object" && input !== null && !Array.isArray(input)
       ? Object.entries(input).map(([key, value]) => `${key}=${JSON.stringify(value)}`)
       : input === undefined
         ? []
         : [JSON.stringify(input)];
-  return visible(`${name}(${oneLine(args.join(", "))})`);
+  return args.join(", ");
+}
+
+/** The beginning of a call: name(key="value", other=2). */
+export function callText(name: string, input: unknown): string {
+  return visible(`${name}(${oneLine(argsText(input))})`);
 }

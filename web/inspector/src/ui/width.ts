@@ -35,7 +35,7 @@ function bound(side: Side, percent: number): number {
   return Math.round(Math.min(bounds[side].most, Math.max(bounds[side].least, percent)) * 10) / 10;
 }
 
-/** How wide the columns beside the middle one are, in percent; kept in the browser. */
+/** The widths of the columns next to the middle one, in percent. The browser stores them. */
 export const widths = signal(stored());
 
 export function setWidth(side: Side, percent: number): void {
