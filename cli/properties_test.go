@@ -43,7 +43,7 @@ func TestPropertiesInFiles(t *testing.T) {
 	// A budget of cost needs prices, from a file or from the program.
 	status, _, errs = say(guards, "run", "hi", "--db", ":memory:")
 	require.Equal(t, cli.StatusUsage, status)
-	require.Contains(t, errs, "has none, so the budget of cost cannot be kept; set it with --prices FILE")
+	require.Contains(t, errs, "has no price, so the budget of cost cannot be enforced; set the price with --prices FILE")
 	prices := filepath.Join(t.TempDir(), "prices.yaml")
 	require.NoError(t, os.WriteFile(prices, []byte("offline: {input: 1, output: 1}\n"), 0o600))
 	status, out, errs = say(guards, "run", "hi", "--db", ":memory:", "--prices", prices)

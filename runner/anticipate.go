@@ -115,13 +115,13 @@ func (s runtime) anticipate(ctx context.Context, inv *agent.Invocation, model ll
 	if _, turn := s.runAndTurn(); len(a.prospect.Targets) == 0 || limit > 0 && turn.Transfers >= limit {
 		return
 	}
-	if s.meter.counted() {
+	if s.meter.counts() {
 		var err error
-		if a.expected, err = s.meter.expect(n.Agent.Name(), model, req); err != nil {
+		if a.expected, err = s.meter.estimateRequest(n.Agent.Name(), model, req); err != nil {
 			return
 		}
 	}
-	a.session, a.callID, a.done, a.changed = t.copied(), t.newID(), make(chan struct{}), make(chan struct{}, 1)
+	a.session, a.callID, a.done, a.changed = t.copySession(), t.newID(), make(chan struct{}), make(chan struct{}, 1)
 	ctx, a.cancel = context.WithCancel(ctx)
 	a.state = anticipationWanted
 	go a.begin(ctx)
@@ -167,7 +167,7 @@ func (a *anticipation) imagine(ctx context.Context, to *agent.Node) error {
 	for _, e := range t.log {
 		w.apply(e)
 	}
-	t.passed = func() { w.memos.lend(seq, &a.turn.turnSession, a.run.ID) }
+	t.onRead = func() { w.memos.copyTo(seq, &a.turn.turnSession, a.run.ID) }
 	return t.imagine(to.Agent.Name(), func(s *scope, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
 		return a.ask(ctx, s, inv, model, req)
 	})
@@ -452,9 +452,9 @@ var errNoRoom = fmt.Errorf("%w: no room to anticipate", agent.ErrLimit)
 // under way. Limits and budgets need room for two requests to the target, because the early one may be discarded.
 func (t *tally) reserveEarly(own amount, target string, model llm.Model, req *llm.Request) error {
 	next := amount{agent: target}
-	if t.counted() {
+	if t.counts() {
 		var err error
-		if next, err = t.expect(target, model, req); err != nil {
+		if next, err = t.estimateRequest(target, model, req); err != nil {
 			return err
 		}
 	}
@@ -464,7 +464,7 @@ func (t *tally) reserveEarly(own amount, target string, model llm.Model, req *ll
 	if limit := t.limits.ModelCalls; limit > 0 && t.session.fold().Turn.ModelCalls+len(t.asking)+needed > limit {
 		return errNoRoom
 	}
-	if t.counted() {
+	if t.counts() {
 		t.early = []amount{own}
 		twice := next
 		twice.add(next)

@@ -112,7 +112,7 @@ func TestCostBudget(t *testing.T) {
 		for _, o := range []runner.Option{budgets, own("billing")} {
 			_, err := runner.New(paidDesk(t), sessiontest.Memory(t), o, known)
 			require.ErrorIs(t, err, agent.ErrUnknownPrice)
-			require.ErrorContains(t, err, `the model "billing-model" has none, so the budget of cost cannot be kept; set it with runner.WithPrices`)
+			require.ErrorContains(t, err, `the model "billing-model" has no price, so the budget of cost cannot be enforced; set the price with runner.WithPrices`)
 		}
 		newRunner(t, paidDesk(t), sessiontest.Memory(t), own("support"), known)
 	})
@@ -394,7 +394,7 @@ func TestTimeLimitsSayHowLong(t *testing.T) {
 func TestABudgetForNobody(t *testing.T) {
 	for name, hint := range map[string]string{"biling": `; did you mean "billing"?`, "desk": ""} {
 		_, err := runner.New(paidDesk(t), sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"billing": {Tokens: 1}, name: {Tokens: 1}}}))
-		require.EqualError(t, err, `runner: a budget is set for "`+name+`": there is no such agent in the tree, nor inside of a graph or an agent tool`+hint)
+		require.EqualError(t, err, `runner: a budget is set for "`+name+`": no agent of the tree, of a graph or of an agent tool has this name`+hint)
 	}
 }
 

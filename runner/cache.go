@@ -140,11 +140,11 @@ func (c *cache) unlink(w *cachedSession) {
 // the session was deleted, it reads the whole log.
 func (c *cache) upToDate(ctx context.Context, key session.Key, lease *session.Lease) (*cachedSession, error) {
 	w := c.checkOut(key)
-	if w == nil || lease != nil && (w.fold.Seq > lease.Head.Seq || w.born != 0 && w.born != lease.Incarnation) {
+	if w == nil || lease != nil && (w.fold.Seq > lease.Head.Seq || w.incarnation != 0 && w.incarnation != lease.Incarnation) {
 		w = c.fromSnapshot(ctx, key, lease)
 	}
 	if lease != nil && w.head() == lease.Head {
-		w.born, w.tail = lease.Incarnation, nil
+		w.incarnation, w.tail = lease.Incarnation, nil
 		return w, c.readUser(ctx, w)
 	}
 	after := max(0, w.fold.Seq-1)
@@ -160,7 +160,7 @@ func (c *cache) upToDate(ctx context.Context, key session.Key, lease *session.Le
 		return nil, err
 	}
 	if lease != nil {
-		w.born = lease.Incarnation
+		w.incarnation = lease.Incarnation
 	}
 	return w, nil
 }
@@ -184,7 +184,7 @@ func (c *cache) fromSnapshot(ctx context.Context, key session.Key, lease *sessio
 	case len(found) > 1 || !w.readSnapshot(s.Data) || w.fold.Seq != s.Seq:
 		c.logger.Warn("the snapshot is damaged: reading the whole log instead", "session", key.String())
 	case lease == nil || s.Seq <= lease.Head.Seq:
-		w.kept = keptAt{seq: s.Seq, size: len(s.Data)}
+		w.snapshot = snapshotMark{seq: s.Seq, size: len(s.Data)}
 		return w
 	}
 	return &cachedSession{key: key}

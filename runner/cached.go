@@ -14,30 +14,31 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// cachedSession is a session that was used lately: its fold, and what agents keep next to
-// it. Only the turn that took it from the cache uses it.
+// cachedSession is a session in memory: its fold, and the values that agents keep with it. Only the turn that has
+// checked it out of the cache uses it.
 type cachedSession struct {
 	key    session.Key
 	fold   session.Fold
 	memos  memos
-	stored map[string]json.RawMessage // the memos of a snapshot that no agent has asked for yet
-	born   int64                      // the incarnation of the session, 0 if no lease was seen yet
-	fork   bool                       // the last lease said that it is one
-	files  files                      // that the log names
+	stored map[string]json.RawMessage // memos of a snapshot that no agent has asked for yet, by name
+	files  files                      // the files that the log names
 	last   string                     // the id of the log's last event
-	kept   keptAt                     // when its snapshot was stored
-	tail   []*event.Event             // the log's last events, if they were just read
+	tail   []*event.Event             // the log's last events, if they were just read; nil otherwise
+
+	incarnation int64 // of the last lease, 0 before the first one
+	fork        bool  // the last lease reported a fork
+	snapshot    snapshotMark
 
 	prev, next *cachedSession // in the cache, by last use
 }
 
-// copied returns a copy of the session as the turn has it now, whose log goes back as far as the turn has it in memory.
-func (t *turnSession) copied() *cachedSession {
+// copySession returns an independent copy of the turn's session. Its tail has all events that the turn has in memory.
+func (t *turnSession) copySession() *cachedSession {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	own := t.cached
-	w := &cachedSession{key: own.key, fold: own.fold.Clone(), stored: maps.Clone(own.stored), born: own.born, fork: own.fork,
-		files: slices.Clone(own.files), last: own.last, tail: slices.Concat(t.read, t.log)}
+	w := &cachedSession{key: own.key, fold: own.fold.Clone(), stored: maps.Clone(own.stored), files: slices.Clone(own.files), last: own.last,
+		tail: slices.Concat(t.read, t.log), incarnation: own.incarnation, fork: own.fork}
 	for key, m := range own.memos {
 		if v, ok := m.value.(copier); ok {
 			w.memos.put(key, v.Copy())
@@ -46,16 +47,16 @@ func (t *turnSession) copied() *cachedSession {
 	return w
 }
 
-// copier is what an agent keeps next to a session and can be copied.
+// copier is a memo that can be copied.
 type copier interface {
-	// Seq is the position of the log up to which it has read.
+	// Seq is the position of the last event that the memo has read.
 	Seq() int64
 	Copy() any
 }
 
-// lend puts copies of what was read of the log up to a position into the memos of a turn, as long as a run is open: the
-// turn uses none of them before it has ended.
-func (m memos) lend(seq int64, t *turnSession, run string) {
+// copyTo copies the memos that have read the log up to seq to the memos of a turn. It does nothing unless the run with
+// the given id is open: only then is the turn certain not to use these memos at the same time.
+func (m memos) copyTo(seq int64, t *turnSession, run string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := &t.fold().Conversation.Run; !now.Open || now.ID != run {
@@ -72,15 +73,16 @@ func (m memos) lend(seq int64, t *turnSession, run string) {
 	}
 }
 
-// head returns where the log ended.
+// head returns the end of the log.
 func (w *cachedSession) head() session.Head { return session.Head{Seq: w.fold.Seq, ID: w.last} }
 
-// atRest reports whether a new turn would find nothing that is open or waits, as far as is known, and the session is no fork.
+// atRest reports whether nothing in the session is open or waits, as far as this process knows, and whether the session
+// is not a fork.
 func (w *cachedSession) atRest() bool {
-	return w.born != 0 && !w.fork && !w.fold.Unfinished() && !w.fold.Held() && w.fold.Scopes.Len() == 0
+	return w.incarnation != 0 && !w.fork && !w.fold.Unfinished() && !w.fold.Held() && w.fold.Scopes.Len() == 0
 }
 
-// apply takes a stored event into what is kept of the session.
+// apply updates the session with the next event of the log.
 func (w *cachedSession) apply(e *event.Event) {
 	w.fold.Apply(e)
 	w.last = session.HeadOf(e).ID
@@ -88,16 +90,15 @@ func (w *cachedSession) apply(e *event.Event) {
 	case *event.File:
 		w.files.add(d, 0)
 	case *event.User:
-		w.files.sent(d, e.Seq)
+		w.files.addSent(d, e.Seq)
 	}
 }
 
-// longTail is how many events are kept in memory until the end of a turn because they were just read: agents' views
-// want them, too.
-const longTail = 1024
+// maxTail is the maximum number of events that a turn keeps in memory after it has read them, for the views of agents.
+const maxTail = 1024
 
-// loadEvents adds the events after a position. It reports false if the last known event
-// is no longer the same; that event is checked if it comes after the position.
+// loadEvents applies the events after a position. It reports false if the events differ from the ones that the session
+// knows. To check that, it compares the last known event, which must come after the position.
 func (w *cachedSession) loadEvents(events iter.Seq2[*event.Event, error], after int64) (same bool, err error) {
 	same = after == w.fold.Seq
 	w.tail = nil
@@ -113,31 +114,32 @@ func (w *cachedSession) loadEvents(events iter.Seq2[*event.Event, error], after 
 		default:
 			same = true
 		}
-		if n++; n <= longTail {
+		if n++; n <= maxTail {
 			w.tail = append(w.tail, e)
 		}
 	}
-	if n > longTail {
+	if n > maxTail {
 		w.tail = nil
 	}
 	return same, nil
 }
 
-// files are those that a log names; of each name the last one.
+// files are the files that a log names: for each name the last one.
 type files []fileAt
 
 type fileAt struct {
-	*event.File       // without a digest if it is in a user's message
-	Seq         int64 // of that message
+	*event.File       // without a digest if the file is part of a user's message
+	Seq         int64 // the position of that message, 0 for other files
 }
 
+// add adds a file, in the place of an earlier one with the same name.
 func (f *files) add(d *event.File, seq int64) {
 	*f = slices.DeleteFunc(*f, func(old fileAt) bool { return old.Name == d.Name })
 	*f = append(*f, fileAt{d, seq})
 }
 
-// sent takes in the files of a user's message that have names.
-func (f *files) sent(u *event.User, seq int64) {
+// addSent adds the files of a user's message that have names.
+func (f *files) addSent(u *event.User, seq int64) {
 	for _, p := range u.Content.Parts {
 		if m, ok := p.(llm.Media); ok && m.Name != "" {
 			f.add(&event.File{Name: m.Name, MediaType: m.MediaType, Size: int64(len(m.Data))}, seq)
@@ -145,15 +147,15 @@ func (f *files) sent(u *event.User, seq int64) {
 	}
 }
 
-// memos are what agents keep next to a session, by their keys.
+// memos are the values that agents keep with a session (see [agent.Session]), by key.
 type memos map[any]*memo
 
 type memo struct {
 	value any
-	used  bool // since the active agent began, in the turn under way
+	used  bool // in this turn, since the last transfer
 }
 
-// get returns what is kept.
+// get returns the memo of a key and marks it as used.
 func (m memos) get(key any) (value any, ok bool) {
 	one := m[key]
 	if one == nil {
@@ -163,7 +165,7 @@ func (m memos) get(key any) (value any, ok bool) {
 	return one.value, true
 }
 
-// put keeps a value.
+// put sets the memo of a key and marks it as used.
 func (m *memos) put(key, value any) {
 	if *m == nil {
 		*m = make(memos)
@@ -171,40 +173,41 @@ func (m *memos) put(key, value any) {
 	(*m)[key] = &memo{value, true}
 }
 
-// unuse notes that another agent is active now.
-func (m memos) unuse() {
+// markUnused marks all memos as unused, after a transfer and at the end of a turn.
+func (m memos) markUnused() {
 	for _, one := range m {
 		one.used = false
 	}
 }
 
-// A session that is not in the cache is read from its snapshot, and from the log what came after that. It is stored after a
-// turn, while its lease is held, so that no other process stores one. A snapshot that does not fit the log or
-// cannot be read is ignored.
+// To load a session that is not in the cache, the runner reads its snapshot, and the events that follow it in the log.
+// It stores a snapshot after a turn, while it has the lease, so that no other process stores one at the same time. It
+// ignores a snapshot that does not match the log, or that it cannot read.
 
 const (
-	snapshotEvery = 64              // events
-	snapshotShare = 1 << 10         // bytes of the snapshot for each event, at most
-	snapshotTime  = 5 * time.Second // for storing it
-	snapshotName  = "document"      // in the store
+	snapshotEvery = 64              // the default of WithSnapshots
+	snapshotShare = 1 << 10         // the maximum size of a snapshot, in bytes for each event since the last one
+	snapshotTime  = 5 * time.Second // the time to store a snapshot
+	snapshotName  = "document"      // the name in the store
 )
 
-// named is what an agent keeps next to a session and has a name of its own: it is stored in the session's snapshot as JSON.
-type named interface {
-	// Seq is the position of the log up to which it has read.
+// snapshotMemo is a memo that is stored in the session's snapshot, as JSON.
+type snapshotMemo interface {
+	// Seq is the position of the last event that the memo has read.
 	Seq() int64
-	// SnapshotName is its name in the snapshot, "" if it is not stored.
+	// SnapshotName is the name of the memo in the snapshot. A memo with the name "" is not stored.
 	SnapshotName() string
 }
 
-// keptAt says when the session was stored last, and in how many bytes.
-type keptAt struct {
+// snapshotMark is the position and the size in bytes of the session's last snapshot.
+type snapshotMark struct {
 	seq  int64
 	size int
 }
 
-// isDue reports whether the session is to be stored when its log ends at a position.
-func (k *keptAt) isDue(seq int64, every int) bool {
+// isDue reports whether a snapshot is due when the log ends at seq: at least every events came after the last snapshot,
+// and enough events for its size.
+func (k *snapshotMark) isDue(seq int64, every int) bool {
 	n := seq - k.seq
 	return n >= int64(every) && int64(k.size) <= n*snapshotShare
 }
@@ -214,21 +217,21 @@ type document struct {
 	Fold  *session.Fold
 	Last  string // the id of the log's last event
 	Files []fileAt
-	Memos map[string]json.RawMessage // what agents keep, by name
+	Memos map[string]json.RawMessage // by name
 }
 
-// sum is the checksum of a session's document.
+// sum returns the checksum of a session's document.
 func sum(key session.Key, data string) string {
 	h := crc32.NewIEEE()
 	_, _ = fmt.Fprintf(h, "%q %q %q %s", key.App, key.User, key.ID, data) // a hash has no errors
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// snapshotData returns the session as a snapshot.
+// snapshotData encodes the session as a snapshot.
 func (w *cachedSession) snapshotData() (string, error) {
 	memos := maps.Clone(w.stored)
 	for _, m := range w.memos {
-		v, ok := m.value.(named)
+		v, ok := m.value.(snapshotMemo)
 		if !ok || v.SnapshotName() == "" {
 			continue
 		}
@@ -248,7 +251,8 @@ func (w *cachedSession) snapshotData() (string, error) {
 	return sum(w.key, string(data)) + string(data), nil
 }
 
-// readSnapshot takes in a snapshot. If it reports false, the session is not to be used.
+// readSnapshot decodes a snapshot into an empty session. If it reports false, the snapshot is damaged, and the session
+// must not be used.
 func (w *cachedSession) readSnapshot(data string) bool {
 	n := min(len(sum(w.key, "")), len(data))
 	if data[:n] != sum(w.key, data[n:]) {

@@ -16,18 +16,18 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// inner is an agent that a tool runs, in a scope of the same session. It is the sink of its scope: the events, stored
-// already, go back to the tool.
+// inner is the scope of an agent that a tool runs. It is also the sink of that scope: it yields the scope's events to
+// the tool, after they were stored.
 type inner struct {
 	*scope
-	via   *child // in whose place it stores, nil if it does so itself
-	seen  int64  // how much of the log was handed on
+	via   *child // stores the events in the order of its group; nil: the scope stores them itself
+	seen  int64  // the position of the last event that the tool has received
 	yield func(*event.Event, error) bool
 }
 
-// Run implements agent.Runtime: it runs an agent in a scope of the same session, and yields
-// the scope's events, stored already. It may be called from the goroutine of a tool; the
-// conversation's scope delivers the events.
+// Run implements agent.Runtime: it runs an agent in a scope of the same session, and yields the events of the scope
+// after they were stored. It may be called on the goroutine of a tool. The conversation's scope delivers the events to
+// the consumer of the turn.
 func (s runtime) Run(ctx context.Context, a agent.Agent, cause string, input llm.Content) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		if strings.TrimSpace(input.PlainText()) == "" {
@@ -50,7 +50,7 @@ func (s runtime) Run(ctx context.Context, a agent.Agent, cause string, input llm
 	}
 }
 
-// runCall runs the agent in the scope that its call has opened, or in a new one.
+// runCall runs the agent in the scope that its call opened before, or in a new scope.
 func (s *inner) runCall(cause string, input json.RawMessage) error {
 	events, over, err := s.enterScope(cause, input)
 	if over || err != nil {
@@ -68,11 +68,11 @@ func (s *inner) runCall(cause string, input json.RawMessage) error {
 	return err
 }
 
-// enterScope finds the scope in which an agent runs for a call, and makes the events by which a
-// run opens there. If the call was begun before this turn was taken up, that is the scope that
-// it has opened for the same agent with the same input: of several, each is entered once. One
-// that is over yields what is recorded, if it was not canceled. One that still waits returns the error
-// agent.ErrWaits.
+// enterScope chooses the scope in which the agent runs for a call, and returns the events that open a run there. If the
+// call began before this turn was resumed, it chooses the scope that the call opened then for the same agent with the
+// same input; if the call opened several, it enters each of them once. If that scope is over, enterScope yields its
+// recorded events and reports over. It returns an error for a scope that was canceled, and agent.ErrWaits for a scope
+// that still waits.
 func (s *inner) enterScope(cause string, input json.RawMessage) (events []*event.Event, over bool, err error) {
 	t := s.turn
 	run, turn := s.outer.runAndTurn()
@@ -88,7 +88,7 @@ func (s *inner) enterScope(cause string, input json.RawMessage) (events []*event
 			}
 			t.entered[o.Scope] = true
 			s.draft.scope, s.seen = o.Scope, o.First-1
-			if o.Canceled { // and what its tools did then must not be done again
+			if o.Canceled { // its tools must not run again
 				return nil, false, fmt.Errorf("the agent %s was %s", o.Agent, interrupted)
 			}
 			if o.Over {
@@ -107,8 +107,7 @@ func (s *inner) enterScope(cause string, input json.RawMessage) (events []*event
 	return []*event.Event{t.startEvent(s.tree.Root(), turn.ID, cause, s.draft.scope, input)}, false, nil
 }
 
-// replayRecorded hands on the events of a scope that is over, and returns the error with which it
-// has ended.
+// replayRecorded yields the events of a scope that is over, and returns the error with which the scope ended.
 func (s *inner) replayRecorded() (failed error) {
 	for e, err := range s.turn.Events(s.ctx, s.seen) {
 		if err != nil {
@@ -124,7 +123,7 @@ func (s *inner) replayRecorded() (failed error) {
 		switch d := e.Data.(type) {
 		case *event.Failure:
 			failed = &agent.RunError{Agent: e.Agent, Code: d.Code, Err: errors.New(d.Message)}
-			if d.Code == event.CodeTripwire { // whose words no model reads
+			if d.Code == event.CodeTripwire { // no model may read the text that tripped the guard
 				failed = &agent.TripwireError{Guard: "of " + e.Agent, Agent: e.Agent, Err: failed}
 			}
 		case *event.HarnessStart:
@@ -134,8 +133,8 @@ func (s *inner) replayRecorded() (failed error) {
 	return failed
 }
 
-// closeRun ends a run that is still open because its tool call ended first. When
-// the whole turn was cancelled nothing is stored.
+// closeRun ends a run that is still open because its tool call ended first. If the whole turn was canceled, the write
+// fails and stores nothing.
 func (s *inner) closeRun() {
 	t := s.turn
 	t.mu.Lock()
@@ -146,7 +145,7 @@ func (s *inner) closeRun() {
 	}
 	t.mu.Unlock()
 	err := s.store(t.ctx, events)
-	if err != nil && s.via != nil { // the workflow does not listen any more
+	if err != nil && s.via != nil { // the workflow no longer stores events of its children
 		err = t.appendEvents(t.ctx, events)
 	}
 	if err != nil {
@@ -184,7 +183,7 @@ func (s *inner) show(e *event.Event) bool {
 	return s.ctx.Err() == nil && s.hand(e, s.yield)
 }
 
-// inputJSON is what an inner scope was given, as its first event keeps it.
+// inputJSON returns the input of an inner scope as its first event stores it: the text as a JSON string.
 func inputJSON(c llm.Content) json.RawMessage {
 	if len(c.Parts) == 0 {
 		return event.EncodeJSON(c.Text)
@@ -192,28 +191,28 @@ func inputJSON(c llm.Content) json.RawMessage {
 	return event.EncodeJSON(strings.TrimSpace(c.PlainText()))
 }
 
-// viaChild returns the child through which the scope of an agent tool stores its
-// events. It is nil if the scope stores them itself, because no agent that a workflow has
-// started runs next to it: then there is no order to keep.
+// viaChild returns the child through which the scope of an agent tool stores its events, so that the events of agents
+// that a workflow runs side by side have a fixed order. It returns nil if no such agent runs next to the scope, which
+// then stores its events itself.
 func viaChild(s *scope, call string) *child {
-	of := childAround(s)
-	if of == nil {
+	around := childAround(s)
+	if around == nil {
 		return nil
 	}
 	s.turn.mu.Lock()
 	defer s.turn.mu.Unlock()
 	place := slices.IndexFunc(s.turn.fold().Scope(s.draft.scope).Run.Pending, func(c session.Call) bool { return c.ID == call })
-	return &child{group: of.group, spec: of.spec, number: of.number, call: 2 + place}
+	return &child{group: around.group, spec: around.spec, number: around.number, call: 2 + place}
 }
 
-// childAround returns the child that a scope runs in, or nil if no other agent runs next to the
-// scope. Scopes inside of it store their events as that child does.
+// childAround returns the child of a workflow that contains the scope, or nil if no other agent runs next to the scope.
+// Scopes inside a child store their events through it.
 func childAround(s *scope) *child {
 	switch in := s.sink.(type) {
 	case *inner:
 		return in.via
 	case *child:
-		if in.inline { // it runs on the workflow's goroutine
+		if in.inline { // it runs alone, on the workflow's goroutine
 			return childAround(in.group.outer)
 		}
 		return in

@@ -166,9 +166,9 @@ func (m *meter) modelAnswered() {
 // of requests for the same answer that are under way already.
 func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, parallel int) error {
 	next := amount{agent: agentName}
-	if m.counted() {
+	if m.counts() {
 		var err error
-		if next, err = m.expect(agentName, model, req); err != nil {
+		if next, err = m.estimateRequest(agentName, model, req); err != nil {
 			return err
 		}
 		one := next
@@ -195,7 +195,7 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, par
 	if steps := m.limits.Steps; steps > 0 && f.Scope(scope).Run.Answers >= steps {
 		return &agent.LimitError{Name: "answers of one agent", Limit: int64(steps)}
 	}
-	if m.counted() {
+	if m.counts() {
 		if err := m.withinBudgets(scope, next, func(s session.Spent) session.Use { return s.Turn }); err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (t *tally) withinBudget(scope string, b Budget, of string, next amount, cou
 			return fmt.Errorf("%w: the endpoint of the model %q reports no usage, so the budget of %s cannot be enforced: "+
 				"remove the budget, use an endpoint that reports usage, or set Budgets.MissingUsage to charge estimates", agent.ErrUnknownUsage, s.Model, of)
 		}
-		a := amount{tokens: saturated(int64(u.InputTokens), int64(u.OutputTokens))}
+		a := amount{tokens: saturatingAdd(int64(u.InputTokens), int64(u.OutputTokens))}
 		if b.Cost > 0 {
 			var known bool
 			if a.cost, known = t.prices.Cost(s.Model, u.Usage); !known {
@@ -261,7 +261,7 @@ func (t *tally) withinBudget(scope string, b Budget, of string, next amount, cou
 			used.add(a)
 		}
 	}
-	return allows(b, of, used, next)
+	return checkBudget(b, of, used, next)
 }
 
 // watch starts a timer that cancels the step when the first budget of time is spent. The caller stops the timer with
@@ -306,7 +306,7 @@ func (m *meter) watch(cancel context.CancelCauseFunc) (stop func() bool, spent e
 // report. Without a budget of tokens or cost, metered returns the chunks unchanged.
 func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.Chunk, error]) iter.Seq2[llm.Chunk, error] {
 	m.estimate = ""
-	if !m.counted() {
+	if !m.counts() {
 		return chunks
 	}
 	return func(yield func(llm.Chunk, error) bool) {

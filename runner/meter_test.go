@@ -215,5 +215,5 @@ func TestMissingUsageEverywhere(t *testing.T) {
 		})
 	}
 	_, err = runner.New(caller, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{MissingUsage: 2}))
-	require.EqualError(t, err, "runner: there is no MissingUsage 2")
+	require.EqualError(t, err, "runner: unknown MissingUsage 2")
 }

@@ -206,7 +206,7 @@ func (t *opening) checkSize(msg *llm.Message) error {
 	text := llm.UserText(msg.PlainText()) // without media, whose tokens are unknown
 	size := llm.CountMessage(&text, r.counter)
 	windowed, _ := agent.As[interface{ Window() int }](n.Agent)
-	if size <= smallMessage || windowed == nil && !r.bounds.counted() {
+	if size <= smallMessage || windowed == nil && !r.bounds.counts() {
 		return nil
 	}
 	without := amount{agent: n.Agent.Name()}
@@ -220,8 +220,8 @@ func (t *opening) checkSize(msg *llm.Message) error {
 			req = &bare // the agent can leave out older messages
 		}
 		with.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], text)
-		if without, err = r.bounds.expect(n.Agent.Name(), model, req); err == nil {
-			next, err = r.bounds.expect(n.Agent.Name(), model, &with)
+		if without, err = r.bounds.estimateRequest(n.Agent.Name(), model, req); err == nil {
+			next, err = r.bounds.estimateRequest(n.Agent.Name(), model, &with)
 		}
 		return err
 	})

@@ -52,16 +52,17 @@ func (r *Runner) Decide(ctx context.Context, key session.Key, decisions ...Decis
 	return r.runPart(ctx, part{key, nil, begin, noSteps})
 }
 
-// Step is one step of a turn, for [Runner.Advance]. The zero value is the first try of the next step of the last
+// Step is one step of a turn, for [Runner.Advance]. The zero value is the first attempt at the next step of the last
 // turn.
 type Step struct {
-	// Turn is the id of the turn that the step is of; "" is the session's last one.
+	// Turn is the id of the step's turn. Defaults to the last turn of the session.
 	Turn string
-	// Seq is where the log ended before the step was first tried, from the [TurnState] of the step before;
-	// 0 is not known. With it a try is known that did the step without anybody hearing of it.
+	// Seq is the end of the log before the first attempt, from the [TurnState] of the step before. It shows whether an
+	// earlier attempt did the step although its caller got no result. 0 means unknown.
 	Seq int64
-	// Attempt counts the tries of this step, from 1; 0 is 1. From the second on, and if a call was pending when
-	// another process adopted the turn, a tool whose outcome is unknown is run again only if it is idempotent.
+	// Attempt counts the attempts at this step, from 1; 0 means 1. From the second attempt on, and if a call was
+	// pending when another process adopted the turn, a tool with an unknown outcome runs again only if it is
+	// idempotent.
 	Attempt int
 	// Last reports that the caller does not retry the step. Then an error ends the run that [WithOuterRetries] would
 	// leave open.
@@ -71,13 +72,13 @@ type Step struct {
 // Advance does one step of the session's turn: one answer of a model, with its transfer if that needs neither an
 // approval nor time, or one batch of tools with the transfer that ends it. It returns the events that the step stored
 // and the state of the turn after it. [Runner.Run] and [Runner.Resume] are loops of such steps. If the turn is over,
-// or an earlier try did the step, Advance does nothing.
+// or an earlier attempt did the step, Advance does nothing.
 //
 // The error is [ErrTurnOver] if the session has continued with another turn.
 func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events []*event.Event, state TurnState, err error) {
 	done := false
 	begin := func(t *opening) error {
-		t.last = s.Last
+		t.lastAttempt = s.Last
 		f := t.fold()
 		switch {
 		case s.Turn != "" && f.Turn.ID != s.Turn:
@@ -87,12 +88,12 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 		case s.Seq >= f.Turn.First && s.Seq > 0 && s.Seq < f.Seq && t.didStep(s.Seq):
 			done = true
 			return nil
-		case s.Attempt > 1, s.Seq > 0 && s.Seq < f.Seq, t.adoptedMeanwhile(): // another try has begun it
+		case s.Attempt > 1, s.Seq > 0 && s.Seq < f.Seq, t.adoptedMeanwhile(): // another attempt has begun it
 			return t.resumeTurn(nil)
-		case t.branches(): // what the other session's run was about to do, it may have done
+		case t.branches(): // the run may have continued in the session that this is a fork of
 			return t.resumeTurn(nil)
 		}
-		return t.appendEvents(t.ctx, t.resumedNotices()) // between two steps nothing runs
+		return t.appendEvents(t.ctx, t.resumedNotices()) // the time between two steps does not count
 	}
 	return r.runPart(ctx, part{key, nil, begin, func(s *scope) (err error) {
 		if !done {
@@ -124,9 +125,9 @@ func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption
 	return r.collectEvents(ctx, part{key, nil, begin, noSteps})
 }
 
-// Adopt adopts the turn of a session whose process died, as [session.Store] finds them with Orphans, and resumes
-// it. A notice in the log says so. A turn is left if it was adopted three times after a process died, or ten times after
-// a server was stopped, without any progress. A notice says so once, and the error is [ErrLeft]. A turn that waits for
+// Adopt adopts the turn of a session whose process died, as [session.Store] finds them with Orphans, and resumes it. A
+// notice in the log says so. A turn is left if it was adopted three times after a process died, or ten times after a
+// server was stopped, without any progress. A notice says so once, and the error is [ErrLeft]. A turn that waits for
 // something keeps waiting.
 func (r *Runner) Adopt(ctx context.Context, key session.Key) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
@@ -165,11 +166,11 @@ func (r *Runner) Deliver(ctx context.Context, key session.Key, word human.Event)
 	return err
 }
 
-// runPart runs a part of a turn, and returns what it stored and how the turn stands then.
+// runPart runs a part of a turn, and returns the events that it stored and the state of the turn after it.
 func (r *Runner) runPart(ctx context.Context, p part) (events []*event.Event, state TurnState, err error) {
 	begun, begin := false, p.begin
 	p.begin = func(t *opening) error {
-		t.tells = &state
+		t.endState = &state
 		err := begin(t)
 		begun = err == nil
 		return err

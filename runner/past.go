@@ -56,7 +56,7 @@ func (r *setup) sessionAt(ctx context.Context, key session.Key, seq int64) (*cac
 		w.apply(e)
 		w.tail = append(w.tail, e)
 	}
-	if len(w.tail) > longTail {
+	if len(w.tail) > maxTail {
 		w.tail = nil
 	}
 	if w.fold.Seq != seq {

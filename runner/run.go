@@ -113,13 +113,13 @@ func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, e
 	t.keepLease()
 	defer t.giveLeaseBack()
 	if !begun {
-		if err := t.takeSession(); err != nil {
+		if err := t.checkOutSession(); err != nil {
 			t.failed = err
 			yield(nil, err)
 			return
 		}
 	}
-	defer t.leaveSession()
+	defer t.checkInSession()
 	if r.limits.Time > 0 {
 		defer t.limitTime().Stop()
 	}

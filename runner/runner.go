@@ -85,7 +85,7 @@ func (r *Runner) Under(path string) (*Runner, error) {
 	c.budgets.Agents = maps.Clone(c.budgets.Agents)
 	maps.DeleteFunc(c.budgets.Agents, func(name string, _ Budget) bool {
 		for called, own := range names {
-			if means(name, called, own) {
+			if isNamed(name, called, own) {
 				return false
 			}
 		}

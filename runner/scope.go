@@ -456,7 +456,7 @@ func (s *scope) activeChanged() {
 	s.steps = 0
 	if s.draft.scope == "" {
 		s.turn.mu.Lock()
-		s.turn.cached.memos.unuse()
+		s.turn.cached.memos.markUnused()
 		s.turn.mu.Unlock()
 	}
 }
@@ -482,7 +482,7 @@ func (s *scope) failStep(n *agent.Node, err error) error {
 	if errors.Is(err, agent.ErrConflict) {
 		return err // another process writes the log now
 	}
-	if s.turn.r.outer && !s.turn.last && s.draft.scope == "" && len(s.draft.run.Pending) == 0 && llm.Retryable(err) && !errors.As(err, new(*agent.RunError)) {
+	if s.turn.r.outer && !s.turn.lastAttempt && s.draft.scope == "" && len(s.draft.run.Pending) == 0 && llm.Retryable(err) && !errors.As(err, new(*agent.RunError)) {
 		return s.leaveOpen(err)
 	}
 	s.draft.answerRunning()

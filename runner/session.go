@@ -15,9 +15,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// turnSession is the session as one turn has it: what is known of it, what the turn has stored, and the lease.
-// Agents see it as their agent.Session. Tools that run in parallel, and agents inside them, may call
-// its methods at once.
+// turnSession is the session of one turn: its state in memory, the events that the turn has stored, and the lease. It
+// implements agent.Session for the agents of the turn. Its methods are safe for concurrent use.
 type turnSession struct {
 	r      *setup
 	ctx    context.Context // of the turn
@@ -25,18 +24,18 @@ type turnSession struct {
 	key    session.Key
 
 	lease    session.Lease
-	unleased bool // the first write takes the lease
+	unleased bool // the first write acquires the lease
 
-	mu     lock // guards what follows
-	cached *cachedSession
-	log    []*event.Event   // what this turn has stored
-	read   []*event.Event   // what comes before it, as far as it was just read
-	shared map[string]any   // state of user and app, nil until it is read
-	saved  map[string]int64 // the sizes of files that agents of this turn have saved, by digest
-	passed func()           // of an imagined session: called when an agent has read all that is stored; nil
-	shown  shownBlocks
-	held   time.Time // when the store was last asked and said that the turn has the lease
-	lost   bool      // a write was refused: the lease was lost, or the log is not what the cached session says
+	mu        lock // guards the following fields
+	cached    *cachedSession
+	log       []*event.Event   // the events that this turn has stored
+	read      []*event.Event   // the events before them that the turn has read, if any
+	shared    map[string]any   // state of user and app, nil until it is read
+	saved     map[string]int64 // the sizes of files that agents of this turn have saved, by digest
+	onRead    func()           // in an anticipation: called when an agent has read all stored events; otherwise nil
+	shown     shownBlocks
+	confirmed time.Time // the start of the last write by which the store confirmed the lease
+	lost      bool      // the store refused a write: the lease was lost, or the log differs from the cached session
 }
 
 // fold returns the fold of the log, for a caller that holds mu.
@@ -61,8 +60,7 @@ func (t *turnSession) Turns() agent.Turns {
 	return turns
 }
 
-// Events implements agent.Session. The events of this turn are in memory,
-// earlier ones come from the store.
+// Events implements agent.Session. The events of this turn come from memory, earlier ones from the store.
 func (t *turnSession) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		t.mu.Lock()
@@ -75,8 +73,8 @@ func (t *turnSession) Events(ctx context.Context, after int64) iter.Seq2[*event.
 		if after < first && !t.earlier(ctx, after, first, read, yield) {
 			return
 		}
-		if t.passed != nil && after <= first {
-			t.passed()
+		if t.onRead != nil && after <= first {
+			t.onRead()
 		}
 		for _, e := range log[max(0, len(log)-int(seq-after)):] {
 			if !yield(e, nil) {
@@ -86,9 +84,8 @@ func (t *turnSession) Events(ctx context.Context, after int64) iter.Seq2[*event.
 	}
 }
 
-// earlier yields the events between two positions, the second included, from the store, but for those
-// that were just read. It reports whether to go on. The last of them are kept until the end of the turn, because several agents
-// may want them.
+// earlier yields the events after one position up to another. It reads from the store, except for the events in read,
+// and keeps at most maxTail events in t.read for other agents. It reports whether the caller wants more events.
 func (t *turnSession) earlier(ctx context.Context, after, until int64, read []*event.Event, yield func(*event.Event, error) bool) bool {
 	until -= int64(len(read))
 	if after < until {
@@ -103,12 +100,12 @@ func (t *turnSession) earlier(ctx context.Context, after, until int64, read []*e
 			if !yield(e, err) || err != nil {
 				return false
 			}
-			if until-after <= int64(longTail-len(read)) {
+			if until-after <= int64(maxTail-len(read)) {
 				earlier = append(earlier, e)
 			}
 		}
 		t.mu.Lock()
-		if len(earlier) > 0 && len(t.read) == len(read) { // else others did so meanwhile
+		if len(earlier) > 0 && len(t.read) == len(read) { // otherwise another goroutine has read them meanwhile
 			t.read = append(earlier, t.read...)
 		}
 		t.mu.Unlock()
@@ -132,7 +129,7 @@ func (t *turnSession) State(key string) (any, bool) {
 	if t.shared == nil {
 		shared, err := t.r.store.SharedState(t.ctx, t.key)
 		if err != nil {
-			_ = t.outage(err) // which ends the turn: an agent cannot continue without its state
+			_ = t.outage(err) // ends the turn: an agent cannot continue without its state
 			t.r.logger.Error("the state of user and app cannot be read", "session", t.key.String(), "error", err)
 			return nil, false
 		}
@@ -175,10 +172,10 @@ func (t *turnSession) updateState(e *event.Event) {
 	}
 }
 
-// restoreMemo makes what an agent keeps, as the session's snapshot has it if it can be read.
+// restoreMemo creates a memo, with the contents that the session's snapshot has for it.
 func (t *turnSession) restoreMemo(create func() any) any {
-	value := create() // it may look at the session
-	v, ok := value.(named)
+	value := create() // without mu, because it may call methods of the session
+	v, ok := value.(snapshotMemo)
 	if !ok {
 		return value
 	}
@@ -186,21 +183,20 @@ func (t *turnSession) restoreMemo(create func() any) any {
 	data, end := t.cached.stored[v.SnapshotName()], t.fold().Seq
 	delete(t.cached.stored, v.SnapshotName())
 	t.mu.Unlock()
-	if data != nil && (json.Unmarshal(data, v) != nil || v.Seq() > end) { // a value that read a part of it cannot be used
+	if data != nil && (json.Unmarshal(data, v) != nil || v.Seq() > end) { // the value may be half decoded
 		return create()
 	}
 	return value
 }
 
-// forget drops what agents keep next to the session: after a panic it may be half
-// done.
+// forget drops the memos of the session: after a panic one may be in the middle of a change.
 func (t *turnSession) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cached.memos, t.cached.stored = nil, nil
 }
 
-// recoverMemos ends a panic of what agents keep next to the session. It is deferred.
+// recoverMemos recovers from a panic of a memo: it drops the memos and logs the panic. It must be deferred.
 func (t *turnSession) recoverMemos(what string) {
 	if p := recover(); p != nil {
 		t.forget()
@@ -208,13 +204,12 @@ func (t *turnSession) recoverMemos(what string) {
 	}
 }
 
-// warmViews gives the view of the active agent the turn's last events, which would
-// have to be read from the store when the session goes on. Agents that have
-// handed over may not be asked again for long: theirs wait until they are.
+// warmViews applies the turn's last events to the view of the active agent, so that the next turn need not read them
+// from the store. The views of agents that have transferred are left, because these agents may not be asked again soon.
 func (t *turnSession) warmViews() {
-	defer t.recoverMemos("a view panicked") // of a policy's own function
+	defer t.recoverMemos("a view panicked") // in a function of a view policy
 	first := t.fold().Seq - int64(len(t.log))
-	events := t.Events(t.ctx, first) // from memory: nothing can fail
+	events := t.Events(t.ctx, first) // from memory, so without errors
 	for _, m := range t.cached.memos {
 		v, ok := m.value.(interface {
 			Seq() int64
@@ -224,13 +219,12 @@ func (t *turnSession) warmViews() {
 			_ = v.CatchUp(events)
 		}
 	}
-	t.cached.memos.unuse()
+	t.cached.memos.markUnused()
 }
 
-// outage cancels the turn if the store could not do what it was asked for, and returns the error as
-// [session.ErrUnavailable]. Then the log has no failure: no agent, tool result or error handler answers for it, and a resumed
-// turn continues at the end of the log. It is no outage if the store refuses a request, or if another process has the
-// session.
+// outage cancels the turn after a failure of the store, and returns the error as [session.ErrUnavailable]. So no agent,
+// tool or fallback reacts to the failure, the log does not contain it, and a resumed turn continues at the end of the
+// log. If the store refused the request, or another process has the session, outage only returns the error.
 func (t *turnSession) outage(err error) error {
 	if t.unleased || errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrBadInput) || errors.Is(err, agent.ErrSessionBusy) {
 		return err
@@ -240,10 +234,11 @@ func (t *turnSession) outage(err error) error {
 	return err
 }
 
-// lock guards a turn. A tool that still runs when the turn has left its session finds an empty session.
+// lock is the mutex of a turnSession. After the turn has returned the cached session, a tool that still runs gets an
+// empty session.
 type lock struct {
 	sync.Mutex
-	left *turnSession // that has left, nil before
+	left *turnSession // the turnSession after it has returned the cached session, nil before
 }
 
 func (l *lock) Lock() {
@@ -252,45 +247,45 @@ func (l *lock) Lock() {
 	}
 }
 
+// runOf returns the last run of a scope.
 func (t *turnSession) runOf(scope string) session.Run {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.fold().Scope(scope).Run
 }
 
-// glance reports whether the turn knows how its session is: it has not left it, and no other process can have it. A
-// lease that the store has not confirmed for as long as it lasts may be another's by now.
+// glance implements holder. It reports false after the turn has returned the cached session, and if another process may
+// have the lease, because the store has not confirmed it for session.LeaseTTL.
 func (t *turnSession) glance(look func(*session.Fold) error) (ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.mu.left != nil || t.lost || time.Since(t.held) >= session.LeaseTTL {
+	if t.mu.left != nil || t.lost || time.Since(t.confirmed) >= session.LeaseTTL {
 		return false, nil
 	}
 	return true, look(t.fold())
 }
 
-// takeSnapshot returns what is to be stored, "" if it cannot be.
-func (t *turnSession) takeSnapshot() (data string) {
-	defer t.recoverMemos("a snapshot panicked") // of an agent's own function
+// encodeSnapshot returns a snapshot of the session, or "" if a memo cannot be encoded.
+func (t *turnSession) encodeSnapshot() (data string) {
+	defer t.recoverMemos("a snapshot panicked") // in a memo of an agent
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.cached
-	w.kept = keptAt{seq: w.fold.Seq} // it is tried again later, whatever becomes of it
+	w.snapshot = snapshotMark{seq: w.fold.Seq} // even after an error the next attempt comes only after more events
 	data, err := w.snapshotData()
 	if err != nil {
 		t.r.logger.Warn("a session cannot be stored as a snapshot", "session", t.key.String(), "error", err)
 		return ""
 	}
-	w.kept.size = len(data)
+	w.snapshot.size = len(data)
 	return data
 }
 
-// closer makes the events that end what is open. The caller holds mu while it uses it.
+// closer returns a closer for the session. The caller holds mu while it uses the closer.
 func (t *turnSession) closer() closer { return closer{t.fold(), t.lease, t.shown} }
 
-// scopeSession is the session as agents of an inner scope get it: it begins where
-// the scope does, and what they keep next to it goes with the scope. So a call of
-// an agent costs the same in a long conversation, and leaves nothing behind.
+// scopeSession is the agent.Session of an inner scope: it begins at the first event of the scope, and its memos end
+// with the scope. So a call of an agent costs the same in a long conversation, and leaves nothing in memory.
 type scopeSession struct {
 	*turnSession
 	after int64

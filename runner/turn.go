@@ -13,24 +13,24 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// turn is one user turn under way: its session with the lease, and its consumer. It is shared by the scopes
-// that run in it: the conversation, and inner ones.
+// turn is a user turn that runs in this process: its session, the lease, and what it has reserved of limits and
+// budgets. All scopes of the turn share it: the conversation, and inner scopes.
 type turn struct {
 	turnSession
 	tally   tally
 	newID   func() string
 	renewal renewal
 
-	released bool       // the last write gives the lease back, or has
-	failed   error      // what the turn has ended with here
-	known    bool       // how it stood when it left the session
-	cut      bool       // it was not over then
-	tells    *TurnState // gets the state of the turn when the turn leaves the session
-	last     bool       // the caller does not retry the step
+	released    bool       // the last write gives the lease back, or has given it back
+	failed      error      // the error with which the turn ended in this process
+	known       bool       // the turn has returned the cached session, and unfinished is set
+	unfinished  bool       // session.Fold.Unfinished at that time
+	endState    *TurnState // is set when the turn returns the cached session; nil: the caller does not need it
+	lastAttempt bool       // the caller does not retry the step
 
 	anticipation *anticipation // nil if the turn has none
 
-	entered map[string]bool // earlier inner scopes that continue in this turn; guarded by mu
+	entered map[string]bool // the inner scopes of earlier processes that calls have entered in this turn; guarded by mu
 }
 
 func newTurn(ctx context.Context, r *setup, key session.Key) *turn {
@@ -40,8 +40,8 @@ func newTurn(ctx context.Context, r *setup, key session.Key) *turn {
 	return t
 }
 
-// abandonsLease reports whether to give the lease up so that another process adopts the turn: on session.ErrAbandoned, or
-// when the store failed in the middle of the turn. The engine of a turn that runs step by step retries it itself.
+// abandonsLease reports whether to give the lease up so that another process adopts the turn: on session.ErrAbandoned,
+// or when the store failed in the middle of the turn. The engine of a turn that runs step by step retries it itself.
 func (t *turn) abandonsLease(cause error) bool {
 	switch {
 	case cause != nil && !errors.Is(cause, agent.ErrLimit) && !errors.Is(cause, session.ErrUnavailable):
@@ -49,21 +49,22 @@ func (t *turn) abandonsLease(cause error) bool {
 	case !t.known:
 		return t.failed != nil
 	}
-	return t.failed != nil && t.cut && t.tells == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft)
+	return t.failed != nil && t.unfinished && t.endState == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft)
 }
 
-// beginUnleased begins a new turn of a cached session in which nothing is open: the write that stores the first events takes the
-// lease, if the log still ends where the cached session does. It reports false if the turn has not begun so; nothing has happened
-// then, if there is no error.
-func (t *turn) beginUnleased(fresh bool, begin func() error) (begun bool, err error) {
+// beginUnleased begins a turn with one write instead of two: the write that stores the first events also acquires the
+// lease. That needs a new message, and a cached session in which nothing is open. The store refuses the write if the
+// log has grown since. If begun is false, the turn stored nothing, and without an error the caller begins it with a
+// lease.
+func (t *turn) beginUnleased(newMessage bool, begin func() error) (begun bool, err error) {
 	c := t.r.cache
-	if !fresh {
+	if !newMessage {
 		return false, nil
 	}
 	if t.cached = c.checkOutIf(t.key, (*cachedSession).atRest); t.cached == nil {
 		return false, nil
 	}
-	t.lease, t.unleased = session.Lease{Head: t.cached.head(), Incarnation: t.cached.born}, true
+	t.lease, t.unleased = session.Lease{Head: t.cached.head(), Incarnation: t.cached.incarnation}, true
 	defer func() {
 		if t.unleased {
 			c.checkIn(t.cached)
@@ -77,10 +78,10 @@ func (t *turn) beginUnleased(fresh bool, begin func() error) (begun bool, err er
 	if t.failed != nil {
 		return false, err
 	}
-	return false, nil // with the lease it may be otherwise
+	return false, nil // with a lease the turn may succeed
 }
 
-// sendWrite makes a write where the log ends.
+// sendWrite sends a write to the store, for the end of the log as the turn knows it.
 func (t *turn) sendWrite(ctx context.Context, w session.Write) error {
 	w.Head, w.Lease = t.cached.head(), t.lease
 	if t.unleased {
@@ -89,12 +90,12 @@ func (t *turn) sendWrite(ctx context.Context, w session.Write) error {
 	asked := time.Now()
 	lease, err := t.r.store.Write(ctx, t.key, w)
 	if err == nil {
-		t.held = asked
+		t.confirmed = asked
 	}
 	switch {
 	case err == nil && t.unleased:
-		lease.Head = w.Head // where the turn began
-		t.lease, t.unleased, t.cached.born = lease, false, lease.Incarnation
+		lease.Head = w.Head // of a lease, Head is the end of the log before the turn
+		t.lease, t.unleased, t.cached.incarnation = lease, false, lease.Incarnation
 	case errors.Is(err, agent.ErrConflict):
 		t.lost = true
 	case err != nil && t.unleased && !errors.Is(err, agent.ErrSessionBusy):
@@ -103,8 +104,8 @@ func (t *turn) sendWrite(ctx context.Context, w session.Write) error {
 	return err
 }
 
-// takeSession gets the cached session, brought up to date.
-func (t *turn) takeSession() (err error) {
+// checkOutSession takes the session out of the cache and brings it up to date.
+func (t *turn) checkOutSession() (err error) {
 	c := t.r.cache
 	if err := c.claim(t.ctx, t.key); err != nil {
 		return err
@@ -117,36 +118,35 @@ func (t *turn) takeSession() (err error) {
 	return err
 }
 
-// leaveSession gives the cached session back to the cache. A tool that ignores the end of its
-// context may be left running, and an agent inside of it: they see an empty session from
-// now on, and not what the next turn does with this one.
-func (t *turn) leaveSession() {
+// checkInSession returns the session to the cache. A tool that ignores the end of its context may still run, and an
+// agent inside it. From now on they see an empty session, and not what the next turn does with this one.
+func (t *turn) checkInSession() {
 	if t.mu.left != nil {
 		return
 	}
 	t.warmViews()
-	t.keepSnapshot()
+	t.storeSnapshot()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, c := t.cached, t.r.cache
-	t.known, t.cut = true, w.fold.Unfinished()
-	if t.tells != nil {
-		*t.tells = turnStateOf(&w.fold)
+	t.known, t.unfinished = true, w.fold.Unfinished()
+	if t.endState != nil {
+		*t.endState = turnStateOf(&w.fold)
 	}
 	t.cached, t.mu.left = nil, &t.turnSession
 	if !t.lost {
 		c.checkIn(w)
 	}
-	if c.holderOf(w.key) == &t.turnSession { // else another one has taken the lease over
+	if c.holderOf(w.key) == &t.turnSession { // otherwise another turn has the lease by now
 		c.setHolder(w.key, nil)
 	}
 }
 
-// acquireLease takes the lease of the session, and waits for one that is busy as long as the runner is to.
+// acquireLease acquires the lease of the session. If the session is busy, it retries for as long as [WithWait] says.
 func (t *turn) acquireLease() (err error) {
 	deadline := time.Now().Add(t.r.wait)
 	for {
-		t.held = time.Now()
+		t.confirmed = time.Now()
 		t.lease, err = t.r.store.Write(t.ctx, t.key, session.Write{Acquire: t.r.owner})
 		if !errors.Is(err, agent.ErrSessionBusy) || !time.Now().Before(deadline) {
 			return err
@@ -173,7 +173,7 @@ func (t *turn) giveLeaseBack() {
 	}
 }
 
-// limitTime cancels the turn when its time is over. The caller stops the timer.
+// limitTime starts a timer that cancels the turn after Limits.Time. The caller stops the timer.
 func (t *turn) limitTime() *time.Timer {
 	d := t.r.limits.Time
 	limit := &agent.LimitError{Name: "seconds of wall time", Limit: int64(d.Seconds())}
@@ -183,14 +183,14 @@ func (t *turn) limitTime() *time.Timer {
 	return time.AfterFunc(d, func() { t.cancel(limit) })
 }
 
-// renewal prolongs a lease in the background until it is stopped.
+// renewal renews a lease in the background until it is stopped.
 type renewal struct {
 	mu      sync.Mutex
 	stopped bool
 	timer   *time.Timer
 }
 
-// keepLease renews the lease until it is given back.
+// keepLease starts to renew the lease.
 func (t *turn) keepLease() {
 	n := &t.renewal
 	n.mu.Lock()
@@ -206,20 +206,21 @@ func (t *turn) keepLease() {
 		_, err := t.r.store.Write(t.ctx, t.key, session.Write{Lease: t.lease})
 		if err == nil {
 			t.mu.Lock()
-			t.held = asked
+			t.confirmed = asked
 			t.mu.Unlock()
 		}
 		if errors.Is(err, agent.ErrConflict) {
 			t.cancel(err)
 			return
 		}
-		if err != nil { // perhaps the next one gets through before the lease ends
+		if err != nil { // the next renewal may succeed before the lease ends
 			t.r.logger.Warn("the lease could not be renewed", "session", t.key.String(), "error", err)
 		}
 		n.timer.Reset(session.LeaseTTL / 3)
 	})
 }
 
+// stop ends the renewal, and waits for one that is under way.
 func (n *renewal) stop() {
 	n.timer.Stop()
 	n.mu.Lock()
@@ -227,8 +228,8 @@ func (n *renewal) stop() {
 	n.mu.Unlock()
 }
 
-// appendEvents stores events in one atomic write and takes them into the fold. Seq,
-// time and missing ids are given here.
+// appendEvents stores events in one atomic write and applies them to the fold. It sets their positions, their times and
+// missing ids.
 func (t *turn) appendEvents(ctx context.Context, events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -237,16 +238,16 @@ func (t *turn) appendEvents(ctx context.Context, events []*event.Event) error {
 	defer t.mu.Unlock()
 	switch err := context.Cause(ctx); {
 	case decides(events), errors.Is(err, agent.ErrLimit):
-		ctx = context.WithoutCancel(ctx) // what is decided or done is kept; the next step ends the turn
+		ctx = context.WithoutCancel(ctx) // decisions and finished work are stored; the next step ends the turn
 	case err != nil:
 		return err
 	}
 	if events = t.closer().ordered(events); len(events) == 0 {
 		return errClosed
 	}
-	// Times never go back, and no two writes have the same: a position where the
-	// time changes is the end of a write.
 	events = event.BoundAll(events)
+	// All events of a write have the same time, which is later than that of the write before. Readers find the ends of
+	// writes by it.
 	now := t.r.now().UTC()
 	if last := t.fold().Latest; !now.After(last) {
 		now = last.Add(1)
@@ -267,7 +268,7 @@ func (t *turn) appendEvents(ctx context.Context, events []*event.Event) error {
 	}
 	w := session.Write{Events: events, Release: t.released}
 	err := t.sendWrite(ctx, w)
-	if err != nil && errors.Is(context.Cause(ctx), agent.ErrLimit) { // the limit came while it wrote
+	if err != nil && errors.Is(context.Cause(ctx), agent.ErrLimit) { // the limit canceled the write
 		err = t.sendWrite(context.WithoutCancel(ctx), w)
 	}
 	if err != nil {
@@ -286,7 +287,8 @@ func (t *turn) appendEvents(ctx context.Context, events []*event.Event) error {
 	return nil
 }
 
-// decides reports whether events hold a router's decision, which is stored also if the turn was cancelled since.
+// decides reports whether events contain the decision of a router. It is stored even if the turn was canceled
+// meanwhile.
 func decides(events []*event.Event) bool {
 	return slices.ContainsFunc(events, func(e *event.Event) bool { _, ok := e.Data.(*event.Route); return ok })
 }
@@ -297,7 +299,7 @@ func decides(events []*event.Event) bool {
 // snapshots are to be stored the lease is kept for them.
 func (t *turn) writeLast(ctx context.Context, events []*event.Event) error {
 	c := t.r.cache
-	if t.r.snapshots && t.cached.kept.isDue(t.fold().Seq+int64(len(events)), t.r.every) || c.claim(ctx, t.key) != nil {
+	if t.r.snapshots && t.cached.snapshot.isDue(t.fold().Seq+int64(len(events)), t.r.every) || c.claim(ctx, t.key) != nil {
 		return t.appendEvents(ctx, events)
 	}
 	defer c.unclaim(t.key)
@@ -308,17 +310,17 @@ func (t *turn) writeLast(ctx context.Context, events []*event.Event) error {
 		t.keepLease()
 		return err
 	}
-	t.leaveSession()
+	t.checkInSession()
 	return nil
 }
 
-// keepSnapshot stores the session if enough has changed since it was stored last. The turn still has the lease.
-func (t *turn) keepSnapshot() {
+// storeSnapshot stores a snapshot of the session if one is due. The turn must still have the lease.
+func (t *turn) storeSnapshot() {
 	w := t.cached
-	if !t.r.snapshots || !w.kept.isDue(w.fold.Seq, t.r.every) {
+	if !t.r.snapshots || !w.snapshot.isDue(w.fold.Seq, t.r.every) {
 		return
 	}
-	data := t.takeSnapshot()
+	data := t.encodeSnapshot()
 	if data == "" {
 		return
 	}
