@@ -11,25 +11,26 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// maxLeft is how many calls of one classifier may be left behind before it is asked no more.
-const maxLeft = 64
+// maxUnreturned is the maximum number of calls of a classifier that have missed their deadline and have not returned.
+// Beyond it the router does not call the classifier.
+const maxUnreturned = 64
 
-var errLeft = errors.New("too many earlier calls have not returned")
+var errUnreturned = errors.New("too many earlier calls have not returned")
 
 // source is a classifier of a router.
 type source struct {
 	Classifier
 	deadline time.Duration
 	running  atomic.Int32 // calls that have not returned
-	awaited  atomic.Int32 // those of them that a decision waits for
+	awaited  atomic.Int32 // the running calls that a decision still waits for
 }
 
-// call runs f on a goroutine of its own until f returns or ctx ends, whichever comes first. A panic of f is an
-// error. What f passes to do runs on the caller's goroutine while f waits; do reports false if the
-// caller has left, after which f must use nothing of the decision.
+// call runs f on a separate goroutine and returns when f returns or ctx ends, whichever comes first. A panic of f is an
+// error. f can pass do a function to run on the goroutine of the caller, and do waits for it. If do reports false, call
+// has returned already, and f must not use anything of the decision any more.
 func (s *source) call(ctx context.Context, f func(ctx context.Context, do func(func()) bool) error) error {
-	if s.running.Load()-s.awaited.Load() >= maxLeft {
-		return errLeft
+	if s.running.Load()-s.awaited.Load() >= maxUnreturned {
+		return errUnreturned
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -69,17 +70,17 @@ func (s *source) call(ctx context.Context, f func(ctx context.Context, do func(f
 	}
 }
 
-// cutOff asks a model on a goroutine of its own, so that the deadline holds for one that ignores its context.
-// All else of the question, such as budgets and interceptors, stays on the caller's goroutine.
-type cutOff struct {
+// deadlineModel calls a model on a separate goroutine, so that the deadline also holds for a model that ignores its
+// context. Budgets and interceptors still run on the goroutine of the caller.
+type deadlineModel struct {
 	llm.Model
 	of *source
 }
 
 // Models implements llm.Composite.
-func (m cutOff) Models() []llm.Model { return []llm.Model{m.Model} }
+func (m deadlineModel) Models() []llm.Model { return []llm.Model{m.Model} }
 
-func (m cutOff) Generate(outer context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+func (m deadlineModel) Generate(outer context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		wanted := true
 		err := m.of.call(outer, func(ctx context.Context, do func(func()) bool) error {

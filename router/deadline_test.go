@@ -151,7 +151,7 @@ func TestChainOfModels(t *testing.T) {
 // TestAModelNeedsADeadline: without one decisions would take as long as the model.
 func TestAModelNeedsADeadline(t *testing.T) {
 	_, err := router.New("front", router.Signals(modelIntent(t, hanging{})), router.Wrap(quiet(t, "rest")))
-	require.ErrorContains(t, err, "asks a model and has no deadline: say by Within")
+	require.ErrorContains(t, err, "asks a model and has no deadline: set one by Within")
 }
 
 // TestInterceptorsOfSignals: interceptors see the question on the turn's own goroutine, as they see all others.

@@ -1,12 +1,12 @@
-// Package router has an agent without a model: rules decide who answers a message, in
-// process, and the runner hands the conversation over. The first rule that matches decides;
-// where none does, the agent that was in charge stays, or the one that asked the user
-// something answers, or the default. Rules take handles of agents, no names.
+// Package router has an agent without a model: rules choose the agent that answers a message, and the runner transfers
+// the conversation to it. The first rule that matches decides. If no rule matches, the answer comes from the agent that
+// answered before (see [Sticky]), from the agent that has asked the user something, or from the default. Rules name
+// agents by handles and not by names, so that a misspelt name does not compile.
 //
-// What a router decided before it reads from the log, so that a session may move between
-// processes. Signals such as what the user wants come from classifiers, which have a
-// deadline: without them the message is routed all the same.
+// A router reads its earlier decisions from the log, so that a session can continue in another process. Signals, such
+// as the user's intent, come from classifiers. A classifier has a deadline, and a message is routed even if a signal
+// does not arrive.
 //
-// Of this module it imports agent, event, llm and internal packages. It never runs an agent
-// and changes no text.
+// Of this module, the package imports agent, event, llm and internal packages. It never runs an agent and changes no
+// text.
 package router

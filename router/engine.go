@@ -14,22 +14,22 @@ import (
 // engine decides by rules. It is immutable.
 type engine struct {
 	name        string
-	rules       []compiled
+	rules       []compiledRule
 	words       *words.Set // of all rules
 	slots       int32
-	turns       int // how many turns the rules look at
+	turns       int // the number of turns that a rule about a sentiment needs
 	classifiers map[Kind]*source
 }
 
-// compiled is a rule in an engine.
-type compiled struct {
+// compiledRule is a rule in an engine.
+type compiledRule struct {
 	when    condition
-	written string // the matcher
+	written string // the text of the matcher
 	to      *Target
 	reason  string
 }
 
-// compiler puts the rules of a router together, and collects what is wrong with them.
+// compiler compiles the rules of a router and collects their problems.
 type compiler struct {
 	words       words.Builder
 	slots       int32
@@ -38,7 +38,7 @@ type compiler struct {
 	problems    []string
 }
 
-// slot makes a place in which words are noted.
+// slot returns the index of a new element of deciding.hits.
 func (c *compiler) slot() int32 { c.slots++; return c.slots - 1 }
 
 func (c *compiler) problem(format string, args ...any) {
@@ -57,30 +57,29 @@ func (c *compiler) compile(m Matcher) condition {
 	return made
 }
 
-// deciding is one decision under way.
+// deciding is the state of one decision.
 type deciding struct {
 	engine *engine
 	ctx    context.Context
 	logger *slog.Logger
 	turn   Turn
-	text   string // the message in the form that is searched
-	before []mood // of the turns before, the oldest first
+	text   string // the message, normalized for the search
+	before []mood // of earlier turns, the oldest first
 
-	hits     []int32 // by slot: the number of the word that was heard
+	hits     []int32 // by slot: the number of the word that the message contains, 0 for none
 	scanned  bool
 	signals  [len(kinds)]signal
-	input    map[string]any // what expressions see
-	events   []event.Data   // to be recorded before the decision
+	input    map[string]any // the value input of expressions
+	events   []event.Data   // the router yields them before its decision
 	generate func(context.Context, llm.Model, *llm.Request) iter.Seq2[llm.Chunk, error]
 }
 
-// begin makes a decision about a turn.
+// begin returns the state of a new decision about a turn.
 func (e *engine) begin(ctx context.Context, turn Turn, before []mood, logger *slog.Logger) *deciding {
 	return &deciding{engine: e, ctx: ctx, logger: logger, turn: turn, text: words.Normal(turn.Message), before: before, hits: make([]int32, e.slots)}
 }
 
-// match returns the place of the first rule that matches, but of those whose target is
-// left out; -1 if none does.
+// match returns the index of the first rule that matches and whose target can answer, or -1.
 func (d *deciding) match(out func(target string) bool) int {
 	for i := range d.engine.rules {
 		if r := &d.engine.rules[i]; r.when.possible(d) && !out(r.to.name) && r.when.holds(d) {
@@ -90,12 +89,12 @@ func (d *deciding) match(out func(target string) bool) int {
 	return -1
 }
 
-// possible reports whether the words are there without which the condition cannot hold.
+// possible reports whether the message has one of the words that the condition needs.
 func (c *condition) possible(d *deciding) bool {
 	if c.needs == nil {
 		return true
 	}
-	hits := d.heard()
+	hits := d.search()
 	for _, slot := range c.needs {
 		if hits[slot] != 0 {
 			return true
@@ -104,8 +103,8 @@ func (c *condition) possible(d *deciding) bool {
 	return false
 }
 
-// heard returns what was found of the words of all rules, which are searched once.
-func (d *deciding) heard() []int32 {
+// search returns hits, after it has searched the message once for the words of all rules.
+func (d *deciding) search() []int32 {
 	if !d.scanned {
 		d.scanned = true
 		d.engine.words.Scan(d.text, d.hits)
@@ -113,6 +112,7 @@ func (d *deciding) heard() []int32 {
 	return d.hits
 }
 
+// language returns the language of the message as a BCP 47 tag, or "" if it is not known.
 func (d *deciding) language() string {
 	if is, _ := d.turn.Metadata["language"].(string); is != "" {
 		return is
@@ -120,8 +120,8 @@ func (d *deciding) language() string {
 	return d.measure(KindLanguage).top.Label
 }
 
-// expressed is what expressions see as input, with the signals that they need.
-func (d *deciding) expressed(needs []Kind) map[string]any {
+// inputOf returns the value input of an expression, with the signals that it needs.
+func (d *deciding) inputOf(needs []Kind) map[string]any {
 	if d.input == nil {
 		d.input = map[string]any{"message": d.turn.Message, "metadata": d.turn.Metadata}
 		if d.turn.Metadata == nil {
@@ -146,6 +146,7 @@ func (d *deciding) expressed(needs []Kind) map[string]any {
 	return d.input
 }
 
+// emit adds data to the events that the router yields before its decision.
 func (d *deciding) emit(data event.Data) { d.events = append(d.events, data) }
 
 func (d *deciding) notice(code, format string, args ...any) {

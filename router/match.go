@@ -16,14 +16,15 @@ import (
 	searched "github.com/agentarbor/arbor/internal/words"
 )
 
-// Matcher decides whether a rule applies to a turn. Its String is how the matcher is written. A Matcher is immutable
-// and safe for concurrent use. Only this package has matchers; [Predicate] makes one of a function.
+// Matcher decides whether a rule applies to a turn. Its String method returns the text of the matcher, for people. A
+// Matcher is immutable and safe for concurrent use. Only this package implements it; [Predicate] makes a Matcher of a
+// function.
 type Matcher interface {
 	String() string
 	compile(*compiler) condition
 }
 
-// matcher is a [Matcher] as it is written, and what makes its condition.
+// matcher is a [Matcher] of a text and a function that makes its condition.
 type matcher struct {
 	written string
 	build   func(*compiler) condition
@@ -32,21 +33,20 @@ type matcher struct {
 func (m matcher) String() string                { return m.written }
 func (m matcher) compile(c *compiler) condition { return m.build(c) }
 
-// condition is a matcher in an engine. Why says what of the turn has matched, after holds
-// was true; nil is the matcher as it is written.
+// condition is a compiled matcher.
 type condition struct {
 	holds func(*deciding) bool
-	why   func(*deciding) string
-	needs []int32 // it cannot hold unless words were heard in one of these slots; nil: it can
+	why   func(*deciding) string // after holds was true: the part of the turn that matched; nil: the text of the matcher
+	needs []int32                // holds can be true only if one of these slots has a hit; nil: it needs no words
 }
 
-// never stands for what cannot be compiled.
+// never is the condition of a matcher that cannot be compiled.
 var never = condition{holds: func(*deciding) bool { return false }}
 
 // Turn is what a [Predicate] reads.
 type Turn struct {
 	Message  string         // what the user said, as plain text
-	Metadata map[string]any // of the message; shared and not to be changed
+	Metadata map[string]any // of the message; it is shared and must not be changed
 	state    func(key string) (any, bool)
 }
 
@@ -58,7 +58,7 @@ func (t Turn) State(key string) (any, bool) { return t.state(key) }
 // word with that beginning. In scripts without spaces, a word matches anywhere.
 func Keyword(words ...string) Matcher {
 	words = slices.Clone(words)
-	return matcher{call("keyword", words), func(c *compiler) condition {
+	return matcher{written("keyword", words), func(c *compiler) condition {
 		slot := c.slot()
 		if len(words) == 0 {
 			c.problem("a keyword matcher has no words")
@@ -69,8 +69,8 @@ func Keyword(words ...string) Matcher {
 			}
 		}
 		return condition{
-			func(d *deciding) bool { return d.heard()[slot] != 0 },
-			func(d *deciding) string { return "keyword " + strconv.Quote(words[d.heard()[slot]-1]) },
+			func(d *deciding) bool { return d.search()[slot] != 0 },
+			func(d *deciding) string { return "keyword " + strconv.Quote(words[d.search()[slot]-1]) },
 			[]int32{slot},
 		}
 	}}
@@ -79,7 +79,7 @@ func Keyword(words ...string) Matcher {
 // Regexp matches if the message has a match of a regular expression of Go's package regexp. An invalid expression is
 // a problem that [New] reports.
 func Regexp(re string) Matcher {
-	return matcher{call("regexp", []string{re}), func(c *compiler) condition {
+	return matcher{written("regexp", []string{re}), func(c *compiler) condition {
 		compiled, err := regexp.Compile(re)
 		if err != nil {
 			c.problem("the regular expression cannot be read: %v", err)
@@ -95,7 +95,7 @@ func Regexp(re string) Matcher {
 		}
 		return condition{needs: slots[:min(len(slots), 1)], holds: func(d *deciding) bool {
 			for _, slot := range slots {
-				if d.heard()[slot] == 0 {
+				if d.search()[slot] == 0 {
 					return false
 				}
 			}
@@ -115,18 +115,18 @@ func Predicate(f func(Turn) bool) Matcher {
 	}}
 }
 
-// Language matches if the turn is in one of the languages: by the metadata key "language"
-// of the message, or else by the likeliest label of a classifier of languages. A tag of BCP
-// 47 matches those that continue it: "de" matches "de-AT", and "de-AT" not "de".
+// Language matches if the turn is in one of the languages. The language is the metadata key "language" of the message,
+// or else the likeliest label of a classifier of languages. A BCP 47 tag also matches the longer tags that begin with
+// it: "de" matches "de-AT", but "de-AT" does not match "de".
 func Language(tags ...string) Matcher {
 	tags = slices.Clone(tags)
-	return matcher{call("language", tags), func(c *compiler) condition {
+	return matcher{written("language", tags), func(c *compiler) condition {
 		if len(tags) == 0 {
 			c.problem("a language matcher has no tags")
 		}
 		for _, tag := range tags {
 			if tag == "" || strings.ContainsFunc(tag, func(r rune) bool { return r != '-' && (r > unicode.MaxASCII || !isAlphanumeric(byte(r))) }) {
-				c.problem("%q is no language tag, such as de or de-AT", tag)
+				c.problem("%q is not a language tag, such as de or de-AT", tag)
 			}
 		}
 		return condition{holds: func(d *deciding) bool {
@@ -164,6 +164,7 @@ func (m SentimentMatcher) OverTurns(n int) SentimentMatcher { m.turns = n; retur
 
 const maxTurns = 16
 
+// level is the matcher of an intent or a sentiment.
 type level struct {
 	kind  Kind
 	label string
@@ -181,10 +182,10 @@ func (l level) String() string {
 
 func (l level) compile(c *compiler) condition {
 	if !(l.above > 0 && l.above <= 1) {
-		c.problem("%s: %v is not over 0 and up to 1", l.kind, l.above)
+		c.problem("%s: %v is not in the range over 0 up to 1", l.kind, l.above)
 	}
 	if l.turns < 1 || l.turns > maxTurns {
-		c.problem("%s: %d turns: it must be 1 to %d", l.kind, l.turns, maxTurns)
+		c.problem("%s: %d turns: the number must be 1 to %d", l.kind, l.turns, maxTurns)
 		return never
 	}
 	if given := c.classifiers[l.kind]; given == nil {
@@ -237,14 +238,13 @@ func WantsHuman() Matcher {
 	}}
 }
 
-// Expr matches if an expression is true, in the language of the conditions of graphs. It sees
-// input.message, input.metadata, input.language, input.intent.label,
-// input.intent.confidence and input.sentiment, a mapping of labels; and state, with the
-// keys that are given here. Signals are asked for if the source names them. What cannot be
-// evaluated does not match, and a notice says so.
+// Expr matches if an expression is true, in the language of the conditions of graphs. The expression can use
+// input.message, input.metadata, input.language, input.intent.label, input.intent.confidence, input.sentiment, which
+// maps labels to strengths, and state, with the given keys. The router measures only the signals that the source names.
+// An expression that has no value does not match, and a notice reports that.
 func Expr(source string, stateKeys ...string) Matcher {
 	stateKeys = slices.Clone(stateKeys)
-	return matcher{call("expr", []string{source}), func(c *compiler) condition {
+	return matcher{written("expr", []string{source}), func(c *compiler) condition {
 		program, err := expression.WithState(stateKeys...).CompileCondition(source)
 		if err != nil {
 			c.problem("the expression %q: %v", source, err)
@@ -268,7 +268,7 @@ func Expr(source string, stateKeys ...string) Matcher {
 				}
 			}
 			ok := false
-			env, err := expression.EnvOf(nil, d.expressed(needs), state)
+			env, err := expression.EnvOf(nil, d.inputOf(needs), state)
 			if err == nil {
 				ok, err = program.Test(env)
 			}
@@ -283,10 +283,10 @@ func Expr(source string, stateKeys ...string) Matcher {
 
 // All matches if all matchers match. They are evaluated in order, up to the first that does not match.
 func All(m ...Matcher) Matcher {
-	return several("all", m, func(parts []condition) condition {
+	return combine("all", m, func(parts []condition) condition {
 		var needs []int32
 		for _, p := range parts {
-			if needs = p.needs; needs != nil { // those of one part are enough
+			if needs = p.needs; needs != nil { // the words of one part suffice, because all parts must match
 				break
 			}
 		}
@@ -309,7 +309,7 @@ func All(m ...Matcher) Matcher {
 
 // Any matches if one of the matchers matches. They are evaluated in order, up to the first that matches.
 func Any(m ...Matcher) Matcher {
-	return several("any", m, func(parts []condition) condition {
+	return combine("any", m, func(parts []condition) condition {
 		first := func(d *deciding) *condition {
 			for i := range parts {
 				if parts[i].holds(d) {
@@ -326,7 +326,7 @@ func Any(m ...Matcher) Matcher {
 			}
 		}
 		return condition{needs: needs, holds: func(d *deciding) bool { return first(d) != nil }, why: func(d *deciding) string {
-			if c := first(d); c != nil { // else a predicate has changed its mind
+			if c := first(d); c != nil { // nil if a predicate now returns something else
 				return c.why(d)
 			}
 			return "any"
@@ -336,12 +336,13 @@ func Any(m ...Matcher) Matcher {
 
 // Not matches if the matcher does not match.
 func Not(m Matcher) Matcher {
-	return several("not", []Matcher{m}, func(parts []condition) condition {
+	return combine("not", []Matcher{m}, func(parts []condition) condition {
 		return condition{holds: func(d *deciding) bool { return !parts[0].holds(d) }}
 	})
 }
 
-func several(op string, of []Matcher, join func([]condition) condition) Matcher {
+// combine returns a matcher of several matchers.
+func combine(op string, of []Matcher, join func([]condition) condition) Matcher {
 	of = slices.Clone(of)
 	texts := make([]string, len(of))
 	for i, m := range of {
@@ -361,8 +362,8 @@ func several(op string, of []Matcher, join func([]condition) condition) Matcher 
 	}}
 }
 
-// call is how a matcher with texts is written.
-func call(name string, args []string) string {
+// written returns the text of a matcher with arguments.
+func written(name string, args []string) string {
 	out := make([]string, len(args))
 	for i, t := range args {
 		out[i] = strconv.Quote(t)

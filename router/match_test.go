@@ -181,10 +181,10 @@ func TestNewReportsEverything(t *testing.T) {
 	require.ErrorAs(t, err, &all)
 	for _, problem := range []string{
 		`option 0 is nil`, `agent name "human" is reserved`, `rule 0: the regular expression cannot be read`, `rule 1: the keyword " * " is empty`,
-		`rule 1: there are two handles of the agent "a"`, `rule 2: a matcher is nil`, `rule 13 has no target`, `rule 3: the classifier knows no intent "biling"; did you mean "billing"?`,
+		`rule 1: the agent "a" has two targets`, `rule 2: a matcher is nil`, `rule 13 has no target`, `rule 3: the classifier knows no intent "biling"; did you mean "billing"?`,
 		`rule 3 leads to a person without a reason`, `rule 4: a keyword matcher has no words`, `rule 4: a matcher is nil`, `rule 4: any() has no matchers`, `rule 4: the agent of a specialist is nil`,
 		`rule 5: sentiment: 17 turns`, `rule 6: the expression "input.message +"`, `rule 7: the expression "state.tier == 1"`,
-		`rule 8: "de AT" is no language tag`, `rule 9: intent: 1.1 is not over 0`, `rule 9: the target of OnError is nil`, `rule 10: the function of a predicate is nil`,
+		`rule 8: "de AT" is not a language tag`, `rule 9: intent: 1.1 is not in the range over 0`, `rule 9: the target of OnError is nil`, `rule 10: the function of a predicate is nil`,
 		`rule 11: a state matcher has no key`, `rule 12: a matcher is nil`, `rule 12 has no target`, `there are two classifiers of the kind intent`, `classifier 2 is nil`, `unknown kind "odd"`,
 		`deadline -1ns`, `there are 0 defaults`,
 	} {
@@ -211,7 +211,7 @@ func TestDesk(t *testing.T) {
 	_, err = agent.NewTree(r)
 	var wrong *agent.TreeError
 	require.True(t, errors.As(err, &wrong))
-	require.Contains(t, fmt.Sprint(err), "the router leads to a person (rule 0, the default), and there is no desk")
+	require.Contains(t, fmt.Sprint(err), "the router leads to a person (rule 0, the default), but the runner has no desk")
 }
 
 // TestSpecialists: those to which no rule leads are in the tree too, and come first.

@@ -15,14 +15,13 @@ import (
 // Label is an intent of users, with a description that a model reads.
 type Label struct{ Name, Description string }
 
-// ModelIntent makes a classifier of intents that asks a model for the name of the label
-// which fits. The confidence is how probable the name was against those of the other
-// labels, by the log probabilities of the answer; 1 from endpoints that give none. Change,
-// which may be nil, alters the settings of the request for endpoints that refuse one of
-// them: a temperature of 0, at most 64 tokens, and the 20 likeliest tokens at each place.
+// ModelIntent returns a classifier of intents that asks a model for the name of the label that fits. The confidence
+// compares the log probability of the name with those of the other labels; it is 1 if the endpoint returns no log
+// probabilities. The request has a temperature of 0, at most 64 tokens, and the 20 likeliest tokens at each place. For
+// an endpoint that refuses one of these settings, change can alter them; change may be nil.
 //
-// A model takes longer than [DefaultDeadline] allows, so [New] wants the classifier in [Within]. The deadline holds also
-// for a model that ignores its context.
+// A model takes longer than [DefaultDeadline] allows. Therefore [New] requires that the classifier is wrapped in
+// [Within]. The deadline also holds for a model that ignores its context.
 func ModelIntent(model llm.Model, labels []Label, change func(*llm.Settings)) (Classifier, error) {
 	c := &byModel{model: model, change: change}
 	for i, l := range labels {

@@ -12,41 +12,42 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// past is what a router must know of the log, updated event by event. Its size does not
-// grow with the log. The runner stores it as JSON: a change of what it keeps of a log changes the name of its snapshot.
+// past is the part of the log that a router needs, updated event by event. Its size does not grow with the log. The
+// runner stores it as JSON. A change of its meaning must also change the result of SnapshotName.
 type past struct {
-	name string // the router's, which in a graph is that of its node
+	name string // of the router; in a graph, the name of its node
 	of   *Router
 
-	Position int64 // up to which the log was read
-	Turn     string
+	Position int64    // of the last event that was read
+	Turn     string   // the id of the last turn
 	Active   string   // the target of the last committed transfer
-	Before   string   // what it was when the turn began
+	Before   string   // Active at the beginning of the turn
 	Gone     []string // the agents that have returned the conversation to the router in this turn, or have failed
-	Asking   []asks   // the latest last
-	Asked    bool     // the run has asked for an approval, and so nothing of the user's next message
-	Moods    []mood   // of the last turns that the router has measured
+	Asking   []asking // the latest last
+	Asked    bool     // the current run has asked for an approval; the user's next message does not answer that
+	Moods    []mood   // of the last turns in which the router measured the sentiment
 	Below    string   // the names of all agents below the router
 }
 
-// asks is an agent below the router that waits for the user's answer.
-type asks struct {
+// asking is an agent below the router that waits for the user's answer.
+type asking struct {
 	Agent string
-	Task  bool // its task at a remote agent waits, whatever becomes of its runs
+	Task  bool // the agent's remote task waits; the start of a new run does not change that
 }
 
+// mood is the sentiment of a turn.
 type mood struct {
 	Turn   string
-	Values map[string]float64
+	Values map[string]float64 // by label
 }
 
-// Seq is the position up to which the log was read.
+// Seq returns the position of the last event that was read.
 func (p *past) Seq() int64 { return p.Position }
 
-// SnapshotName is the name under which the runner stores a past next to the log.
+// SnapshotName returns the name under which the runner stores the past in a snapshot.
 func (p *past) SnapshotName() string { return "router " + p.name }
 
-// UnmarshalJSON reads what was stored. The past of a router with other agents below it is an error.
+// UnmarshalJSON decodes a stored past. It returns an error if the router had other agents below it then.
 func (p *past) UnmarshalJSON(data []byte) error {
 	type fields past
 	read := fields{name: p.name, of: p.of}
@@ -62,7 +63,7 @@ func (p *past) UnmarshalJSON(data []byte) error {
 
 type pastKey struct{ router, scope string }
 
-// past returns what the log says, brought up to date.
+// past returns the past of the router in a session, up to the end of the log.
 func (r *Router) past(ctx context.Context, inv *agent.Invocation) (*past, error) {
 	s := inv.Session()
 	name := inv.Agent().Name()
@@ -78,6 +79,7 @@ func (r *Router) past(ctx context.Context, inv *agent.Invocation) (*past, error)
 	return p, nil
 }
 
+// apply updates the past with the next event of the log.
 func (p *past) apply(e *event.Event, r *Router) {
 	if e.TurnID != p.Turn {
 		p.Turn, p.Before, p.Gone = e.TurnID, p.Active, p.Gone[:0]
@@ -90,14 +92,14 @@ func (p *past) apply(e *event.Event, r *Router) {
 		p.Asked = true
 	case *event.HarnessEnd:
 		if d.FinishReason == event.FinishReasonInputRequired && !p.Asked {
-			p.waits(r, asks{e.Agent, false})
+			p.addAsking(r, asking{e.Agent, false})
 		}
 	case *event.RemoteTask:
 		p.answered(e.Agent, true)
 		if d.TaskID != "" && (d.Status == "input_required" || d.Status == "auth_required") {
-			p.waits(r, asks{e.Agent, true})
+			p.addAsking(r, asking{e.Agent, true})
 		}
-	case *event.HandoffStatus: // as session.Fold follows it
+	case *event.HandoffStatus: // the same rule as in session.Fold
 		if event.HandoffOver(d.Status) && d.TargetAgent != "" && p.Active == human {
 			p.Active = d.TargetAgent
 		}
@@ -124,20 +126,21 @@ func (p *past) apply(e *event.Event, r *Router) {
 	}
 }
 
+// answered removes an agent from those that wait for the user.
 func (p *past) answered(name string, task bool) {
-	p.Asking = slices.DeleteFunc(p.Asking, func(a asks) bool { return a == asks{name, task} })
+	p.Asking = slices.DeleteFunc(p.Asking, func(a asking) bool { return a == asking{name, task} })
 }
 
-// waits notes who asks, if it is an agent below the router: there are not many of them.
-func (p *past) waits(r *Router, a asks) {
+// addAsking adds an agent that waits for the user, if it is below the router.
+func (p *past) addAsking(r *Router, a asking) {
 	if a.Agent != p.name && r.FindAgent(a.Agent) != nil {
 		p.answered(a.Agent, a.Task)
 		p.Asking = append(p.Asking, a)
 	}
 }
 
-// felt are the sentiments of the turns before one.
-func (p *past) felt(turn string) []mood {
+// moodsBefore returns the sentiments of the turns before the given turn.
+func (p *past) moodsBefore(turn string) []mood {
 	if n := len(p.Moods); n > 0 && p.Moods[n-1].Turn == turn {
 		return p.Moods[:n-1]
 	}
@@ -157,13 +160,13 @@ func (r *Router) stays(inv *agent.Invocation, p *past) (to *agent.Node, why stri
 		for n != nil && n.Parent != nil && n.Properties.Return == agent.ReturnToParent {
 			n = n.Parent
 		}
-		var way *agent.Node
+		var first *agent.Node // the first router on the way, or else the agent
 		for at := n; at != nil; at = at.Parent {
 			switch {
 			case at == inv.Node():
-				return way
-			case way == nil || at.Properties.Router:
-				way = at
+				return first
+			case first == nil || at.Properties.Router:
+				first = at
 			}
 		}
 		return nil
@@ -181,5 +184,5 @@ func (r *Router) stays(inv *agent.Invocation, p *past) (to *agent.Node, why stri
 	return nil, ""
 }
 
-// namesBelow are the names of all agents below the router.
+// namesBelow returns the names of all agents below the router.
 func (r *Router) namesBelow() string { return strings.Join(slices.Sorted(maps.Keys(r.index)), " ") }

@@ -12,14 +12,14 @@ import (
 
 const human = agent.Human
 
-// Target is where a rule leads: an agent or a person. Rules use it instead of a name, so that a misspelt one does
-// not compile.
+// Target is an agent or a person to which a rule can send a turn. Rules use it instead of a name, so that a misspelt
+// name does not compile.
 type Target struct {
 	name    string
 	agent   agent.Agent // nil for a person
 	reason  string      // of a person
 	onError *Target
-	wrong   string
+	wrong   string // the problem of an option, "" without one
 }
 
 // TargetOption configures a [Target].
@@ -133,8 +133,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("router %q: %s", e.Router, strings.Join(e.Problems, "\n  "))
 }
 
-// Router is an agent without a model: rules decide who answers. It is immutable and safe
-// for concurrent use.
+// Router is an agent without a model: rules choose the agent that answers. It is immutable and safe for concurrent use.
 type Router struct {
 	description string
 	engine      engine
@@ -142,10 +141,10 @@ type Router struct {
 	sticky      bool
 	now         func() time.Time
 	targets     []*Target // the agents, in the order of the sub-agents
-	people      []string  // what leads to a person
+	people      []string  // the rules and defaults that lead to a person
 	properties  agent.Properties
 	children    []agent.Agent
-	index       map[string]agent.Agent
+	index       map[string]agent.Agent // all agents below the router, by name
 }
 
 // New returns a router. The error is an [*Error] with every problem.
@@ -165,14 +164,14 @@ func New(name string, opts ...Option) (*Router, error) {
 		b.problem("the clock is nil")
 	}
 	r := &Router{description: b.description, sticky: b.sticky, now: b.now}
-	c := compiler{classifiers: b.signals()}
+	c := compiler{classifiers: b.classifiersByKind()}
 	handles := make(map[string]*Target)
 	for i, t := range b.specialists {
 		b.target(r, handles, fmt.Sprintf("specialist %d", i), t)
 	}
 	for i, rule := range b.rules {
 		c.rule = i
-		made := compiled{when: c.compile(rule.when), to: rule.to, reason: rule.reason}
+		made := compiledRule{when: c.compile(rule.when), to: rule.to, reason: rule.reason}
 		if rule.when != nil {
 			made.written = rule.when.String()
 		}
@@ -185,7 +184,7 @@ func New(name string, opts ...Option) (*Router, error) {
 		r.fallback = b.defaults[0]
 		b.target(r, handles, "the default", r.fallback)
 	} else {
-		b.problem("there are %d defaults: say once, by Default or Wrap, who answers where no rule matches", n)
+		b.problem("there are %d defaults: set one target, by Default or Wrap, for messages that no rule matches", n)
 	}
 	if problems := append(b.wrong, c.problems...); len(problems) > 0 {
 		return nil, &Error{name, problems}
@@ -210,8 +209,8 @@ func (b *builder) problem(format string, args ...any) {
 	b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
 }
 
-// signals returns the classifiers by kind.
-func (b *builder) signals() map[Kind]*source {
+// classifiersByKind returns the classifiers by kind.
+func (b *builder) classifiersByKind() map[Kind]*source {
 	given := make(map[Kind]*source)
 	for i, c := range b.classifiers {
 		switch {
@@ -224,7 +223,7 @@ func (b *builder) signals() map[Kind]*source {
 		default:
 			inner, deadline := unwrapped(c)
 			if _, asks := inner.(*byModel); asks && deadline == 0 {
-				b.problem("the classifier of intents asks a model and has no deadline: say by Within how long a message may wait for it")
+				b.problem("the classifier of intents asks a model and has no deadline: set one by Within")
 			} else if deadline < 0 {
 				b.problem("the deadline %s of the classifier of the kind %s is negative", deadline, c.Kind())
 			}
@@ -237,7 +236,8 @@ func (b *builder) signals() map[Kind]*source {
 	return given
 }
 
-// target notes where something leads, and all that follows on errors.
+// target adds the target of a rule, of a default or of OnError to the router, and reports its problems. from is what
+// leads to the target.
 func (b *builder) target(r *Router, handles map[string]*Target, from string, t *Target) {
 	switch {
 	case t == nil:
@@ -252,10 +252,10 @@ func (b *builder) target(r *Router, handles map[string]*Target, from string, t *
 		r.people = append(r.people, from)
 		return
 	case t.name == human:
-		b.problem("%s: the name %q is reserved for persons", from, human)
+		b.problem("%s: the name %q is reserved for people", from, human)
 		return
 	case handles[t.name] != nil && handles[t.name] != t:
-		b.problem("%s: there are two handles of the agent %q: make one by Specialist and use it everywhere", from, t.name)
+		b.problem("%s: the agent %q has two targets: create one by Specialist and use it everywhere", from, t.name)
 		return
 	}
 	if handles[t.name] == nil && t.agent != nil {
@@ -273,8 +273,8 @@ func (r *Router) Name() string { return r.engine.name }
 // Description implements agent.Agent.
 func (r *Router) Description() string { return r.description }
 
-// SubAgents implements agent.Agent: the specialists, in the order in which
-// Specialists, rules, their OnError targets and the default name them first.
+// SubAgents implements agent.Agent. It returns the specialists in the order in which Specialists, the rules with their
+// OnError targets, and the default name them first.
 func (r *Router) SubAgents() []agent.Agent { return r.children }
 
 // FindAgent implements agent.Agent.
@@ -286,7 +286,7 @@ func (r *Router) Properties() agent.Properties { return r.properties }
 // RuleInfo is a rule as data.
 type RuleInfo struct {
 	Index  int    `json:"index"`
-	When   string `json:"when"` // the matcher as it is written
+	When   string `json:"when"` // the text of the matcher
 	To     string `json:"to"`   // the agent's name, or "human"
 	Reason string `json:"reason,omitempty"`
 }
@@ -309,7 +309,7 @@ func (r *Router) Sticky() bool { return r.sticky }
 // CheckNode implements agent.Checker.
 func (r *Router) CheckNode(n *agent.Node) (wrong []string) {
 	if n.Human() == nil && len(r.people) > 0 {
-		wrong = append(wrong, "the router leads to a person ("+strings.Join(r.people, ", ")+"), and there is no desk: give the runner one by runner.WithDesk")
+		wrong = append(wrong, "the router leads to a person ("+strings.Join(r.people, ", ")+"), but the runner has no desk: set one by runner.WithDesk")
 	}
 	return wrong
 }

@@ -31,7 +31,7 @@ func (r *Router) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*even
 		if in := inv.Input(); in != nil {
 			turn.Message = event.OutputText(in)
 		}
-		d := r.engine.begin(ctx, turn, p.felt(inv.TurnID()), inv.Logger())
+		d := r.engine.begin(ctx, turn, p.moodsBefore(inv.TurnID()), inv.Logger())
 		d.generate = func(ctx context.Context, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 			return inv.Runtime().Ask(ctx, inv, model, req)
 		}
@@ -61,19 +61,19 @@ func (r *Router) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*even
 	}
 }
 
-// chosen is who answers, and why.
+// chosen is the target of a decision, and the reasons for it.
 type chosen struct {
 	to     string
 	rule   int // -1: none
 	reason string
-	why    string // what of the turn has matched
+	why    string // the part of the turn that matched
 }
 
-// decide chooses who answers. Without an invocation there is no past.
+// decide chooses the target. [Router.Explain] passes no invocation and no past.
 func (r *Router) decide(d *deciding, inv *agent.Invocation, p *past) (chosen, error) {
 	out := func(name string) bool { return p != nil && r.out(p, name) }
 	c := chosen{rule: d.match(out), reason: "no rule matches"}
-	if r.engine.turns > 1 { // for later turns
+	if r.engine.turns > 1 { // a rule of a later turn needs it
 		d.measure(KindSentiment)
 	}
 	if c.rule >= 0 {
@@ -93,13 +93,12 @@ func (r *Router) decide(d *deciding, inv *agent.Invocation, p *past) (chosen, er
 		c.to, c.reason = r.fallback.name, cmp.Or(r.fallback.reason, c.reason)
 	}
 	if c.to == "" {
-		return c, fmt.Errorf("router %s: %w: %q has given the conversation back or failed, and no rule names another", r.Name(), ErrNobodyLeft, p.Gone)
+		return c, fmt.Errorf("router %s: %w: %q has returned the conversation or failed, and no rule names another agent", r.Name(), ErrNobodyLeft, p.Gone)
 	}
 	return c, nil
 }
 
-// out reports whether a target has given the conversation back in this turn or has failed,
-// or somebody below it has.
+// out reports whether a target, or an agent below it, has returned the conversation in this turn or has failed.
 func (r *Router) out(p *past, name string) bool {
 	if len(p.Gone) == 0 {
 		return false
@@ -110,7 +109,7 @@ func (r *Router) out(p *past, name string) bool {
 	})
 }
 
-// path are the names from the outermost router above down to a target.
+// path returns the names from the outermost router down to a target.
 func path(inv *agent.Invocation, to string) []string {
 	if to == human {
 		return append(inv.Node().GraphPath(), human)
@@ -118,7 +117,7 @@ func path(inv *agent.Invocation, to string) []string {
 	return inv.Tree().Node(to).GraphPath()
 }
 
-// route is the record of a decision.
+// route returns the event that records a decision.
 func (d *deciding) route(c chosen, took time.Duration) *event.Route {
 	top := d.signals[KindIntent.place()].top
 	e := &event.Route{From: d.engine.name, To: c.to, Reason: c.reason, IntentLabel: top.Label, IntentConfidence: top.Value,
@@ -135,12 +134,12 @@ func (d *deciding) route(c chosen, took time.Duration) *event.Route {
 	return e
 }
 
-// Decision is what a router would decide, and why: the record that the log of a turn would have, and the parts of
-// the message that led to it. It has only the signals that a rule needed.
+// Decision is the decision of a router about a message, with its reasons: the event that the log of a turn would
+// contain, and the parts of the message that led to it. It has only the signals that a rule needed.
 type Decision struct {
 	event.Route
-	When     string   `json:"when,omitempty"`    // the matcher of the rule, as it is written
-	Matched  string   `json:"matched,omitempty"` // what of the turn it matched
+	When     string   `json:"when,omitempty"`    // the text of the rule's matcher
+	Matched  string   `json:"matched,omitempty"` // the part of the turn that matched
 	Language string   `json:"language,omitempty"`
 	Notices  []string `json:"notices,omitempty"` // signals that were late or failed
 }

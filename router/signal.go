@@ -25,11 +25,12 @@ type Kind string
 const (
 	KindIntent    Kind = "intent"    // what the user wants; the values are confidences
 	KindSentiment Kind = "sentiment" // how the user feels; the values are strengths
-	KindLanguage  Kind = "language"  // labels are BCP 47 tags; metadata goes before it
+	KindLanguage  Kind = "language"  // labels are BCP 47 tags; the metadata key "language" takes precedence
 )
 
 var kinds = [...]Kind{KindIntent, KindSentiment, KindLanguage}
 
+// place returns the index of the kind in kinds, or -1.
 func (k Kind) place() int { return slices.Index(kinds[:], k) }
 
 // Score is how much a label fits, from 0 to 1.
@@ -40,24 +41,22 @@ type Score struct {
 
 // Classifier measures one kind of signal. It is safe for concurrent use.
 //
-// The router calls Classify at most once a decision, and only if it reaches a rule that needs the signal. The
-// call has a goroutine of its own. When the deadline ends, so does its context, and Classify must
-// return: the router continues without it, uses nothing that it returns later, and leaves the goroutine
-// behind. While 64 calls of a classifier are left behind, further messages are routed without
-// asking it. An error or a panic means that the signal is not known.
-// Labels that Classify does not name have the value 0.
+// The router calls Classify at most once a decision, on a separate goroutine, and only if it reaches a rule that needs
+// the signal. When the deadline passes, the context ends and Classify must return. The router continues without the
+// signal and ignores a later result. While 64 such late calls of a classifier have not returned, the router does not
+// call it. After an error or a panic, the signal is not known. Labels that Classify does not return have the value 0.
 type Classifier interface {
 	Kind() Kind
-	// Labels are all that it may give, nil if that is not known. Rules that ask for
-	// others are then an error of [New].
+	// Labels returns all labels that Classify can return, or nil if they are not known. If they are known, a rule with
+	// another label is an error of [New].
 	Labels() []string
 	Classify(ctx context.Context, in Input) ([]Score, error)
 }
 
-// Input is what a classifier reads of a turn.
+// Input is the part of a turn that a classifier reads.
 type Input struct {
-	Text     string         // what the user said
-	Metadata map[string]any // of the message; shared and not to be changed
+	Text     string         // the user's message as plain text
+	Metadata map[string]any // of the message; it is shared and must not be changed
 	ask      func(ctx context.Context, model llm.Model, req *llm.Request) (string, []llm.LogProb, error)
 }
 
@@ -65,7 +64,7 @@ type Input struct {
 // signals, so it takes less than 200 ms unless Within allows more.
 const DefaultDeadline = 50 * time.Millisecond
 
-// Within gives a classifier a deadline of its own instead of [DefaultDeadline]. If the signal comes later, the
+// Within sets the deadline of a classifier, instead of [DefaultDeadline]. If the signal comes later, the
 // message is routed without it, and a notice reports that.
 func Within(d time.Duration, c Classifier) Classifier { return &timed{c, d} }
 
@@ -74,11 +73,10 @@ type timed struct {
 	deadline time.Duration
 }
 
-// heuristic is a classifier of this package that looks at the beginning of a text and cannot wait for anything, so that
-// its deadline does not matter.
+// heuristic is a classifier of this package that never waits for anything, so that it needs no deadline.
 type heuristic interface{ scores(text string) []Score }
 
-// unwrapped returns what Within has wrapped, and the deadline, 0 without one.
+// unwrapped returns the classifier that Within has wrapped, and its deadline, or 0 without one.
 func unwrapped(c Classifier) (Classifier, time.Duration) {
 	d := time.Duration(0)
 	for t, ok := c.(*timed); ok; t, ok = c.(*timed) {
@@ -90,17 +88,18 @@ func unwrapped(c Classifier) (Classifier, time.Duration) {
 // The codes of the notices that a router writes.
 const (
 	NoticeSignalLate   = "signal_late"   // a classifier has missed its deadline
-	NoticeSignalFailed = "signal_failed" // it has failed
+	NoticeSignalFailed = "signal_failed" // a classifier has failed
 	NoticeRuleFailed   = "rule_failed"   // an expression has no value, so its rule does not match
 )
 
 // signal is the outcome of a classifier for one decision.
 type signal struct {
 	measured bool
-	scores   []Score // the highest first; nil if it came too late or not at all
+	scores   []Score // the highest first; nil if the classifier was late or failed
 	top      Score
 }
 
+// of returns the value of a label.
 func (s *signal) of(label string) float64 {
 	if i := slices.IndexFunc(s.scores, func(o Score) bool { return o.Label == label }); i >= 0 {
 		return s.scores[i].Value
@@ -108,10 +107,10 @@ func (s *signal) of(label string) float64 {
 	return 0
 }
 
-// maxScores bounds what a decision keeps of a classifier's labels.
+// maxScores is the maximum number of scores that a decision keeps.
 const maxScores = 32
 
-// plausible are the scores that can be true, the highest first.
+// plausible returns the scores with a label and a number, limited to the range from 0 to 1, the highest first.
 func plausible(scores []Score) []Score {
 	all := make([]Score, 0, len(scores))
 	for _, s := range scores {
@@ -123,7 +122,7 @@ func plausible(scores []Score) []Score {
 	return all[:min(len(all), maxScores)]
 }
 
-// measure asks the classifier of a kind, once a decision.
+// measure returns the signal of a kind. It calls the classifier once a decision.
 func (d *deciding) measure(kind Kind) *signal {
 	s := &d.signals[kind.place()]
 	if s.measured || d.engine.classifiers[kind] == nil {
@@ -136,11 +135,11 @@ func (d *deciding) measure(kind Kind) *signal {
 	scores, err := d.classify(ctx, c)
 	switch {
 	case d.ctx.Err() != nil: // the turn is over
-	case errors.Is(err, errLeft):
-		d.notice(NoticeSignalLate, "the %s of the message is not known: %d earlier calls of the classifier have not returned", kind, maxLeft)
+	case errors.Is(err, errUnreturned):
+		d.notice(NoticeSignalLate, "the %s of the message is not known: %d earlier calls of the classifier have not returned", kind, maxUnreturned)
 	case err != nil && ctx.Err() != nil:
 		d.notice(NoticeSignalLate, "the %s of the message is not known: that took longer than %s", kind, c.deadline)
-	case err != nil: // whose words may quote anything
+	case err != nil: // the notice does not contain the error, which may quote anything
 		code := agent.ErrorCode(err)
 		d.logger.Warn("a classifier failed", "router", d.engine.name, "kind", string(kind), "error", err)
 		d.notice(NoticeSignalFailed, "the %s of the message is not known: %s", kind, cmp.Or(code, "the classifier failed"))
@@ -152,16 +151,16 @@ func (d *deciding) measure(kind Kind) *signal {
 	return s
 }
 
-// classify runs a classifier, which cannot use the turn.
+// classify calls a classifier.
 func (d *deciding) classify(ctx context.Context, c *source) ([]Score, error) {
 	in := Input{Text: d.turn.Message, Metadata: d.turn.Metadata}
-	if h, ok := c.Classifier.(heuristic); ok { // on a goroutine of its own it might be late where all processors are busy
+	if h, ok := c.Classifier.(heuristic); ok { // a separate goroutine could miss the deadline on a busy machine
 		return h.scores(in.Text), nil
 	}
 	var scores []Score
 	err := c.call(ctx, func(ctx context.Context, do func(func()) bool) (err error) {
 		in.ask = func(ctx context.Context, model llm.Model, req *llm.Request) (answer string, probs []llm.LogProb, err error) {
-			if !do(func() { answer, probs, err = d.ask(ctx, cutOff{model, c}, req) }) {
+			if !do(func() { answer, probs, err = d.ask(ctx, deadlineModel{model, c}, req) }) {
 				err = ctx.Err()
 			}
 			return answer, probs, err
@@ -170,13 +169,12 @@ func (d *deciding) classify(ctx context.Context, c *source) ([]Score, error) {
 		return err
 	})
 	if err = cmp.Or(err, ctx.Err()); err != nil {
-		return nil, err // scores may still change
+		return nil, err // a late call may still change scores
 	}
 	return scores, nil
 }
 
-// ask asks a model, on the step's own goroutine. What it used is recorded, with a discard
-// if there is no whole answer.
+// ask calls a model, on the goroutine of the step. It emits the usage, or a discard if the answer is incomplete.
 func (d *deciding) ask(ctx context.Context, model llm.Model, req *llm.Request) (answer string, probs []llm.LogProb, err error) {
 	var text strings.Builder
 	var usage llm.Usage
@@ -213,7 +211,7 @@ func (d *deciding) ask(ctx context.Context, model llm.Model, req *llm.Request) (
 	switch {
 	case err == nil:
 		d.emit(used)
-	case begun || !errors.Is(err, agent.ErrLimit) && !errors.Is(err, agent.ErrUnknownPrice) && !errors.Is(err, agent.ErrUnknownUsage): // else it was not asked
+	case begun || !errors.Is(err, agent.ErrLimit) && !errors.Is(err, agent.ErrUnknownPrice) && !errors.Is(err, agent.ErrUnknownUsage): // otherwise the model was not asked
 		void := &event.Discard{Code: cmp.Or(agent.ErrorCode(err), NoticeSignalFailed), Message: "the model's answer about the user's intent is incomplete"}
 		if ctx.Err() != nil {
 			void.Code = NoticeSignalLate
@@ -226,11 +224,11 @@ func (d *deciding) ask(ctx context.Context, model llm.Model, req *llm.Request) (
 	return text.String(), probs, err
 }
 
-// HeuristicIntent returns a classifier of intents. Of maps each label to examples of messages, at least ten for each
-// label. The classifier compares words, pairs of words and parts of words with the examples; the same examples give
-// the same classifier. The confidence is higher the better the label fits than the others, and lower if little of
-// the message occurs in the examples. It knows the endings of English words; for other languages it compares parts
-// of words. It is safe for concurrent use.
+// HeuristicIntent returns a classifier of intents. It takes at least ten examples of messages for each label. The
+// classifier compares words, pairs of words and parts of words with the examples; the same examples give the same
+// classifier. The confidence is higher the better the label fits than the others, and lower if little of the message
+// occurs in the examples. It knows the endings of English words; for other languages it compares parts of words. It is
+// safe for concurrent use.
 func HeuristicIntent(of map[string][]string) (Classifier, error) {
 	c, err := examples.Learn(of)
 	if err != nil {

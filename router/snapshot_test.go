@@ -15,7 +15,7 @@ func TestPastFromSnapshot(t *testing.T) {
 	fresh := func(of *Router) *past { return &past{name: "r", of: of, Below: of.namesBelow()} }
 	full := fresh(of)
 	full.Position, full.Turn, full.Active, full.Before, full.Asked = 70, "t", "a", "b", true
-	full.Gone, full.Asking = []string{"a", "b"}, []asks{{"a", true}, {"b", false}}
+	full.Gone, full.Asking = []string{"a", "b"}, []asking{{"a", true}, {"b", false}}
 	full.Moods = []mood{{"t", map[string]float64{"anger": 0.25, "joy": 1}}, {"u", map[string]float64{}}}
 	for _, p := range []*past{fresh(of), full} {
 		require.Equal(t, "router r", p.SnapshotName())
