@@ -82,7 +82,7 @@ func TestRouterOfFilesRuns(t *testing.T) {
 	require.Equal(t, []string{"c: You are welcome."}, say(t, r, "Thanks"))
 	require.NoError(t, script.Done())
 	_, err = runner.New(tree.Root(), sessiontest.Memory(t))
-	require.ErrorContains(t, err, "there is no desk")
+	require.ErrorContains(t, err, "the runner has no desk")
 }
 
 // TestRouterInGraph puts a router in Markdown into a node of a graph, where nobody sits at a desk.
