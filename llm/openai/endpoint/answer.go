@@ -1,10 +1,10 @@
 package endpoint
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"math"
 	"net/http"
+	"strings"
 
 	"github.com/agentarbor/arbor/llm"
 )
@@ -61,8 +61,8 @@ type (
 	}
 )
 
-func toolCall(c *llm.ToolCall, index *int) wireCall {
-	w := wireCall{Index: index, ID: c.ID, Type: "function"}
+func toolCall(c *llm.ToolCall) wireCall {
+	w := wireCall{ID: c.ID, Type: "function"}
 	w.Function.Name, w.Function.Arguments = c.Name, c.Arguments
 	return w
 }
@@ -94,107 +94,71 @@ func usage(u *llm.Usage) *wireUsage {
 	return w
 }
 
-// stream writes an answer as server-sent events. It sends nothing before the first chunk, so that an early error can
-// still set the status.
-type stream struct {
-	w       http.ResponseWriter
-	answer  wireAnswer
-	usage   bool // the client asked for a usage event
-	started bool
-	calls   int
-	buf     bytes.Buffer
-	enc     *json.Encoder
+// chatAnswer writes an answer in the form of chat completions.
+type chatAnswer struct {
+	output
+	answer          wireAnswer
+	showsUsage      bool
+	usage           *llm.Usage
+	calls           []wireCall
+	text, reasoning strings.Builder // of a complete answer
+	probs           []llm.LogProb   // likewise
 }
 
-func newStream(w http.ResponseWriter, answer wireAnswer, usage bool) *stream {
-	s := &stream{w: w, answer: answer, usage: usage}
-	s.answer.Object = "chat.completion.chunk"
-	s.enc = json.NewEncoder(&s.buf)
-	s.enc.SetEscapeHTML(false)
-	return s
-}
-
-// start sends the headers of an answer.
-func (s *stream) start() error {
-	if s.started {
-		return nil
-	}
-	s.started = true
-	s.w.Header().Set("Content-Type", "text/event-stream")
-	s.w.Header().Set("Cache-Control", "no-cache")
-	s.w.WriteHeader(http.StatusOK)
-	return http.NewResponseController(s.w).Flush()
-}
-
-func (s *stream) event(v any) error {
-	if err := s.start(); err != nil {
-		return err
-	}
-	s.buf.Reset()
-	s.buf.WriteString("data: ")
-	if err := s.enc.Encode(v); err != nil {
-		return err
-	}
-	s.buf.WriteByte('\n')
-	return s.send()
-}
-
-func (s *stream) send() error {
-	if _, err := s.w.Write(s.buf.Bytes()); err != nil {
-		return err
-	}
-	return http.NewResponseController(s.w).Flush()
-}
-
-// raw sends text unchanged, including invalid events.
-func (s *stream) raw(text string) error {
-	if err := s.start(); err != nil {
-		return err
-	}
-	s.buf.Reset()
-	s.buf.WriteString(text)
-	return s.send()
-}
-
-func (s *stream) chunk(c llm.Chunk) error {
-	if c.Model != "" {
-		s.answer.Model = c.Model
-	}
+func (a *chatAnswer) write(c llm.Chunk) {
+	a.answer.Model = cmp.Or(c.Model, a.answer.Model)
+	a.usage = cmp.Or(c.Usage, a.usage)
 	delta := &wireOutput{Reasoning: c.Reasoning}
-	if !s.started {
+	if c.Call != nil {
+		call := toolCall(c.Call)
+		a.calls = append(a.calls, call)
+		index := len(a.calls) - 1
+		call.Index = &index
+		delta.ToolCalls = []wireCall{call}
+	}
+	if !a.streams {
+		a.text.WriteString(c.Text)
+		a.reasoning.WriteString(c.Reasoning)
+		a.probs = append(a.probs, c.LogProbs...)
+		return
+	}
+	if !a.started {
 		delta.Role = "assistant"
 	}
 	if c.Text != "" {
 		delta.Content = &c.Text
 	}
-	if c.Call != nil {
-		index := s.calls
-		s.calls++
-		delta.ToolCalls = []wireCall{toolCall(c.Call, &index)}
-	}
-	answer := s.answer
 	if delta.Role != "" || c.Text != "" || c.Reasoning != "" || c.Call != nil || len(c.LogProbs) > 0 {
-		answer.Choices = []wireChoice{{Delta: delta, LogProbs: logProbs(c.LogProbs)}}
-		if err := s.event(answer); err != nil {
-			return err
-		}
+		a.choices(wireChoice{Delta: delta, LogProbs: logProbs(c.LogProbs)})
 	}
 	if c.Finish != "" {
-		answer.Choices = []wireChoice{{Delta: &wireOutput{}, FinishReason: &c.Finish}}
-		if err := s.event(answer); err != nil {
-			return err
-		}
+		a.choices(wireChoice{Delta: &wireOutput{}, FinishReason: &c.Finish})
 	}
-	return nil
 }
 
-func (s *stream) done(u *llm.Usage) error {
-	if u != nil && s.usage {
-		answer := s.answer
-		answer.Choices, answer.Usage = []wireChoice{}, usage(u)
-		if err := s.event(answer); err != nil {
-			return err
+// choices sends an event with these choices.
+func (a *chatAnswer) choices(list ...wireChoice) {
+	answer := a.answer
+	answer.Object, answer.Choices = "chat.completion.chunk", append([]wireChoice{}, list...)
+	a.event("", answer)
+}
+
+func (a *chatAnswer) finish(reason llm.FinishReason) {
+	if a.showsUsage && a.usage != nil {
+		a.answer.Usage = usage(a.usage)
+		if a.streams {
+			a.choices()
 		}
 	}
-	return s.raw("data: [DONE]\n\n")
+	if a.streams {
+		a.raw("data: [DONE]\n\n")
+		return
+	}
+	text := a.text.String()
+	message := &wireOutput{Role: "assistant", Content: &text, Reasoning: a.reasoning.String(), ToolCalls: a.calls}
+	a.answer.Object = "chat.completion"
+	a.answer.Choices = []wireChoice{{Message: message, LogProbs: logProbs(a.probs), FinishReason: &reason}}
+	reply(a.w, http.StatusOK, a.answer)
 }
+
+func (a *chatAnswer) report(e wireError) { a.event("", map[string]wireError{"error": e}) }

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -123,16 +122,9 @@ func (h *handler) chat(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	answer := wireAnswer{
-		ID:      fmt.Sprintf("chatcmpl-%d", h.answers.Add(1)),
-		Created: time.Now().Unix(),
-		Model:   wire.Model,
-	}
-	if wire.Stream {
-		h.streamed(r.Context(), w, model, req, newStream(w, answer, wire.StreamOptions.IncludeUsage))
-	} else {
-		h.whole(r.Context(), w, model, req, answer)
-	}
+	out := &chatAnswer{output: output{w: w, streams: wire.Stream}, showsUsage: !wire.Stream || wire.StreamOptions.IncludeUsage,
+		answer: wireAnswer{ID: fmt.Sprintf("chatcmpl-%d", h.answers.Add(1)), Created: time.Now().Unix(), Model: wire.Model}}
+	generate(out, model.Generate(r.Context(), req))
 }
 
 // body reads the body of a request and checks it. If it refuses the body, it writes the answer.
@@ -170,106 +162,6 @@ func (h *handler) model(w http.ResponseWriter, name string) (llm.Model, bool) {
 		})
 	}
 	return model, ok
-}
-
-func (h *handler) streamed(ctx context.Context, w http.ResponseWriter, model llm.Model, req *llm.Request, s *stream) {
-	var last *llm.Usage
-	finished := false
-	for c, err := range model.Generate(ctx, req) {
-		if err != nil {
-			s.fail(err)
-			return
-		}
-		if c.Usage != nil {
-			last = c.Usage
-		}
-		if err := s.chunk(c); err != nil {
-			return // the client is gone
-		}
-		finished = finished || c.Finish != ""
-	}
-	if !finished {
-		s.cut()
-	}
-	_ = s.done(last) // if this fails, the client is gone
-}
-
-// cut breaks the connection in the middle of the answer.
-func (s *stream) cut() {
-	_ = s.start() // if this fails, the connection is already broken
-	panic(http.ErrAbortHandler)
-}
-
-// fail sends a model's error as a real endpoint does.
-func (s *stream) fail(err error) {
-	var e *llm.Error
-	isModel := errors.As(err, &e)
-	switch {
-	case isModel && e.Code == llm.CodeTruncated:
-		s.cut()
-	case isModel && e.Code == llm.CodeBadResponse && e.Status == 0:
-		_ = s.raw("data: {\"choices\": oops\n\n")
-	case !s.started:
-		failWith(s.w, err)
-	case isModel && e.Code == llm.CodeUnreachable, !isModel && errors.Is(err, context.Canceled):
-		s.cut()
-	default:
-		_, shape := errorShape(err)
-		_ = s.event(map[string]wireError{"error": shape}) // if this fails, the client is gone
-	}
-}
-
-func (h *handler) whole(ctx context.Context, w http.ResponseWriter, model llm.Model, req *llm.Request, answer wireAnswer) {
-	out := &wireOutput{Role: "assistant"}
-	var text, reasoning strings.Builder
-	var finish llm.FinishReason
-	var probs []llm.LogProb
-	truncated := func() {
-		// The body ends before its Content-Length, so the client sees that it is cut off.
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", "1000")
-		_, _ = io.WriteString(w, `{"choices": [`)
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	for c, err := range model.Generate(ctx, req) {
-		var e *llm.Error
-		switch {
-		case err == nil:
-		case errors.As(err, &e) && e.Code == llm.CodeTruncated:
-			truncated()
-		case e != nil && e.Code == llm.CodeBadResponse && e.Status == 0:
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"choices": oops`)
-			return
-		default:
-			failWith(w, err)
-			return
-		}
-		probs = append(probs, c.LogProbs...)
-		text.WriteString(c.Text)
-		reasoning.WriteString(c.Reasoning)
-		if c.Call != nil {
-			out.ToolCalls = append(out.ToolCalls, toolCall(c.Call, nil))
-		}
-		if c.Usage != nil {
-			answer.Usage = usage(c.Usage)
-		}
-		if c.Model != "" {
-			answer.Model = c.Model
-		}
-		if c.Finish != "" {
-			finish = c.Finish
-		}
-	}
-	if finish == "" {
-		truncated()
-	}
-	content := text.String()
-	out.Content, out.Reasoning = &content, reasoning.String()
-	answer.Object = "chat.completion"
-	answer.Choices = []wireChoice{{Message: out, LogProbs: logProbs(probs), FinishReason: &finish}}
-	reply(w, http.StatusOK, answer)
 }
 
 // wireError is the error object of the protocol.

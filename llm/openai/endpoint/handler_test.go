@@ -258,7 +258,7 @@ func TestFaultsTravel(t *testing.T) {
 		"bad request":  {fail(llm.CodeBadRequest), 400, "boom", `{"error":{"message":"boom","type":"invalid_request_error"}}`},
 		"not found":    {fail(llm.CodeNotFound), 404, "boom", `{"error":{"message":"boom","type":"invalid_request_error","code":"model_not_found"}}`},
 		"plain":        {scripted.Fail(errors.New("boom")), 500, "boom", `{"error":{"message":"boom","type":"server_error"}}`},
-		"bad response": {fail(llm.CodeBadResponse), 200, "oops", `{"choices": oops`},
+		"bad response": {fail(llm.CodeBadResponse), 200, "oops", `{"object": oops`},
 		"unreachable":  {fail(llm.CodeUnreachable), 0, "", ""},
 		"truncated":    {fail(llm.CodeTruncated), 200, "", ""},
 		"cut":          {scripted.Cut(), 200, "", ""},

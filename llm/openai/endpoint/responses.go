@@ -69,8 +69,7 @@ func (h *handler) responses(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	out := newItems(w, &wire, h.seal, fmt.Sprint(h.answers.Add(1)))
-	out.generate(model.Generate(r.Context(), req))
+	generate(newItems(w, &wire, h.seal, fmt.Sprint(h.answers.Add(1))), model.Generate(r.Context(), req))
 }
 
 // request returns the request for a model.

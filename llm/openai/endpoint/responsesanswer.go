@@ -1,17 +1,12 @@
 package endpoint
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"io"
-	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -50,15 +45,13 @@ type object = map[string]any
 
 // items writes an answer as a response: streamed, or complete at its end.
 type items struct {
-	w        http.ResponseWriter
+	output
 	seal     seal
 	response object
-	streams  bool
 	encrypts bool
 	summary  bool
-	started  bool
 	number   int
-	output   []object // the complete items
+	list     []object // the complete items
 	open     object   // the incomplete item
 	text     strings.Builder
 	probs    []llm.LogProb
@@ -66,54 +59,36 @@ type items struct {
 }
 
 func newItems(w http.ResponseWriter, wire *responsesRequest, s seal, id string) *items {
-	return &items{w: w, seal: s, streams: wire.Stream, encrypts: slices.Contains(wire.Include, "reasoning.encrypted_content"), summary: wire.Reasoning.Summary != "",
-		output: []object{}, response: object{"id": "resp_" + id, "object": "response", "created_at": 0, "status": "in_progress", "model": wire.Model,
+	return &items{output: output{w: w, streams: wire.Stream}, seal: s, encrypts: slices.Contains(wire.Include, "reasoning.encrypted_content"), summary: wire.Reasoning.Summary != "",
+		list: []object{}, response: object{"id": "resp_" + id, "object": "response", "created_at": 0, "status": "in_progress", "model": wire.Model,
 			"error": nil, "incomplete_details": nil, "store": false, "output": []object{}, "usage": nil}}
 }
 
-// generate writes the answer of a model.
-func (s *items) generate(chunks iter.Seq2[llm.Chunk, error]) {
-	finish := llm.FinishReason("")
-	for c, err := range chunks {
-		if err != nil {
-			s.fail(err)
-			return
-		}
-		if c.Model != "" {
-			s.response["model"] = c.Model
-		}
-		if c.Usage != nil {
-			s.usage = c.Usage
-		}
-		if c.Reasoning != "" {
-			s.begin("reasoning", object{"summary": []object{}})
-			s.text.WriteString(c.Reasoning)
-			if s.summary {
-				s.event("response.reasoning_summary_text.delta", object{"output_index": len(s.output), "item_id": s.open["id"], "summary_index": 0, "delta": c.Reasoning})
-			}
-		}
-		if c.Text != "" || len(c.LogProbs) > 0 {
-			s.begin("message", object{"role": "assistant", "content": []object{}})
-			s.text.WriteString(c.Text)
-			s.probs = append(s.probs, c.LogProbs...)
-			s.event("response.output_text.delta", object{"output_index": len(s.output), "item_id": s.open["id"], "content_index": 0, "delta": c.Text, "logprobs": probsOf(c.LogProbs)})
-		}
-		if call := c.Call; call != nil {
-			s.end()
-			s.begin("function_call", object{"call_id": call.ID, "name": call.Name, "arguments": ""})
-			s.event("response.function_call_arguments.delta", object{"output_index": len(s.output), "item_id": s.open["id"], "delta": call.Arguments})
-			s.open["arguments"] = call.Arguments
-			s.end()
-		}
-		if c.Finish != "" {
-			finish = c.Finish
+func (s *items) write(c llm.Chunk) {
+	if c.Model != "" {
+		s.response["model"] = c.Model
+	}
+	s.usage = cmp.Or(c.Usage, s.usage)
+	if c.Reasoning != "" {
+		s.begin("reasoning", object{"summary": []object{}})
+		s.text.WriteString(c.Reasoning)
+		if s.summary {
+			s.event("response.reasoning_summary_text.delta", object{"output_index": len(s.list), "item_id": s.open["id"], "summary_index": 0, "delta": c.Reasoning})
 		}
 	}
-	if finish == "" {
-		s.cut()
+	if c.Text != "" || len(c.LogProbs) > 0 {
+		s.begin("message", object{"role": "assistant", "content": []object{}})
+		s.text.WriteString(c.Text)
+		s.probs = append(s.probs, c.LogProbs...)
+		s.event("response.output_text.delta", object{"output_index": len(s.list), "item_id": s.open["id"], "content_index": 0, "delta": c.Text, "logprobs": probsOf(c.LogProbs)})
 	}
-	s.end()
-	s.finish(finish)
+	if call := c.Call; call != nil {
+		s.end()
+		s.begin("function_call", object{"call_id": call.ID, "name": call.Name, "arguments": ""})
+		s.event("response.function_call_arguments.delta", object{"output_index": len(s.list), "item_id": s.open["id"], "delta": call.Arguments})
+		s.open["arguments"] = call.Arguments
+		s.end()
+	}
 }
 
 func probsOf(list []llm.LogProb) []wireLogProb {
@@ -129,9 +104,9 @@ func (s *items) begin(kind string, fields object) {
 		return
 	}
 	s.end()
-	s.open = object{"type": kind, "id": kind[:2] + "_" + s.response["id"].(string) + "_" + string(rune('a'+len(s.output)%26)), "status": "in_progress"}
+	s.open = object{"type": kind, "id": kind[:2] + "_" + s.response["id"].(string) + "_" + string(rune('a'+len(s.list)%26)), "status": "in_progress"}
 	maps.Copy(s.open, fields)
-	s.event("response.output_item.added", object{"output_index": len(s.output), "item": s.open})
+	s.event("response.output_item.added", object{"output_index": len(s.list), "item": s.open})
 }
 
 // end closes the open item.
@@ -152,13 +127,14 @@ func (s *items) end() {
 			s.open["encrypted_content"] = s.seal.close(text)
 		}
 	}
-	s.event("response.output_item.done", object{"output_index": len(s.output), "item": s.open})
-	s.output, s.open, s.probs = append(s.output, s.open), nil, nil
+	s.event("response.output_item.done", object{"output_index": len(s.list), "item": s.open})
+	s.list, s.open, s.probs = append(s.list, s.open), nil, nil
 	s.text.Reset()
 }
 
 func (s *items) finish(reason llm.FinishReason) {
-	s.response["output"], s.response["status"] = s.output, "completed"
+	s.end()
+	s.response["output"], s.response["status"] = s.list, "completed"
 	kind := "response.completed"
 	if why := map[llm.FinishReason]string{llm.FinishLength: "max_output_tokens", llm.FinishContentFilter: "content_filter"}[reason]; why != "" {
 		kind = "response.incomplete"
@@ -175,18 +151,15 @@ func (s *items) finish(reason llm.FinishReason) {
 	reply(s.w, http.StatusOK, s.response)
 }
 
-// start sends the headers and the first event.
+// start sends the headers and the first event of a stream.
 func (s *items) start() {
-	if s.started {
-		return
+	if s.streams && !s.started {
+		s.output.start()
+		s.event("response.created", object{"response": s.response})
 	}
-	s.started = true
-	s.w.Header().Set("Content-Type", "text/event-stream")
-	s.w.WriteHeader(http.StatusOK)
-	s.event("response.created", object{"response": s.response})
 }
 
-// event sends an event of a stream. If that fails, the client is gone, and the request's context cancels the model.
+// event sends an event of a stream.
 func (s *items) event(kind string, v object) {
 	if !s.streams {
 		return
@@ -194,51 +167,10 @@ func (s *items) event(kind string, v object) {
 	s.start()
 	v["type"], v["sequence_number"] = kind, s.number
 	s.number++
-	var b bytes.Buffer
-	b.WriteString("event: " + kind + "\ndata: ")
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // all values have a JSON form, so this cannot fail
-	b.WriteByte('\n')
-	_, _ = s.w.Write(b.Bytes())
-	_ = http.NewResponseController(s.w).Flush()
+	s.output.event(kind, v)
 }
 
-// cut breaks the connection in the middle of the answer.
-func (s *items) cut() {
-	if s.streams {
-		s.start()
-	} else { // the body ends before its Content-Length
-		s.w.Header().Set("Content-Type", "application/json")
-		s.w.Header().Set("Content-Length", "1000")
-		_, _ = io.WriteString(s.w, `{"object": `)
-		_ = http.NewResponseController(s.w).Flush()
-	}
-	panic(http.ErrAbortHandler)
-}
-
-// fail sends a model's error as a real endpoint does.
-func (s *items) fail(err error) {
-	var e *llm.Error
-	isModel := errors.As(err, &e)
-	switch {
-	case isModel && e.Code == llm.CodeTruncated:
-		s.cut()
-	case isModel && e.Code == llm.CodeBadResponse && e.Status == 0:
-		if s.streams {
-			s.start()
-			_, _ = io.WriteString(s.w, "data: {\"type\": oops\n\n")
-			return
-		}
-		s.w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(s.w, `{"object": oops`)
-	case !s.started:
-		failWith(s.w, err)
-	case isModel && e.Code == llm.CodeUnreachable, !isModel && errors.Is(err, context.Canceled):
-		s.cut()
-	default:
-		_, shape := errorShape(err)
-		s.response["status"], s.response["error"] = "failed", object{"code": cmp.Or(shape.Code, shape.Type), "message": shape.Message}
-		s.event("response.failed", object{"response": s.response})
-	}
+func (s *items) report(e wireError) {
+	s.response["status"], s.response["error"] = "failed", object{"code": cmp.Or(e.Code, e.Type), "message": e.Message}
+	s.event("response.failed", object{"response": s.response})
 }
