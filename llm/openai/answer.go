@@ -25,16 +25,16 @@ type reading struct {
 	calls    callList
 	old      callList // the calls of the old field function_call
 	deltas   bool     // pieces came, so messages repeat their sum
-	text     flow
-	thought  flow
-	halves   [2]halves // of text and of reasoning
-	field    string    // the field in which reasoning comes
+	text     textPieces
+	thought  textPieces
+	joiners  [2]characterJoiner // of text and of reasoning
+	field    string             // the field in which reasoning comes
 	details  details
 	thoughts int // the bytes of reasoning that were yielded
 	choices  choices
 
 	thinking thinking
-	leaks    *leaks // holds back text that may be a call
+	leaks    *leakFilter // holds back text that may be a call
 	tools    []llm.ToolSpec
 	probs    bool // the request asks for log probabilities
 	begun    bool // a part of the answer was yielded
@@ -97,13 +97,13 @@ func (a *attempt) event() error {
 			r.refused = true
 			return a.client.objectError(parseError(c.Error))
 		}
-		a.take(c, a.body.json)
+		a.readChoice(c, a.body.json)
 	}
 	return a.strayed()
 }
 
-// take processes a choice of an event.
-func (a *attempt) take(c *choice, whole bool) {
+// readChoice processes a choice of an event.
+func (a *attempt) readChoice(c *choice, whole bool) {
 	r := &a.reading
 	delta, message := &c.Delta, &c.Message
 	delta.ToolCalls, message.ToolCalls = delta.toolCalls(), message.toolCalls()
@@ -116,13 +116,13 @@ func (a *attempt) take(c *choice, whole bool) {
 	r.field = cmp.Or(r.field, delta.field(), message.field())
 	r.deltas = r.deltas || parts || delta.text() != "" || thought != "" || detailed != ""
 	detailed += r.details.take(message.Details, true, r.deltas)
-	ours := a.ours(c, len(r.ev.Choices) == 1, parts || len(message.ToolCalls) > 0 || message.FunctionCall != nil)
+	belongs := a.belongs(c, len(r.ev.Choices) == 1, parts || len(message.ToolCalls) > 0 || message.FunctionCall != nil)
 	for _, out := range [...]*output{delta, message} {
 		for i := range out.ToolCalls {
 			switch p := &out.ToolCalls[i]; {
 			case whole:
 				c := r.calls.start()
-				c.fill(p.words())
+				c.fill(p.values())
 				c.keep(p)
 			case out == message && r.deltas:
 				r.calls.set(p, i)
@@ -143,14 +143,14 @@ func (a *attempt) take(c *choice, whole bool) {
 		}
 	}
 	defer r.native() // the text of this event came before its calls
-	if !ours {
+	if !belongs {
 		return
 	}
 	last := c.FinishReason.flexText != ""
-	r.say(r.text.add(delta.text(), last), r.thought.add(thought, last))
-	r.say(r.text.whole(message.text(), r.deltas), r.thought.whole(message.reasoning(), r.deltas))
+	r.addText(r.text.add(delta.text(), last), r.thought.add(thought, last))
+	r.addText(r.text.whole(message.text(), r.deltas), r.thought.whole(message.reasoning(), r.deltas))
 	if detailed != "" && r.field == "" {
-		r.say("", r.thought.put(detailed))
+		r.addText("", r.thought.put(detailed))
 	}
 	if r.probs {
 		if probs := c.logProbs(); len(probs) > 0 {
@@ -166,7 +166,7 @@ func (r *reading) native() {
 	if !r.calls.named() && !r.old.named() {
 		return
 	}
-	if held := r.leaks.native(); held != "" {
+	if held := r.leaks.nativeCall(); held != "" {
 		r.chunks = append(r.chunks, llm.Chunk{Text: held})
 	}
 }
@@ -205,7 +205,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	}
 	calls := r.calls.end(&r.old)
 	words, leaked := r.leaks.end(calls)
-	if r.leaks.halved() && r.end != endFilter {
+	if r.leaks.endsInCall() && r.end != endFilter {
 		return a.client.truncated(errors.New("it ends within a call that the model wrote as text"), a.body.odd)
 	}
 	if words != "" {
@@ -224,16 +224,16 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	}
 	for i := range calls {
 		if i >= len(calls)-len(leaked) {
-			a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as words counts as a call", slog.String("model", r.model), slog.String("tool", calls[i].Name))
+			a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as text counts as a call", slog.String("model", r.model), slog.String("tool", calls[i].Name))
 		}
-		calls[i].Name = meant(calls[i].Name, r.offers)
+		calls[i].Name = resolveName(calls[i].Name, r.offers)
 		calls[i].Arguments = r.unwrapped(calls[i])
 		if err := yield(llm.Chunk{Call: &calls[i]}); err != nil {
 			return err
 		}
 	}
 	finish := r.end.finishReason(len(calls) > 0)
-	if finish == llm.FinishLength && r.leaks.spoiled() {
+	if finish == llm.FinishLength && r.leaks.suppressed() {
 		finish = llm.FinishStop // a higher limit of tokens would not have helped
 	}
 	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finish})
@@ -246,7 +246,7 @@ func (r *reading) unwrapped(c llm.ToolCall) string {
 	if len(c.Arguments) > 1<<20 || !strings.Contains(c.Arguments, `s":`) || json.Unmarshal([]byte(c.Arguments), &outer) != nil || len(outer) != 1 {
 		return c.Arguments
 	}
-	inner, n := either(outer, wrapperKeys)
+	inner, n := memberOf(outer, wrapperKeys)
 	if n == 0 || inner[0] != '{' {
 		return c.Arguments
 	}
@@ -254,8 +254,8 @@ func (r *reading) unwrapped(c llm.ToolCall) string {
 		var has struct {
 			Properties map[string]json.RawMessage `json:"properties"`
 		}
-		if called(t, c.Name) && json.Unmarshal(t.Parameters, &has) == nil && len(has.Properties) > 0 {
-			if _, n := either(has.Properties, wrapperKeys); n == 0 {
+		if hasName(t, c.Name) && json.Unmarshal(t.Parameters, &has) == nil && len(has.Properties) > 0 {
+			if _, n := memberOf(has.Properties, wrapperKeys); n == 0 {
 				return string(inner)
 			}
 		}
@@ -265,5 +265,5 @@ func (r *reading) unwrapped(c llm.ToolCall) string {
 
 // offers reports whether the request has a tool with the name.
 func (r *reading) offers(name string) bool {
-	return slices.ContainsFunc(r.tools, func(t llm.ToolSpec) bool { return called(t, name) })
+	return slices.ContainsFunc(r.tools, func(t llm.ToolSpec) bool { return hasName(t, name) })
 }

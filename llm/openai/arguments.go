@@ -13,13 +13,14 @@ import (
 // This file joins the arguments of a call from their parts, and repairs them if the repair has one meaning. Otherwise
 // it returns them unchanged, so that the model gets an error as the result of the call.
 
-// placeholder reports whether arguments are empty. Endpoints send such arguments for none, and before the actual ones.
-func placeholder(args string) bool {
+// isPlaceholder reports whether arguments are empty. Endpoints send such arguments for none, and before the actual
+// ones.
+func isPlaceholder(args string) bool {
 	return slices.Contains([]string{"", "{}", "null", `""`, "[]", "None", `"{}"`, "{ }"}, strings.TrimSpace(args))
 }
 
-// starts reports whether arguments can start with a text.
-func starts(args string) bool {
+// canStart reports whether arguments can start with a text.
+func canStart(args string) bool {
 	args = strings.TrimLeft(args, " \t\r\n")
 	return args != "" && strings.IndexByte(`{["nN`, args[0]) >= 0
 }
@@ -37,14 +38,14 @@ func sameJSON(a, b string) bool {
 // joined returns the arguments that the parts contain. The parts follow each other; or, if grows is set, each part
 // contains all parts before it; or the last part repeats all others.
 func joined(parts []string, grows bool) string {
-	all := mended(strings.Join(parts, ""))
+	all := validText(strings.Join(parts, ""))
 	if len(parts) == 0 || isObject(all) {
 		return all
 	}
 	last := len(parts) - 1
-	for ; last > 0 && (placeholder(parts[last]) || parts[last] == parts[last-1] && isObject(parts[last])); last-- {
+	for ; last > 0 && (isPlaceholder(parts[last]) || parts[last] == parts[last-1] && isObject(parts[last])); last-- {
 	}
-	if last == 0 && placeholder(parts[0]) {
+	if last == 0 && isPlaceholder(parts[0]) {
 		return "{}"
 	}
 	forms := []string{all, strings.Join(parts[:last+1], ""), parts[last], strings.Join(parts[:last], "")}
@@ -91,7 +92,7 @@ func repaired(text string) (string, bool) {
 	}
 	object, rest, ok := lenient(text[from:])
 	for more := ok; more; { // the object may come twice
-		again, next, valid := lenient(strings.TrimLeft(rest, white))
+		again, next, valid := lenient(strings.TrimLeft(rest, whitespace))
 		if more = valid && sameJSON(again, object); more {
 			rest = next
 		}
@@ -145,7 +146,7 @@ var bareKey = lazyregexp.New(`^[A-Za-z_][\w-]*\s*:`)
 
 // lastOf returns the last byte that is not white space, or 0 if there is none.
 func lastOf(out []byte) byte {
-	if out = bytes.TrimRight(out, white); len(out) > 0 {
+	if out = bytes.TrimRight(out, whitespace); len(out) > 0 {
 		return out[len(out)-1]
 	}
 	return 0

@@ -33,7 +33,7 @@ type attempt struct {
 func (c *client) try(ctx context.Context, model string, body []byte, req *llm.Request) (*attempt, error) {
 	a := &attempt{client: c, stream: req.Stream, reading: reading{asked: model, leaks: c.leaksOf(req), tools: req.Tools, probs: req.TopLogProbs > 0, items: items{by: c.sealer(model)}}}
 	a.reading.calls.offered = a.reading.offers
-	a.reading.thinking = thinking{over: c.plainThink, settled: c.plainThink, req: req, late: c.holdsThoughts(model)}
+	a.reading.thinking = thinking{inText: c.plainThink, settled: c.plainThink, req: req, late: c.holdsThoughts(model)}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.stop = func() {}
 	limits := c.timeouts.with(req.Timeouts)

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// caches adds the fields that tell the endpoint which prompt cache to use. It adds none if the request names no agent.
-func (c *client) caches(w *wireRequest, agent string) {
+// addCacheFields adds the fields that tell the endpoint which prompt cache to use. It adds none if the request names no
+// agent.
+func (c *client) addCacheFields(w *wireRequest, agent string) {
 	if agent == "" {
 		return
 	}

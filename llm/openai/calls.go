@@ -52,7 +52,7 @@ func (c *call) take(part string) {
 	switch {
 	case part == "":
 		return
-	case len(c.parts) == 1 && placeholder(c.parts[0]) && starts(part):
+	case len(c.parts) == 1 && isPlaceholder(c.parts[0]) && canStart(part):
 		c.parts, c.all = nil, jsonEnd{}
 	}
 	c.grows = len(c.parts) == 0 || c.grows && strings.HasPrefix(part, c.latest())
@@ -67,7 +67,7 @@ func (c *call) take(part string) {
 // fill replaces the parts of a call by its complete form. Empty values replace nothing.
 func (c *call) fill(id, name, args string) {
 	c.id, c.name = cmp.Or(c.id, id), cmp.Or(name, c.name)
-	if !placeholder(args) || len(c.parts) == 0 {
+	if !isPlaceholder(args) || len(c.parts) == 0 {
 		c.parts, c.all = nil, jsonEnd{}
 		c.take(args)
 	}
@@ -95,7 +95,7 @@ func (l *callList) start() *call {
 
 // add processes a part of a call.
 func (l *callList) add(p *callPart) {
-	id, name, args := p.words()
+	id, name, args := p.values()
 	index := indexOf(p.Index)
 	c := l.find(index, id, name, args)
 	if c == nil {
@@ -116,7 +116,7 @@ func (l *callList) add(p *callPart) {
 // set processes a call that contains everything so far. The call with its id, or at its position, may already have come
 // in parts.
 func (l *callList) set(p *callPart, at int) {
-	id, name, args := p.words()
+	id, name, args := p.values()
 	c := l.byID[id]
 	if id == "" || c == nil {
 		if c = nil; at < len(l.calls) && (id == "" || l.calls[at].id == "") && cmp.Or(l.calls[at].name, name) == name {
@@ -170,7 +170,7 @@ func (l *callList) continues(c *call, id, name, args string) bool {
 		return l.continuesName(c, id, name, other)
 	case !c.whole():
 		return !other || len(c.parts) > 0
-	case args != "" && !starts(args):
+	case args != "" && !canStart(args):
 		return true // it comes after the arguments
 	case id != "" && !other && c.id != "":
 		return args == "" || args == c.latest()
@@ -249,7 +249,7 @@ func (l *callList) named() bool {
 
 // empty reports whether the call has no arguments or only a placeholder.
 func (c *call) empty() bool {
-	return !slices.ContainsFunc(c.parts, func(part string) bool { return !placeholder(part) })
+	return !slices.ContainsFunc(c.parts, func(part string) bool { return !isPlaceholder(part) })
 }
 
 func randomHex() string {

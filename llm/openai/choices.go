@@ -5,17 +5,17 @@ import "strconv"
 // choices finds the answer among the choices of events. It is the first choice, with the calls of all choices: some
 // endpoints put text and calls in different choices, and some use the index to count the chunks of one answer.
 type choices struct {
-	last   int    // the index of the previous choice
-	counts bool   // the index counts the chunks
-	next   *aside // the choice with the index after the last one: a chunk, or another answer
-	other  aside  // other answers, used if the first is empty
-	calls  map[int]bool
+	lastIndex   int            // the index of the previous choice
+	indexCounts bool           // the index counts the chunks
+	pending     *choiceContent // the choice with the index after the last one: a chunk, or another answer
+	other       choiceContent  // other answers, used if the first is empty
+	calls       map[int]bool
 }
 
-// aside is the content of a choice that may not be part of the answer.
-type aside struct{ text, reasoning, reason string }
+// choiceContent is the content of a choice that may not be part of the answer.
+type choiceContent struct{ text, reasoning, reason string }
 
-func (o *aside) add(p *aside) {
+func (o *choiceContent) add(p *choiceContent) {
 	o.text += p.text
 	o.reasoning += p.reasoning
 	if p.reason != "" {
@@ -23,79 +23,79 @@ func (o *aside) add(p *aside) {
 	}
 }
 
-// ours reports whether the text and the finish reason of a choice are part of the answer. alone reports that it is the
-// only choice of its event, and calls that it has calls.
-func (a *attempt) ours(c *choice, alone, calls bool) bool {
+// belongs reports whether the text and the finish reason of a choice are part of the answer. alone reports that it is
+// the only choice of its event, and calls that it has calls.
+func (a *attempt) belongs(c *choice, alone, calls bool) bool {
 	r := &a.reading
-	o := &r.choices
+	others := &r.choices
 	n, _ := strconv.ParseFloat(string(c.Index), 64)
-	at, before := int(n), o.last
-	o.last = at
-	if o.counts && at == before+1 {
+	at, before := int(n), others.lastIndex
+	others.lastIndex = at
+	if others.indexCounts && at == before+1 {
 		return true
 	}
-	said := &aside{c.Delta.text() + c.Message.text(), c.Delta.reasoning() + c.Message.reasoning(), string(c.FinishReason.flexText)}
-	if next := o.next; next != nil {
-		o.next = nil
+	content := &choiceContent{c.Delta.text() + c.Message.text(), c.Delta.reasoning() + c.Message.reasoning(), string(c.FinishReason.flexText)}
+	if next := others.pending; next != nil {
+		others.pending = nil
 		if at == before+1 && alone && r.end == endNone {
-			o.counts = true
-			a.say(next)
+			others.indexCounts = true
+			a.addChoice(next)
 			return true
 		}
-		o.other.add(next)
+		others.other.add(next)
 	}
 	switch {
 	case at == 0:
 		return true
 	case calls:
-		if o.calls == nil {
-			o.calls = map[int]bool{}
+		if others.calls == nil {
+			others.calls = map[int]bool{}
 		}
-		o.calls[at] = true
+		others.calls[at] = true
 	case at == before+1 && alone && r.end == endNone:
-		o.next = said
+		others.pending = content
 		return false
 	}
-	if o.calls[at] {
-		a.finish(said.reason)
+	if others.calls[at] {
+		a.finish(content.reason)
 	}
-	o.other.add(said)
+	others.other.add(content)
 	return false
 }
 
-// say adds a choice that is part of the answer after all.
-func (a *attempt) say(s *aside) {
+// addChoice adds a choice that is part of the answer after all.
+func (a *attempt) addChoice(s *choiceContent) {
 	r := &a.reading
-	r.say(r.text.add(s.text, false), r.thought.add(s.reasoning, false))
+	r.addText(r.text.add(s.text, false), r.thought.add(s.reasoning, false))
 	a.finish(s.reason)
 }
 
-// rest adds the choices that are still pending at the end of the answer.
-func (a *attempt) rest() {
+// flush adds the choices that are still pending at the end of the answer.
+func (a *attempt) flush() {
 	r := &a.reading
 	o := &r.choices
-	if o.next != nil && r.end == endNone {
-		a.say(o.next)
-	} else if o.next != nil {
-		o.other.add(o.next)
+	if o.pending != nil && r.end == endNone {
+		a.addChoice(o.pending)
+	} else if o.pending != nil {
+		o.other.add(o.pending)
 	}
 	if r.text.empty() && len(o.calls) == 0 {
-		a.say(&o.other)
+		a.addChoice(&o.other)
 	} else if r.text.empty() {
-		r.say(r.text.add(o.other.text, false), "")
+		r.addText(r.text.add(o.other.text, false), "")
 	}
-	r.say(r.text.end(), r.thought.end())
+	r.addText(r.text.end(), r.thought.end())
 	if held := r.details.end(); r.field == "" {
-		r.say("", r.thought.put(held))
+		r.addText("", r.thought.put(held))
 	}
 	for _, it := range r.items.list {
 		if it.kind == messageItem {
-			r.say(it.said.end(), "")
+			r.addText(it.said.end(), "")
 		} else {
-			r.say("", it.said.end())
+			r.addText("", it.said.end())
 		}
 	}
-	said, thought := r.thinking.split(mended(r.halves[0].held))
+	said, thought := r.thinking.split(validText(r.joiners[0].incomplete))
 	more, last := r.thinking.end(r.end == endLength)
-	r.hand(said+more, mended(r.halves[1].held)+thought+last, false)
+	r.emit(said+more, validText(r.joiners[1].incomplete)+thought+last, false)
 }

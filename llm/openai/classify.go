@@ -70,27 +70,27 @@ var (
 // Errors to which some endpoints give a misleading status: too many requests, a wrong key, an unknown model, and a
 // malformed call, which the model may write correctly the next time.
 var (
-	limited       = []string{"rate limit", "too many requests"}
-	limitedCodes  = []string{"rate_limit_exceeded", "rate_limit_error", "rate_limit_reached", "resource_exhausted", "throttling"}
-	wrongKey      = []string{"api key not valid", "invalid api key", "incorrect api key"}
-	wrongKeyCodes = []string{"invalid_api_key"}
-	noModelCodes  = []string{"model_not_found"}
-	wrote         = []string{"failed to call a function", "tool call validation failed"} // Groq, also through gateways
-	wroteCodes    = []string{"tool_use_failed", "output_parse_failed"}
-	noMedia       = lazyregexp.New(`\b(image|audio|vision|video|multi-?modal).{0,40}(not|n.t)( be)? support|(not|n.t) support.{0,40}(image|audio|vision|video|multi-?modal)`)
-	noTools       = []string{"not support tool", "support tool use", "tool calling is not supported", "tools is not supported", "function calling is not"}
+	limited            = []string{"rate limit", "too many requests"}
+	limitedCodes       = []string{"rate_limit_exceeded", "rate_limit_error", "rate_limit_reached", "resource_exhausted", "throttling"}
+	wrongKey           = []string{"api key not valid", "invalid api key", "incorrect api key"}
+	wrongKeyCodes      = []string{"invalid_api_key"}
+	noModelCodes       = []string{"model_not_found"}
+	malformedCall      = []string{"failed to call a function", "tool call validation failed"} // Groq, also through gateways
+	malformedCallCodes = []string{"tool_use_failed", "output_parse_failed"}
+	noMedia            = lazyregexp.New(`\b(image|audio|vision|video|multi-?modal).{0,40}(not|n.t)( be)? support|(not|n.t) support.{0,40}(image|audio|vision|video|multi-?modal)`)
+	noTools            = []string{"not support tool", "support tool use", "tool calling is not supported", "tools is not supported", "function calling is not"}
 )
 
 func isContextLength(a *goopenai.APIError) bool {
 	message := strings.ToLower(a.Message)
-	return says(a, tooLong, tooLongCodes) ||
+	return containsAny(a, tooLong, tooLongCodes) ||
 		overflow.Get().MatchString(message) && lengths.Get().MatchString(message) && !otherLimits.Get().MatchString(message)
 }
 
-func isUnpaid(a *goopenai.APIError) bool { return says(a, unpaid, unpaidCodes) }
+func isUnpaid(a *goopenai.APIError) bool { return containsAny(a, unpaid, unpaidCodes) }
 
-// says reports whether an error has one of the codes as its code or type, or contains one of the texts.
-func says(a *goopenai.APIError, words, codes []string) bool {
+// containsAny reports whether an error has one of the codes as its code or type, or contains one of the texts.
+func containsAny(a *goopenai.APIError, words, codes []string) bool {
 	is := func(code string) bool { return slices.Contains(codes, strings.ToLower(code)) }
 	message := strings.ToLower(a.Message)
 	return is(fmt.Sprint(a.Code)) || is(a.Type) || slices.ContainsFunc(words, func(s string) bool { return strings.Contains(message, s) })
@@ -105,13 +105,13 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeContextLength, false
 	case status == http.StatusPaymentRequired, !waits && isUnpaid(a):
 		return llm.CodeRateLimited, false
-	case status == http.StatusBadRequest && says(a, wrote, wroteCodes):
+	case status == http.StatusBadRequest && containsAny(a, malformedCall, malformedCallCodes):
 		return llm.CodeServer, true
-	case (status == http.StatusBadRequest || status == http.StatusForbidden) && says(a, limited, limitedCodes):
+	case (status == http.StatusBadRequest || status == http.StatusForbidden) && containsAny(a, limited, limitedCodes):
 		return llm.CodeRateLimited, true
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusBadRequest && says(a, wrongKey, wrongKeyCodes):
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusBadRequest && containsAny(a, wrongKey, wrongKeyCodes):
 		return llm.CodeUnauthorized, false
-	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && says(a, nil, noModelCodes):
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && containsAny(a, nil, noModelCodes):
 		return llm.CodeNotFound, false
 	case status == http.StatusRequestTimeout:
 		return llm.CodeTimeout, true
@@ -145,7 +145,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		return 0
 	}
 	if server, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = server // the server's clock may differ from ours
+		now = server // the server's clock may differ from this machine's
 	}
 	return max(0, min(at.Sub(now), longestWait))
 }

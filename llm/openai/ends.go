@@ -84,12 +84,12 @@ type endingHabit struct {
 // endpoint never sends a finish reason: if it has left the field empty in two answers and has never set it.
 func (a *attempt) ended() error {
 	r := &a.reading
-	a.rest()
+	a.flush()
 	if err := a.strayed(); err != nil {
 		return err
 	}
 	known := a.client.habit(r.asked)
-	if r.thinking.over && r.end == endWell {
+	if r.thinking.inText && r.end == endWell {
 		known.opens.CompareAndSwap(opensUnknown, opensWithMark)
 	}
 	habit := &known.endings

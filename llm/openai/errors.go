@@ -71,15 +71,15 @@ func (c *client) timeoutError(limit *limitError) *llm.Error {
 	return e
 }
 
-// truncated returns the error of an answer that was cut off, or ended without a finish reason. words is the endpoint's
-// last text outside the protocol.
-func (c *client) truncated(cause error, words []byte) *llm.Error {
+// truncated returns the error of an answer that was cut off, or ended without a finish reason. lastText is the
+// endpoint's last text outside the protocol.
+func (c *client) truncated(cause error, lastText []byte) *llm.Error {
 	e := c.errorf(llm.CodeTruncated, nil, "the answer ended with neither [DONE] nor a finish_reason; the answer is discarded, try again")
 	if cause != nil {
 		e = c.errorf(llm.CodeTruncated, cause, "the answer was cut off (%v); the answer is discarded, try again", cause)
 	}
-	if len(words) > 0 {
-		e.Message += "; the endpoint's last words: " + c.excerpt(words)
+	if len(lastText) > 0 {
+		e.Message += "; the endpoint's last text: " + c.excerpt(lastText)
 	}
 	e.Retryable = true
 	return e
@@ -102,8 +102,8 @@ var htmlTitle = lazyregexp.New(`(?is)<title[^>]*>(.*?)</title>`)
 
 func isHTML(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
 
-// pageWords describes a web page, so that its content is not logged.
-func (c *client) pageWords(page []byte) string {
+// describePage describes a web page, so that its content is not logged.
+func (c *client) describePage(page []byte) string {
 	if m := htmlTitle.Get().FindSubmatch(page); m != nil {
 		return "a web page with the title " + strconv.Quote(c.excerpt([]byte(html.UnescapeString(string(m[1])))))
 	}
@@ -111,7 +111,7 @@ func (c *client) pageWords(page []byte) string {
 }
 
 func (c *client) htmlError(page []byte) *llm.Error {
-	return c.errorf(llm.CodeBadResponse, nil, "the answer is %s; %s", c.pageWords(page), checkURL)
+	return c.errorf(llm.CodeBadResponse, nil, "the answer is %s; %s", c.describePage(page), checkURL)
 }
 
 // excerpt returns the beginning of an endpoint's text, in one line. It removes secrets before it cuts the text, so that
@@ -177,7 +177,7 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 
 // objectError returns the error for an error object that came with a status of success.
 func (c *client) objectError(a *goopenai.APIError) *llm.Error {
-	e := c.errorf(llm.CodeServer, c.reported(a, 0), "the endpoint reported an error inside its answer: %s", c.words(a))
+	e := c.errorf(llm.CodeServer, c.endpointError(a, 0), "the endpoint reported an error inside its answer: %s", c.errorText(a))
 	e.Retryable, e.RetryAfter = true, waitIn([]byte(a.Message), time.Now())
 	waits := e.RetryAfter > 0
 	if status, err := strconv.Atoi(fmt.Sprint(a.Code)); err == nil && status >= 400 && status <= 599 {
@@ -203,10 +203,10 @@ func (c *client) objectError(a *goopenai.APIError) *llm.Error {
 	return e
 }
 
-func (c *client) words(a *goopenai.APIError) string {
+func (c *client) errorText(a *goopenai.APIError) string {
 	s := c.excerpt([]byte(a.Message))
 	if s == "" {
-		s = "without a word"
+		s = "without a message"
 	}
 	if a.Code != "" {
 		s += " (" + c.excerpt(fmt.Append(nil, a.Code)) + ")"
@@ -214,8 +214,8 @@ func (c *client) words(a *goopenai.APIError) string {
 	return s
 }
 
-// reported returns the endpoint's own error without secrets, as the cause of ours.
-func (c *client) reported(a *goopenai.APIError, status int) *goopenai.APIError {
+// endpointError returns the endpoint's own error without secrets, as the cause of the error of this package.
+func (c *client) endpointError(a *goopenai.APIError, status int) *goopenai.APIError {
 	return &goopenai.APIError{Code: c.excerpt(fmt.Append(nil, a.Code)), Message: c.excerpt([]byte(a.Message)), Type: c.excerpt([]byte(a.Type)),
 		HTTPStatusCode: status, HTTPStatus: http.StatusText(status)}
 }
@@ -225,14 +225,14 @@ func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, s
 	// Use what was read, even if reading fails.
 	data, _ := io.ReadAll(io.LimitReader(body, 64<<10))
 	a := &goopenai.APIError{Code: ""}
-	words, cause := c.pageWords(data), error(nil)
+	text, cause := c.describePage(data), error(nil)
 	if !isHTML(data) {
 		a = parseError(data)
-		words, cause = c.words(a), c.reported(a, resp.StatusCode)
+		text, cause = c.errorText(a), c.endpointError(a, resp.StatusCode)
 	}
 	said := waitIn(data, time.Now())
 	code, retry := classify(resp.StatusCode, a, said > 0)
-	e := c.errorf(code, cause, "%s: %s%s", statusWords(resp.StatusCode), words, c.advice(code, retry, resp, says(a, noTools, nil)))
+	e := c.errorf(code, cause, "%s: %s%s", statusText(resp.StatusCode), text, c.advice(code, retry, resp, containsAny(a, noTools, nil)))
 	e.Status, e.Retryable = resp.StatusCode, retry
 	if retry {
 		e.RetryAfter = cmp.Or(retryAfter(resp.Header, time.Now()), said)
@@ -243,7 +243,7 @@ func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, s
 	return e, string(data)
 }
 
-func statusWords(status int) string {
+func statusText(status int) string {
 	if text := http.StatusText(status); text != "" {
 		return text
 	}

@@ -199,8 +199,8 @@ func (f *failing) failure(bare, whole bool) *goopenai.APIError {
 	return &goopenai.APIError{Code: string(code)}
 }
 
-// words returns the call's id, name and arguments, as far as they are set.
-func (p *callPart) words() (id, name, args string) {
+// values returns the call's id, name and arguments, as far as they are set.
+func (p *callPart) values() (id, name, args string) {
 	in, out := &p.Function, &p.functionOut
 	return string(p.ID), string(cmp.Or(in.Name, out.Name)), string(cmp.Or(in.Arguments, in.Parameters, in.Input, out.Arguments, out.Parameters, out.Input))
 }

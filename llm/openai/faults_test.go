@@ -38,7 +38,7 @@ func TestFaultMatrix(t *testing.T) {
 		"400 context":       {status(400, object("This model's maximum context length is 8192 tokens", "invalid_request_error", "context_length_exceeded")), llm.CodeContextLength, 400, false, "shorten the conversation", 0},
 		"400 llama.cpp":     {status(400, `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`), llm.CodeContextLength, 400, false, "shorten", 0},
 		"400 text":          {status(400, "no\nsuch\tthing"), llm.CodeBadRequest, 400, false, "no such thing", 0},
-		"400 nothing":       {status(400, ""), llm.CodeBadRequest, 400, false, "without a word", 0},
+		"400 nothing":       {status(400, ""), llm.CodeBadRequest, 400, false, "without a message", 0},
 		"401":               {status(401, object("Incorrect API key provided: "+testKey, "invalid_request_error", "invalid_api_key")), llm.CodeUnauthorized, 401, false, "Incorrect API key provided: [secret] (invalid_api_key); is OPENAI_API_KEY right", 0},
 		"403":               {status(403, `{"detail":"Forbidden"}`), llm.CodeUnauthorized, 403, false, "Forbidden: Forbidden; is OPENAI_API_KEY right", 0},
 		"404":               {status(404, "404 page not found"), llm.CodeNotFound, 404, false, "is OPENAI_BASE_URL right? It usually ends in /v1. Does the endpoint serve this model?", 0},

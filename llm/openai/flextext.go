@@ -22,7 +22,7 @@ func (t *flexText) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// pieceText is a flexText that may start or end in the middle of a character; see halves.
+// pieceText is a flexText that may start or end in the middle of a character; see characterJoiner.
 type pieceText string
 
 func (t *pieceText) UnmarshalJSON(b []byte) error {

@@ -194,7 +194,7 @@ func TestLongLeakedCalls(t *testing.T) {
 		l := c.leaksOf(asking())
 		var b strings.Builder
 		for i := range len(words) {
-			b.WriteString(l.words(words[i : i+1]))
+			b.WriteString(l.filter(words[i : i+1]))
 			require.LessOrEqual(t, len(l.held), maxLeak)
 		}
 		rest, calls := l.end(nil)
@@ -540,7 +540,7 @@ func TestWordsCostNoMemory(t *testing.T) {
 	const words = "Some words, a {brace}, and 1 < 2.\nMore of them, `x`\n"
 	changed := 0
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if l.words(words) != words {
+		if l.filter(words) != words {
 			changed++
 		}
 	}))
@@ -613,7 +613,7 @@ func FuzzLeakedCalls(f *testing.F) {
 		read := func(n int) (o outcome) {
 			l := c.leaksOf(req)
 			for _, d := range split(words, n) {
-				s := l.words(d)
+				s := l.filter(d)
 				require.True(t, strings.HasPrefix(words, o.out+s), "words come out in order")
 				o.out += s
 				require.LessOrEqual(t, len(l.held), maxLeak)
@@ -623,7 +623,7 @@ func FuzzLeakedCalls(f *testing.F) {
 			for i := range calls {
 				calls[i].ID = ""
 			}
-			return outcome{o.out + rest, calls, l.spoiled(), l.halved()}
+			return outcome{o.out + rest, calls, l.suppressed(), l.endsInCall()}
 		}
 		got := read(0)
 		require.Equal(t, got, read(int(size)))
@@ -650,15 +650,15 @@ func FuzzLeakedCalls(f *testing.F) {
 		}
 		l := c.leaksOf(req)
 		half := len(words) / 2
-		require.Equal(t, words, l.words(words[:half])+l.native()+l.words(words[half:]), "beside a native call")
+		require.Equal(t, words, l.filter(words[:half])+l.nativeCall()+l.filter(words[half:]), "beside a native call")
 		rest, calls := l.end(nil)
 		require.Empty(t, rest)
 		require.Empty(t, calls)
 		l = c.leaksOf(req)
-		rest = l.words(words) + l.native()
+		rest = l.filter(words) + l.nativeCall()
 		more, calls := l.end(nil)
 		require.Empty(t, calls)
-		if !l.spoiled() {
+		if !l.suppressed() {
 			require.Equal(t, words, rest+more, "in front of another native call")
 		}
 	})

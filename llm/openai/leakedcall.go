@@ -19,10 +19,10 @@ import (
 // which are an object or a string that contains one, and with no other members than a type and an id. It also reads an
 // object with such a name and arguments in the member "function", which is the form of the protocol. Double braces
 // count as single ones, because models copy them from templates that had to escape them.
-func (l *leaks) parse(raw []byte, marked bool) (name, args string, ok bool) {
+func (l *leakFilter) parse(raw []byte, marked bool) (name, args string, ok bool) {
 	forms := [][]byte{raw}
 	if bytes.Contains(raw, []byte("{{")) {
-		forms = append(forms, raw[1:len(raw)-1], single(raw))
+		forms = append(forms, raw[1:len(raw)-1], singleBraces(raw))
 	}
 	forms = append(forms, []byte(fromPython(string(raw))))
 	for _, form := range forms {
@@ -32,7 +32,7 @@ func (l *leaks) parse(raw []byte, marked bool) (name, args string, ok bool) {
 		}
 		if wrapped, ok := o["function"]; ok && wrapped[0] != '"' {
 			inner := make(map[string]json.RawMessage)
-			if !only(o, "function", "type", "id") || json.Unmarshal(wrapped, &inner) != nil ||
+			if !hasOnly(o, "function", "type", "id") || json.Unmarshal(wrapped, &inner) != nil ||
 				inner["function"] != nil || inner["parameters"] != nil { // the description of a function
 
 				return "", "", false
@@ -45,13 +45,13 @@ func (l *leaks) parse(raw []byte, marked bool) (name, args string, ok bool) {
 }
 
 // call reads a call from the members of an object. A call in marks may have no arguments.
-func (l *leaks) call(o map[string]json.RawMessage, marked bool) (name, args string, ok bool) {
-	named, names := either(o, nameKeys)
-	given, both := either(o, argumentKeys)
+func (l *leakFilter) call(o map[string]json.RawMessage, marked bool) (name, args string, ok bool) {
+	named, names := memberOf(o, nameKeys)
+	given, both := memberOf(o, argumentKeys)
 	if marked && both == 0 {
 		given, both = json.RawMessage("{}"), 1
 	}
-	if names != 1 || both != 1 || json.Unmarshal(named, &name) != nil || !only(o, callKeys...) {
+	if names != 1 || both != 1 || json.Unmarshal(named, &name) != nil || !hasOnly(o, callKeys...) {
 		return "", "", false
 	}
 	var text string
@@ -65,8 +65,8 @@ func (l *leaks) call(o map[string]json.RawMessage, marked bool) (name, args stri
 	return name, string(given), name != "" && len(given) > 0 && given[0] == '{' && json.Valid(given)
 }
 
-// either returns the member that has one of the keys, and the number of such members.
-func either(o map[string]json.RawMessage, keys []string) (value json.RawMessage, n int) {
+// memberOf returns the member that has one of the keys, and the number of such members.
+func memberOf(o map[string]json.RawMessage, keys []string) (value json.RawMessage, n int) {
 	for _, key := range keys {
 		if o[key] != nil {
 			value, n = o[key], n+1
@@ -84,8 +84,8 @@ var (
 	callKeys     = slices.Concat(nameKeys, argumentKeys, []string{"type", "id", "tool_call_id"})
 )
 
-// only reports whether an object has only these keys.
-func only(o map[string]json.RawMessage, keys ...string) bool {
+// hasOnly reports whether an object has only these keys.
+func hasOnly(o map[string]json.RawMessage, keys ...string) bool {
 	for key := range o {
 		if !slices.Contains(keys, key) {
 			return false
@@ -94,8 +94,8 @@ func only(o map[string]json.RawMessage, keys ...string) bool {
 	return true
 }
 
-// single replaces double braces by single ones, except in strings.
-func single(raw []byte) []byte {
+// singleBraces replaces double braces by single ones, except in strings.
+func singleBraces(raw []byte) []byte {
 	out := make([]byte, 0, len(raw))
 	quoted := false
 	for i := 0; i < len(raw); i++ {
@@ -115,13 +115,13 @@ func single(raw []byte) []byte {
 }
 
 // keyed returns the arguments of a call that were written one after the other, as an object.
-func (l *leaks) keyed(t *trial) (args string, ok bool) {
+func (l *leakFilter) keyed(t *trial) (args string, ok bool) {
 	var tool struct {
 		Properties map[string]struct {
 			Type any `json:"type"`
 		} `json:"properties"`
 	}
-	l.anyTool(func(s llm.ToolSpec) bool { return called(s, t.name) && json.Unmarshal(s.Parameters, &tool) == nil })
+	l.anyTool(func(s llm.ToolSpec) bool { return hasName(s, t.name) && json.Unmarshal(s.Parameters, &tool) == nil })
 	members, keys := make([]string, len(t.args)), make(map[string]bool, len(t.args))
 	for i, arg := range t.args {
 		key, value := arg[0], arg[1]
@@ -159,9 +159,9 @@ func quote(s string) string {
 // members of the call in any order, with any text between them, escaped or not. A false match is safe: the call remains
 // text. If the values of a call have no quotes, a text that contains the mark at their end also matches, because a
 // value that others wrote could have added arguments.
-func (l *leaks) quoted(t *trial) bool {
+func (l *leakFilter) quoted(t *trial) bool {
 	held := squeezed(string(l.held))
-	for text := range given(l.req) {
+	for text := range textsOfOthers(l.req) {
 		all, letters := squeezed(text), plain(text)
 		lacks := func(member string) bool { return !strings.Contains(letters, member) }
 		inJSON := slices.ContainsFunc(argumentKeys, func(key string) bool { return !lacks(key + ":") })
@@ -194,8 +194,8 @@ func (l *leaks) quoted(t *trial) bool {
 // NAME({…}), the form in which agents see the calls of others.
 var argumentsFollow = lazyregexp.New(`^(\((\)|[a-z0-9_])|(:[0-9]*)?\{)`)
 
-// given yields the texts of others in a request: the messages of the user, and the results of tools.
-func given(req *llm.Request) iter.Seq[string] {
+// textsOfOthers yields the texts of others in a request: the messages of the user, and the results of tools.
+func textsOfOthers(req *llm.Request) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, m := range req.Messages {
 			if m.Role == llm.RoleUser && !yield(m.PlainText()) {
@@ -223,7 +223,7 @@ var callMarks = sync.OnceValue(func() (marks []string) {
 })
 
 // mentioned reports whether a message of the user or the result of a tool contains the name.
-func (l *leaks) mentioned(name string) bool {
+func (l *leakFilter) mentioned(name string) bool {
 	return slices.ContainsFunc(l.req.Messages, func(m llm.Message) bool {
 		return m.Role == llm.RoleUser && strings.Contains(m.PlainText(), name) ||
 			slices.ContainsFunc(m.Parts, func(p llm.Part) bool {

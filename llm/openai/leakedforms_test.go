@@ -134,16 +134,16 @@ func TestNestedTags(t *testing.T) {
 			out, calls, l := readLeaked(stock(), words, n)
 			require.Empty(t, calls, words)
 			require.Empty(t, out, words)
-			require.True(t, l.spoiled(), words)
+			require.True(t, l.suppressed(), words)
 		}
 	}
 }
 
 // readLeaked reads an answer in deltas of n runes, and returns what is shown of it and its calls.
-func readLeaked(req *llm.Request, words string, n int) (out string, calls []llm.ToolCall, l *leaks) {
+func readLeaked(req *llm.Request, words string, n int) (out string, calls []llm.ToolCall, l *leakFilter) {
 	l = (&client{config: defaults()}).leaksOf(req)
 	for _, d := range split(words, n) {
-		out += l.words(d)
+		out += l.filter(d)
 	}
 	rest, calls := l.end(nil)
 	return out + rest, calls, l
@@ -203,7 +203,7 @@ func TestLeakedForms(t *testing.T) {
 			out, calls, l := readLeaked(stock(), cut, 1)
 			require.Empty(t, calls)
 			require.Empty(t, out)
-			require.True(t, l.spoiled())
+			require.True(t, l.suppressed())
 		})
 	}
 }

@@ -40,9 +40,9 @@ func (t *trial) whole() bool {
 }
 
 // step adds a byte. It returns false, and does not hold the byte, if no call can continue with it.
-func (l *leaks) step(c byte) bool {
+func (l *leakFilter) step(c byte) bool {
 	if len(l.held) == 0 {
-		l.first, l.tight, l.after = !l.place.inText, l.place.tight(), byte(l.place.last)
+		l.first, l.tight, l.after = !l.position.inText, l.position.tight(), byte(l.position.last)
 		l.trials = append(l.trials[:0], trial{form: &between})
 	}
 	l.held = append(l.held, c)
@@ -59,7 +59,7 @@ func (l *leaks) step(c byte) bool {
 }
 
 // advance adds the trials to which a trial leads with the byte.
-func (l *leaks) advance(t trial, c byte) {
+func (l *leakFilter) advance(t trial, c byte) {
 	p := t.part()
 	switch {
 	case t.loose && c == '}':
@@ -93,7 +93,7 @@ func (l *leaks) advance(t trial, c byte) {
 			l.endName(t, string(text[:t.size-1]), c)
 			return
 		}
-		ok = l.any && l.first && !t.form.loose || l.beginsTool(string(text)) // models invent tools
+		ok = l.anyName && l.first && !t.form.loose || l.beginsTool(string(text)) // models invent tools
 	case "key", "value":
 		whole, ok = t.pair(p.kind, text)
 	case "bare":
@@ -121,7 +121,7 @@ func (p *part) skips(c byte) bool {
 }
 
 // begin adds a trial for each form that begins with the byte.
-func (l *leaks) begin(t trial, c byte) {
+func (l *leakFilter) begin(t trial, c byte) {
 	for _, f := range forms() {
 		if l.fits(f, &t, c) {
 			t := t
@@ -132,19 +132,19 @@ func (l *leaks) begin(t trial, c byte) {
 }
 
 // endName adds the trials to which a trial leads after the name of a tool.
-func (l *leaks) endName(t trial, name string, c byte) {
+func (l *leakFilter) endName(t trial, name string, c byte) {
 	t.name = l.tool(name)
-	if made := l.any && l.first && !t.form.loose; !made && !l.exists(t.name) {
+	if made := l.anyName && l.first && !t.form.loose; !made && !l.exists(t.name) {
 		return
 	}
 	if !t.form.loose {
-		l.named = t.name
+		l.lastTool = t.name
 	}
 	l.enter(t, t.at+1, int(c))
 }
 
 // arguments processes the last byte of arguments in brackets.
-func (l *leaks) arguments(t *trial, kind string, text []byte) (whole, ok bool) {
+func (l *leakFilter) arguments(t *trial, kind string, text []byte) (whole, ok bool) {
 	c := text[len(text)-1]
 	t.scan.step(c)
 	ok = t.size > 1 || c == '(' && kind == "(" || c == '{' && kind == "object"
@@ -157,7 +157,7 @@ func (l *leaks) arguments(t *trial, kind string, text []byte) (whole, ok bool) {
 		}
 		ok = json.Valid([]byte(args)) && t.commit(args)
 	} else if ok {
-		l.named = t.name
+		l.lastTool = t.name
 	}
 	return whole, ok
 }
@@ -180,7 +180,7 @@ func (t *trial) pair(kind string, text []byte) (whole, ok bool) {
 
 // enter adds the trials to which a trial leads when it reaches a part of its form. It advances it by the byte, unless
 // that is -1.
-func (l *leaks) enter(t trial, at, c int) {
+func (l *leakFilter) enter(t trial, at, c int) {
 	for t.at, t.size = at, 0; ; t.at++ {
 		switch p := t.part(); p.kind {
 		case "{":
@@ -223,7 +223,7 @@ func (l *leaks) enter(t trial, at, c int) {
 
 // keep adds a trial. It drops a trial between forms that exists already: otherwise their number would double with each
 // form that can be read in two ways.
-func (l *leaks) keep(t trial) {
+func (l *leakFilter) keep(t trial) {
 	same := func(o trial) bool {
 		return o.form == &between && len(o.calls) == len(t.calls) && o.open == t.open && o.opened == t.opened && o.fenced == t.fenced && o.loose == t.loose
 	}
@@ -233,7 +233,7 @@ func (l *leaks) keep(t trial) {
 }
 
 // fits reports whether a form can begin with the byte after the trial.
-func (l *leaks) fits(f *form, t *trial, c byte) bool {
+func (l *leakFilter) fits(f *form, t *trial, c byte) bool {
 	switch {
 	case f.begins != "" && strings.IndexByte(f.begins, c) < 0, l.tight && !t.closed && !f.rare, f.python && t.fenced:
 		return false
@@ -289,7 +289,7 @@ type object struct {
 }
 
 // json processes a byte of a call that is an object.
-func (l *leaks) json(t *trial, c byte) bool {
+func (l *leakFilter) json(t *trial, c byte) bool {
 	if t.size == 1 {
 		t.scan, t.object = scan{}, object{}
 	}
@@ -324,7 +324,7 @@ func (l *leaks) json(t *trial, c byte) bool {
 }
 
 // member reports whether an object with this string as a key, or as the value of its key, can be a call.
-func (l *leaks) member(o *object, s string) bool {
+func (l *leakFilter) member(o *object, s string) bool {
 	if !o.value {
 		o.key = s
 		return slices.Contains(callKeys, s)

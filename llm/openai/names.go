@@ -14,10 +14,10 @@ var namespaces = [...]string{"functions", "function", "default_api", "tools", "t
 // tokens matches the tokens of a model's template between the parts of an answer, complete or cut off.
 var tokens = lazyregexp.New(`<[^<>]*>?`)
 
-// meant returns the name of the tool that a written name means. It removes the tokens of a template, namespaces,
+// resolveName returns the name of the tool that a written name means. It removes the tokens of a template, namespaces,
 // numbers of calls, quotes and white space. If exactly one offered tool has one of the resulting names, it returns that
 // name, and otherwise the written name.
-func meant(name string, offered func(string) bool) string {
+func resolveName(name string, offered func(string) bool) string {
 	if offered(name) {
 		return name
 	}
@@ -47,7 +47,7 @@ func meant(name string, offered func(string) bool) string {
 	return found
 }
 
-// called reports whether a tool has this name or alias.
-func called(t llm.ToolSpec, name string) bool {
+// hasName reports whether a tool has this name or alias.
+func hasName(t llm.ToolSpec, name string) bool {
 	return name != "" && (t.Name == name || slices.Contains(t.Aliases, name))
 }

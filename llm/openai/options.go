@@ -114,8 +114,8 @@ func WithRetryDelay(base, limit time.Duration) Option {
 	return func(c *config) { c.retryBase, c.retryMax = base, limit }
 }
 
-// WithMaxRetryAfter sets the longest wait that an endpoint may ask for. If it asks for more, the call fails at once, and
-// the error's RetryAfter is the wait. Defaults to 1 minute; 0 refuses every wait.
+// WithMaxRetryAfter sets the longest wait that an endpoint may ask for. If it asks for more, the call fails at once,
+// and the error's RetryAfter is the wait. Defaults to 1 minute; 0 refuses every wait.
 func WithMaxRetryAfter(d time.Duration) Option { return func(c *config) { c.maxRetryAfter = d } }
 
 // WithMaxAnswerBytes limits the size of an answer in bytes, as it is transferred. Defaults to 16 MiB.

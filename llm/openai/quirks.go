@@ -180,8 +180,8 @@ func providerAt(host string) string {
 
 func (q quirks) has(one quirks) bool { return q&one != 0 }
 
-// settled adds the quirks that other quirks imply, and removes those that others exclude.
-func (q quirks) settled() quirks {
+// resolved adds the quirks that other quirks imply, and removes those that others exclude.
+func (q quirks) resolved() quirks {
 	if q.has(quirkEchoFilled) {
 		q |= quirkEchoEmpty
 	}
@@ -253,7 +253,7 @@ func (c *client) write(model string, req *llm.Request) (*writing, error) {
 // bytes returns the body of the request with additional quirks.
 func (w *writing) bytes(more quirks) ([]byte, error) {
 	form := w.form
-	form.quirks = (form.quirks | more).settled()
+	form.quirks = (form.quirks | more).resolved()
 	if w.client.responses {
 		return w.client.writeResponses(w.model, form.fit(w.req), form)
 	}

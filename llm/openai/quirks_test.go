@@ -378,7 +378,7 @@ func TestProviders(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			s := &strictEndpoint{status: http.StatusBadRequest}
 			for i, row := range quirkTable {
-				if p.quirks.settled().has(1<<i) && refusalsOf[row.name].refuses != nil {
+				if p.quirks.resolved().has(1<<i) && refusalsOf[row.name].refuses != nil {
 					s.rules = append(s.rules, row.name)
 				}
 			}

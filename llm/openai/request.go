@@ -76,7 +76,7 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 	}
 	if !form.has(quirkNoCacheKeys) {
 		w.ServiceTier = goopenai.ServiceTier(c.tier)
-		c.caches(&w, req.Agent)
+		c.addCacheFields(&w, req.Agent)
 	}
 	body, err := json.Marshal(&w)
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 
 // items is the state of the items of an answer of the Responses API.
 type items struct {
-	by    string // the sealer of the sealed items
-	think []sealedItem
-	loose int     // the number of the last ones that no other item has followed
-	list  []*item // in the order in which they came
+	by     string // the sealer of the sealed items
+	think  []sealedItem
+	unused int     // the number of the last ones that no other item has followed
+	list   []*item // in the order in which they came
 }
 
 type item struct {
 	kind   string
 	id, at string
-	said   flow // its text or reasoning
+	said   textPieces // its text or reasoning
 	call   *call
 	done   bool // it is complete
 	last   bool // it is in the complete response
@@ -76,7 +76,7 @@ func (i *items) again(w *responsesItem, text string) *item {
 			case sure:
 			case it.kind == callItem && (c == nil || c.name != "" && c.name != string(w.Name) ||
 				c.id != "" && callID != "" && !sameJSON(joined(c.parts, c.grows), string(w.Arguments))):
-			case it.kind != messageItem || text == "" || strings.HasPrefix(text, it.said.said.String()):
+			case it.kind != messageItem || text == "" || strings.HasPrefix(text, it.said.all.String()):
 				return it
 			}
 		}
@@ -84,8 +84,8 @@ func (i *items) again(w *responsesItem, text string) *item {
 	return i.begin(w.Type, w.ID, "")
 }
 
-// led returns the reasoning items that led to another item. The endpoint would refuse the others.
-func (i *items) led() []sealedItem { return i.think[:len(i.think)-i.loose] }
+// usedReasoning returns the reasoning items that led to another item. The endpoint would refuse the others.
+func (i *items) usedReasoning() []sealedItem { return i.think[:len(i.think)-i.unused] }
 
 // The answer: an event of a stream, or a complete response, which has no type.
 type (
@@ -150,14 +150,14 @@ func (a *attempt) responsesEvent(data []byte) error {
 	r.deltas = r.deltas || strings.HasSuffix(string(ev.Type), ".delta")
 	switch ev.Type {
 	case "response.output_text.delta", "response.refusal.delta":
-		r.say(r.items.of(messageItem, id, at).said.add(string(ev.Delta), false), "")
-		r.likely(ev.LogProbs)
+		r.addText(r.items.of(messageItem, id, at).said.add(string(ev.Delta), false), "")
+		r.addLogProbs(ev.LogProbs)
 	case "response.output_text.done", "response.refusal.done":
 		if it := r.items.of(messageItem, id, at); it.said.empty() {
-			r.say(it.said.whole(string(ev.Text), true), "")
+			r.addText(it.said.whole(string(ev.Text), true), "")
 		}
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		r.say("", r.items.of(reasoningItem, id, at).said.add(string(ev.Delta), false))
+		r.addText("", r.items.of(reasoningItem, id, at).said.add(string(ev.Delta), false))
 	case "response.function_call_arguments.delta":
 		r.called(r.items.of(callItem, id, at)).take(string(ev.Delta))
 	case "response.function_call_arguments.done":
@@ -183,7 +183,7 @@ func (r *reading) called(it *item) *call {
 	if it.call == nil {
 		r.leadsTo(len(r.calls.calls))
 		it.call = r.calls.start()
-		if held := r.leaks.native(); held != "" {
+		if held := r.leaks.nativeCall(); held != "" {
 			r.chunks = append(r.chunks, llm.Chunk{Text: held})
 		}
 	}
@@ -233,7 +233,7 @@ func (a *attempt) response(data []byte, over bool) error {
 	return nil
 }
 
-func (r *reading) likely(raw json.RawMessage) {
+func (r *reading) addLogProbs(raw json.RawMessage) {
 	var list []wireLogProb
 	if !r.probs || len(raw) == 0 || json.Unmarshal(raw, &list) != nil {
 		return
@@ -263,10 +263,10 @@ func (a *attempt) item(i *responsesItem, it *item) {
 			r.leadsTo(-1)
 		}
 		shown := !it.said.empty()
-		r.say(it.said.whole(i.text(), true), "")
+		r.addText(it.said.whole(i.text(), true), "")
 		for _, part := range i.Content {
 			if first && !shown {
-				r.likely(part.LogProbs)
+				r.addLogProbs(part.LogProbs)
 			}
 		}
 	case callItem:
@@ -276,21 +276,21 @@ func (a *attempt) item(i *responsesItem, it *item) {
 		}
 	case reasoningItem:
 		if first {
-			r.say("", it.said.end())
-			r.thinks(i, !it.said.empty())
+			r.addText("", it.said.end())
+			r.addReasoning(i, !it.said.empty())
 		}
 	}
 }
 
-// thinks keeps a reasoning item in the form in which the endpoint needs it back, if it is encrypted. Otherwise the
-// endpoint would look for it in its own storage.
-func (r *reading) thinks(i *responsesItem, shown bool) {
+// addReasoning keeps a reasoning item in the form in which the endpoint needs it back, if it is encrypted. Otherwise
+// the endpoint would look for it in its own storage.
+func (r *reading) addReasoning(i *responsesItem, shown bool) {
 	var summary []struct {
 		Text flexText `json:"text"`
 	}
 	if !shown && json.Unmarshal(i.Summary, &summary) == nil {
 		for _, s := range summary {
-			r.say("", string(s.Text))
+			r.addText("", string(s.Text))
 		}
 	}
 	if i.Encrypted == "" {
@@ -306,13 +306,13 @@ func (r *reading) thinks(i *responsesItem, shown bool) {
 		Encrypted string          `json:"encrypted_content"`
 	}{"reasoning", i.ID, i.Summary, i.Encrypted})
 	if err == nil {
-		r.think, r.loose = append(r.think, sealedItem{-1, raw}), r.loose+1
+		r.think, r.unused = append(r.think, sealedItem{-1, raw}), r.unused+1
 	}
 }
 
 // leadsTo sets the call that follows the last reasoning items, or -1 for the text.
 func (i *items) leadsTo(call int) {
-	for ; i.loose > 0; i.loose-- {
-		i.think[len(i.think)-i.loose].Call = call
+	for ; i.unused > 0; i.unused-- {
+		i.think[len(i.think)-i.unused].Call = call
 	}
 }

@@ -99,7 +99,7 @@ const counts = "functions."
 
 // seal returns the data that the endpoint needs back with the answer, or "".
 func (r *reading) seal(calls []llm.ToolCall) string {
-	s := sealed{By: r.items.by, Field: cmp.Or(r.field, r.thinking.mark), Items: slices.Concat(r.items.led(), r.details.items(r.thoughts))}
+	s := sealed{By: r.items.by, Field: cmp.Or(r.field, r.thinking.mark), Items: slices.Concat(r.items.usedReasoning(), r.details.items(r.thoughts))}
 	for i := range calls {
 		if x, ok := r.calls.extras[calls[i].ID]; ok {
 			raw, _ := json.Marshal(x) // it was decoded from JSON
@@ -151,7 +151,7 @@ type details struct {
 // reasoning.
 type detail struct {
 	fields map[string]json.RawMessage
-	texts  [len(detailTexts)]flow
+	texts  [len(detailTexts)]textPieces
 	places [len(detailTexts)][]int // start, end, start, end
 }
 
@@ -165,8 +165,8 @@ var (
 const maxDetailField = 1 << 20
 
 // take adds a list of entries, and returns the new part of their texts. The list of a complete message (whole) repeats
-// all entries, in addition to pieces (beside) or instead of them.
-func (d *details) take(raw json.RawMessage, whole, beside bool) (text string) {
+// all entries, in addition to pieces (inAddition) or instead of them.
+func (d *details) take(raw json.RawMessage, whole, inAddition bool) (text string) {
 	if len(raw) == 0 {
 		return ""
 	}
@@ -187,7 +187,7 @@ func (d *details) take(raw json.RawMessage, whole, beside bool) (text string) {
 				continue
 			}
 			if f := &into.texts[i]; whole {
-				piece = f.whole(piece, beside)
+				piece = f.whole(piece, inAddition)
 			} else {
 				piece = f.add(piece, false)
 			}

@@ -11,9 +11,9 @@ import (
 // thinkBlocks enclose the reasoning of a model if its endpoint does not separate it from the text. In harmony, the form
 // of gpt-oss, the text is in a block as well.
 var thinkBlocks = [...]struct {
-	open  string
-	close []string
-	words bool
+	open   string
+	close  []string
+	isText bool
 }{
 	{"<think>", []string{"</think>"}, false},
 	{"<thinking>", []string{"</thinking>"}, false},
@@ -40,37 +40,37 @@ var thinkBlocks = [...]struct {
 // short.
 const maxThinkHeld = 4096
 
-const white = " \t\r\n"
+const whitespace = " \t\r\n"
 
 // thinking separates reasoning from text, in a text that begins with the reasoning.
 type thinking struct {
-	req     *llm.Request
-	late    bool            // text is held until it is clear that it is not reasoning
-	kept    strings.Builder // this text
-	settled bool            // no closing mark is expected: the text has an opening mark, or is all text
-	stray   bool            // a closing mark without an opening mark came
-	lost    bool            // after a part of the reasoning was yielded as text
-	said    bool            // text was yielded
-	last    byte            // the last byte of the text, 0 before the first
-	over    bool            // the rest is text
-	behind  bool            // a block was closed
-	apart   bool            // the endpoint has a field for reasoning, so only closing marks remain of blocks
-	close   []string        // the marks that close the open block
-	words   bool            // the open block contains text
-	mark    string          // the mark that opened the first block of reasoning
-	begun   bool            // a part of the block was yielded
-	held    string          // may belong to a mark, or is white space around one
+	req        *llm.Request
+	late       bool            // text is held until it is clear that it is not reasoning
+	kept       strings.Builder // this text
+	settled    bool            // no closing mark is expected: the text has an opening mark, or is all text
+	stray      bool            // a closing mark without an opening mark came
+	lost       bool            // after a part of the reasoning was yielded as text
+	yielded    bool            // text was yielded
+	last       byte            // the last byte of the text, 0 before the first
+	inText     bool            // the rest is text
+	afterBlock bool            // a block was closed
+	separate   bool            // the endpoint has a field for reasoning, so only closing marks remain of blocks
+	close      []string        // the marks that close the open block
+	isText     bool            // the open block contains text
+	mark       string          // the mark that opened the first block of reasoning
+	begun      bool            // a part of the block was yielded
+	held       string          // may belong to a mark, or is white space around one
 }
 
 // split adds a piece of the text, and returns its text and its reasoning.
 func (t *thinking) split(piece string) (text, thought string) {
 	t.held += piece
 	for {
-		if t.over {
-			before, found := t.strays()
+		if t.inText {
+			before, found := t.findStrayClose()
 			thought += before
 			if !found {
-				return text + t.sure(), thought
+				return text + t.certainText(), thought
 			}
 		}
 		if t.close == nil {
@@ -90,14 +90,14 @@ func (t *thinking) split(piece string) (text, thought string) {
 			out = certain(out, t.close)
 			t.held = t.held[len(out):]
 		} else {
-			out, t.held = strings.TrimRight(out, white), t.held[end+len(mark):]
-			t.close, t.behind = nil, true
+			out, t.held = strings.TrimRight(out, whitespace), t.held[end+len(mark):]
+			t.close, t.afterBlock = nil, true
 		}
 		if !t.begun {
-			out = strings.TrimLeft(out, white)
+			out = strings.TrimLeft(out, whitespace)
 		}
 		t.begun = t.begun || out != ""
-		if t.words {
+		if t.isText {
 			text += out
 		} else {
 			thought += out
@@ -111,65 +111,65 @@ func (t *thinking) split(piece string) (text, thought string) {
 // watches reports whether a closing mark may come without an opening one: the templates of DeepSeek's R1, Qwen3 and
 // others put the opening mark into the request.
 func (t *thinking) watches() bool {
-	return !t.settled && !t.behind && !t.apart && t.mark == ""
+	return !t.settled && !t.afterBlock && !t.separate && t.mark == ""
 }
 
-// strays looks in the text for a closing mark at the beginning of a line. If it finds one, all text before it is
-// reasoning.
-func (t *thinking) strays() (thought string, found bool) {
+// findStrayClose looks in the text for a closing mark at the beginning of a line. If it finds one, all text before it
+// is reasoning.
+func (t *thinking) findStrayClose() (thought string, found bool) {
 	if !t.watches() || !strings.ContainsAny(t.held, "<[◁") {
 		return "", false
 	}
 	for i := range thinkBlocks {
 		b := &thinkBlocks[i]
 		at := strings.Index(t.held, b.close[0])
-		if b.words || at < 0 || !strings.Contains(b.close[0], "/") || strings.Contains(t.held[:at], b.open) {
+		if b.isText || at < 0 || !strings.Contains(b.close[0], "/") || strings.Contains(t.held[:at], b.open) {
 			continue
 		}
 		if at > 0 && t.held[at-1] == '\n' || at == 0 && (t.last == '\n' || t.last == 0) {
-			for text := range given(t.req) {
+			for text := range textsOfOthers(t.req) {
 				if strings.Contains(text, b.close[0]) {
 					return "", false
 				}
 			}
-			thought, t.held = strings.Trim(t.kept.String()+t.held[:at], white), t.held[at+len(b.close[0]):]
+			thought, t.held = strings.Trim(t.kept.String()+t.held[:at], whitespace), t.held[at+len(b.close[0]):]
 			t.kept.Reset()
-			t.stray, t.lost, t.over, t.behind, t.mark = true, t.said, false, true, b.open
+			t.stray, t.lost, t.inText, t.afterBlock, t.mark = true, t.yielded, false, true, b.open
 			return thought, true
 		}
 	}
 	return "", false
 }
 
-// sure returns the held text except for the beginning of a mark at its end. It returns nothing while the text may be
-// reasoning.
-func (t *thinking) sure() string {
+// certainText returns the held text except for the beginning of a mark at its end. It returns nothing while the text
+// may be reasoning.
+func (t *thinking) certainText() string {
 	at := len(t.held)
 	if t.watches() && strings.ContainsAny(t.held, "<[◁") {
 		for i := range thinkBlocks {
 			b := &thinkBlocks[i]
-			at = min(at, len(t.held)-begun(t.held, b.open), len(t.held)-begun(t.held, b.close[0]))
-			t.settled = t.settled || !b.words && strings.Contains(t.held, b.open)
+			at = min(at, len(t.held)-partialMark(t.held, b.open), len(t.held)-partialMark(t.held, b.close[0]))
+			t.settled = t.settled || !b.isText && strings.Contains(t.held, b.open)
 		}
 	}
-	words := t.held[:at]
-	if t.held = t.held[at:]; words != "" {
-		t.last = words[len(words)-1]
+	text := t.held[:at]
+	if t.held = t.held[at:]; text != "" {
+		t.last = text[len(text)-1]
 	}
 	if t.late && t.watches() {
-		t.kept.WriteString(words)
+		t.kept.WriteString(text)
 		return ""
 	}
 	if t.kept.Len() > 0 {
-		words = t.kept.String() + words
+		text = t.kept.String() + text
 		t.kept.Reset()
 	}
-	t.said = t.said || strings.TrimLeft(words, white) != ""
-	return words
+	t.yielded = t.yielded || strings.TrimLeft(text, whitespace) != ""
+	return text
 }
 
-// begun returns the length of an incomplete mark at the end of a text.
-func begun(text, mark string) int {
+// partialMark returns the length of an incomplete mark at the end of a text.
+func partialMark(text, mark string) int {
 	for n := min(len(mark)-1, len(text)); n > 0; n-- {
 		if strings.HasSuffix(text, mark[:n]) {
 			return n
@@ -212,24 +212,24 @@ func (a *attempt) strayed() error {
 
 // opens reports whether it is clear what follows: a block, or text.
 func (t *thinking) opens() bool {
-	begin := strings.TrimLeft(t.held, white)
+	begin := strings.TrimLeft(t.held, whitespace)
 	for i := range thinkBlocks {
 		b := &thinkBlocks[i]
 		for _, c := range b.close {
-			if rest, ok := strings.CutPrefix(begin, c); ok && (t.behind || t.apart) {
-				t.behind, t.held = true, rest
+			if rest, ok := strings.CutPrefix(begin, c); ok && (t.afterBlock || t.separate) {
+				t.afterBlock, t.held = true, rest
 				return true
 			}
-			if (t.behind || t.apart) && strings.HasPrefix(c, begin) && len(t.held) < maxThinkHeld {
+			if (t.afterBlock || t.separate) && strings.HasPrefix(c, begin) && len(t.held) < maxThinkHeld {
 				return false
 			}
 		}
-		if t.apart {
+		if t.separate {
 			continue
 		}
 		if rest, ok := strings.CutPrefix(begin, b.open); ok {
-			t.close, t.words, t.begun, t.held = b.close, b.words, false, rest
-			if !b.words {
+			t.close, t.isText, t.begun, t.held = b.close, b.isText, false, rest
+			if !b.isText {
 				t.mark = cmp.Or(t.mark, b.open)
 			}
 			return true
@@ -238,7 +238,7 @@ func (t *thinking) opens() bool {
 			return false
 		}
 	}
-	if t.over = true; t.behind {
+	if t.inText = true; t.afterBlock {
 		t.held = begin
 	}
 	return true
@@ -249,9 +249,9 @@ func (t *thinking) opens() bool {
 func certain(text string, close []string) string {
 	at := len(text)
 	for _, c := range close {
-		at = min(at, len(text)-begun(text, c))
+		at = min(at, len(text)-partialMark(text, c))
 	}
-	out := strings.TrimRight(text[:at], white)
+	out := strings.TrimRight(text[:at], whitespace)
 	if len(text)-len(out) > maxThinkHeld {
 		return text
 	}
@@ -265,12 +265,12 @@ func (t *thinking) end(cut bool) (text, thought string) {
 	t.held = ""
 	t.kept.Reset()
 	switch {
-	case t.late && cut && t.over && t.watches():
-		return "", strings.Trim(held, white)
-	case t.close == nil && t.behind:
-		return strings.TrimLeft(held, white), ""
-	case t.close == nil || t.words:
+	case t.late && cut && t.inText && t.watches():
+		return "", strings.Trim(held, whitespace)
+	case t.close == nil && t.afterBlock:
+		return strings.TrimLeft(held, whitespace), ""
+	case t.close == nil || t.isText:
 		return held, ""
 	}
-	return "", strings.TrimRight(held, white)
+	return "", strings.TrimRight(held, whitespace)
 }

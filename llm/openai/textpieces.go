@@ -7,22 +7,22 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// say passes text and reasoning on, but holds back text that may become a call. If an endpoint separates reasoning from
-// text, the text contains none.
-func (r *reading) say(text, reasoning string) {
-	text, reasoning = r.halves[0].mend(text), r.halves[1].mend(reasoning)
+// addText passes text and reasoning on, but holds back text that may become a call. If an endpoint separates reasoning
+// from text, the text contains none.
+func (r *reading) addText(text, reasoning string) {
+	text, reasoning = r.joiners[0].join(text), r.joiners[1].join(reasoning)
 	if reasoning != "" && r.thinking.held == "" && r.thinking.close == nil {
-		r.thinking.apart = true
+		r.thinking.separate = true
 	}
 	said, thought := r.thinking.split(text)
-	r.hand(said, reasoning+thought, text != "")
+	r.emit(said, reasoning+thought, text != "")
 }
 
-// hand yields text and reasoning. began reports that there were some, even if all are held back.
-func (r *reading) hand(text, reasoning string, began bool) {
-	chunk := llm.Chunk{Text: r.leaks.words(text), Reasoning: reasoning}
+// emit yields text and reasoning. started reports that there were some, even if all are held back.
+func (r *reading) emit(text, reasoning string, started bool) {
+	chunk := llm.Chunk{Text: r.leaks.filter(text), Reasoning: reasoning}
 	if chunk.Text == "" && chunk.Reasoning == "" {
-		if r.begun || !began {
+		if r.begun || !started {
 			return
 		}
 		chunk.Model = r.model // reports that the answer has started
@@ -31,15 +31,15 @@ func (r *reading) hand(text, reasoning string, began bool) {
 	r.chunks = append(r.chunks, chunk)
 }
 
-// halves joins characters that were cut in the middle, in a text that comes in pieces. The halves of a surrogate pair
-// come as bytes that UTF-8 does not have.
-type halves struct{ held string }
+// characterJoiner joins characters that were cut in the middle, in a text that comes in pieces. The halves of a
+// surrogate pair come as bytes that UTF-8 does not have.
+type characterJoiner struct{ incomplete string }
 
-func (h *halves) mend(piece string) string {
-	if piece == "" || h.held == "" && utf8.ValidString(piece) {
+func (h *characterJoiner) join(piece string) string {
+	if piece == "" || h.incomplete == "" && utf8.ValidString(piece) {
 		return piece
 	}
-	piece = h.held + piece
+	piece = h.incomplete + piece
 	at := len(piece)
 	for n := 1; n <= min(3, len(piece)); n++ {
 		tail := piece[len(piece)-n:]
@@ -47,12 +47,12 @@ func (h *halves) mend(piece string) string {
 			at = len(piece) - n
 		}
 	}
-	h.held = piece[at:]
-	return mended(piece[:at])
+	h.incomplete = piece[at:]
+	return validText(piece[:at])
 }
 
-// mended joins surrogate pairs, and replaces incomplete characters.
-func mended(text string) string {
+// validText joins surrogate pairs, and replaces incomplete characters.
+func validText(text string) string {
 	if utf8.ValidString(text) {
 		return text
 	}
@@ -83,24 +83,24 @@ func surrogate(text string) (rune, bool) {
 	return 0xd000 | rune(text[1]&0x3f)<<6 | rune(text[2]&0x3f), true
 }
 
-// flow is a text that comes in pieces. Some endpoints repeat the whole text so far in each piece, or in the last one:
-// only the new part counts.
-type flow struct {
-	said   strings.Builder
+// textPieces is a text that comes in pieces. Some endpoints repeat the whole text so far in each piece, or in the last
+// one: only the new part counts.
+type textPieces struct {
+	all    strings.Builder
 	pieces int
 	grows  bool   // each piece repeats the text so far
-	second string // may be the whole text so far, and was not returned yet
+	held   string // may be the whole text so far, and was not returned yet
 }
 
-func (f *flow) empty() bool { return f.pieces == 0 }
+func (f *textPieces) empty() bool { return f.pieces == 0 }
 
 // enough is the length in bytes from which a text hardly ever repeats by chance.
 const enough = 12
 
 // add adds a piece, and returns the part that is certainly new. last reports that the piece comes with the end of the
 // answer.
-func (f *flow) add(s string, last bool) string {
-	said := f.said.String()
+func (f *textPieces) add(s string, last bool) string {
+	said := f.all.String()
 	switch {
 	case s == "":
 		return ""
@@ -109,13 +109,13 @@ func (f *flow) add(s string, last bool) string {
 			return "" // it repeats the text
 		}
 		f.grows = strings.HasPrefix(s, said)
-	case f.second != "":
-		if f.grows = strings.HasPrefix(s, f.second); !f.grows {
-			s, f.second = f.second+s, ""
+	case f.held != "":
+		if f.grows = strings.HasPrefix(s, f.held); !f.grows {
+			s, f.held = f.held+s, ""
 		}
-		f.second = ""
+		f.held = ""
 	case f.pieces == 1 && len(s) > len(said) && len(strings.TrimSpace(said)) > 1 && strings.HasPrefix(s, said):
-		f.pieces, f.second = 2, s
+		f.pieces, f.held = 2, s
 		return ""
 	case last && f.pieces > 1 && len(s) >= enough && s == said:
 		return ""
@@ -127,35 +127,35 @@ func (f *flow) add(s string, last bool) string {
 }
 
 // put adds a piece that is new.
-func (f *flow) put(s string) string {
+func (f *textPieces) put(s string) string {
 	f.pieces += min(len(s), 1)
-	f.said.WriteString(s)
+	f.all.WriteString(s)
 	return s
 }
 
-// whole adds the text of a message so far. Some endpoints send it in addition to pieces (beside), and others instead of
-// them.
-func (f *flow) whole(s string, beside bool) string {
+// whole adds the text of a message so far. Some endpoints send it in addition to pieces (inAddition), and others
+// instead of them.
+func (f *textPieces) whole(s string, inAddition bool) string {
 	if s == "" {
 		return ""
 	}
 	out := f.end()
-	said := f.said.String()
+	said := f.all.String()
 	switch {
 	case strings.HasPrefix(s, said):
 		s = s[len(said):]
-	case beside || strings.HasPrefix(said, s):
+	case inAddition || strings.HasPrefix(said, s):
 		return out
 	}
 	return out + f.put(s)
 }
 
 // end returns the text that was held for a third piece.
-func (f *flow) end() string {
-	s := f.second
-	if f.second = ""; len(strings.TrimSpace(f.said.String())) > 3 && s != "" {
-		s = s[f.said.Len():]
+func (f *textPieces) end() string {
+	s := f.held
+	if f.held = ""; len(strings.TrimSpace(f.all.String())) > 3 && s != "" {
+		s = s[f.all.Len():]
 	}
-	f.said.WriteString(s)
+	f.all.WriteString(s)
 	return s
 }
