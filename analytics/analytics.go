@@ -28,7 +28,7 @@ func WithTexts() Option { return func(i *Interceptor) { i.texts = true } }
 func WithRedactor(f func(text string) string) Option { return func(i *Interceptor) { i.redact = f } }
 
 // WithQueue limits how many events may wait for the sink; the interceptor drops more. Defaults to 4096.
-func WithQueue(events int) Option { return func(i *Interceptor) { i.room = events } }
+func WithQueue(events int) Option { return func(i *Interceptor) { i.queueSize = events } }
 
 // WithLogger sets the logger for lost events. Defaults to no logging.
 func WithLogger(l *slog.Logger) Option { return func(i *Interceptor) { i.logger = l } }
@@ -44,11 +44,11 @@ type Stats struct {
 // number of runners. Pass it to runner.WithInterceptors first: it then sees what the turn's consumer sees.
 type Interceptor struct {
 	agent.Passthrough
-	sink   Sink
-	texts  bool
-	redact func(string) string
-	room   int
-	logger *slog.Logger
+	sink      Sink
+	texts     bool
+	redact    func(string) string
+	queueSize int
+	logger    *slog.Logger
 
 	ctx    context.Context // of the sink
 	cancel context.CancelFunc
@@ -64,15 +64,15 @@ type Interceptor struct {
 // New returns an interceptor for a sink. Close it when the runners are done. The error names an invalid option, or says
 // that the sink is nil.
 func New(sink Sink, opts ...Option) (*Interceptor, error) {
-	i := &Interceptor{sink: sink, room: 4096, logger: slog.New(slog.DiscardHandler), done: make(chan struct{})}
+	i := &Interceptor{sink: sink, queueSize: 4096, logger: slog.New(slog.DiscardHandler), done: make(chan struct{})}
 	if err := option.Apply(i, opts); err != nil {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
-	if i.sink == nil || i.logger == nil || i.room < 1 {
+	if i.sink == nil || i.logger == nil || i.queueSize < 1 {
 		return nil, errors.New("analytics: the sink or the logger is nil, or there is no room in the queue")
 	}
 	i.ctx, i.cancel = context.WithCancel(context.Background())
-	i.queue = make(chan *Event, i.room)
+	i.queue = make(chan *Event, i.queueSize)
 	go i.write()
 	return i, nil
 }
@@ -103,26 +103,26 @@ func (i *Interceptor) Close(ctx context.Context) error {
 // Turn implements agent.Interceptor.
 func (i *Interceptor) Turn(ctx context.Context, info agent.TurnInfo, next agent.TurnFunc) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		f := &fold{emit: i.put, texts: i.texts, session: info.Session.ID, tree: info.Tree, resumed: info.Message == nil}
-		how, failed := panicked, error(nil)
-		defer func() { f.end(how, failed, ctx.Err() != nil) }()
+		f := &fold{emit: i.enqueue, texts: i.texts, session: info.Session.ID, tree: info.Tree, resumed: info.Message == nil}
+		problem, failed := panicked, error(nil)
+		defer func() { f.end(problem, failed, ctx.Err() != nil) }()
 		for e, err := range next(ctx) {
 			if failed = err; e != nil && err == nil {
 				f.apply(e)
 			}
-			how = "the consumer of the turn panicked" // kept if it does
+			problem = "the consumer of the turn panicked" // kept if it does
 			if !yield(e, err) {
-				how = "the consumer of the turn wanted no more"
+				problem = "the consumer of the turn wanted no more"
 				return
 			}
-			how = panicked
+			problem = panicked
 		}
-		how = ""
+		problem = ""
 	}
 }
 
-// put queues an event for the sink if there is room.
-func (i *Interceptor) put(e *Event) {
+// enqueue queues an event for the sink if there is room.
+func (i *Interceptor) enqueue(e *Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if !i.closed {
@@ -139,19 +139,19 @@ func (i *Interceptor) put(e *Event) {
 func (i *Interceptor) write() {
 	defer close(i.done)
 	defer i.cancel()
-	told := uint64(0)
+	reported := uint64(0)
 	for e := range i.queue {
-		if lost := i.dropped.Load() - told; lost > 0 {
-			told += lost
+		if lost := i.dropped.Load() - reported; lost > 0 {
+			reported += lost
 			i.logger.Warn("events of analytics were dropped, because the sink is too slow", "events", lost)
-			i.hand(Event{Type: TypeDropped, Timestamp: time.Now().UTC(), Dropped: lost})
+			i.record(Event{Type: TypeDropped, Timestamp: time.Now().UTC(), Dropped: lost})
 		}
-		i.hand(*e)
+		i.record(*e)
 	}
 }
 
-// hand sends an event to the sink, if there is time.
-func (i *Interceptor) hand(e Event) {
+// record sends an event to the sink, if there is time.
+func (i *Interceptor) record(e Event) {
 	err := i.ctx.Err()
 	defer func() {
 		if p := recover(); p != nil {

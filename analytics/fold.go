@@ -33,13 +33,13 @@ type graph struct {
 	human           bool           // a person has the conversation
 	errored         *event.Failure // the last error of the current run
 	failure         *event.Failure // the error of the specialist
-	now             specialist
+	current         specialist
 }
 
 // specialist is the running specialist of a graph; the zero value means none.
 type specialist struct {
 	id, path, url, task   string
-	told                  bool      // its start was reported
+	reported              bool      // its start was reported
 	started, first, ended time.Time // first is the time of its first text
 	finish                event.FinishReason
 	events                int
@@ -75,7 +75,7 @@ func (f *fold) apply(e *event.Event) {
 	if g == nil {
 		g = &graph{scope: e.Scope, turn: e.TurnID}
 	}
-	told.SpecialistID = g.now.id
+	told.SpecialistID = g.current.id
 	f.send(g, told)
 }
 
@@ -91,10 +91,10 @@ func (f *fold) follow(e *event.Event) (g *graph) {
 		return g
 	}
 	if !e.Partial {
-		g.now.events++
+		g.current.events++
 	}
-	if typ := e.Type(); g.now.first.IsZero() && (typ == event.TypeText || typ == event.TypeReasoning) {
-		g.now.first = e.Time
+	if typ := e.Type(); g.current.first.IsZero() && (typ == event.TypeText || typ == event.TypeReasoning) {
+		g.current.first = e.Time
 	}
 	switch d := e.Data.(type) {
 	case *event.HarnessStart:
@@ -104,18 +104,18 @@ func (f *fold) follow(e *event.Event) (g *graph) {
 			g.failure = d.Failed
 			break
 		}
-		if !g.now.told { // it is a router
-			g.now = specialist{}
+		if !g.current.reported { // it is a router
+			g.current = specialist{}
 		}
-		f.settle(g, e.Time)
+		f.reportEnd(g, e.Time)
 		f.send(g, &Event{Type: TypeRouted, Timestamp: e.Time, From: d.From, To: d.To, RuleIndex: d.RuleIndex, Reason: d.Reason, IntentLabel: d.IntentLabel,
 			IntentConfidence: d.IntentConfidence, Sentiment: d.Sentiment, LatencyMs: d.LatencyMs, GraphPath: d.GraphPath})
 	case *event.RemoteTask:
-		g.now.task = cmp.Or(d.TaskID, g.now.task)
+		g.current.task = cmp.Or(d.TaskID, g.current.task)
 	case *event.Failure:
 		g.errored = d
 	case *event.HarnessEnd:
-		g.now.ended, g.now.finish = e.Time, d.FinishReason
+		g.current.ended, g.current.finish = e.Time, d.FinishReason
 		switch d.FinishReason {
 		case event.FinishReasonTransfer: // the next run decides the outcome
 			return g
@@ -128,7 +128,7 @@ func (f *fold) follow(e *event.Event) (g *graph) {
 		}
 		return nil
 	}
-	f.tell(g)
+	f.reportStart(g)
 	return g
 }
 
@@ -176,80 +176,80 @@ func (f *fold) begin(g *graph, e *event.Event) *graph {
 	if !person {
 		g.last = e.Path
 	}
-	if !person && !router && g.now.id != "" && below(e.Path, g.now.path) { // it has transferred to an agent below itself
-		g.failure, g.now.ended, g.now.finish = nil, time.Time{}, ""
+	if !person && !router && g.current.id != "" && below(e.Path, g.current.path) { // it has transferred to an agent below itself
+		g.failure, g.current.ended, g.current.finish = nil, time.Time{}, ""
 		return g
 	}
-	if f.settle(g, e.Time); person || router {
+	if f.reportEnd(g, e.Time); person || router {
 		return g
 	}
-	if g.now = (specialist{id: e.Agent, path: e.Path, started: e.Time}); n == nil {
+	if g.current = (specialist{id: e.Agent, path: e.Path, started: e.Time}); n == nil {
 		return g // the next event shows whether it is a router
 	}
 	for entered && n.Parent != nil && !n.Parent.Properties.Router { // the router's choice is not known
 		n = n.Parent
 	}
-	g.now.id, g.now.path = n.Agent.Name(), n.Path
+	g.current.id, g.current.path = n.Agent.Name(), n.Path
 	if remote, ok := agent.As[interface{ CardURL() string }](n.Agent); ok {
-		g.now.url = remote.CardURL() // the next event may have the task's id
+		g.current.url = remote.CardURL() // the next event may have the task's id
 	} else {
-		f.tell(g)
+		f.reportStart(g)
 	}
 	return g
 }
 
-// tell reports the start of the specialist, if there is one and it was not reported.
-func (f *fold) tell(g *graph) {
-	if s := &g.now; s.id != "" && !s.told {
-		s.told = true
+// reportStart reports the start of the specialist, if there is one and it was not reported.
+func (f *fold) reportStart(g *graph) {
+	if s := &g.current; s.id != "" && !s.reported {
+		s.reported = true
 		f.send(g, &Event{Type: TypeSpecialistStarted, Timestamp: s.started, SpecialistID: s.id, AgentCardURL: s.url, TaskID: s.task})
 	}
 }
 
-// settle reports how the specialist ended, if there is one.
-func (f *fold) settle(g *graph, at time.Time) {
-	f.tell(g)
-	s, failure := g.now, g.failure
-	if g.now, g.failure = (specialist{}), nil; s.id == "" {
+// reportEnd reports how the specialist ended, if there is one.
+func (f *fold) reportEnd(g *graph, at time.Time) {
+	f.reportStart(g)
+	s, failure := g.current, g.failure
+	if g.current, g.failure = (specialist{}), nil; s.id == "" {
 		return
 	}
 	if !s.ended.IsZero() {
 		at = s.ended
 	}
-	told := &Event{Type: TypeSpecialistCompleted, Timestamp: at, SpecialistID: s.id, AgentCardURL: s.url, TaskID: s.task, DurationMs: since(s.started, at),
+	report := &Event{Type: TypeSpecialistCompleted, Timestamp: at, SpecialistID: s.id, AgentCardURL: s.url, TaskID: s.task, DurationMs: since(s.started, at),
 		EventCount: s.events, FinishReason: string(s.finish)}
 	if !s.first.IsZero() {
-		told.FirstEventMs = since(s.started, s.first)
+		report.FirstEventMs = since(s.started, s.first)
 	}
 	if failure != nil {
-		told.Type, told.FinishReason = TypeSpecialistFailed, ""
-		told.Code, told.Message, told.Retryable = failure.Code, failure.Message, new(failure.Retryable)
+		report.Type, report.FinishReason = TypeSpecialistFailed, ""
+		report.Code, report.Message, report.Retryable = failure.Code, failure.Message, new(failure.Retryable)
 	}
-	f.send(g, told)
+	f.send(g, report)
 }
 
 // exit ends a graph. failure may be nil.
 func (f *fold) exit(g *graph, at time.Time, failure *event.Failure) {
-	if g.now.finish != event.FinishReasonTransfer { // otherwise settle was called before
+	if g.current.finish != event.FinishReasonTransfer { // otherwise settle was called before
 		g.failure = failure
 	}
 	failure = cmp.Or(failure, g.failure)
-	f.settle(g, at)
+	f.reportEnd(g, at)
 	path := strings.Split(g.last[max(0, len(g.root)-len(g.id)):], "/")
-	told := &Event{Type: TypeGraphExited, Timestamp: at, Outcome: OutcomeSpecialist, DurationMs: since(g.entered, at)}
+	report := &Event{Type: TypeGraphExited, Timestamp: at, Outcome: OutcomeSpecialist, DurationMs: since(g.entered, at)}
 	if g.human {
-		told.Outcome, path = OutcomeHuman, append(path, agent.Human)
+		report.Outcome, path = OutcomeHuman, append(path, agent.Human)
 		if len(g.route) > 0 && g.route[len(g.route)-1] == agent.Human {
 			path = g.route
 		}
 	}
-	if told.GraphPath = path; failure != nil {
-		told.Outcome, told.Code, told.Message, told.Retryable = OutcomeFailed, failure.Code, failure.Message, new(failure.Retryable)
+	if report.GraphPath = path; failure != nil {
+		report.Outcome, report.Code, report.Message, report.Retryable = OutcomeFailed, failure.Code, failure.Message, new(failure.Retryable)
 		if failure.Code == CodeCanceled {
-			told.Outcome = OutcomeCancelled
+			report.Outcome = OutcomeCancelled
 		}
 	}
-	f.send(g, told)
+	f.send(g, report)
 	f.graphs = slices.DeleteFunc(f.graphs, func(other *graph) bool { return other == g })
 }
 
@@ -257,14 +257,14 @@ const panicked = "the turn panicked"
 
 // end exits the remaining graphs after the last event. how says how the sequence ended, "" if regularly; cancelled
 // reports whether the context of the turn had ended.
-func (f *fold) end(how string, err error, cancelled bool) {
+func (f *fold) end(problem string, err error, cancelled bool) {
 	var failure *event.Failure
 	switch {
-	case len(f.graphs) == 0, err == nil && how == "": // the next part of the turn continues
-	case err == nil && how == panicked:
-		failure = &event.Failure{Code: event.CodeInternal, Message: how}
+	case len(f.graphs) == 0, err == nil && problem == "": // the next part of the turn continues
+	case err == nil && problem == panicked:
+		failure = &event.Failure{Code: event.CodeInternal, Message: problem}
 	case err == nil, cancelled, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		failure = &event.Failure{Code: CodeCanceled, Message: cmp.Or(how, "the turn was cut off"), Retryable: true}
+		failure = &event.Failure{Code: CodeCanceled, Message: cmp.Or(problem, "the turn was cut off"), Retryable: true}
 	default:
 		failure = &event.Failure{Code: cmp.Or(agent.ErrorCode(err), "turn_failed"), Message: err.Error(), Retryable: llm.Retryable(err)}
 	}

@@ -81,7 +81,7 @@ func TestServeBadInput(t *testing.T) {
 			"bad port":    {args: []string{"--addr", "127.0.0.1:99999"}, want: "--addr 127.0.0.1:99999: "},
 			"elsewhere":   {args: []string{"--addr", "192.0.2.1:0"}, want: "--addr 192.0.2.1:0: bind: "},
 			"no token":    {args: []string{"--addr", "0.0.0.0:0", "--no-token"}, want: "can be reached from other machines; listen at 127.0.0.1, or use a token"},
-			"public":      {args: []string{"--no-token", "--url", "https://agents.example.com"}, want: "--no-token: --url says that other machines are to reach the server"},
+			"public":      {args: []string{"--no-token", "--url", "https://agents.example.com"}, want: "--no-token: other machines reach the server at --url"},
 			"both":        {args: []string{"--no-token", "--token-file", "x"}, want: "--no-token and --token-file exclude each other"},
 			"no file":     {args: []string{"--token-file", "none"}, want: "--token-file: none: there is no such file or folder"},
 			"empty file":  {args: []string{"--token-file", file(t, "t", " \n")}, want: "the file is empty"},

@@ -70,7 +70,7 @@ func (s *recorded) take(e session.Record) {
 	if u, ok := e.Data.(*event.User); ok && e.Scope == "" {
 		t := &recordedTurn{user: u, run: e.RunID, reply: map[string]any{}}
 		if slices.ContainsFunc(u.Content.Parts, func(p llm.Part) bool { _, words := p.(llm.TextPart); return !words }) {
-			t.comment("the user's message has more than words, which is left out")
+			t.comment("the user's message has more than text; the rest is left out")
 		}
 		s.turns = append(s.turns, t)
 		return
@@ -138,7 +138,7 @@ func (t *recordedTurn) comment(format string, args ...any) {
 
 func (t *recordedTurn) write(b *strings.Builder, number int) {
 	if !t.whole() {
-		fmt.Fprintf(b, "      # Turn %d is left out: it has no words of the user, or no agent took it up.\n", number)
+		fmt.Fprintf(b, "      # Turn %d is left out: it has no text of the user, or no agent answered it.\n", number)
 		return
 	}
 	fmt.Fprintf(b, "      - say: %s\n", scalar(t.user.Content.PlainText()))

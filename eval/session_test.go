@@ -127,7 +127,7 @@ func TestWriteSessionOdd(t *testing.T) {
 		}
 	}))
 	require.Contains(t, out.String(), "# Turn 1 is left out")
-	require.Contains(t, out.String(), "- say: look\n        path: support\n        tools: [look]\n        # the user's message has more than words, which is left out\n        # support said: look\n")
+	require.Contains(t, out.String(), "- say: look\n        path: support\n        tools: [look]\n        # the user's message has more than text; the rest is left out\n        # support said: look\n")
 
 	broken := errors.New("broken")
 	require.ErrorIs(t, eval.WriteSession(&out, "s", func(yield func(*event.Event, error) bool) { yield(nil, broken) }), broken)

@@ -124,8 +124,8 @@ func (p *player) Decide(ctx context.Context, _ string, d runner.Decision) error 
 	})
 }
 
-// GoOn waits until a process adopts the turn.
-func (p *player) GoOn(context.Context, string, []runner.Decision) error {
+// Continue waits until a process adopts the turn.
+func (p *player) Continue(context.Context, string, []runner.Decision) error {
 	return fmt.Errorf("the turn is not over: %w", agent.ErrSessionBusy)
 }
 

@@ -22,7 +22,7 @@ import (
 const grace = 2 * time.Second
 
 // advance runs the next step of a turn, or several.
-func (e *Engine) advance(ctx context.Context, at place) (outcome, error) {
+func (e *Engine) advance(ctx context.Context, at position) (outcome, error) {
 	s := runner.Step{Turn: at.Turn, Seq: at.Seq}
 	taken, known := 0, at.Seq > 0
 	return e.try(ctx, func(ctx context.Context, n int) (out outcome, err error) {
@@ -30,7 +30,7 @@ func (e *Engine) advance(ctx context.Context, at place) (outcome, error) {
 			return outcome{Code: codeLeft}, nil
 		}
 		if !known {
-			if out, known, err = e.known(ctx, at); err != nil || !known {
+			if out, known, err = e.knownOutcome(ctx, at); err != nil || !known {
 				return out, err
 			}
 			if n > 1 && at.Steps == 1 && at.Tries == 0 { // the step may already be done
@@ -58,8 +58,8 @@ func (e *Engine) advance(ctx context.Context, at place) (outcome, error) {
 	})
 }
 
-// known waits until the log contains what the workflow learned before it was stored.
-func (e *Engine) known(ctx context.Context, at place) (outcome, bool, error) {
+// knownOutcome waits until the log contains what the workflow learned before it was stored.
+func (e *Engine) knownOutcome(ctx context.Context, at position) (outcome, bool, error) {
 	deadline := time.Now().Add(e.toBegin)
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
 		state, err := e.r.State(ctx, at.Key)
@@ -81,7 +81,7 @@ func (e *Engine) known(ctx context.Context, at place) (outcome, bool, error) {
 
 // stored returns the position of the end of the write that the workflow learned of before: the user's message, or
 // decisions.
-func (e *Engine) stored(ctx context.Context, at place) (seq int64, err error) {
+func (e *Engine) stored(ctx context.Context, at position) (seq int64, err error) {
 	after, store := at.After, e.r.Store()
 	if after == 0 {
 		for ev, err := range session.Backward(ctx, store, at.Key, 0) {
@@ -108,7 +108,7 @@ func (e *Engine) stored(ctx context.Context, at place) (seq int64, err error) {
 }
 
 // deny denies the calls that got no decision in time.
-func (e *Engine) deny(ctx context.Context, at place) (outcome, error) {
+func (e *Engine) deny(ctx context.Context, at position) (outcome, error) {
 	return e.tryAt(ctx, at, func(state runner.TurnState) (outcome, error) {
 		var denied []runner.Decision
 		for _, asked := range state.Asked {
@@ -125,7 +125,7 @@ func (e *Engine) deny(ctx context.Context, at place) (outcome, error) {
 }
 
 // cancel cancels the turn.
-func (e *Engine) cancel(ctx context.Context, at place) (outcome, error) {
+func (e *Engine) cancel(ctx context.Context, at position) (outcome, error) {
 	return e.tryAt(ctx, at, func(state runner.TurnState) (outcome, error) {
 		events, err := e.r.Cancel(ctx, at.Key, runner.At(state.Seq))
 		if err != nil {
@@ -136,7 +136,7 @@ func (e *Engine) cancel(ctx context.Context, at place) (outcome, error) {
 }
 
 // tryAt calls try with the current state of the turn.
-func (e *Engine) tryAt(ctx context.Context, at place, do func(runner.TurnState) (outcome, error)) (outcome, error) {
+func (e *Engine) tryAt(ctx context.Context, at position, do func(runner.TurnState) (outcome, error)) (outcome, error) {
 	return e.try(ctx, func(ctx context.Context, _ int) (outcome, error) {
 		switch state, err := e.r.State(ctx, at.Key); {
 		case err != nil:
@@ -179,7 +179,7 @@ func (e *Engine) try(ctx context.Context, do func(ctx context.Context, n int) (o
 		_ = activity.GetHeartbeatDetails(ctx, &idle) // without them all tries count
 	}
 	n := max(1, int(info.Attempt)-idle)
-	quiet := beat(ctx, info.HeartbeatTimeout/5, idle)
+	quiet := heartbeat(ctx, info.HeartbeatTimeout/5, idle)
 	defer quiet()
 	deadline := time.Now().Add(e.wait)
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -230,8 +230,8 @@ func code(err error) string {
 	return cmp.Or(agent.ErrorCode(err), "error")
 }
 
-// beat sends heartbeats until the returned function is called, also while the activity is being cancelled.
-func beat(ctx context.Context, interval time.Duration, idle int) (stop func()) {
+// heartbeat sends heartbeats until the returned function is called, also while the activity is being cancelled.
+func heartbeat(ctx context.Context, interval time.Duration, idle int) (stop func()) {
 	ctx = context.WithoutCancel(ctx)
 	beats, end := context.WithCancel(ctx)
 	done := make(chan struct{})

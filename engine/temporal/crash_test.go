@@ -131,8 +131,8 @@ func (p *player) Decide(ctx context.Context, _ string, d runner.Decision) error 
 	return p.follow(ctx, p.engine.Resume(ctx, p.Key, d))
 }
 
-// GoOn follows what Temporal goes on with.
-func (p *player) GoOn(ctx context.Context, _ string, again []runner.Decision) error {
+// Continue follows the turn that Temporal continues.
+func (p *player) Continue(ctx context.Context, _ string, again []runner.Decision) error {
 	return p.follow(ctx, p.engine.Resume(ctx, p.Key, again...))
 }
 

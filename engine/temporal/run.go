@@ -24,8 +24,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// going is a running turn: what was stored of it here, its state at that time, and its workflow, if it has one.
-type going struct {
+// runningTurn is a running turn: what was stored of it here, its state at that time, and its workflow, if it has one.
+type runningTurn struct {
 	stored []*event.Event
 	runner.TurnState
 	run client.WorkflowRun
@@ -39,13 +39,13 @@ type going struct {
 func (e *Engine) Run(ctx context.Context, key session.Key, msg llm.Message, opts ...runner.TurnOption) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		g, err := e.begin(ctx, key, msg, opts)
-		e.show(ctx, key, g, err, yield)
+		e.stream(ctx, key, g, err, yield)
 	}
 }
 
 // begin first starts the workflow, so that a stored turn always has one, and then stores the message. If the turn was
 // started before, it is followed.
-func (e *Engine) begin(ctx context.Context, key session.Key, msg llm.Message, opts []runner.TurnOption) (g going, err error) {
+func (e *Engine) begin(ctx context.Context, key session.Key, msg llm.Message, opts []runner.TurnOption) (g runningTurn, err error) {
 	pin, err := runner.PinOf(opts...)
 	if err = errors.Join(err, session.CheckKey(key)); err != nil {
 		return g, err
@@ -54,12 +54,12 @@ func (e *Engine) begin(ctx context.Context, key session.Key, msg llm.Message, op
 		pin.Turn = strings.ToLower(rand.Text())
 		opts = append(opts[:len(opts):len(opts)], runner.WithTurnID(pin.Turn, 1))
 	}
-	g, err = e.start(ctx, order{place{Key: key, Turn: pin.Turn, Tries: max(0, pin.Attempt-1)}, e.settings, time.Time{}})
+	g, err = e.start(ctx, turnInput{position{Key: key, Turn: pin.Turn, Tries: max(0, pin.Attempt-1)}, e.settings, time.Time{}})
 	if err != nil || g.Turn != "" {
 		return g, err
 	}
 	started := time.Now()
-	err = e.patiently(ctx, key, func() error {
+	err = e.retryBusy(ctx, key, func() error {
 		g.stored, g.TurnState, err = e.r.Begin(ctx, key, msg, opts...)
 		return err
 	})
@@ -67,14 +67,14 @@ func (e *Engine) begin(ctx context.Context, key session.Key, msg llm.Message, op
 	case errors.Is(err, runner.ErrNotBegun):
 		_ = e.c.TerminateWorkflow(context.WithoutCancel(ctx), g.run.GetID(), g.run.GetRunID(), "the turn was not begun") // otherwise it ends by itself after a while
 	case err == nil && time.Since(started) > e.toBegin/2: // it may have waited for too long
-		g.run, err = e.push(ctx, place{Key: key, Turn: g.Turn, Seq: g.Seq})
+		g.run, err = e.signal(ctx, position{Key: key, Turn: g.Turn, Seq: g.Seq})
 	}
 	return g, err
 }
 
 // start starts the workflow of a new turn, in place of one that waits. If the turn was started before and its workflow
 // is running, it returns the turn's state. A session with another running turn is busy.
-func (e *Engine) start(ctx context.Context, o order) (g going, err error) {
+func (e *Engine) start(ctx context.Context, o turnInput) (g runningTurn, err error) {
 	for deadline := time.Now().Add(2 * time.Second); ; err = pause(ctx, 5*time.Millisecond) {
 		if err != nil {
 			return g, err
@@ -93,9 +93,9 @@ func (e *Engine) start(ctx context.Context, o order) (g going, err error) {
 			return g, err
 		case run == nil: // it has just ended
 		case state.Turn == o.Turn:
-			return going{TurnState: state, run: run}, nil
+			return runningTurn{TurnState: state, run: run}, nil
 		case state.Over && idle:
-			if err := e.c.TerminateWorkflow(ctx, run.GetID(), run.GetRunID(), "another turn begins"); err != nil && !gone(err) {
+			if err := e.c.TerminateWorkflow(ctx, run.GetID(), run.GetRunID(), "another turn begins"); err != nil && !notFound(err) {
 				return g, err
 			}
 		case !state.Over || time.Now().After(deadline): // otherwise the log says that it is over, and Temporal will soon
@@ -108,7 +108,7 @@ func (e *Engine) start(ctx context.Context, o order) (g going, err error) {
 func (e *Engine) open(ctx context.Context, key session.Key) (run client.WorkflowRun, idle bool, err error) {
 	d, err := e.c.DescribeWorkflowExecution(ctx, workflowID(key), "")
 	switch {
-	case gone(err):
+	case notFound(err):
 		return nil, false, nil
 	case err != nil || d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		return nil, false, err
@@ -116,46 +116,46 @@ func (e *Engine) open(ctx context.Context, key session.Key) (run client.Workflow
 	return e.c.GetWorkflow(ctx, workflowID(key), d.WorkflowExecutionInfo.Execution.RunId), len(d.PendingActivities) == 0 && d.PendingWorkflowTask == nil, nil
 }
 
-// push makes the session's workflow continue, or starts one at a position if there is none.
-func (e *Engine) push(ctx context.Context, at place) (client.WorkflowRun, error) {
-	return e.c.SignalWithStartWorkflow(ctx, workflowID(at.Key), signalLook, look{at.After}, e.options(at.Key), turnWorkflow, order{at, e.settings, time.Time{}})
+// signal makes the session's workflow continue, or starts one at a position if there is none.
+func (e *Engine) signal(ctx context.Context, at position) (client.WorkflowRun, error) {
+	return e.c.SignalWithStartWorkflow(ctx, workflowID(at.Key), signalLook, continueSignal{at.After}, e.options(at.Key), turnWorkflow, turnInput{at, e.settings, time.Time{}})
 }
 
-func gone(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }
+func notFound(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }
 
 // Resume follows a running turn. It resumes a turn that was interrupted, that waits for something done elsewhere, or
 // that waits for the decisions, as runner.Resume does.
 func (e *Engine) Resume(ctx context.Context, key session.Key, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		g, err := e.goOn(ctx, key, decisions)
-		e.show(ctx, key, g, err, yield)
+		g, err := e.continueTurn(ctx, key, decisions)
+		e.stream(ctx, key, g, err, yield)
 	}
 }
 
 // Decide stores decisions, and makes the turn that waits for them continue. Decisions that were made before change
 // nothing. The errors are those of runner.Decide, and Temporal's.
 func (e *Engine) Decide(ctx context.Context, key session.Key, decisions ...runner.Decision) error {
-	_, err := e.goOn(ctx, key, decisions)
+	_, err := e.continueTurn(ctx, key, decisions)
 	return err
 }
 
-// goOn makes a turn continue. The workflow learns of decisions before they are stored, so that it misses none.
-func (e *Engine) goOn(ctx context.Context, key session.Key, decisions []runner.Decision) (g going, err error) {
+// continueTurn makes a turn continue. The workflow learns of decisions before they are stored, so that it misses none.
+func (e *Engine) continueTurn(ctx context.Context, key session.Key, decisions []runner.Decision) (g runningTurn, err error) {
 	if g.TurnState, err = e.r.State(ctx, key); err != nil {
 		return g, err
 	}
-	at := place{Key: key, Turn: g.Turn, Seq: g.Seq, Tries: 1} // an earlier worker may have begun something
+	at := position{Key: key, Turn: g.Turn, Seq: g.Seq, Tries: 1} // an earlier worker may have begun something
 	if len(decisions) > 0 || g.Waits {
-		after := place{Key: key, Turn: g.Turn, After: g.Seq}
+		after := position{Key: key, Turn: g.Turn, After: g.Seq}
 		asked := slices.ContainsFunc(g.Asked, func(r *event.Relay) bool {
 			return slices.ContainsFunc(decisions, func(d runner.Decision) bool { return d.CallID == r.ToolCallID })
 		})
 		if asked {
-			if g.run, err = e.push(ctx, after); err != nil {
+			if g.run, err = e.signal(ctx, after); err != nil {
 				return g, err
 			}
 		}
-		err = e.patiently(ctx, key, func() error {
+		err = e.retryBusy(ctx, key, func() error {
 			g.stored, g.TurnState, err = e.r.Decide(ctx, key, decisions...)
 			return err
 		})
@@ -168,7 +168,7 @@ func (e *Engine) goOn(ctx context.Context, key session.Key, decisions []runner.D
 	}
 	run, idle, err := e.open(ctx, key)
 	if g.run = run; err == nil && (run == nil || idle) { // otherwise a worker is running it
-		g.run, err = e.push(ctx, at)
+		g.run, err = e.signal(ctx, at)
 	}
 	return g, err
 }
@@ -190,7 +190,7 @@ func (e *Engine) Cancel(ctx context.Context, key session.Key, opts ...runner.Tur
 		} else if pin.Pinned && state.Seq != pin.At {
 			return nil, fmt.Errorf("session %s: the log ends at position %d, not at %d: %w", key, state.Seq, pin.At, agent.ErrConflict)
 		}
-		out, err := e.end(ctx, run, ending{Cancel: true})
+		out, err := e.endWorkflow(ctx, run, endSignal{Cancel: true})
 		if err != nil {
 			return nil, err
 		}
@@ -204,16 +204,16 @@ func (e *Engine) Cancel(ctx context.Context, key session.Key, opts ...runner.Tur
 			return events, nil
 		}
 	}
-	err = e.patiently(ctx, key, func() error { // that no worker is running
+	err = e.retryBusy(ctx, key, func() error { // that no worker is running
 		events, err = e.r.Cancel(ctx, key, opts...)
 		return err
 	})
 	return events, err
 }
 
-// patiently retries for a second while the session is busy although its turn waits: the caller may be faster than the
+// retryBusy retries for a second while the session is busy although its turn waits: the caller may be faster than the
 // worker that releases the session.
-func (e *Engine) patiently(ctx context.Context, key session.Key, do func() error) error {
+func (e *Engine) retryBusy(ctx context.Context, key session.Key, do func() error) error {
 	for deadline := time.Now().Add(time.Second); ; {
 		err := do()
 		if !errors.Is(err, agent.ErrSessionBusy) || time.Now().After(deadline) {
@@ -225,23 +225,23 @@ func (e *Engine) patiently(ctx context.Context, key session.Key, do func() error
 	}
 }
 
-// end ends a workflow, and waits until it has ended.
-func (e *Engine) end(ctx context.Context, run client.WorkflowRun, how ending) (out outcome, err error) {
-	if err = e.c.SignalWorkflow(ctx, run.GetID(), run.GetRunID(), signalEnd, how); err != nil && !gone(err) {
+// endWorkflow ends a workflow, and waits until it has ended.
+func (e *Engine) endWorkflow(ctx context.Context, run client.WorkflowRun, signal endSignal) (out outcome, err error) {
+	if err = e.c.SignalWorkflow(ctx, run.GetID(), run.GetRunID(), signalEnd, signal); err != nil && !notFound(err) {
 		return out, err
 	}
-	return e.ended(ctx, run)
+	return e.await(ctx, run)
 }
 
-// ended waits until a workflow has ended. The error is the context's.
-func (e *Engine) ended(ctx context.Context, run client.WorkflowRun) (out outcome, err error) {
+// await waits until a workflow has ended. The error is the context's.
+func (e *Engine) await(ctx context.Context, run client.WorkflowRun) (out outcome, err error) {
 	for err == nil {
 		switch err = run.Get(ctx, &out); {
 		case err == nil:
 			return out, nil
 		case ctx.Err() != nil:
 			return out, context.Cause(ctx)
-		case errors.As(err, new(*temporal.WorkflowExecutionError)), gone(err):
+		case errors.As(err, new(*temporal.WorkflowExecutionError)), notFound(err):
 			e.logger.Warn("the workflow of a turn has failed", "workflow", run.GetID(), "error", err)
 			return outcome{Code: codeLeft}, nil
 		}
@@ -250,8 +250,8 @@ func (e *Engine) ended(ctx context.Context, run client.WorkflowRun) (out outcome
 	return out, err
 }
 
-// show yields the stored events, and then the following ones until the turn is over or waits.
-func (e *Engine) show(ctx context.Context, key session.Key, g going, err error, yield func(*event.Event, error) bool) {
+// stream yields the stored events, and then the following ones until the turn is over or waits.
+func (e *Engine) stream(ctx context.Context, key session.Key, g runningTurn, err error, yield func(*event.Event, error) bool) {
 	if err != nil {
 		yield(nil, err)
 		return
@@ -296,7 +296,7 @@ func (e *Engine) show(ctx context.Context, key session.Key, g going, err error, 
 				continue
 			}
 			if failure != nil {
-				yield(nil, &agent.RunError{Agent: ev.Agent, Code: failure.Code, Err: recorded{failure}})
+				yield(nil, &agent.RunError{Agent: ev.Agent, Code: failure.Code, Err: recordedFailure{failure}})
 			}
 			return
 		}
@@ -307,14 +307,14 @@ func (e *Engine) show(ctx context.Context, key session.Key, g going, err error, 
 func (e *Engine) stop(ctx context.Context, run client.WorkflowRun) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Heartbeat+2*grace)
 	defer cancel()
-	if _, err := e.end(ctx, run, ending{}); err != nil {
+	if _, err := e.endWorkflow(ctx, run, endSignal{}); err != nil {
 		e.logger.Warn("a turn could not be stopped", "workflow", run.GetID(), "error", err)
 	}
 }
 
 // watch ends the following of a turn whose workflow has ended before the turn.
 func (e *Engine) watch(ctx context.Context, quit context.CancelCauseFunc, key session.Key, run client.WorkflowRun) {
-	out, err := e.ended(ctx, run)
+	out, err := e.await(ctx, run)
 	if err != nil {
 		return
 	}
@@ -325,8 +325,10 @@ func (e *Engine) watch(ctx context.Context, quit context.CancelCauseFunc, key se
 	quit(cmp.Or(map[string]error{codeStopped: live.ErrStopped, codeTurnOver: runner.ErrTurnOver}[out.Code], runner.ErrLeft))
 }
 
-// recorded is an error in the log. It matches the error with its code.
-type recorded struct{ *event.Failure }
+// recordedFailure is an error in the log. It matches the error with its code.
+type recordedFailure struct{ *event.Failure }
 
-func (r recorded) Error() string        { return r.Message }
-func (r recorded) Is(target error) bool { return r.Code != "" && agent.ErrorCode(target) == r.Code }
+func (r recordedFailure) Error() string { return r.Message }
+func (r recordedFailure) Is(target error) bool {
+	return r.Code != "" && agent.ErrorCode(target) == r.Code
+}

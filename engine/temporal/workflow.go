@@ -9,15 +9,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// order is the input of a workflow: a turn, and the position of its log.
-type order struct {
-	place
+// turnInput is the input of a workflow: a turn, and the position of its log.
+type turnInput struct {
+	position
 	settings
 	Until time.Time `json:"u,omitzero"` // the time at which open questions are denied
 }
 
-// place is the input of an activity.
-type place struct {
+// position is the input of an activity.
+type position struct {
 	Key   session.Key `json:"k"`
 	Turn  string      `json:"id"`
 	Seq   int64       `json:"s,omitempty"`     // the end of the log, 0 if it is unknown
@@ -46,22 +46,22 @@ const (
 	codeCanceled = "canceled"
 )
 
-// look wakes a waiting workflow, because a decision was made.
-type look struct {
+// continueSignal wakes a waiting workflow, because a decision was made.
+type continueSignal struct {
 	After int64 `json:"after,omitempty"`
 }
 
-// ending ends a workflow with its turn, or before it, so that the turn can be resumed.
-type ending struct {
+// endSignal ends a workflow with its turn, or before it, so that the turn can be resumed.
+type endSignal struct {
 	Cancel bool `json:"cancel,omitempty"`
 }
 
 // turn is the workflow function.
-func turn(ctx workflow.Context, o order) (outcome, error) {
+func turn(ctx workflow.Context, o turnInput) (outcome, error) {
 	work, cut := workflow.WithCancel(ctx)
-	var ends *ending
+	var ends *endSignal
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		var end ending
+		var end endSignal
 		workflow.GetSignalChannel(ctx, signalEnd).Receive(ctx, &end)
 		if ctx.Err() == nil {
 			ends = &end
@@ -76,23 +76,23 @@ func turn(ctx workflow.Context, o order) (outcome, error) {
 		return outcome{Code: codeStopped}, nil
 	}
 	free, _ := workflow.NewDisconnectedContext(ctx)
-	if out, err = act(free, cancelActivity, o, o.place); err == nil && ctx.Err() != nil {
+	if out, err = runActivity(free, cancelActivity, o, o.position); err == nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	return out, err
 }
 
 // steps runs the steps of the turn until it is over.
-func steps(ctx workflow.Context, o order) (outcome, error) {
+func steps(ctx workflow.Context, o turnInput) (outcome, error) {
 	for {
-		out, err := act(ctx, advanceActivity, o, o.place)
+		out, err := runActivity(ctx, advanceActivity, o, o.position)
 		if err != nil || out.Code != "" || out.Over && !out.Waits {
 			return out, err
 		}
 		o.Seq, o.After, o.Tries = out.Seq, 0, 0
 		if !out.Waits {
 			o.Until = time.Time{}
-		} else if err := await(ctx, &o, out.Asked); err != nil {
+		} else if err := awaitDecision(ctx, &o, out.Asked); err != nil {
 			return out, err
 		}
 		switch {
@@ -104,12 +104,12 @@ func steps(ctx workflow.Context, o order) (outcome, error) {
 	}
 }
 
-// await waits for a decision, or until the time for it is over.
-func await(ctx workflow.Context, o *order, asked []string) error {
+// awaitDecision waits for a decision, or until the time for it is over.
+func awaitDecision(ctx workflow.Context, o *turnInput, asked []string) error {
 	if o.Until.IsZero() && o.Approval > 0 && len(asked) > 0 {
 		o.Until = workflow.Now(ctx).Add(o.Approval)
 	}
-	var seen look
+	var seen continueSignal
 	late := false
 	s := workflow.NewSelector(ctx)
 	s.AddReceive(workflow.GetSignalChannel(ctx, signalLook), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, &seen) })
@@ -128,16 +128,16 @@ func await(ctx workflow.Context, o *order, asked []string) error {
 		return nil
 	}
 	o.Until = time.Time{}
-	denied := o.place
+	denied := o.position
 	denied.Calls = asked
-	out, err := act(ctx, denyActivity, *o, denied)
+	out, err := runActivity(ctx, denyActivity, *o, denied)
 	o.Seq = out.Seq
 	return err
 }
 
-// act runs an activity until it returns a result. It counts the tries itself, because those that have begun nothing do
-// not count.
-func act(ctx workflow.Context, name string, o order, at place) (out outcome, err error) {
+// runActivity runs an activity until it returns a result. It counts the tries itself, because those that have begun
+// nothing do not count.
+func runActivity(ctx workflow.Context, name string, o turnInput, at position) (out outcome, err error) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: o.Timeout,
 		HeartbeatTimeout:    o.Heartbeat,

@@ -21,12 +21,12 @@ type answer struct {
 	seq    int64
 	at     time.Time // of the write
 	kind   answerKind
-	beside []llm.Chunk // attempts and notices before it
+	before []llm.Chunk // attempts and notices before it
 
 	reasoning event.Reasoning
 	text      string // of a routing question, the name
 	calls     []llm.ToolCall
-	sure      float64 // of a routing question, below 0 if it is not known
+	certainty float64 // of a routing question, below 0 if it is not known
 	usage     *event.Usage
 	finish    llm.FinishReason
 	failed    *failure
@@ -36,14 +36,14 @@ type answer struct {
 type answerKind int
 
 const (
-	spoken   answerKind = iota
-	choosing            // a routing question
-	summary             // of the omitted messages
-	shorter             // messages were omitted without a request for a summary
-	empty               // discarded, because it was empty
-	misfit              // discarded, because it did not have the required form
-	cutCalls            // discarded, because it ended within a call
-	broken              // there was no answer
+	answerText      answerKind = iota
+	answerChoice               // a routing question
+	answerSummary              // of the omitted messages
+	answerShortened            // messages were omitted without a request for a summary
+	answerEmpty                // discarded, because it was empty
+	answerMisfit               // discarded, because it did not have the required form
+	answerCutCalls             // discarded, because it ended within a call
+	answerBroken               // there was no answer
 )
 
 // failure is the recorded error of a model.
@@ -85,17 +85,17 @@ func failureOf(code, message string, retryable bool) *failure {
 // reader finds the answers in the events of a run.
 type reader struct {
 	*run
-	next   *answer // the incomplete answer
-	beside []llm.Chunk
-	last   *answer // the last complete answer
-	words  *answer // the first text that is not an answer
+	next      *answer // the incomplete answer
+	before    []llm.Chunk
+	last      *answer // the last complete answer
+	strayText *answer // the first text that is not an answer
 }
 
 // end is called after the last event of the log.
 func (r *reader) end() {
-	r.stray()
-	if len(r.answers) == 0 && r.words != nil {
-		r.answers = append(r.answers, r.words)
+	r.discardStray()
+	if len(r.answers) == 0 && r.strayText != nil {
+		r.answers = append(r.answers, r.strayText)
 	}
 }
 
@@ -112,25 +112,25 @@ const (
 
 func (r *reader) open(e *event.Event) *answer {
 	if r.next == nil {
-		r.next = &answer{seq: e.Seq, at: e.Time, sure: -1}
+		r.next = &answer{seq: e.Seq, at: e.Time, certainty: -1}
 	}
 	return r.next
 }
 
 func (r *reader) add(a *answer) {
-	a.beside, r.beside = append(a.beside, r.beside...), nil
+	a.before, r.before = append(a.before, r.before...), nil
 	r.answers, r.next, r.last = append(r.answers, a), nil, a
 }
 
 func (r *reader) take(e *event.Event) {
 	if r.next != nil && !r.next.at.Equal(e.Time) {
-		r.stray()
+		r.discardStray()
 	}
 	switch d := e.Data.(type) {
 	case *event.Reasoning:
 		r.open(e).reasoning = *d
 	case *event.Text:
-		if a := r.open(e); a.kind != choosing { // otherwise it is the agent's own question
+		if a := r.open(e); a.kind != answerChoice { // otherwise it is the agent's own question
 			a.text = d.Content
 		}
 	case *event.ToolCall:
@@ -144,7 +144,7 @@ func (r *reader) take(e *event.Event) {
 		r.add(a)
 	case *event.Compaction:
 		a := r.open(e)
-		a.kind, a.text = summary, d.Summary
+		a.kind, a.text = answerSummary, d.Summary
 	case *event.Notice:
 		r.notice(e, d)
 	case *event.Discard:
@@ -156,10 +156,10 @@ func (r *reader) take(e *event.Event) {
 		case d.Failed != nil:
 			r.fail(e, d.Failed)
 		case r.last != nil && r.last.at.Equal(e.Time):
-			r.last.kind, r.last.text, r.last.sure = choosing, d.IntentLabel, d.IntentConfidence
+			r.last.kind, r.last.text, r.last.certainty = answerChoice, d.IntentLabel, d.IntentConfidence
 		}
 	case *event.HarnessEnd:
-		r.stray()
+		r.discardStray()
 		r.finish = d.FinishReason
 		if r.last != nil && r.last.at.Equal(e.Time) {
 			for id, call := range llmagent.SplitCalls(d.Output) { // for calls that another node makes
@@ -179,20 +179,20 @@ func (r *reader) take(e *event.Event) {
 	}
 }
 
-// stray discards events that are not an answer: the texts of a function, or of an agent that asks no model. Logs that
-// were converted from those of other programs have answers in this form.
-func (r *reader) stray() {
+// discardStray discards events that are not an answer: the texts of a function, or of an agent that asks no model. Logs
+// that were converted from those of other programs have answers in this form.
+func (r *reader) discardStray() {
 	a := r.next
 	if r.next = nil; a == nil {
 		return
 	}
 	switch {
-	case a.kind == summary:
-		a.kind = shorter
+	case a.kind == answerSummary:
+		a.kind = answerShortened
 		r.add(a)
-	case a.text != "" && r.words == nil:
+	case a.text != "" && r.strayText == nil:
 		a.missing = "the log does not have it as the answer of a model"
-		r.words = a
+		r.strayText = a
 	}
 }
 
@@ -200,19 +200,19 @@ func (r *reader) notice(e *event.Event, d *event.Notice) {
 	switch d.Code {
 	case event.NoticeDecided:
 		a := r.open(e)
-		a.kind = choosing
+		a.kind = answerChoice
 		a.text, _, _ = strings.Cut(d.Message, " answers, ")
-		a.sure = confidence(d.Message)
+		a.certainty = confidence(d.Message)
 	case event.NoticeAsksUser:
 		a := r.open(e)
 		rest := strings.TrimPrefix(d.Message, asksUser)
-		a.kind, a.sure, a.text = choosing, confidence(rest), rest[:max(0, strings.LastIndex(rest, ", decided"))]
+		a.kind, a.certainty, a.text = answerChoice, confidence(rest), rest[:max(0, strings.LastIndex(rest, ", decided"))]
 	case event.NoticeUndecided:
 		a := r.open(e)
-		a.kind = choosing
+		a.kind = answerChoice
 		why := strings.TrimPrefix(d.Message, undecided)
 		if failed, ok := strings.CutPrefix(why, modelFailed); ok {
-			a.kind, a.failed = broken, failureOf("", failed, false)
+			a.kind, a.failed = answerBroken, failureOf("", failed, false)
 			r.add(a)
 		} else if name, ok := strings.CutSuffix(why, " needs an input, which the agent's own model has to give"); ok {
 			a.text = name
@@ -220,44 +220,44 @@ func (r *reader) notice(e *event.Event, d *event.Notice) {
 	case event.NoticeCompactionFailed:
 		a := r.open(e) // of a compaction, or alone if nothing was omitted
 		_, why, _ := strings.Cut(d.Message, noSummary)
-		a.kind, a.failed = summary, failureOf("", why, false)
+		a.kind, a.failed = answerSummary, failureOf("", why, false)
 		r.add(a)
 	case "fallback":
-		r.beside = append(r.beside, llm.Chunk{Notice: &llm.Notice{Code: d.Code, Message: d.Message}})
+		r.before = append(r.before, llm.Chunk{Notice: &llm.Notice{Code: d.Code, Message: d.Message}})
 	}
 }
 
 func (r *reader) discard(e *event.Event, d *event.Discard) {
-	a := &answer{seq: e.Seq, at: e.Time, usage: d.Usage, finish: llm.FinishStop, sure: -1}
+	a := &answer{seq: e.Seq, at: e.Time, usage: d.Usage, finish: llm.FinishStop, certainty: -1}
 	switch {
 	case d.Code == "canceled" || d.Code == event.CodeTripwire || d.Code == event.CodeAnticipated:
 		return // no model was asked again
 	case d.Code == event.CodeEmptyAnswer:
-		if a.kind = empty; strings.HasSuffix(d.Message, "without words") { // but with calls, for a function that requires a text
-			a.kind = cutCalls
+		if a.kind = answerEmpty; strings.HasSuffix(d.Message, "without text") { // but with calls, for a function that requires a text
+			a.kind = answerCutCalls
 		}
 	case d.Code == event.CodeBadOutput:
-		a.kind = misfit
+		a.kind = answerMisfit
 	case d.Code == outputCut:
-		a.kind, a.finish = cutCalls, llm.FinishLength
+		a.kind, a.finish = answerCutCalls, llm.FinishLength
 	case d.Message == noAnswer:
-		a.kind, a.failed = broken, failureOf(d.Code, "recorded", false)
+		a.kind, a.failed = answerBroken, failureOf(d.Code, "recorded", false)
 	default:
 		lost := &llm.Attempt{Code: llm.ErrorCode(d.Code), Message: d.Message}
 		if u := d.Usage; u != nil {
 			lost.Usage, lost.Model = &llm.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens}, u.Model
 		}
-		r.beside = append(r.beside, llm.Chunk{Lost: lost})
+		r.before = append(r.before, llm.Chunk{Lost: lost})
 		return
 	}
 	r.add(a)
 }
 
 func (r *reader) fail(e *event.Event, d *event.Failure) {
-	a := &answer{seq: e.Seq, at: e.Time, kind: broken, failed: failureOf(d.Code, d.Message, d.Retryable), sure: -1}
+	a := &answer{seq: e.Seq, at: e.Time, kind: answerBroken, failed: failureOf(d.Code, d.Message, d.Retryable), certainty: -1}
 	a.failed.agent = e.Agent
 	if d.Code == event.CodeTripwire && r.last != nil && r.last.at.Equal(e.Time) && r.last.text == "" && len(r.last.calls) == 0 {
-		r.last.missing = "a guard has refused its words, and they are not in the log"
+		r.last.missing = "a guard refused its text, which is not in the log"
 	}
 	r.add(a)
 }
@@ -276,12 +276,12 @@ func callOf(id string, d *event.ToolCall) llm.ToolCall {
 const withConfidence = "with a confidence of "
 
 // confidence reads the confidence of a choice, -1 if it is not known.
-func confidence(words string) float64 {
-	i := strings.LastIndex(words, withConfidence)
+func confidence(message string) float64 {
+	i := strings.LastIndex(message, withConfidence)
 	if i < 0 {
 		return -1
 	}
-	number, _, _ := strings.Cut(words[i+len(withConfidence):], ":")
+	number, _, _ := strings.Cut(message[i+len(withConfidence):], ":")
 	sure, err := strconv.ParseFloat(number, 64)
 	if err != nil {
 		return -1
@@ -291,7 +291,7 @@ func confidence(words string) float64 {
 
 // asked returns the answer as one to the routing question, which a transfer records as a call.
 func (a *answer) asked() *answer {
-	if a.kind != spoken || len(a.calls) != 1 || a.calls[0].Name != agent.TransferTool {
+	if a.kind != answerText || len(a.calls) != 1 || a.calls[0].Name != agent.TransferTool {
 		return a
 	}
 	var to struct {
@@ -302,22 +302,22 @@ func (a *answer) asked() *answer {
 		return a
 	}
 	chosen := *a
-	chosen.kind, chosen.text, chosen.sure, chosen.calls = choosing, to.Name, confidence(to.Reason), nil
+	chosen.kind, chosen.text, chosen.certainty, chosen.calls = answerChoice, to.Name, confidence(to.Reason), nil
 	if _, name, ok := strings.Cut(to.Reason, ": for "); ok {
 		chosen.text = name
 	}
 	return &chosen
 }
 
-// give yields the answer as the model did. goes reports that the run may continue after a failure.
-func (a *answer) give(yield func(llm.Chunk, error) bool, goes bool) {
-	beside := a.beside
-	whole := a.failed != nil && a.kind == broken && len(beside) > 0 && beside[len(beside)-1].Lost != nil &&
-		string(beside[len(beside)-1].Lost.Code) == a.failed.code
-	if whole && goes { // the caller records the last attempt itself
-		beside = beside[:len(beside)-1]
+// yieldTo yields the answer as the model did. goes reports that the run may continue after a failure.
+func (a *answer) yieldTo(yield func(llm.Chunk, error) bool, continues bool) {
+	before := a.before
+	whole := a.failed != nil && a.kind == answerBroken && len(before) > 0 && before[len(before)-1].Lost != nil &&
+		string(before[len(before)-1].Lost.Code) == a.failed.code
+	if whole && continues { // the caller records the last attempt itself
+		before = before[:len(before)-1]
 	}
-	for _, c := range beside {
+	for _, c := range before {
 		if !yield(c, nil) {
 			return
 		}
@@ -334,17 +334,17 @@ func (a *answer) give(yield func(llm.Chunk, error) bool, goes bool) {
 		last.Usage, last.Model = &llm.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens}, u.Model
 	}
 	switch a.kind {
-	case choosing:
+	case answerChoice:
 		name := cmp.Or(a.text, "-")
 		last.Text = name
-		if a.sure >= 0 && a.text != "" { // a first token that is not a name prevents the weighing of the text
-			last.LogProbs = []llm.LogProb{{Token: " "}, {Token: name, LogProb: math.Log(max(a.sure, 1e-9))}}
+		if a.certainty >= 0 && a.text != "" { // a first token that is not a name prevents the weighing of the text
+			last.LogProbs = []llm.LogProb{{Token: " "}, {Token: name, LogProb: math.Log(max(a.certainty, 1e-9))}}
 		}
-	case misfit:
+	case answerMisfit:
 		last.Text = "(the log does not have what did not fit)"
-	case cutCalls:
+	case answerCutCalls:
 		last.Call = &llm.ToolCall{ID: "cut", Name: "cut", Arguments: "{"}
-	case empty:
+	case answerEmpty:
 	default:
 		last.Reasoning, last.Sealed, last.Text = a.reasoning.Content, a.reasoning.Sealed, a.text
 		for i := range a.calls {

@@ -144,7 +144,7 @@ func (p *player) instead(d *Difference) string {
 	if d.New == nil {
 		return d.Message
 	}
-	switch e := p.plain(d.New.Data, true).(type) {
+	switch e := p.comparable(d.New.Data, true).(type) {
 	case *event.Route:
 		return e.From + " routes to " + e.To
 	case *event.Transfer:

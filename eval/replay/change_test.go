@@ -9,6 +9,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -70,7 +72,30 @@ func TestLiveRunsNoTool(t *testing.T) {
 		require.True(t, r.Difference.Open)
 	}
 	r = play(over)
-	require.Contains(t, r.Stopped.Reason, "the turn fails as it goes on", "a model that does not answer is said")
+	require.Contains(t, r.Stopped.Reason, "continuing the turn fails", "a model that does not answer is said")
+}
+
+// A function that asks a model, and gets calls instead of the text that it needs, is played to the end.
+func TestAnswerWithoutText(t *testing.T) {
+	tree := func(m llm.Model) agent.Agent {
+		desk, err := llmagent.Func("desk", "Answers.", func(s *llmagent.Step) error {
+			if _, err := s.Ask(m, "Answer."); err != nil {
+				return s.Say("I cannot say.")
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		return desk
+	}
+	store := sessiontest.Memory(t)
+	r, err := runner.New(tree(scripted.Always("m", scripted.Reply(scripted.Call("lookup", `{}`)))), store)
+	require.NoError(t, err)
+	_, err = runner.Collect(r.Run(t.Context(), key, llm.UserText("hello")))
+	require.NoError(t, err)
+	result, err := Play(t.Context(), read(t, store), tree(unasked{t, "m"}))
+	require.NoError(t, err)
+	require.True(t, result.Same(), told(t, result))
+	require.Equal(t, 1, result.Requests)
 }
 
 // What a replay allocates grows with the turns, not with their square.

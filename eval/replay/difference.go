@@ -53,7 +53,7 @@ type Change struct {
 }
 
 // explain returns the difference of two events. The caller holds mu.
-func (p *player) explain(of *parted) *Difference {
+func (p *player) explain(of *divergence) *Difference {
 	d := &Difference{Kind: KindEvent, Was: of.was, New: of.now}
 	e := of.was
 	if e == nil {
@@ -65,13 +65,13 @@ func (p *player) explain(of *parted) *Difference {
 	d.Agent = e.Agent
 	switch {
 	case of.was == nil:
-		d.Message = "it goes on where the log has nothing more: " + words(of.now)
+		d.Message = "it continues where the log ends: " + describe(of.now)
 		return d
 	case of.now == nil:
-		d.Message = "the turn ends before what the log has there: " + words(of.was)
+		d.Message = "the turn ends before this event of the log: " + describe(of.was)
 		return d
 	}
-	d.Message = words(of.now) + " in place of " + words(of.was)
+	d.Message = describe(of.now) + " in place of " + describe(of.was)
 	was, now := of.was.Data, of.now.Data
 	switch now := now.(type) {
 	case *event.Route:
@@ -102,7 +102,7 @@ func (p *player) explain(of *parted) *Difference {
 			d.Message += ", in place of " + cutMiddle(event.OutputText(was.Output), 300)
 		}
 	case *event.Relay:
-		d.Message = fmt.Sprintf("the call of %s has to be approved or answered, in place of %s", now.Tool, words(of.was))
+		d.Message = fmt.Sprintf("the call of %s has to be approved or answered, in place of %s", now.Tool, describe(of.was))
 	}
 	if _, ok := was.(*event.Relay); ok && d.Kind == KindEvent {
 		d.Kind = KindCall
@@ -118,8 +118,8 @@ func rule(d *event.Route) string {
 	return fmt.Sprintf(" (rule %d)", *d.RuleIndex)
 }
 
-// words describes an event.
-func words(e *event.Event) string {
+// describe describes an event.
+func describe(e *event.Event) string {
 	return fmt.Sprintf("%s of %s %s", e.Type(), e.Agent, cutMiddle(string(event.EncodeJSON(e.Data)), 200))
 }
 

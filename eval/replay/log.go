@@ -55,11 +55,11 @@ type step struct {
 type stepKind int
 
 const (
-	says      stepKind = iota // the user's message
-	decides                   // decisions about waiting calls
-	delivers                  // an event of the desk
-	looks                     // a resume of a turn that still waits
-	continued                 // a fork, which is not replayed
+	stepMessage   stepKind = iota // the user's message
+	stepDecisions                 // decisions about waiting calls
+	stepDelivery                  // an event of the desk
+	stepResume                    // a resume of a turn that still waits
+	stepFork                      // a fork, which is not replayed
 )
 
 // Read reads the log of a session. The error is that of the log, or says that it is empty.
@@ -127,9 +127,9 @@ func (l *Log) kind(write []*event.Event, paused bool) (stepKind, bool) {
 	for _, e := range write {
 		switch d := e.Data.(type) {
 		case *event.User:
-			return says, true
+			return stepMessage, true
 		case *event.RelayResolved:
-			return decides, true
+			return stepDecisions, true
 		case *event.Notice:
 			forked = forked || d.Code == event.NoticeForked
 		case *event.HarnessStart:
@@ -138,15 +138,15 @@ func (l *Log) kind(write []*event.Event, paused bool) (stepKind, bool) {
 			}
 		case *event.HarnessEnd:
 			if e.Agent == agent.Human && e.RunID == started {
-				return delivers, true
+				return stepDelivery, true
 			}
 		}
 	}
 	switch {
 	case forked:
-		return continued, true
+		return stepFork, true
 	case paused && started != "":
-		return looks, true
+		return stepResume, true
 	}
 	return 0, false
 }

@@ -21,41 +21,41 @@ func (p *player) match(write []*event.Event) error {
 			p.path = append(p.path, start.AgentID)
 		}
 		if p.live {
-			p.shown(e, nil)
+			p.linkIDs(e, nil)
 			continue
 		}
 		was, err := p.pair(e)
 		if err != nil {
 			return err
 		}
-		p.shown(e, was)
+		p.linkIDs(e, was)
 	}
 	return nil
 }
 
-// shown records the effect of a stored event. was is the recorded event, nil if there is none.
-func (p *player) shown(e, was *event.Event) {
+// linkIDs records the effect of a stored event. was is the recorded event, nil if there is none.
+func (p *player) linkIDs(e, was *event.Event) {
 	if was == nil {
 		return
 	}
-	p.note(e.TurnID, was.TurnID)
-	p.note(e.RunID, was.RunID)
-	p.note(e.Scope, was.Scope)
-	p.note(e.ID, was.ID)
-	p.places[e.Seq] = was.Seq
+	p.linkID(e.TurnID, was.TurnID)
+	p.linkID(e.RunID, was.RunID)
+	p.linkID(e.Scope, was.Scope)
+	p.linkID(e.ID, was.ID)
+	p.recordedSeqs[e.Seq] = was.Seq
 	switch d := was.Data.(type) {
 	case *event.HandoffStatus:
-		p.note(e.Data.(*event.HandoffStatus).HandoffID, d.HandoffID)
+		p.linkID(e.Data.(*event.HandoffStatus).HandoffID, d.HandoffID)
 	case *event.Compaction:
-		if r := p.log.runs[was.RunID]; p.given[was.RunID] < len(r.answers) && r.answers[p.given[was.RunID]].kind == shorter {
-			p.given[was.RunID]++
+		if r := p.log.runs[was.RunID]; p.usedAnswers[was.RunID] < len(r.answers) && r.answers[p.usedAnswers[was.RunID]].kind == answerShortened {
+			p.usedAnswers[was.RunID]++
 		}
 	}
 }
 
-func (p *player) note(here, there string) {
-	if here != "" && p.recorded[here] == "" {
-		p.recorded[here], p.here[there] = there, here
+func (p *player) linkID(id, recordedID string) {
+	if id != "" && p.recorded[id] == "" {
+		p.recorded[id], p.newIDs[recordedID] = recordedID, id
 	}
 }
 
@@ -67,7 +67,7 @@ func (p *player) pair(e *event.Event) (*event.Event, error) {
 	}
 	places := p.log.scopes[scope]
 	first := p.next[scope]
-	for first < len(places) && (p.used[places[first]] || p.passable(p.log.events[places[first]], e)) {
+	for first < len(places) && (p.used[places[first]] || p.mayBeMissing(p.log.events[places[first]], e)) {
 		first++
 	}
 	p.next[scope] = first
@@ -79,7 +79,7 @@ func (p *player) pair(e *event.Event) (*event.Event, error) {
 		if was.Seq > p.until {
 			break
 		}
-		if p.same(was, e) {
+		if p.sameEvent(was, e) {
 			p.used[places[i]] = true
 			if i == first {
 				p.next[scope]++
@@ -90,7 +90,7 @@ func (p *player) pair(e *event.Event) (*event.Event, error) {
 			break
 		}
 	}
-	if passed(e) {
+	if optionalEvent(e) {
 		return nil, nil
 	}
 	var was *event.Event
@@ -101,7 +101,7 @@ func (p *player) pair(e *event.Event) (*event.Event, error) {
 		p.cancel(errCut)
 		return nil, errCut
 	}
-	return nil, p.differ(nil, &parted{was, e})
+	return nil, p.differ(nil, &divergence{was, e})
 }
 
 // unordered reports whether an event comes at the end of a tool.
@@ -113,11 +113,13 @@ func unordered(e *event.Event) bool {
 	return false
 }
 
-// passable reports whether a recorded event may be missing: it reports that a process died, or that a text was
+// mayBeMissing reports whether a recorded event may be missing: it reports that a process died, or that a text was
 // retracted.
-func (p *player) passable(was, e *event.Event) bool { return passed(was) && !p.same(was, e) }
+func (p *player) mayBeMissing(was, e *event.Event) bool {
+	return optionalEvent(was) && !p.sameEvent(was, e)
+}
 
-func passed(e *event.Event) bool {
+func optionalEvent(e *event.Event) bool {
 	switch d := e.Data.(type) {
 	case *event.Notice:
 		return slices.Contains([]string{event.NoticeResumed, event.NoticeAdopted, event.NoticeGivenBack, event.NoticeLeft, event.NoticeTooDeep, "usage_estimated"}, d.Code)
@@ -141,15 +143,15 @@ func (p *player) scopeOf(e *event.Event) (string, bool) {
 	}
 	opener := p.recorded[e.ParentID]
 	for _, scope := range p.log.opened[opener] {
-		if at := p.log.scopes[scope][0]; !p.used[at] && p.same(p.log.events[at], e) {
+		if at := p.log.scopes[scope][0]; !p.used[at] && p.sameEvent(p.log.events[at], e) {
 			return scope, true
 		}
 	}
 	return "", false
 }
 
-// same reports whether two events are equal except for ids and times.
-func (p *player) same(was, e *event.Event) bool {
+// sameEvent reports whether two events are equal except for ids and times.
+func (p *player) sameEvent(was, e *event.Event) bool {
 	if was.Type() != e.Type() || was.Agent != e.Agent || was.Path != e.Path {
 		return false
 	}
@@ -162,20 +164,21 @@ func (p *player) same(was, e *event.Event) bool {
 	if reflect.DeepEqual(was.Data, e.Data) {
 		return true
 	}
-	a, b := p.plain(was.Data, false), p.plain(e.Data, true)
+	a, b := p.comparable(was.Data, false), p.comparable(e.Data, true)
 	return bytes.Equal(event.EncodeJSON(a), event.EncodeJSON(b))
 }
 
-// plain returns a payload without the values that differ each time. ours reports that it has the ids of the replay.
-func (p *player) plain(data event.Data, ours bool) event.Data {
+// comparable returns a payload without the values that differ each time. ours reports that it has the ids of the
+// replay.
+func (p *player) comparable(data event.Data, replayed bool) event.Data {
 	id := func(id string) string {
-		if was := p.recorded[id]; ours && was != "" {
+		if was := p.recorded[id]; replayed && was != "" {
 			return was
 		}
 		return id
 	}
 	place := func(seq int64) int64 {
-		if was := p.places[seq]; ours && was != 0 {
+		if was := p.recordedSeqs[seq]; replayed && was != 0 {
 			return was
 		}
 		return seq
@@ -205,13 +208,13 @@ func (p *player) plain(data event.Data, ours bool) event.Data {
 		c := *d
 		c.LatencyMs, c.IntentConfidence = 0, math.Round(d.IntentConfidence*1e6)/1e6
 		if d.Failed != nil {
-			c.Failed = p.plain(d.Failed, ours).(*event.Failure)
+			c.Failed = p.comparable(d.Failed, replayed).(*event.Failure)
 		}
 		return &c
 	case *event.HandoffStatus:
 		c := *d
 		c.HandoffID, c.UpTo = id(d.HandoffID), place(d.UpTo)
-		if _, known := p.here[d.HandoffID]; !known && !ours || ours && p.recorded[d.HandoffID] == "" { // a new one
+		if _, known := p.newIDs[d.HandoffID]; !known && !replayed || replayed && p.recorded[d.HandoffID] == "" { // a new one
 			c.HandoffID = ""
 		}
 		return &c
@@ -236,18 +239,19 @@ func (p *player) plain(data event.Data, ours bool) event.Data {
 	return data
 }
 
-// left returns the first recorded event before a position that the replay did not produce, nil if there is none.
-func (p *player) left(to int) *event.Event {
+// firstMissing returns the first recorded event before a position that the replay did not produce, nil if there is
+// none.
+func (p *player) firstMissing(to int) *event.Event {
 	for ; p.done < to; p.done++ {
-		if e := p.log.events[p.done]; !p.used[p.done] && !passed(e) {
+		if e := p.log.events[p.done]; !p.used[p.done] && !optionalEvent(e) {
 			return e
 		}
 	}
 	return nil
 }
 
-// parted is a place where the log and the replay differ: an event of each, nil for none.
-type parted struct{ was, now *event.Event }
+// divergence is a place where the log and the replay differ: an event of each, nil for none.
+type divergence struct{ was, now *event.Event }
 
 // route returns the active agents of a turn of the log.
 func (l *Log) route(turn int) (path []string) {

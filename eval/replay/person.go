@@ -46,8 +46,8 @@ func updateOf(d *event.HandoffStatus) human.Update {
 	return u
 }
 
-// word returns the event of the desk in a step.
-func (p *player) word(s step) (word human.Event) {
+// delivery returns the event of the desk in a step.
+func (p *player) delivery(s step) (word human.Event) {
 	for _, e := range s.write {
 		if e.Agent != agent.Human {
 			continue
@@ -56,7 +56,7 @@ func (p *player) word(s step) (word human.Event) {
 		case *event.Text:
 			word.Text = d.Content
 		case *event.HandoffStatus:
-			word.ID, word.HandoffID, word.Update = d.DeskEventID, p.here[d.HandoffID], updateOf(d)
+			word.ID, word.HandoffID, word.Update = d.DeskEventID, p.newIDs[d.HandoffID], updateOf(d)
 		}
 	}
 	return word

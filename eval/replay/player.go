@@ -34,30 +34,30 @@ type player struct {
 	files  func(ctx context.Context, digest string) ([]byte, error)
 	asks   func(*ask) *Difference // checks each request; nil answers with the recorded answer
 
-	mu         sync.Mutex
-	cancel     context.CancelCauseFunc // of the turn
-	next       map[string]int          // by recorded scope, the index of the next event
-	used       []bool                  // the events of the log that were produced again
-	done       int
-	until      int64             // the position of the end of the current step
-	unfinished bool              // the current step was interrupted there
-	recorded   map[string]string // the recorded ids by ids of the replay
-	here       map[string]string // the ids of the replay by recorded ids
-	places     map[int64]int64   // the positions in the log by positions in the replay
-	given      map[string]int    // the number of used answers of a recorded run
-	clock      time.Time
-	turn       int // the current turn, from 1
-	path       []string
+	mu           sync.Mutex
+	cancel       context.CancelCauseFunc // of the turn
+	next         map[string]int          // by recorded scope, the index of the next event
+	used         []bool                  // the events of the log that were produced again
+	done         int
+	until        int64             // the position of the end of the current step
+	unfinished   bool              // the current step was interrupted there
+	recorded     map[string]string // the recorded ids by ids of the replay
+	newIDs       map[string]string // the ids of the replay by recorded ids
+	recordedSeqs map[int64]int64   // the positions in the log by positions in the replay
+	usedAnswers  map[string]int    // the number of used answers of a recorded run
+	clock        time.Time
+	turn         int // the current turn, from 1
+	path         []string
 
 	requests, tools int
 
-	first    *Difference
-	stopped  *Stopped
-	failed   error // the error of a turn in which models were asked
-	over     bool
-	live     bool
-	askedOf  map[string]bool // the results that were used for live calls, by the recorded call
-	lookLeft bool            // the difference is in an inner scope, and there may be an earlier one
+	first           *Difference
+	stopped         *Stopped
+	failed          error // the error of a turn in which models were asked
+	over            bool
+	live            bool
+	usedResults     map[string]bool // the results that were used for live calls, by the recorded call
+	earlierPossible bool            // the difference is in an inner scope, and there may be an earlier one
 }
 
 // ask is a request to a model.
@@ -77,16 +77,16 @@ type ask struct {
 
 func newPlayer(l *Log, c *config) *player {
 	return &player{log: l, config: c, files: c.files, used: make([]bool, len(l.events)), next: make(map[string]int), recorded: make(map[string]string),
-		here: make(map[string]string), places: make(map[int64]int64), given: make(map[string]int), askedOf: make(map[string]bool)}
+		newIDs: make(map[string]string), recordedSeqs: make(map[int64]int64), usedAnswers: make(map[string]int), usedResults: make(map[string]bool)}
 }
 
-// kept is the store of a replay in memory. It passes writes to the player first.
-type kept struct {
+// replayStore is the store of a replay in memory. It passes writes to the player first.
+type replayStore struct {
 	session.Store
 	p *player
 }
 
-func (s *kept) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+func (s *replayStore) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
 	if len(w.Events) == 0 {
 		return s.Store.Write(ctx, key, w)
 	}
@@ -102,7 +102,7 @@ func (s *kept) Write(ctx context.Context, key session.Key, w session.Write) (ses
 }
 
 // Blob also returns the files of the replayed session.
-func (s *kept) Blob(ctx context.Context, key session.Key, digest string) ([]byte, error) {
+func (s *replayStore) Blob(ctx context.Context, key session.Key, digest string) ([]byte, error) {
 	data, err := s.Store.Blob(ctx, key, digest)
 	if err != nil {
 		return s.p.bytes(ctx, digest)
@@ -133,9 +133,9 @@ func (p *player) stop(seq int64, format string, args ...any) error {
 }
 
 // differ records a difference, and ends the replay unless the models continue after it. The caller holds mu.
-func (p *player) differ(d *Difference, of *parted) error {
+func (p *player) differ(d *Difference, of *divergence) error {
 	if d == nil {
-		if why := p.cannot(of); why != "" {
+		if why := p.notReplayable(of); why != "" {
 			return p.stop(of.was.Seq, "%s", why)
 		}
 		d = p.explain(of)
@@ -151,16 +151,16 @@ func (p *player) differ(d *Difference, of *parted) error {
 	return p.end()
 }
 
-// cannot returns the reason why a place is not a difference of the trees, "" if it is.
-func (p *player) cannot(of *parted) string {
+// notReplayable returns the reason why a place is not a difference of the trees, "" if it is.
+func (p *player) notReplayable(of *divergence) string {
 	switch {
 	case of.was == nil:
 		return ""
 	case of.was.Agent == agent.Human:
-		return "a person has the conversation there, and what became of the handoff is not replayed"
+		return "a person has the conversation at this position, and the rest of the handoff is not replayed"
 	}
 	if of.was.Type() == event.TypeRemoteTask || p.log.remote(of.was) {
-		return "the remote agent " + of.was.Agent + " is asked there, and what it said is not replayed"
+		return "the remote agent " + of.was.Agent + " is called at this position, and its answer is not replayed"
 	}
 	return ""
 }
@@ -196,7 +196,7 @@ func (p *player) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agen
 		case live:
 			next(ctx, c.Request)(yield)
 		default:
-			a.give(yield, inv.Scope() != "")
+			a.yieldTo(yield, inv.Scope() != "")
 		}
 	}
 }
@@ -211,7 +211,7 @@ func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error)
 	if p.live {
 		return nil, true, nil
 	}
-	if p.lookLeft && inv.Scope() == "" {
+	if p.earlierPossible && inv.Scope() == "" {
 		return nil, false, p.end()
 	}
 	was := p.recorded[inv.RunID()]
@@ -219,7 +219,7 @@ func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error)
 	if r == nil {
 		return nil, false, p.stop(p.until, "the run of %s is not in the log", inv.Agent().Name())
 	}
-	n := p.given[was]
+	n := p.usedAnswers[was]
 	if n == len(r.answers) || r.answers[n].seq > p.until {
 		if p.unfinished || r.finish == "" || r.finish == event.FinishReasonCanceled { // its process died, or its turn was interrupted
 			p.requests--
@@ -229,11 +229,11 @@ func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error)
 		return nil, false, p.differ(p.extra(c), nil)
 	}
 	a = r.answers[n]
-	if (a.kind == summary || a.kind == shorter) && c.Request.Agent != "" { // the endpoint had found the request too long before
-		if inv.Scope() != "" && len(a.beside) > 0 {
-			a.beside = a.beside[1:]
+	if (a.kind == answerSummary || a.kind == answerShortened) && c.Request.Agent != "" { // the endpoint had found the request too long before
+		if inv.Scope() != "" && len(a.before) > 0 {
+			a.before = a.before[1:]
 		}
-		return &answer{failed: failureOf(string(llm.CodeContextLength), "the request was too long", false), kind: broken, sure: -1}, false, nil
+		return &answer{failed: failureOf(string(llm.CodeContextLength), "the request was too long", false), kind: answerBroken, certainty: -1}, false, nil
 	}
 	if a.missing != "" {
 		return nil, false, p.stop(a.seq, "%s", a.missing)
@@ -241,7 +241,7 @@ func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error)
 	if len(c.Request.Tools) == 0 {
 		a = a.asked()
 	}
-	p.given[was] = n + 1
+	p.usedAnswers[was] = n + 1
 	if p.asks != nil {
 		d := p.asks(&ask{a.seq, n, p.turn, inv.Agent().Name(), inv.Scope(), inv.Node().Path, c.Model.Name(), inv.RunID(), a, c.Request, p})
 		switch {
@@ -249,7 +249,7 @@ func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error)
 			return nil, false, errOver
 		case d == nil:
 		case inv.Scope() != "" && !p.config.live: // scopes run at the same time, and the first difference is needed
-			if p.lookLeft = true; p.first == nil || d.Seq < p.first.Seq {
+			if p.earlierPossible = true; p.first == nil || d.Seq < p.first.Seq {
 				d.Turn, p.first = p.turn, d
 			}
 		default:
@@ -282,12 +282,12 @@ func (p *player) result(ctx context.Context, t tools.Tool, info tools.CallInfo, 
 	if was := p.recorded[id]; was != "" {
 		id = was
 	}
-	if hosts(t) && (p.live || len(p.log.opened[id]) > 0) {
+	if runsAgents(t) && (p.live || len(p.log.opened[id]) > 0) {
 		return tools.Result{}, false, nil
 	}
 	was := p.log.calls[id]
 	if p.live && (was == nil || p.recorded[info.CallID] == "") {
-		if was = p.like(t.Info().Name, input); was == nil {
+		if was = p.similarCall(t.Info().Name, input); was == nil {
 			return tools.Result{}, true, p.stop(0, "%s(%s) has no recorded result, and no tool is run", t.Info().Name, cutMiddle(string(input), 200))
 		}
 	}
@@ -327,12 +327,12 @@ func clones(files []*event.File) (all []*event.File) {
 	return all
 }
 
-// like finds an unused recorded call of this turn with the same name and input.
-func (p *player) like(name string, input json.RawMessage) *call {
+// similarCall finds an unused recorded call of this turn with the same name and input.
+func (p *player) similarCall(name string, input json.RawMessage) *call {
 	for _, e := range p.log.events {
 		c := p.log.calls[e.ID]
-		if e.Type() == event.TypeToolCall && c.name == name && c.result != nil && p.log.turns[c.turn] == p.turn && !p.askedOf[e.ID] && sameJSON(c.input, input) {
-			p.askedOf[e.ID] = true
+		if e.Type() == event.TypeToolCall && c.name == name && c.result != nil && p.log.turns[c.turn] == p.turn && !p.usedResults[e.ID] && sameJSON(c.input, input) {
+			p.usedResults[e.ID] = true
 			return c
 		}
 	}
@@ -343,8 +343,8 @@ func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(event.EncodeJSON(event.DecodeValue(a)), event.EncodeJSON(event.DecodeValue(b)))
 }
 
-// hosts reports whether a tool only runs agents.
-func hosts(t tools.Tool) bool {
+// runsAgents reports whether a tool only runs agents.
+func runsAgents(t tools.Tool) bool {
 	for t != nil {
 		if _, ok := t.(tools.Host); ok {
 			return true
@@ -360,7 +360,7 @@ func hosts(t tools.Tool) bool {
 
 // play plays a tree over the log, to its end or as far as possible.
 func (p *player) play(ctx context.Context, root agent.Agent) error {
-	store := &kept{session.NewMemory(), p}
+	store := &replayStore{session.NewMemory(), p}
 	opts := slices.Concat([]runner.Option{runner.WithInterceptors(p)}, p.config.runner, []runner.Option{runner.WithClock(p.now)})
 	if p.log.people {
 		opts = append(opts, runner.WithDesk(desk{p}))
@@ -393,31 +393,31 @@ func (p *player) step(ctx context.Context, r *runner.Runner, s step, to int) (ov
 	defer cancel(nil)
 	p.cancel, p.until, p.clock = cancel, int64(to), s.write[0].Time
 	p.unfinished = p.log.unfinished(s.from, to)
-	if s.kind == says {
+	if s.kind == stepMessage {
 		p.turn++
 		p.path = nil
 	}
-	decided, err := p.log.decisions(s, func(was string) string { return p.here[was] })
+	decided, err := p.log.decisions(s, func(was string) string { return p.newIDs[was] })
 	if err != nil {
 		p.stopped = &Stopped{Turn: p.turn, Seq: s.write[0].Seq, Reason: err.Error()}
 		return true, nil
 	}
 	var events iter.Seq2[*event.Event, error]
 	switch s.kind {
-	case says:
+	case stepMessage:
 		msg, opts := s.message()
 		events = r.Run(ctx, p.log.key, msg, opts...)
-	case decides, looks:
+	case stepDecisions, stepResume:
 		events = r.Resume(ctx, p.log.key, decided...)
-	case delivers:
-		err := r.Deliver(ctx, p.log.key, p.word(s))
+	case stepDelivery:
+		err := r.Deliver(ctx, p.log.key, p.delivery(s))
 		events = func(yield func(*event.Event, error) bool) {
 			if err != nil {
 				yield(nil, err)
 			}
 		}
-	case continued:
-		p.stopped = &Stopped{Turn: p.turn, Seq: s.write[0].Seq, Reason: "a fork goes on in the middle of a turn there, which is not replayed"}
+	case stepFork:
+		p.stopped = &Stopped{Turn: p.turn, Seq: s.write[0].Seq, Reason: "a fork continues in the middle of a turn at this position, and that is not replayed"}
 		return true, nil
 	}
 	for _, err := range events {
@@ -428,7 +428,7 @@ func (p *player) step(ctx context.Context, r *runner.Runner, s step, to int) (ov
 	cause := context.Cause(ctx)
 	if p.live && failed != nil && cause == nil {
 		p.failed = failed
-		_ = p.stop(0, "the turn fails as it goes on: %s", failed)
+		_ = p.stop(0, "continuing the turn fails: %s", failed)
 	}
 	switch {
 	case p.over || p.live || p.first != nil:
@@ -445,8 +445,8 @@ func (p *player) step(ctx context.Context, r *runner.Runner, s step, to int) (ov
 	if at := p.config.at; at > 0 {
 		to = min(to, int(at))
 	}
-	if was := p.left(to); was != nil {
-		_ = p.differ(nil, &parted{was, nil})
+	if was := p.firstMissing(to); was != nil {
+		_ = p.differ(nil, &divergence{was, nil})
 		return true, nil
 	}
 	return false, nil

@@ -68,7 +68,7 @@ func Explain(ctx context.Context, r *runner.Runner, key session.Key, d *Decision
 		return w, nil
 	case d.Kind == ByRoute || d.Kind == ByFailure:
 		w.weigh(n.Targets())
-		w.Missing = "no model was asked: the tree says who goes on"
+		w.Missing = "no model was called: the tree determines which agent is next"
 		return w, nil
 	}
 	p, err := r.PreviewAt(ctx, key, d.At, d.Agent)

@@ -35,8 +35,8 @@ type Suite struct {
 	CheckLog func(testing.TB, *runner.Runner, []*event.Event)
 }
 
-// every is the number of kills from which one happens at every point.
-const every = 500
+// killsForAllPoints is the number of kills from which one happens at every point.
+const killsForAllPoints = 500
 
 // Run runs the suite, one subtest for each story.
 func (s Suite) Run(t *testing.T) {
@@ -50,7 +50,7 @@ func (s Suite) Run(t *testing.T) {
 			t.Run(stories[i].Name, func(t *testing.T) {
 				t.Parallel()
 				campaigns[i] = &campaign{T: t, Suite: s, story: &stories[i], random: rand.New(rand.NewPCG(uint64(i), 7)), base: t.TempDir(),
-					share: share(s.Kills, len(stories)), calls: share(s.Calls, len(stories))}
+					share: part(s.Kills, len(stories)), calls: part(s.Calls, len(stories))}
 				campaigns[i].begin()
 				if s.Kills > 0 {
 					campaigns[i].run()
@@ -63,8 +63,8 @@ func (s Suite) Run(t *testing.T) {
 			for i, c := range campaigns {
 				t.Run(c.story.Name, func(t *testing.T) {
 					c.T, c.base = t, t.TempDir()
-					c.fresh()
-					c.outages(share(s.Outages-i, len(campaigns)))
+					c.newAddress()
+					c.outages(part(s.Outages-i, len(campaigns)))
 				})
 			}
 		})
@@ -75,7 +75,7 @@ func (s Suite) Run(t *testing.T) {
 	var all, calls, outages, taken int64
 	for _, c := range campaigns {
 		t.Logf("%4d processes were killed in %q", c.killed.Load(), c.story.Name)
-		all, calls, outages, taken = all+c.killed.Load(), calls+c.inCall.Load(), outages+int64(c.servers), taken+int64(c.taken)
+		all, calls, outages, taken = all+c.killed.Load(), calls+c.inCall.Load(), outages+int64(c.servers), taken+int64(c.adoptions)
 	}
 	t.Logf("%4d processes were killed, %d of them in a call at least, and a server %d times; turns were adopted %d times", all, calls, outages, taken)
 	require.GreaterOrEqual(t, all, int64(s.Kills), "fewer processes were killed than was asked for")
@@ -84,8 +84,8 @@ func (s Suite) Run(t *testing.T) {
 	require.True(t, taken > 0 == s.Adopts || s.Kills == 0, "what the logs say of turns that were adopted")
 }
 
-// share returns the share of n for one of several, rounded up.
-func share(n, of int) int { return max(0, (n+of-1)/of) }
+// part returns the share of n for one of several, rounded up.
+func part(n, of int) int { return max(0, (n+of-1)/of) }
 
 // campaign kills processes in one story until there were enough.
 type campaign struct {
@@ -98,12 +98,12 @@ type campaign struct {
 
 	killed, inCall atomic.Int64
 	servers        int // the number of killed servers
-	taken          int // the number of adopted turns in the logs
+	adoptions      int // the number of adopted turns in the logs
 
 	address string // of the place
 	base    string // the folder of the sessions' folders
 	n       int
-	whole   record // of the undisturbed run
+	whole   snapshot // of the undisturbed run
 	want    []line
 	points  []KillPoint
 	life    time.Duration // the life time of a process that is not killed, from its beginning
@@ -111,7 +111,7 @@ type campaign struct {
 
 // begin plays the story without a disturbance.
 func (c *campaign) begin() {
-	c.fresh()
+	c.newAddress()
 	at := c.place()
 	o := &Odometer{}
 	require.NoError(c, c.story.Play(c.Way, at, o))
@@ -127,8 +127,8 @@ func (c *campaign) begin() {
 	c.life = time.Since(started)
 }
 
-// fresh creates the place of the following sessions.
-func (c *campaign) fresh() {
+// newAddress creates the place of the following sessions.
+func (c *campaign) newAddress() {
 	if c.Way.Place != nil {
 		c.address = c.Way.Place(c.T)
 	}
@@ -143,42 +143,42 @@ func (c *campaign) place() Place {
 }
 
 func (c *campaign) start(at Place, kill KillPoint) *child {
-	return begin(c.T, c.Child, order{Way: c.Way.Name, Story: c.story.Name, Place: at, Kill: kill})
+	return begin(c.T, c.Child, childTask{Way: c.Way.Name, Story: c.story.Name, Place: at, Kill: kill})
 }
 
 // run first kills at the points, or at some that are evenly distributed, then at random instants, and then during calls
 // until there were enough.
 func (c *campaign) run() {
 	points := c.points
-	if most := max(1, c.share/3); (c.Kills < every || c.story.some) && len(points) > most {
+	if most := max(1, c.share/3); (c.Kills < killsForAllPoints || c.story.some) && len(points) > most {
 		points = spread(points, most)
 	}
 	for i, p := range points {
-		c.session(fmt.Sprint("at ", p), func(at Place, before record) record {
-			before = c.checked(at, before, c.kill(at, p))
+		c.session(fmt.Sprint("at ", p), func(at Place, before snapshot) snapshot {
+			before = c.check(at, before, c.kill(at, p))
 			// The process that continues may be killed, too.
-			return c.checked(at, before, c.kill(at, KillPoint{kinds[i%len(kinds)], 1 + i%3}))
+			return c.check(at, before, c.kill(at, KillPoint{kinds[i%len(kinds)], 1 + i%3}))
 		})
 	}
 	for tries := 0; c.inCall.Load() < int64(c.calls); tries++ {
 		require.Less(c, tries, 20+c.calls, "processes end before they are killed")
-		c.session("in a call", func(at Place, before record) record {
-			before = c.checked(at, before, c.kill(at, KillPoint{OnCall, 1 + c.random.IntN(max(1, c.whole.calls()))}))
-			return c.checked(at, before, c.kill(at, KillPoint{OnCall, 1}))
+		c.session("in a call", func(at Place, before snapshot) snapshot {
+			before = c.check(at, before, c.kill(at, KillPoint{OnCall, 1 + c.random.IntN(max(1, c.whole.calls()))}))
+			return c.check(at, before, c.kill(at, KillPoint{OnCall, 1}))
 		})
 	}
 	enough := max(int64(c.share), c.killed.Load()+int64(c.share/3))
 	for tries := 0; c.killed.Load() < enough; tries++ {
 		require.Less(c, tries, 20+c.share, "processes end before they are killed")
 		if tries%3 == 2 && len(c.story.messages) == 1 {
-			c.session("beside another process", c.contest)
+			c.session("beside another process", c.raceTwo)
 			continue
 		}
-		c.session("at random instants", func(at Place, before record) record {
+		c.session("at random instants", func(at Place, before snapshot) snapshot {
 			for range 1 + c.random.IntN(3) {
 				process := c.start(at, KillPoint{})
-				c.later(before, func() { _ = process.cmd.Process.Kill() })
-				before = c.checked(at, before, c.count(process))
+				c.killLater(before, func() { _ = process.cmd.Process.Kill() })
+				before = c.check(at, before, c.count(process))
 			}
 			return before
 		})
@@ -198,10 +198,10 @@ func spread(points []KillPoint, most int) []KillPoint {
 func (c *campaign) outages(n int) {
 	for tries := 0; c.servers < n; tries++ {
 		require.Less(c, tries, 20+n, "processes end before the server is killed")
-		c.session("while the server is killed", func(at Place, before record) record {
+		c.session("while the server is killed", func(at Place, before snapshot) snapshot {
 			process := c.start(at, KillPoint{})
 			over, back, dies := make(chan struct{}), make(chan bool, 1), c.random.IntN(2) == 0
-			c.later(before, func() {
+			c.killLater(before, func() {
 				select {
 				case <-over:
 					back <- false
@@ -219,34 +219,34 @@ func (c *campaign) outages(n int) {
 			if <-back {
 				c.servers++
 			}
-			return c.checked(at, before, killed)
+			return c.check(at, before, killed)
 		})
 	}
 }
 
-// contest lets two processes continue one turn at once, and kills one of them.
-func (c *campaign) contest(at Place, before record) record {
-	before = c.checked(at, before, c.kill(at, KillPoint{OnEvent, 1 + c.random.IntN(4)}))
+// raceTwo lets two processes continue one turn at once, and kills one of them.
+func (c *campaign) raceTwo(at Place, before snapshot) snapshot {
+	before = c.check(at, before, c.kill(at, KillPoint{OnEvent, 1 + c.random.IntN(4)}))
 	one, other := c.start(at, KillPoint{}), c.start(at, KillPoint{})
-	c.later(before, func() { _ = one.cmd.Process.Kill() })
+	c.killLater(before, func() { _ = one.cmd.Process.Kill() })
 	killed := c.count(one)
 	require.False(c, other.end(c.T), "who waited for the session comes to the end")
-	return c.checked(at, before, killed)
+	return c.check(at, before, killed)
 }
 
 // session disturbs a session, then continues it to the end, and compares the result.
-func (c *campaign) session(name string, disturb func(at Place, before record) record) {
+func (c *campaign) session(name string, disturb func(at Place, before snapshot) snapshot) {
 	passed := c.T.Run(name, func(t *testing.T) {
 		outer := c.T
 		c.T = t
 		defer func() { c.T = outer }()
 		at := c.place()
-		before := disturb(at, record{})
+		before := disturb(at, snapshot{})
 		require.NoError(t, c.story.Play(c.Way, at, &Odometer{}))
-		after := c.checked(at, before, false)
+		after := c.check(at, before, false)
 		requireAccount(t, c.want, account(after.events), c.story)
 		c.checkEnd(at, after)
-		c.taken += after.taken()
+		c.adoptions += after.adoptions()
 		require.NoError(t, os.RemoveAll(at.Dir))
 	})
 	if !passed {
@@ -259,8 +259,8 @@ func (c *campaign) kill(at Place, p KillPoint) (killed bool) {
 	return c.count(c.start(at, p))
 }
 
-// later calls a function at a random instant of the expected life time of a process.
-func (c *campaign) later(before record, do func()) {
+// killLater calls a function at a random instant of the expected life time of a process.
+func (c *campaign) killLater(before snapshot, do func()) {
 	left := 1 - float64(len(before.events))/float64(len(c.whole.events)+1)
 	timer := time.AfterFunc(time.Duration(c.random.Float64()*left*float64(c.life)), do)
 	c.Cleanup(func() { timer.Stop() })

@@ -19,8 +19,8 @@ import (
 
 const interrupted = "interrupted; outcome unknown"
 
-// record contains the state of a session after a process died: its log, and the started calls of models and tools.
-type record struct {
+// snapshot contains the state of a session after a process died: its log, and the started calls of models and tools.
+type snapshot struct {
 	events []*event.Event
 	models int
 	tools  []toolRun
@@ -29,7 +29,7 @@ type record struct {
 
 type toolRun struct{ name, call string }
 
-func inspect(t testing.TB, way Way, at Place) (r record) {
+func inspect(t testing.TB, way Way, at Place) (r snapshot) {
 	calls, err := os.ReadFile(filepath.Join(at.Dir, "calls"))
 	if !os.IsNotExist(err) {
 		require.NoError(t, err)
@@ -61,7 +61,7 @@ func inspect(t testing.TB, way Way, at Place) (r record) {
 	return r
 }
 
-func (r record) usages() (n int) {
+func (r snapshot) usages() (n int) {
 	for _, e := range r.events {
 		if e.Type() == event.TypeUsage {
 			n++
@@ -71,10 +71,10 @@ func (r record) usages() (n int) {
 }
 
 // calls returns the number of calls of models and tools. The last one may be incomplete.
-func (r record) calls() int { return r.models + len(r.tools) }
+func (r snapshot) calls() int { return r.models + len(r.tools) }
 
-// taken returns the number of notices in the log that a turn was adopted.
-func (r record) taken() (n int) {
+// adoptions returns the number of notices in the log that a turn was adopted.
+func (r snapshot) adoptions() (n int) {
 	for _, e := range r.events {
 		if d, ok := e.Data.(*event.Notice); ok && d.Code == event.NoticeAdopted {
 			n++
@@ -83,8 +83,8 @@ func (r record) taken() (n int) {
 	return n
 }
 
-// settled returns the ids of the calls that have a result.
-func (r record) settled() map[string]bool {
+// finishedCalls returns the ids of the calls that have a result.
+func (r snapshot) finishedCalls() map[string]bool {
 	ids := make(map[string]bool)
 	for _, e := range r.events {
 		if e.Type() == event.TypeToolResult {
@@ -94,8 +94,8 @@ func (r record) settled() map[string]bool {
 	return ids
 }
 
-// checked checks a session after a process has ended, and compares it with the state before.
-func (c *campaign) checked(at Place, before record, killed bool) record {
+// check checks a session after a process has ended, and compares it with the state before.
+func (c *campaign) check(at Place, before snapshot, killed bool) snapshot {
 	after := inspect(c.T, c.Way, at)
 	require.GreaterOrEqual(c, len(after.events), len(before.events), "what was recorded stays")
 	for i, e := range before.events {
@@ -112,7 +112,7 @@ func (c *campaign) checked(at Place, before record, killed bool) record {
 	lost := (after.models - before.models) - (after.usages() - before.usages())
 	require.GreaterOrEqual(c, lost, 0, "answers are recorded that no model gave")
 	require.LessOrEqual(c, lost, inFlight, "a model was asked, and neither was its answer recorded nor was the process killed meanwhile")
-	settled := before.settled()
+	settled := before.finishedCalls()
 	for _, run := range after.tools[len(before.tools):] {
 		require.False(c, settled[run.call], "%s ran again for the call %s, whose result was recorded", run.name, run.call)
 	}
@@ -121,7 +121,7 @@ func (c *campaign) checked(at Place, before record, killed bool) record {
 }
 
 // checkRecord checks what always holds for a session, finished or not.
-func (c *campaign) checkRecord(r record) {
+func (c *campaign) checkRecord(r snapshot) {
 	runs := make(map[toolRun]int)
 	for _, run := range r.tools {
 		runs[run]++
@@ -171,7 +171,7 @@ func (c *campaign) checkRecord(r record) {
 
 // checkDesk compares what the desk received with the log: one request per handoff, and then the user's messages in
 // order.
-func (c *campaign) checkDesk(r record) {
+func (c *campaign) checkDesk(r snapshot) {
 	var want []string
 	handoff, conversation := "", 0
 	for _, e := range r.events {
@@ -199,8 +199,8 @@ func (c *campaign) checkDesk(r record) {
 
 // checkEnd checks a session at the end of its story: the log is complete, there is nothing to resume, and a repeated or
 // different decision gets the recorded result.
-func (c *campaign) checkEnd(at Place, r record) {
-	root, err := c.story.tree(&stage{path: filepath.Join(at.Dir, "calls"), odometer: &Odometer{}})
+func (c *campaign) checkEnd(at Place, r snapshot) {
+	root, err := c.story.tree(&storyTree{path: filepath.Join(at.Dir, "calls"), odometer: &Odometer{}})
 	require.NoError(c, err)
 	store, err := c.Way.Store(context.Background(), at)
 	require.NoError(c, err)

@@ -17,8 +17,8 @@ import (
 // variable is the environment variable with a process's order.
 const variable = "ARBOR_CRASH"
 
-// order is what a process must do.
-type order struct {
+// childTask is what a process must do.
+type childTask struct {
 	Way, Story string
 	Place      Place
 	Kill       KillPoint
@@ -31,7 +31,7 @@ func Child(t *testing.T, ways ...Way) {
 	if text == "" {
 		t.Skip("run by the test that kills processes")
 	}
-	var o order
+	var o childTask
 	require.NoError(t, json.Unmarshal([]byte(text), &o))
 	for _, way := range ways {
 		for _, s := range Stories() {
@@ -54,7 +54,7 @@ type child struct {
 }
 
 // begin starts a process and waits until it is ready. test is the name of the test that calls Child.
-func begin(t *testing.T, test string, o order) *child {
+func begin(t *testing.T, test string, o childTask) *child {
 	text, err := json.Marshal(o)
 	require.NoError(t, err)
 	c := &child{cmd: exec.Command(os.Args[0], "-test.run=^"+test+"$"), at: o.Place, kill: o.Kill, name: "crash " + rand.Text()}

@@ -30,7 +30,7 @@ type Story struct {
 	streaming bool
 	delivers  map[int][]human.Event // by turn: the events of the desk after it
 	once      []string              // tools that must not run again if their outcome is unknown
-	tree      func(*stage) (agent.Agent, error)
+	tree      func(*storyTree) (agent.Agent, error)
 	some      bool // some of the points suffice
 }
 
@@ -73,7 +73,7 @@ func behindRouters(stories []Story) (all []Story) {
 	for _, s := range stories {
 		tree := s.tree
 		s.Name, s.some = s.Name+" behind a router", true
-		s.tree = func(d *stage) (agent.Agent, error) {
+		s.tree = func(d *storyTree) (agent.Agent, error) {
 			root, err := tree(d)
 			if err != nil {
 				return nil, err
@@ -92,7 +92,7 @@ const storyTime = 3 * time.Minute
 func (s *Story) Play(way Way, at Place, o *Odometer) (err error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), storyTime, errors.New("the story does not end"))
 	defer cancel()
-	on := &stage{path: filepath.Join(at.Dir, "calls"), odometer: o}
+	on := &storyTree{path: filepath.Join(at.Dir, "calls"), odometer: o}
 	root, err := s.tree(on)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *Story) Play(way Way, at Place, o *Odometer) (err error) {
 		opts = append(opts, runner.WithStreaming())
 	}
 	if s.delivers != nil {
-		opts = append(opts, runner.WithDesk(paperDesk{&stage{path: filepath.Join(at.Dir, "calls"), odometer: o}}))
+		opts = append(opts, runner.WithDesk(fileDesk{&storyTree{path: filepath.Join(at.Dir, "calls"), odometer: o}}))
 	}
 	p, err := way.Play(ctx, &Process{Place: at, Root: root, Store: watchedStore{store, o}, Options: opts, Odometer: o})
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *Story) next(ctx context.Context, p Player, key session.Key) (do func() 
 	}
 	switch {
 	case fold.Unfinished(): // the decider does not know whether its decision was recorded, and repeats it
-		return func() error { return p.GoOn(ctx, turn, again) }, nil
+		return func() error { return p.Continue(ctx, turn, again) }, nil
 	case turns < len(s.messages):
 		return func() error {
 			return p.Say(ctx, fmt.Sprint("turn-", turns+1), s.messages[turns], map[string]any{"turn:message": turns + 1})

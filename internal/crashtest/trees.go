@@ -18,15 +18,16 @@ import (
 	"github.com/agentarbor/arbor/workflowagent"
 )
 
-// stage creates the models and tools of a story. Each call writes a line to the file at path before it does anything.
-type stage struct {
+// storyTree creates the models and tools of a story. Each call writes a line to the file at path before it does
+// anything.
+type storyTree struct {
 	path     string
 	odometer *Odometer
 	err      error        // the first error of creating an agent or a tool
 	close    func() error // closes what the story has opened; may be nil
 }
 
-func (d *stage) note(format string, args ...any) {
+func (d *storyTree) note(format string, args ...any) {
 	f, err := os.OpenFile(d.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
 		_, err = fmt.Fprintf(f, format+"\n", args...)
@@ -38,7 +39,7 @@ func (d *stage) note(format string, args ...any) {
 	d.odometer.Pass(OnCall)
 }
 
-func (d *stage) tool(name string, opts ...tools.Option) tools.Tool {
+func (d *storyTree) tool(name string, opts ...tools.Option) tools.Tool {
 	t, err := tools.Func(name, "Does "+name+".", func(c tools.Context, _ struct{}) (string, error) {
 		d.note("tool %s %s", name, c.CallID())
 		c.Set(name, true)
@@ -52,7 +53,7 @@ func (d *stage) tool(name string, opts ...tools.Option) tools.Tool {
 	return t
 }
 
-func (d *stage) agentTool(a agent.Agent, opts ...agenttool.Option) tools.Tool {
+func (d *storyTree) agentTool(a agent.Agent, opts ...agenttool.Option) tools.Tool {
 	if d.err != nil {
 		return nil
 	}
@@ -62,7 +63,7 @@ func (d *stage) agentTool(a agent.Agent, opts ...agenttool.Option) tools.Tool {
 }
 
 // agent returns an agent whose model answers according to its last message and the user's messages so far.
-func (d *stage) agent(name string, answer func(said string, last llm.Message) []scripted.Item, opts ...llmagent.Option) agent.Agent {
+func (d *storyTree) agent(name string, answer func(said string, last llm.Message) []scripted.Item, opts ...llmagent.Option) agent.Agent {
 	if d.err != nil {
 		return nil
 	}
@@ -80,20 +81,20 @@ func (d *stage) agent(name string, answer func(said string, last llm.Message) []
 	return a
 }
 
-func (d *stage) failed(err error) {
+func (d *storyTree) failed(err error) {
 	if d.err == nil {
 		d.err = err
 	}
 }
 
-func to(name string) scripted.Item {
+func transferTo(name string) scripted.Item {
 	return scripted.Call(agent.TransferTool, fmt.Sprintf(`{"agent_name":%q}`, name))
 }
 
 type items = []scripted.Item
 
 // cashDesk calls two lookups at once, transfers, and pays.
-func cashDesk(d *stage) (agent.Agent, error) {
+func cashDesk(d *storyTree) (agent.Agent, error) {
 	billing := d.agent("billing", func(_ string, last llm.Message) items {
 		if last.Role == llm.RoleTool {
 			return items{scripted.Text("Paid.")}
@@ -102,7 +103,7 @@ func cashDesk(d *stage) (agent.Agent, error) {
 	}, llmagent.WithTools(d.tool("pay")))
 	return d.agent("support", func(_ string, last llm.Message) items {
 		if last.Role == llm.RoleTool {
-			return items{to("billing")}
+			return items{transferTo("billing")}
 		}
 		return items{scripted.Text("Let me see."), scripted.Call("lookup", "{}"), scripted.Call("lookup", "{}")}
 	}, llmagent.WithTools(d.tool("lookup", tools.Idempotent())), llmagent.WithSubAgents(billing)), d.err
@@ -110,7 +111,7 @@ func cashDesk(d *stage) (agent.Agent, error) {
 
 // refundDesk calls a tool that needs no approval, and one that does twice, then transfers to an agent that asks for
 // another approval.
-func refundDesk(d *stage) (agent.Agent, error) {
+func refundDesk(d *storyTree) (agent.Agent, error) {
 	refund := d.tool("refund", tools.NeedsApproval(tools.ByUser()))
 	billing := d.agent("billing", func(said string, last llm.Message) items {
 		switch {
@@ -122,24 +123,24 @@ func refundDesk(d *stage) (agent.Agent, error) {
 		return items{scripted.Text("One more."), scripted.Call("refund", `{}`)}
 	}, llmagent.WithTools(refund))
 	return d.agent("support", func(string, llm.Message) items {
-		return items{scripted.Text("Let me see."), scripted.Call("lookup", "{}"), scripted.Call("refund", "{}"), scripted.Call("refund", "{}"), to("billing")}
+		return items{scripted.Text("Let me see."), scripted.Call("lookup", "{}"), scripted.Call("refund", "{}"), scripted.Call("refund", "{}"), transferTo("billing")}
 	}, llmagent.WithTools(d.tool("lookup", tools.Idempotent()), refund), llmagent.WithSubAgents(billing)), d.err
 }
 
 // guardedDesk may transfer only with an approval.
-func guardedDesk(d *stage) (agent.Agent, error) {
+func guardedDesk(d *storyTree) (agent.Agent, error) {
 	billing := d.agent("billing", func(string, llm.Message) items { return items{scripted.Text("Hello.")} })
 	return d.agent("support", func(_ string, last llm.Message) items {
 		if last.Role == llm.RoleTool {
 			return items{scripted.Text("Then I answer.")}
 		}
-		return items{scripted.Text("I hand over."), to("billing")}
+		return items{scripted.Text("I hand over."), transferTo("billing")}
 	}, llmagent.WithTransferApproval(tools.ByUser()), llmagent.WithSubAgents(billing)), d.err
 }
 
 // researchDesk calls two agents as tools at once: one that may run again from its beginning, which transfers inside,
 // and one that may not.
-func researchDesk(d *stage) (agent.Agent, error) {
+func researchDesk(d *storyTree) (agent.Agent, error) {
 	archive := d.agent("archive", func(_ string, last llm.Message) items {
 		if last.Role == llm.RoleTool {
 			return items{scripted.Text("It is in the archive.")}
@@ -147,7 +148,7 @@ func researchDesk(d *stage) (agent.Agent, error) {
 		return items{scripted.Call("lookup", "{}")}
 	}, llmagent.WithTools(d.tool("lookup", tools.Idempotent())))
 	research := d.agent("research", func(string, llm.Message) items {
-		return items{scripted.Text("The archive knows."), to("archive")}
+		return items{scripted.Text("The archive knows."), transferTo("archive")}
 	}, llmagent.WithSubAgents(archive))
 	audit := d.agent("audit", func(_ string, last llm.Message) items {
 		if last.Role == llm.RoleTool {
@@ -164,7 +165,7 @@ func researchDesk(d *stage) (agent.Agent, error) {
 }
 
 // reportDesk transfers to a sequence of a loop that an agent ends, and two concurrent agents.
-func reportDesk(d *stage) (agent.Agent, error) {
+func reportDesk(d *storyTree) (agent.Agent, error) {
 	exit, err := workflowagent.ExitTool()
 	d.failed(err)
 	write := d.agent("write", func(said string, last llm.Message) items {
@@ -195,12 +196,12 @@ func reportDesk(d *stage) (agent.Agent, error) {
 	d.failed(err)
 	report, err := workflowagent.Sequential("report", "Reports", []agent.Agent{polish, both}, workflowagent.WithReturn(agent.StayActive))
 	d.failed(err)
-	return d.agent("support", func(string, llm.Message) items { return items{scripted.Text("One moment."), to("report")} }, llmagent.WithSubAgents(report)), d.err
+	return d.agent("support", func(string, llm.Message) items { return items{scripted.Text("One moment."), transferTo("report")} }, llmagent.WithSubAgents(report)), d.err
 }
 
 // buyingDesk calls two agents as tools at once. One asks for an approval and then calls a third one, which asks as well
 // and transfers inside; the only call of the other one is denied.
-func buyingDesk(d *stage) (agent.Agent, error) {
+func buyingDesk(d *storyTree) (agent.Agent, error) {
 	after := func(call, text string) func(string, llm.Message) items {
 		return func(_ string, last llm.Message) items {
 			if last.Role == llm.RoleTool {
@@ -210,7 +211,9 @@ func buyingDesk(d *stage) (agent.Agent, error) {
 		}
 	}
 	notary := d.agent("notary", after("seal", "Sealed."), llmagent.WithTools(d.tool("seal", tools.NeedsApproval(tools.ByUser()), tools.Idempotent())))
-	clerk := d.agent("clerk", func(string, llm.Message) items { return items{scripted.Text("The notary does it."), to("notary")} }, llmagent.WithSubAgents(notary))
+	clerk := d.agent("clerk", func(string, llm.Message) items {
+		return items{scripted.Text("The notary does it."), transferTo("notary")}
+	}, llmagent.WithSubAgents(notary))
 	buyer := d.agent("buyer", func(_ string, last llm.Message) items {
 		if last.Role != llm.RoleTool {
 			return items{scripted.Call("order", "{}"), scripted.Call("lookup", "{}")}
@@ -233,7 +236,7 @@ func buyingDesk(d *stage) (agent.Agent, error) {
 }
 
 // townDesk has the tools of a server: one that must not run twice, and one that asks a question during its call.
-func townDesk(d *stage) (agent.Agent, error) {
+func townDesk(d *storyTree) (agent.Agent, error) {
 	server, err := transcript.Server(func(tool, call string) { d.note("tool %s %s", tool, call) })
 	d.failed(err)
 	if err == nil {
@@ -248,43 +251,43 @@ func townDesk(d *stage) (agent.Agent, error) {
 }
 
 // deskOfPersons transfers to a person.
-func deskOfPersons(d *stage) (agent.Agent, error) {
+func deskOfPersons(d *storyTree) (agent.Agent, error) {
 	return d.agent("support", func(said string, _ llm.Message) items {
 		if strings.Contains(said, "Thanks") {
 			return items{scripted.Text("You are welcome.")}
 		}
 		if strings.Contains(said, "person") {
-			return items{scripted.Text("Of course."), to(agent.Human)}
+			return items{scripted.Text("Of course."), transferTo(agent.Human)}
 		}
 		return items{scripted.Text("Good day.")}
 	}), d.err
 }
 
-// paperDesk is a desk that records each request before it does anything.
-type paperDesk struct{ *stage }
+// fileDesk is a desk that records each request before it does anything.
+type fileDesk struct{ *storyTree }
 
-func (d paperDesk) RequestTransfer(_ context.Context, r human.Request) (human.Update, error) {
+func (d fileDesk) RequestTransfer(_ context.Context, r human.Request) (human.Update, error) {
 	d.note("request %s %s %d", r.ID, r.From, len(r.Conversation))
 	return human.Update{QueuePosition: new(1)}, nil
 }
 
-func (d paperDesk) Send(_ context.Context, l human.Leg, messages []human.Message) error {
+func (d fileDesk) Send(_ context.Context, l human.Leg, messages []human.Message) error {
 	for _, m := range messages {
 		d.note("word %s %s %s", l.ID, m.ID, m.Text)
 	}
 	return nil
 }
 
-func (d paperDesk) Cancel(context.Context, human.Leg, string) error {
+func (d fileDesk) Cancel(context.Context, human.Leg, string) error {
 	return errors.New("nobody cancels")
 }
 
 // orderDesk has three levels; its last agent transfers back to the second one in a later turn. Texts come in deltas,
 // and some answers have a text next to a transfer.
-func orderDesk(d *stage) (agent.Agent, error) {
+func orderDesk(d *storyTree) (agent.Agent, error) {
 	invoices := d.agent("invoices", func(said string, _ llm.Message) items {
 		if strings.Contains(said, "Cancel it") {
-			return items{scripted.Text("Not ", "mine."), to("orders")}
+			return items{scripted.Text("Not ", "mine."), transferTo("orders")}
 		}
 		return items{scripted.Think("Seven?"), scripted.Text("Invoice 7 ", "is open.")}
 	}, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
@@ -297,11 +300,11 @@ func orderDesk(d *stage) (agent.Agent, error) {
 		case strings.Contains(said, "Cancel it"):
 			return items{scripted.Text("I cancel. "), scripted.Call("cancel", "{}")}
 		case last.Role == llm.RoleTool:
-			return items{scripted.Text("This is ", "for invoices."), to("invoices")}
+			return items{scripted.Text("This is ", "for invoices."), transferTo("invoices")}
 		}
 		return items{scripted.Text("I look."), scripted.Call("lookup", "{}")}
 	}, llmagent.WithTools(d.tool("lookup", tools.Idempotent()), d.tool("cancel")), llmagent.WithSubAgents(invoices))
 	return d.agent("front", func(string, llm.Message) items {
-		return items{scripted.Text("One ", "moment."), to("orders")}
+		return items{scripted.Text("One ", "moment."), transferTo("orders")}
 	}, llmagent.WithSubAgents(orders)), d.err
 }

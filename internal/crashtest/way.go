@@ -62,9 +62,9 @@ type Player interface {
 	Say(ctx context.Context, turn, text string, state map[string]any) error
 	// Decide does the same with a decision for the waiting turn.
 	Decide(ctx context.Context, turn string, d runner.Decision) error
-	// GoOn resumes a turn that is not over, or waits a moment for the process that does. again are the decisions of the
-	// turn that are already recorded, because the decider may not know this.
-	GoOn(ctx context.Context, turn string, again []runner.Decision) error
+	// Continue resumes a turn that is not over, or waits a moment for the process that does. again are the decisions of
+	// the turn that are already recorded, because the decider may not know this.
+	Continue(ctx context.Context, turn string, again []runner.Decision) error
 	Close() error
 }
 
@@ -77,31 +77,31 @@ func Resume() Way {
 		},
 		Play: func(_ context.Context, p *Process) (Player, error) {
 			r, err := runner.New(p.Root, p.Store, append(p.Options, runner.WithWait(20*time.Second))...)
-			return &resumes{p, r}, err
+			return &resumingPlayer{p, r}, err
 		},
 	}
 }
 
-type resumes struct {
+type resumingPlayer struct {
 	*Process
 	runner *runner.Runner
 }
 
-func (r *resumes) Runner() *runner.Runner { return r.runner }
+func (r *resumingPlayer) Runner() *runner.Runner { return r.runner }
 
-func (r *resumes) Say(ctx context.Context, _, text string, state map[string]any) error {
+func (r *resumingPlayer) Say(ctx context.Context, _, text string, state map[string]any) error {
 	return r.play(r.runner.Run(ctx, r.Key, llm.UserText(text), runner.WithState(state)))
 }
 
-func (r *resumes) Decide(ctx context.Context, _ string, d runner.Decision) error {
+func (r *resumingPlayer) Decide(ctx context.Context, _ string, d runner.Decision) error {
 	return r.play(r.runner.Resume(ctx, r.Key, d))
 }
 
-func (r *resumes) GoOn(ctx context.Context, _ string, again []runner.Decision) error {
+func (r *resumingPlayer) Continue(ctx context.Context, _ string, again []runner.Decision) error {
 	return r.play(r.runner.Resume(ctx, r.Key, again...))
 }
 
-func (r *resumes) play(turn iter.Seq2[*event.Event, error]) error {
+func (r *resumingPlayer) play(turn iter.Seq2[*event.Event, error]) error {
 	for _, err := range turn {
 		if err != nil {
 			return err
@@ -111,4 +111,4 @@ func (r *resumes) play(turn iter.Seq2[*event.Event, error]) error {
 	return nil
 }
 
-func (r *resumes) Close() error { return r.Store.Close() }
+func (r *resumingPlayer) Close() error { return r.Store.Close() }

@@ -25,7 +25,7 @@ func (everybody) Authenticate(context.Context, access.Credentials) (access.User,
 type callers struct {
 	access.Authenticator
 	signIn *access.SignIn // nil with --no-token
-	told   string         // the message about the owner's token
+	note   string         // the message about the owner's token
 }
 
 // callersOf returns the authenticator of the listeners. Browsers use the port of the first one.
@@ -37,11 +37,11 @@ func callersOf(ctx context.Context, f *factory.Factory, o *options, listeners []
 	}
 	switch {
 	case o.noToken && o.url != "" && !loopbackURL(o.url):
-		return nil, factory.Usagef("--no-token: --url says that other machines are to reach the server; use a token")
+		return nil, factory.Usagef("--no-token: other machines reach the server at --url: use a token")
 	case o.noToken:
-		return &callers{Authenticator: everybody{}, told: "no token is needed"}, nil
+		return &callers{Authenticator: everybody{}, note: "no token is needed"}, nil
 	}
-	token, told, err := ownerToken(f, o)
+	token, note, err := ownerToken(f, o)
 	if err != nil {
 		return nil, err
 	}
@@ -74,28 +74,28 @@ func callersOf(ctx context.Context, f *factory.Factory, o *options, listeners []
 	if err != nil {
 		return nil, err
 	}
-	return &callers{either, signIn, told}, nil
+	return &callers{either, signIn, note}, nil
 }
 
 // ownerToken returns the owner's token, and the message about it.
-func ownerToken(f *factory.Factory, o *options) (token, told string, err error) {
+func ownerToken(f *factory.Factory, o *options) (token, note string, err error) {
 	switch {
 	case o.tokenFile != "":
 		if token, err = factory.ReadSecret("--token-file", o.tokenFile); err != nil {
 			return "", "", err
 		}
-		told = "the owner's token is that of " + o.tokenFile
+		note = "the owner's token is that of " + o.tokenFile
 	case f.Getenv(factory.TokenVariable) != "":
 		token = f.Getenv(factory.TokenVariable)
-		told = "the owner's token is that of " + factory.TokenVariable
+		note = "the owner's token is that of " + factory.TokenVariable
 	default:
 		token = rand.Text()
-		told = "the owner's token of this run is " + token + " (set " + factory.TokenVariable + " to choose one)"
+		note = "the owner's token of this run is " + token + " (set " + factory.TokenVariable + " to choose one)"
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' }) {
 		return "", "", factory.Usagef("the token must be one word of ASCII letters, digits and signs, without commas")
 	}
-	return token, told, nil
+	return token, note, nil
 }
 
 // loopbackURL reports whether a URL refers to this machine.

@@ -206,7 +206,7 @@ func serve(ctx context.Context, f *factory.Factory, path string, o *options) err
 		return err
 	}
 	f.Notice(s.tree)
-	f.Say("serving %s at %s; %s", s.tree.Agents.Root().Agent.Name(), s.base, s.who.told)
+	f.Say("serving %s at %s; %s", s.tree.Agents.Root().Agent.Name(), s.base, s.who.note)
 	fmt.Fprintln(f.Stdout, strings.TrimSuffix(s.base, "/"))
 	reload.KeepUp(ctx, f, s.files, f.Stderr, s.reload)
 	return s.untilStopped(ctx)

@@ -36,7 +36,7 @@ const chatHelp = `/agents        the tree, with the agent that would answer next
 
 // Chat answers the user's lines with the tree at path.
 func Chat(ctx context.Context, f *factory.Factory, path string, o Options, d DeciderOptions) error {
-	if _, err := who(f, d); err != nil {
+	if _, err := decider(f, d); err != nil {
 		return err
 	}
 	files := reload.Watch(f, path, o.NoReload)
@@ -89,7 +89,7 @@ func (c *Conversation) useNewestTree() {
 
 // greet prints the session, and whether its last turn was interrupted.
 func (c *Conversation) greet(ctx context.Context) error {
-	fold, err := c.look(ctx)
+	fold, err := c.readFold(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (c *Conversation) loop(ctx context.Context, in prompt.Lines) error {
 			return err
 		}
 		interrupted = false
-		quit, err := c.line(ctx, strings.TrimSpace(line))
+		quit, err := c.handleLine(ctx, strings.TrimSpace(line))
 		switch {
 		case quit && person:
 			return nil
@@ -197,8 +197,8 @@ func (c *Conversation) errors() io.Writer {
 	return c.Factory.Stderr
 }
 
-// line executes one line.
-func (c *Conversation) line(ctx context.Context, line string) (quit bool, err error) {
+// handleLine executes one line.
+func (c *Conversation) handleLine(ctx context.Context, line string) (quit bool, err error) {
 	c.useNewestTree()
 	switch {
 	case line == "":
@@ -206,7 +206,7 @@ func (c *Conversation) line(ctx context.Context, line string) (quit bool, err er
 	case strings.HasPrefix(line, "//"):
 		line = line[1:]
 	case strings.HasPrefix(line, "/"):
-		return c.slash(ctx, line)
+		return c.runCommand(ctx, line)
 	}
 	msg, err := factory.CheckMessage(line)
 	if err != nil {
@@ -231,7 +231,7 @@ func (c *Conversation) line(ctx context.Context, line string) (quit bool, err er
 		return false, nil
 	case held == "" && understood && len(asked) == 1 && asked[0].Kind != event.RelayInput:
 		command := map[bool]string{true: "/approve ", false: "/deny "}[yes]
-		return false, c.goOn(ctx, command+asked[0].ToolCallID+" "+line)
+		return false, c.continueTurn(ctx, command+asked[0].ToolCallID+" "+line)
 	default:
 		c.held = line
 		c.Factory.Say("a new message withdraws what waits: yes withdraws it and sends the message, no lets it wait")
@@ -242,7 +242,7 @@ func (c *Conversation) line(ctx context.Context, line string) (quit bool, err er
 
 // asked returns the questions that the user can answer.
 func (c *Conversation) asked(ctx context.Context) ([]*event.Relay, error) {
-	fold, err := c.look(ctx)
+	fold, err := c.readFold(ctx)
 	if err != nil || !fold.Paused() {
 		return nil, err
 	}
@@ -256,7 +256,7 @@ func (c *Conversation) send(ctx context.Context, msg llm.Message) iter.Seq2[*eve
 			busy, caughtUp := false, !told
 			for e, err := range c.At.Send(ctx, msg) {
 				if !caughtUp && err == nil {
-					c.missed(ctx, e.Seq)
+					c.printMissed(ctx, e.Seq)
 					caughtUp = true
 				}
 				if busy = errors.Is(err, agent.ErrSessionBusy); !busy && !yield(e, err) {
@@ -279,8 +279,8 @@ func (c *Conversation) send(ctx context.Context, msg llm.Message) iter.Seq2[*eve
 	}
 }
 
-// missed prints the events of others before a position, which came while a message waited.
-func (c *Conversation) missed(ctx context.Context, before int64) {
+// printMissed prints the events of others before a position, which came while a message waited.
+func (c *Conversation) printMissed(ctx context.Context, before int64) {
 	out := prompt.Overhearing(c.Factory, nil)
 	for e, err := range c.At.Log(ctx, c.seen) {
 		if err != nil || e.Seq >= before {
@@ -291,7 +291,7 @@ func (c *Conversation) missed(ctx context.Context, before int64) {
 	out.Finish()
 }
 
-func (c *Conversation) slash(ctx context.Context, line string) (quit bool, err error) {
+func (c *Conversation) runCommand(ctx context.Context, line string) (quit bool, err error) {
 	c.held = ""
 	switch name := strings.Fields(line)[0]; name {
 	case "/quit", "/exit":
@@ -312,7 +312,7 @@ func (c *Conversation) slash(ctx context.Context, line string) (quit bool, err e
 	case "/show":
 		return false, c.showWaiting(ctx, strings.TrimSpace(line[len(name):]))
 	case "/resume", "/approve", "/answer", "/deny":
-		return false, c.goOn(ctx, line)
+		return false, c.continueTurn(ctx, line)
 	default:
 		c.Factory.Say("unknown command %s; /help lists the commands, and // begins a message with a slash", render.Cut(name, 40))
 	}
@@ -339,9 +339,9 @@ func (c *Conversation) showWaiting(ctx context.Context, call string) error {
 	return nil
 }
 
-// goOn resumes the last turn: /resume, /approve CALL, /answer CALL TEXT, /deny CALL REASON. If only one call waits, it
-// need not be named.
-func (c *Conversation) goOn(ctx context.Context, line string) error {
+// continueTurn resumes the last turn: /resume, /approve CALL, /answer CALL TEXT, /deny CALL REASON. If only one call
+// waits, it need not be named.
+func (c *Conversation) continueTurn(ctx context.Context, line string) error {
 	name, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
 	call, reason, _ := strings.Cut(rest, " ")
@@ -369,13 +369,13 @@ func (c *Conversation) goOn(ctx context.Context, line string) error {
 	default:
 		decisions = append(decisions, runner.Deny(call, strings.TrimSpace(reason)))
 	}
-	fold, err := c.look(ctx)
+	fold, err := c.readFold(ctx)
 	if err != nil {
 		return err
 	}
 	some := false
 	err = c.Turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] {
-		return Noting(c.At.GoOn(ctx, fold, decisions...), &some)
+		return Noting(c.At.Continue(ctx, fold, decisions...), &some)
 	})
 	if err == nil && !some {
 		c.Factory.Say("the last turn is complete: there is nothing to resume")
@@ -383,16 +383,16 @@ func (c *Conversation) goOn(ctx context.Context, line string) error {
 	return err
 }
 
-// news collects the messages that a chat prints between its turns. Messages that come during a turn are printed when
-// the answer is complete.
-type news struct {
+// heldMessages collects the messages that a chat prints between its turns. Messages that come during a turn are printed
+// when the answer is complete.
+type heldMessages struct {
 	w    io.Writer
 	mu   sync.Mutex
 	held bool
 	kept []byte
 }
 
-func (n *news) Write(b []byte) (int, error) {
+func (n *heldMessages) Write(b []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.held {
@@ -402,8 +402,8 @@ func (n *news) Write(b []byte) (int, error) {
 	return n.w.Write(b)
 }
 
-// hold starts or ends a turn.
-func (n *news) hold(on bool) {
+// setHeld starts or ends a turn.
+func (n *heldMessages) setHeld(on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.held = on; !on && len(n.kept) > 0 {

@@ -27,7 +27,7 @@ func (c *Conversation) Show(asked []*event.Relay) {
 	switch {
 	case c.pages != nil:
 		for _, d := range asked {
-			c.page(d)
+			c.printQuestion(d)
 		}
 	case c.JSON:
 		c.Factory.ShowQuestions(c.Factory.Stderr, asked)
@@ -36,8 +36,8 @@ func (c *Conversation) Show(asked []*event.Relay) {
 	}
 }
 
-// page shows a question on the chat's terminal. If the user stops reading, it prints how much is left.
-func (c *Conversation) page(d *event.Relay) {
+// printQuestion shows a question on the chat's terminal. If the user stops reading, it prints how much is left.
+func (c *Conversation) printQuestion(d *event.Relay) {
 	look := c.Factory.LookOf(c.Factory.Stdout)
 	line, rows := render.Question(d, look.Columns)
 	fmt.Fprintln(c.Factory.Stdout, "  "+look.Paint(render.Bold, line))
@@ -57,14 +57,14 @@ func (c *Conversation) page(d *event.Relay) {
 }
 
 // answer returns the decision that answers the question of a call with a text.
-func (c *Conversation) answer(ctx context.Context, call, words string) (runner.Decision, error) {
-	fold, err := c.look(ctx)
+func (c *Conversation) answer(ctx context.Context, call, text string) (runner.Decision, error) {
+	fold, err := c.readFold(ctx)
 	if err != nil {
 		return runner.Decision{}, err
 	}
 	for _, d := range fold.Questions() {
 		if d.ToolCallID == call && d.Kind == event.RelayInput {
-			return runner.Decision{CallID: call, Approved: true, Content: live.Content(d, words)}, nil
+			return runner.Decision{CallID: call, Approved: true, Content: live.Content(d, text)}, nil
 		}
 	}
 	return runner.Decision{}, factory.Usagef("session %s has no open question for call %s", c.Key.ID, render.Cut(call, 40))
@@ -78,8 +78,8 @@ func (d *DeciderOptions) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.users, "users", "", "with --by, read the users from `FILE` (default: the file of arbor users)")
 }
 
-// who returns the decider with the rights in the current users file.
-func who(f *factory.Factory, d DeciderOptions) (access.User, error) {
+// decider returns the decider with the rights in the current users file.
+func decider(f *factory.Factory, d DeciderOptions) (access.User, error) {
 	if d.by == "" {
 		return factory.Owner, nil
 	}
@@ -103,7 +103,7 @@ func (c *Conversation) sign(ctx context.Context, d DeciderOptions, decisions []r
 	if len(decisions) == 0 {
 		return nil, nil
 	}
-	who, err := who(c.Factory, d)
+	who, err := decider(c.Factory, d)
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@ import (
 type host interface {
 	factory.Feed
 	Send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error]
-	// GoOn resumes the last turn of the session with the state f.
-	GoOn(ctx context.Context, f *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error]
+	// Continue resumes the last turn of the session with the state f.
+	Continue(ctx context.Context, f *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error]
 	// running reports whether a process is running the last turn.
 	running(ctx context.Context) (bool, error)
 	// DrawAgents draws the tree, and marks the agent that answers next.
@@ -35,17 +35,17 @@ type host interface {
 	FileBytes(ctx context.Context, digest string) ([]byte, error)
 }
 
-// here runs the turns of a conversation in this process.
-type here struct {
+// localHost runs the turns of a conversation in this process.
+type localHost struct {
 	factory.StoredSession
 	c *Conversation // with the newest tree
 }
 
-func (h here) Send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error] {
+func (h localHost) Send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error] {
 	return h.c.Run(ctx, h.Key, msg)
 }
 
-func (h here) GoOn(ctx context.Context, _ *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
+func (h localHost) Continue(ctx context.Context, _ *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
 	decisions, err := h.c.sign(ctx, h.c.decider, decisions)
 	if err != nil {
 		return func(yield func(*event.Event, error) bool) { yield(nil, err) }
@@ -53,12 +53,12 @@ func (h here) GoOn(ctx context.Context, _ *session.Fold, decisions ...runner.Dec
 	return h.c.Resume(ctx, h.Key, decisions...)
 }
 
-func (h here) running(ctx context.Context) (bool, error) {
+func (h localHost) running(ctx context.Context) (bool, error) {
 	info, _, err := session.Find(ctx, h.DB, h.Key)
 	return info.Leased, err
 }
 
-func (h here) DrawAgents(ctx context.Context, w io.Writer, look render.Look) error {
+func (h localHost) DrawAgents(ctx context.Context, w io.Writer, look render.Look) error {
 	active, err := h.c.Active(ctx, h.Key)
 	if err == nil {
 		render.Tree(w, h.c.Tree(), look, active)
@@ -66,8 +66,8 @@ func (h here) DrawAgents(ctx context.Context, w io.Writer, look render.Look) err
 	return err
 }
 
-// there runs the turns of a conversation at a server.
-type there struct {
+// serverHost runs the turns of a conversation at a server.
+type serverHost struct {
 	remote.Served
 	f *factory.Factory
 }
@@ -88,7 +88,7 @@ func ChatAt(ctx context.Context, f *factory.Factory, o Options) error {
 	if err != nil {
 		return err
 	}
-	c.At = there{remote.Served{Client: api, ID: key.ID}, f}
+	c.At = serverHost{remote.Served{Client: api, ID: key.ID}, f}
 	c.draw()
 	in, err := prompt.New(f, factory.HistoryFile(f, &factory.Database{Remote: true}))
 	if err != nil {
@@ -101,14 +101,14 @@ func ChatAt(ctx context.Context, f *factory.Factory, o Options) error {
 	return c.loop(ctx, in)
 }
 
-func (t there) Send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error] {
+func (t serverHost) Send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error] {
 	return t.turn(ctx, func(ctx context.Context) (*client.Turn, int64, error) {
 		turn, err := t.Begin(ctx, t.ID, client.Message{Content: msg.Content})
 		return turn, 0, err
 	})
 }
 
-func (t there) GoOn(ctx context.Context, f *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
+func (t serverHost) Continue(ctx context.Context, f *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
 	if len(decisions) == 0 && !f.Unfinished() && !f.Held() {
 		return func(func(*event.Event, error) bool) {} // there is no turn to resume
 	}
@@ -130,9 +130,9 @@ func (t there) GoOn(ctx context.Context, f *session.Fold, decisions ...runner.De
 
 // turn yields the events of a turn after a position, and at the end its error. If the context ends first, the turn is
 // stopped, like a turn in this process.
-func (t there) turn(ctx context.Context, begin func(context.Context) (turn *client.Turn, after int64, err error)) iter.Seq2[*event.Event, error] {
+func (t serverHost) turn(ctx context.Context, begin func(context.Context) (turn *client.Turn, after int64, err error)) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		patient, cancel := outlive(ctx)
+		patient, cancel := outliving(ctx)
 		turn, after, err := begin(patient)
 		cancel()
 		if err != nil {
@@ -148,7 +148,7 @@ func (t there) turn(ctx context.Context, begin func(context.Context) (turn *clie
 			}
 			if err != nil {
 				if ctx.Err() != nil {
-					t.halt(ctx, turn)
+					t.stopTurn(ctx, turn)
 				}
 				yield(nil, err)
 				return
@@ -168,16 +168,16 @@ func (t there) turn(ctx context.Context, begin func(context.Context) (turn *clie
 	}
 }
 
-// outlive returns a context that ends a moment after another one. A client that interrupts a request must know whether
-// the request has started a turn, because nothing else would stop that turn.
-func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+// outliving returns a context that ends a moment after another one. A client that interrupts a request must know
+// whether the request has started a turn, because nothing else would stop that turn.
+func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	undo := context.AfterFunc(ctx, func() { time.AfterFunc(3*time.Second, cancel) })
 	return longer, func() { undo(); cancel() }
 }
 
-// halt stops a turn that is interrupted here.
-func (t there) halt(ctx context.Context, turn *client.Turn) {
+// stopTurn stops a turn that is interrupted here.
+func (t serverHost) stopTurn(ctx context.Context, turn *client.Turn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
 	if _, err := t.Stop(ctx, t.ID, turn.ID); err != nil {
@@ -185,7 +185,7 @@ func (t there) halt(ctx context.Context, turn *client.Turn) {
 	}
 }
 
-func (t there) DrawAgents(ctx context.Context, w io.Writer, look render.Look) error {
+func (t serverHost) DrawAgents(ctx context.Context, w io.Writer, look render.Look) error {
 	var tree struct{ Root *render.Outline }
 	if err := t.Agents(ctx, &tree); err != nil {
 		return err
@@ -201,11 +201,11 @@ func (t there) DrawAgents(ctx context.Context, w io.Writer, look render.Look) er
 	return nil
 }
 
-func (t there) running(ctx context.Context) (bool, error) {
+func (t serverHost) running(ctx context.Context) (bool, error) {
 	s, err := t.Session(ctx, t.ID)
 	return s.State == "running", err
 }
 
-func (t there) FileBytes(ctx context.Context, digest string) ([]byte, error) {
+func (t serverHost) FileBytes(ctx context.Context, digest string) ([]byte, error) {
 	return t.File(ctx, t.ID, digest)
 }

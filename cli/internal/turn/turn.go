@@ -60,7 +60,7 @@ func (c *Conversation) Log(ctx context.Context) (log []*event.Event, fold *sessi
 }
 
 // RunHere makes the conversation run its turns in this process.
-func (c *Conversation) RunHere() { c.At = here{factory.StoredSession{DB: c.DB, Key: c.Key}, c} }
+func (c *Conversation) RunHere() { c.At = localHost{factory.StoredSession{DB: c.DB, Key: c.Key}, c} }
 
 // Options are those of the commands that run turns.
 type Options struct {
@@ -106,7 +106,7 @@ type Conversation struct {
 	pages    *prompt.Editor // of a chat on a terminal, otherwise nil
 	told     bool           // the user has been told that a question waits
 	held     string         // the message to send if the user withdraws the waiting question
-	news     news
+	news     heldMessages
 }
 
 // Converse loads the tree, opens the database and returns the conversation.
@@ -150,8 +150,8 @@ func (c *Conversation) draw() {
 // Notice prints once that the offline model answers, if it does.
 func (c *Conversation) Notice() { c.noted = c.noted || c.Factory.Notice(c.LoadedTree) }
 
-// look reads the new events of the log, and returns the fold.
-func (c *Conversation) look(ctx context.Context) (*session.Fold, error) {
+// readFold reads the new events of the log, and returns the fold.
+func (c *Conversation) readFold(ctx context.Context) (*session.Fold, error) {
 	for e, err := range c.At.Log(ctx, c.known.Seq) {
 		if err != nil {
 			return nil, err
@@ -164,8 +164,8 @@ func (c *Conversation) look(ctx context.Context) (*session.Fold, error) {
 // Turn prints the events of one turn and returns how it ended. The first signal cancels it.
 func (c *Conversation) Turn(ctx context.Context, events func(context.Context) iter.Seq2[*event.Event, error]) error {
 	c.Notice()
-	c.news.hold(true)
-	defer c.news.hold(false)
+	c.news.setHeld(true)
+	defer c.news.setHeld(false)
 	ctx, done := c.Factory.Interrupts.Turn(ctx)
 	defer done()
 	var turn runner.Result
@@ -195,7 +195,7 @@ func (c *Conversation) Turn(ctx context.Context, events func(context.Context) it
 		return failure
 	}
 	if len(asked) == 0 { // they were shown before the turn was resumed, or no turn was resumed
-		fold, err := c.look(ctx)
+		fold, err := c.readFold(ctx)
 		if err != nil {
 			return err
 		}
