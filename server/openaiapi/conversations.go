@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/responses"
@@ -61,16 +61,11 @@ func (h *Handler) createConversation(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	q := &responseRequest{}
-	if len(b.Items) > 0 {
-		if _, err := q.input(b.Items, h.references(c), &wrong); err != nil {
-			return err
-		}
-		if len(q.approvals)+len(q.results) > 0 {
-			wrong.addf("items", "contain the answer to a call, but a new conversation has no open calls")
-		}
+	added, err := h.readItems(c, b.Items, &wrong)
+	if err == nil {
+		err = wrong.err()
 	}
-	if err := wrong.err(); err != nil {
+	if err != nil {
 		return err
 	}
 	n := h.turns.Runner().Tree().Root()
@@ -83,18 +78,15 @@ func (h *Handler) createConversation(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.R.Context()
-	if q.moveToPast(); len(q.past) > 0 {
-		sessions, err := checkpoint.New(h.turns.Store())
-		if err != nil {
-			return err
-		}
-		if err := sessions.ImportClaims(ctx, key, n.Agent.Name(), q.past); err != nil {
-			return err
-		}
-	}
 	metadata := anyOf(b.Metadata)
-	if err := h.changeState(ctx, key, map[string]any{metadataKey: metadata}); err != nil {
+	err = h.changeState(c.R.Context(), key, func(f *session.Fold, seq int64) (map[string]any, error) {
+		delta, err := addition(f, seq, responses.ID{Session: key.ID}, added)
+		if err == nil {
+			delta[metadataKey] = metadata
+		}
+		return delta, err
+	})
+	if err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, wireConversation{key.ID, "conversation", time.Now().Unix(), metadata})
@@ -166,7 +158,7 @@ func (h *Handler) updateConversation(c *front.Call) error {
 	}
 	metadata := anyOf(b.Metadata)
 	if err == nil {
-		err = h.changeState(c.R.Context(), info.Key, map[string]any{metadataKey: metadata})
+		err = h.changeState(c.R.Context(), info.Key, always(map[string]any{metadataKey: metadata}))
 	}
 	if err != nil {
 		return err
@@ -192,7 +184,7 @@ func (h *Handler) deleteResponse(c *front.Call) error {
 	name := c.R.PathValue("id")
 	r, key, err := h.findResponse(c, name)
 	if err == nil {
-		err = h.changeState(c.R.Context(), key, map[string]any{deletedKey(r.ID): true})
+		err = h.changeState(c.R.Context(), key, always(map[string]any{deletedKey(r.ID): true}))
 	}
 	if err != nil {
 		return err
@@ -200,16 +192,23 @@ func (h *Handler) deleteResponse(c *front.Call) error {
 	return c.JSON(http.StatusOK, map[string]any{"id": name, "object": "response", "deleted": true})
 }
 
-// changeState stores a change of a session's state. The event belongs to the user's run of the last turn. The error is
+// always returns a change of a session's state that does not depend on the session.
+func always(delta map[string]any) func(*session.Fold, int64) (map[string]any, error) {
+	return func(*session.Fold, int64) (map[string]any, error) { return delta, nil }
+}
+
+// changeState stores the change of a session's state that delta returns for its fold and the position of the new event.
+// Nothing is stored for an empty change. The event belongs to the user's run of the last turn. The error is
 // agent.ErrSessionBusy while a turn is running.
-func (h *Handler) changeState(ctx context.Context, key session.Key, delta map[string]any) error {
+func (h *Handler) changeState(ctx context.Context, key session.Key, delta func(*session.Fold, int64) (map[string]any, error)) error {
 	store := h.turns.Store()
 	lease, err := store.Write(ctx, key, session.Write{Acquire: session.Self()})
 	if err != nil {
 		return err
 	}
 	w := session.Write{Lease: lease, Release: true}
-	e := &event.Event{Seq: lease.Head.Seq + 1, ID: rand.Text(), Time: time.Now().UTC(), Agent: "user", Data: &event.State{Delta: delta}}
+	change := &event.State{}
+	e := &event.Event{Seq: lease.Head.Seq + 1, ID: rand.Text(), Time: time.Now().UTC(), Agent: "user", Data: change}
 	var last *event.Event
 	for last, err = range store.Load(ctx, key, max(lease.Head.Seq-1, 0)) {
 		if err == nil && !e.Time.After(last.Time) {
@@ -217,24 +216,19 @@ func (h *Handler) changeState(ctx context.Context, key session.Key, delta map[st
 		}
 	}
 	if err == nil {
-		err = h.turns.Runner().Glance(ctx, key, func(f *session.Fold) error {
+		err = h.turns.Runner().Glance(ctx, key, func(f *session.Fold) (err error) {
 			e.TurnID, e.RunID = cmp.Or(f.Turn.ID, rand.Text()), cmp.Or(f.Turn.UserRunID, rand.Text())
-			return nil
+			change.Delta, err = delta(f, e.Seq)
+			return err
 		})
 	}
-	if err == nil {
+	if err == nil && len(change.Delta) > 0 {
 		w.Head, w.Events = lease.Head, event.BoundAll([]*event.Event{e})
 	}
 	if _, failed := store.Write(context.WithoutCancel(ctx), key, w); err == nil {
 		err = failed
 	}
 	return err
-}
-
-// refuseItemChange refuses to add or delete single items, because a log only grows, by turns.
-func refuseItemChange(*front.Call) error {
-	return &front.Fault{Status: http.StatusBadRequest, Code: "not_supported",
-		Detail: "items of a conversation cannot be added or deleted individually: send them as the input of a response, or delete the conversation"}
 }
 
 // page answers with a page of a list of items. list yields the items from those of a turn on: the turn of the item in
@@ -253,13 +247,7 @@ func page(c *front.Call, list func(turn string, back bool, yield func(*responses
 	if after != "" && !ok {
 		return front.BadRequest("after is %.80q; it must be the id of an item", after)
 	}
-	out := struct {
-		Object string            `json:"object"`
-		Data   []*responses.Item `json:"data"`
-		First  *string           `json:"first_id"`
-		Last   *string           `json:"last_id"`
-		More   bool              `json:"has_more"`
-	}{Object: "list", Data: []*responses.Item{}}
+	out := &itemList{Object: "list", Data: []*responses.Item{}}
 	passed := after == ""
 	err = list(id.Turn, order != "asc", func(item *responses.Item) bool {
 		switch {
@@ -268,9 +256,7 @@ func page(c *front.Call, list func(turn string, back bool, yield func(*responses
 		case len(out.Data) == limit:
 			out.More = true
 		default:
-			if out.Data, out.Last = append(out.Data, item), &item.ID; out.First == nil {
-				out.First = &item.ID
-			}
+			out.Data = append(out.Data, item)
 		}
 		return !out.More
 	})
@@ -280,7 +266,23 @@ func page(c *front.Call, list func(turn string, back bool, yield func(*responses
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, out)
+	return out.write(c)
+}
+
+// itemList is a page of a list of items.
+type itemList struct {
+	Object string            `json:"object"`
+	Data   []*responses.Item `json:"data"`
+	First  *string           `json:"first_id"`
+	Last   *string           `json:"last_id"`
+	More   bool              `json:"has_more"`
+}
+
+func (l *itemList) write(c *front.Call) error {
+	if n := len(l.Data); n > 0 {
+		l.First, l.Last = &l.Data[0].ID, &l.Data[n-1].ID
+	}
+	return c.JSON(http.StatusOK, l)
 }
 
 // items lists the items of a conversation.
@@ -303,22 +305,38 @@ func (h *Handler) items(c *front.Call) error {
 	})
 }
 
+// findItem returns the name of the item in the path and the response that the name belongs to, and the item's
+// conversation as [Handler.findConversation] does. The item may not exist.
+func (h *Handler) findItem(c *front.Call) (name string, of responses.ID, info session.Info, id responses.ID, err error) {
+	name = c.R.PathValue("item")
+	if info, id, err = h.findConversation(c); err != nil {
+		return name, of, info, id, err
+	}
+	of, ok := responses.ResponseOf(name)
+	if !ok || of.Session != id.Session || of.Path != id.Path {
+		err = front.NotFound()
+	}
+	return name, of, info, id, err
+}
+
 // item answers with an item of a conversation.
 func (h *Handler) item(c *front.Call) error {
-	info, id, err := h.findConversation(c)
+	name, of, info, id, err := h.findItem(c)
 	if err != nil {
 		return err
 	}
-	name := c.R.PathValue("item")
-	of, ok := responses.ResponseOf(name)
-	if !ok || of.Session != id.Session || of.Path != id.Path {
-		return front.NotFound()
+	added, _, err := responses.AddedTo(c.R.Context(), h.turns, info.Key, id)
+	if err != nil {
+		return err
+	}
+	if item := responses.Find(name, added[of.Turn]); item != nil {
+		return c.JSON(http.StatusOK, item)
 	}
 	r := responses.New(of, "")
 	if err := r.Read(c.R.Context(), h.turns, info.Key); err != nil {
 		return err
 	}
-	item := r.Find(name)
+	item := responses.Find(name, r.Input, r.Output)
 	if item == nil {
 		return front.NotFound()
 	}
@@ -347,34 +365,50 @@ func (h *Handler) inputItems(c *front.Call) error {
 // maxReferred is the number of responses to whose items one request can refer.
 const maxReferred = 256
 
-// references returns a function that returns items of the caller's responses by their ids.
+// references returns a function that returns items of the caller's conversations by their ids.
 func (h *Handler) references(c *front.Call) func(id, path string) (json.RawMessage, error) {
-	known := map[responses.ID]*responses.Response{}
+	known := map[responses.ID][]*responses.Item{}
 	return func(name, path string) (json.RawMessage, error) {
-		missing := &front.Fault{Status: http.StatusNotFound, Code: "not_found", Detail: fmt.Sprintf("the item %.100q does not exist", name),
-			Problems: []front.Problem{{Path: path + ".id", Message: "is not the id of an item"}}}
 		id, ok := responses.ResponseOf(name)
-		if !ok {
-			return nil, missing
-		}
-		r := known[id]
-		if r == nil && len(known) == maxReferred {
+		items, read := known[id]
+		if ok && !read && len(known) == maxReferred {
 			return nil, front.BadRequest("the input refers to items of more than %d responses", maxReferred)
 		}
-		if r == nil {
+		if ok && !read {
 			var err error
-			if r, _, err = h.findResponse(c, id.String()); err != nil {
-				if front.FaultOf(err).Status == http.StatusNotFound {
-					err = missing
-				}
+			if items, err = h.itemsOf(c, id); err != nil {
 				return nil, err
 			}
-			known[id] = r
+			known[id] = items
 		}
-		item := r.Find(name)
+		item := responses.Find(name, items)
 		if item == nil {
-			return nil, missing
+			return nil, &front.Fault{Status: http.StatusNotFound, Code: "not_found", Detail: fmt.Sprintf("the item %.100q does not exist", name),
+				Problems: []front.Problem{{Path: path + ".id", Message: "is not the id of an item"}}}
 		}
 		return event.EncodeJSON(item), nil
 	}
+}
+
+// itemsOf returns the items of a response of the caller and those that were added after its turn, or none if there is no
+// such response.
+func (h *Handler) itemsOf(c *front.Call, id responses.ID) ([]*responses.Item, error) {
+	missing := func(err error) bool { return err != nil && front.FaultOf(err).Status == http.StatusNotFound }
+	key, _, err := h.keyOf(c, id)
+	if missing(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	added, _, err := responses.AddedTo(c.R.Context(), h.turns, key, id)
+	if err != nil {
+		return nil, err
+	}
+	r, _, err := h.findResponse(c, id.String())
+	if missing(err) {
+		return added[id.Turn], nil
+	} else if err != nil {
+		return nil, err
+	}
+	return slices.Concat(added[id.Turn], r.Input, r.Output), nil
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/server/internal/peers"
 	"github.com/agentarbor/arbor/server/internal/responses"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -135,8 +137,12 @@ func TestConversationItems(t *testing.T) {
 		{"GET", "/conversations/" + made.ID + "/items?order=up", nil, 400, "order"},
 		{"GET", "/conversations/" + made.ID + "/items?after=x", nil, 400, "after"},
 		{"GET", "/conversations/" + made.ID + "/items/x", nil, 404, ""},
-		{"DELETE", "/conversations/" + made.ID + "/items/" + url.PathEscape(asked[0].ID), nil, 400, "cannot be added"},
-		{"POST", "/conversations/" + made.ID + "/items", map[string]any{"items": []any{user("a")}}, 400, "send them as the input"},
+		{"DELETE", "/conversations/" + made.ID + "/items/" + url.PathEscape(asked[0].ID), nil, 400, "agents have seen the others"},
+		{"POST", "/conversations/" + made.ID + "/items", map[string]any{}, 400, "at least one"},
+		{"POST", "/conversations/" + made.ID + "/items", map[string]any{"items": slices.Repeat([]any{user("a")}, 21)}, 400, "at most 20"},
+		{"POST", "/conversations/" + made.ID + "/items", map[string]any{"items": []any{approval(asked[1], true)}}, 400, "as the input of a response"},
+		{"POST", "/conversations/" + made.ID + "/items", map[string]any{"items": []any{map[string]any{"type": "function_call", "call_id": "1", "name": "a b", "arguments": "{}"}}}, 400, "tool name"},
+		{"POST", "/conversations/" + made.ID + "/items", map[string]any{"items": []any{user(strings.Repeat("a", 1<<20)), user(strings.Repeat("b", 1<<20)), user(strings.Repeat("c", 1<<20)), user(strings.Repeat("d", 1<<20))}}, 400, "bytes"},
 		{"POST", "/conversations", map[string]any{"model": "none"}, 404, "model"},
 		{"POST", "/conversations", map[string]any{"metadata": map[string]string{"arbor.x": "y"}}, 400, "reserved"},
 		{"GET", "/conversations/none", nil, 404, ""},
@@ -160,11 +166,96 @@ func TestConversationsBegin(t *testing.T) {
 		"items": []any{user("I am Ann"), map[string]any{"role": "assistant", "content": "Hello Ann"}}}, &made))
 	r := w.respond(map[string]any{"model": "support/billing", "conversation": made.ID, "input": "bye"})
 	require.Equal(t, 200, r.Status, "%+v", r.Error)
-	require.Equal(t, "Words 2.", r.text())
 	var l listed
 	require.Equal(t, 200, w.call("GET", "/conversations/"+made.ID+"/items?order=asc", nil, &l))
-	require.Equal(t, []string{"user: I am Ann", "user: bye", "assistant: Words 2."}, l.said())
+	require.Equal(t, []string{"user: I am Ann", "assistant: Hello Ann", "user: bye", "assistant: " + r.text()}, l.said())
 	require.Equal(t, 200, w.call("POST", "/conversations", nil, &made))
+}
+
+// TestAddedItems: the items that clients add to a conversation are listed in their places, and the next response takes
+// them as claims. Until then the last of them can be deleted, as sessions of the Agents SDK do.
+func TestAddedItems(t *testing.T) {
+	store := sessiontest.Memory(t)
+	d := newDesk(t)
+	w := newWorldOn(t, newTurns(t, d.root, store))
+	var made wireConversation
+	require.Equal(t, 200, w.call("POST", "/conversations", nil, &made))
+	items := "/conversations/" + made.ID + "/items"
+	call := map[string]any{"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+	result := map[string]any{"type": "function_call_output", "call_id": "c1", "output": "seen"}
+	image := map[string]any{"role": "user", "content": []any{map[string]any{"type": "input_image", "image_url": "https://example.com/a.png"}}}
+	add := func(all ...any) *listed {
+		var l listed
+		require.Equal(t, 200, w.call("POST", items, map[string]any{"items": all}, &l), "%+v", l.Error)
+		require.Equal(t, l.Data[0].ID, l.First)
+		return &l
+	}
+	lists := func(want ...string) (got listed) {
+		t.Helper()
+		w = newWorldOn(t, newTurns(t, d.root, store)) // in whichever process
+		for limit := 1; limit <= len(want)+1; limit++ {
+			for _, order := range []string{"asc", "desc"} {
+				var said []string
+				got = listed{More: true}
+				for after := ""; got.More; after = got.Last {
+					got = listed{}
+					require.Equal(t, 200, w.call("GET", items+"?order="+order+"&limit="+strconv.Itoa(limit)+"&after="+url.QueryEscape(after), nil, &got), "%+v", got.Error)
+					said = append(said, got.said()...)
+				}
+				if order == "desc" {
+					slices.Reverse(said)
+				}
+				require.Equal(t, want, said, "%s by %d", order, limit)
+			}
+		}
+		return got // the last page
+	}
+	retried := with("X-Stainless-Retry-Count", "1")
+	add(map[string]any{"role": "assistant", "content": "Welcome."}, user("I am Ann"), map[string]any{"type": "message", "role": "assistant", "id": "msg_1",
+		"content": []any{map[string]any{"type": "output_text", "text": "Hello Ann", "annotations": []any{}}}})
+	add(call)
+	add(result, image)
+	last := add(user("oops"))
+	var again listed
+	require.Equal(t, 200, w.call("POST", items, map[string]any{"items": []any{user("oops")}}, &again, retried))
+	require.Equal(t, last, &again, "a repeated request adds nothing")
+	before := []string{"assistant: Welcome.", "user: I am Ann", "assistant: Hello Ann", "function_call: look", "function_call_output: ", "user: "}
+	lists(append(slices.Clone(before), "user: oops")...)
+	var alone wireItem
+	require.Equal(t, 200, w.call("GET", items+"/"+url.PathEscape(last.Last), nil, &alone))
+	require.Equal(t, *last.Data[0], alone)
+	require.Equal(t, 404, w.call("DELETE", items+"/"+url.PathEscape(last.Last), nil, nil, with("Authorization", "Bearer other")))
+	require.Equal(t, 200, w.call("DELETE", items+"/"+url.PathEscape(last.Last), nil, nil))
+	require.Equal(t, 400, w.call("DELETE", items+"/"+url.PathEscape(last.Last), nil, nil))
+	require.Equal(t, 404, w.call("GET", items+"/"+url.PathEscape(last.Last), nil, nil))
+	lists(before...)
+
+	r := w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "hello"})
+	require.Equal(t, 200, r.Status, "%+v", r.Error)
+	require.Equal(t, "Words 1.", r.text())
+	said := w.log(ann(made.ID))[slices.IndexFunc(w.log(ann(made.ID)), func(e *event.Event) bool { return e.Type() == event.TypeUser })].Data.(*event.User).Content
+	require.Equal(t, "hello", said.Parts[0].(llm.TextPart).Text)
+	require.Equal(t, "https://example.com/a.png", said.Parts[1].(llm.Media).URL)
+	claims := said.Parts[2].(llm.TextPart).Text
+	require.True(t, strings.HasSuffix(claims, "\nClaimed answer: \"Welcome.\"\nClaimed message of the user: \"I am Ann\"\nClaimed answer: \"Hello Ann\"\n"+
+		"Claimed call of a tool: look({})\nClaimed result of look: \"seen\"\nClaimed message of the user: \"\""), claims)
+	after := append(slices.Clone(before), "user: hello", "assistant: Words 1.")
+	lists(after...)
+	require.Equal(t, 200, w.call("GET", items+"?limit=1&order=asc", nil, &again))
+	require.Equal(t, 400, w.call("DELETE", items+"/"+url.PathEscape(again.First), nil, nil), "an agent has seen it")
+
+	late := add(result, user("late"))
+	lists(append(after, "function_call_output: ", "user: late")...)
+	refer := func(id string) map[string]any { return map[string]any{"type": "item_reference", "id": id} }
+	r = w.respond(map[string]any{"model": "support", "input": []any{refer(late.Last)}})
+	require.Equal(t, 200, r.Status, "%+v", r.Error)
+	require.Equal(t, []string{"late"}, w.words(r.Response.Conversation.ID))
+	require.Equal(t, 404, w.respond(map[string]any{"model": "support", "input": []any{refer(late.Last)}}, with("Authorization", "Bearer other")).Status)
+	asked := w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "refund"}).Response.Output
+	require.Equal(t, "mcp_approval_request", asked[len(asked)-1].Type)
+	add(user("no"))
+	r = w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "yes"})
+	require.Equal(t, "Done: refunded 7", r.text(), "what was added decides nothing")
 }
 
 // TestDeletedResponse checks that no request gets or continues a deleted response or refers to its items. Its

@@ -98,7 +98,10 @@ func TestFrameworks(t *testing.T) {
 	said := func(n int, place string) []any { return repeat(n, place, thanks) }
 	city := map[string]any{"city": "Oslo", "people": 700000.0}
 	const oslo = "I have a map of Oslo."
-	agents := map[string]any{"said": append(repeat(4, oslo, thanks, "I have two."), repeat(2, oslo, oslo, thanks, thanks)...), "items": []any{7.0, 7.0}, "transferred": repeat(8, []any{"Desk", "I am the desk."}), "typed": repeat(4, city), "given": append(repeat(4, "Oslo", "Oslo", "Rome"), repeat(4, "Oslo")...),
+	kept := func(call, output string) []any {
+		return []any{oslo, thanks, []any{"assistant", "user"}, thanks, []any{"user", "assistant", call, output, "assistant", "user", "assistant"}}
+	}
+	agents := map[string]any{"kept": repeat(2, kept("function_call", "function_call_output")...), "said": append(repeat(4, oslo, thanks, "I have two."), repeat(2, oslo, oslo, thanks, thanks)...), "items": []any{7.0, 7.0}, "transferred": repeat(8, []any{"Desk", "I am the desk."}), "typed": repeat(4, city), "given": append(repeat(4, "Oslo", "Oslo", "Rome"), repeat(6, "Oslo")...),
 		"approved": repeat(4, "It is paid.", "It is not paid."),
 		"asked":    repeat(4, []any{"refund", map[string]any{"amount": 7.0}}, []any{"refund", map[string]any{"amount": 70.0}})}
 	for script, want := range map[string]map[string]any{

@@ -71,9 +71,9 @@ func New(turns *live.Turns, opts ...Option) (*Handler, error) {
 		{Method: http.MethodPost, Path: "/conversations/{conversation}", Handle: h.updateConversation},
 		{Method: http.MethodDelete, Path: "/conversations/{conversation}", Handle: h.deleteConversation},
 		{Method: http.MethodGet, Path: "/conversations/{conversation}/items", Handle: h.items},
-		{Method: http.MethodPost, Path: "/conversations/{conversation}/items", Handle: refuseItemChange},
+		{Method: http.MethodPost, Path: "/conversations/{conversation}/items", Handle: h.addItems},
 		{Method: http.MethodGet, Path: "/conversations/{conversation}/items/{item}", Handle: h.item},
-		{Method: http.MethodDelete, Path: "/conversations/{conversation}/items/{item}", Handle: refuseItemChange},
+		{Method: http.MethodDelete, Path: "/conversations/{conversation}/items/{item}", Handle: h.deleteItem},
 	}
 	err := s.clientTools.Check(turns.Runner().Tree())
 	if err != nil {

@@ -95,6 +95,11 @@ func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask
 	if q, err = h.placeChat(c, &r.chatRequest); err != nil {
 		return nil, err
 	}
+	if before == nil && r.conversation != "" {
+		if q.Added, err = h.claims(c.R.Context(), q.Key); err != nil {
+			return nil, err
+		}
+	}
 	if before != nil {
 		q.At = &chats.Seen{Key: q.Key, Turn: before.ID.Turn, First: before.First, Seq: before.Seq, Waits: before.State == live.Waiting && q.Decisions == nil && r.approvals == nil}
 	}
@@ -154,21 +159,30 @@ func (h *Handler) writeResponse(c *front.Call, a *chats.Answer, out *responses.R
 	return err
 }
 
+// keyOf returns the key of the caller's session with a response, and the path of the response's agent.
+func (h *Handler) keyOf(c *front.Call, id responses.ID) (key session.Key, model string, err error) {
+	n := h.turns.Runner().Tree().Root()
+	if id.Path != "" {
+		n, _ = h.agent(id.Path) // an agent that was removed has no sessions
+	}
+	if n == nil {
+		return key, "", front.NotFound()
+	}
+	key, err = h.key(c, n, id.Session)
+	return key, n.Path, err
+}
+
 // findResponse reads a response of the caller.
 func (h *Handler) findResponse(c *front.Call, name string) (*responses.Response, session.Key, error) {
 	id, ok := responses.ParseID(name)
-	n := h.turns.Runner().Tree().Root()
-	if ok && id.Path != "" {
-		n, _ = h.agent(id.Path) // an agent that was removed has no sessions
-	}
-	if !ok || n == nil {
+	if !ok {
 		return nil, session.Key{}, front.NotFound()
 	}
-	key, err := h.key(c, n, id.Session)
+	key, model, err := h.keyOf(c, id)
 	if err != nil {
 		return nil, key, err
 	}
-	r := responses.New(id, n.Path)
+	r := responses.New(id, model)
 	if err = r.Read(c.R.Context(), h.turns, key); err == nil && !r.About().Dropped {
 		err = h.turns.Runner().Glance(c.R.Context(), key, func(f *session.Fold) error {
 			if _, deleted := f.State(deletedKey(id)); deleted {

@@ -79,7 +79,7 @@ func (h *Handler) readResponse(c *front.Call) (*responseRequest, error) {
 	if b.Text.Verbosity != "" {
 		ignored = append(ignored, "text.verbosity")
 	}
-	ignoredItems, err := q.input(b.Input, h.references(c), &wrong)
+	ignoredItems, err := q.input("input", b.Input, h.references(c), &wrong)
 	if err != nil {
 		return nil, err
 	}
@@ -94,20 +94,20 @@ func (h *Handler) readResponse(c *front.Call) (*responseRequest, error) {
 	return q, nil
 }
 
-// input reads the member input, and returns the paths of ignored items. refer returns an item to which the input
-// refers.
-func (q *responseRequest) input(raw json.RawMessage, refer func(id, path string) (json.RawMessage, error), wrong *faults) (ignored []string, err error) {
+// input reads a member with items, and returns the paths of ignored items. refer returns an item to which an
+// item_reference refers.
+func (q *responseRequest) input(member string, raw json.RawMessage, refer func(id, path string) (json.RawMessage, error), wrong *faults) (ignored []string, err error) {
 	if len(raw) > 0 && raw[0] == '"' {
-		q.message(append(append([]byte(`{"role":"user","content":`), raw...), '}'), "input", wrong)
+		q.message(append(append([]byte(`{"role":"user","content":`), raw...), '}'), member, wrong)
 		return nil, nil
 	}
 	var items []json.RawMessage
 	if len(raw) > 0 && json.Unmarshal(raw, &items) != nil {
-		wrong.addf("input", "must be a string or an array of items")
+		wrong.addf(member, "must be a string or an array of items")
 		return nil, nil
 	}
 	for i, raw := range items {
-		path := fmt.Sprintf("input[%d]", i)
+		path := fmt.Sprintf("%s[%d]", member, i)
 		var item struct {
 			Type string `json:"type"`
 			ID   string `json:"id"`

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
@@ -28,7 +29,9 @@ type Ask struct {
 	// Past is the conversation that the client sends along, and Now the new messages, which get one answer. Place
 	// adds to Now the calls and texts of others after the user's last message.
 	Past, Now []llm.Message
-	Metadata  map[string]any
+	// Added is a conversation that a new turn gets with its message, as a claim of the client.
+	Added    []llm.Message
+	Metadata map[string]any
 	// Decisions answer questions, in place of new messages. Those with a content are results of calls that the client
 	// has run.
 	Decisions []runner.Decision
@@ -121,6 +124,14 @@ func (c *Chats) begin(ctx context.Context, q *Ask) (*Answer, error) {
 	}
 	if q.Decisions != nil {
 		return nil, notWaited(q.Decisions[0])
+	}
+	if len(q.Added) > 0 {
+		u, err := checkpoint.Claimed(content, q.Added)
+		if err != nil {
+			return nil, err
+		}
+		q.content = u.Content
+		maps.Copy(q.Metadata, u.Metadata)
 	}
 	r := live.Request{ID: q.ID, Wait: q.Wait, Metadata: map[string]any{requestSum: q.name()}}
 	for k, v := range q.Metadata {

@@ -1,7 +1,8 @@
 // Runs agents of OpenAI's Agents SDK whose model is an agent behind the server, with tools, with a transfer between
-// agents of the SDK, with an approval of a call of the server's, and with an answer of a type. Input and output are those of agents_sdk.py.
+// agents of the SDK, with an approval of a call of the server's, with an answer of a type, and with a history
+// that the server keeps. Input and output are those of agents_sdk.py.
 import { readFileSync } from "node:fs";
-import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, run, setTracingDisabled, tool } from "@openai/agents";
+import { Agent, OpenAIChatCompletionsModel, OpenAIConversationsSession, OpenAIResponsesModel, run, setTracingDisabled, tool } from "@openai/agents";
 import OpenAI from "openai";
 import { z } from "zod";
 
@@ -10,7 +11,7 @@ const [server, token, agent] = [c.base, "secret", c.model];
 setTracingDisabled(true);
 const client = new OpenAI({ baseURL: server, apiKey: token, maxRetries: 0 });
 const model = new OpenAIResponsesModel(client, agent);
-const out = { said: [], transferred: [], typed: [], approved: [], given: [], asked: [], items: [] };
+const out = { said: [], transferred: [], typed: [], approved: [], given: [], asked: [], items: [], kept: [] };
 const show_map = tool({
   name: "show_map",
   description: "Shows a map",
@@ -70,5 +71,12 @@ for (const stream of [false, true]) {
   let items = 0;
   for await (const _ of client.conversations.items.list(conversationId, { limit: 2 })) items++;
   out.items.push(items);
+  const session = new OpenAIConversationsSession({ client });
+  for (const says of ["Show me the place", "Thank you"]) out.kept.push((await ask(guide, says, stream, { session })).finalOutput);
+  const undone = [await session.popItem(), await session.popItem()];
+  out.kept.push(undone.map((item) => item.role));
+  out.kept.push((await ask(guide, "Thank you", stream, { session })).finalOutput);
+  out.kept.push((await session.getItems()).map((item) => item.role ?? item.type.replace("_result", "_output")));
+  await session.clearSession();
 }
 process.stdout.write(JSON.stringify(out));

@@ -1,5 +1,5 @@
 """Runs agents of OpenAI's Agents SDK whose model is an agent behind the server, with tools, with a transfer between agents
-of the SDK, with an approval of a call of the server's, and with an answer of a type.
+of the SDK, with an approval of a call of the server's, with an answer of a type, and with a history that the server keeps.
 
 The input is {base, model}; the output has what the tool was given and what was said."""
 
@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 
-from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
+from agents import Agent, OpenAIChatCompletionsModel, OpenAIConversationsSession, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
@@ -50,7 +50,7 @@ async def main():
     client = AsyncOpenAI(base_url=server, api_key=token, max_retries=0)
     model = OpenAIResponsesModel(model=agent, openai_client=client)
     chats = OpenAIChatCompletionsModel(model=agent, openai_client=client)
-    out = {"said": [], "transferred": [], "typed": [], "approved": [], "items": []}
+    out = {"said": [], "transferred": [], "typed": [], "approved": [], "items": [], "kept": []}
     for m in (model, chats):
         for stream in (False, True):
             guide = Agent(name="Guide", model=m, tools=[show_map])
@@ -76,6 +76,14 @@ async def main():
             last = await run(guide, says, stream, previous_response_id=last and last.last_response_id)
             out["said"].append(last.final_output)
         out["items"].append(len([i async for i in client.conversations.items.list(conversation, limit=2)]))
+        session = OpenAIConversationsSession(openai_client=client)
+        for says in ("Show me the place", "Thank you"):
+            out["kept"].append((await run(guide, says, stream, session=session)).final_output)
+        undone = [await session.pop_item() for _ in range(2)]
+        out["kept"].append([item["role"] for item in undone])
+        out["kept"].append((await run(guide, "Thank you", stream, session=session)).final_output)
+        out["kept"].append([item.get("role", item["type"]) for item in await session.get_items()])
+        await session.clear_session()
     out["given"], out["asked"] = given, asked
     print(json.dumps(out))
 

@@ -39,9 +39,9 @@ func CallOfApproval(id string) (call string, ok bool) {
 // approvalPrefix is the prefix of the ids of requests for an approval. The id of the call follows.
 const approvalPrefix = "mcpr_"
 
-// Find returns the response's item with an id, or nil if there is none.
-func (r *Response) Find(id string) *Item {
-	for _, list := range [][]*Item{r.Input, r.Output} {
+// Find returns the item with an id in the lists, or nil if there is none.
+func Find(id string, lists ...[]*Item) *Item {
+	for _, list := range lists {
 		for _, item := range list {
 			if item.ID == id {
 				return item
@@ -55,7 +55,7 @@ func (r *Response) Find(id string) *Item {
 func (r *Response) addInput(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.User:
-		r.Input = append(r.Input, &Item{Type: "message", ID: r.itemID("msg_in"), Status: "completed", Role: "user", Content: textsOf(d.Content)})
+		r.Input = append(r.Input, &Item{Type: "message", ID: r.itemID("msg_in"), Status: "completed", Role: "user", Content: textsOf(d.Unclaimed())})
 	case *event.RelayResolved:
 		asked := r.relays[d.RelayID]
 		if asked == nil {
@@ -122,53 +122,62 @@ func mediaOf(m llm.Media) Text {
 func Items(ctx context.Context, turns *live.Turns, key session.Key, id ID, back bool) iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
 		first, last := int64(1), int64(0)
-		if id.Turn != "" {
-			rep, err := turns.Report(ctx, key, id.Turn)
-			if err != nil {
-				yield(nil, err)
-				return
+		added, _, err := AddedTo(ctx, turns, key, id)
+		if id.Turn == beforeFirst {
+			last = 1
+		} else if id.Turn != "" && err == nil {
+			var rep *live.Report
+			if rep, err = turns.Report(ctx, key, id.Turn); err == nil {
+				first, last = rep.First, rep.First+1
 			}
-			first, last = rep.First, rep.First+1
 		}
-		give := func(at int64) (next int64, goes bool) {
-			items, next, err := itemsAt(ctx, turns.Store(), key, id, at)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		give := func(items []*Item, err error) bool {
 			if err != nil {
 				yield(nil, err)
-				return 0, false
+				return false
 			}
 			if back {
 				slices.Reverse(items)
 			}
 			for _, item := range items {
 				if !yield(item, nil) {
-					return 0, false
+					return false
 				}
 			}
-			return next, true
+			return true
 		}
-		if !back {
-			for goes := true; goes && first > 0; {
-				first, goes = give(first)
-			}
-			return
-		}
-		for e, err := range session.Backward(ctx, turns.Store(), key, last) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if _, begins := e.Data.(*event.User); begins {
-				if _, goes := give(e.Seq); !goes {
+		if back {
+			for e, err := range session.Backward(ctx, turns.Store(), key, last) {
+				if err != nil {
+					yield(nil, err)
 					return
 				}
+				if _, begins := e.Data.(*event.User); begins {
+					items, _, err := itemsAt(ctx, turns.Store(), key, id, e.Seq, added)
+					if !give(items, err) {
+						return
+					}
+				}
 			}
+			give(added[beforeFirst], nil)
+			return
+		}
+		goes := first > 1 || give(added[beforeFirst], nil)
+		for next := first; goes && next > 0; {
+			var items []*Item
+			items, next, err = itemsAt(ctx, turns.Store(), key, id, next, added)
+			goes = give(items, err)
 		}
 	}
 }
 
-// itemsAt returns the items of the first turn that starts at a position or later, and the position of the next turn, or
-// 0 if there is none.
-func itemsAt(ctx context.Context, store session.Store, key session.Key, id ID, at int64) (items []*Item, next int64, err error) {
+// itemsAt returns the items of the first turn that starts at a position or later with those that were added after it,
+// and the position of the next turn, or 0 if there is none.
+func itemsAt(ctx context.Context, store session.Store, key session.Key, id ID, at int64, added map[string][]*Item) (items []*Item, next int64, err error) {
 	var events []*event.Event
 	for e, err := range store.Load(ctx, key, at-1) {
 		if err != nil {
@@ -199,5 +208,5 @@ func itemsAt(ctx context.Context, store session.Store, key session.Key, id ID, a
 		}
 		items = append(append(items, r.Input...), r.Output...)
 	}
-	return items, next, nil
+	return append(items, added[id.Turn]...), next, nil
 }

@@ -80,7 +80,8 @@ type (
 		Message string          `json:"message,omitempty"`
 		Schema  json.RawMessage `json:"schema,omitempty"`
 	}
-	// Item is a message, a request for an approval or its answer, or a call of a client's tool or its result.
+	// Item is a message, a request for an approval or its answer, a call of a client's tool or its result, or an item
+	// that a client added.
 	Item struct {
 		Type        string  `json:"type"`
 		ID          string  `json:"id"`
@@ -96,6 +97,11 @@ type (
 		Approve     *bool   `json:"approve,omitempty"`
 		Reason      string  `json:"reason,omitempty"`
 		Agent       string  `json:"agent,omitempty"`
+
+		// Key is the key of the session's state that has the item, if a client added it.
+		Key     string         `json:"-"`
+		whole   map[string]any // the item, if a client added it
+		request string         // the Idempotency-Key of the request that added it
 	}
 	// Text is a part of a message's content. Only messages of agents have annotations and logprobs.
 	Text struct {
