@@ -24,8 +24,8 @@ func (t *Turns) Changes(ctx context.Context, app, user string) iter.Seq2[session
 		defer context.AfterFunc(t.background, func() { cancel(ErrClosed) })()
 		notify := make(chan struct{}, 1)
 		defer t.changes.subscribe(owner{app, user}, notify)()
-		s := sessions{turns: t, of: session.Key{App: app, User: user}}
-		_, err := s.poll(ctx)
+		poll := t.Poll(app, user)
+		_, err := poll(ctx)
 		timer := time.NewTimer(pollInterval)
 		defer timer.Stop()
 		for err == nil {
@@ -36,7 +36,7 @@ func (t *Turns) Changes(ctx context.Context, app, user string) iter.Seq2[session
 			case <-ctx.Done():
 			}
 			var changed []session.Info
-			if changed, err = s.poll(ctx); err == nil {
+			if changed, err = poll(ctx); err == nil {
 				for _, info := range slices.Backward(changed) { // the oldest first
 					if !yield(info, nil) {
 						return
@@ -49,6 +49,14 @@ func (t *Turns) Changes(ctx context.Context, app, user string) iter.Seq2[session
 		}
 		yield(session.Info{}, err)
 	}
+}
+
+// Poll returns a function that returns the infos of the user's sessions that have changed since its last call, as
+// [Turns.Changes] reports them, the newest first. The first call returns none. It usually makes one request to the
+// store. The function is not safe for concurrent use.
+func (t *Turns) Poll(app, user string) func(context.Context) ([]session.Info, error) {
+	s := sessions{turns: t, of: session.Key{App: app, User: user}}
+	return s.poll
 }
 
 const (

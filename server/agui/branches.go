@@ -48,6 +48,11 @@ func (h *Handler) branches(ctx context.Context, thread session.Key) (all []sessi
 	return all, free, nil
 }
 
+// mayBelong reports whether a session has an id of a branch of a thread.
+func mayBelong(key, thread session.Key) bool {
+	return key.ID == thread.ID || strings.HasPrefix(key.ID, thread.ID+"~")
+}
+
 // current returns the current branch of a thread: the last changed one.
 func (h *Handler) current(ctx context.Context, thread session.Key) (session.Key, error) {
 	all, _, err := h.branches(ctx, thread)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/agentarbor/arbor/live"
@@ -22,6 +23,10 @@ func (h *Handler) connect(c *front.Call) error {
 	follow := c.R.URL.Query().Get("follow")
 	if follow != "" && follow != "true" && follow != "false" {
 		return front.BadRequest("follow must be true or false, not %.40q", follow)
+	}
+	changed := h.turns.Poll(thread.App, thread.User)
+	if _, err := changed(c.R.Context()); err != nil {
+		return err
 	}
 	key, err := h.current(c.R.Context(), thread)
 	if err != nil {
@@ -43,7 +48,7 @@ func (h *Handler) connect(c *front.Call) error {
 			err = s.finish()
 		}
 		for err == nil && (s.run != "" || follow != "false") {
-			if err = h.followRun(s, thread, key); errors.Is(err, live.ErrStopped) {
+			if err = h.followRun(s, thread, key, changed); errors.Is(err, live.ErrStopped) {
 				s.p.ended = nil
 				err = s.finish()
 			}
@@ -64,12 +69,13 @@ func (h *Handler) connect(c *front.Call) error {
 // errMoved stops following a branch that is no longer the current one.
 var errMoved = errors.New("the thread continues in another branch")
 
-// moveEvery is how often a stream without a run reads the thread's current branch from the store.
+// moveEvery is how often a stream without a run asks the store which of the user's sessions have changed.
 const moveEvery = time.Second
 
 // followRun sends the entries of a session until a run starts or ends. The error is live.ErrStopped if the turn was
 // stopped, which the log does not record, and errMoved if the thread continues in another branch before a run starts.
-func (h *Handler) followRun(s *stream, thread, key session.Key) error {
+// changed returns the user's sessions that have changed since its last call.
+func (h *Handler) followRun(s *stream, thread, key session.Key, changed func(context.Context) ([]session.Info, error)) error {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	defer cancel(nil)
 	if s.run != "" {
@@ -79,7 +85,12 @@ func (h *Handler) followRun(s *stream, thread, key session.Key) error {
 		ready := make(chan struct{})
 		timer = time.AfterFunc(moveEvery, func() {
 			<-ready
-			if now, err := h.current(ctx, thread); err == nil && now != key {
+			now := key
+			infos, err := changed(ctx)
+			if err == nil && slices.ContainsFunc(infos, func(i session.Info) bool { return i.Key != key && mayBelong(i.Key, thread) }) {
+				now, err = h.current(ctx, thread)
+			}
+			if err == nil && now != key {
 				cancel(errMoved)
 			} else if ctx.Err() == nil {
 				timer.Reset(moveEvery)

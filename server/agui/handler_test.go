@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -497,6 +498,16 @@ func testImported(t *testing.T, peer *aguipeer.Peer) {
 	r = peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "Hi"), Page: "another"}))
 	require.Equal(t, "Hello.", last(r.Messages)["content"])
 	require.NotContains(t, types(r.Events), "CUSTOM")
+
+	peer.Do(t, w.to(aguipeer.Command{Page: "edits", Messages: append(slices.Clone(history[:6]), says("m6b", "What now?")...), Run: "r2"}))
+	seen = fmt.Sprint(d.last)
+	require.Contains(t, seen, "What now?")
+	require.Contains(t, seen, "My name is Eve.")
+	require.NotContains(t, seen, "Do you know", "the edited message replaces those after the imported history")
+	peer.Do(t, w.to(aguipeer.Command{Page: "again", Messages: history[:3], Run: "r3"}))
+	seen = fmt.Sprint(d.last)
+	require.Contains(t, seen, "My name is Eve.")
+	require.NotContains(t, seen, "Hello, Eve.", "the claimed answer is asked for again")
 }
 
 // testNewWords: of what a page has, the user's words count that the session does not have yet.

@@ -143,7 +143,7 @@ func (in *input) answered() bool {
 // userMessage joins the messages from an index on to one user message. Texts and calls of others in it are claims of
 // the page. The metadata contains the ids of the user's messages.
 func (in *input) userMessage(from int) (content llm.Content, metadata map[string]any, err error) {
-	all, err := in.conversation(from, len(in.Messages))
+	all, _, err := in.conversation(from, len(in.Messages))
 	if err != nil {
 		return content, nil, err
 	}
@@ -245,8 +245,8 @@ func (b *binary) from() (from *source, problem string) {
 }
 
 // conversation converts the messages from one index up to another. It omits messages before the first user message,
-// such as a greeting.
-func (in *input) conversation(from, before int) (all []llm.Message, err error) {
+// such as a greeting. ids are those of the user's messages among them.
+func (in *input) conversation(from, before int) (all []llm.Message, ids []string, err error) {
 	for i := from; i < before; i++ {
 		m := in.Messages[i]
 		if m.Role != "user" && (len(all) == 0 || m.Role != "assistant" && m.Role != "tool") {
@@ -255,7 +255,7 @@ func (in *input) conversation(from, before int) (all []llm.Message, err error) {
 		var parts []llm.Part
 		if len(m.Content) > 0 || m.Role != "assistant" {
 			if parts, err = partsOf(i, m.Content); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		msg := user(parts)
@@ -268,9 +268,12 @@ func (in *input) conversation(from, before int) (all []llm.Message, err error) {
 		if m.Role == "tool" {
 			msg.Content = llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: m.Call, Output: msg.Text}}}
 		}
-		if msg.Text != "" || len(msg.Parts) > 0 {
-			all = append(all, msg)
+		if msg.Text == "" && len(msg.Parts) == 0 {
+			continue
+		}
+		if all = append(all, msg); m.Role == "user" {
+			ids = append(ids, m.ID)
 		}
 	}
-	return all, nil
+	return all, ids, nil
 }

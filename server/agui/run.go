@@ -114,15 +114,19 @@ func (h *Handler) keepTools(key session.Key, in *input, metadata map[string]any)
 }
 
 // importHistory creates the session of a thread that started elsewhere from the page's earlier messages, if there are
-// any.
+// any. It stores the ids of the user's messages, by which the page can edit them.
 func (h *Handler) importHistory(ctx context.Context, key session.Key, in *input, before int) error {
-	earlier, err := in.conversation(0, before)
+	earlier, ids, err := in.conversation(0, before)
 	if len(earlier) == 0 || err != nil {
 		return err
 	}
+	metadata := make([]map[string]any, len(ids))
+	for i, id := range ids {
+		metadata[i] = map[string]any{messagesKey: []any{id}}
+	}
 	run, err := h.turns.RunnerOf(key)
 	if err == nil {
-		err = h.sessions.ImportClaims(ctx, key, run.Tree().Root().Agent.Name(), earlier)
+		err = h.sessions.ImportClaims(ctx, key, run.Tree().Root().Agent.Name(), earlier, metadata...)
 	}
 	if errors.Is(err, agent.ErrConflict) {
 		return nil // another request was faster
