@@ -116,6 +116,9 @@ func (h *Handler) placeChat(c *front.Call, r *chatRequest) (q *chats.Ask, err er
 		return nil, err
 	}
 	name := c.R.Header.Get("Arbor-Session")
+	if name != "" && session.CheckKey(session.ID(name)) != nil {
+		return nil, front.BadRequest("the header Arbor-Session must be 1 to 255 bytes of UTF-8, without NUL")
+	}
 	if q.Key, err = h.key(c, r.agent, cmp.Or(name, "new")); err != nil { // checks the header user
 		return nil, err
 	}

@@ -26,6 +26,15 @@ type wireTool struct {
 	tools.ClientTool
 }
 
+func (t wireTool) function() tools.ClientTool {
+	if t.Function != nil {
+		return *t.Function
+	}
+	return t.ClientTool
+}
+
+func (t wireTool) names(f tools.ClientTool) bool { return t.function().Name == f.Name }
+
 // readTools reads tools and tool_choice into the metadata of the message. It ignores other members of a tool, such as
 // strict.
 func (h *Handler) readTools(list []json.RawMessage, choice json.RawMessage, metadata map[string]any, wrong *faults) {
@@ -37,20 +46,20 @@ func (h *Handler) readTools(list []json.RawMessage, choice json.RawMessage, meta
 		} else if t.Type != "function" {
 			wrong.addf(fmt.Sprintf("tools[%d].type", i), "is %.40q; only functions of the client are supported", t.Type)
 		}
-		functions[i] = t.ClientTool
-		if t.Function != nil {
-			functions[i] = *t.Function
-		}
+		functions[i] = t.function()
 	}
 	all := len(functions)
 	functions = slices.DeleteFunc(functions, func(f tools.ClientTool) bool { return f.Name == front.ApprovalTool })
 	if len(functions) < all {
 		metadata[front.ApprovalsKey] = true
 	}
-	how, err := choiceOf(choice)
+	how, allowed, err := choiceOf(choice)
+	unknown := slices.IndexFunc(allowed, func(t wireTool) bool { return !slices.ContainsFunc(functions, t.names) })
 	switch {
 	case err != nil:
 		wrong.addf("tool_choice", "%s", err)
+	case unknown >= 0:
+		wrong.addf("tool_choice", "allows %.64q, which is not one of the tools", allowed[unknown].function().Name)
 	case !how.Mode() && !slices.ContainsFunc(functions, func(f tools.ClientTool) bool { return f.Name == string(how) }):
 		wrong.addf("tool_choice", "names %.64q, which is not one of the tools", how)
 	case how == llm.ToolChoiceRequired && len(functions) == 0:
@@ -59,30 +68,45 @@ func (h *Handler) readTools(list []json.RawMessage, choice json.RawMessage, meta
 	if len(*wrong) > 0 {
 		return
 	}
+	if allowed != nil {
+		functions = slices.DeleteFunc(functions, func(f tools.ClientTool) bool {
+			return !slices.ContainsFunc(allowed, func(t wireTool) bool { return t.names(f) })
+		})
+	}
 	if err := h.clientTools.Keep(h.turns.Runner().Tree(), functions, how, metadata); err != nil {
 		wrong.addf("tools", "%s", err)
 	}
 }
 
-// choiceOf returns a tool_choice: a mode, or the name of a function in an object.
-func choiceOf(raw json.RawMessage) (llm.ToolChoice, error) {
+// choiceOf returns a tool_choice: a mode, or the name of a function in an object. allowed are the only tools of the
+// request that agents can call; nil is all of them.
+func choiceOf(raw json.RawMessage) (choice llm.ToolChoice, allowed []wireTool, err error) {
+	type limit struct {
+		Mode  string     `json:"mode"`
+		Tools []wireTool `json:"tools"`
+	}
 	var mode string
 	var named struct {
-		Type     string `json:"type"`
-		Name     string `json:"name"`
-		Function struct {
-			Name string `json:"name"`
-		} `json:"function"`
+		wireTool
+		limit
+		Nested *limit `json:"allowed_tools"` // in chat completions
 	}
 	switch {
 	case len(raw) == 0:
-		return "", nil
-	case json.Unmarshal(raw, &mode) == nil && slices.Contains([]string{"none", "auto", "required"}, mode):
-		return llm.ToolChoice(mode), nil
-	case json.Unmarshal(raw, &named) == nil && named.Type == "function" && named.Name+named.Function.Name != "":
-		return llm.ToolChoice(named.Name + named.Function.Name), nil
+		return "", nil, nil
+	case json.Unmarshal(raw, &mode) == nil:
+	case json.Unmarshal(raw, &named) == nil && named.Type == "function" && named.function().Name != "":
+		return llm.ToolChoice(named.function().Name), nil, nil
+	case named.Type == "allowed_tools":
+		if named.Nested != nil {
+			named.limit = *named.Nested
+		}
+		mode, allowed = named.Mode, append([]wireTool{}, named.Tools...)
 	}
-	return "", fmt.Errorf("is %.80q; it must be none, auto, required or the name of a function", raw)
+	if !slices.Contains([]string{"none", "auto", "required"}, mode) {
+		err = fmt.Errorf("is %.80q; it must be none, auto, required, the name of a function or allowed_tools", raw)
+	}
+	return llm.ToolChoice(mode), allowed, err
 }
 
 // resultOf returns the decision with the result of a call that the client ran.

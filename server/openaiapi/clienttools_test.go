@@ -237,6 +237,18 @@ func TestClientToolChoice(t *testing.T) {
 			require.Empty(t, a.requests[1].ToolChoice, "the model could not answer")
 		}
 	}
+	for _, choice := range []string{
+		`{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"get_time"}}]}}`,
+		`{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"get_time"}]}`, // in the Responses API
+	} {
+		a := newAtlas(t)
+		b := &browser{world: newWorld(t, a.root), tools: []any{function("get_time"), function("extra")}, more: map[string]any{"tool_choice": json.RawMessage(choice)}}
+		_, calls, _ := b.ask(user("time"))
+		require.Len(t, calls, 1)
+		require.EqualValues(t, "required", a.requests[0].ToolChoice)
+		require.Contains(t, a.offered(), "get_time")
+		require.NotContains(t, a.offered(), "extra", "it is not among the allowed ones")
+	}
 	a := newAtlas(t)
 	b := &browser{world: newWorld(t, a.root), tools: []any{function("get_time")}, more: map[string]any{"tool_choice": "none"}}
 	b.ask(user("Hello"))
@@ -265,6 +277,8 @@ func TestClientToolsThatCannotBe(t *testing.T) {
 		{[]any{map[string]any{"type": "web_search"}}, nil, `tools[0].type: is "web_search"`},
 		{[]any{function("a")}, map[string]any{"tool_choice": "maybe"}, `tool_choice`},
 		{[]any{function("a")}, map[string]any{"tool_choice": map[string]any{"type": "function", "function": map[string]any{"name": "b"}}}, `tool_choice: names "b"`},
+		{[]any{function("a")}, map[string]any{"tool_choice": map[string]any{"type": "allowed_tools", "mode": "auto", "tools": []any{map[string]any{"type": "function", "name": "b"}}}}, `tool_choice: allows "b"`},
+		{[]any{function("a")}, map[string]any{"tool_choice": map[string]any{"type": "allowed_tools"}}, `tool_choice: is "{`},
 	} {
 		body := map[string]any{"model": "front", "messages": []any{user("time")}, "tools": c.tools}
 		for k, v := range c.more {

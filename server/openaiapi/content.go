@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 
 	"github.com/agentarbor/arbor/event"
@@ -25,6 +26,15 @@ func (f faults) err() error {
 	fault := front.BadRequest("the request is invalid")
 	fault.Problems = f
 	return fault
+}
+
+// isMissing reports whether err is the fault of a thing that does not exist, or that belongs to another user.
+func isMissing(err error) bool { return err != nil && front.FaultOf(err).Status == http.StatusNotFound }
+
+// missing returns the fault of a member that names a thing which [isMissing].
+func missing(code, member, kind, name string) error {
+	return &front.Fault{Status: http.StatusNotFound, Code: code, Detail: fmt.Sprintf("the %s %.100q does not exist", kind, name),
+		Problems: []front.Problem{{Path: member, Message: "names nothing that exists"}}}
 }
 
 // fields are the members of a request. Members that are in neither list are ignored.

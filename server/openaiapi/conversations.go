@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -383,8 +382,7 @@ func (h *Handler) references(c *front.Call) func(id, path string) (json.RawMessa
 		}
 		item := responses.Find(name, items)
 		if item == nil {
-			return nil, &front.Fault{Status: http.StatusNotFound, Code: "not_found", Detail: fmt.Sprintf("the item %.100q does not exist", name),
-				Problems: []front.Problem{{Path: path + ".id", Message: "is not the id of an item"}}}
+			return nil, missing("not_found", path+".id", "item", name)
 		}
 		return event.EncodeJSON(item), nil
 	}
@@ -393,9 +391,8 @@ func (h *Handler) references(c *front.Call) func(id, path string) (json.RawMessa
 // itemsOf returns the items of a response of the caller and those that were added after its turn, or none if there is no
 // such response.
 func (h *Handler) itemsOf(c *front.Call, id responses.ID) ([]*responses.Item, error) {
-	missing := func(err error) bool { return err != nil && front.FaultOf(err).Status == http.StatusNotFound }
 	key, _, err := h.keyOf(c, id)
-	if missing(err) {
+	if isMissing(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
@@ -405,7 +402,7 @@ func (h *Handler) itemsOf(c *front.Call, id responses.ID) ([]*responses.Item, er
 		return nil, err
 	}
 	r, _, err := h.findResponse(c, id.String())
-	if missing(err) {
+	if isMissing(err) {
 		return added[id.Turn], nil
 	} else if err != nil {
 		return nil, err

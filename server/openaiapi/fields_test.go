@@ -81,7 +81,7 @@ func TestFields(t *testing.T) {
 		"large metadata": {fields1(`"metadata":{"a":"` + strings.Repeat("x", 17<<10) + `"}`), "metadata", "more than", 400},
 		"large message":  {messages(`{"role":"user","content":"` + strings.Repeat("x", 1<<20+1) + `"}`), "messages[0]", "more than", 400},
 		"no messages":    {messages(""), "messages", "must end with", 400},
-		"no words":       {messages(`{"role":"user","content":" "}`), "messages[0]", "is empty", 400},
+		"no words":       {messages(`{"role":"user","content":" "}`), "messages", "not empty", 400},
 		"no user":        {messages(user + `,{"role":"assistant","content":"Hi"}`), "messages", "must end with", 400},
 		"role":           {messages(user + `,{"role":"robot","content":"Hi"}`), "messages[1]", `"robot"`, 400},
 		"no message":     {messages(`1`), "messages[0]", "no chat message", 400},
@@ -114,6 +114,17 @@ func TestFields(t *testing.T) {
 			require.Contains(t, got.Error.Message, c.header)
 		})
 	}
+	t.Run("header: session", func(t *testing.T) {
+		got := readReply(t, w.post(context.Background(), "/chat/completions", fields1(""), with("Arbor-Session", strings.Repeat("s", 256))))
+		require.Equal(t, http.StatusBadRequest, got.Status)
+		require.Contains(t, got.Error.Message, "Arbor-Session")
+	})
+	t.Run("empty messages", func(t *testing.T) {
+		got := readReply(t, w.post(context.Background(), "/chat/completions", messages(`{"role":"user","content":""},`+user+`,{"role":"user","content":[{"type":"text","text":" "}]}`)))
+		require.Equal(t, http.StatusOK, got.Status, "%+v", got.Error)
+		require.Equal(t, "messages[0], messages[2]", got.Header.Get("Arbor-Ignored"))
+		require.Len(t, w.words(got.Arbor.Session), 1)
+	})
 	t.Run("metadata and user", func(t *testing.T) {
 		got := readReply(t, w.post(context.Background(), "/chat/completions", fields1(`"metadata":{"lang":"en"},"user":"u1"`)))
 		u := w.log(ann(got.Arbor.Session))[0].Data.(*event.User)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -67,7 +68,7 @@ func (h *Handler) readChat(c *front.Call) (*chatRequest, error) {
 		}
 	}
 	if len(q.now)+len(q.results) == 0 && len(wrong) == 0 {
-		wrong.addf("messages", "must end with a message of the user, or with results of calls")
+		wrong.addf("messages", "must end with a message of the user that is not empty, or with results of calls")
 	}
 	if err := wrong.err(); err != nil {
 		return nil, err
@@ -94,6 +95,9 @@ func setIgnored(c *front.Call, names []string) {
 func (q *chatRequest) message(raw json.RawMessage, path string, wrong *faults) (ignored bool) {
 	m, err := chatform.ReadMessage(raw)
 	if err == nil && m.Role == llm.RoleUser {
+		if isEmpty(m) {
+			return true
+		}
 		err = llm.CheckUser(m)
 	}
 	switch {
@@ -107,6 +111,12 @@ func (q *chatRequest) message(raw json.RawMessage, path string, wrong *faults) (
 		return true
 	}
 	return false
+}
+
+// isEmpty reports whether a message has neither text nor media. Some clients keep such messages in their history.
+func isEmpty(m llm.Message) bool {
+	media := func(p llm.Part) bool { _, text := p.(llm.TextPart); return !text }
+	return strings.TrimSpace(m.PlainText()) == "" && !slices.ContainsFunc(m.Parts, media)
 }
 
 // add appends a message. Results of calls count only at the end of the conversation.

@@ -68,7 +68,9 @@ func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask
 	b := &r.body
 	var before *responses.Response
 	if b.Previous != "" {
-		if before, _, err = h.findResponse(c, b.Previous); err != nil {
+		if before, _, err = h.findResponse(c, b.Previous); isMissing(err) {
+			return nil, missing("previous_response_not_found", "previous_response_id", "response", b.Previous)
+		} else if err != nil {
 			return nil, err
 		}
 		if before.State == live.Running {
@@ -84,11 +86,14 @@ func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask
 	}
 	if r.conversation != "" {
 		key, err := h.key(c, r.agent, r.conversation)
-		if err != nil {
-			return nil, err
+		known := false
+		if err == nil {
+			_, known, err = session.Find(c.R.Context(), h.turns.Store(), key)
 		}
-		if _, known, err := session.Find(c.R.Context(), h.turns.Store(), key); err != nil || !known {
-			return nil, cmp.Or(err, error(front.NotFound()))
+		if isMissing(err) || err == nil && !known {
+			return nil, missing("not_found", "conversation", "conversation", r.conversation)
+		} else if err != nil {
+			return nil, err
 		}
 		c.R.Header.Set("Arbor-Session", r.conversation)
 	}

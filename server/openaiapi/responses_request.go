@@ -239,7 +239,7 @@ func (q *responseRequest) check(wrong *faults) {
 	case len(q.approvals) > 0 && !inSession && !q.setPrevious():
 		wrong.addf("previous_response_id", "must be the response that asked for the approval, unless the request names its conversation")
 	case len(q.approvals) == 0 && len(q.now)+len(q.results) == 0:
-		wrong.addf("input", "must end with a message of the user, or with outputs of function calls")
+		wrong.addf("input", "must end with a message of the user that is not empty, or with outputs of function calls")
 	case inSession && slices.ContainsFunc(q.past, func(m llm.Message) bool { return m.Role == llm.RoleAssistant && m.PlainText() != "" }):
 		wrong.addf("input", "contains messages of the assistant, but the conversation already has its own: send only the new messages")
 	}
