@@ -335,10 +335,14 @@ func TestResponsesOfOthers(t *testing.T) {
 		require.Equal(t, want, w.get(id, -1, bob).Error, id)
 		require.Equal(t, want, w.get(id, 0, bob).Error)
 		require.Equal(t, want, w.request(http.MethodPost, "/responses/"+id+"/cancel", bob).Error)
-		require.Equal(t, want, w.respond(says("hello", "previous_response_id", id), bob).Error)
-		require.Equal(t, want, w.respond(says([]any{approval(one.Output[1], true)}, "previous_response_id", id), bob).Error)
+		for _, input := range []any{"hello", []any{approval(one.Output[1], true)}} {
+			want := w.respond(says(input, "previous_response_id", "resp_unknown.unknown"), bob).Error
+			want.Message = strings.Replace(want.Message, "resp_unknown.unknown", id, 1)
+			require.Equal(t, want, w.respond(says(input, "previous_response_id", id), bob).Error)
+		}
 	}
 	want := w.respond(says("hello", "conversation", "unknown"), bob).Error
+	want.Message = strings.Replace(want.Message, "unknown", one.Conversation.ID, 1)
 	require.Equal(t, want, w.respond(says("hello", "conversation", one.Conversation.ID), bob).Error)
 	require.Equal(t, []string{"refund"}, w.words(one.Conversation.ID))
 	require.Equal(t, live.Waiting, w.get(one.ID, -1).Response.Arbor.State)
