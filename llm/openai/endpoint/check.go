@@ -114,20 +114,16 @@ func (c *checker) request(r map[string]any) {
 	if s, ok := r["model"].(string); !ok || s == "" {
 		c.addf("model", "must be a non-empty string")
 	}
-	c.toolList(r)
+	c.toolList(r, true)
 	c.messages(r)
-	c.toolUse(r)
+	c.toolUse(r, true)
 	c.number(r, "temperature", 0, 2)
 	c.number(r, "top_p", 0, 1)
 	c.number(r, "presence_penalty", -2, 2)
 	c.number(r, "frequency_penalty", -2, 2)
-	for _, k := range []string{"max_tokens", "max_completion_tokens", "n"} {
-		if c.number(r, k, 1, math.MaxInt32) {
-			if _, err := r[k].(json.Number).Int64(); err != nil {
-				c.addf(k, "must be an integer")
-			}
-		}
-	}
+	c.integer(r, "max_tokens", 1)
+	c.integer(r, "max_completion_tokens", 1)
+	c.integer(r, "n", 1)
 	if _, both := r["max_completion_tokens"]; both && r["max_tokens"] != nil {
 		c.addf("max_tokens", "cannot stand beside max_completion_tokens")
 	}
@@ -145,20 +141,14 @@ func (c *checker) request(r map[string]any) {
 	}
 	c.stop(r)
 	stream := c.boolean(r, "stream")
-	if o, present := r["stream_options"]; present {
-		obj, ok := o.(map[string]any)
-		switch {
-		case !stream:
-			c.addf("stream_options", "is allowed only when stream is true")
-		case !ok:
-			c.addf("stream_options", "must be an object")
-		default:
-			c.fields("stream_options", obj, "include_usage", "include_obfuscation")
-			if v, present := obj["include_usage"]; present {
-				if _, ok := v.(bool); !ok {
-					c.addf("stream_options.include_usage", "must be true or false")
-				}
-			}
+	if o, present := r["stream_options"]; present && !stream {
+		c.addf("stream_options", "is allowed only when stream is true")
+	} else if obj, ok := o.(map[string]any); present && !ok {
+		c.addf("stream_options", "must be an object")
+	} else {
+		c.fields("stream_options", obj, "include_usage", "include_obfuscation")
+		if v, present := obj["include_usage"]; present && v != true && v != false {
+			c.addf("stream_options.include_usage", "must be true or false")
 		}
 	}
 	c.responseFormat(r)
@@ -180,6 +170,15 @@ func (c *checker) number(r map[string]any, key string, low, high float64) bool {
 		return false
 	}
 	return true
+}
+
+// integer is number for a whole number of at least low.
+func (c *checker) integer(r map[string]any, key string, low float64) {
+	if c.number(r, key, low, math.MaxInt32) {
+		if _, err := r[key].(json.Number).Int64(); err != nil {
+			c.addf(key, "must be an integer")
+		}
+	}
 }
 
 // word checks a string, which must be one of words if there are any.
@@ -224,120 +223,6 @@ func (c *checker) stop(r map[string]any) {
 	}
 }
 
-// offered returns the list of tools, which must not be empty.
-func (c *checker) offered(r map[string]any) []any {
-	v, present := r["tools"]
-	if !present {
-		return nil
-	}
-	c.tools = map[string]bool{}
-	list, ok := v.([]any)
-	if !ok || len(list) == 0 {
-		c.addf("tools", "must be a non-empty array, or absent")
-	}
-	return list
-}
-
-func (c *checker) toolList(r map[string]any) {
-	list := c.offered(r)
-	if len(list) > 128 {
-		c.addf("tools", "holds %d tools; 128 are allowed", len(list))
-	}
-	for i, t := range list {
-		at := fmt.Sprintf("tools[%d]", i)
-		tool, _ := t.(map[string]any)
-		c.fields(at, tool, "type", "function")
-		if tool["type"] != "function" {
-			c.addf(at+".type", `must be "function"`)
-		}
-		f, ok := tool["function"].(map[string]any)
-		if !ok {
-			c.addf(at+".function", "must be an object")
-			continue
-		}
-		at += ".function"
-		c.fields(at, f, "name", "description", "parameters", "strict")
-		name, _ := f["name"].(string)
-		if !functionName.MatchString(name) {
-			c.addf(at+".name", "%q does not match %s", name, functionName)
-		} else if c.tools[name] {
-			c.addf(at+".name", "%q is the name of two tools", name)
-		}
-		c.tools[name] = true
-		if d, present := f["description"]; present {
-			if _, ok := d.(string); !ok {
-				c.addf(at+".description", "must be a string")
-			}
-		}
-		strict := false
-		if s, present := f["strict"]; present && s != nil {
-			if strict, ok = s.(bool); !ok {
-				c.addf(at+".strict", "must be true or false")
-			}
-		}
-		if p, present := f["parameters"]; present {
-			c.objectSchema(at+".parameters", p, strict)
-		}
-	}
-}
-
-// toolUse checks the parameters that require tools.
-func (c *checker) toolUse(r map[string]any) {
-	for _, k := range []string{"tool_choice", "parallel_tool_calls"} {
-		if _, present := r[k]; present && c.tools == nil {
-			c.addf(k, "is allowed only when tools are given")
-		}
-	}
-	c.boolean(r, "parallel_tool_calls")
-	switch v := r["tool_choice"].(type) {
-	case nil:
-		if _, present := r["tool_choice"]; present {
-			c.addf("tool_choice", "must not be null")
-		}
-	case string:
-		if v != "none" && v != "auto" && v != "required" {
-			c.addf("tool_choice", `is %q and must be "none", "auto", "required" or an object that names a function`, v)
-		}
-	case map[string]any:
-		if v["type"] == "allowed_tools" {
-			c.fields("tool_choice", v, "type", "allowed_tools")
-			a, _ := v["allowed_tools"].(map[string]any)
-			c.allowedTools("tool_choice.allowed_tools", a, func(t map[string]any) any {
-				f, _ := t["function"].(map[string]any)
-				return f["name"]
-			})
-			return
-		}
-		c.fields("tool_choice", v, "type", "function")
-		f, _ := v["function"].(map[string]any)
-		name, _ := f["name"].(string)
-		if v["type"] != "function" || name == "" {
-			c.addf("tool_choice", `must be {"type": "function", "function": {"name": …}}`)
-		} else if c.tools != nil && !c.tools[name] {
-			c.addf("tool_choice.function.name", "%q is none of the tools", name)
-		}
-	default:
-		c.addf("tool_choice", "must be a string or an object")
-	}
-}
-
-// allowedTools checks a choice among some of the tools.
-func (c *checker) allowedTools(at string, a map[string]any, name func(tool map[string]any) any) {
-	if mode, _ := a["mode"].(string); mode != "auto" && mode != "required" {
-		c.addf(at+".mode", `is %q and must be "auto" or "required"`, mode)
-	}
-	list, _ := a["tools"].([]any)
-	if len(list) == 0 {
-		c.addf(at+".tools", "must be a non-empty array")
-	}
-	for i, v := range list {
-		t, _ := v.(map[string]any)
-		if called, _ := name(t).(string); t["type"] != "function" || !c.tools[called] {
-			c.addf(fmt.Sprintf("%s.tools[%d]", at, i), "must name one of the tools")
-		}
-	}
-}
-
 func (c *checker) responseFormat(r map[string]any) {
 	v, present := r["response_format"]
 	if !present {
@@ -359,12 +244,7 @@ func (c *checker) responseFormat(r map[string]any) {
 			c.addf("response_format.json_schema", "must be an object")
 			return
 		}
-		c.fields("response_format.json_schema", s, "name", "description", "schema", "strict")
-		if name, _ := s["name"].(string); !functionName.MatchString(name) {
-			c.addf("response_format.json_schema.name", "%q does not match %s", name, functionName)
-		}
-		strict, _ := s["strict"].(bool)
-		c.objectSchema("response_format.json_schema.schema", s["schema"], strict)
+		c.schemaFormat("response_format.json_schema", s)
 	default:
 		c.addf("response_format.type", `must be "text", "json_object" or "json_schema"`)
 	}

@@ -215,7 +215,7 @@ func TestCheckResponses(t *testing.T) {
 		with(`,"tools":[]`): "tools: must be a non-empty array", with(`,"tools":[{"type":"function","function":{}}]`): "tools[0].function: unknown field",
 		with(`,"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{"a":{}}}}]`): "in a strict schema",
 		with(`,"tools":[{"type":"x"}]`): `tools[0].type: must be "function"`, with(`,"tools":[{"type":"function","name":"a b"}]`): "does not match",
-		with(`,"tool_choice":"auto"`): "tool_choice: is allowed only", with(`,"tool_choice":{"type":"function","name":"g"}`): "with the name of a tool",
+		with(`,"tool_choice":"auto"`): "tool_choice: is allowed only", with(`,"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{},"required":[],"additionalProperties":false}}],"tool_choice":{"type":"function","name":"g"}`): `tool_choice.name: "g" is none of the tools`,
 		with(`,"reasoning":{}`): "reasoning: must be an object with fields", with(`,"reasoning":{"effort":"very"}`): "reasoning.effort: must be one of",
 		with(`,"text":{"format":{"type":"json_object"}}`): "text.format.type", with(`,"text":{"format":{"type":"json_schema","schema":{"type":"object"}}}`): "text.format.name",
 		with("", `{"role":"system","content":"x"}`): `input[0].role: is "system"`, with("", `{"role":"user","content":""}`): "must not be empty", with("", `{"role":"user","content":[]}`): "must be a string, or",

@@ -1,9 +1,7 @@
 package endpoint
 
 import (
-	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -30,19 +28,14 @@ func (c *checker) responses(r map[string]any) {
 	}
 	c.number(r, "temperature", 0, 2)
 	c.number(r, "top_p", 0, 1)
-	for key, low := range map[string]float64{"max_output_tokens": 16, "top_logprobs": 0} {
-		if c.number(r, key, low, math.MaxInt32) {
-			if _, err := r[key].(json.Number).Int64(); err != nil {
-				c.addf(key, "must be an integer")
-			}
-		}
-	}
+	c.integer(r, "max_output_tokens", 16)
+	c.integer(r, "top_logprobs", 0)
 	included := c.include(r)
 	if _, present := r["top_logprobs"]; present && !included["message.output_text.logprobs"] {
 		c.addf("top_logprobs", "is allowed only when message.output_text.logprobs is included")
 	}
-	c.flatTools(r)
-	c.flatChoice(r)
+	c.toolList(r, false)
+	c.toolUse(r, false)
 	c.thinking(r)
 	c.textFormat(r)
 	c.input(r, included["reasoning.encrypted_content"])
@@ -63,50 +56,6 @@ func (c *checker) include(r map[string]any) map[string]bool {
 		found[s] = true
 	}
 	return found
-}
-
-func (c *checker) flatTools(r map[string]any) {
-	for i, v := range c.offered(r) {
-		at := fmt.Sprintf("tools[%d]", i)
-		t, _ := v.(map[string]any)
-		c.fields(at, t, "type", "name", "description", "parameters", "strict")
-		name, _ := t["name"].(string)
-		switch {
-		case t["type"] != "function":
-			c.addf(at+".type", `must be "function"`)
-		case !functionName.MatchString(name):
-			c.addf(at+".name", "%q does not match %s", name, functionName)
-		case c.tools[name]:
-			c.addf(at+".name", "%q is the name of two tools", name)
-		}
-		c.tools[name] = true
-		strict, given := t["strict"].(bool)
-		c.objectSchema(at+".parameters", t["parameters"], strict || !given)
-	}
-}
-
-func (c *checker) flatChoice(r map[string]any) {
-	for _, k := range []string{"tool_choice", "parallel_tool_calls"} {
-		if _, present := r[k]; present && c.tools == nil {
-			c.addf(k, "is allowed only when tools are given")
-		}
-	}
-	c.boolean(r, "parallel_tool_calls")
-	switch v := r["tool_choice"].(type) {
-	case nil:
-	case map[string]any:
-		if v["type"] == "allowed_tools" {
-			c.fields("tool_choice", v, "type", "mode", "tools")
-			c.allowedTools("tool_choice", v, func(t map[string]any) any { return t["name"] })
-			return
-		}
-		c.fields("tool_choice", v, "type", "name")
-		if name, _ := v["name"].(string); v["type"] != "function" || !c.tools[name] {
-			c.addf("tool_choice", `must be {"type": "function", "name": …} with the name of a tool`)
-		}
-	default:
-		c.word(r, "tool_choice", "none", "auto", "required")
-	}
 }
 
 func (c *checker) thinking(r map[string]any) {
@@ -140,12 +89,7 @@ func (c *checker) textFormat(r map[string]any) {
 		c.addf("text.format.type", `must be "json_schema"`)
 		return
 	}
-	c.fields("text.format", f, "type", "name", "description", "schema", "strict")
-	if name, _ := f["name"].(string); !functionName.MatchString(name) {
-		c.addf("text.format.name", "%q does not match %s", name, functionName)
-	}
-	strict, _ := f["strict"].(bool)
-	c.objectSchema("text.format.schema", f["schema"], strict)
+	c.schemaFormat("text.format", f, "type")
 }
 
 // input checks the items: results follow their calls, and an item of the assistant follows each reasoning item.
