@@ -68,8 +68,13 @@ func New(sink Sink, opts ...Option) (*Interceptor, error) {
 	if err := option.Apply(i, opts); err != nil {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
-	if i.sink == nil || i.logger == nil || i.queueSize < 1 {
-		return nil, errors.New("analytics: the sink or the logger is nil, or there is no room in the queue")
+	switch {
+	case i.sink == nil:
+		return nil, errors.New("analytics: the sink is nil")
+	case i.logger == nil:
+		return nil, errors.New("analytics: the logger is nil")
+	case i.queueSize < 1:
+		return nil, fmt.Errorf("analytics: WithQueue(%d): the queue must have room for at least one event", i.queueSize)
 	}
 	i.ctx, i.cancel = context.WithCancel(context.Background())
 	i.queue = make(chan *Event, i.queueSize)

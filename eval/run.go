@@ -2,7 +2,6 @@ package eval
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -54,8 +53,8 @@ func Run(ctx context.Context, cases []Case, subjects []Subject, opts ...Option) 
 
 // players returns the players of the subjects.
 func (o *options) players(subjects []Subject) (all []*player, err error) {
-	if o.repeat < 1 || o.parallel < 1 {
-		return nil, errors.New("eval: Repeat and Parallel are numbers from 1")
+	if least := min(o.repeat, o.parallel); least < 1 {
+		return nil, fmt.Errorf("eval: Repeat and Parallel must be at least 1, and one of them is %d", least)
 	}
 	if err := o.prices.Check(); err != nil {
 		return nil, fmt.Errorf("eval: %w", err)

@@ -24,6 +24,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -84,23 +85,33 @@ func WithLogger(l *slog.Logger) Option { return func(e *Engine) { e.logger = l }
 // the runner. The runner's store must be a session.Tail. Give the runner the option runner.WithOuterRetries, so that
 // requests to an overloaded model are retried with Temporal's back-off.
 func New(c client.Client, queue string, r *runner.Runner, opts ...Option) (*Engine, error) {
-	if c == nil || queue == "" || r == nil {
-		return nil, errors.New("temporal: the client or the runner is nil, or the task queue has no name")
+	switch {
+	case c == nil:
+		return nil, errors.New("temporal: the client is nil")
+	case queue == "":
+		return nil, errors.New("temporal: the task queue has no name")
+	case r == nil:
+		return nil, errors.New("temporal: the runner is nil")
 	}
 	e := &Engine{c: c, queue: queue, r: r, wait: time.Minute, logger: slog.New(slog.DiscardHandler), tries: 10, toBegin: 15 * time.Second,
 		settings: settings{Heartbeat: 5 * time.Second, Timeout: time.Hour, Steps: 1}}
-	for i, o := range opts {
-		if o == nil {
-			return nil, fmt.Errorf("temporal: option %d is nil", i)
-		}
-		o(e)
+	if err := option.Apply(e, opts); err != nil {
+		return nil, fmt.Errorf("temporal: %w", err)
 	}
 	e.tail, _ = r.Store().(session.Tail)
 	switch {
 	case e.tail == nil:
 		return nil, errors.New("temporal: the runner's store cannot be followed: wrap it in a tail, such as that of session/redis")
-	case e.Heartbeat <= 0 || e.Timeout <= 0 || e.Approval < 0 || e.Steps < 0 || e.wait < 0:
-		return nil, errors.New("temporal: a duration or a number is negative, or there is no heartbeat or no time for a step")
+	case e.Heartbeat <= 0:
+		return nil, fmt.Errorf("temporal: WithHeartbeat(%s): the time must be positive", e.Heartbeat)
+	case e.Timeout <= 0:
+		return nil, fmt.Errorf("temporal: WithStepTimeout(%s): the time must be positive", e.Timeout)
+	case e.Approval < 0:
+		return nil, fmt.Errorf("temporal: WithApprovalTimeout(%s): the time is negative", e.Approval)
+	case e.Steps < 0:
+		return nil, fmt.Errorf("temporal: WithStepsPerActivity(%d): the number is negative", e.Steps)
+	case e.wait < 0:
+		return nil, fmt.Errorf("temporal: WithWait(%s): the time is negative", e.wait)
 	case e.logger == nil:
 		return nil, errors.New("temporal: the logger is nil")
 	}

@@ -205,7 +205,7 @@ func (b *bisection) does(ctx context.Context, i int, t *trail) (string, error) {
 		case t.stop != nil && t.stop.Seq < b.Seq:
 			return "", errors.New(t.stop.Reason)
 		case t.seq > 0 && t.seq < b.Seq:
-			return "", fmt.Errorf("it does not come to position %d: %s", b.Seq, t.first.Message)
+			return "", fmt.Errorf("the replay does not reach position %d: %s", b.Seq, t.first.Message)
 		case t.seq == b.Seq:
 			return t.does, nil
 		}
@@ -214,9 +214,9 @@ func (b *bisection) does(ctx context.Context, i int, t *trail) (string, error) {
 	sum, ok := t.sums[b.at]
 	switch {
 	case !ok && t.first != nil:
-		return "", fmt.Errorf("it does not come to position %d: %s", b.Seq, t.first.Message)
+		return "", fmt.Errorf("the replay does not reach position %d: %s", b.Seq, t.first.Message)
 	case !ok:
-		return "", fmt.Errorf("it does not come to position %d", b.Seq)
+		return "", fmt.Errorf("the replay does not reach position %d", b.Seq)
 	case b.Criterion == ByRequest:
 		return string(sum[:]), nil
 	}

@@ -119,7 +119,7 @@ func Read(key session.Key, events iter.Seq2[*event.Event, error]) (*Log, error) 
 	return l, nil
 }
 
-var errEmpty = errors.New("there is nothing in its log")
+var errEmpty = errors.New("its log is empty")
 
 // kind returns the kind of step from which a write comes, false if it comes from the turn itself.
 func (l *Log) kind(write []*event.Event, paused bool) (stepKind, bool) {
@@ -210,7 +210,7 @@ func (l *Log) decisions(s step, id func(recorded string) string) (all []runner.D
 		}
 		asked := l.asked[d.RelayID]
 		if asked == "" {
-			return nil, fmt.Errorf("the decision at %d is about a question that the log does not have", e.Seq)
+			return nil, fmt.Errorf("the log has no question for the decision at position %d", e.Seq)
 		}
 		all = append(all, runner.Decision{CallID: id(asked), Approved: d.Approved, Reason: d.Reason, By: d.By, Content: d.Content})
 	}

@@ -72,8 +72,11 @@ func Play(ctx context.Context, l *Log, tree agent.Agent, opts ...Option) (*Resul
 	if err := option.Apply(c, opts); err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	if l == nil || tree == nil {
-		return nil, errors.New("replay: a log or a tree is nil")
+	if l == nil {
+		return nil, errors.New("replay: the log is nil")
+	}
+	if tree == nil {
+		return nil, errors.New("replay: the tree is nil")
 	}
 	if c.old == nil {
 		p := newPlayer(l, c)

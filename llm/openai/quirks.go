@@ -254,6 +254,9 @@ func (c *client) write(model string, req *llm.Request) (*writing, error) {
 func (w *writing) bytes(more quirks) ([]byte, error) {
 	form := w.form
 	form.quirks = (form.quirks | more).resolved()
+	if err := w.client.checkSchemas(w.req); err != nil {
+		return nil, err
+	}
 	if w.client.responses {
 		return w.client.writeResponses(w.model, form.fit(w.req), form)
 	}

@@ -35,8 +35,11 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 			return nil, c.errorf(llm.CodeBadRequest, err, "message %d of the request cannot be sent: %v", i, err)
 		}
 	}
-	if err := c.writeTools(&w, req.Tools, form); err != nil {
-		return nil, err
+	for _, t := range req.Tools {
+		w.Tools = append(w.Tools, goopenai.Tool{
+			Type:     goopenai.ToolTypeFunction,
+			Function: &goopenai.FunctionDefinition{Name: form.toolName(t.Name), Description: t.Description, Parameters: parametersOf(t)},
+		})
 	}
 	if len(req.Tools) > 0 { // endpoints refuse both settings without tools
 		named := func(name string) any {
@@ -53,16 +56,9 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 		}
 	}
 	if f := req.ResponseFormat; f != nil {
-		if !json.Valid(f.Schema) {
-			return nil, c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is not JSON", f.Name)
-		}
-		name := f.Name
-		if name == "" {
-			name = "response"
-		}
 		w.ResponseFormat = &goopenai.ChatCompletionResponseFormat{
 			Type:       goopenai.ChatCompletionResponseFormatTypeJSONSchema,
-			JSONSchema: &goopenai.ChatCompletionResponseFormatJSONSchema{Name: name, Schema: f.Schema, Strict: f.Strict},
+			JSONSchema: &goopenai.ChatCompletionResponseFormatJSONSchema{Name: cmp.Or(f.Name, "response"), Schema: f.Schema, Strict: f.Strict},
 		}
 	}
 	if (form.has(quirkMaxCompletion) || reasons(model)) && !form.has(quirkMaxTokens) {
@@ -103,21 +99,25 @@ func (c *client) sampling(req *llm.Request) (temperature, topP json.Number, err 
 	return temperature, topP, nil
 }
 
-func (c *client) writeTools(w *wireRequest, tools []llm.ToolSpec, form requestForm) error {
-	for _, t := range tools {
-		params := t.Parameters
-		if len(params) == 0 {
-			params = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
-		if !json.Valid(params) {
+// checkSchemas returns an error if a schema in a request is not JSON.
+func (c *client) checkSchemas(req *llm.Request) error {
+	for _, t := range req.Tools {
+		if !json.Valid(parametersOf(t)) {
 			return c.errorf(llm.CodeBadRequest, nil, "the parameters of tool %q are not JSON", t.Name)
 		}
-		w.Tools = append(w.Tools, goopenai.Tool{
-			Type:     goopenai.ToolTypeFunction,
-			Function: &goopenai.FunctionDefinition{Name: form.toolName(t.Name), Description: t.Description, Parameters: params},
-		})
+	}
+	if f := req.ResponseFormat; f != nil && !json.Valid(f.Schema) {
+		return c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is not JSON", f.Name)
 	}
 	return nil
+}
+
+// parametersOf returns the schema of a tool's parameters, which endpoints require also if there are none.
+func parametersOf(t llm.ToolSpec) json.RawMessage {
+	if len(t.Parameters) == 0 {
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return t.Parameters
 }
 
 // toolChoice returns the tool choice for an endpoint, or nil for none. named encodes the name of a tool, and allowed
@@ -158,33 +158,13 @@ func (g *giving) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessag
 			if !ok {
 				return nil, &misplacedError{m.Role, part}
 			}
-			output := any(noOutput)
-			if res.Output != "" {
-				output = res.Output
-			}
-			list = append(list, wireMessage{Role: goopenai.ChatMessageRoleTool, ToolCallID: g.ids.of(res.CallID, ""), Content: output})
+			list = append(list, wireMessage{Role: goopenai.ChatMessageRoleTool, ToolCallID: g.ids.of(res.CallID, ""), Content: cmp.Or(res.Output, noOutput)})
 		}
 		return list, nil
 	}
-	var parts []wirePart
-	if len(m.Parts) > 0 && m.Text != "" {
-		parts = append(parts, textPart(m.Text))
-	}
-	for _, part := range m.Parts {
-		switch part := part.(type) {
-		case llm.TextPart:
-			if part.Text != "" { // go-openai leaves out an empty text
-				parts = append(parts, textPart(part.Text))
-			}
-		case llm.Media:
-			media, err := mediaPart(part)
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, media)
-		default:
-			return nil, &misplacedError{m.Role, part}
-		}
+	parts, err := partsOf(m, textPart, mediaPart)
+	if err != nil {
+		return nil, err
 	}
 	out := wireMessage{Role: string(m.Role), Content: m.Text}
 	if g.has(quirkString) && !slices.ContainsFunc(parts, func(p wirePart) bool { return p.Type != goopenai.ChatMessagePartTypeText }) {
@@ -193,6 +173,30 @@ func (g *giving) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessag
 		out.Content = parts
 	}
 	return append(list, out), nil
+}
+
+// partsOf encodes the parts of a message of the user or the system, nil if it has only a text.
+func partsOf[P any](m *llm.Message, text func(string) P, media func(llm.Media) (P, error)) (parts []P, err error) {
+	if len(m.Parts) > 0 && m.Text != "" {
+		parts = append(parts, text(m.Text))
+	}
+	for _, part := range m.Parts {
+		switch part := part.(type) {
+		case llm.TextPart:
+			if part.Text != "" { // go-openai leaves out an empty text
+				parts = append(parts, text(part.Text))
+			}
+		case llm.Media:
+			p, err := media(part)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, p)
+		default:
+			return nil, &misplacedError{m.Role, part}
+		}
+	}
+	return parts, nil
 }
 
 func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessage {

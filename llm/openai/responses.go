@@ -114,13 +114,10 @@ func (c *client) writeResponses(model string, req *llm.Request, form requestForm
 			return nil, c.errorf(llm.CodeBadRequest, err, "message %d of the request cannot be sent: %v", i, err)
 		}
 	}
-	if err := c.responsesTools(&w, req, form); err != nil {
-		return nil, err
+	if len(req.Tools) > 0 {
+		responsesTools(&w, req, form)
 	}
 	if f := req.ResponseFormat; f != nil {
-		if !json.Valid(f.Schema) {
-			return nil, c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is not JSON", f.Name)
-		}
 		w.Text = &responsesText{responsesFormat{"json_schema", cmp.Or(f.Name, "response"), f.Schema, f.Strict}}
 	}
 	effort := form.effort(req)
@@ -147,20 +144,10 @@ func (c *client) writeResponses(model string, req *llm.Request, form requestForm
 	return body, nil
 }
 
-func (c *client) responsesTools(w *responsesRequest, req *llm.Request, form requestForm) error {
-	if len(req.Tools) == 0 {
-		return nil
-	}
+func responsesTools(w *responsesRequest, req *llm.Request, form requestForm) {
 	no := false
 	for _, t := range req.Tools {
-		params := t.Parameters
-		if len(params) == 0 {
-			params = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
-		if !json.Valid(params) {
-			return c.errorf(llm.CodeBadRequest, nil, "the parameters of tool %q are not JSON", t.Name)
-		}
-		w.Tools = append(w.Tools, responsesTool{"function", form.toolName(t.Name), t.Description, params, &no})
+		w.Tools = append(w.Tools, responsesTool{"function", form.toolName(t.Name), t.Description, parametersOf(t), &no})
 	}
 	w.ParallelToolCalls = req.ParallelToolCalls
 	w.ToolChoice = toolChoice(req, func(name string) any { return responsesTool{Type: "function", Name: form.toolName(name)} }, func(a wireAllowed) any {
@@ -169,7 +156,6 @@ func (c *client) responsesTools(w *responsesRequest, req *llm.Request, form requ
 			wireAllowed
 		}{"allowed_tools", a}
 	})
-	return nil
 }
 
 // appendInput appends a message as items.
@@ -190,27 +176,8 @@ func (g *giving) appendInput(list []any, m *llm.Message) ([]any, error) {
 	if len(m.Parts) == 0 {
 		return append(list, responsesMessage{string(m.Role), m.Text}), nil
 	}
-	var parts []responsesPart
-	if m.Text != "" {
-		parts = append(parts, responsesPart{Type: "input_text", Text: m.Text})
-	}
-	for _, part := range m.Parts {
-		switch part := part.(type) {
-		case llm.TextPart:
-			if part.Text != "" {
-				parts = append(parts, responsesPart{Type: "input_text", Text: part.Text})
-			}
-		case llm.Media:
-			p, err := inputMedia(part)
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, p)
-		default:
-			return nil, &misplacedError{m.Role, part}
-		}
-	}
-	return append(list, responsesMessage{string(m.Role), parts}), nil
+	parts, err := partsOf(m, func(text string) responsesPart { return responsesPart{Type: "input_text", Text: text} }, inputMedia)
+	return append(list, responsesMessage{string(m.Role), parts}), err
 }
 
 func inputMedia(m llm.Media) (responsesPart, error) {

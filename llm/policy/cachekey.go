@@ -21,7 +21,7 @@ func requestKey(partition, model string, req *llm.Request) (k key) {
 	return k
 }
 
-// hashValue writes a value with its types and lengths, so that two different values never have the same form. It reads
+// write writes a value with its types and lengths, so that two different values never have the same form. It reads
 // all fields of a struct by reflection, so it includes fields that are added later.
 func write(h hash.Hash, v reflect.Value) {
 	if !v.IsValid() {
