@@ -16,7 +16,7 @@ import (
 )
 
 // maxAdded is the number of items that one request can add to a conversation, as in OpenAI's API. maxAddedBytes is the
-// limit of all items that no turn follows, as JSON.
+// limit of all added items of a conversation, as JSON, because its state has them as long as it exists.
 const maxAdded, maxAddedBytes = 20, 4 << 20
 
 // readItems reads items that a client adds to a conversation.
@@ -51,12 +51,12 @@ func (h *Handler) readItems(c *front.Call, raw json.RawMessage, wrong *faults) (
 // addition returns the change of a session's state that adds items to its conversation.
 func addition(f *session.Fold, seq int64, id responses.ID, added responses.Addition) (map[string]any, error) {
 	delta := added.Delta(f, seq)
-	turn := responses.TurnBefore(f)
-	items := slices.Concat(responses.Added(f.States(), id)[turn], responses.Added(delta, id)[turn])
-	if len(event.EncodeJSON(items)) > maxAddedBytes {
-		return nil, front.ProblemAt("items", fmt.Sprintf("of the conversation since its last response must not have more than %d bytes", maxAddedBytes))
+	turn, before := responses.TurnBefore(f), responses.Added(f.States(), id)
+	items := responses.Added(delta, id)[turn]
+	if len(event.EncodeJSON(before))+len(event.EncodeJSON(items)) > maxAddedBytes {
+		return nil, front.ProblemAt("items", fmt.Sprintf("that were added to the conversation must not have more than %d bytes in all: create another one", maxAddedBytes))
 	}
-	if _, err := checkpoint.Claimed(llm.Content{Text: "-"}, claimsIn(items)); err != nil {
+	if _, err := checkpoint.Claimed(llm.Content{Text: "-"}, claimsIn(slices.Concat(before[turn], items))); err != nil {
 		return nil, front.ProblemAt("items", err.Error())
 	}
 	return delta, nil

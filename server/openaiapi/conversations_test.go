@@ -256,6 +256,11 @@ func TestAddedItems(t *testing.T) {
 	add(user("no"))
 	r = w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "yes"})
 	require.Equal(t, "Done: refunded 7", r.text(), "what was added decides nothing")
+	large := user(strings.Repeat("x", 1<<20-20))
+	add(large, large)
+	r = w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "hello"})
+	require.Equal(t, 200, r.Status, "%+v", r.Error)
+	require.Equal(t, 400, w.call("POST", items, map[string]any{"items": []any{large, large}}, nil), "the state has them all")
 }
 
 // TestDeletedResponse checks that no request gets or continues a deleted response or refers to its items. Its
