@@ -83,12 +83,15 @@ func (h *Handler) followRun(s *stream, thread, key session.Key, changed func(con
 	} else {
 		var timer *time.Timer
 		ready := make(chan struct{})
+		moved := false // until it is known where to
 		timer = time.AfterFunc(moveEvery, func() {
 			<-ready
 			now := key
 			infos, err := changed(ctx)
-			if err == nil && slices.ContainsFunc(infos, func(i session.Info) bool { return i.Key != key && mayBelong(i.Key, thread) }) {
+			moved = moved || slices.ContainsFunc(infos, func(i session.Info) bool { return i.Key != key && mayBelong(i.Key, thread) })
+			if err == nil && moved {
 				now, err = h.current(ctx, thread)
+				moved = err != nil
 			}
 			if err == nil && now != key {
 				cancel(errMoved)
