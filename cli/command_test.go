@@ -45,7 +45,7 @@ func TestBadInput(t *testing.T) {
 		"no UTF-8":               {args: []string{"run", desk, "a\xffb"}, say: "the message is not valid UTF-8"},
 		"no UTF-8 on stdin":      {args: []string{"run", desk}, stdin: "a\xffb", say: "the message is not valid UTF-8"},
 		"bad session":            {args: []string{"run", desk, "hi", "--session", "a\nb"}, say: "without control characters"},
-		"other database":         {args: []string{"run", desk, "hi", "--db", "mysql://ann:sk-secret@h/db"}, say: "--db mysql://…: a SQLite file or a postgres:// address is possible"},
+		"other database":         {args: []string{"run", desk, "hi", "--db", "mysql://ann:sk-secret@h/db"}, say: "--db mysql://…: give a SQLite file or a postgres:// address"},
 		"bad address":            {args: []string{"run", desk, "hi", "--db", "postgres://ann:sk-secret%zz@h/db"}, say: "the sessions' database postgres://… cannot be used"},
 		"bad setting":            {args: []string{"run", desk, "hi", "--db", "postgres://ann:sk-secret@h/db?pool_max_conns=x"}, say: "the sessions' database postgres://ann@h/db?pool_max_conns=x cannot be used"},
 		"database is a folder":   {args: []string{"run", desk, "hi", "--db", "testdata"}, say: "cannot be opened"},
@@ -61,6 +61,7 @@ func TestBadInput(t *testing.T) {
 		"model without endpoint": {args: []string{"run", desk, "hi"}, env: []string{"OPENAI_MODEL=m"}, say: "OPENAI_BASE_URL"},
 		"--model alone":          {args: []string{"run", desk, "hi", "--model", "m"}, say: "--model is given, but there is no endpoint"},
 		"url of another kind":    {args: []string{"run", desk, "hi"}, env: []string{"OPENAI_BASE_URL=ftp://x", "OPENAI_MODEL=m"}, say: "http://"},
+		"files in a file":        {args: []string{"run", desk, "hi", "--files", desk + "/billing.md"}, say: "/billing.md: this is a file: give the path of a folder"},
 		"broken tree":            {args: []string{"run", "testdata/broken", "hi"}, say: "problems in the agents' files"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -228,7 +228,8 @@ func TestEvalRefused(t *testing.T) {
 		good + " --tag zzz":                  "none of 3 cases",
 		good + " --baseline none":            "--baseline: none: there is no such file",
 		good + " --baseline " + good:         "it is no report that --save has written",
-		good + " --save none/b.json":         "none",
+		good + " --save none/b.json":         "--save: none/b.json: there is no such file or folder, and no folder none",
+		good + " --out testdata":             "--out: testdata: this is a folder, and a file is needed",
 		good + " --model a --model a":        "a is given twice",
 		good + " --prices none":              "--prices: none: there is no such file",
 	} {

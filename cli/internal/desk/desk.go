@@ -261,7 +261,7 @@ func (s *seat) loop(ctx context.Context, in prompt.Lines) error {
 			e = human.Event{Update: human.Update{Status: human.Connected}}
 		default:
 			if strings.HasPrefix(word, "/") && !strings.HasPrefix(word, "//") {
-				s.f.Say("unknown command %s: /done, /end, /hold, /unhold and /quit are possible", render.Cut(visible.Line(word), 40))
+				s.f.Say("unknown command %s: choose /done, /end, /hold, /unhold or /quit", render.Cut(visible.Line(word), 40))
 				continue
 			}
 			e.Text = strings.TrimPrefix(e.Text, "/")

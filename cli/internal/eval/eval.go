@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"sync/atomic"
@@ -123,10 +122,9 @@ func evaluate(ctx context.Context, f *factory.Factory, path string, files []stri
 			return err
 		}
 	}
-	for _, name := range []string{o.out, o.save} { // before the cases run, which may take hours
-		if _, err := os.Stat(filepath.Dir(name)); name != "" && err != nil {
-			return factory.Usage(err)
-		}
+	// Check them before the cases run, which may take hours.
+	if err := cmp.Or(factory.CheckOutput("--out", o.out), factory.CheckOutput("--save", o.save)); err != nil {
+		return err
 	}
 	subjects, opts, err := subjects(f, path, o)
 	if err != nil {

@@ -1,6 +1,9 @@
 package factory
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -32,14 +35,14 @@ func InRange(flag string, n, least, most int) error {
 }
 
 // given reports whether a flag has a value that is neither empty nor false.
-func given(fs *pflag.FlagSet, name string) bool {
-	flag := fs.Lookup(name)
+func given(flags *pflag.FlagSet, name string) bool {
+	flag := flags.Lookup(name)
 	return flag != nil && flag.Changed && flag.Value.String() != "" && flag.Value.String() != "false"
 }
 
 // Exclusive returns an error if several of the flags are given, of which a command takes only one.
-func Exclusive(fs *pflag.FlagSet, names ...string) error {
-	names = slices.DeleteFunc(names, func(name string) bool { return !given(fs, name) })
+func Exclusive(flags *pflag.FlagSet, names ...string) error {
+	names = slices.DeleteFunc(names, func(name string) bool { return !given(flags, name) })
 	if len(names) < 2 {
 		return nil
 	}
@@ -47,12 +50,41 @@ func Exclusive(fs *pflag.FlagSet, names ...string) error {
 }
 
 // Needs returns an error if a flag is given without one of the flags that it needs.
-func Needs(fs *pflag.FlagSet, name string, needed ...string) error {
-	if !given(fs, name) || slices.ContainsFunc(needed, func(name string) bool { return given(fs, name) }) {
+func Needs(flags *pflag.FlagSet, name string, needed ...string) error {
+	if !given(flags, name) || slices.ContainsFunc(needed, func(name string) bool { return given(flags, name) }) {
 		return nil
 	}
 	for i, other := range needed {
 		needed[i] = "--" + other
 	}
 	return Usagef("--%s needs %s", name, yamldoc.Or(needed))
+}
+
+// FolderFlag adds a flag for a folder to which the command writes. The folder need not exist.
+func FolderFlag(flags *pflag.FlagSet, dir *string, name, usage string) {
+	flags.Func(name, usage, func(path string) error {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return errors.New("this is a file: give the path of a folder")
+		}
+		*dir = path
+		return nil
+	})
+}
+
+// CheckOutput returns an error if the file of a flag, to which the command writes at its end, cannot be written. An
+// empty path is no file.
+func CheckOutput(flag, path string) error {
+	info, err := os.Stat(path)
+	if path == "" || err == nil && !info.IsDir() && !info.Mode().IsRegular() { // opening a pipe would wait for its reader
+		return nil
+	}
+	create := errors.Is(err, fs.ErrNotExist)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return Usagef("%s: %w", flag, err)
+	}
+	if err = file.Close(); create {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }

@@ -176,7 +176,7 @@ func openStore(ctx context.Context, f *Factory, db string, create bool) (*Databa
 	}
 	if scheme, _, ok := strings.Cut(db, "://"); ok {
 		if scheme != "postgres" && scheme != "postgresql" {
-			return nil, Usagef("--db %s://…: a SQLite file or a postgres:// address is possible", render.Cut(scheme, 20))
+			return nil, Usagef("--db %s://…: give a SQLite file or a postgres:// address", render.Cut(scheme, 20))
 		}
 		return openPostgres(ctx, f, db)
 	}

@@ -41,7 +41,7 @@ func exportCommand(f *factory.Factory) *cobra.Command {
 	}
 	until.add(cmd, "export up to position `SEQ` (default: the end)")
 	cmd.Flags().StringVarP(&format, "format", "f", "jsonl", "export in this `FORMAT`: jsonl, md, html, openai or case")
-	cmd.Flags().StringVar(&files, "files", "", "also write the session's files to `DIR`")
+	factory.FolderFlag(cmd.Flags(), &files, "files", "also write the session's files to `DIR`")
 	return cmd
 }
 

@@ -25,7 +25,7 @@ import (
 
 // filesFlag adds --files, the folder to which files are written.
 func filesFlag(fs *pflag.FlagSet, dir *string) {
-	fs.StringVar(dir, "files", "", "write the files that agents create to `DIR`, and create it if necessary")
+	factory.FolderFlag(fs, dir, "files", "write the files that agents create to `DIR`, and create it if necessary")
 }
 
 // Made writes a file of the turn to the folder of --files, or prints how to get it.
