@@ -28,7 +28,7 @@ func (h *Handler) readItems(c *front.Call, raw json.RawMessage, wrong *faults) (
 	}
 	refer := h.references(c)
 	q := &responseRequest{}
-	if _, err := q.input("items", raw, refer, wrong); err != nil {
+	if _, err := q.input("items", raw, refer, wrong); err != nil || len(*wrong) > 0 {
 		return added, err
 	}
 	for i, item := range items {
@@ -42,7 +42,11 @@ func (h *Handler) readItems(c *front.Call, raw json.RawMessage, wrong *faults) (
 				return added, err
 			}
 		}
-		added.Items = append(added.Items, responses.Normal(item))
+		normal, ok := responses.Normal(item)
+		if !ok {
+			wrong.addf(fmt.Sprintf("items[%d]", i), "is not an item")
+		}
+		added.Items = append(added.Items, normal)
 	}
 	added.Request, added.Repeats, err = requestID(c.R)
 	return added, err

@@ -29,10 +29,12 @@ type Addition struct {
 	Repeats bool             // the request may have been sent before
 }
 
-// Normal returns an item of a client in the form in which conversations list it.
-func Normal(raw json.RawMessage) map[string]any {
-	item, _ := event.DecodeValue(raw).(map[string]any)
-	item = maps.Clone(item)
+// Normal returns an item of a client in the form in which conversations list it. ok is false if the item is not a JSON
+// object, or if it is nested too deeply.
+func Normal(raw json.RawMessage) (item map[string]any, ok bool) {
+	if item, ok = event.DecodeValue(raw).(map[string]any); !ok {
+		return nil, false
+	}
 	delete(item, "id")
 	role, _ := item["role"].(string)
 	if item["type"] == nil {
@@ -41,12 +43,15 @@ func Normal(raw json.RawMessage) map[string]any {
 	if item["status"] == nil && item["type"] != "reasoning" {
 		item["status"] = "completed"
 	}
-	if text, ok := item["content"].(string); ok && role == "assistant" {
+	switch text, isText := item["content"].(string); {
+	case isText && role == "assistant":
 		item["content"] = []any{map[string]any{"type": "output_text", "text": text, "annotations": []any{}}}
-	} else if ok {
+	case isText:
 		item["content"] = []any{map[string]any{"type": "input_text", "text": text}}
+	case item["type"] == "message" && item["content"] == nil:
+		item["content"] = []any{}
 	}
-	return item
+	return item, true
 }
 
 // Delta returns the change of a session's state that stores the items after the fold's last turn. seq is the position of
