@@ -44,7 +44,7 @@ type host struct {
 	signIn   *access.SignIn
 }
 
-// serve serves so many sessions.
+// serve serves a store with a number of sessions.
 func serve(t *testing.T, sessions int, opts ...Option) *host {
 	l := must(net.Listen("tcp", "127.0.0.1:0"))
 	h := &host{url: "http://" + l.Addr().String()}

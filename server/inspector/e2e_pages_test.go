@@ -153,7 +153,7 @@ func TestReloads(t *testing.T) {
 	play(t, support(t), "reloads", nil)
 }
 
-// Pictures from elsewhere are asked for when somebody wants them, and tables, long lines and code stay in their place.
+// Pictures of other hosts are loaded after a click, and tables, long lines and code stay in their place.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	play(t, serve(t, echoWorld(t)), "answers", nil)
@@ -165,13 +165,13 @@ func TestFirstRun(t *testing.T) {
 	play(t, serve(t, supportWorld(t)), "first", nil)
 }
 
-// The screen of an agent says what it is told and may do, and how it routes.
+// The screen of an agent shows its instructions, its rights, and how it routes.
 func TestAgentScreen(t *testing.T) {
 	t.Parallel()
 	play(t, support(t), "agent", nil)
 }
 
-// Tabs of a session show its state, with who wrote it, and its files, with their versions.
+// Tabs of a session show its state, with the writers, and its files, with their versions.
 func TestStateAndFiles(t *testing.T) {
 	t.Parallel()
 	play(t, clerk(t), "kept", nil)
@@ -191,7 +191,7 @@ func TestSearch(t *testing.T) {
 	play(t, support(t), "search", nil)
 }
 
-// The page says that the offline model answers, and that nobody is paid for that.
+// The page says that the offline model answers, and that this costs nothing.
 func TestOffline(t *testing.T) {
 	t.Parallel()
 	h := serve(t, offlineWorld(t))
@@ -199,7 +199,7 @@ func TestOffline(t *testing.T) {
 	play(t, h, "offline", nil)
 }
 
-// A person at the desk answers in one window what is asked in another.
+// A person at the desk answers in one window a user of another window.
 func TestDesk(t *testing.T) {
 	t.Parallel()
 	play(t, office(t), "desk", nil)
@@ -223,7 +223,7 @@ func TestRights(t *testing.T) {
 var budgets = flag.Bool("budgets", false, "hold the page to the times of its budgets, as medians of five")
 
 // The page stays within its budgets with 500 agents and 10,000 events. Times are bounded by ten times the goal,
-// because other tests run beside this one.
+// because other tests run at the same time.
 func TestBudgets(t *testing.T) {
 	given := map[string]any{"slack": 10, "repeats": 1}
 	if *budgets {

@@ -224,7 +224,7 @@ func key(id string) session.Key {
 	return session.Key{App: session.DefaultApp, User: session.DefaultUser, ID: id}
 }
 
-// say begins a turn, and waits until it rests.
+// say starts a turn, and waits until it ends or waits for a person.
 func (h *host) say(id, words string) {
 	h.t.Helper()
 	turn, err := h.turns.Begin(h.t.Context(), key(id), llm.UserText(words))
@@ -232,7 +232,7 @@ func (h *host) say(id, words string) {
 	require.NoError(h.t, restless(turn.Wait(h.t.Context())))
 }
 
-// restless is the error of a turn, unless it only waits.
+// restless is the error of a turn, or nil if the turn waits for a person.
 func restless(err error) error {
 	if errors.Is(err, agent.ErrSuspended) {
 		return nil
@@ -240,7 +240,7 @@ func restless(err error) error {
 	return err
 }
 
-// resume goes on with what a fork has begun.
+// resume continues what a fork has begun.
 func (h *host) resume(id string, decisions ...runner.Decision) {
 	h.t.Helper()
 	turn, err := h.turns.Resume(h.t.Context(), key(id), decisions...)
@@ -346,7 +346,7 @@ func play(t *testing.T, h *host, script string, more map[string]any) {
 	ctx := t.Context()
 	if at, ok := t.Deadline(); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, at.Add(-30*time.Second)) // the script says where it was
+		ctx, cancel = context.WithDeadline(ctx, at.Add(-30*time.Second)) // the script reports where it was
 		defer cancel()
 	}
 	cmd := exec.CommandContext(ctx, "node", filepath.Join(web, "e2e", script+".mjs"))
@@ -366,7 +366,7 @@ func play(t *testing.T, h *host, script string, more map[string]any) {
 type cuts struct {
 	mu     sync.Mutex
 	after  int  // events that a stream may still bring
-	inside bool // break in the midst of the next frame
+	inside bool // break inside the next frame
 	left   int  // streams that are still to be cut
 	done   int
 }
@@ -389,7 +389,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// handler passes everything on, but breaks streams as it was told.
+// handler passes everything on, but breaks streams as set.
 func (c *cuts) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/events") && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {

@@ -43,7 +43,7 @@ type pace chan struct{}
 
 func newPace() pace { return make(chan struct{}, 1_000_000) }
 
-// words are so many words, each of which waits for a step.
+// words answers n words, each of which waits for a step.
 func (p pace) words(n int, word func(int) string) (items []scripted.Item) {
 	for i := range n {
 		items = append(items, scripted.WaitFor(p), scripted.Text(word(i)))
@@ -51,7 +51,7 @@ func (p pace) words(n int, word func(int) string) (items []scripted.Item) {
 	return items
 }
 
-// control is what scripts call: steps at once, or so many a second.
+// control is what scripts call: a number of steps at once, or each second.
 func (p pace) control(body []byte) (any, error) {
 	in := struct{ Steps, PerSecond int }{}
 	if err := json.Unmarshal(body, &in); err != nil {
@@ -281,7 +281,7 @@ func echoWorld(t testing.TB) *world {
 	return &world{root: root}
 }
 
-// bigWorld is a tree of 500 agents in three levels, in which nobody has much to say.
+// bigWorld is a tree of 500 agents in three levels, with short answers.
 func bigWorld(t testing.TB) *world {
 	t.Helper()
 	steps := newPace()
@@ -328,7 +328,7 @@ func bigWorld(t testing.TB) *world {
 	return &world{root: root, controls: map[string]func([]byte) (any, error){"step": steps.control}}
 }
 
-// big serves 500 agents with a session "long" of so many events, or a few more, and a short one.
+// big serves 500 agents with a session "long" of this many events, or a few more, and a short one.
 func big(t testing.TB, events int) *host {
 	t.Helper()
 	h := serve(t, bigWorld(t))
@@ -337,7 +337,7 @@ func big(t testing.TB, events int) *host {
 	return h
 }
 
-// repeat stores a session that is the same conversation again and again. It is told once, and the
+// repeat stores a session that is the same conversation again and again. It runs once, and the
 // rest are copies with ids and times of their own.
 func (h *host) repeat(id string, events int, words ...string) {
 	h.t.Helper()

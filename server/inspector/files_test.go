@@ -32,7 +32,7 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])[:versionDigits]
 }
 
-// Files are sent packed to those who take that, and each form has an ETag of its own.
+// Files are sent compressed to clients that accept that, and each form has its own ETag.
 func TestPacked(t *testing.T) {
 	d := must(New())
 	script := must(fs.ReadFile(built, "dist/app.js"))
@@ -74,7 +74,7 @@ func TestImmutable(t *testing.T) {
 	d := must(New(WithFiles(files)))
 	require.Equal(t, "font/woff2", fetch(d, "fonts/a.woff2").Header().Get("Content-Type"))
 	require.Equal(t, 404, fetch(d, "fonts").Code)
-	files["app.js"] = &fstest.MapFile{Data: []byte("console.log(2)")} // as somebody who works on it does
+	files["app.js"] = &fstest.MapFile{Data: []byte("console.log(2)")} // as a person who works on it does
 	got := fetch(d, "app.js?v="+hashOf([]byte(one)), "Accept-Encoding", "gzip")
 	require.Equal(t, "console.log(2)", got.Body.String())
 	require.Equal(t, "no-cache", got.Header().Get("Cache-Control"))
@@ -83,7 +83,7 @@ func TestImmutable(t *testing.T) {
 // imports matches what a script loads before it runs: not import("…"), which comes when it is needed.
 var imports = regexp.MustCompile(`(?:\bfrom|\bimport)\s*["']\./([^"']+)["']`)
 
-// sent is how long a file is for who takes it packed.
+// sent is the compressed length of a file, in bytes.
 func sent(f *file) int {
 	if f.packed != nil {
 		return len(f.packed)

@@ -51,7 +51,7 @@ for (const [path, { inputs, entryPoint }] of Object.entries(made.metafile.output
 const rename = (text) => [...names].reduce((text, [from, to]) => text.replaceAll(from, to), text);
 const hash = (data) => createHash("sha256").update(data).digest("hex").slice(0, 12);
 
-// The folder itself stays: a server that was told to show it has it open.
+// The folder itself stays: a server that shows it has it open.
 await mkdir(out, { recursive: true });
 for (const name of await readdir(out)) await rm(join(out, name), { recursive: true, force: true });
 const files = new Map();
@@ -70,7 +70,7 @@ for (const [name, data] of files) {
   await writeFile(join(out, name), data);
 }
 
-// What app.js imports at once is asked for beside it.
+// The browser preloads what app.js imports at once.
 const app = Object.entries(made.metafile.outputs).find(([path]) => basename(path) === "app.js")[1];
 const preloads = app.imports
   .filter(({ kind, external }) => kind === "import-statement" && !external)

@@ -172,7 +172,7 @@ func (p *page) difference(t *testing.T, log []map[string]any, met ...map[string]
 	p.Ask(t, log, &theirs)
 	require.Len(t, theirs, len(log))
 	var f session.Fold
-	first := "" // who had the conversation before the first transfer
+	first := "" // the active agent before the first transfer
 	for i, raw := range log {
 		data, err := json.Marshal(raw)
 		require.NoError(t, err)

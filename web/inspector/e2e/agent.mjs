@@ -1,4 +1,4 @@
-// The screen of an agent: what it is told and may do, where it is written, how it routes, and where it has spoken.
+// The screen of an agent: its instructions and rights, its file, how it routes, and the sessions in which it spoke.
 import { axe, geometry, newPage, run, same, screenshot, settled, step, visit, whole } from "./lib.mjs";
 
 await run(async () => {
@@ -11,7 +11,7 @@ await run(async () => {
     await facts.getByText("desk/billing.md:2").waitFor();
     await facts.getByText("You are billing.").first().waitFor();
     await facts.getByText("50 model calls").waitFor();
-    await facts.getByText("to no other agent").waitFor();
+    await facts.getByText("transfers to no other agent").waitFor();
     await facts.getByText("refund_charge", { exact: true }).last().click();
     await facts.getByText("charge_id").first().waitFor();
     await facts.getByText("Gives money back.").waitFor();

@@ -17,7 +17,7 @@ function bound(name, value, goal, unit = "ms", slack = given.slack) {
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 const p95 = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.95)];
 
-/** What the main thread did while something happened in so many frames of the page, in milliseconds a frame. */
+/** The work of the main thread during n frames of the page, in milliseconds a frame. */
 async function frames(page, target, count, each) {
   const cdp = await page.context().newCDPSession(page);
   await cdp.send("Performance.enable");
@@ -61,7 +61,7 @@ async function frames(page, target, count, each) {
   };
 }
 
-/** The same while somebody turns the wheel of a mouse over an element, which goes the way of real input. */
+/** The same while the wheel of a mouse turns over an element, which takes the path of real input. */
 async function turning(page, target, count, zooms) {
   const box = await target.evaluate((e) => {
     while (e.getBoundingClientRect().height < 50 || getComputedStyle(e).overflowX === "visible") e = e.parentElement;

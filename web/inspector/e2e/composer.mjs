@@ -22,7 +22,7 @@ const paste = (page, { text, files = [] }) =>
     { text, files },
   );
 
-/** The longest that a paste may take, in milliseconds: five times the goal, since other tests run beside this one. */
+/** The longest that a paste may take, in milliseconds: five times the goal, since other tests run at the same time. */
 const most = 5 * 300;
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";

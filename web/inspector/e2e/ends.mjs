@@ -1,4 +1,4 @@
-// How a turn ends is said as it is: stopped words stay and are marked, what failed can be tried again, and persons who
+// The page shows how a turn ends: stopped texts stay and are marked, what failed can be tried again, and persons who
 // are waited for are named.
 import { api, control, log, newPage, run, same, step, until, visit } from "./lib.mjs";
 

@@ -50,7 +50,7 @@ async function inert(page, name) {
     handlers: [...document.querySelectorAll("*")].filter((e) => [...e.attributes].some((a) => /^on/i.test(a.name)))
       .length,
     links: [...document.querySelectorAll("a[href]")].map((a) => a.href).filter((h) => !/^https?:/.test(h)),
-    // Signs that nobody sees, and that change how others are read.
+    // Invisible signs that change how others are read.
     unseen: [...document.querySelectorAll("body *")]
       .filter(
         (e) =>
@@ -82,7 +82,7 @@ await run(async () => {
       await screenshot(page, `hostile-${name}`);
     });
   }
-  // Each of the texts stands in the window once: what the user said in the conversation, what a tool gave in the feed.
+  // Each of the texts is in the window once: what the user said in the conversation, what a tool gave in the feed.
   for (const [type, middle] of [
     ["user", ""],
     ["tool_result", "/feed"],
@@ -91,7 +91,7 @@ await run(async () => {
       for (const e of events.filter((e) => e.type === type && !e.error)) {
         await go(page, `s/hostile${middle}?at=${e.seq}&sel=ev:${e.seq}`);
         await inert(page, `position ${e.seq}`);
-        // What nobody sees is written as its number, so that the words around it are looked for.
+        // Invisible signs are written as their numbers, so that the words around them are looked for.
         const seen = e.content
           ?.slice(0, 12)
           .split(/[\p{Cc}\p{Cf}]/u)

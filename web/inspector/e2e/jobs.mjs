@@ -71,7 +71,7 @@ await run(async () => {
     await answers.why(page);
     same(counted, { clicks: 1, keys: 0 }, "clicks");
     await screenshot(page, "job-1-why");
-    // Five samples, of which the price is told before.
+    // Five samples, whose price is shown before.
     const before = (await log("s1")).length;
     await control("waver");
     await details(page)

@@ -1,4 +1,4 @@
-// What a session keeps: its state, with who wrote it, and its files, with their versions.
+// What a session keeps: its state, with the writers, and its files, with their versions.
 import { readFileSync } from "node:fs";
 import { api, axe, check, geometry, newPage, run, same, step, until, visit, whole } from "./lib.mjs";
 

@@ -22,7 +22,7 @@ const faults = [];
 const open = new Set(); // windows
 let where = "";
 
-/** Notes what is wrong; the script goes on. */
+/** Notes what is wrong; the script continues. */
 export function fault(text) {
   faults.push(`${where ? where + ": " : ""}${text}`);
 }
@@ -73,7 +73,7 @@ export async function control(name, body = {}) {
   return JSON.parse(text).answer;
 }
 
-/** Calls the native API as a program does, beside all browsers. */
+/** Calls the native API as a program does, without a browser. */
 export async function api(method, path, body, headers = {}) {
   const got = await fetch(`${base}/api/v1${path}`, {
     method,

@@ -33,7 +33,7 @@ async function shows(page, text) {
   check(all.split(text).length === 2, `"${text.slice(0, 40)}" is shown ${all.split(text).length - 1} times`);
 }
 
-/** Whether a window shows what the log says: the words in their order, each once, and the state. */
+/** Whether a window shows the log: the words in their order, each once, and the state. */
 async function agrees(page, id) {
   const said = await words(id);
   await until(`the words of ${id}`, async () => {
@@ -160,7 +160,7 @@ await run(async () => {
     await control("start");
     await until("a connection", async () => (await page.getByText(/not connected since/i).count()) === 0);
     same(await composer(page).inputValue(), "What I wanted to say", "the composer");
-    await control("step", { steps: 80 }); // whoever goes on with the turn counts anew
+    await control("step", { steps: 80 }); // the process that resumes the turn counts again
     const resume = page.getByRole("button", { name: /go on|resume/i });
     await until("the turn to be over", async () => {
       const { state } = await api("GET", "/sessions/killed");

@@ -1,4 +1,4 @@
-// A tree that the offline model answers says so on every screen, and nobody is said to be paid.
+// If the offline model answers, every screen says so, and none says that it costs money.
 import { newPage, run, same, step, visit } from "./lib.mjs";
 
 await run(async () => {

@@ -1,4 +1,4 @@
-// What users see and decide who have some rights or none: ann has none, sue approves, rita has the right "wires".
+// What users with some rights or none see and decide: ann has none, sue approves, rita has the right "wires".
 import { api, axe, base, check, control, geometry, newPage, run, same, screenshot, settled, step, until, visit, whole } from "./lib.mjs";
 
 const by = (user) => ({ Authorization: `Bearer ${user}`, Prefer: "wait=30" });
@@ -130,7 +130,7 @@ await run(async () => {
   await step("who comes second, or may not any more", async () => {
     const page = await as("sue");
     page.arbor.expected = refused;
-    // The list stays as it was while it is held, as for somebody who is faster than it.
+    // The list stays as it was while its answer is held, as for a reader who is faster than it.
     let held;
     await page.route("**/api/v1/approvals", async (route) => {
       await held;

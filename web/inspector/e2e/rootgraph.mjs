@@ -1,4 +1,4 @@
-// A graph at the root is drawn beside its session with the edges that were taken, and Why explains each node by them.
+// A graph at the root is drawn next to its session with the edges that were taken, and Why explains each node by them.
 import { axe, geometry, newPage, run, same, screenshot, step, visit, whole } from "./lib.mjs";
 
 await run(async () => {

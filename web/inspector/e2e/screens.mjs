@@ -1,6 +1,6 @@
 // Opens every screen that is given, in both schemes and three widths: axe, geometry, number of elements, a picture.
 //
-// Where the landmarks of each are stands in geometry/WORLD.json, and holds to 4 px. With ARBOR_GEOMETRY=write these
+// geometry/WORLD.json has the places of each screen's landmarks, which hold to 4 px. With ARBOR_GEOMETRY=write these
 // files are written anew.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import {

@@ -156,7 +156,7 @@ function Bars(): JSX.Element {
   );
 }
 
-/** Says on every screen that the files of the agents cannot be used. The screen of the tree lists all problems itself. */
+/** Shows on every screen that the files of the agents cannot be used. The screen of the tree lists all problems itself. */
 function BrokenFiles(): JSX.Element | null {
   const [first, ...more] = (!signedOut.value && tree.value?.problems) || [];
   if (first === undefined || route.value.screen === "tree") return null;

@@ -235,8 +235,9 @@ export const agent = {
   source: "source",
   place: "the place in the file",
   policy: "policy",
-  /** To whom it may transfer in addition to its sub-agents, and whether only after it has answered. */
-  policyOf: (to: readonly string[], hold: boolean) => `transfers to ${["its sub-agents", ...to].join(", ")}${hold ? "; after a transfer to it, only once it has said something" : ""}`,
+  /** To whom it may transfer, and whether only after it has answered. */
+  policyOf: (to: readonly string[], hold: boolean) => `transfers to ${to.join(", ") || "no other agent"}${hold ? "; after a transfer to it, only once it has said something" : ""}`,
+  toSubAgents: "its sub-agents",
   toParent: "its parent",
   toPeers: "its siblings",
   toPerson: "a person",
@@ -573,6 +574,7 @@ export const feed = {
   name: "Events",
   columns: ["Seq", "Time", "Agent", "Type", "What"],
   filterKey: "Filter the feed",
+  hint: 'type:transfer agent:billing text:"…"',
   filter: "Filter",
   events: (some: number | undefined, all: number, from: number | undefined) =>
     `${some === undefined ? "" : `${count(some)} of `}${counted(all, "event")}${from === undefined ? "" : `, from ${count(from)} on`}`,

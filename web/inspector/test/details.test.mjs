@@ -1,4 +1,4 @@
-// What the tabs beside a session and the comparison of sessions are computed from.
+// What the tabs of a session and the comparison of sessions are computed from.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load, random } from "./bundle.mjs";

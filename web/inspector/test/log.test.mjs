@@ -149,7 +149,7 @@ test("the course of a log: turns, pauses, checkpoints", () => {
   assert.deepEqual(course.turns, events.filter((e) => e.type === "user").map((e) => e.seq));
   assert.deepEqual(course.pauses.map((p) => events[p.after].type), course.pauses.map(() => "user"));
   assert.ok(course.pauses.length > 0);
-  // Event 4 is the second of a write of 3 and 4; the positions beside it are 2 and 4.
+  // Event 4 is the second of a write of 3 and 4; the positions around it are 2 and 4.
   assert.equal(course.beside(1, 1), 2);
   assert.equal(course.beside(2, 1), 4);
   assert.equal(course.beside(4, -1), 2);

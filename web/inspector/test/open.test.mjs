@@ -152,7 +152,7 @@ test("what fails in the background is told, and the live part goes on", async ()
   server.happen(all[500]);
   await until(() => session.log.value.end.seq === 501, "a new event");
   assert.equal(session.phase.value, "live");
-  // Who goes there tries again.
+  // Going there tries again.
   server.fail.clear();
   go({ screen: "session", id: "s1", middle: "talk", at: 7 });
   await until(() => session.moment.value.seq === 7, "position 7");

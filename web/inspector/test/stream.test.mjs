@@ -24,7 +24,7 @@ async function hurried(what) {
   return waits;
 }
 
-/** A server of one log that breaks each first connection off behind so many bytes. */
+/** A server of one log that breaks each first connection off after n bytes. */
 async function served(answer, use) {
   const server = createServer(answer);
   await new Promise((ready) => server.listen(0, "127.0.0.1", ready));

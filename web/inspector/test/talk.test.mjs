@@ -1,4 +1,4 @@
-// What stands in a conversation, where relatives part, and what is made of words.
+// The rows of a conversation, where relatives part, and how texts are drawn.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "./bundle.mjs";
@@ -14,7 +14,7 @@ const { Log, rowsAt, foldRows, callsOf, measure, rowAt, partings, visible, callT
 
 const at = (second) => `2026-01-01T00:00:0${second}Z`;
 
-/** A turn that is handed over, with a call that somebody is asked about. */
+/** A turn with a transfer, and with a call that a person is asked about. */
 function story() {
   const all = [
     { type: "user", runId: "u1", turnId: "t1", agent: "user", time: at(0), content: "I was charged twice" },
@@ -58,7 +58,7 @@ test("transfers, questions and notices stand between messages, in the order of t
 test("a moment has what was there, and what is open there", () => {
   const { log } = story();
   assert.deepEqual(told(rowsAt(log, log.at(13))), ["user: I was charged twice", "transfer", "billing: Let me look.", "open"]);
-  assert.deepEqual(told(rowsAt(log, log.at(16))).slice(-2), ["notice", "billing: "]); // who goes on has said nothing yet
+  assert.deepEqual(told(rowsAt(log, log.at(16))).slice(-2), ["notice", "billing: "]); // the next agent has not said anything yet
   // Before the transfer is stored, its call is shown.
   const rows = rowsAt(log, log.at(4));
   assert.deepEqual(told(rows), ["user: I was charged twice", "support: "]);
@@ -71,7 +71,7 @@ test("a folded block is one row, and what is asked or leads to another agent sta
   assert.equal(foldRows(rows, new Set()), rows);
   assert.deepEqual(told(foldRows(rows, new Set(["b"]))), ["user: I was charged twice", "transfer", "billing: Let me look.", "notice", "billing: I did not."]);
   assert.deepEqual(told(foldRows(rowsAt(log, log.at(13)), new Set(["b"]))), ["user: I was charged twice", "transfer", "billing: Let me look.", "open"]);
-  // A block of several rows, with a notice of its own between and a transfer behind.
+  // A block of several rows, with its own notice between them and a transfer after them.
   const more = [
     { type: "user", runId: "u2", parentId: "b2:harness_end", agent: "user", content: "Thanks" },
     { type: "harness_start", runId: "c", parentId: "u2:user", agent: "billing", agentId: "billing" },

@@ -11,7 +11,7 @@ window.addEventListener("pagehide", () => (left = true));
 window.addEventListener("pageshow", () => (left = false));
 const kept = "arbor-key";
 
-/** A request that failed: what the server said, or that it did not answer (status 0). */
+/** A request that failed: the server's error, or no answer (status 0). */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -50,7 +50,7 @@ export async function get<T>(path: string, ask: Ask = {}): Promise<T> {
   return (await (await send(path, ask)).json()) as T;
 }
 
-/** Does the same where a person decides by what the answer says: its numbers stay as they are written, 9007199254740993 and 5.00. */
+/** Does the same for answers by which a person decides: numbers stay as they are written, 9007199254740993 and 5.00. */
 export async function getExact<T>(path: string, ask: Ask = {}): Promise<T> {
   return JSON.parse(await (await send(path, ask)).text(), exact as Parameters<typeof JSON.parse>[1]) as T;
 }

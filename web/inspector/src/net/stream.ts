@@ -26,7 +26,7 @@ export interface StreamOptions {
 /** The least and the longest pause before it is tried again, in milliseconds. */
 const pause = { least: 500, most: 15_000 };
 
-/** The server fills silence with a comment each 15 s: a connection that says nothing for this long is dead. */
+/** How long a connection may be silent before it counts as dead, in milliseconds. The server sends a comment every 15 s. */
 const silence = 45_000;
 
 /** Follows a stream until the returned function is called. */

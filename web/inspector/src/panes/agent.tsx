@@ -51,7 +51,7 @@ export function AgentDetails({ agent }: { readonly agent: Agent }): JSX.Element 
   );
 }
 
-/** What only those see who may inspect. */
+/** What only users with the right inspect see. */
 function Told({ agent }: { readonly agent: Agent }): JSX.Element {
   const { value, error } = useOf(agent, (signal) => get<Details>(path("agents", agent.name), { signal }));
   if (value === undefined) return <p class={error === undefined ? "soft" : "failed"} aria-busy={error === undefined}>{error ?? texts.agent.loading(agent.name)}</p>;
@@ -66,7 +66,7 @@ function Told({ agent }: { readonly agent: Agent }): JSX.Element {
             </span>
           </Fact>
         )}
-        <Fact name={texts.agent.policy}>{policyOf(value)}</Fact>
+        <Fact name={texts.agent.policy}>{policyOf(agent, value)}</Fact>
         <Fact name={texts.agent.guards}>{guards.length === 0 ? texts.agent.none : guards.join(" · ")}</Fact>
         <Fact name={texts.agent.limits}>{limitsOf(limits)}</Fact>
       </dl>
@@ -92,8 +92,8 @@ function Told({ agent }: { readonly agent: Agent }): JSX.Element {
   );
 }
 
-function policyOf({ policy }: Details): string {
-  const ways = [policy.toParent && texts.agent.toParent, policy.toPeers && texts.agent.toPeers, policy.toHuman && tree.value?.human !== undefined && texts.agent.toPerson].filter((w) => w !== false);
+function policyOf({ subAgents = [] }: Agent, { policy }: Details): string {
+  const ways = [subAgents.length > 0 && texts.agent.toSubAgents, policy.toParent && texts.agent.toParent, policy.toPeers && texts.agent.toPeers, policy.toHuman && tree.value?.human !== undefined && texts.agent.toPerson].filter((w) => w !== false);
   return texts.agent.policyOf(ways, policy.holdOnArrival);
 }
 
@@ -106,7 +106,7 @@ function limitsOf(limits: Details["limits"]): string {
 /** How an agent got the conversation and gave it away, in the sessions that changed last. */
 interface Routes {
   readonly sessions: readonly Schemas["Session"][];
-  /** How many of the sessions had a part of the agent. */
+  /** The sessions in which the agent ran. */
   readonly spoke: readonly Schemas["Session"][];
   readonly runs: number;
   /** Whether a log has more of such events than were read. */

@@ -1,5 +1,5 @@
 // The lines between the messages of a conversation: transfers with their reasons, what a
-// router decided, persons, files, notices, and attempts that were given up.
+// router decided, persons, files, notices, and discarded attempts.
 import type { ComponentChildren, JSX } from "preact";
 import { words } from "../state/events.js";
 import { type SessionRoute, change, route } from "../state/route.js";

@@ -15,7 +15,7 @@ interface Draft {
   readonly text: string;
 }
 
-/** What is being edited, by the agent's name. It outlasts other screens, and that the tree is loaded anew. */
+/** What is being edited, by the agent's name. It stays when the reader opens other screens, and when the tree is loaded again. */
 const drafts = signal<ReadonlyMap<string, Draft>>(new Map());
 /** The agents whose text differs from the file. */
 const unsaved = computed(() => [...drafts.value].filter(([, { body, text }]) => text !== body.text).map(([agent]) => agent));
@@ -38,7 +38,7 @@ effect(() => {
   return () => window.removeEventListener("beforeunload", ask);
 });
 
-/** Says of an agent what came of an action, and returns nothing if it failed. */
+/** Reports the result of an action on an agent, and returns nothing if it failed. */
 async function ask<T>(agent: string, file: string, what: () => Promise<T>): Promise<T | undefined> {
   if (busy.value) return undefined;
   busy.value = true;

@@ -13,7 +13,7 @@ import { Agent, Bar, Fact, Place, Waiting, lastOf, ordinal } from "./detail.js";
 /** How many of the slowest answers and calls are listed. */
 const few = 8;
 
-/** What a session has cost at the moment, who used it, and what was slow. */
+/** What a session cost up to the moment, by agent and model, and what was slow. */
 export function Cost({ session }: { readonly session: OpenSession }): JSX.Element {
   const { seq } = session.facts.value;
   const story = storyOf(session.stored.value);

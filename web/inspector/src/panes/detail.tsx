@@ -18,7 +18,7 @@ export function Agent({ name }: { readonly name: string }): JSX.Element {
   );
 }
 
-/** A fact with its name; none if there is nothing to say. */
+/** A fact with its name; nothing for an empty value. */
 export function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }): JSX.Element | null {
   if (children === undefined || children === null || children === false || children === "") return null;
   return (

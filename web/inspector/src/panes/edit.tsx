@@ -1,4 +1,4 @@
-// Other words in the place of what the user said: they make a branch.
+// Another text in place of a message of the user: it makes a branch.
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";

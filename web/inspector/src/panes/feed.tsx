@@ -42,7 +42,7 @@ export function Feed({ session }: { readonly session: OpenSession }): JSX.Elemen
           class="field feed-filter"
           type="search"
           aria-label={texts.feed.filter}
-          placeholder='type:transfer agent:billing text:"…"'
+          placeholder={texts.feed.hint}
           value={filter}
           onInput={(e) => change({ filter: e.currentTarget.value || undefined }, { replace: true })}
           onKeyDown={(e) => e.key === "Escape" && e.currentTarget.blur()}

@@ -185,7 +185,7 @@ function NodeFacts({ id, node, run, how }: NodeProps): JSX.Element {
         {how !== undefined && <Fact name={texts.graphs.phase}>{`${how.sign} ${how.words}`}</Fact>}
         {own && <Fact name={texts.graphs.called}>{texts.graphs.times(run.calls[id] ?? 0)}</Fact>}
         {run?.error?.agent === id && (
-          <Fact name="error">
+          <Fact name={texts.why.error}>
             <span class="failed">{visible(run.error.message)}</span>
           </Fact>
         )}
@@ -210,7 +210,7 @@ function EdgeFacts({ edge, run, how }: { readonly edge: Edge; readonly run: Run 
         <Fact name={texts.graphs.passes}>{edge.transform === undefined ? texts.graphs.asIs : <code>{edge.transform}</code>}</Fact>
         {edge.priority !== undefined && <Fact name={texts.graphs.priority}>{edge.priority}</Fact>}
         {run?.error?.edge === `${edge.from}->${edge.to}` && (
-          <Fact name="error">
+          <Fact name={texts.why.error}>
             <span class="failed">{visible(run.error.message)}</span>
           </Fact>
         )}
@@ -315,7 +315,7 @@ export function usePicture(name: string): readonly [Schemas["Picture"] | undefin
   return got?.of === name ? [got.picture, got.error] : [undefined, undefined];
 }
 
-/** The last run of a graph at the moment that is shown, or the run in which something was said. */
+/** The last run of a graph at the shown moment, or the run of a message. */
 function useRun(session: OpenSession, which: (run: Run) => boolean): { readonly run?: Run | undefined; readonly error?: string | undefined } {
   const { value, error } = graphsAt(session, session.facts.value.seq);
   const last = useRef<Run | undefined>(undefined); // what was known before is shown until there is an answer

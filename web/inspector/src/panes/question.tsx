@@ -22,7 +22,7 @@ import { selectionOf } from "./said.js";
 
 export type QuestionRow = Extract<Row, { kind: "question" }>;
 
-/** What the server says about a question that is open; undefined until it has. */
+/** An open question as the server reports it; undefined until it has. */
 export function callOf(session: OpenSession, { event, open }: QuestionRow): Schemas["Call"] | undefined {
   return open && !session.inPast.value ? session.question(event.toolCallId, event.digest) : undefined;
 }

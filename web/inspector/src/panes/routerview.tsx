@@ -190,7 +190,7 @@ function Recent({ decisions, agent, session, user }: RecentProps): JSX.Element {
   );
 }
 
-/** By what a decision was made. */
+/** What made a decision. */
 function how(d: Decided): string {
   return d.failed !== undefined ? texts.routers.failed : texts.between.rule(d.ruleIndex);
 }

@@ -38,7 +38,7 @@ export function Said(props: Props): JSX.Element {
   return props.row.view.role === "user" ? <User {...props} /> : <Answer {...props} />;
 }
 
-/** What is selected with a message, and the tab that says most about it. */
+/** What is selected with a message, and the tab that explains it best. */
 export function selectionOf(row: Row): { readonly sel: Selection; readonly tab: Tab } {
   if (row.kind === "said") {
     const sel: Selection = row.seq === undefined ? { kind: "run", id: row.view.runId } : { kind: "ev", seq: row.seq };
@@ -47,7 +47,7 @@ export function selectionOf(row: Row): { readonly sel: Selection; readonly tab: 
   return { sel: { kind: "ev", seq: row.seq! }, tab: "why" };
 }
 
-/** Words that an agent had said when it was stopped, which the log does not have. */
+/** The text of an agent that was stopped, which the log does not have. */
 export function Unkept({ row }: { readonly row: Extract<Row, { kind: "unkept" }> }): JSX.Element {
   return (
     <>

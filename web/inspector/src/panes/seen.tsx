@@ -100,7 +100,7 @@ function Compacted({ log, agent, at, since }: { readonly log: Log; readonly agen
   );
 }
 
-/** What users said until a position, word for word; undefined if not all of it is loaded. */
+/** The users' messages up to a position, word for word; undefined if not all of them are loaded. */
 function usersWords(story: Story, log: Log, at: number): ReadonlySet<string> | undefined {
   const before = story.users.filter((u) => (u.seq ?? 0) <= at);
   if (!log.whole || before.some((u) => log.clips.has(u.seq ?? 0))) return undefined;

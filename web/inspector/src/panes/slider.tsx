@@ -207,7 +207,7 @@ interface StripProps {
   readonly children: JSX.Element;
 }
 
-/** The bars with the position on them. Only what changes is drawn anew: a step moves one element. */
+/** The bars with the position on them. Only what changes is drawn again: a step moves one element. */
 function Strip({ session, course, here, to, children }: StripProps): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);

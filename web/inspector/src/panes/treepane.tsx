@@ -17,7 +17,7 @@ import { type Hand, TreeView, type TreeViewProps } from "../ui/treeview.js";
 
 type Agent = Schemas["Agent"];
 
-/** The tree of a session, with who has the conversation and the transfers of this turn. */
+/** The tree of a session, with the active agent and the transfers of this turn. */
 export function TreePane({ session }: { readonly session: OpenSession }): JSX.Element {
   const facts = session.facts.value;
   const { value: spoke } = useComputed(() => session.stored.value.end.facts.spoke);

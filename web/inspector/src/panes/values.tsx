@@ -13,7 +13,7 @@ import { Place, Waiting, lastOf } from "./detail.js";
 const few = 50;
 
 
-/** The state of a session at the moment: keys and values, where each counts, and who wrote it last. */
+/** The state of a session at the moment: keys and values, their scopes, and the last writer of each. */
 export function Values({ session }: { readonly session: OpenSession }): JSX.Element {
   const { seq } = session.facts.value;
   const { value, error } = stateAt(session, lastOf(session, seq, "state", "user"));

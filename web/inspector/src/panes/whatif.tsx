@@ -37,7 +37,7 @@ export function WhatIf({ session }: { readonly session: OpenSession }): JSX.Elem
   const user = story.words(place);
   if (user === undefined) return <p class="details-body">{texts.whatIf.none}</p>;
   const answer = story.decisionAt(place) ?? story.answerOf(user.seq ?? 0);
-  // A router decides anew if the fork begins before its decision.
+  // A router decides again if the fork begins before its decision.
   const routed = story.handOverOf(place)?.route?.seq;
   const from = routed === undefined ? undefined : routed - 1;
   return <Ways key={`${user.seq} ${answer?.first}`} session={session} story={story} user={user} answer={answer} from={from} />;
@@ -155,7 +155,7 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   );
 }
 
-/** A name for a fork that says what is changed in it. */
+/** A name for a fork that names the change in it. */
 function idOf(session: string, change: Schemas["Change"] & object): string {
   return `${session.slice(0, 100)}.${change.agent}-${partsOf(change).join("-")}-${once().slice(0, 4)}`;
 }
@@ -204,7 +204,7 @@ function Changed({ since }: { readonly since: string | undefined }): JSX.Element
   );
 }
 
-/** What the model said when it was asked again. */
+/** The answers of the model when it was asked again. */
 function Results({ session, agent, at }: { readonly session: OpenSession; readonly agent: string; readonly at: number }): JSX.Element | null {
   const asked = askedAgain(session, agent, at);
   const { samples, revision } = asked;

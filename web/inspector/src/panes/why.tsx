@@ -12,7 +12,7 @@ import { EdgesOf } from "./graphrun.js";
 import * as texts from "../texts-behind.js";
 import { Agent, AskButton, Bars, Fact, Place, Price, Waiting, withoutModel } from "./detail.js";
 
-/** Why the conversation went where it went: who decided, what else there was, and how firm that is. */
+/** Why the conversation went where it went: what decided, the other choices, and how firm the decision is. */
 export function Why({ session }: { readonly session: OpenSession }): JSX.Element {
   const { seq } = session.facts.value;
   const story = storyOf(session.stored.value);
@@ -58,7 +58,7 @@ function Led({ hand }: { readonly hand: HandOver }): JSX.Element {
   );
 }
 
-/** By whom a transfer was decided. */
+/** What decided a transfer. */
 function decidedBy({ transfer, route: routed, back }: HandOver): string {
   const { by } = texts.why;
   if (back !== undefined) return by.back;
@@ -166,7 +166,7 @@ interface ChoiceProps {
   readonly session: OpenSession;
   readonly story: Story;
   readonly answer: Answer;
-  /** To whom the conversation went, or was to go; "" if the agent answered itself. */
+  /** The target of the transfer, done or not; "" if the agent answered itself. */
   readonly chosen: string;
 }
 

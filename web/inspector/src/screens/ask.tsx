@@ -25,7 +25,7 @@ const idOf = (card: Card): string => questionOf(card.place, card.call);
 const asks = ({ call }: Card): boolean => call.mayDecide && call.kind === "permission";
 
 /**
- * Questions with the buttons that answer them. Who answers first decides, in any window. The keys are for the card that
+ * Questions with the buttons that answer them. The first answer decides, in any window. The keys are for the card that
  * has the focus, and nothing acts on a list that has just moved.
  */
 export function Cards({ all }: { readonly all: readonly Card[] }): JSX.Element {

@@ -76,7 +76,7 @@ export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
   );
 }
 
-/** Three first messages, made of what the agents are said to do: those below the root first. */
+/** Three first messages, made of the agents' descriptions: those below the root first. */
 function examples(root: Agent | undefined): string[] {
   if (root === undefined) return [];
   const below = (agent: Agent): readonly Agent[] => [...(agent.subAgents ?? []), ...(agent.agents ?? [])];

@@ -115,7 +115,7 @@ function Reason({ text }: { readonly text: string }): JSX.Element | null {
   );
 }
 
-/** The conversation of a handoff, and what a person can say in it. */
+/** The conversation of a handoff, and the field to answer in it. */
 function Talk({ of, over }: { readonly of: Handoff; readonly over: boolean }): JSX.Element {
   const session = open.value;
   const failed = session?.error.value;
@@ -179,7 +179,7 @@ function Said({ session, of }: { readonly session: OpenSession; readonly of: Han
 }
 
 /**
- * What is shown of a log, and who said it. The words of "human" are a person's while one is connected;
+ * What is shown of a log, and its author. The texts of "human" are a person's while one is connected;
  * before and after that they are the server's own. A repeated status is left out.
  */
 function shownOf(events: readonly LogEvent[]): { readonly event: LogEvent; readonly by: string }[] {

@@ -51,7 +51,7 @@ export function Diff(): JSX.Element {
     for (const id of [a, b]) {
       get<Schemas["SessionDetail"]>(path("sessions", id), { query: { user } }).then(
         (s) => here && name((all) => ({ ...all, [id]: s.title })),
-        () => {}, // the difference says what is wrong
+        () => {}, // the comparison shows the error
       );
     }
     return () => {
@@ -145,7 +145,7 @@ function Sides({ diff, user, title, more }: SidesProps): JSX.Element {
             </th>
             {(["a", "b"] as const).map((s) => (
               <th key={s} scope="col" data-side={s}>
-                <Link to={sessionAt(diff[s].session, diff.common, user)}>{title(s)}</Link> <span class="soft">{texts.at(diff.common)}</span>
+                <Link to={sessionAt(diff[s].session, diff.common, user)}>{title(s)}</Link> {diff.common > 0 && <span class="soft">{texts.at(diff.common)}</span>}
               </th>
             ))}
           </tr>

@@ -81,7 +81,7 @@ function said(item: Item | undefined): string {
   return item.kind === "transfer" ? item.text : `${item.who}: ${item.text}`;
 }
 
-/** What a session has spent since a position; undefined while the server has not said so. */
+/** What a session has spent since a position; undefined until the server has reported it. */
 function useSpent({ session, seq }: Schemas["DiffSide"], since: number, user: string | undefined): Spent | undefined {
   const [spent, set] = useState<Spent>();
   useEffect(() => {

@@ -12,7 +12,7 @@ export function once(): string {
   return crypto.randomUUID();
 }
 
-/** Says something in a session that is open. It returns whether the server took it. */
+/** Sends a message to an open session. It reports whether the server accepted it. */
 export async function say(session: OpenSession, content: Schemas["Content"], key: string): Promise<boolean> {
   if (!(await mayRun(session, texts.composer.send))) return false;
   const turn = await attempt(() => post<Schemas["Turn"]>(`${session.path}/turns`, { content }, { query: session.query, key }));
@@ -21,7 +21,7 @@ export async function say(session: OpenSession, content: Schemas["Content"], key
 
 const again = new Map<string, string>();
 
-/** Says the user's last message once more, as it was stored. */
+/** Sends the user's last message again, as it was stored. */
 export async function sayAgain(session: OpenSession): Promise<void> {
   const seq = session.stored.value.events.findLast((e) => e.type === "user")?.seq;
   if (seq === undefined) return;
@@ -40,7 +40,7 @@ export async function start(content: Schemas["Content"], key: string): Promise<v
   if (turn !== undefined) go({ screen: "session", id: turn.session, middle: "talk", ...(user !== undefined && { user }) });
 }
 
-/** Where a session is in the native API, and what asks anew for its questions. An open session is one. */
+/** Where a session is in the native API, and a function that loads its questions again. An open session is one. */
 export type Place = Pick<OpenSession, "path" | "query"> & { readonly refresh?: () => Promise<void> };
 
 const { notYours, gone, moved } = texts.actions;
@@ -63,7 +63,7 @@ export async function control(session: OpenSession, turnId: string, what: "stop"
   await attempt(() => post(`${session.path}/turns/${encodeURIComponent(turnId)}/${what}`, undefined, { query: session.query }));
 }
 
-/** Forks a session at a position, or says something else there in the place of the user's words, and shows the new session. */
+/** Forks a session at a position, or replaces the user's message there in the fork, and shows the new session. */
 export async function branch(session: OpenSession, at: number, content?: Schemas["Content"], key = once()): Promise<boolean> {
   const said = content !== undefined;
   const plan = said
@@ -80,14 +80,14 @@ export async function branch(session: OpenSession, at: number, content?: Schemas
   return true;
 }
 
-/** Who would be asked first if a session went on from a position, or the user said something else there. */
+/** The agent that would be asked first if a session continued from a position, or with another message there. */
 function asksAt(session: OpenSession, at: number, said: boolean): { readonly agent: string; readonly at: number } {
   const where = said ? at - 1 : at;
   const agent = session.stored.value.at(where).facts.active || (tree.value?.root.name ?? "");
   return { agent, at };
 }
 
-/** Forks a session at a checkpoint, says something in the new one, and shows it. */
+/** Forks a session at a checkpoint, sends a message to the new one, and shows it. */
 export async function branchAndSay(session: OpenSession, at: number, content: Schemas["Content"], key: string): Promise<boolean> {
   const { forkAndSay, forkAndSayWhat, fork: does } = texts.actions;
   if (!(await askFirst({ title: forkAndSay(at), what: forkAndSayWhat(at), does, session, ...asksAt(session, at, false), runs: true }))) return false;

@@ -91,7 +91,7 @@ export function items(events: readonly LogEvent[]): readonly Item[] {
 
 const acts: readonly string[] = ["harness_start", "text", "tool_call", "transfer", "route"];
 
-/** The agents that had the conversation one after the other, the one first that had it already. */
+/** The agents that had the conversation one after the other, beginning with the one that had it already. */
 export function routeOf(events: readonly LogEvent[]): readonly string[] {
   const agents = events.flatMap((e) => (acts.includes(e.type) && (e.scope ?? "") === "" && e.agent !== undefined ? [e.agent] : []));
   return agents.filter((name, i) => name !== agents[i - 1]);

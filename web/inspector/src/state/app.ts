@@ -11,7 +11,7 @@ import { go, route } from "./route.js";
 export type Me = Schemas["Me"];
 export type Agent = Schemas["Agent"];
 
-/** Who the caller is; undefined until the server has said so. */
+/** The user of this page; undefined until the server has reported it. */
 export const me = signal<Me | undefined>(undefined);
 /** Whether the user has to sign in first. */
 export const signedOut = signal(false);
@@ -64,7 +64,7 @@ export function mayWrite(user: string | undefined): boolean {
 
 let treeTag = "";
 
-/** Asks who is signed in and what is served. Called at the start, and after each sign-in. */
+/** Loads the signed-in user and what the server serves. Called at the start, and after each sign-in. */
 export async function refresh(): Promise<void> {
   await attempt(async () => {
     me.value = await get<Me>("/me");
@@ -105,7 +105,7 @@ export async function begin(own: string): Promise<void> {
     history.replaceState(null, "", location.pathname + location.search);
     await attempt(() => entering({ code }, texts.signIn.wrongCode));
   }
-  // What the address names is opened as soon as it is known who asks, while the tree is on its way.
+  // What the address names is opened as soon as the user is known, while the tree is loading.
   effect(openSession);
   effect(openList);
   // A session whose stream was refused has no reader any more; they sign in where they are.

@@ -1,4 +1,4 @@
-// How two requests to a model differ, and what a request itself says about what was left out of it.
+// How two requests to a model differ, and what was left out of a request.
 import * as texts from "../texts-behind.js";
 import type { Schemas } from "../net/api.js";
 
@@ -46,7 +46,7 @@ export function compare(now: Request, before: Request): Difference {
   };
 }
 
-/** What a difference comes to, one clause a kind; none if there is no difference. */
+/** A difference in clauses, one for each kind; empty without a difference. */
 export function clauses(d: Difference, now: Request): readonly string[] {
   const { rest } = split(now);
   const list = (names: Iterable<string>): string => [...names].join(", ");

@@ -14,7 +14,7 @@ export interface Pause {
 export const folded = 10_000;
 
 export class Course {
-  /** Positions of what the user said. */
+  /** Positions of the user's messages. */
   readonly turns: number[] = [];
   readonly pauses: Pause[] = [];
   private done = 0;
@@ -32,7 +32,7 @@ export class Course {
     return this;
   }
 
-  /** The turn of a position, from 1 for the first that is loaded; 0 in front of it. */
+  /** The turn of a position, from 1 for the first that is loaded; 0 before it. */
   turnAt(seq: number): number {
     let n = 0;
     while (n < this.turns.length && this.turns[n]! <= seq) n++;

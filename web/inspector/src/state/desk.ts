@@ -10,13 +10,13 @@ import { route } from "./route.js";
 export type Handoff = Schemas["Handoff"];
 
 export const desk = polled<Schemas["Handoffs"]>("/desk/handoffs", 2000);
-/** The handoffs that are under way, the oldest first; undefined until the server has said so. */
+/** The open handoffs, the oldest first; undefined until the server has reported them. */
 export const handoffs = computed(() => desk.value.value?.handoffs);
 /** All handoffs that were seen, those that are over included. */
 const seen = new Map<string, Handoff>();
 effect(() => handoffs.value?.forEach((h) => seen.set(h.id, h)));
 
-/** The users' first words by session, for those who may read the conversations of others. */
+/** The users' first messages by session, for people who may read the conversations of others. */
 const titles = signal<ReadonlyMap<string, string>>(new Map());
 effect(() => {
   for (const { session, user } of handoffs.value ?? []) {
@@ -54,7 +54,7 @@ export function sessionOfDesk(): Key | undefined {
 type Word = "accept" | "hold" | "messages" | "complete";
 
 /**
- * Says something at the desk. It waits for a turn under way, such as the one by which the user's last words came.
+ * Does something at the desk. It waits for a running turn, such as that of the user's last message.
  * It returns whether the server took it.
  */
 export async function atDesk(of: Handoff, word: Word, body?: Schemas["DeskMessage"] | Schemas["DeskEnd"], key = once()): Promise<boolean> {

@@ -1,5 +1,5 @@
 // What somebody writes and has not sent yet. It is kept for each session in this window, and goes
-// out with one key as long as it says the same, so that nothing is said twice.
+// out with one key as long as it stays the same, so that nothing is sent twice.
 import { signal } from "@preact/signals";
 import type { Schemas } from "../net/api.js";
 import { bytes } from "../ui/amount.js";

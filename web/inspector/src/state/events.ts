@@ -48,7 +48,7 @@ export function words(value: Schemas["Words"] | undefined): { readonly text: str
 
 /**
  * Puts shortened words of a text, a thought or a user's message into the place of the words, since
- * the graph takes words only, and says what was shortened.
+ * the graph takes texts only, and records what was shortened.
  */
 export function unclip(event: LogEvent): { readonly event: LogEvent; readonly clip?: Clip } {
   if (event.type !== "text" && event.type !== "reasoning" && event.type !== "user") return { event };

@@ -11,9 +11,9 @@ export interface Plan {
   readonly title: string;
   /** What comes of it, besides what runs. */
   readonly what: string;
-  /** What the button says that does it. */
+  /** The text of the button that does it. */
   readonly does: string;
-  /** Who would be asked first, and where in the log. */
+  /** The agent that would be asked first, and where in the log. */
   readonly agent: string;
   readonly at: number;
   /** Whether something runs at once. */
@@ -27,7 +27,7 @@ export interface Asking extends Plan {
 /** The plan that the reader is asked about. */
 export const asking = signal<Asking | undefined>(undefined);
 
-/** Shows what a plan would do. The answer is yes if the reader presses the button that says so. */
+/** Shows what a plan would do. It returns true if the reader presses the button that does it. */
 export function askFirst(plan: Plan): Promise<boolean> {
   asking.peek()?.answer(false);
   return new Promise((done) => {

@@ -37,7 +37,7 @@ export class Heights {
     return this.keys.indexOf(key);
   }
 
-  /** Notes the height of a row, and says whether it is another one than was assumed. */
+  /** Notes the height of a row, and reports whether it differs from the assumed one. */
   measure(index: number, height: number): boolean {
     const key = this.keys[index];
     if (key === undefined || height === 0) return false;

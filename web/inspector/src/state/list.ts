@@ -58,7 +58,7 @@ export function families(list: readonly Listed[]): Row[] {
   return rows;
 }
 
-/** What a filter of the list says: `state:waiting agent:billing "my router" slow`. Words and phrases must all occur. */
+/** A filter of the list as text: `state:waiting agent:billing "my router" slow`. Words and phrases must all occur. */
 export interface Filter {
   readonly state?: Schemas["State"];
   readonly agent?: string;
@@ -189,7 +189,7 @@ export class SessionList {
     this.next.value = next;
   }
 
-  /** Takes a session out that was deleted, which no stream says. */
+  /** Removes a deleted session from the list, since no stream reports that. */
   drop(id: string): void {
     this.sessions.value = this.sessions.value.filter((s) => s.id !== id);
     this.answered(id);
@@ -218,7 +218,7 @@ export class SessionList {
     });
   }
 
-  /** Loads the list anew, since the page does not know what changed or was deleted while it followed no stream. */
+  /** Loads the list again, since the page does not know what changed or was deleted while it followed no stream. */
   private async load(): Promise<void> {
     this.arrived = [];
     try {

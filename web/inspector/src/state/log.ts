@@ -105,7 +105,7 @@ export class Log {
           news.push(event as Event);
           const over = this.flying.filter((delta) => settles(event, delta));
           if (over.length > 0) this.flying = this.flying.filter((delta) => !over.includes(delta));
-          if (event.type === "harness_end") this.keep(over, seq); // a process that takes the turn over says the words anew
+          if (event.type === "harness_end") this.keep(over, seq); // a process that adopts the turn sends the text again
         }
       }
     } finally {

@@ -128,7 +128,7 @@ export class OpenSession {
     clearTimeout(this.hiding);
   }
 
-  /** Called when the page is hidden or seen again: a hidden one gives its connection back after a while. */
+  /** Called when the page is hidden or visible again: a hidden one closes its connection after a while. */
   seen(yes: boolean): void {
     clearTimeout(this.hiding);
     if (yes) this.connect();
@@ -170,7 +170,7 @@ export class OpenSession {
     return getExact(this.path, { query: this.query });
   }
 
-  /** A question as the server has it: with all of its arguments, and whether the reader may decide. Undefined if the server has not said so yet. */
+  /** A question as the server has it: with all of its arguments, and whether the reader may decide. Undefined until the server has reported it. */
   question(callId: string, digest: string | undefined): Schemas["Call"] | undefined {
     return this.detail.value?.pending.find((q) => q.callId === callId && (q.digest ?? "") === (digest ?? ""));
   }
@@ -230,7 +230,7 @@ export class OpenSession {
   private async older(seq: number): Promise<void> {
     const before = this.held.peek().from;
     const whole = await (before > most ? this.backTo(seq, before) : this.fromBeginning(before));
-    // What came meanwhile has been added to the log that is shown, and is taken over from there.
+    // What came meanwhile is in the log that is shown, and is copied from there.
     const held = this.held.peek();
     for (let done = 0; !this.stopped && done < held.events.length; ) {
       const some = held.events.slice(done, done + 256);
@@ -247,7 +247,7 @@ export class OpenSession {
 
   private async fromBeginning(before: number): Promise<Log> {
     const whole = new Log(1, this.gaps);
-    // While one page is taken in, the next one is under way.
+    // While one page is added, the next one is loading.
     const ask = (after: number): Promise<LogEvent[]> | undefined =>
       after >= before - 1 ? undefined : this.page({ after, limit: page }).then(({ events }) => events as LogEvent[]);
     for (let coming = ask(0); coming !== undefined && !this.stopped; ) {

@@ -29,7 +29,7 @@ export interface Spent {
   readonly cachedTokens: number;
 }
 
-/** A call without a result, and who was asked about it. */
+/** A call without a result, and its question to a person. */
 interface Pending {
   readonly id: string;
   readonly asks?: Question;
@@ -60,7 +60,7 @@ export interface Facts {
   readonly seq: number;
   /** Of the last event that has one; "" of an empty log. */
   readonly time: string;
-  /** Who has the conversation; "" before anybody had it. */
+  /** The agent that has the conversation; "" before the first one. */
   readonly active: string;
   /** The status of the handoff to a person; "" before the first one. */
   readonly handoff: string;
@@ -103,7 +103,7 @@ export const nothing: Facts = {
 
 const overHandoff: readonly string[] = ["completed", "ended", "cancelled", "failed"];
 const human = "human";
-/** More than any model takes or gives in one answer: such a number is not counted. */
+/** A larger number of tokens than any model reads or writes at once is not counted. */
 const implausible = 2 ** 30;
 
 type Next = { -readonly [K in keyof Facts]: Facts[K] };
@@ -230,7 +230,7 @@ function asked(event: Schemas["RelayEvent"], relayId: string, seq: number): Ques
   };
 }
 
-/** The run of a workflow that opened a scope, as the scope's name says; "" of one that a call opened. */
+/** The run of a workflow that opened a scope, from the scope's name; "" if a call opened it. */
 function parentRun(scope: string): string {
   const slash = scope.indexOf("/");
   const dot = slash < 0 ? -1 : scope.lastIndexOf(".", slash);

@@ -10,7 +10,7 @@ export interface Answer {
   readonly runId: string;
   readonly scope: string;
   readonly turnId: string;
-  /** How many answers the agent had given, this one included. */
+  /** The number of this answer among those of its agent, from 1. */
   readonly no: number;
   readonly first: number;
   last: number;
@@ -241,7 +241,7 @@ export class Story {
     return this.users.slice(Math.max(0, place - most), place + most + 1);
   }
 
-  /** What the user had said last at a position. */
+  /** The user's last message at a position. */
   words(seq: number): Schemas["UserEvent"] | undefined {
     return this.users.findLast((u) => (u.seq ?? 0) <= seq);
   }

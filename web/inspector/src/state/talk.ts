@@ -8,7 +8,7 @@ export type Event<T extends LogEvent["type"]> = Extract<LogEvent, { type: T }>;
 type Between = "transfer" | "route" | "handoff_status" | "compaction" | "notice" | "discard" | "file" | "relay";
 
 export type Row = {
-  /** The same as long as the row says something about the same. */
+  /** The same as long as the row is about the same. */
   readonly key: string;
   /** Where it begins in the log; absent as long as it is not stored. */
   readonly seq?: number;
@@ -20,7 +20,7 @@ export type Row = {
       readonly named: boolean;
       /** Whether its block begins with it. */
       readonly begins: boolean;
-      /** What the block says, if it is folded: this row is all of it. */
+      /** The block's summary, if it is folded: this row is all of it. */
       readonly folded?: readonly ViewNode[];
       /** The id of the node with which the next message of the same run begins. */
       readonly next?: string;
@@ -30,7 +30,7 @@ export type Row = {
   | { readonly kind: "unkept"; readonly agent: string; readonly text: string }
 );
 
-/** The rows with the words that were said and not stored, where they were said. */
+/** The rows with the texts that were not stored, at their places. */
 export function withUnkept(rows: readonly Row[], { unkept }: Log, { seq }: Moment): readonly Row[] {
   if (unkept.length === 0) return rows;
   const out = [...rows];
@@ -163,7 +163,7 @@ export function rowsOf(log: Log, moment: Moment, views: readonly ViewNode[], sco
   return make(marksOf(log), moment, views, scope).rows;
 }
 
-/** Makes rows. Those in front of the first view that has changed since the last time stay the same objects. */
+/** Makes rows. Those before the first view that has changed since the last time stay the same objects. */
 function make(marks: Marks, moment: Moment, views: readonly ViewNode[], scope: string, last?: Made): Made {
   const open = new Set(moment.facts.questions.map((q) => q.relayId));
   const between = marks.of(scope);
@@ -210,12 +210,12 @@ function make(marks: Marks, moment: Moment, views: readonly ViewNode[], scope: s
   return { views, seq: moment.seq, rows, places, counts };
 }
 
-/** How many views have the rows in front of them, and their own, as they were made the last time. */
+/** For how many views the rows before them, and their own, are still those of the last time. */
 function unchanged({ views: old, seq, rows, places }: Made, views: readonly ViewNode[], marks: Marks, until: number): number {
   let same = 0;
   while (same < old.length && same < views.length && old[same] === views[same]) {
     const { hidden, stored } = places[same]!;
-    // What is not stored yet has all events in front of it, and what is nothing but calls can be hidden by a transfer.
+    // What is not stored yet comes after all events, and a transfer can hide a message of calls alone.
     if (until !== seq && (!stored || isHandOver(views[same]!, marks, until) !== hidden)) break;
     same++;
   }

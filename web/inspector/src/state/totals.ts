@@ -13,7 +13,7 @@ export interface Total {
   readonly known: number;
   readonly inputTokens: number;
   readonly cachedTokens: number;
-  /** The part of the input that models read anew because of transfers. */
+  /** The part of the input that models read again because of transfers. */
   readonly readAnew: number;
   readonly outputTokens: number;
   readonly answers: number;

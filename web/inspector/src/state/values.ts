@@ -1,4 +1,4 @@
-// The state of a session with who wrote it, and its files with their versions.
+// The state of a session with its writers, and its files with their versions.
 import type { Schemas } from "../net/api.js";
 
 /** A value of the state. */

@@ -73,12 +73,12 @@ export function viewAt(session: OpenSession, agent: string, at: number): Fetched
   );
 }
 
-/** What a session had used at a position. */
+/** What a session had used up to a position. */
 export function usageAt(session: OpenSession, at: number): Fetched<Schemas["SessionUsage"]> {
   return fetched(keyOf(session, "usage", at), (signal) => get(`${session.path}/usage`, { query: { ...session.query, at }, signal }));
 }
 
-/** The last writes of a session's state that are read to say who wrote a value. */
+/** How many of the last writes of a session's state are read to find the writer of a value. */
 const writes = 2000;
 
 /** The state of a session at a position. Its numbers stay as they are written. */
@@ -119,7 +119,7 @@ export function forkable(session: OpenSession, at: number): Fetched<Schemas["Che
 export interface Asked {
   readonly asking: number;
   readonly samples: readonly Schemas["Sample"][];
-  /** That of the tree that was asked last, if the server says so. */
+  /** The revision of the tree that was asked last, if the server reports it. */
   readonly revision?: string;
 }
 

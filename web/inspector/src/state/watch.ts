@@ -10,7 +10,7 @@ export interface Watched<T> {
 }
 
 export interface Watch {
-  /** Says whether the page is seen: a hidden one asks for nothing. */
+  /** Whether the page is visible: a hidden one asks for nothing. */
   readonly seen: (yes: boolean) => void;
   readonly close: () => void;
 }

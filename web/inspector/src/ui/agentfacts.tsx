@@ -25,7 +25,7 @@ export function placeOf(agent: Agent, session?: string, user?: string): Route {
   return { screen: "graph", name: agent.name, ...(session !== undefined && { session }), ...(user !== undefined && { user }) };
 }
 
-/** What the server says about an agent: nothing is left out but what it has not. */
+/** Everything that the server reports about an agent. */
 export function AgentFacts({ agent, short = false }: { readonly agent: Agent; readonly short?: boolean }): JSX.Element {
   const { edge, router } = agent;
   return (

@@ -3,7 +3,7 @@ import type { Schemas } from "../net/api.js";
 import * as texts from "../texts.js";
 import { asText, visible } from "./visible.js";
 
-/** The arguments of a call, one a row, whole: who decides sees what is decided. */
+/** The arguments of a call, whole, one a row: the person who decides sees all of them. */
 export function Arguments({ of: params }: { readonly of: unknown }): JSX.Element | null {
   const rows = typeof params === "object" && params !== null && !Array.isArray(params) ? Object.entries(params) : params == null ? [] : [["", params]];
   if (rows.length === 0) return <p class="fact soft">{texts.decide.noArguments}</p>;

@@ -6,11 +6,11 @@ import { visible } from "./visible.js";
 
 interface Props {
   readonly url: URL;
-  /** What the picture is said to show; may be "". */
+  /** The alternative text of the picture; may be "". */
   readonly alt: string;
 }
 
-/** The address of a picture that can be shown: of a host that its name says, without a password. */
+/** The address of a picture that can be shown: by http or https, without a user or a password. */
 export function pictureAt(href: string): URL | undefined {
   const url = URL.canParse(href) ? new URL(href) : undefined;
   return url !== undefined && /^https?:$/.test(url.protocol) && url.username + url.password === "" ? url : undefined;

@@ -1,4 +1,5 @@
 import { Component, type ComponentChildren } from "preact";
+import * as texts from "../texts.js";
 
 interface Props {
   readonly what: string;
@@ -15,7 +16,7 @@ export class Guarded extends Component<Props, { failed: string }> {
     if (!this.state.failed) return this.props.children;
     return (
       <p class="failed" role="alert">
-        {this.props.what} could not be shown: {this.state.failed}
+        {texts.frame.notShown(this.props.what, this.state.failed)}
       </p>
     );
   }

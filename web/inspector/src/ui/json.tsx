@@ -53,7 +53,7 @@ function Group({ name, value, open, depth }: { readonly name: string | undefined
     <div>
       <button class="json-fold" aria-expanded={shown} onClick={() => show(!shown)}>
         <span aria-hidden="true">{shown ? "▾" : "▸"}</span> <Name name={name} />
-        {shown ? left : `${left} ${size} ${array ? "items" : "members"} ${right}`}
+        {shown ? left : `${left} ${texts.pieces.inside(size, array)} ${right}`}
       </button>
       {shown && (
         <div class="json-inner">

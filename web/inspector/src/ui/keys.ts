@@ -26,7 +26,7 @@ export function setLetters(on: boolean): void {
   localStorage.setItem("arbor-letters", on ? "on" : "off");
 }
 
-/** Gives keys to a view, until it is taken away. */
+/** Registers keys for a view, until the view is removed. */
 export function give(keys: Keys, alone = false): { keys: Keys; readonly take: () => void } {
   const view = { keys, alone, take: () => void views.splice(views.indexOf(view), 1) };
   views.push(view);

@@ -1,4 +1,4 @@
-// What an event says in one line, for rows, bars and the slider.
+// An event in one line, for rows, bars and the slider.
 import { type LogEvent, words } from "../state/events.js";
 import { bytes } from "./amount.js";
 import * as texts from "../texts-behind.js";
@@ -33,7 +33,7 @@ export function sign(type: string): string {
   return signs[type] ?? "◌";
 }
 
-/** How much an event matters: transfers 4, approvals 3, what is said 2, the rest 1. */
+/** How much an event matters: transfers 4, approvals 3, messages 2, the rest 1. */
 export function weight(type: string): 1 | 2 | 3 | 4 {
   switch (type) {
     case "transfer":

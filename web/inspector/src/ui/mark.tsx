@@ -8,7 +8,7 @@ import { open } from "../state/open.js";
 const hues = 7;
 
 const nobody: readonly string[] = [];
-/** Who has spoken, in order. Marks follow this, which no delta changes, and not the moment. */
+/** The agents that have spoken, in order. Marks follow this, which no delta changes, and not the moment. */
 const spoke = computed((): readonly string[] => open.value?.facts.value.spoke ?? nobody);
 
 /** The place of an agent among those that have spoken in the open session; "none" before it speaks. */

@@ -97,7 +97,7 @@ function size(token: Token, limit: number): number {
   return n;
 }
 
-/** A block is drawn anew only if it has changed. */
+/** A block is drawn again only if it has changed. */
 class Block extends Component<{ readonly token: Token }> {
   override shouldComponentUpdate({ token }: { readonly token: Token }): boolean {
     return token !== this.props.token && token.raw !== this.props.token.raw;
@@ -117,9 +117,9 @@ function block(token: Tokens.Generic, depth: number): ComponentChild {
     case "space":
       return null;
     case "code":
-      return <Pre text={token["text"]} label={token["lang"] ? `the ${token["lang"]} code` : "the code"} />;
+      return <Pre text={token["text"]} label={texts.pieces.code(token["lang"] ?? "")} />;
     case "formulas":
-      return <Pre text={token["text"]} label="the formula" />;
+      return <Pre text={token["text"]} label={texts.pieces.formula} />;
     case "heading": {
       const Level = `h${Math.min(6, token["depth"] + 3)}` as "h4";
       return <Level>{inline(token.tokens, depth)}</Level>;

@@ -19,7 +19,7 @@ const margin = 60_000;
 
 /** Moves one element inside of another. Sizes are those of the drawing, in its own pixels. */
 export class PanZoom {
-  /** The part of the drawing that is to be in the document: a little more than is seen. */
+  /** The part of the drawing that must be in the document: a little more than the visible part. */
   readonly shown: Signal<Rect> = signal({ x: -tile, y: -tile, width: 4 * tile, height: 4 * tile });
   /** Whether the reader has moved the drawing, after which nothing else moves it far. */
   moved = false;

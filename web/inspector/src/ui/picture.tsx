@@ -49,16 +49,16 @@ const many = 300;
 export function PictureView({ picture, label, chosen, choose, standing }: PictureProps): JSX.Element {
   const [view] = useState(() => new PanZoom());
   const { boxes, lines } = useMemo(() => flat(picture), [picture]);
-  // What begins is seen first. Its words and the targets on its lines stay large enough.
-  view.floor = 0.75;
+  // Lines without a text have marks to press, which stay 24 pixels large. The box that begins is seen first.
+  if (lines.some(({ line }) => line.text === undefined)) view.floor = 0.75;
   view.home = boxes.find((b) => b.box.kind === "input") ?? boxes[0];
   const window = view.shown.value;
   const all = boxes.length + lines.length <= many;
   const near = (r: Rect): boolean => all || meets(r, window);
   const shownLines = lines.filter(near);
   return (
-    <Canvas view={view} width={picture.width + 48} height={picture.height + 32} label={label}>
-      <svg width={picture.width + 48} height={picture.height + 32} aria-hidden="true">
+    <Canvas view={view} width={picture.width + 72} height={picture.height + 32} label={label}>
+      <svg width={picture.width + 72} height={picture.height + 32} aria-hidden="true">
         {shownLines.map(({ key, path, head }) => (
           <g key={key} class="picture-line" data-state={standing.get(key)?.state} data-chosen={key === chosen}>
             <path d={path} />
@@ -179,7 +179,7 @@ function drawn(line: Line["line"], key: string, dx: number, dy: number, boxes: P
     line,
     path,
     head,
-    // The way from the beginning, and from "on error", says nothing that its box does not.
+    // A line from the beginning, or from "on error", says no more than its box.
     label: from === undefined || to === undefined ? undefined : at,
     ends: `${from} to ${to}`,
     x,

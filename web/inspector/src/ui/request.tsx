@@ -15,7 +15,7 @@ interface Props {
   /** The agent's last request, and what is new since, if there was one. */
   readonly before?: Request | undefined;
   readonly since?: Difference | undefined;
-  /** What users said, word for word, so that what was changed for the model is seen. */
+  /** The users' messages, word for word, to mark what was changed for the model. */
   readonly words?: ReadonlySet<string>;
 }
 

@@ -2,7 +2,6 @@ import "./rows.css";
 import type { ComponentChildren, JSX, RefObject } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as texts from "../texts.js";
-import { count } from "./amount.js";
 import { Icon } from "./icons.js";
 import { useKeys } from "./keys.js";
 
@@ -28,7 +27,7 @@ export interface Window {
 }
 
 /**
- * Keeps a window on rows. The reader's place stays where it is when rows come in front or behind; it
+ * Keeps a window on rows. The reader's place stays where it is when rows come before or after it; it
  * sticks to the end only if the reader is there.
  */
 export function useWindow(list: Listed, start: number): Window {
@@ -221,7 +220,7 @@ export function Rows({ label, list, columns, cells, name, about, selected, selec
       </div>
       {view.fresh > 0 && (
         <button class="button rows-new" onClick={view.toEnd}>
-          {count(view.fresh)} new below <Icon name="down" />
+          {texts.fresh(view.fresh)} <Icon name="down" />
         </button>
       )}
     </div>

@@ -7,7 +7,7 @@ const signs: Readonly<Record<string, string>> = { running: "▸", waiting: "●"
 
 interface Props {
   readonly state: string | undefined;
-  /** Who has the conversation. */
+  /** The agent that has the conversation. */
   readonly active?: string;
   /** The status of the handoff to a person, where it is known. */
   readonly handoff?: string;

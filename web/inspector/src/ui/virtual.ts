@@ -18,7 +18,7 @@ export interface VirtualItem {
 
 /** How many rows are drawn above and below the visible ones. */
 const spare = 4;
-/** A reader who is so near the end, in pixels, stays there. */
+/** A reader at most this near the end, in pixels, stays at the end. */
 const near = 24;
 
 export function useVirtual(options: VirtualOptions): Virtual {
@@ -47,7 +47,7 @@ export class Virtual {
   update({ count, keyOf, height, scroller }: VirtualOptions): void {
     this.scroller = scroller;
     this.heights.update(count, keyOf, height);
-    // Who is at the end will be at the new one: its rows are drawn at once, and not after scrolling.
+    // A reader at the end stays at the new end: its rows are drawn at once, and not after scrolling.
     const { total } = this.heights;
     if (this.stuck && this.window > 0 && total !== this.total) this.top = Math.max(0, total - this.window);
     this.total = total;
@@ -79,7 +79,7 @@ export class Virtual {
     return this.stuck || this.heights.total - this.top - this.window <= within;
   }
 
-  /** Shows a row: at the edge of the window that it is nearer to, unless it is said at which. */
+  /** Shows a row: at the given edge of the window, or at the nearer one. */
   scrollToIndex(index: number, { align }: { readonly align: "auto" | "start" | "end" }): void {
     const { heights } = this;
     if (index < 0 || index >= heights.count) return;

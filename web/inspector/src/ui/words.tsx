@@ -2,16 +2,16 @@ import "./words.css";
 import { signal } from "@preact/signals";
 import type { ComponentChildren, ComponentType, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { count } from "./amount.js";
 import { Copy } from "./copy.js";
 import { visible } from "./visible.js";
+import * as texts from "../texts.js";
 
 /** Above this length words are shown as they are, since drawing them would hold the page up. */
 const longest = 60_000;
 
 interface Drawn {
   readonly text: string;
-  /** Whether more of it is to come. */
+  /** Whether more of it will come. */
   readonly growing?: boolean;
 }
 
@@ -28,7 +28,7 @@ function load(): void {
   );
 }
 
-/** What a model or a person has said, drawn as Markdown: never as HTML, and nothing outside is loaded. */
+/** The text of a model or a person, drawn as Markdown: never as HTML, and nothing from other hosts is loaded. */
 export function Words({ text, growing = false }: Drawn): JSX.Element {
   useEffect(load, []);
   const Markdown = text.length > longest ? undefined : markdown.value;
@@ -45,7 +45,7 @@ export function AsIs({ text }: { readonly text: string }): JSX.Element {
 }
 
 /**
- * A long text in pieces, cut behind spaces, which the browser measures one by one: as the text grows,
+ * A long text in pieces, cut after spaces, which the browser measures one by one: as the text grows,
  * only the last one.
  */
 export function pieces(text: string): string | JSX.Element[] {
@@ -65,7 +65,7 @@ export function Pre({ text, wrapped = false, label }: { readonly text: string; r
       <pre class={wrapped ? "wrapped" : undefined} dir="auto" tabIndex={0} aria-label={label}>
         <code>{visible(all ? text : text.slice(0, 8_000))}</code>
         {!all && (
-          <More onClick={() => showAll(true)}>show all ({count(text.length)} letters)</More>
+          <More onClick={() => showAll(true)}>{texts.pieces.all(text.length)}</More>
         )}
       </pre>
       <Copy text={text} what={label} />
