@@ -24,10 +24,6 @@ func (h *Handler) connect(c *front.Call) error {
 	if follow != "" && follow != "true" && follow != "false" {
 		return front.BadRequest("follow must be true or false, not %.40q", follow)
 	}
-	changed := h.turns.Poll(thread.App, thread.User)
-	if _, err := changed(c.R.Context()); err != nil {
-		return err
-	}
 	key, err := h.current(c.R.Context(), thread)
 	if err != nil {
 		return err
@@ -48,7 +44,7 @@ func (h *Handler) connect(c *front.Call) error {
 			err = s.finish()
 		}
 		for err == nil && (s.run != "" || follow != "false") {
-			if err = h.followRun(s, thread, key, changed); errors.Is(err, live.ErrStopped) {
+			if err = h.followRun(s, thread, key); errors.Is(err, live.ErrStopped) {
 				s.p.ended = nil
 				err = s.finish()
 			}
@@ -74,26 +70,32 @@ const moveEvery = time.Second
 
 // followRun sends the entries of a session until a run starts or ends. The error is live.ErrStopped if the turn was
 // stopped, which the log does not record, and errMoved if the thread continues in another branch before a run starts.
-// changed returns the user's sessions that have changed since its last call.
-func (h *Handler) followRun(s *stream, thread, key session.Key, changed func(context.Context) ([]session.Info, error)) error {
+func (h *Handler) followRun(s *stream, thread, key session.Key) error {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	defer cancel(nil)
 	if s.run != "" {
 		defer h.turns.OnStop(key, func() { cancel(live.ErrStopped) })()
 	} else {
+		changed := h.turns.Poll(thread.App, thread.User)
+		asks := true // for the current branch, until it is known
+		hasMoved := func() bool {
+			infos, err := changed(ctx)
+			asks = asks || slices.ContainsFunc(infos, func(i session.Info) bool { return i.Key != key && mayBelong(i.Key, thread) })
+			now := key
+			if err == nil && asks {
+				now, err = h.current(ctx, thread)
+				asks = err != nil
+			}
+			return err == nil && now != key
+		}
+		if hasMoved() {
+			return errMoved
+		}
 		var timer *time.Timer
 		ready := make(chan struct{})
-		moved := false // until it is known where to
 		timer = time.AfterFunc(moveEvery, func() {
 			<-ready
-			now := key
-			infos, err := changed(ctx)
-			moved = moved || slices.ContainsFunc(infos, func(i session.Info) bool { return i.Key != key && mayBelong(i.Key, thread) })
-			if err == nil && moved {
-				now, err = h.current(ctx, thread)
-				moved = err != nil
-			}
-			if err == nil && now != key {
+			if hasMoved() {
 				cancel(errMoved)
 			} else if ctx.Err() == nil {
 				timer.Reset(moveEvery)
