@@ -15,7 +15,7 @@ import (
 // NewFile detects it from the bytes. It returns an error if the name is not one path element of 1 to 255 printable
 // bytes, or if the media type is invalid.
 func NewFile(name, mediaType string, data []byte) (*File, error) {
-	if err := CheckFileName(name); err != nil {
+	if err := checkFileName(name); err != nil {
 		return nil, err
 	}
 	if mediaType == "" {
@@ -30,9 +30,9 @@ func NewFile(name, mediaType string, data []byte) (*File, error) {
 	return &File{Name: name, MediaType: mediaType, Size: int64(len(data))}, nil
 }
 
-// CheckFileName returns an error if a name cannot be a file's name. Names are used on disks and in lines that people
+// checkFileName returns an error if a name cannot be a file's name. Names are used on disks and in lines that people
 // and models read.
-func CheckFileName(name string) error {
+func checkFileName(name string) error {
 	odd := func(r rune) bool { return r == '/' || r == '\\' || !unicode.IsPrint(r) }
 	switch {
 	case name == "" || len(name) > 255 || !utf8.ValidString(name) || strings.ContainsFunc(name, odd):
@@ -58,7 +58,7 @@ func FileName(name, other string) string {
 		_, n := utf8.DecodeLastRuneInString(name)
 		name = strings.TrimSpace(name[:len(name)-n])
 	}
-	if CheckFileName(name) != nil {
+	if checkFileName(name) != nil {
 		return other
 	}
 	return name

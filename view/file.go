@@ -8,20 +8,19 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Filled returns the messages of the view with the bytes of their files, as [Fill] does. Without files its cost does
-// not grow with the conversation.
+// Filled returns the messages of the view with the bytes of the files that they name by digest. If load returns an
+// error or no bytes for a file, a line that says so replaces the file. Without files its cost does not grow with the
+// conversation.
 func (v *View) Filled(ctx context.Context, load func(ctx context.Context, digest string) (*event.File, []byte, error)) []llm.Message {
 	messages := v.messages()
 	if !v.shown.nameFiles() {
 		return messages
 	}
-	return Fill(ctx, messages, load)
+	return fill(ctx, messages, load)
 }
 
-// Fill returns messages with the bytes of the files that they name by digest. If load returns an error or no bytes for
-// a file, a line that says so replaces the file. Fill does not change its argument, and returns it if no message names
-// a file.
-func Fill(ctx context.Context, messages []llm.Message, load func(ctx context.Context, digest string) (*event.File, []byte, error)) []llm.Message {
+// fill returns messages with the bytes of their files. It does not change its argument.
+func fill(ctx context.Context, messages []llm.Message, load func(ctx context.Context, digest string) (*event.File, []byte, error)) []llm.Message {
 	filled := messages
 	for i := range messages {
 		for j, part := range messages[i].Parts {

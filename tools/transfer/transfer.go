@@ -177,9 +177,9 @@ func unwrap(raw string) (json.RawMessage, bool) {
 	return inner, true
 }
 
-// Repair returns the agent that a name means: the one that FindAgent returns, or the only legal
-// target (or the agent itself) that differs from it in case alone.
-func Repair(n *agent.Node, tree *agent.Tree, name string) *agent.Node {
+// agentMeant returns the agent that a name means: the agent with exactly this name or, if there is no such agent, the only
+// legal target (or n itself) whose name differs from it only in case. It returns nil if the name means no agent.
+func agentMeant(n *agent.Node, tree *agent.Tree, name string) *agent.Node {
 	if exact, _ := tree.Find(name); exact != nil {
 		return exact
 	}
@@ -195,20 +195,24 @@ func Repair(n *agent.Node, tree *agent.Tree, name string) *agent.Node {
 	return found
 }
 
-// Resolve returns the target that a call of the agent means. The targets are those that were offered. The error
-// matches agent.ErrTransferRejected, and its text tells the model what to do instead; it may be a [*UnknownTarget]
-// or a [*NotOffered].
+// Resolve returns the target that a call of the agent n means. The targets are those that the model was offered. The
+// error matches [agent.ErrTransferRejected]; if the name is not that of a legal target, it also matches
+// [agent.ErrUnknownTarget]. Its text tells the model what to do instead.
 func Resolve(n *agent.Node, tree *agent.Tree, targets []*agent.Node, c Call) (*agent.Node, error) {
-	target := Repair(n, tree, c.Target)
+	target := agentMeant(n, tree, c.Target)
 	switch {
 	case target == n:
 		return nil, fmt.Errorf("you are %s: you are already handling this conversation; answer it yourself: %w", n.Agent.Name(), agent.ErrTransferRejected)
 	case target == nil:
-		return nil, &UnknownTarget{Name: c.Target, targets: targets, why: "there is no agent " + quote(c.Target)}
+		return nil, &refusal{"there is no agent " + quote(c.Target) + ". " + Legal(targets, c.Target), true}
 	case !n.MayTransferTo(target):
-		return nil, &UnknownTarget{Name: c.Target, targets: targets, why: "you may not transfer to " + quote(c.Target)}
-	case !slices.Contains(targets, target):
-		return nil, &NotOffered{Target: target.Agent.Name(), targets: targets}
+		return nil, &refusal{"you may not transfer to " + quote(c.Target) + ". " + Legal(targets, c.Target), true}
+	case !slices.Contains(targets, target): // [Offered] leaves it out at this moment
+		text := "you cannot transfer to " + target.Agent.Name() + " now: answer the user yourself"
+		if len(targets) > 0 {
+			text += ". " + Legal(targets, "")
+		}
+		return nil, &refusal{text, false}
 	}
 	if err := n.InputFor(target).Check(c.Input); err != nil {
 		return nil, fmt.Errorf("the input for %s: %w: %w", target.Agent.Name(), err, agent.ErrTransferRejected)
@@ -216,39 +220,18 @@ func Resolve(n *agent.Node, tree *agent.Tree, targets []*agent.Node, c Call) (*a
 	return target, nil
 }
 
-// UnknownTarget is the error for a name that is not a legal target. Its text tells the model the legal ones. It
-// matches agent.ErrUnknownTarget and agent.ErrTransferRejected.
-type UnknownTarget struct {
-	Name    string
-	targets []*agent.Node
-	why     string
+// refusal is the error of a call that names no target which the model was offered. A model reads its text, which
+// therefore does not contain the texts of the errors that it matches.
+type refusal struct {
+	text    string
+	unknown bool // the name is not that of a legal target
 }
 
-func (e *UnknownTarget) Error() string { return e.why + ". " + Legal(e.targets, e.Name) }
+func (e *refusal) Error() string { return e.text }
 
-// Is makes errors.Is(err, agent.ErrUnknownTarget) and
-// errors.Is(err, agent.ErrTransferRejected) true.
-func (e *UnknownTarget) Is(target error) bool {
-	return target == agent.ErrUnknownTarget || target == agent.ErrTransferRejected
+func (e *refusal) Is(target error) bool {
+	return target == agent.ErrTransferRejected || e.unknown && target == agent.ErrUnknownTarget
 }
-
-// NotOffered is the error for a transfer to a target that the policy allows but that [Offered] leaves out at this
-// moment. It matches agent.ErrTransferRejected.
-type NotOffered struct {
-	Target  string
-	targets []*agent.Node
-}
-
-func (e *NotOffered) Error() string {
-	told := "you cannot transfer to " + e.Target + " now: answer the user yourself"
-	if len(e.targets) > 0 {
-		told += ". " + Legal(e.targets, "")
-	}
-	return told
-}
-
-// Is makes errors.Is(err, agent.ErrTransferRejected) true.
-func (e *NotOffered) Is(target error) bool { return target == agent.ErrTransferRejected }
 
 // Legal returns the sentence that lists the targets for a model, and the target whose name is nearest to a name that
 // is not legal.
