@@ -64,7 +64,7 @@ func approverKey(p *parser) yamldoc.Key {
 
 func (p *parser) pattern(r toolRule) {
 	if _, err := path.Match(r.Tool, ""); err != nil {
-		p.add(r.at, "%s: %q is no pattern for tools' names, such as refund or delete_*", r.key, r.Tool)
+		p.add(r.at, "%s: %q is not a pattern for names of tools, such as refund or delete_*", r.key, r.Tool)
 		return
 	}
 	p.d.toolRules = append(p.d.toolRules, r)

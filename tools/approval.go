@@ -14,62 +14,60 @@ import (
 	"github.com/agentarbor/arbor/internal/schema"
 )
 
-// Decision says whether a call may run. The greater one wins where several
-// apply.
+// Decision says whether a call may run. If several apply, the greatest one counts.
 type Decision int
 
 // The decisions about a call.
 const (
 	// Allow runs the call.
 	Allow Decision = iota
-	// Ask pauses the turn until somebody approves or denies the call.
+	// Ask pauses the turn until a person approves or denies the call.
 	Ask
-	// Deny answers the call with an error and never runs it.
+	// Deny does not run the call; its result is an error.
 	Deny
 )
 
-// NeedsApproval makes every call of the tool wait for an approval. By says who may give it;
-// of several the strictest counts.
+// NeedsApproval makes every call of the tool wait for an approval. by says who may approve; if there are several, the
+// strictest counts.
 func NeedsApproval(by ...By) Option {
 	return func(i *Info) { i.Approval, i.By = Ask, Strictest(by...) }
 }
 
 // Rule decides about the calls that match it.
 type Rule struct {
-	// Tool is a tool's name, or a pattern as of path.Match, such as "refund_*". A tool of a
-	// server can also be named as the server calls it, see [Info.Own].
+	// Tool is the name of a tool, or a pattern of path.Match, such as "refund_*". A tool of a server matches by its
+	// name at the server, too; see [Info.Own].
 	Tool string
-	// Args says by the names of arguments what they must be, each of them. A dot leads into an
-	// object, and a list stands for each of its items: "items.price" is the price of any item.
+	// Args are conditions on arguments, by name; all of them must match. A dot separates the keys of nested objects. A
+	// list matches if one of its items does: "items.price" is the price of any item.
 	Args map[string]Arg
-	// ReadOnly, if it is not nil, must be what [Info.ReadOnly] says of the tool.
+	// ReadOnly must equal the tool's [Info.ReadOnly]. nil matches all tools.
 	ReadOnly *bool
-	// Decision holds for calls that match; [Allow] takes nothing back that
-	// another rule or the tool itself demands.
+	// Decision applies to calls that match. [Allow] does not overrule the tool itself or another rule.
 	Decision Decision
-	// By says who may decide where the decision is [Ask].
+	// By says who may approve the call if the decision is [Ask].
 	By By
 }
 
-// Policy decides about calls by rules. A denial always wins, then a question.
+// Policy decides about calls by rules. The strictest matching rule counts. A Policy is immutable.
 type Policy struct{ rules []compiledRule }
 
 type compiledRule struct {
 	Rule
-	args []compiledArg // in the order of their names
+	args []compiledArg // sorted by name
 }
 
-// NewPolicy compiles rules. The error names the rule and what is wrong with it.
+// NewPolicy returns a policy of rules. The error names the first invalid rule and its problem.
 func NewPolicy(rules ...Rule) (*Policy, error) {
 	p := &Policy{}
 	for i, r := range rules {
 		c := compiledRule{Rule: r}
 		c.Tool = norm.NFC.String(r.Tool)
 		if _, err := path.Match(r.Tool, ""); err != nil || r.Tool == "" {
-			return nil, fmt.Errorf("rule %d: %q is no pattern for tools' names", i, r.Tool)
+			return nil, fmt.Errorf("rule %d: %q is not a pattern for names of tools", i, r.Tool)
 		}
 		if r.Decision < Allow || r.Decision > Deny {
-			return nil, fmt.Errorf("rule %d for %q: there is no decision %d", i, r.Tool, r.Decision)
+			return nil, fmt.Errorf("rule %d for %q: unknown decision %d", i, r.Tool, r.Decision)
 		}
 		if err := r.By.Check(); err != nil {
 			return nil, fmt.Errorf("rule %d for %q: %w", i, r.Tool, err)
@@ -86,8 +84,8 @@ func NewPolicy(rules ...Rule) (*Policy, error) {
 	return p, nil
 }
 
-// Decide returns the strictest decision of the tool itself and of all rules that
-// match the call. A nil policy has no rules.
+// Decide returns the strictest decision of the tool itself and of all rules that match the call. A nil policy has no
+// rules.
 func (p *Policy) Decide(info Info, input json.RawMessage) Decision {
 	decision := info.Approval
 	for r := range p.matching(info, input) {
@@ -107,27 +105,26 @@ func (p *Policy) matching(info Info, input json.RawMessage) iter.Seq[*compiledRu
 	}
 }
 
-// By returns who may decide about a call that the tool or a rule has wait: the strictest of
-// what they say, where rights are stricter than silence, and silence than consent. Standard is
-// what silence means; if that is silent too, a destructive tool needs [ByStaff].
+// By returns who may approve a call: the strictest By of the tool and of the matching rules that ask, see [Strictest].
+// If they leave it open, standard applies; if that leaves it open too, a destructive tool needs [ByStaff].
 func (p *Policy) By(info Info, input json.RawMessage, standard By) By {
-	var said []By
+	var all []By
 	if info.Approval == Ask {
-		said = append(said, info.By)
+		all = append(all, info.By)
 	}
 	for r := range p.matching(info, input) {
 		if r.Decision == Ask {
-			said = append(said, r.By)
+			all = append(all, r.By)
 		}
 	}
-	by := Strictest(said...).Or(standard)
+	by := Strictest(all...).Or(standard)
 	if by.needs == nil && info.Destructive {
 		by = ByStaff()
 	}
 	return by
 }
 
-// about reports whether the rule names a tool, or is a pattern of its name.
+// about reports whether the rule's name or pattern matches a tool.
 func (r *compiledRule) about(info Info) bool {
 	own := norm.NFC.String(info.Own)
 	byName, _ := path.Match(r.Tool, info.Name)
@@ -135,10 +132,10 @@ func (r *compiledRule) about(info Info) bool {
 	return byName || own != "" && (byOwn || own == r.Tool)
 }
 
-// names reports whether the rule is about one tool, by its name.
+// names reports whether the rule has the name of one tool, and not a pattern.
 func (r *compiledRule) names() bool { return !strings.ContainsAny(r.Tool, `*?[\\`) }
 
-// meets reports whether the arguments are what the rule says. What cannot be read is.
+// meets reports whether the arguments match the rule. Arguments that cannot be read match.
 func (r *compiledRule) meets(info Info, input json.RawMessage) bool {
 	if len(r.args) == 0 {
 		return true
@@ -148,7 +145,7 @@ func (r *compiledRule) meets(info Info, input json.RawMessage) bool {
 		return true
 	}
 	for i := range r.args {
-		if !r.args[i].holds(args, func() bool { // a pattern is about the tools that have the argument
+		if !r.args[i].holds(args, func() bool { // a pattern does not apply to tools without the argument
 			found, _ := schema.Find(info.Parameters, r.args[i].name)
 			return !r.names() && found == schema.Absent
 		}) {

@@ -18,28 +18,27 @@ import (
 	"github.com/agentarbor/arbor/internal/schema"
 )
 
-// Arg says what an argument must be for a [Rule] to match; all that is set must hold. Arguments
-// are compared as values. A number is written out without exponent and closing zeros before
-// anything looks at it, and a text that is a number counts as one, too: 5000, 5e3, 5000.0
-// and "5000" are the same. Texts are compared in the form NFC of Unicode.
+// Arg is a condition on an argument of a call, for a [Rule]. All fields that are set must match. Arguments are compared
+// as values: a number is written without exponent and trailing zeros before it is compared, and a text that is a number
+// also counts as a number. So 5000, 5e3, 5000.0 and "5000" are equal. Texts are compared in the Unicode form NFC.
 //
-// What cannot be judged matches: an argument that is missing or null, an empty list, and for
-// Above and Below what is no number. A list matches if one of its items does.
+// To be safe, an argument that cannot be compared matches: one that is missing or null, an empty list, and for Above
+// and Below a value that is not a number. A list matches if one of its items does.
 type Arg struct {
-	// Matches is an RE2 expression to be found in the argument: in a text, a number, true or
-	// false, or the JSON of an object with sorted keys.
+	// Matches is a regular expression of Go that the argument must contain a match of. The argument is a text, a
+	// number, true or false, or the JSON of an object with sorted keys.
 	Matches string
-	// Above and Below are bounds, which a number must exceed or stay under: a number of Go,
-	// which is taken as it is written (0.1 is a tenth), a json.Number, or a text with one.
+	// Above and Below are bounds: the argument must be greater than Above and less than Below. A bound is a number of
+	// Go, a json.Number, or a text with a number. It is taken in decimal: 0.1 is exactly a tenth.
 	Above, Below any
-	// In lists values of which the argument must be one.
+	// In lists values. The argument must be one of them.
 	In []any
-	// NotIn lists values of which the argument must be none. For a list of what may pass, this
-	// is safer than to list in In what may not.
+	// NotIn lists values. The argument must not be one of them. To let only known values pass without a question, list
+	// them here; that is safer than to list the others in In.
 	NotIn []any
 	// Trim removes white space from both ends of texts before they are compared.
 	Trim bool
-	// Optional keeps an argument that is missing from matching.
+	// Optional makes a missing argument not match.
 	Optional bool
 }
 
@@ -51,7 +50,7 @@ type compiledArg struct {
 	in, notIn    map[string]bool
 }
 
-// Check returns what is wrong with it.
+// Check returns an error if the condition is invalid.
 func (a Arg) Check() error {
 	_, err := a.compile("argument")
 	return err
@@ -61,9 +60,9 @@ func (a Arg) compile(name string) (c compiledArg, err error) {
 	c = compiledArg{Arg: a, name: name}
 	switch {
 	case name == "":
-		return c, errors.New("it has no name")
+		return c, errors.New("the argument has no name")
 	case a.Matches == "" && a.Above == nil && a.Below == nil && a.In == nil && a.NotIn == nil && !a.Optional:
-		return c, errors.New("nothing says what it must be")
+		return c, errors.New("the condition is empty")
 	}
 	if a.Matches != "" {
 		if c.pattern, err = regexp.Compile(norm.NFC.String(a.Matches)); err != nil {
@@ -93,10 +92,10 @@ func bound(v any) (*big.Rat, error) {
 	if n, _ := number(decoded(v)); n != nil {
 		return n, nil
 	}
-	return nil, fmt.Errorf("%v is no decimal number of at most %d places", v, maxPlaces)
+	return nil, fmt.Errorf("%v is not a decimal number of at most %d places", v, maxPlaces)
 }
 
-// decoded returns a value as arguments are decoded, nil if it has no form in JSON.
+// decoded returns a value in the form in which arguments are decoded, or nil if it has no JSON form.
 func decoded(v any) any {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -109,7 +108,7 @@ func decoded(v any) any {
 	return d
 }
 
-// set returns the spellings of listed values, of each at most so many. It is nil for no list.
+// set returns the spellings of listed values, at most most of each. It returns nil for a nil list.
 func (c *compiledArg) set(list []any, most int) (map[string]bool, error) {
 	if list == nil {
 		return nil, nil
@@ -128,8 +127,8 @@ func (c *compiledArg) set(list []any, most int) (map[string]bool, error) {
 	return set, nil
 }
 
-// holds reports whether the arguments of a call have what matches. Foreign reports whether the
-// rule is not about calls without the argument.
+// holds reports whether the arguments of a call match. foreign reports whether the rule does not apply to calls without
+// the argument.
 func (c *compiledArg) holds(args any, foreign func() bool) bool {
 	var found []any
 	if missing := look(args, c.name, &found); missing && !c.Optional && (len(found) > 0 || !foreign()) {
@@ -138,8 +137,8 @@ func (c *compiledArg) holds(args any, foreign func() bool) bool {
 	return slices.ContainsFunc(found, c.meets)
 }
 
-// look adds the values that are found at a path, and reports whether one is missing. Programs in
-// Go read a key also if it differs in case, so that its value counts as well.
+// look adds the values at a path to found, and reports whether one is missing. It ignores the case of keys, because Go
+// programs do so when they decode JSON.
 func look(v any, path string, found *[]any) (missing bool) {
 	if list, ok := v.([]any); ok {
 		missing = len(list) == 0
@@ -159,7 +158,7 @@ func look(v any, path string, found *[]any) (missing bool) {
 	head, rest, _ := strings.Cut(path, ".")
 	missing = true
 	for key, value := range object {
-		for whole, rest := range map[string]string{head: rest, path: ""} { // a name may hold dots
+		for whole, rest := range map[string]string{head: rest, path: ""} { // a key may contain dots
 			if strings.EqualFold(key, whole) && !look(value, rest, found) && key == whole {
 				missing = false
 			}
@@ -168,7 +167,7 @@ func look(v any, path string, found *[]any) (missing bool) {
 	return missing
 }
 
-// meets reports whether a value is what the rule says, or cannot be judged.
+// meets reports whether a value matches, or cannot be compared.
 func (c *compiledArg) meets(v any) bool {
 	n, isNumber := number(v)
 	all, readable := c.spellings(v)
@@ -181,9 +180,8 @@ func (c *compiledArg) meets(v any) bool {
 		(c.notIn == nil || !c.notIn[all[0]])
 }
 
-// spellings returns a value as texts: first as it is, then what a program may make of it that
-// reads a number in a text, or rounds to a float64. It is false for what holds a number that
-// cannot be read.
+// spellings returns a value as texts: first the value itself, then the forms that a program may get from it that parses
+// numbers in texts, or rounds to float64. It reports false if a number in the value has too many digits.
 func (c *compiledArg) spellings(v any) ([]string, bool) {
 	var all []string
 	switch v := v.(type) {
@@ -209,7 +207,7 @@ func (c *compiledArg) spellings(v any) ([]string, bool) {
 	return all, n != nil || !isNumber
 }
 
-// plain gives the numbers inside of a value one form.
+// plain returns a value in which all numbers and texts have one form. It reports false if a number has too many digits.
 func plain(v any) (any, bool) {
 	readable := true
 	inner := func(v any) any {
@@ -242,7 +240,7 @@ func plain(v any) (any, bool) {
 	return v, true
 }
 
-// maxPlaces bounds the digits of numbers that are compared, and their exponents.
+// maxPlaces is the maximum exponent of numbers that are compared, and half the maximum length of their texts.
 const maxPlaces = 1000
 
 // number returns the number that a value is, or that a text contains. It returns nil for any other value, and for a
@@ -273,7 +271,7 @@ func number(v any) (n *big.Rat, isNumber bool) {
 	return n, true
 }
 
-// written returns a number without exponent and closing zeros.
+// written returns a number without exponent and trailing zeros.
 func written(n *big.Rat) string {
 	places, _ := n.FloatPrec()
 	return n.FloatString(places)

@@ -96,14 +96,14 @@ func TestArgumentsOfPatterns(t *testing.T) {
 
 func TestBadArguments(t *testing.T) {
 	for message, a := range map[string]tools.Arg{
-		"nothing says what it must be":        {},
-		"missing closing )":                   {Matches: "("},
-		"much is no decimal number":           {Above: "much"},
-		"1e9999 is no decimal number":         {Below: "1e9999"},
-		"no number is above 5 and below 5":    {Above: 5, Below: 5.0},
-		"<nil> cannot be compared":            {In: []any{nil}},
-		"[1] cannot be compared":              {NotIn: []any{[]int{1}}},
-		"NaN is no decimal number of at most": {Above: math.NaN()},
+		"the condition is empty":                 {},
+		"missing closing )":                      {Matches: "("},
+		"much is not a decimal number":           {Above: "much"},
+		"1e9999 is not a decimal number":         {Below: "1e9999"},
+		"no number is above 5 and below 5":       {Above: 5, Below: 5.0},
+		"<nil> cannot be compared":               {In: []any{nil}},
+		"[1] cannot be compared":                 {NotIn: []any{[]int{1}}},
+		"NaN is not a decimal number of at most": {Above: math.NaN()},
 	} {
 		_, err := tools.NewPolicy(tools.Rule{Tool: "pay", Args: map[string]tools.Arg{"amount": a}})
 		require.ErrorContains(t, err, `rule 0 for "pay", argument "amount": `)

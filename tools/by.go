@@ -12,17 +12,15 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// By says who may decide about a call that waits for an approval. The zero value leaves it
-// open: the agent's default applies, then that of the server, then [ByStaff]. A By is not
-// changed after it was made.
+// By says who may approve or deny a call. The zero value leaves it open: the agent's default applies, then the
+// server's, then [ByStaff]. A By is immutable.
 type By struct{ needs []string }
 
-// ByUser lets the user of the session decide: the call needs the user's consent, as in
-// "shall I book?".
+// ByUser lets the user of the session decide: the call only needs the user's consent, as in "shall I book?".
 func ByUser() By { return By{[]string{event.ByUser}} }
 
-// ByStaff lets only callers decide who have all of the rights. Without names it is the right
-// "approve". The names are those of the users file, such as "refunds".
+// ByStaff lets only callers decide that have all of the given rights, which are names of the users file such as
+// "refunds". Defaults to the right "approve".
 func ByStaff(rights ...string) By {
 	if len(rights) == 0 {
 		return By{[]string{event.ByStaff}}
@@ -30,7 +28,7 @@ func ByStaff(rights ...string) By {
 	return By{slices.Compact(slices.Sorted(slices.Values(rights)))}
 }
 
-// ReadBy reads the words of files and flags: "user", "staff", or the names of rights.
+// ReadBy returns the By for the words of a file or a flag: "user", "staff", or the names of rights.
 func ReadBy(words ...string) (By, error) {
 	switch {
 	case len(words) == 1 && words[0] == "user":
@@ -45,10 +43,11 @@ func ReadBy(words ...string) (By, error) {
 	return by, nil
 }
 
-// Needs returns what event.Relay holds as By: "user" or the names of rights, nil for the zero value.
+// Needs returns the value for the field By of an event.Relay: "user" or the names of rights, and nil for the zero
+// value.
 func (b By) Needs() []string { return b.needs }
 
-// Or returns b, and other if b leaves it open.
+// Or returns b, or other if b is the zero value.
 func (b By) Or(other By) By {
 	if b.needs == nil {
 		return other
@@ -59,8 +58,9 @@ func (b By) Or(other By) By {
 // staff reports whether rights are needed.
 func (b By) staff() bool { return b.needs != nil && b.needs[0] != event.ByUser }
 
-// Strictest returns what several say together: all rights that any of them needs; else, if one
-// leaves it open, that; else consent. It is the zero value without any.
+// Strictest combines several By into one. If some need rights, the result needs all of these rights. Otherwise, if one
+// is the zero value, so is the result. Otherwise the result is the user's consent. Without arguments it is the zero
+// value.
 func Strictest(all ...By) (by By) {
 	for i, b := range all {
 		if i > 0 {
@@ -71,7 +71,7 @@ func Strictest(all ...By) (by By) {
 	return by
 }
 
-// and returns the stricter of two: all rights of both, and consent only if both ask for it.
+// and combines two By as Strictest does.
 func (b By) and(other By) By {
 	switch {
 	case b.staff() && other.staff():
@@ -82,7 +82,7 @@ func (b By) and(other By) By {
 	return other
 }
 
-// Check reports names that no right can have.
+// Check returns an error for a name that no right can have.
 func (b By) Check() error {
 	for _, name := range b.needs {
 		if !event.IsRight(name) && (name != event.ByUser || len(b.needs) > 1) {
@@ -92,8 +92,8 @@ func (b By) Check() error {
 	return nil
 }
 
-// Digest identifies what a decision about a call is about: the tool's name and definition, who
-// may decide, and the arguments. A call runs only with the digest that was approved.
+// Digest identifies what an approval is for: the tool's name and definition, who may approve, and the arguments. A call
+// runs only if its digest is the approved one.
 func Digest(spec llm.ToolSpec, by []string, input json.RawMessage) string {
 	sum := sha256.Sum256(event.EncodeJSON(slices.Concat([]string{spec.Name, spec.Description, string(spec.Parameters), string(event.CompactJSON(input))}, by)))
 	return "sha256:" + hex.EncodeToString(sum[:])

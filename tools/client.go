@@ -9,11 +9,12 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// ClientKey is the key of a turn's [ClientTools] in the metadata of the user's message. Clients of the APIs cannot set it.
+// ClientKey is the key of a turn's [ClientTools] in the metadata of the user's message. Clients of the APIs cannot set
+// it.
 const ClientKey = "arbor.tools"
 
-// The limits of the tools that a client sends for one turn: their number, and the bytes of their names, descriptions and
-// schemas.
+// The limits of the tools that a client sends for one turn: their number, and the bytes of their names, descriptions
+// and schemas.
 const (
 	maxClientTools      = 128
 	maxClientToolsBytes = 256 << 10

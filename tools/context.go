@@ -16,37 +16,35 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Context is a tool call's context.Context, with what the call may know of its
-// session. It is valid until the call returns.
+// Context is the context.Context of a tool call, with access to the session. It is valid until the call returns. Its
+// methods are safe for concurrent use.
 type Context struct {
 	context.Context
 	call *call
 }
 
-// CallInfo is what a Context is made from. An agent fills it in; a test of a
-// tool can leave all of it empty.
+// CallInfo describes a call to [Execute]. Agents fill it in. The zero value is enough to test a tool.
 type CallInfo struct {
 	Session session.Key
 	Agent   string
 	RunID   string
 	CallID  string
 	Logger  *slog.Logger
-	// Metadata is what came with the user's message of this turn.
+	// Metadata is the metadata of the user's message of this turn.
 	Metadata map[string]any
-	// State reads the session's state; nil reads nothing. It must be safe for
-	// concurrent use.
+	// State returns a value of the session's state. It must be safe for concurrent use. nil means an empty state.
 	State func(key string) (any, bool)
-	// Progress takes what the tool reports while it runs; nil drops it.
+	// Progress receives the tool's reports while it runs; nil drops them.
 	Progress func(content json.RawMessage)
-	// SaveFile keeps the bytes of a file; nil keeps nothing, and describes it all the same.
+	// SaveFile stores the bytes of a file. If it is nil, no bytes are stored, but the file is still described.
 	SaveFile func(ctx context.Context, name, mediaType string, data []byte) (*event.File, error)
-	// File reads a file of the session; nil finds none.
+	// File reads a file of the session; nil means a session without files.
 	File func(ctx context.Context, name string) (*event.File, []byte, error)
-	// RunAgent runs an agent in a scope of its own and returns its last words.
+	// RunAgent runs an agent in an inner scope and returns its last text.
 	RunAgent func(ctx context.Context, a agent.Agent, input llm.Content) (string, error)
-	// Answers are what the questions of this call were answered so far, in order.
+	// Answers are the answers so far to the questions of this call, in the order of the questions.
 	Answers []*event.RelayResolved
-	// Ask takes the question that has no answer yet; nil says that nobody can be asked.
+	// Ask receives the first question without an answer. If it is nil, questions are an error.
 	Ask func(message string, schema json.RawMessage)
 }
 
@@ -56,15 +54,14 @@ type call struct {
 	delta        map[string]any
 	files        []*event.File
 	lastProgress time.Time
-	asked        int // how many questions
+	asked        int // the number of questions
 	ended        bool
 }
 
-// ProgressInterval is the least time between two reports of one call that are
-// kept; others are dropped.
+// ProgressInterval is the minimum time between two progress reports of a call. Reports in between are dropped.
 const ProgressInterval = 100 * time.Millisecond
 
-// newContext makes the context of one call.
+// newContext returns the context of one call.
 func newContext(ctx context.Context, info CallInfo) Context {
 	if info.Logger == nil {
 		info.Logger = slog.New(slog.DiscardHandler)
@@ -75,26 +72,25 @@ func newContext(ctx context.Context, info CallInfo) Context {
 // Session returns the session's key.
 func (c Context) Session() session.Key { return c.call.Session }
 
-// Agent returns the name of the agent whose model called.
+// Agent returns the name of the agent whose model made the call.
 func (c Context) Agent() string { return c.call.Agent }
 
 // CallID returns the id of the call.
 func (c Context) CallID() string { return c.call.CallID }
 
-// Metadata is what runner.WithMetadata gave with the user's message of this turn, also in
-// an agent that a tool or a graph runs; nil if there is nothing. It is shared and must not
-// be changed.
+// Metadata returns the metadata of the user's message of this turn (see runner.WithMetadata), also in an agent that a
+// tool or a graph runs. It returns nil without metadata. The map is shared and must not be changed.
 func (c Context) Metadata() map[string]any { return c.call.Metadata }
 
-// IdempotencyKey is the same for every execution of this call, also after a
-// crash, and differs between calls: runId/callId.
+// IdempotencyKey returns a key that is the same for every execution of this call, also after a crash, and differs
+// between calls: "runId/callId".
 func (c Context) IdempotencyKey() string { return c.call.RunID + "/" + c.call.CallID }
 
 // Logger returns the runner's logger.
 func (c Context) Logger() *slog.Logger { return c.call.Logger }
 
-// Get returns a value of the session's state, this call's own changes included. It is
-// shared and must not be changed. session.GetAs reads it as a value of a type.
+// Get returns a value of the session's state, including this call's changes, and whether the key exists. The value is
+// shared and must not be changed. session.GetAs converts it to a type.
 func (c Context) Get(key string) (any, bool) {
 	c.call.mu.Lock()
 	v, ok := c.call.delta[key]
@@ -111,17 +107,15 @@ func (c Context) Get(key string) (any, bool) {
 	return c.call.State(key)
 }
 
-// Set changes the session's state; nil deletes the key. The change is stored
-// together with the call's result, also a failed one's. Keys with the prefixes
-// "turn:", "user:" and "app:" belong to those scopes.
+// Set sets a value of the session's state. The value nil deletes the key. The change is stored together with the result
+// of the call, even if the call fails. A key with the prefix "turn:", "user:" or "app:" belongs to that scope.
 //
-// The value is kept as it is read back from its JSON, so that Get returns the same
-// before and after a restart. Every number is a float64, or a json.Number if a float64
-// would change its digits. A struct is a map. What is nested deeper than
-// [event.MaxDepth] levels is the text of its JSON.
+// The value is encoded to JSON and decoded again, so that Get returns the same before and after a restart. A number
+// becomes a float64, or a json.Number if a float64 would change its digits. A struct becomes a map. A value that is
+// nested deeper than [event.MaxDepth] levels becomes the text of its JSON.
 func (c Context) Set(key string, value any) {
 	raw := event.EncodeJSON(value)
-	var plain any = raw // until it is stored, where a notice tells that it is text
+	var plain any = raw // when it is stored it becomes text, and a notice reports that
 	if !event.TooDeep(raw) {
 		plain = event.DecodeValue(raw)
 	}
@@ -133,8 +127,8 @@ func (c Context) Set(key string, value any) {
 	c.call.delta[key] = plain
 }
 
-// Progress reports how far the call is. Reports that follow each other within
-// ProgressInterval, or come after the call's end, are dropped.
+// Progress reports the progress of the call. It drops a report within [ProgressInterval] of the last one, and after the
+// end of the call.
 func (c Context) Progress(content any) {
 	if c.call.Progress == nil {
 		return
@@ -151,23 +145,22 @@ func (c Context) Progress(content any) {
 	}
 }
 
-// RunAgent runs an agent in a scope of its own: it sees input and nothing of
-// the conversation, and its last words are returned.
+// RunAgent runs an agent in an inner scope and returns its last text. The agent sees the input, and nothing of the
+// conversation.
 //
-// If the agent has to wait for somebody outside, such as for an approval, the error is
-// agent.ErrWaits. The tool returns it, the turn pauses, and when it goes on the tool is
-// called again from its beginning. Its calls of RunAgent with the same agents and inputs, in
-// the same order, then get what they got before, and the one that waited goes on.
+// If the agent has to wait, for example for an approval, the error is agent.ErrWaits. The tool must return it; then the
+// turn pauses. When the turn is resumed, the tool is called again from its beginning. Calls of RunAgent with the same
+// agents and inputs, in the same order, then return their earlier results, and the agent that waited continues.
 func (c Context) RunAgent(a agent.Agent, input string) (string, error) {
 	if c.call.RunAgent == nil {
-		return "", errors.New("agents cannot be run from here")
+		return "", errors.New("this call cannot run agents")
 	}
 	return c.call.RunAgent(c.Context, a, llm.Content{Text: input})
 }
 
-// DeclinedError is the error of Ask when the user declines to answer.
+// DeclinedError is the error of [Context.Ask] if the user declines to answer.
 type DeclinedError struct {
-	Reason string // the user's, for the model
+	Reason string // the user's reason, which the model reads; "" if the user gave none
 }
 
 func (e *DeclinedError) Error() string {
@@ -177,11 +170,11 @@ func (e *DeclinedError) Error() string {
 	return "the user declined to answer: " + e.Reason
 }
 
-// Ask asks the user in mid-call, and returns the answer: a value that the JSON schema form
-// allows, or a text if that is nil. The first time the error is agent.ErrWaits: the tool
-// returns it, and the turn pauses until there is an answer. Then the tool is called again from
-// its beginning, and the n-th Ask of a call returns the n-th answer. So whatever comes before an
-// Ask is done again, and must bear it. A user who declines is a *DeclinedError.
+// Ask asks the user a question during the call, and returns the answer: a value of the JSON schema form, or a text if
+// form is nil. If the question has no answer yet, the error is agent.ErrWaits. The tool must return it; then the turn
+// pauses until the user answers. Then the tool is called again from its beginning, and the n-th Ask of the call returns
+// the n-th answer. Code before an Ask therefore runs several times, and must allow that. If the user declines, the
+// error is a [*DeclinedError].
 func (c Context) Ask(message string, form json.RawMessage) (json.RawMessage, error) {
 	if len(form) > 0 {
 		if err := schema.Check(form); err != nil {
@@ -198,21 +191,21 @@ func (c Context) Ask(message string, form json.RawMessage) (json.RawMessage, err
 		}
 		return c.call.Answers[n].Content, nil
 	case c.call.CallInfo.Ask == nil:
-		return nil, errors.New("questions cannot be asked from here")
-	case n == len(c.call.Answers) && !c.call.ended: // one question after the other
+		return nil, errors.New("this call cannot ask questions")
+	case n == len(c.call.Answers) && !c.call.ended: // one question at a time
 		c.call.CallInfo.Ask(message, form)
 	}
 	return nil, agent.ErrWaits
 }
 
-// end makes what the call has left running harmless.
+// end ends the call: what the tool does in goroutines after that has no effect.
 func (c Context) end() {
 	c.call.mu.Lock()
 	defer c.call.mu.Unlock()
 	c.call.ended = true
 }
 
-// stateDelta returns the changes the call made, nil if none.
+// stateDelta returns the changes of the state that the call has made, or nil.
 func (c Context) stateDelta() map[string]any {
 	c.call.mu.Lock()
 	defer c.call.mu.Unlock()

@@ -20,23 +20,21 @@ import (
 type Result struct {
 	Output  json.RawMessage
 	IsError bool
-	// State holds the changes the call made to the session's state, nil if none.
+	// State are the changes of the session's state that the call has made, or nil.
 	State map[string]any
-	// Files are those that the call has saved, in that order.
+	// Files are the files that the call has saved, in order.
 	Files []*event.File
 
 	waits error // an agent.ErrWaits
 }
 
-// grace is how long a tool may take to return after its context has ended. A
-// tool that ignores its context is then left to itself, and its result with it.
+// grace is the time in which a tool must return after its context has ended. After that, Execute returns without the
+// tool's result, and the tool keeps running.
 const grace = 2 * time.Second
 
-// Execute runs one call: it validates the input, guards against panics, bounds
-// time and output. What goes wrong is a Result the model can read. The error is
-// the context's own, when the caller's context ended before the tool did; the
-// outcome of the call is then unknown. Or it is the tool's, if that is agent.ErrWaits: the
-// call has no outcome yet.
+// Execute runs one call: it checks the input, recovers panics, and limits the time and the output. A failure is a
+// Result that the model can read. Execute returns an error only if the call has no known outcome: the context's error
+// if ctx ended before the tool did, or the tool's error if that is agent.ErrWaits.
 func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) (Result, error) {
 	ti := t.Info()
 	if err := Check(t, input); err != nil {

@@ -11,11 +11,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// SaveFile keeps a file in the session, where people, other tools and agents find it by
-// its name. The event that names it is stored together with the call's result, also a
-// failed one's. The name is one element of a path, such as report.pdf; an empty media
-// type is found out from the bytes. What is wrong with them is an [agent.ErrBadInput] or
-// an [agent.ErrFileTooLarge], in words that the model may read.
+// SaveFile stores a file in the session, where people, tools and agents find it by its name. The event that names the
+// file is stored together with the result of the call, even if the call fails. The name is one element of a path, such
+// as report.pdf. If the media type is "", it is detected from the bytes. The error is [agent.ErrBadInput] or
+// [agent.ErrFileTooLarge], with a text that the model may read.
 func (c Context) SaveFile(name, mediaType string, data []byte) (event.File, error) {
 	save := c.call.SaveFile
 	if save == nil {
@@ -31,28 +30,27 @@ func (c Context) SaveFile(name, mediaType string, data []byte) (event.File, erro
 	if err != nil {
 		return event.File{}, err
 	}
-	made := *f // the caller's own
+	made := *f // a copy for the caller
 	c.call.mu.Lock()
 	defer c.call.mu.Unlock()
 	if c.call.ended {
-		return event.File{}, errors.New("the call is over: the file " + name + " is not kept")
+		return event.File{}, errors.New("the call is over: the file " + name + " is not stored")
 	}
 	c.call.files = append(c.call.files, f)
 	made.ToolCallID = c.call.CallID
 	return made, nil
 }
 
-// ReadFile returns the bytes of a file of the session by its name, or by the digest of its
-// event: what this call has saved, what other calls and agents have made, or what the user has sent
-// under a name. Of several it reads the last one. The error is [agent.ErrNoFile] if the
-// session has no file of that name. The slice is shared: it must not be changed.
+// ReadFile returns the bytes of a file of the session by its name or digest: a file that this call, another call or an
+// agent has saved, or that the user has sent. If several files have the name, it reads the last one. The error is
+// [agent.ErrNoFile] if the session has no such file. The slice is shared and must not be changed.
 func (c Context) ReadFile(name string) ([]byte, error) {
 	if c.call.File == nil {
 		return nil, fmt.Errorf("%.80q: %w", name, agent.ErrNoFile)
 	}
 	c.call.mu.Lock()
 	for _, f := range slices.Backward(c.call.files) {
-		if f.Name == name { // nobody else knows it yet
+		if f.Name == name { // the session does not know it yet
 			name = f.Digest
 			break
 		}

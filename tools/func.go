@@ -11,10 +11,10 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Option configures a tool made by [Func].
+// Option configures a tool that [Func] returns.
 type Option func(*Info)
 
-// Idempotent marks a tool that may be run again after a crash.
+// Idempotent marks a tool whose calls may run again after a crash.
 func Idempotent() Option { return func(i *Info) { i.Idempotent = true } }
 
 // Resumable marks a tool whose only effect is to run agents, by [Context.RunAgent]. After a crash the tool is called
@@ -24,20 +24,19 @@ func Resumable() Option { return func(i *Info) { i.Resumable = true } }
 // Destructive marks a tool whose calls can do harm that cannot be undone.
 func Destructive() Option { return func(i *Info) { i.Destructive = true } }
 
-// Timeout bounds one call of the tool.
+// Timeout limits the time of one call; see [Info.Timeout].
 func Timeout(d time.Duration) Option { return func(i *Info) { i.Timeout = d } }
 
-// MaxOutput bounds the tool's output in bytes.
+// MaxOutput limits the output in bytes; see [Info.MaxOutput].
 func MaxOutput(n int) Option { return func(i *Info) { i.MaxOutput = n } }
 
-// Func makes a tool of a Go function. In is a struct: its JSON schema is what
-// the model sees, with descriptions, enums and limits from `jsonschema` tags,
-// and fields without omitempty are required. The schema is enforced before fn
-// is called. The error says what is wrong with the name, with In or with a tag.
+// Func returns a tool that calls a Go function. In must be a struct. The model sees its JSON schema, with descriptions,
+// enums and limits from `jsonschema` tags; fields without omitempty are required. fn is only called with an input that
+// fits the schema. Func returns an error if the name, In or a tag is invalid.
 //
-// A tag is either the field's description, as a bare text with any commas, or parts between
-// commas, as in `jsonschema:"minimum=1,description=Red\\, or blue"`, where a comma within a part
-// has two backslashes before it. A part that has no effect on the field's type is an error.
+// A tag is either the field's description, as a plain text that may contain commas, or a list of parts with commas
+// between them, as in `jsonschema:"minimum=1,description=Red\\, or blue"`. Two backslashes come before a comma within a
+// part. A part that has no effect on the type of the field is an error.
 func Func[In, Out any](name, description string, fn func(ctx Context, in In) (Out, error), opts ...Option) (Tool, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -77,9 +76,8 @@ func (t *funcTool[In, Out]) call(ctx Context, input json.RawMessage) (any, error
 // SchemaOf returns the JSON schema of a struct type, without references.
 func SchemaOf[T any]() (json.RawMessage, error) { return schema.Of(reflect.TypeFor[T]()) }
 
-// New makes a tool of a schema and a function that takes raw JSON, for tools
-// whose parameters are known at run time only. The schema must be of an object;
-// an empty one allows no parameters.
+// New returns a tool of a schema and a function that takes raw JSON, for tools whose parameters are known only at run
+// time. The schema must be that of an object. An empty schema allows no parameters.
 func New(info Info, call func(ctx Context, input json.RawMessage) (any, error)) (Tool, error) {
 	if err := CheckName(info.Name); err != nil {
 		return nil, err

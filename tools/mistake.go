@@ -9,24 +9,23 @@ import (
 	"github.com/agentarbor/arbor/internal/schema"
 )
 
-// Mistake is what keeps an entry of a policy from holding up what it was meant to.
+// Mistake is a problem of a rule because of which it may not apply to the calls that it was written for.
 type Mistake struct {
-	Rule    int    // its place among the rules given to NewPolicy
-	Tool    string // of the rule
-	Arg     string // "" if it is about the tool
+	Rule    int    // the index of the rule in the arguments of NewPolicy
+	Tool    string // the rule's Tool
+	Arg     string // the argument that is wrong, "" if the tool is wrong
 	Problem string
-	Hint    string   // the end of a message, which may be empty
-	About   []string // the tools that the rule is about
-	Open    bool     // a tool that is not known yet could make it right
+	Hint    string   // a proposal to append to Problem, or ""
+	About   []string // the names of the tools that the rule applies to
+	Open    bool     // a tool that is not known yet could make the rule valid
 }
 
-// String returns what is wrong, with the hint.
+// String returns the problem with the hint.
 func (m Mistake) String() string { return m.Problem + m.Hint }
 
-// Mistakes holds the rules against the tools that there are. A rule is wrong that is about
-// none of them, other than "*"; that names two, because one has the name and another is
-// called so by its server; and that is about an argument which the schemas of its tools do not
-// have.
+// Mistakes checks the rules against all known tools. It reports a rule that applies to no tool, unless it is "*"; a
+// rule with a name that means two tools, because one has it as its Name and another as its Own; and a rule with an
+// argument that no schema of its tools has.
 func (p *Policy) Mistakes(all []Info) (mistakes []Mistake) {
 	for i := 0; p != nil && i < len(p.rules); i++ {
 		r, known := &p.rules[i], make([]string, 0, len(all))
@@ -42,7 +41,7 @@ func (p *Policy) Mistakes(all []Info) (mistakes []Mistake) {
 		}
 		slices.Sort(names)
 		names = slices.Compact(names)
-		slices.Sort(known) // for the same hint every time
+		slices.Sort(known) // so that the hint is always the same
 		add := func(arg, problem, hint string) {
 			open := len(names) == 0 || arg != "" && !r.names()
 			mistakes = append(mistakes, Mistake{i, r.Tool, arg, problem, hint, names, open})

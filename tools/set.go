@@ -5,25 +5,24 @@ import (
 	"errors"
 )
 
-// ErrRequired is wrapped by the error of a [Set] that agents must not go without. It ends the
-// turn of an agent that has the set, and runner.Start returns it.
+// ErrRequired is wrapped by the error of a required [Set] whose tools cannot be used. It ends the turn of an agent that
+// has the set, and runner.Start returns it.
 var ErrRequired = errors.New("the tools are required")
 
-// Set is a source of tools whose list may change while agents use it, such as a server of
-// the Model Context Protocol. It is safe for concurrent use.
+// Set is a source of tools whose list can change while agents use it, such as an MCP server. It must be safe for
+// concurrent use.
 type Set interface {
-	// Tools returns the tools that there are now. As long as nothing has changed it returns
-	// the same registry, and quickly: an agent asks before each question to its model, and
-	// before calls run. With an error there may still be a registry, of the tools that the
-	// source had before; the error's text is shown to people. An error that wraps ErrRequired
-	// ends the turn, any other leaves the agent without the tools.
+	// Tools returns the current tools. It must be fast and return the same registry until the tools change, because an
+	// agent calls it before each request to its model and before it runs calls. Together with an error it may return a
+	// registry of the tools that the source had before. People read the error's text. An error that wraps ErrRequired
+	// ends the turn. After any other error the agent continues without the tools.
 	Tools(ctx context.Context) (*Registry, error)
 }
 
-// Starter is a Set that must be usable before a program serves anybody, if it is required.
+// Starter is a Set that a program starts before it serves requests.
 type Starter interface {
 	Set
-	// Start starts the source if it is required, and returns why its tools cannot all be used.
-	// It does nothing for one that is not required.
+	// Start starts the source if it is required, and otherwise does nothing. It returns an error if a tool of the
+	// source cannot be used.
 	Start(ctx context.Context) error
 }

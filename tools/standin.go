@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 )
 
-// StandIn does what a call would do: it gives the call's result, or an error that is
-// agent.ErrWaits after it has asked by CallInfo.Ask. It reports false if the tool itself shall run.
+// StandIn takes the place of a tool for one call. It returns the result of the call, or agent.ErrWaits after it has
+// asked a question by CallInfo.Ask. If instead is false, the tool itself runs.
 type StandIn func(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) (res Result, instead bool, err error)
 
 type standInKey struct{}
 
-// WithStandIn returns a context in which [Execute] asks f before it runs a tool, as an interceptor
-// does that plays calls again from a log: f gives state, files and progress as a tool would. Inputs
-// are held against the tool's schema before.
+// WithStandIn returns a context in which [Execute] calls f before it runs a tool, for interceptors that replay calls
+// from a log. f returns state and files and reports progress as a tool does. Execute checks the input before it calls
+// f.
 func WithStandIn(ctx context.Context, f StandIn) context.Context {
 	return context.WithValue(ctx, standInKey{}, f)
 }

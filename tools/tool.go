@@ -12,57 +12,55 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Tool is something a model can call. Implementations are safe for concurrent use.
+// Tool is a function that a model can call. Implementations must be safe for concurrent use.
 type Tool interface {
 	Info() Info
-	// Call runs the tool. Input is a JSON object that the schema allows, if the
-	// tool was reached through [Execute]. A string or json.RawMessage is the
-	// output as it is; any other value is encoded as JSON. The error's text is
-	// what the model reads.
+	// Call runs the tool. [Execute] passes only an input that is a JSON object and fits the schema. A string or a
+	// json.RawMessage is the output itself; any other value is encoded as JSON. The model reads the text of an error.
 	Call(ctx Context, input json.RawMessage) (any, error)
 }
 
-// Host is implemented by tools that run agents in scopes of their own. A runner knows by
-// it which agents there are besides those to which the conversation can be handed.
+// Host is implemented by tools that run agents in inner scopes. InnerAgents returns these agents, which are not part of
+// the tree of agents that conversations can be transferred to.
 type Host interface{ InnerAgents() []agent.Agent }
 
-// Info describes a tool to the model and to those who run it.
+// Info describes a tool to the model and to the agent that runs it.
 type Info struct {
 	llm.ToolSpec
-	// Own is what the source of the tool calls it, such as a server of the Model Context
-	// Protocol, without the prefix that Name may have. Rules may use either.
+	// Own is the name of the tool at its source, such as an MCP server, without the prefix that Name may have. The
+	// rules of a [Policy] can use either name.
 	Own string
-	// Idempotent tools may be run again when a crash left their outcome unknown.
+	// Idempotent reports that a call may run again after a crash that left its outcome unknown.
 	Idempotent bool
-	// Resumable tools do nothing themselves that must not be done twice: they are called
-	// again after a crash, and the agents that they run go on where they were.
+	// Resumable reports that the tool itself has no effect that must not happen twice. After a crash it is called
+	// again, and the agents that it runs continue.
 	Resumable bool
-	// ReadOnly is what whoever made the tool says: that a call changes nothing. It allows
-	// nothing by itself; the rules of a policy may look at it.
+	// ReadOnly is a statement of the tool's author that a call changes nothing. By itself it has no effect; rules can
+	// use it.
 	ReadOnly bool
-	// Timeout bounds one call; 0 means DefaultTimeout, a negative value none.
+	// Timeout limits the time of one call. A negative value sets no limit. Defaults to DefaultTimeout.
 	Timeout time.Duration
-	// Approval is what the tool itself demands of every call: nothing, or Ask.
+	// Approval is the least strict decision about any call of the tool. Defaults to Allow.
 	Approval Decision
-	// By is who may give the approval.
+	// By says who may approve a call.
 	By By
-	// Destructive says that a call can do harm that cannot be undone: where nothing else
-	// is said, its approvals need the right "approve", whatever the server's default is.
+	// Destructive reports that a call can do harm that cannot be undone. Unless By, a rule or the agent says otherwise,
+	// an approval then needs the right "approve", whatever the server's default is.
 	Destructive bool
-	// Client says that the user's client runs the tool; see [ClientTools].
+	// Client reports that the user's client runs the tool; see [ClientTools].
 	Client bool
-	// MaxOutput bounds the output in bytes; 0 means DefaultMaxOutput. What is
-	// longer is cut, and says so.
+	// MaxOutput limits the output in bytes. A longer output is cut, and ends with a line that says so. Defaults to
+	// DefaultMaxOutput.
 	MaxOutput int
 }
 
-// The limits of a tool that sets none.
+// The default limits of a tool.
 const (
 	DefaultTimeout   = 60 * time.Second
 	DefaultMaxOutput = 64 << 10
 )
 
-// CheckName reports whether a tool may have this name.
+// CheckName returns an error if a tool cannot have this name.
 func CheckName(name string) error {
 	bad := func(c rune) bool {
 		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-')
@@ -73,10 +71,10 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Registry holds tools by name. It is filled before use and read-only then.
+// Registry contains tools by name. It is immutable.
 type Registry struct{ tools map[string]Tool }
 
-// NewRegistry makes a registry of tools; two of one name are an error.
+// NewRegistry returns a registry of tools. Two tools with the same name are an error.
 func NewRegistry(all ...Tool) (*Registry, error) {
 	r := &Registry{tools: make(map[string]Tool, len(all))}
 	for _, t := range all {
@@ -95,7 +93,7 @@ func NewRegistry(all ...Tool) (*Registry, error) {
 	return r, nil
 }
 
-// Get returns the tool of a name, or nil. A nil registry has none.
+// Get returns the tool with a name, or nil. A nil registry contains no tools.
 func (r *Registry) Get(name string) Tool {
 	if r == nil {
 		return nil

@@ -171,17 +171,17 @@ func TestNew(t *testing.T) {
 		at   mcp.Endpoint
 		opts []mcp.Option
 	}{
-		"the name is empty":                   {"", mcp.Stdio{Command: "x"}, nil},
-		"the endpoint is nil":                 {"s", nil, nil},
-		"the command is empty":                {"s", mcp.Stdio{}, nil},
-		"is not NAME=VALUE":                   {"s", mcp.Stdio{Command: "x", Env: []string{"PATH"}}, nil},
-		"the URL is no http or https address": {"s", mcp.HTTP{URL: "ftp://x"}, nil},
-		`the header "A" cannot be sent`:       {"s", mcp.HTTP{URL: "http://x", Headers: map[string]string{"A": "secret\n"}}, nil},
-		"the transport is nil":                {"s", mcp.Transport(nil), nil},
-		"a limit is negative":                 {"s", mcp.Stdio{Command: "x"}, []mcp.Option{mcp.WithTimeout(-1)}},
-		`the prefix "a b"`:                    {"s", mcp.Stdio{Command: "x"}, []mcp.Option{mcp.WithPrefix("a b")}},
-		`"[" is no pattern for tools' names`:  {"s", mcp.Stdio{Command: "x"}, []mcp.Option{mcp.WithTools("[")}},
-		"option 0 is nil":                     {"s", mcp.Stdio{Command: "x"}, []mcp.Option{nil}},
+		"the name is empty":                       {"", mcp.Stdio{Command: "x"}, nil},
+		"the endpoint is nil":                     {"s", nil, nil},
+		"the command is empty":                    {"s", mcp.Stdio{}, nil},
+		"is not NAME=VALUE":                       {"s", mcp.Stdio{Command: "x", Env: []string{"PATH"}}, nil},
+		"the URL is no http or https address":     {"s", mcp.HTTP{URL: "ftp://x"}, nil},
+		`the header "A" cannot be sent`:           {"s", mcp.HTTP{URL: "http://x", Headers: map[string]string{"A": "secret\n"}}, nil},
+		"the transport is nil":                    {"s", mcp.Transport(nil), nil},
+		"a limit is negative":                     {"s", mcp.Stdio{Command: "x"}, []mcp.Option{mcp.WithTimeout(-1)}},
+		`the prefix "a b"`:                        {"s", mcp.Stdio{Command: "x"}, []mcp.Option{mcp.WithPrefix("a b")}},
+		`"[" is not a pattern for names of tools`: {"s", mcp.Stdio{Command: "x"}, []mcp.Option{mcp.WithTools("[")}},
+		"option 0 is nil":                         {"s", mcp.Stdio{Command: "x"}, []mcp.Option{nil}},
 	} {
 		_, err := mcp.New(c.name, c.at, c.opts...)
 		require.ErrorContains(t, err, what)

@@ -158,7 +158,7 @@ func New(name string, at Endpoint, opts ...Option) (*Server, error) {
 	}
 	for _, p := range slices.Concat(s.filter, s.idempotent, s.approval) {
 		if _, bad := path.Match(p, ""); err == nil && (bad != nil || p == "") {
-			err = fmt.Errorf("%q is no pattern for tools' names", p)
+			err = fmt.Errorf("%q is not a pattern for names of tools", p)
 		}
 	}
 	if err != nil {
