@@ -123,7 +123,7 @@ func TestApproval(t *testing.T) {
 	require.Eventually(t, func() bool { _, err := s.Tools(t.Context()); return err != nil }, 10*time.Second, time.Millisecond)
 	refused("parts")
 	_, err := mcp.New("peer", mcp.Stdio{Command: "x"}, mcp.WithApproval("["))
-	require.ErrorContains(t, err, "is no pattern")
+	require.ErrorContains(t, err, "is not a pattern")
 }
 
 func TestProgress(t *testing.T) {
