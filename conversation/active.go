@@ -9,41 +9,36 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// ErrNoNode says that a graph has no node with an id, or none of the kind that
-// an operation is for.
+// ErrNoNode is the error for an id that no node of the graph has, or no node of the kind that the operation needs.
 var ErrNoNode = errors.New("conversation: no such node")
 
-// ErrRunExists says that a new run has the id of one that is there.
+// ErrRunExists is the error for a new run with the id of a run of the graph.
 var ErrRunExists = errors.New("conversation: the run exists")
 
-// Active chooses the path through a conversation that branches: where a message
-// has several that follow it, one is on the path. The zero value takes the
-// newest everywhere. An Active is immutable, and its methods return new values;
-// nothing is ever taken out of a graph. It is safe for concurrent use.
+// Active chooses the path through a conversation that branches: if several messages follow a message, one of them is on
+// the path. The zero value chooses the newest one everywhere. An Active is immutable: its methods return new values,
+// and never change a graph. It is safe for concurrent use.
 //
-// It knows runs and nodes by their ids, so that it serves every graph that has
-// grown from the one for which it was made, and every other one of the same
-// events: that of a client and that of the log. What it says about runs that a
-// graph does not have is not looked at. [Active.MarshalJSON] describes the form
-// in which it travels.
+// An Active refers to runs and nodes by their ids. So it applies to every later graph of the same conversation, and
+// both to the graph of a client and to that of the log. It ignores runs that a graph does not have.
+// [Active.MarshalJSON] describes its JSON form.
 type Active struct {
 	next      map[string]string // run → the run that follows it
-	begins    map[string]bool   // runs without a parent that were chosen among those beside them
-	beside    map[string]string // run that Edit made → the one that it is beside; both have no parent
-	ends      map[string]ending // run → where the path ends unless something newer follows
+	begins    map[string]bool   // runs without a parent that were chosen among their alternatives
+	beside    map[string]string // run that Edit made → the run that it is an alternative to; both have no parent
+	ends      map[string]ending // run → where the path ends until a newer run follows
 	collapsed map[string]bool   // runs
-	summaries map[string]string // run → the text in place of it and of all before it
+	summaries map[string]string // run → the text that replaces it and all runs before it
 }
 
-// ending says that a path ends at a node, or with its run if there is no node,
-// and that only runs that were not there yet can follow.
+// ending is the end of a path. Only runs that did not exist when the end was set can follow it.
 type ending struct {
-	node    string
-	without map[string]bool // runs
+	node    string          // the last node; "": the end of the run
+	without map[string]bool // the runs that existed then
 }
 
-// Switch returns the path that leads through a node. Its further way is as
-// before, unless that turned off before the node. The error is [ErrNoNode].
+// Switch returns the path that leads through a node. After the node, the path stays the same unless it left the run
+// before the node. The error is [ErrNoNode].
 func (a Active) Switch(g *Graph, id string) (Active, error) {
 	place := g.find(id)
 	if place == none {
@@ -52,7 +47,7 @@ func (a Active) Switch(g *Graph, id string) (Active, error) {
 	a.next, a.ends = clone(a.next), clone(a.ends)
 	ri := g.at(place).run
 	p := path{g, a}
-	p.keep(ri, place)
+	p.reach(ri, place)
 	for g.runAt(ri).parent != none {
 		r := g.runAt(ri)
 		above := g.at(r.parent).run
@@ -60,7 +55,7 @@ func (a Active) Switch(g *Graph, id string) (Active, error) {
 			a.next[g.runAt(above).id] = r.id
 			delete(a.ends, g.runAt(above).id)
 		} else {
-			p.keep(above, r.parent)
+			p.reach(above, r.parent)
 		}
 		ri = above
 	}
@@ -78,9 +73,8 @@ func (a Active) Switch(g *Graph, id string) (Active, error) {
 	return a, nil
 }
 
-// Branch returns the path that ends at a node, so that what comes next begins a
-// new branch there: its parentId is the node's id, see [Active.Tip]. The error is
-// [ErrNoNode].
+// Branch returns the path that ends at a node, so that the next message begins a new branch there, with the node's id
+// as its parentId; see [Active.Tip]. The error is [ErrNoNode].
 func (a Active) Branch(g *Graph, id string) (Active, error) {
 	a, err := a.Switch(g, id)
 	if err != nil {
@@ -94,10 +88,9 @@ func (a Active) Branch(g *Graph, id string) (Active, error) {
 	return a, nil
 }
 
-// Edit puts another user message beside one that was sent: the graph with a user
-// node of a new run that has the same parent, and the path that leads through it.
-// The caller stores the event, if it wants to keep it. The error is [ErrNoNode]
-// if there is no such user node, or [ErrRunExists].
+// Edit adds an alternative to a user message that was sent. It returns a graph with a user node in a new run that has
+// the same parent, and the path through that node. The caller stores the event if it needs to. The error is [ErrNoNode]
+// if the graph has no such user node, or [ErrRunExists].
 func (a Active) Edit(g *Graph, id, runID string, content llm.Content) (*Graph, Active, error) {
 	place := g.find(id)
 	if place == none || g.at(place).body.kind != KindUser || g.at(place).prev != none {
@@ -121,9 +114,8 @@ func (a Active) Edit(g *Graph, id, runID string, content llm.Content) (*Graph, A
 	return edited, next, err
 }
 
-// Collapse returns the path on which the run of a node is folded to what it
-// said: without its calls, results, reasoning and sub-agents. [Active.Expand]
-// undoes it. The error is [ErrNoNode].
+// Collapse returns the path on which the run of a node shows only its texts, without its calls, results, reasoning and
+// sub-agents. [Active.Expand] undoes it. The error is [ErrNoNode].
 func (a Active) Collapse(g *Graph, id string) (Active, error) {
 	place := g.find(id)
 	if place == none {
@@ -134,10 +126,9 @@ func (a Active) Collapse(g *Graph, id string) (Active, error) {
 	return a, nil
 }
 
-// Summarize returns the path on which a text replaces the run of a node and all
-// that precedes it on the path. The text is not shown as long as the path does
-// not lead through that run, and never for a run inside of another one.
-// [Active.Expand] undoes it. The error is [ErrNoNode].
+// Summarize returns the path on which a text replaces the run of a node and all runs before it on the path. The text is
+// shown only while the path leads through that run, and never for a run inside another one. [Active.Expand] undoes it.
+// The error is [ErrNoNode].
 func (a Active) Summarize(g *Graph, id, summary string) (Active, error) {
 	place := g.find(id)
 	if place == none {
@@ -148,10 +139,8 @@ func (a Active) Summarize(g *Graph, id, summary string) (Active, error) {
 	return a, nil
 }
 
-// Expand returns the path on which the run of a node is shown in full: it undoes
-// Collapse, of that run and of those that it works inside of. It also undoes the
-// summaries on the path that replace it, also those of runs beside it. Where
-// there is nothing to undo the path is as before. The error is [ErrNoNode].
+// Expand returns the path on which the run of a node is shown in full. It undoes [Active.Collapse] for that run and for
+// the runs around it, and every summary on the path that replaces the run. The error is [ErrNoNode].
 func (a Active) Expand(g *Graph, id string) (Active, error) {
 	place := g.find(id)
 	if place == none {
@@ -178,7 +167,7 @@ func (a Active) Expand(g *Graph, id string) (Active, error) {
 	return a, nil
 }
 
-// clone returns a copy that can be written to.
+// clone returns a copy of a map. The copy is never nil.
 func clone[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return make(map[string]V)
@@ -186,8 +175,8 @@ func clone[V any](m map[string]V) map[string]V {
 	return maps.Clone(m)
 }
 
-// Tip returns the id of the node at which the path ends: the parentId of what
-// comes next. It is "" for an empty graph.
+// Tip returns the id of the node at which the path ends, which is the parentId of the next message. It returns "" for
+// an empty graph.
 func (a Active) Tip(g *Graph) string {
 	steps := path{g, a}.steps()
 	if len(steps) == 0 {
@@ -199,7 +188,7 @@ func (a Active) Tip(g *Graph) string {
 	}
 	r := g.runAt(last.run)
 	if end := g.find(r.id + ":" + string(KindHarnessEnd)); end != none && g.at(end).run == last.run {
-		return g.at(end).id // results can come later
+		return g.at(end).id // even if results came after it
 	}
 	return g.at(r.last).id
 }

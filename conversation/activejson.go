@@ -24,18 +24,16 @@ type endingJSON struct {
 	Without []string `json:"without,omitempty"`
 }
 
-// MarshalJSON writes the path as an object, for a page's address or a store:
-// equal paths give equal bytes, and the zero value is {}. All ids in it are those
-// of runs, but for node. The members, which are absent if they are empty:
+// MarshalJSON encodes the path as a JSON object, for the address of a page or a store. Equal paths have equal bytes,
+// and the zero value is {}. All ids are ids of runs, except those of nodes in ends. Empty members are left out:
 //
-//   - next: which run follows a run.
-//   - begins: runs that were chosen among the beginnings beside them.
-//   - beside: the run that [Active.Edit] made of a message without a parent, and
-//     that message's.
-//   - ends: where the path ends, by run: at a node, or with the run without one.
-//     Of what follows there, the runs in without are not on the path.
-//   - collapsed: runs that are folded.
-//   - summaries: texts, by the last run that they replace.
+//   - next: the run that follows a run.
+//   - begins: the runs without a parent that were chosen among their alternatives.
+//   - beside: by a run that [Active.Edit] made and that has no parent, the run that it is an alternative to.
+//   - ends: by the run in which the path ends, its last node, if it is not the whole run. The runs in without are not
+//     on the path although they follow.
+//   - collapsed: the collapsed runs.
+//   - summaries: the texts, by the last run that they replace.
 func (a Active) MarshalJSON() ([]byte, error) {
 	out := activeJSON{Next: a.next, Begins: slices.Sorted(maps.Keys(a.begins)), Beside: a.beside,
 		Collapsed: slices.Sorted(maps.Keys(a.collapsed)), Summaries: a.summaries}
@@ -48,9 +46,8 @@ func (a Active) MarshalJSON() ([]byte, error) {
 	return event.EncodeJSON(out), nil
 }
 
-// UnmarshalJSON is the inverse of MarshalJSON. Members that it does not know are
-// left out, and null is the zero value. The error says that the text is not such
-// an object; the path is then as before.
+// UnmarshalJSON decodes the result of MarshalJSON. It ignores unknown members; null is the zero value. After an error
+// the path is unchanged.
 func (a *Active) UnmarshalJSON(text []byte) error {
 	var in activeJSON
 	if err := json.Unmarshal(text, &in); err != nil {

@@ -7,29 +7,28 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// The measures of a drawing, in its own units.
+// The sizes in a drawing.
 const (
 	boxWidth  = 200
 	boxHeight = 40
 	gapX      = 40 // between columns
 	gapY      = 30 // between layers
 
-	labelLength = 28 // in letters
+	labelLength = 28 // the maximum number of characters
 )
 
-// Layout is a drawing of a graph: boxes that do not overlap, and edges between
-// them. Equal graphs have equal drawings.
+// Layout is a drawing of a graph: boxes that do not overlap, and edges between them. Equal graphs have equal drawings.
 type Layout struct {
 	Nodes []Box  `json:"nodes"`
 	Edges []Edge `json:"edges"`
 }
 
-// Box is a node's place. X and Y are its upper left corner; Y grows downwards.
+// Box is the box of a node. X and Y are its upper left corner; Y grows downwards.
 type Box struct {
 	ID string `json:"id"`
 	// Label is one short line.
 	Label string `json:"label"`
-	// Kind is the node's, or "run" for a collapsed run, or "summary".
+	// Kind is the kind of the node, "run" for a collapsed run, or "summary".
 	Kind   string `json:"kind"`
 	X      int    `json:"x"`
 	Y      int    `json:"y"`
@@ -43,10 +42,9 @@ type Edge struct {
 	To   string `json:"to"`
 }
 
-// DAG draws what is on the path, with the sub-agents inside of it, in layers:
-// every box is one layer below its parent. What happens in a run stays in one
-// column, and what hangs on it is in columns to the right, so that a drawing
-// takes time in proportion to the boxes.
+// DAG draws the path, with the sub-agents inside its runs, in layers: every box is one layer below its parent. The
+// nodes of a run are in one column, and its other children are in columns to the right. The time is proportional to the
+// number of boxes.
 func DAG(g *Graph, active Active) Layout {
 	d := drawing{path: path{g, active}, boxOf: make(map[int32]int)}
 	summary, before, steps := d.path.summarized()
@@ -65,12 +63,12 @@ func DAG(g *Graph, active Active) Layout {
 type drawing struct {
 	path  path
 	boxes []Box
-	kids  [][]int // by box; the first one stays in the column
+	kids  [][]int // by box: its children; the first child stays in the column
 	roots []int
 	boxOf map[int32]int // by place
 }
 
-// add puts a box below that of a place, or below none.
+// add adds a box below the box of a place, or as a root.
 func (d *drawing) add(parent int32, b Box) int {
 	i := len(d.boxes)
 	b.Width, b.Height = boxWidth, boxHeight
@@ -84,7 +82,7 @@ func (d *drawing) add(parent int32, b Box) int {
 	return i
 }
 
-// runs adds the boxes of runs, and of what began inside of them.
+// runs adds the boxes of runs and of the runs inside them.
 func (d *drawing) runs(steps []step) {
 	g := d.path.g
 	d.path.visit(steps, func(s step, collapsed bool) {
@@ -104,8 +102,7 @@ func (d *drawing) runs(steps []step) {
 	})
 }
 
-// layout gives each box a column and a layer. A column begins with one box and
-// goes down by one box a layer, so that no two boxes meet.
+// layout sets the position of each box. A column has at most one box in a layer, so that boxes do not overlap.
 func (d *drawing) layout() Layout {
 	out := Layout{Nodes: d.boxes, Edges: []Edge{}}
 	if out.Nodes == nil {
@@ -113,7 +110,7 @@ func (d *drawing) layout() Layout {
 	}
 	type place struct {
 		box, layer int
-		beside     bool // begins a column
+		newColumn  bool // the box is the first one of a column
 	}
 	var stack []place
 	for i := len(d.roots) - 1; i >= 0; i-- {
@@ -124,7 +121,7 @@ func (d *drawing) layout() Layout {
 	for len(stack) > 0 {
 		p := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		if p.beside {
+		if p.newColumn {
 			column[p.box] = columns
 			columns++
 		}
@@ -144,7 +141,7 @@ func (d *drawing) layout() Layout {
 	return out
 }
 
-// label says in a few words what a node is.
+// label returns the text of a node's box.
 func (n *node) label() string {
 	switch d := n.data().(type) {
 	case *event.User:
@@ -174,7 +171,7 @@ func (n *node) label() string {
 // line returns the beginning of a text in one line.
 func line(text string) string {
 	if len(text) > 8*labelLength {
-		text = text[:8*labelLength] // more than enough, and never a long text
+		text = text[:8*labelLength] // enough for a label
 	}
 	text = strings.ToValidUTF8(text, "")
 	letters := []rune(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " "))

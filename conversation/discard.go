@@ -1,7 +1,7 @@
 package conversation
 
-// discard drops the nodes of a run with the ids that a discard names: the block,
-// or the call and its result. Another run's nodes stay.
+// discard removes the nodes of a run with the ids in a discard: a block, or a call and its result. It leaves the nodes
+// of other runs.
 func (c *change) discard() bool {
 	changed := false
 	for _, id := range c.e.ids {
@@ -14,12 +14,11 @@ func (c *change) discard() bool {
 			}
 		}
 	}
-	c.saw()
+	c.noteSeq()
 	return changed
 }
 
-// drop takes a node out: what came after it follows what came before it. Runs
-// that hang on it hang on its parent then, or on nothing if it has none.
+// drop removes a node and connects its neighbors. Runs whose parent it was get its parent, if it has one.
 func (c *change) drop(place int32) {
 	n := c.g.at(place)
 	r := *c.g.runAt(n.run)
@@ -52,7 +51,7 @@ func (c *change) drop(place int32) {
 	}
 }
 
-// unlink closes the gap in a run where a node was.
+// unlink connects the neighbors of a node in its run.
 func (c *change) unlink(place int32, r *run) {
 	n, following := c.g.at(place), c.g.nextOf(place)
 	if n.prev == none {
@@ -69,8 +68,8 @@ func (c *change) unlink(place int32, r *run) {
 	c.g.nodes.set(int(following), next)
 }
 
-// saw notes the event's seq in its run.
-func (c *change) saw() {
+// noteSeq records the event's seq in its run.
+func (c *change) noteSeq() {
 	if c.run == none {
 		return
 	}

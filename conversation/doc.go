@@ -1,12 +1,10 @@
-// Package conversation turns a stream of events into an immutable graph, and
-// the graph into what a chat window, a model or a drawing needs.
+// Package conversation turns a stream of events into an immutable graph, and the graph into the forms that a chat
+// window, a model or a drawing needs.
 //
-// [Graph.Reduce] takes one event and returns a new graph; the old one stays as
-// it was and can be used, also to go on from it in another direction. Both share
-// what they have in common, so that the cost of an event does not grow with the
-// graph. docs/conversation.md describes nodes, edges and projections.
+// [Graph.Reduce] applies one event and returns a new graph. The old graph does not change, and other events can be
+// applied to it. The two graphs share their common parts, so that the cost of an event does not grow with the graph.
+// docs/conversation.md describes nodes, edges and projections.
 //
-// It imports event and llm, and reads events only: no store, no session. It never
-// changes an event, and it never fails on one: what it cannot place it leaves
-// out.
+// The package imports event and llm. It reads events only, and neither stores nor sessions. It never changes an event
+// and never fails on one: it leaves out an event that it cannot place.
 package conversation

@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// received is what the reducer reads of an event, wherever it came from.
+// received is the part of an event that the reducer reads, from an event.Event or from JSON.
 type received struct {
 	kind        Kind // the type, also of events that make no node
 	id          string
@@ -24,8 +24,7 @@ type received struct {
 	time        time.Time
 	partial     bool
 
-	// One of both holds the payload: data as the program made it, or fields as
-	// they were received, by the names of payloadFields.
+	// The payload is in data for an event.Event. For JSON it is in fields, with the names of payloadFields.
 	data   event.Data
 	fields []field
 
@@ -41,8 +40,7 @@ type field struct {
 	value json.RawMessage
 }
 
-// lookup returns a member's value, nil if it is absent. If a name occurs twice
-// the last one counts, as in JavaScript.
+// lookup returns the value of a member, or nil. If a name occurs twice, the last one counts, as in JavaScript.
 func lookup(fields []field, name string) json.RawMessage {
 	for _, f := range slices.Backward(fields) {
 		if f.name == name {
@@ -52,8 +50,7 @@ func lookup(fields []field, name string) json.RawMessage {
 	return nil
 }
 
-// ofEvent reads an event of the program. The payload is shared, not copied:
-// after delivery events are immutable.
+// ofEvent reads an event.Event. It shares the payload, because delivered events are immutable.
 func ofEvent(e *event.Event) received {
 	in := received{kind: Kind(e.Type()), id: e.ID, runID: e.RunID, parentID: e.ParentID, agent: e.Agent, path: e.Path,
 		seq: e.Seq, time: e.Time, partial: e.Partial, data: e.Data}
@@ -68,13 +65,12 @@ func ofEvent(e *event.Event) received {
 	return in
 }
 
-// maxDepth is of the deepest event that a store holds: the levels of a payload's
-// JSON, in the event itself or in an object of its.
+// maxDepth is the maximum number of levels of a stored event: those of a payload's JSON, inside the event and an
+// object.
 const maxDepth = event.MaxDepth + 2
 
-// ofJSON reads an event from one JSON object. Members of the wrong type count
-// as absent. An event that is nested deeper than any stored one is read as one of a
-// type that makes no node.
+// ofJSON reads an event from one JSON object. It ignores members of the wrong type. An event that is nested deeper than
+// maxDepth becomes one of a type without nodes.
 func ofJSON(line []byte) (received, error) {
 	var in received
 	if event.Deeper(line, maxDepth) {
@@ -105,7 +101,7 @@ func ofJSON(line []byte) (received, error) {
 	default:
 		for _, name := range payloadFields(in.kind) {
 			if value := lookup(members, name); value != nil {
-				in.fields = append(in.fields, field{name, compact(value)}) // a copy: the line is the caller's
+				in.fields = append(in.fields, field{name, compact(value)}) // a copy, because the line belongs to the caller
 			}
 		}
 	}
@@ -170,19 +166,18 @@ func valueEnd(s []byte) int {
 	return len(s)
 }
 
-// compact returns a copy of valid JSON without spaces between values. What is
-// not UTF-8 becomes U+FFFD.
+// compact returns a copy of valid JSON without spaces between values. Invalid UTF-8 becomes U+FFFD.
 func compact(raw json.RawMessage) json.RawMessage {
 	var buf bytes.Buffer
 	buf.Grow(len(raw))
-	_ = json.Compact(&buf, raw) // raw was found valid
+	_ = json.Compact(&buf, raw) // without an error, because raw is valid
 	if !utf8.Valid(buf.Bytes()) {
 		return bytes.ToValidUTF8(buf.Bytes(), []byte("\ufffd"))
 	}
 	return buf.Bytes()
 }
 
-// piece returns the words of a text or reasoning event, ready to be appended.
+// piece returns the text of a text or reasoning event as the inside of a JSON string.
 func (e *received) piece() []byte {
 	switch d := e.data.(type) {
 	case *event.Text:

@@ -7,22 +7,20 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// none is the place of what does not exist.
+// none is the place of a node or a run that does not exist.
 const none int32 = -1
 
-// Graph is an immutable graph of events: the zero value is the empty graph, and
-// [Graph.Reduce] makes a larger one. Edges go from earlier to later, and there
-// is never a circle. It is safe for concurrent use.
+// Graph is an immutable graph of events. The zero value is the empty graph, and [Graph.Reduce] returns a larger one.
+// Edges lead from parents to children and never form a circle. A Graph is safe for concurrent use.
 type Graph struct {
 	nodes   vector[node] // nil where a node was discarded
 	runs    vector[run]
 	live    int   // nodes that are not nil
-	waiting int   // runs whose parent is not there yet
-	whole   int32 // the last place at which a node became whole
+	waiting int   // the number of runs whose parent is not in the graph yet
+	whole   int32 // the last place at which a node became complete
 
-	// The run of the latest event, if there are runs. As most events are of the
-	// same run as the one before, its record is here, and the one in runs is
-	// old, until an event of another run comes.
+	// The run of the latest event. Most events belong to the same run as the event before. So its record is here, and
+	// the record in runs is updated only when an event of another run arrives.
 	latest    int32
 	latestRun *run
 
@@ -32,28 +30,28 @@ type Graph struct {
 // New returns the empty graph.
 func New() *Graph { return &Graph{} }
 
-// node is a node and its links. Except next it is immutable: a change makes a
-// copy, which is why what never changes is in body.
+// node is a node and its links. Except for next it is immutable: a change makes a copy. The parts that seldom change
+// are in body.
 type node struct {
 	id       string
 	body     *body
-	words    words // of a block of several pieces, in place of the body's content
+	words    words // the content of a block of several deltas, in the place of the body's
 	run      int32
-	prev     int32   // in the run
+	prev     int32   // the node before it in the run, or none
 	next     int32   // a hint that is set once, see Graph.nextOf
-	spawned  *branch // runs that hang on this node, the latest first
-	complete bool    // a whole event has come, not only deltas
-	streamed bool    // deltas have come
+	spawned  *branch // the runs whose parent is this node, the latest first
+	complete bool    // a complete event has arrived, not only deltas
+	streamed bool    // deltas have arrived
 	relay    relayState
 }
 
-// body is what an event says.
+// body is the part of a node that comes from one event.
 type body struct {
 	kind        Kind
 	agent, path string
 	seq         int64
 	time        time.Time
-	event       string // the event's id where the node's id does not tell it: of usage and errors
+	event       string // the event's id, for usage and errors, whose nodes have other ids
 	data        event.Data
 	fields      []field
 }
@@ -75,11 +73,11 @@ type branch struct {
 // run is the reducer's record of a run. It is immutable.
 type run struct {
 	id          string
-	first, last int32 // nodes; none if all were discarded
-	parent      int32 // the node that the run hangs on, or none
-	waitsFor    string
-	open        int32 // nodes that have only deltas
-	seq         int64 // the last one seen
+	first, last int32  // nodes; none if all were discarded
+	parent      int32  // the node that is the run's parent, or none
+	waitsFor    string // the id of a parent that is not in the graph yet, or ""
+	open        int32  // the number of nodes that have only deltas
+	seq         int64  // of the run's last event
 	usages      int32
 	errors      int32
 }
@@ -92,8 +90,7 @@ func bodyOf(e *received) body {
 	return b
 }
 
-// index returns the graph's index. One that holds mostly what other graphs have
-// added is replaced, which costs as much as was added to it in the meantime.
+// index returns the graph's index. It builds a new index if most entries of the old one belong to other graphs.
 func (g *Graph) index() *index {
 	x := g.names.Load()
 	if x != nil && x.size.Load() <= int64(4*(g.live+g.runs.n)+64) {
@@ -112,7 +109,7 @@ func (g *Graph) index() *index {
 			place = g.nextOf(place)
 		}
 	}
-	// If another call was faster, its index is as good.
+	// If another goroutine was faster, use its index.
 	if !g.names.CompareAndSwap(x, fresh) {
 		return g.names.Load()
 	}
@@ -128,7 +125,7 @@ func (g *Graph) find(id string) int32 {
 	})
 }
 
-// at returns the node at a place, nil if there is none.
+// at returns the node at a place, or nil.
 func (g *Graph) at(place int32) *node {
 	if place < 0 || int(place) >= g.nodes.n {
 		return nil
@@ -144,6 +141,7 @@ func (g *Graph) runAt(place int32) *run {
 	return g.runs.get(int(place))
 }
 
+// setRun replaces the record of a run.
 func (c *change) setRun(place int32, r *run) {
 	if place == c.g.latest {
 		c.g.latestRun = r
@@ -152,7 +150,7 @@ func (c *change) setRun(place int32, r *run) {
 	c.g.runs.set(int(place), r)
 }
 
-// makeLatest makes a run the one whose record is in the graph itself.
+// makeLatest makes a run the latest one, and stores the record of the one before.
 func (c *change) makeLatest(place int32) {
 	if place == c.g.latest {
 		return
@@ -180,10 +178,9 @@ func (n *node) copy() *node {
 		spawned: n.spawned, complete: n.complete, streamed: n.streamed, relay: n.relay}
 }
 
-// nextOf returns the node that comes after a node in its run, or none. The first
-// graph that appends something writes where it is into the node that it shares
-// with all others. Whether that place is the successor in this graph too, tells
-// the node there.
+// nextOf returns the place of the node after a node in its run, or none. Graphs share nodes, and the first graph that
+// appends a node writes its place into next. In another graph that place may be unused or have a node with another
+// prev; then the node has no successor here.
 func (g *Graph) nextOf(place int32) int32 {
 	next := atomic.LoadInt32(&g.at(place).next)
 	if n := g.at(next); n != nil && n.prev == place {
@@ -192,7 +189,7 @@ func (g *Graph) nextOf(place int32) int32 {
 	return none
 }
 
-// setNext says what comes after a node.
+// setNext sets the node after a node.
 func (c *change) setNext(place, next int32) {
 	n := c.g.at(place)
 	if next != none && atomic.CompareAndSwapInt32(&n.next, none, next) || atomic.LoadInt32(&n.next) == next {

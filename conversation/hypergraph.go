@@ -1,6 +1,6 @@
 package conversation
 
-// HyperedgeKind says what a hyperedge joins.
+// HyperedgeKind is the kind of a hyperedge.
 type HyperedgeKind string
 
 // The kinds of hyperedges.
@@ -10,38 +10,32 @@ const (
 	ParentMessage  HyperedgeKind = "parent_message"
 )
 
-// Hypergraph is the graph in three tiers. A chunk is a node: a text, a call, a
-// result and so on. A block is one run: all of its chunks. A message is one turn of
-// the conversation: what the user said, or the answer to it, with the blocks of all
-// agents that take part. Each tier is in the order of its first chunks.
+// Hypergraph is the graph in three tiers. A chunk is a node: a text, a call, a result and so on. A block contains the
+// chunks of one run. A message is the user's message or the answer to it, and contains the blocks of all agents that
+// take part. Each tier is in the order of its first chunks.
 type Hypergraph struct {
 	Chunks   []string    `json:"chunks"`   // node ids
 	Blocks   []string    `json:"blocks"`   // block:RUN
-	Messages []string    `json:"messages"` // message:RUN, after the run with which the message begins
+	Messages []string    `json:"messages"` // message:RUN, with the run that begins the message
 	Edges    []Hyperedge `json:"edges"`
 }
 
-// Hyperedge leads from the parts of something to it, or from a message to the one
-// that it replies to.
+// Hyperedge leads from the parts of a block or message to it, or from a message to the message that it answers.
 type Hyperedge struct {
 	Kind HyperedgeKind `json:"kind"`
 	From []string      `json:"from"`
 	To   string        `json:"to"`
 }
 
-// Hypergraph derives the three tiers. As long as nothing is discarded and parents
-// come before their children, it only grows with the graph: a chunk stays in its
-// block, and a block in its message.
-//
-// It describes the whole graph; [HypergraphOf] describes one path.
+// Hypergraph returns the three tiers of the whole graph; [HypergraphOf] returns those of one path. If no event is
+// discarded and parents arrive before their children, it only grows with the graph: a chunk stays in its block, and a
+// block in its message.
 func (g *Graph) Hypergraph() Hypergraph {
 	return path{g: g}.hypergraph(func(int32) bool { return true })
 }
 
-// HypergraphOf derives the three tiers of what is on the path, with the
-// sub-agents inside of it. Of a collapsed run only the words are left, and
-// nothing of what a summary replaces. Blocks and messages have the ids that they
-// have in the whole graph.
+// HypergraphOf returns the three tiers of a path, with the sub-agents inside its runs. A collapsed run has only its
+// texts, and runs that a summary replaces are left out. Blocks and messages have the same ids as in the whole graph.
 func HypergraphOf(g *Graph, active Active) Hypergraph {
 	shown := make(map[int32]bool)
 	p := path{g, active}
@@ -96,7 +90,7 @@ func (p path) hypergraph(has func(place int32) bool) Hypergraph {
 	return h
 }
 
-// messages tells which runs are parts of one message. It remembers what it found.
+// messages finds the message of a run, and caches the results.
 type messages struct {
 	path   path
 	begins map[int32]int32 // the run with which the message of a run begins
@@ -126,16 +120,15 @@ func (m messages) begin(ri int32) int32 {
 	}
 }
 
-// isFirst reports whether a run begins a message: the user's run does, the
-// run that follows it, and a run without a parent. Any other run is a block of the
-// message that it hangs on: a transfer's target, a run that resumes another one, a
-// sub-agent, a child of a workflow.
+// isFirst reports whether a run begins a message: the user's run, the run that follows it, and a run without a parent.
+// Any other run is a block of its parent's message: a transfer's target, a run that resumes another one, a sub-agent,
+// or a child of a workflow.
 func (m messages) isFirst(ri int32) bool {
 	parent := m.path.g.runAt(ri).parent
 	return parent == none || m.isUser(ri) || m.isUser(m.path.g.at(parent).run) && m.path.follows(ri)
 }
 
-// isUser reports whether a run begins with what the user said.
+// isUser reports whether a run begins with a message of the user.
 func (m messages) isUser(ri int32) bool {
 	return m.path.g.at(m.path.g.runAt(ri).first).body.kind == KindUser
 }

@@ -7,29 +7,26 @@ import (
 	"sync/atomic"
 )
 
-// An index finds places by name for a whole family of graphs: all that grew
-// from one another, in whichever directions. Entries are only added. Most are
-// true for some of the graphs and not for others. So an entry is a hint, which
-// the caller checks against a graph. It is safe for concurrent use.
+// index finds places by name for all graphs that grew from one another, in any direction. Entries are only added, and
+// an entry can be right for some of the graphs and wrong for others. So an entry is a hint that the caller checks in
+// its graph. An index is safe for concurrent use.
 //
-// This is much faster than a persistent map. Its cost is that the entries of a
-// graph that nobody holds any more stay until the index is made again. A graph
-// does that when most of the entries are not its own; see [Graph.index].
+// It is much faster than a persistent map. Its cost is that the entries of unused graphs stay until a graph builds a
+// new index, because most entries are not its own; see [Graph.index].
 type index struct {
 	seed    maphash.Seed
 	mu      sync.Mutex
 	nodes   hints        // by node id
 	runs    hints        // by run id
 	keys    hints        // usage and error nodes by run and event id, see redeliveryKey
-	waiting hints        // runs by the id of the parent that was not there
+	waiting hints        // runs by the id of a parent that was not in the graph
 	size    atomic.Int64 // entries in all of them
 }
 
 func newIndex() *index { return &index{seed: maphash.MakeSeed()} }
 
-// hints map the hash of a name to one place, and seldom to more. As every hint is
-// checked, names that share a hash do no harm, and the maps are small and of no
-// interest to the garbage collector.
+// hints maps the hash of a name to its places, of which there is mostly one. Callers check every hint, so names can
+// share a hash. The maps are small and contain no pointers for the garbage collector.
 type hints struct {
 	first map[uint64]int32
 	more  map[uint64][]int32
@@ -77,7 +74,7 @@ func (h *hints) find(name uint64, holds func(place int32) bool) int32 {
 	return none
 }
 
-// all returns every place in the order in which they came.
+// all returns every place of a name, in the order in which they were added.
 func (h *hints) all(name uint64) []int32 {
 	first, ok := h.first[name]
 	if !ok {
@@ -94,7 +91,7 @@ func (x *index) add(h *hints, name string, place int32) {
 	}
 }
 
-// addNode adds what finds a node of a run.
+// addNode adds the entries for a node of a run.
 func (x *index) addNode(n *node, runID string, place int32) {
 	x.add(&x.nodes, n.id, place)
 	if n.body.event != "" {
@@ -102,7 +99,8 @@ func (x *index) addNode(n *node, runID string, place int32) {
 	}
 }
 
-// redeliveryKey finds the usage or error node of a run by its event's id.
+// redeliveryKey returns the key of a usage or error node in index.keys: a usage event that is delivered twice has one
+// node.
 func redeliveryKey(runID string, b *body) string {
 	return string(b.kind) + "\x00" + runID + "\x00" + b.event
 }

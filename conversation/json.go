@@ -19,10 +19,9 @@ func writeFields(buf *bytes.Buffer, fields []field) {
 	buf.WriteByte('}')
 }
 
-// MarshalJSON writes the graph as one object: "nodes" in the order in which they
-// were first seen, "edges" from the id of each node that has children to their
-// ids, and "lastNodeByRunId". The order of everything is that of the events, so
-// that equal streams give equal bytes.
+// MarshalJSON encodes the graph as one object: "nodes" in the order of their first events, "edges" with the ids of the
+// children by the id of their parent, and "lastNodeByRunId". Everything is in the order of the events, so that equal
+// streams have equal bytes.
 func (g *Graph) MarshalJSON() ([]byte, error) {
 	var nodes, edges, last bytes.Buffer
 	for place := range g.places() {

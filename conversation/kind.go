@@ -2,7 +2,7 @@ package conversation
 
 import "github.com/agentarbor/arbor/event"
 
-// Kind says what a node is. Its values are those of the events' types.
+// Kind is the kind of a node: the type of its events.
 type Kind string
 
 // The kinds of nodes.
@@ -20,8 +20,7 @@ const (
 	KindError        Kind = event.TypeError
 )
 
-// payloadFields returns the fields of a payload that its node keeps, by the
-// names that events use; nil if the type makes no node.
+// payloadFields returns the names of the payload's fields that a node keeps, or nil for a type without nodes.
 func payloadFields(k Kind) []string {
 	switch k {
 	case KindUser:
@@ -54,15 +53,15 @@ func (k Kind) makesNode() bool {
 	case KindUser, KindHarnessStart, KindHarnessEnd, KindText, KindReasoning, KindToolCall, KindToolProgress, KindToolResult, KindRelay, KindUsage, KindError:
 		return true
 	case event.TypeRelayResolved, event.TypeDiscard: // change a node
-	case event.TypeTransfer, event.TypeRoute, event.TypeHandoffStatus, event.TypeState, event.TypeFile, event.TypeRemoteTask, event.TypeCompaction, event.TypeNotice: // are no part of the graph
+	case event.TypeTransfer, event.TypeRoute, event.TypeHandoffStatus, event.TypeState, event.TypeFile, event.TypeRemoteTask, event.TypeCompaction, event.TypeNotice: // are not in the graph
 	}
 	return false
 }
 
-// isBlock reports whether several events of one id make one node of this kind.
+// isBlock reports whether several events with one id make one node of this kind.
 func (k Kind) isBlock() bool { return k == KindText || k == KindReasoning }
 
-// newPayload returns an empty payload of the kind, nil if there is none.
+// newPayload returns an empty payload of the kind, or nil for a type without nodes.
 func newPayload(k Kind) event.Data {
 	if !k.makesNode() {
 		return nil
@@ -70,7 +69,7 @@ func newPayload(k Kind) event.Data {
 	return event.New(string(k))
 }
 
-// nodeField is the name of a payload's field in a node, where "kind" is taken.
+// nodeField returns the name of a payload's field in the JSON of a node, where "kind" has another meaning.
 func nodeField(k Kind, name string) string {
 	if k == KindRelay && name == "kind" {
 		return "relayKind"

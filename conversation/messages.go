@@ -10,33 +10,25 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// NoResult is what [Messages] gives a model as the result of a call that has none.
+// NoResult is the result that [Messages] adds to a call without a result.
 const NoResult = "This call has no result: it was not finished, and what it did is unknown."
 
-// Messages returns what a model accepts as the conversation on the path: the
-// user's messages, what agents said, their calls, and behind each answer one
-// result for each of its calls, in their order. A call without a result gets one
-// that says so. Reasoning, errors, and what sub-agents did inside of a call are
-// left out.
+// Messages returns the conversation on the path as messages for a model: the user's messages, the texts of agents,
+// their calls, and after each answer one result for each of its calls. It leaves out reasoning, errors, and the work of
+// sub-agents inside calls.
 //
-// Whatever events came, complete or cut off, and whatever the path is, the
-// messages can be sent to an endpoint, or put into another session:
+// For any events, also of an interrupted turn, and for any path, an endpoint accepts the messages:
 //
-//   - A user's message has words or parts, and these are text and media. A summary
-//     is a user's message.
-//   - An assistant's message has words, or calls, or both; its parts are calls.
-//     The id of a call is used once in all messages. It is the node's if that has
-//     1 to 64 printable ASCII characters and no space, and else call_1, call_2 and
-//     so on. Names have 1 to 64 letters, digits, underscores and hyphens, and
-//     arguments are JSON objects.
-//   - Directly after an assistant's message with calls come messages of the role
-//     tool, each with one result, in the order of the calls. The result of a call
-//     that has none is [NoResult], as an error. Nothing else has that role.
-//   - No other roles and no other parts occur, and no message is empty.
+//   - A user's message has a text, or parts that are text and media. A summary is a user's message.
+//   - An assistant's message has a text, calls, or both; its parts are calls. Each call has another id: that of its
+//     node if it has 1 to 64 printable ASCII characters without spaces, and otherwise call_1, call_2 and so on. Names
+//     have 1 to 64 letters, digits, underscores and hyphens, and arguments are JSON objects.
+//   - Directly after an assistant's message with calls come messages of the role tool, each with one result, in the
+//     order of the calls. A call without a result gets [NoResult], as an error. No other message has that role.
+//   - There are no other roles and no other parts, and no message is empty.
 //
-// Where the last message is the assistant's or a result, the user's next one is
-// still to be added before a model is asked. The messages share memory with the
-// graph and must not be changed.
+// If the last message is the assistant's or a result, the caller must add a user's message before it asks a model. The
+// messages share memory with the graph and must not be changed.
 func Messages(g *Graph, active Active) []llm.Message {
 	w := writer{path: path{g, active}}
 	summary, _, steps := w.path.summarized()
@@ -53,7 +45,7 @@ func Messages(g *Graph, active Active) []llm.Message {
 type writer struct {
 	path  path
 	out   []llm.Message
-	named int // calls whose nodes' ids do not do
+	named int // the number of calls with ids such as call_1
 }
 
 func (w *writer) step(s step, collapsed bool) {
@@ -100,15 +92,14 @@ func userMessage(n *node) llm.Message {
 	return m
 }
 
-// answer is one answer of a model, with the results of its calls. The first
-// result ends it.
+// answer is one answer of a model. The first result of its calls ends it.
 type answer struct {
 	text     strings.Builder
 	calls    []*node
 	answered bool
 }
 
-// answer writes an answer, if there is one, and begins the next.
+// answer appends the messages of an answer, unless it is empty, and empties it.
 func (w *writer) answer(s step, a *answer) {
 	text, calls := a.text.String(), a.calls
 	*a = answer{}
@@ -132,7 +123,7 @@ func (w *writer) answer(s step, a *answer) {
 	w.out = append(append(w.out, m), results...)
 }
 
-// callID returns a node's id as endpoints accept it.
+// callID returns the id of a call that endpoints accept.
 func (w *writer) callID(id string) string {
 	if wireID.MatchString(id) {
 		return id
@@ -156,7 +147,7 @@ func arguments(input json.RawMessage) string {
 
 var unacceptable = lazyregexp.New(`[^a-zA-Z0-9_-]`)
 
-// acceptable returns a tool's name in the form that endpoints ask for.
+// acceptable returns the name of a tool in the form that endpoints accept.
 func acceptable(name string) string {
 	name = unacceptable.Get().ReplaceAllString(name, "_")
 	if name == "" {

@@ -9,22 +9,20 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Node is one node of a graph. It is a copy of what the graph holds; the JSON
-// that its methods return must not be changed.
+// Node is a copy of one node of a graph. The values that its methods return must not be changed.
 type Node struct {
-	// ID is the node's id: the event's for text, reasoning, tool_call,
-	// tool_progress and relay, CALL:result for a tool_result, RUN:usage:1 and so on
-	// for usage, RUN:TYPE for the others. RUN: precedes an id that another run had
-	// first.
+	// ID is the event's id for text, reasoning, tool_call, tool_progress and relay, CALL:result for a tool_result,
+	// RUN:usage:1 and so on for usage, and RUN:TYPE for the others. If another run has a node with the same id, the id
+	// begins with RUN:.
 	ID    string
 	RunID string
 	Kind  Kind
-	// Agent, Path, Seq and Time are the event's, zero if it had none. Of a block of
-	// several deltas they are the first one's until the complete event comes.
+	// Agent, Path, Seq and Time are those of the event, or zero. A block of several deltas has those of its first delta
+	// until the complete event arrives.
 	Agent, Path string
 	Seq         int64
 	Time        time.Time
-	// Streaming says that only deltas of this block have come so far.
+	// Streaming reports that only deltas of this block have arrived so far.
 	Streaming bool
 
 	n *node
@@ -37,7 +35,7 @@ func (g *Graph) view(place int32) Node {
 		Streaming: !n.complete, n: n}
 }
 
-// Text returns the words of a text or reasoning node and "" of any other.
+// Text returns the content of a text or reasoning node, and "" for any other node.
 func (n Node) Text() string {
 	if n.n == nil {
 		return ""
@@ -61,8 +59,7 @@ func (n *node) text() string {
 	return unquote(lookup(n.body.fields, "content"))
 }
 
-// State returns of a relay "approved" or "denied", or "" as long as nobody has
-// decided.
+// State returns "approved" or "denied" for a relay with a decision, and otherwise "".
 func (n Node) State() string {
 	if n.n == nil {
 		return ""
@@ -76,8 +73,7 @@ func (n Node) State() string {
 	return ""
 }
 
-// Data returns the payload. Of a node that was made from JSON, fields of the
-// wrong type are zero.
+// Data returns the payload. In a payload from JSON, fields of the wrong type are zero.
 func (n Node) Data() event.Data {
 	if n.n == nil {
 		return nil
@@ -100,20 +96,19 @@ func (n *node) data() event.Data {
 		var one bytes.Buffer
 		writeFields(&one, []field{{f.name, f.value}})
 		if json.Unmarshal(one.Bytes(), data) != nil && b.kind == KindUser && f.name == "content" {
-			// Content of a form that is not ours is still what the user said.
+			// Content of another form becomes a text, so that no message of the user is lost.
 			data.(*event.User).Content = llm.Content{Text: event.OutputText(f.value)}
 		}
 	}
 	return data
 }
 
-// payload returns the payload's fields by the names that nodes have, in the
-// order in which payloadFields names them.
+// payload returns the payload's fields with their names in nodes, in the order of payloadFields.
 func (n *node) payload() []field {
 	b := n.body
 	fields := b.fields
 	if b.data != nil {
-		// Metadata without a JSON form leaves the node without a payload.
+		// If metadata has no JSON form, the node has no fields.
 		fields, _ = object(event.EncodeJSON(b.data))
 	}
 	out := make([]field, 0, len(fields)+1)
@@ -132,9 +127,8 @@ func (n *node) payload() []field {
 	return out
 }
 
-// MarshalJSON writes id, runId, kind, then the payload's fields as they were
-// received, the state of a relay that was decided, and agent, path, seq and time
-// if the event had them.
+// MarshalJSON encodes id, runId and kind, then the fields of the payload as they were received, the state of a relay
+// with a decision, and agent, path, seq and time if the event has them.
 func (n Node) MarshalJSON() ([]byte, error) {
 	fields := []field{{"id", quote(n.ID)}, {"runId", quote(n.RunID)}, {"kind", quote(string(n.Kind))}}
 	if n.n != nil {

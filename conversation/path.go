@@ -5,13 +5,13 @@ import "github.com/agentarbor/arbor/event"
 // step is a run on the path.
 type step struct {
 	run int32
-	cut int32 // the last node that counts; none if all do
-	// by are the runs that take up the calls which the run has left open where it
-	// was cut off, see path.continues.
+	cut int32 // the last node on the path, or none for all nodes
+	// by are the runs that continue this run after it was interrupted, and so may have results of its calls; see
+	// path.continues.
 	by []int32
 }
 
-// path is the way through a graph that an Active chooses.
+// path is the path through a graph that an Active chooses.
 type path struct {
 	g      *Graph
 	active Active
@@ -27,21 +27,19 @@ func (p path) steps() []step {
 	return steps
 }
 
-// beginnings are the runs without a parent. They are parts of one conversation:
-// each follows the one that was seen before it. But some are beside each other, at
-// the place of the one that was seen first. What Edit made is beside the message
-// that it was made from. Two messages of the user with the same seq are beside
-// each other too: a log has every seq once, so they are the first ones of a
-// session and of a fork that shares nothing with it.
+// beginnings are the runs without a parent. They belong to one conversation: each follows the one before it, unless it
+// is an alternative to another one. A run that Edit made is an alternative to the message that it was made from. Two
+// messages of the user with the same seq are alternatives, too: a log has every seq once, so they are the first
+// messages of a session and of a fork that shares no events with it.
 type beginnings struct {
-	before map[int32]int32   // the one that each follows, or none
-	after  map[int32][]int32 // those that follow one, or none
+	before map[int32]int32   // by run: the run before it, or none
+	after  map[int32][]int32 // by run, or none: the runs after it
 }
 
 func (p path) beginnings() beginnings {
 	type first struct {
 		seq    int64
-		parent string // that is not there yet
+		parent string // the id of a parent that is not in the graph yet
 	}
 	b := beginnings{make(map[int32]int32), make(map[int32][]int32)}
 	bySeq := make(map[first]int32)
@@ -58,7 +56,7 @@ func (p path) beginnings() beginnings {
 				before = b.before[other]
 			} else if other, ok := p.active.beside[r.id]; ok {
 				if before, ok = b.before[p.g.findRun(other)]; !ok {
-					before = last // the other one is not here
+					before = last // the graph does not have the other one
 				}
 			} else {
 				bySeq[key] = ri
@@ -71,7 +69,7 @@ func (p path) beginnings() beginnings {
 	return b
 }
 
-// choose returns the one that follows a beginning on the path, or none.
+// choose returns the beginning that follows another one, or none, on the path. It returns none at the end.
 func (b beginnings) choose(p path, ri int32) int32 {
 	chosen := none
 	for _, next := range b.after[ri] {
@@ -82,7 +80,7 @@ func (b beginnings) choose(p path, ri int32) int32 {
 	return chosen
 }
 
-// following returns a run and those that follow it, one after the other.
+// following returns a run and the runs that follow it on the path.
 func (p path) following(ri int32) []step {
 	var steps []step
 	for ri != none {
@@ -98,8 +96,8 @@ func (p path) following(ri int32) []step {
 	return steps
 }
 
-// cut returns the last node of a run that counts if another run, or none, follows
-// it; none if all do.
+// cut returns the last node of a run that is on the path if next, which may be none, follows the run. It returns none
+// if all nodes are on the path.
 func (p path) cut(ri, next int32) int32 {
 	cut := none
 	if next != none {
@@ -132,11 +130,10 @@ func (p path) follower(ri int32) int32 {
 	return newest
 }
 
-// keep changes what follows a run if it turns off before a node of the run: to
-// the newest run that follows behind the node, or else to none. It writes into
-// the maps.
-func (p path) keep(ri, place int32) {
-	if cut := p.cut(ri, p.follower(ri)); cut == none || cut >= place { // places of a run are in its order
+// reach makes sure that the path reaches a node of a run on it. If the path leaves the run before the node, reach
+// replaces the next run by the newest one that follows after the node, or by none. It changes the maps of p.active.
+func (p path) reach(ri, place int32) {
+	if cut := p.cut(ri, p.follower(ri)); cut == none || cut >= place { // places grow within a run
 		return
 	}
 	run := p.g.runAt(ri).id
@@ -152,7 +149,7 @@ func (p path) keep(ri, place int32) {
 	p.active.ends[run] = ending{without: p.runIDs(all)}
 }
 
-// followers returns the runs that follow a run: the alternatives.
+// followers returns the runs that can follow a run.
 func (p path) followers(ri int32) []int32 {
 	var found []int32
 	for _, place := range p.g.run(ri, none) {
@@ -165,7 +162,7 @@ func (p path) followers(ri int32) []int32 {
 	return found
 }
 
-// spawnedBy returns the runs that hang on a node, in the order of first sight.
+// spawnedBy returns the runs whose parent is a node, in the order of their first events.
 func (p path) spawnedBy(place int32) []int32 {
 	if p.g.at(place).spawned == nil {
 		return nil
@@ -179,19 +176,17 @@ func (p path) spawnedBy(place int32) []int32 {
 	return found
 }
 
-// follows reports whether a run follows the one that it hangs on, rather than
-// being a part of what that one does. It does if it is the user's, or answers
-// the user, or hangs on the end of a run, or takes up one that was cut off. A
-// run without a parent follows nothing.
+// follows reports whether a run follows the run of its parent, and is not inside it. That is so for a run of the user,
+// an answer to the user, a run after the end of another one, and a run that continues an interrupted one. A run without
+// a parent follows no run.
 func (p path) follows(ri int32) bool {
 	r := p.g.runAt(ri)
 	return r.parent != none && r.first != none && (p.g.at(r.first).body.kind == KindUser || p.isEnd(r.parent) || p.continues(ri))
 }
 
-// continues reports whether a run takes up another one where that one was cut off,
-// as in a fork in the middle of a run. Such a run is the same agent's, and hangs on
-// what that agent said, used or was given, or on its start. What works inside of a
-// run is another agent's, or hangs on a call.
+// continues reports whether a run continues another run that was interrupted, such as in a fork in the middle of a run.
+// Both runs belong to the same agent, and the parent is a text, a result or another node of the agent, or its start. A
+// run inside another run belongs to another agent, or its parent is a call.
 func (p path) continues(ri int32) bool {
 	r := p.g.runAt(ri)
 	if r.parent == none || r.first == none {
@@ -206,7 +201,7 @@ func (p path) continues(ri int32) bool {
 	return first.kind == KindHarnessStart && first.agent != "" && first.agent == cut.agent && first.path == cut.path
 }
 
-// agentOf returns the name of the agent that speaks in a run.
+// agentOf returns the name of the agent of a run.
 func (p path) agentOf(r *run) string {
 	first := p.g.at(r.first)
 	if first.body.agent != "" {
@@ -218,8 +213,7 @@ func (p path) agentOf(r *run) string {
 	return ""
 }
 
-// isEnd reports whether a node closes what somebody had to say: what hangs on it
-// follows the whole run.
+// isEnd reports whether a node ends its run, so that its child runs follow the whole run.
 func (p path) isEnd(place int32) bool {
 	switch p.g.at(place).body.kind {
 	case KindUser, KindHarnessEnd:
@@ -230,8 +224,7 @@ func (p path) isEnd(place int32) bool {
 	return false
 }
 
-// summarized returns the latest summary on the path, the runs that it replaces,
-// and those that follow.
+// summarized returns the latest summary on the path, the runs that it replaces, and the runs after them.
 func (p path) summarized() (summary string, before, steps []step) {
 	steps = p.steps()
 	for i := len(steps) - 1; i >= 0; i-- {
@@ -242,8 +235,7 @@ func (p path) summarized() (summary string, before, steps []step) {
 	return "", nil, steps
 }
 
-// visit calls f for the steps and for what began inside of them, but for what is
-// inside of collapsed runs. A list of what is still to be done takes the place of
+// visit calls f for steps and for the runs inside them, except inside collapsed runs. It uses a list instead of
 // recursion, because agents can nest deeply.
 func (p path) visit(steps []step, f func(s step, collapsed bool)) {
 	todo := [][]step{steps}
@@ -267,11 +259,9 @@ func (p path) visit(steps []step, f func(s step, collapsed bool)) {
 	}
 }
 
-// resultOf returns the place of the result of a call that is made in a step, or
-// none. It can be anywhere. If other runs take up this one, the results of the last
-// of them come first, and those of the run itself last: in a graph of several sessions
-// a call can have several, and one that was given behind the place where a later run
-// takes up is off the path.
+// resultOf returns the place of the result of a call in a step, or none. The result can be in any run. In a graph of
+// several sessions a call can have several results, of which some are not on the path. So the results of the last run
+// that continues this one come first, and those of the run itself last.
 func (p path) resultOf(s step, call *node) int32 {
 	for i := len(s.by); i >= 0; i-- {
 		ri := call.run
@@ -286,7 +276,7 @@ func (p path) resultOf(s step, call *node) int32 {
 	}
 	place := p.g.find(call.id + ":result")
 	if place != none && p.continues(p.g.at(place).run) {
-		return none // the answer that the call got in a fork, off the path
+		return none // the result in a fork that is not on the path
 	}
 	return place
 }

@@ -18,7 +18,7 @@ func (g *Graph) Node(id string) (Node, bool) {
 	return g.view(place), true
 }
 
-// Nodes returns all nodes in the order in which they were first seen.
+// Nodes returns all nodes in the order of their first events.
 func (g *Graph) Nodes() iter.Seq[Node] {
 	return func(yield func(Node) bool) {
 		for place := range g.places() {
@@ -29,7 +29,7 @@ func (g *Graph) Nodes() iter.Seq[Node] {
 	}
 }
 
-// places returns the places of all nodes in the order of first sight.
+// places returns the places of all nodes, in order.
 func (g *Graph) places() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for place := range int32(g.nodes.n) {
@@ -40,8 +40,7 @@ func (g *Graph) places() iter.Seq[int32] {
 	}
 }
 
-// Runs returns the ids of all runs that have nodes, in the order in which they
-// were first seen.
+// Runs returns the ids of all runs that have nodes, in the order of their first events.
 func (g *Graph) Runs() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for ri := range g.runs.n {
@@ -52,11 +51,10 @@ func (g *Graph) Runs() iter.Seq[string] {
 	}
 }
 
-// Children returns the nodes that a node has an edge to, in the order in which
-// they were first seen.
+// Children returns the children of a node, in the order of their first events.
 func (g *Graph) Children(id string) []Node { return g.views(g.children(g.find(id))) }
 
-// Parents returns the nodes that have an edge to a node: none or one.
+// Parents returns the parent of a node, or nil for a root.
 func (g *Graph) Parents(id string) []Node {
 	n := g.at(g.find(id))
 	if n == nil {
@@ -68,7 +66,7 @@ func (g *Graph) Parents(id string) []Node {
 	return nil
 }
 
-// Run returns the nodes of a run in their order.
+// Run returns the nodes of a run, in order.
 func (g *Graph) Run(runID string) []Node { return g.views(g.run(g.findRun(runID), none)) }
 
 // Last returns the last node of a run.
@@ -81,7 +79,7 @@ func (g *Graph) Last(runID string) (Node, bool) {
 	return Node{}, false
 }
 
-// Text returns the words of a run: the content of its text nodes, joined.
+// Text returns the joined content of the text nodes of a run.
 func (g *Graph) Text(runID string) string {
 	var b strings.Builder
 	for _, place := range g.run(g.findRun(runID), none) {
@@ -92,17 +90,16 @@ func (g *Graph) Text(runID string) string {
 	return b.String()
 }
 
-// ToolCalls returns the tool_call nodes of a run in their order.
+// ToolCalls returns the tool_call nodes of a run, in order.
 func (g *Graph) ToolCalls(runID string) []Node {
 	calls := g.run(g.findRun(runID), none)
 	return g.views(slices.DeleteFunc(calls, func(place int32) bool { return g.at(place).body.kind != KindToolCall }))
 }
 
-// Walk visits a node and everything below it in depth, each node once and every
-// parent before its children. An unknown id visits nothing.
+// Walk yields a node and all nodes below it, depth first and each node once. It yields nothing for an unknown id.
 func (g *Graph) Walk(id string) iter.Seq[Node] {
 	return func(yield func(Node) bool) {
-		var stack []int32 // in place of recursion: conversations are long
+		var stack []int32 // instead of recursion, because conversations are long
 		if start := g.find(id); start != none {
 			stack = append(stack, start)
 		}
@@ -112,16 +109,15 @@ func (g *Graph) Walk(id string) iter.Seq[Node] {
 			if !yield(g.view(place)) {
 				return
 			}
-			children := g.children(place) // no node has two parents: none is met twice
+			children := g.children(place) // a node has at most one parent
 			slices.Reverse(children)
 			stack = append(stack, children...)
 		}
 	}
 }
 
-// Topological visits all nodes, each once and every parent before its children:
-// depth first, from the roots in the order in which they were first seen. It
-// differs from [Graph.Nodes] if events came in an unusual order.
+// Topological yields all nodes, each once and every parent before its children: depth first, from the roots in the
+// order of their first events. The order differs from that of [Graph.Nodes] if events arrived in an unusual order.
 func (g *Graph) Topological() iter.Seq[Node] {
 	return func(yield func(Node) bool) {
 		for place := range g.places() {
@@ -138,7 +134,7 @@ func (g *Graph) Topological() iter.Seq[Node] {
 	}
 }
 
-// PathToRoot returns a node and all that it hangs on, up to the root.
+// PathToRoot returns a node and all nodes above it, up to the root.
 func (g *Graph) PathToRoot(id string) []Node {
 	var path []Node
 	for place := g.find(id); place != none; place = g.parentOf(g.at(place)) {
@@ -147,7 +143,7 @@ func (g *Graph) PathToRoot(id string) []Node {
 	return path
 }
 
-// children returns the places of a node's children; none has none.
+// children returns the places of a node's children.
 func (g *Graph) children(place int32) []int32 {
 	n := g.at(place)
 	if n == nil {
@@ -162,7 +158,7 @@ func (g *Graph) children(place int32) []int32 {
 	if next := g.nextOf(place); next != none {
 		found = append(found, next)
 	}
-	slices.Sort(found) // places are in the order of first sight
+	slices.Sort(found) // the order of their first events
 	return found
 }
 

@@ -6,12 +6,10 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Reduce returns the graph with an event. The graph itself stays as it was. An
-// event that changes nothing returns the graph itself: one of a type that makes
-// no node, one without a runId, or one that was seen before.
+// Reduce returns a graph with one more event; g itself does not change. It returns g for an event that changes nothing:
+// an event of a type without nodes, without a runId, or that was applied before.
 //
-// The graph keeps e's payload and does not copy it: after delivery an event must
-// not change.
+// The new graph keeps the payload of e without a copy, so e must not change any more.
 func (g *Graph) Reduce(e *event.Event) *Graph {
 	if e == nil || e.Data == nil {
 		return g
@@ -20,11 +18,9 @@ func (g *Graph) Reduce(e *event.Event) *Graph {
 	return g.reduce(&in)
 }
 
-// ReduceJSON is Reduce for the JSON form of an event. It keeps the payload's
-// fields as they were received: what is null, empty or absent stays so. Events
-// may have no id, seq and time. One that is nested deeper than a stored event can
-// be changes nothing. The error says that the line is not a JSON object; the
-// graph is then returned unchanged.
+// ReduceJSON is [Graph.Reduce] for the JSON form of an event. It keeps the fields of the payload as they are: null,
+// empty or absent. An event need not have an id, a seq or a time. An event that is nested deeper than stored events can
+// be changes nothing. If the line is not a JSON object, ReduceJSON returns g and an error.
 func (g *Graph) ReduceJSON(line []byte) (*Graph, error) {
 	in, err := ofJSON(line)
 	if err != nil {
@@ -59,11 +55,11 @@ func (g *Graph) reduce(e *received) *Graph {
 	return c.g
 }
 
-// A change makes one graph of another by an event.
+// change is the application of an event to a graph.
 type change struct {
-	g   *Graph // nobody else has seen it
+	g   *Graph // the new graph, which no other goroutine has yet
 	e   *received
-	run int32 // the event's; none as long as the graph does not have it
+	run int32 // the event's run, or none if the graph does not have it
 }
 
 func changeOf(g *Graph, run int32, e *received) change {
@@ -72,7 +68,7 @@ func changeOf(g *Graph, run int32, e *received) change {
 	return change{next, e, run}
 }
 
-// take adds a node for an event, or changes the one that is there.
+// take adds a node for the event, or changes its node.
 func (c *change) take() bool {
 	e := c.e
 	if c.run == none {
@@ -97,10 +93,9 @@ func (c *change) take() bool {
 	n := c.g.at(place).copy()
 	switch {
 	case e.partial && n.complete:
-		return false // a delta that comes late
+		return false // a late delta
 	case !n.body.kind.isBlock() || n.body.kind != e.kind || !e.partial && n.streamed:
-		// Something whole replaces what was there. It does not undo a decision
-		// about a relay.
+		// A complete event replaces the node's payload, but not the decision about a relay.
 		if n.body.kind != e.kind {
 			n.streamed, n.relay = e.partial, relayOpen
 		}
@@ -129,7 +124,7 @@ func (c *change) take() bool {
 	return true
 }
 
-// extend appends the words of an event, if it has some, to a block.
+// extend appends the text of an event, if it has one, to a block.
 func (n *node) extend(e *received) {
 	piece := e.piece()
 	if piece == nil {
@@ -141,8 +136,8 @@ func (n *node) extend(e *received) {
 	n.words = n.words.plus(piece)
 }
 
-// placeOf returns the place of the node that an event is about, or none and the
-// id of a new one. It counts new usage and error events in r.
+// placeOf returns the place of the event's node, or none and the id for a new node. It counts new usage and error
+// events in r.
 func (c *change) placeOf(r *run) (place int32, id string) {
 	e := c.e
 	switch e.kind {
@@ -185,8 +180,8 @@ func (c *change) placeOf(r *run) (place int32, id string) {
 	return c.owned(id)
 }
 
-// owned returns the place of a run's node, or none and the id that the node
-// would have: an id that another run has taken gets the run's id in front.
+// owned returns the place of a node of the event's run, or none and the id for a new node. If another run has a node
+// with the id, the new id begins with the run's id.
 func (c *change) owned(id string) (int32, string) {
 	for {
 		place := c.g.find(id)
@@ -201,7 +196,7 @@ func (c *change) owned(id string) (int32, string) {
 func (c *change) append(r run, id string) {
 	e := c.e
 	place := int32(c.g.nodes.n)
-	made := &struct { // both in one piece of memory
+	made := &struct { // one allocation for both
 		node node
 		body body
 	}{body: bodyOf(e)}
@@ -220,7 +215,7 @@ func (c *change) append(r run, id string) {
 		c.g.whole = place
 	}
 	if first && r.parent == none && e.parentID != "" {
-		c.hangOn(&r, e.parentID)
+		c.setParent(&r, e.parentID)
 	}
 	c.setRun(c.run, &r)
 	c.g.nodes.add(n)
@@ -235,10 +230,9 @@ func (c *change) append(r run, id string) {
 	}
 }
 
-// hangOn makes the cross-run edge of a run that has just got its first node, or
-// notes that its parent is not there yet. A parent's id can be a node's or a
-// run's.
-func (c *change) hangOn(r *run, parentID string) {
+// setParent sets the parent of a run that has just got its first node, or records that the parent is not in the graph
+// yet. The id of a parent is that of a node or of a run.
+func (c *change) setParent(r *run, parentID string) {
 	place := c.named(parentID)
 	if place == none {
 		if pi := c.g.findRun(parentID); pi != none {
@@ -254,13 +248,13 @@ func (c *change) hangOn(r *run, parentID string) {
 		x.add(&x.waiting, parentID, c.run)
 		return
 	}
-	// A run without nodes has nothing below it: this cannot close a circle.
+	// The run has no other node yet, so this cannot close a circle.
 	c.link(c.run, r, place)
 }
 
-// named returns the node that a parentId means, or none: the one of that id, or
-// else, as RUN:ID, that run's node ID. So an event can say which node it means
-// where several runs have one of the id, as a call has results in several forks.
+// named returns the place of the node that a parentId means, or none. It is the node with that id or, for an id of the
+// form RUN:ID, the node ID of that run. The second form is needed if several runs have a node with the same id, such as
+// the results of a call in several forks.
 func (c *change) named(id string) int32 {
 	place := c.g.find(id)
 	for i := 0; place == none && i < len(id); i++ {
@@ -276,7 +270,7 @@ func (c *change) named(id string) int32 {
 	return place
 }
 
-// link hangs a run on a node.
+// link makes a node the parent of a run.
 func (c *change) link(ri int32, r *run, place int32) {
 	parent := c.g.at(place).copy()
 	parent.spawned = &branch{ri, parent.spawned}
@@ -288,8 +282,7 @@ func (c *change) link(ri int32, r *run, place int32) {
 	}
 }
 
-// arrived completes the edges of the runs that wait for an id. An edge that would
-// close a cycle is left out, and not added later.
+// arrived sets the parent of the runs that wait for an id. A run whose parent would close a circle never gets one.
 func (c *change) arrived(id string, place int32) {
 	x := c.g.names.Load()
 	for _, wi := range x.all(&x.waiting, id) {
@@ -307,9 +300,8 @@ func (c *change) arrived(id string, place int32) {
 	}
 }
 
-// below reports whether a node is one of a run's, or hangs on one of them: an
-// edge from it to the run would close a circle. It walks from run to run, which
-// costs something only where a parent came late.
+// below reports whether a node belongs to a run or is below one of its nodes, so that an edge from the node to the run
+// would close a circle.
 func (c *change) below(place, ri int32) bool {
 	for ; place != none; place = c.g.runAt(c.g.at(place).run).parent {
 		if c.g.at(place).run == ri {
@@ -323,7 +315,7 @@ func (c *change) below(place, ri int32) bool {
 func (c *change) resolve() bool {
 	place, _ := c.owned(c.e.relayID)
 	if place == none {
-		place = c.g.find(c.e.relayID) // another run's
+		place = c.g.find(c.e.relayID) // a relay of another run
 	}
 	if place == none || c.g.at(place).body.kind != KindRelay {
 		return false
@@ -334,6 +326,6 @@ func (c *change) resolve() bool {
 		n.relay = relayApproved
 	}
 	c.g.nodes.set(int(place), n)
-	c.saw()
+	c.noteSeq()
 	return true
 }

@@ -1,15 +1,12 @@
 package conversation
 
-// What was streamed has a place for the time being: that of its first delta. The
-// log knows no deltas, and a graph that is made from the log has only what was
-// stored, in the order in which it was stored. The rules in this file make the
-// graph of a client equal to it. They look at events with a seq alone, because
-// only those come from a log.
+// A streamed block first has the place of its first delta. The log contains no deltas, and a graph of the log has only
+// stored events, in their order. The rules in this file make the graph of a client equal to that of the log. They apply
+// only to events with a seq, because only those come from a log.
 
-// settle moves a block to the end of its run and of the list of nodes, when the
-// stored event for its deltas has arrived. It is called if other nodes have
-// become whole since the first delta: they come before it in the log. It returns
-// the node's new place.
+// settle moves a block to the end of its run and of the list of nodes after its stored event has arrived. It is called
+// if other nodes have become complete since the first delta, because these come first in the log. It returns the node's
+// new place.
 func (c *change) settle(place int32) int32 {
 	n := c.g.at(place).copy()
 	r := *c.g.runAt(n.run)
@@ -35,9 +32,8 @@ func (c *change) settle(place int32) int32 {
 	return end
 }
 
-// dropOpen takes out the blocks of a run whose stored events have not come, when
-// the run's end has: nobody was there to discard them, because the turn was cut
-// off, and nothing completes them any more.
+// dropOpen removes the blocks of a run whose stored events have not arrived before the run's end. The turn was
+// interrupted, so that no event discarded them.
 func (c *change) dropOpen() {
 	for place := c.g.runAt(c.run).last; place != none && c.g.runAt(c.run).open > 0; {
 		n := c.g.at(place)
@@ -48,13 +44,13 @@ func (c *change) dropOpen() {
 	}
 }
 
-// void does the same when a turn is adopted, because the process that showed the blocks is gone: the process that
-// continues the run begins them anew, with other ids.
+// void removes these blocks when a process adopts the turn. The process that streamed them died, and the new one
+// streams other blocks with other ids.
 func (c *change) void() bool {
 	if c.e.seq <= 0 || c.g.runAt(c.run).open == 0 {
 		return false
 	}
 	c.dropOpen()
-	c.saw()
+	c.noteSeq()
 	return true
 }

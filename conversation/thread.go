@@ -7,12 +7,12 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Status says how far something has progressed.
+// Status is the progress of a view node or a call.
 type Status string
 
 // The values of a status.
 const (
-	StatusStreaming Status = "streaming" // more is to come
+	StatusStreaming Status = "streaming" // not complete yet
 	StatusComplete  Status = "complete"
 	StatusError     Status = "error"
 )
@@ -21,18 +21,17 @@ const (
 const (
 	RoleUser      = "user"
 	RoleAssistant = "assistant"
-	RoleSummary   = "summary" // what replaces the messages before; see [Active.Summarize]
+	RoleSummary   = "summary" // a text that replaces the messages before; see [Active.Summarize]
 )
 
-// ViewNode is one part of a message in a chat window: what the user said, or one
-// response of a model with its calls and their results. Fields without a value are
-// empty.
+// ViewNode is one part of a message in a chat window: a message of the user, or one answer of a model with its calls
+// and their results.
 type ViewNode struct {
-	// ID is that of the first graph node that it shows.
+	// ID is the id of the first graph node that the view node shows.
 	ID    string `json:"id"`
 	RunID string `json:"runId"`
-	// MessageID is that of the message in the [Hypergraph]: an answer consists of the
-	// view nodes that share one, and RunID tells the agents' parts of it apart.
+	// MessageID is the id of the message in the [Hypergraph]. The view nodes of an answer have the same MessageID, and
+	// those of each of its agents the same RunID.
 	MessageID string `json:"messageId"`
 	Role      string `json:"role"`
 	Agent     string `json:"agent,omitempty"`
@@ -41,14 +40,12 @@ type ViewNode struct {
 	Content   json.RawMessage `json:"content,omitempty"`
 	Reasoning string          `json:"reasoning,omitempty"`
 	ToolCalls []ViewCall      `json:"toolCalls,omitempty"`
-	// Branches are the runs that began inside of this one without a call, such as
-	// the children of a workflow.
+	// Branches are the runs inside this one that no call began, such as the children of a workflow.
 	Branches [][]ViewNode `json:"branches,omitempty"`
 	Status   Status       `json:"status"`
 	Error    string       `json:"error,omitempty"`
-	// Alternatives are, on a run's first view node and if there are several, the
-	// first nodes of the runs that can be shown here, including this one, from
-	// the oldest to the newest; [Active.Switch] chooses.
+	// Alternatives are the ids of the first nodes of the runs that can be shown here, including this one, from the
+	// oldest to the newest; [Active.Switch] chooses one. Only the first view node of a run with alternatives has them.
 	Alternatives []string `json:"alternatives,omitempty"`
 }
 
@@ -60,27 +57,25 @@ type ViewCall struct {
 	Output   json.RawMessage   `json:"output,omitempty"`
 	IsError  bool              `json:"isError,omitempty"`
 	Progress []json.RawMessage `json:"progress,omitempty"`
-	// Approval is "pending", "approved" or "denied" if somebody is asked.
+	// Approval is "pending", "approved" or "denied" if the call needs an approval.
 	Approval string `json:"approval,omitempty"`
-	// Branches are what sub-agents do inside of the call, one list a run and those
-	// that follow it.
+	// Branches are the threads of the sub-agents inside the call. Each is a run with the runs that follow it.
 	Branches [][]ViewNode `json:"branches,omitempty"`
 	Status   Status       `json:"status"`
 }
 
-// ThreadOptions say what [Thread] leaves out. The zero value leaves out nothing.
+// ThreadOptions are options of [Thread]. The zero value shows everything.
 type ThreadOptions struct {
-	// HideReasoning leaves out what models thought.
+	// HideReasoning leaves out the reasoning of models.
 	HideReasoning bool
-	// CollapseTools keeps of calls their ids, names and status.
+	// CollapseTools shows only the id, the name and the status of calls.
 	CollapseTools bool
 }
 
-// Thread returns the conversation on the path as a chat window shows it. An
-// agent that has begun and said nothing yet has a view node without words.
+// Thread returns the conversation on the path for a chat window. An agent that has begun and not said anything yet has
+// a view node without a text.
 //
-// It takes time in proportion to what it shows, however deeply agents nest. The
-// JSON of a very deep thread is another matter: many parsers give up after some
+// The time is proportional to the result, however deeply agents nest. Note that many JSON parsers refuse more than some
 // thousand levels.
 func Thread(g *Graph, active Active, opts ThreadOptions) []ViewNode {
 	p := path{g, active}
@@ -92,8 +87,7 @@ func Thread(g *Graph, active Active, opts ThreadOptions) []ViewNode {
 		out = append(out, ViewNode{ID: g.at(first.first).id, RunID: first.id, MessageID: t.message(before[0].run), Role: RoleSummary, Text: summary, Status: StatusComplete})
 	}
 	out = append(out, t.thread(steps)...)
-	// Agents can nest deeply: a list of what is still to be done takes the place of
-	// recursion.
+	// A list instead of recursion, because agents can nest deeply.
 	for len(t.todo) > 0 {
 		b := t.todo[len(t.todo)-1]
 		t.todo = t.todo[:len(t.todo)-1]
@@ -111,10 +105,10 @@ type threader struct {
 	messages   messages
 }
 
-// message returns the id of the message of which a run is a part.
+// message returns the id of the message that contains a run.
 func (t *threader) message(ri int32) string { return t.messages.id(t.messages.begin(ri)) }
 
-// nested is a thread inside of another one that is still to be made.
+// nested is a thread inside another one that is not made yet.
 type nested struct {
 	run int32
 	to  *[]ViewNode
@@ -135,6 +129,7 @@ func (t *threader) thread(steps []step) []ViewNode {
 	return out
 }
 
+// alternatives returns the ids of the first nodes of a run and its alternatives, or nil without alternatives.
 func (t *threader) alternatives(ri int32) []string {
 	var runs []int32
 	switch {
@@ -153,16 +148,15 @@ func (t *threader) alternatives(ri int32) []string {
 	return ids
 }
 
-// draft is a view node while it is made.
+// draft is an unfinished view node.
 type draft struct {
 	ViewNode
 	text, reasoning []byte
-	inside          []int32   // runs that began inside of it without a call
-	inCalls         [][]int32 // and in each of its calls
+	inside          []int32   // the runs inside it that no call began
+	inCalls         [][]int32 // by call: the runs inside it
 }
 
-// step returns the view nodes of a run. A result ends an answer: words and calls
-// behind it are the next one.
+// step returns the view nodes of a run. A result ends an answer: texts and calls after it belong to the next answer.
 func (t *threader) step(s step) []ViewNode {
 	g, r := t.path.g, t.path.g.runAt(s.run)
 	collapsed := t.path.active.collapsed[r.id]
@@ -237,13 +231,12 @@ func (t *threader) step(s step) []ViewNode {
 	return t.finish(drafts, ended || s.cut != none)
 }
 
-// inside returns the runs that a node has begun inside of its own run.
+// inside returns the runs inside a run whose parent is the node.
 func (t *threader) inside(place int32) []int32 {
 	return slices.DeleteFunc(t.path.spawnedBy(place), t.path.follows)
 }
 
-// later notes that the threads of runs are still to be made, and returns the list
-// in which they will be.
+// later adds runs to the list of threads to make, and returns the slice that will contain the threads.
 func (t *threader) later(runs []int32) [][]ViewNode {
 	if len(runs) == 0 {
 		return nil
@@ -255,9 +248,8 @@ func (t *threader) later(runs []int32) [][]ViewNode {
 	return threads
 }
 
-// finish sets what can be said only at the end: in a run that goes on, its last
-// view node and its open calls are streaming; in one that is over, a call that
-// nobody answered and nobody can decide about has failed.
+// finish sets the states that depend on the end of the run. In an open run, the last view node and the open calls are
+// streaming. In a run that is over, an open call without a pending approval has failed.
 func (t *threader) finish(drafts []draft, ended bool) []ViewNode {
 	out := make([]ViewNode, len(drafts))
 	for i := range drafts {
@@ -272,7 +264,7 @@ func (t *threader) finish(drafts []draft, ended bool) []ViewNode {
 			c := &v.ToolCalls[j]
 			switch {
 			case c.Status != StatusStreaming && c.Approval == "pending":
-				c.Approval = "" // it went on without a decision that was recorded
+				c.Approval = "" // the call ran, and the graph has no decision
 			case c.Status == StatusStreaming && ended && c.Approval != "pending":
 				c.Status = StatusError
 			}
@@ -319,7 +311,7 @@ func (t *threader) call(s step, n *node) ViewCall {
 	return c
 }
 
-// during adds to a call what happens while it runs.
+// during adds progress or an approval to a call.
 func (t *threader) during(c *ViewCall, n *node) {
 	switch d := n.data().(type) {
 	case *event.ToolProgress:

@@ -2,13 +2,11 @@ package conversation
 
 import "sync/atomic"
 
-// A vector is a persistent list of pointers: append and set return a new value
-// and cost a bounded number of small copies, however long the list is. It is
-// safe for concurrent use.
+// vector is a persistent list of pointers. A copy of a vector is independent of it, and add and set change only a
+// bounded number of small nodes, however long the list is. Copies can be used concurrently.
 //
-// Items are in leaves of 16. The last leaf is kept apart: an append to the
-// longest value writes into its free place, which shorter values never look at.
-// All other leaves hang in trees of four levels, a million items each.
+// Items are in leaves of 16. The last leaf is separate: the longest copy adds an item in its free place, which shorter
+// copies never read. All other leaves are in trees of four levels with a million items each.
 type vector[T any] struct {
 	n     int
 	trees []*fan[fan[fan[fan[leaf[T]]]]]
@@ -18,11 +16,11 @@ type vector[T any] struct {
 const width = 16 // of a leaf and of a fan
 
 type leaf[T any] struct {
-	used  atomic.Int32 // places that some value has claimed
+	used  atomic.Int32 // the number of places that a vector has claimed
 	items [width]*T
 }
 
-// fan is an inner node. Kids may be nil where nothing was set yet.
+// fan is an inner node of a tree. Unused kids are nil.
 type fan[C any] struct{ kids [width]*C }
 
 func (f *fan[C]) kid(i int) *C {
@@ -32,7 +30,7 @@ func (f *fan[C]) kid(i int) *C {
 	return f.kids[i%width]
 }
 
-// with returns a copy of a fan, which may be nil, with another kid.
+// with returns a copy of a fan, which may be nil, with another kid at an index.
 func (f *fan[C]) with(i int, kid *C) *fan[C] {
 	next := new(fan[C])
 	if f != nil {
@@ -42,7 +40,7 @@ func (f *fan[C]) with(i int, kid *C) *fan[C] {
 	return next
 }
 
-// tailStart is the index of the first item of the last leaf.
+// tailStart returns the index of the first item of the last leaf.
 func (v *vector[T]) tailStart() int { return (v.n - 1) &^ (width - 1) }
 
 func (v *vector[T]) get(i int) *T {
@@ -62,12 +60,12 @@ func (v *vector[T]) add(item *T) {
 	switch {
 	case k == 0:
 		if v.n > 0 {
-			v.hang(v.n/width-1, v.tail)
+			v.setLeaf(v.n/width-1, v.tail)
 		}
 		v.tail = new(leaf[T])
 		v.tail.used.Store(1)
 	case !v.tail.used.CompareAndSwap(int32(k), int32(k+1)):
-		// Another value has grown into this place; this one goes its own way.
+		// Another vector has claimed this place: copy the leaf.
 		v.tail = v.tail.copy(k)
 		v.tail.used.Store(int32(k + 1))
 	}
@@ -85,11 +83,10 @@ func (v *vector[T]) set(i int, item *T) {
 	}
 	l := v.leaf(i / width).copy(width)
 	l.items[i%width] = item
-	v.hang(i/width, l)
+	v.setLeaf(i/width, l)
 }
 
-// copy returns the first n items; the others belong to values that have grown
-// further, and may be written at this moment.
+// copy returns a leaf with the first n items. The other items belong to longer vectors, which may be changing them.
 func (l *leaf[T]) copy(n int) *leaf[T] {
 	next := new(leaf[T])
 	next.used.Store(int32(n))
@@ -97,8 +94,8 @@ func (l *leaf[T]) copy(n int) *leaf[T] {
 	return next
 }
 
-// hang puts a leaf into the trees.
-func (v *vector[T]) hang(i int, l *leaf[T]) {
+// setLeaf sets a leaf of the trees.
+func (v *vector[T]) setLeaf(i int, l *leaf[T]) {
 	trees := make([]*fan[fan[fan[fan[leaf[T]]]]], max(len(v.trees), i>>16+1))
 	copy(trees, v.trees)
 	a := trees[i>>16]

@@ -7,17 +7,16 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// words are the content of a block of text that came in several pieces: the
-// inside of a JSON string, escapes and all, because a piece may end in half of a
-// surrogate pair. The zero value has none. It is safe for concurrent use.
+// words is the content of a block that arrived in several deltas. It is the inside of a JSON string with its escapes,
+// because a delta may end in the middle of a surrogate pair. The zero value is empty. words is immutable and safe for
+// concurrent use.
 //
-// Pieces are written behind each other into a buffer, and a full buffer is
-// followed by another one. Every value knows how much of its last buffer is its
-// own, and only the longest one can write behind that; another one begins a
-// buffer of its own there. So nothing is ever copied to append something.
+// The deltas are in a list of buffers. Values share buffers, and each value knows which part of its last buffer it has.
+// Only the longest value can append to a buffer; any other value begins a new buffer. So an append copies nothing but
+// the delta.
 type words struct {
 	last *buffer
-	n    int // bytes of the last buffer
+	n    int // the number of bytes in the last buffer
 }
 
 type buffer struct {
@@ -26,13 +25,13 @@ type buffer struct {
 	data   []byte // of fixed length
 }
 
-// The length of buffers, in bytes: they double, within limits.
+// The limits of the length of a buffer in bytes. Each buffer is twice as long as the one before.
 const (
 	minBuffer = 64
 	maxBuffer = 32 << 10
 )
 
-// plus returns the words with a piece behind them.
+// plus returns the words with a piece at the end.
 func (w words) plus(piece []byte) words {
 	length := minBuffer
 	if w.last != nil {
@@ -67,13 +66,13 @@ func (w words) json() json.RawMessage {
 	return out
 }
 
-// inside returns what is between the quotes of a JSON string.
+// inside returns the part of a JSON string between its quotes.
 func inside(s json.RawMessage) []byte { return s[1 : len(s)-1] }
 
 // quote is the inverse of unquote.
 func quote(s string) json.RawMessage { return event.EncodeJSON(s) }
 
-// unquote returns the value of a JSON string, "" of anything else.
+// unquote returns the value of a JSON string, and "" for any other value.
 func unquote(raw json.RawMessage) string {
 	if len(raw) < 2 || raw[0] != '"' {
 		return ""
@@ -81,7 +80,7 @@ func unquote(raw json.RawMessage) string {
 	for _, b := range raw[1 : len(raw)-1] {
 		if b == '\\' || b < ' ' || b > '~' {
 			var s string
-			_ = json.Unmarshal(raw, &s) // it was checked when it came; what is not UTF-8 becomes U+FFFD
+			_ = json.Unmarshal(raw, &s) // without an error, because raw is valid; invalid UTF-8 becomes U+FFFD
 			return s
 		}
 	}
