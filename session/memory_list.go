@@ -55,7 +55,7 @@ func (m *Memory) List(ctx context.Context, filter Key, page Page) ([]Info, error
 		}
 		n := 0
 		for _, s := range slices.Backward(sessions) {
-			if i := m.info(s); page.Has(i) && (filter.ID == "" || filter.ID == s.key.ID) {
+			if i := m.info(s); page.has(i) && (filter.ID == "" || filter.ID == s.key.ID) {
 				out = append(out, i)
 				if n++; n == page.Limit {
 					break
@@ -112,7 +112,7 @@ func (m *Memory) Orphans(ctx context.Context, page Page) ([]Info, error) {
 	defer m.mu.RUnlock()
 	var out []Info
 	for s := range m.held {
-		if i := m.info(s); s.listed() && !i.Leased && page.Has(i) {
+		if i := m.info(s); s.listed() && !i.Leased && page.has(i) {
 			out = append(out, i)
 		}
 	}

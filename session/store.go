@@ -141,8 +141,8 @@ func (p Page) Check() error {
 	return p.Status.Check()
 }
 
-// Has reports whether a session belongs to the page by its status and its place. It ignores Limit. Stores call it.
-func (p Page) Has(i Info) bool {
+// has reports whether a session belongs to the page by its status and its place. It ignores Limit.
+func (p Page) has(i Info) bool {
 	return (p.Status == "" || p.Status == i.Status) && (p.After == Place{} || p.After.Compare(i.Place()) < 0)
 }
 

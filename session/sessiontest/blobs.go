@@ -3,7 +3,6 @@ package sessiontest
 import (
 	"bytes"
 	"sync"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -71,26 +70,6 @@ var blobTests = []test{
 		f.hasBlob(f.key, []byte("x"))
 		require.NoError(f, f.store.Delete(f.Context(), f.key))
 		f.hasBlob(f.another("s2"), []byte("x"))
-	}},
-	{"bytes need the lease", func(f *fixture) {
-		stale := f.acquire(f.key)
-		put := func(lease session.Lease) {
-			_, err := f.store.PutBlob(f.Context(), f.key, lease, []byte("x"))
-			require.ErrorIs(f, err, agent.ErrConflict)
-			f.hasNoBlob(f.key, session.Digest([]byte("x")))
-		}
-		put(session.Lease{})
-		f.release(f.key, stale)
-		put(stale)
-		f.acquire(f.key)
-		put(stale)
-	}},
-	{"a lease that was taken over puts nothing", func(f *fixture) {
-		stale := f.acquire(f.key)
-		f.pass(session.LeaseTTL + time.Second)
-		f.acquire(f.key)
-		_, err := f.store.PutBlob(f.Context(), f.key, stale, []byte("x"))
-		require.ErrorIs(f, err, agent.ErrConflict)
 	}},
 	{"they go with their session", func(f *fixture) {
 		digest := f.put(f.key, []byte("x"))

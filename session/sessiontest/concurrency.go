@@ -62,31 +62,23 @@ var concurrencyTests = []test{
 			require.NoError(f, stored)
 		}
 	}},
-	{"one of two appends at a position wins", func(f *fixture) {
-		lease := f.acquire(f.key)
-		for seq := int64(0); seq < 40; seq += 2 {
-			errs := make([]error, 2)
-			var wg sync.WaitGroup
-			for i := range errs {
-				wg.Go(func() {
-					errs[i] = Append(f.Context(), f.store, f.key, seq, lease, events(seq, texts(2, fmt.Sprintf("%d-", i))...)...)
-				})
-			}
-			wg.Wait()
-			winner := 0
-			if errs[0] != nil {
-				winner = 1
-			}
-			require.NoError(f, errs[winner])
-			require.ErrorIs(f, errs[1-winner], agent.ErrConflict)
-			log := f.contents(f.key)
-			require.Len(f, log, int(seq)+2)
-			require.Equal(f, []string{fmt.Sprintf("%d-0", winner), fmt.Sprintf("%d-1", winner)}, log[seq:])
-		}
-	}},
+	{"one of two appends at a position wins", func(f *fixture) { f.appendTwice(f.store, f.store) }},
 	{"many writers on one session take turns", func(f *fixture) {
 		f.contend(f.store, f.store)
 	}},
+}
+
+// appendTwice appends at each position through both stores at once, and requires that one of the two wins.
+func (f *fixture) appendTwice(stores ...session.Store) {
+	lease := f.acquire(f.key)
+	for seq := int64(0); seq < 40; seq += 2 {
+		won := f.race(len(stores), agent.ErrConflict, func(i int) error {
+			return Append(f.Context(), stores[i], f.key, seq, lease, events(seq, texts(2, fmt.Sprintf("%d-", i))...)...)
+		})
+		log := f.contents(f.key)
+		require.Len(f, log, int(seq)+2)
+		require.Equal(f, []string{fmt.Sprintf("%d-0", won), fmt.Sprintf("%d-1", won)}, log[seq:])
+	}
 }
 
 // contend has goroutines on both stores fight for one session until 40 batches

@@ -1,8 +1,6 @@
 package sessiontest
 
 import (
-	"sync"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
@@ -109,20 +107,7 @@ var peerTests = []test{
 		require.NoError(f, err)
 		f.refused(f.key, 1, stale)
 	})},
-	{"one of two appends wins", withPeer(func(f *fixture, peer session.Store) {
-		lease := f.acquire(f.key)
-		stores := []session.Store{f.store, peer}
-		for seq := int64(0); seq < 20; seq++ {
-			errs := make([]error, len(stores))
-			var wg sync.WaitGroup
-			for i, store := range stores {
-				wg.Go(func() { errs[i] = Append(f.Context(), store, f.key, seq, lease, entry(seq+1, text("a"))) })
-			}
-			wg.Wait()
-			require.True(f, errs[0] == nil && isConflict(errs[1]) || errs[1] == nil && isConflict(errs[0]), "%v", errs)
-		}
-		require.Len(f, f.load(f.key, 0), 20)
-	})},
+	{"one of two appends wins", withPeer(func(f *fixture, peer session.Store) { f.appendTwice(f.store, peer) })},
 	{"writers of both take turns", withPeer(func(f *fixture, peer session.Store) {
 		f.contend(f.store, peer)
 	})},

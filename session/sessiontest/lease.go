@@ -2,8 +2,6 @@ package sessiontest
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -32,75 +30,56 @@ var leaseTests = []test{
 		f.acquire(session.Key{App: "other-" + f.app, User: f.key.User, ID: f.key.ID})
 		f.busy(f.key)
 	}},
-	{"a writer without the lease stores nothing", func(f *fixture) {
-		f.refused(f.key, 0, session.Lease{})
-		f.refused(f.key, 0, session.Lease{Token: 1})
+	{"a lease that is not the session's is worth nothing", func(f *fixture) {
+		f.worthless(f.key, session.Lease{})
+		f.worthless(f.key, session.Lease{Token: 1})
 		f.write(f.key, text("a"))
-		f.refused(f.key, 1, session.Lease{})
-		lease := f.acquire(f.key)
-		for _, token := range []int64{0, -1, -lease.Token, lease.Token - 1, lease.Token + 1, lease.Token << 32} {
-			f.refused(f.key, 1, session.Lease{Token: token, Nonce: lease.Nonce})
-		}
-		f.append(f.key, 1, lease, text("b"))
-	}},
-	{"a session made anew is another incarnation", func(f *fixture) {
-		first := f.acquire(f.key)
-		f.append(f.key, 0, first, text("a"))
-		f.release(f.key, first)
-		second := f.acquire(f.key)
-		require.Equal(f, first.Incarnation, second.Incarnation)
-		f.release(f.key, second)
-		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		third := f.acquire(f.key)
-		require.NotEqual(f, first.Incarnation, third.Incarnation)
-		require.Zero(f, third.Head.Seq)
-	}},
-	{"another session's lease is worth nothing", func(f *fixture) {
-		other := session.Key{App: f.app, User: f.key.User, ID: "s2"}
+		f.worthless(f.key, session.Lease{})
+		other := f.another("s2")
 		lease, theirs := f.acquire(f.key), f.acquire(other)
-		f.refused(f.key, 0, theirs)
-		f.refused(other, 0, lease)
-		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, theirs), agent.ErrConflict)
-		require.NoError(f, Release(f.Context(), f.store, f.key, theirs))
+		f.worthless(f.key, theirs)
+		f.worthless(other, lease)
+		f.worthless(f.key, session.Lease{Token: lease.Token, Nonce: lease.Nonce + 1})
+		for _, token := range []int64{0, -1, -lease.Token, lease.Token - 1, lease.Token + 1, lease.Token << 32} {
+			f.worthless(f.key, session.Lease{Token: token, Nonce: lease.Nonce})
+		}
 		f.busy(f.key)
-		f.append(f.key, 0, lease, text("a"))
-		f.append(other, 0, theirs, text("b"))
+		f.append(f.key, 1, lease, text("b"))
+		f.append(other, 0, theirs, text("c"))
 	}},
-	{"a released lease is lost", func(f *fixture) {
-		lease := f.acquire(f.key)
-		seq := f.append(f.key, 0, lease, text("a"))
-		f.release(f.key, lease)
-		f.refused(f.key, seq, lease)
-		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, lease), agent.ErrConflict)
-		next := f.acquire(f.key)
-		f.refused(f.key, seq, lease)
-		f.release(f.key, lease) // the old one again: nothing happens
-		f.busy(f.key)
-		f.append(f.key, seq, next, text("b"))
-	}},
-	{"releasing what is not held does nothing", func(f *fixture) {
-		f.release(f.key, session.Lease{})
-		f.release(f.key, session.Lease{Token: 7})
-		lease := f.acquire(f.key)
-		f.release(f.key, session.Lease{})
-		f.release(f.key, session.Lease{Token: lease.Token + 1})
-		f.busy(f.key)
-		f.release(f.key, lease)
-		f.release(f.key, lease)
-		f.acquire(f.key)
-	}},
-	{"the lease's random number counts, too", func(f *fixture) {
-		lease := f.acquire(f.key)
-		other := lease
-		other.Nonce++
-		f.refused(f.key, 0, other)
-		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, other), agent.ErrConflict)
-		require.NoError(f, Release(f.Context(), f.store, f.key, other))
-		require.NoError(f, Abandon(f.Context(), f.store, f.key, other))
-		f.busy(f.key)
-		_, err := f.store.PutBlob(f.Context(), f.key, other, []byte("x"))
-		require.ErrorIs(f, err, agent.ErrConflict)
-		f.append(f.key, 0, lease, text("a"))
+	{"a lease that is over is worth nothing", func(f *fixture) {
+		for name, end := range map[string]func(session.Key, session.Lease){
+			"released":  f.release,
+			"abandoned": f.abandon,
+			"finished": func(key session.Key, lease session.Lease) {
+				require.NoError(f, Finish(f.Context(), f.store, key, 2, lease, events(2, state("user:x", "finished"))...))
+			},
+			"deleted": func(key session.Key, _ session.Lease) { require.NoError(f, f.store.Delete(f.Context(), key)) },
+			"expired": func(session.Key, session.Lease) { f.advance(session.LeaseTTL) },
+		} {
+			if name == "expired" && f.advance == nil {
+				continue
+			}
+			key := f.another(name)
+			stale := f.acquire(key)
+			f.append(key, 0, stale, text("a"), state("user:x", "open"))
+			end(key, stale)
+			if name != "expired" { // a lease that expired is the current one until another is taken
+				f.worthless(key, stale)
+			}
+			next := f.acquire(key)
+			require.Equal(f, name == "deleted", next.Incarnation != stale.Incarnation)
+			require.True(f, name == "deleted" || next.Token > stale.Token)
+			require.NotEqual(f, stale.Nonce, next.Nonce)
+			require.EqualValues(f, len(f.load(key, 0)), next.Head.Seq)
+			f.worthless(key, stale)
+			f.busy(key)
+			f.append(key, next.Head.Seq, next, text("c"))
+			f.worthless(key, stale)
+			f.release(key, next)
+			f.worthless(key, stale)
+			f.shared(key, map[bool]string{true: `{"user:x":"finished"}`, false: `{"user:x":"open"}`}[name == "finished"])
+		}
 	}},
 	{"a lease is taken with the first events", func(f *fixture) {
 		first := f.acquire(f.key)
@@ -237,65 +216,6 @@ var leaseTests = []test{
 		refused(session.Write{Acquire: session.Self(), Head: lost.Head, Events: events(3, text("x"))})
 		require.Equal(f, []string{"a", "b", "another"}, f.contents(f.key))
 	}},
-	{"one of many who take a lease with events gets it", func(f *fixture) {
-		f.write(f.key, text("a"))
-		end := session.HeadOf(f.load(f.key, 0)[0])
-		var wg sync.WaitGroup
-		var got atomic.Int64
-		for range 8 {
-			wg.Go(func() {
-				if _, err := f.store.Write(f.Context(), f.key, session.Write{Acquire: session.Self(), Head: end, Events: events(1, text("b"))}); err == nil {
-					got.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		require.EqualValues(f, 1, got.Load())
-		require.Len(f, f.load(f.key, 0), 2)
-	}},
-	{"a lease is given back with the last events", func(f *fixture) {
-		first := f.acquire(f.key)
-		require.NoError(f, Finish(f.Context(), f.store, f.key, 0, first, events(0, text("a"), text("b"))...))
-		f.refused(f.key, 2, first)
-		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, first), agent.ErrConflict)
-		second := f.acquire(f.key)
-		require.Greater(f, second.Token, first.Token)
-		require.EqualValues(f, 2, second.Head.Seq)
-		require.Equal(f, first.Incarnation, second.Incarnation)
-		f.release(f.key, first) // the old one again: nothing happens
-		f.busy(f.key)
-		f.append(f.key, 2, second, text("c"))
-		f.release(f.key, second)
-		require.Len(f, f.load(f.key, 0), 3)
-	}},
-	{"what cannot be stored gives no lease back", func(f *fixture) {
-		lease := f.acquire(f.key)
-		f.append(f.key, 0, lease, text("a"))
-		for _, seq := range []int64{0, 2} {
-			require.ErrorIs(f, Finish(f.Context(), f.store, f.key, seq, lease, events(seq, text("b"))...), agent.ErrConflict)
-		}
-		require.ErrorIs(f, Finish(f.Context(), f.store, f.key, 1, session.Lease{Token: lease.Token + 1}, events(1, text("b"))...), agent.ErrConflict)
-		require.ErrorIs(f, Finish(ended(f.T), f.store, f.key, 1, lease, events(1, text("b"))...), context.Canceled)
-		_, err := f.store.Write(f.Context(), f.key, session.Write{Lease: lease, Release: true, Abandon: true})
-		require.ErrorIs(f, err, agent.ErrBadInput)
-		f.busy(f.key)
-		f.append(f.key, 1, lease, text("b"))
-		require.NoError(f, Finish(f.Context(), f.store, f.key, 2, lease), "without events it only gives the lease back")
-		f.release(f.key, f.acquire(f.key))
-		require.Len(f, f.load(f.key, 0), 2)
-	}},
-	{"the state that comes with the end of a lease is there", func(f *fixture) {
-		lease := f.acquire(f.key)
-		require.NoError(f, Finish(f.Context(), f.store, f.key, 0, lease, events(0, &event.State{Delta: map[string]any{"user:tone": "warm"}})...))
-		f.shared(f.key, `{"user:tone":"warm"}`)
-	}},
-	{"renewing what is not held is a conflict", func(f *fixture) {
-		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, session.Lease{Token: 1}), agent.ErrConflict)
-		lease := f.acquire(f.key)
-		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, session.Lease{Token: lease.Token + 1}), agent.ErrConflict)
-		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, session.Lease{}), agent.ErrConflict)
-		require.NoError(f, Renew(f.Context(), f.store, f.key, lease))
-	}},
 	{"a lease ends by the store's clock", func(f *fixture) {
 		f.pass(time.Second)
 		lease := f.acquire(f.key)
@@ -347,68 +267,33 @@ var leaseTests = []test{
 		require.NoError(f, Renew(f.Context(), f.store, f.key, lease))
 		f.busy(f.key)
 	}},
-	{"a stale writer is fenced off", func(f *fixture) {
-		stale := f.acquire(f.key)
-		seq := f.append(f.key, 0, stale, text("a"), state("user:x", 1))
-		f.pass(session.LeaseTTL)
-		owner := f.acquire(f.key)
-		require.Greater(f, owner.Token, stale.Token)
-		require.Equal(f, seq, owner.Head.Seq)
-
-		f.refused(f.key, seq, stale)
-		require.ErrorIs(f, Append(f.Context(), f.store, f.key, seq, stale, entry(seq+1, state("user:x", 2))), agent.ErrConflict)
-		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, stale), agent.ErrConflict)
-		f.release(f.key, stale)
-		f.busy(f.key)
-		seq = f.append(f.key, seq, owner, text("b"))
-		f.refused(f.key, seq, stale)
-
-		f.release(f.key, owner)
-		f.refused(f.key, seq, stale)
-		f.pass(10 * session.LeaseTTL)
-		f.refused(f.key, seq, stale)
-		f.shared(f.key, `{"user:x":1}`)
-	}},
 	{"a writer is fenced off from a session made anew", func(f *fixture) {
 		stale := f.acquire(f.key)
-		f.append(f.key, 0, stale, text("a"))
 		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		f.refused(f.key, 0, stale)
-		f.refused(f.key, 1, stale)
-		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, stale), agent.ErrConflict)
 		for range 3 { // as many leases as the stale writer had, and more
 			lease := f.acquire(f.key)
-			require.Zero(f, lease.Head.Seq)
 			require.NotEqual(f, lease.Nonce, stale.Nonce)
-			f.refused(f.key, 0, stale)
-			f.release(f.key, stale)
+			f.worthless(f.key, stale)
 			f.busy(f.key)
 			f.release(f.key, lease)
 		}
 	}},
 	{"one of many acquires wins", func(f *fixture) {
-		for range 5 {
-			var wins, busy atomic.Int64
-			var lease session.Lease
-			var wg sync.WaitGroup
-			for range 16 {
-				wg.Go(func() {
-					l, err := Acquire(f.Context(), f.store, f.key, session.Self())
-					if err == nil {
-						wins.Add(1)
-						lease = l
-					} else if isBusy(err) {
-						busy.Add(1)
-					} else {
-						f.Error(err)
-					}
-				})
-			}
-			wg.Wait()
-			require.EqualValues(f, 1, wins.Load())
-			require.EqualValues(f, 15, busy.Load())
-			f.release(f.key, lease)
+		for n := range int64(5) {
+			leases := make([]session.Lease, 16)
+			won := f.race(len(leases), agent.ErrSessionBusy, func(i int) (err error) {
+				leases[i], err = Acquire(f.Context(), f.store, f.key, session.Self())
+				return err
+			})
+			f.append(f.key, n, leases[won], text("a"))
+			f.release(f.key, leases[won])
 		}
+		end := f.info(f.key).State().Head
+		f.race(8, agent.ErrSessionBusy, func(int) error { // and of many who come with events
+			_, err := f.store.Write(f.Context(), f.key, session.Write{Acquire: session.Self(), Head: end, Events: events(5, text("b"))})
+			return err
+		})
+		require.Len(f, f.load(f.key, 0), 6)
 	}},
 	{"a dead owner is replaced at once", func(f *fixture) {
 		if !f.deadOwners {

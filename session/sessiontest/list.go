@@ -258,12 +258,4 @@ var listTests = []test{
 		f.append(f.key, 0, lease, text("anew"))
 		require.Equal(f, []string{"anew"}, f.contents(f.key))
 	}},
-	{"delete takes the lease with it", func(f *fixture) {
-		lease := f.acquire(f.key)
-		f.append(f.key, 0, lease, text("a"))
-		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		require.ErrorIs(f, Append(f.Context(), f.store, f.key, 1, lease, entry(2, text("b"))), agent.ErrConflict)
-		require.Empty(f, f.load(f.key, 0))
-		f.acquire(f.key)
-	}},
 }

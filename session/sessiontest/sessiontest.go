@@ -15,6 +15,8 @@ package sessiontest
 
 import (
 	"crypto/rand"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -60,7 +62,6 @@ func WithRestore(save func(t *testing.T, of session.Store) (restore func())) Opt
 
 type suite struct {
 	saves      func(*testing.T, session.Store) (restore func())
-	open       func(*testing.T) session.Store
 	advance    func(time.Duration)
 	reopen     func(*testing.T, session.Store) session.Store
 	peer       func(*testing.T, session.Store) session.Store
@@ -73,35 +74,45 @@ type suite struct {
 // Run runs the suite, one subtest for each rule. open returns an open store;
 // the suite closes it. Run it under the race detector.
 func Run(t *testing.T, open func(t *testing.T) session.Store, opts ...Option) {
-	s := &suite{open: open}
+	s := &suite{}
 	for _, opt := range opts {
 		opt(s)
 	}
-	for _, group := range []struct {
-		name  string
-		tests []test
-	}{
+	runAll(t, []group[*fixture]{
 		{"log", logTests}, {"load", loadTests}, {"payload", payloadTests}, {"damage", damageTests}, {"lease", leaseTests}, {"orphan", orphanTests}, {"state", stateTests},
 		{"list", listTests}, {"page", pageTests}, {"fork", forkTests}, {"blob", blobTests}, {"snapshot", snapshotTests}, {"concurrency", concurrencyTests}, {"durable", durableTests}, {"peer", peerTests},
-	} {
+	}, func(t *testing.T) *fixture { return s.fixture(t, open(t)) })
+}
+
+// group is a group of rules, each with the test of what a fixture has.
+type group[F any] struct {
+	name  string
+	tests []rule[F]
+}
+
+type rule[F any] struct {
+	name string
+	run  func(F)
+}
+
+type test = rule[*fixture]
+
+// runAll runs the tests of groups, each with a fixture of its own.
+func runAll[F any](t *testing.T, groups []group[F], fixture func(*testing.T) F) {
+	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
 			for _, test := range group.tests {
-				t.Run(test.name, func(t *testing.T) { s.run(t, test) })
+				t.Run(test.name, func(t *testing.T) { test.run(fixture(t)) })
 			}
 		})
 	}
 }
 
-type test struct {
-	name string
-	run  func(*fixture)
-}
-
-func (s *suite) run(t *testing.T, test test) {
+func (s *suite) fixture(t *testing.T, store session.Store) *fixture {
 	f := &fixture{T: t, suite: s, app: "app-" + rand.Text()}
-	f.store = f.mustOpen(s.open(t))
+	f.store = f.mustOpen(store)
 	f.key = session.Key{App: f.app, User: "ann", ID: "s1"}
-	test.run(f)
+	return f
 }
 
 // fixture is one test's store and app.
@@ -189,6 +200,48 @@ func (f *fixture) refused(key session.Key, seq int64, lease session.Lease) {
 	err := Append(f.Context(), f.store, key, seq, lease, events(seq, text("refused"), text("refused too"))...)
 	require.ErrorIs(f, err, agent.ErrConflict)
 	require.Equal(f, before, f.contents(key))
+}
+
+// worthless requires that a lease is not the session's: all that it is used for is refused and changes nothing, and
+// giving it back does nothing.
+func (f *fixture) worthless(key session.Key, lease session.Lease) {
+	f.Helper()
+	before, end := f.contents(key), session.Head{}
+	if log := f.load(key, 0); len(log) > 0 {
+		end = session.HeadOf(log[len(log)-1])
+	}
+	list := events(end.Seq, text("refused"), state("user:x", "refused"))
+	snapshot := []session.Snapshot{part("worthless", 0, end.Seq, "x")}
+	for _, w := range []session.Write{{}, {Events: list}, {Events: list, Release: true}, {Snapshots: snapshot}, {Release: true}, {Abandon: true}} {
+		w.Lease, w.Head = lease, end
+		_, err := f.store.Write(f.Context(), key, w)
+		require.ErrorIs(f, err, agent.ErrConflict)
+	}
+	data := []byte("worthless")
+	_, err := f.store.PutBlob(f.Context(), key, lease, data)
+	require.ErrorIs(f, err, agent.ErrConflict)
+	f.hasNoBlob(key, session.Digest(data))
+	require.Empty(f, f.parts(key, "worthless"))
+	require.Equal(f, before, f.contents(key))
+}
+
+// race makes n calls at once, of which one must succeed and the others fail with lost. It returns which one succeeded.
+func (f *fixture) race(n int, lost error, do func(i int) error) (won int) {
+	f.Helper()
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = do(i) })
+	}
+	wg.Wait()
+	won = slices.Index(errs, nil)
+	require.GreaterOrEqual(f, won, 0, "%v", errs)
+	for i, err := range errs {
+		if i != won {
+			require.ErrorIs(f, err, lost)
+		}
+	}
+	return won
 }
 
 func (f *fixture) busy(key session.Key) {

@@ -3,7 +3,6 @@ package sessiontest
 import (
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,15 +19,10 @@ func (f *fixture) snapshots() {
 	}
 }
 
-// put stores parts where the log ends.
+// keep stores parts where the log ends.
 func (f *fixture) keep(store session.Store, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
 	f.Helper()
-	w := session.Write{Lease: lease, Snapshots: parts}
-	if log := load(f.T, store, key, 0); len(log) > 0 {
-		w.Head = session.HeadOf(log[len(log)-1])
-	}
-	_, err := store.Write(f.Context(), key, w)
-	return err
+	return Keep(f.Context(), store, key, int64(len(load(f.T, store, key, 0))), lease, parts...)
 }
 
 // parts are the parts of a name, each as its number and its data.
@@ -110,31 +104,6 @@ var snapshotTests = []test{
 		require.ErrorIs(f, f.keep(f.store, f.key, lease, part("m", 0, 1, "x"), part("n", 0, 2, "x")), agent.ErrConflict, "later than the log")
 		require.Empty(f, f.parts(f.key, "m"), "all or none")
 		require.Empty(f, f.parts(f.key, "n"))
-	}},
-	{"snapshots need the lease", func(f *fixture) {
-		f.snapshots()
-		stale := f.acquire(f.key)
-		f.append(f.key, 0, stale, text("a"))
-		refused := func(lease session.Lease) {
-			f.Helper()
-			require.ErrorIs(f, f.keep(f.store, f.key, lease, part("x", 0, 1, "x")), agent.ErrConflict)
-			require.Empty(f, f.parts(f.key, "x"))
-		}
-		refused(session.Lease{})
-		f.release(f.key, stale)
-		refused(stale)
-		f.acquire(f.key)
-		refused(stale)
-		require.ErrorIs(f, f.keep(f.store, f.another("s2"), stale, part("x", 0, 0, "x")), agent.ErrConflict)
-	}},
-	{"a lease that was taken over stores no snapshot", func(f *fixture) {
-		f.snapshots()
-		stale := f.acquire(f.key)
-		f.append(f.key, 0, stale, text("a"))
-		f.pass(session.LeaseTTL + time.Second)
-		lease := f.acquire(f.key)
-		require.ErrorIs(f, f.keep(f.store, f.key, stale, part("x", 0, 1, "x")), agent.ErrConflict)
-		require.NoError(f, f.keep(f.store, f.key, lease, part("x", 0, 1, "x")))
 	}},
 	{"snapshots go with their session", func(f *fixture) {
 		f.snapshots()

@@ -70,8 +70,6 @@ var stateTests = []test{
 		lease := f.acquire(f.key)
 		f.append(f.key, 0, lease, state("user:a", 1))
 		require.ErrorIs(f, Append(f.Context(), f.store, f.key, 0, lease, entry(1, state("user:a", 2))), agent.ErrConflict)
-		f.release(f.key, lease)
-		require.ErrorIs(f, Append(f.Context(), f.store, f.key, 1, lease, entry(2, state("user:a", 3))), agent.ErrConflict)
 		f.shared(f.key, `{"user:a":1}`)
 	}},
 	{"the state outlives the session", func(f *fixture) {

@@ -2,7 +2,6 @@ package sessiontest
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -45,48 +44,22 @@ func RunTail(t *testing.T, open func(t *testing.T) Followed, opts ...Option) {
 	for _, opt := range opts {
 		opt(s)
 	}
-	for _, group := range []struct {
-		name  string
-		tests []tailTest
-	}{
+	runAll(t, []group[*tailFixture]{
 		{"follow", followTests}, {"lease", tailLeaseTests}, {"interrupted", interruptedTests}, {"end", endTests}, {"reconnect", reconnectTests}, {"others", otherTests},
-	} {
-		t.Run(group.name, func(t *testing.T) {
-			for _, test := range group.tests {
-				t.Run(test.name, func(t *testing.T) { test.with(t, s, open) })
-			}
-		})
-	}
+	}, func(t *testing.T) *tailFixture {
+		store := open(t)
+		return &tailFixture{fixture: s.fixture(t, store), store: store}
+	})
 }
 
-type tailTest struct {
-	name string
-	run  func(*tailFixture)
-}
-
-func (test *tailTest) with(t *testing.T, s *suite, open func(t *testing.T) Followed) {
-	f := &tailFixture{T: t, suite: s, app: "app-" + rand.Text()}
-	f.store = f.mustOpen(open(t))
-	f.key = session.Key{App: f.app, User: "ann", ID: "s1"}
-	test.run(f)
-}
+type tailTest = rule[*tailFixture]
 
 type tailFixture struct {
-	*testing.T
-	*suite
+	*fixture
 	store Followed
-	app   string
-	key   session.Key
 
 	lease session.Lease // of key, by begin
 	seq   int64
-}
-
-func (f *tailFixture) mustOpen(s Followed) Followed {
-	f.Helper()
-	require.NotNil(f, s)
-	f.Cleanup(func() { _ = s.Close() })
-	return s
 }
 
 // begin takes the lease of the fixture's session, and then stores events.

@@ -338,5 +338,5 @@ func (f *tailFixture) other() Followed {
 	if f.peer == nil {
 		f.Skip("needs the option WithPeer")
 	}
-	return f.mustOpen(f.peer(f.T, f.store).(Followed))
+	return f.mustOpen(f.peer(f.T, f.store)).(Followed)
 }

@@ -29,8 +29,7 @@ func (f *tailFixture) endWith(list ...*event.Event) {
 	for i, e := range list {
 		e.Seq = f.seq + int64(i) + 1
 	}
-	_, err := f.store.Write(f.Context(), f.key, session.Write{Lease: f.lease, Head: head(f.Context(), f.store, f.key, f.seq, f.lease), Events: list, Release: true})
-	require.NoError(f, err)
+	require.NoError(f, Finish(f.Context(), f.store, f.key, f.seq, f.lease, list...))
 	f.seq += int64(len(list))
 }
 
