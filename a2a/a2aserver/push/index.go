@@ -26,17 +26,17 @@ func (p *Sender) admit(t Task, id string) (dropped []*webhook, old *webhook, err
 	}
 	now := p.now()
 	own := p.callers[t.by()]
-	if now.Sub(p.swept) >= p.opts.Retain/4 {
+	if now.Sub(p.swept) >= p.opts.retain/4 {
 		p.swept = now
 		for _, hooks := range p.tasks {
 			for _, w := range hooks {
-				if ended := w.current().Ended; w != old && !ended.IsZero() && now.Sub(ended) > p.opts.Retain {
+				if ended := w.current().Ended; w != old && !ended.IsZero() && now.Sub(ended) > p.opts.retain {
 					dropped = append(dropped, w)
 				}
 			}
 		}
 	}
-	if old == nil && len(own) >= p.opts.PerCaller { // then those go early whose tasks are over
+	if old == nil && len(own) >= p.opts.perCaller { // then those go early whose tasks are over
 		for w := range own {
 			if !w.current().Ended.IsZero() && !slices.Contains(dropped, w) {
 				dropped = append(dropped, w)
@@ -53,9 +53,9 @@ func (p *Sender) admit(t Task, id string) (dropped []*webhook, old *webhook, err
 	}
 	switch {
 	case old != nil:
-	case len(hooks)-gone(func(o Task) bool { return o == t }) >= p.opts.PerTask:
+	case len(hooks)-gone(func(o Task) bool { return o == t }) >= p.opts.perTask:
 		return nil, nil, invalid(fmt.Sprintf("the task has %d of them, and may not have more", len(hooks)))
-	case len(own)-gone(func(o Task) bool { return o.by() == t.by() }) >= p.opts.PerCaller:
+	case len(own)-gone(func(o Task) bool { return o.by() == t.by() }) >= p.opts.perCaller:
 		return nil, nil, invalid(fmt.Sprintf("the caller has %d of them, and may not have more: delete some", len(own)))
 	}
 	return dropped, old, nil
@@ -68,7 +68,7 @@ func (p *Sender) find(t Task, id string) *webhook {
 		if w.id != id {
 			continue
 		}
-		if ended := w.current().Ended; !ended.IsZero() && p.now().Sub(ended) > p.opts.Retain {
+		if ended := w.current().Ended; !ended.IsZero() && p.now().Sub(ended) > p.opts.retain {
 			return nil
 		}
 		return w
@@ -77,7 +77,7 @@ func (p *Sender) find(t Task, id string) *webhook {
 }
 
 func (p *Sender) index(r Record) {
-	w := newWebhook(p.ctx, r, p.opts.Queue)
+	w := newWebhook(p.ctx, r, p.opts.queue)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	hooks := append(slices.Clone(p.tasks[w.task]), w)

@@ -50,22 +50,16 @@ type Options struct {
 	// TLS is used for connections to webhooks, for example with the certificates
 	// of a private authority. Nil uses the system's.
 	TLS *tls.Config
-	// Timeout bounds one attempt; 0 is 15 seconds.
-	Timeout time.Duration
-	// GiveUpAfter bounds all attempts for one event; 0 is 5 minutes.
+	// GiveUpAfter bounds all attempts for one event. Defaults to 5 minutes.
 	GiveUpAfter time.Duration
-	// Retain is how long a config can still be read after its task is over and its
-	// webhook was told so; 0 is an hour.
-	Retain time.Duration
-	// PerTask is how many configs a task may have; 0 is 10.
-	PerTask int
-	// PerCaller is how many configs a caller may have in all; 0 is 1,000.
-	PerCaller int
-	// Queue is how many events may wait for a webhook before they are replaced by
-	// one snapshot of the task; 0 is 64.
-	Queue int
 
-	resolver *net.Resolver // nil is the system's
+	// Tests change the bounds that follow, and the resolver. 0 is the default.
+	timeout   time.Duration // for one attempt
+	retain    time.Duration // how long a config can still be read after its task has ended and its webhook knows
+	perTask   int           // the number of configs of a task
+	perCaller int           // the number of configs of a caller
+	queue     int           // the number of events that wait for a webhook before a snapshot of the task replaces them
+	resolver  *net.Resolver // nil is the system's
 }
 
 // Task names a task as one caller of one tenant sees it. Two callers whose
@@ -112,23 +106,12 @@ func (t Task) by() caller { return caller{t.Tenant, t.Caller} }
 // protocol 0.3 are refused. The error says which option is wrong, or that the store
 // cannot be read. Whoever calls it calls [Sender.Close].
 func New(opts Options, log *slog.Logger, legacy Encoder) (*Sender, error) {
-	for _, n := range []struct {
-		name string
-		v    int64
-	}{
-		{"Timeout", int64(opts.Timeout)}, {"GiveUpAfter", int64(opts.GiveUpAfter)}, {"Retain", int64(opts.Retain)},
-		{"PerTask", int64(opts.PerTask)}, {"PerCaller", int64(opts.PerCaller)}, {"Queue", int64(opts.Queue)},
-	} {
-		if n.v < 0 {
-			return nil, fmt.Errorf("push: Options.%s is negative; leave it 0 for the default", n.name)
-		}
+	if opts.GiveUpAfter < 0 {
+		return nil, errors.New("push: Options.GiveUpAfter is negative; leave it 0 for the default")
 	}
-	opts.Timeout = cmp.Or(opts.Timeout, 15*time.Second)
 	opts.GiveUpAfter = cmp.Or(opts.GiveUpAfter, 5*time.Minute)
-	opts.Retain = cmp.Or(opts.Retain, time.Hour)
-	opts.PerTask = cmp.Or(opts.PerTask, 10)
-	opts.PerCaller = cmp.Or(opts.PerCaller, 1000)
-	opts.Queue = cmp.Or(opts.Queue, 64)
+	opts.timeout, opts.retain = cmp.Or(opts.timeout, 15*time.Second), cmp.Or(opts.retain, time.Hour)
+	opts.perTask, opts.perCaller, opts.queue = cmp.Or(opts.perTask, 10), cmp.Or(opts.perCaller, 1000), cmp.Or(opts.queue, 64)
 	var allowed []dialguard.Option
 	if opts.AllowLoopback {
 		allowed = append(allowed, dialguard.AllowLoopback())
@@ -145,7 +128,7 @@ func New(opts Options, log *slog.Logger, legacy Encoder) (*Sender, error) {
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
-	p.poster = outbound.New(p.guard, opts.Timeout, opts.GiveUpAfter, opts.TLS, opts.resolver)
+	p.poster = outbound.New(p.guard, opts.timeout, opts.GiveUpAfter, opts.TLS, opts.resolver)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if opts.Store != nil {
 		for r, err := range opts.Store.All(p.ctx) {

@@ -121,7 +121,7 @@ func TestPushKeepsOrder(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	p := quickly(t, a, Options{Queue: 1000})
+	p := quickly(t, a, Options{queue: 1000})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{URL: a.URL})
 	follow(t, p, task, sdk.PushConfig{URL: b.URL})
@@ -254,7 +254,7 @@ func TestPushPauses(t *testing.T) {
 	})
 	t.Run("an attempt has its time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			p, err := New(Options{Timeout: 20 * time.Second}, nil, nil)
+			p, err := New(Options{timeout: 20 * time.Second}, nil, nil)
 			require.NoError(t, err)
 			var waited []time.Duration
 			p.poster.Client.Transport = transport(func(r *http.Request) (*http.Response, error) {
@@ -412,7 +412,7 @@ func TestSlowWebhookGetsASnapshot(t *testing.T) {
 	slow, release := held(t)
 	quick := webhooktest.New(t, nil)
 	defer release()
-	p := quickly(t, slow, Options{Queue: 4})
+	p := quickly(t, slow, Options{queue: 4})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{URL: slow.URL})
 	other := aTask("bob")
@@ -460,7 +460,7 @@ func TestSlowWebhookGetsASnapshot(t *testing.T) {
 func TestWaitingUpdatesAreJoined(t *testing.T) {
 	slow, release := held(t)
 	defer release()
-	p := quickly(t, slow, Options{Queue: 4})
+	p := quickly(t, slow, Options{queue: 4})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{URL: slow.URL})
 	p.Notify(task, status(task, sdk.TaskStateWorking), nil2)
