@@ -77,7 +77,7 @@ func TestAllocationsPerTurn(t *testing.T) {
 		return testing.AllocsPerRun(20, func() { require.NoError(t, drain(m, req)) })
 	}
 	few, many := perCall(10), perCall(110)
-	require.LessOrEqual(t, (many-few)/100, 6.0) // 4; more under the race detector
+	require.LessOrEqual(t, (many-few)/100, 8.0) // 6; more under the race detector
 }
 
 // BenchmarkRequest measures writing and sending a request of a conversation of
