@@ -187,7 +187,8 @@ func TestSoak(t *testing.T) {
 		ask(t.Context(), "DELETE", "/sessions/last", "")
 		client.CloseIdleConnections()
 		after = heldNow()
-		return after.goroutines <= before.goroutines+2 && after.files <= before.files+4 && after.heap <= before.heap+4<<20
+		const caches = 8 << 20 // of a thousand sessions, which were empty before
+		return after.goroutines <= before.goroutines+2 && after.files <= before.files+4 && after.heap <= before.heap+caches
 	}
 	if !assert.Eventually(t, done, time.Minute, time.Second/2) {
 		var stacks strings.Builder
