@@ -470,7 +470,7 @@ func TestOtherProcess(t *testing.T) {
 	})
 }
 
-// A client that waits for a task that no process adopts any more is told so, and the task continues when its turn is
+// A client that waits for a task that no process adopts any more gets an error, and the task continues when its turn is
 // resumed by hand.
 func TestTaskThatNoProcessAdopts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

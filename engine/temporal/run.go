@@ -116,7 +116,7 @@ func (e *Engine) open(ctx context.Context, key session.Key) (run client.Workflow
 	return e.c.GetWorkflow(ctx, workflowID(key), d.WorkflowExecutionInfo.Execution.RunId), len(d.PendingActivities) == 0 && d.PendingWorkflowTask == nil, nil
 }
 
-// signal makes the session's workflow continue, or starts one at a position if there is none.
+// signal makes the session's workflow continue, or starts one at a position.
 func (e *Engine) signal(ctx context.Context, at position) (client.WorkflowRun, error) {
 	return e.c.SignalWithStartWorkflow(ctx, workflowID(at.Key), signalLook, continueSignal{at.After}, e.options(at.Key), turnWorkflow, turnInput{at, e.settings, time.Time{}})
 }

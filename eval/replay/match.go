@@ -33,7 +33,7 @@ func (p *player) match(write []*event.Event) error {
 	return nil
 }
 
-// linkIDs records the effect of a stored event. was is the recorded event, nil if there is none.
+// linkIDs records the effect of a stored event. was is the recorded event, or nil.
 func (p *player) linkIDs(e, was *event.Event) {
 	if was == nil {
 		return

@@ -112,7 +112,7 @@ func (c *client) checkSchemas(req *llm.Request) error {
 	return nil
 }
 
-// parametersOf returns the schema of a tool's parameters, which endpoints require also if there are none.
+// parametersOf returns the schema of a tool's parameters, which endpoints require even without parameters.
 func parametersOf(t llm.ToolSpec) json.RawMessage {
 	if len(t.Parameters) == 0 {
 		return json.RawMessage(`{"type":"object","properties":{}}`)

@@ -359,7 +359,7 @@ func (f *follower) read(wait time.Duration) ([]driver.XMessage, error) {
 type connection struct {
 	requests context.Context
 	cancel   context.CancelFunc
-	client   *driver.Client // nil if there is none
+	client   *driver.Client // nil before the connection
 
 	mu    sync.Mutex
 	open  []net.Conn

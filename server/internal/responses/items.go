@@ -39,7 +39,7 @@ func CallOfApproval(id string) (call string, ok bool) {
 // approvalPrefix is the prefix of the ids of requests for an approval. The id of the call follows.
 const approvalPrefix = "mcpr_"
 
-// Find returns the item with an id in the lists, or nil if there is none.
+// Find returns the item with an id in the lists, or nil.
 func Find(id string, lists ...[]*Item) *Item {
 	for _, list := range lists {
 		for _, item := range list {
@@ -176,7 +176,7 @@ func Items(ctx context.Context, turns *live.Turns, key session.Key, id ID, back 
 }
 
 // itemsAt returns the items of the first turn that starts at a position or later with those that were added after it,
-// and the position of the next turn, or 0 if there is none.
+// and the position of the next turn, or 0 after the last one.
 func itemsAt(ctx context.Context, store session.Store, key session.Key, id ID, at int64, added map[string][]*Item) (items []*Item, next int64, err error) {
 	var events []*event.Event
 	for e, err := range store.Load(ctx, key, at-1) {
