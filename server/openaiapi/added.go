@@ -54,13 +54,12 @@ func (h *Handler) readItems(c *front.Call, raw json.RawMessage, wrong *faults) (
 
 // addition returns the change of a session's state that adds items to its conversation.
 func addition(f *session.Fold, seq int64, id responses.ID, added responses.Addition) (map[string]any, error) {
-	delta := added.Delta(f, seq)
-	turn, before := responses.TurnBefore(f), responses.Added(f.States(), id)
-	items := responses.Added(delta, id)[turn]
-	if len(event.EncodeJSON(before))+len(event.EncodeJSON(items)) > maxAddedBytes {
+	turn, delta := responses.TurnBefore(f), added.Delta(f, seq)
+	before, after := responses.AddedIn(f.States(), id), responses.AddedIn(delta, id)
+	if before.Size()+after.Size() > maxAddedBytes {
 		return nil, front.ProblemAt("items", fmt.Sprintf("that were added to the conversation must not have more than %d bytes in all: create another one", maxAddedBytes))
 	}
-	if _, err := checkpoint.Claimed(llm.Content{Text: "-"}, claimsIn(slices.Concat(before[turn], items))); err != nil {
+	if _, err := checkpoint.Claimed(llm.Content{Text: "-"}, claimsIn(slices.Concat(before.After(turn), after.After(turn)))); err != nil {
 		return nil, front.ProblemAt("items", err.Error())
 	}
 	return delta, nil
@@ -90,9 +89,9 @@ func (h *Handler) addItems(c *front.Call) error {
 	out := &itemList{Object: "list"}
 	err = h.changeState(c.R.Context(), info.Key, func(f *session.Fold, seq int64) (delta map[string]any, err error) {
 		turn := responses.TurnBefore(f)
-		if out.Data = added.Again(responses.Added(f.States(), id)[turn]); out.Data == nil {
+		if out.Data = added.Again(responses.AddedIn(f.States(), id).After(turn)); out.Data == nil {
 			delta, err = addition(f, seq, id, added)
-			out.Data = responses.Added(delta, id)[turn]
+			out.Data = responses.AddedIn(delta, id).After(turn)
 		}
 		return delta, err
 	})
@@ -109,7 +108,7 @@ func (h *Handler) deleteItem(c *front.Call) error {
 		return err
 	}
 	err = h.changeState(c.R.Context(), info.Key, func(f *session.Fold, _ int64) (map[string]any, error) {
-		item := responses.Find(name, responses.Added(f.States(), id)[responses.TurnBefore(f)])
+		item := responses.Find(name, responses.AddedIn(f.States(), id).After(responses.TurnBefore(f)))
 		if item == nil {
 			return nil, &front.Fault{Status: http.StatusBadRequest, Code: "not_supported",
 				Detail: "only an item that was added, and that no response follows, can be deleted: agents have seen the others"}
@@ -124,8 +123,8 @@ func (h *Handler) deleteItem(c *front.Call) error {
 
 // claims returns the items of a conversation that no turn follows, as messages.
 func (h *Handler) claims(ctx context.Context, key session.Key) ([]llm.Message, error) {
-	_, last, err := responses.AddedTo(ctx, h.turns, key, responses.ID{})
-	return claimsIn(last), err
+	added, turn, err := responses.AddedTo(ctx, h.turns, key, responses.ID{})
+	return claimsIn(added.After(turn)), err
 }
 
 // claimsIn returns items as messages. It omits results without a call before them.

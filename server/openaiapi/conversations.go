@@ -328,7 +328,7 @@ func (h *Handler) item(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	if item := responses.Find(name, added[of.Turn]); item != nil {
+	if item := responses.Find(name, added.After(of.Turn)); item != nil {
 		return c.JSON(http.StatusOK, item)
 	}
 	r := responses.New(of, "")
@@ -403,9 +403,9 @@ func (h *Handler) itemsOf(c *front.Call, id responses.ID) ([]*responses.Item, er
 	}
 	r, _, err := h.findResponse(c, id.String())
 	if isMissing(err) {
-		return added[id.Turn], nil
+		return added.After(id.Turn), nil
 	} else if err != nil {
 		return nil, err
 	}
-	return slices.Concat(added[id.Turn], r.Input, r.Output), nil
+	return slices.Concat(added.After(id.Turn), r.Input, r.Output), nil
 }

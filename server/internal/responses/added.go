@@ -64,40 +64,67 @@ func (a Addition) Delta(f *session.Fold, seq int64) map[string]any {
 	return delta
 }
 
-// Added returns the items that clients added to a conversation, by the turns before them, as [TurnBefore] returns these.
-// state is the session's state, and id contains the session and the path of its agent.
-func Added(state map[string]any, id ID) map[string][]*Item {
-	added := make(map[string][]*Item)
+// Added contains the items that clients added to a conversation. [Added.After] decodes them.
+type Added struct {
+	id    ID
+	state map[string]any
+	keys  map[string][]string // of the state, by the turns before the items
+}
+
+// AddedIn returns the items in a session's state. id contains the session and the path of its agent.
+func AddedIn(state map[string]any, id ID) Added {
+	a := Added{id, state, make(map[string][]string)}
 	for _, key := range slices.Sorted(maps.Keys(state)) {
-		name, ok := strings.CutPrefix(key, addedPrefix)
-		number, turn, _ := strings.Cut(name, ".")
+		if name, ok := strings.CutPrefix(key, addedPrefix); ok {
+			_, turn, _ := strings.Cut(name, ".")
+			a.keys[turn] = append(a.keys[turn], key)
+		}
+	}
+	return a
+}
+
+// After returns the items that were added after a turn and before the next one. [TurnBefore] returns the turn of the
+// newest ones.
+func (a Added) After(turn string) (items []*Item) {
+	for _, key := range a.keys[turn] {
 		var kept struct {
 			Item    map[string]any `json:"item"`
 			Request string         `json:"request"`
 		}
-		if !ok || json.Unmarshal(event.EncodeJSON(state[key]), &kept) != nil || kept.Item == nil {
+		if json.Unmarshal(event.EncodeJSON(a.state[key]), &kept) != nil || kept.Item == nil {
 			continue
 		}
-		id.Turn, id.Seq = turn, 0
+		r := &Response{ID: a.id}
+		r.ID.Turn, r.ID.Seq = turn, 0
+		number, _, _ := strings.Cut(strings.TrimPrefix(key, addedPrefix), ".")
 		kind, _ := kept.Item["type"].(string)
-		item := &Item{Type: kind, ID: (&Response{ID: id}).itemID(kind + "_" + number), Key: key, whole: kept.Item, request: kept.Request}
+		item := &Item{Type: kind, ID: r.itemID(kind + "_" + number), Key: key, whole: kept.Item, request: kept.Request}
 		kept.Item["id"] = item.ID
-		added[turn] = append(added[turn], item)
+		items = append(items, item)
 	}
-	return added
+	return items
+}
+
+// Size returns the number of bytes of all items, as JSON.
+func (a Added) Size() (n int) {
+	for _, keys := range a.keys {
+		for _, key := range keys {
+			n += len(event.EncodeJSON(a.state[key]))
+		}
+	}
+	return n
 }
 
 // TurnBefore returns the turn before the items that clients add now.
 func TurnBefore(f *session.Fold) string { return cmp.Or(f.Turn.ID, beforeFirst) }
 
-// AddedTo calls [Added] with the current state of a session. last are the items that no turn follows.
-func AddedTo(ctx context.Context, turns *live.Turns, key session.Key, id ID) (added map[string][]*Item, last []*Item, err error) {
+// AddedTo calls [AddedIn] with the current state of a session. turn is the turn before the newest items.
+func AddedTo(ctx context.Context, turns *live.Turns, key session.Key, id ID) (added Added, turn string, err error) {
 	err = turns.Runner().Glance(ctx, key, func(f *session.Fold) error {
-		added = Added(f.States(), id)
-		last = added[TurnBefore(f)]
+		added, turn = AddedIn(f.States(), id), TurnBefore(f)
 		return nil
 	})
-	return added, last, err
+	return added, turn, err
 }
 
 // Again returns the last of the items if a repeated request added them, and nil otherwise.

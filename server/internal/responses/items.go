@@ -163,10 +163,10 @@ func Items(ctx context.Context, turns *live.Turns, key session.Key, id ID, back 
 					}
 				}
 			}
-			give(added[beforeFirst], nil)
+			give(added.After(beforeFirst), nil)
 			return
 		}
-		goes := first > 1 || give(added[beforeFirst], nil)
+		goes := first > 1 || give(added.After(beforeFirst), nil)
 		for next := first; goes && next > 0; {
 			var items []*Item
 			items, next, err = itemsAt(ctx, turns.Store(), key, id, next, added)
@@ -177,7 +177,7 @@ func Items(ctx context.Context, turns *live.Turns, key session.Key, id ID, back 
 
 // itemsAt returns the items of the first turn that starts at a position or later with those that were added after it,
 // and the position of the next turn, or 0 after the last one.
-func itemsAt(ctx context.Context, store session.Store, key session.Key, id ID, at int64, added map[string][]*Item) (items []*Item, next int64, err error) {
+func itemsAt(ctx context.Context, store session.Store, key session.Key, id ID, at int64, added Added) (items []*Item, next int64, err error) {
 	var events []*event.Event
 	for e, err := range store.Load(ctx, key, at-1) {
 		if err != nil {
@@ -208,5 +208,5 @@ func itemsAt(ctx context.Context, store session.Store, key session.Key, id ID, a
 		}
 		items = append(append(items, r.Input...), r.Output...)
 	}
-	return append(items, added[id.Turn]...), next, nil
+	return append(items, added.After(id.Turn)...), next, nil
 }
