@@ -86,6 +86,8 @@ func (a *attempt) event() error {
 	}
 	if u := r.ev.usage(); u != nil {
 		r.usage = u
+	} else if len(r.ev.Choices) == 0 {
+		a.body.strange(data)
 	}
 	if r.ev.Model != "" {
 		r.model = string(r.ev.Model)
@@ -93,9 +95,11 @@ func (a *attempt) event() error {
 	r.choice = r.choice || len(r.ev.Choices) > 0
 	for i := range r.ev.Choices {
 		c := &r.ev.Choices[i]
-		if reported(c.Error) {
-			r.refused = true
-			return a.client.objectError(parseError(c.Error))
+		for _, failed := range [...]json.RawMessage{c.Error, c.Delta.Error, c.Message.Error} {
+			if reported(failed) {
+				r.refused = true
+				return a.client.objectError(parseError(failed))
+			}
 		}
 		a.readChoice(c, a.body.json)
 	}

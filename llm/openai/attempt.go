@@ -30,8 +30,9 @@ type attempt struct {
 }
 
 // try sends a request once. It returns when the answer starts.
-func (c *client) try(ctx context.Context, model string, body []byte, req *llm.Request) (*attempt, error) {
-	a := &attempt{client: c, stream: req.Stream, reading: reading{asked: model, leaks: c.leaksOf(req), tools: req.Tools, probs: req.TopLogProbs > 0, items: items{by: c.sealer(model)}}}
+func (c *client) try(ctx context.Context, w *writing) (*attempt, error) {
+	model, req := w.model, w.req
+	a := &attempt{client: c, stream: w.streams(), reading: reading{asked: model, leaks: c.leaksOf(req), tools: req.Tools, probs: req.TopLogProbs > 0, items: items{by: c.sealer(model)}}}
 	a.reading.calls.offered = a.reading.offers
 	a.reading.thinking = thinking{inText: c.plainThink, settled: c.plainThink, req: req, late: c.holdsThoughts(model)}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
@@ -46,7 +47,7 @@ func (c *client) try(ctx context.Context, model string, body []byte, req *llm.Re
 	a.watch = newWatchdog(limits, a.cancel)
 
 	a.watch.enter(phaseFirstByte)
-	err := a.send(body)
+	err := a.send(w.body)
 	a.watch.pause()
 	if err != nil {
 		err = a.explain(err)

@@ -208,8 +208,8 @@ func (b *answerBody) take(line []byte) []byte {
 		return nil
 	case len(value) > 4 && bytes.EqualFold(value[:5], []byte("error")):
 		b.kind = "error"
-	case value[0] != '{' && value[0] != '[' && value[0] != '<' && b.kind != "error":
-		b.odd = append(b.odd[:0], value[:min(len(value), 1024)]...) // it keeps the connection open, or it is the last text of the endpoint
+	case string(value) == "[]", value[0] != '{' && value[0] != '[' && value[0] != '<' && b.kind != "error":
+		b.strange(value)
 		return nil
 	case json.Valid(value):
 		// Almost every event is one line. Returning it before the blank line yields it sooner, and also works with
@@ -219,6 +219,9 @@ func (b *answerBody) take(line []byte) []byte {
 	b.pending = append(b.pending[:0], value...)
 	return nil
 }
+
+// strange keeps a text that is no part of an answer: it keeps the connection open, or says why there is no answer.
+func (b *answerBody) strange(text []byte) { b.odd = append(b.odd[:0], text[:min(len(text), 1024)]...) }
 
 // flush returns the event of the lines so far, or nil.
 func (b *answerBody) flush() []byte {

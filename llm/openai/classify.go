@@ -78,6 +78,7 @@ var (
 	malformedCall      = []string{"failed to call a function", "tool call validation failed"} // Groq, also through gateways
 	malformedCallCodes = []string{"tool_use_failed", "output_parse_failed"}
 	noMedia            = lazyregexp.New(`\b(image|audio|vision|video|multi-?modal).{0,40}(not|n.t)( be)? support|(not|n.t) support.{0,40}(image|audio|vision|video|multi-?modal)`)
+	otherAPI           = []string{"v1/responses", "not a chat model"} // OpenAI
 	noTools            = []string{"not support tool", "support tool use", "tool calling is not supported", "tools is not supported", "function calling is not"}
 )
 

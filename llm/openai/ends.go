@@ -106,7 +106,7 @@ func (a *attempt) ended() error {
 		return a.client.truncated(errors.New("it has no finish_reason, though it ends with [DONE]"), a.body.odd)
 	}
 	if !r.choice {
-		return a.client.errorf(llm.CodeBadResponse, nil, "the answer has no choices; does this endpoint support the chat-completions protocol?")
+		return a.client.errorf(llm.CodeBadResponse, nil, "the answer has no choices: %s; does this endpoint support the chat-completions protocol?", a.client.excerpt(a.body.odd))
 	}
 	return io.EOF
 }

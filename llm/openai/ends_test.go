@@ -114,7 +114,7 @@ func TestErrorsUnderSuccess(t *testing.T) {
 	}
 	for name, body := range map[string]string{
 		"code 0":      `{"code":0,"message":"ok","base_resp":{"status_code":0,"status_msg":""},"error":[],"choices":[{"message":{"content":"all"},"finish_reason":"stop"}]}`,
-		"keep-alives": "data: : OPENROUTER PROCESSING\n\ndata: ping\n\ndata: \"ping\"\n\ndata: {\"type\":\"ping\"}\n\nevent: ping\ndata: 7\n\ndata: {}\n\n" + text("all") + delta(`{}`, "stop") + "data: \"[DONE]\"\n\n",
+		"keep-alives": "data: : OPENROUTER PROCESSING\n\ndata: ping\n\ndata: \"ping\"\n\ndata: {\"type\":\"ping\"}\n\nevent: ping\ndata: 7\n\ndata: {}\n\ndata: []\n\n" + text("all") + delta(`{}`, "stop") + "data: \"[DONE]\"\n\n",
 	} {
 		got, err := ask(t, serve(t, jsonOf(body)), helloS)
 		require.NoError(t, err, name)

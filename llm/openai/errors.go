@@ -137,6 +137,7 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		Errors   json.RawMessage `json:"errors"` // watsonx, Cloudflare
 		Message  flexText        `json:"message"`
 		Detail   flexText        `json:"detail"`
+		Says     flexText        `json:"error_description"` // OAuth
 		Type     flexText        `json:"type"`
 		Code     flexText        `json:"code"`
 		Metadata struct {
@@ -160,12 +161,17 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		}
 		return &goopenai.APIError{Message: string(text), Code: ""}
 	}
+	said := cmp.Or(o.Message, o.Detail, o.Says)
 	for _, inner := range []json.RawMessage{o.Error, o.Errors} {
 		if len(inner) > 0 && !slices.Contains([]string{"null", "[]"}, string(inner)) {
-			return parseErrorAt(inner, depth+1)
+			e := parseErrorAt(inner, depth+1)
+			if inner[0] == '"' && said != "" { // only the name of the error, as in Spring and Fastify
+				e.Message += ": " + string(said)
+			}
+			return e
 		}
 	}
-	e := &goopenai.APIError{Message: string(cmp.Or(o.Message, o.Detail)), Type: string(o.Type), Code: string(o.Code)}
+	e := &goopenai.APIError{Message: string(said), Type: string(o.Type), Code: string(o.Code)}
 	if o.Metadata.Raw != "" {
 		e.Message += ": " + string(o.Metadata.Raw)
 	}
@@ -232,7 +238,7 @@ func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, s
 	}
 	said := waitIn(data, time.Now())
 	code, retry := classify(resp.StatusCode, a, said > 0)
-	e := c.errorf(code, cause, "%s: %s%s", statusText(resp.StatusCode), text, c.advice(code, retry, resp, containsAny(a, noTools, nil)))
+	e := c.errorf(code, cause, "%s: %s%s", statusText(resp.StatusCode), text, c.advice(code, retry, resp, a))
 	e.Status, e.Retryable = resp.StatusCode, retry
 	if retry {
 		e.RetryAfter = cmp.Or(retryAfter(resp.Header, time.Now()), said)
@@ -240,7 +246,7 @@ func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, s
 	if e.RetryAfter > c.maxRetryAfter {
 		e.Message += fmt.Sprintf("; it asks to wait %v, which is longer than this client waits", e.RetryAfter.Round(time.Second))
 	}
-	return e, string(data)
+	return e, string(data) + "\n" + a.Message // without escapes, too
 }
 
 func statusText(status int) string {
@@ -251,15 +257,19 @@ func statusText(status int) string {
 }
 
 // advice returns what to do about a failed request.
-func (c *client) advice(code llm.ErrorCode, retry bool, resp *http.Response, noTools bool) string {
+func (c *client) advice(code llm.ErrorCode, retry bool, resp *http.Response, a *goopenai.APIError) string {
 	switch {
-	case noTools:
+	case !c.responses && containsAny(a, otherAPI, nil):
+		return "; set OPENAI_API=responses, or use WithResponses"
+	case containsAny(a, noTools, nil):
 		return "; set OPENAI_MODEL to another model: this one calls no tools here"
 	case resp.StatusCode < 400:
 		if to, err := resp.Location(); err == nil {
 			return "; it redirects to " + to.Host + to.EscapedPath() + "; set OPENAI_BASE_URL to where it has gone"
 		}
 		return "; " + checkURL
+	case code == llm.CodeNotFound && c.responses:
+		return "; " + checkURL + ". Does the endpoint serve this model, and has it the Responses API?"
 	case code == llm.CodeNotFound:
 		return "; " + checkURL + ". Does the endpoint serve this model?"
 	case code == llm.CodeRateLimited && !retry:

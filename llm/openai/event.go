@@ -57,6 +57,7 @@ type (
 		Details          json.RawMessage `json:"reasoning_details"`
 		ToolCalls        callParts       `json:"tool_calls"`
 		FunctionCall     *functionOut    `json:"function_call"` // of old servers
+		Error            json.RawMessage `json:"error"`
 	}
 	callPart struct {
 		Index       flexText    `json:"index"`
@@ -178,7 +179,11 @@ func reported(raw json.RawMessage) bool {
 // an answer, and whole that it is the whole body.
 func (f *failing) failure(bare, whole bool) *goopenai.APIError {
 	if reported(f.Error) && string(f.Error) != "true" {
-		return parseError(f.Error)
+		e := parseError(f.Error)
+		if f.Error[0] == '"' && reported(f.Message) {
+			e.Message += ": " + parseError(f.Message).Message
+		}
+		return e
 	}
 	fails := f.Type == "error" || f.Object == "error" || string(f.Error) == "true"
 	code, texts := cmp.Or(f.Code, f.ErrorCode), []json.RawMessage{f.Message, f.Msg, f.ErrorMsg, f.Detail, f.Errors}

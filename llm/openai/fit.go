@@ -72,6 +72,12 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	if q.has(quirkNoStop) {
 		r.Stop = nil
 	}
+	if q.has(quirkNoStream) {
+		r.Stream = false
+	}
+	if q.has(quirkEffortNone) {
+		r.Thinking, r.ReasoningEffort = nil, "none"
+	}
 	if q.has(quirkNoThinking) {
 		r.Thinking, r.ReasoningEffort = nil, ""
 	}

@@ -120,7 +120,7 @@ func (m *Model) generate(ctx context.Context, req *llm.Request, yield func(llm.C
 	if err != nil {
 		return err
 	}
-	a, err := c.sendWithRetries(ctx, m.name, w, req)
+	a, err := c.sendWithRetries(ctx, w)
 	if err != nil {
 		return err
 	}

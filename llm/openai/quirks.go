@@ -26,10 +26,12 @@ const (
 	quirkAlternate
 	quirkBridge
 	quirkNoSystem
+	quirkToolNames
 	quirkNoEmpty
 	quirkString
 	quirkTools
 	quirkNoStreamOptions
+	quirkNoStream
 	quirkNoParallel
 	quirkNoToolChoice
 	quirkSchemaInPrompt
@@ -38,6 +40,7 @@ const (
 	quirkNoSampling
 	quirkNoSeed
 	quirkNoStop
+	quirkEffortNone
 	quirkNoThinking
 	quirkLetterNames
 	quirkSingleCalls
@@ -60,20 +63,23 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"max-completion-tokens", "`max_completion_tokens` in place of `max_tokens`", `\bmax_tokens`, `max_completion_tokens.{0,2} instead`}, // OpenAI
 	{"max-tokens", "`max_tokens` in place of `max_completion_tokens`", "max_completion_tokens", `[^_]max_tokens.{0,2} instead`},
 	{"alternate", "messages of one role in a row are joined, a user's message is the first, and `bridge`", "", `\balternat(e|es|ing)\b|consecutive.{0,30}(role|messages|user|assistant)`},
-	{"bridge", "a short message of the assistant between a result and a user's message", "", `role.{0,6}user.{0,20}after.{0,20}tool|after.{0,30}tool.{0,60}(assistant|not user)`}, // Mistral
-	{"no-system", "the system text as the first message of the user", `\bsystem\b|developer instruction`, ""},                                                                     // Gemma, o1-mini
-	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|non-?whitespace|blank|at least (1|one) character|trailing whitespace`},    // Claude, Bedrock
-	{"string-content", "the content of a message is always a string, also next to calls", "", `content.{0,80}(null|none\b|string)|(null|none\b|string).{0,60}content|valid string|sequence, expected a string`},
-	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
-	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                    // Fireworks, old vLLM, Mistral
-	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel_tool_calls", ""},                                                                                                        // o3, o4-mini
-	{"no-tool-choice", "no `tool_choice`", "tool.choice", ""},                                                                                                                           // DeepSeek, Kimi
-	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", "response_format|json_schema", ""},                                                     // DeepSeek
+	{"bridge", "a short message of the assistant between a result and a user's message", "", `role.{0,6}user.{0,20}after.{0,20}tool|after.{0,30}tool.{0,60}(assistant|not user)`},                                         // Mistral
+	{"no-system", "the system text as the first message of the user", `\bsystem\b|developer instruction`, `'system'.{0,20}not one of|tag 'system'|roles are supported|role: unexpected value|first message must be user`}, // Gemma, o1-mini
+	{"tool-names", "each result with the tool's name", "", `function_?response\.name|\bname\b.{0,40}role .?tool`},                                                                                                         // Gemini behind gateways
+	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|不能为空|non-?whitespace|blank|at least (1|one) character|trailing whitespace`},                                       // Claude, Bedrock
+	{"string-content", "the content of a message is always a string, also next to calls", "", `content.{0,80}(null|nil\b|none\b|string|不能为空)|(null|none\b|string).{0,60}content|missing field .content|'content' is missing|参数非法|valid string|sequence, expected a string`},
+	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`},                                                          // LiteLLM, Bedrock
+	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                                                                             // Fireworks, old vLLM, Mistral
+	{"no-stream", "no `stream`: the answer comes whole", "", `verified to stream|streaming mode|support.{0,10} stream|stream(ing)? (is )?(not |un)support`},                                                                                      // OpenAI, Bedrock
+	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel_tool_calls", ""},                                                                                                                                                                 // o3, o4-mini
+	{"no-tool-choice", "no `tool_choice`", "tool.choice", ""},                                                                                                                                                                                    // DeepSeek, Kimi
+	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", "", `response_format|response.mime.type|response_mime_type|json_schema|json (schema )?mode|grammar|guided_json|text_?format|structured output`}, // DeepSeek
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
 	{"no-sampling", "no `temperature` and no `top_p`", "temperature|top_p", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
 	{"no-seed", "no `seed`", `\bseed\b`, ""},
 	{"no-stop", "no `stop`", `\bstop\b`, ""},                                                                                            // OpenAI's reasoning models, xAI
+	{"effort-none", "`reasoning_effort` is `none`", "", `reasoning_effort to .?none`},                                                   // OpenAI, with tools
 	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|\bthinking\b`, ""}, // xAI
 	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                    // Gemini
 	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                     // Llama
@@ -226,6 +232,11 @@ type writing struct {
 	last    int    // the row of quirkTable that was learned last
 	refusal string // the refusal from which it was learned
 	body    []byte
+}
+
+// streams reports whether the request in its last form asks for a stream.
+func (w *writing) streams() bool {
+	return w.req.Stream && !(w.form.quirks | w.learned).has(quirkNoStream)
 }
 
 // write returns a request in the form that the endpoint is known to accept.

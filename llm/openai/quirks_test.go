@@ -117,31 +117,46 @@ var refusalsOf = map[string]struct {
 	"alternate": {func(req wireObject) bool {
 		return follows("user", "user")(req) || follows("assistant", "assistant")(req) || follows("tool", "user")(req) || follows("system", "assistant")(req)
 	}, []string{"Conversation roles must alternate user/assistant/user/assistant/...", "After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s)."}},
-	"bridge":    {follows("tool", "user"), []string{"Unexpected role 'user' after role 'tool'"}},
-	"no-system": {func(req wireObject) bool { return some(req, func(m wireObject) bool { return m["role"] == "system" }) }, []string{"System role not supported", "Developer instruction is not enabled for models/gemma-3-27b-it", "Unsupported value: 'messages[0].role' does not support 'system' with this model."}},
-	"no-empty":  {func(req wireObject) bool { return some(req, emptyText) }, []string{"messages: text content blocks must be non-empty", "messages: text content blocks must contain non-whitespace text", "The content field in the Message wireObject at messages.2 is empty."}},
+	"bridge": {follows("tool", "user"), []string{"Unexpected role 'user' after role 'tool'"}},
+	"no-system": {func(req wireObject) bool { return some(req, func(m wireObject) bool { return m["role"] == "system" }) }, []string{"'system' is not one of ['user', 'assistant', 'tool'] - 'messages.0.role'",
+		"Input tag 'system' found using 'role' does not match any of the expected tags: 'user', 'assistant', 'tool'", "messages.0.role: unexpected value; permitted: 'user', 'assistant'",
+		"Only user and assistant roles are supported!", "the role of the first message must be user", "System role not supported", "Developer instruction is not enabled for models/gemma-3-27b-it", "Unsupported value: 'messages[0].role' does not support 'system' with this model."}},
+	"no-empty": {func(req wireObject) bool { return some(req, emptyText) }, []string{"messages: text content blocks must be non-empty", "messages: text content blocks must contain non-whitespace text", "The content field in the Message wireObject at messages.2 is empty."}},
 	"string-content": {func(req wireObject) bool {
 		return some(req, func(m wireObject) bool { _, ok := m["content"].(string); return !ok })
-	}, []string{"Value is not an array or object: null at row 22, column 40: {%- set content = message.content %}", "body.messages.content.str - Input should be a valid string", "Invalid value for 'content': expected a string, got null", "invalid type: sequence, expected a string at line 1 column 20"}},
+	}, []string{"Value is not an array or object: null at row 22, column 40: {%- set content = message.content %}", "body.messages.content.str - Input should be a valid string", "Invalid value for 'content': expected a string, got null", "invalid type: sequence, expected a string at line 1 column 20",
+		"invalid message content type: <nil>", "messages[2]: missing field `content` at line 1 column 900", "'messages.[2].content' : property 'content' is missing", "messages 参数非法。请检查文档。"}},
 	"tools-always":      {func(req wireObject) bool { return req["tools"] == nil && some(req, has("tool_calls")) }, []string{"litellm.UnsupportedParamsError: Bedrock doesn't support tool calling without `tools=` param specified.", "The toolConfig field must be defined when using toolUse and toolResult content blocks."}},
 	"no-stream-options": {has("stream_options"), []string{"[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), 'msg': 'Extra inputs are not permitted'}]"}},
+	"no-stream": {func(req wireObject) bool { return req["stream"] == true }, []string{"Your organization must be verified to stream this model. Please go to: https://platform.openai.com/settings/organization/general",
+		"This model doesn't support tool use in streaming mode.", "Streaming is not supported for this model", "Model does not support streaming. Set stream=false."}},
 	"no-parallel-calls": {has("parallel_tool_calls"), []string{"Unsupported parameter: 'parallel_tool_calls' is not supported with this model."}},
 	"no-tool-choice": {has("tool_choice"), []string{"deepseek-reasoner does not support this tool_choice", "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
 		"No endpoints found that support the provided 'tool_choice' value.", "tool_choice 'specified' is incompatible with thinking enabled"}},
-	"schema-in-prompt": {has("response_format"), []string{"This response_format type is unavailable now"}},
-	"no-cache-keys":    {has("prompt_cache_key", "id_slot", "service_tier"), []string{"Unrecognized request argument supplied: prompt_cache_key"}},
-	"no-logprobs":      {has("logprobs"), []string{"logprobs is not supported with this model"}},
+	"schema-in-prompt": {has("response_format"), []string{"This response_format type is unavailable now", "Function calling with a response mime type: 'application/json' is unsupported",
+		"For controlled generation of only function calls, please set 'tool_config.function_calling_config.mode' field to ANY instead of populating 'response_mime_type' and 'response_schema' fields.",
+		"json mode cannot be combined with tool/function calling", "'response_format.type' must be 'json_schema' or 'text'", "The provided JSON schema contains features not supported by xgrammar.",
+		"This model doesn't support the outputConfig.textFormat field. Remove it and try again."}},
+	"no-cache-keys": {has("prompt_cache_key", "id_slot", "service_tier"), []string{"Unrecognized request argument supplied: prompt_cache_key"}},
+	"no-logprobs":   {has("logprobs"), []string{"logprobs is not supported with this model"}},
 	"no-sampling": {has("temperature", "top_p"), []string{"Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.", "invalid temperature: only 1 is allowed for this model", "`temperature` is deprecated for this model.",
 		"`temperature` and `top_p` cannot both be specified for this model. Please use only one."}},
 	"no-seed": {has("seed"), []string{"Unsupported parameter: seed", "ollama does not support parameters: {'seed': 7}, for model=llama3. To drop these, set `litellm.drop_params=True`",
 		`[{"type":"extra_forbidden","loc":["body","seed"],"msg":"Extra inputs are not permitted","input":7}]`}},
 	"no-stop": {has("stop"), []string{"Unsupported parameter: 'stop' is not supported with this model.", "Argument not supported on this model: stop", "body.stop: property 'stop' is unsupported"}},
+	"effort-none": {func(req wireObject) bool { return req["tools"] != nil && req["reasoning_effort"] != "none" },
+		[]string{"Function tools with reasoning_effort are not supported for m in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."}},
 	"no-thinking": {has("reasoning_effort", "chat_template_kwargs"), []string{"Model m does not support parameter reasoningEffort.", "Unrecognized request argument supplied: chat_template_kwargs",
 		"Unsupported value: 'reasoning_effort' does not support 'none' with this model. Supported values are: 'low', 'medium', and 'high'."}},
 	"letter-names": {func(req wireObject) bool {
 		names := fmt.Sprint(req["tools"], req["messages"])
 		return strings.Contains(names, "name:3f")
 	}, []string{"GenerateContentRequest.tools[0].function_declarations[1].name: Invalid function name. Must start with a letter or an underscore."}},
+	"tool-names": {func(req wireObject) bool {
+		return some(req, func(m wireObject) bool {
+			return m["role"] == "tool" && m["name"] != "f" && m["name"] != "3f" && m["name"] != "_3f"
+		})
+	}, []string{"* GenerateContentRequest.contents[2].parts[0].function_response.name: Name cannot be empty."}},
 	"single-calls": {func(req wireObject) bool { return some(req, func(m wireObject) bool { return len(callsOf(m)) > 1 }) }, []string{"This model only supports single tool-calls at once!"}},
 }
 
@@ -342,7 +357,7 @@ func TestRefusingDialects(t *testing.T) {
 		*s = strictEndpoint{form: rapid.IntRange(0, 5).Draw(rt, "form"), status: rapid.SampledFrom([]int{400, 404, 422, 500}).Draw(rt, "status")}
 		for _, rule := range rules {
 			against := map[string]string{"no-echo": "echo-empty echo-filled", "echo-empty": "no-echo", "echo-filled": "no-echo", "signatures": "no-signatures",
-				"no-signatures": "signatures", "max-tokens": "max-completion-tokens", "max-completion-tokens": "max-tokens"}[rule]
+				"no-signatures": "signatures", "max-tokens": "max-completion-tokens", "max-completion-tokens": "max-tokens", "effort-none": "no-thinking", "no-thinking": "effort-none"}[rule]
 			if !strings.Contains(against, rule) && !slicesContainAny(s.rules, against) {
 				s.rules = append(s.rules, rule)
 			}

@@ -29,6 +29,9 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 		w.Messages = append(w.Messages, wireMessage{Role: goopenai.ChatMessageRoleSystem, Content: req.System})
 	}
 	back := giving{quirks: form.quirks, by: c.sealer(model)}
+	if form.has(quirkToolNames) {
+		back.names = map[string]string{}
+	}
 	for i := range req.Messages {
 		var err error
 		if w.Messages, err = back.appendMessage(w.Messages, &req.Messages[i]); err != nil {
@@ -144,8 +147,9 @@ func toolChoice(req *llm.Request, named func(name string) any, allowed func(wire
 // giving encodes the messages of a conversation for an endpoint.
 type giving struct {
 	quirks
-	by  string // the sealer whose sealed data the endpoint reads
-	ids callIDs
+	by    string // the sealer whose sealed data the endpoint reads
+	ids   callIDs
+	names map[string]string // of the tools, by the ids of the calls in the log; nil if results go without them
 }
 
 func (g *giving) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessage, error) {
@@ -158,7 +162,7 @@ func (g *giving) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessag
 			if !ok {
 				return nil, &misplacedError{m.Role, part}
 			}
-			list = append(list, wireMessage{Role: goopenai.ChatMessageRoleTool, ToolCallID: g.ids.of(res.CallID, ""), Content: cmp.Or(res.Output, noOutput)})
+			list = append(list, wireMessage{Role: goopenai.ChatMessageRoleTool, ToolCallID: g.ids.of(res.CallID, ""), Name: g.names[res.CallID], Content: cmp.Or(res.Output, noOutput)})
 		}
 		return list, nil
 	}
@@ -227,6 +231,9 @@ func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessa
 				c.Extra = json.RawMessage(`{"google":{"thought_signature":"` + signature + `"}}`)
 			}
 			out.ToolCalls = append(out.ToolCalls, c)
+			if g.names != nil {
+				g.names[part.ID] = c.Function.Name
+			}
 		}
 	}
 	switch {

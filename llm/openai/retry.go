@@ -14,19 +14,19 @@ import (
 )
 
 // sendWithRetries sends a request until an answer starts, or a retry is useless.
-func (c *client) sendWithRetries(ctx context.Context, model string, w *writing, req *llm.Request) (*attempt, error) {
-	tries, most := 0, uint(c.retries)+1
-	if req.Once {
+func (c *client) sendWithRetries(ctx context.Context, w *writing) (*attempt, error) {
+	model, tries, most := w.model, 0, uint(c.retries)+1
+	if w.req.Once {
 		most = 1
 	}
 	a, err := backoff.Retry(ctx, func() (*attempt, error) {
 		tries++
 		start := time.Now()
-		a, err := c.try(ctx, model, w.body, req)
+		a, err := c.try(ctx, w)
 		for err != nil && ctx.Err() == nil && !a.answered && w.mend(err, a.refusal) {
 			c.log.LogAttrs(ctx, slog.LevelWarn, "the endpoint refuses the form of a request, which is sent in another one",
 				slog.String("model", model), slog.String("endpoint", c.where), slog.String("form", quirkTable[w.last].name), slog.Any("error", err))
-			a, err = c.try(ctx, model, w.body, req)
+			a, err = c.try(ctx, w)
 		}
 		c.log.LogAttrs(ctx, slog.LevelDebug, "model call",
 			slog.String("model", model), slog.String("endpoint", c.where), slog.Int("attempt", tries),

@@ -33,6 +33,7 @@ type (
 		ReasoningDetails []json.RawMessage `json:"reasoning_details,omitempty"`
 		ToolCalls        []wireCall        `json:"tool_calls,omitempty"`
 		ToolCallID       string            `json:"tool_call_id,omitempty"`
+		Name             string            `json:"name,omitempty"` // of the tool
 	}
 	wireCall struct {
 		ID       string            `json:"id,omitempty"`
