@@ -181,10 +181,12 @@ var deciderAPIs = map[string]func(d *deciding, token string, key session.Key, tu
 		return d.send(token, "/api/v1/sessions/"+key.ID+"/turns/"+turn+"/decisions", m{"decisions": []any{m{"callId": call, "approved": true}}}, "Accept", "text/event-stream")
 	},
 	"chat by words": func(d *deciding, token string, key session.Key, _ string, _ *event.Event) (int, string) {
+		d.shown(token, key)
 		return d.send(token, "/v1/chat/completions", m{"model": "support", "messages": []any{m{"role": "user", "content": "yes"}}}, "Arbor-Session", key.ID)
 	},
 	"chat by a tool message": func(d *deciding, token string, key session.Key, _ string, asked *event.Event) (int, string) {
 		call := asked.Data.(*event.Relay).ToolCallID
+		d.shown(token, key)
 		return d.send(token, "/v1/chat/completions", m{"model": "support", "messages": []any{
 			m{"role": "user", "content": asked.Data.(*event.Relay).Tool},
 			m{"role": "assistant", "tool_calls": []any{m{"id": call, "type": "function", "function": m{"name": asked.Data.(*event.Relay).Tool, "arguments": "{}"}}}},
@@ -224,6 +226,13 @@ var deciderAPIs = map[string]func(d *deciding, token string, key session.Key, tu
 		}
 		return http.StatusOK, text
 	},
+}
+
+// shown lets a chat read the open question of its session, because a text answers no other question.
+func (d *deciding) shown(token string, key session.Key) {
+	before := d.outcome(key)
+	d.send(token, "/v1/chat/completions", m{"model": "support", "messages": []any{m{"role": "user", "content": "yes"}}}, "Arbor-Session", key.ID)
+	require.Equal(d.t, before, d.outcome(key))
 }
 
 type bearer string

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,7 +46,8 @@ type Ask struct {
 	At *Seen
 
 	past    History
-	said    int // the number of messages of Now that the session has already
+	said    int   // the number of messages of Now that the session has already
+	has     int64 // of a client that named the session: the position at which it had the whole answer, or 0 if unknown
 	content llm.Content
 	unseen  int64 // the position at which the client's turn ended for it, if the turn got events since
 }
@@ -71,6 +73,12 @@ const DecisionPrefix = "openai-"
 // name returns the sum as an id of an event.
 func (q *Ask) name() string { return DecisionPrefix + hex.EncodeToString(q.Sum[:16]) }
 
+// decisionID returns the id of the event of the request's decision about a question.
+func (q *Ask) decisionID(asked *event.Event) string {
+	sum := SumOf(q.Sum[:], asked.ID)
+	return DecisionPrefix + hex.EncodeToString(sum[:16])
+}
+
 // newID returns the id of a new session. A request with an ID gets the same one each time.
 func (q *Ask) newID() string {
 	if q.ID == "" {
@@ -92,6 +100,7 @@ func (c *Chats) Begin(ctx context.Context, q *Ask) (*Answer, error) {
 	c.seen.note(a.past, a.Seen)
 	if a.Again != nil {
 		a.Seq, a.Waits = a.Again.Seq, true
+		c.seen.note(ofSession(a.Key), a.Seen)
 	}
 	return a, nil
 }
@@ -191,7 +200,7 @@ func (c *Chats) catchUp(ctx context.Context, q *Ask) (*live.Report, error) {
 		return nil, err
 	}
 	if at := *q.At; rep.ID == at.Turn {
-		q.unseen, at.Seq = cmp.Or(q.unseen, at.Seq), rep.Seq
+		q.unseen, at.Seq, at.Part = cmp.Or(q.unseen, at.Seq), rep.Seq, true
 		q.At = &at
 		return rep, nil
 	}
@@ -235,8 +244,8 @@ func (c *Chats) repeated(ctx context.Context, q *Ask) (*Answer, error) {
 		if rep.User.Metadata[requestSum] == q.name() {
 			after = rep.First
 		}
-		for _, e := range rep.Decisions() {
-			if e.ID == q.name() {
+		for _, e := range slices.Backward(rep.Decisions()) {
+			if slices.ContainsFunc(rep.Log.Asked, func(asked *event.Event) bool { return e.ID == q.decisionID(asked) }) {
 				after = e.Seq
 			}
 		}

@@ -50,6 +50,13 @@ func (c *Chats) Place(ctx context.Context, q *Ask) error {
 		_, known, err := session.Find(ctx, c.turns.Store(), q.Key)
 		if known {
 			q.Past = nil
+			of := ofSession(q.Key)
+			if slices.ContainsFunc(texts, func(s Said) bool { return s.Assistant }) {
+				of = q.past
+			}
+			if s, ok := c.seen.find(of); ok && s.Key == q.Key {
+				q.has = s.Seq
+			}
 		} else if q.Decisions != nil {
 			q.claim()
 		}
@@ -73,6 +80,12 @@ func (c *Chats) Place(ctx context.Context, q *Ask) error {
 		q.Key.ID = q.newID()
 	}
 	return err
+}
+
+// ofSession returns the key among the histories of what clients that name a session have seen of it.
+func ofSession(key session.Key) History {
+	sum := SumOf("session", key.App, key.User, key.ID)
+	return History(sum[:16])
 }
 
 // claim changes a request with results of calls that no agent of this tree has made: its new messages are the user's
@@ -197,7 +210,7 @@ func (c *Chats) stands(ctx context.Context, s Seen, part string) (*Seen, error) 
 	} else if err != nil {
 		return nil, err
 	}
-	s.Seq, s.Waits = rep.Seq, rep.State == live.Waiting
+	s.Seq, s.Part, s.Waits = rep.Seq, true, rep.State == live.Waiting
 	return &s, nil
 }
 
@@ -297,6 +310,7 @@ func (c *Chats) Follow(ctx context.Context, a *Answer, stays bool, take func(ses
 		}
 	}
 	a.Seq, a.Waits = rep.Seq, rep.State == live.Waiting
+	c.seen.note(ofSession(a.Key), a.Seen)
 	for _, asked := range slices.Concat(rep.Pending, front.OpenQuestions(rep)) {
 		c.seen.note(ofCall(a.Key, asked.ToolCallID), a.Seen)
 	}

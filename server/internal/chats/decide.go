@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -15,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
 )
 
 // decide answers the question of a turn that waits. It returns nil if the turn waits for nothing from the client.
@@ -48,9 +48,24 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		if len(questions) == 0 {
 			return nil, nil // the user continues without the results of the client's calls
 		}
-		asked, may := c.turns.Asked(ctx, q.Key, questions)
-		decision, understood := decisionOf(asked, q.content)
-		if !understood || !may {
+		has := q.has
+		if q.At != nil && !q.At.Part {
+			has = q.At.Seq
+		}
+		asked, err := c.shown(ctx, q.Key, rep.First, has)
+		if err != nil {
+			return nil, err
+		}
+		if asked != nil && !slices.ContainsFunc(rep.Questions(), func(e *event.Event) bool { return e.ID == asked.ID }) {
+			a.After = has // another client answered it: this one gets what followed, with the question that is open now
+			return a, nil
+		}
+		var decision runner.Decision
+		understood := false
+		if asked != nil && c.turns.MayDecide(ctx, q.Key, asked.Data.(*event.Relay)) {
+			decision, understood = decisionOf(asked.Data.(*event.Relay), q.content)
+		}
+		if !understood {
 			a.Again = rep
 			return a, nil
 		}
@@ -72,7 +87,23 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	return a, nil
 }
 
-// address sets the ids of decisions and fits them to the questions that they answer.
+// shown returns the question of a turn that a client was shown which has the log up to a position, or nil. A text
+// answers no other question: the client may have sent it before the others were asked.
+func (c *Chats) shown(ctx context.Context, key session.Key, first, has int64) (*event.Event, error) {
+	then := &live.Report{}
+	err := c.load(ctx, key, first-1, has, func(e *event.Event) error {
+		then.Apply(e)
+		return nil
+	})
+	if questions := front.PersonQuestions(then.Log.Pending()); err == nil && len(questions) > 0 {
+		asked, _ := c.turns.Asked(ctx, key, questions)
+		n := slices.IndexFunc(then.Questions(), func(e *event.Event) bool { return e.Data == event.Data(asked) })
+		return then.Questions()[n], nil
+	}
+	return nil, err
+}
+
+// address sets the ids and the digests of decisions and fits them to the questions that they answer.
 func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 	for i, given := range decisions {
 		pending := rep.Pending
@@ -88,9 +119,7 @@ func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 		if asked := rep.Pending[n]; pending[n] != asked {
 			decisions[i] = front.DecisionOf(asked, given.Content)
 		}
-		if decisions[i].ID = q.name(); i > 0 {
-			decisions[i].ID += "-" + strconv.Itoa(i)
-		}
+		decisions[i].ID, decisions[i].Digest = q.decisionID(rep.Questions()[n]), rep.Pending[n].Digest
 	}
 	return nil
 }

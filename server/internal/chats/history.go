@@ -45,6 +45,8 @@ type Seen struct {
 	After int64  // the position after which the answer begins
 	// Seq is the position at which the log ended when the client had the whole answer, or 0 if it did not have it.
 	Seq int64
+	// Part reports that the client may not have the events up to Seq.
+	Part bool
 	// Waits reports that the turn waits for an answer of the client.
 	Waits bool
 }
