@@ -107,8 +107,8 @@ func execute(ctx context.Context, args []string, streams Streams, in *factory.In
 	cmd := command(f)
 	cmd.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
 	err := cmd.ExecuteContext(ctx)
-	if !f.Began {
-		err = asUsage(err)
+	if err != nil && !f.Began { // the command line's parser refused it
+		err = factory.Usagef("%s", err)
 	}
 	if err == nil {
 		err = f.Out.Failed()

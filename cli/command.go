@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -37,6 +36,7 @@ func command(f *factory.Factory) *cobra.Command {
 			return factory.CheckDB(f.Place.DB)
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args:              cobra.ArbitraryArgs,
 		RunE:              factory.NoCommand,
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}" + factory.Commit() + "\n")
@@ -102,18 +102,6 @@ func helpCommand() *cobra.Command {
 			return about.Help()
 		},
 	}
-}
-
-// asUsage turns an error of the command line's parser into a usage error, with a suggestion in one line.
-func asUsage(err error) error {
-	if err == nil {
-		return nil
-	}
-	msg, suggestions, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
-	if names := strings.Fields(suggestions); len(names) > 0 {
-		msg += "; did you mean " + strings.Join(names, " or ") + "?"
-	}
-	return factory.Usagef("%s", strings.TrimSpace(msg))
 }
 
 // wanted says which values a flag takes.

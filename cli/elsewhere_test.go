@@ -74,7 +74,7 @@ func TestChatsDecide(t *testing.T) {
 	require.Equal(t, 0, two.status())
 }
 
-// Who comes while a turn is under way elsewhere is told so, and sees its end before the message
+// A chat that starts while another process runs a turn says so, and shows the end of that turn before the message
 // that waited is answered: on the same database, and at a server.
 func TestChatComesInTheMiddle(t *testing.T) {
 	t.Parallel()
@@ -92,7 +92,7 @@ func TestChatComesInTheMiddle(t *testing.T) {
 			one.enter("hi\r")
 			receive(t, asked)
 			two := in.onScreen(t, chat...)
-			two.until("a turn is under way: what comes of it is shown here")
+			two.until("a turn is running: its answer is shown here")
 			two.until("you> ")
 			two.enter("hello?\r")
 			two.until("another program is working on this session: your message is sent when it has finished")

@@ -137,7 +137,7 @@ func (h *Handler) createFrom(c *front.Call, base session.Key, b branch, store fu
 	case errors.Is(err, agent.ErrConflict) && name != "" && b.ID == "":
 		return live.ErrMismatch
 	case errors.Is(err, agent.ErrConflict):
-		return front.Conflict("exists", "a session with this id exists")
+		return front.Conflict("exists", fmt.Sprintf("session %q exists: give another id", to.ID))
 	case err != nil:
 		return err
 	}

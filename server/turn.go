@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -68,7 +69,7 @@ func (h *Handler) createSession(c *front.Call) error {
 	}
 	err = h.startTurn(c, key, body.MessageBody, new(int64))
 	if fault := front.FaultOf(err); err != nil && (fault.Code == "position_moved" || fault.Code == "session_busy" && name == "") {
-		return front.Conflict("exists", "a session with this id exists")
+		return front.Conflict("exists", fmt.Sprintf("session %q exists: continue it with POST …/sessions/{session}/turns, or give another id", id))
 	}
 	return err
 }

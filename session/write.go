@@ -135,7 +135,7 @@ func (r *Row) busy(key Key) error {
 	if r.Holder == (Owner{}) { // the holder is in this process
 		return fmt.Errorf("session %s: %w", key, agent.ErrSessionBusy)
 	}
-	return fmt.Errorf("session %s: process %d on %s holds the lease until %s, unless it renews it: %w",
+	return fmt.Errorf("session %s: process %d on %s is answering (its lease lasts until %s): %w",
 		key, r.Holder.PID, r.Holder.Host, r.Until.UTC().Format(time.RFC3339), agent.ErrSessionBusy)
 }
 

@@ -170,11 +170,11 @@ func (c *config) check() (*url.URL, error) {
 	switch {
 	case err != nil:
 		// The parser's error contains the address with its secrets.
-		problems = append(problems, errors.New("the base URL cannot be parsed"))
+		problems = append(problems, errors.New("the base URL, which OPENAI_BASE_URL sets too, cannot be parsed: write it as http://HOST:PORT/v1"))
 	case u.Scheme != "http" && u.Scheme != "https":
 		problems = append(problems, errors.New("the base URL, which OPENAI_BASE_URL sets too, must begin with http:// or https://"))
 	case u.Host == "":
-		problems = append(problems, errors.New("the base URL names no host"))
+		problems = append(problems, errors.New("the base URL, which OPENAI_BASE_URL sets too, names no host: write it as http://HOST:PORT/v1"))
 	}
 	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		problems = append(problems, errors.New("the API key contains a space, a line break or another character that no key can contain"))

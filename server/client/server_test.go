@@ -315,7 +315,7 @@ func TestTurns(t *testing.T) {
 	_, err = c.Session(ctx, "nobody's")
 	require.ErrorIs(t, err, agent.ErrBadInput)
 	_, err = c.Session(ctx, "..")
-	require.EqualError(t, err, "not found", "the server, and not another path of it")
+	require.EqualError(t, err, "there is no session with this id", "the server, and not another path of it")
 	_, err = c.Of("ann").Session(ctx, id)
 	require.ErrorIs(t, err, agent.ErrBadInput)
 	_, err = c.File(ctx, id, "none")

@@ -74,5 +74,8 @@ func (f *fields) split(members map[string]json.RawMessage, v any, wrong *faults)
 		}
 	}
 	unknown, err := front.DecodeKnown(event.EncodeJSON(kept), v)
-	return append(ignored, unknown...), err
+	for _, p := range unknown {
+		ignored = append(ignored, p.Path)
+	}
+	return ignored, err
 }

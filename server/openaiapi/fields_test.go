@@ -197,6 +197,7 @@ func TestModels(t *testing.T) {
 	status, none := get("/models/billing")
 	require.Equal(t, http.StatusNotFound, status)
 	require.Equal(t, "model_not_found", none["error"].(map[string]any)["code"])
+	require.Contains(t, none["error"].(map[string]any)["message"], "no agent has the path")
 
 	for model, want := range map[string]string{"support": "I am the root.", "support/billing": "I am refunds.", "support/tech": "I am tech."} {
 		win := &window{world: w, model: model}

@@ -1,10 +1,12 @@
 package openaiapi
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
 )
@@ -35,13 +37,15 @@ func (h *Handler) model(c *front.Call) error {
 
 // agent returns the agent whose path is the name of a model.
 func (h *Handler) agent(model string) (*agent.Node, error) {
+	var known []string
 	for n := range h.turns.Runner().Tree().Walk() {
 		if n.Path == model {
 			return n, nil
 		}
+		known = append(known, n.Path)
 	}
 	return nil, &front.Fault{Status: http.StatusNotFound, Code: "model_not_found", Detail: "the model does not exist; /models lists all models",
-		Problems: []front.Problem{{Path: "model", Message: "is not the path of an agent"}}}
+		Problems: []front.Problem{{Path: "model", Message: fmt.Sprintf("no agent has the path %q%s", model, nearest.Listed(model, known))}}}
 }
 
 // key returns the key of a caller's session in which an agent, or those below it, answer. Sessions of an agent that is

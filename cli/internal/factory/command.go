@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/render"
 )
 
@@ -54,12 +55,24 @@ func NoCommand(cmd *cobra.Command, args []string) error {
 	return Exit(StatusUsage)
 }
 
-// UnknownCommand returns the error for a command that does not exist, with the nearest name.
+// UnknownCommand returns the error for a command that does not exist. It suggests the command with the nearest name, or
+// the command of this name one level below.
 func UnknownCommand(cmd *cobra.Command, name string) error {
-	cmd.SuggestionsMinimumDistance = 2
 	hint := "see " + cmd.CommandPath() + " --help"
-	if s := cmd.SuggestionsFor(name); len(s) > 0 {
-		hint = "did you mean " + strings.Join(s, " or ") + "?"
+	var known []string
+	for _, c := range cmd.Commands() {
+		if c.Hidden {
+			continue
+		}
+		known = append(known, c.Name())
+		for _, below := range c.Commands() {
+			if below.Name() == name && !below.Hidden {
+				hint = "did you mean " + below.CommandPath() + "?"
+			}
+		}
+	}
+	if meant := nearest.Within(name, known, min(2, len(name)/2)); meant != "" {
+		hint = "did you mean " + meant + "?"
 	}
 	return Usagef("unknown command %q for %q; %s", name, cmd.CommandPath(), hint)
 }

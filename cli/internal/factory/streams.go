@@ -44,7 +44,7 @@ func CheckMessage(text string) (llm.Message, error) {
 	var err error
 	switch {
 	case strings.TrimSpace(text) == "":
-		err = errors.New("the message is empty")
+		err = errors.New("the message is empty: give it as an argument or on standard input")
 	case !utf8.ValidString(text):
 		err = errors.New("the message is not valid UTF-8")
 	case len(text) > MaxMessage:

@@ -109,9 +109,9 @@ func (c *Conversation) greet(ctx context.Context) error {
 	case err != nil:
 		return err
 	case running:
-		c.Factory.Say("a turn is under way: what comes of it is shown here")
+		c.Factory.Say("a turn is running: its answer is shown here")
 	default:
-		c.Factory.Say("the last turn was interrupted: /resume resumes it, a new message leaves it as it is")
+		c.Factory.Say("the last turn was interrupted: /resume resumes it, a new message starts another turn")
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (c *Conversation) loop(ctx context.Context, in prompt.Lines) error {
 			return last
 		case errors.Is(err, context.Canceled) && ctx.Err() == nil:
 			interrupted = true // so that another interrupt at the prompt ends the chat
-			c.Factory.Say("interrupted: /resume resumes this turn, a new message leaves it as it is")
+			c.Factory.Say("interrupted: /resume resumes this turn, a new message starts another one")
 			err = factory.Exit(factory.StatusInterrupted)
 		case c.Factory.Out.Failed() != nil || ctx.Err() != nil:
 			return err

@@ -20,6 +20,7 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/session"
 )
@@ -84,7 +85,8 @@ func (c *Call) EventFilter() func(*event.Event) *event.Event {
 	return live.Own(c.handler.config.Turns.Runner().Tree())
 }
 
-// Find returns the stored session with an id, or the errors of [Call.Key]. A session that does not exist is [NotFound].
+// Find returns the stored session with an id, or the errors of [Call.Key]. It returns a [Missing] fault if no such session
+// exists.
 func (c *Call) Find(id string) (session.Info, error) {
 	key, err := c.Key(id)
 	if err != nil {
@@ -92,7 +94,7 @@ func (c *Call) Find(id string) (session.Info, error) {
 	}
 	info, ok, err := session.Find(c.R.Context(), c.handler.config.Turns.Store(), key)
 	if err == nil && !ok {
-		err = NotFound()
+		err = Missing("there is no session with this id")
 	}
 	return info, err
 }
@@ -134,17 +136,15 @@ func Decode(body []byte, v any) error {
 	unknown, err := DecodeKnown(body, v)
 	if err == nil && len(unknown) > 0 {
 		f := BadRequest("the body does not fit")
-		for _, path := range unknown {
-			f.Problems = append(f.Problems, Problem{path, "is not known"})
-		}
+		f.Problems = unknown
 		return f
 	}
 	return err
 }
 
-// DecodeKnown reads JSON into the value that v points to, and returns the paths of the members that the value does not
+// DecodeKnown reads JSON into the value that v points to, and returns a problem for each member that the value does not
 // have. It accepts a number such as 3.0 for an integer, as JSON Schema does.
-func DecodeKnown(body []byte, v any) (unknown []string, err error) {
+func DecodeKnown(body []byte, v any) (unknown []Problem, err error) {
 	if string(bytes.TrimSpace(body)) == "null" {
 		return nil, BadRequest("the body does not fit: it is null")
 	}
@@ -213,8 +213,8 @@ func typeName(t reflect.Type) string {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// unknownMembers appends to found the paths of the members of a JSON value that the type t does not have.
-func unknownMembers(found []string, raw any, t reflect.Type, path string) []string {
+// unknownMembers appends to found a problem for each member of a JSON value that the type t does not have.
+func unknownMembers(found []Problem, raw any, t reflect.Type, path string) []Problem {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -233,10 +233,13 @@ func unknownMembers(found []string, raw any, t reflect.Type, path string) []stri
 			return found
 		}
 		members := make(map[string]reflect.Type)
+		var names []string
 		for _, f := range reflect.VisibleFields(t) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name != "-" && !f.Anonymous {
-				members[strings.ToLower(cmp.Or(name, f.Name))] = f.Type
+				name = cmp.Or(name, f.Name)
+				members[strings.ToLower(name)] = f.Type
+				names = append(names, name)
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -245,7 +248,7 @@ func unknownMembers(found []string, raw any, t reflect.Type, path string) []stri
 			if member, ok := members[strings.ToLower(name)]; ok {
 				found = unknownMembers(found, e, member, at)
 			} else {
-				found = append(found, at)
+				found = append(found, Problem{at, "is not known" + nearest.Hint(name, names)})
 			}
 		}
 	}

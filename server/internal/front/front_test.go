@@ -88,7 +88,7 @@ func TestFront(t *testing.T) {
 		{"GET", "/x/sessions/none", "secret", "", 404, "not_found"},
 		{"GET", "/x/sessions/none?user=bob", "secret", "", 403, "right"},
 		{"POST", "/x/body", "secret", `{"name":"n","list":[{"a":1}]}`, 200, `"name":"n"`},
-		{"POST", "/x/body", "secret", `{"nam":"n","list":[{"a":1},{"b":1}]}`, 400, `"problems":[{"path":"list[1].b","message":"is not known"},{"path":"nam","message":"is not known"}]`},
+		{"POST", "/x/body", "secret", `{"nam":"n","list":[{"a":1},{"other":1}]}`, 400, `"problems":[{"path":"list[1].other","message":"is not known"},{"path":"nam","message":"is not known; did you mean \"name\"?"}]`},
 		{"POST", "/x/body", "secret", `{"name":1}`, 400, `{"path":"name","message":"must be a string, not number"}`},
 		{"POST", "/x/body", "secret", `{"name":`, 400, "is not JSON"},
 		{"POST", "/x/body", "secret", `{} {}`, 400, "after top-level value"},
