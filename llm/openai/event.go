@@ -70,6 +70,7 @@ type (
 		Arguments  arguments `json:"arguments"`
 		Parameters arguments `json:"parameters"`
 		Input      arguments `json:"input"`
+		Args       arguments `json:"args"`
 		opaque
 	}
 	groq struct {
@@ -207,7 +208,7 @@ func (f *failing) failure(bare, whole bool) *goopenai.APIError {
 // values returns the call's id, name and arguments, as far as they are set.
 func (p *callPart) values() (id, name, args string) {
 	in, out := &p.Function, &p.functionOut
-	return string(p.ID), string(cmp.Or(in.Name, out.Name)), string(cmp.Or(in.Arguments, in.Parameters, in.Input, out.Arguments, out.Parameters, out.Input))
+	return string(p.ID), string(cmp.Or(in.Name, out.Name)), string(cmp.Or(in.Arguments, in.Parameters, in.Input, in.Args, out.Arguments, out.Parameters, out.Input, out.Args))
 }
 
 func (o *output) text() string { return string(o.Content.pieceText + o.Refusal) }

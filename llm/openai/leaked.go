@@ -234,7 +234,7 @@ func (l *leakFilter) mustSuppress(cut bool) bool {
 	return name != "" && !l.mentioned(name)
 }
 
-var toolNames = lazyregexp.New(`["'](?:name|tool_name|tool|function|action)["']\s*:\s*["']([^"']+)["']`)
+var toolNames = lazyregexp.New(`["'](?:name|tool_name|tool|function|action|function_name|recipient_name)["']\s*:\s*["']([^"']+)["']`)
 
 // name returns the text without the characters that may surround a tool's name.
 func (l *leakFilter) name() string { return strings.Trim(string(l.held), " \t\r\n.") }

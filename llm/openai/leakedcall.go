@@ -33,7 +33,7 @@ func (l *leakFilter) parse(raw []byte, marked bool) (name, args string, ok bool)
 		if wrapped, ok := o["function"]; ok && wrapped[0] != '"' {
 			inner := make(map[string]json.RawMessage)
 			if !hasOnly(o, "function", "type", "id") || json.Unmarshal(wrapped, &inner) != nil ||
-				inner["function"] != nil || inner["parameters"] != nil { // the description of a function
+				inner["function"] != nil || isSchema(inner["parameters"]) { // the description of a function
 
 				return "", "", false
 			}
@@ -78,11 +78,20 @@ func memberOf(o map[string]json.RawMessage, keys []string) (value json.RawMessag
 // nameKeys are the keys of a call's tool, argumentKeys those of its arguments, and callKeys all that a call can have.
 // wrapperKeys are the keys of an object that models copy around the arguments.
 var (
-	nameKeys     = []string{"name", "tool_name", "tool", "function", "action"}
+	nameKeys     = []string{"name", "tool_name", "tool", "function", "action", "function_name", "recipient_name"}
 	argumentKeys = []string{"arguments", "parameters", "args", "input", "tool_input", "action_input"}
 	wrapperKeys  = []string{"arguments", "parameters"}
 	callKeys     = slices.Concat(nameKeys, argumentKeys, []string{"type", "id", "tool_call_id"})
 )
+
+// isSchema reports whether an object describes the arguments of a call, and is not the arguments.
+func isSchema(parameters json.RawMessage) bool {
+	var s struct {
+		Type       any `json:"type"`
+		Properties any `json:"properties"`
+	}
+	return json.Unmarshal(parameters, &s) == nil && (s.Type == "object" || s.Properties != nil)
+}
 
 // hasOnly reports whether an object has only these keys.
 func hasOnly(o map[string]json.RawMessage, keys ...string) bool {
@@ -176,11 +185,10 @@ func (l *leakFilter) quoted(t *trial) bool {
 			if dec.Decode(&args) != nil {
 				return true // it was valid when it was read
 			}
-			members := appendMembers([]string{":" + plain(call.Name)}, "", args)
+			members := appendMembers([]string{plain(call.Name)}, "", args)
 			if strings.Contains(all, held) || inJSON && !slices.ContainsFunc(members, lacks) {
 				return true
 			}
-			members[0] = plain(call.Name)
 			named := slices.ContainsFunc(strings.Split(all, squeezed(call.Name))[1:], argumentsFollow.Get().MatchString)
 			if (marked || named) && !slices.ContainsFunc(strings.Split(strings.Join(members, ":"), ":"), lacks) {
 				return true

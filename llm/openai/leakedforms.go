@@ -43,6 +43,7 @@ bare
 <TOOLCALL> … </TOOLCALL>
 <longcat_tool_call> … </longcat_tool_call>
 <minimax:tool_call> … </minimax:tool_call>
+<xai:function_call> … </xai:function_call>
 <seed:tool_call> … </seed:tool_call>
 ]<]minimax[>[<tool_call> … ]<]minimax[>[</tool_call>
 <｜tool▁calls▁begin｜> … <｜tool▁calls▁end｜>
@@ -61,6 +62,7 @@ tool_code
 Action:
 <|start_header_id|>assistant<|end_header_id|>
 <|plugin|>
+<|tool_calls|>
 <|message_sep|>
 function·call<|role_sep|>
 <|eom_id|>
@@ -68,6 +70,16 @@ function·call<|role_sep|>
 <|im_end|>
 <|end|>
 <|call|>
+<|return|>
+<|eot|>
+<|end_of_text|>
+<|endoftext|>
+<|observation|>
+<|user|>
+<|END_OF_TURN_TOKEN|>
+<end_of_turn>
+<｜end▁of▁sentence｜>
+<｜tool▁outputs▁begin｜>
 </s>
 [TOOL_CALLS] name [ARGS]? object
 [TOOL_CALLS] name [CALL_ID] key [ARGS] object
@@ -78,9 +90,13 @@ Action: name Action·Input: object
 <longcat_tool_call> name { <longcat_arg_key> key </longcat_arg_key> <longcat_arg_value> value </longcat_arg_value> } </longcat_tool_call> end
 <function= name > object </function>
 <function= name > { <parameter= key > value </parameter> } </function> end
+<function= name > { <parameter·name=" key "> value </parameter> } </function> end
+<function=" name "> { <parameter=" key "> value </parameter> } </function> end
 <function·name=" name "> object </function>
 <function·name=" name "> { <parameter·name=" key "> value </parameter> } </function> end
 <tool_call·name=" name "> object </tool_call>
+<tool_call·name=" name "> { <parameter·name=" key "> value </parameter> } </tool_call> end
+<xai:function_call·name=" name "> { <parameter·name=" key "> value </parameter> } </xai:function_call> end
 <tool_call> <name> name </name> <arguments> object </arguments> </tool_call>
 <tool_use> <name> name </name> <arguments> object </arguments> </tool_use>
 <|tools_prefix|> [ \{ " name ": object \} { , \{ " name ": object \} } ] <|tools_suffix|>
@@ -90,20 +106,20 @@ Action: name Action·Input: object
 ]<]minimax[>[<invoke·name=" name "> { ]<]minimax[>[< key > value ]<]minimax[>[</ key > } ]<]minimax[>[</invoke> end
 <｜tool_call_begin｜> function? <｜tool_sep｜> <steptml:invoke·name=" name "> { <steptml:parameter·name=" key "> value </steptml:parameter> } </steptml:invoke> end <｜tool_call_end｜>
 <｜tool▁call▁begin｜> function? <｜tool▁sep｜>? name <｜tool▁sep｜>? ` + fence + `json? object ` + fence + `? <｜tool▁call▁end｜>
+<|tool_call:begin|> key <|tool_call:name|> name <|tool_call:args|> object <|tool_call:end|>
 <|tool_call_begin|> name <|tool_call_argument_begin|> object <|tool_call_end|>
 <start_function_call>call: name \{ { key :<escape> value <escape> ,? } \} <end_function_call> end
 <|tool_call>call: name \{ { key :<|"|> value <|"|> ,? } \} <tool_call|> end
 <|tool_call>? call: name object <tool_call|>?
-<|start|>assistant? <|channel|> commentary? analysis? to= name <|constrain|>? json? code? <|message|> object
+<|start|>assistant? <|channel|> commentary? analysis? final? <|constrain|>? json? to= name <|constrain|>? json? code? <|message|> object
 <|start|>assistant? to= name <|channel|> commentary? analysis? <|constrain|>? json? code? <|message|> object
 assistant? commentary to= name json? code? object
 `
 
 const fence = "```"
 
-// tagSpaces are the prefixes of the names of tags: none, or a namespace of DeepSeek, with the bars that gateways
-// change, or of Claude.
-var tagSpaces = [...]string{"", "｜DSML｜", "|DSML|", "antml:", "｜｜DSML｜｜"}
+// tagSpaces are the prefixes of the names of tags: none, or a namespace of DeepSeek or of Claude.
+var tagSpaces = [...]string{"", "｜DSML｜", "antml:", "｜｜DSML｜｜"}
 
 // part is one part of a form.
 type part struct {
@@ -135,6 +151,9 @@ var forms = sync.OnceValue(func() (all []*form) {
 				rows = append(rows, strings.ReplaceAll(row, "@", space))
 			}
 			continue
+		}
+		if ascii := strings.ReplaceAll(row, "｜", "|"); ascii != row { // gateways change the bars
+			rows = append(rows, ascii)
 		}
 		open, end, encloses := strings.Cut(row, " … ")
 		if encloses {

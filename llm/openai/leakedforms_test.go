@@ -99,7 +99,7 @@ var ulmForms = map[string]string{
 	"Hermes, quotes and a name":   "<tool_call>\n" + `{"name": " functions.lookup", "arguments": {"city": "Ulm"}}` + "\n</tool_call><|im_end|>",
 	"DeepSeek V3.2 through ASCII": "<|DSML|function_calls>\n<|DSML|invoke name=\"lookup\">\n<|DSML|parameter name=\"city\" string=\"true\">Ulm</|DSML|parameter>\n</|DSML|invoke>\n</|DSML|function_calls>",
 	"DeepSeek V3.2, JSON":         "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"lookup\">" + ulmArgs + "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
-	"Claude":                      "<" + tagSpaces[3] + "function_calls>\n<" + tagSpaces[3] + "invoke name=\"lookup\">\n<" + tagSpaces[3] + "parameter name=\"city\">Ulm</" + tagSpaces[3] + "parameter>\n</" + tagSpaces[3] + "invoke>\n</" + tagSpaces[3] + "function_calls>",
+	"Claude":                      "<" + tagSpaces[2] + "function_calls>\n<" + tagSpaces[2] + "invoke name=\"lookup\">\n<" + tagSpaces[2] + "parameter name=\"city\">Ulm</" + tagSpaces[2] + "parameter>\n</" + tagSpaces[2] + "invoke>\n</" + tagSpaces[2] + "function_calls>",
 	"LM Studio":                   "[TOOL_REQUEST]" + ulmCall + "[END_TOOL_REQUEST]",
 	"LM Studio, a mark":           "[TOOL_CALL]" + ulmCall + "[/TOOL_CALL]",
 	"Mistral, stripped":           "lookup[ARGS]" + ulmArgs,
@@ -114,6 +114,22 @@ var ulmForms = map[string]string{
 	"tags":                        "<tool_use>\n<name>lookup</name>\n<arguments>" + ulmArgs + "</arguments>\n</tool_use>",
 	"tool and args":               `{"tool": "lookup", "args": {"city": "Ulm"}}`,
 	"function and parameters":     `{"function": "lookup", "parameters": {"city": "Ulm"}}`,
+	"DeepSeek V3 through ASCII":   "<|tool▁calls▁begin|><|tool▁call▁begin|>function<|tool▁sep|>lookup\n```json\n" + ulmArgs + "\n```<|tool▁call▁end|><|tool▁calls▁end|>",
+	"DeepSeek V3, its end":        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>lookup<｜tool▁sep｜>" + ulmArgs + "<｜tool▁call▁end｜><｜tool▁calls▁end｜><｜end▁of▁sentence｜>",
+	"Granite 3, its end":          "<|tool_call|>" + ulmCall + "<|end_of_text|>",
+	"GLM 4.5, its end":            "<tool_call>lookup\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n</tool_call><|observation|>",
+	"Hermes, opened twice":        "<tool_call>\n<tool_call>\n" + ulmCall + "\n</tool_call>",
+	"Hermes, opened to close":     "<tool_call>\n" + ulmCall + "\n<tool_call>",
+	"Qwen 3 Coder, attributes":    "<tool_call>\n<function=lookup>\n<parameter name=\"city\">\nUlm\n</parameter>\n</function>\n</tool_call>",
+	"Qwen 3 Coder, quotes":        "<tool_call>\n<function=\"lookup\">\n<parameter=\"city\">\nUlm\n</parameter>\n</function>\n</tool_call>",
+	"attributes alone":            "<tool_call name=\"lookup\">\n<parameter name=\"city\">Ulm</parameter>\n</tool_call>",
+	"Grok":                        "<xai:function_call name=\"lookup\">\n<parameter name=\"city\">Ulm</parameter>\n</xai:function_call>",
+	"Grok, a call in it":          "<xai:function_call>\n<invoke name=\"lookup\"><parameter name=\"city\">Ulm</parameter></invoke>\n</xai:function_call>",
+	"Solar":                       "<|tool_calls|><|tool_call:begin|>abc123<|tool_call:name|>lookup<|tool_call:args|>" + ulmArgs + "<|tool_call:end|>",
+	"harmony, final":              "<|channel|>final to=functions.lookup <|constrain|>json<|message|>" + ulmArgs,
+	"harmony, a type first":       "<|channel|>commentary <|constrain|>json to=functions.lookup<|message|>" + ulmArgs,
+	"Llama 3, in function":        `{"type": "function", "function": {"name": "lookup", "parameters": {"city": "Ulm"}}}`,
+	"a recipient":                 `{"recipient_name": "functions.lookup", "parameters": {"city": "Ulm"}}`,
 	"action and input":            "<tool_call>" + `{"action": "lookup", "action_input": {"city": "Ulm"}}` + "</tool_call>",
 }
 
@@ -184,8 +200,8 @@ func TestLeakedForms(t *testing.T) {
 				require.True(t, e.Retryable)
 			}
 			for _, prose := range []string{"The call " + words, "Text:\n```text\n" + words + "\n```\nThat is all.", "Write `" + words + "`"} {
-				if (form == "GigaChat" || form == "Command R, older") && prose == "The call "+words {
-					continue // its JSON begins a line or follows a colon
+				if (form == "GigaChat" || form == "Command R, older" || strings.HasPrefix(form, "Hermes, opened")) && prose == "The call "+words {
+					continue // its JSON or its mark begins a line or follows a colon
 				}
 				out, calls, _ := readLeaked(stock(), prose, 1)
 				require.Empty(t, calls)

@@ -192,6 +192,9 @@ func (l *leakFilter) enter(t trial, at, c int) {
 				return
 			}
 		case "open":
+			if t.open == p.text {
+				break // models repeat it, and write it in place of the closing one
+			}
 			if t.open != "" {
 				return
 			}

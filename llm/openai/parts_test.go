@@ -82,7 +82,7 @@ func TestPartsOfCalls(t *testing.T) {
 		"closed once too often":          {`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"city\": \"Ulm\"}}"}}`, []string{ulm}},
 		"a raw line end":                 {`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"city\": \"U\nlm\"}"}}`, []string{`lookup {"city": "U\u000alm"}`}},
 		"no function around it":          {`{"id":"1","name":"lookup","arguments":{"city": "Ulm"}}`, []string{ulm}},
-		"other names":                    {`{"id":"1","type":"tool_use","name":"lookup","input":{"city": "Ulm"}},{"function":{"name":"lookup","parameters":{"city": "Bonn"}}}`, []string{ulm, bonn}},
+		"other names":                    {`{"id":"1","type":"tool_use","name":"lookup","input":{"city": "Ulm"}},{"function":{"name":"lookup","parameters":{"city": "Bonn"}}},{"id":"3","name":"lookup","args":{"city": "Ulm"}}`, []string{ulm, bonn, ulm}},
 		"empty ones":                     {`null,{},{"index":0,"id":"","function":{"name":"","arguments":""}},{"id":"x","function":{"name":null,"arguments":"{}"}}`, nil},
 		"half":                           {`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"city\": \"Ul"}}`, []string{`lookup {"city": "Ul`}},
 		"two objects":                    {`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"city\": \"Ulm\"}"}},{"index":0,"function":{"arguments":"{\"city\": \"Bonn\"}"}}`, []string{`lookup {"city": "Ulm"}{"city": "Bonn"}`}},
