@@ -62,6 +62,8 @@ func valueTooDeep(v any, left int) bool {
 	return Deeper(EncodeJSON(v), left)
 }
 
+var rawType, valuesType = reflect.TypeFor[json.RawMessage](), reflect.TypeFor[map[string]any]()
+
 // Bound returns a payload whose JSON is at most [MaxDepth] levels deep. Deeper JSON becomes a string with its text,
 // or {"raw": text} where an object is required, and the notice reports it. If nothing is too deep, Bound returns the
 // given payload and a nil notice. It never changes the given payload.
@@ -73,14 +75,14 @@ func Bound(data Data) (Data, *Notice) {
 	var notice *Notice
 	for i := range given.Elem().NumField() {
 		var bounded any
-		switch v := given.Elem().Field(i).Addr().Interface().(type) {
-		case *json.RawMessage:
-			if !TooDeep(*v) {
+		switch field := given.Elem().Field(i); field.Type() {
+		case rawType:
+			if !TooDeep(field.Bytes()) {
 				continue
 			}
-			bounded = boundRaw(data, *v)
-		case *map[string]any:
-			values, changed := boundValues(*v)
+			bounded = boundRaw(data, field.Bytes())
+		case valuesType:
+			values, changed := boundValues(field.Interface().(map[string]any))
 			if !changed {
 				continue
 			}
