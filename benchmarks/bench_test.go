@@ -17,7 +17,7 @@ func perFramework(b *testing.B, run func(*testing.B, Framework)) {
 }
 
 func build(b *testing.B, f Framework, s *Scenario) System {
-	system, err := f.New(s)
+	system, err := f.build(s)
 	must(b, err)
 	return system
 }

@@ -17,7 +17,7 @@ func TestScenarios(t *testing.T) {
 			for _, depth := range []int{1, 8} {
 				t.Run(fmt.Sprintf("chain of %d", depth), func(t *testing.T) {
 					s := Chain(depth, Sentence)
-					system, err := f.New(s)
+					system, err := f.build(s)
 					require.NoError(t, err)
 					reply, err := system.Turn(t.Context(), "s", Message)
 					require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestScenarios(t *testing.T) {
 			}
 			t.Run("stream", func(t *testing.T) {
 				s := Streamed(50)
-				system, err := f.New(s)
+				system, err := f.build(s)
 				require.NoError(t, err)
 				reply, err := system.Turn(t.Context(), "s", Message)
 				require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestScenarios(t *testing.T) {
 			})
 			t.Run("ping-pong", func(t *testing.T) {
 				s := PingPong(7)
-				system, err := f.New(s)
+				system, err := f.build(s)
 				require.NoError(t, err)
 				for turn := range 2 { // the script starts again in each session
 					reply, err := system.Turn(t.Context(), fmt.Sprint(turn), Message)
@@ -50,7 +50,7 @@ func TestScenarios(t *testing.T) {
 					if raceEnabled && f.Name == "trpc" && (s.Way == InTurn || s.Way == AtOnce) {
 						t.Skip("its ChainAgent and ParallelAgent write what its runner reads meanwhile")
 					}
-					system, err := f.New(s)
+					system, err := f.build(s)
 					require.NoError(t, err)
 					for turn := range 2 { // the script starts again in each session
 						if s.Way == AtOnce {
@@ -67,7 +67,7 @@ func TestScenarios(t *testing.T) {
 			t.Run("history", func(t *testing.T) {
 				const turns = 12
 				s := Chain(1, Sentence)
-				system, err := f.New(s)
+				system, err := f.build(s)
 				require.NoError(t, err)
 				for range turns {
 					_, err := system.Turn(t.Context(), "past", Message)

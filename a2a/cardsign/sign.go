@@ -22,9 +22,8 @@ import (
 // Signer signs agent cards with one key. It is immutable and safe for concurrent
 // use.
 type Signer struct {
-	key  Key
-	jws  jose.Signer
-	open bool
+	key Key
+	jws jose.Signer
 }
 
 // SignerOption changes what a signer writes into the header of its signatures.
@@ -32,7 +31,6 @@ type SignerOption func(*signerConfig)
 
 type signerConfig struct {
 	kid, jku string
-	open     bool
 }
 
 // WithKeyID sets the id that signatures name their key by. Without it, it is the
@@ -42,13 +40,6 @@ func WithKeyID(id string) SignerOption { return func(c *signerConfig) { c.kid = 
 // WithKeySetURL names the https address of a key set that holds the public key,
 // for example one made by [KeySet]. Nothing is said of it without this option.
 func WithKeySetURL(jku string) SignerOption { return func(c *signerConfig) { c.jku = jku } }
-
-// WithOpenSchemes adds a signature that leaves the security schemes of a card
-// out. The client of the SDK for JavaScript (as of 1.3.0) can verify no other
-// when a card has such schemes, because it loses them on the way; what it uses
-// as schemes is then not covered for it. For other verifiers the price is that
-// they accept the card without its schemes, too.
-func WithOpenSchemes() SignerOption { return func(c *signerConfig) { c.open = true } }
 
 // NewSigner makes a signer of a private key, which may live elsewhere, such as
 // in a key management service. The algorithm is that of the key: ES256, ES384 or
@@ -82,7 +73,7 @@ func NewSigner(key crypto.Signer, opts ...SignerOption) (*Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cardsign: %w", err)
 	}
-	return &Signer{Key{cfg.kid, public}, jws, cfg.open}, nil
+	return &Signer{Key{cfg.kid, public}, jws}, nil
 }
 
 // NewSignerPEM is [NewSigner] with the private key in a PEM block: PKCS #8, SEC 1
@@ -146,22 +137,18 @@ func (s *Signer) SignJSON(card []byte) ([]byte, error) {
 // of the specification, the one without what is empty, and, if there are fields
 // beside those of the protocol, the whole.
 func (s *Signer) sign(tree map[string]any) ([]sdk.AgentCardSignature, error) {
-	var known, whole, signed []cardjson.Form
+	var known, whole []cardjson.Form
 	for _, f := range cardjson.Forms(tree) {
 		switch {
 		case f.Lacks == nil:
 			whole = append(whole, f)
 		case !slices.Contains(f.Lacks, "securitySchemes"):
 			known = append(known, f)
-		case s.open:
-			signed = append(signed, f)
 		}
 	}
-	// The third whole form is the document as it is, which nobody needs from us.
-	if known == nil {
-		signed = append(whole[:2:2], signed...)
-	} else {
-		signed = append(append(known, whole[0]), signed...)
+	signed := whole[:2] // no verifier needs the third form, the document as it is
+	if known != nil {
+		signed = append(known, whole[0])
 	}
 	var sigs []sdk.AgentCardSignature
 	var seen [][]byte
