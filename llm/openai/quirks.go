@@ -55,7 +55,7 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"echo-empty", "like `echo`, and an empty reasoning with each message of the assistant that has none", "",
 		`(reasoning_content|reasoning content|reasoning_details|content\[\]\.thinking).{0,120}(missing|passed back|required|must be (passed|provided|included|present|sent|set|non))|` +
 			`(missing|requires?|must (include|contain|have|pass)).{0,80}(reasoning_content|reasoning content|reasoning_details)`}, // Kimi, DeepSeek
-	{"echo-filled", "like `echo-empty`, with a dot for what is empty", "", `(reasoning_content|reasoning content).{0,120}(missing|empty|required)`}, // Kimi
+	{"echo-filled", "like `echo-empty`, with a dot in place of empty reasoning", "", `(reasoning_content|reasoning content).{0,120}(missing|empty|required)`}, // Kimi
 	{"signatures", "calls that came from elsewhere get the signature that Google documents for them", "", `thought_?signature`},                     // Gemini
 	{"echo", "reasoning goes back to the model that gave it, in the field that it came in", "", `thought_?signature`},                               // Gemini at OpenRouter
 	{"no-echo", "reasoning never goes back", "reasoning_content|reasoning_details|messages.{0,40}reasoning", "both content and thinking"},           // Groq, Mistral, Cerebras
