@@ -198,7 +198,8 @@ type MissingUsage int
 
 const (
 	// RefuseMissingUsage ends the turn with agent.ErrUnknownUsage before the next model call, because the budget
-	// cannot be enforced.
+	// cannot be enforced. If the model has reported a usage before in the session, its answer is charged an estimate, as
+	// with EstimateMissingUsage.
 	RefuseMissingUsage MissingUsage = iota
 	// EstimateMissingUsage charges an estimate of the request and the answer by the runner's token counter. The
 	// answer's usage event contains the estimate, and a notice with the code usage_estimated follows. Earlier answers

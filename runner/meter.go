@@ -302,8 +302,9 @@ func (m *meter) watch(cancel context.CancelCauseFunc) (stop func() bool, spent e
 }
 
 // metered adds an estimated usage to an answer whose endpoint reports none. A complete answer gets one if
-// Budgets.MissingUsage says so. An interrupted answer always gets one, because endpoints charge for it without a
-// report. Without a budget of tokens or cost, metered returns the chunks unchanged.
+// Budgets.MissingUsage says so, or if the model has reported a usage before: else its later answers would be free. An
+// interrupted answer always gets one, because endpoints charge for it without a report. Without a budget of tokens or
+// cost, metered returns the chunks unchanged.
 func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.Chunk, error]) iter.Seq2[llm.Chunk, error] {
 	m.estimate = ""
 	if !m.counts() {
@@ -321,7 +322,7 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 			case err == nil && chunk.Notice != nil:
 			case err == nil:
 				a.addChunk(&chunk)
-				if a.whole && !a.reported && m.budgets.MissingUsage == EstimateMissingUsage {
+				if a.whole && !a.reported && (m.budgets.MissingUsage == EstimateMissingUsage || m.reports(cmp.Or(a.model, model.Name()))) {
 					chunk.Usage = m.charge(model.Name(), req, &a)
 				}
 			case a.broken(err) && !yield(llm.Chunk{Usage: m.charge(model.Name(), req, &a)}, nil):
@@ -335,6 +336,13 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 			yield(llm.Chunk{Usage: m.charge(model.Name(), req, &a)}, nil)
 		}
 	}
+}
+
+// reports reports whether the log has a usage that an endpoint has reported for an answer of the model.
+func (m *meter) reports(model string) bool {
+	m.session.mu.Lock()
+	defer m.session.mu.Unlock()
+	return slices.ContainsFunc(m.session.fold().Spent, func(s session.Spent) bool { return s.Model == model && s.Session.Reported > 0 })
 }
 
 // charge estimates the usage of an answer, and keeps the text of the notice about it.
@@ -371,13 +379,14 @@ func isAnswer(e *event.Event) bool {
 type modelAnswer struct {
 	text     strings.Builder // text and reasoning
 	content  llm.Content     // the calls
+	model    string          // as the endpoint names it, or ""
 	begun    bool            // a chunk has come
 	whole    bool            // a chunk had a finish reason
 	reported bool            // the last usage of a chunk is plausible and not zero
 }
 
 func (a *modelAnswer) addChunk(c *llm.Chunk) {
-	a.begun = true
+	a.begun, a.model = true, cmp.Or(c.Model, a.model)
 	a.text.WriteString(c.Reasoning)
 	a.text.WriteString(c.Text)
 	if c.Call != nil {

@@ -162,6 +162,30 @@ func TestBrokenAnswersAreNoUsage(t *testing.T) {
 	require.ErrorIs(t, err, agent.ErrUnknownUsage)
 }
 
+// TestUsageThatIsMissingSometimes: an endpoint that reports what some of its answers use gets none of the others for
+// nothing.
+func TestUsageThatIsMissingSometimes(t *testing.T) {
+	silent := func() scripted.Answer { return scripted.Reply(scripted.Text("Again.")) }
+	for name, budgets := range map[string]runner.Budgets{"turn": {Turn: runner.Budget{Tokens: 1000}}, "session": {Session: runner.Budget{Tokens: 1000}},
+		"agent": {Agents: map[string]runner.Budget{"solo": {Tokens: 1000}}}} {
+		t.Run(name, func(t *testing.T) {
+			root := solo(t, "solo", scripted.Reply(scripted.Text("Yes."), scripted.Usage(7, 3, 0)), silent(), scripted.Reply(scripted.Text("No."), scripted.Usage(-1, 3, 0)), silent())
+			r := newRunner(t, root, sessiontest.Memory(t), runner.WithTokenCounter(letters), runner.WithBudgets(budgets))
+			for range 4 {
+				_, err := say(r, s1, "Hi")
+				require.NoError(t, err)
+			}
+			used, notices := charges(load(t, r, s1))
+			require.Len(t, used, 4)
+			for _, u := range used {
+				require.Positive(t, u.InputTokens)
+				require.Positive(t, u.OutputTokens)
+			}
+			require.Len(t, notices, 3)
+		})
+	}
+}
+
 // TestMissingUsageEverywhere: agents inside of tools and functions that ask a model are
 // charged too, and what was recorded before estimates were charged counts nothing.
 func TestMissingUsageEverywhere(t *testing.T) {
