@@ -1,6 +1,7 @@
 package a2aserver
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -58,8 +59,8 @@ func (p *projection) resolved(e *event.Event, d *event.RelayResolved) []sdk.Even
 	return p.status(e, sdk.TaskStateWorking, nil)
 }
 
-// decisions reads a message as the answer to the calls that wait. Words answer the
-// only one that does. It returns none for words that are neither yes nor no where a call
+// decisions reads a message as the answer to the calls that wait, and to no question that
+// the calls ask later. Words answer the only one that does. It returns none for words that are neither yes nor no where a call
 // waits for an approval: who was not understood is asked again, because nothing may run on
 // a guess.
 func decisions(parts sdk.ContentParts, pending []*event.Relay) ([]runner.Decision, error) {
@@ -90,7 +91,7 @@ func decisions(parts sdk.ContentParts, pending []*event.Relay) ([]runner.Decisio
 			q := waits[id]
 			asks := q != nil && q.Kind == event.RelayInput
 			digest, _ := m["digest"].(string)
-			d := runner.Decision{CallID: id, Approved: approved, Reason: reason, Digest: digest}
+			d := runner.Decision{CallID: id, Approved: approved, Reason: reason}
 			switch {
 			case q == nil:
 				return nil, fmt.Errorf("part %d of the message: no call %.40q waits for an answer", i, id)
@@ -101,6 +102,7 @@ func decisions(parts sdk.ContentParts, pending []*event.Relay) ([]runner.Decisio
 			case !isBool:
 				return nil, fmt.Errorf("part %d of the message: \"approved\" is not true or false", i)
 			}
+			d.Digest = cmp.Or(digest, q.Digest)
 			delete(waits, id) // decided twice is refused above
 			list = append(list, d)
 		}
@@ -116,10 +118,10 @@ func decisions(parts sdk.ContentParts, pending []*event.Relay) ([]runner.Decisio
 		if text == "" {
 			return nil, nil
 		}
-		return []runner.Decision{{CallID: q.ToolCallID, Approved: true, Content: live.Content(q, text)}}, nil
+		return []runner.Decision{{CallID: q.ToolCallID, Approved: true, Content: live.Content(q, text), Digest: q.Digest}}, nil
 	}
 	if approved, understood := live.YesOrNo(text); understood {
-		return []runner.Decision{{CallID: q.ToolCallID, Approved: approved, Reason: text}}, nil
+		return []runner.Decision{{CallID: q.ToolCallID, Approved: approved, Reason: text, Digest: q.Digest}}, nil
 	}
 	return nil, nil
 }

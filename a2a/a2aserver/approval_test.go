@@ -42,7 +42,7 @@ func TestAskShowsAll(t *testing.T) {
 // TestAnswers: what a call asks is answered by words, or by a data part that names it; a
 // yes is no answer to it, and an answer is no yes.
 func TestAnswers(t *testing.T) {
-	wants := &event.Relay{Kind: event.RelayInput, ToolCallID: "c1", Tool: "book", Message: "How many?\nAnswer yes to let it run.",
+	wants := &event.Relay{Kind: event.RelayInput, ToolCallID: "c1", Tool: "book", Message: "How many?\nAnswer yes to let it run.", Digest: "d1",
 		Schema: json.RawMessage(`{"type":"object","properties":{"seats":{"type":"integer"}},"required":["seats"]}`)}
 	asked := ask([]*event.Relay{wants})
 	require.Equal(t, "The tool book asks:\n│ How many?\n│ Answer yes to let it run.\nAnswer in words, or with a data part {\"callId\", \"content\"}; "+
@@ -69,6 +69,7 @@ func TestAnswers(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, name)
+		c.want.Digest = "d1" // what the call asks later is another question
 		require.Equal(t, []runner.Decision{c.want}, list, name)
 	}
 	list, err := decisions(sdk.ContentParts{textPart(" ")}, []*event.Relay{wants})
