@@ -75,6 +75,41 @@ func TestLiveRunsNoTool(t *testing.T) {
 	require.Contains(t, r.Stopped.Reason, "continuing the turn fails", "a model that does not answer is said")
 }
 
+// payer is a tool that pays before it runs an agent.
+type payer struct {
+	tools.Tool
+	clerk agent.Agent
+}
+
+func (p payer) InnerAgents() []agent.Agent { return []agent.Agent{p.clerk} }
+
+// TestHostsWithEffectsDoNotRun: a tool that runs agents and does something else besides is not called.
+func TestHostsWithEffectsDoNotRun(t *testing.T) {
+	paid := 0
+	tree := func(m llm.Model) agent.Agent {
+		clerk, err := llmagent.New("clerk", "You write receipts.", m)
+		require.NoError(t, err)
+		pay, err := tools.Func("pay", "Pays.", func(ctx tools.Context, _ struct{}) (string, error) {
+			paid++
+			return ctx.RunAgent(clerk, "Write it.")
+		})
+		require.NoError(t, err)
+		root, err := llmagent.New("till", "", m, llmagent.WithTools(payer{pay, clerk}))
+		require.NoError(t, err)
+		return root
+	}
+	store := sessiontest.Memory(t)
+	model := scripted.New().Add("m", scripted.Reply(scripted.Call("pay", `{}`)), scripted.Reply(scripted.Text("A receipt.")), scripted.Reply(scripted.Text("Paid."))).Model("m")
+	r, err := runner.New(tree(model), store)
+	require.NoError(t, err)
+	_, err = runner.Collect(r.Run(t.Context(), key, llm.UserText("pay")))
+	require.NoError(t, err)
+	require.Equal(t, 1, paid)
+	result, err := Play(t.Context(), read(t, store), tree(unasked{t, "m"}))
+	require.NoError(t, err)
+	require.Equal(t, 1, paid, told(t, result))
+}
+
 // A function that asks a model, and gets calls instead of the text that it needs, is played to the end.
 func TestAnswerWithoutText(t *testing.T) {
 	tree := func(m llm.Model) agent.Agent {

@@ -343,9 +343,9 @@ func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(event.EncodeJSON(event.DecodeValue(a)), event.EncodeJSON(event.DecodeValue(b)))
 }
 
-// runsAgents reports whether a tool only runs agents.
+// runsAgents reports whether a tool only runs agents, so that a call of it does nothing else.
 func runsAgents(t tools.Tool) bool {
-	for t != nil {
+	for t != nil && t.Info().Resumable {
 		if _, ok := t.(tools.Host); ok {
 			return true
 		}
