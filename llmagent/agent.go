@@ -172,9 +172,15 @@ func (a *Agent) OutputSchema() json.RawMessage {
 // Tools returns the agent's tools without the built-in transfer tool and without those of sets.
 func (a *Agent) Tools() []tools.Tool { return a.tools }
 
-// Decide returns the decision of the agent's rules and of the tool itself about a call with an input.
-func (a *Agent) Decide(info tools.Info, input json.RawMessage) tools.Decision {
-	return a.rules.Decide(info, input)
+// Decide returns the decision of the agent's rules and of the tool itself about a call of one of its tools with an input.
+// n is the agent's place in the tree. why is the mistake in the rules because of which the tool must not run, or "".
+func (a *Agent) Decide(ctx context.Context, n *agent.Node, t tools.Tool, input json.RawMessage) (d tools.Decision, why string) {
+	if len(a.sets) > 0 {
+		if refused, _ := a.forbiddenTools(ctx, n, []tools.Tool{t}); len(refused) > 0 {
+			return tools.Deny, refused[t.Info().Name]
+		}
+	}
+	return a.rules.Decide(t.Info(), input), ""
 }
 
 // Toolsets returns the sets of tools that the agent has in addition to its Tools.

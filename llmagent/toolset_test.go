@@ -244,6 +244,20 @@ func TestRulesAboutToolsOfSets(t *testing.T) {
 				require.Contains(t, event.OutputText(r.Output), c.calls[r.Name])
 				require.Equal(t, !strings.HasSuffix(c.calls[r.Name], " ran"), r.IsError)
 			}
+			root := s.runner.Tree().Root()
+			a, _ := agent.As[*llmagent.Agent](root.Agent)
+			for name, want := range c.calls { // of a person who runs a tool by hand
+				all := slices.Clone(c.static)
+				for _, s := range c.sets {
+					if r, _ := s.Tools(t.Context()); r.Get(name) != nil {
+						all = append(all, r.Get(name))
+					}
+				}
+				at := slices.IndexFunc(all, func(t tools.Tool) bool { return t.Info().Name == name })
+				d, why := a.Decide(t.Context(), root, all[at], json.RawMessage(`{}`))
+				require.Equal(t, !strings.HasSuffix(want, " ran"), d == tools.Deny, name)
+				require.Equal(t, c.notice != "" && d == tools.Deny, why != "", name)
+			}
 			told := strings.Join(slices.DeleteFunc(notices(events), func(n string) bool { return strings.Contains(n, "not there") }), "\n")
 			require.Equal(t, c.notice != "", strings.HasPrefix(told, "toolset: "+mistake+c.notice), told)
 			require.Equal(t, c.notice == "", told == "", told)

@@ -168,7 +168,9 @@ func (h *Handler) callTool(c *front.Call) error {
 	if err := tools.Check(t, b.Input); err != nil {
 		return front.InvalidValue("input", err.Error())
 	}
-	switch decision := a.Decide(t.Info(), b.Input); {
+	switch decision, why := a.Decide(c.R.Context(), n, t, b.Input); {
+	case why != "":
+		return front.Unprocessable("denied", why)
 	case decision == tools.Deny:
 		return front.Unprocessable("denied", "the rules of the agent do not allow this call")
 	case decision == tools.Ask && !b.Approved:
