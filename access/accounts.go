@@ -38,7 +38,8 @@ func ParseHash(text string) (h Hash, err error) {
 	return h, nil
 }
 
-// Account is a user with a token.
+// Account is a user with a token. Token is the [HashToken] of the token. Without Rights and Grants, the user has only
+// their own sessions.
 type Account struct {
 	Name   string
 	Token  Hash

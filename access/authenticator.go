@@ -61,7 +61,8 @@ func Secrets(users map[string]string) (Verifier, error) {
 
 type bearer struct{ verify Verifier }
 
-// Bearer returns an authenticator of tokens in "Authorization: Bearer" (RFC 6750). It returns an error if verify is nil.
+// Bearer returns an authenticator of tokens in "Authorization: Bearer" (RFC 6750). Its users have no rights; see
+// [NewAccounts] for users with rights. It returns an error if verify is nil.
 func Bearer(verify Verifier) (Authenticator, error) {
 	if verify == nil {
 		return nil, errors.New("access: bearer tokens need a function that verifies them")

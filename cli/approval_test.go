@@ -93,6 +93,7 @@ func TestAnswer(t *testing.T) {
 	for _, wrong := range []struct{ flag, value, says string }{
 		{"--answer", "nothing", "write CALL=TEXT"},
 		{"--answer", "c9=x", "session a has no open question for call c9"},
+		{"--deny", "c9", "asker sessions show a --state --db " + s.db + " prints the waiting calls"},
 		{"--approve", call[1], "asks for an answer"},
 	} {
 		got = s.run(t, "resume", "--session", "a", "--db", s.db, wrong.flag, wrong.value)

@@ -3,6 +3,8 @@ package run
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/spf13/cobra"
@@ -104,6 +106,8 @@ func resumeTurn(cmd *cobra.Command, f *factory.Factory, path string, o resumeOpt
 	case turn.CutOff(err):
 		f.Say("interrupted; to resume: %s", c.Again("resume"))
 		return factory.Exit(factory.StatusInterrupted)
+	case errors.Is(err, runner.ErrNoApproval):
+		return fmt.Errorf("%w; %s prints the waiting calls", err, f.CommandLine("sessions", "show", factory.QuoteArg(c.Key.ID), "--state"))
 	case err == nil && !some:
 		f.Say("the last turn of session %s is complete: there is nothing to resume", c.Key.ID)
 	}
