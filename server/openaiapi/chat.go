@@ -205,13 +205,16 @@ func (w *chatAnswer) writeWhole() error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.text.End(w.h.question(w.c, w.a.Key, front.OpenQuestions(rep), w.a.Refuse)); err != nil {
+	said := string(w.text.Text())
+	question, err := w.text.End(w.h.question(w.c, w.a.Key, front.OpenQuestions(rep), w.a.Refuse))
+	if err != nil {
 		return err
 	}
-	if w.shown = w.text.Text(); noOutput(rep, w.shown) {
+	if noOutput(rep, w.text.Text()) {
 		return errNoOutput
 	}
-	text, finish := string(w.shown), finishOf(rep)
+	text, finish := w.r.stops.pass(said)+w.r.stops.rest()+question, finishOf(rep)
+	w.shown = []byte(text)
 	w.out.Object = "chat.completion"
 	w.out.Choices = []wireChoice{{Message: &wireMessage{Role: "assistant", Content: &text, ToolCalls: callsOf(front.OpenQuestions(rep), false)}, FinishReason: &finish}}
 	w.out.Usage, w.out.Arbor = usageOf(rep.Usage), w.arbor(rep)
@@ -244,7 +247,10 @@ func (w *chatAnswer) sendEntry(en session.Entry, pieces []turntext.Piece) error 
 	}
 	for _, p := range pieces {
 		text, err := w.text.Add(p)
-		if err == nil && text != "" {
+		if err == nil {
+			text = w.r.stops.pass(text)
+		}
+		if text != "" {
 			err = w.sendText(text)
 		}
 		if err != nil {
@@ -275,9 +281,10 @@ func (w *chatAnswer) sendText(text string) error {
 // finish ends the stream.
 func (w *chatAnswer) finish(rep *live.Report) error {
 	text, err := w.text.End(w.h.question(w.c, w.a.Key, front.OpenQuestions(rep), w.a.Refuse))
-	if err == nil && noOutput(rep, w.shown) {
+	if err == nil && noOutput(rep, w.text.Text()) {
 		err = errNoOutput
 	}
+	text = w.r.stops.rest() + text
 	if err == nil && (text != "" || w.before == nil) {
 		err = w.sendText(text)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/server/internal/chats"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/responses"
 	"github.com/agentarbor/arbor/session"
@@ -73,7 +74,7 @@ func (h *Handler) createConversation(c *front.Call) error {
 			return err
 		}
 	}
-	key, err := h.key(c, n, "conv_"+strings.ToLower(rand.Text()))
+	key, err := h.key(c, n, chats.NewID())
 	if err != nil {
 		return err
 	}

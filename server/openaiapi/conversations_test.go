@@ -175,6 +175,18 @@ func TestConversationsBegin(t *testing.T) {
 	require.Equal(t, 200, w.call("POST", "/conversations", nil, &made))
 }
 
+// TestConversationsHaveAPrefix: clients tell the id of a conversation from that of a response by it.
+func TestConversationsHaveAPrefix(t *testing.T) {
+	w := newWorld(t, newDesk(t).root)
+	for _, key := range []string{"", "k"} {
+		r := w.respond(map[string]any{"model": "support", "input": "hello"}, with("Idempotency-Key", key))
+		require.Equal(t, 200, r.Status, "%+v", r.Error)
+		require.True(t, strings.HasPrefix(r.Response.Conversation.ID, "conv_"), r.Response.Conversation.ID)
+		more := w.respond(map[string]any{"model": "support", "input": "more", "conversation": r.Response.Conversation.ID})
+		require.Equal(t, r.Response.Conversation, more.Response.Conversation)
+	}
+}
+
 // TestAddedItems: the items that clients add to a conversation are listed in their places, and the next response takes
 // them as claims. Until then the last of them can be deleted, as sessions of the Agents SDK do.
 func TestAddedItems(t *testing.T) {

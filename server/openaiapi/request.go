@@ -18,8 +18,8 @@ import (
 
 // chatFields are the members of a chat completion. Sampling settings are ignored, because agents have their own.
 var chatFields = fields{
-	supported: []string{"model", "messages", "stream", "stream_options", "metadata", "user", "tools", "tool_choice", "response_format", "arbor"},
-	refused: map[string][]string{"n": {"1"}, "stop": {"[]"}, "functions": {"[]"}, "function_call": {`"none"`, `"auto"`}, "logprobs": {"false"}, "top_logprobs": {"0"}, "modalities": {`["text"]`},
+	supported: []string{"model", "messages", "stream", "stream_options", "metadata", "user", "tools", "tool_choice", "response_format", "stop", "arbor"},
+	refused: map[string][]string{"n": {"1"}, "functions": {"[]"}, "function_call": {`"none"`, `"auto"`}, "logprobs": {"false"}, "top_logprobs": {"0"}, "modalities": {`["text"]`},
 		"audio": nil, "web_search_options": nil, "moderation": nil},
 }
 
@@ -36,6 +36,7 @@ type chatBody struct {
 	Tools      []json.RawMessage `json:"tools"`
 	ToolChoice json.RawMessage   `json:"tool_choice"`
 	Format     json.RawMessage   `json:"response_format"`
+	Stop       json.RawMessage   `json:"stop"`
 	Arbor      struct {
 		Events bool `json:"events"`
 	} `json:"arbor"`
@@ -49,6 +50,7 @@ type chatRequest struct {
 	past, now []llm.Message
 	// results are the results of calls at the end of the messages.
 	results []runner.Decision
+	stops   stops
 	// formatAt is the path of the member with the format of the answer.
 	formatAt string
 }
@@ -61,6 +63,7 @@ func (h *Handler) readChat(c *front.Call) (*chatRequest, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.stops = readStops(q.Stop, &wrong)
 	for i, raw := range q.Messages {
 		path := fmt.Sprintf("messages[%d]", i)
 		if q.message(raw, path, &wrong) {

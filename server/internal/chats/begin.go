@@ -79,13 +79,20 @@ func (q *Ask) decisionID(asked *event.Event) string {
 	return DecisionPrefix + hex.EncodeToString(sum[:16])
 }
 
-// newID returns the id of a new session. A request with an ID gets the same one each time.
+// idPrefix starts the ids of sessions that clients of OpenAI's APIs begin. Some clients, such as Microsoft's Agent
+// Framework, tell conversations from responses by it.
+const idPrefix = "conv_"
+
+// NewID returns the id of a new session.
+func NewID() string { return idPrefix + strings.ToLower(rand.Text()) }
+
+// newID is like [NewID], but a request with an ID gets the same one each time.
 func (q *Ask) newID() string {
 	if q.ID == "" {
-		return strings.ToLower(rand.Text())
+		return NewID()
 	}
 	sum := sha256.Sum256([]byte(q.Key.App + "\x00" + q.Key.User + "\x00" + q.ID))
-	return hex.EncodeToString(sum[:13])
+	return idPrefix + hex.EncodeToString(sum[:13])
 }
 
 // Begin starts a turn, or answers the question of a turn that waits. If the session got other turns since the client
