@@ -70,9 +70,6 @@ const (
 // Compile is [Language.Compile] for expressions that see output and input.
 func Compile(source string) (*Program, error) { return Language{}.Compile(source) }
 
-// CompileCondition is [Language.CompileCondition] for expressions that see output and input.
-func CompileCondition(source string) (*Program, error) { return Language{}.CompileCondition(source) }
-
 func (l Language) compile(source string, want want) (p *Program, err error) {
 	defer func() { // turn a panic of the parser or the checker into an error of this expression
 		if r := recover(); r != nil {

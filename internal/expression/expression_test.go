@@ -109,7 +109,7 @@ func TestConditions(t *testing.T) {
 		`true`: true,
 	} {
 		t.Run(source, func(t *testing.T) {
-			p, err := CompileCondition(source)
+			p, err := Language{}.CompileCondition(source)
 			require.NoError(t, err)
 			for range 2 { // and again: nothing is left behind
 				got, err := p.Test(env)
@@ -154,7 +154,7 @@ func TestConditionsThatFail(t *testing.T) {
 		`output.missing startsWith output`:  "",
 	} {
 		t.Run(source, func(t *testing.T) {
-			p, err := CompileCondition(source)
+			p, err := Language{}.CompileCondition(source)
 			if err != nil { // the type checker knew
 				require.NotEmpty(t, say)
 				return
@@ -235,12 +235,12 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(source[:min(len(source), 40)], func(t *testing.T) {
 			if say == "" && source == `output.x + 1 > 'a'` {
-				_, err := CompileCondition(source)
+				_, err := Language{}.CompileCondition(source)
 				if err == nil {
 					return // the type is known only when it is evaluated
 				}
 			}
-			_, err := CompileCondition(source)
+			_, err := Language{}.CompileCondition(source)
 			var wrong *CompileError
 			require.ErrorAs(t, err, &wrong)
 			require.Contains(t, err.Error(), say)
@@ -250,7 +250,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestColumns(t *testing.T) {
-	_, err := CompileCondition("output.a == 1 and\n  output.b === 2")
+	_, err := Language{}.CompileCondition("output.a == 1 and\n  output.b === 2")
 	var wrong *CompileError
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, 2, wrong.Line)

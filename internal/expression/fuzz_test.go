@@ -34,7 +34,7 @@ func FuzzExpression(f *testing.F) {
 		}
 		before, err := json.Marshal(output)
 		require.NoError(t, err)
-		for _, compile := range []func(string) (*Program, error){Compile, CompileCondition, WithState("a", "n").Compile, WithState().CompileTexts} {
+		for _, compile := range []func(string) (*Program, error){Compile, Language{}.CompileCondition, WithState("a", "n").Compile, WithState().CompileTexts} {
 			p, err := compile(source)
 			if err != nil {
 				var wrong *CompileError
@@ -76,7 +76,7 @@ func FuzzLikeExpr(f *testing.F) {
 	var output any
 	require.NoError(f, json.Unmarshal([]byte(strings.NewReplacer(`"big": 9007199254740993, "huge": 18446744073709551615,`, "").Replace(sample)), &output))
 	f.Fuzz(func(t *testing.T, source string) {
-		p, err := CompileCondition(source)
+		p, err := Language{}.CompileCondition(source)
 		if err != nil {
 			return
 		}
@@ -105,14 +105,14 @@ func FuzzLikeExpr(f *testing.F) {
 func BenchmarkCompile(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := CompileCondition(`output.intent == 'billing' and output.score > 5`); err != nil {
+		if _, err := (Language{}).CompileCondition(`output.intent == 'billing' and output.score > 5`); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkTest(b *testing.B) {
-	p, err := CompileCondition(`output.intent == 'billing' and output.score > 5`)
+	p, err := Language{}.CompileCondition(`output.intent == 'billing' and output.score > 5`)
 	require.NoError(b, err)
 	env := Env{Output: decode(b, sample)}
 	b.ReportAllocs()

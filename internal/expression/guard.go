@@ -81,10 +81,6 @@ func (g *guard) node(n ast.Node) error {
 		return g.all([]ast.Node{n.Key, n.Value})
 	case *ast.BytesNode:
 		return g.fail(n, "b'…' is not available: write a text")
-	case *ast.VariableDeclaratorNode:
-		return g.fail(n, "let is not available: write the value where it is used")
-	case *ast.SequenceNode:
-		return g.fail(n, "an expression is one value: the semicolon must go")
 	}
 	return &CompileError{Message: "the expression holds something that is not available"}
 }

@@ -14,7 +14,7 @@ func TestNeverTrue(t *testing.T) {
 		"output.x == 1 and output.y - 1", "not (output.x - 2)", "output.x + 1 ? true : false", "output.x == 1 ? output.y + 1 : output.z - 1",
 		"(output.x + 1) ?? (output.y - 1)",
 	} {
-		_, err := CompileCondition(source)
+		_, err := Language{}.CompileCondition(source)
 		require.ErrorContains(t, err, "a condition must be true or false, and this is a", source)
 		_, err = Compile(source)
 		require.NoError(t, err, source)
@@ -23,7 +23,7 @@ func TestNeverTrue(t *testing.T) {
 		"output.x", "output.x + 1 > 2", "-output.x < 3", "output.x % 2 == 0", "sum(output.x) > 1", "output.x ?? true", "(output.x + 1) in output.y",
 		"output.x == 1 ? output.y : output.z - 1 > 2",
 	} {
-		_, err := CompileCondition(source)
+		_, err := Language{}.CompileCondition(source)
 		require.NoError(t, err, source)
 	}
 }

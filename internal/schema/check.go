@@ -12,35 +12,35 @@ import (
 
 // Check returns the first error of a JSON schema of any type, in one line. It opens nothing for a reference.
 func Check(schema json.RawMessage) error {
-	_, err := compile(schema)
+	_, _, err := compile(schema)
 	return err
 }
 
-func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		return nil, err
+// compile returns a schema as decoded JSON, and compiled. It reads no other schema from files or the network.
+func compile(schema json.RawMessage) (doc any, compiled *jsonschema.Schema, err error) {
+	if doc, err = jsonschema.UnmarshalJSON(bytes.NewReader(schema)); err != nil {
+		return nil, nil, err
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(jsonschema.SchemeURLLoader{})
 	const url = "mem:///schema.json"
 	if err := c.AddResource(url, doc); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	compiled, err := c.Compile(url)
+	compiled, err = c.Compile(url)
 	var bad *jsonschema.SchemaValidationError
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &bad) && errors.As(bad.Err, &invalid) {
-		return nil, errors.New(violations(invalid)[0])
+		return nil, nil, errors.New(violations(invalid)[0])
 	}
-	return compiled, err
+	return doc, compiled, err
 }
 
 // Fits returns the violations of a JSON schema of any type by a value, with their positions, or the error of the
 // schema.
 func Fits(schema, value json.RawMessage) error {
-	compiled, err := compile(schema)
+	_, compiled, err := compile(schema)
 	if err != nil {
 		return fmt.Errorf("the schema: %w", err)
 	}

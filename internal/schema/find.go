@@ -23,7 +23,7 @@ const (
 // by dots; lists need no step. If the argument is absent, names are the declared ones where the path leaves the schema.
 // A schema that cannot be read is open.
 func Find(schema json.RawMessage, path string) (found Found, names []string) {
-	compiled, err := compile(schema)
+	_, compiled, err := compile(schema)
 	if err != nil {
 		return Open, nil
 	}

@@ -3,7 +3,6 @@
 package schema
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -37,24 +36,13 @@ type Validator struct {
 
 // Compile compiles a JSON schema of an object. The subject is what the errors of the Validator name.
 func Compile(schema json.RawMessage, subject Subject) (*Validator, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		return nil, fmt.Errorf("parameters are not JSON: %w", err)
-	}
+	doc, compiled, err := compile(schema)
 	object, ok := doc.(map[string]any)
-	if !ok || object["type"] != "object" {
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("parameters: %w", err)
+	case !ok || object["type"] != "object":
 		return nil, errors.New(`parameters must be a JSON schema of type "object"`)
-	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // no schema is read from files or the network
-	const url = "mem:///parameters.json"
-	if err := c.AddResource(url, doc); err != nil {
-		return nil, fmt.Errorf("parameters: %w", err)
-	}
-	compiled, err := c.Compile(url)
-	if err != nil {
-		return nil, fmt.Errorf("parameters: %w", err)
 	}
 	props, _ := object["properties"].(map[string]any)
 	_, rawOK := props["raw"]

@@ -20,8 +20,8 @@ import (
 const RedisURL = "ARBOR_TEST_REDIS"
 
 // Redis is a temporary Redis server without persistence: it loses its data when it stops. It ends with the test's
-// process even if that is killed: a second process, which waits for the end of a pipe, then kills the server and
-// removes its folder.
+// process even if that is killed: the shell that starts the server waits for the end of a pipe, then kills the server
+// and removes its folder.
 type Redis struct {
 	program  string
 	dir      string
@@ -29,9 +29,8 @@ type Redis struct {
 	settings []string
 
 	mu     sync.Mutex
-	server *exec.Cmd
+	shell  *exec.Cmd // nil if the server does not run
 	output *bytes.Buffer
-	watch  *exec.Cmd
 	pipe   io.Closer
 }
 
@@ -103,30 +102,31 @@ func (r *Redis) URL() string { return "redis://" + r.Address() }
 func (r *Redis) Start() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.server != nil {
+	if r.shell != nil {
 		return errors.New("the Redis server runs already")
 	}
-	if err := os.MkdirAll(r.dir, 0o700); err != nil { // the watch of an earlier start has removed it
+	if err := os.MkdirAll(r.dir, 0o700); err != nil { // the shell of an earlier start has removed it
 		return err
 	}
-	args := append([]string{"--port", fmt.Sprint(r.port), "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendonly", "no"}, r.settings...)
+	const script = `dir=$1; shift; trap "" INT TERM HUP; "$@" & read _; kill -9 $!; wait; rm -rf "$dir"`
+	args := append([]string{"-c", script, "sh", r.dir, r.program, "--port", fmt.Sprint(r.port), "--bind", "127.0.0.1", "--dir", r.dir,
+		"--save", "", "--appendonly", "no"}, r.settings...)
 	r.output = new(bytes.Buffer)
-	server := exec.Command(r.program, args...)
-	server.Stdout, server.Stderr = r.output, r.output
-	if err := server.Start(); err != nil {
+	shell := exec.Command("sh", args...)
+	shell.Stdout, shell.Stderr = r.output, r.output
+	pipe, err := shell.StdinPipe()
+	if err != nil {
 		return err
 	}
-	r.server = server
-	if err := r.startWatch(server.Process.Pid); err != nil {
-		return errors.Join(err, r.kill())
+	if err := shell.Start(); err != nil {
+		return errors.Join(err, pipe.Close())
 	}
-	deadline := time.Now().Add(startTime)
-	for !r.answers() {
-		if time.Now().After(deadline) || server.Process == nil {
+	r.shell, r.pipe = shell, pipe
+	for deadline := time.Now().Add(startTime); !r.answers(); time.Sleep(pollPeriod) {
+		if time.Now().After(deadline) {
 			err := r.kill()
 			return errors.Join(fmt.Errorf("redis-server does not answer: %s", bytes.TrimSpace(r.output.Bytes())), err)
 		}
-		time.Sleep(pollPeriod)
 	}
 	return nil
 }
@@ -147,20 +147,6 @@ func (r *Redis) answers() bool {
 	return err == nil && !strings.HasPrefix(string(reply[:n]), "-LOADING")
 }
 
-// startWatch starts the process that outlives a killed test.
-func (r *Redis) startWatch(pid int) error {
-	watch := exec.Command("sh", "-c", `trap "" INT TERM HUP; read _; kill -9 "$1" 2>/dev/null; rm -rf "$2"`, "sh", fmt.Sprint(pid), r.dir)
-	pipe, err := watch.StdinPipe()
-	if err != nil {
-		return err
-	}
-	if err := watch.Start(); err != nil {
-		return errors.Join(err, pipe.Close())
-	}
-	r.watch, r.pipe = watch, pipe
-	return nil
-}
-
 // Kill kills the server, which loses its data. It returns when the server has ended.
 func (r *Redis) Kill() error {
 	r.mu.Lock()
@@ -169,19 +155,11 @@ func (r *Redis) Kill() error {
 }
 
 func (r *Redis) kill() error {
-	if r.server == nil {
+	if r.shell == nil {
 		return nil
 	}
-	err := r.server.Process.Kill()
-	if errors.Is(err, os.ErrProcessDone) {
-		err = nil
-	}
-	_ = r.server.Wait() // it says that the server was killed
-	r.server = nil
-	if r.watch != nil {
-		err = errors.Join(err, r.pipe.Close(), r.watch.Wait())
-		r.watch, r.pipe = nil, nil
-	}
+	err := errors.Join(r.pipe.Close(), r.shell.Wait())
+	r.shell = nil
 	return err
 }
 

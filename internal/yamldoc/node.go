@@ -40,7 +40,7 @@ func (n Node) Kind() Kind {
 		return Bool
 	case *ast.SequenceNode:
 		return List
-	case *ast.MappingNode, *ast.MappingValueNode:
+	case *ast.MappingNode:
 		return Mapping
 	}
 	return Other
@@ -58,8 +58,6 @@ func (n Node) Place() (line, col int) {
 		if !v.IsFlowStyle && len(v.Values) > 0 {
 			return n.file.place(v.Values[0].Key.GetToken()) // its own token is the first colon
 		}
-	case *ast.MappingValueNode:
-		return n.file.place(v.Key.GetToken())
 	}
 	return n.file.place(n.ast.GetToken())
 }
@@ -77,8 +75,6 @@ func (n Node) Len() int {
 		return len(n.Values)
 	case *ast.MappingNode:
 		return len(n.Values)
-	case *ast.MappingValueNode:
-		return 1
 	}
 	return 0
 }
@@ -97,15 +93,11 @@ type Pair struct{ Key, Value Node }
 // Pair returns a key of a mapping with its value, in the order of the file. A key may
 // be there more than once.
 func (n Node) Pair(i int) Pair {
-	var p *ast.MappingValueNode
-	switch m := n.ast.(type) {
-	case *ast.MappingNode:
-		p = m.Values[i]
-	case *ast.MappingValueNode:
-		p = m
-	default:
+	m, ok := n.ast.(*ast.MappingNode)
+	if !ok {
 		return Pair{Node{file: n.file}, Node{file: n.file}}
 	}
+	p := m.Values[i]
 	return Pair{Node{p.Key, n.file}, Node{p.Value, n.file}}
 }
 
