@@ -51,8 +51,9 @@ type Agent struct {
 	split    bool    // the model's part of a split agent
 	problems []error // the errors of options
 
-	own  *kit      // the agent's tools without those of sets
-	kits *sync.Map // *agent.Node → *kit: the agent's tools with those of sets, as of the last step
+	own   *kit      // the agent's tools without those of sets
+	kits  *sync.Map // *agent.Node → *kit: the agent's tools with those of sets, as of the last step
+	lists *sync.Map // the index of a set → *tools.Registry: the last list of the set
 }
 
 // New returns an agent. The error names the agent and everything that is wrong with it. When the tree is built, the
@@ -83,7 +84,7 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 
 // configure applies options, and returns all errors in the configuration.
 func (a *Agent) configure(opts []Option) []error {
-	a.parallel, a.maxTools, a.kits = 8, DefaultMaxTools, new(sync.Map)
+	a.parallel, a.maxTools, a.kits, a.lists = 8, DefaultMaxTools, new(sync.Map), new(sync.Map)
 	for i, o := range opts {
 		if o == nil {
 			a.problems = append(a.problems, fmt.Errorf("option %d is nil", i))

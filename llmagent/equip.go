@@ -39,7 +39,7 @@ func (a *Agent) kitFor(ctx context.Context, inv *agent.Invocation) (*kit, []stri
 	if err != nil {
 		return k, notices, fmt.Errorf("the client's tools: %w", err)
 	}
-	k = k.extend(inv.Node(), []*tools.Registry{r}, nil)
+	k = k.extend(inv.Node(), []*tools.Registry{r}, nil, nil)
 	k.choice = sent.Choice
 	return k, slices.Concat(notices, k.omitted), nil
 }
@@ -61,10 +61,11 @@ func (a *Agent) withSets(ctx context.Context, n *agent.Node) (*kit, []string, er
 		}
 	}
 	var k *kit
-	if last, ok := a.kits.Load(n); ok && slices.Equal(last.(*kit).registries, from) {
+	held := a.held(from)
+	if last, ok := a.kits.Load(n); ok && slices.Equal(last.(*kit).registries, from) && slices.Equal(last.(*kit).held, held) {
 		k = last.(*kit)
 	} else {
-		k = a.own.extend(n, from, a.sets)
+		k = a.own.extend(n, from, held, a.sets)
 		a.kits.Store(n, k)
 	}
 	notices = append(notices, k.omitted...)
@@ -96,11 +97,25 @@ func list(ctx context.Context, a *Agent) ([]*tools.Registry, []error) {
 	return from, errs
 }
 
+// held keeps the lists of the sets, and returns for each set without a list now the last one that it had.
+func (a *Agent) held(from []*tools.Registry) []*tools.Registry {
+	held := make([]*tools.Registry, len(from))
+	for i, r := range from {
+		if r != nil {
+			a.lists.Store(i, r)
+		} else if last, ok := a.lists.Load(i); ok {
+			held[i] = last.(*tools.Registry)
+		}
+	}
+	return held
+}
+
 // extend returns a copy of the kit with the tools of the registries. If the registries are those of sets, sets has the
-// set of each.
-func (k *kit) extend(n *agent.Node, from []*tools.Registry, sets []tools.Set) *kit {
+// set of each, and held the names that belong to sets that are away: the model means their tools by these names, so
+// that no tool of a later set may take them.
+func (k *kit) extend(n *agent.Node, from, held []*tools.Registry, sets []tools.Set) *kit {
 	a, extended := k.agent, *k
-	extended.templates, extended.hasExtraTools, extended.registries, extended.omitted = new(sync.Map), true, from, nil
+	extended.templates, extended.hasExtraTools, extended.registries, extended.held, extended.omitted = new(sync.Map), true, from, held, nil
 	extended.tools, extended.byName = slices.Clone(k.tools), maps.Clone(k.byName)
 	targets, form := targetNames(n), k.formFor(n)
 	for i, r := range from {
@@ -117,6 +132,8 @@ func (k *kit) extend(n *agent.Node, from []*tools.Registry, sets []tools.Set) *k
 			switch {
 			case extended.has(name):
 				extended.omitted = append(extended.omitted, fmt.Sprintf("the tool %q is omitted: another tool of agent %q has this name", name, a.name))
+			case slices.ContainsFunc(held[:min(i, len(held))], func(h *tools.Registry) bool { return h.Get(name) != nil }):
+				extended.omitted = append(extended.omitted, fmt.Sprintf("the tool %q is omitted: a toolset of agent %q that is away has a tool with this name", name, a.name))
 			case slices.Contains(targets, name):
 				extended.omitted = append(extended.omitted, fmt.Sprintf("the tool %q is omitted: an agent that %q can transfer to has this name", name, a.name))
 			case transfers, name == agent.TransferTool, name == a.form.Name, name == malformedTool:

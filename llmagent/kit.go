@@ -24,6 +24,7 @@ type kit struct {
 
 	hasExtraTools bool              // the kit has more than the agent's own tools
 	registries    []*tools.Registry // of the sets, in their order; nil for a set without tools now
+	held          []*tools.Registry // the last lists of the sets without tools now, whose names no other set gets
 	missingSets   []string          // the names of the sets that have no tools now
 	omitted       []string          // notices about tools that are omitted
 	badPolicy     bool              // a rule of the agent's policy matches nothing

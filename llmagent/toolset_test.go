@@ -126,6 +126,29 @@ func TestAToolsetThatClashesOrFails(t *testing.T) {
 	}
 }
 
+// TestASetThatIsAwayKeepsItsNames: while a set is away, a call of its tool does not run a tool of the same name of another set.
+func TestASetThatIsAwayKeepsItsNames(t *testing.T) {
+	ran := func(where string) tools.Tool {
+		return tool(t, "delete", func(tools.Context) (any, error) { return "deleted in " + where, nil })
+	}
+	staging, production := &changing{}, &changing{}
+	staging.set(t, ran("staging"))
+	production.set(t, ran("production"))
+	s := newSolo(t, replies(reply(scripted.Call("delete", "{}")), reply(scripted.Text("Done.")), reply(scripted.Call("delete", "{}")), reply(scripted.Text("Done.")), reply(scripted.Call("delete", "{}"))),
+		[]llmagent.Option{llmagent.WithToolset(staging, production)})
+	for _, want := range []string{"deleted in staging", `there is no tool "delete"`, "deleted in staging"} {
+		events, err := s.say(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, event.OutputText(results(events)[0].Output), want)
+		if strings.HasPrefix(want, "there") {
+			require.Contains(t, notices(events), `toolset: the tool "delete" is omitted: a toolset of agent "solo" that is away has a tool with this name`)
+			staging.set(t, ran("staging"))
+		} else {
+			staging.have = nil
+		}
+	}
+}
+
 // A set that is required ends the turn before its model is asked, and the start of a program; the
 // result of a turn that goes on says what it goes without.
 func TestAToolsetThatIsRequired(t *testing.T) {
