@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// put stores bytes for a session in a turn of its own, and an event behind them.
+// put stores bytes for a session and an event after them, in a separate turn.
 func (f *fixture) put(key session.Key, data []byte) (digest string) {
 	f.Helper()
 	lease := f.acquire(key)

@@ -10,23 +10,21 @@ import (
 	"github.com/agentarbor/arbor/session/integrity"
 )
 
-// TB is what [Checked] needs of a test: a [testing.TB] has it, and so have the values
-// that libraries for property tests hand out.
+// TB is the part of [testing.TB] that [Checked] needs. The values of libraries for property tests have it, too.
 type TB interface {
 	Errorf(format string, args ...any)
 	Logf(format string, args ...any)
 }
 
-// Memory returns an empty store in memory that is [Checked].
+// Memory returns an empty [session.Memory] that [Checked] checks.
 func Memory(t TB, opts ...session.MemoryOption) session.Store {
 	return Checked(t, session.NewMemory(opts...))
 }
 
-// Checked returns a store that holds the sessions of another against the laws of
-// [integrity] whenever a lease is given back or abandoned, which is after every turn. The status of a session must be that of
-// its fold then. Each event must also read back as it was written, then and whenever it is loaded later. What is wrong
-// fails the test, which goes on. A test that stores damaged logs on purpose does so in a
-// store that is not checked.
+// Checked wraps a store and checks its sessions whenever a lease is released or abandoned, which is after every turn:
+// the log must follow the laws of [integrity], and the session's status must be that of its fold. Each event must read
+// back as it was written, at once and whenever it is loaded later. A violation fails the test without ending it. A test
+// that stores damaged logs on purpose needs a store that is not checked.
 func Checked(t TB, store session.Store) session.Store {
 	return &checked{Store: store, t: t, logs: make(map[session.Key]*checkedLog)}
 }
@@ -39,7 +37,7 @@ type checked struct {
 	logs map[session.Key]*checkedLog
 }
 
-// checkedLog is what is known of one session.
+// checkedLog is the checked state of one session.
 type checkedLog struct {
 	incarnation int64
 	written     map[int64][]byte // events as they were given, by position
@@ -48,7 +46,7 @@ type checkedLog struct {
 	reported    int
 }
 
-// of returns what is known of a session. The caller holds mu.
+// of returns the checked state of a session. The caller holds mu.
 func (s *checked) of(key session.Key, lease session.Lease) *checkedLog {
 	l := s.logs[key]
 	if l == nil || l.incarnation != lease.Incarnation {
@@ -85,7 +83,7 @@ func (s *checked) Write(ctx context.Context, key session.Key, w session.Write) (
 	return lease, nil
 }
 
-// check reads what was stored since the last time.
+// check reads the events that were stored since the last check.
 func (s *checked) check(ctx context.Context, key session.Key, lease session.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +129,7 @@ func (s *checked) check(ctx context.Context, key session.Key, lease session.Leas
 	l.reported = len(found)
 }
 
-// tell writes a log down that breaks a law.
+// tell prints a log that breaks a law.
 func (s *checked) tell(ctx context.Context, key session.Key) {
 	for e, err := range s.Store.Load(ctx, key, 0) {
 		if err != nil {

@@ -12,7 +12,7 @@ type Clock struct {
 	now time.Time
 }
 
-// NewClock makes a clock that shows a fixed moment of the year 2026.
+// NewClock returns a clock that shows a fixed time in the year 2026.
 func NewClock() *Clock {
 	return &Clock{now: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)}
 }
@@ -24,7 +24,7 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Advance moves the clock, back if the duration is negative.
+// Advance moves the clock forward, or back if the duration is negative.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,7 +30,7 @@ var concurrencyTests = []test{
 				}
 			})
 		}
-		wg.Go(func() { // readers disturb nobody
+		wg.Go(func() { // reading does not affect the writers
 			for range 20 {
 				if _, err := f.store.List(f.Context(), session.Key{App: f.app}, session.Page{}); err != nil {
 					f.Error(err)
@@ -81,8 +81,8 @@ func (f *fixture) appendTwice(stores ...session.Store) {
 	}
 }
 
-// contend has goroutines on both stores fight for one session until 40 batches
-// are in, and requires that none was lost or doubled.
+// contend lets goroutines on both stores compete for one session until 40 batches are stored. It requires that each
+// batch is stored once.
 func (f *fixture) contend(a, b session.Store) {
 	const batches, size = 40, 3
 	next := make(chan int, batches)
@@ -135,7 +135,7 @@ func (f *fixture) tagged(store session.Store, n, size int) error {
 	return Release(f.Context(), store, f.key, lease)
 }
 
-// turn appends the texts number from to from+n-1, with the lease of a turn.
+// turn appends the texts with the numbers from to from+n-1 under one lease.
 func (f *fixture) turn(store session.Store, key session.Key, from, n int) error {
 	lease, err := Acquire(f.Context(), store, key, session.Self())
 	if err != nil {
@@ -158,7 +158,7 @@ func (f *fixture) turn(store session.Store, key session.Key, from, n int) error 
 	return Release(f.Context(), store, key, lease)
 }
 
-// complete requires what turn wrote, without gaps.
+// complete requires that the log contains the texts of turn without gaps.
 func (f *fixture) complete(key session.Key, n int) {
 	f.Helper()
 	log := f.load(key, 0)

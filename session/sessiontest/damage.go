@@ -13,15 +13,13 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// WithDamage gives the function that puts other JSON in the place of a stored event,
-// as a fault or an earlier version may have. It makes the suite test that the rest of
-// the log stays usable.
+// WithDamage sets a function that replaces a stored event by other JSON, as a fault or an earlier version may have
+// done. With it, the suite tests that the rest of the log stays usable.
 func WithDamage(damage func(t *testing.T, store session.Store, key session.Key, seq int64, text string)) Option {
 	return func(s *suite) { s.damage = damage }
 }
 
-// spoil puts JSON in the place of a stored event, or skips the test if the suite
-// cannot.
+// spoil replaces a stored event by other JSON. It skips the test without [WithDamage].
 func (f *fixture) spoil(key session.Key, seq int64, text string) {
 	f.Helper()
 	if f.damage == nil {
@@ -116,8 +114,8 @@ func payloadsOf(log []*event.Event) (data []event.Data) {
 	return data
 }
 
-// nested returns every payload that holds JSON of others, each with one value of so
-// many levels, or one more where an object is required.
+// nested returns every payload that contains JSON of models or tools. Each has a value with the given number of levels,
+// or one more where an object is required.
 func nested(levels int) []event.Data {
 	list := json.RawMessage(deepList(levels))
 	object := json.RawMessage(`{"a":` + string(list) + `}`)

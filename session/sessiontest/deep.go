@@ -14,7 +14,7 @@ import (
 
 // BenchmarkPage measures what a page of 500 events costs at the beginning and at the end of a log
 // of more than a million. It reports the median, and the ratio of the end to the beginning, which should
-// be near 1: a page costs what its events do.
+// be near 1, because the cost of a page depends only on its events.
 func BenchmarkPage(b *testing.B, store session.Store) {
 	const far, page = 1_000_000, 500
 	ctx, key := b.Context(), session.ID("long")

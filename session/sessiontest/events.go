@@ -17,20 +17,20 @@ import (
 
 var recorded = time.Date(2026, 2, 3, 4, 5, 6, 789012345, time.UTC)
 
-// ended returns a context that is canceled.
+// ended returns a canceled context.
 func ended(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
 }
 
-// entry makes a stored event with an ordinary envelope.
+// entry returns a stored event with an ordinary envelope.
 func entry(seq int64, data event.Data) *event.Event {
 	return &event.Event{Seq: seq, ID: fmt.Sprintf("e%d", seq), TurnID: "t1", RunID: "r1", Agent: "support", Path: "support",
 		Time: recorded.Add(time.Duration(seq)), Data: data}
 }
 
-// events makes the events that follow the position seq.
+// events returns events for the positions after seq.
 func events(seq int64, data ...event.Data) []*event.Event {
 	out := make([]*event.Event, len(data))
 	for i, d := range data {
@@ -57,9 +57,8 @@ func state(pairs ...any) *event.State {
 	return &event.State{Delta: delta}
 }
 
-// toJSON is how events are compared: a store may change what has no meaning in
-// JSON, such as an int that comes back as a float64, or bytes that are no UTF-8.
-// That is evened out by decoding and encoding once more.
+// toJSON returns an event in the form in which events are compared. It decodes and encodes the JSON once more, because
+// a store may change what JSON does not distinguish, such as an int and a float64, or bytes that are not UTF-8.
 func toJSON(t *testing.T, list []*event.Event) []string {
 	t.Helper()
 	out := make([]string, len(list))
@@ -119,7 +118,7 @@ func Payloads() []event.Data {
 	}
 }
 
-// difficult are texts that stores of text have been known to damage.
+// difficult are texts that some databases damage.
 func difficult() map[string]string {
 	var control strings.Builder
 	for r := range rune(0xa0) {

@@ -14,12 +14,12 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// another returns the key of another session of the test's app.
+// another returns the key of a second session of the test's app.
 func (f *fixture) another(id string) session.Key {
 	return session.Key{App: f.app, User: "ann", ID: id}
 }
 
-// fork forks a session, and returns the new one's key.
+// fork forks a session and returns the key of the fork.
 func (f *fixture) fork(of session.Key, seq int64, id string) session.Key {
 	f.Helper()
 	to := f.another(id)

@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// ids lists the sessions of a filter by id.
+// ids returns the ids of the sessions that a filter selects.
 func (f *fixture) ids(filter session.Key) []string {
 	f.Helper()
 	return idsOf(f.list(filter))
@@ -27,7 +27,7 @@ func (f *fixture) list(filter session.Key) []session.Info {
 	return infos
 }
 
-// statusLog is a log with an end of every kind, some of whose events are stored as whole JSON.
+// statusLog is a log with each kind of end of a turn. Some of its events are stored as whole JSON.
 func statusLog() []*event.Event {
 	log := events(0, text("before any turn"))
 	add := func(turn, scope string, data ...event.Data) {
@@ -188,7 +188,7 @@ var listTests = []test{
 			f.writeEvents(session.Key{App: f.app, User: "bob", ID: fmt.Sprint("at", n)}, log[:n]...)
 		}
 		whole := ofAnn(fmt.Sprint("at", len(log)))
-		for n := range len(log) + 1 { // a fork at each position, one that goes on, and a fork of that one
+		for n := range len(log) + 1 { // a fork at each position, one that continues, and a fork of that one
 			fork, more := fmt.Sprint("fork", n), fmt.Sprint("more", n)
 			require.NoError(f, f.store.Fork(f.Context(), whole, int64(n), ofAnn(fork)))
 			own := events(int64(n), text("x"), &event.HarnessStart{}, text("y"), &event.HarnessEnd{FinishReason: event.FinishReasonCanceled})

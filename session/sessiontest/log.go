@@ -58,7 +58,7 @@ var logTests = []test{
 			require.Equal(f, []string{"a"}, f.contents(f.key), name)
 			f.shared(f.key, `{}`)
 		}
-		f.append(f.key, seq, lease, text("b")) // the session is none the worse
+		f.append(f.key, seq, lease, text("b")) // the session is still usable
 	}},
 	{"keys differ in app, user and id", func(f *fixture) {
 		other := "other-" + f.app

@@ -9,9 +9,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// OddEvents returns events, for a session that is empty, whose ids, names, times and payloads
-// are as strange as a log may hold them: what a store that keeps them in another form than
-// their JSON has to give back exactly.
+// OddEvents returns events for an empty session with the strangest ids, names, times and payloads that a log may
+// contain. A store that keeps events in another form than their JSON must return them unchanged.
 func OddEvents() (list []*event.Event) {
 	add := func(data event.Data, change func(*event.Event)) {
 		e := entry(int64(len(list)+1), data)

@@ -13,8 +13,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// orphans returns those of the test's app, which are the same read at once and page by page. Leases of others in the same
-// database may end meanwhile.
+// orphans returns the orphans of the test's app. It requires that one read and a read page by page return the same,
+// although leases of other tests in the same database may end in between.
 func (f *fixture) orphans() []session.Info {
 	f.Helper()
 	return f.orphansIn(f.store)
@@ -32,7 +32,7 @@ func (f *fixture) orphansIn(store session.Store) []session.Info {
 	return own
 }
 
-// own returns the orphans of the test's apps.
+// own selects the orphans of the test's apps.
 func (f *fixture) own(all []session.Info) []session.Info {
 	f.Helper()
 	own := []session.Info{}
@@ -45,7 +45,7 @@ func (f *fixture) own(all []session.Info) []session.Info {
 	return own
 }
 
-// orphaned requires that the orphans are these sessions.
+// orphaned requires that these sessions, and no others, are orphans.
 func (f *fixture) orphaned(ids ...string) {
 	f.Helper()
 	require.Equal(f, append([]string{}, ids...), idsOf(f.orphans()))
@@ -56,7 +56,7 @@ func (f *fixture) abandon(key session.Key, lease session.Lease) {
 	require.NoError(f, Abandon(f.Context(), f.store, key, lease))
 }
 
-// abandoned makes a session with one event that is an orphan.
+// abandoned creates an orphan with one event.
 func (f *fixture) abandoned(key session.Key) {
 	f.Helper()
 	lease := f.acquire(key)
@@ -64,7 +64,7 @@ func (f *fixture) abandoned(key session.Key) {
 	f.abandon(key, lease)
 }
 
-// holder starts a process in whose name leases can be held, and that end kills.
+// holder starts a process that can own leases. end kills it.
 func (f *fixture) holder() (owner session.Owner, end func()) {
 	f.Helper()
 	if !f.deadOwners {

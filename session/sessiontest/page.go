@@ -12,14 +12,13 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// pages reads a list page by page, so many sessions at a time, and requires that no page
-// has more. between runs after each page.
+// pages reads a list in pages of a given size, and requires that no page is larger. between runs after each page.
 func (f *fixture) pages(filter session.Key, size int, between func(page int)) []session.Info {
 	f.Helper()
 	return f.pagesOf(filter, session.Page{Limit: size}, between)
 }
 
-// pagesOf reads a list from a page on.
+// pagesOf reads a list from a page to the end.
 func (f *fixture) pagesOf(filter session.Key, first session.Page, between func(page int)) []session.Info {
 	f.Helper()
 	return f.paged(first, between, func(page session.Page) ([]session.Info, error) {
@@ -55,7 +54,7 @@ func idsOf(infos []session.Info) []string {
 	return out
 }
 
-// several makes sessions a, b, c and so on of one user, a second after each other.
+// several creates the sessions a, b, c and so on of one user, one each second.
 func (f *fixture) several(n int) {
 	f.Helper()
 	for i := range n {

@@ -8,9 +8,8 @@
 //		}, sessiontest.WithAdvance(clock.Advance))
 //	}
 //
-// It imports session, agent and testify. It knows no store, asks for nothing
-// beyond the interface [session.Store], and needs no empty database: each test
-// works on an app name of its own.
+// The suite uses only the interface [session.Store]. The database need not be empty, because each test uses another
+// app name.
 package sessiontest
 
 import (
@@ -27,35 +26,34 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Option tells the suite more about the stores that it tests. What an option
-// makes testable is skipped without it.
+// Option gives [Run] or [RunTail] a further means of testing the store. Without an option, the tests that need it are
+// skipped.
 type Option func(*suite)
 
-// WithAdvance gives the function that lets time pass on the clock of all open
-// stores, and sets it back when the duration is negative; [Clock] has one. Without it, the expiry of leases is not tested.
+// WithAdvance sets the function that advances the clock of all open stores, or sets it back if the duration is negative,
+// such as [Clock.Advance]. With it, the suite tests how leases expire.
 func WithAdvance(advance func(time.Duration)) Option {
 	return func(s *suite) { s.advance = advance }
 }
 
-// WithReopen gives the function that closes a store and opens what it has stored
-// again. It makes the suite test that things last.
+// WithReopen sets the function that closes a store and opens the same data again. With it, the suite tests that stored
+// data lasts.
 func WithReopen(reopen func(t *testing.T, old session.Store) session.Store) Option {
 	return func(s *suite) { s.reopen = reopen }
 }
 
-// WithPeer gives the function that opens another value on the data of a store
-// that stays open, as a second process would. It makes the suite test that the
-// two behave like one.
+// WithPeer sets the function that opens the data of an open store a second time, as another process would. With it, the
+// suite tests that the two stores behave like one.
 func WithPeer(peer func(t *testing.T, of session.Store) session.Store) Option {
 	return func(s *suite) { s.peer = peer }
 }
 
-// WithDeadOwners says that the store replaces the lease of a process that died
-// on the same host at once, as [session.Alive] judges it.
+// WithDeadOwners declares that the store at once replaces the lease of a process that died on the same host, as
+// [session.Alive] reports it.
 func WithDeadOwners() Option { return func(s *suite) { s.deadOwners = true } }
 
-// WithRestore gives the function that saves what a store has stored. What it returns puts that back under the store, which stays
-// open: as from a backup. It makes the suite test that the store is noticed to have gone back.
+// WithRestore sets the function that saves the data of a store. The function that it returns restores them while the
+// store stays open, as from a backup. With it, the suite tests that the loss of later events is detected.
 func WithRestore(save func(t *testing.T, of session.Store) (restore func())) Option {
 	return func(s *suite) { s.saves = save }
 }
@@ -71,8 +69,8 @@ type suite struct {
 	damage     func(*testing.T, session.Store, session.Key, int64, string)
 }
 
-// Run runs the suite, one subtest for each rule. open returns an open store;
-// the suite closes it. Run it under the race detector.
+// Run runs the suite, with a subtest for each rule. open returns an open store, which the suite closes. The race
+// detector should be on.
 func Run(t *testing.T, open func(t *testing.T) session.Store, opts ...Option) {
 	s := &suite{}
 	for _, opt := range opts {
@@ -84,7 +82,7 @@ func Run(t *testing.T, open func(t *testing.T) session.Store, opts ...Option) {
 	}, func(t *testing.T) *fixture { return s.fixture(t, open(t)) })
 }
 
-// group is a group of rules, each with the test of what a fixture has.
+// group contains the rules about one part of a store, each with its test.
 type group[F any] struct {
 	name  string
 	tests []rule[F]
@@ -97,7 +95,7 @@ type rule[F any] struct {
 
 type test = rule[*fixture]
 
-// runAll runs the tests of groups, each with a fixture of its own.
+// runAll runs the tests of groups, each with a new fixture.
 func runAll[F any](t *testing.T, groups []group[F], fixture func(*testing.T) F) {
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
@@ -115,7 +113,7 @@ func (s *suite) fixture(t *testing.T, store session.Store) *fixture {
 	return f
 }
 
-// fixture is one test's store and app.
+// fixture contains the store and the app of one test.
 type fixture struct {
 	*testing.T
 	*suite
@@ -131,7 +129,7 @@ func (f *fixture) mustOpen(s session.Store) session.Store {
 	return s
 }
 
-// pass lets time pass, or skips the test if the suite cannot.
+// pass advances the clock. It skips the test without [WithAdvance].
 func (f *fixture) pass(d time.Duration) {
 	f.Helper()
 	if f.advance == nil {
@@ -147,14 +145,14 @@ func (f *fixture) acquire(key session.Key) session.Lease {
 	return lease
 }
 
-// append stores events behind seq and returns the new end of the log.
+// append stores events after seq and returns the new end of the log.
 func (f *fixture) append(key session.Key, seq int64, lease session.Lease, data ...event.Data) int64 {
 	f.Helper()
 	require.NoError(f, Append(f.Context(), f.store, key, seq, lease, events(seq, data...)...))
 	return seq + int64(len(data))
 }
 
-// write is a turn of its own: acquire, append, release.
+// write stores events in a separate turn: acquire, append, release.
 func (f *fixture) write(key session.Key, data ...event.Data) {
 	f.Helper()
 	lease := f.acquire(key)
@@ -182,7 +180,7 @@ func load(t *testing.T, store session.Store, key session.Key, after int64) []*ev
 	return out
 }
 
-// contents returns the words of a session's text events.
+// contents returns the texts of a session's text events.
 func (f *fixture) contents(key session.Key) []string {
 	f.Helper()
 	out := []string{}
@@ -193,7 +191,7 @@ func (f *fixture) contents(key session.Key) []string {
 	return out
 }
 
-// refused requires that a batch is a conflict, and that the log stays as it is.
+// refused requires that the store refuses a batch as a conflict and does not change the log.
 func (f *fixture) refused(key session.Key, seq int64, lease session.Lease) {
 	f.Helper()
 	before := f.contents(key)
@@ -202,8 +200,8 @@ func (f *fixture) refused(key session.Key, seq int64, lease session.Lease) {
 	require.Equal(f, before, f.contents(key))
 }
 
-// worthless requires that a lease is not the session's: all that it is used for is refused and changes nothing, and
-// giving it back does nothing.
+// worthless requires that a lease is not the session's current one: each write with it is refused and changes nothing,
+// and releasing it does nothing.
 func (f *fixture) worthless(key session.Key, lease session.Lease) {
 	f.Helper()
 	before, end := f.contents(key), session.Head{}
@@ -225,7 +223,8 @@ func (f *fixture) worthless(key session.Key, lease session.Lease) {
 	require.Equal(f, before, f.contents(key))
 }
 
-// race makes n calls at once, of which one must succeed and the others fail with lost. It returns which one succeeded.
+// race makes n calls at once. One must succeed, and the others must fail with lost. It returns the number of the
+// successful call.
 func (f *fixture) race(n int, lost error, do func(i int) error) (won int) {
 	f.Helper()
 	errs := make([]error, n)

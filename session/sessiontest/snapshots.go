@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// snapshots skips the test if the store keeps none.
+// snapshots skips the test if the store keeps no snapshots.
 func (f *fixture) snapshots() {
 	f.Helper()
 	if !f.store.KeepsSnapshots() {
@@ -19,7 +19,7 @@ func (f *fixture) snapshots() {
 	}
 }
 
-// keep stores parts where the log ends.
+// keep stores parts at the end of the log.
 func (f *fixture) keep(store session.Store, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
 	f.Helper()
 	return Keep(f.Context(), store, key, int64(len(load(f.T, store, key, 0))), lease, parts...)
@@ -37,7 +37,7 @@ func part(name string, n, seq int64, data string) session.Snapshot {
 	return session.Snapshot{Name: name, Part: n, Seq: seq, Data: data}
 }
 
-// snap stores parts in a turn of its own.
+// snap stores parts in a separate turn.
 func (f *fixture) snap(key session.Key, parts ...session.Snapshot) {
 	f.Helper()
 	f.snapshots()

@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// shared requires a session's shared state to be this JSON object.
+// shared requires that a session's shared state is this JSON object.
 func (f *fixture) shared(key session.Key, want string) {
 	f.Helper()
 	got, err := f.store.SharedState(f.Context(), key)

@@ -16,26 +16,26 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Followed is a store whose sessions can be followed while they run.
+// Followed is a [session.Tail]: a store whose sessions can be followed while they run.
 type Followed interface {
 	session.Store
 	session.Tail
 }
 
-// WithCuts sets how often [RunTail] cuts a client off at random places of a running stream;
-// the default is 1,000, and 100 with go test -short.
+// WithCuts sets how often [RunTail] disconnects a client at random places of a running stream. Defaults to 1,000, and
+// to 100 with go test -short.
 func WithCuts(n int) Option { return func(s *suite) { s.cuts = n } }
 
-// WithPlainStore gives the function that opens the store below a tail once more,
-// without a tail. It makes [RunTail] test that what is stored past the tail is seen.
+// WithPlainStore sets the function that opens the store of a tail again without the tail. With it, [RunTail] tests that
+// followers receive events that were stored without the tail.
 func WithPlainStore(plain func(t *testing.T, of session.Store) session.Store) Option {
 	return func(s *suite) { s.plain = plain }
 }
 
-// RunTail runs the suite that every [session.Tail] must pass, one subtest for each
-// rule. open returns an open tail around an open store; the suite closes it. The function of [WithPeer] must return a Followed, too. It must
-// keep the partial events of a turn for at least some seconds after its end. The suite
-// imports conversation too: what followers see must reduce to the store's own graph.
+// RunTail runs the suite that every [session.Tail] must pass, with a subtest for each rule. open returns an open tail
+// around an open store; the suite closes it. A tail must keep the partial events of a turn for at least some seconds
+// after its end. The function of [WithPeer] must also return a [Followed]. The entries of a follower must reduce to the
+// same conversation graph as the log.
 func RunTail(t *testing.T, open func(t *testing.T) Followed, opts ...Option) {
 	s := &suite{cuts: 1000}
 	if testing.Short() {
@@ -62,7 +62,7 @@ type tailFixture struct {
 	seq   int64
 }
 
-// begin takes the lease of the fixture's session, and then stores events.
+// begin acquires the lease of the fixture's session, and then stores events.
 func (f *tailFixture) begin(data ...event.Data) {
 	f.Helper()
 	f.beginAs(session.Self(), data)
@@ -77,7 +77,7 @@ func (f *tailFixture) beginAs(owner session.Owner, data []event.Data) {
 	}
 }
 
-// beginToLose is begin with a lease that lose makes others able to take over.
+// beginToLose is like begin. After lose, others can acquire the lease.
 func (f *tailFixture) beginToLose(data ...event.Data) {
 	f.Helper()
 	owner := session.Self()
@@ -107,7 +107,7 @@ func (f *tailFixture) addEvents(list ...*event.Event) {
 	require.NoError(f, f.put(list))
 }
 
-// put stores events where the log ends.
+// put stores events at the end of the log.
 func (f *tailFixture) put(list []*event.Event) error {
 	for i, e := range list {
 		e.Seq, e.Time = f.seq+int64(i)+1, time.Now().UTC() // a tail may ask how old an event is
@@ -119,8 +119,8 @@ func (f *tailFixture) put(list []*event.Event) error {
 	return err
 }
 
-// answer ends a turn with an answer in a block of its own, and requires that all that the client got says want. got is
-// what the client has so far.
+// answer ends a turn with an answer in a new block, and requires that all entries of the client contain the text want.
+// got are the entries that the client has so far.
 func (f *tailFixture) answer(c *follower, got []session.Entry, says string, want ...string) []session.Entry {
 	f.Helper()
 	f.show("answer", says)
@@ -156,10 +156,10 @@ func block(id, words string) *event.Event {
 	return e
 }
 
-// patience is how long the suite waits for an entry before it calls it lost.
+// patience is how long the suite waits for an entry before it reports it as lost.
 const patience = 20 * time.Second
 
-// follower is a client that takes one entry after the other.
+// follower is a client that reads one entry after the other.
 type follower struct {
 	f    *tailFixture
 	next func() (session.Entry, error, bool)
@@ -167,8 +167,7 @@ type follower struct {
 	last string
 }
 
-// follow begins to follow the fixture's session. The client is cut off when the test
-// ends.
+// follow begins to follow the fixture's session. The end of the test disconnects the client.
 func (f *tailFixture) follow(after string) *follower {
 	f.Helper()
 	return f.followOn(f.store, f.key, after)
@@ -225,7 +224,7 @@ func (c *follower) fails() error {
 	return err
 }
 
-// words is what entries say, stored events marked.
+// words returns the texts of entries, with a mark before those of stored events.
 func words(entries []session.Entry) []string {
 	out := make([]string, len(entries))
 	for i, e := range entries {
@@ -242,9 +241,8 @@ func words(entries []session.Entry) []string {
 	return out
 }
 
-// sound requires what holds for every sequence of entries: ids grow, stored events
-// come in order without gaps after the position from, and partial events are where
-// they were published.
+// sound requires what is true of every sequence of entries: ids increase, stored events come in order and without gaps
+// after the position from, and partial events are where they were published.
 func (f *tailFixture) sound(entries []session.Entry, from session.Position) {
 	f.Helper()
 	at := from
@@ -265,8 +263,8 @@ func (f *tailFixture) sound(entries []session.Entry, from session.Position) {
 	}
 }
 
-// whole requires that a client has got all of the fixture's session: entries that are sound, all stored events among
-// them, and the graph of the log.
+// whole requires that a client has received the fixture's whole session: sound entries with all stored events, and the
+// graph of the log.
 func (f *tailFixture) whole(got []session.Entry) {
 	f.Helper()
 	stored := f.stored()
@@ -275,7 +273,7 @@ func (f *tailFixture) whole(got []session.Entry) {
 	require.Equal(f, graphOf(f.T, stored), graphOf(f.T, got))
 }
 
-// sameEntries compares what two clients got, as they would see it in JSON.
+// sameEntries requires that two clients received the same entries, compared as JSON.
 func (f *tailFixture) sameEntries(want, got []session.Entry) {
 	f.Helper()
 	require.Equal(f, f.lines(want), f.lines(got))
@@ -308,8 +306,7 @@ func complete(entries []session.Entry) []session.Entry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e session.Entry) bool { return e.Event.Partial })
 }
 
-// graphOf reduces entries. What depends only on the order in which parallel runs are
-// seen is evened out.
+// graphOf reduces entries to a graph without what depends only on the order of parallel runs.
 func graphOf(t *testing.T, entries []session.Entry) any {
 	t.Helper()
 	g := conversation.New()

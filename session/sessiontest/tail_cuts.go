@@ -13,10 +13,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// step is one thing that a turn does: it publishes, or it stores.
+// step is one call of a turn: it publishes or stores events.
 type step []*event.Event
 
-// do publishes or stores a step. It may run on a goroutine of its own.
+// do publishes or stores a step. It may run on any goroutine.
 func (f *tailFixture) do(s step) error {
 	list := make([]*event.Event, len(s))
 	for i, e := range s {
@@ -29,7 +29,7 @@ func (f *tailFixture) do(s step) error {
 	return f.put(list)
 }
 
-// tell plays a story as a turn of its own.
+// tell plays a story in a separate turn.
 func (f *tailFixture) tell(story *story) {
 	f.Helper()
 	f.begin()
@@ -39,8 +39,8 @@ func (f *tailFixture) tell(story *story) {
 	f.end()
 }
 
-// story is turns as a runner makes them: answers in parts, attempts that are given
-// up, tools, and agents inside that speak at the same time.
+// story contains turns like those of a runner: answers in parts, discarded attempts, tools, and inner agents that
+// answer at the same time.
 type story struct {
 	steps  []step
 	events int64 // stored ones
@@ -49,7 +49,7 @@ type story struct {
 	n      int
 }
 
-// newStory makes as many steps as are asked for, and those that end the last turn.
+// newStory returns a story with the given number of steps, and those that end its last turn.
 func newStory(seed uint64, steps int) *story {
 	s := &story{rng: rand.New(rand.NewPCG(seed, 7))}
 	for len(s.steps) < steps {
@@ -122,7 +122,7 @@ func (s *story) deltas(in stamp, id string, thinks bool) *event.Event {
 	return in(id, data(all))
 }
 
-// inside has two agents speak at the same time inside a call.
+// inside lets two agents answer at the same time inside a call.
 func (s *story) inside(turn, call string) {
 	if s.rng.IntN(3) > 0 {
 		return
@@ -159,8 +159,7 @@ func (s *story) inside(turn, call string) {
 	}
 }
 
-// collect follows up to the stored event of a position. It may run on a goroutine of
-// its own.
+// collect follows the session up to the stored event of a position. It may run on any goroutine.
 func (f *tailFixture) collect(tail session.Tail, key session.Key, after string, until int64) (out []session.Entry) {
 	ctx, cancel := context.WithTimeout(f.Context(), 10*patience)
 	defer cancel()
@@ -200,8 +199,8 @@ var reconnectTests = []tailTest{
 	{"at random, while it runs", func(f *tailFixture) { f.cutAtRandom(f.store) }},
 }
 
-// cutAtRandom cuts a client off again and again while a stream runs, and requires that
-// it got what another got who was never cut off. It reconnects to any of the tails.
+// cutAtRandom disconnects a client again and again while a stream runs. The client reconnects to any of the tails, and
+// must receive the same entries as a client that stays connected.
 func (f *tailFixture) cutAtRandom(tails ...session.Tail) {
 	story := newStory(3, 0)
 	for story.shown < 27*f.cuts/10 {
@@ -258,7 +257,7 @@ func (f *tailFixture) cutAtRandom(tails ...session.Tail) {
 	f.whole(got)
 }
 
-// play writes and publishes the steps of a story, an entry for each that ahead lets it.
+// play writes and publishes the steps of a story. It waits for ahead before each entry.
 func (f *tailFixture) play(story *story, ahead, stop <-chan struct{}) {
 	for _, step := range story.steps {
 		for range step {

@@ -15,7 +15,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// beginWith takes the lease of the fixture's session, which had one before, with the first events of a turn.
+// beginWith acquires the lease of the fixture's session, which had one before, in the write with a turn's first events.
 func (f *tailFixture) beginWith(data ...event.Data) {
 	f.Helper()
 	lease, err := Begin(f.Context(), f.store, f.key, f.seq, events(f.seq, data...)...)
@@ -23,7 +23,7 @@ func (f *tailFixture) beginWith(data ...event.Data) {
 	f.lease, f.seq = lease, f.seq+int64(len(data))
 }
 
-// endWith gives the lease back with the last events of a turn.
+// endWith releases the lease in the write with a turn's last events.
 func (f *tailFixture) endWith(list ...*event.Event) {
 	f.Helper()
 	for i, e := range list {
@@ -97,7 +97,8 @@ var tailLeaseTests = []tailTest{
 	}},
 }
 
-// rush plays a turn as soon as it can: the lease is taken with its first events if the log is as long as is thought, else by itself.
+// rush plays a turn as early as possible. It acquires the lease in the write with the first events if the log has the
+// expected length, and before them otherwise.
 func (f *tailFixture) rush(ends *atomic.Int64) {
 	for {
 		at := ends.Load()

@@ -11,19 +11,16 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Turn returns the events of a turn as they come, and checks what consumers rely on.
-// What is wrong fails the test, and the turn goes on.
+// Turn yields the events of one call of a runner's method, and checks what consumers rely on. A violation fails the test
+// without ending the turn.
 //
-//   - Nothing comes after an error.
-//   - Stored events come in the order of the log and without gaps; results that were
-//     recorded before may come first.
-//   - The deltas of a block come before the block is stored, and are together what is
-//     stored; those of an agent tool inside of another may end before. A block that is
-//     not stored is discarded. When the turn is over none is left, unless a context has ended it. In the
-//     conversation only what was shown is discarded.
+//   - No event follows an error.
+//   - Stored events come in the order of the log and without gaps. Results that were stored before may come first.
+//   - The deltas of a block come before the stored block and contain the same text; those of an agent tool inside
+//     another one may end earlier. A block that is not stored is discarded, at the latest at the end of the turn unless
+//     a context ended the turn. In the conversation, only what was shown is discarded.
 //
-// The events are those of one call of a runner's method, whose consumer gets deltas if the
-// runner streams. Of a turn whose store fails in the middle, break out at the error.
+// If the store fails in mid-turn, break out of the loop at the error.
 func Turn(t TB, events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		c := &consumer{t: t, shown: make(map[string]string), over: make(map[string]bool), calls: make(map[string]string), late: make(map[string]bool)}
@@ -37,7 +34,7 @@ func Turn(t TB, events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, e
 	}
 }
 
-// consumer is what is known of a turn.
+// consumer is the state of a turn as its consumer has it.
 type consumer struct {
 	t     TB
 	seq   int64

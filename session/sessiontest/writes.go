@@ -9,7 +9,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Acquire takes a session's lease. The zero owner is this process.
+// Acquire acquires a session's lease. The zero owner stands for this process.
 func Acquire(ctx context.Context, store session.Store, key session.Key, owner session.Owner) (session.Lease, error) {
 	if owner == (session.Owner{}) {
 		owner = session.Self()
@@ -17,19 +17,19 @@ func Acquire(ctx context.Context, store session.Store, key session.Key, owner se
 	return store.Write(ctx, key, session.Write{Acquire: owner})
 }
 
-// Append stores events after the event at seq, whichever that is.
+// Append stores events after the event at seq, whatever the id of that event.
 func Append(ctx context.Context, store session.Store, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	_, err := store.Write(ctx, key, session.Write{Lease: lease, Head: head(ctx, store, key, seq, lease), Events: events})
 	return err
 }
 
-// Begin takes a session's lease in the write that stores events after the event at seq.
+// Begin acquires a session's lease in the write that stores events after the event at seq.
 func Begin(ctx context.Context, store session.Store, key session.Key, seq int64, events ...*event.Event) (session.Lease, error) {
 	at := head(context.WithoutCancel(ctx), store, key, seq, session.Lease{})
 	return store.Write(ctx, key, session.Write{Acquire: session.Self(), Head: at, Events: events})
 }
 
-// Finish gives a lease back in the write that stores events after the event at seq.
+// Finish releases a lease in the write that stores events after the event at seq.
 func Finish(ctx context.Context, store session.Store, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	at := head(context.WithoutCancel(ctx), store, key, seq, lease)
 	_, err := store.Write(ctx, key, session.Write{Lease: lease, Head: at, Events: events, Release: true})
@@ -56,12 +56,13 @@ func Renew(ctx context.Context, store session.Store, key session.Key, lease sess
 	return err
 }
 
-// Release gives a lease back. If the lease is lost, Release does nothing.
+// Release releases a lease. If the lease is lost, Release does nothing.
 func Release(ctx context.Context, store session.Store, key session.Key, lease session.Lease) error {
 	return end(ctx, store, key, session.Write{Lease: lease, Release: true})
 }
 
-// Abandon ends a lease without giving it back. If the lease is lost, Abandon does nothing.
+// Abandon ends a lease whose turn is not over, so that another process can adopt it. If the lease is lost, Abandon does
+// nothing.
 func Abandon(ctx context.Context, store session.Store, key session.Key, lease session.Lease) error {
 	return end(ctx, store, key, session.Write{Lease: lease, Abandon: true})
 }
