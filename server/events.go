@@ -108,7 +108,7 @@ func (h *Handler) findEvent(c *front.Call) (*event.Event, error) {
 			break
 		}
 	}
-	return nil, front.NotFound()
+	return nil, front.Missing("the session has no event at this position")
 }
 
 func (h *Handler) event(c *front.Call) error {
@@ -130,7 +130,7 @@ func (h *Handler) media(c *front.Call) error {
 			return c.Attach(media.Name, media.MediaType, media.Data)
 		}
 	}
-	return front.NotFound()
+	return front.Missing("the event has no such part with media")
 }
 
 // filesOf returns the files in the log of the path's session.
@@ -166,5 +166,5 @@ func (h *Handler) file(c *front.Call) error {
 			return c.Attach(f.Name, f.MediaType, data)
 		}
 	}
-	return front.NotFound()
+	return front.Missing("the session has no such file")
 }

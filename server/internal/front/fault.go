@@ -121,8 +121,10 @@ func FaultOf(err error) *Fault {
 		return &Fault{Status: http.StatusConflict, Code: "canceled", Detail: "the turn was canceled before it started or continued"}
 	case errors.Is(err, live.ErrStopped):
 		return &Fault{Status: http.StatusConflict, Code: "stopped", Detail: "the turn was stopped; it can be resumed"}
-	case errors.Is(err, live.ErrNoTurn), errors.Is(err, agent.ErrNoFile):
-		return NotFound()
+	case errors.Is(err, live.ErrNoTurn):
+		return Missing(live.ErrNoTurn.Error())
+	case errors.Is(err, agent.ErrNoFile):
+		return Missing("the session has no such file")
 	case errors.Is(err, runner.ErrTurnOver):
 		return &Fault{Status: http.StatusConflict, Code: "turn_over", Detail: err.Error()}
 	case errors.Is(err, live.ErrMismatch):
