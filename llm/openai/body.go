@@ -24,9 +24,10 @@ type answerBody struct {
 
 	line    []byte // a line that is longer than in's buffer
 	cr      bool   // the last line ended with CR, so skip a following LF
-	odd     []byte // the last data that was not JSON
+	odd     []byte // the last data that was no part of an answer
 	pending []byte // the data so far of an event with several lines
-	kind    string // the event's name
+	kind    string // the name of the event so far
+	name    string // that of the last event
 }
 
 func newAnswerBody(src *meter, contentType string, c *client) *answerBody {
@@ -237,7 +238,7 @@ func (b *answerBody) flush() []byte {
 // named marks an event that only its name identifies as an error, and unpacks an error in a list.
 func (b *answerBody) named(data []byte) []byte {
 	kind := b.kind
-	b.kind = ""
+	b.kind, b.name = "", kind
 	if kind != "error" {
 		return unlisted(data)
 	}

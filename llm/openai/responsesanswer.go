@@ -112,14 +112,9 @@ type (
 		} `json:"incomplete_details"`
 	}
 	responsesItem struct {
-		Type    string `json:"type"`
-		Status  string `json:"status"`
-		Content []struct {
-			Type     string          `json:"type"`
-			Text     flexText        `json:"text"`
-			Refusal  flexText        `json:"refusal"`
-			LogProbs json.RawMessage `json:"logprobs"`
-		} `json:"content"`
+		Type      string          `json:"type"`
+		Status    string          `json:"status"`
+		Content   responsesTexts  `json:"content"`
 		CallID    flexText        `json:"call_id"`
 		Name      flexText        `json:"name"`
 		Arguments arguments       `json:"arguments"`
@@ -127,7 +122,22 @@ type (
 		Summary   json.RawMessage `json:"summary"`
 		Encrypted string          `json:"encrypted_content"`
 	}
+	responsesTexts []struct {
+		Text     flexText        `json:"text"`
+		Refusal  flexText        `json:"refusal"`
+		LogProbs json.RawMessage `json:"logprobs"`
+	}
 )
+
+// UnmarshalJSON also reads a text in place of the parts.
+func (l *responsesTexts) UnmarshalJSON(b []byte) error {
+	type parts responsesTexts
+	if b[0] == '"' {
+		*l = make(responsesTexts, 1)
+		return (*l)[0].Text.UnmarshalJSON(b)
+	}
+	return json.Unmarshal(b, (*parts)(l))
+}
 
 // responsesEvent processes one event of an answer of the Responses API.
 func (a *attempt) responsesEvent(data []byte) error {
@@ -136,13 +146,16 @@ func (a *attempt) responsesEvent(data []byte) error {
 	if err := json.Unmarshal(data, &ev); err != nil {
 		return a.client.badEvent(data, err)
 	}
+	if name := a.body.name; ev.Type == "" && strings.HasPrefix(name, "response.") {
+		ev.Type = flexText(name) // some gateways leave the type to the name of the event
+	}
 	if failed := ev.failure(ev.Type == "", ev.Type == "" && ev.Object != "response"); failed != nil {
 		r.refused = true
 		return a.client.objectError(failed)
 	}
 	if ev.Type == "" {
 		if ev.Object == "response" {
-			return a.response(data, true)
+			return a.response(data, "completed")
 		}
 		return a.client.badEvent(data, errors.New("it has no type"))
 	}
@@ -172,8 +185,10 @@ func (a *attempt) responsesEvent(data []byte) error {
 		if i := ev.Item; i != nil {
 			a.item(i, r.items.of(i.Type, i.ID, at))
 		}
-	case "response.created", "response.completed", "response.done", "response.incomplete", "response.failed":
-		return a.response(ev.Response, ev.Type != "response.created")
+	case "response.created":
+		return a.response(ev.Response, "")
+	case "response.completed", "response.done", "response.incomplete", "response.failed":
+		return a.response(ev.Response, strings.TrimPrefix(string(ev.Type), "response."))
 	}
 	return nil
 }
@@ -190,18 +205,20 @@ func (r *reading) called(it *item) *call {
 	return it.call
 }
 
-// response processes the fields of the response as a whole.
-func (a *attempt) response(data []byte, over bool) error {
+// response processes the fields of the response as a whole. status is the one that it has if it names none, or "" if
+// the response has only begun.
+func (a *attempt) response(data []byte, status string) error {
 	r := &a.reading
 	var resp response
 	if err := json.Unmarshal(data, &resp); err != nil {
 		return a.client.badEvent(data, err)
 	}
 	r.model = cmp.Or(resp.Model, r.model)
-	if !over {
+	if status == "" {
 		return nil
 	}
-	if reported(resp.Error) || resp.Status == "failed" {
+	status = cmp.Or(resp.Status, status)
+	if reported(resp.Error) || status == "failed" {
 		r.refused = true
 		return a.client.objectError(parseError(resp.Error))
 	}
@@ -220,7 +237,7 @@ func (a *attempt) response(data []byte, over bool) error {
 		r.usage = u
 	}
 	r.choice = true
-	switch reason := resp.Incomplete.Reason; resp.Status {
+	switch reason := resp.Incomplete.Reason; status {
 	case "queued", "in_progress":
 		return a.client.badEvent(data, io.ErrUnexpectedEOF)
 	case "incomplete":
@@ -228,7 +245,7 @@ func (a *attempt) response(data []byte, over bool) error {
 			a.finish("length")
 		}
 	default: // completed, or a status that ends nothing, such as cancelled
-		a.finish(resp.Status)
+		a.finish(status)
 	}
 	return nil
 }
