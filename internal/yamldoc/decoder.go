@@ -179,8 +179,11 @@ func (d *Decoder) suggest(keys []Key, prefix, name string) string {
 // WrongType reports a value of another type than the key's.
 func (d *Decoder) WrongType(k *Key, n Node) {
 	example := ""
-	if k.Example != "" && k.Type != "true or false" {
+	switch {
+	case k.Example != "" && k.Type != "true or false":
 		example = " such as " + k.Example
+	case len(k.Keys) > 0:
+		example = " with keys such as " + k.Keys[0].Name
 	}
 	switch {
 	case n.Kind() == Nothing:
