@@ -1,21 +1,21 @@
+// Package graphs runs the same graphs of functions on Arbor's agentgraph and on the
+// graph engines of other Go agent frameworks, so that the cost of an engine for each node
+// can be compared in one process.
+//
+// No node does any work: it counts its calls and returns a value of its own,
+// so that only the engines are measured. shape_test.go has the graphs. Each test
+// file named after a framework builds and runs them in the way its own documentation
+// shows, and bench_test.go measures. It never opens a connection.
 package graphs
-
-import (
-	"context"
-	"sync"
-	"sync/atomic"
-)
 
 // Engine is a graph engine under measurement, used in one way.
 type Engine struct {
-	Name   string // in results and on the command line
+	Name   string // in results
 	Title  string // as people write it
 	Module string // its Go module, whose version go.mod pins
-	// Stored says that a run happens in a session in memory and leaves there what the
-	// framework keeps of it. Otherwise the engine runs alone.
+	// Stored reports that a run is part of a session in memory, where the framework stores its events.
+	// Otherwise the engine runs alone.
 	Stored bool
-	// Build makes the graph of a shape and compiles it.
-	Build func(*Work) (Graph, error)
 }
 
 // Engines returns all engines, those with sessions first.
@@ -27,48 +27,25 @@ func Engines() []Engine {
 		trpc  = "trpc.group/trpc-go/trpc-agent-go"
 	)
 	return []Engine{
-		{"arbor", "Arbor", arbor, true, buildArbor},
-		{"adk", "ADK-Go", adk, true, buildADK},
-		{"trpc", "tRPC-Agent-Go", trpc, true, buildTRPC},
-		{"arbor-alone", "Arbor", arbor, false, buildArborAlone},
-		{"adk-alone", "ADK-Go", adk, false, buildADKAlone},
-		{"eino-alone", "Eino", eino, false, buildEino},
-		{"trpc-alone", "tRPC-Agent-Go", trpc, false, buildTRPCAlone},
+		{"arbor", "Arbor", arbor, true},
+		{"adk", "ADK-Go", adk, true},
+		{"trpc", "tRPC-Agent-Go", trpc, true},
+		{"arbor-alone", "Arbor", arbor, false},
+		{"adk-alone", "ADK-Go", adk, false},
+		{"eino-alone", "Eino", eino, false},
+		{"trpc-alone", "tRPC-Agent-Go", trpc, false},
 	}
 }
 
-// Graph is a shape that was compiled with one engine. It is used by one goroutine
-// at a time.
-type Graph interface {
-	// Reset makes an empty session store, where there is one. It is called before the
-	// first run, and then from time to time so that sessions do not pile up.
-	Reset() error
-	// Run runs the graph, in a session of its own, with an input for its first node,
-	// and returns the output of its last one.
-	Run(ctx context.Context, input string) (string, error)
-	// Events counts what the last run left in the session store.
-	Events(ctx context.Context) (int, error)
-}
+// Names of the shapes of the graphs.
+const (
+	ShapeChain  = "chain"
+	ShapeWide   = "wide"
+	ShapeRandom = "random"
+)
 
-// Work is what the nodes of a shape do, the same for all engines.
-type Work struct {
-	Shape *Shape
+// Shapes returns the names of all shapes.
+func Shapes() []string { return []string{ShapeChain, ShapeWide, ShapeRandom} }
 
-	calls  atomic.Int64
-	mu     sync.Mutex
-	inputs map[string]any // what the nodes got, by id; nil if nobody asks
-}
-
-// Call is a call of a node with the input that the engine gave it.
-func (w *Work) Call(n *Node, input any) string {
-	w.calls.Add(1)
-	if w.inputs != nil {
-		w.mu.Lock()
-		w.inputs[n.ID] = input
-		w.mu.Unlock()
-	}
-	return n.Value
-}
-
-// Calls says how often nodes were called since it was last asked.
-func (w *Work) Calls() int { return int(w.calls.Swap(0)) }
+// Sizes returns the numbers of nodes of the graphs.
+func Sizes() []int { return []int{100, 1000} }

@@ -19,7 +19,7 @@ func TestEngines(t *testing.T) {
 					s, err := NewShape(name, 150) // more than tRPC's limit of steps
 					require.NoError(t, err)
 					w := &Work{Shape: s}
-					g, err := e.Build(w)
+					g, err := e.build(w)
 					require.NoError(t, err)
 					require.NoError(t, g.Reset())
 					for range 2 {

@@ -29,9 +29,8 @@ func base(engines []graphs.Engine, of graphs.Engine) string {
 	return name
 }
 
-// graphTable has a row for each shape in each size and a column for each engine. With
-// whole, it says what a run would have taken that there was no time for.
-func graphTable(g *graphFigures, engines []graphs.Engine, s step, whole bool, cell func(own, base *graphResult) string) string {
+// graphTable has a row for each shape in each size and a column for each engine. The benchmark is Build or Run.
+func graphTable(m *measured, engines []graphs.Engine, benchmark string, cell func(nodes int, own, base []figure) string) string {
 	head, rule := "| |", "|---|"
 	for _, e := range engines {
 		head += " " + column(e) + " |"
@@ -39,17 +38,13 @@ func graphTable(g *graphFigures, engines []graphs.Engine, s step, whole bool, ce
 	}
 	rows := []string{head, rule}
 	for _, shape := range graphs.Shapes() {
-		for _, nodes := range g.nodes {
-			row := fmt.Sprintf("| %s of %s |", shape, thousands(float64(nodes)))
+		for _, n := range graphs.Sizes() {
+			of := m.figures[fmt.Sprintf("%s/%s=%d", benchmark, shape, n)]
+			row := fmt.Sprintf("| %s of %s |", shape, thousands(float64(n)))
 			for _, e := range engines {
-				own := g.cases[graphKey{s, shape, nodes, e.Name}]
-				arbor := g.cases[graphKey{s, shape, nodes, base(engines, e)}]
-				switch {
-				case own != nil && own.figures != nil:
-					row += " " + cell(own, arbor) + " |"
-				case own != nil && whole:
-					row += " not run: about " + own.notRun + " in all |"
-				default:
+				if own := of[e.Name]; own != nil {
+					row += " " + cell(n, own, of[base(engines, e)]) + " |"
+				} else {
 					row += " – |"
 				}
 			}
@@ -60,31 +55,33 @@ func graphTable(g *graphFigures, engines []graphs.Engine, s step, whole bool, ce
 }
 
 // timeCell is the time for each node.
-func timeCell(own, _ *graphResult) string { return duration(median(each(own.figures, ns))) }
+func timeCell(nodes int, own, _ []figure) string {
+	return duration(median(each(own, ns)) / float64(nodes))
+}
 
 // ratioCell compares the time, the allocations and the bytes with those of Arbor.
-func ratioCell(own, arbor *graphResult) string {
-	if arbor == nil || arbor.figures == nil {
+func ratioCell(_ int, own, arbor []figure) string {
+	switch {
+	case arbor == nil:
 		return "–"
-	}
-	if own == arbor {
+	case &own[0] == &arbor[0]:
 		return "1"
 	}
-	return ratiosOf(own.figures, arbor.figures)
+	return ratiosOf(own, arbor)
 }
 
 // graphWins names every figure of a run that is better than Arbor's.
-func graphWins(g *graphFigures, engines []graphs.Engine) string {
+func graphWins(m *measured, engines []graphs.Engine) string {
 	var found []string
 	for _, shape := range graphs.Shapes() {
-		for _, nodes := range g.nodes {
+		for _, n := range graphs.Sizes() {
+			of := m.figures[fmt.Sprintf("Run/%s=%d", shape, n)]
 			for _, e := range engines {
-				own, arbor := g.cases[graphKey{stepRun, shape, nodes, e.Name}], g.cases[graphKey{stepRun, shape, nodes, base(engines, e)}]
-				if own == nil || arbor == nil || own == arbor || own.figures == nil || arbor.figures == nil {
-					continue
-				}
-				if better := advantages(own.figures, arbor.figures); better != "" {
-					found = append(found, fmt.Sprintf("- %s of %s: %s needs %s.", shape, thousands(float64(nodes)), column(e), better))
+				name := base(engines, e)
+				if own, arbor := of[e.Name], of[name]; own != nil && arbor != nil && e.Name != name {
+					if better := advantages(own, arbor); better != "" {
+						found = append(found, fmt.Sprintf("- %s of %s: %s needs %s.", shape, thousands(float64(n)), column(e), better))
+					}
 				}
 			}
 		}
@@ -107,17 +104,17 @@ func builders(engines []graphs.Engine) []graphs.Engine {
 }
 
 // graphSection is the part of the page with the figures of the graph engines.
-func graphSection(g *graphFigures, engines []graphs.Engine) string {
-	if g == nil {
+func graphSection(m *measured, engines []graphs.Engine) string {
+	if m == nil {
 		return unmeasured
 	}
 	return strings.Join([]string{
-		"Machine: " + g.machine + ". A figure is the median of the rounds of one run, in which the engines took turns. The time of a run, for each node:",
-		graphTable(g, engines, stepRun, true, timeCell),
+		"Machine: " + m.machine + ". A figure is the median of the rounds of one run, in which the engines took turns. The time of a run, for each node:",
+		graphTable(m, engines, "Run", timeCell),
 		"As a multiple of Arbor's: time / allocations / bytes allocated:",
-		graphTable(g, engines, stepRun, false, ratioCell),
-		graphWins(g, engines),
+		graphTable(m, engines, "Run", ratioCell),
+		graphWins(m, engines),
 		"To build and compile the graph, as a multiple of Arbor's; below 1 the peer is better:",
-		graphTable(g, builders(engines), stepBuild, false, ratioCell),
+		graphTable(m, builders(engines), "Build", ratioCell),
 	}, "\n\n")
 }

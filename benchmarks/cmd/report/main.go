@@ -6,10 +6,7 @@
 // It takes some minutes. What was measured is kept in results.txt, composition.txt and
 // graphs.txt. With -only turns, -only composition or -only graphs, only the
 // conversations, the composed agents or the graph engines are measured, and with
-// -render nothing is; what is not measured is as it was the last time. Graphs of 10,000 nodes take some engines long, and are left out unless
-// they are asked for:
-//
-//	go run ./cmd/report -only graphs -nodes 100,1000,10000
+// -render nothing is; what is not measured is as it was the last time.
 package main
 
 import (
@@ -18,7 +15,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -26,11 +22,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
-
-	"github.com/agentarbor/arbor/benchmarks/graphs"
 )
 
 // rounds is how often everything is measured.
@@ -41,8 +33,6 @@ type options struct {
 	page, turns, composition, graphs string // files
 	only                             string
 	render                           bool
-	nodes                            []int
-	limit                            time.Duration
 }
 
 func main() {
@@ -53,31 +43,13 @@ func main() {
 	flag.StringVar(&o.graphs, "graphs", "graphs.txt", "the file for what was measured of the graph engines")
 	flag.StringVar(&o.only, "only", "", "measure only this: turns, composition or graphs")
 	flag.BoolVar(&o.render, "render", false, "measure nothing, and write the page from the results of the last time")
-	flag.DurationVar(&o.limit, "limit", 30*time.Second, "the time for one run of a graph; what would take longer is not run")
-	nodes := flag.String("nodes", "100,1000", "the sizes of the graphs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	var err error
-	if o.nodes, err = sizes(*nodes); err == nil {
-		err = run(ctx, o)
-	}
-	if err != nil {
+	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
 		os.Exit(1)
 	}
-}
-
-func sizes(list string) ([]int, error) {
-	var nodes []int
-	for part := range strings.SplitSeq(list, ",") {
-		n, err := strconv.Atoi(part)
-		if err != nil {
-			return nil, fmt.Errorf("-nodes %q: want numbers with commas between them", list)
-		}
-		nodes = append(nodes, n)
-	}
-	return nodes, nil
 }
 
 func run(ctx context.Context, o options) error {
@@ -87,40 +59,26 @@ func run(ctx context.Context, o options) error {
 	}
 	wanted := func(what string) bool { return !o.render && (o.only == "" || o.only == what) }
 	for _, of := range []struct {
-		what, file string
-		runs       []benchRun
+		what, file, folder string
+		runs               []benchRun
 	}{
-		{"turns", o.turns, []benchRun{
+		{"turns", o.turns, ".", []benchRun{
 			{"TransferTurn|Stream|PingPong", "100ms", rounds, 1},
 			{"NextTurn", "100x", 1, rounds},
 		}},
-		{"composition", o.composition, []benchRun{{"AgentTool|Sequence|Parallel|Loop", "100ms", rounds, 1}}},
+		{"composition", o.composition, ".", []benchRun{{"AgentTool|Sequence|Parallel|Loop", "100ms", rounds, 1}}},
+		{"graphs", o.graphs, "./graphs", []benchRun{{"Build|Run", "100ms", rounds, 1}}},
 	} {
 		if !wanted(of.what) {
 			continue
 		}
-		text, err := measure(ctx, of.runs)
+		text, err := measure(ctx, of.folder, of.runs)
 		if err != nil {
 			return err
 		}
 		if err := os.WriteFile(of.file, text, 0o644); err != nil {
 			return err
 		}
-	}
-	if wanted("graphs") {
-		var text bytes.Buffer
-		bench := graphBench{engines: graphs.Engines(), nodes: o.nodes, rounds: rounds, batch: 100 * time.Millisecond, limit: o.limit}
-		if err := bench.measure(ctx, io.MultiWriter(&text, os.Stdout)); err != nil {
-			return err
-		}
-		if err := os.WriteFile(o.graphs, text.Bytes(), 0o644); err != nil {
-			return err
-		}
-		g, err := parseGraphs(text.Bytes())
-		if err != nil {
-			return fmt.Errorf("%s: %w", o.graphs, err)
-		}
-		fmt.Println(graphSection(g, graphs.Engines()))
 	}
 	if o.page == "" {
 		return nil
@@ -131,15 +89,15 @@ func run(ctx context.Context, o options) error {
 // writePage writes the page from the files of results. Only that of the conversations
 // must be there.
 func writePage(ctx context.Context, o options) error {
-	m, err := read(o.turns, parse)
+	m, err := read(o.turns)
 	if err != nil {
 		return err
 	}
-	composed, err := read(o.composition, parse)
+	composed, err := read(o.composition)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	g, err := read(o.graphs, parseGraphs)
+	g, err := read(o.graphs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -150,7 +108,7 @@ func writePage(ctx context.Context, o options) error {
 	return os.WriteFile(o.page, []byte(page(m, composed, g, versions)), 0o644)
 }
 
-func read[T any](file string, parse func([]byte) (*T, error)) (*T, error) {
+func read(file string) (*measured, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -176,15 +134,15 @@ type benchRun struct {
 	times, count     int
 }
 
-// measure compiles the benchmarks once and runs these.
-func measure(ctx context.Context, runs []benchRun) ([]byte, error) {
+// measure compiles the benchmarks of a package once and runs these.
+func measure(ctx context.Context, folder string, runs []benchRun) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "benchmarks")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "benchmarks.test")
-	if out, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, folder).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go test -c: %w\n%s", err, out)
 	}
 	var all bytes.Buffer

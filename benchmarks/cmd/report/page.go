@@ -58,7 +58,7 @@ func (s scenario) figures(m *measured, framework string) []figure {
 }
 
 // page fills the template in.
-func page(m, composed *measured, g *graphFigures, versions map[string]string) string {
+func page(m, composed, g *measured, versions map[string]string) string {
 	var peers []string
 	for _, f := range benchmarks.All() {
 		if f.Name != "arbor" {

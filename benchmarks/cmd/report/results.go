@@ -19,17 +19,16 @@ import (
 // measured is what the benchmarks printed.
 type measured struct {
 	machine string
-	// figures are by benchmark and parameter (TransferTurn/depth=1), then by the
-	// framework's name, in the order of the rounds.
+	// figures are by benchmark and parameter (TransferTurn/depth=1, Run/chain=100), then by the
+	// name of the framework or the graph engine, in the order of the rounds.
 	figures map[string]map[string][]figure
 }
 
-// figure is one line of go test: a benchmark in one round, per operation. Of graphs,
-// it is one of measure's lines, per node. The time of the processors is 0 if it was
-// not measured.
+// figure is one line of go test: a benchmark in one round, per operation. The time of the
+// processors is 0 if it was not measured.
 type figure struct{ ns, cpu, bytes, allocs float64 }
 
-var line = regexp.MustCompile(`^Benchmark(\w+)/framework=(\w+)/(\w+=\d+)(?:-\d+)?\s+\d+\s+(\S+) ns/op(?:\s+(\S+) cpu-ns/op)?\s+(\S+) B/op\s+(\S+) allocs/op`)
+var line = regexp.MustCompile(`^Benchmark(\w+)/framework=([\w-]+)/(\w+=\d+)(?:-\d+)?\s+\d+\s+(\S+) ns/op(?:\s+(\S+) cpu-ns/op)?\s+(\S+) B/op\s+(\S+) allocs/op`)
 
 // parse reads the lines that measure wrote, and fails if a benchmark has not as
 // many figures as there were rounds.

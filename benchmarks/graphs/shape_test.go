@@ -1,11 +1,3 @@
-// Package graphs runs the same graphs of functions on Arbor's agentgraph and on the
-// graph engines of other Go agent frameworks, so that what an engine costs a node
-// can be compared in one process.
-//
-// No node does any work: it counts that it was called and returns a value it was
-// made with, so that only the engines are measured. shape.go has the graphs, each
-// file named after a framework builds and runs them in the way its own documentation
-// shows, and cmd/graphs measures. It never opens a connection.
 package graphs
 
 import (
@@ -31,16 +23,6 @@ type Node struct {
 	Value   string
 	Sources []int // indices of nodes
 }
-
-// Names of the shapes.
-const (
-	ShapeChain  = "chain"
-	ShapeWide   = "wide"
-	ShapeRandom = "random"
-)
-
-// Shapes are the names of all shapes.
-func Shapes() []string { return []string{ShapeChain, ShapeWide, ShapeRandom} }
 
 // NewShape makes the shape of that name with so many nodes. It needs at least four.
 func NewShape(name string, nodes int) (*Shape, error) {
