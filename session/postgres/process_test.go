@@ -378,7 +378,7 @@ func TestTwoMachines(t *testing.T) {
 		a.kill(t)
 		length := len(load(t, s, session.ID("s")))
 		b := machine("b", skews[1], 0)
-		require.Regexp(t, "^busy .* on a holds the lease", b.line(t))
+		require.Regexp(t, "^busy .* on a is answering", b.line(t))
 		b.finish(t)
 		require.Len(t, load(t, s, session.ID("s")), length)
 		expire()
