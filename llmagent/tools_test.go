@@ -2,7 +2,9 @@ package llmagent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -201,4 +203,48 @@ func TestAnInnerAgentNeedsWords(t *testing.T) {
 		require.Empty(t, inner.requests)
 		require.NoError(t, inner.bad)
 	}
+}
+
+// TestAnAnswerIsToItsQuestion: if a tool asks something else when it is called again, the answer does not count for that.
+func TestAnAnswerIsToItsQuestion(t *testing.T) {
+	price, bought := 40, []string{}
+	buy := tool(t, "buy", func(ctx tools.Context) (any, error) {
+		now := fmt.Sprint(price)
+		for _, question := range []string{"Buy it for " + now + "?", "Wrap it?"} {
+			answer, err := ctx.Ask(question, json.RawMessage(`{"type":"boolean"}`))
+			if err != nil {
+				return nil, err
+			}
+			bought = append(bought, now+" "+question+" "+string(answer))
+		}
+		return "bought", nil
+	})
+	s := newSolo(t, replies(reply(scripted.Call("buy", "{}"))), []llmagent.Option{llmagent.WithTools(buy)})
+	_, err := s.say(t.Context())
+	require.NoError(t, err)
+	answer := func(asked string, content any) {
+		t.Helper()
+		waiting, err := s.runner.Pending(t.Context(), key)
+		require.NoError(t, err)
+		require.Len(t, waiting, 1)
+		require.Equal(t, asked, waiting[0].Message)
+		bought = nil
+		for _, err := range sessiontest.Turn(t, s.runner.Resume(t.Context(), key, runner.Answer(waiting[0].ToolCallID, content))) {
+			require.NoError(t, err)
+		}
+	}
+	price = 400
+	answer("Buy it for 40?", true)
+	require.Empty(t, bought, "nobody was asked about 400")
+	answer("Buy it for 400?", true)
+	require.Len(t, bought, 1)
+	price = 4000
+	answer("Wrap it?", true)
+	require.Empty(t, bought)
+	price = 400
+	answer("Buy it for 4000?", true)
+	require.Equal(t, []string{"400 Buy it for 400? true", "400 Wrap it? true"}, bought, "both were answered")
+	waiting, err := s.runner.Pending(t.Context(), key)
+	require.NoError(t, err)
+	require.Empty(t, waiting)
 }

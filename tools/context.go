@@ -44,6 +44,9 @@ type CallInfo struct {
 	RunAgent func(ctx context.Context, a agent.Agent, input llm.Content) (string, error)
 	// Answers are the answers so far to the questions of this call, in the order of the questions.
 	Answers []*event.RelayResolved
+	// Digest returns the digest of a question, as its answer has it. If it is nil, the n-th answer is that to the n-th
+	// question.
+	Digest func(message string, schema json.RawMessage) string
 	// Ask receives the first question without an answer. If it is nil, questions are an error.
 	Ask func(message string, schema json.RawMessage)
 }
@@ -54,7 +57,8 @@ type call struct {
 	delta        map[string]any
 	files        []*event.File
 	lastProgress time.Time
-	asked        int // the number of questions
+	used         int  // the number of answers that questions have got or passed over
+	asks         bool // a question waits for its answer
 	ended        bool
 }
 
@@ -172,9 +176,9 @@ func (e *DeclinedError) Error() string {
 
 // Ask asks the user a question during the call, and returns the answer: a value of the JSON schema form, or a text if
 // form is nil. If the question has no answer yet, the error is agent.ErrWaits. The tool must return it; then the turn
-// pauses until the user answers. Then the tool is called again from its beginning, and the n-th Ask of the call returns
-// the n-th answer. Code before an Ask therefore runs several times, and must allow that. If the user declines, the
-// error is a [*DeclinedError].
+// pauses until the user answers. Then the tool is called again from its beginning, and an Ask with the same question
+// returns the answer. Another question in its place is asked anew, because nobody has answered it. Code before an Ask
+// therefore runs several times, and must allow that. If the user declines, the error is a [*DeclinedError].
 func (c Context) Ask(message string, form json.RawMessage) (json.RawMessage, error) {
 	if len(form) > 0 {
 		if err := schema.Check(form); err != nil {
@@ -183,17 +187,26 @@ func (c Context) Ask(message string, form json.RawMessage) (json.RawMessage, err
 	}
 	c.call.mu.Lock()
 	defer c.call.mu.Unlock()
-	n := c.call.asked
-	switch c.call.asked++; {
-	case n < len(c.call.Answers):
-		if a := c.call.Answers[n]; !a.Approved {
+	digest := ""
+	if c.call.Digest != nil && c.call.used < len(c.call.Answers) {
+		digest = c.call.Digest(message, form)
+	}
+	for c.call.used < len(c.call.Answers) {
+		a := c.call.Answers[c.call.used]
+		switch c.call.used++; {
+		case a.Digest != digest && a.Digest != "" && digest != "": // of a question that is not asked any more
+		case !a.Approved:
 			return nil, &DeclinedError{a.Reason}
+		default:
+			return a.Content, nil
 		}
-		return c.call.Answers[n].Content, nil
-	case c.call.CallInfo.Ask == nil:
+	}
+	if c.call.Ask == nil {
 		return nil, errors.New("this call cannot ask questions")
-	case n == len(c.call.Answers) && !c.call.ended: // one question at a time
-		c.call.CallInfo.Ask(message, form)
+	}
+	if !c.call.asks && !c.call.ended { // one question at a time
+		c.call.asks = true
+		c.call.Ask(message, form)
 	}
 	return nil, agent.ErrWaits
 }
