@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
+	"text/tabwriter"
 
 	"github.com/agentarbor/arbor/internal/visible"
 )
@@ -60,21 +60,17 @@ func (r *Report) Text(w io.Writer, look Look) error {
 
 // aligned writes a table in aligned columns, with a styled head.
 func aligned(b *strings.Builder, table [][]string, look Look) {
-	widths := make([]int, len(table[0]))
-	for _, line := range table {
-		for i, cell := range line {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, cells := range table {
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
-	for n, line := range table {
-		text := ""
-		for i, cell := range line {
-			text += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+	_ = w.Flush() // a builder has no errors
+	for i, line := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
+		if line = strings.TrimRight(line, " "); i == 0 {
+			line = look.paint(bold, line)
 		}
-		if text = strings.TrimRight(text, " "); n == 0 {
-			text = look.paint(bold, text)
-		}
-		b.WriteString(text + "\n")
+		b.WriteString(line + "\n")
 	}
 }
 

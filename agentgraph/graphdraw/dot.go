@@ -9,17 +9,13 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 )
 
-// DOT writes a graph in the language of Graphviz, https://graphviz.org. The error is
-// that of w, or ErrInvalid.
+// DOT writes a graph in the language of Graphviz, https://graphviz.org. It returns
+// the error of w, or ErrInvalid.
 func DOT(w io.Writer, g *agentgraph.Graph) error {
 	d, err := newDrawing(g, 1)
 	if err != nil {
 		return err
 	}
-	return d.dot(w)
-}
-
-func (d *drawing) dot(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "digraph \"%s\" {\n", DOTText(short(d.name, maxTip)))
 	fmt.Fprintln(b, "  compound=true;")
@@ -79,8 +75,8 @@ func (d *drawing) dotEdge(b *bufio.Writer, indent, from, tail, prefix string, ta
 	fmt.Fprintln(b, ";")
 }
 
-// dotEnd returns the end of an edge at a node. Edges of Graphviz cannot end at a
-// cluster: they end at a node in it, and are cut off at the cluster's border.
+// dotEnd returns the node at which an edge ends, and the cluster of a node that runs a graph. Edges of Graphviz cannot
+// end at a cluster: they end at a node in it, and are cut off at the border of the cluster.
 func (d *drawing) dotEnd(prefix string, i int, enters bool) (end, cluster string) {
 	end = fmt.Sprintf("%sn%d", prefix, i)
 	if d.nodes[i].inner == nil {
@@ -100,6 +96,6 @@ func (d *drawing) dotEnd(prefix string, i int, enters bool) (end, cluster string
 
 var dotEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "&", "&amp;", "\n", `\n`)
 
-// DOTText escapes lines for a text in quotes of DOT. Graphviz reads HTML's names of
-// characters in all of them, and escapes of its own such as \N.
+// DOTText joins lines and escapes them for a text in quotes of DOT, in which Graphviz reads HTML's
+// names of characters and escapes of its own such as \N.
 func DOTText(lines ...string) string { return dotEscapes.Replace(strings.Join(lines, "\n")) }

@@ -10,24 +10,20 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 )
 
-// What Mermaid draws unless it is configured otherwise. A page that shows larger
-// flowcharts must set maxTextSize and maxEdges.
+// The default limits of Mermaid. A page that shows larger flowcharts must set
+// maxTextSize and maxEdges.
 const (
 	MermaidMaxTextSize = 50_000 // characters
 	MermaidMaxEdges    = 500
 )
 
 // Mermaid writes a graph as a flowchart of Mermaid, https://mermaid.js.org, which many
-// sites show in Markdown. The error is that of w, or ErrInvalid.
+// sites show in Markdown. It returns the error of w, or ErrInvalid.
 func Mermaid(w io.Writer, g *agentgraph.Graph) error {
 	d, err := newDrawing(g, 1)
 	if err != nil {
 		return err
 	}
-	return d.mermaid(w)
-}
-
-func (d *drawing) mermaid(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "flowchart TD")
 	d.mermaidPart(b, "", "    ")
@@ -78,11 +74,10 @@ func MermaidText(lines []string) string {
 	return b.String()
 }
 
-// mermaidLine escapes one line. Mermaid reads HTML in texts, then Markdown, and before
-// both of them its own marks, such as #35; for a character by its number, and %%{ for
-// a directive. What could mean any of that is written by its number. That is not
-// enough for what Mermaid looks for after it has put the characters in place: there,
-// an invisible character between them keeps them apart.
+// mermaidLine escapes one line. In texts Mermaid first reads its own marks, such as #35; for a
+// character by its number and %%{ for a directive, then HTML, then Markdown. A character that could be part
+// of one of these is written by its number. Mermaid looks for some marks after it has replaced the numbers
+// by characters: an invisible character is written between the characters of such a mark.
 func mermaidLine(b *strings.Builder, line string) {
 	start := true    // nothing but digits so far: "1." and "-" would begin a list
 	previous := ' '  // the character before
@@ -122,10 +117,10 @@ func mermaidLine(b *strings.Builder, line string) {
 	}
 }
 
-// wordJoiner cannot be seen, and takes no room.
+// wordJoiner is invisible and has no width.
 const wordJoiner = '\u2060'
 
-// isWordRune says whether an underline beside a character is part of a word.
+// isWordRune reports whether an underscore next to a character is part of a word.
 func isWordRune(r rune) bool {
 	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }

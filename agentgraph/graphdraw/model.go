@@ -8,20 +8,20 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 )
 
-// MaxDepth is how many levels of graphs within graphs a drawing can have.
+// MaxDepth is the maximal number of levels of graphs within graphs in a drawing.
 const MaxDepth = 32
 
-// ErrInvalid is an error about a graph that no file and no builder would give: an
-// edge to a node that is not there, a circle, or graphs that hold each other.
+// ErrInvalid is the error for a graph that neither files nor builders can produce: an
+// edge to a node that does not exist, a cycle, or graphs that contain each other.
 var ErrInvalid = errors.New("graphdraw: the graph cannot be drawn")
 
-// The texts at the beginnings of the ways that do not come from a node.
+// The texts at the starts of the edges that do not come from a node.
 const (
 	inputText = "input"
 	errorText = "on error"
 )
 
-// How much of a text is shown, in letters.
+// The maximal lengths of shown texts, in characters.
 const (
 	maxName       = 36
 	maxExpression = 44
@@ -29,7 +29,7 @@ const (
 	maxTipSource  = 2000
 )
 
-// drawing is a graph with its texts, as all formats draw it.
+// drawing contains the texts of a graph, which are the same in all formats.
 type drawing struct {
 	name     string // of the graph, with its version
 	nodes    []node
@@ -46,15 +46,15 @@ const kindTool = "tool"
 type node struct {
 	id    string
 	kind  string
-	lines []string // the id, then what else is said about the node
-	tip   string   // more of the same
+	lines []string // the id, then other properties of the node
+	tip   string   // the tooltip, which also has what is too long for lines
 	asks  bool     // whether a person is asked first
 	inner *drawing // the graph that it runs, or nil
 }
 
 type edge struct {
 	from, to int
-	lines    []string // none, or what is said about the edge
+	lines    []string // the label; empty if the edge has none
 	tip      string
 }
 
@@ -181,7 +181,7 @@ func newEdge(e agentgraph.Edge, from, to int) edge {
 	return drawn
 }
 
-// terminal returns a node from which no edge leads: a way out of the drawing.
+// terminal returns the last node without an edge to another one.
 func (d *drawing) terminal() int {
 	leads := make([]bool, len(d.nodes))
 	for _, e := range d.edges {

@@ -7,7 +7,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 )
 
-// MermaidPart writes a graph as the inside of a subgraph of another flowchart. Its
+// MermaidPart writes the nodes and edges of a graph for a subgraph of another flowchart. Its
 // identifiers begin with prefix, and its lines with indent.
 func MermaidPart(w io.Writer, g *agentgraph.Graph, prefix, indent string) error {
 	d, err := newDrawing(g, 1)
@@ -19,9 +19,9 @@ func MermaidPart(w io.Writer, g *agentgraph.Graph, prefix, indent string) error 
 	return b.Flush()
 }
 
-// DOTPart writes a graph as the inside of a cluster of another drawing, which needs
-// compound=true. Its identifiers begin with prefix, and its lines with indent. Ways to
-// the cluster end at the node prefix followed by input.
+// DOTPart writes the nodes and edges of a graph for a cluster of another drawing, which needs
+// compound=true. Its identifiers begin with prefix, and its lines with indent. Edges to
+// the cluster must end at the node whose identifier is prefix followed by input.
 func DOTPart(w io.Writer, g *agentgraph.Graph, prefix, indent string) error {
 	d, err := newDrawing(g, 1)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/agentarbor/arbor/internal/layered"
 )
 
-// Picture is a drawing with the places of everything and without looks, for a program that draws
-// by itself: what [SVG] makes a picture of. Its JSON form is for a page. Lengths are in pixels of
-// a text of 12; the upper left corner is 0, 0, and Y grows downwards.
+// Picture contains the positions of all parts of a drawing without their style, for programs that draw
+// by themselves; [SVG] draws the same positions. Its JSON form is for a page. Lengths are in pixels for
+// a text of 12 pixels; the upper left corner is 0, 0, and Y grows downwards.
 type Picture struct {
 	Width  int    `json:"width"`
 	Height int    `json:"height"`
@@ -17,14 +17,14 @@ type Picture struct {
 	Lines  []Line `json:"lines"`
 }
 
-// Box is a node, or one of the beginnings "input" and "error", which have no ID.
+// Box is a node, or one of the starts "input" and "error", which have no ID.
 type Box struct {
 	ID   string   `json:"id,omitempty"`
 	Kind string   `json:"kind"` // node, tool, input, error, or what Arrange was given
 	Text []string `json:"text"`
-	Tip  string   `json:"tip,omitempty"` // more of the same
+	Tip  string   `json:"tip,omitempty"` // the tooltip
 	Rect
-	// Inner is the graph that the node runs, with places of its own: its corner is at InnerAt.
+	// Inner is the graph that the node runs. Its positions are relative to its upper left corner, which is at InnerAt.
 	Inner   *Picture `json:"inner,omitempty"`
 	InnerAt *Point   `json:"innerAt,omitempty"`
 }
@@ -39,7 +39,7 @@ type Line struct {
 	Label  *Rect    `json:"label,omitempty"`
 }
 
-// Point is a place, and Rect one with a size.
+// Point is a position, and Rect a position with a size.
 type (
 	Point struct {
 		X int `json:"x"`
@@ -52,7 +52,7 @@ type (
 	}
 )
 
-// Layout finds the places for a graph. The edges of the graph come first among the lines, in its
+// Layout computes the positions for a graph. The edges of the graph come first among the lines, in its
 // order. The error is ErrInvalid or ErrTooLarge.
 func Layout(g *agentgraph.Graph) (*Picture, error) {
 	d, err := newDrawing(g, 1)
@@ -69,8 +69,8 @@ func Layout(g *agentgraph.Graph) (*Picture, error) {
 	return p.data(), nil
 }
 
-// Arrange finds the places for boxes of one line each or more, and lines between them that lead in
-// no circle. Of a box ID, Kind, Text and Tip count, of a line From, To, Text and Tip. The errors
+// Arrange computes the positions for boxes with at least one line of text, and for lines between them without
+// a cycle. It reads only ID, Kind, Text and Tip of a box, and only From, To, Text and Tip of a line. The errors
 // are those of [Layout].
 func Arrange(boxes []Box, lines []Line) (*Picture, error) {
 	d := &drawing{entry: none, fallback: none}
@@ -129,7 +129,7 @@ func (p *picture) data() *Picture {
 	return out
 }
 
-// within is where the graph within a node has its corner.
+// within returns the upper left corner of the graph within a node.
 func (p *picture) within(i int) Point {
 	at, size, inner := p.Boxes[i], p.sizes[i], p.inner[i]
 	return Point{at.X + (size.Width-inner.Size.Width)/2, at.Y + textSize(p.nodes[i].lines, true).Height + margin}

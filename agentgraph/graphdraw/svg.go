@@ -11,41 +11,57 @@ import (
 	"github.com/agentarbor/arbor/internal/layered"
 )
 
-// ErrTooLarge is the error of SVG about a graph whose drawing would take too much
-// time and room.
+// ErrTooLarge is the error for a graph whose layout would take too much time and
+// memory.
 var ErrTooLarge = errors.New("graphdraw: the graph is too large for SVG")
 
-// MaxSVGNodes is the largest number of nodes in an SVG picture, those of graphs within
-// the graph included. There is a bound for edges too, which counts how many layers of
-// nodes they pass: graphs with a few edges a node stay below it.
+// MaxSVGNodes is the maximal number of nodes in an SVG picture, including those of graphs within
+// the graph. There is also a limit for edges, which counts the layers of nodes that
+// they cross: graphs with a few edges for each node stay below it.
 const MaxSVGNodes = 5000
 
 // SVG writes a graph as a picture: nodes in layers from top to bottom, with tooltips
-// that have what is too long to be shown. It can be read on light and on dark
-// backgrounds, and has neither scripts nor references to anything outside. The error
-// is that of w, ErrInvalid or ErrTooLarge; nothing has been written in these cases.
+// for texts that are too long. The picture is readable on light and dark
+// backgrounds, and contains neither scripts nor references to other files. SVG returns
+// the error of w, or ErrInvalid or ErrTooLarge, in which case it has written nothing.
 func SVG(w io.Writer, g *agentgraph.Graph) error {
 	d, err := newDrawing(g, 1)
 	if err != nil {
 		return err
 	}
-	return d.svg(w)
+	if n := d.count(); n > MaxSVGNodes {
+		return fmt.Errorf("%w: it has %d nodes, and %d are possible; Mermaid and DOT have no such bound", ErrTooLarge, n, MaxSVGNodes)
+	}
+	p, err := d.arrange()
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriter(w)
+	width, height := p.Size.Width+2*margin, p.Size.Height+2*margin
+	fmt.Fprintf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%d\" height=\"%d\" viewBox=\"%d %d %d %d\" "+
+		"font-family=\"Helvetica, Arial, sans-serif\" font-size=\"%d\" text-anchor=\"middle\" fill=\"%s\">\n",
+		width, height, -margin, -margin, width, height, fontSize, ink)
+	title(b, short(d.name, maxTip))
+	fmt.Fprintln(b)
+	p.write(b)
+	fmt.Fprintln(b, "</svg>")
+	return b.Flush()
 }
 
 const (
 	margin   = 12 // around the picture, and around a graph within a box
 	padding  = 10 // between a text and its box
 	minWidth = 64 // of a node
-	pill     = 26 // the height of what is no node
+	pill     = 26 // the height of a start
 )
 
-// picture is a drawing whose parts have places.
+// picture is a drawing with the positions of its parts.
 type picture struct {
 	*drawing
 	layered.Drawing
 	inner []*picture     // by node, nil for those without
-	sizes []layered.Size // of nodes, then of the beginnings of ways
-	ways  []layered.Edge // those of the graph, then those from the beginnings
+	sizes []layered.Size // of nodes, then of the starts
+	ways  []layered.Edge // those of the graph, then those from the starts
 }
 
 func (d *drawing) count() int {
@@ -58,7 +74,7 @@ func (d *drawing) count() int {
 	return n
 }
 
-// arrange finds places for everything, first for the graphs within the graph.
+// arrange computes all positions, first those in graphs within the graph.
 func (d *drawing) arrange() (*picture, error) {
 	p := &picture{drawing: d, inner: make([]*picture, len(d.nodes))}
 	boxes := make([]layered.Size, 0, len(d.nodes)+2)
@@ -104,26 +120,6 @@ func (d *drawing) arrange() (*picture, error) {
 	}
 	p.sizes, p.ways = boxes, edges
 	return p, nil
-}
-
-func (d *drawing) svg(w io.Writer) error {
-	if n := d.count(); n > MaxSVGNodes {
-		return fmt.Errorf("%w: it has %d nodes, and %d are possible; Mermaid and DOT have no such bound", ErrTooLarge, n, MaxSVGNodes)
-	}
-	p, err := d.arrange()
-	if err != nil {
-		return err
-	}
-	b := bufio.NewWriter(w)
-	width, height := p.Size.Width+2*margin, p.Size.Height+2*margin
-	fmt.Fprintf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%d\" height=\"%d\" viewBox=\"%d %d %d %d\" "+
-		"font-family=\"Helvetica, Arial, sans-serif\" font-size=\"%d\" text-anchor=\"middle\" fill=\"%s\">\n",
-		width, height, -margin, -margin, width, height, fontSize, ink)
-	title(b, short(d.name, maxTip))
-	fmt.Fprintln(b)
-	p.write(b)
-	fmt.Fprintln(b, "</svg>")
-	return b.Flush()
 }
 
 // The colours. Boxes have backgrounds of their own, and lines are of a grey and a red

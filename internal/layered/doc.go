@@ -1,10 +1,10 @@
-// Package layered finds places for the boxes of a directed graph without a circle.
-// Boxes are in layers, so that every edge leads downwards; boxes and labels never
-// overlap, and no edge runs through a box or a label that is not its own. The method
+// Package layered computes positions for the boxes of a directed acyclic graph.
+// Boxes are in layers, and every edge leads downwards. Boxes and labels never
+// overlap, and no edge crosses a box, or the label of another edge. The method
 // is that of Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of
 // Hierarchical System Structures" (1981): layers, an order within each layer, then
 // coordinates.
 //
-// It knows sizes and numbers only, computes in integers, so that a graph has the same
-// drawing everywhere, imports nothing beyond the standard library and never draws.
+// It knows only sizes and indices, and computes in integers, so that a graph has the same
+// drawing on every machine. It imports only the standard library and never draws.
 package layered

@@ -44,8 +44,7 @@ func recursive(t reflect.Type, within []reflect.Type) bool {
 			return true
 		}
 		within = append(within, t)
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			if (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" && f.Tag.Get("jsonschema") != "-" && recursive(f.Type, within) {
 				return true
 			}

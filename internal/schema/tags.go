@@ -67,8 +67,7 @@ func checkTags(t reflect.Type) error {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 		return checkTags(t.Elem())
 	case reflect.Struct:
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			if !f.IsExported() && !f.Anonymous || f.Tag.Get("json") == "-" || f.Tag.Get("jsonschema") == "-" {
 				continue
 			}

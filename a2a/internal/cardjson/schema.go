@@ -92,8 +92,7 @@ func schemaOf[T any]() schema { return fieldsOf(reflect.TypeFor[T]()) }
 // required.
 func fieldsOf(t reflect.Type) schema {
 	s := schema{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		s[name] = fieldOf(f.Type)
 		if options != "omitempty" {
