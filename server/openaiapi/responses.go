@@ -195,8 +195,8 @@ func (h *Handler) findResponse(c *front.Call, name string) (*responses.Response,
 			}
 			return nil
 		})
-	} else if err == nil {
-		err = front.NotFound()
+	} else if err == nil || errors.Is(err, live.ErrNoTurn) {
+		err = front.NotFound() // the same for all that the caller cannot read
 	}
 	c.Turn = id.Turn
 	return r, key, err
