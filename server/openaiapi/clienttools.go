@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/chatform"
@@ -114,6 +115,24 @@ func resultOf(callID, output string) runner.Decision {
 	return runner.Decision{CallID: callID, Approved: true, Content: event.EncodeJSON(output)}
 }
 
+// callPrefix begins the ids of calls in chat completions, as OpenAI's do. Agno gives calls whose ids begin otherwise new
+// ones, with which their results would answer nothing.
+const callPrefix = "call_"
+
+// withoutPrefix removes the prefix from the ids of the calls and results of a message.
+func withoutPrefix(m *llm.Message) {
+	for i, part := range m.Parts {
+		switch part := part.(type) {
+		case llm.ToolCall:
+			part.ID = strings.TrimPrefix(part.ID, callPrefix)
+			m.Parts[i] = part
+		case llm.ToolResult:
+			part.CallID = strings.TrimPrefix(part.CallID, callPrefix)
+			m.Parts[i] = part
+		}
+	}
+}
+
 // wireCall is a call in a message of a chat completion.
 type wireCall struct {
 	Index *int `json:"index,omitempty"` // in a stream
@@ -123,7 +142,7 @@ type wireCall struct {
 // callsOf returns the calls that wait for the client.
 func callsOf(asked []*event.Relay, streamed bool) (calls []wireCall) {
 	for i, q := range front.ClientCalls(asked) {
-		call := wireCall{Call: chatform.CallOf(llm.ToolCall{ID: q.ToolCallID, Name: q.Tool, Arguments: string(q.Params)})}
+		call := wireCall{Call: chatform.CallOf(llm.ToolCall{ID: callPrefix + q.ToolCallID, Name: q.Tool, Arguments: string(q.Params)})}
 		if streamed {
 			call.Index = &i
 		}

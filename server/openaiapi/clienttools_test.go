@@ -133,6 +133,9 @@ func (b *browser) ask(message map[string]any) (said string, calls []wireCall, fi
 					said += *m.Content
 				}
 				calls = append(calls, m.ToolCalls...)
+				for _, call := range m.ToolCalls {
+					require.True(b, strings.HasPrefix(call.ID, "call_"), call.ID)
+				}
 			}
 			if choice.FinishReason != nil {
 				finish = *choice.FinishReason

@@ -109,6 +109,7 @@ func (q *chatRequest) message(raw json.RawMessage, path string, wrong *faults) (
 	case m.Role == llm.RoleUser && front.CheckText(m.Content) != nil, m.Role != llm.RoleUser && len(raw) > front.MaxText:
 		wrong.addf(path, "has more than %d bytes of text", front.MaxText)
 	case m.Role != "":
+		withoutPrefix(&m)
 		q.add(m)
 	default:
 		return true
