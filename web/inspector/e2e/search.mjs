@@ -72,4 +72,15 @@ await run(async () => {
     await shows(page, "Which charges were there?");
     same(await rows(page).filter({ hasText: "fork" }).count(), 1, "forks");
   });
+
+  await step("titles have no marks of Markdown, and hide no character", async () => {
+    const title = "My pelican and ⟨U+202E⟩its fish";
+    await api("POST", "/sessions", { id: "marked", content: "## My **pelican** and \u202eits `fish`" }, { Prefer: "wait=30" });
+    await visit(page, "?f=pelican");
+    await shows(page, title);
+    same(await page.getByRole("button", { name: `Delete ${title}`, exact: true }).count(), 1, "buttons named after it");
+    await visit(page, "s/marked");
+    await until("the name of the tab", async () => (await page.title()) === `${title} · Arbor`);
+    same(await page.getByRole("heading", { level: 1 }).innerText(), title, "the heading");
+  });
 });

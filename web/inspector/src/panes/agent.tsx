@@ -12,7 +12,7 @@ import { clock, money } from "../ui/amount.js";
 import { Copy } from "../ui/copy.js";
 import { Link } from "../ui/link.js";
 import { RequestView } from "../ui/request.js";
-import { visible } from "../ui/visible.js";
+import { named } from "../ui/title.js";
 import { AsIs } from "../ui/words.js";
 import { EditBody } from "./body.js";
 import { ByHand } from "./byhand.js";
@@ -168,7 +168,7 @@ function Lately({ agent }: { readonly agent: Agent }): JSX.Element {
           <ul class="agent-sessions">
             {spoke.slice(0, 5).map((s) => (
               <li key={s.id}>
-                <Link to={{ screen: "session", id: s.id, middle: "talk" }}>{visible(s.title || s.id)}</Link> <span class="soft fact">{clock(s.updated)}</span>
+                <Link to={{ screen: "session", id: s.id, middle: "talk" }}>{named(s.title, s.id)}</Link> <span class="soft fact">{clock(s.updated)}</span>
               </li>
             ))}
           </ul>

@@ -13,6 +13,7 @@ import { clock, money } from "../ui/amount.js";
 import { useDraft } from "../ui/draft.js";
 import { Folded } from "../ui/json.js";
 import { Link } from "../ui/link.js";
+import { named } from "../ui/title.js";
 import * as texts from "../texts-behind.js";
 import { Changing, partsOf } from "./changing.js";
 import { WhatRuns } from "./forking.js";
@@ -281,7 +282,7 @@ function Forks({ session, made }: { readonly session: OpenSession; readonly made
       <ul class="d-samples">
         {all.map((s) => (
           <li key={s.id}>
-            <Link to={{ screen: "session", id: s.id, middle: "talk", ...whose }}>{s.title || s.id}</Link>{" "}
+            <Link to={{ screen: "session", id: s.id, middle: "talk", ...whose }}>{named(s.title, s.id)}</Link>{" "}
             <span class="soft">
               {texts.whatIf.since(s.parent?.seq ?? 0)} · <span class="code">{s.id}</span>
             </span>{" "}

@@ -11,7 +11,7 @@ import * as texts from "../texts-behind.js";
 import { Folded } from "../ui/json.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
-import { visible } from "../ui/visible.js";
+import { named } from "../ui/title.js";
 import { Summary } from "./parting.js";
 
 type Side = "a" | "b";
@@ -50,7 +50,7 @@ export function Diff(): JSX.Element {
     let here = true;
     for (const id of [a, b]) {
       get<Schemas["SessionDetail"]>(path("sessions", id), { query: { user } }).then(
-        (s) => here && name((all) => ({ ...all, [id]: s.title })),
+        (s) => here && name((all) => ({ ...all, [id]: named(s.title, id) })),
         () => {}, // the comparison shows the error
       );
     }
@@ -94,7 +94,7 @@ export function Diff(): JSX.Element {
     <div class="screen diff">
       <h1 tabIndex={-1}>
         <span class="hidden-words">{texts.diff.of} </span>
-        {visible(title("a"))} <span aria-label={texts.diff.and}>⇄</span> {visible(title("b"))}
+        {title("a")} <span aria-label={texts.diff.and}>⇄</span> {title("b")}
       </h1>
       {failed !== "" && (
         <p class="failed" role="alert">

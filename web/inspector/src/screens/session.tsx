@@ -18,6 +18,7 @@ import { usePage } from "../ui/page.js";
 import { Separator } from "../ui/separator.js";
 import { Sheet } from "../ui/sheet.js";
 import { State, signOf } from "../ui/state.js";
+import { named } from "../ui/title.js";
 import { visible } from "../ui/visible.js";
 import { columns, nextWidth, widths } from "../ui/width.js";
 
@@ -56,7 +57,7 @@ export function Session(): JSX.Element {
   const now = route.value as SessionRoute;
   const session = open.value;
   const state = session?.state.value;
-  usePage(`${state === "waiting" ? `${texts.states[state]} · ` : ""}${session?.detail.value?.title || now.id}`, signOf(state));
+  usePage(`${state === "waiting" ? `${texts.states[state]} · ` : ""}${named(session?.detail.value?.title, now.id)}`, signOf(state));
   useKeys({
     t: [names.talk, () => change({ middle: "talk" })],
     f: [names.feed, () => change({ middle: "feed" })],
@@ -280,7 +281,7 @@ export function SessionTitle(): JSX.Element | null {
   const end = session.stored.value.end.seq;
   return (
     <div class="session-title">
-      <h1 tabIndex={-1}>{visible(session.detail.value?.title || session.key.id)}</h1>
+      <h1 tabIndex={-1}>{named(session.detail.value?.title, session.key.id)}</h1>
       <span class="title-id">
         <span class="code soft">{session.key.id}</span>
         <Copy text={session.key.id} what={texts.session.theId} />

@@ -15,7 +15,7 @@ import { Link } from "../ui/link.js";
 import { usePage } from "../ui/page.js";
 import { Sheet } from "../ui/sheet.js";
 import { State } from "../ui/state.js";
-import { visible } from "../ui/visible.js";
+import { named } from "../ui/title.js";
 import { Cards } from "./ask.js";
 import { Begin, Nothing } from "./begin.js";
 
@@ -62,13 +62,13 @@ function Inbox({ all }: { readonly all: SessionList }): JSX.Element | null {
       <Cards
         all={waiting.flatMap((s) =>
           s.pending.map((call) => ({
-            name: texts.sessions.call(s.title || s.id),
+            name: texts.sessions.call(named(s.title, s.id)),
             place: { path: path("sessions", s.id), query },
             turn: s.turn ?? "",
             call,
             head: (
               <>
-                <Link to={{ screen: "session", id: s.id, middle: "talk", ...query }}>{visible(s.title || s.id)}</Link>
+                <Link to={{ screen: "session", id: s.id, middle: "talk", ...query }}>{named(s.title, s.id)}</Link>
                 <span class="soft">{texts.sessions.where(s.active, clock(s.updated))}</span>
               </>
             ),
@@ -257,7 +257,7 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
               <tr key={s.id}>
                 <td style={{ "--depth": Math.min(depth, 6) }}>
                   <Link to={{ screen: "session", id: s.id, middle: "talk", ...whose }} class="title">
-                    {visible(s.title || s.id)}
+                    {named(s.title, s.id)}
                   </Link>{" "}
                   {s.parent !== undefined && (
                     <span class="soft fact">{depth === 0 ? texts.sessions.forkOf(s.parent.id, s.parent.seq) : texts.sessions.fork(s.parent.seq)}</span>
@@ -273,7 +273,7 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
                 </td>
                 <td>
                   {mayWrite(all.user) && (
-                    <button class="button plain" aria-label={texts.sessions.removeOne(s.title || s.id)} title={texts.sessions.remove} onClick={() => ask(s)}>
+                    <button class="button plain" aria-label={texts.sessions.removeOne(named(s.title, s.id))} title={texts.sessions.remove} onClick={() => ask(s)}>
                       <Icon name="close" />
                     </button>
                   )}
@@ -306,13 +306,13 @@ function Delete({ session, all, close }: { readonly session: Listed; readonly al
     void remove(session.id).then((gone) => {
       if (!gone) return;
       all.drop(session.id);
-      tell(texts.sessions.removed(session.title || session.id));
+      tell(texts.sessions.removed(named(session.title, session.id)));
     });
   };
   return (
     <Sheet title={texts.sessions.removeTitle} from="middle" onClose={close}>
       <div class="screen">
-        <p>{texts.sessions.removeWhat(visible(session.title || session.id), session.seq)}</p>
+        <p>{texts.sessions.removeWhat(named(session.title, session.id), session.seq)}</p>
         <p class="ask-actions">
           <button class="button" onClick={sure}>
             {texts.sessions.remove}

@@ -7,6 +7,7 @@ import { route } from "../state/route.js";
 import * as texts from "../texts-behind.js";
 import { count, money, span } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
+import { named } from "../ui/title.js";
 
 /** How many sessions are summed up at most, and how many are asked for at once. */
 const most = 200;
@@ -150,7 +151,7 @@ function Table({ kind, rows, user }: TableProps): JSX.Element {
             <tr key={r.name}>
               <th scope="row">
                 {kind === "session" ? (
-                  <Link to={{ screen: "session", id: r.name, middle: "talk", tab: "cost", ...(user !== undefined && { user }) }}>{r.title || r.name}</Link>
+                  <Link to={{ screen: "session", id: r.name, middle: "talk", tab: "cost", ...(user !== undefined && { user }) }}>{named(r.title, r.name)}</Link>
                 ) : (
                   r.name
                 )}

@@ -11,7 +11,7 @@ import { commands, letters, setLetters, shown, useKeys } from "./keys.js";
 import { later } from "./later.js";
 import { best } from "./match.js";
 import { Sheet } from "./sheet.js";
-import { visible } from "./visible.js";
+import { named } from "./title.js";
 import { type Scheme, scheme, setScheme } from "./theme.js";
 import * as texts from "../texts.js";
 
@@ -169,7 +169,7 @@ function agents(from: Agent | undefined): Item[] {
 
 function ofSession(s: Schemas["Session"]): Item {
   const { user } = route.peek();
-  return to("session", visible(s.title || s.id), { screen: "session", id: s.id, middle: "talk", ...(user !== undefined && { user }) }, s.id);
+  return to("session", named(s.title, s.id), { screen: "session", id: s.id, middle: "talk", ...(user !== undefined && { user }) }, s.id);
 }
 
 /** What the words themselves say: an address of this page, or a position of the session that is shown. */
