@@ -116,7 +116,7 @@ func TestServeRoot(t *testing.T) {
 			require.Equal(t, "inspect/", resp.Header.Get("Location"))
 			continue
 		}
-		require.JSONEq(t, `{"doors":{"api":"/api/v1","openai":"/v1","agui":"/agui","a2a":"/rpc","inspector":"/inspect/"}}`, string(body))
+		require.JSONEq(t, `{"apis":{"api":"/api/v1","openai":"/v1","agui":"/agui","a2a":"/rpc","inspector":"/inspect/"}}`, string(body))
 	}
 }
 

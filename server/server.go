@@ -94,7 +94,7 @@ func (h *Handler) me(c *front.Call) error {
 		Rights  []string `json:"rights"`
 		App     string   `json:"app"`
 		Version string   `json:"version"`
-		Doors   []string `json:"doors"`
+		APIs    []string `json:"apis"`
 		Tree    named    `json:"tree"`
 		Desk    bool     `json:"desk"`
 		Decides bool     `json:"decides"`

@@ -98,7 +98,7 @@ const (
 	keyMethod  = "http.request.method"
 	keyRoute   = "http.route"
 	keyStatus  = "http.response.status_code"
-	keyAPI     = "arbor.door"
+	keyAPI     = "arbor.api"
 	keyOutcome = "arbor.turn.state"
 )
 

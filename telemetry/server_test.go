@@ -42,7 +42,7 @@ func TestServer(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{
 		"http.server.request.duration": "http.request.method=GET,http.response.status_code=200,http.route=/x/{id}",
-		"arbor.streams":                "arbor.door=api", "arbor.delta.duration": "arbor.door=api", "arbor.turns.running": "arbor.door=api",
-		"arbor.turns": "arbor.door=api,arbor.turn.state=done",
+		"arbor.streams":                "arbor.api=api", "arbor.delta.duration": "arbor.api=api", "arbor.turns.running": "arbor.api=api",
+		"arbor.turns": "arbor.api=api,arbor.turn.state=done",
 	}, got)
 }

@@ -73,8 +73,8 @@ func TestServeIsObserved(t *testing.T) {
 		require.NoError(t, res.Body.Close())
 		require.Equal(t, 200, res.StatusCode, string(answer))
 	}
-	wants := []string{`http_route="/v1/chat/completions"`, `http_route="/api/v1/sessions"`, `arbor_turns_total{arbor_door="api",arbor_turn_state="done"} 1`, `arbor_turns_total{arbor_door="openai",arbor_turn_state="done"} 1`,
-		`arbor_turns_running{arbor_door="openai"} 0`, `arbor_streams{arbor_door="openai"} 0`, `arbor_delta_duration_seconds_count{arbor_door="openai"}`, "gen_ai_client_token_usage_count"}
+	wants := []string{`http_route="/v1/chat/completions"`, `http_route="/api/v1/sessions"`, `arbor_turns_total{arbor_api="api",arbor_turn_state="done"} 1`, `arbor_turns_total{arbor_api="openai",arbor_turn_state="done"} 1`,
+		`arbor_turns_running{arbor_api="openai"} 0`, `arbor_streams{arbor_api="openai"} 0`, `arbor_delta_duration_seconds_count{arbor_api="openai"}`, "gen_ai_client_token_usage_count"}
 	var page, missing string
 	require.Eventually(t, func() bool { // requests and turns are counted when their answers have been written
 		res, fault := http.Get(metrics[1])

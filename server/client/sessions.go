@@ -19,7 +19,7 @@ import (
 type Me struct {
 	User, App, Version string
 	Rights             []string
-	APIs               []string `json:"doors"`
+	APIs               []string `json:"apis"`
 	Tree               struct{ Root, Revision string }
 	Desk               bool
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
-// built is the page with its fonts and their licences. What builds it is in web/inspector.
+// built is the page with its fonts and their licences, built by web/inspector.
 //
 //go:embed dist
 var built embed.FS
 
-// versionDigits is how much of a file's hash stands in its address, as index.html has it.
+// versionDigits is the number of digits of a file's hash in its address in index.html.
 const versionDigits = 12
 
-// typeOf is of the files of pages alone: what machines make of the ends of names differs. Text of
-// those that are to be packed gets shorter by that; pictures and fonts are packed as they are.
+// typeOf has the content types by the extensions of names, because the table of the operating system differs from
+// machine to machine. Text is served compressed; pictures and fonts are compressed already.
 func typeOf(name string) (typ string, pack bool) {
 	switch path.Ext(name) {
 	case ".html":
@@ -47,12 +47,12 @@ func typeOf(name string) (typ string, pack bool) {
 	return "application/octet-stream", false
 }
 
-// file is a file as it is served.
+// file is a file of the page, ready to be served.
 type file struct {
 	typ    string
 	hash   string // of the content, hexadecimal
 	data   []byte
-	packed []byte // by gzip; nil if that gains nothing, or was not done
+	packed []byte // the content compressed with gzip; nil if it is not shorter, or was not compressed
 }
 
 func newFile(name string, data []byte) *file {
@@ -93,38 +93,37 @@ func pack(fsys fs.FS) (map[string]*file, error) {
 }
 
 // look returns a file of the page, or nil for a missing or hidden one.
-func (d *Door) look(name string) *file {
-	if d.packed != nil {
-		return d.packed[name]
+func (h *Handler) look(name string) *file {
+	if h.packed != nil {
+		return h.packed[name]
 	}
 	if !fs.ValidPath(name) || name == "." || strings.HasPrefix(name, ".") || strings.Contains(name, "/.") {
 		return nil
 	}
-	data, err := fs.ReadFile(d.files, name)
+	data, err := fs.ReadFile(h.files, name)
 	if err != nil {
 		return nil
 	}
 	return newFile(name, data)
 }
 
-// allow refuses a browser to which the page must not go.
-func (d *Door) allow(c *front.Call) error {
-	if d.signIn == nil {
+// allow refuses a browser that must not get the page.
+func (h *Handler) allow(c *front.Call) error {
+	if h.signIn == nil {
 		return nil
 	}
-	return d.signIn.Allow(c.R)
+	return h.signIn.Allow(c.R)
 }
 
-// file serves a file. The page has addresses of its own: where a browser goes to one that is no
-// file, it gets the page.
-func (d *Door) file(c *front.Call) error {
-	if err := d.allow(c); err != nil {
+// file serves a file. At any other address a browser gets the page, which has addresses for its screens.
+func (h *Handler) file(c *front.Call) error {
+	if err := h.allow(c); err != nil {
 		return err
 	}
 	name := c.R.PathValue("path")
-	f := d.look(name)
+	f := h.look(name)
 	if f == nil && (name == "" || strings.Contains(c.R.Header.Get("Accept"), "text/html")) {
-		f = d.look("index.html")
+		f = h.look("index.html")
 	}
 	if f == nil {
 		return front.NotFound()
@@ -133,8 +132,8 @@ func (d *Door) file(c *front.Call) error {
 	return nil
 }
 
-// serve answers a request for the file. Browsers ask each time whether it has changed, but for the
-// address that holds the hash of just this content.
+// serve answers a request for the file. Browsers ask each time whether it has changed, except at the address with the
+// hash of this content.
 func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	h, data, tag := w.Header(), f.data, f.hash
 	h.Set("Content-Type", f.typ)
@@ -153,7 +152,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 }
 
-// takesGzip reports whether the header Accept-Encoding names gzip, and not to forbid it.
+// takesGzip reports whether the header Accept-Encoding allows gzip.
 func takesGzip(headers []string) bool {
 	for coding := range strings.SplitSeq(strings.Join(headers, ","), ",") {
 		name, params, _ := strings.Cut(coding, ";")

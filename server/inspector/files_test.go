@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fetch asks a door for a file.
-func fetch(d *Door, address string, headers ...string) *httptest.ResponseRecorder {
+// fetch requests a file from a handler.
+func fetch(d *Handler, address string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("GET", "/inspect/"+address, nil)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -62,7 +62,7 @@ func TestPacked(t *testing.T) {
 func TestImmutable(t *testing.T) {
 	one := "console.log(1)"
 	files := fstest.MapFS{"index.html": {Data: []byte("page")}, "app.js": {Data: []byte(one)}, "fonts/a.woff2": {Data: []byte("font")}}
-	for _, d := range []*Door{must(New()), must(New(WithFiles(files)))} {
+	for _, d := range []*Handler{must(New()), must(New(WithFiles(files)))} {
 		script := fetch(d, "app.js").Body.Bytes()
 		const kept, asked = "max-age=31536000, immutable", "no-cache"
 		for address, want := range map[string]string{"app.js?v=" + hashOf(script): kept, "app.js": asked, "app.js?v=": asked, "app.js?v=" + strings.Repeat("0", versionDigits): asked, "": asked, "s/x?v=" + hashOf(script): asked} {

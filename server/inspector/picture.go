@@ -9,14 +9,14 @@ import (
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
-// hostName is a host with or without a port: nothing that would end its place in a policy.
+// hostName matches a host with or without a port, and nothing that could end a policy's directive.
 var hostName = lazyregexp.New(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?$`)
 
-// picture is a document that shows one picture from elsewhere, in a frame that the page makes when somebody asks for
+// picture is a document that shows one picture from elsewhere, in a frame that the page creates when the reader asks for
 // the picture. The page itself may load nothing from elsewhere, and the frame from that host alone. Only a browser that
 // says that the page frames it gets it, so that no address of this server shows what others have written.
-func (d *Door) picture(c *front.Call) error {
-	if err := d.allow(c); err != nil {
+func (h *Handler) picture(c *front.Call) error {
+	if err := h.allow(c); err != nil {
 		return err
 	}
 	if h := c.R.Header; h.Get("Sec-Fetch-Site") != "same-origin" || h.Get("Sec-Fetch-Dest") != "iframe" {
@@ -27,9 +27,9 @@ func (d *Door) picture(c *front.Call) error {
 	if err != nil || of.Scheme != "https" && of.Scheme != "http" || of.User != nil || !hostName.MatchString(of.Host) {
 		return front.BadRequest("of must be the address of a picture, with http or https")
 	}
-	h := c.W.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; img-src %s://%s; style-src 'unsafe-inline'; "+
+	header := c.W.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; img-src %s://%s; style-src 'unsafe-inline'; "+
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox", of.Scheme, of.Host))
 	alt := html.EscapeString(query.Get("alt"))
 	_, err = fmt.Fprintf(c.W, `<!doctype html><title>%s</title>`+

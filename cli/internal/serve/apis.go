@@ -143,7 +143,7 @@ func (o *options) root(next http.Handler) http.Handler {
 			w.WriteHeader(http.StatusFound)
 		default:
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(append(event.EncodeJSON(map[string]any{"doors": at}), '\n'))
+			_, _ = w.Write(append(event.EncodeJSON(map[string]any{"apis": at}), '\n'))
 		}
 	})
 }

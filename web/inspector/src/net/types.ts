@@ -1514,7 +1514,7 @@ export interface components {
             /** @description The version of the server. */
             version: string;
             /** @description The protocols that this server speaks. */
-            doors: string[];
+            apis: string[];
             tree: {
                 /** @description The name of the root. */
                 root: string;

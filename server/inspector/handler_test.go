@@ -51,7 +51,7 @@ func serve(t *testing.T, sessions int, opts ...Option) *host {
 	h.accounts = must(access.NewAccounts(access.Account{Name: "local", Token: access.HashToken("the-token"), Rights: access.All}))
 	h.signIn = must(access.NewSignIn(h.accounts, access.SignInOptions{Port: l.Addr().(*net.TCPAddr).Port}))
 	guard := must(access.New(access.Options{Users: must(access.AnyOf(h.accounts, h.signIn))}))
-	door := must(New(append([]Option{WithGuard(guard), WithSignIn(h.signIn)}, opts...)...))
+	handler := must(New(append([]Option{WithGuard(guard), WithSignIn(h.signIn)}, opts...)...))
 	model := scripted.Func("desk", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hello.")) })
 	store := must(tail.New(sessiontest.Memory(t)))
 	run := must(runner.New(must(llmagent.New("desk", "You answer.", model)), store))
@@ -63,7 +63,7 @@ func serve(t *testing.T, sessions int, opts ...Option) *host {
 			require.NoError(t, err)
 		}
 	}
-	mux := server.Mux(door, must(server.New(turns, server.WithGuard(guard), server.WithAPIs("api", "inspector"))))
+	mux := server.Mux(handler, must(server.New(turns, server.WithGuard(guard), server.WithAPIs("api", "inspector"))))
 	web := &http.Server{Handler: mux}
 	access.Harden(web)
 	go func() { _ = web.Serve(l) }()
@@ -206,12 +206,12 @@ func TestSignIn(t *testing.T) {
 // What came over a network in the clear gets no page and no sign-in.
 func TestPageInTheClear(t *testing.T) {
 	h := serve(t, 0)
-	door := must(New(WithSignIn(h.signIn), WithGuard(must(access.New(access.Options{})))))
+	handler := must(New(WithSignIn(h.signIn), WithGuard(must(access.New(access.Options{})))))
 	for _, method := range []string{"GET", "POST"} {
 		r := httptest.NewRequest(method, map[string]string{"GET": "http://agents.example/inspect/", "POST": "http://agents.example/inspect/sign-in"}[method], strings.NewReader(`{"token": "the-token"}`))
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
-		door.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7)})))
+		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7)})))
 		require.Equal(t, 403, w.Code)
 		require.Contains(t, w.Body.String(), "https")
 		require.Empty(t, w.Result().Cookies())
