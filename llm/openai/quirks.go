@@ -56,9 +56,9 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 		`(reasoning_content|reasoning content|reasoning_details|content\[\]\.thinking).{0,120}(missing|passed back|required|must be (passed|provided|included|present|sent|set|non))|` +
 			`(missing|requires?|must (include|contain|have|pass)).{0,80}(reasoning_content|reasoning content|reasoning_details)`}, // Kimi, DeepSeek
 	{"echo-filled", "like `echo-empty`, with a dot in place of empty reasoning", "", `(reasoning_content|reasoning content).{0,120}(missing|empty|required)`}, // Kimi
-	{"signatures", "calls that came from elsewhere get the signature that Google documents for them", "", `thought_?signature`},                     // Gemini
-	{"echo", "reasoning goes back to the model that gave it, in the field that it came in", "", `thought_?signature`},                               // Gemini at OpenRouter
-	{"no-echo", "reasoning never goes back", "reasoning_content|reasoning_details|messages.{0,40}reasoning", "both content and thinking"},           // Groq, Mistral, Cerebras
+	{"signatures", "calls that came from elsewhere get the signature that Google documents for them", "", `thought_?signature`},                               // Gemini
+	{"echo", "reasoning goes back to the model that gave it, in the field that it came in", "", `thought_?signature`},                                         // Gemini at OpenRouter
+	{"no-echo", "reasoning never goes back", "reasoning_content|reasoning_details|messages.{0,40}reasoning", "both content and thinking"},                     // Groq, Mistral, Cerebras
 	{"no-signatures", "calls go back without the fields of others, such as `extra_content`", "extra_content|provider_specific_fields|thought_signature", ""},
 	{"max-completion-tokens", "`max_completion_tokens` in place of `max_tokens`", `\bmax_tokens`, `max_completion_tokens.{0,2} instead`}, // OpenAI
 	{"max-tokens", "`max_tokens` in place of `max_completion_tokens`", "max_completion_tokens", `[^_]max_tokens.{0,2} instead`},
@@ -68,11 +68,11 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"tool-names", "each result with the tool's name", "", `function_?response\.name|\bname\b.{0,40}role .?tool`},                                                                                                         // Gemini behind gateways
 	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|不能为空|non-?whitespace|blank|at least (1|one) character|trailing whitespace`},                                       // Claude, Bedrock
 	{"string-content", "the content of a message is always a string, also next to calls", "", `content.{0,80}(null|nil\b|none\b|string|不能为空)|(null|none\b|string).{0,60}content|missing field .content|'content' is missing|参数非法|valid string|sequence, expected a string`},
-	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`},                                                          // LiteLLM, Bedrock
-	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                                                                             // Fireworks, old vLLM, Mistral
-	{"no-stream", "no `stream`: the answer comes whole", "", `verified to stream|streaming mode|support.{0,10} stream|stream(ing)? (is )?(not |un)support`},                                                                                      // OpenAI, Bedrock
-	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel_tool_calls", ""},                                                                                                                                                                 // o3, o4-mini
-	{"no-tool-choice", "no `tool_choice`", "tool.choice", ""},                                                                                                                                                                                    // DeepSeek, Kimi
+	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
+	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                    // Fireworks, old vLLM, Mistral
+	{"no-stream", "no `stream`: the answer comes whole", "", `verified to stream|streaming mode|support.{0,10} stream|stream(ing)? (is )?(not |un)support`},                             // OpenAI, Bedrock
+	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel_tool_calls", ""},                                                                                                        // o3, o4-mini
+	{"no-tool-choice", "no `tool_choice`", "tool.choice", ""}, // DeepSeek, Kimi
 	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", "", `response_format|response.mime.type|response_mime_type|json_schema|json (schema )?mode|grammar|guided_json|text_?format|structured output`}, // DeepSeek
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
