@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -28,6 +29,7 @@ type call struct {
 	asked     []*question    // in this order, with those that are answered
 	replayed  int            // how many of them the execution under way has asked for
 	expiry    *time.Timer    // while it is parked
+	refused   atomic.Bool    // the server has answered its request over HTTP with status 404
 
 	mu   sync.Mutex
 	ctx  tools.Context // of the execution under way
@@ -90,7 +92,7 @@ func (s *Server) call(ctx tools.Context, name string, input json.RawMessage) (an
 				return nil, err
 			}
 		case o := <-r.done:
-			if unsent(o.err) && !again && s.ctx.Err() == nil { // the server has not got it
+			if r.unsent(o.err) && !again && s.ctx.Err() == nil {
 				again = true
 				r.conn.close()
 				var err error
@@ -129,9 +131,10 @@ func (s *Server) begin(ctx tools.Context, name string, input json.RawMessage) (*
 	return r, nil
 }
 
-// unsent reports whether the error is of a call that has not reached the server.
-func unsent(err error) bool {
-	return errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing)
+// unsent reports whether the server did not get the call, so that the call can be sent again. If the server has forgotten
+// the session, as any request of it may find, it may have executed all calls that it did not refuse.
+func (r *call) unsent(err error) bool {
+	return errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing) && r.refused.Load()
 }
 
 // output is what the model gets.
@@ -141,7 +144,8 @@ func (s *Server) output(ctx tools.Context, tool string, o outcome) (any, error) 
 		return content(ctx, legal(tool), o.result)
 	case s.ctx.Err() != nil:
 		return nil, ErrClosed
-	case errors.Is(o.err, io.EOF), errors.Is(o.err, io.ErrUnexpectedEOF), errors.Is(o.err, io.ErrClosedPipe), errors.Is(o.err, context.Canceled), unsent(o.err):
+	case errors.Is(o.err, io.EOF), errors.Is(o.err, io.ErrUnexpectedEOF), errors.Is(o.err, io.ErrClosedPipe), errors.Is(o.err, context.Canceled),
+		errors.Is(o.err, sdk.ErrConnectionClosed), errors.Is(o.err, sdk.ErrSessionMissing):
 		return nil, s.errorf("it has ended before it answered; the outcome of the call is unknown")
 	}
 	return nil, s.errorf("%s", plain(o.err))

@@ -90,8 +90,8 @@ func (h HTTP) dial(_ *Server, probe time.Duration) (sdk.Transport, func() string
 	return &sdk.StreamableClientTransport{Endpoint: h.URL, HTTPClient: &client, MaxEventSize: maxMessage}, nothing, nil
 }
 
-// bounded sends the headers, and bounds the answers that are no streams; the SDK reads
-// these as long as they are.
+// bounded sends the headers, records which calls the server refuses, and bounds answers that are not streams, because the
+// SDK reads them to their end.
 type bounded struct {
 	http.RoundTripper
 	at    HTTP
@@ -111,6 +111,9 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.WithContext(ctx)
 	}
 	resp, err := b.RoundTripper.RoundTrip(req)
+	if r, ok := req.Context().Value(callKey{}).(*call); ok && err == nil && resp.StatusCode == http.StatusNotFound {
+		r.refused.Store(true)
+	}
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Body = &limited{resp.Body, maxMessage}
 	}

@@ -1,11 +1,14 @@
 package mcp_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/mcp"
 )
 
@@ -61,16 +65,16 @@ func TestRedirects(t *testing.T) {
 	require.Zero(t, seen.Load())
 }
 
-// After a restart of the server, which knows the session no more, the next call works.
-func TestAServerThatForgetsItsSessions(t *testing.T) {
-	t.Parallel()
+// forgetful serves servers with sessions, which it forgets when forget is called.
+func forgetful(t *testing.T, server func() *sdk.Server) (url string, forget func()) {
+	t.Helper()
 	var now atomic.Pointer[http.Handler]
-	fresh := func() {
-		var h http.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return kind() }, &sdk.StreamableHTTPOptions{})
+	forget = func() {
+		var h http.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server() }, nil)
 		now.Store(&h)
 	}
-	fresh()
-	url := web(t, func(http.Handler) http.Handler {
+	forget()
+	url = web(t, func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "server/discover") { // of before version 2026-07-28
 				http.Error(w, "no", http.StatusBadRequest)
@@ -81,14 +85,83 @@ func TestAServerThatForgetsItsSessions(t *testing.T) {
 			(*now.Load()).ServeHTTP(w, r)
 		})
 	})
+	return url, forget
+}
+
+// After a restart of the server, which knows the session no more, the next call works.
+func TestAServerThatForgetsItsSessions(t *testing.T) {
+	t.Parallel()
+	url, forget := forgetful(t, kind)
 	s := open(t, mcp.HTTP{URL: url})
 	r := list(t, s)
 	require.Equal(t, "one", good(t, r, "echo", `{"text":"one"}`))
-	fresh()
+	forget()
 	require.Eventually(t, func() bool {
 		text, failed := call(t, list(t, s), "echo", `{"text":"two"}`)
 		return !failed && text == "two"
 	}, 10*time.Second, time.Millisecond)
+}
+
+// A server that forgets a session may have executed the calls that it got in it. They are not sent again, unlike a call
+// that the server refuses.
+func TestCallsOfForgottenSession(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(t *testing.T, r *tools.Registry, looking <-chan bool, forget func()){
+		"found by a call": func(t *testing.T, r *tools.Registry, _ <-chan bool, forget func()) {
+			forget()
+			require.Equal(t, "refunded", good(t, r, "refund", `{"text":"2"}`))
+		},
+		"found by a cancellation": func(t *testing.T, r *tools.Registry, looking <-chan bool, forget func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var over sync.WaitGroup
+			over.Go(func() { _, _ = tools.Execute(ctx, r.Get("look"), tools.CallInfo{}, json.RawMessage(`{"text":""}`)) })
+			<-looking
+			forget()
+			cancel()
+			over.Wait()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			paying, looking, over := make(chan bool, 10), make(chan bool, 10), make(chan bool)
+			url, forget := forgetful(t, func() *sdk.Server {
+				s := sdk.NewServer(&sdk.Implementation{Name: "bank", Version: "1"}, nil)
+				wait := func(begun chan<- bool) func(context.Context, *sdk.CallToolRequest, words) (*sdk.CallToolResult, any, error) {
+					return func(ctx context.Context, req *sdk.CallToolRequest, _ words) (*sdk.CallToolResult, any, error) {
+						// The stream of the answer begins, so that the client knows that the server has the call.
+						require.NoError(t, req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: 1}))
+						begun <- true
+						select {
+						case <-ctx.Done():
+						case <-over:
+						}
+						return say("done"), nil, nil
+					}
+				}
+				sdk.AddTool(s, &sdk.Tool{Name: "pay"}, wait(paying))
+				sdk.AddTool(s, &sdk.Tool{Name: "look"}, wait(looking))
+				sdk.AddTool(s, &sdk.Tool{Name: "refund"}, func(context.Context, *sdk.CallToolRequest, words) (*sdk.CallToolResult, any, error) {
+					return say("refunded"), nil, nil
+				})
+				return s
+			})
+			t.Cleanup(func() { close(over) })
+			r := list(t, open(t, mcp.HTTP{URL: url}))
+			result := make(chan string, 1)
+			go func() {
+				text, _ := call(t, r, "pay", `{"text":"40"}`)
+				result <- text
+			}()
+			<-paying
+			ask(t, r, looking, forget)
+			select {
+			case text := <-result:
+				require.Contains(t, text, "the outcome of the call is unknown")
+			case <-paying:
+				require.Fail(t, "the call is executed twice")
+			}
+		})
+	}
 }
 
 // An answer that is too long, or no answer, is the error of its call.
