@@ -112,7 +112,7 @@ func (rp *replay) applyApproval(e *event.Event) {
 // approved reports whether a node would run with what a person has approved: the same question and the same input.
 func (r *run) approved(i int) bool {
 	n := &r.flow.plan.nodes[i]
-	digest := tools.Digest(llm.ToolSpec{Name: ApprovalTool}, n.Human.By.Needs(), event.EncodeJSON(approvalInput{n.ID, n.Human.Ask, r.flow.nodes[i].input}))
+	digest := tools.Digest(tools.Info{ToolSpec: llm.ToolSpec{Name: ApprovalTool}}, n.Human.By.Needs(), event.EncodeJSON(approvalInput{n.ID, n.Human.Ask, r.flow.nodes[i].input}))
 	return slices.ContainsFunc(r.questions, func(q *question) bool { return q.node == i && q.verdict != nil && q.verdict.Digest == digest })
 }
 

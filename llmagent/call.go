@@ -92,7 +92,7 @@ func (c *toolCall) info() tools.CallInfo {
 		},
 		Answers: call.Answers,
 		Digest: func(message string, schema json.RawMessage) string {
-			return tools.Digest(llm.ToolSpec{Name: call.Name, Description: message, Parameters: schema}, nil, call.Input)
+			return tools.Digest(tools.Info{ToolSpec: llm.ToolSpec{Name: call.Name, Description: message, Parameters: schema}}, nil, call.Input)
 		},
 		Ask: func(message string, schema json.RawMessage) {
 			c.question = &event.Relay{Kind: event.RelayInput, ToolCallID: call.ID, Tool: call.Name, Params: call.Input, Message: message, Schema: schema,

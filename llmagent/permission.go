@@ -132,7 +132,7 @@ func (k *kit) decide(c view.Call) tools.Decision {
 // digest returns the digest of the call that an approval covers, and who may approve it.
 func (k *kit) digest(info tools.Info, input json.RawMessage) (digest string, by tools.By) {
 	by = k.agent.rules.By(info, input, k.agent.approver)
-	return tools.Digest(info.ToolSpec, by.Needs(), input), by
+	return tools.Digest(info, by.Needs(), input), by
 }
 
 // maxRepeats is the number of answers of one run that may contain the same invalid call. After the last of them the

@@ -165,7 +165,7 @@ func (r *transferRound) target(c view.Call) (call transfer.Call, target *agent.N
 // such transfer only.
 func (r *transferRound) needsApproval(c view.Call, target *agent.Node) bool {
 	by := r.agent.transferBy.Or(r.agent.approver)
-	digest := tools.Digest(llm.ToolSpec{Name: c.Name, Description: target.Agent.Description()}, by.Needs(), c.Input)
+	digest := tools.Digest(tools.Info{ToolSpec: llm.ToolSpec{Name: c.Name, Description: target.Agent.Description()}}, by.Needs(), c.Input)
 	if c.Answer != nil && !c.Asked && (!c.Answer.Approved || c.Answer.Digest == digest) {
 		return false
 	}

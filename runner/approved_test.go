@@ -16,11 +16,11 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// TestApprovedIsWhatRuns: a call whose tool, or who may decide about it, has changed since the approval asks
+// TestApprovedIsWhatRuns: a call whose tool, its source, or who may decide about it, has changed since the approval asks
 // again; a decision about the older question is none.
 func TestApprovedIsWhatRuns(t *testing.T) {
 	store, key, ran := sessiontest.Memory(t), session.ID("s"), 0
-	process := func(description string, by tools.By) *runner.Runner {
+	process := func(description, source string, by tools.By) *runner.Runner {
 		pay, err := tools.Func("pay", description, func(tools.Context, struct{}) (string, error) { ran++; return "paid", nil }, tools.NeedsApproval(by))
 		require.NoError(t, err)
 		model := scripted.Func("m", func(req *llm.Request) scripted.Answer {
@@ -29,7 +29,7 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 			}
 			return scripted.Reply(scripted.CallID("c1", "pay", `{}`))
 		})
-		root, err := llmagent.New("clerk", "You pay.", model, llmagent.WithTools(pay))
+		root, err := llmagent.New("clerk", "You pay.", model, llmagent.WithTools(from{pay, source}))
 		require.NoError(t, err)
 		r, err := runner.New(root, store)
 		require.NoError(t, err)
@@ -41,11 +41,11 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 		require.Len(t, all, 1)
 		return all[0]
 	}
-	v1 := process("Pays one euro.", tools.ByUser())
+	v1 := process("Pays one euro.", "bank", tools.ByUser())
 	_, err := collect(v1.Run(context.Background(), key, llm.UserText("Pay")))
 	require.NoError(t, err)
 	first := asked(v1)
-	v2 := process("Pays all.", tools.ByUser())
+	v2 := process("Pays all.", "bank", tools.ByUser())
 	_, err = collect(v2.Resume(context.Background(), key, runner.Decision{CallID: first.ToolCallID, Approved: true, Digest: first.Digest}))
 	require.NoError(t, err)
 	require.Zero(t, ran)
@@ -53,7 +53,11 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 	require.NotEqual(t, first.Digest, second.Digest)
 	_, err = collect(v2.Resume(context.Background(), key, runner.Decision{CallID: first.ToolCallID, Approved: true, Digest: first.Digest}))
 	require.ErrorIs(t, err, runner.ErrNoApproval)
-	v3 := process("Pays all.", tools.ByStaff())
+	v3 := process("Pays all.", "bank", tools.ByStaff())
+	_, err = collect(v3.Resume(context.Background(), key, runner.Approve(second.ToolCallID)))
+	require.NoError(t, err)
+	require.Zero(t, ran)
+	v3 = process("Pays all.", "another bank", tools.ByStaff())
 	_, err = collect(v3.Resume(context.Background(), key, runner.Approve(second.ToolCallID)))
 	require.NoError(t, err)
 	require.Zero(t, ran)
@@ -61,4 +65,16 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 	_, err = collect(v3.Resume(context.Background(), key, runner.Approve(second.ToolCallID)))
 	require.NoError(t, err)
 	require.Equal(t, 1, ran)
+}
+
+// from is a tool of a source.
+type from struct {
+	tools.Tool
+	source string
+}
+
+func (t from) Info() tools.Info {
+	info := t.Tool.Info()
+	info.Source = t.source
+	return info
 }

@@ -375,7 +375,7 @@ func (s *scope) checkOwn(e *event.Event) (err error) {
 			own.Within = hosts(s)
 		}
 		if own.Digest == "" {
-			own.Digest = tools.Digest(llm.ToolSpec{Name: d.Tool, Description: d.Message, Parameters: d.Schema}, d.By, d.Params)
+			own.Digest = tools.Digest(tools.Info{ToolSpec: llm.ToolSpec{Name: d.Tool, Description: d.Message, Parameters: d.Schema}}, d.By, d.Params)
 		}
 		e.Data = &own
 	case *event.Transfer:

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/llm"
 )
 
 // By says who may approve or deny a call. The zero value leaves it open: the agent's default applies, then the
@@ -92,9 +91,13 @@ func (b By) Check() error {
 	return nil
 }
 
-// Digest identifies what an approval is for: the tool's name and definition, who may approve, and the arguments. A call
-// runs only if its digest is the approved one.
-func Digest(spec llm.ToolSpec, by []string, input json.RawMessage) string {
-	sum := sha256.Sum256(event.EncodeJSON(slices.Concat([]string{spec.Name, spec.Description, string(spec.Parameters), string(event.CompactJSON(input))}, by)))
+// Digest identifies what an approval is for: the tool's name, definition and source, who may approve, and the arguments. A
+// call runs only if its digest is the approved one.
+func Digest(info Info, by []string, input json.RawMessage) string {
+	parts := slices.Concat([]string{info.Name, info.Description, string(info.Parameters), string(event.CompactJSON(input))}, by)
+	if info.Source != "" {
+		parts = append(parts, "source "+info.Source) // no right has a space in its name
+	}
+	sum := sha256.Sum256(event.EncodeJSON(parts))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }

@@ -30,6 +30,9 @@ type Info struct {
 	// Own is the name of the tool at its source, such as an MCP server, without the prefix that Name may have. The
 	// rules of a [Policy] can use either name.
 	Own string
+	// Source is the name of the tool's source, such as an MCP server, or "". An approval of a call is not one of a call of
+	// another source.
+	Source string
 	// Idempotent reports that a call may run again after a crash that left its outcome unknown.
 	Idempotent bool
 	// Resumable reports that the tool itself has no effect that must not happen twice. After a crash it is called

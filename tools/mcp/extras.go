@@ -24,7 +24,7 @@ const page = 200
 func (s *Server) extras() (all []extra) {
 	add := func(name, description, schema string, call func(ctx tools.Context, c *conn, in map[string]any) (any, error)) {
 		info := tools.Info{ToolSpec: llm.ToolSpec{Name: legal(s.prefix + name), Description: description, Parameters: json.RawMessage(schema)},
-			Own: name, Idempotent: true, Timeout: s.timeout, MaxOutput: s.maxOutput}
+			Own: name, Source: s.name, Idempotent: true, Timeout: s.timeout, MaxOutput: s.maxOutput}
 		all = append(all, extra{info, func(ctx tools.Context, input json.RawMessage) (any, error) {
 			var in map[string]any
 			if err := json.Unmarshal(input, &in); err != nil {

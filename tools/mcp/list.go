@@ -180,7 +180,7 @@ func (s *Server) tool(t *sdk.Tool) (info tools.Info, call func(tools.Context, js
 	}
 	info = tools.Info{
 		ToolSpec: llm.ToolSpec{Name: legal(s.prefix + t.Name), Description: clip(cmp.Or(t.Description, t.Title), maxDescription), Parameters: parameters},
-		Own:      t.Name, Idempotent: chosen(s.idempotent, t.Name), ReadOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint,
+		Own:      t.Name, Source: s.name, Idempotent: chosen(s.idempotent, t.Name), ReadOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint,
 		Destructive: destructive(t.Annotations),
 		Timeout:     s.timeout, MaxOutput: s.maxOutput,
 	}
