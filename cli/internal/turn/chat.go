@@ -169,6 +169,7 @@ func (c *Conversation) next(ctx context.Context, in prompt.Lines) (string, error
 		c.seen = e.Seq
 		out.Event(e)
 		if d, ok := e.Data.(*event.Relay); ok {
+			c.markShown(d)
 			c.Factory.SayTo(c.errors(), toDecide(d))
 		}
 	}
@@ -353,6 +354,14 @@ func (c *Conversation) continueTurn(ctx context.Context, line string) error {
 	if len(asked) == 1 && !named && (name == "/approve" && call == "" || name == "/deny") {
 		call, reason = asked[0].ToolCallID, rest
 	}
+	digest := ""
+	if i := slices.IndexFunc(asked, func(d *event.Relay) bool { return d.ToolCallID == call }); i >= 0 {
+		// Another client may have answered the question that the user read.
+		if digest = asked[i].Digest; !c.shown[question{call, digest}] {
+			c.waiting(asked[i : i+1])
+			return nil
+		}
+	}
 	var decisions []runner.Decision
 	switch {
 	case name == "/resume":
@@ -372,6 +381,9 @@ func (c *Conversation) continueTurn(ctx context.Context, line string) error {
 	fold, err := c.readFold(ctx)
 	if err != nil {
 		return err
+	}
+	for i := range decisions {
+		decisions[i].Digest = digest
 	}
 	some := false
 	err = c.Turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] {

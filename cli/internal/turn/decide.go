@@ -24,6 +24,7 @@ import (
 
 // Show prints questions: page by page in a chat on a terminal, and to standard error with --json.
 func (c *Conversation) Show(asked []*event.Relay) {
+	c.markShown(asked...)
 	switch {
 	case c.pages != nil:
 		for _, d := range asked {
@@ -33,6 +34,16 @@ func (c *Conversation) Show(asked []*event.Relay) {
 		c.Factory.ShowQuestions(c.Factory.Stderr, asked)
 	default:
 		c.Factory.ShowQuestions(c.Factory.Stdout, asked)
+	}
+}
+
+// markShown records that the user is shown questions.
+func (c *Conversation) markShown(asked ...*event.Relay) {
+	if c.shown == nil {
+		c.shown = make(map[question]bool)
+	}
+	for _, d := range asked {
+		c.shown[question{d.ToolCallID, d.Digest}] = true
 	}
 }
 

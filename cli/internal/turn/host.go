@@ -118,7 +118,7 @@ func (t serverHost) Continue(ctx context.Context, f *session.Fold, decisions ...
 		if len(decisions) > 0 {
 			made := make([]client.Decision, len(decisions))
 			for i, d := range decisions {
-				made[i] = client.Decision{CallID: d.CallID, Approved: d.Approved, Content: d.Content, Reason: d.Reason}
+				made[i] = client.Decision{CallID: d.CallID, Approved: d.Approved, Content: d.Content, Reason: d.Reason, Digest: d.Digest}
 			}
 			turn, err = t.Decide(ctx, t.ID, f.Turn.ID, made...)
 		} else {

@@ -105,9 +105,13 @@ type Conversation struct {
 	decider  DeciderOptions // decides typed answers
 	pages    *prompt.Editor // of a chat on a terminal, otherwise nil
 	told     bool           // the user has been told that a question waits
-	held     string         // the message to send if the user withdraws the waiting question
+	shown    map[question]bool
+	held     string // the message to send if the user withdraws the waiting question
 	news     heldMessages
 }
+
+// question identifies a question that the user was shown.
+type question struct{ call, digest string }
 
 // Converse loads the tree, opens the database and returns the conversation.
 func Converse(ctx context.Context, f *factory.Factory, path string, o Options, opts ...runner.Option) (*Conversation, error) {
