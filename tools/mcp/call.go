@@ -29,7 +29,7 @@ type call struct {
 	asked     []*question    // in this order, with those that are answered
 	replayed  int            // how many of them the execution under way has asked for
 	expiry    *time.Timer    // while it is parked
-	refused   atomic.Bool    // the server has answered its request over HTTP with status 404
+	refused   atomic.Bool    // the server has answered its POST with status 404
 
 	mu   sync.Mutex
 	ctx  tools.Context // of the execution under way

@@ -111,7 +111,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.WithContext(ctx)
 	}
 	resp, err := b.RoundTripper.RoundTrip(req)
-	if r, ok := req.Context().Value(callKey{}).(*call); ok && err == nil && resp.StatusCode == http.StatusNotFound {
+	if r, ok := req.Context().Value(callKey{}).(*call); ok && err == nil && req.Method == http.MethodPost && resp.StatusCode == http.StatusNotFound {
 		r.refused.Store(true)
 	}
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {

@@ -65,12 +65,14 @@ func TestRedirects(t *testing.T) {
 	require.Zero(t, seen.Load())
 }
 
-// forgetful serves servers with sessions, which it forgets when forget is called.
-func forgetful(t *testing.T, server func() *sdk.Server) (url string, forget func()) {
+// forgetful serves servers with sessions, which it forgets when forget is called. Clients can resume their streams, which
+// cut ends.
+func forgetful(t *testing.T, server func() *sdk.Server) (url string, forget, cut func()) {
 	t.Helper()
 	var now atomic.Pointer[http.Handler]
+	streams := make(chan context.CancelFunc, 100)
 	forget = func() {
-		var h http.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server() }, nil)
+		var h http.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server() }, &sdk.StreamableHTTPOptions{EventStore: sdk.NewMemoryEventStore(nil)})
 		now.Store(&h)
 	}
 	forget()
@@ -82,16 +84,22 @@ func forgetful(t *testing.T, server func() *sdk.Server) (url string, forget func
 			} else {
 				r.Body = io.NopCloser(strings.NewReader(string(body)))
 			}
-			(*now.Load()).ServeHTTP(w, r)
+			ctx, end := context.WithCancel(r.Context())
+			streams <- end
+			(*now.Load()).ServeHTTP(w, r.WithContext(ctx))
 		})
 	})
-	return url, forget
+	return url, forget, func() {
+		for len(streams) > 0 {
+			(<-streams)()
+		}
+	}
 }
 
 // After a restart of the server, which knows the session no more, the next call works.
 func TestAServerThatForgetsItsSessions(t *testing.T) {
 	t.Parallel()
-	url, forget := forgetful(t, kind)
+	url, forget, _ := forgetful(t, kind)
 	s := open(t, mcp.HTTP{URL: url})
 	r := list(t, s)
 	require.Equal(t, "one", good(t, r, "echo", `{"text":"one"}`))
@@ -106,12 +114,16 @@ func TestAServerThatForgetsItsSessions(t *testing.T) {
 // that the server refuses.
 func TestCallsOfForgottenSession(t *testing.T) {
 	t.Parallel()
-	for name, ask := range map[string]func(t *testing.T, r *tools.Registry, looking <-chan bool, forget func()){
-		"found by a call": func(t *testing.T, r *tools.Registry, _ <-chan bool, forget func()) {
+	for name, ask := range map[string]func(t *testing.T, r *tools.Registry, looking <-chan bool, forget, cut func()){
+		"found by the resumption of its stream": func(_ *testing.T, _ *tools.Registry, _ <-chan bool, forget, cut func()) {
+			forget()
+			cut()
+		},
+		"found by a call": func(t *testing.T, r *tools.Registry, _ <-chan bool, forget, _ func()) {
 			forget()
 			require.Equal(t, "refunded", good(t, r, "refund", `{"text":"2"}`))
 		},
-		"found by a cancellation": func(t *testing.T, r *tools.Registry, looking <-chan bool, forget func()) {
+		"found by a cancellation": func(t *testing.T, r *tools.Registry, looking <-chan bool, forget, _ func()) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var over sync.WaitGroup
 			over.Go(func() { _, _ = tools.Execute(ctx, r.Get("look"), tools.CallInfo{}, json.RawMessage(`{"text":""}`)) })
@@ -124,7 +136,7 @@ func TestCallsOfForgottenSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			paying, looking, over := make(chan bool, 10), make(chan bool, 10), make(chan bool)
-			url, forget := forgetful(t, func() *sdk.Server {
+			url, forget, cut := forgetful(t, func() *sdk.Server {
 				s := sdk.NewServer(&sdk.Implementation{Name: "bank", Version: "1"}, nil)
 				wait := func(begun chan<- bool) func(context.Context, *sdk.CallToolRequest, words) (*sdk.CallToolResult, any, error) {
 					return func(ctx context.Context, req *sdk.CallToolRequest, _ words) (*sdk.CallToolResult, any, error) {
@@ -153,7 +165,7 @@ func TestCallsOfForgottenSession(t *testing.T) {
 				result <- text
 			}()
 			<-paying
-			ask(t, r, looking, forget)
+			ask(t, r, looking, forget, cut)
 			select {
 			case text := <-result:
 				require.Contains(t, text, "the outcome of the call is unknown")
