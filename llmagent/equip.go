@@ -39,7 +39,7 @@ func (a *Agent) kitFor(ctx context.Context, inv *agent.Invocation) (*kit, []stri
 	if err != nil {
 		return k, notices, fmt.Errorf("the client's tools: %w", err)
 	}
-	k = k.extend(inv.Node(), []*tools.Registry{r}, nil, nil)
+	k = k.extend(inv.Node(), []*tools.Registry{r}, k.held, nil)
 	k.choice = sent.Choice
 	return k, slices.Concat(notices, k.omitted), nil
 }
@@ -112,13 +112,17 @@ func (a *Agent) held(from []*tools.Registry) []*tools.Registry {
 
 // extend returns a copy of the kit with the tools of the registries. If the registries are those of sets, sets has the
 // set of each, and held the names that belong to sets that are away: the model means their tools by these names, so
-// that no tool of a later set may take them.
+// that no tool of a later set, or of the client, may take them.
 func (k *kit) extend(n *agent.Node, from, held []*tools.Registry, sets []tools.Set) *kit {
 	a, extended := k.agent, *k
 	extended.templates, extended.hasExtraTools, extended.registries, extended.held, extended.omitted = new(sync.Map), true, from, held, nil
 	extended.tools, extended.byName = slices.Clone(k.tools), maps.Clone(k.byName)
 	targets, form := targetNames(n), k.formFor(n)
 	for i, r := range from {
+		taken := held
+		if sets != nil {
+			taken = held[:i]
+		}
 		if r == nil {
 			if s, ok := sets[i].(fmt.Stringer); ok {
 				extended.missingSets = append(extended.missingSets, s.String())
@@ -132,7 +136,7 @@ func (k *kit) extend(n *agent.Node, from, held []*tools.Registry, sets []tools.S
 			switch {
 			case extended.has(name):
 				extended.omitted = append(extended.omitted, fmt.Sprintf("the tool %q is omitted: another tool of agent %q has this name", name, a.name))
-			case slices.ContainsFunc(held[:min(i, len(held))], func(h *tools.Registry) bool { return h.Get(name) != nil }):
+			case slices.ContainsFunc(taken, func(h *tools.Registry) bool { return h.Get(name) != nil }):
 				extended.omitted = append(extended.omitted, fmt.Sprintf("the tool %q is omitted: a toolset of agent %q that is away has a tool with this name", name, a.name))
 			case slices.Contains(targets, name):
 				extended.omitted = append(extended.omitted, fmt.Sprintf("the tool %q is omitted: an agent that %q can transfer to has this name", name, a.name))

@@ -248,3 +248,26 @@ func TestAnAnswerIsToItsQuestion(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, waiting)
 }
+
+// TestAQuestionThatAlwaysChanges: a tool whose question is another one at each call fails at last, and is not asked for ever.
+func TestAQuestionThatAlwaysChanges(t *testing.T) {
+	asked := 0
+	late := tool(t, "late", func(ctx tools.Context) (any, error) {
+		asked++
+		return ctx.Ask(fmt.Sprintf("It is %d o'clock. Go?", asked), nil)
+	})
+	s := newSolo(t, replies(reply(scripted.Call("late", "{}")), reply(scripted.Text("It failed."))), []llmagent.Option{llmagent.WithTools(late)})
+	events, err := s.say(t.Context())
+	require.NoError(t, err)
+	for range 5 {
+		waiting, err := s.runner.Pending(t.Context(), key)
+		require.NoError(t, err)
+		require.Len(t, waiting, 1)
+		events = nil
+		for e, err := range sessiontest.Turn(t, s.runner.Resume(t.Context(), key, runner.Answer(waiting[0].ToolCallID, "yes"))) {
+			require.NoError(t, err)
+			events = append(events, e)
+		}
+	}
+	require.Contains(t, event.OutputText(results(events)[0].Output), "it must stay the same")
+}

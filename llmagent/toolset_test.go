@@ -149,6 +149,24 @@ func TestASetThatIsAwayKeepsItsNames(t *testing.T) {
 	}
 }
 
+// A client cannot take the name of a tool of a set that is away either.
+func TestAClientCannotTakeTheNameOfASetThatIsAway(t *testing.T) {
+	set := &changing{}
+	set.set(t, tool(t, "delete", func(tools.Context) (any, error) { return "deleted", nil }))
+	s := newSolo(t, replies(reply(scripted.Call("delete", "{}")), reply(scripted.Text("Done.")), reply(scripted.Call("delete", "{}")), reply(scripted.Text("Done."))),
+		[]llmagent.Option{llmagent.WithToolset(set)})
+	_, err := s.say(t.Context())
+	require.NoError(t, err)
+	set.have = nil
+	client := tools.ClientTools{Tools: []tools.ClientTool{{Name: "delete", Parameters: json.RawMessage(`{"type":"object"}`)}}}
+	var events []*event.Event
+	for e, err := range sessiontest.Turn(t, s.runner.Run(t.Context(), key, llm.UserText("Delete it"), runner.WithMetadata(map[string]any{tools.ClientKey: client}))) {
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	require.Contains(t, event.OutputText(results(events)[0].Output), `there is no tool "delete"`)
+}
+
 // A set that is required ends the turn before its model is asked, and the start of a program; the
 // result of a turn that goes on says what it goes without.
 func TestAToolsetThatIsRequired(t *testing.T) {

@@ -174,11 +174,15 @@ func (e *DeclinedError) Error() string {
 	return "the user declined to answer: " + e.Reason
 }
 
+// maxPassed is the number of answers to earlier questions in a row that an Ask can pass over.
+const maxPassed = 5
+
 // Ask asks the user a question during the call, and returns the answer: a value of the JSON schema form, or a text if
 // form is nil. If the question has no answer yet, the error is agent.ErrWaits. The tool must return it; then the turn
 // pauses until the user answers. Then the tool is called again from its beginning, and an Ask with the same question
-// returns the answer. Another question in its place is asked anew, because nobody has answered it. Code before an Ask
-// therefore runs several times, and must allow that. If the user declines, the error is a [*DeclinedError].
+// returns the answer. Another question in its place is asked anew, because it has no answer; after five
+// answers to earlier questions, Ask returns an error. So a question must not contain what changes by itself, such as the
+// time. Code before an Ask runs several times, and must allow that. If the user declines, the error is a [*DeclinedError].
 func (c Context) Ask(message string, form json.RawMessage) (json.RawMessage, error) {
 	if len(form) > 0 {
 		if err := schema.Check(form); err != nil {
@@ -191,10 +195,13 @@ func (c Context) Ask(message string, form json.RawMessage) (json.RawMessage, err
 	if c.call.Digest != nil && c.call.used < len(c.call.Answers) {
 		digest = c.call.Digest(message, form)
 	}
-	for c.call.used < len(c.call.Answers) {
+	for passed := 1; c.call.used < len(c.call.Answers); passed++ {
 		a := c.call.Answers[c.call.used]
 		switch c.call.used++; {
 		case a.Digest != digest && a.Digest != "" && digest != "": // of a question that is not asked any more
+			if passed == maxPassed {
+				return nil, fmt.Errorf("the question %q was another one at each of %d calls: it must stay the same", message, maxPassed)
+			}
 		case !a.Approved:
 			return nil, &DeclinedError{a.Reason}
 		default:

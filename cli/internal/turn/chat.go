@@ -354,7 +354,7 @@ func (c *Conversation) continueTurn(ctx context.Context, line string) error {
 	if len(asked) == 1 && !named && (name == "/approve" && call == "" || name == "/deny") {
 		call, reason = asked[0].ToolCallID, rest
 	}
-	digest := ""
+	digest := "none" // it fits no question
 	if i := slices.IndexFunc(asked, func(d *event.Relay) bool { return d.ToolCallID == call }); i >= 0 {
 		// Another client may have answered the question that the user read.
 		if digest = asked[i].Digest; !c.shown[question{call, digest}] {

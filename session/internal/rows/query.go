@@ -46,6 +46,6 @@ func (q *Query) Page(page session.Page, after any) {
 	q.SQL += " ORDER BY s.updated DESC, s.app, s." + q.User + ", s.id"
 	if page.Limit > 0 {
 		// SQLite compiles a statement again at each call if its limit is a bare parameter.
-		q.SQL += " LIMIT " + q.Arg(page.Limit) + " + 0"
+		q.SQL += " LIMIT CAST(" + q.Arg(page.Limit) + " AS bigint)"
 	}
 }
