@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/policy"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -149,7 +150,7 @@ func TestHeldStreams(t *testing.T) {
 					require.NoError(rt, err)
 					m = f
 				}
-				r := newRun(t, made(t, g, m, pieces), runner.WithStreaming())
+				r := newRun(t, made(t, g, m, pieces), runner.WithStreaming(), runner.WithIDs(transcript.Counter())) // random ids may contain 4111
 				shown, visible := blocks{}, ""
 				var failed error
 				for e, err := range sessiontest.Turn(rt, r.Run(context.Background(), s1, llm.UserText("Hi"))) {
