@@ -75,14 +75,14 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	if q.has(quirkNoStream) {
 		r.Stream = false
 	}
-	if q.has(quirkEffortNone) {
+	if q.has(quirkTools) && len(r.Tools) == 0 && slices.ContainsFunc(r.Messages, calls) {
+		r.Tools = []llm.ToolSpec{{Name: "none", Description: "This is no tool. Never call it."}}
+	}
+	if q.has(quirkEffortNone) && len(r.Tools) > 0 {
 		r.Thinking, r.ReasoningEffort = nil, "none"
 	}
 	if q.has(quirkNoThinking) {
 		r.Thinking, r.ReasoningEffort = nil, ""
-	}
-	if q.has(quirkTools) && len(r.Tools) == 0 && slices.ContainsFunc(r.Messages, calls) {
-		r.Tools = []llm.ToolSpec{{Name: "none", Description: "This is no tool. Never call it."}}
 	}
 	if !q.has(messageQuirks) {
 		return &r

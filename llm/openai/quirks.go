@@ -2,6 +2,7 @@ package openai
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -70,22 +71,34 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"string-content", "the content of a message is always a string, also next to calls", "", `content.{0,80}(null|nil\b|none\b|string|不能为空)|(null|none\b|string).{0,60}content|missing field .content|'content' is missing|参数非法|valid string|sequence, expected a string`},
 	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
 	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                    // Fireworks, old vLLM, Mistral
-	{"no-stream", "no `stream`: the answer comes whole", "", `verified to stream|streaming mode|support.{0,10} stream|stream(ing)? (is )?(not |un)support`},                             // OpenAI, Bedrock
+	{"no-stream", "no `stream`: the answer comes whole", "", `verified to stream|(not|n.t) support( tool use in)? stream|stream(ing)? (is )?(not |un)support`},                          // OpenAI, Bedrock
 	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel_tool_calls", ""},                                                                                                        // o3, o4-mini
 	{"no-tool-choice", "no `tool_choice`", "tool.choice", ""}, // DeepSeek, Kimi
-	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", "", `response_format|response.mime.type|response_mime_type|json_schema|json (schema )?mode|grammar|guided_json|text_?format|structured output`}, // DeepSeek
+	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", `response_format|response.(mime.type|schema)|json_schema|json (schema )?mode|guided_json|text_?format|structured output`,
+		`json mode cannot be combined|must be 'json_schema' or 'text'|populating 'response_mime_type'|` + schemaFeatures}, // DeepSeek, Gemini, Groq, LM Studio, vLLM
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
 	{"no-sampling", "no `temperature` and no `top_p`", "temperature|top_p", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
 	{"no-seed", "no `seed`", `\bseed\b`, ""},
 	{"no-stop", "no `stop`", `\bstop\b`, ""},                                                                                            // OpenAI's reasoning models, xAI
-	{"effort-none", "`reasoning_effort` is `none`", "", `reasoning_effort to .?none`},                                                   // OpenAI, with tools
+	{"effort-none", "`reasoning_effort` is `none` in requests with tools", "", `reasoning_effort to .?none`},                            // OpenAI, with tools
 	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|\bthinking\b`, ""}, // xAI
 	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                    // Gemini
 	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                     // Llama
 	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},    // OpenAI
 	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                           // OpenAI
 }
+
+// schemaFeatures matches refusals of a single schema. Other schemas may be accepted.
+const schemaFeatures = `xgrammar`
+
+// oneSchema matches schemaFeatures, and invalidSchema a schema that is wrong, which its author must see. passing
+// matches server errors that do not depend on the form of a request.
+var (
+	oneSchema     = lazyregexp.New(schemaFeatures)
+	invalidSchema = lazyregexp.New(`invalid\W{1,3}(\w+\W{1,3}){0,2}schema|invalid_json_schema|invalid_function_parameters|in context=\(`)
+	passing       = lazyregexp.New(`(^|["'.,:;!?] ?|please |can )(retry\b|try (again|your|later))|try again (later|in|soon)|temporar|overload|too busy|is busy`)
+)
 
 // never matches nothing: no refusal asks for a field that only some endpoints accept.
 const never = `[^\x00-\x{10FFFF}]`
@@ -228,7 +241,7 @@ type writing struct {
 	req     *llm.Request
 	form    requestForm
 	learned quirks // from refusals of this request
-	helped  quirks // the learned quirks that changed the refusal, or ended it
+	helped  quirks // the learned quirks to remember: those that changed the refusal, or ended it
 	last    int    // the row of quirkTable that was learned last
 	refusal string // the refusal from which it was learned
 	body    []byte
@@ -275,26 +288,36 @@ func (w *writing) bytes(more quirks) ([]byte, error) {
 }
 
 // mend changes the request to the first form that a refusal asks for and that changes the body, and reports whether
-// there is one. A form that has helped applies to other requests after an answer starts. A form after which the
-// endpoint returned the same refusal does not: otherwise users could make the model learn a form by a text that an
-// error quotes.
+// there is one. A form that has helped applies to other requests after an answer starts, with two exceptions. After a
+// server error it applies to this request only, because the error could have passed without it. So does a form that
+// the schema of this request needs. A form after which the endpoint returned the same refusal has not helped: the
+// refusal may only quote a text, such as one of the user.
 func (w *writing) mend(err error, refusal string) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || e.Code != llm.CodeBadRequest && e.Code != llm.CodeServer && e.Code != llm.CodeNotFound {
 		return false
 	}
 	refusal = strings.ToLower(refusal)
+	fault := e.Code == llm.CodeServer
+	if invalidSchema.Get().MatchString(refusal) ||
+		fault && (e.Status == http.StatusServiceUnavailable || e.RetryAfter > 0 || passing.Get().MatchString(refusal)) {
+		return false
+	}
 	if refusal == w.refusal {
 		w.helped &^= 1 << w.last
 	}
 	w.refusal = refusal
+	once := fault || oneSchema.Get().MatchString(refusal)
 	for i, says := range refusals() {
 		form := quirks(1) << i
 		if w.learned.has(form) || !says.MatchString(refusal) {
 			continue
 		}
 		if body, err := w.bytes(w.learned | form); err == nil && string(body) != string(w.body) {
-			w.learned, w.helped, w.last, w.body = w.learned|form, w.helped|form, i, body
+			w.learned, w.last, w.body = w.learned|form, i, body
+			if !once {
+				w.helped |= form
+			}
 			return true
 		}
 	}
