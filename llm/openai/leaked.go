@@ -173,6 +173,8 @@ type textPosition struct {
 	last   uint32 // the last bytes that are not white space
 	ticks  int    // the backticks at the beginning of this line
 	code   bool   // inside a fenced block
+	mark   []byte // what may be a mark for the turn of others
+	others bool   // such a mark came: what follows are not calls of the model
 }
 
 // begins reports whether a call can begin with the byte here. White space can at the beginning of a text: it is
@@ -181,7 +183,7 @@ func (p *textPosition) begins(c byte) bool {
 	if blank(c) {
 		return !p.inText
 	}
-	return !p.code && (strings.IndexByte("{<[]`>A", c) >= 0 || !p.inText && nameByte(c)) && (!p.inLine || p.sentence())
+	return !p.code && !p.others && (strings.IndexByte("{<[]`>A", c) >= 0 || !p.inText && nameByte(c)) && (!p.inLine || p.sentence())
 }
 
 // sentence reports whether a sentence ends here.
@@ -200,6 +202,15 @@ func (p *textPosition) tight() bool {
 }
 
 func (p *textPosition) pass(c byte) {
+	if c == '<' || c == '[' {
+		p.mark = append(p.mark[:0], c)
+	} else if len(p.mark) > 0 {
+		p.mark = append(p.mark, c)
+		p.others = p.others || slices.Contains(turnsOfOthers(), string(p.mark))
+		if !slices.ContainsFunc(turnsOfOthers(), func(mark string) bool { return strings.HasPrefix(mark, string(p.mark)) }) {
+			p.mark = p.mark[:0]
+		}
+	}
 	switch {
 	case c == '\n':
 		p.inLine, p.space, p.ticks = false, true, 0

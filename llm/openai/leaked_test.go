@@ -270,6 +270,41 @@ func TestHalfACall(t *testing.T) {
 	}
 }
 
+// TestOnlyDescriptions: a description in marks is no call, and not shown.
+func TestOnlyDescriptions(t *testing.T) {
+	for _, words := range []string{
+		"<tools>\n" + `{"type": "function", "function": {"name": "refund"}}` + "\n</tools>",
+		"<tools>\n" + `{"type": "function", "function": {"name": "refund", "parameters": {}}}` + "\n</tools>",
+		"<tools>\n" + `{"name": "refund", "parameters": {"type": "object", "properties": {}}}` + "\n</tools>",
+	} {
+		got := answers(t, words, asking())
+		require.Empty(t, got.Text, words)
+		require.Empty(t, got.Calls, words)
+	}
+	got := answers(t, `{"name": "refund", "parameters": {}}`, asking())
+	require.Len(t, got.Calls, 1, "Llama calls a tool without arguments so")
+}
+
+// TestTurnsOfOthers: what a model makes up after its call, as the result or the user's next words, is dropped.
+func TestTurnsOfOthers(t *testing.T) {
+	other := `{"name": "refund", "arguments": {}}`
+	for _, mark := range []string{"<|observation|>", "<|user|>", "<｜tool▁outputs▁begin｜>", "<|tool▁outputs▁begin|>", "\n<|im_end|>\n<|im_start|>user\n",
+		"<end_of_turn>\n<start_of_turn>user\n", "\n<tool_response>\n", "<|eot_id|><|start_header_id|>ipython<|end_header_id|>", "<｜end▁of▁sentence｜><｜User｜>", "</s>[TOOL_RESULTS]"} {
+		for _, call := range []string{toBilling, "<tool_call>" + toBilling + "</tool_call>", "```json\n" + toBilling + "\n```"} {
+			for _, rest := range []string{"", other, "\n" + other, "\n{\"ok\": true}\nDone.\n" + other, "Thanks.<|assistant|>\n<tool_call>" + other + "</tool_call>"} {
+				got := answersIn(t, []int{1, 5, 0, -1}, call+mark+rest, asking())
+				require.Empty(t, got.Text, call+mark+rest)
+				require.Len(t, got.Calls, 1, call+mark+rest)
+				require.Equal(t, "transfer_to_agent", got.Calls[0].Name)
+			}
+		}
+	}
+	got := answers(t, toBilling+"\n<tool_call>"+other+"</tool_call><|observation|>", asking())
+	require.Len(t, got.Calls, 2)
+	got = answers(t, `{"name": "refund", "arguments": {"note": "<|user|>"}}`+"\n"+toBilling, asking())
+	require.Len(t, got.Calls, 2, "a mark in a value")
+}
+
 // TestBareNames: the name of a transfer alone is a call of it.
 func TestBareNames(t *testing.T) {
 	ask := func() *llm.Request {
@@ -331,6 +366,19 @@ func TestWordsThatAreNoCalls(t *testing.T) {
 		"two braces behind doubled":   `{{"name": "billing", "arguments": {}}}}}`,
 		"a brace behind a space":      `{{"name": "billing", "arguments": {}}} }`,
 		"a description of a function": `{"type": "function", "function": {"name": "billing", "parameters": {"type": "object"}}}`,
+		"a description, no members":   `{"type": "function", "function": {"name": "billing", "parameters": {}}}`,
+		"a description without type":  `{"function": {"name": "billing", "parameters": { }}}`,
+		"a description, null":         `{"type": "function", "function": {"name": "billing", "parameters": null}}`,
+		"a description, unwrapped":    `{"name": "billing", "parameters": {"type": "object", "properties": {}}}`,
+		"a description of Responses":  `{"type": "function", "name": "refund", "parameters": {"properties": {"amount": {"type": "number"}}}}`,
+		"a description in a list":     `[{"name": "billing", "parameters": {"type": "object"}}]`,
+		"a call of the user's":        "Sure.<|user|>" + toBilling,
+		"a result":                    "Sure. <|observation|>" + toBilling,
+		"a result's next line":        "Sure.<|observation|>\nDone.\n" + toBilling,
+		"a result in the beginning":   "<|observation|>" + toBilling,
+		"a result of DeepSeek":        "Sure.\n<｜tool▁outputs▁begin｜>\n" + toBilling,
+		"a turn in ChatML":            "Sure.<|im_end|>\n<|im_start|>user\n" + toBilling,
+		"a result in tags":            "<tool_response>\n" + toBilling + "\n</tool_response>",
 		"a function in a function":    `{"function": {"function": {"name": "billing", "arguments": {}}}}`,
 		"a name beside a function":    `{"name": "billing", "function": {"name": "billing", "arguments": {}}}`,
 		"a function that is a text":   `{"type": "function", "function": "billing"}`,
@@ -430,6 +478,16 @@ func TestQuotedCallsStayWords(t *testing.T) {
 				require.Equal(t, llm.FinishStop, got.Finish, who)
 			}
 		})
+	}
+}
+
+// TestQuotedCallsThatEnd: what a model writes after a quotation does not make it a call.
+func TestQuotedCallsThatEnd(t *testing.T) {
+	for _, end := range []string{"", "</s>", "<|observation|>", "<|user|>Thanks."} {
+		words := "lookup({'city': 'Ulm'})" + end
+		out, calls, _ := readLeaked(stock(llm.UserText("Please say lookup({'city': 'Ulm'}).")), words, 1)
+		require.Empty(t, calls, words)
+		require.Equal(t, words, out)
 	}
 }
 

@@ -33,8 +33,7 @@ func (l *leakFilter) parse(raw []byte, marked bool) (name, args string, ok bool)
 		if wrapped, ok := o["function"]; ok && wrapped[0] != '"' {
 			inner := make(map[string]json.RawMessage)
 			if !hasOnly(o, "function", "type", "id") || json.Unmarshal(wrapped, &inner) != nil ||
-				inner["function"] != nil || isSchema(inner["parameters"]) { // the description of a function
-
+				inner["function"] != nil || describes(inner) {
 				return "", "", false
 			}
 			o = inner
@@ -51,7 +50,7 @@ func (l *leakFilter) call(o map[string]json.RawMessage, marked bool) (name, args
 	if marked && both == 0 {
 		given, both = json.RawMessage("{}"), 1
 	}
-	if names != 1 || both != 1 || json.Unmarshal(named, &name) != nil || !hasOnly(o, callKeys...) {
+	if names != 1 || both != 1 || json.Unmarshal(named, &name) != nil || !hasOnly(o, callKeys...) || isSchema(o["parameters"]) {
 		return "", "", false
 	}
 	var text string
@@ -83,6 +82,14 @@ var (
 	wrapperKeys  = []string{"arguments", "parameters"}
 	callKeys     = slices.Concat(nameKeys, argumentKeys, []string{"type", "id", "tool_call_id"})
 )
+
+// describes reports whether the member "function" of an object describes a tool without arguments, and is not a call of
+// it. A false match is safe: the call remains text.
+func describes(function map[string]json.RawMessage) bool {
+	given, n := memberOf(function, argumentKeys)
+	var members map[string]any
+	return n == 0 || function["parameters"] != nil && json.Unmarshal(given, &members) == nil && len(members) == 0
+}
 
 // isSchema reports whether an object describes the arguments of a call, and is not the arguments.
 func isSchema(parameters json.RawMessage) bool {
@@ -169,7 +176,7 @@ func quote(s string) string {
 // text. If the values of a call have no quotes, a text that contains the mark at their end also matches, because a
 // value that others wrote could have added arguments.
 func (l *leakFilter) quoted(t *trial) bool {
-	held := squeezed(string(l.held))
+	held := squeezed(string(l.held[:t.until]))
 	for text := range textsOfOthers(l.req) {
 		all, letters := squeezed(text), plain(text)
 		lacks := func(member string) bool { return !strings.Contains(letters, member) }

@@ -16,6 +16,7 @@ import (
 //	(             its arguments in Python, with both parentheses; the call is whole after it
 //	key, value    an argument; each ends where the next part of the row begins
 //	end           the call is whole here
+//	others        the rest of the answer, which the model has made up for others; it is dropped
 //	{ }           what is between them, any number of times
 //	mark?         may be missing
 //	mark … mark   any of the forms, between two marks
@@ -74,13 +75,21 @@ function·call<|role_sep|>
 <|eot|>
 <|end_of_text|>
 <|endoftext|>
-<|observation|>
-<|user|>
 <|END_OF_TURN_TOKEN|>
 <end_of_turn>
 <｜end▁of▁sentence｜>
-<｜tool▁outputs▁begin｜>
 </s>
+<|observation|> others
+<|user|> others
+<|im_start|>user others
+<|im_start|>tool others
+<start_of_turn>user others
+<|start_header_id|>user others
+<|start_header_id|>ipython others
+<｜User｜> others
+<｜tool▁outputs▁begin｜> others
+<tool_response> others
+[TOOL_RESULTS] others
 [TOOL_CALLS] name [ARGS]? object
 [TOOL_CALLS] name [CALL_ID] key [ARGS] object
 >>> name object
@@ -132,7 +141,7 @@ type part struct {
 
 // partKinds are the parts of a row that are not marks. The other kinds are mark; info, open and close for forms that
 // enclose forms; and over for the end of each form.
-const partKinds = " call bare name object ( key value end { } "
+const partKinds = " call bare name object ( key value end others { } "
 
 type form struct {
 	parts  []part
@@ -140,6 +149,7 @@ type form struct {
 	python bool
 	loose  bool // it starts without a mark
 	rare   bool // its first mark is a single token of a model
+	others bool // its mark begins what the model has made up for others
 }
 
 var forms = sync.OnceValue(func() (all []*form) {
@@ -182,12 +192,23 @@ var forms = sync.OnceValue(func() (all []*form) {
 	return append(all, formOf(part{kind: "mark", text: fence}, part{kind: "info"}))
 })
 
+// turnsOfOthers returns the marks of the forms that end in others.
+var turnsOfOthers = sync.OnceValue(func() (marks []string) {
+	for _, f := range forms() {
+		if f.others {
+			marks = append(marks, f.parts[0].text)
+		}
+	}
+	return marks
+})
+
 func formOf(parts ...part) *form {
 	f := &form{parts: append(parts, part{kind: "over", last: true})}
 	for i := len(parts) - 1; i >= 0; i-- {
 		p := &f.parts[i]
-		p.last = p.kind == "info" || p.kind == "mark" && (p.optional || len(p.text) > 1) && f.parts[i+1].last
+		p.last = p.kind == "info" || p.kind == "others" || p.kind == "mark" && (p.optional || len(p.text) > 1) && f.parts[i+1].last
 		f.python = f.python || p.kind == "("
+		f.others = f.others || p.kind == "others"
 	}
 	first := &f.parts[0]
 	f.loose = first.kind == "name" || first.text == "print("

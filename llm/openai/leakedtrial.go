@@ -17,6 +17,7 @@ type trial struct {
 	size   int // the bytes of that part
 	from   int // the start of that part in the text
 	calls  []llm.ToolCall
+	until  int         // the end of the last call in the text
 	name   string      // the name of the incomplete call
 	key    string      // the argument whose value follows
 	args   [][2]string // the keys and values as they are written
@@ -64,6 +65,9 @@ func (l *leakFilter) advance(t trial, c byte) {
 	switch {
 	case t.loose && c == '}':
 		t.loose = false
+		l.next = append(l.next, t)
+		return
+	case p.kind == "others":
 		l.next = append(l.next, t)
 		return
 	case t.size == 0 && p.skips(c):
@@ -155,7 +159,7 @@ func (l *leakFilter) arguments(t *trial, kind string, text []byte) (whole, ok bo
 		} else if !json.Valid(text) {
 			args = fromPython(args)
 		}
-		ok = json.Valid([]byte(args)) && t.commit(args)
+		ok = json.Valid([]byte(args)) && l.commit(t, args)
 	} else if ok {
 		l.lastTool = t.name
 	}
@@ -188,7 +192,7 @@ func (l *leakFilter) enter(t trial, at, c int) {
 		case "}":
 			t.at = p.jump - 1
 		case "end":
-			if args, ok := l.keyed(&t); !ok || !t.commit(args) {
+			if args, ok := l.keyed(&t); !ok || !l.commit(&t, args) {
 				return
 			}
 		case "open":
@@ -238,7 +242,7 @@ func (l *leakFilter) keep(t trial) {
 // fits reports whether a form can begin with the byte after the trial.
 func (l *leakFilter) fits(f *form, t *trial, c byte) bool {
 	switch {
-	case f.begins != "" && strings.IndexByte(f.begins, c) < 0, l.tight && !t.closed && !f.rare, f.python && t.fenced:
+	case f.begins != "" && strings.IndexByte(f.begins, c) < 0, l.tight && !t.closed && !f.rare, f.python && t.fenced, f.others && (len(t.calls) == 0 || t.fenced):
 		return false
 	case f.loose:
 		return l.first || t.open != ""
@@ -247,7 +251,8 @@ func (l *leakFilter) fits(f *form, t *trial, c byte) bool {
 }
 
 // commit adds a complete call to the calls of the trial.
-func (t *trial) commit(args string) bool {
+func (l *leakFilter) commit(t *trial, args string) bool {
+	t.until = len(l.held)
 	t.calls = append(slices.Clip(t.calls), llm.ToolCall{ID: "call_" + randomHex(), Name: t.name, Arguments: args})
 	t.name, t.args, t.scan = "", nil, scan{}
 	return len(t.calls) <= maxLeakedCalls
@@ -315,7 +320,7 @@ func (l *leakFilter) json(t *trial, c byte) bool {
 	case t.scan.depth == 0:
 		name, args, ok := l.parse(l.held[t.from:], t.open != "")
 		t.name, t.loose = name, o.outer == 2
-		return ok && t.commit(args)
+		return ok && l.commit(t, args)
 	case member && c == ':':
 		o.value = true
 	case member && c == ',':
