@@ -82,9 +82,14 @@ func (h *Handler) chat(c *front.Call) error {
 	c.Session, c.Turn = a.Key.ID, a.Turn
 	c.W.Header().Set("Arbor-Session", a.Key.ID)
 	out.a, out.out = a, wireChat{ID: nameOf(a), Created: time.Now().Unix(), Model: r.Model}
-	err = out.write()
+	if err = out.write(); err != nil {
+		a.Seq = 0 // the client may not have the question at the end
+	}
 	if len(out.shown) > 0 {
 		h.chats.Sent(a, string(out.shown))
+	}
+	if err == nil && received(c, out.stream) {
+		h.chats.Shown(a)
 	}
 	return err
 }

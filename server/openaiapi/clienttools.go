@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/chatform"
@@ -118,20 +117,6 @@ func resultOf(callID, output string) runner.Decision {
 // callPrefix begins the ids of calls in chat completions, as OpenAI's do. Agno gives calls whose ids begin otherwise new
 // ones, with which their results would answer nothing.
 const callPrefix = "call_"
-
-// withoutPrefix removes the prefix from the ids of the calls and results of a message.
-func withoutPrefix(m *llm.Message) {
-	for i, part := range m.Parts {
-		switch part := part.(type) {
-		case llm.ToolCall:
-			part.ID = strings.TrimPrefix(part.ID, callPrefix)
-			m.Parts[i] = part
-		case llm.ToolResult:
-			part.CallID = strings.TrimPrefix(part.CallID, callPrefix)
-			m.Parts[i] = part
-		}
-	}
-}
 
 // wireCall is a call in a message of a chat completion.
 type wireCall struct {

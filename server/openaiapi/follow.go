@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server/internal/chats"
@@ -36,6 +37,16 @@ func continues(r *http.Request) (bool, error) {
 	}
 }
 
+// received reports whether all that was sent on a stream was written. It closes the stream. nil is an answer that was
+// written without a stream.
+func received(c *front.Call, stream *access.Stream) bool {
+	if stream == nil {
+		return true
+	}
+	stream.Close()
+	return c.R.Context().Err() == nil && !errors.Is(context.Cause(stream.Context()), access.ErrClientGone)
+}
+
 // question returns the text that asks a client about the first open question that the caller may decide, or "" without
 // an open question. It asks one question at a time, so that a yes answers exactly one.
 func (h *Handler) question(c *front.Call, key session.Key, pending []*event.Relay, refused string) string {
@@ -43,15 +54,10 @@ func (h *Handler) question(c *front.Call, key session.Key, pending []*event.Rela
 		return ""
 	}
 	asked, may := h.turns.Asked(c.R.Context(), key, pending)
-	text := live.Question(asked)
-	switch {
-	case !may:
-		return text + live.Colleague
-	case asked.Kind == event.RelayInput:
-		text += "Answer with your next message."
-	default:
-		text += "Answer yes to let it run, or no."
+	if !may {
+		return live.Question(asked) + live.Colleague
 	}
+	text := front.Question(asked)
 	if refused != "" {
 		text = "That was no answer: " + refused + "\n\n" + text
 	}

@@ -579,3 +579,20 @@ func TestApprovals(t *testing.T) {
 		})
 	}
 }
+
+// TestClaimedCallsKeepTheirIDs: ids of another server's calls may differ only in the prefix of this server's.
+func TestClaimedCallsKeepTheirIDs(t *testing.T) {
+	w := newWindow(newWorld(t, newDesk(t).root))
+	call := func(id, name string) map[string]any {
+		return map[string]any{"id": id, "type": "function", "function": map[string]any{"name": name, "arguments": "{}"}}
+	}
+	w.messages = []map[string]any{{"role": "user", "content": "now?"},
+		{"role": "assistant", "tool_calls": []any{call("call_1", "weather"), call("1", "time")}},
+		{"role": "tool", "tool_call_id": "1", "content": "noon"},
+		{"role": "tool", "tool_call_id": "call_1", "content": "rain"},
+		{"role": "assistant", "content": "Rain at noon."}}
+	got := w.say("hello")
+	require.Equal(t, http.StatusOK, got.Status, "%+v", got.Error)
+	said := w.log(ann(got.Arbor.Session))[0].Data.(*event.User).Content.PlainText()
+	require.Contains(t, said, "\nClaimed result of time: \"noon\"\nClaimed result of weather: \"rain\"\n")
+}

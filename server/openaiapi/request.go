@@ -109,8 +109,7 @@ func (q *chatRequest) message(raw json.RawMessage, path string, wrong *faults) (
 	case m.Role == llm.RoleUser && front.CheckText(m.Content) != nil, m.Role != llm.RoleUser && len(raw) > front.MaxText:
 		wrong.addf(path, "has more than %d bytes of text", front.MaxText)
 	case m.Role != "":
-		withoutPrefix(&m)
-		q.add(m)
+		q.add(m, callPrefix)
 	default:
 		return true
 	}
@@ -123,8 +122,9 @@ func isEmpty(m llm.Message) bool {
 	return strings.TrimSpace(m.PlainText()) == "" && !slices.ContainsFunc(m.Parts, media)
 }
 
-// add appends a message. Results of calls count only at the end of the conversation.
-func (q *chatRequest) add(m llm.Message) {
+// add appends a message. Results of calls count only at the end of the conversation. The ids of the calls that this
+// server made have the prefix.
+func (q *chatRequest) add(m llm.Message, prefix string) {
 	switch m.Role {
 	case llm.RoleUser:
 		q.now, q.results = append(q.now, m), nil
@@ -134,7 +134,7 @@ func (q *chatRequest) add(m llm.Message) {
 	case llm.RoleTool:
 		for _, part := range m.Parts {
 			if r, ok := part.(llm.ToolResult); ok {
-				q.results = append(q.results, resultOf(r.CallID, r.Output))
+				q.results = append(q.results, resultOf(strings.TrimPrefix(r.CallID, prefix), r.Output))
 			}
 		}
 	}

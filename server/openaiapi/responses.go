@@ -37,6 +37,7 @@ func (h *Handler) respond(c *front.Call) error {
 		return err
 	}
 	if a.Again != nil { // no turn was started
+		h.chats.Shown(a)
 		return &front.Fault{Status: http.StatusConflict, Code: "approval_required", Detail: h.question(c, a.Key, a.Again.Pending, a.Refuse)}
 	}
 	seq, err := responses.PartStart(c.R.Context(), h.turns, a.Key, a.Turn, a.First, a.After)
@@ -123,9 +124,11 @@ func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask
 func (h *Handler) writeResponse(c *front.Call, a *chats.Answer, out *responses.Response, stays, streams bool) error {
 	a.After, a.Unseen = a.First, 0 // a response needs all events from the start of the turn
 	ctx := c.R.Context()
+	var stream *access.Stream
 	if streams {
-		stream, leave, err := c.Stream()
-		if err != nil {
+		var leave func()
+		var err error
+		if stream, leave, err = c.Stream(); err != nil {
 			return err
 		}
 		defer leave()
@@ -154,8 +157,12 @@ func (h *Handler) writeResponse(c *front.Call, a *chats.Answer, out *responses.R
 		if len(texts) > 1 {
 			h.chats.Sent(a, strings.Join(texts, "")) // the form of clients that do not keep items
 		}
+		over := errors.Is(err, responses.ErrOver) // the client has only the questions before the next response
 		if err = out.End(); err == nil && !streams {
 			err = c.JSON(http.StatusOK, out.Object())
+		}
+		if err == nil && !over && received(c, stream) {
+			h.chats.Shown(a)
 		}
 	case streams && (ctx.Err() == nil || errors.Is(err, access.ErrRevoked)) && !out.Began.IsZero():
 		fault = front.FaultOf(err)

@@ -200,7 +200,7 @@ func (q *responseRequest) addResult(raw json.RawMessage, path string, wrong *fau
 		wrong.addf(path+".output", "cannot be read: %s", wrongOutput)
 	default:
 		result := llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: item.CallID, Output: output.PlainText()}}}}
-		q.add(result)
+		q.add(result, "")
 	}
 }
 

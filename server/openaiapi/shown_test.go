@@ -1,10 +1,13 @@
 package openaiapi
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,7 +52,7 @@ func newPayer(t testing.TB, atOnce bool) (root *llmagent.Agent, paid *[]int) {
 }
 
 // TestTextsAnswerWhatWasShown: a text answers the question that its client was shown last, and no other one, also if
-// somebody else has answered that question, if the request is sent again, or if the server was restarted.
+// somebody else has answered that question, if the request is sent again, or if another server gets it.
 func TestTextsAnswerWhatWasShown(t *testing.T) {
 	for seed := range uint64(200) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -70,16 +73,17 @@ func TestTextsAnswerWhatWasShown(t *testing.T) {
 						require.NoError(t, err)
 						require.NoError(t, x.Wait(t.Context()))
 					}
-				case 1: // the server is restarted; without a name, that begins another session
-					if restarted := newWorldOn(t, turns); named != nil {
-						for _, w := range windows {
-							w.world = restarted
-						}
+				case 1: // another server gets the next requests of a window; without a name, that begins another session
+					if named != nil {
+						w.world = newWorldOn(t, turns)
 					}
 				case 2: // the next request is sent twice
 					windows = append(windows, w.clone())
 					fallthrough
 				default:
+					if named != nil && r.IntN(3) == 0 { // a client that leaves out old messages
+						w.messages = w.messages[max(0, len(w.messages)-1-r.IntN(3)):]
+					}
 					shown, before := w.messages[len(w.messages)-1]["content"].(string), len(*paid)
 					if got := w.say("yes", named...); got.Status != http.StatusOK { // in a fork, where the call cannot run
 						require.Equal(t, "nothing_waits", got.Error.Code)
@@ -110,5 +114,125 @@ func TestTextsAnswerTheResponse(t *testing.T) {
 		yes["previous_response_id"] = second.Response.ID
 		w.respond(yes)
 		require.Equal(t, []int{10, 11}, *paid)
+	}
+}
+
+// TestTextsAnswerWhatTheyFollow: a client that names its session and sends answers along can approve each call, also if
+// it leaves out old messages, and if another server on the same database gets its next request.
+func TestTextsAnswerWhatTheyFollow(t *testing.T) {
+	for _, atOnce := range []bool{false, true} {
+		for servers := range 3 {
+			for _, kept := range []int{2, 3, 100} {
+				t.Run(fmt.Sprint(atOnce, servers, kept), func(t *testing.T) {
+					root, paid := newPayer(t, atOnce)
+					store := sessiontest.Memory(t)
+					all := []*world{newWorldOn(t, newTurns(t, root, store))}
+					for range servers {
+						all = append(all, newWorldOn(t, newTurns(t, root, store)))
+					}
+					w := &window{world: all[0], model: "payer", stream: kept == 3}
+					w.say("go", with("Arbor-Session", "s"))
+					for n := 1; n <= 3; n++ {
+						w.world = all[n%len(all)]
+						w.messages = w.messages[max(0, len(w.messages)+1-kept):]
+						stale := w.clone()
+						require.Equal(t, http.StatusOK, w.say("yes", with("Arbor-Session", "s")).Status)
+						require.Len(t, *paid, n)
+						stale.world = all[(n+1)%len(all)]
+						again := stale.say("yes", with("Arbor-Session", "s"))
+						if n < 3 {
+							require.Contains(t, again.Content, fmt.Sprintf("wants to run with amount=%d.", 10+n))
+						}
+						require.Len(t, *paid, n, "the text was about the call before")
+					}
+					require.Equal(t, []int{10, 11, 12}, *paid)
+				})
+			}
+		}
+	}
+}
+
+// TestTextsWithoutAnswers: if a client sends only new messages, a text that comes once more, or from a client that was
+// shown the question before, gets the answer again and runs nothing. The next one counts.
+func TestTextsWithoutAnswers(t *testing.T) {
+	for _, atOnce := range []bool{false, true} {
+		root, paid := newPayer(t, atOnce)
+		w := newWorld(t, root)
+		say := func(text string, changes ...change) *reply {
+			w := &window{world: w, model: "payer"}
+			return w.say(text, append(changes, with("Arbor-Session", "s"))...)
+		}
+		require.Contains(t, say("go").Content, "amount=10")
+		second := say("yes")
+		require.Contains(t, second.Content, "amount=11")
+		require.Equal(t, second.Content, say("yes", with("X-Stainless-Retry-Count", "1")).Content)
+		require.Equal(t, second.Content, say("yes").Content)
+		require.Equal(t, []int{10}, *paid)
+		require.Contains(t, say("yes").Content, "amount=12")
+		require.Equal(t, []int{10, 11}, *paid)
+
+		root, paid = newPayer(t, atOnce)
+		w = newWorld(t, root)
+		respond := func(text string) *responded {
+			return w.respond(map[string]any{"model": "payer", "conversation": "s", "input": text})
+		}
+		say("go")
+		respond("yes")
+		require.Equal(t, []int{10}, *paid)
+		require.Equal(t, 200, respond("yes").Status)
+		require.Equal(t, []int{10}, *paid)
+		respond("yes")
+		require.Equal(t, []int{10, 11}, *paid)
+	}
+}
+
+// TestRepeatedRequestApprovesNothing: the answer to a text repeats the question, but is lost. The text that comes again
+// was sent before.
+func TestRepeatedRequestApprovesNothing(t *testing.T) {
+	root, paid := newPayer(t, false)
+	turns := newTurns(t, root, sessiontest.Memory(t))
+	say := func(w *world, text, count string) {
+		one := &window{world: w, model: "payer"}
+		one.say(text, with("Arbor-Session", "s"), with("X-Stainless-Retry-Count", count))
+	}
+	say(newWorldOn(t, turns), "go", "0")
+	restarted := newWorldOn(t, turns)
+	say(restarted, "yes", "0")
+	say(restarted, "yes", "1")
+	require.Empty(t, *paid)
+	say(restarted, "yes", "0")
+	require.Equal(t, []int{10}, *paid)
+}
+
+// cutOff is a connection that breaks before a text is written.
+type cutOff struct {
+	*httptest.ResponseRecorder
+	text string
+}
+
+func (c cutOff) Write(data []byte) (int, error) {
+	if strings.Contains(string(data), c.text) {
+		return 0, errors.New("the connection is broken")
+	}
+	return c.ResponseRecorder.Write(data)
+}
+
+// TestTextsAnswerNoLostQuestion: a question that could not be sent is asked again.
+func TestTextsAnswerNoLostQuestion(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		root, paid := newPayer(t, false)
+		w := newWorld(t, root)
+		body := fmt.Sprintf(`{"model":"payer","stream":%t,"messages":[{"role":"user","content":"go"}]}`, stream)
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/v1/chat/completions", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer secret")
+		r.Header.Set("Arbor-Session", "s")
+		w.ServeHTTP(cutOff{httptest.NewRecorder(), "wants to run"}, r)
+		for n := range 2 {
+			require.Len(t, *paid, 0)
+			one := &window{world: w, model: "payer"}
+			require.Contains(t, one.say("yes", with("Arbor-Session", "s")).Content, fmt.Sprintf("amount=%d", 10+n))
+		}
+		require.Equal(t, []int{10}, *paid)
 	}
 }

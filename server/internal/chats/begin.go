@@ -46,8 +46,9 @@ type Ask struct {
 	At *Seen
 
 	past    History
-	said    int   // the number of messages of Now that the session has already
-	has     int64 // of a client that named the session: the position at which it had the whole answer, or 0 if unknown
+	said    int    // the number of messages of Now that the session has already
+	has     int64  // of a client that named the session: the position at which it had the whole answer, or 0 if unknown
+	last    string // the text of an assistant with which Past ends, or ""
 	content llm.Content
 	unseen  int64 // the position at which the client's turn ended for it, if the turn got events since
 }
@@ -61,7 +62,8 @@ type Answer struct {
 	// Unseen is the position after which the session has events before the turn that the client has not seen, or 0.
 	Unseen int64
 
-	past History
+	past    History
+	decided bool // a decision started this part
 }
 
 // requestSum is the metadata key of a user's message for the name of the request that stored it; see [Ask.name].
@@ -107,7 +109,6 @@ func (c *Chats) Begin(ctx context.Context, q *Ask) (*Answer, error) {
 	c.seen.note(a.past, a.Seen)
 	if a.Again != nil {
 		a.Seq, a.Waits = a.Again.Seq, true
-		c.seen.note(ofSession(a.Key), a.Seen)
 	}
 	return a, nil
 }
@@ -126,6 +127,9 @@ func (c *Chats) begin(ctx context.Context, q *Ask) (*Answer, error) {
 	if q.Repeats {
 		if a, err := c.repeated(ctx, q); a != nil || err != nil {
 			return a, err
+		}
+		if _, before := c.seen.find(History(q.Sum[:16])); before {
+			q.has = 0 // the client sent this before it had the question that the first answer repeated
 		}
 	}
 	if q.At == nil && q.Decisions == nil {
@@ -260,7 +264,8 @@ func (c *Chats) repeated(ctx context.Context, q *Ask) (*Answer, error) {
 			continue
 		}
 		err = c.turns.ResumeInterrupted(ctx, key)
-		return &Answer{Seen: Seen{Key: key, Turn: rep.ID, First: rep.First, After: after}}, err
+		seen := Seen{Key: key, Turn: rep.ID, First: rep.First, After: after}
+		return &Answer{Seen: seen, decided: after > rep.First}, err
 	}
 	return nil, nil
 }

@@ -45,6 +45,9 @@ func New(turns *live.Turns, patience time.Duration) (*Chats, error) {
 func (c *Chats) Place(ctx context.Context, q *Ask) error {
 	texts := saidIn(q.Past)
 	q.past = historyOf(q.Key, texts...)
+	if n := len(texts) - 1; n >= 0 && texts[n].Assistant {
+		q.last = texts[n].normal()
+	}
 	q.Sum = SumOf(q.Key.App, q.Key.User, q.Key.ID, q.past, q.Now, q.Metadata, q.ID, q.Decisions)
 	if q.Key.ID != "" {
 		_, known, err := session.Find(ctx, c.turns.Store(), q.Key)
@@ -82,7 +85,8 @@ func (c *Chats) Place(ctx context.Context, q *Ask) error {
 	return err
 }
 
-// ofSession returns the key among the histories of what clients that name a session have seen of it.
+// ofSession returns the key among the histories of what clients that name a session and send no answers along have seen
+// of it. These clients cannot be told apart.
 func ofSession(key session.Key) History {
 	sum := SumOf("session", key.App, key.User, key.ID)
 	return History(sum[:16])
@@ -225,6 +229,16 @@ func (c *Chats) Sent(a *Answer, texts ...string) {
 	}
 }
 
+// Shown records that a client received the whole answer, so that its next text answers the question at the end, also if
+// the client sends no answers along. A question that follows a decision does not count: such a client may send the same
+// text again because it lost the answer, or it may be another one that was shown the question before. It gets the
+// answer once more, and that counts.
+func (c *Chats) Shown(a *Answer) {
+	if !a.decided && a.past != (History{}) {
+		c.seen.note(ofSession(a.Key), a.Seen)
+	}
+}
+
 // saidIn returns the texts of messages, without calls and results of tools. A user's message may be only an image.
 func saidIn(messages []llm.Message) (all []Said) {
 	for _, m := range messages {
@@ -310,7 +324,6 @@ func (c *Chats) Follow(ctx context.Context, a *Answer, stays bool, take func(ses
 		}
 	}
 	a.Seq, a.Waits = rep.Seq, rep.State == live.Waiting
-	c.seen.note(ofSession(a.Key), a.Seen)
 	for _, asked := range slices.Concat(rep.Pending, front.OpenQuestions(rep)) {
 		c.seen.note(ofCall(a.Key, asked.ToolCallID), a.Seen)
 	}

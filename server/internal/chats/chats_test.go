@@ -105,3 +105,28 @@ func TestManyAreForgotten(t *testing.T) {
 	}
 	require.Len(t, table.known, 2)
 }
+
+// TestQuotedQuestions: a text answers the question with which the client's last text of an assistant ends.
+func TestQuotedQuestions(t *testing.T) {
+	asked := func(kind, tool, message, params string) *event.Event {
+		q := &event.Relay{Kind: kind, Tool: tool, Message: message, Params: []byte(params), Digest: tool + params}
+		return &event.Event{Data: q}
+	}
+	ten, same := asked(event.RelayPermission, "pay", "", `{"amount":10}`), asked(event.RelayPermission, "pay", "", `{"amount":10}`)
+	eleven, lines := asked(event.RelayPermission, "pay", "", `{"amount":11}`), asked(event.RelayInput, "ask", "One\n\nTwo", `{}`)
+	sure, again := asked(event.RelayInput, "ask", "Sure?", `{}`), asked(event.RelayInput, "ask", "Sure?", `{"all":true}`)
+	quoted := func(text string, asked ...*event.Event) *event.Event {
+		rep := &live.Report{}
+		rep.Log.Asked = asked
+		return (&Ask{last: Said{Text: text}.normal()}).quoted(rep)
+	}
+	const question = "The tool pay wants to run with amount=10. Answer yes to let it run, or no."
+	for text, want := range map[string]*event.Event{"": nil, question: ten, "Words.\n\n" + question + "\n": ten,
+		"Words.\r\n\r\n" + question: ten, question + "\n\nMore.": nil, "Words. " + question: nil, question[:len(question)-1]: nil,
+		"The tool ask asks:\n│ Sure?\nAnswer with your next message.":          sure,
+		"The tool ask asks:\n│ One\n│ \n│ Two\nAnswer with your next message.": lines} {
+		require.True(t, want == quoted(text, ten, eleven, sure, lines), text)
+	}
+	require.True(t, same == quoted(question, ten, eleven, same), "the same tool and arguments")
+	require.Nil(t, quoted("The tool ask asks:\n│ Sure?\nAnswer with your next message.", sure, again), "other arguments, which the text does not show")
+}

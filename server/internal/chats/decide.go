@@ -56,6 +56,11 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		if err != nil {
 			return nil, err
 		}
+		if has == 0 {
+			if asked = q.quoted(rep); asked != nil {
+				has = asked.Seq
+			}
+		}
 		if asked != nil && !slices.ContainsFunc(rep.Questions(), func(e *event.Event) bool { return e.ID == asked.ID }) {
 			a.After = has // another client answered it: this one gets what followed, with the question that is open now
 			return a, nil
@@ -84,6 +89,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	case turn.First != nil:
 		a.After = max(turn.First.Seq, a.After)
 	}
+	a.decided = true
 	return a, nil
 }
 
@@ -101,6 +107,24 @@ func (c *Chats) shown(ctx context.Context, key session.Key, first, has int64) (*
 		return then.Questions()[n], nil
 	}
 	return nil, err
+}
+
+// quoted returns the question of a turn with which the client's last text of an assistant ends, or nil. The client has
+// it from the server, or from another process. Questions that differ only in what the text does not show are none. A
+// question is a block of its text, without an empty line. Of equal ones, quoted returns one that is open.
+func (q *Ask) quoted(rep *live.Report) (found *event.Event) {
+	text := q.last[strings.LastIndex("\n\n"+q.last, "\n\n"):]
+	for _, e := range slices.Concat(rep.Log.Asked, rep.Questions()) {
+		asked := e.Data.(*event.Relay)
+		switch {
+		case asked.Client || front.Question(asked) != text:
+		case found != nil && found.Data.(*event.Relay).Digest != asked.Digest:
+			return nil
+		default:
+			found = e
+		}
+	}
+	return found
 }
 
 // address sets the ids and the digests of decisions and fits them to the questions that they answer.

@@ -14,6 +14,9 @@ type Said struct {
 	Text      string
 }
 
+// normal returns the text without what does not count: space around it, which some clients remove.
+func (s Said) normal() string { return strings.TrimSpace(strings.ReplaceAll(s.Text, "\r\n", "\n")) }
+
 // History identifies a conversation: a chained hash of the texts of user and assistant.
 type History [16]byte
 
@@ -23,7 +26,7 @@ func historyOf(key session.Key, all ...Said) History {
 	return h.With(Said{Text: key.App + "\x00" + key.User}).With(all...)
 }
 
-// With returns the history with more messages. Space around a text does not count, because some clients remove it.
+// With returns the history with more messages.
 func (h History) With(all ...Said) History {
 	for _, m := range all {
 		sum := sha256.New()
@@ -31,7 +34,7 @@ func (h History) With(all ...Said) History {
 		if m.Assistant {
 			sum.Write([]byte{1})
 		}
-		sum.Write([]byte("\x00" + strings.TrimSpace(strings.ReplaceAll(m.Text, "\r\n", "\n"))))
+		sum.Write([]byte("\x00" + m.normal()))
 		h = History(sum.Sum(nil)[:len(h)])
 	}
 	return h

@@ -38,6 +38,14 @@ func OpenQuestions(rep *live.Report) (all []*event.Relay) {
 	return all
 }
 
+// Question returns the text that asks a person in a chat about a call, and says how to answer.
+func Question(asked *event.Relay) string {
+	if asked.Kind == event.RelayInput {
+		return live.Question(asked) + "Answer with your next message."
+	}
+	return live.Question(asked) + "Answer yes to let it run, or no."
+}
+
 // DecisionOf returns the decision in the result of a call of [ApprovalTool]. An object {"approved": true}, which may
 // have a "reason", and the texts "true" and "yes" approve the call. Every other result denies it.
 func DecisionOf(asked *event.Relay, result json.RawMessage) runner.Decision {

@@ -280,7 +280,7 @@ func (r *Response) addQuestion(e *event.Event, d *event.Relay) {
 		return
 	}
 	if d.Kind == event.RelayInput { // the protocol has no item for a question
-		r.addMessage(turntext.Piece{Block: e.ID, Agent: e.Agent, Text: live.Question(d) + "Answer with your next message."})
+		r.addMessage(turntext.Piece{Block: e.ID, Agent: e.Agent, Text: front.Question(d)})
 		return
 	}
 	r.void()
