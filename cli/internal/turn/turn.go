@@ -100,13 +100,13 @@ type Conversation struct {
 
 	noted bool // the user has been told which model answers
 
-	JSON     bool           // print only events
-	chatting bool           // answers are typed, not given as flags
-	decider  DeciderOptions // decides typed answers
-	pages    *prompt.Editor // of a chat on a terminal, otherwise nil
-	told     bool           // the user has been told that a question waits
-	shown    map[question]bool
-	held     string // the message to send if the user withdraws the waiting question
+	JSON     bool              // print only events
+	chatting bool              // answers are typed, not given as flags
+	decider  DeciderOptions    // decides typed answers
+	pages    *prompt.Editor    // of a chat on a terminal, otherwise nil
+	told     bool              // the user has been told that a question waits
+	shown    map[question]bool // the questions that the user was shown, so that a decision answers no other one
+	held     string            // the message to send if the user withdraws the waiting question
 	news     heldMessages
 }
 
