@@ -81,9 +81,9 @@ type argumentsWithHistory struct {
 // New returns a tool that runs an agent and the agents below it. The tool is safe for concurrent use: several calls of
 // one answer run at the same time, each in its own scope.
 //
-// If the inner run ends without an answer (after a failure, at a limit of the turn, or because the agent says
-// nothing), the calling model reads an error result and continues as far as the limits allow. Canceling the turn
-// cancels the inner run.
+// If the inner run ends without an answer (after a failure, at a limit of the turn, because a content filter withholds
+// it, or because the agent says nothing), the calling model reads an error result and continues as far as the limits
+// allow. Canceling the turn cancels the inner run.
 //
 // If the agent waits for something outside, such as an approval, the turn pauses, and the agent later resumes where it was.
 // After a crash it resumes in the same way: the answers that are in the log are not requested again.

@@ -120,8 +120,13 @@ func (c *toolCall) runAgent(ctx context.Context, inner agent.Agent, input llm.Co
 			return "", context.Cause(ctx)
 		}
 	}
-	if strings.TrimSpace(answer.Text) == "" {
+	switch {
+	case answer.FinishReason == event.FinishReasonContentFilter: // its text may be a part of what the filter withheld
+		return "", fmt.Errorf("the answer of the agent %s was withheld by its model's content filter", inner.Name())
+	case strings.TrimSpace(answer.Text) == "":
 		return "", fmt.Errorf("the agent %s ended without an answer", inner.Name())
+	case answer.FinishReason == event.FinishReasonLength:
+		answer.Text += "\n[cut here: the model reached its length limit]"
 	}
 	return answer.Text, nil
 }

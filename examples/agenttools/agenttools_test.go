@@ -52,7 +52,7 @@ func TestPicture(t *testing.T) {
 		out, said := command(t, env, "run", "graph.yaml", "--db", ":memory:", "--json", text)
 		require.Equal(t, env == nil, strings.Contains(said, "no model is used"))
 		require.Equal(t, env != nil, requests() > before)
-		require.Equal(t, []string{"agent-tools", "rounds", "agent", "tools", "tools calls summarize_text", "rounds", "agent"}, steps(t, out))
+		require.Equal(t, []string{"agent-tools", "rounds", "agent", "tools", "tools calls summarize_text", "summarize_text", "rounds", "agent"}, steps(t, out))
 		require.Contains(t, out, "summarize_text returned")
 	}
 
@@ -107,7 +107,7 @@ func TestCheckpoints(t *testing.T) {
 	out, _ = command(t, env, "sessions", "replay", "s1", "--db", db)
 	require.Contains(t, out, "agent-tools: The city and the port.")
 	out, _ = command(t, env, "sessions", "replay", "s1", "--db", db, "--with", "graph.yaml")
-	require.Contains(t, out, "same to the end: 2 turns, 3 requests, 1 tool call")
+	require.Contains(t, out, "same to the end: 2 turns, 4 requests, 0 tool calls")
 	require.Len(t, script.Requests("m"), 4, "no model was asked")
 
 	command(t, env, "sessions", "fork", "s1", "--at", at, "--to", "s2", "--db", db)
