@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -311,6 +312,40 @@ func TestOfficialClients(t *testing.T) {
 				require.Contains(t, got.Progress, "support calls refund")
 			})
 		}
+	}
+}
+
+// TestInspector: the command line of the MCP inspector lists the tool and calls it.
+func TestInspector(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for how, where := range map[string][]string{
+		"http":  {web(t), "--transport", "http", "--header", "Authorization: Bearer ann-token"},
+		"stdio": {self, "-e", "SERVER=yes", "--transport", "stdio"},
+	} {
+		t.Run(how, func(t *testing.T) {
+			node, inspector := mcppeers.Node(t, "node_modules", ".bin", "mcp-inspector")
+			inspect := func(out any, method ...string) {
+				cmd := exec.CommandContext(t.Context(), node, slices.Concat([]string{inspector, "--cli"}, where, []string{"--method"}, method)...)
+				cmd.Env, cmd.Stderr = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, os.Stderr
+				printed, err := cmd.Output()
+				require.NoError(t, err, string(printed))
+				require.NoError(t, json.Unmarshal(printed, out), string(printed))
+			}
+			var listed struct{ Tools []struct{ Name string } }
+			inspect(&listed, "tools/list")
+			require.Len(t, listed.Tools, 1)
+			require.Equal(t, "ask", listed.Tools[0].Name)
+			var answer struct {
+				Content           []struct{ Type, Text string }
+				StructuredContent struct{ Session, Agent string }
+			}
+			inspect(&answer, "tools/call", "--tool-name", "ask", "--tool-arg", "message=hello")
+			require.Len(t, answer.Content, 1)
+			require.Equal(t, "Hello.", answer.Content[0].Text)
+			require.Regexp(t, "^mcp-", answer.StructuredContent.Session)
+			require.Equal(t, "support", answer.StructuredContent.Agent)
+		})
 	}
 }
 

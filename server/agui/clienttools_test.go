@@ -11,7 +11,10 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/internal/peers"
 	aguipeer "github.com/agentarbor/arbor/server/internal/peers/agui"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -104,6 +107,26 @@ func TestPageTools(t *testing.T) {
 
 	late := peer.Do(t, w.to(aguipeer.Command{Page: "late", Messages: append(says("m9", "a map"), toolMessage("r9", open[0], "late")...)}))
 	require.Equal(t, "RUN_ERROR", last(late.Events)["type"])
+}
+
+// TestCopilotKit: a page of CopilotKit runs its tool for an agent that was transferred to, by way of CopilotKit's own
+// runtime, goes on with the result, and shares its state.
+func TestCopilotKit(t *testing.T) {
+	node, script := peers.CopilotKit().Node(t, "page.mjs")
+	root, _ := newAtlas(t)
+	w := newWorld(t, newTurns(t, root, sessiontest.Memory(t), runner.WithStreaming()), WithPageState("city"))
+	type result struct {
+		Given  []map[string]any
+		Said   []string
+		Agent  string
+		State  map[string]any
+		Errors []string
+	}
+	var got result
+	peers.Run(t, map[string]any{"server": strings.TrimSuffix(w.url, "/agui"), "token": "secret", "state": map[string]any{"city": "Oslo"},
+		"says": []string{"a map", "Thanks"}}, &got, node, script)
+	require.Equal(t, result{Given: []map[string]any{{"city": "Oslo"}}, Said: []string{"Got a map.", "Hello."}, Agent: "maps",
+		State: map[string]any{"city": "Oslo"}, Errors: []string{}}, got)
 }
 
 // TestPageToolsBesideApprovals: a result is no approval, and the approval comes in its own form.

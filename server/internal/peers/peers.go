@@ -22,6 +22,12 @@ func OpenAI() peerfolder.Folder {
 	return peerfolder.Folder{Path: filepath.Dir(file), Name: "server/internal/peers", Of: "OpenAI's protocols", Probe: "openai"}
 }
 
+// CopilotKit returns the folder of the page and the runtime of CopilotKit.
+func CopilotKit() peerfolder.Folder {
+	f := OpenAI()
+	return peerfolder.Folder{Path: filepath.Join(f.Path, "copilotkit"), Name: f.Name + "/copilotkit", Of: "CopilotKit", Probe: "@copilotkit/runtime"}
+}
+
 // Run starts a client with a JSON value as its input, and decodes its output into the value that out points to.
 func Run(t testing.TB, in, out any, command ...string) {
 	t.Helper()
