@@ -36,6 +36,7 @@ type reading struct {
 	thinking thinking
 	leaks    *leakFilter // holds back text that may be a call
 	tools    []llm.ToolSpec
+	plain    bool // their properties have other names in the request
 	probs    bool // the request asks for log probabilities
 	begun    bool // a part of the answer was yielded
 	usage    *llm.Usage
@@ -232,6 +233,12 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 		}
 		calls[i].Name = resolveName(calls[i].Name, r.offers)
 		calls[i].Arguments = r.unwrapped(calls[i])
+		for _, t := range r.tools {
+			if r.plain && hasName(t, calls[i].Name) {
+				_, own := plainNames(t.Parameters)
+				calls[i].Arguments = own.apply(calls[i].Arguments, inValue)
+			}
+		}
 		if err := yield(llm.Chunk{Call: &calls[i]}); err != nil {
 			return err
 		}

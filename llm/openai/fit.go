@@ -26,6 +26,11 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 		r := *req
 		r.Messages, req = oneCallEach(req.Messages), &r
 	}
+	if q.has(quirkPlainKeys) {
+		r := *req
+		r.Tools, r.Messages = withPlainKeys(req.Tools, req.Messages)
+		req = &r
+	}
 	late := len(req.Messages) - 1 // the index of a system message at the end
 	if late >= 0 && req.Messages[late].Role != llm.RoleSystem {
 		late = -1

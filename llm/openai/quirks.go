@@ -45,6 +45,7 @@ const (
 	quirkNoThinking
 	quirkLetterNames
 	quirkSingleCalls
+	quirkPlainKeys
 	quirkLateSystem
 	quirkAllowedTools
 )
@@ -80,13 +81,14 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
 	{"no-sampling", "no `temperature` and no `top_p`", "temperature|top_p", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
 	{"no-seed", "no `seed`", `\bseed\b`, ""},
-	{"no-stop", "no `stop`", `\bstop\b`, ""},                                                                                            // OpenAI's reasoning models, xAI
-	{"effort-none", "`reasoning_effort` is `none` in requests with tools", "", `reasoning_effort to .?none`},                            // OpenAI, with tools
-	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|\bthinking\b`, ""}, // xAI
-	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                    // Gemini
-	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                     // Llama
-	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},    // OpenAI
-	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                           // OpenAI
+	{"no-stop", "no `stop`", `\bstop\b`, ""},                                                                                                        // OpenAI's reasoning models, xAI
+	{"effort-none", "`reasoning_effort` is `none` in requests with tools", "", `reasoning_effort to .?none`},                                        // OpenAI, with tools
+	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|\bthinking\b`, ""},             // xAI
+	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                                // Gemini
+	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                                 // Llama
+	{"plain-keys", "properties of tools get names of at most 64 letters, digits, `_` and `-`", "", `property (keys?|names?).{0,40}(match|pattern)`}, // Claude, Bedrock
+	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},                // OpenAI
+	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                                       // OpenAI
 }
 
 // schemaFeatures matches refusals of a single schema. Other schemas may be accepted.

@@ -158,6 +158,8 @@ var refusalsOf = map[string]struct {
 			return m["role"] == "tool" && m["name"] != "f" && m["name"] != "3f" && m["name"] != "_3f"
 		})
 	}, []string{"* GenerateContentRequest.contents[2].parts[0].function_response.name: Name cannot be empty."}},
+	"plain-keys": {func(req wireObject) bool { return strings.Contains(fmt.Sprint(req["tools"]), "filter[id]") },
+		[]string{"tools.14.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"}},
 	"single-calls": {func(req wireObject) bool { return some(req, func(m wireObject) bool { return len(callsOf(m)) > 1 }) }, []string{"This model only supports single tool-calls at once!"}},
 }
 
@@ -208,7 +210,7 @@ func everything(m *Model, rules ...string) *llm.Request {
 		assistant(" ", sealedBy(m, "because"), llm.ToolCall{ID: "call_1", Name: "f", Arguments: `{"a":1}`}, llm.ToolCall{ID: "call_3", Name: "3f"}),
 		toolResult("call_1", ""), toolResult("call_3", ""),
 		llm.UserText("three"), assistant("", llm.Reasoning{Text: "a secret"}, llm.ToolCall{ID: "call_2", Name: "f"}), toolResult("call_2", "r"), assistant("four"), llm.UserText("\n"),
-	}, Tools: []llm.ToolSpec{{Name: "f"}, {Name: "3f"}}, Settings: llm.Settings{Temperature: ptr(0.5), Seed: ptr(int64(7)), Stop: []string{"X"}, ReasoningEffort: "low", MaxTokens: 9, ToolChoice: llm.ToolChoiceAuto, ParallelToolCalls: &no, TopLogProbs: 2,
+	}, Tools: []llm.ToolSpec{{Name: "f", Parameters: json.RawMessage(`{"type":"object","properties":{"filter[id]":{}}}`)}, {Name: "3f"}}, Settings: llm.Settings{Temperature: ptr(0.5), Seed: ptr(int64(7)), Stop: []string{"X"}, ReasoningEffort: "low", MaxTokens: 9, ToolChoice: llm.ToolChoiceAuto, ParallelToolCalls: &no, TopLogProbs: 2,
 		ResponseFormat: &llm.ResponseFormat{Schema: json.RawMessage(`{"a":1}`)}}}
 	for _, rule := range rules {
 		switch rule {

@@ -1,0 +1,142 @@
+package openai
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// keyNames are other names of a tool's properties, by the names that they have.
+type keyNames map[string]string
+
+// plainNames returns names that all endpoints accept for those properties of a schema that need one, at any depth, and
+// the reverse. No two properties of the schema have the same name afterwards.
+func plainNames(schema json.RawMessage) (wire, own keyNames) {
+	all := map[string]bool{}
+	rewrite(string(schema), inSchema, func(key string) string { all[key] = true; return key })
+	wire, own = keyNames{}, keyNames{}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		name := wireName(key)
+		if name == key {
+			continue
+		}
+		for n := 2; all[name]; n++ {
+			end := "_" + strconv.Itoa(n)
+			name = wireName(key)[:min(len(wireName(key)), 64-len(end))] + end
+		}
+		all[name], wire[key], own[name] = true, name, key
+	}
+	return wire, own
+}
+
+// apply returns a schema or arguments with the names.
+func (k keyNames) apply(text string, in schemaPlace) string {
+	if len(k) == 0 {
+		return text
+	}
+	return rewrite(text, in, func(key string) string {
+		if name, renamed := k[key]; renamed {
+			return name
+		}
+		return key
+	})
+}
+
+// withPlainKeys returns the tools and the messages of a request with names of properties that all endpoints accept.
+func withPlainKeys(tools []llm.ToolSpec, messages []llm.Message) ([]llm.ToolSpec, []llm.Message) {
+	tools, messages = slices.Clone(tools), slices.Clone(messages)
+	for i := range tools {
+		wire, _ := plainNames(tools[i].Parameters)
+		if len(wire) == 0 {
+			continue
+		}
+		tools[i].Parameters = json.RawMessage(wire.apply(string(tools[i].Parameters), inSchema))
+		for m := range messages {
+			messages[m].Parts = slices.Clone(messages[m].Parts)
+			for j, p := range messages[m].Parts {
+				if c, ok := p.(llm.ToolCall); ok && hasName(tools[i], c.Name) {
+					c.Arguments = wire.apply(c.Arguments, inValue)
+					messages[m].Parts[j] = c
+				}
+			}
+		}
+	}
+	return tools, messages
+}
+
+// schemaPlace is the place of a value in a schema, which says what its members are.
+type schemaPlace int
+
+const (
+	inSchema schemaPlace = iota // keywords, or names of schemas that have none of the keywords below
+	inNames                     // names of properties, with their schemas, or with lists of other names
+	inList                      // in a list of names, or a schema
+	inValue                     // names of properties, at any depth
+)
+
+func (p schemaPlace) member(key string) schemaPlace {
+	switch {
+	case p == inValue:
+		return inValue
+	case p == inNames:
+		return inList
+	}
+	switch key {
+	case "properties", "dependentSchemas", "dependentRequired", "dependencies":
+		return inNames
+	case "required", "propertyOrdering":
+		return inList
+	case "const", "default", "enum", "example", "examples":
+		return inValue
+	}
+	return inSchema
+}
+
+// rewrite returns JSON with the names of properties that name returns. Other text stays as it is.
+func rewrite(text string, in schemaPlace, name func(key string) string) string {
+	var walk func(v any, in schemaPlace) any
+	walk = func(v any, in schemaPlace) any {
+		switch v := v.(type) {
+		case []any:
+			for i := range v {
+				v[i] = walk(v[i], in)
+			}
+		case map[string]any:
+			out := make(map[string]any, len(v))
+			for key, m := range v {
+				to := key
+				if in == inNames || in == inValue {
+					if _, both := v[name(key)]; !both {
+						to = name(key)
+					}
+				}
+				out[to] = walk(m, in.member(key))
+			}
+			return out
+		case string:
+			if in == inList {
+				return name(v)
+			}
+			steps := strings.Split(v, "/") // of a reference
+			for i := range steps {
+				if in == inSchema && i > 0 && steps[0] == "#" && steps[i-1] == "properties" {
+					steps[i] = name(steps[i])
+				}
+			}
+			return strings.Join(steps, "/")
+		}
+		return v
+	}
+	var v any
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	if !json.Valid([]byte(text)) || dec.Decode(&v) != nil {
+		return text
+	}
+	out, _ := json.Marshal(walk(v, in)) // what was JSON is JSON
+	return string(out)
+}

@@ -1,0 +1,104 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+var plainKey = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+// query has properties with keys that Claude refuses, two of which would get the same name, and one whose name is taken.
+var query = llm.ToolSpec{Name: "query", Parameters: json.RawMessage(`{"type":"object","required":["$filter","a b"],
+	"properties":{"$filter":{"type":"string","enum":["$filter"],"description":"as $filter"},"_filter":{"type":"string"},"a b":{"$ref":"#/properties/$filter"},"a.b":{"type":"object",
+		"properties":{"@type":{"const":{"@type":"x"}},"properties":{"type":"string"}},"required":["@type"],"anyOf":[{"required":["properties"]}]},
+		"` + strings.Repeat("long", 20) + `":{"type":"array","items":{"$ref":"#/$defs/x"}}},
+	"dependentRequired":{"$filter":["a b"]},"$defs":{"x":{"type":"object","properties":{"x y":{}},"dependencies":{"x y":{"required":["x y"]}}}}}`)}
+
+var (
+	queried = `{"$filter":"$filter","_filter":1.50,"a b":"c","a.b":{"@type":{"@type":"x"}},"` + strings.Repeat("long", 20) + `":[{"x y":12345678901234567890}]}`
+	wire    = `{"_filter":1.50,"_filter_2":"$filter","a_b":"c","a_b_2":{"_type":{"_type":"x"}},"` + strings.Repeat("long", 16) + `":[{"x_y":12345678901234567890}]}`
+)
+
+// TestPlainKeys: after the refusal, schemas, earlier calls and the endpoint's own calls have other names of properties, and callers
+// see the names of the tool.
+func TestPlainKeys(t *testing.T) {
+	for _, c := range []struct {
+		opts   []Option
+		answer http.HandlerFunc
+		schema func(tool wireObject) any
+	}{
+		{nil, bodyOf(delta(`{"tool_calls":[{"index":0,"id":"c1","function":{"name":"query","arguments":`+quoted(wire)+`}}]}`, "tool_calls") + done),
+			func(tool wireObject) any { return tool["function"].(wireObject)["parameters"] }},
+		{[]Option{WithResponses()}, jsonOf(`{"object":"response","status":"completed","output":[{"type":"function_call","call_id":"c1","name":"query","arguments":` + quoted(wire) + `}]}`),
+			func(tool wireObject) any { return tool["parameters"] }},
+	} {
+		var bodies []string
+		m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			raw, _ := io.ReadAll(r.Body)
+			bodies = append(bodies, string(raw))
+			if strings.Contains(string(raw), "a b") {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = io.WriteString(w, `{"error":{"message":"tools.0.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"}}`)
+				return
+			}
+			c.answer(w, r)
+		}, c.opts...)
+		req := &llm.Request{Messages: []llm.Message{llm.UserText("ask")}, Tools: []llm.ToolSpec{query, {Name: "plain", Parameters: json.RawMessage(`{"z":1,"a":2}`)}}}
+		got, err := ask(t, m, req)
+		require.NoError(t, err)
+		require.JSONEq(t, queried, got.Calls[0].Arguments)
+		require.Contains(t, got.Calls[0].Arguments, "12345678901234567890")
+		require.Contains(t, bodies[1], `{"z":1,"a":2}`, "the schemas of other tools stay as they are")
+		var sent wireObject
+		require.NoError(t, json.Unmarshal([]byte(bodies[1]), &sent))
+		schema, err := json.Marshal(c.schema(sent["tools"].([]any)[0].(wireObject)))
+		require.NoError(t, err)
+		require.JSONEq(t, `{"type":"object","required":["_filter_2","a_b"],
+			"properties":{"_filter_2":{"type":"string","enum":["$filter"],"description":"as $filter"},"_filter":{"type":"string"},"a_b":{"$ref":"#/properties/_filter_2"},"a_b_2":{"type":"object",
+				"properties":{"_type":{"const":{"_type":"x"}},"properties":{"type":"string"}},"required":["_type"],"anyOf":[{"required":["properties"]}]},
+				"`+strings.Repeat("long", 16)+`":{"type":"array","items":{"$ref":"#/$defs/x"}}},
+			"dependentRequired":{"_filter_2":["a_b"]},"$defs":{"x":{"type":"object","properties":{"x_y":{}},"dependencies":{"x_y":{"required":["x_y"]}}}}}`, string(schema))
+
+		req.Messages = append(req.Messages, assistant("", got.Calls[0]), toolResult("c1", "r"), llm.UserText("more"))
+		before := len(bodies)
+		_, err = ask(t, m, req)
+		require.NoError(t, err)
+		require.Len(t, bodies, before+1)
+		require.Contains(t, bodies[before], quoted(wire)[1:len(quoted(wire))-1], "earlier calls have the names, too")
+		require.JSONEq(t, queried, got.Calls[0].Arguments, "the caller's messages are not changed")
+	}
+}
+
+// TestPlainNames: whatever the keys are, their names are plain and different, and the way back gives the keys.
+func TestPlainNames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		keys := rapid.SliceOfDistinct(rapid.StringMatching(`[ab_$ .\-]{0,3}|[a$]{63,66}|ü+|a_2`), rapid.ID).Draw(t, "keys")
+		schema, args := map[string]any{}, map[string]any{}
+		for i, key := range keys {
+			schema[key], args[key] = map[string]any{}, float64(i)
+		}
+		raw, err := json.Marshal(map[string]any{"properties": schema})
+		require.NoError(t, err)
+		given, err := json.Marshal(args)
+		require.NoError(t, err)
+		wire, own := plainNames(raw)
+		sent := wire.apply(string(given), inValue)
+		var members map[string]any
+		require.NoError(t, json.Unmarshal([]byte(sent), &members))
+		require.Len(t, members, len(keys), sent)
+		for key := range members {
+			require.Regexp(t, plainKey, key)
+		}
+		require.JSONEq(t, string(given), own.apply(sent, inValue), fmt.Sprint(wire))
+	})
+}
