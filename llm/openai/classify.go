@@ -61,6 +61,7 @@ var (
 		"billing hard limit",                     // OpenAI
 		"account is in good standing",            // DashScope
 		"exceeded your monthly included credits", // Hugging Face
+		"specified api usage limits",             // Anthropic
 		"余额不足",                                   // GLM
 	}
 	unpaidCodes = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error",
@@ -122,7 +123,7 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeRateLimited, true
 	case status == http.StatusInternalServerError && noMedia.Get().MatchString(strings.ToLower(a.Message)): // llama.cpp
 		return llm.CodeBadRequest, false
-	case status == http.StatusFailedDependency, status == http.StatusTooEarly, status >= 500:
+	case status == http.StatusFailedDependency, status == http.StatusTooEarly, status == 499, status >= 500: // 499: Google's CANCELLED, and proxies
 		return llm.CodeServer, true
 	}
 	return llm.CodeBadRequest, false

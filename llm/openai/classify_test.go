@@ -102,7 +102,9 @@ func TestClassify(t *testing.T) {
 		{498, `{"error":{"message":"Flex tier capacity exceeded"}}`, llm.CodeRateLimited, true},
 		{424, `{"error":{"message":"a dependency failed"}}`, llm.CodeServer, true},
 		{425, `{}`, llm.CodeServer, true},
+		{499, `[{"error":{"code":499,"message":"The operation was cancelled.","status":"CANCELLED"}}]`, llm.CodeServer, true},
 		{520, `<html>`, llm.CodeServer, true},
+		{530, `<html>`, llm.CodeServer, true},
 		{529, `{"error":{"type":"overloaded_error","message":"Overloaded"}}`, llm.CodeServer, true},
 		{401, `{}`, llm.CodeUnauthorized, false},
 		{404, `{}`, llm.CodeNotFound, false},
@@ -124,6 +126,44 @@ func TestClassify(t *testing.T) {
 	e := (&client{config: defaults()}).objectError(parseError([]byte(`{"base_resp":{},"error":{"message":"insufficient balance","code":"1008"}}`)))
 	require.Equal(t, llm.CodeRateLimited, e.Code)
 	require.False(t, e.Retryable)
+}
+
+// TestErrorsInsideAnswers: an error means the same with a status and inside an answer that began well.
+func TestErrorsInsideAnswers(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		body   string
+		code   llm.ErrorCode
+		retry  bool
+	}{
+		{529, `{"type":"overloaded_error","message":"Overloaded"}`, llm.CodeServer, true},
+		{500, `{"type":"api_error","message":"Internal server error"}`, llm.CodeServer, true},
+		{500, `{"code":"server_error","message":"The server had an error"}`, llm.CodeServer, true},
+		{503, `{"code":"server_is_overloaded","message":"Our servers are currently overloaded"}`, llm.CodeServer, true},
+		{499, `{"code":499,"message":"The operation was cancelled.","status":"CANCELLED"}`, llm.CodeServer, true},
+		{429, `{"type":"rate_limit_error","message":"This request would exceed your limit"}`, llm.CodeRateLimited, true},
+		{429, `{"type":"tokens","code":"rate_limit_exceeded","message":"Rate limit reached. Please try again in 6s."}`, llm.CodeRateLimited, true},
+		{429, `{"code":"Throttling.RateQuota","message":"Requests rate limit exceeded"}`, llm.CodeRateLimited, true},
+		{429, `{"type":"ThrottlingException","message":"Too many tokens, please wait before trying again."}`, llm.CodeRateLimited, true},
+		{400, `{"type":"invalid_request_error","message":"Too many requests, wait a moment"}`, llm.CodeRateLimited, true},
+		{429, `{"type":"insufficient_quota","message":"You exceeded your current quota"}`, llm.CodeRateLimited, false},
+		{402, `{"type":"billing_error","message":"Payment is required"}`, llm.CodeRateLimited, false},
+		{400, `{"type":"invalid_request_error","message":"You have reached your specified API usage limits."}`, llm.CodeRateLimited, false},
+		{400, `{"type":"invalid_request_error","code":"tool_use_failed","message":"Failed to call a function."}`, llm.CodeServer, true},
+		{400, `{"type":"invalid_request_error","message":"messages: at least one message is required"}`, llm.CodeBadRequest, false},
+		{400, `{"code":"invalid_prompt","message":"The prompt was refused"}`, llm.CodeBadRequest, false},
+		{413, `{"type":"request_too_large","message":"Request exceeds the maximum size"}`, llm.CodeBadRequest, false},
+		{401, `{"type":"authentication_error","message":"invalid x-api-key"}`, llm.CodeUnauthorized, false},
+		{403, `{"type":"permission_error","message":"no access"}`, llm.CodeUnauthorized, false},
+		{404, `{"type":"not_found_error","message":"model: m"}`, llm.CodeNotFound, false},
+		{408, `{"type":"timeout_error","message":"too slow"}`, llm.CodeTimeout, true},
+	} {
+		a := parseError([]byte(`{"error":` + tt.body + `}`))
+		inside := (&client{config: defaults()}).objectError(a)
+		code, retry := classify(tt.status, a, inside.RetryAfter > 0)
+		require.Equal(t, []any{tt.code, tt.retry}, []any{code, retry}, "%d %s", tt.status, tt.body)
+		require.Equal(t, []any{tt.code, tt.retry}, []any{inside.Code, inside.Retryable}, tt.body)
+	}
 }
 
 func TestWaitIn(t *testing.T) {

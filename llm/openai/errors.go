@@ -181,32 +181,38 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 	return e
 }
 
-// objectError returns the error for an error object that came with a status of success.
+// objectError returns the error for an error object that came with a status of success. It means what it would mean
+// with the status that endpoints give such an error.
 func (c *client) objectError(a *goopenai.APIError) *llm.Error {
 	e := c.errorf(llm.CodeServer, c.endpointError(a, 0), "the endpoint reported an error inside its answer: %s", c.errorText(a))
-	e.Retryable, e.RetryAfter = true, waitIn([]byte(a.Message), time.Now())
-	waits := e.RetryAfter > 0
-	if status, err := strconv.Atoi(fmt.Sprint(a.Code)); err == nil && status >= 400 && status <= 599 {
-		e.Code, e.Retryable = classify(status, a, waits)
-		return e
-	}
-	switch word := fmt.Sprint(a.Code, " ", a.Type); {
-	case isContextLength(a):
-		e.Code, e.Retryable = llm.CodeContextLength, false
-	case !waits && isUnpaid(a):
-		e.Code, e.Retryable = llm.CodeRateLimited, false
-	case strings.Contains(word, "rate_limit"):
-		e.Code = llm.CodeRateLimited
-	case strings.Contains(word, "timeout"):
-		e.Code = llm.CodeTimeout
-	case strings.Contains(word, "api_key"), strings.Contains(word, "authentication"), strings.Contains(word, "permission"):
-		e.Code, e.Retryable = llm.CodeUnauthorized, false
-	case strings.Contains(word, "not_found"):
-		e.Code, e.Retryable = llm.CodeNotFound, false
-	case strings.Contains(word, "invalid_request"):
-		e.Code, e.Retryable = llm.CodeBadRequest, false
+	wait := waitIn([]byte(a.Message), time.Now())
+	if e.Code, e.Retryable = classify(statusOf(a), a, wait > 0); e.Retryable {
+		e.RetryAfter = wait
 	}
 	return e
+}
+
+// statusOf returns the status that an error object has as its code, or else the one that fits its code and type.
+func statusOf(a *goopenai.APIError) int {
+	if status, err := strconv.Atoi(fmt.Sprint(a.Code)); err == nil && status >= 400 && status <= 599 {
+		return status
+	}
+	name := strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(fmt.Sprint(a.Code, "|", a.Type)))
+	for _, known := range [...]struct {
+		word   string
+		status int
+	}{
+		{"ratelimit", http.StatusTooManyRequests}, {"toomany", http.StatusTooManyRequests}, {"throttl", http.StatusTooManyRequests}, {"exhausted", http.StatusTooManyRequests},
+		{"timeout", http.StatusRequestTimeout}, {"billing", http.StatusPaymentRequired},
+		{"apikey", http.StatusUnauthorized}, {"authenti", http.StatusUnauthorized}, {"permission", http.StatusForbidden}, {"notfound", http.StatusNotFound},
+		{"invalidrequest", http.StatusBadRequest}, {"invalidargument", http.StatusBadRequest}, {"invalidprompt", http.StatusBadRequest}, {"badrequest", http.StatusBadRequest},
+		{"toolarge", http.StatusRequestEntityTooLarge},
+	} {
+		if strings.Contains(name, known.word) {
+			return known.status
+		}
+	}
+	return http.StatusInternalServerError
 }
 
 func (c *client) errorText(a *goopenai.APIError) string {
