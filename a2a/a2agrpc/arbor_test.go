@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,12 +30,9 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
-	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
-	"github.com/agentarbor/arbor/tools"
 )
 
 // arbor is our own server over gRPC on loopback, with its card beside it.
@@ -143,192 +138,11 @@ func words(text string) *sdk.Message {
 	return sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart(text))
 }
 
-// A tree that calls a tree: what one says is what the other answers.
-func TestArborToArbor(t *testing.T) {
-	script := scripted.New().Add("helper", scripted.Reply(scripted.Text("I see ", "two."), scripted.Usage(3, 4, 0)), scripted.Reply(scripted.Text("Done.")))
-	a := newArbor(t, talker(t, script), nil)
-	f := newRunner(t, newRemote(t, a.cardURL), runner.WithStreaming())
-	events, streamed, err := f.turn("I was charged twice")
-	require.NoError(t, err)
-	require.Equal(t, []string{"I see two."}, said(events))
-	require.Equal(t, "I see two.", streamed)
-	first := find[*event.RemoteTask](events)
-	events, _, err = f.turn("refund")
-	require.NoError(t, err)
-	require.Equal(t, []string{"Done."}, said(events))
-	second := find[*event.RemoteTask](events)
-	require.Equal(t, first[0].ContextID, second[0].ContextID)
-	require.NotEqual(t, first[0].TaskID, second[0].TaskID)
-	require.NoError(t, script.Done())
-}
-
-// A question of the peer is answered on the same task.
-func TestArborAsksForApproval(t *testing.T) {
-	ran := 0
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
-		ran++
-		return "ok", nil
-	}, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
-	script := scripted.New().Add("helper", scripted.Reply(scripted.Call("refund", `{}`)), scripted.Reply(scripted.Text("Refunded.")))
-	a := newArbor(t, talker(t, script, llmagent.WithTools(refund)), nil)
-	f := newRunner(t, newRemote(t, a.cardURL))
-	events, _, err := f.turn("refund")
-	require.NoError(t, err)
-	handles := find[*event.RemoteTask](events)
-	require.Equal(t, "input_required", handles[len(handles)-1].Status)
-	events, _, err = f.turn("yes")
-	require.NoError(t, err)
-	require.Contains(t, said(events)[0], "Refunded.")
-	require.Equal(t, handles[0].TaskID, find[*event.RemoteTask](events)[0].TaskID)
-	require.Equal(t, 1, ran)
-}
-
-// Canceling the turn here cancels the turn there.
-func TestCancelReachesArbor(t *testing.T) {
-	s, root := newSlow(t)
-	a := newArbor(t, root, nil)
-	f := newRunner(t, newRemote(t, a.cardURL), runner.WithStreaming())
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var task string
-	for e, err := range f.Run(ctx, key, llm.UserText("hi")) {
-		if err != nil {
-			require.ErrorIs(t, err, context.Canceled)
-			continue
-		}
-		if h, ok := e.Data.(*event.RemoteTask); ok && task == "" {
-			task = h.TaskID
-			<-s.begun
-			cancel()
-		}
-	}
-	got, err := a.library(t).GetTask(context.Background(), &sdk.GetTaskRequest{ID: sdk.TaskID(task)})
-	require.NoError(t, err)
-	require.Equal(t, sdk.TaskStateCanceled, got.Status.State)
-}
-
-// The protocol library's client finds every operation, and every error where it belongs.
-func TestOperations(t *testing.T) {
-	s, root := newSlow(t)
-	a := newArbor(t, root, nil)
-	c := a.library(t)
-	ctx := context.Background()
-	res, err := c.SendMessage(ctx, &sdk.SendMessageRequest{Message: words("go"), Config: &sdk.SendMessageConfig{ReturnImmediately: true}})
-	require.NoError(t, err)
-	task := res.(*sdk.Task)
-	<-s.begun
-
-	list, err := c.ListTasks(ctx, &sdk.ListTasksRequest{})
-	require.NoError(t, err)
-	require.Len(t, list.Tasks, 1)
-	require.Equal(t, task.ID, list.Tasks[0].ID)
-
-	hook, err := c.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: task.ID, URL: "https://hooks.example.com/x", Token: "t"})
-	require.NoError(t, err)
-	_, err = c.GetTaskPushConfig(ctx, &sdk.GetTaskPushConfigRequest{TaskID: task.ID, ID: hook.ID})
-	require.NoError(t, err)
-	hooks, err := c.ListTaskPushConfigs(ctx, &sdk.ListTaskPushConfigRequest{TaskID: task.ID})
-	require.NoError(t, err)
-	require.Len(t, hooks, 1)
-	require.NoError(t, c.DeleteTaskPushConfig(ctx, &sdk.DeleteTaskPushConfigRequest{TaskID: task.ID, ID: hook.ID}))
-
-	canceled, err := c.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID})
-	require.NoError(t, err)
-	require.Equal(t, sdk.TaskStateCanceled, canceled.Status.State)
-
-	message := words("more")
-	message.TaskID = task.ID
-	for name, e := range map[string]struct {
-		call func() error
-		want error
-	}{
-		"get":             {func() error { _, err := c.GetTask(ctx, &sdk.GetTaskRequest{ID: "none"}); return err }, sdk.ErrTaskNotFound},
-		"cancel":          {func() error { _, err := c.CancelTask(ctx, &sdk.CancelTaskRequest{ID: "none"}); return err }, sdk.ErrTaskNotFound},
-		"cancel again":    {func() error { _, err := c.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID}); return err }, sdk.ErrTaskNotCancelable},
-		"subscribe":       {func() error { return firstError(c.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: "none"})) }, sdk.ErrTaskNotFound},
-		"subscribe, over": {func() error { return firstError(c.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID})) }, sdk.ErrUnsupportedOperation},
-		"send, over":      {func() error { _, err := c.SendMessage(ctx, &sdk.SendMessageRequest{Message: message}); return err }, sdk.ErrUnsupportedOperation},
-		"stream, over": {func() error {
-			return firstError(c.SendStreamingMessage(ctx, &sdk.SendMessageRequest{Message: message}))
-		}, sdk.ErrUnsupportedOperation},
-		"another tenant": {func() error { _, err := c.GetTask(ctx, &sdk.GetTaskRequest{Tenant: "x", ID: task.ID}); return err }, sdk.ErrInvalidParams},
-		"a bad page":     {func() error { _, err := c.ListTasks(ctx, &sdk.ListTasksRequest{PageToken: "x"}); return err }, sdk.ErrInvalidParams},
-		"extended card":  {func() error { _, err := c.GetExtendedAgentCard(ctx, &sdk.GetExtendedAgentCardRequest{}); return err }, sdk.ErrUnsupportedOperation},
-		"hook of no task": {func() error {
-			_, err := c.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: "none", URL: "https://hooks.example.com/x"})
-			return err
-		}, sdk.ErrTaskNotFound},
-		"hook inside": {func() error {
-			_, err := c.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: task.ID, URL: "https://127.0.0.1/x"})
-			return err
-		}, sdk.ErrInvalidParams},
-	} {
-		require.ErrorIs(t, e.call(), e.want, name)
-	}
-}
-
-func TestPushRefused(t *testing.T) {
-	_, root := newSlow(t)
-	c := newArbor(t, root, nil, a2aserver.WithoutPush()).library(t)
-	_, err := c.CreateTaskPushConfig(context.Background(), &sdk.PushConfig{TaskID: "t", URL: "https://hooks.example.com/x"})
-	require.ErrorIs(t, err, sdk.ErrPushNotificationNotSupported)
-}
-
 func firstError(events iter.Seq2[sdk.Event, error]) error {
 	for _, err := range events {
 		return err
 	}
 	return nil
-}
-
-// All subscribers get the same events in the same order, and one that leaves takes nothing from
-// the others.
-func TestSubscribers(t *testing.T) {
-	s, root := newSlow(t)
-	a := newArbor(t, root, nil)
-	c := a.library(t)
-	ctx := context.Background()
-	res, err := c.SendMessage(ctx, &sdk.SendMessageRequest{Message: words("go"), Config: &sdk.SendMessageConfig{ReturnImmediately: true}})
-	require.NoError(t, err)
-	id := res.(*sdk.Task).ID
-	<-s.begun
-	const n = 5
-	texts := make([]string, n)
-	states := make([]sdk.TaskState, n)
-	errs := make([]error, n)
-	var ready, done sync.WaitGroup
-	for i := range n {
-		ready.Add(1)
-		client := a.library(t)
-		done.Go(func() {
-			for e, err := range client.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: id}) {
-				switch e := e.(type) {
-				case *sdk.Task:
-					for _, artifact := range e.Artifacts {
-						texts[i] += artifact.Parts[0].Text()
-					}
-					ready.Done()
-					if i == 0 {
-						return
-					}
-				case *sdk.TaskArtifactUpdateEvent:
-					texts[i] += e.Artifact.Parts[0].Text()
-				case *sdk.TaskStatusUpdateEvent:
-					states[i] = e.Status.State
-				}
-				errs[i] = err
-			}
-		})
-	}
-	ready.Wait()
-	close(s.free)
-	done.Wait()
-	for i := 1; i < n; i++ {
-		require.NoError(t, errs[i])
-		require.Equal(t, sdk.TaskStateCompleted, states[i])
-		require.Contains(t, texts[i], " 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19")
-	}
 }
 
 // What a user follows ends when the user's token is revoked; the turn goes on.
@@ -477,23 +291,6 @@ func TestInterfaceIsAnAddress(t *testing.T) {
 	defer conn.Close()
 	_, err = pb.NewA2AServiceClient(conn).GetTask(t.Context(), &pb.GetTaskRequest{Id: "none"})
 	require.Equal(t, codes.NotFound, status.Code(err), "%v", err)
-}
-
-// The card of the server names its gRPC interface, and a node takes it if it speaks nothing
-// else.
-func TestCardNamesInterface(t *testing.T) {
-	script := scripted.New().Add("helper", scripted.Reply(scripted.Text("Over gRPC.")))
-	a := newArbor(t, talker(t, script), nil, a2aserver.WithURL("https://agents.example.com"))
-	card, err := a.Card("")
-	require.NoError(t, err)
-	i := slices.IndexFunc(card.SupportedInterfaces, func(i *sdk.AgentInterface) bool { return i.ProtocolBinding == sdk.TransportProtocolGRPC })
-	require.Equal(t, a2agrpc.Interface(a.address), *card.SupportedInterfaces[i])
-	card.SupportedInterfaces = card.SupportedInterfaces[i:]
-	cards := httptest.NewServer(a2asrv.NewStaticAgentCardHandler(card))
-	defer cards.Close()
-	events, _, err := newRunner(t, newRemote(t, cards.URL)).turn("hi")
-	require.NoError(t, err)
-	require.Equal(t, []string{"Over gRPC."}, said(events))
 }
 
 func TestNewServer(t *testing.T) {

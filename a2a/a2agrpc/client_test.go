@@ -3,9 +3,7 @@ package a2agrpc_test
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -29,89 +27,6 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 )
-
-func TestFollowUp(t *testing.T) {
-	for _, streams := range []bool{true, false} {
-		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {
-			p := newPeer(t, streams, completes("I see ", "two ", "charges."))
-			f := newRunner(t, newRemote(t, p.cardURL), runner.WithStreaming())
-			events, streamed, err := f.turn("I was charged twice")
-			require.NoError(t, err)
-			require.Equal(t, []string{"I see two charges."}, said(events))
-			require.Equal(t, "I see two charges.", streamed)
-			handles := find[*event.RemoteTask](events)
-			last := handles[len(handles)-1]
-			require.Equal(t, "completed", last.Status)
-			require.Equal(t, p.address, last.URL)
-
-			p.set(completes("Refunded."))
-			events, _, err = f.turn("Refund the second one")
-			require.NoError(t, err)
-			require.Equal(t, []string{"Refunded."}, said(events))
-			second := p.messages()[1]
-			require.Equal(t, []string{"Refund the second one"}, texts(second))
-			require.Equal(t, last.ContextID, second.ContextID)
-			for _, md := range p.seen() {
-				require.Equal(t, []string{"1.0"}, md.Get("a2a-version"))
-			}
-		})
-	}
-}
-
-func TestInputRequired(t *testing.T) {
-	p := newPeer(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
-		if ec.StoredTask == nil {
-			yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
-			yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateInputRequired, sdk.NewMessageForTask(sdk.MessageRoleAgent, ec, sdk.NewTextPart("Which one?"))), nil)
-			return
-		}
-		yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("Refunded.")), nil)
-		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
-	})
-	f := newRunner(t, newRemote(t, p.cardURL), runner.WithStreaming())
-	events, _, err := f.turn("refund")
-	require.NoError(t, err)
-	require.Equal(t, []string{"Which one?"}, said(events))
-	handles := find[*event.RemoteTask](events)
-	require.Equal(t, "input_required", handles[len(handles)-1].Status)
-	events, _, err = f.turn("the second")
-	require.NoError(t, err)
-	require.Equal(t, []string{"Refunded."}, said(events))
-	require.Equal(t, handles[0].TaskID, string(p.messages()[1].TaskID))
-}
-
-func TestCancel(t *testing.T) {
-	p := newPeer(t, true, func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
-		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
-		yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("thinking")), nil)
-		<-ctx.Done()
-	})
-	f := newRunner(t, newRemote(t, p.cardURL), runner.WithStreaming())
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var last error
-	for e, err := range f.Run(ctx, key, llm.UserText("hi")) {
-		if last = err; err == nil && e.Partial {
-			cancel()
-		}
-	}
-	require.ErrorIs(t, last, context.Canceled)
-	require.Len(t, p.canceled, 1)
-}
-
-func TestFailingTask(t *testing.T) {
-	p := newPeer(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
-		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
-		yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("half an ans")), nil)
-		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateFailed, sdk.NewMessageForTask(sdk.MessageRoleAgent, ec, sdk.NewTextPart("no funds"))), nil)
-	})
-	_, streamed, err := newRunner(t, newRemote(t, p.cardURL), runner.WithStreaming()).turn("pay")
-	var e *a2a.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, a2a.CodeTaskFailed, e.Code)
-	require.ErrorContains(t, err, "no funds")
-	require.Equal(t, "half an ans", streamed)
-}
 
 // A node without the binding says which package has it.
 func TestWithoutBinding(t *testing.T) {
@@ -274,85 +189,47 @@ func TestServerRestarts(t *testing.T) {
 	}, 5*time.Second, 50*time.Millisecond)
 }
 
-func TestUnreachable(t *testing.T) {
-	p := newPeer(t, true, completes("x"))
-	p.grpc.Stop()
-	_, _, err := newRunner(t, newRemote(t, p.cardURL)).turn("hi")
-	var e *a2a.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, a2a.CodeUnreachable, e.Code)
-}
-
-// The conversation goes back to who handed it over if nothing can have happened there, and only
-// then.
-func TestRefusals(t *testing.T) {
-	for name, c := range map[string]struct {
-		broken func(string) error
-		down   bool
-		back   bool
-	}{
-		"nobody is there":  {down: true, back: true},
-		"refused in words": {broken: func(string) error { return status.Error(codes.InvalidArgument, "not like this") }, back: true},
-		"overloaded":       {broken: func(string) error { return status.Error(codes.Unavailable, "later") }},
-		"it broke":         {broken: func(string) error { return status.Error(codes.Internal, "boom") }},
-		"too slow":         {broken: func(string) error { return status.Error(codes.DeadlineExceeded, "too slow") }},
-		"an answer too large": {broken: func(string) error {
-			return status.Error(codes.ResourceExhausted, "grpc: received message larger than max (9 vs. 8)")
-		}},
-		"an exception, python": {broken: func(string) error { return status.Error(codes.Unknown, "Exception calling application") }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, true, completes("x"))
-			p.broken = c.broken
-			script := scripted.New().Add("support", scripted.Reply(scripted.CallID("t1", "transfer_to_agent", `{"agent_name":"billing"}`)), scripted.Reply(scripted.Text("Billing is closed.")))
-			remote := newRemote(t, p.cardURL)
-			require.NoError(t, remote.(agent.Readier).Ready(context.Background()))
-			if c.down {
-				p.grpc.Stop()
-			}
-			support, err := llmagent.New("support", "You route.", script.Model("support"), llmagent.WithSubAgents(remote))
-			require.NoError(t, err)
-			events, _, err := newRunner(t, support).turn("hi")
-			var texts []string
-			for _, e := range events {
-				if e.Agent == "support" && e.Type() == event.TypeText {
-					texts = append(texts, e.Text())
-				}
-			}
-			if c.back {
-				require.NoError(t, err)
-				require.Equal(t, []string{"Billing is closed."}, texts)
-			} else {
-				require.Error(t, err)
-				require.Empty(t, texts)
-			}
-		})
-	}
-}
-
+// What a status means, and whether the conversation goes back to who handed it over: it does if nothing can have happened
+// there, and only then.
 func TestStatusOfPeers(t *testing.T) {
 	for name, c := range map[string]struct {
-		err  error
+		err  error // nil: the server is gone
 		code a2a.ErrorCode
+		back bool
 	}{
-		"no credentials":     {status.Error(codes.Unauthenticated, "who are you"), a2a.CodeUnauthorized},
-		"not allowed":        {status.Error(codes.PermissionDenied, "not you"), a2a.CodeUnauthorized},
-		"overloaded":         {status.Error(codes.Unavailable, "later"), a2a.CodeUnreachable},
-		"rate limit":         {status.Error(codes.ResourceExhausted, "slowly"), a2a.CodeProtocol},
-		"an exception":       {status.Error(codes.Unknown, "boom"), a2a.CodeProtocol},
-		"no such service":    {status.Error(codes.Unimplemented, "unknown service"), a2a.CodeProtocol},
-		"its time is over":   {status.Error(codes.DeadlineExceeded, "too slow"), a2a.CodeTimeout},
-		"it ended the call":  {status.Error(codes.Canceled, "shutting down"), a2a.CodeUnreachable},
-		"no status of gRPC":  {errors.New("plain"), a2a.CodeProtocol},
-		"words about itself": {status.Error(codes.Internal, "the disk is full"), a2a.CodeProtocol},
+		"nobody is there":      {nil, a2a.CodeUnreachable, true},
+		"refused in words":     {status.Error(codes.InvalidArgument, "not like this"), a2a.CodeProtocol, true},
+		"no credentials":       {status.Error(codes.Unauthenticated, "who are you"), a2a.CodeUnauthorized, true},
+		"not allowed":          {status.Error(codes.PermissionDenied, "not you"), a2a.CodeUnauthorized, true},
+		"overloaded":           {status.Error(codes.Unavailable, "later"), a2a.CodeUnreachable, false},
+		"rate limit":           {status.Error(codes.ResourceExhausted, "slowly"), a2a.CodeProtocol, true},
+		"an answer too large":  {status.Error(codes.ResourceExhausted, "grpc: received message larger than max (9 vs. 8)"), a2a.CodeTooLarge, false},
+		"an exception, python": {status.Error(codes.Unknown, "Exception calling application"), a2a.CodeProtocol, false},
+		"no such service":      {status.Error(codes.Unimplemented, "unknown service"), a2a.CodeProtocol, true},
+		"its time is over":     {status.Error(codes.DeadlineExceeded, "too slow"), a2a.CodeTimeout, false},
+		"it ended the call":    {status.Error(codes.Canceled, "shutting down"), a2a.CodeUnreachable, false},
+		"no status of gRPC":    {errors.New("plain"), a2a.CodeProtocol, false},
+		"words about itself":   {status.Error(codes.Internal, "the disk is full"), a2a.CodeProtocol, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, true, completes("x"))
 			p.broken = func(string) error { return c.err }
-			_, _, err := newRunner(t, newRemote(t, p.cardURL)).turn("hi")
+			remote := newRemote(t, p.cardURL)
+			require.NoError(t, remote.(agent.Readier).Ready(context.Background()))
+			if c.err == nil {
+				p.grpc.Stop()
+			}
+			_, _, err := newRunner(t, remote).turn("hi")
 			var e *a2a.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, c.code, e.Code, "%v", err)
+
+			script := scripted.New().Add("support", scripted.Reply(scripted.CallID("t1", "transfer_to_agent", `{"agent_name":"billing"}`)), scripted.Reply(scripted.Text("Billing is closed.")))
+			support, err := llmagent.New("support", "You route.", script.Model("support"), llmagent.WithSubAgents(remote))
+			require.NoError(t, err)
+			_, _, err = newRunner(t, support).turn("hi")
+			require.Equal(t, c.back, err == nil, "%v", err)
+			require.Equal(t, c.back, script.Done() == nil, "the source is asked again")
 		})
 	}
 }
@@ -407,27 +284,4 @@ func TestGuard(t *testing.T) {
 	_, err = client.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "none"})
 	require.ErrorIs(t, err, notPublic)
 	require.Equal(t, "tcp internal.example:50051", dialed)
-}
-
-// Data of every kind of JSON, lists with types and text that is no UTF-8 arrive as they do over
-// JSON.
-func TestValues(t *testing.T) {
-	got := make(chan *sdk.Message, 1)
-	p := newPeer(t, false, nil)
-	p.set(func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
-		got <- ec.Message
-		yield(sdk.NewMessage(sdk.MessageRoleAgent, sdk.NewTextPart("ok")), nil)
-	})
-	i := &sdk.AgentInterface{URL: p.address, ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: "1.0"}
-	client, err := a2agrpc.Binding().Dial(context.Background(), i, a2a.Environment{MaxResponse: 1 << 20})
-	require.NoError(t, err)
-	defer client.Destroy()
-	m := sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("bad \xff"), sdk.NewDataPart(map[string]any{"raw": json.RawMessage(`{"n":1}`)}))
-	m.SetMeta("chain", []string{"a", "b"})
-	_, err = client.SendMessage(context.Background(), nil, &sdk.SendMessageRequest{Message: m})
-	require.NoError(t, err)
-	arrived := <-got
-	require.Equal(t, "bad \uFFFD", arrived.Parts[0].Text())
-	require.Equal(t, map[string]any{"raw": map[string]any{"n": 1.0}}, arrived.Parts[1].Data())
-	require.Equal(t, []any{"a", "b"}, arrived.Metadata["chain"])
 }

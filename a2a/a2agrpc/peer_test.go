@@ -170,15 +170,6 @@ func (f *fixture) turn(text string) (events []*event.Event, streamed string, err
 	return events, streamed, err
 }
 
-func find[T event.Data](events []*event.Event) (found []T) {
-	for _, e := range events {
-		if d, ok := e.Data.(T); ok {
-			found = append(found, d)
-		}
-	}
-	return found
-}
-
 func said(events []*event.Event) (texts []string) {
 	for _, e := range events {
 		if e.Agent == "billing" && e.Type() == event.TypeText {

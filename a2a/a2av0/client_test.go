@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,8 +16,6 @@ import (
 	oldsrv "github.com/a2aproject/a2a-go/a2asrv"
 	"github.com/a2aproject/a2a-go/a2asrv/eventqueue"
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
-	compat "github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
-	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
@@ -36,45 +33,24 @@ type peer struct {
 	*httptest.Server
 	card *old.AgentCard
 
-	mu       sync.Mutex
-	execute  func(ctx context.Context, rc *oldsrv.RequestContext, write func(old.Event)) error
-	got      []*old.Message
-	canceled []old.TaskID
-	headers  []http.Header
-	bodies   []string
-	wrap     func(http.Handler) http.Handler
+	mu      sync.Mutex
+	execute func(ctx context.Context, rc *oldsrv.RequestContext, write func(old.Event)) error
+	headers []http.Header
+	bodies  []string
+	wrap    func(http.Handler) http.Handler
 }
 
 func (p *peer) Execute(ctx context.Context, rc *oldsrv.RequestContext, q eventqueue.Queue) error {
-	p.mu.Lock()
-	p.got = append(p.got, rc.Message)
-	execute := p.execute
-	p.mu.Unlock()
-	return execute(ctx, rc, func(e old.Event) { _ = q.Write(ctx, e) })
+	return p.execute(ctx, rc, func(e old.Event) { _ = q.Write(ctx, e) })
 }
 
 func (p *peer) Cancel(ctx context.Context, rc *oldsrv.RequestContext, q eventqueue.Queue) error {
-	p.mu.Lock()
-	p.canceled = append(p.canceled, rc.TaskID)
-	p.mu.Unlock()
 	return q.Write(ctx, final(old.NewStatusUpdateEvent(rc, old.TaskStateCanceled, nil)))
 }
 
 func final(e *old.TaskStatusUpdateEvent) *old.TaskStatusUpdateEvent {
 	e.Final = true
 	return e
-}
-
-func (p *peer) set(execute func(context.Context, *oldsrv.RequestContext, func(old.Event)) error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.execute = execute
-}
-
-func (p *peer) messages() []*old.Message {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.got
 }
 
 func newPeer(t *testing.T, streaming bool, execute func(context.Context, *oldsrv.RequestContext, func(old.Event)) error) *peer {
@@ -139,15 +115,6 @@ func (f *fixture) turn(text string) (events []*event.Event, streamed string, err
 	return events, streamed, err
 }
 
-func find[T event.Data](events []*event.Event) (found []T) {
-	for _, e := range events {
-		if d, ok := e.Data.(T); ok {
-			found = append(found, d)
-		}
-	}
-	return found
-}
-
 func said(events []*event.Event) (texts []string) {
 	for _, e := range events {
 		if e.Agent == "billing" && e.Type() == event.TypeText {
@@ -156,8 +123,6 @@ func said(events []*event.Event) (texts []string) {
 	}
 	return texts
 }
-
-func text(m *old.Message) string { return m.Parts[0].(old.TextPart).Text }
 
 // completes answers with an artifact in pieces.
 func completes(pieces ...string) func(context.Context, *oldsrv.RequestContext, func(old.Event)) error {
@@ -172,76 +137,6 @@ func completes(pieces ...string) func(context.Context, *oldsrv.RequestContext, f
 		write(final(old.NewStatusUpdateEvent(rc, old.TaskStateCompleted, nil)))
 		return nil
 	}
-}
-
-func TestFollowUp(t *testing.T) {
-	for _, streams := range []bool{true, false} {
-		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {
-			p := newPeer(t, streams, completes("I see ", "two."))
-			f := newRunner(t, newRemote(t, p.URL), runner.WithStreaming())
-			events, streamed, err := f.turn("I was charged twice")
-			require.NoError(t, err)
-			require.Equal(t, []string{"I see two."}, said(events))
-			require.Equal(t, "I see two.", streamed)
-			handles := find[*event.RemoteTask](events)
-			require.Equal(t, "completed", handles[len(handles)-1].Status)
-			p.set(completes("Refunded."))
-			events, _, err = f.turn("refund")
-			require.NoError(t, err)
-			require.Equal(t, []string{"Refunded."}, said(events))
-			require.Equal(t, "refund", text(p.messages()[1]))
-			require.Equal(t, handles[0].ContextID, p.messages()[1].ContextID)
-			require.Equal(t, "0.3", p.headers[0].Get("A2A-Version"))
-			if !streams {
-				require.Contains(t, p.bodies[0], `"blocking":true`)
-			}
-		})
-	}
-}
-
-func TestInputRequired(t *testing.T) {
-	p := newPeer(t, true, func(_ context.Context, rc *oldsrv.RequestContext, write func(old.Event)) error {
-		if rc.StoredTask == nil {
-			write(old.NewSubmittedTask(rc, rc.Message))
-			write(final(old.NewStatusUpdateEvent(rc, old.TaskStateInputRequired, old.NewMessageForTask(old.MessageRoleAgent, rc, old.TextPart{Text: "Which one?"}))))
-			return nil
-		}
-		write(old.NewArtifactEvent(rc, old.TextPart{Text: "Refunded."}))
-		write(final(old.NewStatusUpdateEvent(rc, old.TaskStateCompleted, nil)))
-		return nil
-	})
-	f := newRunner(t, newRemote(t, p.URL))
-	events, _, err := f.turn("refund")
-	require.NoError(t, err)
-	require.Equal(t, []string{"Which one?"}, said(events))
-	handles := find[*event.RemoteTask](events)
-	require.Equal(t, "input_required", handles[len(handles)-1].Status)
-	events, _, err = f.turn("the second")
-	require.NoError(t, err)
-	require.Equal(t, []string{"Refunded."}, said(events))
-	require.Equal(t, handles[0].TaskID, string(p.messages()[1].TaskID))
-}
-
-func TestCancel(t *testing.T) {
-	p := newPeer(t, true, func(ctx context.Context, rc *oldsrv.RequestContext, write func(old.Event)) error {
-		write(old.NewSubmittedTask(rc, rc.Message))
-		write(old.NewArtifactEvent(rc, old.TextPart{Text: "thinking"}))
-		<-ctx.Done()
-		return nil
-	})
-	f := newRunner(t, newRemote(t, p.URL), runner.WithStreaming())
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var last error
-	for e, err := range f.Run(ctx, key, llm.UserText("hi")) {
-		if last = err; err == nil && e.Partial {
-			cancel()
-		}
-	}
-	require.ErrorIs(t, last, context.Canceled)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	require.Len(t, p.canceled, 1)
 }
 
 func TestFailures(t *testing.T) {
@@ -300,43 +195,8 @@ func TestUnknownParts(t *testing.T) {
 		events, _, err := newRunner(t, newRemote(t, p.URL)).turn("hi")
 		require.NoError(t, err)
 		require.Equal(t, []string{"Fine."}, said(events))
-	}
-}
-
-func TestCredentials(t *testing.T) {
-	p := newPeer(t, true, completes("ok"))
-	elsewhere := newPeer(t, true, completes("ok"))
-	_, _, err := newRunner(t, newRemote(t, p.URL, a2a.WithBearer("hunter2"))).turn("hi")
-	require.NoError(t, err)
-	require.Equal(t, "Bearer hunter2", p.headers[0].Get("Authorization"))
-	p.card.URL = elsewhere.card.URL
-	_, _, err = newRunner(t, newRemote(t, p.URL, a2a.WithBearer("hunter2"))).turn("hi")
-	require.NoError(t, err)
-	require.Empty(t, elsewhere.headers[0].Get("Authorization"))
-}
-
-func TestTooLarge(t *testing.T) {
-	p := newPeer(t, true, completes(strings.Repeat("x", 30_000)))
-	_, _, err := newRunner(t, newRemote(t, p.URL, a2a.WithMaxResponse(20_000))).turn("hi")
-	var e *a2a.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, a2a.CodeTooLarge, e.Code)
-}
-
-// What is small on the wire and large in memory is refused before it is read.
-func TestMyriadsOfValues(t *testing.T) {
-	answer := `{"jsonrpc":"2.0","id":"1","result":{"kind":"task","id":"t","contextId":"c","status":{"state":"completed"},"artifacts":[` +
-		strings.Repeat(`{"parts":[]},`, 1<<17) + `{"parts":[]}]}}`
-	for _, streams := range []bool{true, false} {
-		p := newPeer(t, streams, nil)
-		p.wrap = answers("application/json", answer)
-		if streams {
-			p.wrap = answers("text/event-stream", "data: "+answer+"\n\n")
-		}
-		_, _, err := newRunner(t, newRemote(t, p.URL)).turn("refund")
-		var failed *a2a.Error
-		require.ErrorAs(t, err, &failed)
-		require.Equal(t, a2a.CodeTooLarge, failed.Code)
+		require.Equal(t, "0.3", p.headers[0].Get("A2A-Version"))
+		require.Contains(t, p.bodies[0], `"blocking":true`)
 	}
 }
 
@@ -350,38 +210,6 @@ func TestWithoutBindings(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, a2a.CodeCard, e.Code)
 	require.ErrorContains(t, err, "a2a/a2av0")
-}
-
-// executor adapts a func to the library of 1.0.
-type executor func(ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool)
-
-func (x executor) Execute(_ context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
-	return func(yield func(sdk.Event, error) bool) { x(ec, yield) }
-}
-
-func (x executor) Cancel(_ context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
-	return func(yield func(sdk.Event, error) bool) {
-		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCanceled, nil), nil)
-	}
-}
-
-func TestHTTPJSON(t *testing.T) {
-	handler := a2asrv.NewHandler(executor(func(ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
-		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
-		yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("Over HTTP.")), nil)
-		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
-	}))
-	for _, streams := range []bool{true, false} {
-		mux := http.NewServeMux()
-		srv := httptest.NewServer(mux)
-		t.Cleanup(srv.Close)
-		card := &old.AgentCard{Name: "Billing", URL: srv.URL, PreferredTransport: "HTTP+JSON", ProtocolVersion: "0.3.0", Capabilities: old.AgentCapabilities{Streaming: streams}}
-		mux.Handle("/.well-known/agent-card.json", oldsrv.NewStaticAgentCardHandler(card))
-		mux.Handle("/v1/", compat.NewRESTHandler(handler))
-		events, _, err := newRunner(t, newRemote(t, srv.URL)).turn("hi")
-		require.NoError(t, err)
-		require.Equal(t, []string{"Over HTTP."}, said(events))
-	}
 }
 
 // The ids of a peer do not lead to other paths.

@@ -1,7 +1,6 @@
 package a2av0_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	old "github.com/a2aproject/a2a-go/a2a"
-	oldclient "github.com/a2aproject/a2a-go/a2aclient"
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
@@ -193,6 +191,8 @@ func TestInvalidRequests(t *testing.T) {
 		"an id of a number":     {call("tasks/get", `{"id":5}`), -32602},
 		"no message":            {call("message/send", `{"configuration":{"pushNotificationConfig":{"url":"https://h.example"}}}`), -32602},
 		"no message, streaming": {call("message/stream", `{}`), -32602},
+		"a negative length":     {call("tasks/get", `{"id":"t","historyLength":-1}`), -32602},
+		"and in what is sent":   {call("message/send", strings.Replace(hello, `{"message"`, `{"configuration":{"historyLength":-1},"message"`, 1)), -32602},
 		"an unknown part":       {call("message/send", `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"hologram"}]}}`), -32602},
 	} {
 		answer, contentType := post(t, srv.URL, c.body)
@@ -299,27 +299,6 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// A stream that has nothing to say says so.
-func TestStreamWithoutEvents(t *testing.T) {
-	srv := serve(t, &stub{stream: func(context.Context, func(sdk.Event, error) bool) {}})
-	answer, contentType := post(t, srv.URL, call("tasks/resubscribe", `{"id":"t"}`))
-	answer, _ = onlyFrame(t, answer, contentType)
-	require.Contains(t, answer, `"error":{"code":-32603,`)
-	require.Contains(t, answer, `"id":12345678901234567890`)
-}
-
-// An error in mid-stream is an event, and the last one.
-func TestErrorInStream(t *testing.T) {
-	srv := serve(t, &stub{stream: func(_ context.Context, yield func(sdk.Event, error) bool) {
-		yield(status(sdk.TaskStateWorking), nil)
-		yield(nil, errors.New("open /etc/secret"))
-	}})
-	answer, contentType := post(t, srv.URL, call("message/stream", hello))
-	require.Equal(t, "text/event-stream", contentType)
-	require.Equal(t, 2, strings.Count(answer, "data: "))
-	require.Contains(t, answer, `"error":{"code":-32603,"message":"internal error"}`)
-}
-
 // Webhooks and streams are told events in the same form.
 func TestEvent(t *testing.T) {
 	event, err := a2av0.Event(&sdk.Task{ID: "t", ContextID: "c", Status: sdk.TaskStatus{State: sdk.TaskStateAuthRequired}})
@@ -330,27 +309,6 @@ func TestEvent(t *testing.T) {
 	event, err = a2av0.Event(status(sdk.TaskStateAuthRequired))
 	require.NoError(t, err)
 	require.True(t, event.(*old.TaskStatusUpdateEvent).Final)
-}
-
-// A client that leaves ends its stream.
-func TestClientLeaves(t *testing.T) {
-	ended := make(chan struct{})
-	srv := serve(t, &stub{stream: func(ctx context.Context, yield func(sdk.Event, error) bool) {
-		yield(status(sdk.TaskStateWorking), nil)
-		<-ctx.Done()
-		close(ended)
-	}})
-	ctx, cancel := context.WithCancel(context.Background())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL, strings.NewReader(call("tasks/resubscribe", `{"id":"t"}`)))
-	require.NoError(t, err)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	_, err = bufio.NewReader(resp.Body).ReadString('\n')
-	require.NoError(t, err)
-	cancel()
-	<-ended
 }
 
 func TestParameters(t *testing.T) {
@@ -364,47 +322,4 @@ func TestParameters(t *testing.T) {
 	require.False(t, found)
 	other, _ := s.call.ServiceParams().Get("x-other")
 	require.Equal(t, []string{"y"}, other)
-}
-
-// The library's client of 0.3 finds its way through all of it.
-func TestOldClient(t *testing.T) {
-	s := &stub{task: &sdk.Task{ID: "t", ContextID: "c", Status: sdk.TaskStatus{State: sdk.TaskStateCompleted}}, hooks: []*sdk.PushConfig{{TaskID: "t", ID: "one", URL: "https://h.example"}},
-		stream: func(_ context.Context, yield func(sdk.Event, error) bool) {
-			yield(status(sdk.TaskStateWorking), nil)
-			yield(status(sdk.TaskStateCompleted), nil)
-		}}
-	srv := serve(t, s)
-	ctx := context.Background()
-	c, err := oldclient.NewFromEndpoints(ctx, []old.AgentInterface{{URL: srv.URL, Transport: old.TransportProtocolJSONRPC}})
-	require.NoError(t, err)
-	message := old.NewMessage(old.MessageRoleUser, old.TextPart{Text: "hi"})
-	res, err := c.SendMessage(ctx, &old.MessageSendParams{Message: message})
-	require.NoError(t, err)
-	require.Equal(t, old.TaskStateCompleted, res.(*old.Task).Status.State)
-	for _, stream := range []iter.Seq2[old.Event, error]{c.SendStreamingMessage(ctx, &old.MessageSendParams{Message: message}), c.ResubscribeToTask(ctx, &old.TaskIDParams{ID: "t"})} {
-		var finals []bool
-		for e, err := range stream {
-			require.NoError(t, err)
-			finals = append(finals, e.(*old.TaskStatusUpdateEvent).Final)
-		}
-		require.Equal(t, []bool{false, true}, finals)
-	}
-	_, err = c.GetTask(ctx, &old.TaskQueryParams{ID: "t"})
-	require.NoError(t, err)
-	_, err = c.CancelTask(ctx, &old.TaskIDParams{ID: "t"})
-	require.NoError(t, err)
-	_, err = c.SetTaskPushConfig(ctx, &old.TaskPushConfig{TaskID: "t", Config: old.PushConfig{URL: "https://h.example"}})
-	require.NoError(t, err)
-	_, err = c.GetTaskPushConfig(ctx, &old.GetTaskPushConfigParams{TaskID: "t"})
-	require.NoError(t, err)
-	list, err := c.ListTaskPushConfig(ctx, &old.ListTaskPushConfigParams{TaskID: "t"})
-	require.NoError(t, err)
-	require.Len(t, list, 1)
-	require.NoError(t, c.DeleteTaskPushConfig(ctx, &old.DeleteTaskPushConfigParams{TaskID: "t", ConfigID: "one"}))
-	s.err = sdk.ErrTaskNotFound
-	_, err = c.GetTask(ctx, &old.TaskQueryParams{ID: "none"})
-	require.ErrorIs(t, err, old.ErrTaskNotFound)
-	for _, err := range c.ResubscribeToTask(ctx, &old.TaskIDParams{ID: "none"}) {
-		require.Error(t, err)
-	}
 }

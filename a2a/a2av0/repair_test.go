@@ -1,55 +1,10 @@
 package a2av0
 
 import (
-	"bufio"
-	"context"
-	"iter"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
-	"time"
 
-	sdk "github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
 )
-
-// silentStream says one thing and then nothing until it is told to end.
-type silentStream struct {
-	a2asrv.RequestHandler
-	end chan struct{}
-}
-
-func (s *silentStream) SubscribeToTask(context.Context, *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
-	return func(yield func(sdk.Event, error) bool) {
-		yield(&sdk.Task{ID: "t", ContextID: "c"}, nil)
-		<-s.end
-		yield(&sdk.TaskStatusUpdateEvent{TaskID: "t", ContextID: "c", Status: sdk.TaskStatus{State: sdk.TaskStateCompleted}}, nil)
-	}
-}
-
-func TestKeepAlive(t *testing.T) {
-	s := &silentStream{end: make(chan struct{})}
-	srv := httptest.NewServer(NewHandler(s, 5*time.Millisecond))
-	defer srv.Close()
-	resp, err := http.Post(srv.URL, "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":"x","method":"tasks/resubscribe","params":{"id":"t"}}`))
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	comments, data := 0, 0
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		switch line := lines.Text(); {
-		case strings.HasPrefix(line, ":"):
-			if comments++; comments == 3 {
-				close(s.end)
-			}
-		case strings.HasPrefix(line, "data: "):
-			data++
-		}
-	}
-	require.GreaterOrEqual(t, comments, 3)
-	require.Equal(t, 2, data)
-}
 
 // What needs no repair stays byte for byte, and what is no answer as well.
 func TestRepaired(t *testing.T) {
