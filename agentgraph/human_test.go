@@ -157,42 +157,6 @@ func TestHuman(t *testing.T) {
 	require.Len(t, s.waits(), 2)
 }
 
-func TestHumanDenies(t *testing.T) {
-	s := begin(t, "1", human(t, "continue"))
-	ids := s.waits()
-	require.Empty(t, s.resume(runner.Deny(ids[0], "too risky"), runner.Approve(ids[1])))
-	result := s.result()
-	require.Equal(t, agentgraph.CompletedWithErrors, result.Status)
-	require.Equal(t, []string{"b"}, result.Failed)
-	require.Equal(t, 0, result.Calls["b"])
-	require.Equal(t, &agentgraph.ResultError{Agent: "b", Message: "denied: too risky"}, result.Error)
-	require.JSONEq(t, `{"agent": "b", "error": "denied: too risky", "attempts": 0, "input": 2}`, string(result.Inputs["f"]))
-	runs := map[string]*event.Event{}
-	for _, e := range s.log() {
-		if _, ok := e.Data.(*event.HarnessStart); ok {
-			runs[e.Agent] = e
-		}
-	}
-	require.Equal(t, runs["a"].RunID+":harness_end", runs["f"].ParentID, "what b would have followed")
-	require.JSONEq(t, `{"b": {"agent": "b", "error": "denied: too risky", "attempts": 0, "input": 2}, "c": 3, "d": 3}`, string(result.Terminal["e"]))
-
-	s = begin(t, "1", human(t, "fail-fast"))
-	ids = s.waits()
-	require.Empty(t, s.resume(runner.Approve(ids[1]), runner.Deny(ids[0], "")))
-	result = s.result()
-	require.Equal(t, agentgraph.Recovered, result.Status)
-	require.Equal(t, "denied", result.Error.Message)
-	require.Equal(t, []string{"c", "e"}, result.NotRun, "the run was stopped before c began")
-	require.Empty(t, s.waits())
-
-	s = begin(t, "1", func() *agentgraph.Agent {
-		return build(t, "  entrypoint: a\n  agents: [{id: a, agentRef: x, when: human, retry: {max: 5}}]\n", map[string]agent.Agent{"x": gives(t, 1)})
-	})
-	require.Contains(t, s.resume(runner.Deny(s.waits()[0], "no")), "denied: no")
-	require.Equal(t, agentgraph.Failed, s.result().Status)
-	require.Equal(t, 0, s.result().Calls["a"], "and is not called again")
-}
-
 // TestHumanWithdrawn: a user who goes on instead of deciding begins anew.
 func TestHumanWithdrawn(t *testing.T) {
 	s := begin(t, "1", human(t, "fail-fast"))
@@ -203,58 +167,6 @@ func TestHumanWithdrawn(t *testing.T) {
 	require.NotEqual(t, ids, again)
 	require.Empty(t, s.resume(runner.Approve(again[0]), runner.Approve(again[1])))
 	require.JSONEq(t, `{"b": 9, "c": 9, "d": 9}`, string(s.result().Terminal["e"]))
-}
-
-// TestHumanAnywhere cuts a run with approvals off between any two writes.
-func TestHumanAnywhere(t *testing.T) {
-	whole := begin(t, "1", human(t, "continue"))
-	first := whole.waits()
-	require.Empty(t, whole.resume(runner.Approve(first[0])))
-	require.Empty(t, whole.resume(runner.Deny(first[1], "no")))
-	want, events := whole.result(), whole.log()
-	require.Equal(t, agentgraph.CompletedWithErrors, want.Status)
-	for i, e := range events[:len(events)-1] {
-		if i == 0 || e.Time.Equal(events[i+1].Time) {
-			continue
-		}
-		ctx := context.Background()
-		fork, crash := session.ID(fmt.Sprintf("fork-%d", e.Seq)), session.ID(fmt.Sprintf("crash-%d", e.Seq))
-		require.NoError(t, whole.store.Fork(ctx, whole.key, e.Seq, fork))
-		lease, err := sessiontest.Acquire(ctx, whole.store, crash, session.Owner{Host: "test"})
-		require.NoError(t, err)
-		require.NoError(t, sessiontest.Append(ctx, whole.store, crash, 0, lease, events[:i+1]...))
-		require.NoError(t, sessiontest.Release(ctx, whole.store, crash, lease))
-		var before session.Fold
-		for _, e := range events[:i+1] {
-			before.Apply(e)
-		}
-		for _, key := range []session.Key{crash, fork} {
-			s := &asked{t, whole.make, whole.store, key}
-			require.Empty(t, s.resume(), key.ID)
-			if key == fork && len(before.Questions()) > 0 { // which is decided in the other session
-				require.Empty(t, s.waits(), key.ID)
-				require.Contains(t, lines(s.log()), agent.NotInFork, key.ID)
-				continue
-			}
-			if key == fork && approvedAndOpen(events[:i+1], events[i+1:]) { // which runs in the other session
-				require.Contains(t, string(event.EncodeJSON(s.result())), agent.NotInFork, key.ID)
-				continue
-			}
-			for range 3 {
-				ids := s.waits()
-				if len(ids) == 0 {
-					break
-				}
-				decision := runner.Approve(ids[0])
-				if len(ids) == 1 {
-					decision = runner.Deny(ids[0], "no")
-				}
-				require.Empty(t, s.resume(decision), key.ID)
-			}
-			got := s.result()
-			require.Equal(t, want, got, key.ID)
-		}
-	}
 }
 
 // TestApprovedIsWhatRuns: a node runs with the question and the input that were approved, however its JSON is

@@ -411,9 +411,13 @@ func TestHostile(t *testing.T) {
 }
 
 func TestCycleOfMany(t *testing.T) {
-	file := graphFile(chain(1000))
-	file = strings.Replace(file, "  entrypoint:", "    - {from: n999, to: n0}\n  entrypoint:", 1)
-	_, err := Load([]byte(file), WithAnyRef())
+	file := "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  entrypoint: n0\n  agents:\n"
+	edges := "  edges:\n"
+	for i := range 1000 {
+		file += fmt.Sprintf("    - {id: n%d, agentRef: worker}\n", i)
+		edges += fmt.Sprintf("    - {from: n%d, to: n%d}\n", i, (i+1)%1000)
+	}
+	_, err := Load([]byte(file+edges), WithAnyRef())
 	require.Len(t, Problems(err), 1)
 	require.Contains(t, err.Error(), "n0 → … → n980")
 	require.Contains(t, err.Error(), "n999 → n0")

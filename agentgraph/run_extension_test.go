@@ -180,40 +180,6 @@ func notices(events []*event.Event) (codes []string) {
 	return codes
 }
 
-func TestPriority(t *testing.T) {
-	for name, c := range map[string]struct {
-		b, c, d string
-		order   []string
-		say     string
-	}{
-		"the largest":              {", priority: 1", ", priority: 3", ", priority: 2", []string{"a", "c"}, ""},
-		"the largest that holds":   {", priority: 1", ", priority: 3, condition: output.no", ", priority: 2", []string{"a", "d"}, ""},
-		"none holds":               {", priority: 1, condition: output.no", ", priority: 3, condition: output.no", ", priority: 2, condition: output.no", []string{"a"}, ""},
-		"beside one without":       {"", ", priority: 3", ", priority: 2", []string{"a", "b", "c"}, ""},
-		"not evaluated behind":     {", priority: 1, condition: output.no.no", ", priority: 3", ", priority: 2, condition: output.no < 1", []string{"a", "c"}, ""},
-		"error before":             {", priority: 1", ", priority: 3, condition: output.no < 1", ", priority: 2", []string{"a", "d"}, "a->c"},
-		"error of the one's value": {", priority: 1", ", priority: 3, transform: output.no.no", ", priority: 2", []string{"a"}, "a->c"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			agents := map[string]agent.Agent{"a": gives(t, map[string]any{"yes": true}), "b": gives(t, "b"), "c": gives(t, "c"), "d": gives(t, "d")}
-			result, _, err := try(t, build(t, fmt.Sprintf(routes, "", c.b, c.c, c.d, "continue"), agents), "go")
-			require.NoError(t, err)
-			require.Equal(t, c.order, result.Order)
-			if c.say != "" {
-				require.Equal(t, c.say, result.Error.Edge)
-				_, _, err = try(t, build(t, fmt.Sprintf(routes, "", c.b, c.c, c.d, "fail-fast"), agents), "go")
-				require.ErrorContains(t, err, c.say)
-			}
-		})
-	}
-	// next comes first.
-	agents := map[string]agent.Agent{"a": gives(t, "x"), "b": gives(t, "b"), "c": gives(t, "c"), "d": gives(t, "d")}
-	result, _, err := try(t, build(t, fmt.Sprintf(routes, `, next: '["b", "d"]'`, ", priority: 1", ", priority: 3", ", priority: 2", "fail-fast"), agents), "go")
-	require.NoError(t, err)
-	require.Equal(t, []string{"a", "d"}, result.Order)
-	require.Equal(t, []string{"b", "c"}, result.Skipped)
-}
-
 // cutAnywhere runs a graph, then again from the end of every write of its log, as after
 // a crash there. The outcome is the same each time. Its agents give the same for the
 // same input. It returns the uncut run.
@@ -353,40 +319,6 @@ func TestLoop(t *testing.T) {
 	require.Equal(t, 1, result.Calls["b"])
 }
 
-// TestLoopRetries: each call of a loop can be made again, and counts anew.
-func TestLoopRetries(t *testing.T) {
-	var calls atomic.Int64
-	flaky := does(t, "flaky", func(_ context.Context, in any) (any, error) {
-		if calls.Add(1)%2 == 1 {
-			return nil, errors.New("not now")
-		}
-		return in.(float64) + 1, nil
-	})
-	const spec = `
-	entrypoint: a
-	agents:
-	  - {id: a, agentRef: x, loop: {until: output == 4, max: 9}, retry: {max: %d, backoff: 1ms}}
-	  - {id: f, agentRef: f}
-	errorHandling: {strategy: continue, fallbackAgent: f}
-`
-	a := build(t, fmt.Sprintf(spec, 1), map[string]agent.Agent{"x": flaky, "f": gives(t, "saved")})
-	result, _, err := try(t, a, "1")
-	require.NoError(t, err)
-	require.Equal(t, 6, result.Calls["a"])
-	require.Equal(t, "4", string(result.Terminal["a"]))
-	require.Equal(t, []string{"a"}, result.Order)
-
-	calls.Store(1)
-	a = build(t, fmt.Sprintf(spec, 0), map[string]agent.Agent{"x": flaky, "f": gives(t, "saved")})
-	result, events, err := try(t, a, "1")
-	require.NoError(t, err)
-	require.Equal(t, 2, result.Calls["a"])
-	require.Equal(t, []string{"a", "f"}, result.Order)
-	require.JSONEq(t, `{"agent": "a", "error": "not now", "attempts": 1, "input": 2}`, string(result.Inputs["f"]), "of the call that failed")
-	require.Equal(t, `"saved"`, string(result.Terminal["a"]))
-	require.Empty(t, notices(events))
-}
-
 func TestGraphInGraph(t *testing.T) {
 	make := func() *agentgraph.Agent {
 		return build(t, `
@@ -476,30 +408,6 @@ func TestGraphInGraphFails(t *testing.T) {
 	require.ErrorIs(t, err, agentgraph.ErrUnknownRef)
 	_, err = agentgraph.New(g, nil, agentgraph.WithAgent("f", gives(t, 1)), agentgraph.WithAgent("a", gives(t, "whole")), agentgraph.WithAgent("f/b", gives(t, 1)))
 	require.ErrorContains(t, err, `"f/b", which the graph does not have`)
-}
-
-// TestLoopStopped: a node that was to be called again in its loop was cancelled, and one
-// that failed in it and was to be called again has failed.
-func TestLoopStopped(t *testing.T) {
-	for _, c := range []struct {
-		failures          int
-		failed, cancelled []string
-	}{{0, []string{"c"}, []string{"b"}}, {9, []string{"b", "c"}, []string{}}} {
-		a := build(t, `
-	entrypoint: a
-	agents:
-	  - {id: a, agentRef: a}
-	  - {id: b, agentRef: b, loop: {until: false == true, max: 9}, retry: {max: 5, backoff: 1h}}
-	  - {id: c, agentRef: c}
-	edges: [{from: a, to: b}, {from: a, to: c}]
-`, map[string]agent.Agent{"a": gives(t, 1), "b": fails(t, c.failures, "no", 2), "c": fails(t, 9, "broken", 3)}, agentgraph.WithSettle(time.Minute))
-		result, _, err := try(t, a, "go")
-		require.ErrorContains(t, err, "broken")
-		require.Equal(t, c.failed, result.Failed)
-		require.Equal(t, c.cancelled, result.Cancelled)
-		require.Equal(t, 1, result.Calls["b"])
-		require.NotContains(t, result.Outputs, "b")
-	}
 }
 
 // TestSameNames: a node may have the name of the graph that it is in.

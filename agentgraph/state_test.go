@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,31 +71,6 @@ func TestState(t *testing.T) {
 	require.JSONEq(t, `{"turn:extended.notes": ["zero", "call 1", "call 2", "call 3", "b1", ["b2"]], "turn:extended.total": 6}`, written[4])
 }
 
-// TestStateOrder: nodes that end together write in the order of the file, whichever is
-// quicker.
-func TestStateOrder(t *testing.T) {
-	const n = 8
-	var b strings.Builder
-	b.WriteString("  entrypoint: s\n  state: {seen: {reducer: append}}\n  agents:\n    - {id: s, agentRef: s}\n")
-	for i := range n {
-		fmt.Fprintf(&b, "    - {id: n%d, agentRef: n, update: {seen: '\"n%d\"'}}\n", i, i)
-	}
-	b.WriteString("  edges:\n")
-	for i := range n {
-		fmt.Fprintf(&b, "    - {from: s, to: n%d}\n", n-1-i)
-	}
-	want := make([]string, n)
-	for i := range want {
-		want[i] = fmt.Sprintf("n%d", i)
-	}
-	for range 20 {
-		a := build(t, b.String(), map[string]agent.Agent{"s": gives(t, 1), "n": gives(t, 2)}, agentgraph.WithSettle(time.Minute))
-		result, _, err := try(t, a, "go")
-		require.NoError(t, err)
-		require.JSONEq(t, string(event.EncodeJSON(want)), string(result.State["seen"]))
-	}
-}
-
 func TestStateErrors(t *testing.T) {
 	for name, c := range map[string]struct{ key, update, say string }{
 		"sum of a text":    {"reducer: sum", "output.text", `update of k of the agent a, "output.text": it must be a number for sum`},
@@ -132,24 +106,6 @@ func TestStateErrors(t *testing.T) {
 			require.Equal(t, []string{"routing_error"}, notices(events))
 		})
 	}
-}
-
-// TestStateOfFailedCalls: what failed writes nothing, and a fallback in its place does
-// not either.
-func TestStateOfFailedCalls(t *testing.T) {
-	a := build(t, `
-	entrypoint: a
-	state: {n: {reducer: sum, initial: 0}}
-	agents:
-	  - {id: a, agentRef: a, retry: {max: 2, backoff: 1ms}, update: {n: "1"}}
-	  - {id: b, agentRef: b, update: {n: "10"}}
-	  - {id: f, agentRef: f, update: {n: "100"}}
-	edges: [{from: a, to: b}]
-	errorHandling: {strategy: continue, fallbackAgent: f}
-`, map[string]agent.Agent{"a": fails(t, 1, "no", 1), "b": fails(t, 9, "no", 1), "f": gives(t, 1)})
-	result, _, err := try(t, a, "go")
-	require.NoError(t, err)
-	require.Equal(t, "1", string(result.State["n"]))
 }
 
 // TestStateOfInnerGraphs: each run of a graph has a state of its own.
