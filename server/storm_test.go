@@ -565,17 +565,14 @@ func rage(t *testing.T, base string, readers, kills int, replicas ...*replica) {
 
 // TestMain makes a process of the test a server where the environment says so.
 func TestMain(m *testing.M) {
-	var err error
-	switch config := os.Getenv(stormEnv); {
-	case config != "":
-		var c stormConfig
-		if err = json.Unmarshal([]byte(config), &c); err == nil {
-			err = stormServer(c)
-		}
-	case os.Getenv(standEnv) != "":
-		err = standServer()
-	default:
+	config := os.Getenv(stormEnv)
+	if config == "" {
 		os.Exit(m.Run())
+	}
+	var c stormConfig
+	err := json.Unmarshal([]byte(config), &c)
+	if err == nil {
+		err = stormServer(c)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
