@@ -264,17 +264,3 @@ func TestConnectionsAreKeptAndDestroyed(t *testing.T) {
 	require.Empty(t, destroyed)
 	runtime.KeepAlive(r)
 }
-
-// BenchmarkCard is what a turn pays for a card that is there.
-func BenchmarkCard(b *testing.B) {
-	r, err := a2a.Remote("billing", "http://peer.test/card", a2a.WithHTTPClient(&http.Client{Transport: pipe(func(*http.Request) (*http.Response, error) {
-		return response(200, goodCard), nil
-	})}))
-	require.NoError(b, err)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := ready(r); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

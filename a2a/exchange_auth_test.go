@@ -247,20 +247,3 @@ func TestAuthRequiredInsideOfAgents(t *testing.T) {
 		})
 	}
 }
-
-// TestCancelAuthInsideOfAgents: who gives up a turn that waits in there cancels the task.
-func TestCancelAuthInsideOfAgents(t *testing.T) {
-	p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("CANCELED", "")) }))
-	tool, err := agenttool.New(newRemote(t, p.URL))
-	require.NoError(t, err)
-	s := scripted.New().Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)))
-	support, err := llmagent.New("support", "You ask.", s.Model("support"), llmagent.WithTools(tool))
-	require.NoError(t, err)
-	f := newRunner(t, support)
-	_, _, err = f.turn("refund")
-	require.NoError(t, err)
-	events, err := f.Cancel(context.Background(), key)
-	require.NoError(t, err)
-	require.Equal(t, event.FinishReasonCanceled, lastEnd(events))
-	require.Len(t, p.made(cancels), 1)
-}

@@ -2,15 +2,12 @@ package a2a_test
 
 import (
 	"context"
-	"net/http"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -53,39 +50,6 @@ func TestBreakAnywhere(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A node of a graph takes its task up after a crash, as the conversation's agents do.
-func TestCrashInAGraph(t *testing.T) {
-	p := newWire(t, func(w http.ResponseWriter, c call) {
-		c.stream(w, taskEvent("WORKING", ""), statusEvent("COMPLETED", "Done."))
-	})
-	graph := func() agent.Agent {
-		g, err := agentgraph.NewBuilder("desk").Node("ask", newRemote(t, p.URL)).Build()
-		require.NoError(t, err)
-		return g
-	}
-	f := newRunner(t, graph())
-	_, _, err := f.turn("refund")
-	require.NoError(t, err)
-	p.set(func(w http.ResponseWriter, c call) {
-		if c.Method == gets {
-			c.reply(w, taskJSON("COMPLETED", "", "a", "Done meanwhile."))
-			return
-		}
-		c.fail(w, unsupported, "not again")
-	})
-	crashed := (&fixture{store: f.crashed(t, event.TypeRemoteTask, 1)}).again(t, graph())
-	events, _, err := crashed.resume()
-	require.NoError(t, err)
-	require.Len(t, p.made(sends), 1)
-	var words []string
-	for _, e := range events {
-		if e.Agent == "ask" && e.Type() == event.TypeText {
-			words = append(words, e.Text())
-		}
-	}
-	require.Equal(t, []string{"Done meanwhile."}, words)
 }
 
 // Two turns to one task, and one in another: what belongs to which task is told apart by

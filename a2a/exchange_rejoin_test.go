@@ -359,37 +359,6 @@ func TestResumeAfterCancel(t *testing.T) {
 	require.Equal(t, find[*event.RemoteTask](events)[0].ContextID, second.ContextID)
 }
 
-// The peer's process dies in the middle of an answer and comes back with its tasks: the
-// real thing, with a server of the protocol library on one address.
-func TestPeerDiesAndComesBack(t *testing.T) {
-	release := make(chan struct{})
-	srv := newServer(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
-		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
-		first := sdk.NewArtifactEvent(ec, sdk.NewTextPart("All "))
-		yield(first, nil)
-		<-release
-		yield(sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart("of it.")), nil)
-		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
-	})
-	f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
-	events, streamed := []*event.Event(nil), ""
-	for e, err := range f.Run(context.Background(), key, llm.UserText("hi")) {
-		require.NoError(t, err)
-		if !e.Partial {
-			events = append(events, e)
-			continue
-		}
-		if streamed += e.Text(); streamed == "All " {
-			srv.CloseClientConnections()
-			close(release)
-		}
-	}
-	require.Equal(t, []string{"All of it."}, said(events))
-	require.Equal(t, "All of it.", streamed)
-	require.Len(t, srv.messages(), 1)
-	require.Empty(t, srv.canceled)
-}
-
 // An answer that does not end is cut off when it is larger than it may be, however it is
 // cut into responses.
 func TestEndlessAnswers(t *testing.T) {

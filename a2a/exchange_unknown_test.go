@@ -11,7 +11,6 @@ import (
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
@@ -103,29 +102,6 @@ func TestUnreadableStreams(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, a2a.CodeProtocol, e.Code)
 	require.Len(t, p.made(gets), 1)
-}
-
-// The same with a server that nobody has bent: parts of all kinds that there are.
-func TestAllKindsOfParts(t *testing.T) {
-	for _, streams := range []bool{true, false} {
-		srv := newServer(t, streams, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
-			yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
-			raw := sdk.NewRawPart([]byte("x"))
-			raw.Filename, raw.MediaType = "bill.pdf", "application/pdf"
-			yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("See "), sdk.NewDataPart(map[string]any{"n": 1}), raw, sdk.NewFileURLPart("https://x.test/y", "image/png")), nil)
-			yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
-		})
-		events, _, err := newRunner(t, newRemote(t, srv.cardURL())).turn("hi")
-		require.NoError(t, err)
-		require.Equal(t, []string{`See {"n":1}`}, said(events))
-		var files []string
-		for _, e := range events {
-			if f, ok := e.Data.(*event.File); ok {
-				files = append(files, f.String())
-			}
-		}
-		require.Equal(t, []string{"bill.pdf, application/pdf, 1 byte", "y, image/png, https://x.test/y"}, files)
-	}
 }
 
 // A client that yields nothing at all, in every way in which that can be done.

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -183,27 +182,6 @@ func BenchmarkHop(b *testing.B) {
 	}
 }
 
-// TestOneCardForManyTurns has several conversations at once use a remote agent for a
-// thousand turns: its card is fetched once.
-func TestOneCardForManyTurns(t *testing.T) {
-	turns := 1000
-	if raceEnabled || testing.Short() {
-		turns = 200
-	}
-	p := newPeer(t, answers(t, "I see."), true)
-	r := newRunner(t, p.node(t), true)
-	var wg sync.WaitGroup
-	for i := range 4 {
-		wg.Go(func() {
-			for n := range turns / 4 {
-				turn(t, r, session.ID(fmt.Sprint("s", i, "-", n%10)))
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(t, 1, p.cards.Load())
-}
-
 // past makes a session of so many turns, and returns a server of it and the ids of its
 // first and its last task.
 func past(t testing.TB, turns int) (s *a2aserver.Server, first, last *sdk.Task) {
@@ -276,45 +254,6 @@ func BenchmarkTaskAfterManyTurns(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// BenchmarkListTasks measures a page of 20 tasks, of callers who have so many tasks in
-// sessions of ten, by a server that has listed them before and one that has not.
-func BenchmarkListTasks(b *testing.B) {
-	for _, sessions := range []int{10, 100, 1000} {
-		store := session.NewMemory()
-		root := answers(b, "I see two charges.")
-		s, err := a2aserver.New(root, store, a2aserver.WithoutPush())
-		require.NoError(b, err)
-		for range sessions {
-			context := ""
-			for range 10 {
-				req := ask()
-				req.Message.ContextID = context
-				context = send(b, s, req).ContextID
-			}
-		}
-		b.Run(fmt.Sprintf("warm/tasks=%d", 10*sessions), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				listTasks(b, s)
-			}
-		})
-		b.Run(fmt.Sprintf("cold/tasks=%d", 10*sessions), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				b.StopTimer()
-				fresh, err := a2aserver.New(root, store, a2aserver.WithoutPush())
-				require.NoError(b, err)
-				b.StartTimer()
-				listTasks(b, fresh)
-				b.StopTimer()
-				require.NoError(b, fresh.Close(context.Background()))
-				b.StartTimer()
-			}
-		})
-		require.NoError(b, s.Close(context.Background()))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +23,6 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
-	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -109,41 +107,6 @@ func collectEvents(t testing.TB, seq iter.Seq2[sdk.Event, error]) []sdk.Event {
 func withExtension(ctx context.Context) context.Context {
 	ctx, _ = a2asrv.NewCallContext(ctx, a2asrv.NewServiceParams(map[string][]string{sdk.SvcParamExtensions: {"https://example.com/other, " + a2a.Extension}}))
 	return ctx
-}
-
-func TestSendSpansTransfer(t *testing.T) {
-	script := scripted.New().Add("support", handOver()).Add("billing", scripted.Reply(scripted.Text("Refunded ", "both."), scripted.Usage(10, 5, 0)))
-	s := newTestServer(t, scriptedTree(t, script), sessiontest.Memory(t))
-	h := s.RequestHandler()
-	ctx := context.Background()
-	task := sendTask(t, h, ctx, userMessage("m1", "I was charged twice"))
-	require.Equal(t, sdk.TaskStateCompleted, task.Status.State)
-	require.Len(t, task.Artifacts, 1)
-	require.Equal(t, "Refunded both.", task.Artifacts[0].Parts[0].Text())
-	require.Equal(t, "billing", task.Artifacts[0].Name)
-	require.Nil(t, task.Artifacts[0].Metadata, "nobody asked for it")
-	require.Len(t, task.History, 1)
-	require.Equal(t, "m1", task.History[0].ID)
-	require.NotNil(t, task.Status.Timestamp)
-
-	got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
-	require.NoError(t, err)
-	require.Equal(t, task, got)
-	zero := 0
-	got, err = h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID, HistoryLength: &zero})
-	require.NoError(t, err)
-	require.Empty(t, got.History)
-
-	got, err = h.GetTask(withExtension(ctx), &sdk.GetTaskRequest{ID: task.ID})
-	require.NoError(t, err)
-	author := got.Artifacts[0].Metadata[a2a.Extension].(map[string]any)
-	require.Equal(t, "billing", author["agent"])
-	require.Equal(t, "support/billing", author["path"])
-	require.NotEmpty(t, author["runId"])
-	usage := got.Metadata[a2a.Extension].(map[string]any)["usage"].([]any)
-	require.Len(t, usage, 1)
-	require.EqualValues(t, 10, usage[0].(map[string]any)["inputTokens"])
-	require.NoError(t, script.Done())
 }
 
 func TestStream(t *testing.T) {
@@ -334,107 +297,6 @@ func sendAtOnce(t testing.TB, h a2asrv.RequestHandler, ctx context.Context, m *s
 	return res.(*sdk.Task)
 }
 
-func TestCancelRunningTask(t *testing.T) {
-	b, slow := newBlocked(t)
-	h := newTestServer(t, slow, sessiontest.Memory(t)).RequestHandler()
-	ctx := context.Background()
-	task := sendAtOnce(t, h, ctx, userMessage("m1", "think"))
-	require.False(t, task.Status.State.Terminal())
-	<-b.begun
-
-	busy := userMessage("m2", "quick")
-	busy.TaskID = task.ID
-	_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: busy})
-	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
-
-	canceled, err := h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID})
-	require.NoError(t, err)
-	require.Equal(t, sdk.TaskStateCanceled, canceled.Status.State)
-	_, err = h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID})
-	require.ErrorIs(t, err, sdk.ErrTaskNotCancelable)
-	for _, err := range h.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
-		require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
-	}
-	_, err = h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: "1-x.y"})
-	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
-}
-
-// Whoever reads a stream may stop: the task goes on, and others read on.
-func TestSubscribers(t *testing.T) {
-	b, slow := newBlocked(t)
-	h := newTestServer(t, slow, sessiontest.Memory(t)).RequestHandler()
-	ctx := context.Background()
-	task := sendAtOnce(t, h, ctx, userMessage("m1", "think"))
-	<-b.begun
-	var wg sync.WaitGroup
-	streams := make([][]string, 5)
-	shown := make(chan struct{}, len(streams))
-	for i := range streams {
-		wg.Go(func() {
-			for e, err := range h.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
-				if err != nil {
-					streams[i] = append(streams[i], err.Error())
-					return
-				}
-				streams[i] = append(streams[i], told([]sdk.Event{e})...)
-				if _, ok := e.(*sdk.TaskArtifactUpdateEvent); ok && len(streams[i]) == 2 {
-					shown <- struct{}{}
-					if i == 0 {
-						return
-					}
-				}
-			}
-		})
-	}
-	for range streams {
-		<-shown
-	}
-	close(b.free)
-	wg.Wait()
-	require.Equal(t, []string{"task working", `slow "thin"`}, streams[0])
-	for _, s := range streams[1:] {
-		require.Equal(t, []string{"task working", `slow "thin"`, `slow "thinking done" last`, "status completed"}, s)
-	}
-}
-
-// A server that is stopped cuts its turns off; its successor goes on with them when
-// somebody asks for the task.
-func TestRestart(t *testing.T) {
-	path := t.TempDir() + "/s.db"
-	open := func() session.Store {
-		store, err := sqlite.Open(path)
-		require.NoError(t, err)
-		return store
-	}
-	ctx := context.Background()
-	b, slow := newBlocked(t)
-	store := open()
-	s, err := New(slow, store)
-	require.NoError(t, err)
-	task := sendAtOnce(t, s.RequestHandler(), ctx, userMessage("m1", "think"))
-	<-b.begun
-	require.NoError(t, s.Close(ctx))
-	require.NoError(t, s.Close(ctx))
-	_, err = s.RequestHandler().SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m2", "think")})
-	require.Error(t, err)
-	require.NoError(t, store.Close())
-
-	store = open()
-	defer store.Close()
-	h := newTestServer(t, slow, store).RequestHandler()
-	close(b.free)
-	var last sdk.Event
-	for e, err := range h.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
-		require.NoError(t, err)
-		last = e
-	}
-	require.Equal(t, sdk.TaskStateCompleted, last.(*sdk.TaskStatusUpdateEvent).Status.State)
-	got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
-	require.NoError(t, err)
-	require.Len(t, got.Artifacts, 1)
-	require.Equal(t, "thinking done", got.Artifacts[0].Parts[0].Text())
-}
-
 // A task is followed in another process than its own, and goes on there when that one
 // has gone without a word.
 func TestOtherProcess(t *testing.T) {
@@ -579,86 +441,18 @@ func TestCallersAreIsolated(t *testing.T) {
 	require.Equal(t, task, got)
 }
 
-func TestListTasks(t *testing.T) {
-	script := scripted.New()
-	for range 7 {
-		script.Add("a", scripted.Reply(scripted.Text("Hi.")))
-	}
-	a, err := llmagent.New("a", "Greet.", script.Model("a"))
-	require.NoError(t, err)
-	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
-	ctx := context.Background()
-	var want []sdk.TaskID // newest first
-	context1 := ""
-	for i := range 6 {
-		m := userMessage(fmt.Sprint("m", i), "hi")
-		if i%2 == 1 {
-			m.ContextID = context1
-		}
-		task := sendTask(t, h, ctx, m)
-		context1 = task.ContextID
-		want = append([]sdk.TaskID{task.ID}, want...)
-	}
-	var got []sdk.TaskID
-	token, pages := "", 0
-	for {
-		res, err := h.ListTasks(ctx, &sdk.ListTasksRequest{PageSize: 4, PageToken: token})
-		require.NoError(t, err)
-		require.Equal(t, 4, res.PageSize)
-		for _, task := range res.Tasks {
-			got = append(got, task.ID)
-			require.Nil(t, task.Artifacts)
-			require.Len(t, task.History, 1)
-		}
-		if pages++; pages == 1 { // what comes meanwhile shifts nothing
-			require.Equal(t, 6, res.TotalSize)
-			sendTask(t, h, ctx, userMessage("late", "hi"))
-		}
-		if token = res.NextPageToken; token == "" {
-			break
-		}
-	}
-	require.Equal(t, want, got)
-	res, err := h.ListTasks(ctx, &sdk.ListTasksRequest{ContextID: context1, IncludeArtifacts: true})
-	require.NoError(t, err)
-	require.Len(t, res.Tasks, 2)
-	require.Len(t, res.Tasks[0].Artifacts, 1)
-	res, err = h.ListTasks(ctx, &sdk.ListTasksRequest{Status: sdk.TaskStateFailed})
-	require.NoError(t, err)
-	require.NotNil(t, res.Tasks)
-	require.Empty(t, res.Tasks)
-	later := time.Now().Add(time.Hour)
-	res, err = h.ListTasks(ctx, &sdk.ListTasksRequest{StatusTimestampAfter: &later})
-	require.NoError(t, err)
-	require.Empty(t, res.Tasks)
-	minus := -1
-	for _, bad := range []*sdk.ListTasksRequest{{PageSize: 101}, {PageSize: -1}, {PageToken: "x"}, {Status: "odd"}, {HistoryLength: &minus}, {Tenant: "nobody"}} {
-		_, err := h.ListTasks(ctx, bad)
-		require.ErrorIs(t, err, sdk.ErrInvalidParams)
-	}
-}
-
 func TestBadMessages(t *testing.T) {
 	a, err := llmagent.New("a", "Greet.", scripted.New().Model("a"))
 	require.NoError(t, err)
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
-	minus := -1
 	ok := userMessage("m", "hi")
 	long := userMessage("m", "hi")
 	long.ContextID = strings.Repeat("x", 200)
 	odd := userMessage("m", "hi")
 	odd.ContextID = "a/b"
 	for name, req := range map[string]*sdk.SendMessageRequest{
-		"no message":   {},
-		"no id":        {Message: &sdk.Message{Role: sdk.MessageRoleUser, Parts: ok.Parts}},
-		"no role":      {Message: &sdk.Message{ID: "m", Parts: ok.Parts}},
-		"agent's role": {Message: &sdk.Message{ID: "m", Role: sdk.MessageRoleAgent, Parts: ok.Parts}},
-		"no parts":     {Message: &sdk.Message{ID: "m", Role: sdk.MessageRoleUser}},
-		"nil part":     {Message: &sdk.Message{ID: "m", Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{nil}}},
-		"no content":   {Message: &sdk.Message{ID: "m", Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{{}}}},
 		"blank":        {Message: userMessage("m", "  ")},
 		"not UTF-8":    {Message: userMessage("m", "\xff")},
-		"history":      {Message: ok, Config: &sdk.SendMessageConfig{HistoryLength: &minus}},
 		"tenant":       {Message: ok, Tenant: "nobody"},
 		"long context": {Message: long},
 		"odd context":  {Message: odd},
@@ -734,27 +528,6 @@ func TestOutputWithoutWords(t *testing.T) {
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	task := sendTask(t, h, context.Background(), userMessage("m1", "count"))
 	require.Equal(t, map[string]any{"n": 2.0}, task.Artifacts[0].Parts[0].Data())
-}
-
-// A message that goes on without the task that waits ends it.
-func TestTheUserGoesOn(t *testing.T) {
-	var ran []string
-	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Fine.")))
-	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
-	require.NoError(t, err)
-	h := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler()
-	ctx := context.Background()
-	task := sendTask(t, h, ctx, userMessage("m1", "refund A1"))
-	next := userMessage("m2", "what is the weather?")
-	next.ContextID = task.ContextID
-	other := sendTask(t, h, ctx, next)
-	require.NotEqual(t, task.ID, other.ID)
-	got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
-	require.NoError(t, err)
-	require.Equal(t, sdk.TaskStateCanceled, got.Status.State)
-	list, err := h.ListTasks(ctx, &sdk.ListTasksRequest{})
-	require.NoError(t, err)
-	require.Equal(t, 2, list.TotalSize)
 }
 
 func TestTenants(t *testing.T) {

@@ -2,7 +2,6 @@ package a2aserver
 
 import (
 	"context"
-	"sync"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -17,38 +16,6 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
-// A message that comes over two connections at once is one message, however the two
-// interleave: its second sender gets the task that the first has begun.
-func TestSameMessageAtOnce(t *testing.T) {
-	for range 20 {
-		script := scripted.New().Add("a", scripted.Reply(scripted.Text("Once.")), scripted.Reply(scripted.Text("Twice.")))
-		a, err := llmagent.New("a", "Answer.", script.Model("a"))
-		require.NoError(t, err)
-		h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
-		tasks := make([]*sdk.Task, 4)
-		start := make(chan struct{})
-		var wg sync.WaitGroup
-		for i := range tasks {
-			wg.Go(func() {
-				<-start
-				m := userMessage("m1", "do it")
-				m.ContextID = "c1"
-				res, err := h.SendMessage(context.Background(), &sdk.SendMessageRequest{Message: m})
-				if err == nil {
-					tasks[i] = res.(*sdk.Task)
-				}
-			})
-		}
-		close(start)
-		wg.Wait()
-		for _, task := range tasks {
-			require.NotNil(t, task)
-			require.Equal(t, tasks[0].ID, task.ID)
-			require.Equal(t, "Once.", task.Artifacts[0].Parts[0].Text())
-		}
-	}
-}
-
 // The log has data as its JSON. A message with such a part is known all the same when it
 // is sent again.
 func TestSameMessageWithData(t *testing.T) {
@@ -60,45 +27,6 @@ func TestSameMessageWithData(t *testing.T) {
 	m.ContextID = "c1"
 	first := sendTask(t, h, context.Background(), m)
 	require.Equal(t, first.ID, sendTask(t, h, context.Background(), m).ID)
-}
-
-// Of two that answer one question at once, one is heard; the task stays over when it is.
-func TestTwoAnswers(t *testing.T) {
-	for range 20 {
-		mock := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("Which one?")), a2atest.Reply(a2atest.Text("Done.")), a2atest.Reply(a2atest.Text("Done again.")))
-		far, err := a2a.Remote("far", "", a2a.WithClient(mock))
-		require.NoError(t, err)
-		h := newTestServer(t, far, sessiontest.Memory(t)).RequestHandler()
-		ctx := context.Background()
-		task := sendTask(t, h, ctx, userMessage("m1", "refund"))
-		require.Equal(t, sdk.TaskStateInputRequired, task.Status.State)
-		start := make(chan struct{})
-		errs := make([]error, 3)
-		var wg sync.WaitGroup
-		for i := range errs {
-			wg.Go(func() {
-				m := sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("the second"))
-				m.TaskID = task.ID
-				<-start
-				_, errs[i] = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m})
-			})
-		}
-		close(start)
-		wg.Wait()
-		heard := 0
-		for _, err := range errs {
-			if err == nil {
-				heard++
-				continue
-			}
-			require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
-		}
-		require.Equal(t, 1, heard)
-		got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
-		require.NoError(t, err)
-		require.Equal(t, sdk.TaskStateCompleted, got.Status.State)
-		require.Len(t, got.History, 3, "the message, the question, the answer")
-	}
 }
 
 // A task that is over stays over, whatever another process has stored for it just then.

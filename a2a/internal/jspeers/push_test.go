@@ -126,11 +126,3 @@ func TestClientIsPushed(t *testing.T) {
 		until(t, got, "completed")
 	})
 }
-
-func TestClientIsNotPushed(t *testing.T) {
-	eachSpeaker(t, func(t *testing.T, s *speaker) {
-		to := s.target(serve(t, support(t), a2aserver.WithoutPush()))
-		done := s.send(to, s.say("hello", nil))
-		s.refused("PushNotificationNotSupportedError", to, "getPush", map[string]any{"taskId": done.ID, "id": "c1"})
-	})
-}

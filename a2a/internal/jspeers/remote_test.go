@@ -275,23 +275,3 @@ func TestRemoteSendsOddThings(t *testing.T) {
 		require.NotContains(t, text, "admin")
 	})
 }
-
-func TestRemoteWantsCredentials(t *testing.T) {
-	t.Parallel()
-	p := start(t, "server.mjs")
-	for token, welcome := range map[string]bool{"open-sesame": true, "let-me-in": false} {
-		remote, err := a2a.Remote("billing", p.URL+"/guarded/stream"+cardPath, a2a.WithBearer(token))
-		require.NoError(t, err)
-		events, _, err := newClient(t, remote).turn(t.Context(), "pieces")
-		if welcome {
-			require.NoError(t, err)
-			require.Equal(t, []string{"I see two charges."}, said(events))
-			continue
-		}
-		var failed *a2a.Error
-		require.ErrorAs(t, err, &failed)
-		require.Equal(t, a2a.CodeUnauthorized, failed.Code)
-		require.Equal(t, http.StatusUnauthorized, failed.Status)
-		require.NotContains(t, err.Error(), token)
-	}
-}

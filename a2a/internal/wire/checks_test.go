@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"net/http"
-	"strings"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -12,48 +11,6 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 )
-
-// Other bindings have the same checks, because they stand before the handler.
-func TestChecksOfOtherBindings(t *testing.T) {
-	handler := &stub{}
-	c := NewChecks(handler, []string{"text/plain"}, []string{"text/plain"}, []string{"sales"}, nil, nil)
-	message := func(change func(*sdk.SendMessageRequest)) *sdk.SendMessageRequest {
-		req := &sdk.SendMessageRequest{Message: &sdk.Message{ID: "m", Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart("x")}}}
-		change(req)
-		return req
-	}
-	minus := -1
-	for name, test := range map[string]struct {
-		req  *sdk.SendMessageRequest
-		want error
-	}{
-		"valid":       {message(func(*sdk.SendMessageRequest) {}), nil},
-		"tenant":      {message(func(r *sdk.SendMessageRequest) { r.Tenant = "sales" }), nil},
-		"no tenant":   {message(func(r *sdk.SendMessageRequest) { r.Tenant = "x" }), sdk.ErrInvalidParams},
-		"empty":       {&sdk.SendMessageRequest{}, sdk.ErrInvalidParams},
-		"long id":     {message(func(r *sdk.SendMessageRequest) { r.Message.ID = strings.Repeat("x", 1025) }), sdk.ErrInvalidParams},
-		"longest id":  {message(func(r *sdk.SendMessageRequest) { r.Message.ID = strings.Repeat("x", 1024) }), nil},
-		"no content":  {message(func(r *sdk.SendMessageRequest) { r.Message.Parts[0].Content = nil }), sdk.ErrInvalidParams},
-		"nil part":    {message(func(r *sdk.SendMessageRequest) { r.Message.Parts[0] = nil }), sdk.ErrInvalidParams},
-		"history":     {message(func(r *sdk.SendMessageRequest) { r.Config = &sdk.SendMessageConfig{HistoryLength: &minus} }), sdk.ErrInvalidParams},
-		"input modes": {message(func(r *sdk.SendMessageRequest) { r.Message.Parts[0].MediaType = "text/html" }), sdk.ErrUnsupportedContentType},
-		"output modes": {message(func(r *sdk.SendMessageRequest) {
-			r.Config = &sdk.SendMessageConfig{AcceptedOutputModes: []string{"a/b"}}
-		}), sdk.ErrUnsupportedContentType},
-	} {
-		_, err := c.SendMessage(t.Context(), test.req)
-		require.ErrorIs(t, err, test.want, name)
-		for _, err := range c.SendStreamingMessage(t.Context(), test.req) {
-			require.ErrorIs(t, err, test.want, name)
-		}
-	}
-	_, err := c.ListTasks(t.Context(), &sdk.ListTasksRequest{PageSize: 101})
-	require.ErrorIs(t, err, sdk.ErrInvalidParams)
-	_, err = c.ListTasks(t.Context(), &sdk.ListTasksRequest{Status: "x"})
-	require.ErrorIs(t, err, sdk.ErrInvalidParams)
-	_, err = c.GetTask(t.Context(), &sdk.GetTaskRequest{})
-	require.ErrorIs(t, err, sdk.ErrInvalidParams)
-}
 
 func TestStreamsOfOneCallerAreBounded(t *testing.T) {
 	handler := &stub{events: func(ctx context.Context) iter.Seq2[sdk.Event, error] {

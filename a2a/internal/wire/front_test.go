@@ -139,14 +139,10 @@ func frontOf(t *testing.T, f Front) http.Handler {
 // serveBare serves what the SDK has for a request handler, for comparison.
 func serveBare(t *testing.T, h a2asrv.RequestHandler) *httptest.Server {
 	t.Helper()
-	return listen(t, bareOf(h))
-}
-
-func bareOf(h a2asrv.RequestHandler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/rpc", a2asrv.NewJSONRPCHandler(h))
 	mux.Handle("/", a2asrv.NewRESTHandler(h))
-	return mux
+	return listen(t, mux)
 }
 
 func listen(t *testing.T, h http.Handler) *httptest.Server {

@@ -61,12 +61,6 @@ func TestSnakeCaseIsAccepted(t *testing.T) {
 	after := time.Date(2025, 10, 28, 10, 30, 0, 0, time.UTC)
 	require.Equal(t, &sdk.ListTasksRequest{ContextID: "c", PageSize: 7, PageToken: "p", HistoryLength: &three, IncludeArtifacts: true,
 		Status: sdk.TaskStateWorking, StatusTimestampAfter: &after}, handler.seen())
-
-	// By itself the SDK drops what it does not know, and with it the ids.
-	bare := &stub{}
-	got = call(t, "POST", serveBare(t, bare).URL+"/rpc", rpcBody("SendMessage", snake))
-	require.Zero(t, got.code(t), got.body)
-	require.Empty(t, bare.seen().(*sdk.SendMessageRequest).Message.ID)
 }
 
 func TestFormsOfProtoJSONAreAccepted(t *testing.T) {
@@ -108,6 +102,7 @@ func TestParamsThatAreRefused(t *testing.T) {
 		{"role of the agent", "SendMessage", message(`"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"x"}]`), "message.role", 0},
 		{"no role", "SendMessage", message(`"messageId":"m","parts":[{"text":"x"}]`), "message.role", 0},
 		{"no id", "SendMessage", message(`"role":"ROLE_USER","parts":[{"text":"x"}]`), "message.messageId", 0},
+		{"an id that is too long", "SendMessage", message(`"messageId":"` + strings.Repeat("x", 1025) + `","role":"ROLE_USER","parts":[{"text":"x"}]`), "message.messageId", 0},
 		{"no parts", "SendMessage", message(`"messageId":"m","role":"ROLE_USER"`), "message.parts", 0},
 		{"empty parts", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[]`), "message.parts", 0},
 		{"an empty part", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{}]`), "message.parts[0]", 0},

@@ -113,12 +113,6 @@ func TestVersionIsNegotiated(t *testing.T) {
 			}
 		})
 	}
-
-	// By itself the SDK answers every version as if it were 1.0.
-	bare := serveBare(t, &stub{})
-	got := call(t, "POST", bare.URL+"/rpc", rpcBody("GetTask", `{"id":"t"}`), "A2A-Version", "99.0")
-	require.Zero(t, got.code(t))
-	require.Equal(t, 200, call(t, "GET", bare.URL+"/tasks/t", "", "A2A-Version", "99.0").status)
 }
 
 func TestCompatServesTenantsOfThePath(t *testing.T) {
