@@ -312,9 +312,7 @@ func TestLimits(t *testing.T) {
 	require.NoError(t, err)
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "loop", llmagent.WithTools(again)))))
 	store := sessiontest.Memory(t)
-	limits := runner.DefaultLimits()
-	limits.ModelCalls = 4
-	r := newRunner(t, support, store, runner.WithLimits(limits))
+	r := newRunner(t, support, store, runner.WithLimits(runner.Limits{ModelCalls: 4}))
 	events, err := turn(t, r, store, "hello")
 	require.ErrorIs(t, err, agent.ErrLimit)
 	require.Len(t, find[*event.Usage](events), 4)
@@ -338,9 +336,7 @@ func TestStepsOfInnerRun(t *testing.T) {
 	require.NoError(t, err)
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "loop", llmagent.WithTools(again)))))
 	store := sessiontest.Memory(t)
-	limits := runner.DefaultLimits()
-	limits.Steps = 3
-	events, err := turn(t, newRunner(t, support, store, runner.WithLimits(limits)), store, "hello")
+	events, err := turn(t, newRunner(t, support, store, runner.WithLimits(runner.Limits{Steps: 3})), store, "hello")
 	require.NoError(t, err)
 	require.True(t, result(t, events, "c1").IsError)
 	require.Len(t, find[*event.Usage](events), 5)
@@ -527,9 +523,7 @@ func TestLimitsOfParallelScopes(t *testing.T) {
 			})
 		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
 		store := sessiontest.Memory(t)
-		limits := runner.DefaultLimits()
-		limits.ModelCalls = 2
-		events, err := turn(t, newRunner(t, support, store, runner.WithLimits(limits)), store, "hello")
+		events, err := turn(t, newRunner(t, support, store, runner.WithLimits(runner.Limits{ModelCalls: 2})), store, "hello")
 		require.ErrorIs(t, err, agent.ErrLimit)
 		require.Len(t, find[*event.Usage](events), 2, "answers that models gave")
 	})

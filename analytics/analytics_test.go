@@ -195,9 +195,7 @@ func TestLeavesTheGraph(t *testing.T) {
 	}), agent.OnError("gate")), says(t, "stay")))
 	root := goes(t, "root", "desk", agent.WithSubAgents(inner, goes(t, "gate", "root")))
 	all := told(t, nil, func(i agent.Interceptor) {
-		limits := runner.DefaultLimits()
-		limits.Transfers = 0
-		r, err := runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i), runner.WithLimits(limits))
+		r, err := runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i), runner.WithLimits(runner.Limits{Transfers: runner.NoLimit}))
 		require.NoError(t, err)
 		_, err = runner.Collect(r.Run(t.Context(), key, llm.UserText("x")))
 		require.NoError(t, err)

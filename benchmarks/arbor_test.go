@@ -172,7 +172,7 @@ func (a *arborSystem) Forget() error {
 		opts = append(opts, runner.WithStreaming())
 	}
 	if a.scenario.Loop || a.scenario.Way == AtOnce { // more than 50 models are asked
-		opts = append(opts, runner.WithLimits(runner.Limits{}))
+		opts = append(opts, runner.WithLimits(runner.Limits{Transfers: runner.NoLimit, ModelCalls: runner.NoLimit, ToolCalls: runner.NoLimit, Steps: runner.NoLimit}))
 	}
 	var err error
 	a.runner, err = runner.New(a.root, a.store, opts...)

@@ -212,7 +212,7 @@ func TestALongTurn(t *testing.T) {
 	model := &endpoint{t: t, name: "m", window: window, answer: working(30)}
 	small := &endpoint{t: t, name: "small", answer: says("Looked so far.")}
 	r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: window, Summarizer: small}, llmagent.WithTools(looking(t, 400)))
-	r, err := runner.New(r.Tree().Root().Agent, sessiontest.Memory(t), runner.WithLimits(runner.Limits{}))
+	r, err := runner.New(r.Tree().Root().Agent, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Steps: runner.NoLimit, ModelCalls: runner.NoLimit}))
 	require.NoError(t, err)
 	events, err := turn(r, "Look thirty times")
 	require.NoError(t, err)
@@ -240,7 +240,7 @@ func TestRoomForTheSummary(t *testing.T) {
 				settings.Summarizer = small
 			}
 			r := build(t, sessiontest.Memory(t), model, settings, llmagent.WithTools(looking(t, size)))
-			r, err := runner.New(r.Tree().Root().Agent, sessiontest.Memory(t), runner.WithLimits(runner.Limits{}))
+			r, err := runner.New(r.Tree().Root().Agent, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Steps: runner.NoLimit, ModelCalls: runner.NoLimit}))
 			require.NoError(t, err)
 			events, err := turn(r, "Look forty times")
 			require.NoError(t, err)
@@ -294,7 +294,7 @@ func TestAnAgentToolOutgrowsItsWindow(t *testing.T) {
 	}}
 	a, err := llmagent.New("solo", "Be kind.", outer, llmagent.WithTools(work))
 	require.NoError(t, err)
-	r, err := runner.New(a, sessiontest.Memory(t), runner.WithLimits(runner.Limits{}))
+	r, err := runner.New(a, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Steps: runner.NoLimit, ModelCalls: runner.NoLimit}))
 	require.NoError(t, err)
 	events, err := turn(r, "Do it")
 	require.NoError(t, err)

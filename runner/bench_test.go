@@ -268,7 +268,7 @@ func BenchmarkPingPong(b *testing.B) {
 			for b.Loop() {
 				left = hops
 				store := session.NewMemory()
-				r := newRunner(b, ping, store, runner.WithLimits(runner.Limits{}), runner.WithCache(1))
+				r := newRunner(b, ping, store, runner.WithLimits(runner.Limits{Transfers: runner.NoLimit, ModelCalls: runner.NoLimit, ToolCalls: runner.NoLimit}), runner.WithCache(1))
 				i++
 				last := turn(b, r, session.ID("s"))
 				if _, ok := last.Data.(*event.HarnessEnd); !ok || left != -1 {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"slices"
@@ -55,7 +56,7 @@ func WithStreaming() Option { return func(c *config) { c.streaming = true } }
 // that back off themselves. It applies to the agents of the conversation, and not to agents inside of tools and graphs.
 func WithOuterRetries() Option { return func(c *config) { c.outer = true } }
 
-// WithLimits replaces the limits of a turn.
+// WithLimits sets the limits of a turn. A limit of 0 keeps its default.
 func WithLimits(l Limits) Option { return func(c *config) { c.limits = l } }
 
 // WithWait makes a turn wait up to d for a busy session before it fails with [agent.ErrSessionBusy]. Defaults to 0,
@@ -147,26 +148,29 @@ func WithAnticipation(p Predictor, threshold float64) Option {
 	return func(c *config) { c.predictor, c.threshold, c.anticipates = p, threshold, true }
 }
 
-// Limits limit one turn, over all agents and inner scopes. Zero switches a limit off. To change a single limit, start
-// from [DefaultLimits].
+// NoLimit switches a limit of [Limits] off.
+const NoLimit = -1
+
+// Limits limit one turn, over all agents and inner scopes. 0 is the default of a limit, and [NoLimit] or any other
+// number below 0 switches it off.
 type Limits struct {
-	// Transfers bounds committed transfers. With 0 nothing detects transfers in a circle.
+	// Transfers bounds committed transfers. Without it nothing detects transfers in a circle. Defaults to 8.
 	Transfers int
-	// ModelCalls bounds the answers that are requested from models, including discarded ones.
+	// ModelCalls bounds the answers that are requested from models, including discarded ones. Defaults to 50.
 	ModelCalls int
 	// ToolCalls bounds the tool calls, in the order of the log. The calls of one answer run together, or none of them
-	// does.
+	// does. Defaults to 200.
 	ToolCalls int
-	// Steps bounds the answers in one run of one agent.
+	// Steps bounds the answers in one run of one agent. Defaults to 25.
 	Steps int
-	// Time bounds the wall time of the turn.
+	// Time bounds the wall time of the turn. Defaults to no limit.
 	Time time.Duration
 }
 
-// DefaultLimits returns the limits of a runner without [WithLimits]: 8 transfers, 50 model calls, 200 tool calls, 25
-// answers per run, and no limit on time.
-func DefaultLimits() Limits {
-	return Limits{Transfers: 8, ModelCalls: 50, ToolCalls: 200, Steps: 25}
+// effective returns the limits with their defaults. In the result 0 is no limit.
+func (l Limits) effective() Limits {
+	return Limits{Transfers: max(0, cmp.Or(l.Transfers, 8)), ModelCalls: max(0, cmp.Or(l.ModelCalls, 50)),
+		ToolCalls: max(0, cmp.Or(l.ToolCalls, 200)), Steps: max(0, cmp.Or(l.Steps, 25)), Time: max(0, l.Time)}
 }
 
 // Budget bounds what may be spent. Zero sets no bound.
@@ -209,12 +213,9 @@ const (
 
 // checkOptions returns an error if an option is out of range.
 func (c *config) checkOptions() error {
-	l := c.limits
 	switch {
 	case c.now == nil || c.logger == nil || slices.Contains(c.interceptors, nil):
 		return errors.New("runner: a clock, a logger or an interceptor is nil")
-	case l.Transfers < 0 || l.ModelCalls < 0 || l.ToolCalls < 0 || l.Steps < 0 || l.Time < 0:
-		return errors.New("runner: a limit is negative: give 0 to switch it off")
 	case c.every < 0:
 		return errors.New("runner: the number of events of WithSnapshots is negative: give 0 to store none")
 	case c.anticipates && (c.predictor == nil || !(c.threshold > 0 && c.threshold <= 1)):

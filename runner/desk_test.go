@@ -268,9 +268,7 @@ func TestPersonAndFork(t *testing.T) {
 // TestPersonBeyondLimits: who hands over with the last answer of a turn reaches the person.
 func TestPersonBeyondLimits(t *testing.T) {
 	desk := &noting{}
-	limits := runner.DefaultLimits()
-	limits.ModelCalls = 1
-	r, err := runner.New(escalates(t), sessiontest.Memory(t), runner.WithDesk(desk), runner.WithLimits(limits))
+	r, err := runner.New(escalates(t), sessiontest.Memory(t), runner.WithDesk(desk), runner.WithLimits(runner.Limits{ModelCalls: 1}))
 	require.NoError(t, err)
 	require.Equal(t, "I have asked for a person to join us.", tells(t, r, session.ID("s"), "a person please"))
 	require.Len(t, desk.requests, 1)

@@ -105,9 +105,7 @@ func TestOnErrorOfAGraph(t *testing.T) {
 	require.NoError(t, err)
 	a, err := agentgraph.NewBuilder("a").Node("n", node).Build()
 	require.NoError(t, err)
-	limits := runner.DefaultLimits()
-	limits.Transfers = 1
-	r, err := runner.New(newChooser(t, "front", agent.WithSubAgents(agent.Via(a, agent.OnError("b")), says(t, "b", "Near."))), sessiontest.Memory(t), runner.WithLimits(limits))
+	r, err := runner.New(newChooser(t, "front", agent.WithSubAgents(agent.Via(a, agent.OnError("b")), says(t, "b", "Near."))), sessiontest.Memory(t), runner.WithLimits(runner.Limits{Transfers: 1}))
 	require.NoError(t, err)
 	require.Equal(t, "Near.", tells(t, r, session.ID("s"), "a"))
 }
@@ -207,9 +205,7 @@ func TestRouter(t *testing.T) {
 	deep := says(t, "deep", "Deep.")
 	mid := newChooser(t, "mid", agent.WithSubAgents(deep))
 	root := newChooser(t, "front", agent.WithSubAgents(mid, says(t, "near", "Near.")))
-	limits := runner.DefaultLimits()
-	limits.Transfers = 1
-	r, err := runner.New(root, sessiontest.Memory(t), runner.WithLimits(limits))
+	r, err := runner.New(root, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Transfers: 1}))
 	require.NoError(t, err)
 	key := session.ID("s")
 	for _, turn := range [][2]string{{"near", "Near."}, {"deep", "Deep."}, {"near", "Near."}} {

@@ -29,7 +29,7 @@ func TestNilOptions(t *testing.T) {
 		"the prices":           {[]runner.Option{runner.WithPrices(nil)}, ""},
 		"a negative cache":     {[]runner.Option{runner.WithCache(-1)}, ""},
 		"a negative wait":      {[]runner.Option{runner.WithWait(-time.Second)}, ""},
-		"a negative time":      {[]runner.Option{runner.WithLimits(runner.Limits{Time: -1})}, "a limit is negative"},
+		"no limit on time":     {[]runner.Option{runner.WithLimits(runner.Limits{Time: runner.NoLimit})}, ""},
 		"a price below naught": {[]runner.Option{runner.WithPrices(llm.Prices{"m": {Output: -1}})}, `"m" is -1`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -305,19 +305,20 @@ func (w *world) play(told *failedCase) {
 	if w.streaming = rapid.Bool().Draw(w.rt, "streaming"); w.streaming {
 		w.opts = append(w.opts, runner.WithStreaming())
 	}
-	switch w.limits = runner.DefaultLimits(); oneInFour.Draw(w.rt, "limits") {
+	var given runner.Limits
+	switch oneInFour.Draw(w.rt, "limits") {
 	case 2:
-		w.limits.Transfers = 1 + oneInFour.Draw(w.rt, "transfers")
+		given.Transfers = 1 + oneInFour.Draw(w.rt, "transfers")
 	case 3:
-		w.limits = runner.Limits{Transfers: someLimit.Draw(w.rt, "transfers"), ModelCalls: someLimit.Draw(w.rt, "model calls"),
+		given = runner.Limits{Transfers: someLimit.Draw(w.rt, "transfers"), ModelCalls: someLimit.Draw(w.rt, "model calls"),
 			ToolCalls: someLimit.Draw(w.rt, "tool calls"), Steps: someLimit.Draw(w.rt, "steps")}
 		for _, t := range w.traits { // who decides gives equal questions equal answers, in circles without end
-			if t.decides && w.limits.Transfers == 0 {
-				w.limits.Transfers = runner.DefaultLimits().Transfers
+			if t.decides && given.Transfers < 0 {
+				given.Transfers = 0
 			}
 		}
 	}
-	w.opts = append(w.opts, runner.WithLimits(w.limits))
+	w.opts = append(w.opts, runner.WithLimits(given))
 	if w.outer = oneInTen.Draw(w.rt, "retries outside") >= 8; w.outer {
 		w.opts = append(w.opts, runner.WithOuterRetries())
 	}
@@ -350,7 +351,7 @@ func (w *world) play(told *failedCase) {
 
 var someForks = rapid.SampledFrom([]int{0, 0, 1, 2})
 
-var someLimit = rapid.IntRange(0, 4)
+var someLimit = rapid.IntRange(runner.NoLimit, 4)
 
 // process returns one of up to three runners on the session, which keep what
 // they read of it when they ran last.
@@ -369,5 +370,6 @@ func (w *world) process() *runner.Runner {
 func (w *world) runner() *runner.Runner {
 	r, err := runner.New(w.root, w.storage, w.opts...)
 	require.NoError(w.t, err)
+	w.limits = r.Limits()
 	return r
 }

@@ -27,7 +27,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	if store == nil {
 		return nil, errors.New("runner: the store is nil")
 	}
-	c := config{store: store, limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler), now: time.Now, owner: session.Self(),
+	c := config{store: store, logger: slog.New(slog.DiscardHandler), now: time.Now, owner: session.Self(),
 		counter: llm.EstimateTokens, fileLimit: 32 << 20, every: snapshotEvery, cached: 1024}
 	for i, o := range opts {
 		if o == nil {
@@ -38,6 +38,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	if c.newID == nil {
 		c.newID = randomID
 	}
+	c.limits = c.limits.effective()
 	c.tail, _ = store.(session.Tail)
 	c.snapshots = c.every > 0 && store.KeepsSnapshots()
 	tree, err := c.makeTree(func(opts ...agent.TreeOption) (*agent.Tree, error) { return agent.NewTree(root, opts...) })
@@ -57,7 +58,7 @@ func (r *Runner) Store() session.Store { return r.store }
 // Tree returns the validated tree.
 func (r *Runner) Tree() *agent.Tree { return r.tree }
 
-// Limits returns the limits of each turn.
+// Limits returns the limits of each turn, with the defaults. Here 0 is no limit.
 func (r *Runner) Limits() Limits { return r.limits }
 
 // Under returns a runner for the subtree at a path, on the same store, for sessions that start at a specialist. The

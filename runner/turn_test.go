@@ -332,6 +332,17 @@ support: "Root again."`)
 	require.Equal(t, "support", who)
 }
 
+// TestLimitsHaveDefaults: who sets one limit keeps the others.
+func TestLimitsHaveDefaults(t *testing.T) {
+	for given, want := range map[runner.Limits]runner.Limits{
+		{}:                             {Transfers: 8, ModelCalls: 50, ToolCalls: 200, Steps: 25},
+		{Time: time.Minute, Steps: 30}: {Transfers: 8, ModelCalls: 50, ToolCalls: 200, Steps: 30, Time: time.Minute},
+		{Transfers: runner.NoLimit, ModelCalls: -2, ToolCalls: runner.NoLimit, Steps: runner.NoLimit, Time: runner.NoLimit}: {},
+	} {
+		require.Equal(t, want, newRun(t, says(t, "solo", "Hello."), runner.WithLimits(given)).Limits())
+	}
+}
+
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		name   string

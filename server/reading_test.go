@@ -113,7 +113,7 @@ func TestAgents(t *testing.T) {
 	billing := s.get(t, "ann!", "/agents/billing").ok(t, 200)
 	require.Equal(t, "You bill.", billing["instructions"])
 	require.Equal(t, map[string]any{"toParent": false, "toPeers": false, "toHuman": true, "holdOnArrival": false}, billing["policy"])
-	require.Equal(t, float64(runner.DefaultLimits().ModelCalls), billing["limits"].(map[string]any)["modelCalls"])
+	require.EqualValues(t, 50, billing["limits"].(map[string]any)["modelCalls"])
 	require.Contains(t, fmt.Sprint(billing["view"].(map[string]any)["messages"]), "You bill.")
 	require.NotContains(t, s.get(t, "ann!", "/agents/front").ok(t, 200), "view")
 	require.Equal(t, "not_found", s.get(t, "ann!", "/agents/missing/drawing").code(t))

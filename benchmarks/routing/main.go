@@ -211,8 +211,6 @@ func ask(ctx context.Context, f flags, getenv func(string) string, stderr io.Wri
 	if err := write(f.out, report); err != nil { // before anything is asked, which may take hours
 		return nil, err
 	}
-	limits := runner.DefaultLimits()
-	limits.ModelCalls = maxModelCalls
 	for _, r := range all {
 		at := slices.IndexFunc(report.Subjects, func(s eval.Results) bool { return s.Subject == r.Name })
 		if at < 0 {
@@ -223,7 +221,7 @@ func ask(ctx context.Context, f flags, getenv func(string) string, stderr io.Wri
 			return slices.ContainsFunc(results.Outcomes, func(o eval.Outcome) bool { return o.File == c.File && o.Case == c.Name })
 		})
 		var failed error
-		_, err := eval.Run(ctx, left, []eval.Subject{r.Subject}, eval.Parallel(1), eval.WithRunner(append(r.runner, runner.WithLimits(limits))...),
+		_, err := eval.Run(ctx, left, []eval.Subject{r.Subject}, eval.Parallel(1), eval.WithRunner(append(r.runner, runner.WithLimits(runner.Limits{ModelCalls: maxModelCalls}))...),
 			eval.Progress(func(subject string, o *eval.Outcome) {
 				for i := range o.Turns {
 					fmt.Fprintln(stderr, line(subject, o, &o.Turns[i]))
