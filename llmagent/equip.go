@@ -39,9 +39,13 @@ func (a *Agent) kitFor(ctx context.Context, inv *agent.Invocation) (*kit, []stri
 	if err != nil {
 		return k, notices, fmt.Errorf("the client's tools: %w", err)
 	}
+	r, shared, err := a.withoutShared(ctx, inv.Node(), r)
+	if err != nil {
+		return k, notices, err
+	}
 	k = k.extend(inv.Node(), []*tools.Registry{r}, k.held, nil)
 	k.choice = sent.Choice
-	return k, slices.Concat(notices, k.omitted), nil
+	return k, slices.Concat(notices, shared, k.omitted), nil
 }
 
 // withSets returns the kit with the tools that the agent's sets have now, and notices about them. The error is that of

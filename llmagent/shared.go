@@ -2,6 +2,7 @@ package llmagent
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -159,6 +160,39 @@ func (x *execution) sharedTemplate(full *template) (*template, error) {
 		full.shared.Store(o)
 	}
 	return o, nil
+}
+
+// withoutShared returns the tools of the user's client without those that have the name of a tool of another agent of
+// the group, and notices about these. That agent sees all calls and results unchanged, and would read the client's
+// answers as results of its own tool.
+func (a *Agent) withoutShared(ctx context.Context, n *agent.Node, sent *tools.Registry) (*tools.Registry, []string, error) {
+	owners := make(map[string]string)
+	for _, other := range sharingGroup(n) {
+		b, _ := agent.As[*Agent](other.Agent)
+		if b == a {
+			continue
+		}
+		from, _ := list(ctx, b)
+		for _, r := range append(from, b.held(from)...) {
+			for _, name := range r.Names() {
+				owners[name] = b.name
+			}
+		}
+		for name := range b.own.byName {
+			owners[name] = b.name
+		}
+	}
+	var kept []tools.Tool
+	var notices []string
+	for _, name := range sent.Names() {
+		if owner := owners[name]; owner == "" {
+			kept = append(kept, sent.Get(name))
+		} else {
+			notices = append(notices, fmt.Sprintf("the tool %q is omitted: agent %q, which shares its requests with %q, has a tool with this name", name, owner, a.name))
+		}
+	}
+	rest, err := tools.NewRegistry(kept...)
+	return rest, notices, err
 }
 
 // shareRequest changes a request of an agent so that it differs from those of the group only in its last message. What

@@ -353,3 +353,56 @@ func TestSharedRequestsCannotBe(t *testing.T) {
 		})
 	}
 }
+
+// TestSharedRequestsWithClientTools has the user's client send a tool with the name of a tool that another agent of the
+// group has. That agent would read the client's answers as results of its own tool, so no agent can call the client's.
+func TestSharedRequestsWithClientTools(t *testing.T) {
+	for name, sent := range map[string]tools.ClientTool{
+		"another tool with its name": {Name: "verify", Description: "Mine"},
+		"the same tool":              {Name: "verify", Description: "Does verify", Parameters: sharedTool(t, "verify", nil).Info().Parameters},
+		"a tool of a set":            {Name: "check"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			model := scripted.Func("shared", func(req *llm.Request) scripted.Answer {
+				require.NotContains(t, req.Allowed, sent.Name)
+				require.Contains(t, req.Allowed, "map")
+				if asked++; asked == 1 {
+					return scripted.Reply(scripted.Call(sent.Name, `{"a": "me"}`))
+				}
+				return scripted.Reply(scripted.Text("Sorry."))
+			})
+			made := func(name string, opts ...llmagent.Option) agent.Agent {
+				a, err := llmagent.New(name, "You are "+name+".", model, opts...)
+				require.NoError(t, err)
+				return a
+			}
+			set, err := tools.NewRegistry(sharedTool(t, "check", nil))
+			require.NoError(t, err)
+			root := made("root", llmagent.WithSubAgents(made("cashier", llmagent.WithTools(sharedTool(t, "verify", nil)), llmagent.WithToolset(fixedSet{set}))))
+			r, err := runner.New(root, sessiontest.Memory(t), runner.WithSharedRequests())
+			require.NoError(t, err)
+			said := llm.UserText("Pay")
+			var failed *event.ToolResult
+			omitted := ""
+			for e, err := range r.Run(context.Background(), session.ID("s"), said, runner.WithMetadata(map[string]any{tools.ClientKey: tools.ClientTools{Tools: []tools.ClientTool{sent, {Name: "map"}}}})) {
+				require.NoError(t, err)
+				switch d := e.Data.(type) {
+				case *event.ToolResult:
+					failed = d
+				case *event.Notice:
+					omitted += d.Message
+				case *event.Relay:
+					t.Fatal("the client is asked")
+				}
+			}
+			require.True(t, failed.IsError)
+			require.Contains(t, omitted, fmt.Sprintf(`the tool %q is omitted: agent "cashier", which shares its requests with "root", has a tool with this name`, sent.Name))
+			require.Equal(t, 2, asked)
+		})
+	}
+}
+
+type fixedSet struct{ *tools.Registry }
+
+func (s fixedSet) Tools(context.Context) (*tools.Registry, error) { return s.Registry, nil }
