@@ -423,7 +423,7 @@ func (f *flow) misrouted(i, edge int, err error) {
 		f.stop(fail)
 		return
 	}
-	f.records = append(f.records, &event.Notice{Code: noticeRouting, Message: fail.message})
+	f.records = append(f.records, &event.Notice{Code: event.NoticeRoutingError, Message: fail.message})
 }
 
 func (f *flow) note(fail *failure) {

@@ -8,10 +8,6 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// noticeLoop is the code of the notice about a loop that its limit has ended, and of the
-// failure of one that must not end so.
-const noticeLoop = "loop_limit"
-
 // given is the input of the node's present call: what its edges gave it, or in a loop
 // its own output.
 func (n *nodeState) given() json.RawMessage {
@@ -36,10 +32,10 @@ func (f *flow) loops(i int, output *data, run string) bool {
 		return false
 	case n.round+1 >= loop.Max && loop.Fail:
 		message := fmt.Sprintf("the loop of the agent %s has not ended after %d calls: %q does not hold", f.plan.nodes[i].ID, loop.Max, yamldoc.Short(loop.Until.Source()))
-		f.fail(&failure{node: i, edge: -1, code: noticeLoop, message: message, attempts: n.attempt, cause: run, input: n.given()})
+		f.fail(&failure{node: i, edge: -1, code: event.NoticeLoopLimit, message: message, attempts: n.attempt, cause: run, input: n.given()})
 		return true
 	case n.round+1 >= loop.Max:
-		f.records = append(f.records, &event.Notice{Code: noticeLoop,
+		f.records = append(f.records, &event.Notice{Code: event.NoticeLoopLimit,
 			Message: fmt.Sprintf("the loop of the agent %s ended after %d calls, before %q held", f.plan.nodes[i].ID, loop.Max, yamldoc.Short(loop.Until.Source()))})
 		return false
 	}

@@ -90,7 +90,7 @@ func isRecord(e *event.Event) bool {
 	case *event.State:
 		return true
 	case *event.Notice:
-		return d.Code == noticeRouting || d.Code == noticeLoop
+		return d.Code == event.NoticeRoutingError || d.Code == event.NoticeLoopLimit
 	}
 	return false
 }

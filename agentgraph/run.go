@@ -171,10 +171,6 @@ func (r *run) record() {
 	r.recorded = len(r.flow.records)
 }
 
-// noticeRouting is the code of the notice about an edge whose condition or transform
-// has no value.
-const noticeRouting = "routing_error"
-
 // stop cancels what runs.
 func (r *run) stop() {
 	for _, child := range r.group.Stop() {

@@ -88,6 +88,11 @@ const (
 	NoticeAsksUser  = "asks_user"
 	// NoticeRouteFailed says why a route made no transfer. The agent then answers itself.
 	NoticeRouteFailed = "route_failed"
+	// NoticeRoutingError reports that a condition or a transform of a graph failed.
+	NoticeRoutingError = "routing_error"
+	// NoticeLoopLimit reports that a loop of a graph or a workflow has ended at its limit of rounds. It is also the code
+	// of the error of a loop that fails there.
+	NoticeLoopLimit = "loop_limit"
 	// NoticeForked comes with the start of a run that resumes, in a fork, an open run of the parent session. The
 	// parent's run has no end in the fork's log, because the parent session continues it.
 	NoticeForked = "forked"

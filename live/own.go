@@ -53,7 +53,9 @@ func Own(tree *agent.Tree) func(*event.Event) *event.Event {
 			shown.Data = &event.HarnessStart{AgentID: d.AgentID}
 		case *event.Transfer:
 			t := *d
-			t.Payload, t.RouteDecision = nil, nil
+			if t.Payload, t.RouteDecision = nil, nil; t.TransferType == event.TransferTypeRefused {
+				t.Reason = refused
+			}
 			shown.Data = &t
 		case *event.Failure:
 			shown.Data = d.Public()
@@ -75,7 +77,8 @@ func Own(tree *agent.Tree) func(*event.Event) *event.Event {
 	}
 }
 
-// publicNotice returns a notice without the text of an endpoint, a tool server or a library.
+// publicNotice returns a notice without the text of an endpoint, a remote agent, a tool server or a library, and without
+// the expressions of graphs.
 func publicNotice(n *event.Notice) *event.Notice {
 	public := *n
 	switch n.Code {
@@ -85,6 +88,17 @@ func publicNotice(n *event.Notice) *event.Notice {
 		public.Message = "the tools of the agent have changed"
 	case event.NoticeRouteFailed:
 		public.Message = "a route failed, so the agent answers itself"
+	case event.NoticeUndecided:
+		public.Message = "who answers was not decided"
+	case event.NoticeTransferRefused:
+		public.Message = refused
+	case event.NoticeRoutingError:
+		public.Message = "a condition of a graph failed"
+	case event.NoticeLoopLimit:
+		public.Message = "a loop has reached its limit"
 	}
 	return &public
 }
+
+// refused is what a user reads of an agent's reason not to accept a conversation.
+const refused = "the agent did not accept the conversation"

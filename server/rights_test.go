@@ -29,10 +29,11 @@ import (
 // what it needs.
 func TestRights(t *testing.T) {
 	t.Run("answers", func(t *testing.T) { testRights(t, scripted.Text("Paid.")) })
-	t.Run("failures", func(t *testing.T) {
-		testRights(t, scripted.Fail(&llm.Error{Code: llm.CodeUnauthorized, Message: "hidden endpoint says: wrong key sk-…4711"}))
-	})
+	t.Run("failures", func(t *testing.T) { testRights(t, wrong) })
+	t.Run("decisions", func(t *testing.T) { testRights(t, scripted.Text("Paid.")) })
 }
+
+var wrong = scripted.Fail(&llm.Error{Code: llm.CodeUnauthorized, Message: "hidden endpoint says: wrong key sk-…4711"})
 
 func testRights(t *testing.T, last scripted.Item) {
 	lookup, err := tools.Func("lookup", "Looks up.", func(tools.Context, struct{}) (string, error) { return "hidden result", nil })
@@ -44,9 +45,13 @@ func testRights(t *testing.T, last scripted.Item) {
 		return scripted.Reply(scripted.Think("hidden thought"), scripted.Call("lookup", `{}`))
 	}), llmagent.WithDescription("Bills."), llmagent.WithTools(lookup))
 	require.NoError(t, err)
+	rootOptions := []llmagent.Option{llmagent.WithSubAgents(billing), llmagent.WithHistory(view.TextOnly())}
+	if strings.HasSuffix(t.Name(), "decisions") {
+		rootOptions = append(rootOptions, llmagent.WithDecision(scripted.Always("decider", scripted.Reply(wrong))))
+	}
 	root, err := llmagent.New("support", "hidden instructions of support", scripted.Func("m", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Call("transfer_to_billing", `{"reason":"it was said"}`))
-	}), llmagent.WithSubAgents(billing), llmagent.WithHistory(view.TextOnly()))
+	}), rootOptions...)
 	require.NoError(t, err)
 	turns := newTurns(t, root)
 	apis := everyAPI(t, turns, tokens{})

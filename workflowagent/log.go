@@ -32,8 +32,8 @@ func ExitTool() (tools.Tool, error) {
 		}, tools.Idempotent())
 }
 
-// The codes of notices: a child has ended the loop around it, or the limit of rounds has ended a loop.
-const noticeExit, noticeLimit = "loop_exit", "loop_limit"
+// noticeExit is the code of the notice that a child has ended the loop around it.
+const noticeExit = "loop_exit"
 
 // step is the state of one run of a child, from the log. Before the log has the end of the run, it is from the group.
 type step struct {

@@ -126,9 +126,9 @@ func (r *run) roundsDone(ctx context.Context, n int, output json.RawMessage) (bo
 	case (n-1)/len(r.steps) < r.limit:
 		return false, nil
 	case r.failAtLimit:
-		return true, &agent.RunError{Agent: r.name, Code: noticeLimit, Err: fmt.Errorf("%w: %d", ErrLoopLimit, r.limit)}
+		return true, &agent.RunError{Agent: r.name, Code: event.NoticeLoopLimit, Err: fmt.Errorf("%w: %d", ErrLoopLimit, r.limit)}
 	}
-	r.notice = &event.Notice{Code: noticeLimit, Message: fmt.Sprintf("the loop %s has reached its limit of %d rounds", r.name, r.limit)}
+	r.notice = &event.Notice{Code: event.NoticeLoopLimit, Message: fmt.Sprintf("the loop %s has reached its limit of %d rounds", r.name, r.limit)}
 	return true, nil
 }
 
