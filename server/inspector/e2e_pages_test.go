@@ -83,6 +83,65 @@ func TestScreens(t *testing.T) {
 	}, nil)
 }
 
+// The page is in the language that the browser asks for or the reader has chosen.
+func TestLanguages(t *testing.T) {
+	for name, world := range map[string]struct {
+		make    func(testing.TB) *host
+		screens map[string][]screen
+	}{
+		"support": {support, map[string][]screen{
+			"de": {
+				{"name": "sessions", "path": "", "text": "wartet auf eine Entscheidung"},
+				{"name": "talk", "path": "s/s1", "text": "Bisher ist nichts geschehen"},
+				{"name": "past", "path": "s/s1?at=9", "text": "Stand bei 9 von"},
+				{"name": "failed", "path": "s/failed", "text": "Erneut versuchen"},
+				{"name": "feed", "path": "s/s1/feed", "text": "Ereignisse"},
+				{"name": "runs", "path": "s/s1/runs", "text": "Runde 1"},
+				{"name": "graph", "path": "s/s1/graph", "text": "Kästen"},
+				{"name": "why", "path": "s/s1?sel=ev:6&tab=why", "text": "durch das Modell"},
+				{"name": "seen", "path": "s/s1?sel=ev:13&tab=seen", "text": "verglichen mit"},
+				{"name": "cost", "path": "s/s1?tab=cost", "text": "Am langsamsten"},
+				{"name": "if", "path": "s/s1?sel=ev:1&tab=if", "text": "etwas anderes sagen"},
+				{"name": "state", "path": "s/s1?tab=state", "text": "noch keine Werte"},
+				{"name": "files", "path": "s/s1?tab=files", "text": "Die Sitzung als Datei"},
+				{"name": "diff", "path": "diff/s1/edited", "text": "Kurz gesagt"},
+				{"name": "tree", "path": "tree", "text": "Wie er weitergibt"},
+				{"name": "agent", "path": "tree/support/billing", "text": "Wie er weitergibt"},
+				{"name": "usage", "path": "usage", "text": "nach Agent"},
+				{"name": "approvals", "path": "approvals", "text": "auf deine Entscheidung"},
+				{"name": "gone", "path": "s/none", "text": "Zu den Sitzungen"},
+			},
+			"es": {
+				{"name": "sessions", "path": "", "text": "espera una decisión"},
+				{"name": "talk", "path": "s/s1", "text": "Todavía no ha pasado nada"},
+				{"name": "why", "path": "s/s1?sel=ev:6&tab=why", "text": "por el modelo"},
+				{"name": "cost", "path": "s/s1?tab=cost", "text": "Lo más lento"},
+				{"name": "if", "path": "s/s1?sel=ev:1&tab=if", "text": "decir otra cosa"},
+				{"name": "agent", "path": "tree/support/billing", "text": "Cómo transfiere"},
+				{"name": "usage", "path": "usage", "text": "por agente"},
+				{"name": "approvals", "path": "approvals", "text": "tu decisión"},
+			},
+		}},
+		"office": {office, map[string][]screen{
+			"de": {
+				{"name": "router", "path": "graph/front?s=routed", "text": "Letzte Entscheidungen"},
+				{"name": "graph", "path": "graph/pipeline?s=analysed", "text": "Wähle einen Knoten"},
+				{"name": "desk", "path": "desk", "text": "bei einem Menschen"},
+				{"name": "talk-person", "path": "s/person", "text": "wartet auf einen Menschen"},
+			},
+			"es": {
+				{"name": "desk", "path": "desk", "text": "con una persona"},
+				{"name": "router", "path": "graph/front?s=routed", "text": "Decisiones recientes"},
+			},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, world.make(t), "languages", map[string]any{"world": name, "screens": world.screens})
+		})
+	}
+}
+
 // Every screen can be used at 400 % and in forced colours.
 func TestAccess(t *testing.T) {
 	for name, world := range map[string]struct {

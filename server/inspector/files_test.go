@@ -6,9 +6,11 @@ import (
 	"encoding/hex"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http/httptest"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -83,6 +85,9 @@ func TestImmutable(t *testing.T) {
 // imports matches what a script loads before it runs: not import("…"), which comes when it is needed.
 var imports = regexp.MustCompile(`(?:\bfrom|\bimport)\s*["']\./([^"']+)["']`)
 
+// table matches the texts of a language. A browser loads at most one of them, so that they are no part of all script.
+var table = regexp.MustCompile(`^[a-z]{2}\.js$`)
+
 // sent is the compressed length of a file, in bytes.
 func sent(f *file) int {
 	if f.packed != nil {
@@ -94,10 +99,13 @@ func sent(f *file) int {
 // The page is small, and index.html names the files that are there.
 func TestSizes(t *testing.T) {
 	d := must(New())
-	all, scripts := 0, 0
+	all, scripts, languages := 0, 0, 0
 	for name, f := range d.packed {
 		all += len(f.data)
-		if path.Ext(name) == ".js" {
+		switch {
+		case table.MatchString(name):
+			languages = max(languages, sent(f))
+		case path.Ext(name) == ".js":
 			scripts += sent(f)
 		}
 		require.NotEqual(t, "application/octet-stream", f.typ, "%s: files of this type are not served", name)
@@ -131,8 +139,11 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	require.True(t, loaded["app.js"] && loaded["app.css"])
-	t.Logf("initial load %d bytes and all script %d bytes, packed; all files %d bytes", initial, scripts, all)
+	require.False(t, slices.ContainsFunc(slices.Collect(maps.Keys(loaded)), table.MatchString), "a reader of English loads no table")
+	t.Logf("initial load %d bytes, all script %d bytes and the largest language %d bytes, packed; all files %d bytes", initial, scripts, languages, all)
 	require.LessOrEqual(t, initial, 85_000)
 	require.LessOrEqual(t, scripts, 180_000)
-	require.LessOrEqual(t, all, 600_000) // of the binary
+	require.NotZero(t, languages)
+	require.LessOrEqual(t, languages, 17_000)
+	require.LessOrEqual(t, all, 700_000) // of the binary; each language but English adds 42,000
 }

@@ -227,7 +227,7 @@ export async function settled(page) {
 
 /** Whether all views of a screen could be shown. */
 export async function whole(page) {
-  for (const said of await page.getByText(/could not be shown/).allInnerTexts()) fault(said);
+  for (const said of await page.getByText(/could not be shown|konnte nicht angezeigt werden|no se pudo mostrar/).allInnerTexts()) fault(said);
 }
 
 /** Looks at how much the document has, which any test may do at any time. */

@@ -8,7 +8,7 @@ import { list } from "./state/list.js";
 import { lostSince, me, offline, outdated, putAway, signedOut, told, tree } from "./state/app.js";
 import { open } from "./state/open.js";
 import { type Route, route } from "./state/route.js";
-import * as texts from "./texts.js";
+import { texts } from "./texts.js";
 import { clock } from "./ui/amount.js";
 import { Guarded } from "./ui/guarded.js";
 import { Icon } from "./ui/icons.js";

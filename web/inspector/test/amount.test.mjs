@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "./bundle.mjs";
 
-const { bytes, clock, count, counted, money, span } = await load("ui/amount.ts");
+const { bytes, clock, count, counted, decimals, localize, money, percent, span } = await load("ui/amount.ts");
 
 test("numbers are written as people read them", () => {
   assert.equal(count(5210), "5,210");
@@ -45,4 +45,14 @@ test("a time of another day has its date", () => {
   assert.equal(clock(undefined, now), "");
   assert.equal(clock(new Date(2026, 2, 1, 10, 41, 2).toISOString(), now), "10:41:02");
   assert.equal(clock(new Date(2026, 1, 28, 10, 41, 2).toISOString(), now), "28 Feb 10:41:02");
+});
+
+test("amounts are written as the language of the page has them", () => {
+  const now = new Date(2026, 2, 1, 12);
+  const all = () => [count(52100), decimals(0.936, 2), percent(0.4), money(0.0031), money(0), money(1234.5), bytes(1), bytes(999), bytes(1000), span(1200), clock(new Date(2026, 1, 28, 9, 4, 2).toISOString(), now)].join("|").replaceAll("\u00a0", " ");
+  localize("de");
+  assert.equal(all(), "52.100|0,94|40 %|0,0031 $|0 $|1.234,50 $|1 Byte|999 Byte|1,0 KB|1,2 s|28. Feb. 09:04:02");
+  localize("es");
+  assert.equal(all(), "52.100|0,94|40 %|0,0031 $|0 $|1234,50 $|1 byte|999 bytes|1,0 KB|1,2 s|28 feb 9:04:02");
+  localize("en");
 });

@@ -1,4 +1,5 @@
 // The native API, typed by its OpenAPI document. It knows the network and neither the page nor its state.
+import { texts } from "../texts.js";
 import type { components } from "./types.js";
 
 export type Schemas = components["schemas"];
@@ -93,11 +94,11 @@ async function sendTo(url: string, ask: Ask): Promise<Response> {
     answer = await fetch(address(url, ask.query), init);
   } catch (error) {
     if (ask.signal?.aborted) throw error;
-    throw new ApiError(0, "unreachable", "The server does not answer.");
+    throw new ApiError(0, "unreachable", texts.errors.unreachable);
   }
   if (answer.ok) return answer;
   const problem = (await answer.json().catch(() => undefined)) as Problem | undefined;
-  throw new ApiError(answer.status, problem?.code ?? "", problem?.detail ?? `The server answered ${answer.status}.`, problem);
+  throw new ApiError(answer.status, problem?.code ?? "", problem?.detail ?? texts.errors.status(answer.status), problem);
 }
 
 /** The version of the page that the server has now, as its index.html names it; "" if it names none. */

@@ -6,7 +6,7 @@ import { type Schemas, get, path } from "../net/api.js";
 import { may, tree } from "../state/app.js";
 import type { LogEvent } from "../state/events.js";
 import { formatFilter } from "../state/list.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { AgentFacts, Fact } from "../ui/agentfacts.js";
 import { clock, money } from "../ui/amount.js";
 import { Copy } from "../ui/copy.js";

@@ -5,8 +5,8 @@ import { words } from "../state/events.js";
 import { type SessionRoute, change, route } from "../state/route.js";
 import { type Event, type Row } from "../state/talk.js";
 import { open } from "../state/open.js";
-import * as texts from "../texts.js";
-import { span } from "../ui/amount.js";
+import { texts } from "../texts.js";
+import { percent, span } from "../ui/amount.js";
 import { Fold } from "../ui/fold.js";
 import { Link } from "../ui/link.js";
 import { visible } from "../ui/visible.js";
@@ -79,7 +79,7 @@ function Transfer({ row, event, decided }: { readonly row: BetweenRow; readonly 
 function routed(event: Event<"route">): string {
   return [
     (event.ruleIndex !== null || words(event.reason).text === "") && texts.between.rule(event.ruleIndex),
-    event.intentLabel && `${event.intentLabel}${event.intentConfidence === undefined ? "" : ` ${Math.round(event.intentConfidence * 100)} %`}`,
+    event.intentLabel && `${event.intentLabel}${event.intentConfidence === undefined ? "" : ` ${percent(event.intentConfidence)}`}`,
     event.latencyMs > 0 && span(event.latencyMs),
     words(event.reason).text,
   ]

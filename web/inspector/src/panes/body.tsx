@@ -4,7 +4,7 @@ import { Fragment, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, type Schemas, get, path, send } from "../net/api.js";
 import { lines } from "../state/align.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Link } from "../ui/link.js";
 import { visible } from "../ui/visible.js";
 

@@ -3,7 +3,7 @@ import "./question.css";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ApiError, type Schemas, path, post } from "../net/api.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { span } from "../ui/amount.js";
 import { useDraft } from "../ui/draft.js";
 import { asText, visible } from "../ui/visible.js";

@@ -8,7 +8,7 @@ import type { OpenSession } from "../state/open.js";
 import { change, route } from "../state/route.js";
 import { rowsOf } from "../state/talk.js";
 import { wholeEvent } from "../state/whole.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { Fold } from "../ui/fold.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";

@@ -4,7 +4,7 @@ import type { Schemas } from "../net/api.js";
 import { get, path } from "../net/api.js";
 import { agentAt, tree } from "../state/app.js";
 import { branchOf, everyone } from "../state/shape.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Waiting } from "./detail.js";
 import { useOf } from "./agent.js";
 

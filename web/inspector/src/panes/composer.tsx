@@ -7,7 +7,7 @@ import { mayWrite } from "../state/app.js";
 import { checkpointAt } from "../state/checkpoint.js";
 import { draftOf } from "../state/draft.js";
 import type { OpenSession } from "../state/open.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { bytes } from "../ui/amount.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";

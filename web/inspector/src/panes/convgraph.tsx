@@ -8,7 +8,7 @@ import { type Box, type Boxes, type Zoom, boxesOf } from "../state/boxes.js";
 import { type LogEvent, unclip } from "../state/events.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, change, go, route } from "../state/route.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { count } from "../ui/amount.js";
 import { sign } from "../ui/line.js";
 import { Mark } from "../ui/mark.js";

@@ -1,4 +1,4 @@
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import type { OpenSession } from "../state/open.js";
@@ -6,9 +6,9 @@ import { route } from "../state/route.js";
 import { type Answer, type Story, between, storyOf } from "../state/story.js";
 import { usageAt } from "../state/views.js";
 import { heads } from "../ui/agentfacts.js";
-import { count, counted, money, span } from "../ui/amount.js";
-import * as texts from "../texts-behind.js";
-import { Agent, Bar, Fact, Place, Waiting, lastOf, ordinal } from "./detail.js";
+import { count, money, percent, span } from "../ui/amount.js";
+import { texts } from "../texts-behind.js";
+import { Agent, Bar, Fact, Place, Waiting, lastOf } from "./detail.js";
 
 /** How many of the slowest answers and calls are listed. */
 const few = 8;
@@ -73,7 +73,7 @@ function Selected({ session, story, place, usage }: { readonly session: OpenSess
           <Agent name={first!.agent} />
         </Fact>
         <Fact name={texts.cost.time}>{span(between(begun, end))}</Fact>
-        <Fact name={counted(answers.length, "answer")}>
+        <Fact name={texts.cost.answers(answers.length)}>
           <Tokens answers={answers} usage={usage} />
         </Fact>
       </dl>
@@ -92,8 +92,33 @@ function Tokens({ answers, usage }: { readonly answers: readonly Answer[]; reado
   );
 }
 
+interface WideProps {
+  readonly class: string;
+  readonly name: string;
+  /** What is below the table, and never wider than the pane. */
+  readonly note?: ComponentChildren;
+  readonly children: ComponentChildren;
+}
+
+/** A table that may be wider than the pane; the keyboard can scroll it, too. */
+function Wide({ class: look, name, note, children }: WideProps): JSX.Element {
+  return (
+    <section>
+      <div class="d-scroll" tabIndex={0} role="group" aria-label={name}>
+        <table class={look}>
+          <caption>
+            <h2>{name}</h2>
+          </caption>
+          {children}
+        </table>
+      </div>
+      {note}
+    </section>
+  );
+}
+
 function share(part: number, of: number): string {
-  return of === 0 ? "–" : `${Math.round((100 * part) / of)} %`;
+  return of === 0 ? "–" : percent(part / of);
 }
 
 /** This turn and the session, by agent and model, the most expensive first. */
@@ -110,61 +135,45 @@ function Sums({ usage }: { readonly usage: Schemas["SessionUsage"] }): JSX.Eleme
         <b>{money(session.cost)}</b> · {texts.cost.sum(session.inputTokens + session.outputTokens)}
         {session.seconds !== undefined && <span class="soft"> · {texts.cost.runsTook(span(session.seconds * 1000))}</span>}
       </p>
-      <section class="d-scroll">
-        <table class="d-table">
-          <caption>
-            <h2>{texts.cost.at(usage.seq)}</h2>
-          </caption>
-          <Head first="" />
-          <tbody>
-            <Row name={texts.cost.turn} spent={turn} />
-            <Row name={texts.cost.session} spent={session} />
-          </tbody>
-        </table>
-        {session.readAnew > 0 && (
-          <p class="soft fact">
-            {texts.cost.readAnew(session.readAnew, session.readAnewCost)}
-          </p>
-        )}
-      </section>
+      <Wide
+        class="d-table"
+        name={texts.cost.at(usage.seq)}
+        note={session.readAnew > 0 && <p class="soft fact">{texts.cost.readAnew(session.readAnew, session.readAnewCost)}</p>}
+      >
+        <Head first="" />
+        <tbody>
+          <Row name={texts.cost.turn} spent={turn} />
+          <Row name={texts.cost.session} spent={session} />
+        </tbody>
+      </Wide>
       {rows.length > 0 && (
-        <section class="d-scroll">
-          <table class="d-table">
-            <caption>
-              <h2>{texts.cost.byModel}</h2>
-            </caption>
-            <Head first={texts.cost.agentModel} />
-            <tbody>
-              {rows.map((m) => (
-                <Row key={`${m.agent} ${m.model}`} name={texts.cost.modelOf(m.agent, m.model)} spent={m.session} />
-              ))}
-            </tbody>
-          </table>
-        </section>
+        <Wide class="d-table" name={texts.cost.byModel}>
+          <Head first={texts.cost.agentModel} />
+          <tbody>
+            {rows.map((m) => (
+              <Row key={`${m.agent} ${m.model}`} name={texts.cost.modelOf(m.agent, m.model)} spent={m.session} />
+            ))}
+          </tbody>
+        </Wide>
       )}
       {agents.length > 0 && (
-        <section class="d-scroll">
-          <table class="d-bars">
-            <caption>
-              <h2>{texts.cost.byTime}</h2>
-            </caption>
-            <tbody>
-              {[...agents]
-                .sort((a, b) => b.seconds - a.seconds)
-                .map((a) => (
-                  <tr key={a.agent}>
-                    <th scope="row">
-                      <Agent name={a.agent} />
-                    </th>
-                    <td>{span(a.seconds * 1000)}</td>
-                    <td class="d-bar">
-                      <Bar share={longest === 0 ? 0 : a.seconds / longest} />
-                    </td>
-                  </tr>
-                ))}
-            </tbody>
-          </table>
-        </section>
+        <Wide class="d-bars" name={texts.cost.byTime}>
+          <tbody>
+            {[...agents]
+              .sort((a, b) => b.seconds - a.seconds)
+              .map((a) => (
+                <tr key={a.agent}>
+                  <th scope="row">
+                    <Agent name={a.agent} />
+                  </th>
+                  <td>{span(a.seconds * 1000)}</td>
+                  <td class="d-bar">
+                    <Bar share={longest === 0 ? 0 : a.seconds / longest} />
+                  </td>
+                </tr>
+              ))}
+          </tbody>
+        </Wide>
       )}
     </>
   );
@@ -211,7 +220,7 @@ function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): 
             <tr key={a.first}>
               <th scope="row">
                 <Place seq={a.first}>
-                  {texts.cost.nth(a.agent, ordinal(a.no))}
+                  {texts.cost.nth(a.agent, a.no)}
                 </Place>
               </th>
               <td>{span(a.ms)}</td>

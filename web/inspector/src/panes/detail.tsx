@@ -5,7 +5,7 @@ import { agentAt, may, tree } from "../state/app.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, route } from "../state/route.js";
 import { type Asked, type View, askAgain, askedAgain, forkable } from "../state/views.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { money } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
@@ -142,10 +142,4 @@ export function useFork(session: OpenSession, at: number): { readonly at?: numbe
   const { value, error } = forkable(session, at);
   if (value === undefined) return { words: error ?? texts.detail.looking };
   return { at: value.seq, words: texts.detail.from(value.seq, at) };
-}
-
-export function ordinal(n: number): string {
-  const last = n % 100;
-  if (last >= 11 && last <= 13) return `${n}th`;
-  return `${n}${["th", "st", "nd", "rd"][n % 10] ?? "th"}`;
 }

@@ -6,7 +6,7 @@ import { branch, once } from "../state/actions.js";
 import { words } from "../state/events.js";
 import type { OpenSession } from "../state/open.js";
 import type { Event } from "../state/talk.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { loadWhole, wholeEvent } from "../state/whole.js";
 
 interface Props {

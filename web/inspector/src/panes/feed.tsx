@@ -8,7 +8,7 @@ import type { Log } from "../state/log.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, change, route } from "../state/route.js";
 import { Sifted } from "../state/sift.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { bytes, clock, count, span } from "../ui/amount.js";
 import { Json } from "../ui/json.js";
 import { useKeys } from "../ui/keys.js";

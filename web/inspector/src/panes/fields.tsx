@@ -1,7 +1,7 @@
 // An answer by a JSON schema: fields for simple members, and JSON for what is not simple.
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { asText, visible } from "../ui/visible.js";
 
 interface Schema {

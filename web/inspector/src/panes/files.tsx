@@ -5,7 +5,7 @@ import { versionsOf } from "../state/values.js";
 import { filesAt } from "../state/views.js";
 import { clock } from "../ui/amount.js";
 import { visible } from "../ui/visible.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Place, Waiting, lastOf } from "./detail.js";
 import { address, path } from "../net/api.js";
 import { Media } from "../ui/media.js";
@@ -16,9 +16,9 @@ const few = 20;
 
 /** The session as a file: what each is for, how its name ends, its type, and the format of the export. */
 const exported = [
-  [texts.files.toRead, "md", "text/markdown", "md"],
-  [texts.files.events, "jsonl", "application/jsonl", "jsonl"],
-  [texts.files.evalCase, "yaml", "application/yaml", "case"],
+  ["toRead", "md", "text/markdown", "md"],
+  ["events", "jsonl", "application/jsonl", "jsonl"],
+  ["evalCase", "yaml", "application/yaml", "case"],
 ] as const;
 
 /** The files that agents and tools have made up to the moment, the last one first, and the session itself as files. */
@@ -58,7 +58,7 @@ export function Files({ session }: { readonly session: OpenSession }): JSX.Eleme
           {exported.map(([what, ending, type, format]) => (
             <li key={format}>
               <Media name={`${session.key.id}.${ending}`} type={type} from={address(path("sessions", session.key.id, "export"), { format, at: seq })} user={session.key.user} />
-              <p class="soft fact">{what}</p>
+              <p class="soft fact">{texts.files[what]}</p>
             </li>
           ))}
         </ul>

@@ -5,7 +5,7 @@ import type { OpenSession } from "../state/open.js";
 import { viewAt } from "../state/views.js";
 import { Sheet } from "../ui/sheet.js";
 import { visible } from "../ui/visible.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Price, withoutModel } from "./detail.js";
 
 interface Props {

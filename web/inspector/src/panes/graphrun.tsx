@@ -5,7 +5,7 @@ import { agentAt, tree } from "../state/app.js";
 import type { OpenSession } from "../state/open.js";
 import { change } from "../state/route.js";
 import { graphsAt } from "../state/views.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { AgentFacts, Fact, heads } from "../ui/agentfacts.js";
 import { clock } from "../ui/amount.js";
 import { Json } from "../ui/json.js";

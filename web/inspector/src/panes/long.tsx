@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { Clip, LogEvent } from "../state/events.js";
 import type { OpenSession } from "../state/open.js";
 import { loadWhole, wholeEvent } from "../state/whole.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { bytes } from "../ui/amount.js";
 import { AsIs, More, Words } from "../ui/words.js";
 

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import type { Parting } from "../state/family.js";
 import type { OpenSession } from "../state/open.js";
 import { change, go, route } from "../state/route.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { Icon } from "../ui/icons.js";
 
 /** The path of the address through a conversation that branches; what makes no sense is not looked at. */

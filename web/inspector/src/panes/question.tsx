@@ -10,7 +10,7 @@ import type { OpenSession } from "../state/open.js";
 import { change } from "../state/route.js";
 import type { Row } from "../state/talk.js";
 import { wholeEvent } from "../state/whole.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { clock } from "../ui/amount.js";
 import { Mark } from "../ui/mark.js";
 import { Arguments, Colleague } from "../ui/args.js";

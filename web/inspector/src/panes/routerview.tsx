@@ -3,9 +3,9 @@ import { useMemo, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { agentAt, tree } from "../state/app.js";
 import type { Route } from "../state/route.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { AgentFacts, Fact, heads } from "../ui/agentfacts.js";
-import { clock, span } from "../ui/amount.js";
+import { clock, decimals, span } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { PictureView, type Standing, lineKey } from "../ui/picture.js";
 import { visible } from "../ui/visible.js";
@@ -196,8 +196,8 @@ function how(d: Decided): string {
 }
 
 function scores(d: Decided): string {
-  const all = Object.entries(d.sentiment ?? {}).map(([name, score]) => `${name} ${score.toFixed(2)}`);
-  if (d.intentLabel !== undefined) all.unshift(`${texts.why.intent} ${d.intentLabel} ${d.intentConfidence?.toFixed(2) ?? ""}`);
+  const all = Object.entries(d.sentiment ?? {}).map(([name, score]) => `${name} ${decimals(score, 2)}`);
+  if (d.intentLabel !== undefined) all.unshift(`${texts.why.intent} ${d.intentLabel} ${d.intentConfidence === undefined ? "" : decimals(d.intentConfidence, 2)}`);
   return all.join(" · ") || "–";
 }
 

@@ -6,7 +6,7 @@ import type { Log } from "../state/log.js";
 import type { OpenSession } from "../state/open.js";
 import { type Selection, type SessionRoute, type Tab, change, route } from "../state/route.js";
 import { type Bar, type Lane, type Waterfall, scaleOf, ticksOf, waterfall } from "../state/waterfall.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { clock, span } from "../ui/amount.js";
 import { Mark, hueOf } from "../ui/mark.js";
 import { Lines, type Listed, Rows, useWindow } from "../ui/rows.js";

@@ -7,7 +7,7 @@ import type { Parting } from "../state/family.js";
 import type { OpenSession } from "../state/open.js";
 import { type Selection, type SessionRoute, type Tab, change, route } from "../state/route.js";
 import { type Event, type Row, callsOf, measure } from "../state/talk.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { clock, span } from "../ui/amount.js";
 import { Fold } from "../ui/fold.js";
 import { Icon } from "../ui/icons.js";

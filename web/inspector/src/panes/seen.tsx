@@ -10,8 +10,8 @@ import { type View, viewAt } from "../state/views.js";
 import { clock, span } from "../ui/amount.js";
 import { Folded, Json } from "../ui/json.js";
 import { RequestView } from "../ui/request.js";
-import * as texts from "../texts-behind.js";
-import { Agent, Fact, Place, Waiting, ordinal, withoutModel } from "./detail.js";
+import { texts } from "../texts-behind.js";
+import { Agent, Fact, Place, Waiting, withoutModel } from "./detail.js";
 
 /** What a model saw: the request at the position where it was asked, and the answer. */
 export function Seen({ session }: { readonly session: OpenSession }): JSX.Element {
@@ -32,7 +32,7 @@ export function Seen({ session }: { readonly session: OpenSession }): JSX.Elemen
     <div class="details-body">
       <h2 class="d-hand">
         <Agent name={answer.agent} />
-        <span>{texts.seen.nth(ordinal(answer.no))}</span>
+        <span>{texts.seen.nth(answer.no)}</span>
         <span class="d-by">
           {texts.seen.position(answer.at)} · {clock(answer.begun)}
         </span>

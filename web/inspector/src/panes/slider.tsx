@@ -8,7 +8,7 @@ import { Course } from "../state/course.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, change, route } from "../state/route.js";
 import { tokens } from "../state/session.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";
 import { line } from "../ui/line.js";

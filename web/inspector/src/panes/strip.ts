@@ -2,6 +2,7 @@
 // the screen, a column shows the one that weighs most.
 import type { Course, Pause } from "../state/course.js";
 import type { Log } from "../state/log.js";
+import { texts } from "../texts-behind.js";
 import { span } from "../ui/amount.js";
 import { weight, whose } from "../ui/line.js";
 
@@ -82,7 +83,7 @@ export function draw(canvas: HTMLCanvasElement, course: Course, scale: Scale, sp
       pen.fillRect(x - 1, 0, 1, floor);
       lined = x;
     }
-    const label = log.whole ? `turn ${i + 1}` : "turn";
+    const label = texts.slider.nth(log.whole ? i + 1 : undefined);
     const wide = pen.measureText(label).width;
     if (x < free || x + wide > width) return;
     pen.fillStyle = paint.soft;

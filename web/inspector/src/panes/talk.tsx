@@ -9,7 +9,7 @@ import { type Row, foldRows, rowAt, rowsAt, withUnkept } from "../state/talk.js"
 import { mayWrite } from "../state/app.js";
 import { decidedAbout, questionOf } from "../state/decisions.js";
 import { words } from "../state/events.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { Guarded } from "../ui/guarded.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";

@@ -6,7 +6,7 @@ import type { Schemas } from "../net/api.js";
 import { agentAt, tree } from "../state/app.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, go, route } from "../state/route.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { AgentFacts, AgentList, TreeProblems, drawn, placeOf } from "../ui/agentfacts.js";
 import { Icon } from "../ui/icons.js";
 import { Link } from "../ui/link.js";

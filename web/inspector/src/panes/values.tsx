@@ -6,7 +6,7 @@ import { stateAt } from "../state/views.js";
 import { clock } from "../ui/amount.js";
 import { Folded } from "../ui/json.js";
 import { asText, visible } from "../ui/visible.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Place, Waiting, lastOf } from "./detail.js";
 
 /** How many values are shown at first. */

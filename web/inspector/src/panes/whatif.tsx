@@ -14,7 +14,7 @@ import { useDraft } from "../ui/draft.js";
 import { Folded } from "../ui/json.js";
 import { Link } from "../ui/link.js";
 import { named } from "../ui/title.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Changing, partsOf } from "./changing.js";
 import { WhatRuns } from "./forking.js";
 import { AskButton, Bars, Price, Waiting, useFork, withoutModel } from "./detail.js";

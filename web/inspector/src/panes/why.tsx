@@ -6,10 +6,10 @@ import type { OpenSession } from "../state/open.js";
 import { route } from "../state/route.js";
 import { type Answer, type HandOver, type Story, committed, from, storyOf, textOf, to } from "../state/story.js";
 import { askedAgain, viewAt } from "../state/views.js";
-import { clock, span } from "../ui/amount.js";
+import { clock, decimals, span } from "../ui/amount.js";
 import { Folded, Json } from "../ui/json.js";
 import { EdgesOf } from "./graphrun.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Agent, AskButton, Bars, Fact, Place, Price, Waiting, withoutModel } from "./detail.js";
 
 /** Why the conversation went where it went: what decided, the other choices, and how firm the decision is. */
@@ -123,9 +123,9 @@ function Routed({ story, routed }: { readonly story: Story; readonly routed: Non
       <dl>
         <Fact name={texts.why.latency}>{span(routed.latencyMs)}</Fact>
         <Fact name={texts.why.intent}>
-          {routed.intentLabel && texts.why.intentOf(routed.intentLabel, routed.intentConfidence?.toFixed(2))}
+          {routed.intentLabel && texts.why.intentOf(routed.intentLabel, routed.intentConfidence === undefined ? undefined : decimals(routed.intentConfidence, 2))}
         </Fact>
-        <Fact name={texts.why.sentiment}>{measured.map(([label, x]) => `${label} ${x.toFixed(2)}`).join(" · ")}</Fact>
+        <Fact name={texts.why.sentiment}>{measured.map(([label, x]) => `${label} ${decimals(x, 2)}`).join(" · ")}</Fact>
         <Fact name={texts.why.path}>{(routed.graphPath ?? []).join(" › ")}</Fact>
         {routed.failed !== undefined && (
           <Fact name={texts.why.error}>

@@ -3,7 +3,7 @@ import { useEffect } from "preact/hooks";
 import { path } from "../net/api.js";
 import { may, me } from "../state/app.js";
 import { approvals, waiting } from "../state/approvals.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { clock, span } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { usePage } from "../ui/page.js";

@@ -5,7 +5,7 @@ import type { Schemas } from "../net/api.js";
 import type { Place } from "../state/actions.js";
 import { tell } from "../state/app.js";
 import { type Decision, decidedAbout, questionOf, take } from "../state/decisions.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { Arguments, Colleague } from "../ui/args.js";
 import { useKeys } from "../ui/keys.js";
 import { useSettled } from "../ui/settled.js";

@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { once, start } from "../state/actions.js";
 import { type Agent, tree } from "../state/app.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Copy } from "../ui/copy.js";
 import { useKeys } from "../ui/keys.js";
 import { Link } from "../ui/link.js";

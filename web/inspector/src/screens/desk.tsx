@@ -8,7 +8,7 @@ import { type LogEvent, words } from "../state/events.js";
 import { kept } from "../state/kept.js";
 import { type OpenSession, open } from "../state/open.js";
 import { go, route } from "../state/route.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { clock, span } from "../ui/amount.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";

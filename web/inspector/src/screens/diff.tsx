@@ -7,7 +7,7 @@ import { type Item, type Row, align, items } from "../state/align.js";
 import { attempt } from "../state/app.js";
 import type { LogEvent } from "../state/events.js";
 import { type Route, route } from "../state/route.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Folded } from "../ui/json.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";

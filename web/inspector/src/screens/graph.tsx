@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import type { Schemas } from "../net/api.js";
 import { agentAt, may, tree } from "../state/app.js";
 import { type Route, go, route } from "../state/route.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { clock } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";

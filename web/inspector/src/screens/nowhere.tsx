@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { route } from "../state/route.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { Link } from "../ui/link.js";
 import { usePage } from "../ui/page.js";
 

@@ -5,7 +5,7 @@ import { type Schemas, get, path } from "../net/api.js";
 import { type Item, type Row, routeOf } from "../state/align.js";
 import { alike } from "../state/compare.js";
 import type { LogEvent } from "../state/events.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { count, money } from "../ui/amount.js";
 import { Folded } from "../ui/json.js";
 

@@ -7,7 +7,7 @@ import { asking } from "../state/forking.js";
 import { type OpenSession, open } from "../state/open.js";
 import { type Middle, type SessionRoute, type Tab, change, route } from "../state/route.js";
 import { tokens } from "../state/session.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { Copy } from "../ui/copy.js";
 import { Guarded } from "../ui/guarded.js";
 import { useKeys } from "../ui/keys.js";
@@ -32,22 +32,20 @@ const TreePane = beside("TreePane");
 const Slider = beside("Slider");
 const Forking = beside("Forking");
 
-const { middles: names, tabs: titles } = texts.session;
-
-const middles: readonly (readonly [Middle, string, Pane])[] = [
-  ["talk", names.talk, Talk],
-  ["feed", names.feed, beside("Feed")],
-  ["runs", names.runs, beside("Runs")],
-  ["graph", names.graph, beside("ConversationGraph")],
+const middles: readonly (readonly [Middle, Pane])[] = [
+  ["talk", Talk],
+  ["feed", beside("Feed")],
+  ["runs", beside("Runs")],
+  ["graph", beside("ConversationGraph")],
 ];
 
-const details: readonly (readonly [Tab, string, Pane])[] = [
-  ["why", titles.why, beside("Why")],
-  ["seen", titles.seen, beside("Seen")],
-  ["cost", titles.cost, beside("Cost")],
-  ["if", titles.if, beside("WhatIf")],
-  ["state", titles.state, beside("Values")],
-  ["files", titles.files, beside("Files")],
+const details: readonly (readonly [Tab, Pane])[] = [
+  ["why", beside("Why")],
+  ["seen", beside("Seen")],
+  ["cost", beside("Cost")],
+  ["if", beside("WhatIf")],
+  ["state", beside("Values")],
+  ["files", beside("Files")],
 ];
 
 /** The tabs that the reader may see, and the one that the address names. */
@@ -59,11 +57,11 @@ export function Session(): JSX.Element {
   const state = session?.state.value;
   usePage(`${state === "waiting" ? `${texts.states[state]} · ` : ""}${named(session?.detail.value?.title, now.id)}`, signOf(state));
   useKeys({
-    t: [names.talk, () => change({ middle: "talk" })],
-    f: [names.feed, () => change({ middle: "feed" })],
-    r: [names.runs, () => change({ middle: "runs" })],
-    g: [names.graph, () => change({ middle: "graph" })],
-    ...Object.fromEntries(details.map(([tab, title], i) => [i + 1, [title, () => change({ tab })] as const])),
+    t: [texts.session.middles.talk, () => change({ middle: "talk" })],
+    f: [texts.session.middles.feed, () => change({ middle: "feed" })],
+    r: [texts.session.middles.runs, () => change({ middle: "runs" })],
+    g: [texts.session.middles.graph, () => change({ middle: "graph" })],
+    ...Object.fromEntries(details.map(([tab], i) => [i + 1, [texts.session.tabs[tab], () => change({ tab })] as const])),
     "[": [texts.session.treeWidthKey, () => nextWidth("tree")],
     "]": [texts.session.detailsWidthKey, () => nextWidth("details")],
     Escape: [texts.session.back, () => (now.tab === undefined && now.sel === undefined ? false : closeDetails())],
@@ -134,17 +132,17 @@ function Several({ session, now }: { readonly session: OpenSession; readonly now
 }
 
 function MiddleColumn({ session, now }: { readonly session: OpenSession; readonly now: SessionRoute }): JSX.Element {
-  const [, title, Middle] = middles.find(([name]) => name === now.middle)!;
+  const [, Middle] = middles.find(([name]) => name === now.middle)!;
   return (
     <section class="column middle-column" aria-label={texts.session.name}>
       <h2>
-        <span class="hidden-words">{title}</span>
+        <span class="hidden-words">{texts.session.middles[now.middle]}</span>
       </h2>
       {columns.value > 1 && (
         <nav class="tabs" aria-label={texts.session.views}>
-          {middles.map(([name, title]) => (
+          {middles.map(([name]) => (
             <Link key={name} to={{ ...now, middle: name }} class="tab" current={now.middle === name}>
-              {title}
+              {texts.session.middles[name]}
             </Link>
           ))}
         </nav>
@@ -158,13 +156,13 @@ function MiddleColumn({ session, now }: { readonly session: OpenSession; readonl
 
 function Details({ session, now, close }: { readonly session: OpenSession; readonly now: SessionRoute; readonly close: boolean }): JSX.Element {
   const tab = now.tab ?? "why";
-  const Shown = details.find(([name]) => name === tab)![2];
+  const Shown = details.find(([name]) => name === tab)![1];
   return (
     <>
       <nav class="tabs" aria-label={texts.session.details}>
-        {tabs(now).map(([name, title]) => (
+        {tabs(now).map(([name]) => (
           <Link key={name} to={{ ...now, tab: name }} class="tab" current={tab === name}>
-            {title}
+            {texts.session.tabs[name]}
           </Link>
         ))}
         {close && (
@@ -205,7 +203,7 @@ function One({ session, now }: { readonly session: OpenSession; readonly now: Se
           {texts.screens.tree}
         </button>
         <Link to={{ ...now, middle: "feed" }} class="button plain" current={now.middle === "feed"}>
-          {names.feed}
+          {texts.session.middles.feed}
         </Link>
         <button class="button plain" aria-haspopup="dialog" onClick={() => show("more")}>
           {texts.session.more}
@@ -228,18 +226,18 @@ function One({ session, now }: { readonly session: OpenSession; readonly now: Se
       {sheet === "more" && (
         <Sheet title={texts.session.more} onClose={close}>
           <div class="menu" onClick={(e) => e.target instanceof HTMLElement && e.target.closest("a") !== null && close()}>
-            {middles.slice(2).map(([name, title]) => (
+            {middles.slice(2).map(([name]) => (
               <Link key={name} to={{ ...now, middle: name }} class="button plain" current={now.middle === name}>
-                {title}
+                {texts.session.middles[name]}
               </Link>
             ))}
             <button class="button plain" onClick={() => show("time")}>
               {texts.session.time}
             </button>
             <hr />
-            {tabs(now).map(([name, title]) => (
+            {tabs(now).map(([name]) => (
               <Link key={name} to={{ ...now, tab: name }} class="button plain">
-                {title}
+                {texts.session.tabs[name]}
               </Link>
             ))}
           </div>

@@ -7,7 +7,7 @@ import { attempt, may, mayWrite, me, tell } from "../state/app.js";
 import { kept } from "../state/kept.js";
 import { type Filter, type Listed, type SessionList, families, formatFilter, list, parseFilter } from "../state/list.js";
 import { go, route } from "../state/route.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { clock, count } from "../ui/amount.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";

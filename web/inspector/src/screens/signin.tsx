@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
 import { refused, signIn } from "../state/app.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { usePage } from "../ui/page.js";
 
 /** Signs in in place: the address stays. */

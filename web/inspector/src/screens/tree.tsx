@@ -6,7 +6,7 @@ import { useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { agentAt, tree } from "../state/app.js";
 import { go, route } from "../state/route.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { AgentList, TreeProblems, drawn, placeOf } from "../ui/agentfacts.js";
 import { AgentDetails } from "../panes/agent.js";
 import { clock } from "../ui/amount.js";

@@ -4,8 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 import { type Schemas, get, path } from "../net/api.js";
 import { type Column, type Total, Totals } from "../state/totals.js";
 import { route } from "../state/route.js";
-import * as texts from "../texts-behind.js";
-import { count, money, span } from "../ui/amount.js";
+import { texts } from "../texts-behind.js";
+import { count, money, percent, span } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { named } from "../ui/title.js";
 
@@ -75,7 +75,7 @@ export function Usage(): JSX.Element {
 }
 
 function share(t: Total): string {
-  return t.inputTokens === 0 ? texts.usage.nothing : `${Math.round((100 * t.cachedTokens) / t.inputTokens)} %`;
+  return t.inputTokens === 0 ? texts.usage.nothing : percent(t.cachedTokens / t.inputTokens);
 }
 
 /** Asks for the newest sessions and then for what each used, a few at a time. */

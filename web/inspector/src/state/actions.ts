@@ -1,6 +1,6 @@
 // What a reader can do to sessions. Each is one request; what comes of it is seen in the log.
 import { type Schemas, get, path, post, send } from "../net/api.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { attempt, tree } from "./app.js";
 import { allowRuns, askFirst, mayRun } from "./forking.js";
 import type { LogEvent } from "./events.js";
@@ -43,15 +43,14 @@ export async function start(content: Schemas["Content"], key: string): Promise<v
 /** Where a session is in the native API, and a function that loads its questions again. An open session is one. */
 export type Place = Pick<OpenSession, "path" | "query"> & { readonly refresh?: () => Promise<void> };
 
-const { notYours, gone, moved } = texts.actions;
-const notDecided = { 403: notYours, 404: gone, 409: moved, 412: moved };
-
 /**
  * Answers the question that the reader has seen, which its digest names. The server takes the first answer, from
  * whatever window it comes.
  */
 export async function decide(session: Place, turnId: string, decision: Schemas["Decision"], key: string): Promise<boolean> {
   const to = `${session.path}/turns/${encodeURIComponent(turnId)}/decisions`;
+  const { notYours, gone, moved } = texts.actions;
+  const notDecided = { 403: notYours, 404: gone, 409: moved, 412: moved };
   const done = await attempt(() => post(to, { decisions: [decision] }, { query: session.query, key }).then(() => true), notDecided);
   await session.refresh?.();
   return done === true;

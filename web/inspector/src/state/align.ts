@@ -1,7 +1,7 @@
 // Two sessions side by side: rows of what was said and done, aligned by content and then by position.
 import type { LogEvent } from "./events.js";
 import { words } from "./events.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { argsText } from "../ui/visible.js";
 import { textOf } from "./story.js";
 

@@ -1,7 +1,7 @@
 // The page's state besides sessions: the user, what the server serves, and notices.
 import { computed, effect, signal, untracked } from "@preact/signals";
 import { ApiError, type Schemas, get, pageVersion, send, signIn as enter, signInKey, signOut as leave } from "../net/api.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { sessionOfDesk } from "./desk.js";
 import { SessionList, list, parseFilter } from "./list.js";
 import { OpenSession, open } from "./open.js";

@@ -1,6 +1,6 @@
 // The conversation graph as boxes in layers, in three zooms: messages (a box a turn), blocks (a box
 // a run) and chunks (a box a node). What follows is below, in the same column; branches have their own columns.
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { type Active, type Graph, type Node, hypergraph, thread } from "@agentarbor/conversation";
 
 export type Zoom = "messages" | "blocks" | "chunks";

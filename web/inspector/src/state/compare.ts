@@ -1,5 +1,5 @@
 // How two requests to a model differ, and what was left out of a request.
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import type { Schemas } from "../net/api.js";
 
 export type Request = Pick<Schemas["ModelRequest"], "model" | "messages" | "tools" | "settings">;

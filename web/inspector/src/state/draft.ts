@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { Schemas } from "../net/api.js";
 import { bytes } from "../ui/amount.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { once } from "./actions.js";
 import { tell } from "./app.js";
 import type { OpenSession } from "./open.js";

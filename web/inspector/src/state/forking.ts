@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import type { Schemas } from "../net/api.js";
 import { type Agent, agentAt, tree } from "./app.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import type { OpenSession } from "./open.js";
 
 /** What is about to be done, of which the reader is asked first. */

@@ -3,7 +3,7 @@
 import { type Event, type Graph, empty, reduceMany } from "@agentarbor/conversation";
 import { type Clip, type LogEvent, hiddenAt, isHidden, unclip } from "./events.js";
 import { type Facts, nothing, step } from "./session.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 
 /** A session at one position. */
 export interface Moment {

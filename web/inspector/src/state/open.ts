@@ -1,6 +1,6 @@
 // The session that is open: its log, which is loaded from its end and followed, and where the page
 // looks at it.
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { type ReadonlySignal, type Signal, computed, effect, signal } from "@preact/signals";
 import { ApiError, type Schemas, get, getExact, path } from "../net/api.js";
 import { type Frame, follow } from "../net/stream.js";

@@ -1,5 +1,5 @@
 // What many sessions have used, summed up.
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import type { Schemas } from "../net/api.js";
 
 export type Column = "cost" | "inputTokens" | "cachedTokens" | "readAnew" | "outputTokens" | "answers" | "seconds";

@@ -8,7 +8,7 @@ import { attempt, tree } from "./app.js";
 import { allowRuns } from "./forking.js";
 import type { OpenSession } from "./open.js";
 import { type Entry, entriesOf } from "./values.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 
 export type View = Schemas["View"];
 

@@ -1,6 +1,6 @@
 // The runs of a turn on a line of time. All times are those of the log: an answer lies between what
 // was recorded before it in its run and its own record, a call between itself and its result.
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { timeOf } from "../ui/line.js";
 import { folded } from "./course.js";
 import type { LogEvent } from "./events.js";

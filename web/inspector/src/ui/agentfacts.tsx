@@ -5,7 +5,7 @@ import type { Schemas } from "../net/api.js";
 import { may } from "../state/app.js";
 import type { Route } from "../state/route.js";
 import { branchOf, everyone, matches } from "../state/shape.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Json } from "./json.js";
 import { Link } from "./link.js";
 import { Mark } from "./mark.js";

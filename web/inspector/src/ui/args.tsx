@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import type { Schemas } from "../net/api.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { asText, visible } from "./visible.js";
 
 /** The arguments of a call, whole, one a row: the person who decides sees all of them. */

@@ -1,7 +1,7 @@
 import "./canvas.css";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import type { PanZoom } from "./panzoom.js";
 
 interface Props {

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { tell } from "../state/app.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { Icon } from "./icons.js";
 
 /** Copies a text. Browsers allow that on pages of this machine or under https only. */

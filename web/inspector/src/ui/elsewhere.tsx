@@ -1,7 +1,7 @@
 import "./media.css";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { visible } from "./visible.js";
 
 interface Props {

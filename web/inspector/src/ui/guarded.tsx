@@ -1,5 +1,5 @@
 import { Component, type ComponentChildren } from "preact";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 
 interface Props {
   readonly what: string;

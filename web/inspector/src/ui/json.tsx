@@ -1,7 +1,7 @@
 import "./json.css";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { visible } from "./visible.js";
 
 /** How many members are shown at first, and how many more with each click. */

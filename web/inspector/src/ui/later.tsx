@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType, JSX } from "preact";
 import { useEffect } from "preact/hooks";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { tell } from "../state/app.js";
 
 /** A component whose script is loaded when it is first shown. */

@@ -1,7 +1,7 @@
 // An event in one line, for rows, bars and the slider.
 import { type LogEvent, words } from "../state/events.js";
 import { bytes } from "./amount.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { visible } from "./visible.js";
 
 /** The types of which a sign is known; any other is shown by its name. */

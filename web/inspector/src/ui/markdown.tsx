@@ -3,7 +3,7 @@
 import { Marked, type Token, type Tokens } from "marked";
 import { type ComponentChild, type JSX, Component } from "preact";
 import { useRef } from "preact/hooks";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { Elsewhere, pictureAt } from "./elsewhere.js";
 import { Pre, pieces } from "./words.js";
 

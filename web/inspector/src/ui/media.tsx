@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { bytesOf } from "../state/bytes.js";
 import { bytes } from "./amount.js";
 import { Elsewhere, pictureAt } from "./elsewhere.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { visible } from "./visible.js";
 
 /** Types that a browser shows as a picture, without running anything. */

@@ -2,12 +2,13 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { may, me, signOut } from "../state/app.js";
 import { type Route, route } from "../state/route.js";
+import { chosen, choose, type Language, languages } from "../language.js";
 import { Icon } from "./icons.js";
 import { Link } from "./link.js";
 import { copyAddress, openKeys, openTour } from "./palette.js";
 import { Sheet } from "./sheet.js";
 import { type Scheme, scheme, setScheme } from "./theme.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 
 const schemes: readonly Scheme[] = ["system", "light", "dark"];
 
@@ -53,6 +54,17 @@ export function Menu(): JSX.Element {
                 </label>
               ))}
             </fieldset>
+            <label>
+              {texts.menu.language}{" "}
+              <select value={chosen} onChange={(e) => choose(e.currentTarget.value as Language | "")}>
+                <option value="">{texts.menu.asBrowser}</option>
+                {Object.entries(languages).map(([name, own]) => (
+                  <option key={name} value={name} lang={name}>
+                    {own}
+                  </option>
+                ))}
+              </select>
+            </label>
             <hr />
             <button class="button plain" onClick={copyAddress}>
               {texts.menu.copyAddress} <kbd>y</kbd>

@@ -13,7 +13,7 @@ import { best } from "./match.js";
 import { Sheet } from "./sheet.js";
 import { named } from "./title.js";
 import { type Scheme, scheme, setScheme } from "./theme.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 
 const covering = signal<"" | "palette" | "keys" | "tour">("");
 

@@ -1,6 +1,6 @@
 // Limits text that is pasted into fields: a browser takes half a minute to lay out megabytes in a field.
 import { tell } from "../state/app.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { bytes } from "./amount.js";
 
 /** The longest text that a field takes at once, in letters. */

@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { type Difference, type Message, type Request, noteOf, said, split } from "../state/compare.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Copy } from "./copy.js";
 import { Folded, Json } from "./json.js";
 

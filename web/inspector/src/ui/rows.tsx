@@ -1,7 +1,7 @@
 import "./rows.css";
 import type { ComponentChildren, JSX, RefObject } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { Icon } from "./icons.js";
 import { useKeys } from "./keys.js";
 

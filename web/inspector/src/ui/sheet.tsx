@@ -2,7 +2,7 @@ import "./sheet.css";
 import type { ComponentChildren, JSX } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { Icon } from "./icons.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { useKeys } from "./keys.js";
 
 interface Props {

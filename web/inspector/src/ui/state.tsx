@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { tree } from "../state/app.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import type { Sign } from "./page.js";
 
 const signs: Readonly<Record<string, string>> = { running: "▸", waiting: "●", cut_off: "‖", done: "✓", failed: "✗", canceled: "–" };

@@ -1,14 +1,13 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Sheet } from "./sheet.js";
-
-const { steps } = texts.tour;
 
 /** Four steps that explain the page. It opens only when the reader asks for it. */
 export function Tour({ onClose }: { readonly onClose: () => void }): JSX.Element {
   const [at, go] = useState(0);
   const text = useRef<HTMLParagraphElement>(null);
+  const { steps } = texts.tour;
   const [title, words] = steps[at]!;
   const last = at === steps.length - 1;
   // A screen reader reads each step as it appears.

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { useKeys } from "./keys.js";
 
 interface Props {

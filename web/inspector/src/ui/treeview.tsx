@@ -18,7 +18,7 @@ import {
   standsIn,
   way,
 } from "../state/shape.js";
-import * as texts from "../texts-behind.js";
+import { texts } from "../texts-behind.js";
 import { Canvas } from "./canvas.js";
 import { KindSign } from "./kind.js";
 import { Mark, hueOf } from "./mark.js";

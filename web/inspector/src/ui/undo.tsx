@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { decidedAbout, grace, undo } from "../state/decisions.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 import { useKeys } from "./keys.js";
 
 /** Takes the place of the buttons after a decision: it shows the decision and offers to undo it. */

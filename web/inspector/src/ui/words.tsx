@@ -4,7 +4,7 @@ import type { ComponentChildren, ComponentType, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Copy } from "./copy.js";
 import { visible } from "./visible.js";
-import * as texts from "../texts.js";
+import { texts } from "../texts.js";
 
 /** Above this length words are shown as they are, since drawing them would hold the page up. */
 const longest = 60_000;

@@ -1,21 +1,22 @@
-// The texts of the page, a group for each screen: the frame with its menu and keys, signing in, questions and the
-// conversation of a session. texts-behind.tsx has those of the parts that are loaded later, and loads with them.
+// The English texts of the page, a group for each screen: the frame with its menu and keys, signing in, questions and the
+// conversation of a session. en-behind.tsx has those of the parts that are loaded later, and loads with them.
 //
 // A text with values is a function of them, so that a sentence stays one text. Names and what users wrote are given as
 // they are shown.
 import type { JSX } from "preact";
-import { count, counted } from "./ui/amount.js";
+import { count, counted } from "../ui/amount.js";
 
-export const screens = { sessions: "Sessions", tree: "Tree", usage: "Usage", approvals: "Approvals", desk: "Desk" } as const;
+export const screens = { sessions: "Sessions", tree: "Tree", usage: "Usage", approvals: "Approvals", desk: "Desk" };
 /** A position, as a link to it. */
 export const at = (seq: number): string => `at ${count(seq)}`;
 
 /** What is new below the place that the reader sees. */
 export const fresh = (n: number): string => `${count(n)} new below`;
 
-export const you = "you";
-export const close = "Close";
-export const cancel = "Cancel";
+export const you: string = "you";
+export const close: string = "Close";
+export const cancel: string = "Cancel";
+export const noPrice: string = "price unknown";
 const takeTour = "Take the tour";
 const copyAddress = "Copy the address";
 const allKeys = "All keys";
@@ -62,6 +63,8 @@ export const menu = {
   copyAddress,
   allKeys,
   takeTour,
+  language: "Language",
+  asBrowser: "As the browser",
   signOut: "Sign out",
   version: (version: string | undefined) => `Arbor ${version ?? ""}`,
 };
@@ -87,11 +90,11 @@ export const keys = {
 /** The states of a session, by the server's names. */
 export const states = { running: "at work", waiting: "waits for a person", cut_off: "cut off", done: "done", failed: "failed", canceled: "canceled" } as Readonly<Record<string, string>>;
 
-export const newState = "new";
+export const newState: string = "new";
 
-export const handed = "handed to a person";
+export const handed: string = "handed to a person";
 
-export const withPerson = "with a person";
+export const withPerson: string = "with a person";
 
 export const decide = {
   approveKey: "Approve the card that has the focus",
@@ -308,6 +311,8 @@ export const errors = {
   fewer: "The server has fewer events than before.",
   deleted: "This session was deleted while it was open.",
   unauthorized: "You may not read this session any more.",
+  unreachable: "The server does not answer.",
+  status: (status: number) => `The server answered ${status}.`,
   noFork: (at: number) => `The session cannot be forked at or before ${at}.`,
 };
 

@@ -1,16 +1,20 @@
-// The texts of what is loaded after the conversation of a session: the other screens, and the panes next to it.
+// The English texts of what is loaded after the conversation of a session: the other screens, and the panes next to it.
 import type { ComponentChildren, JSX } from "preact";
-import { cancel, screens } from "./texts.js";
-import { count, counted, money } from "./ui/amount.js";
-
-export * from "./texts.js";
+import { cancel, screens } from "./en.js";
+import { count, counted, money } from "../ui/amount.js";
 
 const noModel = "unknown model";
+
+function ordinal(n: number): string {
+  const last = n % 100;
+  if (last >= 11 && last <= 13) return `${n}th`;
+  return `${n}${["th", "st", "nd", "rd"][n % 10] ?? "th"}`;
+}
 
 type Children = ComponentChildren;
 
 const noSessions = (start: JSX.Element): JSX.Element => <>There are no sessions yet. {start}.</>;
-export const startOne = "Start one under Sessions";
+export const startOne: string = "Start one under Sessions";
 
 export const tour = {
   title: (title: string, step: number, of: number) => `${title}, step ${step} of ${of}`,
@@ -388,7 +392,7 @@ export const why = {
 
 export const seen = {
   none: "No model has answered here yet.",
-  nth: (nth: string) => `${nth} answer`,
+  nth: (n: number) => `${ordinal(n)} answer`,
   position: (at: number) => `position ${at}`,
   shownAt: (agent: string, at: number) => `what ${agent} was shown at ${at}`,
   before: "the agent's request before",
@@ -435,6 +439,7 @@ export const cost = {
   took: (time: string, asked: boolean) => `${time}${asked ? ", including the wait for a person" : ""}`,
   time: "time",
   answer: "answer",
+  answers: (n: number) => counted(n, "answer"),
   agent: "agent",
   selectedAnswer: "Selected answer",
   run: "Selected run",
@@ -455,7 +460,7 @@ export const cost = {
   slowest: "Slowest",
   times: "Times are differences of the log's timestamps. An answer counts from the event before it in its run, a call until its result. All bars have one scale.",
   none: "No answer yet. Write a message in the conversation.",
-  nth: (agent: string, nth: string) => `${agent}'s ${nth} answer`,
+  nth: (agent: string, n: number) => `${agent}'s ${ordinal(n)} answer`,
   failed: "✗ failed",
   waited: "waited for a person",
 };
@@ -742,7 +747,7 @@ export const routers = {
   none: (router: string, session: string) => `${router} has not decided anything in session ${session} yet.`,
   summary: ["To", "By", "Count", "Took"],
   columns: ["When", "To", "By", "Why", "Scores", "Took"],
-  each: (shown: boolean) => (shown ? "Hide each decision" : "Show each decision"),
+  each: (shown: boolean): string => (shown ? "Hide each decision" : "Show each decision"),
   failed: "an error",
   between: (least: string, most: string) => `${least} to ${most}`,
 };
@@ -814,6 +819,7 @@ export const slider = {
   pause: "⋯ is a long pause. The vertical line is the position that the page shows.",
   nothing: "nothing yet",
   notLoaded: "not loaded yet",
+  nth: (turn: number | undefined) => (turn === undefined ? "turn" : `turn ${turn}`),
   loading: "loading…",
   beyond: (seq: number) => `The log has no event ${count(seq)}. It ends here.`,
   loadingBefore: (seq: number) => `loading the events before ${count(seq)}…`,
