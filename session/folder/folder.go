@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,6 +134,7 @@ func (s *Store) Blob(ctx context.Context, key session.Key, digest string) ([]byt
 
 // Fork implements [session.Store]. It creates the links first, and removes them if the fork fails.
 func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) (err error) {
+	before, _ := os.ReadDir(s.dirOf(to)) // the files of a session that only had a lease, which the fork replaces
 	dir := ""
 	for _, path := range s.find(of, "sha256-*") {
 		base := filepath.Base(path)
@@ -142,7 +144,7 @@ func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.
 		}
 		if dir == "" {
 			if err = os.MkdirAll(s.dirOf(to), 0o700); err == nil {
-				dir, err = os.MkdirTemp(s.dirOf(to), "fork-*")
+				dir, err = os.MkdirTemp(s.dirOf(to), forkPrefix+"*")
 			}
 		}
 		if err == nil {
@@ -160,6 +162,18 @@ func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.
 	}
 	if err != nil {
 		return errors.Join(err, remove(dir))
+	}
+	return s.clear(to, slices.DeleteFunc(before, func(d fs.DirEntry) bool { return strings.HasPrefix(d.Name(), forkPrefix) }))
+}
+
+const forkPrefix = "fork-"
+
+// clear deletes folders of a session key.
+func (s *Store) clear(key session.Key, dirs []fs.DirEntry) error {
+	for _, dir := range dirs {
+		if err := remove(filepath.Join(s.dirOf(key), dir.Name())); err != nil {
+			return fmt.Errorf("folder: delete files: %w", err)
+		}
 	}
 	return nil
 }
@@ -180,10 +194,5 @@ func (s *Store) Delete(ctx context.Context, key session.Key) error {
 	if err := s.underlying.Delete(ctx, key); err != nil {
 		return err
 	}
-	for _, dir := range before {
-		if err := remove(filepath.Join(s.dirOf(key), dir.Name())); err != nil {
-			return fmt.Errorf("folder: delete files: %w", err)
-		}
-	}
-	return nil
+	return s.clear(key, before)
 }
