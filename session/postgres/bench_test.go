@@ -252,5 +252,3 @@ func BenchmarkOpen(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkPage(b *testing.B) { sessiontest.BenchmarkPage(b, open(b, servers.Database(b))) }

@@ -63,52 +63,6 @@ var blobTests = []test{
 		f.write(f.another("s2"), text("a"))
 		f.hasNoBlob(f.another("s2"), digest)
 	}},
-	{"the same bytes twice", func(f *fixture) {
-		f.put(f.key, []byte("x"))
-		f.put(f.key, []byte("x"))
-		f.put(f.another("s2"), []byte("x"))
-		f.hasBlob(f.key, []byte("x"))
-		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		f.hasBlob(f.another("s2"), []byte("x"))
-	}},
-	{"they go with their session", func(f *fixture) {
-		digest := f.put(f.key, []byte("x"))
-		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		f.hasNoBlob(f.key, digest)
-		f.write(f.key, text("of the same name"))
-		f.hasNoBlob(f.key, digest)
-	}},
-	{"a fork reads what it shares, and no more", func(f *fixture) {
-		f.put(f.key, []byte("1"))
-		f.put(f.key, []byte("2"))
-		first, whole := f.fork(f.key, 1, "first"), f.fork(f.key, 2, "whole")
-		none, later := f.fork(f.key, 0, "none"), f.put(f.key, []byte("3"))
-		f.hasBlob(first, []byte("1"))
-		f.hasNoBlob(first, session.Digest([]byte("2")))
-		f.hasBlob(whole, []byte("2"))
-		f.hasNoBlob(whole, later)
-		f.hasNoBlob(none, session.Digest([]byte("1")))
-		own := f.put(first, []byte("own"))
-		f.hasNoBlob(f.key, own)
-		f.hasNoBlob(whole, own)
-		second := f.fork(first, 2, "second")
-		f.hasBlob(second, []byte("own"))
-		f.hasBlob(second, []byte("1"))
-		f.hasNoBlob(second, session.Digest([]byte("2")))
-	}},
-	{"a fork keeps what it shares when the other is deleted", func(f *fixture) {
-		f.put(f.key, []byte("1"))
-		f.put(f.key, []byte("2"))
-		fork := f.fork(f.key, 1, "fork")
-		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		f.hasNoBlob(f.key, session.Digest([]byte("1")))
-		f.hasBlob(fork, []byte("1"))
-		f.hasNoBlob(fork, session.Digest([]byte("2")))
-		f.put(fork, []byte("2"))
-		f.hasBlob(fork, []byte("2"))
-		require.NoError(f, f.store.Delete(f.Context(), fork))
-		f.hasNoBlob(fork, session.Digest([]byte("1")))
-	}},
 	{"side by side", func(f *fixture) {
 		lease := f.acquire(f.key)
 		var wg sync.WaitGroup
@@ -124,17 +78,4 @@ var blobTests = []test{
 			f.hasBlob(f.key, []byte{byte(i / 2)})
 		}
 	}},
-	{"they last", durable(func(f *fixture) {
-		f.put(f.key, []byte("x"))
-		fork := f.fork(f.key, 1, "fork")
-		f.reopened()
-		f.hasBlob(f.key, []byte("x"))
-		f.hasBlob(fork, []byte("x"))
-	})},
-	{"another process has them", withPeer(func(f *fixture, peer session.Store) {
-		digest := f.put(f.key, []byte("x"))
-		got, err := peer.Blob(f.Context(), f.key, digest)
-		require.NoError(f, err)
-		require.Equal(f, "x", string(got))
-	})},
 }

@@ -66,6 +66,18 @@ var concurrencyTests = []test{
 	{"many writers on one session take turns", func(f *fixture) {
 		f.contend(f.store, f.store)
 	}},
+	{"one of two appends through two stores wins", withPeer(func(f *fixture, peer session.Store) { f.appendTwice(f.store, peer) })},
+	{"writers of two stores take turns", withPeer(func(f *fixture, peer session.Store) { f.contend(f.store, peer) })},
+}
+
+// withPeer skips a test without [WithPeer].
+func withPeer(run func(f *fixture, peer session.Store)) func(*fixture) {
+	return func(f *fixture) {
+		if f.suite.peer == nil {
+			f.Skip("needs the option WithPeer")
+		}
+		run(f, f.mustOpen(f.suite.peer(f.T, f.store)))
+	}
 }
 
 // appendTwice appends at each position through both stores at once, and requires that one of the two wins.

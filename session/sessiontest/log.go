@@ -12,32 +12,6 @@ import (
 )
 
 var logTests = []test{
-	{"a session that does not exist is empty", func(f *fixture) {
-		require.Empty(f, f.load(f.key, 0))
-		require.Empty(f, f.load(f.key, 10))
-		f.shared(f.key, `{}`)
-		require.Zero(f, f.acquire(f.key).Head.Seq)
-		require.Empty(f, f.load(f.key, 0))
-	}},
-	{"what is appended is loaded in order", func(f *fixture) {
-		lease := f.acquire(f.key)
-		seq := f.append(f.key, 0, lease, text("a"))
-		seq = f.append(f.key, seq, lease, text("b"), text("c"), text("d"))
-		seq = f.append(f.key, seq, lease, text("e"))
-		require.EqualValues(f, 5, seq)
-		require.Equal(f, []string{"a", "b", "c", "d", "e"}, f.contents(f.key))
-		f.release(f.key, lease)
-		require.EqualValues(f, 5, f.acquire(f.key).Head.Seq)
-	}},
-	{"an append at another position is a conflict", func(f *fixture) {
-		lease := f.acquire(f.key)
-		f.refused(f.key, 1, lease)
-		f.append(f.key, 0, lease, texts(3, "a")...)
-		for _, seq := range []int64{0, 1, 2, 4, 5, 100} {
-			f.refused(f.key, seq, lease)
-		}
-		f.append(f.key, 3, lease, text("goes on"))
-	}},
 	{"a batch with one bad event stores nothing", func(f *fixture) {
 		lease := f.acquire(f.key)
 		seq := f.append(f.key, 0, lease, text("a"))
@@ -103,6 +77,8 @@ var logTests = []test{
 		require.ErrorIs(f, err, context.Canceled)
 		require.ErrorIs(f, Renew(ctx, f.store, f.key, lease), context.Canceled)
 		require.ErrorIs(f, f.store.Delete(ctx, f.key), context.Canceled)
+		require.ErrorIs(f, f.store.Fork(ctx, f.key, 1, f.another("to")), context.Canceled)
+		require.Empty(f, f.list(f.another("to")))
 		_, err = f.store.List(ctx, session.Key{App: f.app}, session.Page{})
 		require.ErrorIs(f, err, context.Canceled)
 		_, err = f.store.SharedState(ctx, f.key)

@@ -77,8 +77,9 @@ func Run(t *testing.T, open func(t *testing.T) session.Store, opts ...Option) {
 		opt(s)
 	}
 	runAll(t, []group[*fixture]{
-		{"log", logTests}, {"load", loadTests}, {"payload", payloadTests}, {"damage", damageTests}, {"lease", leaseTests}, {"orphan", orphanTests}, {"state", stateTests},
-		{"list", listTests}, {"page", pageTests}, {"fork", forkTests}, {"blob", blobTests}, {"snapshot", snapshotTests}, {"concurrency", concurrencyTests}, {"durable", durableTests}, {"peer", peerTests},
+		{"model", modelTests()}, {"log", logTests}, {"load", loadTests}, {"payload", payloadTests}, {"damage", damageTests}, {"lease", leaseTests},
+		{"orphan", orphanTests}, {"state", stateTests}, {"page", pageTests}, {"fork", forkTests}, {"blob", blobTests}, {"snapshot", snapshotTests},
+		{"concurrency", concurrencyTests},
 	}, func(t *testing.T) *fixture { return s.fixture(t, open(t)) })
 }
 
@@ -189,38 +190,6 @@ func (f *fixture) contents(key session.Key) []string {
 		out = append(out, e.Text())
 	}
 	return out
-}
-
-// refused requires that the store refuses a batch as a conflict and does not change the log.
-func (f *fixture) refused(key session.Key, seq int64, lease session.Lease) {
-	f.Helper()
-	before := f.contents(key)
-	err := Append(f.Context(), f.store, key, seq, lease, events(seq, text("refused"), text("refused too"))...)
-	require.ErrorIs(f, err, agent.ErrConflict)
-	require.Equal(f, before, f.contents(key))
-}
-
-// worthless requires that a lease is not the session's current one: each write with it is refused and changes nothing,
-// and releasing it does nothing.
-func (f *fixture) worthless(key session.Key, lease session.Lease) {
-	f.Helper()
-	before, end := f.contents(key), session.Head{}
-	if log := f.load(key, 0); len(log) > 0 {
-		end = session.HeadOf(log[len(log)-1])
-	}
-	list := events(end.Seq, text("refused"), state("user:x", "refused"))
-	snapshot := []session.Snapshot{part("worthless", 0, end.Seq, "x")}
-	for _, w := range []session.Write{{}, {Events: list}, {Events: list, Release: true}, {Snapshots: snapshot}, {Release: true}, {Abandon: true}} {
-		w.Lease, w.Head = lease, end
-		_, err := f.store.Write(f.Context(), key, w)
-		require.ErrorIs(f, err, agent.ErrConflict)
-	}
-	data := []byte("worthless")
-	_, err := f.store.PutBlob(f.Context(), key, lease, data)
-	require.ErrorIs(f, err, agent.ErrConflict)
-	f.hasNoBlob(key, session.Digest(data))
-	require.Empty(f, f.parts(key, "worthless"))
-	require.Equal(f, before, f.contents(key))
 }
 
 // race makes n calls at once. One must succeed, and the others must fail with lost. It returns the number of the

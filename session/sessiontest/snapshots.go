@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -47,19 +46,6 @@ func (f *fixture) snap(key session.Key, parts ...session.Snapshot) {
 }
 
 var snapshotTests = []test{
-	{"a snapshot is kept with the events that it is made of", func(f *fixture) {
-		f.snapshots()
-		list := events(0, text("a"), text("b"))
-		_, err := f.store.Write(f.Context(), f.key, session.Write{Acquire: session.Self(), Events: list, Snapshots: []session.Snapshot{part("x", 0, 2, "x")}, Release: true})
-		require.NoError(f, err)
-		require.Equal(f, []session.Snapshot{part("x", 0, 2, "x")}, f.parts(f.key, "x"))
-		lease, err := f.store.Write(f.Context(), f.key, session.Write{Acquire: session.Self(), Head: session.HeadOf(list[1]), Snapshots: []session.Snapshot{part("x", 0, 1, "y")}})
-		require.NoError(f, err)
-		require.Equal(f, []session.Snapshot{part("x", 0, 1, "y")}, f.parts(f.key, "x"))
-		_, err = f.store.Write(f.Context(), f.key, session.Write{Lease: lease, Head: session.Head{Seq: 2, ID: "other"}, Snapshots: []session.Snapshot{part("x", 0, 1, "z")}})
-		require.ErrorIs(f, err, agent.ErrConflict)
-		require.Equal(f, []session.Snapshot{part("x", 0, 1, "y")}, f.parts(f.key, "x"))
-	}},
 	{"parts come back as they were", func(f *fixture) {
 		f.snapshots()
 		f.write(f.key, text("a"), text("b"))
@@ -78,20 +64,6 @@ var snapshotTests = []test{
 		require.Empty(f, f.parts(f.another("s2"), "x"))
 		require.Equal(f, []string{"a", "b"}, f.contents(f.key), "the log is as it was")
 	}},
-	{"a part takes the place of those from its number on", func(f *fixture) {
-		f.snapshots()
-		f.write(f.key, text("a"))
-		for _, n := range []int64{0, 10, 20, 30} {
-			f.snap(f.key, part("x", n, 1, "first"), part("other", n, 1, "o"))
-		}
-		f.snap(f.key, part("x", 15, 1, "second"))
-		require.Equal(f, []session.Snapshot{part("x", 0, 1, "first"), part("x", 10, 1, "first"), part("x", 15, 1, "second")}, f.parts(f.key, "x"))
-		f.snap(f.key, part("x", 10, 1, "third"))
-		require.Equal(f, []session.Snapshot{part("x", 0, 1, "first"), part("x", 10, 1, "third")}, f.parts(f.key, "x"))
-		f.snap(f.key, part("x", 0, 0, "fourth"))
-		require.Equal(f, []session.Snapshot{part("x", 0, 0, "fourth")}, f.parts(f.key, "x"))
-		require.Len(f, f.parts(f.key, "other"), 4)
-	}},
 	{"what is no snapshot", func(f *fixture) {
 		f.snapshots()
 		f.write(f.key, text("a"))
@@ -104,31 +76,6 @@ var snapshotTests = []test{
 		require.ErrorIs(f, f.keep(f.store, f.key, lease, part("m", 0, 1, "x"), part("n", 0, 2, "x")), agent.ErrConflict, "later than the log")
 		require.Empty(f, f.parts(f.key, "m"), "all or none")
 		require.Empty(f, f.parts(f.key, "n"))
-	}},
-	{"snapshots go with their session", func(f *fixture) {
-		f.snapshots()
-		f.write(f.key, text("a"))
-		f.snap(f.key, part("x", 0, 1, "old"), part("y", 2, 1, "old"))
-		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		require.Empty(f, f.parts(f.key, "x"))
-		f.write(f.key, text("anew"))
-		require.Empty(f, f.parts(f.key, "x"))
-		require.Empty(f, f.parts(f.key, "y"))
-		f.snap(f.key, part("x", 0, 1, "new"))
-		require.Equal(f, []session.Snapshot{part("x", 0, 1, "new")}, f.parts(f.key, "x"))
-	}},
-	{"a fork has none of its parent's, and keeps its own", func(f *fixture) {
-		f.snapshots()
-		f.write(f.key, text("a"), text("b"))
-		f.snap(f.key, part("x", 0, 2, "parent's"))
-		fork := f.another("fork")
-		require.NoError(f, f.store.Fork(f.Context(), f.key, 1, fork))
-		require.Empty(f, f.parts(fork, "x"))
-		f.snap(fork, part("x", 0, 1, "its own"))
-		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		require.Empty(f, f.parts(f.key, "x"))
-		require.Equal(f, []session.Snapshot{part("x", 0, 1, "its own")}, f.parts(fork, "x"))
-		require.Equal(f, []string{"a"}, f.contents(fork))
 	}},
 	{"readers and writers of snapshots at once", func(f *fixture) {
 		f.snapshots()
@@ -157,34 +104,5 @@ var snapshotTests = []test{
 			require.NoError(f, f.keep(f.store, f.key, lease, part("x", n, 1, strings.Repeat("x", int(n)))))
 		}
 		wg.Wait()
-	}},
-	{"snapshots last", durable(func(f *fixture) {
-		f.write(f.key, text("a"))
-		f.snap(f.key, part("x", 0, 1, "kept"))
-		f.reopened()
-		require.Equal(f, []session.Snapshot{part("x", 0, 1, "kept")}, f.parts(f.key, "x"))
-	})},
-	{"a peer sees snapshots", withPeer(func(f *fixture, peer session.Store) {
-		f.write(f.key, text("a"))
-		f.snap(f.key, part("x", 0, 1, "of one"))
-		found, err := peer.Snapshots(f.Context(), f.key, "x")
-		require.NoError(f, err)
-		require.Equal(f, []session.Snapshot{part("x", 0, 1, "of one")}, found)
-		lease, err := Acquire(f.Context(), peer, f.key, session.Self())
-		require.NoError(f, err)
-		require.NoError(f, f.keep(peer, f.key, lease, part("x", 0, 1, "of the other")))
-		require.NoError(f, Release(f.Context(), peer, f.key, lease))
-		require.Equal(f, []session.Snapshot{part("x", 0, 1, "of the other")}, f.parts(f.key, "x"))
-	})},
-	{"appends go on beside snapshots", func(f *fixture) {
-		f.snapshots()
-		lease := f.acquire(f.key)
-		for n := range int64(20) {
-			f.append(f.key, n, lease, []event.Data{text("a")}...)
-			require.NoError(f, f.keep(f.store, f.key, lease, part("x", n, n+1, "x")))
-		}
-		f.release(f.key, lease)
-		require.Len(f, f.parts(f.key, "x"), 20)
-		require.Len(f, f.contents(f.key), 20)
 	}},
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
@@ -22,30 +21,6 @@ func (f *fixture) shared(key session.Key, want string) {
 }
 
 var stateTests = []test{
-	{"user and app state are shared", func(f *fixture) {
-		f.write(f.key, text("a"), state("user:lang", "de", "app:motd", "hi", "own", 1, "turn:step", 2))
-		f.shared(f.key, `{"user:lang":"de","app:motd":"hi"}`)
-		f.shared(session.Key{App: f.app, User: "ann", ID: "s2"}, `{"user:lang":"de","app:motd":"hi"}`)
-		f.shared(session.Key{App: f.app, User: "bob", ID: "s1"}, `{"app:motd":"hi"}`)
-		f.shared(session.Key{App: "other-" + f.app, User: "ann", ID: "s1"}, `{}`)
-
-		bob := session.Key{App: f.app, User: "bob", ID: "s1"}
-		f.write(bob, state("user:lang", "fr", "app:motd", "salut"))
-		f.shared(bob, `{"user:lang":"fr","app:motd":"salut"}`)
-		f.shared(f.key, `{"user:lang":"de","app:motd":"salut"}`)
-	}},
-	{"null deletes", func(f *fixture) {
-		f.write(f.key, state("user:a", 1, "user:b", 2, "app:c", 3))
-		f.write(f.key, state("user:a", nil, "app:c", nil, "app:never", nil))
-		f.shared(f.key, `{"user:b":2}`)
-		f.write(f.key, state("user:a", "back"))
-		f.shared(f.key, `{"user:a":"back","user:b":2}`)
-		require.JSONEq(f, `{"user:a":null,"app:c":null,"app:never":null}`, deltaOf(f, f.load(f.key, 1)[0]))
-	}},
-	{"a batch applies in order", func(f *fixture) {
-		f.write(f.key, state("user:a", 1, "user:b", 1), state("user:a", nil), state("user:b", nil), text("x"), state("user:b", 2), state("app:c", 1))
-		f.shared(f.key, `{"user:b":2,"app:c":1}`)
-	}},
 	{"all kinds of values", func(f *fixture) {
 		f.write(f.key, state("user:list", []any{1, "two", nil, map[string]any{"k": 2.5}}, "user:false", false, "user:empty", "", "user:zero", 0,
 			"user:obj", map[string]any{}, "user:html", "<&>", "user:", "no name", "app:", "none either", "user:a\x00b/ü", "odd", "User:x", "not shared", "user", "not shared"))
@@ -66,17 +41,6 @@ var stateTests = []test{
 			f.shared(session.Key{App: f.app, User: user}, string(want))
 		}
 	}},
-	{"a refused batch changes no state", func(f *fixture) {
-		lease := f.acquire(f.key)
-		f.append(f.key, 0, lease, state("user:a", 1))
-		require.ErrorIs(f, Append(f.Context(), f.store, f.key, 0, lease, entry(1, state("user:a", 2))), agent.ErrConflict)
-		f.shared(f.key, `{"user:a":1}`)
-	}},
-	{"the state outlives the session", func(f *fixture) {
-		f.write(f.key, state("user:a", 1, "app:b", 2, "own", 3))
-		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		f.shared(f.key, `{"user:a":1,"app:b":2}`)
-	}},
 	{"an empty delta", func(f *fixture) {
 		f.write(f.key, &event.State{}, &event.State{Delta: map[string]any{}})
 		f.shared(f.key, `{}`)
@@ -89,12 +53,4 @@ var stateTests = []test{
 		got["user:a"], got["user:b"] = 2, 3
 		f.shared(f.key, `{"user:a":1}`)
 	}},
-}
-
-func deltaOf(f *fixture, e *event.Event) string {
-	f.Helper()
-	require.IsType(f, &event.State{}, e.Data)
-	b, err := json.Marshal(e.Data.(*event.State).Delta)
-	require.NoError(f, err)
-	return string(b)
 }

@@ -242,7 +242,3 @@ func BenchmarkOpen(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkPage(b *testing.B) {
-	sessiontest.BenchmarkPage(b, open(b, filepath.Join(b.TempDir(), "bench.db")))
-}
