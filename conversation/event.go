@@ -119,51 +119,15 @@ func object(line []byte) ([]field, error) {
 		return nil, errors.New("conversation: event: not a JSON object")
 	}
 	members := make([]field, 0, 12)
-	rest := line[1:]
-	for {
-		rest = bytes.TrimLeft(rest, " \t\r\n,")
-		if rest[0] == '}' {
-			return members, nil
-		}
-		n := valueEnd(rest)
-		name := unquote(rest[:n])
-		rest = bytes.TrimLeft(rest[n:], " \t\r\n:")
-		n = valueEnd(rest)
-		members = append(members, field{name, rest[:n:n]})
-		rest = rest[n:]
+	d := json.NewDecoder(bytes.NewReader(line))
+	_, _ = d.Token() // the opening brace; no call fails, because the line is valid
+	for d.More() {
+		name, _ := d.Token()
+		var value json.RawMessage
+		_ = d.Decode(&value)
+		members = append(members, field{name.(string), value})
 	}
-}
-
-// valueEnd returns the length of the JSON value at the beginning of valid JSON.
-func valueEnd(s []byte) int {
-	depth := 0
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '"':
-			for i++; s[i] != '"'; i++ {
-				if s[i] == '\\' {
-					i++
-				}
-			}
-			if depth == 0 {
-				return i + 1
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return i
-			}
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case ',', ' ', '\t', '\r', '\n':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	return len(s)
+	return members, nil
 }
 
 // compact returns a copy of valid JSON without spaces between values. Invalid UTF-8 becomes U+FFFD.
