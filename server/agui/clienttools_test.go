@@ -13,7 +13,6 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/peers"
-	aguipeer "github.com/agentarbor/arbor/server/internal/peers/agui"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -78,10 +77,10 @@ func toolMessage(id, call, content string) []map[string]any {
 // TestPageTools: the official client brings a tool, is called, and gives the result with its next run. It is not sent
 // the result again.
 func TestPageTools(t *testing.T) {
-	peer := aguipeer.Start(t)
+	peer := startPeer(t)
 	root, _ := newAtlas(t)
 	w := streaming(t, root)
-	first := peer.Do(t, w.to(aguipeer.Command{Say: says("m1", "a map"), Tools: showMap}))
+	first := peer.do(t, w.to(peerCommand{Say: says("m1", "a map"), Tools: showMap}))
 	require.Empty(t, first.Error)
 	for _, e := range first.Events {
 		require.NotEqual(t, "arbor.ignored", e["name"])
@@ -90,22 +89,22 @@ func TestPageTools(t *testing.T) {
 	open := openCalls(first.Messages)
 	require.Len(t, open, 1)
 
-	given := w.to(aguipeer.Command{Say: toolMessage("r1", open[0], "a map of Oslo"), Tools: showMap})
-	second := peer.Do(t, given)
+	given := w.to(peerCommand{Say: toolMessage("r1", open[0], "a map of Oslo"), Tools: showMap})
+	second := peer.do(t, given)
 	require.Empty(t, second.Error)
 	require.NotContains(t, types(second.Events), "TOOL_CALL_RESULT")
 	said := second.Messages[len(second.Messages)-1]
 	require.Equal(t, "Got a map of Oslo.", said["content"])
 
 	given.Say = nil
-	again := peer.Do(t, given) // the page repeats the run, which has been done
+	again := peer.do(t, given) // the page repeats the run, which has been done
 	require.Empty(t, again.Error)
 	require.Equal(t, "Got a map of Oslo.", again.Messages[len(again.Messages)-1]["content"])
 
-	third := peer.Do(t, w.to(aguipeer.Command{Say: says("m2", "Thanks"), Tools: showMap}))
+	third := peer.do(t, w.to(peerCommand{Say: says("m2", "Thanks"), Tools: showMap}))
 	require.Equal(t, "Hello.", third.Messages[len(third.Messages)-1]["content"])
 
-	late := peer.Do(t, w.to(aguipeer.Command{Page: "late", Messages: append(says("m9", "a map"), toolMessage("r9", open[0], "late")...)}))
+	late := peer.do(t, w.to(peerCommand{Page: "late", Messages: append(says("m9", "a map"), toolMessage("r9", open[0], "late")...)}))
 	require.Equal(t, "RUN_ERROR", last(late.Events)["type"])
 }
 
@@ -131,22 +130,22 @@ func TestCopilotKit(t *testing.T) {
 
 // TestPageToolsBesideApprovals: a result is no approval, and the approval comes in its own form.
 func TestPageToolsBesideApprovals(t *testing.T) {
-	peer := aguipeer.Start(t)
+	peer := startPeer(t)
 	root, refunds := newAtlas(t)
 	w := streaming(t, root)
-	first := peer.Do(t, w.to(aguipeer.Command{Say: says("m1", "pay"), Tools: showMap}))
+	first := peer.do(t, w.to(peerCommand{Say: says("m1", "pay"), Tools: showMap}))
 	outcome := last(first.Events)["outcome"].(map[string]any)
 	require.Equal(t, "interrupt", outcome["type"])
 	require.Len(t, outcome["interrupts"], 1)
 	open := openCalls(first.Messages)
 	require.Len(t, open, 1)
-	second := peer.Do(t, w.to(aguipeer.Command{Say: toolMessage("r1", open[0], "a map"), Tools: showMap, Forget: true}))
+	second := peer.do(t, w.to(peerCommand{Say: toolMessage("r1", open[0], "a map"), Tools: showMap, Forget: true}))
 	require.Empty(t, second.Error)
 	outcome = last(second.Events)["outcome"].(map[string]any)
 	require.Equal(t, "interrupt", outcome["type"])
 	require.Zero(t, refunds.Load())
 	id := outcome["interrupts"].([]any)[0].(map[string]any)["id"]
-	third := peer.Do(t, w.to(aguipeer.Command{Resume: []map[string]any{{"interruptId": id, "status": "resolved", "payload": map[string]any{"approved": true}}}}))
+	third := peer.do(t, w.to(peerCommand{Resume: []map[string]any{{"interruptId": id, "status": "resolved", "payload": map[string]any{"approved": true}}}}))
 	require.Empty(t, third.Error)
 	require.EqualValues(t, 1, refunds.Load())
 	require.Equal(t, "Got a map.", third.Messages[len(third.Messages)-1]["content"])

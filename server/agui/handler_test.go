@@ -22,7 +22,6 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/front"
-	aguipeer "github.com/agentarbor/arbor/server/internal/peers/agui"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -96,7 +95,7 @@ func texted(messages []map[string]any) (all []string) {
 	return all
 }
 
-func outcome(r *aguipeer.Reply) any { return last(r.Events)["outcome"].(map[string]any)["type"] }
+func outcome(r *peerReply) any { return last(r.Events)["outcome"].(map[string]any)["type"] }
 
 func resolved(i map[string]any, payload any) []map[string]any {
 	return []map[string]any{{"interruptId": i["id"], "status": "resolved", "payload": payload}}
@@ -105,8 +104,8 @@ func resolved(i map[string]any, payload any) []map[string]any {
 // TestOfficialClient is what pages do with the official client, whose verifier and schemas accept all that they are
 // sent.
 func TestOfficialClient(t *testing.T) {
-	peer := aguipeer.Start(t)
-	for name, test := range map[string]func(*testing.T, *aguipeer.Peer){
+	peer := startPeer(t)
+	for name, test := range map[string]func(*testing.T, *clientProcess){
 		"Run":               testRun,
 		"TakenBack":         testTakenBack,
 		"Approval":          testApproval,
@@ -127,9 +126,9 @@ func TestOfficialClient(t *testing.T) {
 }
 
 // testRun: the beginning of a run, its end, and what goes with them.
-func testRun(t *testing.T, peer *aguipeer.Peer) {
+func testRun(t *testing.T, peer *clientProcess) {
 	w := streaming(t, newDesk(t))
-	r := peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "Hi"), Run: "r 1"}))
+	r := peer.do(t, w.to(peerCommand{Say: says("u1", "Hi"), Run: "r 1"}))
 	require.Equal(t, []string{"RUN_STARTED", "STATE_SNAPSHOT", "STEP_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_FINISHED"}, types(r.Events))
 	require.Equal(t, map[string]any{"type": "RUN_STARTED", "threadId": "t1", "runId": "r 1", "protocolVersion": "1.0"}, r.Events[0])
 	require.Equal(t, map[string]any{"arbor": map[string]any{"activeAgent": "desk", "activePath": "desk", "seq": 2.0}}, r.State)
@@ -137,33 +136,33 @@ func testRun(t *testing.T, peer *aguipeer.Peer) {
 	require.Equal(t, map[string]any{"turn": w.log("t1")[0].TurnID, "agent": "desk", "finishReason": "stop", "output": nil}, last(r.Events)["result"])
 	require.Equal(t, []string{"user: Hi", "assistant: Hello."}, texted(r.Messages))
 
-	r = peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "please fail")}))
+	r = peer.do(t, w.to(peerCommand{Say: says("u2", "please fail")}))
 	require.Equal(t, "RUN_ERROR", last(r.Events)["type"])
 	require.Equal(t, "bad_request", last(r.Events)["code"])
 	require.Contains(t, types(r.Events), "STEP_FINISHED")
 
 	shows := newWorld(t, w.turns, WithReasoning())
-	r = peer.Do(t, shows.to(aguipeer.Command{Say: says("u1", "Hi"), Thread: "t2"}))
+	r = peer.do(t, shows.to(peerCommand{Say: says("u1", "Hi"), Thread: "t2"}))
 	require.Equal(t, []string{"user: Hi", "reasoning: Hm.", "assistant: Hello."}, texted(r.Messages))
-	r = peer.Do(t, shows.to(aguipeer.Command{Op: "connect", Query: "?follow=false", Thread: "t2", Page: "another"}))
+	r = peer.do(t, shows.to(peerCommand{Op: "connect", Query: "?follow=false", Thread: "t2", Page: "another"}))
 	require.Equal(t, []string{"user: Hi", "reasoning: Hm.", "assistant: Hello."}, texted(r.Messages))
 }
 
 // testTakenBack: words of an attempt that broke off are gone from the page, which hears of it at once.
-func testTakenBack(t *testing.T, peer *aguipeer.Peer) {
+func testTakenBack(t *testing.T, peer *clientProcess) {
 	w := streaming(t, newDesk(t))
-	peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "Hi")}))
-	r := peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "cut it")}))
+	peer.do(t, w.to(peerCommand{Say: says("u1", "Hi")}))
+	r := peer.do(t, w.to(peerCommand{Say: says("u2", "cut it")}))
 	require.Equal(t, []string{"RUN_STARTED", "STATE_SNAPSHOT", "STEP_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "MESSAGES_SNAPSHOT",
 		"TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_FINISHED"}, types(r.Events))
 	require.Equal(t, []string{"user: Hi", "assistant: Hello.", "user: cut it", "assistant: Hello."}, texted(r.Messages))
 }
 
 // testApproval: a call that waits is an interrupt, and nothing but a plain true lets it run, once.
-func testApproval(t *testing.T, peer *aguipeer.Peer) {
+func testApproval(t *testing.T, peer *clientProcess) {
 	d := newDesk(t)
 	w := streaming(t, d)
-	r := peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "refund me")}))
+	r := peer.do(t, w.to(peerCommand{Say: says("u1", "refund me")}))
 	require.Equal(t, "interrupt", outcome(r))
 	i := r.Interrupts[0]
 	require.Equal(t, "arbor:approval", i["reason"])
@@ -179,17 +178,17 @@ func testApproval(t *testing.T, peer *aguipeer.Peer) {
 		"other args":   resolved(i, map[string]any{"approved": true, "args": map[string]any{"amount": 1}}),
 		"only reason":  resolved(i, map[string]any{"reason": "fine"}),
 	} {
-		r := peer.Do(t, w.to(aguipeer.Command{Resume: resume, Page: name, Messages: r.Messages}))
+		r := peer.do(t, w.to(peerCommand{Resume: resume, Page: name, Messages: r.Messages}))
 		require.Equal(t, []string{"RUN_ERROR"}, types(r.Events), name)
 		require.Equal(t, "bad_resume", r.Events[0]["code"], name)
 	}
 	_, events, _ := w.post("", `{"threadId":"t1","runId":"x","messages":[],"resume":[{"interruptId":"`+i["id"].(string)+`","status":"done"}]}`)
 	require.Contains(t, events[0]["message"], "the status resolved or cancelled")
-	r = peer.Do(t, w.to(aguipeer.Command{Say: says("u9", "go on"), Resume: resolved(i, map[string]any{"approved": true}), Page: "words", Messages: nil}))
+	r = peer.do(t, w.to(peerCommand{Say: says("u9", "go on"), Resume: resolved(i, map[string]any{"approved": true}), Page: "words", Messages: nil}))
 	require.Contains(t, r.Events[0]["message"], "a new message")
 	require.Len(t, w.log("t1"), stored, "nothing is stored")
 
-	r = peer.Do(t, w.to(aguipeer.Command{Run: "approved", Resume: resolved(i, map[string]any{"approved": true, "reason": "it is right"})}))
+	r = peer.do(t, w.to(peerCommand{Run: "approved", Resume: resolved(i, map[string]any{"approved": true, "reason": "it is right"})}))
 	require.Equal(t, "success", outcome(r))
 	require.Equal(t, []string{"RUN_STARTED", "STATE_SNAPSHOT", "STATE_DELTA"}[:2], types(r.Events)[:2])
 	require.Equal(t, []string{"user: refund me", "assistant: <nil>", "tool: refunded", "assistant: Thank you."}, texted(r.Messages))
@@ -201,38 +200,38 @@ func testApproval(t *testing.T, peer *aguipeer.Peer) {
 	}
 
 	stored = len(w.log("t1"))
-	again := peer.Do(t, w.to(aguipeer.Command{Run: "approved", Resume: resolved(i, map[string]any{"approved": true, "reason": "it is right"}), Page: "again", Messages: r.Messages[:2]}))
+	again := peer.do(t, w.to(peerCommand{Run: "approved", Resume: resolved(i, map[string]any{"approved": true, "reason": "it is right"}), Page: "again", Messages: r.Messages[:2]}))
 	require.Equal(t, types(r.Events), types(again.Events), "the same run is the same turn")
 	require.Equal(t, r.Messages, again.Messages)
-	for _, other := range []aguipeer.Command{{Run: "approved", Resume: resolved(i, map[string]any{"approved": false})}, {Run: "another", Resume: resolved(i, map[string]any{"approved": true, "reason": "it is right"})}} {
+	for _, other := range []peerCommand{{Run: "approved", Resume: resolved(i, map[string]any{"approved": false})}, {Run: "another", Resume: resolved(i, map[string]any{"approved": true, "reason": "it is right"})}} {
 		other.Page = "again"
-		require.Equal(t, "bad_resume", peer.Do(t, w.to(other)).Events[0]["code"])
+		require.Equal(t, "bad_resume", peer.do(t, w.to(other)).Events[0]["code"])
 	}
 	require.Len(t, w.log("t1"), stored)
 	require.EqualValues(t, 1, d.refunds.Load())
 }
 
 // testDismissed: who closes a question has denied it.
-func testDismissed(t *testing.T, peer *aguipeer.Peer) {
+func testDismissed(t *testing.T, peer *clientProcess) {
 	d := newDesk(t)
 	w := streaming(t, d)
-	r := peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "refund me")}))
-	r = peer.Do(t, w.to(aguipeer.Command{Resume: []map[string]any{{"interruptId": r.Interrupts[0]["id"], "status": "cancelled"}}}))
+	r := peer.do(t, w.to(peerCommand{Say: says("u1", "refund me")}))
+	r = peer.do(t, w.to(peerCommand{Resume: []map[string]any{{"interruptId": r.Interrupts[0]["id"], "status": "cancelled"}}}))
 	require.Equal(t, "success", outcome(r))
 	require.Zero(t, d.refunds.Load())
 	require.Equal(t, map[string]any{"isError": true}, r.Messages[2]["metadata"])
 
-	r = peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "refund me")}))
-	r = peer.Do(t, w.to(aguipeer.Command{Resume: resolved(r.Interrupts[0], map[string]any{"approved": false, "reason": "too much"})}))
+	r = peer.do(t, w.to(peerCommand{Say: says("u2", "refund me")}))
+	r = peer.do(t, w.to(peerCommand{Resume: resolved(r.Interrupts[0], map[string]any{"approved": false, "reason": "too much"})}))
 	require.Contains(t, r.Messages[len(r.Messages)-2]["content"], "too much")
 	require.Zero(t, d.refunds.Load())
 }
 
 // testQuestion: what a tool asks has the form of its answer with it, and all that waits is answered at once.
-func testQuestion(t *testing.T, peer *aguipeer.Peer) {
+func testQuestion(t *testing.T, peer *clientProcess) {
 	d := newDesk(t)
 	w := streaming(t, d)
-	r := peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "both of them")}))
+	r := peer.do(t, w.to(peerCommand{Say: says("u1", "both of them")}))
 	require.Len(t, r.Interrupts, 2)
 	approval, question := r.Interrupts[0], r.Interrupts[1]
 	if question["reason"] != "arbor:input" {
@@ -247,63 +246,63 @@ func testQuestion(t *testing.T, peer *aguipeer.Peer) {
 		"no answer":      append(yes[:1:1], map[string]any{"interruptId": question["id"], "status": "resolved"}),
 		"another form":   append(yes[:1:1], resolved(question, "many")...),
 	} {
-		r := peer.Do(t, w.to(aguipeer.Command{Resume: resume, Forget: true}))
+		r := peer.do(t, w.to(peerCommand{Resume: resume, Forget: true}))
 		require.Equal(t, "bad_resume", r.Events[0]["code"], name)
 	}
 	require.Len(t, w.log("t1"), stored)
-	r = peer.Do(t, w.to(aguipeer.Command{Resume: append(yes[:1:1], resolved(question, 3)...)}))
+	r = peer.do(t, w.to(peerCommand{Resume: append(yes[:1:1], resolved(question, 3)...)}))
 	require.Equal(t, "success", outcome(r))
 	require.Contains(t, texted(r.Messages), "tool: 3")
 	require.EqualValues(t, 1, d.refunds.Load())
 
-	r = peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "count")}))
-	r = peer.Do(t, w.to(aguipeer.Command{Resume: []map[string]any{{"interruptId": r.Interrupts[0]["id"], "status": "cancelled"}}}))
+	r = peer.do(t, w.to(peerCommand{Say: says("u2", "count")}))
+	r = peer.do(t, w.to(peerCommand{Resume: []map[string]any{{"interruptId": r.Interrupts[0]["id"], "status": "cancelled"}}}))
 	require.Equal(t, "success", outcome(r))
 }
 
 // testTheSameRun: a run that is posted twice is one turn, at the same time or afterwards.
-func testTheSameRun(t *testing.T, peer *aguipeer.Peer) {
+func testTheSameRun(t *testing.T, peer *clientProcess) {
 	d := newDesk(t)
 	w := streaming(t, d)
-	c := w.to(aguipeer.Command{Say: says("u1", "think"), Run: "r1"})
-	first := peer.Begin(t, c)
+	c := w.to(peerCommand{Say: says("u1", "think"), Run: "r1"})
+	first := peer.begin(t, c)
 	<-d.thinks
 	c.Page = "second"
-	second := peer.Begin(t, c)
+	second := peer.begin(t, c)
 	d.free <- struct{}{}
 	a, b := <-first, <-second
 	require.Equal(t, []string{"user: think", "assistant: thinking done"}, texted(a.Messages))
 	require.Equal(t, a.Messages, b.Messages)
 	c.Page = "third"
-	require.Equal(t, a.Messages, peer.Do(t, c).Messages)
+	require.Equal(t, a.Messages, peer.do(t, c).Messages)
 	require.EqualValues(t, 1, d.asked.Load())
 
 	c.Page, c.Say = "fourth", says("u2", "something else")
-	r := peer.Do(t, c)
+	r := peer.do(t, c)
 	require.Equal(t, http.StatusUnprocessableEntity, r.Status)
 	require.Contains(t, r.Error, "run_mismatch")
 
-	r = peer.Do(t, w.to(aguipeer.Command{})) // ann's first page, with another run
+	r = peer.do(t, w.to(peerCommand{})) // ann's first page, with another run
 	require.Equal(t, "nothing_new", r.Events[0]["code"])
 	require.EqualValues(t, 1, d.asked.Load())
 
 	x, err := w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think"))
 	require.NoError(t, err)
 	<-d.thinks
-	require.Equal(t, http.StatusConflict, peer.Do(t, w.to(aguipeer.Command{Say: says("u3", "Hi")})).Status)
-	waits := w.to(aguipeer.Command{Page: "patient", Messages: says("u3", "Hi")})
+	require.Equal(t, http.StatusConflict, peer.do(t, w.to(peerCommand{Say: says("u3", "Hi")})).Status)
+	waits := w.to(peerCommand{Page: "patient", Messages: says("u3", "Hi")})
 	waits.Headers["Prefer"] = "wait=30"
-	patient := peer.Begin(t, waits)
+	patient := peer.begin(t, waits)
 	d.free <- struct{}{}
 	require.NoError(t, x.Wait(t.Context()))
 	require.Equal(t, "success", outcome(<-patient))
 }
 
 // testConnect: a page that connects has the whole thread, and sees what others do in it.
-func testConnect(t *testing.T, peer *aguipeer.Peer) {
+func testConnect(t *testing.T, peer *clientProcess) {
 	d := newDesk(t)
 	w := streaming(t, d)
-	follows := peer.Begin(t, w.to(aguipeer.Command{Op: "connect", Live: true, Page: "follows"}))
+	follows := peer.begin(t, w.to(peerCommand{Op: "connect", Live: true, Page: "follows"}))
 	until := func(typ string, n int) (events []map[string]any) {
 		for r := range follows {
 			require.Empty(t, r.Error)
@@ -320,7 +319,7 @@ func testConnect(t *testing.T, peer *aguipeer.Peer) {
 	}
 	require.Equal(t, []string{"RUN_STARTED", "MESSAGES_SNAPSHOT", "STATE_SNAPSHOT", "RUN_FINISHED"}, types(until("RUN_FINISHED", 1)), "nobody has said anything yet")
 
-	peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "Hi"), Run: "r1"}))
+	peer.do(t, w.to(peerCommand{Say: says("u1", "Hi"), Run: "r1"}))
 	events := until("RUN_FINISHED", 1)
 	require.Equal(t, "r1", events[0]["runId"])
 	require.Equal(t, "u1", events[0]["input"].(map[string]any)["messages"].([]any)[0].(map[string]any)["id"])
@@ -328,7 +327,7 @@ func testConnect(t *testing.T, peer *aguipeer.Peer) {
 	x, err := w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think")) // at another API
 	require.NoError(t, err)
 	<-d.thinks
-	late := peer.Begin(t, w.to(aguipeer.Command{Op: "connect", Query: "?follow=false", Live: true, Page: "late"}))
+	late := peer.begin(t, w.to(peerCommand{Op: "connect", Query: "?follow=false", Live: true, Page: "late"}))
 	for r := range late { // the words so far are there
 		if r.Event["type"] == "TEXT_MESSAGE_CONTENT" {
 			require.Equal(t, "thin", r.Event["delta"])
@@ -368,7 +367,7 @@ func testConnect(t *testing.T, peer *aguipeer.Peer) {
 	require.NoError(t, err)
 	require.NoError(t, x.Wait(t.Context()))
 	require.Equal(t, "success", last(until("RUN_FINISHED", 1))["outcome"].(map[string]any)["type"])
-	peer.Begin(t, w.to(aguipeer.Command{Op: "leave", Page: "follows"}))
+	peer.begin(t, w.to(peerCommand{Op: "leave", Page: "follows"}))
 	for range follows {
 	}
 	status, _, answer := w.post("/connect?follow=perhaps", `{"threadId":"t1","runId":"r","messages":[]}`)
@@ -378,18 +377,18 @@ func testConnect(t *testing.T, peer *aguipeer.Peer) {
 
 // testMoved: a page asks again for an answer that it has, and another page that follows the thread is shown the branch in
 // which the thread continues.
-func testMoved(t *testing.T, peer *aguipeer.Peer) {
+func testMoved(t *testing.T, peer *clientProcess) {
 	w := streaming(t, newDesk(t))
-	peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "Hi")}))
-	first := peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "count")}))
+	peer.do(t, w.to(peerCommand{Say: says("u1", "Hi")}))
+	first := peer.do(t, w.to(peerCommand{Say: says("u2", "count")}))
 	require.Equal(t, "interrupt", outcome(first))
-	follows := peer.Begin(t, w.to(aguipeer.Command{Op: "connect", Live: true, Page: "follows"}))
+	follows := peer.begin(t, w.to(peerCommand{Op: "connect", Live: true, Page: "follows"}))
 	for r := range follows {
 		if r.Event["type"] == "RUN_FINISHED" {
 			break
 		}
 	}
-	r := peer.Do(t, w.to(aguipeer.Command{Messages: first.Messages[:1], Forget: true, Page: "p"}))
+	r := peer.do(t, w.to(peerCommand{Messages: first.Messages[:1], Forget: true, Page: "p"}))
 	require.Empty(t, r.Warnings)
 	require.Equal(t, []string{"user: Hi", "assistant: Hello."}, texted(r.Messages))
 	require.NotEqual(t, first.Messages[1]["id"], r.Messages[1]["id"])
@@ -404,60 +403,60 @@ func testMoved(t *testing.T, peer *aguipeer.Peer) {
 			break
 		}
 	}
-	r = peer.Do(t, w.to(aguipeer.Command{Say: says("u3", "and now?"), Page: "p"}))
+	r = peer.do(t, w.to(peerCommand{Say: says("u3", "and now?"), Page: "p"}))
 	require.Equal(t, []string{"user: Hi", "assistant: Hello.", "user: and now?", "assistant: Hello."}, texted(r.Messages))
 	for f := range follows {
 		if id, ok := f.Event["messageId"]; ok && id == r.Messages[3]["id"] {
 			break
 		}
 	}
-	peer.Begin(t, w.to(aguipeer.Command{Op: "leave", Page: "follows"}))
-	var last *aguipeer.Reply
+	peer.begin(t, w.to(peerCommand{Op: "leave", Page: "follows"}))
+	var last *peerReply
 	for f := range follows {
 		last = f
 	}
 	require.Equal(t, texted(r.Messages), texted(last.Messages))
-	old := peer.Do(t, w.to(aguipeer.Command{Messages: first.Messages, Resume: resolved(first.Interrupts[0], 3), Page: "old", Forget: true}))
+	old := peer.do(t, w.to(peerCommand{Messages: first.Messages, Resume: resolved(first.Interrupts[0], 3), Page: "old", Forget: true}))
 	require.Equal(t, "success", outcome(old), "the question is still open in the branch that has it")
 }
 
 // testWhoLeaves: a turn goes on without its page, which finds it when it comes back.
-func testWhoLeaves(t *testing.T, peer *aguipeer.Peer) {
+func testWhoLeaves(t *testing.T, peer *clientProcess) {
 	d := newDesk(t)
 	w := streaming(t, d)
-	replies := peer.Begin(t, w.to(aguipeer.Command{Say: says("u1", "think"), Page: "p"}))
+	replies := peer.begin(t, w.to(peerCommand{Say: says("u1", "think"), Page: "p"}))
 	<-d.thinks
-	peer.Begin(t, w.to(aguipeer.Command{Op: "leave", Page: "p"}))
+	peer.begin(t, w.to(peerCommand{Op: "leave", Page: "p"}))
 	for range replies {
 	}
 	d.free <- struct{}{}
-	r := peer.Do(t, w.to(aguipeer.Command{Op: "connect", Query: "?follow=false", Page: "p"}))
+	r := peer.do(t, w.to(peerCommand{Op: "connect", Query: "?follow=false", Page: "p"}))
 	require.Equal(t, []string{"user: think", "assistant: thinking done"}, texted(r.Messages))
 }
 
 // testStopped: a turn that is stopped is a canceled run, and one that ends with the server says so.
-func testStopped(t *testing.T, peer *aguipeer.Peer) {
+func testStopped(t *testing.T, peer *clientProcess) {
 	d := newDesk(t)
 	w := streaming(t, d)
-	replies := peer.Begin(t, w.to(aguipeer.Command{Say: says("u1", "think")}))
+	replies := peer.begin(t, w.to(peerCommand{Say: says("u1", "think")}))
 	<-d.thinks
 	require.NoError(t, w.turns.Stop(t.Context(), w.key("t1")))
 	r := <-replies
 	require.Empty(t, r.Warnings)
 	require.Equal(t, "cancelled", outcome(r))
 
-	replies = peer.Begin(t, w.to(aguipeer.Command{Say: says("u2", "think")}))
+	replies = peer.begin(t, w.to(peerCommand{Say: says("u2", "think")}))
 	<-d.thinks
 	require.NoError(t, w.turns.Close(t.Context()))
 	r = <-replies
 	require.Empty(t, r.Warnings)
 	require.Equal(t, "stopping", last(r.Events)["code"])
-	r = peer.Do(t, w.to(aguipeer.Command{Say: says("u3", "Hi")}))
+	r = peer.do(t, w.to(peerCommand{Say: says("u3", "Hi")}))
 	require.Equal(t, http.StatusServiceUnavailable, r.Status)
 }
 
 // testImported: what was said in a thread before it came here is part of the session.
-func testImported(t *testing.T, peer *aguipeer.Peer) {
+func testImported(t *testing.T, peer *clientProcess) {
 	d := newDesk(t)
 	w := streaming(t, d)
 	history := []map[string]any{
@@ -470,8 +469,8 @@ func testImported(t *testing.T, peer *aguipeer.Peer) {
 		{"id": "m6", "role": "user", "content": "Do you know"},
 		{"id": "m7", "role": "user", "content": []any{map[string]any{"type": "text", "text": "me?"}, map[string]any{"type": "image", "source": map[string]any{"type": "url", "value": "https://example.com/a.png", "mimeType": "image/png"}}}},
 	}
-	c := w.to(aguipeer.Command{Messages: history, Run: "r1", Tools: []map[string]any{{"name": "confetti", "description": "Throws."}}, Context: []map[string]any{{"description": "time zone", "value": "UTC"}}, Forwarded: map[string]any{"theme": "dark"}})
-	r := peer.Do(t, c)
+	c := w.to(peerCommand{Messages: history, Run: "r1", Tools: []map[string]any{{"name": "confetti", "description": "Throws."}}, Context: []map[string]any{{"description": "time zone", "value": "UTC"}}, Forwarded: map[string]any{"theme": "dark"}})
+	r := peer.do(t, c)
 	require.Equal(t, map[string]any{"context": []any{"time zone"}, "messages": []any{"m0"}, "forwardedProps": []any{"theme"}}, r.Events[1]["value"])
 	require.Equal(t, "arbor.ignored", r.Events[1]["name"])
 	seen := fmt.Sprint(d.last)
@@ -488,34 +487,34 @@ func testImported(t *testing.T, peer *aguipeer.Peer) {
 		require.NotContains(t, []string{event.TypeToolCall, event.TypeToolResult}, e.Type())
 	}
 	stored := len(w.log("t1"))
-	peer.Do(t, c) // again, as clients do when a connection broke
+	peer.do(t, c) // again, as clients do when a connection broke
 	require.Len(t, w.log("t1"), stored)
 
-	r = peer.Do(t, w.to(aguipeer.Command{Op: "connect", Query: "?follow=false", Page: "another"}))
+	r = peer.do(t, w.to(peerCommand{Op: "connect", Query: "?follow=false", Page: "another"}))
 	require.Equal(t, "m7", r.Messages[1]["id"], "pages find their own words again")
 	require.Equal(t, []any{map[string]any{"type": "text", "text": "Do you know"}, map[string]any{"type": "text", "text": "me?"},
 		map[string]any{"type": "image", "source": map[string]any{"type": "url", "value": "https://example.com/a.png", "mimeType": "image/png"}}}, r.Messages[1]["content"])
-	r = peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "Hi"), Page: "another"}))
+	r = peer.do(t, w.to(peerCommand{Say: says("u2", "Hi"), Page: "another"}))
 	require.Equal(t, "Hello.", last(r.Messages)["content"])
 	require.NotContains(t, types(r.Events), "CUSTOM")
 
-	peer.Do(t, w.to(aguipeer.Command{Page: "edits", Messages: append(slices.Clone(history[:6]), says("m6b", "What now?")...), Run: "r2"}))
+	peer.do(t, w.to(peerCommand{Page: "edits", Messages: append(slices.Clone(history[:6]), says("m6b", "What now?")...), Run: "r2"}))
 	seen = fmt.Sprint(d.last)
 	require.Contains(t, seen, "What now?")
 	require.Contains(t, seen, "My name is Eve.")
 	require.NotContains(t, seen, "Do you know", "the edited message replaces those after the imported history")
-	peer.Do(t, w.to(aguipeer.Command{Page: "again", Messages: history[:3], Run: "r3"}))
+	peer.do(t, w.to(peerCommand{Page: "again", Messages: history[:3], Run: "r3"}))
 	seen = fmt.Sprint(d.last)
 	require.Contains(t, seen, "My name is Eve.")
 	require.NotContains(t, seen, "Hello, Eve.", "the claimed answer is asked for again")
 }
 
 // testNewWords: of what a page has, the user's words count that the session does not have yet.
-func testNewWords(t *testing.T, peer *aguipeer.Peer) {
+func testNewWords(t *testing.T, peer *clientProcess) {
 	w := streaming(t, newDesk(t))
-	peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "please fail")}))
-	peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "fail again")})) // the page has both, and no answer to either
-	peer.Do(t, w.to(aguipeer.Command{Page: "other ids", Messages: []map[string]any{{"id": "x", "role": "user", "content": "who knows"}, {"id": "y", "role": "assistant", "content": "what"}, {"id": "z", "role": "user", "content": "Hi"}}}))
+	peer.do(t, w.to(peerCommand{Say: says("u1", "please fail")}))
+	peer.do(t, w.to(peerCommand{Say: says("u2", "fail again")})) // the page has both, and no answer to either
+	peer.do(t, w.to(peerCommand{Page: "other ids", Messages: []map[string]any{{"id": "x", "role": "user", "content": "who knows"}, {"id": "y", "role": "assistant", "content": "what"}, {"id": "z", "role": "user", "content": "Hi"}}}))
 	var words []string
 	for _, e := range w.log("t1") {
 		if d, ok := e.Data.(*event.User); ok {
@@ -526,7 +525,7 @@ func testNewWords(t *testing.T, peer *aguipeer.Peer) {
 }
 
 // testPerson: what a person says is shown with their name.
-func testPerson(t *testing.T, peer *aguipeer.Peer) {
+func testPerson(t *testing.T, peer *clientProcess) {
 	room, err := human.NewRoom()
 	require.NoError(t, err)
 	store := sessiontest.Memory(t)
@@ -538,7 +537,7 @@ func testPerson(t *testing.T, peer *aguipeer.Peer) {
 	require.NoError(t, x.Wait(t.Context()))
 	leg := room.Legs()[0].Leg
 	require.NoError(t, room.Accept(t.Context(), leg, "Ann"))
-	follows := peer.Begin(t, w.to(aguipeer.Command{Op: "connect", Live: true, Page: "p"}))
+	follows := peer.begin(t, w.to(peerCommand{Op: "connect", Live: true, Page: "p"}))
 	for r := range follows {
 		if r.Event["type"] == "RUN_FINISHED" {
 			break
@@ -552,9 +551,9 @@ func testPerson(t *testing.T, peer *aguipeer.Peer) {
 		}
 	}
 	require.Equal(t, []string{"RUN_STARTED", "STATE_SNAPSHOT", "STEP_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_FINISHED"}, withoutHandoff(events))
-	r := peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "Are you?"), Page: "q"}))
+	r := peer.do(t, w.to(peerCommand{Say: says("u2", "Are you?"), Page: "q"}))
 	require.Equal(t, "success", outcome(r))
-	r = peer.Do(t, w.to(aguipeer.Command{Op: "connect", Query: "?follow=false", Page: "r"}))
+	r = peer.do(t, w.to(peerCommand{Op: "connect", Query: "?follow=false", Page: "r"}))
 	names := []any{}
 	for _, m := range r.Messages {
 		names = append(names, m["name"])
@@ -647,16 +646,16 @@ func TestRefused(t *testing.T) {
 }
 
 // testUsersAreKeptApart: a thread of another user's is not there.
-func testUsersAreKeptApart(t *testing.T, peer *aguipeer.Peer) {
+func testUsersAreKeptApart(t *testing.T, peer *clientProcess) {
 	w := streaming(t, newDesk(t))
-	peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "Hi")}))
-	c := w.to(aguipeer.Command{Op: "connect", Query: "?follow=false", Page: "bob's"})
+	peer.do(t, w.to(peerCommand{Say: says("u1", "Hi")}))
+	c := w.to(peerCommand{Op: "connect", Query: "?follow=false", Page: "bob's"})
 	c.Headers = map[string]string{"Authorization": "Bearer other"}
-	require.Empty(t, peer.Do(t, c).Messages)
+	require.Empty(t, peer.do(t, c).Messages)
 	c.Query = "?follow=false&user=ann"
-	require.Equal(t, http.StatusForbidden, peer.Do(t, c).Status)
+	require.Equal(t, http.StatusForbidden, peer.do(t, c).Status)
 	c.Page, c.Headers = "nobody's", nil
-	require.Equal(t, http.StatusUnauthorized, peer.Do(t, c).Status)
+	require.Equal(t, http.StatusUnauthorized, peer.do(t, c).Status)
 }
 
 func TestNew(t *testing.T) {

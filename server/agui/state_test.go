@@ -13,7 +13,6 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	aguipeer "github.com/agentarbor/arbor/server/internal/peers/agui"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -56,7 +55,7 @@ func (w *world) changes(thread string) (all []map[string]any) {
 }
 
 // ofPage is the state that a page has, without the stateKey of the conversation.
-func ofPage(r *aguipeer.Reply) map[string]any {
+func ofPage(r *peerReply) map[string]any {
 	delete(r.State, stateKey)
 	return r.State
 }
@@ -64,9 +63,9 @@ func ofPage(r *aguipeer.Reply) map[string]any {
 // TestSharedState: the official client and the session have one state. What the page changes is there when the turn
 // begins, and what the turn changes arrives while it runs.
 func TestSharedState(t *testing.T) {
-	peer := aguipeer.Start(t)
+	peer := startPeer(t)
 	w := newWorld(t, newTurns(t, newPlanner(t), sessiontest.Memory(t), runner.WithStreaming()), WithPageState("city", "trip"))
-	first := peer.Do(t, w.to(aguipeer.Command{Say: says("m1", "visit"), State: map[string]any{"city": "Oslo", "trip": map[string]any{"days": 3}}}))
+	first := peer.do(t, w.to(peerCommand{Say: says("m1", "visit"), State: map[string]any{"city": "Oslo", "trip": map[string]any{"days": 3}}}))
 	require.Empty(t, first.Error)
 	require.Equal(t, []string{"RUN_STARTED", "STATE_SNAPSHOT"}, types(first.Events)[:2])
 	require.Equal(t, "visited Oslo", last(first.Messages)["content"])
@@ -75,29 +74,29 @@ func TestSharedState(t *testing.T) {
 	stored := len(w.changes("t1"))
 
 	// The client sends all that it has. Nothing of it is new.
-	second := peer.Do(t, w.to(aguipeer.Command{Say: says("m2", "hello")}))
+	second := peer.do(t, w.to(peerCommand{Say: says("m2", "hello")}))
 	require.Empty(t, second.Error)
 	require.NotContains(t, types(second.Events), "CUSTOM")
 	require.Len(t, w.changes("t1"), stored)
 
 	// A null deletes a key, and a key that the page does not have stays.
-	third := peer.Do(t, w.to(aguipeer.Command{Say: says("m3", "visit"), State: map[string]any{"city": "Bergen", "trip": nil}}))
+	third := peer.do(t, w.to(peerCommand{Say: says("m3", "visit"), State: map[string]any{"city": "Bergen", "trip": nil}}))
 	require.Empty(t, third.Error)
 	require.Equal(t, map[string]any{"city": "Bergen", "visits": []any{"Bergen"}, "turn:done": true}, ofPage(third))
-	other := peer.Do(t, w.to(aguipeer.Command{Page: "other", Say: says("m4", "hello")}))
+	other := peer.do(t, w.to(peerCommand{Page: "other", Say: says("m4", "hello")}))
 	require.Equal(t, map[string]any{"city": "Bergen", "visits": []any{"Bergen"}}, ofPage(other))
 
 	// A tool of the page changes the state, too.
-	asked := peer.Do(t, w.to(aguipeer.Command{Say: says("m5", "a map"), Tools: showMap}))
+	asked := peer.do(t, w.to(peerCommand{Say: says("m5", "a map"), Tools: showMap}))
 	open := openCalls(asked.Messages)
 	require.Len(t, open, 1)
-	given := w.to(aguipeer.Command{Say: toolMessage("r1", open[0], "shown"), Tools: showMap, State: map[string]any{"city": "Oslo"}})
-	shown := peer.Do(t, given)
+	given := w.to(peerCommand{Say: toolMessage("r1", open[0], "shown"), Tools: showMap, State: map[string]any{"city": "Oslo"}})
+	shown := peer.do(t, given)
 	require.Empty(t, shown.Error)
 	require.Equal(t, "Oslo", ofPage(shown)["city"])
 	stored = len(w.changes("t1"))
 	given.Say = nil
-	require.Empty(t, peer.Do(t, given).Error, "a run that is posted again")
+	require.Empty(t, peer.do(t, given).Error, "a run that is posted again")
 	require.Len(t, w.changes("t1"), stored)
 }
 
@@ -151,21 +150,21 @@ func TestStateThatPagesCannotWrite(t *testing.T) {
 // TestEarlierClient: the client from before version 1.0 of the protocol, as CopilotKit has it, shares the state, has its
 // tool called, and sends files in its form.
 func TestEarlierClient(t *testing.T) {
-	peer := aguipeer.Start(t)
+	peer := startPeer(t)
 	w := newWorld(t, newTurns(t, newPlanner(t), sessiontest.Memory(t), runner.WithStreaming()), WithPageState("city"))
 	words := []map[string]any{{"id": "m1", "role": "user", "content": []any{map[string]any{"type": "text", "text": "visit"},
 		map[string]any{"type": "binary", "mimeType": "image/png", "data": "aGk="}}}}
-	first := peer.Do(t, w.to(aguipeer.Command{Earlier: true, Say: words, State: map[string]any{"city": "Oslo"}}))
+	first := peer.do(t, w.to(peerCommand{Earlier: true, Say: words, State: map[string]any{"city": "Oslo"}}))
 	require.Empty(t, first.Error)
 	require.Equal(t, "visited Oslo", last(first.Messages)["content"])
 	require.Equal(t, map[string]any{"city": "Oslo", "visits": []any{"Oslo"}, "turn:done": true}, ofPage(first))
 	require.IsType(t, llm.Media{}, w.log("t1")[0].Data.(*event.User).Content.Parts[1])
 
-	asked := peer.Do(t, w.to(aguipeer.Command{Earlier: true, Say: says("m2", "a map"), Tools: showMap}))
+	asked := peer.do(t, w.to(peerCommand{Earlier: true, Say: says("m2", "a map"), Tools: showMap}))
 	require.Empty(t, asked.Error)
 	open := openCalls(asked.Messages)
 	require.Len(t, open, 1)
-	shown := peer.Do(t, w.to(aguipeer.Command{Earlier: true, Say: toolMessage("r1", open[0], "shown"), Tools: showMap}))
+	shown := peer.do(t, w.to(peerCommand{Earlier: true, Say: toolMessage("r1", open[0], "shown"), Tools: showMap}))
 	require.Empty(t, shown.Error)
 	require.Equal(t, "shown", last(shown.Messages)["content"])
 }

@@ -15,14 +15,13 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
-	aguipeer "github.com/agentarbor/arbor/server/internal/peers/agui"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestTranscripts plays what the runner's tests play through the official client: it accepts every event, has the
 // same conversation in the end as one that connects then, and both have what the log has.
 func TestTranscripts(t *testing.T) {
-	peer := aguipeer.Start(t)
+	peer := startPeer(t)
 	for _, tr := range transcript.All(t, "../../runner/testdata/*/*.txtar") {
 		for _, streamed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, streamed %v", tr.Name(), streamed), func(t *testing.T) {
@@ -34,20 +33,20 @@ func TestTranscripts(t *testing.T) {
 				}
 				w := newWorld(t, newTurns(t, transcript.Tree(t, tr.Section("agents"), script.Model), sessiontest.Memory(t), opts...))
 				var events []map[string]any
-				var r *aguipeer.Reply
+				var r *peerReply
 				elsewhere := false
 				for line := range strings.Lines(tr.Section("user")) {
-					c := aguipeer.Command{Say: says(fmt.Sprint("u", w.runs), strings.TrimSuffix(line, "\n"))}
+					c := peerCommand{Say: says(fmt.Sprint("u", w.runs), strings.TrimSuffix(line, "\n"))}
 					decision, decides := strings.CutPrefix(line, "/")
 					if decides {
-						c = aguipeer.Command{Resume: resumeBy(r.Interrupts, transcript.Decisions(decision, transcript.CallsOf(w.log("t1")))), Forget: true}
+						c = peerCommand{Resume: resumeBy(r.Interrupts, transcript.Decisions(decision, transcript.CallsOf(w.log("t1")))), Forget: true}
 					}
 					if line == "/resume\n" { // there is nothing to resume, and still something to answer
-						c = aguipeer.Command{Op: "connect", Query: "?follow=false", Forget: true}
+						c = peerCommand{Op: "connect", Query: "?follow=false", Forget: true}
 					} else if r != nil && len(c.Resume) < len(r.Interrupts) {
 						// Here all that waits is answered at once; at other APIs something else may happen.
 						c.Page = t.Name() + line
-						refused := peer.Do(t, w.to(c))
+						refused := peer.do(t, w.to(c))
 						require.Contains(t, []any{"interrupts_open", "bad_resume"}, last(refused.Events)["code"])
 						var x *live.Turn
 						if decides {
@@ -57,10 +56,10 @@ func TestTranscripts(t *testing.T) {
 						}
 						require.NoError(t, err)
 						_ = x.Wait(t.Context())
-						elsewhere, c = true, aguipeer.Command{Op: "connect", Query: "?follow=false", Forget: true}
+						elsewhere, c = true, peerCommand{Op: "connect", Query: "?follow=false", Forget: true}
 					}
 					before := len(w.log("t1"))
-					r = peer.Do(t, w.to(c))
+					r = peer.do(t, w.to(c))
 					require.Empty(t, r.Error)
 					requireEnding(t, w.log("t1"), before, r)
 					events = append(events, r.Events...)
@@ -70,7 +69,7 @@ func TestTranscripts(t *testing.T) {
 				if !elsewhere {
 					require.Equal(t, happened(w.log("t1")), shown(events, r.Messages))
 				}
-				again := peer.Do(t, w.to(aguipeer.Command{Op: "connect", Page: t.Name() + "again", Query: "?follow=false"}))
+				again := peer.do(t, w.to(peerCommand{Op: "connect", Page: t.Name() + "again", Query: "?follow=false"}))
 				require.Empty(t, again.Error)
 				if elsewhere { // what came by a snapshot stands behind what was there
 					require.ElementsMatch(t, withoutActivity(r.Messages), again.Messages)
@@ -104,7 +103,7 @@ func resumeBy(asked []map[string]any, decisions []runner.Decision) (resume []map
 }
 
 // requireEnding: a run ends as the log says.
-func requireEnding(t *testing.T, log []*event.Event, before int, r *aguipeer.Reply) {
+func requireEnding(t *testing.T, log []*event.Event, before int, r *peerReply) {
 	var end *event.HarnessEnd
 	used := false
 	for i, e := range log {

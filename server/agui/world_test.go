@@ -16,7 +16,6 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
-	aguipeer "github.com/agentarbor/arbor/server/internal/peers/agui"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/tail"
@@ -80,7 +79,7 @@ func (w *world) log(thread string) (all []*event.Event) {
 }
 
 // to fills in what commands of ann's page to the API have in common.
-func (w *world) to(c aguipeer.Command) aguipeer.Command {
+func (w *world) to(c peerCommand) peerCommand {
 	c.URL, c.Headers = w.url, map[string]string{"Authorization": "Bearer secret"}
 	if c.Thread == "" {
 		c.Thread = "t1"

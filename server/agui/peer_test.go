@@ -1,6 +1,4 @@
-// Package aguipeer runs the official AG-UI client from npm for tests. The client's verifier and schemas check the answers
-// of the server. If the client is not installed, tests are skipped, and fail in CI.
-package aguipeer
+package agui
 
 import (
 	"bufio"
@@ -9,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -18,17 +15,18 @@ import (
 	"github.com/agentarbor/arbor/internal/peerfolder"
 )
 
-// Peer is a Node.js process with any number of clients.
-type Peer struct {
+// clientProcess is a Node.js process with any number of the official AG-UI clients from npm. Their verifier and schemas
+// check the answers of the server.
+type clientProcess struct {
 	in io.Writer
 
 	mu      sync.Mutex
 	last    int
-	waiting map[int]chan *Reply
+	waiting map[int]chan *peerReply
 }
 
-// Command is a command for a client: to run, to connect, or to disconnect.
-type Command struct {
+// peerCommand is a command for a client: to run, to connect, or to disconnect.
+type peerCommand struct {
 	ID   int    `json:"id"`
 	Op   string `json:"op"`
 	Page string `json:"page"` // the name of the client, which keeps messages and state between commands
@@ -51,8 +49,8 @@ type Command struct {
 	Live      bool             `json:"live,omitempty"`    // also reply with each event
 }
 
-// Reply is the result of a command.
-type Reply struct {
+// peerReply is the result of a command.
+type peerReply struct {
 	ID         int              `json:"id"`
 	Done       bool             `json:"done"`
 	Event      map[string]any   `json:"event"` // an event of a live command that is not complete
@@ -65,11 +63,10 @@ type Reply struct {
 	Interrupts []map[string]any `json:"interrupts"`
 }
 
-// Start starts the process and ends it after the test.
-func Start(t testing.TB) *Peer {
+// startPeer starts the process and ends it after the test.
+func startPeer(t testing.TB) *clientProcess {
 	t.Helper()
-	_, file, _, _ := runtime.Caller(0)
-	node, script := peerfolder.Folder{Path: filepath.Dir(file), Name: "server/internal/peers/agui", Of: "AG-UI", Probe: "@ag-ui/client"}.Node(t, "client.mjs")
+	node, script := peerfolder.Folder{Path: filepath.Join("..", "internal", "peers", "agui"), Name: "server/internal/peers/agui", Of: "AG-UI", Probe: "@ag-ui/client"}.Node(t, "client.mjs")
 	cmd := exec.Command(node, script)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -77,7 +74,7 @@ func Start(t testing.TB) *Peer {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	p := &Peer{in: in, waiting: make(map[int]chan *Reply)}
+	p := &clientProcess{in: in, waiting: make(map[int]chan *peerReply)}
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -92,10 +89,10 @@ func Start(t testing.TB) *Peer {
 }
 
 // read sends replies to the channels of their commands, and closes all channels when the process ends.
-func (p *Peer) read(out io.Reader) {
+func (p *clientProcess) read(out io.Reader) {
 	dec := json.NewDecoder(bufio.NewReader(out))
 	for {
-		r := &Reply{}
+		r := &peerReply{}
 		err := dec.Decode(r)
 		p.mu.Lock()
 		if err != nil {
@@ -118,10 +115,10 @@ func (p *Peer) read(out io.Reader) {
 	}
 }
 
-// Begin sends a command. The last reply is the result.
-func (p *Peer) Begin(t testing.TB, c Command) <-chan *Reply {
+// begin sends a command. The last reply is the result.
+func (p *clientProcess) begin(t testing.TB, c peerCommand) <-chan *peerReply {
 	t.Helper()
-	replies := make(chan *Reply, 10_000)
+	replies := make(chan *peerReply, 10_000)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	require.NotNil(t, p.waiting, "the process of the clients has ended")
@@ -135,11 +132,11 @@ func (p *Peer) Begin(t testing.TB, c Command) <-chan *Reply {
 	return replies
 }
 
-// Do sends a command and waits for its result. A warning of the client fails the test.
-func (p *Peer) Do(t testing.TB, c Command) *Reply {
+// do sends a command and waits for its result. A warning of the client fails the test.
+func (p *clientProcess) do(t testing.TB, c peerCommand) *peerReply {
 	t.Helper()
-	var last *Reply
-	for r := range p.Begin(t, c) {
+	var last *peerReply
+	for r := range p.begin(t, c) {
 		last = r
 	}
 	require.NotNil(t, last, "the process of the clients has ended")
