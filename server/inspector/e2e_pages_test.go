@@ -181,6 +181,17 @@ func TestJobs(t *testing.T) {
 	play(t, support(t), "jobs", nil)
 }
 
+// In Firefox people do the same: they ask and follow the answer, approve a call, read why, try something else and search.
+func TestFirefox(t *testing.T) {
+	needBrowser(t, "firefox-esr")
+	for _, script := range []string{"jobs", "search"} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			play(t, support(t), script, map[string]any{"browser": "firefox"})
+		})
+	}
+}
+
 // Keys decide about the card that has the focus, nothing acts on what has just moved, and what was decided can be undone
 // before it is sent.
 func TestCareful(t *testing.T) {

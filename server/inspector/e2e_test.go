@@ -81,10 +81,10 @@ type host struct {
 }
 
 // needBrowser skips a test where the page cannot be opened, and fails it where all tests have to run.
-func needBrowser(t testing.TB) {
+func needBrowser(t testing.TB, browser string) {
 	t.Helper()
 	missing := ""
-	for _, program := range []string{"chromium", "node"} {
+	for _, program := range []string{browser, "node"} {
 		if _, err := exec.LookPath(program); err != nil {
 			missing = program + " is missing: apt-get install " + strings.Replace(program, "node", "nodejs", 1)
 		}
@@ -106,7 +106,7 @@ func needBrowser(t testing.TB) {
 // serve serves a world until the test ends.
 func serve(t testing.TB, w *world) *host {
 	t.Helper()
-	needBrowser(t)
+	needBrowser(t, "chromium")
 	h := &host{world: w, t: t, addr: servers.Address(t), db: filepath.Join(t.TempDir(), "sessions.db")}
 	require.NoError(t, h.start())
 	t.Cleanup(func() { require.NoError(t, h.stop()) })

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { execFileSync } from "node:child_process";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { chromium } from "playwright-core";
+import { chromium, firefox } from "playwright-core";
 
 export const given = JSON.parse(process.env.ARBOR_E2E);
 export const { base, token } = given;
@@ -102,20 +102,43 @@ export async function words(session) {
 let browser;
 const states = new Map(); // of signing in
 
+// No Playwright default of its own reaches out: the browser is given, and opens what the test asks for.
+const installed = (program) => execFileSync("sh", ["-c", `command -v ${program}`], { encoding: "utf8" }).trim();
+
+const startChromium = (env, { args = [] }) =>
+  chromium.launch({
+    executablePath: installed("chromium"),
+    env,
+    headless: true,
+    chromiumSandbox: false,
+    args: ["--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions", ...args],
+  });
+
+/** Starts Debian's Firefox, to which Playwright talks by WebDriver BiDi. */
+async function startFirefox(env) {
+  const started = await firefox.launch({
+    executablePath: installed("firefox-esr"),
+    channel: "moz-firefox",
+    env,
+    headless: true,
+    firefoxUserPrefs: { "ui.prefersReducedMotion": 1, "ui.systemUsesDarkTheme": 0 },
+  });
+  // Playwright sends this command for each window, and Firefox 153 does not have it. The settings above stand in for it.
+  const session = Object.getPrototypeOf(started._connection.toImpl(started)._browserSession);
+  const { send } = session;
+  session.send = function (method, params) {
+    return method === "emulation.setMediaFeaturesOverride" ? Promise.resolve({}) : send.call(this, method, params);
+  };
+  return started;
+}
+
 /** Runs a script with a browser, and ends the process. */
 export async function run(work, options = {}) {
-  // No Playwright default of its own reaches out: the browser is given, and opens what the test asks for.
-  const executablePath = execFileSync("sh", ["-c", "command -v chromium"], { encoding: "utf8" }).trim();
   // Its settings and its reports of crashes are in a home folder of its own.
   const home = mkdtempSync(path.join(tmpdir(), "arbor-browser-"));
   process.once("exit", () => rmSync(home, { recursive: true, force: true }));
-  browser = await chromium.launch({
-    executablePath,
-    env: { ...process.env, HOME: home, XDG_CONFIG_HOME: home, XDG_CACHE_HOME: home },
-    headless: true,
-    chromiumSandbox: false,
-    args: ["--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions", ...(options.args ?? [])],
-  });
+  const env = { ...process.env, HOME: home, XDG_CONFIG_HOME: home, XDG_CACHE_HOME: home };
+  browser = await (given.browser === "firefox" ? startFirefox(env) : startChromium(env, options));
   process.once("SIGINT", () => browser.close().finally(() => process.exit(130)));
   await step("", () => work(browser));
   await browser.close();
