@@ -228,10 +228,12 @@ func TestTree(t *testing.T) {
     n1 -.-> n0
     n2 -.-> n0
 `,
-		"dot": `digraph agents {
-  n0 [label="support", shape=box];
-  n1 [label="billing", shape=box];
-  n2 [label="tech", shape=box];
+		"dot": `digraph "agents" {
+  compound=true;
+  node [shape=box];
+  n0 [label="support", tooltip="Finds the right specialist"];
+  n1 [label="billing", tooltip="Charges, invoices and refunds"];
+  n2 [label="tech", tooltip="Errors, outages and slow connections"];
   n0 -> n1;
   n0 -> n2;
   n1 -> n0 [style=dashed, constraint=false];

@@ -51,18 +51,18 @@ spec:
   entrypoint: draft
 `), 0o600))
 	require.Equal(t, outcome{cli.StatusAnswered, `flowchart TD
-    input(["input"])
     n0["draft<br>writer<br>loop until output.ok<br>at most 3 times"]
     subgraph n1["facts"]
         direction TB
-        n1_input(["input"])
         n1_n0["look<br>search"]
+        n1_input(["input"])
         n1_input --> n1_n0
     end
     n2["send<br>mailer<br>waits for approval"]
-    input --> n0
+    input(["input"])
     n0 -->|"priority 1"| n1
     n1 --> n2
+    input --> n0
 `, ""}, invocation{}.run(t, "graph", "draw", file))
 }
 

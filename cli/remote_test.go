@@ -51,15 +51,17 @@ func TestTreeWithRemoteAgents(t *testing.T) {
 `,
 		"mermaid": `flowchart TD
     n0["support"]
-    n1["billing<br>https://billing.example.com/cards"]
-    n2["shop<br>http://$SHOP_URL"]
+    n1["billing<br>https#58;//billing.example.com/cards"]
+    n2["shop<br>http#58;//#36;SHOP_URL"]
     n0 --> n1
     n0 --> n2
 `,
-		"dot": `digraph agents {
-  n0 [label="support", shape=box];
-  n1 [label="billing\nhttps://billing.example.com/cards", shape=box];
-  n2 [label="shop\nhttp://$SHOP_URL", shape=box];
+		"dot": `digraph "agents" {
+  compound=true;
+  node [shape=box];
+  n0 [label="support", tooltip="Finds the right specialist"];
+  n1 [label="billing\nhttps://billing.example.com/cards", tooltip="Money"];
+  n2 [label="shop\nhttp://$SHOP_URL", tooltip="shop"];
   n0 -> n1;
   n0 -> n2;
 }

@@ -169,9 +169,10 @@ func TestTreeDrawsRouters(t *testing.T) {
 	}
 	require.NotContains(t, got, "n1 -.->")
 	got = invocation{}.run(t, "tree", front, "--format", "dot").out
-	for _, line := range []string{`n0 [label="front", shape=hexagon];`, `human [label="human", shape=ellipse];`, `n0 -> human [label="0 wantsHuman()"];`, `n3 -> n4 [label="0 language(\"de\")\nelse"];`} {
+	for _, line := range []string{`n0 [label="front", tooltip="Finds who answers", shape=hexagon];`, `n0 -> human [label="0 wantsHuman()"];`, `n3 -> n4 [label="0 language(\"de\")\nelse"];`} {
 		require.Contains(t, got, "  "+line+"\n")
 	}
+	require.Regexp(t, `human \[label="human", tooltip="A person.*", shape=oval\];`, got)
 	got = invocation{}.run(t, "tree", front, "--format", "json").out
 	var tree struct {
 		Router struct {

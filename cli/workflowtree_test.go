@@ -25,7 +25,7 @@ func TestTreeDrawsWorkflows(t *testing.T) {
            2. critic
                   tools: exit_loop
 `, out.out)
-	require.Contains(t, invocation{}.run(t, "tree", report, "--format", "mermaid").out, "in turn: research (side by side: web, archive), polish (in rounds: write, critic)")
+	require.Contains(t, invocation{}.run(t, "tree", report, "--format", "mermaid").out, "in turn#58; research (side by side#58; web, archive), polish (in rounds#58; write, critic)")
 	require.Contains(t, invocation{}.run(t, "tree", report, "--format", "json").out, `"flow":"parallel"`)
 	require.Equal(t, "ok: 1 agent, 3 workflows with 6 agents\n", invocation{}.run(t, "lint", report).out)
 

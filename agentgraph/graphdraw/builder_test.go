@@ -22,6 +22,8 @@ func TestFunctionsOnEdges(t *testing.T) {
 		Edge("one", "two", agentgraph.When(func(agentgraph.Values) (bool, error) { return true, nil })).Build()
 	require.NoError(t, err)
 	var b strings.Builder
-	require.NoError(t, graphdraw.Mermaid(&b, graph.Graph()))
+	drawn, err := graphdraw.Of(graph.Graph())
+	require.NoError(t, err)
+	require.NoError(t, drawn.Mermaid(&b))
 	require.Contains(t, b.String(), "a function")
 }

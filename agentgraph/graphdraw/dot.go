@@ -5,97 +5,98 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/agentarbor/arbor/agentgraph"
 )
 
-// DOT writes a graph in the language of Graphviz, https://graphviz.org. It returns
-// the error of w, or ErrInvalid.
-func DOT(w io.Writer, g *agentgraph.Graph) error {
-	d, err := newDrawing(g, 1)
-	if err != nil {
-		return err
-	}
+// DOT writes a drawing in the language of Graphviz, https://graphviz.org. It returns the error of w.
+func (p *Picture) DOT(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "digraph \"%s\" {\n", DOTText(short(d.name, maxTip)))
+	fmt.Fprintf(b, "digraph \"%s\" {\n", dotText(short(p.Name, maxTip)))
 	fmt.Fprintln(b, "  compound=true;")
 	fmt.Fprintln(b, "  node [shape=box];")
-	d.dotPart(b, "", "  ")
+	p.dotPart(b, "", "  ")
 	fmt.Fprintln(b, "}")
 	return b.Flush()
 }
 
-func (d *drawing) dotPart(b *bufio.Writer, prefix, indent string) {
-	fmt.Fprintf(b, "%s%sinput [label=\"%s\", shape=oval];\n", indent, prefix, inputText)
-	for i, n := range d.nodes {
-		if n.inner == nil {
-			shape := ""
-			if n.kind == kindTool {
-				shape = "shape=component, "
+func (p *Picture) dotPart(b *bufio.Writer, prefix, indent string) {
+	for i, box := range p.Boxes {
+		id, about := p.mark(prefix, i), dotAbout(box.Text, box.Tip)
+		if box.Inner == nil {
+			if shape := frameOf(box.Kind).dot; shape != "" {
+				about = append(about, "shape="+shape)
 			}
-			fmt.Fprintf(b, "%s%sn%d [%slabel=\"%s\", tooltip=\"%s\"];\n", indent, prefix, i, shape, DOTText(n.lines...), DOTText(n.tip))
+			if box.Kind == kindError {
+				about = append(about, "style=dashed")
+			}
+			fmt.Fprintf(b, "%s%s [%s];\n", indent, id, strings.Join(about, ", "))
 			continue
 		}
-		fmt.Fprintf(b, "%ssubgraph cluster_%sn%d {\n", indent, prefix, i)
-		fmt.Fprintf(b, "%s  label=\"%s\"; tooltip=\"%s\";\n", indent, DOTText(n.lines...), DOTText(n.tip))
-		n.inner.dotPart(b, fmt.Sprintf("%sn%d_", prefix, i), indent+"  ")
+		fmt.Fprintf(b, "%ssubgraph cluster_%s {\n", indent, id)
+		fmt.Fprintf(b, "%s  %s;\n", indent, strings.Join(about, "; "))
+		box.Inner.dotPart(b, id+"_", indent+"  ")
 		fmt.Fprintf(b, "%s}\n", indent)
 	}
-	d.dotEdge(b, indent, prefix+"input", "", prefix, d.entry, "")
-	for _, e := range d.edges {
-		attributes := fmt.Sprintf(`tooltip="%s"`, DOTText(e.tip))
-		if len(e.lines) > 0 {
-			attributes = fmt.Sprintf(`label="%s", `, DOTText(e.lines...)) + attributes
-		}
-		from, tail := d.dotEnd(prefix, e.from, false)
-		d.dotEdge(b, indent, from, tail, prefix, e.to, attributes)
-	}
-	if d.fallback != none {
-		fmt.Fprintf(b, "%s%serror [label=\"%s\", shape=oval, style=dashed];\n", indent, prefix, errorText)
-		d.dotEdge(b, indent, prefix+"error", "", prefix, d.fallback, "style=dashed")
+	for _, l := range p.Lines {
+		p.dotLine(b, prefix, indent, l)
 	}
 }
 
-func (d *drawing) dotEdge(b *bufio.Writer, indent, from, tail, prefix string, target int, attributes string) {
-	to, head := d.dotEnd(prefix, target, true)
-	list := []string{}
+// dotAbout returns the attributes with the texts of a box or a line.
+func dotAbout(text []string, tip string) (about []string) {
+	if len(text) > 0 {
+		about = append(about, `label="`+dotText(text...)+`"`)
+	}
+	if tip != "" {
+		about = append(about, `tooltip="`+dotText(tip)+`"`)
+	}
+	return about
+}
+
+func (p *Picture) dotLine(b *bufio.Writer, prefix, indent string, l Line) {
+	var about []string
+	from, tail := p.dotEnd(prefix, l.From, false)
+	to, head := p.dotEnd(prefix, l.To, true)
 	if tail != "" {
-		list = append(list, "ltail="+tail)
+		about = append(about, "ltail="+tail)
 	}
 	if head != "" {
-		list = append(list, "lhead="+head)
+		about = append(about, "lhead="+head)
 	}
-	if attributes != "" {
-		list = append(list, attributes)
+	about = append(about, dotAbout(l.Text, l.Tip)...)
+	if l.Dashed {
+		about = append(about, "style=dashed")
 	}
-	fmt.Fprintf(b, "%s%s -> %s", indent, from, to)
-	if len(list) > 0 {
-		fmt.Fprintf(b, " [%s]", strings.Join(list, ", "))
+	if l.Dashed && !p.Boxes[l.From].start() { // it leads up, and does not decide who is above
+		about = append(about, "constraint=false")
 	}
-	fmt.Fprintln(b, ";")
+	list := ""
+	if len(about) > 0 {
+		list = " [" + strings.Join(about, ", ") + "]"
+	}
+	fmt.Fprintf(b, "%s%s -> %s%s;\n", indent, from, to, list)
 }
 
 // dotEnd returns the node at which an edge ends, and the cluster of a node that runs a graph. Edges of Graphviz cannot
 // end at a cluster: they end at a node in it, and are cut off at the border of the cluster.
-func (d *drawing) dotEnd(prefix string, i int, enters bool) (end, cluster string) {
-	end = fmt.Sprintf("%sn%d", prefix, i)
-	if d.nodes[i].inner == nil {
+func (p *Picture) dotEnd(prefix string, i int, enters bool) (end, cluster string) {
+	end = p.mark(prefix, i)
+	inner := p.Boxes[i].Inner
+	if inner == nil {
 		return end, ""
 	}
 	cluster = "cluster_" + end
 	if enters {
-		return end + "_input", cluster
+		return end + "_" + kindInput, cluster
 	}
-	for inner := d.nodes[i].inner; inner != nil; {
+	for inner != nil {
 		last := inner.terminal()
-		end = fmt.Sprintf("%s_n%d", end, last)
-		inner = inner.nodes[last].inner
+		end, inner = inner.mark(end+"_", last), inner.Boxes[last].Inner
 	}
 	return end, cluster
 }
 
 var dotEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "&", "&amp;", "\n", `\n`)
 
-// DOTText joins lines and escapes them for a text in quotes of DOT, in which Graphviz reads HTML's
+// dotText joins lines and escapes them for a text in quotes of DOT, in which Graphviz reads HTML's
 // names of characters and escapes of its own such as \N.
-func DOTText(lines ...string) string { return dotEscapes.Replace(strings.Join(lines, "\n")) }
+func dotText(lines ...string) string { return dotEscapes.Replace(strings.Join(lines, "\n")) }

@@ -3,7 +3,6 @@ package graphdraw
 import (
 	"bytes"
 	"html"
-	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -32,13 +31,13 @@ func FuzzText(f *testing.F) {
 			t.Fatalf("%q", short(line, maxName))
 		}
 		g := &agentgraph.Graph{Name: ref, Entrypoint: id, Nodes: []agentgraph.Node{{ID: id, Ref: ref}}}
-		d, err := newDrawing(g, 1)
+		d, err := Of(g)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := strings.Join(d.nodes[0].lines, "\n")
+		lines := strings.Join(d.Boxes[0].Text, "\n")
 
-		text := between(t, Mermaid, g, `    n0["`, "\"]\n")
+		text := between(t, (*Picture).Mermaid, g, `    n0["`, "\"]\n")
 		bare := mermaidMark.ReplaceAllString(strings.ReplaceAll(text, "<br>", ""), "")
 		if strings.ContainsAny(bare, "#;\"<>&`%$*\\[]|~@{}\n") {
 			t.Fatalf("%q", text)
@@ -53,7 +52,7 @@ func FuzzText(f *testing.F) {
 			t.Fatalf("%q is not %q", back, lines)
 		}
 
-		text = between(t, DOT, g, `  n0 [label="`, `", tooltip=`)
+		text = between(t, (*Picture).DOT, g, `  n0 [label="`, `", tooltip=`)
 		if strings.ContainsAny(dotMark.ReplaceAllString(text, ""), "\"\\\n") {
 			t.Fatalf("%q", text)
 		}
@@ -71,10 +70,10 @@ func FuzzText(f *testing.F) {
 }
 
 // between returns what is between two texts of a drawing.
-func between(t *testing.T, draw func(io.Writer, *agentgraph.Graph) error, g *agentgraph.Graph, from, to string) string {
+func between(t *testing.T, in format, g *agentgraph.Graph, from, to string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := draw(&out, g); err != nil {
+	if err := draw(&out, g, in); err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(out.String(), from)

@@ -18,8 +18,19 @@ var update = flag.Bool("update", false, "rewrite the drawings in testdata")
 
 var formats = []struct {
 	ending string
-	draw   func(io.Writer, *agentgraph.Graph) error
-}{{"mmd", Mermaid}, {"dot", DOT}, {"svg", SVG}}
+	draw   format
+}{{"mmd", (*Picture).Mermaid}, {"dot", (*Picture).DOT}, {"svg", (*Picture).SVG}}
+
+type format = func(*Picture, io.Writer) error
+
+// draw writes a graph in a format.
+func draw(w io.Writer, g *agentgraph.Graph, in format) error {
+	p, err := Of(g)
+	if err == nil {
+		err = in(p, w)
+	}
+	return err
+}
 
 // goldens are the examples of OSSA, and a graph with everything there is.
 func goldens(t testing.TB) map[string]*agentgraph.Graph {
@@ -36,7 +47,7 @@ func TestGolden(t *testing.T) {
 	for name, g := range goldens(t) {
 		for _, f := range formats {
 			var out bytes.Buffer
-			require.NoError(t, f.draw(&out, g))
+			require.NoError(t, draw(&out, g, f.draw))
 			file := filepath.Join("testdata", name+"."+f.ending)
 			if *update {
 				require.NoError(t, os.WriteFile(file, out.Bytes(), 0o644))

@@ -6,8 +6,6 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/agentarbor/arbor/agentgraph"
 )
 
 // The default limits of Mermaid. A page that shows larger flowcharts must set
@@ -17,53 +15,44 @@ const (
 	MermaidMaxEdges    = 500
 )
 
-// Mermaid writes a graph as a flowchart of Mermaid, https://mermaid.js.org, which many
-// sites show in Markdown. It returns the error of w, or ErrInvalid.
-func Mermaid(w io.Writer, g *agentgraph.Graph) error {
-	d, err := newDrawing(g, 1)
-	if err != nil {
-		return err
-	}
+// Mermaid writes a flowchart of Mermaid, https://mermaid.js.org, which many sites show in Markdown. It returns the error
+// of w.
+func (p *Picture) Mermaid(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "flowchart TD")
-	d.mermaidPart(b, "", "    ")
+	p.mermaidPart(b, "", "    ")
 	return b.Flush()
 }
 
 // mermaidPart writes a graph whose identifiers begin with a prefix. They are
 // numbered, because Mermaid has many words that cannot be identifiers.
-func (d *drawing) mermaidPart(b *bufio.Writer, prefix, indent string) {
-	fmt.Fprintf(b, "%s%sinput([\"%s\"])\n", indent, prefix, inputText)
-	for i, n := range d.nodes {
-		if n.inner == nil {
-			open, end := "[", "]"
-			if n.kind == kindTool { // the shape of a subroutine
-				open, end = "[[", "]]"
-			}
-			fmt.Fprintf(b, "%s%sn%d%s\"%s\"%s\n", indent, prefix, i, open, MermaidText(n.lines), end)
+func (p *Picture) mermaidPart(b *bufio.Writer, prefix, indent string) {
+	for i, box := range p.Boxes {
+		id, text := p.mark(prefix, i), mermaidText(box.Text)
+		if box.Inner == nil {
+			of := frameOf(box.Kind)
+			fmt.Fprintf(b, "%s%s%s\"%s\"%s\n", indent, id, of.open, text, of.end)
 			continue
 		}
-		fmt.Fprintf(b, "%ssubgraph %sn%d[\"%s\"]\n", indent, prefix, i, MermaidText(n.lines))
+		fmt.Fprintf(b, "%ssubgraph %s[\"%s\"]\n", indent, id, text)
 		fmt.Fprintf(b, "%s    direction TB\n", indent)
-		n.inner.mermaidPart(b, fmt.Sprintf("%sn%d_", prefix, i), indent+"    ")
+		box.Inner.mermaidPart(b, id+"_", indent+"    ")
 		fmt.Fprintf(b, "%send\n", indent)
 	}
-	fmt.Fprintf(b, "%s%sinput --> %sn%d\n", indent, prefix, prefix, d.entry)
-	for _, e := range d.edges {
-		label := ""
-		if len(e.lines) > 0 {
-			label = `|"` + MermaidText(e.lines) + `"|`
+	for _, l := range p.Lines {
+		arrow := "-->"
+		if l.Dashed {
+			arrow = "-.->"
 		}
-		fmt.Fprintf(b, "%s%sn%d -->%s %sn%d\n", indent, prefix, e.from, label, prefix, e.to)
-	}
-	if d.fallback != none {
-		fmt.Fprintf(b, "%s%serror([\"%s\"])\n", indent, prefix, errorText)
-		fmt.Fprintf(b, "%s%serror -.-> %sn%d\n", indent, prefix, prefix, d.fallback)
+		if len(l.Text) > 0 {
+			arrow += `|"` + mermaidText(l.Text) + `"|`
+		}
+		fmt.Fprintf(b, "%s%s %s %s\n", indent, p.mark(prefix, l.From), arrow, p.mark(prefix, l.To))
 	}
 }
 
-// MermaidText escapes lines for a text in quotes of a Mermaid flowchart.
-func MermaidText(lines []string) string {
+// mermaidText escapes lines for a text in quotes of a Mermaid flowchart.
+func mermaidText(lines []string) string {
 	var b strings.Builder
 	for i, line := range lines {
 		if i > 0 {

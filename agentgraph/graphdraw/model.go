@@ -3,9 +3,11 @@ package graphdraw
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/layered"
 )
 
 // MaxDepth is the maximal number of levels of graphs within graphs in a drawing.
@@ -29,114 +31,164 @@ const (
 	maxTipSource  = 2000
 )
 
-// drawing contains the texts of a graph, which are the same in all formats.
-type drawing struct {
-	name     string // of the graph, with its version
-	nodes    []node
-	edges    []edge
-	entry    int
-	fallback int // the index of the fallback node, or the constant none
+// Picture is a drawing. [Picture.Arrange] gives its parts their places, without their style, for programs that draw
+// by themselves; its JSON form is for a page. Lengths are in pixels for a text of 12 pixels; the upper left corner
+// is 0, 0, and Y grows downwards.
+type Picture struct {
+	Name string `json:"-"` // of the graph, with its version
+	Size
+	Boxes []Box  `json:"boxes"`
+	Lines []Line `json:"lines"`
 }
 
-const none = -1
+// Box is a node, or one of the starts "input" and "error", which have no ID and come after the nodes.
+type Box struct {
+	ID   string   `json:"id,omitempty"`
+	Kind string   `json:"kind"`          // node, tool, input, error, or what other programs give it
+	Text []string `json:"text"`          // at least one line
+	Tip  string   `json:"tip,omitempty"` // the tooltip
+	Rect
+	// Inner is the graph that the node runs. Its positions are relative to its upper left corner, which is at InnerAt.
+	Inner   *Picture `json:"inner,omitempty"`
+	InnerAt *Point   `json:"innerAt,omitempty"`
 
-// kindTool is the kind of nodes that run tools.
-const kindTool = "tool"
-
-type node struct {
-	id    string
-	kind  string
-	lines []string // the id, then other properties of the node
-	tip   string   // the tooltip, which also has what is too long for lines
-	asks  bool     // whether a person is asked first
-	inner *drawing // the graph that it runs, or nil
+	asks bool // whether a person is asked first
 }
 
-type edge struct {
-	from, to int
-	lines    []string // the label; empty if the edge has none
-	tip      string
+// Line is an edge. The edges of a graph come first, in its order, and then those from the starts.
+type Line struct {
+	From   int      `json:"from"` // indices of boxes
+	To     int      `json:"to"`
+	Text   []string `json:"text,omitempty"`
+	Tip    string   `json:"tip,omitempty"`
+	Dashed bool     `json:"-"`
+	Points []Point  `json:"points"` // vertical from each with an even index to the next, bent between
+	Label  *Rect    `json:"label,omitempty"`
 }
 
-func newDrawing(g *agentgraph.Graph, depth int) (*drawing, error) {
+// Point is a position, Size a size, and Rect a position with a size.
+type (
+	Point = layered.Point
+	Size  = layered.Size
+	Rect  struct {
+		Point
+		Size
+	}
+)
+
+// The kinds of boxes whose shapes differ from those of ordinary nodes, in Mermaid and in DOT.
+const (
+	kindTool  = "tool"
+	kindInput = "input"
+	kindError = "error"
+	kindHuman = "human"
+)
+
+type frame struct{ open, end, dot string }
+
+var frames = map[string]frame{kindTool: {"[[", "]]", "component"}, kindInput: {"([", "])", "oval"}, kindError: {"([", "])", "oval"},
+	kindHuman: {"([", "])", "oval"}, "router": {"{{", "}}", "hexagon"}}
+
+func frameOf(kind string) frame {
+	if s, ok := frames[kind]; ok {
+		return s
+	}
+	return frame{"[", "]", ""}
+}
+
+// mark returns the identifier of a box in Mermaid and DOT.
+func (p *Picture) mark(prefix string, i int) string {
+	if b := &p.Boxes[i]; b.start() || b.Kind == kindHuman { // of which there is one
+		return prefix + b.Kind
+	}
+	return fmt.Sprintf("%sn%d", prefix, i)
+}
+
+func (b *Box) start() bool { return b.Kind == kindInput || b.Kind == kindError }
+
+// Of returns the drawing of a graph, not arranged yet. The error is ErrInvalid.
+func Of(g *agentgraph.Graph) (*Picture, error) { return of(g, 1) }
+
+func of(g *agentgraph.Graph, depth int) (*Picture, error) {
 	if depth > MaxDepth {
 		return nil, fmt.Errorf("%w: more than %d graphs stand within each other", ErrInvalid, MaxDepth)
 	}
-	d := &drawing{name: strings.TrimSpace(g.Name + " " + g.Version), entry: none, fallback: none}
+	p := &Picture{Name: strings.TrimSpace(g.Name + " " + g.Version)}
 	index := make(map[string]int, len(g.Nodes))
 	for i, n := range g.Nodes {
 		if _, ok := index[n.ID]; ok {
 			return nil, fmt.Errorf("%w: two nodes have the id %q", ErrInvalid, short(n.ID, maxName))
 		}
 		index[n.ID] = i
-		drawn, err := newNode(n, depth)
+		drawn, err := newBox(n, depth)
 		if err != nil {
 			return nil, err
 		}
-		d.nodes = append(d.nodes, drawn)
+		p.Boxes = append(p.Boxes, drawn)
 	}
 	find := func(id string) (int, error) {
-		if i, ok := index[id]; ok {
-			return i, nil
+		at, ok := index[id]
+		if !ok {
+			return 0, fmt.Errorf("%w: there is no node %q", ErrInvalid, short(id, maxName))
 		}
-		return none, fmt.Errorf("%w: there is no node %q", ErrInvalid, short(id, maxName))
+		return at, nil
 	}
 	for _, e := range g.Edges {
-		from, err := find(e.From)
+		l, err := newLine(e), error(nil)
+		if l.From, err = find(e.From); err == nil {
+			l.To, err = find(e.To)
+		}
 		if err != nil {
 			return nil, err
 		}
-		to, err := find(e.To)
-		if err != nil {
-			return nil, err
-		}
-		d.edges = append(d.edges, newEdge(e, from, to))
+		p.Lines = append(p.Lines, l)
 	}
-	var err error
-	if d.entry, err = find(g.Entrypoint); err != nil {
-		return nil, err
+	begin := func(kind, text, id string) error {
+		to, err := find(id)
+		p.Lines = append(p.Lines, Line{From: len(p.Boxes), To: to, Dashed: kind == kindError})
+		p.Boxes = append(p.Boxes, Box{Kind: kind, Text: []string{text}})
+		return err
 	}
-	if g.OnError.Fallback != "" {
-		if d.fallback, err = find(g.OnError.Fallback); err != nil {
-			return nil, err
-		}
+	err := begin(kindInput, inputText, g.Entrypoint)
+	if err == nil && g.OnError.Fallback != "" {
+		err = begin(kindError, errorText, g.OnError.Fallback)
 	}
-	return d, nil
+	return p, err
 }
 
-func newNode(n agentgraph.Node, depth int) (drawn node, err error) {
-	drawn.id, drawn.kind, drawn.lines = n.ID, "node", []string{short(n.ID, maxName)}
+func newBox(n agentgraph.Node, depth int) (drawn Box, err error) {
+	drawn.ID, drawn.Kind, drawn.Text = n.ID, "node", []string{short(n.ID, maxName)}
 	tips := []string{"id: " + short(n.ID, maxTip)}
 	if n.Tool != "" || n.ToolsOf != "" {
-		drawn.kind = kindTool
+		drawn.Kind = kindTool
 	}
 	if runs := n.Runs(); runs != "" {
-		tips = append(tips, map[bool]string{true: "runs: ", false: "agent: "}[drawn.kind == kindTool]+short(runs, maxTip))
+		tips = append(tips, map[bool]string{true: "runs: ", false: "agent: "}[drawn.Kind == kindTool]+short(runs, maxTip))
 		if runs != n.ID {
-			drawn.lines = append(drawn.lines, short(runs, maxName))
+			drawn.Text = append(drawn.Text, short(runs, maxName))
 		}
 	}
 	if l := n.Loop; l != nil {
 		if l.Until == nil {
-			drawn.lines = append(drawn.lines, fmt.Sprintf("loop: %d times", l.Max))
+			drawn.Text = append(drawn.Text, fmt.Sprintf("loop: %d times", l.Max))
 		} else {
 			most := fmt.Sprintf("at most %d times", l.Max)
 			if l.Fail {
 				most += ", or it fails"
 			}
-			drawn.lines = append(drawn.lines, "loop until "+short(l.Until.Source(), maxExpression), most)
+			drawn.Text = append(drawn.Text, "loop until "+short(l.Until.Source(), maxExpression), most)
 			tips = append(tips, "loop until: "+short(l.Until.Source(), maxTipSource))
 		}
 	}
 	if h := n.Human; h != nil {
 		drawn.asks = true
-		drawn.lines = append(drawn.lines, "waits for approval")
+		drawn.Text = append(drawn.Text, "waits for approval")
 		if h.Ask != "" {
 			tips = append(tips, "asks: "+short(h.Ask, maxTipSource))
 		}
 	}
 	if n.Next != nil {
-		drawn.lines = append(drawn.lines, "next: "+short(n.Next.Source(), maxExpression))
+		drawn.Text = append(drawn.Text, "next: "+short(n.Next.Source(), maxExpression))
 		tips = append(tips, "next: "+short(n.Next.Source(), maxTipSource))
 	}
 	for _, u := range n.Update {
@@ -155,40 +207,39 @@ func newNode(n agentgraph.Node, depth int) (drawn node, err error) {
 	if n.Retry != nil {
 		tips = append(tips, fmt.Sprintf("retries: %d", n.Retry.Max))
 	}
-	drawn.tip = strings.Join(tips, "\n")
+	drawn.Tip = strings.Join(tips, "\n")
 	if n.Graph != nil {
-		drawn.inner, err = newDrawing(n.Graph, depth+1)
+		drawn.Inner, err = of(n.Graph, depth+1)
 	}
 	return drawn, err
 }
 
-func newEdge(e agentgraph.Edge, from, to int) edge {
-	drawn := edge{from: from, to: to}
+func newLine(e agentgraph.Edge) (drawn Line) {
 	tips := []string{short(e.From, maxTip) + " → " + short(e.To, maxTip)}
 	if e.Priority > 0 {
-		drawn.lines = append(drawn.lines, fmt.Sprintf("priority %d", e.Priority))
-		tips = append(tips, drawn.lines[0])
+		drawn.Text = append(drawn.Text, fmt.Sprintf("priority %d", e.Priority))
+		tips = append(tips, drawn.Text[0])
 	}
 	if e.Condition != nil {
-		drawn.lines = append(drawn.lines, short(e.Condition.Source(), maxExpression))
+		drawn.Text = append(drawn.Text, short(e.Condition.Source(), maxExpression))
 		tips = append(tips, "if: "+short(e.Condition.Source(), maxTipSource))
 	}
 	if e.Transform != nil {
-		drawn.lines = append(drawn.lines, "→ "+short(e.Transform.Source(), maxExpression))
+		drawn.Text = append(drawn.Text, "→ "+short(e.Transform.Source(), maxExpression))
 		tips = append(tips, "gives: "+short(e.Transform.Source(), maxTipSource))
 	}
-	drawn.tip = strings.Join(tips, "\n")
+	drawn.Tip = strings.Join(tips, "\n")
 	return drawn
 }
 
 // terminal returns the last node without an edge to another one.
-func (d *drawing) terminal() int {
-	leads := make([]bool, len(d.nodes))
-	for _, e := range d.edges {
-		leads[e.from] = true
+func (p *Picture) terminal() int {
+	leads := make([]bool, len(p.Boxes))
+	for _, l := range p.Lines {
+		leads[l.From] = true
 	}
-	for i := len(leads) - 1; i >= 0; i-- {
-		if !leads[i] {
+	for i, leads := range slices.Backward(leads) {
+		if !leads {
 			return i
 		}
 	}

@@ -80,12 +80,12 @@ func TestMermaid(t *testing.T) {
 	var texts []string
 	for _, g := range graphs {
 		var b strings.Builder
-		require.NoError(t, Mermaid(&b, g))
+		require.NoError(t, draw(&b, g, (*Picture).Mermaid))
 		texts = append(texts, b.String())
 	}
 	for i, got := range parseMermaid(t, texts) {
 		require.Empty(t, got.Error, texts[i])
-		d, err := newDrawing(graphs[i], 1)
+		d, err := Of(graphs[i])
 		require.NoError(t, err)
 		want := mermaidGraph{Nodes: map[string]string{}}
 		clusters := map[string]string{}
@@ -101,25 +101,27 @@ func TestMermaid(t *testing.T) {
 	}
 }
 
-func (d *drawing) expectMermaid(prefix string, want *mermaidGraph, clusters map[string]string) {
-	id := func(i int) string { return fmt.Sprintf("%sn%d", prefix, i) }
-	want.Nodes[prefix+"input"] = inputText
-	want.Edges = append(want.Edges, mermaidEdge{prefix + "input", id(d.entry), "", "normal"})
-	if d.fallback != none {
-		want.Nodes[prefix+"error"] = errorText
-		want.Edges = append(want.Edges, mermaidEdge{prefix + "error", id(d.fallback), "", "dotted"})
-	}
-	for i, n := range d.nodes {
-		text := strings.Join(n.lines, "\n")
-		if n.inner == nil {
-			want.Nodes[id(i)] = text
-			continue
+func (p *Picture) expectMermaid(prefix string, want *mermaidGraph, clusters map[string]string) {
+	ids := make([]string, len(p.Boxes))
+	for i, b := range p.Boxes {
+		text := strings.Join(b.Text, "\n")
+		switch ids[i] = fmt.Sprintf("%sn%d", prefix, i); {
+		case b.ID == "":
+			ids[i] = prefix + b.Kind
+			want.Nodes[ids[i]] = text
+		case b.Inner == nil:
+			want.Nodes[ids[i]] = text
+		default:
+			clusters[ids[i]] = text
+			b.Inner.expectMermaid(ids[i]+"_", want, clusters)
 		}
-		clusters[id(i)] = text
-		n.inner.expectMermaid(id(i)+"_", want, clusters)
 	}
-	for _, e := range d.edges {
-		want.Edges = append(want.Edges, mermaidEdge{id(e.from), id(e.to), strings.Join(e.lines, "\n"), "normal"})
+	for _, l := range p.Lines {
+		stroke := "normal"
+		if p.Boxes[l.From].Kind == "error" {
+			stroke = "dotted"
+		}
+		want.Edges = append(want.Edges, mermaidEdge{ids[l.From], ids[l.To], strings.Join(l.Text, "\n"), stroke})
 	}
 }
 
@@ -132,14 +134,14 @@ func TestDOT(t *testing.T) {
 	}
 	for _, g := range samples(t) {
 		var in, out, errs bytes.Buffer
-		require.NoError(t, DOT(&in, g))
+		require.NoError(t, draw(&in, g, (*Picture).DOT))
 		source := in.String()
 		cmd := exec.CommandContext(t.Context(), program, "-Tsvg")
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, &out, &errs
 		require.NoError(t, cmd.Run(), "%s\n%s", errs.String(), source)
 		require.NotContains(t, errs.String(), "<stdin>", source)
 
-		d, err := newDrawing(g, 1)
+		d, err := Of(g)
 		require.NoError(t, err)
 		var texts []string
 		var text strings.Builder

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/internal/layered"
 )
 
@@ -20,28 +19,20 @@ var ErrTooLarge = errors.New("graphdraw: the graph is too large for SVG")
 // they cross: graphs with a few edges for each node stay below it.
 const MaxSVGNodes = 5000
 
-// SVG writes a graph as a picture: nodes in layers from top to bottom, with tooltips
+// SVG arranges a drawing, and writes it as a picture: nodes in layers from top to bottom, with tooltips
 // for texts that are too long. The picture is readable on light and dark
 // backgrounds, and contains neither scripts nor references to other files. SVG returns
-// the error of w, or ErrInvalid or ErrTooLarge, in which case it has written nothing.
-func SVG(w io.Writer, g *agentgraph.Graph) error {
-	d, err := newDrawing(g, 1)
-	if err != nil {
-		return err
-	}
-	if n := d.count(); n > MaxSVGNodes {
-		return fmt.Errorf("%w: it has %d nodes, and %d are possible; Mermaid and DOT have no such bound", ErrTooLarge, n, MaxSVGNodes)
-	}
-	p, err := d.arrange()
-	if err != nil {
+// the error of w, or of [Picture.Arrange], in which case it has written nothing.
+func (p *Picture) SVG(w io.Writer) error {
+	if err := p.Arrange(); err != nil {
 		return err
 	}
 	b := bufio.NewWriter(w)
-	width, height := p.Size.Width+2*margin, p.Size.Height+2*margin
+	width, height := p.Width+2*margin, p.Height+2*margin
 	fmt.Fprintf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%d\" height=\"%d\" viewBox=\"%d %d %d %d\" "+
 		"font-family=\"Helvetica, Arial, sans-serif\" font-size=\"%d\" text-anchor=\"middle\" fill=\"%s\">\n",
 		width, height, -margin, -margin, width, height, fontSize, ink)
-	title(b, short(d.name, maxTip))
+	title(b, short(p.Name, maxTip))
 	fmt.Fprintln(b)
 	p.write(b)
 	fmt.Fprintln(b, "</svg>")
@@ -55,71 +46,75 @@ const (
 	pill     = 26 // the height of a start
 )
 
-// picture is a drawing with the positions of its parts.
-type picture struct {
-	*drawing
-	layered.Drawing
-	inner []*picture     // by node, nil for those without
-	sizes []layered.Size // of nodes, then of the starts
-	ways  []layered.Edge // those of the graph, then those from the starts
-}
-
-func (d *drawing) count() int {
-	n := len(d.nodes)
-	for _, v := range d.nodes {
-		if v.inner != nil {
-			n += v.inner.count()
+func (p *Picture) count() int {
+	n := 0
+	for _, b := range p.Boxes {
+		if !b.start() {
+			n++
+		}
+		if b.Inner != nil {
+			n += b.Inner.count()
 		}
 	}
 	return n
 }
 
+// Arrange computes the positions of boxes and lines, which must have no cycle. The error is ErrInvalid or ErrTooLarge.
+func (p *Picture) Arrange() error {
+	if n := p.count(); n > MaxSVGNodes {
+		return fmt.Errorf("%w: it has %d nodes, and %d are possible; Mermaid and DOT have no such bound", ErrTooLarge, n, MaxSVGNodes)
+	}
+	return p.arrange()
+}
+
 // arrange computes all positions, first those in graphs within the graph.
-func (d *drawing) arrange() (*picture, error) {
-	p := &picture{drawing: d, inner: make([]*picture, len(d.nodes))}
-	boxes := make([]layered.Size, 0, len(d.nodes)+2)
-	for i, n := range d.nodes {
-		size := textSize(n.lines, true)
-		size.Width = max(size.Width, minWidth)
-		if n.inner != nil {
-			inner, err := n.inner.arrange()
-			if err != nil {
-				return nil, err
+func (p *Picture) arrange() error {
+	sizes, ways := make([]Size, len(p.Boxes)), make([]layered.Edge, len(p.Lines))
+	for i := range p.Boxes {
+		b := &p.Boxes[i]
+		switch b.Size = textSize(b.Text, true); {
+		case b.start():
+			b.Size = Size{Width: textWidth(b.Text[0], false) + 2*padding, Height: pill}
+		case b.Inner != nil:
+			if err := b.Inner.arrange(); err != nil {
+				return err
 			}
-			p.inner[i] = inner
-			size.Width = max(size.Width, inner.Size.Width) + 2*margin
-			size.Height += inner.Size.Height + 2*margin
+			plate := b.Height
+			b.Width = max(b.Width, minWidth, b.Inner.Width) + 2*margin
+			b.Height += b.Inner.Height + 2*margin
+			b.InnerAt = &Point{X: (b.Width - b.Inner.Width) / 2, Y: plate + margin}
+		default:
+			b.Width = max(b.Width, minWidth)
 		}
-		boxes = append(boxes, size)
+		sizes[i] = b.Size
 	}
-	edges := make([]layered.Edge, 0, len(d.edges)+2)
-	for _, e := range d.edges {
-		edge := layered.Edge{From: e.from, To: e.to}
-		if len(e.lines) > 0 {
-			edge.Label = textSize(e.lines, false)
+	for i, l := range p.Lines {
+		ways[i] = layered.Edge{From: l.From, To: l.To}
+		if len(l.Text) > 0 {
+			ways[i].Label = textSize(l.Text, false)
 		}
-		edges = append(edges, edge)
 	}
-	begin := func(text string, at int) {
-		edges = append(edges, layered.Edge{From: len(boxes), To: at})
-		boxes = append(boxes, layered.Size{Width: textWidth(text, false) + 2*padding, Height: pill})
-	}
-	if d.entry != none {
-		begin(inputText, d.entry)
-	}
-	if d.fallback != none {
-		begin(errorText, d.fallback)
-	}
-	var err error
-	p.Drawing, err = layered.Layout(boxes, edges)
+	d, err := layered.Layout(sizes, ways)
 	switch {
 	case errors.Is(err, layered.ErrTooLarge):
-		return nil, fmt.Errorf("%w: its nodes, its edges and the layers that edges pass are more than %d; Mermaid and DOT have no such bound", ErrTooLarge, layered.MaxPlaces)
+		return fmt.Errorf("%w: its nodes, its edges and the layers that edges pass are more than %d; Mermaid and DOT have no such bound", ErrTooLarge, layered.MaxPlaces)
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	p.sizes, p.ways = boxes, edges
-	return p, nil
+	p.Size = d.Size
+	for i, at := range d.Boxes {
+		b := &p.Boxes[i]
+		if b.Point = at; b.InnerAt != nil {
+			b.InnerAt.X, b.InnerAt.Y = b.InnerAt.X+at.X, b.InnerAt.Y+at.Y
+		}
+	}
+	for i, route := range d.Edges {
+		l := &p.Lines[i]
+		if l.Points = route.Points; len(l.Text) > 0 {
+			l.Label = &Rect{route.Label, ways[i].Label}
+		}
+	}
+	return nil
 }
 
 // The colours. Boxes have backgrounds of their own, and lines are of a grey and a red
@@ -137,76 +132,72 @@ const (
 )
 
 // write draws the edges first, so that boxes and labels lie above them.
-func (p *picture) write(b *bufio.Writer) {
-	for i, route := range p.Edges {
-		switch {
-		case i < len(p.edges):
-			fmt.Fprint(b, `<g>`)
-			title(b, p.edges[i].tip)
-			path(b, route.Points, line, "")
-		case i == len(p.edges):
-			fmt.Fprint(b, `<g>`)
-			path(b, route.Points, line, "")
-		default:
-			fmt.Fprint(b, `<g>`)
-			path(b, route.Points, errorLine, ` stroke-dasharray="5 4"`)
+func (p *Picture) write(b *bufio.Writer) {
+	for _, l := range p.Lines {
+		fmt.Fprint(b, `<g>`)
+		if l.Tip != "" {
+			title(b, l.Tip)
+		}
+		if l.Dashed {
+			path(b, l.Points, errorLine, ` stroke-dasharray="5 4"`)
+		} else {
+			path(b, l.Points, line, "")
 		}
 		fmt.Fprintln(b, `</g>`)
 	}
-	for i, n := range p.nodes {
-		at, size := p.Boxes[i], p.sizes[i]
-		fmt.Fprint(b, `<g class="node">`)
-		title(b, n.tip)
-		if p.inner[i] == nil {
-			fill, round := nodeFill, 6
-			if n.kind == kindTool {
-				fill, round = toolFill, 0
-			}
-			if n.asks {
-				fill = approvalFill
-			}
-			rect(b, at, size, round, fill, nodeLine, "")
-			texts(b, at, size, n.lines, true)
-			fmt.Fprintln(b, `</g>`)
-			continue
-		}
-		rect(b, at, size, 6, "none", nodeLine, ` stroke-dasharray="2 2"`)
-		plate := textSize(n.lines, true)
-		head := layered.Point{X: at.X + (size.Width-plate.Width)/2, Y: at.Y}
-		rect(b, head, plate, 6, nodeFill, nodeLine, "")
-		texts(b, head, plate, n.lines, true)
-		inner := p.inner[i]
-		corner := p.within(i)
-		fmt.Fprintf(b, "<g transform=\"translate(%d %d)\">\n", corner.X, corner.Y)
-		inner.write(b)
-		fmt.Fprintln(b, `</g></g>`)
+	for _, box := range p.Boxes {
+		box.write(b)
 	}
-	for i, text := range []string{inputText, errorText} {
-		if i += len(p.nodes); i < len(p.sizes) {
-			fill, edge := inputFill, line
-			if text == errorText {
-				fill, edge = errorFill, errorLine
-			}
-			fmt.Fprint(b, `<g class="begin">`)
-			rect(b, p.Boxes[i], p.sizes[i], pill/2, fill, edge, "")
-			texts(b, p.Boxes[i], p.sizes[i], []string{text}, false)
-			fmt.Fprintln(b, `</g>`)
-		}
-	}
-	for i, e := range p.edges {
-		if len(e.lines) > 0 {
-			at, size := p.Edges[i].Label, textSize(e.lines, false)
+	for _, l := range p.Lines { // above all else
+		if l.Label != nil {
 			fmt.Fprint(b, `<g class="label">`)
-			title(b, e.tip)
-			rect(b, at, size, 3, labelFill, line, "")
-			texts(b, at, size, e.lines, false)
+			title(b, l.Tip)
+			rect(b, *l.Label, 3, labelFill, line, "")
+			texts(b, *l.Label, l.Text, false)
 			fmt.Fprintln(b, `</g>`)
 		}
 	}
 }
 
-func rect(b *bufio.Writer, at layered.Point, size layered.Size, round int, fill, stroke, more string) {
-	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" rx="%d" fill="%s" stroke="%s"%s/>`, at.X, at.Y, size.Width, size.Height, round, fill, stroke, more)
+func (box *Box) write(b *bufio.Writer) {
+	if box.start() {
+		fill, edge := inputFill, line
+		if box.Kind == kindError {
+			fill, edge = errorFill, errorLine
+		}
+		fmt.Fprint(b, `<g class="begin">`)
+		rect(b, box.Rect, pill/2, fill, edge, "")
+		texts(b, box.Rect, box.Text, false)
+		fmt.Fprintln(b, `</g>`)
+		return
+	}
+	fmt.Fprint(b, `<g class="node">`)
+	title(b, box.Tip)
+	if box.Inner == nil {
+		fill, round := nodeFill, 6
+		if box.Kind == kindTool {
+			fill, round = toolFill, 0
+		}
+		if box.asks {
+			fill = approvalFill
+		}
+		rect(b, box.Rect, round, fill, nodeLine, "")
+		texts(b, box.Rect, box.Text, true)
+		fmt.Fprintln(b, `</g>`)
+		return
+	}
+	rect(b, box.Rect, 6, "none", nodeLine, ` stroke-dasharray="2 2"`)
+	plate := textSize(box.Text, true)
+	head := Rect{Point{X: box.X + (box.Width-plate.Width)/2, Y: box.Y}, plate}
+	rect(b, head, 6, nodeFill, nodeLine, "")
+	texts(b, head, box.Text, true)
+	fmt.Fprintf(b, "<g transform=\"translate(%d %d)\">\n", box.InnerAt.X, box.InnerAt.Y)
+	box.Inner.write(b)
+	fmt.Fprintln(b, `</g></g>`)
+}
+
+func rect(b *bufio.Writer, at Rect, round int, fill, stroke, more string) {
+	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" rx="%d" fill="%s" stroke="%s"%s/>`, at.X, at.Y, at.Width, at.Height, round, fill, stroke, more)
 }
 
 // path draws an edge and its head.
@@ -249,8 +240,8 @@ func escape(b *bufio.Writer, text string) {
 
 // texts writes lines in the middle of a box that was measured with textSize. The
 // first one is the name of a node, if there is one.
-func texts(b *bufio.Writer, at layered.Point, size layered.Size, lines []string, named bool) {
-	y := at.Y + (size.Height-len(lines)*lineHeight)/2 + baseline
+func texts(b *bufio.Writer, at Rect, lines []string, named bool) {
+	y := at.Y + (at.Height-len(lines)*lineHeight)/2 + baseline
 	for i, text := range lines {
 		name := named && i == 0
 		attributes := ""
@@ -263,7 +254,7 @@ func texts(b *bufio.Writer, at layered.Point, size layered.Size, lines []string,
 		if !measurable(text) {
 			attributes += fmt.Sprintf(` textLength="%d" lengthAdjust="spacingAndGlyphs"`, textWidth(text, name))
 		}
-		fmt.Fprintf(b, `<text x="%d" y="%d"%s>`, at.X+size.Width/2, y, attributes)
+		fmt.Fprintf(b, `<text x="%d" y="%d"%s>`, at.X+at.Width/2, y, attributes)
 		escape(b, text)
 		fmt.Fprint(b, "</text>")
 		y += lineHeight

@@ -121,31 +121,27 @@ func parseSVG(t require.TestingT, picture []byte) (texts []string) {
 }
 
 // seen returns the lines that a drawing shows.
-func (d *drawing) seen() (lines []string) {
-	lines = append(lines, inputText)
-	if d.fallback != none {
-		lines = append(lines, errorText)
-	}
-	for _, n := range d.nodes {
-		lines = append(lines, n.lines...)
-		if n.inner != nil {
-			lines = append(lines, n.inner.seen()...)
+func (p *Picture) seen() (lines []string) {
+	for _, b := range p.Boxes {
+		lines = append(lines, b.Text...)
+		if b.Inner != nil {
+			lines = append(lines, b.Inner.seen()...)
 		}
 	}
-	for _, e := range d.edges {
-		lines = append(lines, e.lines...)
+	for _, l := range p.Lines {
+		lines = append(lines, l.Text...)
 	}
 	return lines
 }
 
 func requireSVG(t require.TestingT, g *agentgraph.Graph) {
 	var first, second bytes.Buffer
-	require.NoError(t, SVG(&first, g))
-	d, err := newDrawing(g, 1)
+	require.NoError(t, draw(&first, g, (*Picture).SVG))
+	d, err := Of(g)
 	require.NoError(t, err)
 	require.ElementsMatch(t, d.seen(), parseSVG(t, first.Bytes()))
 	require.True(t, utf8.Valid(first.Bytes()))
-	require.NoError(t, SVG(&second, g))
+	require.NoError(t, draw(&second, g, (*Picture).SVG))
 	require.Equal(t, first.String(), second.String())
 }
 
@@ -166,9 +162,9 @@ func TestSVGOfRandomGraphs(t *testing.T) {
 func TestSVGTooLarge(t *testing.T) {
 	g := chain(MaxSVGNodes + 1)
 	var out bytes.Buffer
-	require.ErrorIs(t, SVG(&out, g), ErrTooLarge)
+	require.ErrorIs(t, draw(&out, g, (*Picture).SVG), ErrTooLarge)
 	inner := &agentgraph.Graph{Entrypoint: "a", Nodes: []agentgraph.Node{{ID: "a", Graph: g}}}
-	err := SVG(&out, inner)
+	err := draw(&out, inner, (*Picture).SVG)
 	require.ErrorIs(t, err, ErrTooLarge)
 	require.ErrorContains(t, err, "it has 5002 nodes, and 5000 are possible; Mermaid and DOT have no such bound")
 
@@ -176,18 +172,18 @@ func TestSVGTooLarge(t *testing.T) {
 	for i := 2; i < 2000; i++ {
 		g.Edges = append(g.Edges, agentgraph.Edge{From: "n0", To: g.Nodes[i].ID})
 	}
-	err = SVG(&out, g)
+	err = draw(&out, g, (*Picture).SVG)
 	require.ErrorIs(t, err, ErrTooLarge)
 	require.ErrorContains(t, err, "layers")
 	require.Zero(t, out.Len())
-	require.NoError(t, Mermaid(io.Discard, g))
-	require.NoError(t, DOT(io.Discard, g))
+	require.NoError(t, draw(io.Discard, g, (*Picture).Mermaid))
+	require.NoError(t, draw(io.Discard, g, (*Picture).DOT))
 
 	g = chain(2000)
 	for i := 8; i < 2000; i++ {
 		g.Edges = append(g.Edges, agentgraph.Edge{From: g.Nodes[i-8].ID, To: g.Nodes[i].ID, Priority: 1})
 	}
-	require.NoError(t, SVG(&out, g))
+	require.NoError(t, draw(&out, g, (*Picture).SVG))
 	require.Less(t, out.Len(), 8<<20)
 }
 
@@ -219,16 +215,16 @@ func TestInvalid(t *testing.T) {
 	} {
 		for _, f := range formats {
 			var out bytes.Buffer
-			require.ErrorIs(t, f.draw(&out, g), ErrInvalid, name)
+			require.ErrorIs(t, draw(&out, g, f.draw), ErrInvalid, name)
 			require.Zero(t, out.Len())
 		}
 	}
 	circle := &agentgraph.Graph{Nodes: nodes, Entrypoint: "a", Edges: []agentgraph.Edge{{From: "a", To: "b"}, {From: "b", To: "a"}}}
-	require.ErrorIs(t, SVG(io.Discard, circle), ErrInvalid)
+	require.ErrorIs(t, draw(io.Discard, circle, (*Picture).SVG), ErrInvalid)
 
 	full := errors.New("the disk is full")
 	for _, f := range formats {
-		require.ErrorIs(t, f.draw(failing{full}, everything(t)), full)
+		require.ErrorIs(t, draw(failing{full}, everything(t), f.draw), full)
 	}
 }
 

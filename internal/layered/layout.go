@@ -6,10 +6,16 @@ import (
 )
 
 // Size is how much room something takes, in any unit.
-type Size struct{ Width, Height int }
+type Size struct {
+	Width  int `json:"width"`
+	Height int `json:"height"`
+}
 
 // Point is a place; Y grows downwards.
-type Point struct{ X, Y int }
+type Point struct {
+	X int `json:"x"`
+	Y int `json:"y"`
+}
 
 // Edge leads from one box to another one. Several edges may have the same ends.
 type Edge struct {

@@ -102,18 +102,29 @@ var ErrNoDrawing = errors.New("the agent is neither a graph nor a router: there 
 // ErrNoDrawing, or one of package graphdraw.
 func Drawing(n *agent.Node) (*graphdraw.Picture, error) {
 	if g := GraphOf(n.Agent); g != nil {
-		return graphdraw.Layout(g)
+		p, err := graphdraw.Of(g)
+		if err == nil {
+			err = p.Arrange()
+		}
+		return p, err
 	}
 	if RouterOf(n.Agent) == nil {
 		return nil, fmt.Errorf("%s: %w", n.Agent.Name(), ErrNoDrawing)
 	}
-	box := func(n *agent.Node) graphdraw.Box {
-		return graphdraw.Box{ID: n.Agent.Name(), Kind: placeJSON(n).Kind, Text: []string{n.Agent.Name()}, Tip: visible.Line(n.Agent.Description())}
-	}
-	boxes, lines := []graphdraw.Box{box(n)}, []graphdraw.Line(nil)
+	p := &graphdraw.Picture{Boxes: []graphdraw.Box{boxOf(n, Cut(n.Agent.Name(), maxName))}}
 	for i, a := range arrows(n) {
-		boxes = append(boxes, box(a.to))
-		lines = append(lines, graphdraw.Line{From: 0, To: i + 1, Text: a.lines, Tip: strings.Join(a.lines, "\n")})
+		line := graphdraw.Line{From: 0, To: i + 1, Tip: strings.Join(a.lines, "\n")}
+		for _, text := range a.lines {
+			line.Text = append(line.Text, Cut(text, maxRule))
+		}
+		p.Boxes, p.Lines = append(p.Boxes, boxOf(a.to, Cut(a.to.Agent.Name(), maxName))), append(p.Lines, line)
 	}
-	return graphdraw.Arrange(boxes, lines)
+	return p, p.Arrange()
+}
+
+// The lengths of names and rules in the picture of a router, in characters.
+const maxName, maxRule = 36, 44
+
+func boxOf(n *agent.Node, text ...string) graphdraw.Box {
+	return graphdraw.Box{ID: n.Agent.Name(), Kind: placeJSON(n).Kind, Text: text, Tip: visible.Line(n.Agent.Description())}
 }

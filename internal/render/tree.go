@@ -3,7 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
-	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -92,22 +92,24 @@ func labels(n *agent.Node) []string {
 	return []string{a.Name()}
 }
 
-// TreeAs returns the function that draws a tree in a format: text, mermaid, dot or json; nil for any other format.
-func TreeAs(format string) func(w io.Writer, tree *agent.Tree, l Look) error {
+// TreeAs draws a tree in a format: text, mermaid, dot or json.
+func TreeAs(format string, w io.Writer, tree *agent.Tree, l Look) error {
 	switch format {
 	case "text":
-		return func(w io.Writer, tree *agent.Tree, l Look) error {
-			Tree(w, tree, l, "")
-			return nil
-		}
-	case "mermaid":
-		return drawMermaid
-	case "dot":
-		return drawDOT
+		Tree(w, tree, l, "")
+		return nil
 	case "json":
-		return drawJSON
+		JSON(w, nodeJSON(tree.Root(), func(*agent.Node) *jsonPlace { return nil }))
+		return nil
 	}
-	return nil
+	p, err := diagram(tree)
+	switch {
+	case err != nil:
+		return err
+	case format == "mermaid":
+		return p.Mermaid(w)
+	}
+	return p.DOT(w)
 }
 
 // Tree draws the tree and marks the active agent.
@@ -144,116 +146,29 @@ func Tree(w io.Writer, tree *agent.Tree, l Look, active string) {
 	draw(tree.Root(), "", "")
 }
 
-// numbered gives each node an identifier that is valid in every drawing language.
-func numbered(tree *agent.Tree) map[*agent.Node]string {
-	ids := make(map[*agent.Node]string)
-	for n := range tree.Walk() {
-		ids[n] = fmt.Sprintf("n%d", len(ids))
-	}
+// diagram returns the picture of a tree, with the person next to it.
+func diagram(tree *agent.Tree) (*graphdraw.Picture, error) {
+	nodes := slices.Collect(tree.Walk())
 	if h := tree.Root().Human(); h != nil {
-		ids[h] = agent.Human
+		nodes = append(nodes, h)
 	}
-	return ids
-}
-
-// shape returns the frame of an agent's name in a drawing.
-func shape(n *agent.Node, plain, router, human string) string {
-	switch {
-	case n.Virtual():
-		return human
-	case RouterOf(n.Agent) != nil:
-		return router
-	}
-	return plain
-}
-
-// drawn yields the agents of a tree, and the person next to it.
-func drawn(tree *agent.Tree) iter.Seq[*agent.Node] {
-	return func(yield func(*agent.Node) bool) {
-		for n := range tree.Walk() {
-			if !yield(n) {
-				return
+	p, at := &graphdraw.Picture{Name: "agents"}, make(map[*agent.Node]int, len(nodes))
+	for i, n := range nodes {
+		b := boxOf(n, labels(n)...)
+		if g := GraphOf(n.Agent); g != nil {
+			var err error
+			if b.Inner, err = graphdraw.Of(g); err != nil {
+				return nil, err
 			}
 		}
-		if h := tree.Root().Human(); h != nil {
-			yield(h)
-		}
-	}
-}
-
-func drawMermaid(w io.Writer, tree *agent.Tree, _ Look) error {
-	ids := numbered(tree)
-	fmt.Fprintln(w, "flowchart TD")
-	for n := range drawn(tree) {
-		g := GraphOf(n.Agent)
-		if g == nil {
-			fmt.Fprintf(w, shape(n, "    %s[\"%s\"]\n", "    %s{{\"%s\"}}\n", "    %s([\"%s\"])\n"), ids[n], strings.Join(labels(n), "<br>"))
-			continue
-		}
-		fmt.Fprintf(w, "    subgraph %s[\"%s\"]\n        direction TB\n", ids[n], n.Agent.Name())
-		if err := graphdraw.MermaidPart(w, g, ids[n]+"_", "        "); err != nil {
-			return err
-		}
-		fmt.Fprintln(w, "    end")
+		p.Boxes, at[n] = append(p.Boxes, b), i
 	}
 	for n := range tree.Walk() {
 		for _, a := range arrows(n) {
-			line := "-->"
-			if a.faint {
-				line = "-.->"
-			}
-			if len(a.lines) > 0 {
-				line += `|"` + graphdraw.MermaidText(a.lines) + `"|`
-			}
-			fmt.Fprintf(w, "    %s %s %s\n", ids[n], line, ids[a.to])
+			p.Lines = append(p.Lines, graphdraw.Line{From: at[n], To: at[a.to], Text: a.lines, Dashed: a.faint})
 		}
 	}
-	return nil
-}
-
-func drawDOT(w io.Writer, tree *agent.Tree, _ Look) error {
-	ids := numbered(tree)
-	fmt.Fprintln(w, "digraph agents {")
-	for n := range tree.Walk() {
-		if GraphOf(n.Agent) != nil {
-			fmt.Fprintln(w, "  compound=true;\n  node [shape=box];")
-			break
-		}
-	}
-	for n := range drawn(tree) {
-		g := GraphOf(n.Agent)
-		if g == nil {
-			fmt.Fprintf(w, "  %s [label=%q, shape=%s];\n", ids[n], strings.Join(labels(n), "\n"), shape(n, "box", "hexagon", "ellipse"))
-			continue
-		}
-		fmt.Fprintf(w, "  subgraph cluster_%s {\n    label=%q;\n", ids[n], n.Agent.Name())
-		if err := graphdraw.DOTPart(w, g, ids[n]+"_", "    "); err != nil {
-			return err
-		}
-		fmt.Fprintln(w, "  }")
-	}
-	for n := range tree.Walk() {
-		for _, a := range arrows(n) {
-			to, list := ids[a.to], []string{}
-			if a.faint {
-				list = append(list, "style=dashed", "constraint=false")
-			}
-			if len(a.lines) > 0 {
-				list = append(list, `label="`+graphdraw.DOTText(a.lines...)+`"`)
-			}
-			if GraphOf(a.to.Agent) != nil {
-				to += "_input"
-				list = append(list, "lhead=cluster_"+ids[a.to])
-			}
-			attributes := ""
-			if len(list) > 0 {
-				attributes = " [" + strings.Join(list, ", ") + "]"
-			}
-			fmt.Fprintf(w, "  %s -> %s%s;\n", ids[n], to, attributes)
-		}
-	}
-	fmt.Fprintln(w, "}")
-	return nil
+	return p, nil
 }
 
 // jsonNode is an agent in tree --format json.
@@ -271,11 +186,6 @@ type jsonNode struct {
 	Agents    []*jsonNode `json:"agents,omitempty"` // the agents that it runs
 	Router    *jsonRouter `json:"router,omitempty"`
 	SubAgents []*jsonNode `json:"subAgents,omitempty"`
-}
-
-func drawJSON(w io.Writer, tree *agent.Tree, _ Look) error {
-	JSON(w, nodeJSON(tree.Root(), func(*agent.Node) *jsonPlace { return nil }))
-	return nil
 }
 
 func nodeJSON(n *agent.Node, place func(*agent.Node) *jsonPlace) *jsonNode {

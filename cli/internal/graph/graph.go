@@ -146,7 +146,7 @@ func drawGraph(f *factory.Factory, file, format string) error {
 	if err := factory.OneOf("--format", format, "mermaid", "dot", "svg"); err != nil {
 		return err
 	}
-	draw := map[string]func(io.Writer, *agentgraph.Graph) error{"mermaid": graphdraw.Mermaid, "dot": graphdraw.DOT, "svg": graphdraw.SVG}[format]
+	draw := map[string]func(*graphdraw.Picture, io.Writer) error{"mermaid": (*graphdraw.Picture).Mermaid, "dot": (*graphdraw.Picture).DOT, "svg": (*graphdraw.Picture).SVG}[format]
 	graph, err := agentgraph.LoadFile(file, agentgraph.WithAnyRef())
 	if err != nil {
 		return badGraph(f, file, err, false)
@@ -155,7 +155,11 @@ func drawGraph(f *factory.Factory, file, format string) error {
 		f.Say("%s:%d: %s", file, w.Line, w.Message)
 	}
 	var out bytes.Buffer
-	if err := draw(&out, graph); err != nil {
+	p, err := graphdraw.Of(graph)
+	if err == nil {
+		err = draw(p, &out)
+	}
+	if err != nil {
 		return factory.Usagef("%s: %s", file, factory.Plain(err, "graphdraw"))
 	}
 	if format == "mermaid" && (out.Len() > graphdraw.MermaidMaxTextSize || bytes.Count(out.Bytes(), []byte("->")) > graphdraw.MermaidMaxEdges) {
