@@ -82,17 +82,6 @@ func (c *checker) check() {
 func (c *checker) edgeEnds() (maybe []int) {
 	g := c.graph
 	c.out = make([][]int, len(g.Nodes))
-	degree := make([]int, len(g.Nodes))
-	for _, e := range g.Edges {
-		if from, ok := c.ids[e.From]; ok {
-			degree[from]++
-		}
-	}
-	all := make([]int, 0, len(g.Edges)) // one slice for all
-	for i, d := range degree {
-		c.out[i] = all[len(all) : len(all) : len(all)+d]
-		all = all[:len(all)+d]
-	}
 	for i, e := range g.Edges {
 		from, fromOK := c.ids[e.From]
 		to, toOK := c.ids[e.To]
@@ -145,50 +134,24 @@ func (c *checker) byRef(name string) int {
 // cycles reports each edge that closes a circle, going from the entrypoint first.
 func (c *checker) cycles() {
 	g := c.graph
-	const (
-		fresh = iota
-		open
-		done
-	)
-	state := make([]uint8, len(g.Nodes))
-	type place struct{ node, next int }
-	var stack []place
-	visit := func(start int) {
-		if state[start] != fresh {
+	seen, place := make([]bool, len(g.Nodes)), make(map[int]int)
+	var way []int // from the first node to the one that is visited
+	var visit func(i int)
+	visit = func(i int) {
+		if seen[i] {
 			return
 		}
-		stack = append(stack[:0], place{start, 0})
-		state[start] = open
-		for len(stack) > 0 {
-			top := &stack[len(stack)-1]
-			if top.next == len(c.out[top.node]) {
-				state[top.node] = done
-				stack = stack[:len(stack)-1]
-				continue
-			}
-			edge := c.out[top.node][top.next]
-			top.next++
+		seen[i], place[i] = true, len(way)
+		way = append(way, i)
+		for _, edge := range c.out[i] {
 			to := c.ids[g.Edges[edge].To]
-			switch state[to] {
-			case fresh:
-				state[to] = open
-				stack = append(stack, place{to, 0})
-			case open:
-				ring := make([]string, 0, 16)
-				from := len(stack) - 1
-				for from > 0 && stack[from].node != to && len(stack)-from < maxRing {
-					from--
-				}
-				if stack[from].node != to {
-					ring = append(ring, yamldoc.Short(g.Nodes[to].ID), "…")
-				}
-				for _, p := range stack[from:] {
-					ring = append(ring, yamldoc.Short(g.Nodes[p.node].ID))
-				}
-				ring = append(ring, yamldoc.Short(g.Nodes[to].ID))
-				c.add(CodeCycle, index(c.path("edges"), edge), g.Edges[edge].Line, "a graph has no circles, and here is one: %s", strings.Join(ring, " → "))
+			if from, open := place[to]; open {
+				c.add(CodeCycle, index(c.path("edges"), edge), g.Edges[edge].Line, "a graph has no circles, and here is one: %s", c.ring(way[from:]))
 			}
+			visit(to)
 		}
+		way = way[:len(way)-1]
+		delete(place, i)
 	}
 	if entry, ok := c.ids[g.Entrypoint]; ok {
 		visit(entry)
@@ -200,6 +163,18 @@ func (c *checker) cycles() {
 
 // maxRing is the largest number of agents of a circle that a message names.
 const maxRing = 20
+
+func (c *checker) ring(nodes []int) string {
+	first := yamldoc.Short(c.graph.Nodes[nodes[0]].ID)
+	var names []string
+	if long := len(nodes) - maxRing; long > 0 {
+		names, nodes = []string{first, "…"}, nodes[long:]
+	}
+	for _, i := range nodes {
+		names = append(names, yamldoc.Short(c.graph.Nodes[i].ID))
+	}
+	return strings.Join(append(names, first), " → ")
+}
 
 // unreachable reports the agents to which no way leads from the entrypoint. The fallback
 // needs no way.

@@ -367,38 +367,25 @@ func (f *flow) arrive(e *planEdge, value json.RawMessage) {
 // resolve counts an edge to a node, and makes the node due, or skips it, when it was
 // the last one. What is skipped resolves its own edges.
 func (f *flow) resolve(to, from int, taken bool) {
-	n := &f.nodes[to]
-	n.left--
 	if taken {
-		n.taken, n.last = true, from
+		f.nodes[to].taken, f.nodes[to].last = true, from
 	}
-	if n.left > 0 {
-		return
-	}
-	if n.taken {
-		f.fill(to)
-		f.begin(to)
-		return
-	}
-	n.phase = PhaseSkipped
-	skips := []int{to}
-	for len(skips) > 0 {
-		i := skips[len(skips)-1]
-		skips = skips[:len(skips)-1]
-		for _, at := range f.plan.nodes[i].out {
-			f.mark(at, false)
-			next := f.edges[at].to
-			m := &f.nodes[next]
-			if m.left--; m.left > 0 {
-				continue
+	for reached := []int{to}; len(reached) > 0; {
+		last := len(reached) - 1
+		i := reached[last]
+		reached = reached[:last]
+		n := &f.nodes[i]
+		switch n.left--; {
+		case n.left > 0:
+		case n.taken:
+			f.fill(i)
+			f.begin(i)
+		default:
+			n.phase = PhaseSkipped
+			for _, at := range f.plan.nodes[i].out {
+				f.mark(at, false)
+				reached = append(reached, f.edges[at].to)
 			}
-			if m.taken {
-				f.fill(next)
-				f.begin(next)
-				continue
-			}
-			m.phase = PhaseSkipped
-			skips = append(skips, next)
 		}
 	}
 }
