@@ -1,7 +1,6 @@
 package agentgraph
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/nearest"
 	jsonschema "github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/internal/yamldoc"
@@ -78,23 +78,29 @@ func (c LLMConfig) Read(layers ...map[string]any) (LLMConfig, error) {
 // configKeys are the keys that an LLM agent understands, and how their values are
 // read. What they return says what is wrong with a value.
 var configKeys = map[string]func(c *LLMConfig, v any) string{
-	"model":             func(c *LLMConfig, v any) string { return readText(&c.Model, v) },
-	"instructions":      func(c *LLMConfig, v any) string { return readText(&c.Instructions, v) },
-	"role":              nil, // read by Read
-	"temperature":       func(c *LLMConfig, v any) string { return readFraction(&c.Settings.Temperature, v, 2) },
-	"topP":              func(c *LLMConfig, v any) string { return readFraction(&c.Settings.TopP, v, 1) },
-	"maxTokens":         func(c *LLMConfig, v any) string { return readTokens(&c.Settings.MaxTokens, v) },
-	"stop":              func(c *LLMConfig, v any) string { return readTexts(&c.Settings.Stop, v) },
-	"toolChoice":        func(c *LLMConfig, v any) string { return readText(&c.Settings.ToolChoice, v) },
-	"parallelToolCalls": func(c *LLMConfig, v any) string { return readBool(&c.Settings.ParallelToolCalls, v) },
-	"leakedCalls": func(c *LLMConfig, v any) string {
-		return readOne(&c.Settings.LeakedCalls, v, "auto, any or off", llm.LeakedCalls.Known)
+	"model":        func(c *LLMConfig, v any) string { return readText(&c.Model, v) },
+	"instructions": func(c *LLMConfig, v any) string { return readText(&c.Instructions, v) },
+	"role":         nil, // read by Read
+	"temperature": func(c *LLMConfig, v any) string {
+		return readAs(&c.Settings.Temperature, v, "a number from 0 to 2", upTo(2))
 	},
-	"seed":            func(c *LLMConfig, v any) string { return readSeed(&c.Settings.Seed, v) },
+	"topP": func(c *LLMConfig, v any) string { return readAs(&c.Settings.TopP, v, "a number from 0 to 1", upTo(1)) },
+	"maxTokens": func(c *LLMConfig, v any) string {
+		return readAs(&c.Settings.MaxTokens, v, "a whole number from 1", tokens)
+	},
+	"stop":       func(c *LLMConfig, v any) string { return readTexts(&c.Settings.Stop, v) },
+	"toolChoice": func(c *LLMConfig, v any) string { return readText(&c.Settings.ToolChoice, v) },
+	"parallelToolCalls": func(c *LLMConfig, v any) string {
+		return readAs(&c.Settings.ParallelToolCalls, v, "true or false", truth)
+	},
+	"leakedCalls": func(c *LLMConfig, v any) string {
+		return readAs(&c.Settings.LeakedCalls, v, "auto, any or off", oneOf(llm.LeakedCalls.Known))
+	},
+	"seed":            func(c *LLMConfig, v any) string { return readAs(&c.Settings.Seed, v, "a whole number", whole) },
 	"reasoningEffort": func(c *LLMConfig, v any) string { return readText(&c.Settings.ReasoningEffort, v) },
-	"thinking":        func(c *LLMConfig, v any) string { return readBool(&c.Settings.Thinking, v) },
+	"thinking":        func(c *LLMConfig, v any) string { return readAs(&c.Settings.Thinking, v, "true or false", truth) },
 	"reasoningEcho": func(c *LLMConfig, v any) string {
-		return readOne(&c.Settings.Echo, v, "auto, on or off", llm.Echo.Known)
+		return readAs(&c.Settings.Echo, v, "auto, on or off", oneOf(llm.Echo.Known))
 	},
 	"endpoint": func(c *LLMConfig, v any) string {
 		if wrong := readTexts(&c.Settings.Endpoint, v); wrong != "" {
@@ -185,16 +191,13 @@ func (c LLMConfig) Prompt(own string) string {
 	return strings.TrimRight(own, "\n") + "\n\n" + line
 }
 
-// configJSON encodes a value that came from YAML or JSON. Of what JSON does not
-// have, which only a Go program can put there, it gives Go's notation.
+// configJSON returns a value as JSON, and as a text if it has no JSON form, such as a function.
 func configJSON(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	text, err := event.Marshal(v)
+	if err != nil {
 		return fmt.Appendf(nil, "%q", fmt.Sprint(v))
 	}
-	return bytes.TrimSpace(b.Bytes())
+	return text
 }
 
 // showSetting names a value in a message.
@@ -224,24 +227,48 @@ func readText[T ~string](to *T, v any) string {
 	return ""
 }
 
-func readOne[T ~string](to *T, v any, these string, known func(T) bool) string {
-	s, _ := v.(string)
-	if *to = T(s); v != nil && !known(*to) {
-		return "must be " + these + ", not " + showSetting(v)
+// readAs sets a value, or takes it back, as null does. must says what the value must be.
+func readAs[T any](to *T, v any, must string, as func(v any) (T, bool)) string {
+	if v == nil {
+		*to = *new(T)
+		return ""
 	}
+	is, ok := as(v)
+	if !ok {
+		return "must be " + must + ", not " + showSetting(v)
+	}
+	*to = is
 	return ""
 }
 
-func readFraction(to **float64, v any, most float64) string {
-	if *to = nil; v == nil {
-		return ""
+func oneOf[T ~string](known func(T) bool) func(v any) (T, bool) {
+	return func(v any) (T, bool) {
+		s, _ := v.(string)
+		return T(s), known(T(s))
 	}
+}
+
+func upTo(most float64) func(v any) (*float64, bool) {
+	return func(v any) (*float64, bool) {
+		f, ok := settingNumber(v)
+		return &f, ok && f >= 0 && f <= most
+	}
+}
+
+func whole(v any) (*int64, bool) {
 	f, ok := settingNumber(v)
-	if !ok || f < 0 || f > most || math.IsNaN(f) {
-		return fmt.Sprintf("must be a number from 0 to %g, not %s", most, showSetting(v))
-	}
-	*to = &f
-	return ""
+	n := int64(f)
+	return &n, ok && f == math.Trunc(f) && math.Abs(f) <= 1<<53
+}
+
+func tokens(v any) (int, bool) {
+	n, ok := whole(v)
+	return int(*n), ok && *n >= 1 && *n <= math.MaxInt32
+}
+
+func truth(v any) (*bool, bool) {
+	b, ok := v.(bool)
+	return &b, ok
 }
 
 // settingNumber reads a number of whatever type YAML, JSON or a Go program gives it.
@@ -262,28 +289,6 @@ func settingNumber(v any) (float64, bool) {
 	return 0, false
 }
 
-func readTokens(to *int, v any) string {
-	f, ok := settingNumber(v)
-	if v != nil && (!ok || f < 1 || f > math.MaxInt32 || f != math.Trunc(f)) {
-		return "must be a whole number from 1, not " + showSetting(v)
-	}
-	*to = int(f)
-	return ""
-}
-
-func readSeed(to **int64, v any) string {
-	if *to = nil; v == nil {
-		return ""
-	}
-	f, ok := settingNumber(v)
-	if !ok || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return "must be a whole number, not " + showSetting(v)
-	}
-	seed := int64(f)
-	*to = &seed
-	return ""
-}
-
 func readTexts(to *[]string, v any) string {
 	list, isList := v.([]any)
 	if s, ok := v.(string); ok {
@@ -299,18 +304,6 @@ func readTexts(to *[]string, v any) string {
 		}
 		*to = append(*to, s)
 	}
-	return ""
-}
-
-func readBool(to **bool, v any) string {
-	if *to = nil; v == nil {
-		return ""
-	}
-	b, ok := v.(bool)
-	if !ok {
-		return "must be true or false, not " + showSetting(v)
-	}
-	*to = &b
 	return ""
 }
 
