@@ -85,9 +85,7 @@ func TestChoiceOfInterface(t *testing.T) {
 			}, with)
 			events, _, err := newRunner(t, r).turn("hi")
 			if c.fails != nil {
-				var e *a2a.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, a2a.CodeCard, e.Code)
+				requireCode(t, err, a2a.CodeCard)
 				for _, part := range c.fails {
 					require.ErrorContains(t, err, part)
 				}
@@ -110,9 +108,7 @@ func TestErrorsNameThePackage(t *testing.T) {
 		`{"name":"x","protocolVersion":"0.2.6","url":"http://peer.test","capabilities":{"streaming":true},"skills":"x"}`: "A2A 0.2.6",
 	} {
 		err := ready(inMemory(t, func(*http.Request) (*http.Response, error) { return response(200, card), nil }))
-		var e *a2a.Error
-		require.ErrorAs(t, err, &e)
-		require.Equal(t, a2a.CodeCard, e.Code)
+		requireCode(t, err, a2a.CodeCard)
 		require.ErrorContains(t, err, name)
 	}
 }
@@ -148,9 +144,7 @@ func TestOldCards(t *testing.T) {
 		return response(200, strings.Replace(goodCard, `{`, `{"protocolVersion":"0.3.0","url":"http://peer.test/old",`, 1)), nil
 	}, a2a.WithBinding(old))
 	_, _, err := newRunner(t, r).turn("hi")
-	var e *a2a.Error
-	require.ErrorAs(t, err, &e, "JSON-RPC of 1.0 gets a card for an answer")
-	require.Equal(t, a2a.CodeProtocol, e.Code)
+	requireCode(t, err, a2a.CodeProtocol)
 }
 
 // With a client of one's own there is no card.

@@ -108,9 +108,7 @@ func TestHostileCards(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			err := ready(r)
 			runtime.ReadMemStats(&after)
-			var e *a2a.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, c.code, e.Code, "%v", err)
+			requireCode(t, err, c.code)
 			require.ErrorContains(t, err, c.text)
 			require.NotContains(t, err.Error(), "hunter2")
 			// All that was allocated, that of the server included, which is little.
@@ -160,9 +158,7 @@ func TestCardVerifier(t *testing.T) {
 			err := ready(r)
 			require.ErrorIs(t, err, verdict)
 			if verdict != nil {
-				var e *a2a.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, a2a.CodeCard, e.Code)
+				requireCode(t, err, a2a.CodeCard)
 				require.ErrorContains(t, err, "nobody we know")
 			}
 		}
@@ -200,9 +196,7 @@ func TestSignedCards(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			var e *a2a.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, a2a.CodeCard, e.Code)
+			requireCode(t, err, a2a.CodeCard)
 		})
 	}
 }

@@ -95,9 +95,7 @@ func TestClientCredentials(t *testing.T) {
 			valid.Store("none is good enough")
 			before = len(srv.asked())
 			_, _, err = f.turn("again")
-			var e *a2a.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, a2a.CodeUnauthorized, e.Code)
+			requireCode(t, err, a2a.CodeUnauthorized)
 			require.Len(t, srv.asked()[before:], 2, "sent again once and not more")
 			require.EqualValues(t, 3, endpoint.issued.Load())
 		})
@@ -224,9 +222,7 @@ func TestTokenEndpointsThatFail(t *testing.T) {
 				limit = 50 * time.Millisecond
 			}
 			_, _, err := newRunner(t, newRemote(t, srv.URL, endpoint.option(), a2a.WithCardTimeout(limit))).turn("hi")
-			var e *a2a.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, c.code, e.Code, "%v", err)
+			requireCode(t, err, c.code)
 			require.ErrorContains(t, err, c.text)
 			requireNoSecret(t, everything(err))
 			require.Empty(t, srv.asked())

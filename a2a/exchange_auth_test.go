@@ -161,9 +161,7 @@ func TestTaskThatWaitedIsOver(t *testing.T) {
 			_, _, err := f.turn("refund")
 			require.NoError(t, err)
 			_, _, err = f.resume()
-			var e *a2a.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, c.code, e.Code)
+			requireCode(t, err, c.code)
 			require.Len(t, p.made(sends), 1, "nothing is sent again")
 
 			p.set(func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Hello again.")) })

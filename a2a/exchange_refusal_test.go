@@ -108,7 +108,7 @@ func TestUnclearFirstMessage(t *testing.T) {
 			breaks()
 		}, "", nil},
 		"HTTP 504":  {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusGatewayTimeout) }, a2a.CodeUnreachable, nil},
-		"no answer": {func(_ http.ResponseWriter, c call) { <-c.ctx.Done() }, a2a.CodeTimeout, []a2a.Option{a2a.WithTimeout(100 * time.Millisecond)}},
+		"no answer": {func(_ http.ResponseWriter, c call) { <-c.ctx.Done() }, a2a.CodeTimeout, []a2a.Option{a2a.WithTimeout(time.Second)}},
 		"no JSON":   {func(w http.ResponseWriter, _ call) { fmt.Fprint(w, "<html>") }, a2a.CodeProtocol, nil},
 		"words came": {func(w http.ResponseWriter, c call) {
 			c.stream(w, taskEvent("SUBMITTED", ""), deltaEvent("a", "I see"), statusEvent("REJECTED", "no"))
@@ -145,9 +145,7 @@ func TestRefusedAtTheBeginningOfATurn(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "not today") })
 	f := newRunner(t, newRemote(t, p.URL))
 	events, _, err := f.turn("hi")
-	var e *a2a.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, a2a.CodeProtocol, e.Code)
+	requireCode(t, err, a2a.CodeProtocol)
 	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
 	require.Equal(t, string(a2a.CodeProtocol), find[*event.Failure](events)[0].Code)
 	require.Equal(t, event.FinishReasonError, lastEnd(events))

@@ -193,9 +193,7 @@ func TestEmptyStreamsArePaced(t *testing.T) {
 		r, err := a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(10*time.Minute))
 		require.NoError(t, err)
 		_, _, err = newRunner(t, r).turn("hi")
-		var e *a2a.Error
-		require.ErrorAs(t, err, &e)
-		require.Equal(t, a2a.CodeTimeout, e.Code)
+		requireCode(t, err, a2a.CodeTimeout)
 		require.Less(t, asked, 200)
 	})
 }
@@ -300,9 +298,7 @@ func TestTaskIsLostInACrash(t *testing.T) {
 	})
 	crashed := (&fixture{store: store}).again(t, newRemote(t, p.URL))
 	events, _, err := crashed.resume()
-	var e *a2a.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, a2a.CodeTaskGone, e.Code)
+	requireCode(t, err, a2a.CodeTaskGone)
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 	require.Equal(t, []string{"unknown"}, handles(events))
 	require.Equal(t, string(a2a.CodeTaskGone), find[*event.Failure](events)[0].Code)
@@ -324,9 +320,7 @@ func TestTaskIsLostMeanwhile(t *testing.T) {
 		c.fail(w, taskNotFound, "who?")
 	})
 	_, _, err := newRunner(t, newRemote(t, p.URL)).turn("refund")
-	var e *a2a.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, a2a.CodeTaskGone, e.Code)
+	requireCode(t, err, a2a.CodeTaskGone)
 	require.Len(t, p.made(sends), 1)
 }
 
@@ -392,9 +386,7 @@ func TestEndlessAnswers(t *testing.T) {
 				}
 			})
 			_, _, err := newRunner(t, newRemote(t, p.URL, a2a.WithMaxResponse(most)), runner.WithStreaming()).turn("hi")
-			var e *a2a.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, a2a.CodeTooLarge, e.Code)
+			requireCode(t, err, a2a.CodeTooLarge)
 			require.Less(t, sent, 200)
 			require.Len(t, p.made(cancels), 1)
 		})

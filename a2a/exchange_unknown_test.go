@@ -98,9 +98,7 @@ func TestUnreadableStreams(t *testing.T) {
 		c.stream(w, taskEvent("WORKING", ""), `{"task":`)
 	})
 	_, _, err := newRunner(t, newRemote(t, p.URL)).turn("hi")
-	var e *a2a.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, a2a.CodeProtocol, e.Code)
+	requireCode(t, err, a2a.CodeProtocol)
 	require.Len(t, p.made(gets), 1)
 }
 

@@ -84,9 +84,7 @@ func TestPlainErrorsAreAnswers(t *testing.T) {
 		f := newRunner(t, node)
 		begun := time.Now()
 		_, _, err = f.turn("hello")
-		var failed *a2a.Error
-		require.ErrorAs(t, err, &failed)
-		require.Equal(t, a2a.CodeTaskGone, failed.Code)
+		requireCode(t, err, a2a.CodeTaskGone)
 		require.Zero(t, time.Since(begun))
 	})
 }

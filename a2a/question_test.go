@@ -296,9 +296,7 @@ func TestDeclinedInsideOfAgents(t *testing.T) {
 				require.Contains(t, words(events), "declined")
 				require.Contains(t, words(events), "that is private")
 			} else {
-				var failed *a2a.Error
-				require.ErrorAs(t, err, &failed)
-				require.Equal(t, a2a.CodeDeclined, failed.Code)
+				requireCode(t, err, a2a.CodeDeclined)
 				require.ErrorContains(t, err, "that is private")
 			}
 			require.Equal(t, string(a2a.CodeDeclined), find[*event.Failure](events)[0].Code)
@@ -367,9 +365,7 @@ func TestAnsweredBySomebodyElse(t *testing.T) {
 			require.Equal(t, "Which one?", q.Message)
 			p.set(func(w http.ResponseWriter, c call) { c.reply(w, now) })
 			events, _, err = f.answers(q, "the second")
-			var failed *a2a.Error
-			require.ErrorAs(t, err, &failed)
-			require.Equal(t, a2a.CodeTaskGone, failed.Code)
+			requireCode(t, err, a2a.CodeTaskGone)
 			require.Empty(t, said(events))
 			require.Len(t, p.made(sends), 1)
 			require.Empty(t, p.made(cancels))

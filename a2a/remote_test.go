@@ -196,6 +196,15 @@ func lastEnd(events []*event.Event) event.FinishReason {
 	return ends[len(ends)-1].FinishReason
 }
 
+// requireCode requires the error of a remote agent with a code, and returns it.
+func requireCode(t *testing.T, err error, code a2a.ErrorCode) *a2a.Error {
+	t.Helper()
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, code, e.Code, "%v", err)
+	return e
+}
+
 // completes answers with an artifact in pieces, then a snapshot of it.
 func completes(pieces ...string) func(context.Context, *a2asrv.ExecutorContext, func(sdk.Event, error) bool) {
 	return func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
@@ -374,9 +383,7 @@ func TestFailingTasks(t *testing.T) {
 			})
 			f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
 			events, streamed, err := f.turn("pay")
-			var e *a2a.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, code, e.Code)
+			e := requireCode(t, err, code)
 			require.Contains(t, e.Error(), "no funds")
 			var run *agent.RunError
 			require.ErrorAs(t, err, &run)
@@ -519,8 +526,6 @@ func TestNoGoroutineStays(t *testing.T) {
 			}
 		}
 		_, _, err = f.turn("again") // the time limit of the card ends this one
-		var e *a2a.Error
-		require.ErrorAs(t, err, &e)
-		require.Equal(t, a2a.CodeTimeout, e.Code)
+		requireCode(t, err, a2a.CodeTimeout)
 	})
 }

@@ -124,9 +124,7 @@ func TestOwnDialers(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, ready(r), "the developer named this host")
 			_, _, err = newRunner(t, r).turn("hi")
-			var e *a2a.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, a2a.CodeAddress, e.Code)
+			requireCode(t, err, a2a.CodeAddress)
 			require.Empty(t, inside.asked())
 			r, err = a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: transport}), a2a.WithTrustedOrigin("http://REBINDING.test."))
 			require.NoError(t, err)
@@ -144,9 +142,7 @@ func TestOwnDialers(t *testing.T) {
 	r, err := a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: withTLS}))
 	require.NoError(t, err)
 	_, _, err = newRunner(t, r).turn("hi")
-	var e *a2a.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, a2a.CodeAddress, e.Code)
+	requireCode(t, err, a2a.CodeAddress)
 	require.Equal(t, []string{"rebinding.test:443"}, dialed)
 	require.Empty(t, inside.asked())
 }
@@ -176,9 +172,7 @@ func TestProxies(t *testing.T) {
 	_, asked := hosts.Load("elsewhere.test")
 	require.True(t, asked)
 	srv.card.SupportedInterfaces[0].URL = "http://10.0.0.1/rpc"
-	var e *a2a.Error
-	require.ErrorAs(t, turn(), &e)
-	require.Equal(t, a2a.CodeAddress, e.Code)
+	requireCode(t, turn(), a2a.CodeAddress)
 	_, asked = hosts.Load("10.0.0.1")
 	require.False(t, asked)
 }
@@ -190,9 +184,7 @@ func TestOwnRoundTrippers(t *testing.T) {
 		require.Equal(t, "peer.test", req.URL.Host)
 		return response(200, strings.Replace(goodCard, "peer.test/rpc", "169.254.169.254/latest", 1)), nil
 	})
-	var e *a2a.Error
-	require.ErrorAs(t, ready(r), &e)
-	require.Equal(t, a2a.CodeAddress, e.Code)
+	requireCode(t, ready(r), a2a.CodeAddress)
 }
 
 // Bindings that are not HTTP dial through the same guard.
@@ -291,9 +283,7 @@ func TestLimits(t *testing.T) {
 					return true
 				}
 				_, _, err := newRunner(t, newRemote(t, srv.URL, c.opt)).turn("hi")
-				var e *a2a.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, c.code, e.Code, "%v", err)
+				requireCode(t, err, c.code)
 			})
 		}
 	}
@@ -335,9 +325,7 @@ func TestErrorsOfTheProtocol(t *testing.T) {
 					return true
 				}
 				_, _, err := newRunner(t, newRemote(t, srv.URL)).turn("hi")
-				var e *a2a.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, a2a.CodeProtocol, e.Code)
+				requireCode(t, err, a2a.CodeProtocol)
 				require.ErrorContains(t, err, c.text)
 				if c.is != nil {
 					require.ErrorIs(t, err, c.is)

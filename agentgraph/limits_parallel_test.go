@@ -14,14 +14,11 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
-	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -177,132 +174,3 @@ type slowly struct {
 }
 
 func (s slowly) Ready(context.Context) error { time.Sleep(s.after); return nil }
-
-// TestLimitsOfParallelAgentTools: the calls of one answer that run agents count each
-// other's, and the call itself counts while it runs.
-func TestLimitsOfParallelAgentTools(t *testing.T) {
-	for name, c := range map[string]struct {
-		limits    runner.Limits
-		tools     int // that were run
-		transfers int
-	}{
-		"tool calls": {runner.Limits{ToolCalls: 12}, 4, 4}, // eight of the outer agent, then four of the inner ones
-		"transfers":  {runner.Limits{Transfers: 3}, 3, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &scene{}
-				var inner []tools.Tool
-				for i := range 8 {
-					desk := s.model("desk", func(last llm.Message) items {
-						if last.Role == llm.RoleTool {
-							return items{scripted.Text("Looked.")}
-						}
-						return items{scripted.Call("lookup", "{}")}
-					}, llmagent.WithTools(started(t, s, "lookup")))
-					front := s.model(id(i), func(last llm.Message) items {
-						if last.Role == llm.RoleTool {
-							return items{scripted.Text("Alone.")}
-						}
-						return items{scripted.Call(agent.TransferTool, `{"agent_name":"desk"}`)}
-					}, llmagent.WithSubAgents(desk))
-					if name == "tool calls" {
-						front = desk
-					}
-					require.NoError(t, s.err)
-					tool, err := agenttool.New(front, agenttool.WithName(id(i)))
-					require.NoError(t, err)
-					inner = append(inner, tool)
-				}
-				root := s.model("root", func(last llm.Message) (calls items) {
-					if last.Role == llm.RoleTool {
-						return items{scripted.Text("All.")}
-					}
-					for i := range 8 {
-						calls = append(calls, scripted.Call(id(i), `{"input":"go"}`))
-					}
-					return calls
-				}, llmagent.WithTools(inner...))
-				require.NoError(t, s.err)
-				a, err := agentgraph.NewBuilder("limited").Node("root", root).Build()
-				require.NoError(t, err)
-				_, events, err := try(t, a, "go", runner.WithLimits(c.limits))
-				require.NoError(t, err)
-				require.Equal(t, c.tools, s.take()["tool"])
-				committed := 0
-				for _, e := range events {
-					if d, ok := e.Data.(*event.Transfer); ok && d.Outcome == event.TransferCommitted {
-						committed++
-					}
-				}
-				if name == "transfers" {
-					require.Equal(t, c.transfers, committed)
-				}
-				requireClosed(t, events, "limited")
-			})
-		})
-	}
-}
-
-// TestLimitsSideBySideAfterACrash: the limits hold as well for a turn that was cut off
-// anywhere: what was reserved is not, and what the log has counts.
-func TestLimitsSideBySideAfterACrash(t *testing.T) {
-	whole := 0
-	for cut := 1; whole == 0 || cut < whole; cut++ {
-		synctest.Test(t, func(t *testing.T) {
-			s := &scene{}
-			a := sideBySide(t, 5, func(i int) agent.Agent {
-				target := s.model("target", func(last llm.Message) items {
-					if last.Role == llm.RoleTool {
-						return items{scripted.Text("Here.")}
-					}
-					return items{scripted.Call("lookup", "{}")}
-				}, llmagent.WithTools(s.lookup("lookup")))
-				return s.model(id(i), func(last llm.Message) items {
-					if last.Role == llm.RoleTool {
-						return items{scripted.Text("Then I answer.")}
-					}
-					return items{scripted.Call(agent.TransferTool, `{"agent_name":"target"}`)}
-				}, llmagent.WithSubAgents(target))
-			})
-			require.NoError(t, s.err)
-			store := sessiontest.Memory(t)
-			r, err := runner.New(a, store, runner.WithLimits(runner.Limits{Transfers: 3, ToolCalls: 7}))
-			require.NoError(t, err)
-			n := 0
-			for range r.Run(context.Background(), session.ID("s"), llm.UserText("go")) {
-				if n++; n == cut {
-					break
-				}
-			}
-			r, err = runner.New(a, store, runner.WithLimits(runner.Limits{Transfers: 3, ToolCalls: 7}))
-			require.NoError(t, err)
-			for _, err := range r.Resume(context.Background(), session.ID("s")) {
-				require.NoError(t, err)
-			}
-			transfers, looked := 0, 0
-			var events []*event.Event
-			for e, err := range r.History(context.Background(), session.ID("s")) {
-				require.NoError(t, err)
-				events = append(events, e)
-				switch d := e.Data.(type) {
-				case *event.Transfer:
-					if d.Outcome == event.TransferCommitted {
-						transfers++
-					}
-				case *event.ToolResult:
-					if d.Name == "lookup" && !d.IsError {
-						looked++
-					}
-				}
-			}
-			require.Equal(t, 3, transfers, "cut behind event %d", cut)
-			require.LessOrEqual(t, looked, 2, "cut behind event %d", cut) // of seven calls five were transfers
-			requireClosed(t, events, "limited")
-			if n < cut {
-				whole = n
-			}
-		})
-	}
-	require.Greater(t, whole, 20)
-}
