@@ -87,14 +87,13 @@ func TestClientCredentials(t *testing.T) {
 
 			valid.Store("Bearer token-2") // the first one is revoked
 			before := len(srv.asked())
-			_, _, err := f.turn("again")
-			require.NoError(t, err)
+			f.fine(f.turn("again"))
 			require.EqualValues(t, 2, endpoint.issued.Load())
 			require.Len(t, srv.asked()[before:], 2, "refused, and sent again")
 
 			valid.Store("none is good enough")
 			before = len(srv.asked())
-			_, _, err = f.turn("again")
+			_, _, err := f.turn("again")
 			requireCode(t, err, a2a.CodeUnauthorized)
 			require.Len(t, srv.asked()[before:], 2, "sent again once and not more")
 			require.EqualValues(t, 3, endpoint.issued.Load())

@@ -102,8 +102,7 @@ func TestAuthRequired(t *testing.T) {
 			require.Len(t, p.made(sends), 1)
 			require.Len(t, p.made(subscribes), 1)
 			require.Empty(t, p.made(cancels))
-			events, _, err = f.resume()
-			require.NoError(t, err)
+			events = f.fine(f.resume())
 			require.Empty(t, events)
 		}
 	}
@@ -116,10 +115,8 @@ func TestAuthRequiredTwice(t *testing.T) {
 			"artifacts":[{"artifactId":"a","parts":[{"text":"Two charges found."}]}],"history":[{"messageId":"m1","role":"ROLE_AGENT","parts":[{"text":"`+signIn+`"}]}]}`)
 	}))
 	f := newRunner(t, newRemote(t, p.URL))
-	_, _, err := f.turn("refund")
-	require.NoError(t, err)
-	events, _, err := f.resume()
-	require.NoError(t, err)
+	f.fine(f.turn("refund"))
+	events := f.fine(f.resume())
 	require.Equal(t, []string{"And at the bank."}, said(events))
 	require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
 }
@@ -134,10 +131,8 @@ func TestMessageInsteadOfAuth(t *testing.T) {
 		c.stream(w, deltaEvent("b", "Never mind, then."), statusEvent("COMPLETED", ""))
 	}))
 	f := newRunner(t, newRemote(t, p.URL))
-	_, _, err := f.turn("refund")
-	require.NoError(t, err)
-	events, _, err := f.turn("I cannot sign in")
-	require.NoError(t, err)
+	f.fine(f.turn("refund"))
+	events := f.fine(f.turn("I cannot sign in"))
 	require.Equal(t, []string{"Never mind, then."}, said(events))
 	sent := p.made(sends)[1].Params.Message
 	require.Equal(t, "t1", string(sent.TaskID))
@@ -158,15 +153,13 @@ func TestTaskThatWaitedIsOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newWire(t, asksForAuth(c.answer))
 			f := newRunner(t, newRemote(t, p.URL))
-			_, _, err := f.turn("refund")
-			require.NoError(t, err)
-			_, _, err = f.resume()
+			f.fine(f.turn("refund"))
+			_, _, err := f.resume()
 			requireCode(t, err, c.code)
 			require.Len(t, p.made(sends), 1, "nothing is sent again")
 
 			p.set(func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Hello again.")) })
-			events, _, err := f.turn("hello?")
-			require.NoError(t, err)
+			events := f.fine(f.turn("hello?"))
 			require.Equal(t, []string{"Hello again."}, said(events))
 			sent := p.made(sends)[1].Params.Message
 			require.Empty(t, sent.TaskID)
@@ -179,15 +172,13 @@ func TestTaskThatWaitedIsOver(t *testing.T) {
 func TestCancelWhileAuthIsWaitedFor(t *testing.T) {
 	p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("CANCELED", "")) }))
 	f := newRunner(t, newRemote(t, p.URL))
-	_, _, err := f.turn("refund")
-	require.NoError(t, err)
+	f.fine(f.turn("refund"))
 	events, err := f.Cancel(context.Background(), key)
 	require.NoError(t, err)
 	require.Equal(t, event.FinishReasonCanceled, lastEnd(events))
 	require.Equal(t, []string{"canceled"}, handles(events))
 	require.Len(t, p.made(cancels), 1)
-	events, _, err = f.resume()
-	require.NoError(t, err)
+	events = f.fine(f.resume())
 	require.Empty(t, events)
 }
 
@@ -217,8 +208,7 @@ func TestAuthRequiredInsideOfAgents(t *testing.T) {
 				s.Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)), scripted.Reply(scripted.ExpectResult("Refunded."), scripted.Text("Done.")))
 			}
 			f := newRunner(t, root(t, newRemote(t, p.URL), s))
-			events, _, err := f.turn("refund")
-			require.NoError(t, err)
+			events := f.fine(f.turn("refund"))
 			require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
 			words := ""
 			for _, e := range find[*event.Text](events) {
@@ -228,16 +218,14 @@ func TestAuthRequiredInsideOfAgents(t *testing.T) {
 
 			// Another process looks: still nothing.
 			f = f.again(t, root(t, newRemote(t, p.URL), s))
-			events, _, err = f.resume()
-			require.NoError(t, err)
+			events = f.fine(f.resume())
 			require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
 			require.Empty(t, find[*event.Text](events))
 
 			p.set(func(w http.ResponseWriter, c call) {
 				c.reply(w, taskJSON("COMPLETED", "", "a", "Two charges found.", "b", "Refunded."))
 			})
-			events, _, err = f.resume()
-			require.NoError(t, err)
+			events = f.fine(f.resume())
 			require.NoError(t, s.Done())
 			require.Equal(t, event.FinishReasonStop, lastEnd(events))
 			require.Len(t, p.made(sends), 1)

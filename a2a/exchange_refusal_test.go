@@ -69,8 +69,7 @@ func TestRefusedFirstMessage(t *testing.T) {
 			var line string
 			s := scripted.New().Add("support", transfer(), scripted.Reply(lastLine(&line), scripted.Text("Billing is closed.")), scripted.Reply(scripted.Text("Still closed.")))
 			f := newRunner(t, tree(t, s, newRemote(t, p.URL, a2a.WithBearer("hunter2"))))
-			events, _, err := f.turn("I was charged twice")
-			require.NoError(t, err)
+			events := f.fine(f.turn("I was charged twice"))
 			require.True(t, strings.HasPrefix(line, "[billing] did not accept the conversation: "), line)
 			require.Contains(t, line, c.line)
 			require.NotContains(t, line, "hunter2")
@@ -81,8 +80,7 @@ func TestRefusedFirstMessage(t *testing.T) {
 			require.Equal(t, "support", f.active(t))
 			require.Empty(t, find[*event.Failure](events))
 			require.Equal(t, event.FinishReasonStop, lastEnd(events))
-			_, _, err = f.turn("and now?")
-			require.NoError(t, err)
+			f.fine(f.turn("and now?"))
 			require.NoError(t, s.Done())
 		})
 	}
@@ -165,8 +163,7 @@ func TestCardIsGoneAfterTheTransfer(t *testing.T) {
 	var line string
 	s := scripted.New().Add("support", transfer(), scripted.Reply(lastLine(&line), scripted.Text("Billing is closed.")))
 	f := newRunner(t, tree(t, s, newRemote(t, p.URL+"/card", a2a.WithCardTTL(0))))
-	_, _, err := f.turn("I was charged twice")
-	require.NoError(t, err)
+	f.fine(f.turn("I was charged twice"))
 	require.Contains(t, line, "the agent card: HTTP status 410")
 	require.Equal(t, "support", f.active(t))
 }
@@ -177,8 +174,7 @@ func TestRefusalsEnd(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)),
 		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)), scripted.Reply(scripted.ExpectResult("you cannot transfer to billing now"), scripted.Text("I give up.")))
 	f := newRunner(t, tree(t, s, newRemote(t, p.URL)))
-	_, _, err := f.turn("I was charged twice")
-	require.NoError(t, err)
+	f.fine(f.turn("I was charged twice"))
 	require.NoError(t, s.Done())
 	require.Len(t, p.made(sends), 1)
 }
@@ -188,11 +184,9 @@ func TestRefusedWordsAreSentLater(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) { c.fail(w, internal, "not today") })
 	s := scripted.New().Add("support", transfer(), scripted.Reply(scripted.Text("Later.")), transfer())
 	f := newRunner(t, tree(t, s, newRemote(t, p.URL)))
-	_, _, err := f.turn("I was charged twice")
-	require.NoError(t, err)
+	f.fine(f.turn("I was charged twice"))
 	p.set(func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Refunded.")) })
-	events, _, err := f.turn("Try again")
-	require.NoError(t, err)
+	events := f.fine(f.turn("Try again"))
 	require.Equal(t, []string{"Refunded."}, said(events))
 	got := texts(p.made(sends)[1].Params.Message)
 	require.Equal(t, []string{"I was charged twice", "[support] One moment.", "[support] Later.", "Try again", "[support] One moment."}, got[:5])

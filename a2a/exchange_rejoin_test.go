@@ -206,16 +206,13 @@ func TestCrashBeforeTheHandle(t *testing.T) {
 		c.stream(w, taskEvent("WORKING", ""), statusEvent("COMPLETED", "Done."))
 	})
 	f := newRunner(t, newRemote(t, p.URL))
-	_, _, err := f.turn("first")
-	require.NoError(t, err)
+	f.fine(f.turn("first"))
 	for range 2 {
 		crashed := (&fixture{store: f.crashed(t, event.TypeHarnessStart, 1)}).again(t, newRemote(t, p.URL))
-		events, _, err := crashed.resume()
-		require.NoError(t, err)
+		events := crashed.fine(crashed.resume())
 		require.Equal(t, []string{"Done."}, said(events))
 	}
-	_, _, err = f.turn("second")
-	require.NoError(t, err)
+	f.fine(f.turn("second"))
 	for _, c := range p.made(sends) {
 		ids[c.Params.Message.ID]++
 		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, c.Params.Message.ID)
@@ -228,11 +225,10 @@ func TestCrashBeforeTheHandle(t *testing.T) {
 func TestRefusedAfterACrash(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Done.")) })
 	f := newRunner(t, newRemote(t, p.URL))
-	_, _, err := f.turn("first")
-	require.NoError(t, err)
+	f.fine(f.turn("first"))
 	p.set(func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "I know this message") })
 	crashed := (&fixture{store: f.crashed(t, event.TypeHarnessStart, 1)}).again(t, newRemote(t, p.URL))
-	_, _, err = crashed.resume()
+	_, _, err := crashed.resume()
 	require.ErrorContains(t, err, "I know this message")
 	require.NotErrorIs(t, err, agent.ErrRefused)
 }
@@ -251,10 +247,8 @@ func TestCrashBehindTheHandle(t *testing.T) {
 		}
 	})
 	f := newRunner(t, newRemote(t, p.URL))
-	_, _, err := f.turn("refund")
-	require.NoError(t, err)
-	_, _, err = f.turn("the second")
-	require.NoError(t, err)
+	f.fine(f.turn("refund"))
+	f.fine(f.turn("the second"))
 
 	store := f.crashed(t, event.TypeRemoteTask, 3) // the second turn's handle
 	p.set(func(w http.ResponseWriter, c call) {
@@ -286,8 +280,7 @@ func TestTaskIsLostInACrash(t *testing.T) {
 		c.stream(w, taskEvent("WORKING", ""), statusEvent("COMPLETED", "Done."))
 	})
 	f := newRunner(t, newRemote(t, p.URL))
-	_, _, err := f.turn("refund")
-	require.NoError(t, err)
+	f.fine(f.turn("refund"))
 	store := f.crashed(t, event.TypeRemoteTask, 1)
 	p.set(func(w http.ResponseWriter, c call) {
 		if c.Method == sends {
@@ -304,8 +297,7 @@ func TestTaskIsLostInACrash(t *testing.T) {
 	require.Equal(t, string(a2a.CodeTaskGone), find[*event.Failure](events)[0].Code)
 	require.Len(t, p.made(sends), 1)
 	require.Empty(t, p.made(cancels), "there is nothing to cancel")
-	events, _, err = crashed.turn("hello?")
-	require.NoError(t, err)
+	events = crashed.fine(crashed.turn("hello?"))
 	require.Equal(t, []string{"Hello again."}, said(events))
 	require.Equal(t, []string{"refund", "hello?"}, texts(p.made(sends)[1].Params.Message))
 }
@@ -344,8 +336,7 @@ func TestResumeAfterCancel(t *testing.T) {
 	require.Len(t, srv.canceled, 1)
 	srv.execute = completes("Here again.")
 	srv.mu.Unlock()
-	events, _, err := f.resume()
-	require.NoError(t, err)
+	events := f.fine(f.resume())
 	require.Equal(t, []string{"Here again."}, said(events))
 	first, second := srv.messages()[0], srv.messages()[1]
 	require.NotEqual(t, first.ID, second.ID)

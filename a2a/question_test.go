@@ -184,8 +184,7 @@ func TestQuestionsInsideOfAgents(t *testing.T) {
 				require.Equal(t, sdk.TaskStateInputRequired, p.task(t).Status.State)
 
 				f = f.again(t, root(), opts...)
-				events, _, err = f.resume()
-				require.NoError(t, err)
+				events = f.fine(f.resume())
 				require.Empty(t, events, "nothing was decided")
 				events, _, err = f.answers(first, "the second")
 				second := asked(t, events, err)
@@ -196,8 +195,7 @@ func TestQuestionsInsideOfAgents(t *testing.T) {
 				require.Equal(t, &event.ToolResult{Name: a2a.AskTool, Output: json.RawMessage(`"the second"`)}, result)
 
 				f = f.again(t, root(), opts...)
-				events, _, err = f.answers(second, "the red one")
-				require.NoError(t, err)
+				events = f.fine(f.answers(second, "the red one"))
 				require.Equal(t, event.FinishReasonStop, lastEnd(events))
 				require.Contains(t, words(events), "the second")
 				require.Contains(t, words(events), "the red one")
@@ -267,8 +265,7 @@ func TestAnswersAfterACrash(t *testing.T) {
 			})
 			require.Greater(t, n, 2)
 
-			_, _, err = f.answers(second, "the red one")
-			require.NoError(t, err)
+			f.fine(f.answers(second, "the red one"))
 			n = crashed(2, func(_ *fixture, events []*event.Event, err error) {
 				require.NoError(t, err)
 				require.Equal(t, event.FinishReasonStop, lastEnd(events))
@@ -340,8 +337,7 @@ func TestWithdrawnInsideOfAgents(t *testing.T) {
 					require.NotEqual(t, string(task.ID), r.TaskID)
 				}
 				before := len(stored(t, f.store))
-				events, _, err = f.answers(q, "the second")
-				require.NoError(t, err)
+				events = f.fine(f.answers(q, "the second"))
 				require.Len(t, events, 1, "what became of the call, once more")
 				require.Len(t, stored(t, f.store), before)
 			})
@@ -402,8 +398,7 @@ func TestAnswersAreSentUnderOneID(t *testing.T) {
 		}
 		c.stream(w, taskEvent("COMPLETED", "", "a", "Two charges.", "b", "Refunded."))
 	})
-	events, _, err = f.resume()
-	require.NoError(t, err)
+	events = f.fine(f.resume())
 	require.Equal(t, []string{"Refunded."}, said(events))
 	sent := p.made(sends)
 	require.Len(t, sent, 3)

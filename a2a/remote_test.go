@@ -165,6 +165,12 @@ func (f *fixture) turn(text string) (events []*event.Event, streamed string, err
 	return events, streamed, err
 }
 
+// fine requires that a turn ended without an error, and returns its stored events.
+func (f *fixture) fine(events []*event.Event, _ string, err error) []*event.Event {
+	require.NoError(f.t, err)
+	return events
+}
+
 func find[T event.Data](events []*event.Event) (found []T) {
 	for _, e := range events {
 		if d, ok := e.Data.(T); ok {
@@ -253,8 +259,7 @@ func TestTransferAndFollowUp(t *testing.T) {
 				srv.mu.Lock()
 				srv.execute = completes("Refunded.")
 				srv.mu.Unlock()
-				events, _, err = f.turn("Refund the second one")
-				require.NoError(t, err)
+				events = f.fine(f.turn("Refund the second one"))
 				require.NoError(t, s.Done(), "the coordinator is not asked again")
 				require.Equal(t, []string{"Refunded."}, said(events))
 				second := srv.messages()[1]
@@ -296,11 +301,9 @@ func TestMessageAnswer(t *testing.T) {
 			yield(m, nil)
 		})
 		f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
-		events, _, err := f.turn("hi")
-		require.NoError(t, err)
+		events := f.fine(f.turn("hi"))
 		require.Equal(t, []string{"Just words."}, said(events))
-		_, _, err = f.turn("and?")
-		require.NoError(t, err)
+		f.fine(f.turn("and?"))
 		require.Equal(t, []string{"and?"}, texts(srv.messages()[1]))
 		require.Equal(t, find[*event.RemoteTask](events)[0].ContextID, srv.messages()[1].ContextID)
 		require.NotEmpty(t, srv.messages()[1].ContextID)
@@ -314,8 +317,7 @@ func TestUnreachable(t *testing.T) {
 	srv.Close()
 	s := scripted.New().Add("support", transfer(), scripted.Reply(scripted.ExpectResult("not ready"), scripted.Text("Billing is closed.")))
 	f := newRunner(t, tree(t, s, newRemote(t, url)))
-	events, _, err := f.turn("I was charged twice")
-	require.NoError(t, err)
+	events := f.fine(f.turn("I was charged twice"))
 	require.NoError(t, s.Done())
 	transfers := find[*event.Transfer](events)
 	require.Len(t, transfers, 1)
@@ -396,8 +398,7 @@ func TestFailingTasks(t *testing.T) {
 			srv.mu.Lock()
 			srv.execute = completes("Paid.")
 			srv.mu.Unlock()
-			events, _, err = f.turn("again")
-			require.NoError(t, err)
+			events = f.fine(f.turn("again"))
 			require.Equal(t, []string{"Paid."}, said(events))
 			require.Empty(t, srv.messages()[1].TaskID, "a new task")
 			require.NotEmpty(t, srv.messages()[1].ContextID, "in the same context")
@@ -421,8 +422,7 @@ func TestInputRequired(t *testing.T) {
 				yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
 			})
 			f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
-			events, _, err := f.turn("refund")
-			require.NoError(t, err)
+			events := f.fine(f.turn("refund"))
 			require.Equal(t, []string{"Two charges found.\n\nWhich one?"}, said(events))
 			require.Equal(t, event.FinishReasonStop, lastEnd(events))
 			handles := find[*event.RemoteTask](events)
@@ -435,8 +435,7 @@ func TestInputRequired(t *testing.T) {
 			require.Equal(t, handles[0].TaskID, string(srv.messages()[1].TaskID))
 			require.Equal(t, []string{"the second"}, texts(srv.messages()[1]))
 
-			_, _, err = f.turn("thanks")
-			require.NoError(t, err)
+			f.fine(f.turn("thanks"))
 			require.NotEqual(t, handles[0].TaskID, string(srv.messages()[2].TaskID), "the task is over now")
 			require.Equal(t, handles[0].ContextID, srv.messages()[2].ContextID)
 		})
@@ -472,8 +471,7 @@ func TestCancel(t *testing.T) {
 			require.Len(t, srv.canceled, 1)
 			srv.execute = completes("Here again.")
 			srv.mu.Unlock()
-			events, _, err := f.turn("are you there?")
-			require.NoError(t, err)
+			events := f.fine(f.turn("are you there?"))
 			require.Equal(t, []string{"Here again."}, said(events))
 			require.Equal(t, []string{"hi", "are you there?"}, texts(srv.messages()[1]), "it never answered the first words")
 		})

@@ -16,8 +16,7 @@ func TestReturn(t *testing.T) {
 	for policy, active := range map[agent.ReturnPolicy]string{agent.StayActive: "billing", agent.ReturnToParent: "support"} {
 		srv := newServer(t, true, completes("Done."))
 		f := newRunner(t, tree(t, scripted.New().Add("support", transfer()), newRemote(t, srv.cardURL(), a2a.WithReturn(policy))))
-		_, _, err := f.turn("refund")
-		require.NoError(t, err)
+		f.fine(f.turn("refund"))
 		got, err := f.Active(context.Background(), key)
 		require.NoError(t, err)
 		require.Equal(t, active, got)

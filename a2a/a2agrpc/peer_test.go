@@ -41,7 +41,6 @@ type peer struct {
 	mu       sync.Mutex
 	execute  execute
 	got      []*sdk.Message
-	canceled []sdk.TaskID
 	metadata []metadata.MD
 	broken   func(method string) error // instead of an answer
 }
@@ -58,9 +57,6 @@ func (p *peer) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter.Seq
 
 func (p *peer) Cancel(_ context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
-		p.mu.Lock()
-		p.canceled = append(p.canceled, ec.TaskID)
-		p.mu.Unlock()
 		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCanceled, nil), nil)
 	}
 }

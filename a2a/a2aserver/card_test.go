@@ -30,6 +30,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 func mute(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
@@ -307,6 +308,13 @@ func TestCardNamesThePublicURL(t *testing.T) {
 	code, body := get(broken, "a.example", "")
 	require.Equal(t, 500, code)
 	require.NotContains(t, body, "SECRET")
+}
+
+func TestCardOfServer(t *testing.T) {
+	s := newTestServer(t, node(t, "support", "Answers customers"), sessiontest.Memory(t), WithURL("https://agents.example.com/a/"))
+	card, err := s.Card("")
+	require.NoError(t, err)
+	require.Equal(t, "https://agents.example.com/a/rpc", card.SupportedInterfaces[0].URL)
 }
 
 // oneTree is that of a server whose tree never changes.

@@ -77,4 +77,6 @@ func TestExtendedCard(t *testing.T) {
 	require.Equal(t, srv.URL+"/rpc", card["supportedInterfaces"].([]any)[0].(map[string]any)["url"])
 	resp, _ = get("another")
 	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	_, err = newTestServer(t, a, sessiontest.Memory(t)).RequestHandler().GetExtendedAgentCard(t.Context(), &sdk.GetExtendedAgentCardRequest{})
+	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation, "it shows its card to everybody")
 }

@@ -147,6 +147,41 @@ func TestResultWithoutStream(t *testing.T) {
 	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
 }
 
+// A task that is over takes no more messages, cannot be canceled, and is not followed.
+func TestEnds(t *testing.T) {
+	for last, item := range map[string]a2atest.Item{
+		"failed no": a2atest.Failed("no"), "rejected": a2atest.Rejected(""), "canceled by others": a2atest.Canceled("by others"),
+	} {
+		m := a2atest.New().Add(a2atest.Reply(item))
+		lines, err := hear(m.SendStreamingMessage(t.Context(), message("hello")))
+		require.NoError(t, err)
+		require.Equal(t, last, lines[len(lines)-1])
+		_, err = hear(m.SendStreamingMessage(t.Context(), to("task-1", "more")))
+		require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
+		_, err = m.CancelTask(t.Context(), &sdk.CancelTaskRequest{ID: "task-1"})
+		require.ErrorIs(t, err, sdk.ErrTaskNotCancelable)
+		_, err = hear(m.SubscribeToTask(t.Context(), &sdk.SubscribeToTaskRequest{ID: "task-1"}))
+		require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
+	}
+}
+
+// A call that does not reach the peer takes no answer, and the task goes on.
+func TestCutAndOutage(t *testing.T) {
+	for outage, item := range map[int]a2atest.Item{0: a2atest.Cut(), 1: a2atest.Outage(1)} {
+		m := a2atest.New().Add(a2atest.Reply(a2atest.Text("two "), item, a2atest.Text("charges")))
+		_, err := hear(m.SendStreamingMessage(t.Context(), message("hello")))
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		for range outage {
+			_, err = hear(m.SendStreamingMessage(t.Context(), message("again")))
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		}
+		task, err := m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-1"})
+		require.NoError(t, err)
+		require.Equal(t, "task task-1 context-1 completed two  charges", line(task))
+		require.NoError(t, m.Done())
+	}
+}
+
 func TestFail(t *testing.T) {
 	m := a2atest.New().Add(a2atest.Reply(a2atest.Fail(sdk.ErrUnauthenticated)), a2atest.Reply(a2atest.Text("x"), a2atest.Fail(io.ErrClosedPipe)))
 	_, err := m.SendMessage(t.Context(), message("hello"))

@@ -17,7 +17,6 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/server/internal/peers"
-	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -154,45 +153,6 @@ func user(words string) map[string]any { return map[string]any{"role": "user", "
 
 func result(call wireCall, output string) map[string]any {
 	return map[string]any{"role": "tool", "tool_call_id": call.ID, "content": output}
-}
-
-// TestClientTools: the client's functions are offered to the agent that answers, also after a transfer. A call pauses the
-// turn, and the client's result goes to the model, in whichever process.
-func TestClientTools(t *testing.T) {
-	for _, stream := range []bool{false, true} {
-		for _, moves := range []bool{false, true} {
-			store := sessiontest.Memory(t)
-			a := newAtlas(t)
-			b := &browser{world: newWorldOn(t, newTurns(t, a.root, store)), tools: []any{function("show_map"), function("get_time")}, stream: stream}
-			move := func() {
-				if moves {
-					b.world = newWorldOn(t, newTurns(t, a.root, store))
-				}
-			}
-			said, calls, finish := b.ask(user("Show me the place"))
-			require.Equal(t, "One moment.", said)
-			require.Equal(t, "tool_calls", finish)
-			require.Len(t, calls, 1)
-			require.Equal(t, "show_map", calls[0].Function.Name)
-			require.JSONEq(t, `{"city":"Oslo"}`, calls[0].Function.Arguments)
-			require.Equal(t, stream, calls[0].Index != nil)
-			require.Equal(t, []string{"get_time", "show_map"}, a.offered()[:2], "maps has no tools of its own")
-
-			move()
-			said, calls, finish = b.ask(result(calls[0], "a map of Oslo"))
-			require.Equal(t, "Results: a map of Oslo.", said)
-			require.Equal(t, "stop", finish)
-			require.Empty(t, calls)
-
-			move()
-			said, _, _ = b.ask(user("Thank you"))
-			require.Equal(t, "Hello.", said)
-			infos := b.list()
-			if !moves { // else the other process has the client's history alone
-				require.Len(t, infos, 1)
-			}
-		}
-	}
 }
 
 // TestClientToolsOfOneAnswer: calls of the client's and of the agent's own tools may be in one answer, and the client

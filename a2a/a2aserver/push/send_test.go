@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +27,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver/internal/webhooktest"
-	"github.com/agentarbor/arbor/internal/dialguard"
 )
 
 // quickly makes a sender for a receiver, whose pauses are short.
@@ -231,25 +229,6 @@ func TestPushPauses(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			times, _ := run(t, Options{}, func(int) (*http.Response, error) { return answer(429, "Retry-After", "999999999999") })
 			require.Equal(t, []time.Duration{0}, times)
-		})
-	})
-	t.Run("after errors of the network", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			times, _ := run(t, Options{}, func(n int) (*http.Response, error) {
-				if n < 4 {
-					return nil, syscall.ECONNREFUSED
-				}
-				return answer(200)
-			})
-			require.Len(t, times, 4)
-		})
-	})
-	t.Run("not after an address that is refused", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			times, _ := run(t, Options{}, func(int) (*http.Response, error) {
-				return nil, &net.OpError{Op: "dial", Err: &dialguard.Error{Address: netip.MustParseAddr("10.0.0.1"), Kind: dialguard.Private}}
-			})
-			require.Len(t, times, 1)
 		})
 	})
 	t.Run("an attempt has its time", func(t *testing.T) {

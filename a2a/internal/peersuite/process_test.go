@@ -460,20 +460,3 @@ func TestMiddleDiesInMidTurn(t *testing.T) {
 		require.Equal(t, 2, starts, p.Name)
 	}
 }
-
-// The process at the top is killed in mid-turn, and nobody asks for the task until it is
-// back: then it rejoins the middle's task.
-func TestTopDiesInMidTurn(t *testing.T) {
-	top, middle, bottom := levels(t)
-	lines := follow(top.client().SendStreamingMessage(limited(t), message("slow", "")))
-	id := strings.TrimPrefix(await(t, lines, "task ")[0], "task ")
-	await(t, lines, "Let me")
-	top.kill()
-	bottom.open()
-	top.start()
-	lines = follow(top.client().SubscribeToTask(limited(t), &sdk.SubscribeToTaskRequest{ID: sdk.TaskID(id)}))
-	await(t, lines, string(sdk.TaskStateCompleted))
-	require.Len(t, top.calls(), 1)
-	require.Len(t, middle.calls(), 1)
-	require.Len(t, bottom.calls(), 1)
-}

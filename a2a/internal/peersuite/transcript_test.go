@@ -6,17 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -27,36 +26,9 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// transcript is a conversation as those of the runner are written: agents, the script of
-// their models, and what the user says.
-type transcript struct {
-	name                string
-	agents, script, usr string
-}
-
-func transcripts(t testing.TB) (all []transcript) {
-	for _, folder := range []string{"../../../runner/testdata/transfer", "testdata"} {
-		files, err := filepath.Glob(folder + "/*.txtar")
-		require.NoError(t, err)
-		require.NotEmpty(t, files)
-		for _, file := range files {
-			archive, err := txtar.ParseFile(file)
-			require.NoError(t, err)
-			tr := transcript{name: strings.TrimSuffix(filepath.Base(file), ".txtar")}
-			for _, f := range archive.Files {
-				switch f.Name {
-				case "agents":
-					tr.agents = string(f.Data)
-				case "script":
-					tr.script = string(f.Data)
-				case "user":
-					tr.usr = string(f.Data)
-				}
-			}
-			all = append(all, tr)
-		}
-	}
-	return all
+// transcripts are those of the runner and more.
+func transcripts(t testing.TB) []*transcript.Transcript {
+	return append(transcript.All(t, "../../../runner/testdata/transfer/*.txtar"), transcript.All(t, "testdata/*.txtar")...)
 }
 
 // spec is one line of a transcript's agents: NAME [parent] [peers] [back] [TOOL…] [| DESCRIPTION]
@@ -182,10 +154,10 @@ type outcome struct {
 
 // play plays a transcript with one specialist in a place. Every turn has a new runner,
 // as in a process that was started anew.
-func (tr transcript) play(t *testing.T, p place, moved string, streaming bool) outcome {
-	script, err := scripted.Parse([]byte(tr.script))
+func play(t *testing.T, tr *transcript.Transcript, p place, moved string, streaming bool) outcome {
+	script, err := scripted.Parse([]byte(tr.Section("script")))
 	require.NoError(t, err)
-	agents := parseAgents(tr.agents)
+	agents := parseAgents(tr.Section("agents"))
 	g := &stage{TB: t, place: p, moved: moved, models: script.Model}
 	root := g.build(agents)
 	store := sessiontest.Memory(t)
@@ -194,7 +166,7 @@ func (tr transcript) play(t *testing.T, p place, moved string, streaming bool) o
 		opts = append(opts, runner.WithStreaming())
 	}
 	out := outcome{Wire: make(map[string][]string)}
-	for text := range strings.Lines(tr.usr) {
+	for text := range strings.Lines(tr.Section("user")) {
 		r := newRunner(t, root, store, opts...)
 		shown := make(map[string]string)
 		var err error
@@ -205,7 +177,7 @@ func (tr transcript) play(t *testing.T, p place, moved string, streaming bool) o
 			case e.Type() != event.TypeText:
 			case e.Partial:
 				shown[e.ID] += e.Text()
-			case streaming && tr.name != "cut-stream": // there the first attempt's words are taken back
+			case streaming && tr.Name() != "cut-stream": // there the first attempt's words are taken back
 				require.Equal(t, e.Text(), shown[e.ID], "deltas and the complete text of %s differ", e.Agent)
 			}
 		}
@@ -269,12 +241,12 @@ func (s *spec) names() []string {
 func TestTranscripts(t *testing.T) {
 	played := 0
 	for _, tr := range transcripts(t) {
-		agents := parseAgents(tr.agents)
+		agents := parseAgents(tr.Section("agents"))
 		if agents.scoped() {
 			continue
 		}
 		for _, moved := range agents.movable() {
-			t.Run(tr.name+"/"+moved, func(t *testing.T) {
+			t.Run(tr.Name()+"/"+moved, func(t *testing.T) {
 				for _, streaming := range []bool{false, true} {
 					var want outcome
 					for _, p := range places {
@@ -283,7 +255,7 @@ func TestTranscripts(t *testing.T) {
 							name += ", streamed"
 						}
 						t.Run(name, func(t *testing.T) {
-							got := tr.play(t, p, moved, streaming)
+							got := play(t, tr, p, moved, streaming)
 							if !p.remote {
 								want = got
 								return

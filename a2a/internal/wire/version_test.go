@@ -137,6 +137,9 @@ func TestNamesOf10InRequestsOf03(t *testing.T) {
 	got := call(t, "POST", server.URL+"/rpc", rpcBody("GetTask", `{"id":"t"}`))
 	require.Equal(t, -32601, got.code(t))
 	require.Contains(t, got.body, "A2A-Version: 1.0")
+	got = call(t, "POST", server.URL+"/rpc", rpcBody("tasks/nothing", `{"id":"t"}`))
+	require.Equal(t, -32601, got.code(t))
+	require.NotContains(t, got.body, "A2A-Version: 1.0")
 }
 
 func TestParamsOf03AreLookedThrough(t *testing.T) {
