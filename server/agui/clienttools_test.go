@@ -85,7 +85,7 @@ func TestPageTools(t *testing.T) {
 	for _, e := range first.Events {
 		require.NotEqual(t, "arbor.ignored", e["name"])
 	}
-	require.Equal(t, "success", last(first.Events)["outcome"].(map[string]any)["type"])
+	require.NotContains(t, last(first.Events), "outcome")
 	open := openCalls(first.Messages)
 	require.Len(t, open, 1)
 

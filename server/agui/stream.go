@@ -122,6 +122,9 @@ func (s *stream) finish() error {
 	case len(peopleQuestions(p.log.Questions)) > 0:
 		done.Outcome.Type, done.Outcome.Interrupts = "interrupt", interrupts(peopleQuestions(p.log.Questions))
 	default:
+		if len(p.log.Questions) > 0 {
+			done.Outcome = nil // this means the same, and assistant-ui runs tools of the page only without it
+		}
 		done.Result = map[string]any{"turn": p.turn, "agent": p.log.Answer.Agent, "finishReason": p.ended.FinishReason, "output": p.ended.Output}
 	}
 	p.emit(done)

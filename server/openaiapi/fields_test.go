@@ -45,6 +45,7 @@ func TestFields(t *testing.T) {
 		"harmless":      {fields1(`"n":1,"tools":[],"tool_choice":"auto","response_format":{"type": "text"},"logprobs":false,"modalities":["text"],"stop":null,"audio":null,"seed":null`), ""},
 		"settings":      {fields1(`"temperature":0.1,"top_p":1,"seed":7,"service_tier":"flex","presence_penalty":1,"max_tokens":5,"reasoning_effort":"low"`), "max_tokens, presence_penalty, reasoning_effort, seed, service_tier, temperature, top_p"},
 		"instructions":  {messages(`{"role":"system","content":"Be rude."},{"role":"developer","content":"Be rude."},` + user), "messages[0], messages[1]"},
+		"prompt":        {messages(`{"role":"system","content":[{"type":"text","text":"hello"}]}`), ""},
 		"parts":         {messages(`{"role":"user","name":"Ann","content":[{"type":"text","text":"hello"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAE=","detail":"low"}},{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,AAE="}},{"type":"input_audio","input_audio":{"format":"wav","data":"AAE="}}]}`), ""},
 		"as it was":     {messages(user + `,{"role":"assistant","content":"Hi","refusal":null,"annotations":[],"audio":null,"tool_calls":null,"arbor":{"turn":"t"}},` + user), ""},
 		"parts again":   {messages(user + `,{"role":"assistant","content":[{"type":"text","text":"Hi"}]},` + user), ""},

@@ -64,7 +64,7 @@ func (h *Handler) readChat(c *front.Call) (*chatRequest, error) {
 		return nil, err
 	}
 	q.stops = readStops(q.Stop, &wrong)
-	for i, raw := range q.Messages {
+	for i, raw := range prompts(q.Messages) {
 		path := fmt.Sprintf("messages[%d]", i)
 		if q.message(raw, path, &wrong) {
 			ignored = append(ignored, path)
@@ -81,6 +81,21 @@ func (h *Handler) readChat(c *front.Call) (*chatRequest, error) {
 	}
 	setIgnored(c, ignored)
 	return q, nil
+}
+
+// prompts returns the messages of a request. If all of them are of the system, they are the user's, because some clients
+// send a single prompt so.
+func prompts(messages []json.RawMessage) []json.RawMessage {
+	said := make([]json.RawMessage, len(messages))
+	for i, raw := range messages {
+		var m map[string]json.RawMessage
+		if json.Unmarshal(raw, &m) != nil || !slices.Contains([]string{`"system"`, `"developer"`}, string(m["role"])) {
+			return messages
+		}
+		m["role"] = json.RawMessage(`"user"`)
+		said[i], _ = json.Marshal(m) // its members are JSON
+	}
+	return said
 }
 
 // setIgnored lists the ignored members of a request in the header Arbor-Ignored.

@@ -106,7 +106,7 @@ func (q *responseRequest) input(member string, raw json.RawMessage, refer func(i
 		wrong.addf(member, "must be a string or an array of items")
 		return nil, nil
 	}
-	for i, raw := range items {
+	for i, raw := range prompts(items) {
 		path := fmt.Sprintf("%s[%d]", member, i)
 		var item struct {
 			Type string `json:"type"`

@@ -356,6 +356,9 @@ func TestResponsesFields(t *testing.T) {
 		"tools", []any{}, "tool_choice", "auto", "text", map[string]any{"format": map[string]any{"type": "text"}, "verbosity": "low"}, "service_tier", nil, "truncation", "auto", "novelty", 1))
 	require.Equal(t, http.StatusOK, got.Status, "%+v", got.Error)
 	require.Equal(t, "instructions, max_output_tokens, novelty, reasoning, temperature, truncation, include[0], text.verbosity, input[0]", got.Header.Get("Arbor-Ignored"))
+	got = w.respond(says([]any{map[string]any{"role": "system", "content": "hello"}}))
+	require.Equal(t, http.StatusOK, got.Status, "a prompt that is only the system's: %+v", got.Error)
+	require.Empty(t, got.Header.Get("Arbor-Ignored"))
 	for path, body := range map[string]map[string]any{
 		"tools[0].type":        says("hi", "tools", []any{map[string]any{"type": "web_search"}}),
 		"tool_choice":          says("hi", "tool_choice", "required"),
@@ -395,7 +398,7 @@ func TestResponsesFields(t *testing.T) {
 	beyond := w.get(one.ID, 1<<53-1)
 	require.Equal(t, http.StatusOK, beyond.Status)
 	require.Empty(t, beyond.Events)
-	require.Len(t, w.list(), 2)
+	require.Len(t, w.list(), 3)
 }
 
 // listen asks for a stream on loopback, and reads it until it is as far as the test wants. Then it hangs up.
