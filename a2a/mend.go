@@ -9,6 +9,8 @@ import (
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // isTime reports whether the library can read a time.
@@ -96,9 +98,7 @@ func mendPayload(payload []byte) []byte {
 		return payload
 	}
 	var object map[string]any
-	dec := json.NewDecoder(bytes.NewReader(payload))
-	dec.UseNumber()
-	if dec.Decode(&object) != nil {
+	if plainjson.Unmarshal(payload, &object) != nil {
 		return payload
 	}
 	if isTask {

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/sleep"
 )
 
 // CodeTaskGone is the code of an [Error]: the peer took a task and does not know it any more,
@@ -111,18 +112,6 @@ func newBackOff() *backoff.ExponentialBackOff {
 	return b
 }
 
-// sleep waits, and reports false if the exchange is over before.
-func (x *exchange) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-x.ctx.Done():
-		return false
-	}
-}
-
 // follow waits for the end of a task that is not settled although its stream has
 // ended: it subscribes to the task again, and where the peer has no streams, polls it.
 // A connection that breaks is tried again, a bounded number of times in a row.
@@ -177,7 +166,7 @@ func (x *exchange) follow(streams bool) *Error {
 			}
 			x.inv.Logger().Warn("the connection to a remote agent broke, its task is asked for again", "agent", x.name, "card", x.cards.shown, "failures", failures)
 		}
-		if !x.sleep(wait.NextBackOff()) {
+		if sleep.For(x.ctx, wait.NextBackOff()) != nil {
 			return x.failed(context.Cause(x.ctx))
 		}
 	}

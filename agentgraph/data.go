@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/expression"
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/internal/schema"
 )
 
@@ -60,10 +61,8 @@ func (d *data) decoded() any {
 
 // decode returns a value of its own, with numbers as json.Number.
 func decode(raw json.RawMessage) any {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
 	var v any
-	_ = dec.Decode(&v) // what is not JSON does not get here
+	_ = plainjson.Unmarshal(raw, &v) // what is not JSON does not get here
 	return v
 }
 

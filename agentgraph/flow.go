@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // flow is the state of one run. It starts nothing itself: it receives how calls
@@ -335,14 +336,11 @@ func (f *flow) cross(e *planEdge, v *values) (value json.RawMessage, taken bool,
 }
 
 func encode(v any) (json.RawMessage, error) {
-	if _, err := json.Marshal(v); err != nil {
-		return nil, err
-	}
-	raw := event.EncodeJSON(v)
-	if event.TooDeep(raw) {
+	raw, err := plainjson.Marshal(v)
+	if err == nil && event.TooDeep(raw) {
 		return nil, fmt.Errorf("the value is nested deeper than %d levels", event.MaxDepth)
 	}
-	return raw, nil
+	return raw, err
 }
 
 // arrive gives the target of an edge that is taken its value. Of several edges from

@@ -1,13 +1,12 @@
 package agentgraph
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/expression"
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -97,13 +96,11 @@ func function[T any](f func(Values) (T, error)) *Expression {
 
 // canonical returns a value as expressions give it.
 func canonical(v any) (any, error) {
-	if v == nil {
-		return nil, nil
-	}
-	if _, err := json.Marshal(v); err != nil {
+	text, err := plainjson.Marshal(v)
+	if err != nil {
 		return nil, err
 	}
-	return expression.Decode(event.EncodeJSON(v)), nil
+	return expression.Decode(text), nil
 }
 
 // checkOptions finds what is wrong with the options of a Builder; checkBuilt judges the shape of

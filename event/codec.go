@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -140,10 +141,10 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 func decodePayload(data []byte, payload Data) (err error) {
 	switch d := payload.(type) {
 	case *User:
-		err = decodeValues(data, d)
+		err = plainjson.Unmarshal(data, d)
 		plainNumbers(d.Metadata, new(bool))
 	case *State:
-		err = decodeValues(data, d)
+		err = plainjson.Unmarshal(data, d)
 		plainNumbers(d.Delta, new(bool))
 	default:
 		err = json.Unmarshal(data, payload)

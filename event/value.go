@@ -1,9 +1,10 @@
 package event
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // ObjectInput returns a model's tool arguments as the JSON object of a [ToolCall] event. Empty arguments become {}.
@@ -35,11 +36,7 @@ func EncodeJSON(v any) json.RawMessage {
 
 // Marshal is json.Marshal without HTML escapes, so that raw JSON in v stays unchanged.
 func Marshal(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
+	return plainjson.Marshal(v)
 }
 
 // OutputText returns a tool's output as the text that a model reads: the content of a JSON string, or the JSON of any
@@ -58,21 +55,10 @@ func OutputText(output json.RawMessage) string {
 func DecodeValue(data []byte) any {
 	var value any
 	var large bool
-	if !TooDeep(data) && decodeValues(data, &value) == nil {
+	if !TooDeep(data) && plainjson.Unmarshal(data, &value) == nil {
 		if value = plainNumbers(value, &large); !large {
 			return value
 		}
 	}
 	return clip(string(data), len(data))
-}
-
-// decodeValues reads JSON like json.Unmarshal, but decodes numbers as json.Number where v does not define their type.
-// plainNumbers needs these.
-func decodeValues(data []byte, v any) error {
-	if !json.Valid(data) {
-		return json.Unmarshal(data, v) // returns the syntax error
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	return dec.Decode(v)
 }

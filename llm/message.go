@@ -1,10 +1,11 @@
 package llm
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // Role is the author of a message.
@@ -139,7 +140,7 @@ type wirePart struct {
 // error for other parts.
 func (c Content) MarshalJSON() ([]byte, error) {
 	if len(c.Parts) == 0 {
-		return encode(c.Text)
+		return plainjson.Marshal(c.Text)
 	}
 	var parts []wirePart
 	if c.Text != "" {
@@ -155,16 +156,7 @@ func (c Content) MarshalJSON() ([]byte, error) {
 			return nil, fmt.Errorf("llm: %T is no part of user content", p)
 		}
 	}
-	return encode(parts)
-}
-
-// encode returns JSON without HTML escapes, so that the text of users is stored as it is.
-func encode(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
+	return plainjson.Marshal(parts)
 }
 
 // UnmarshalJSON decodes the form that MarshalJSON encodes.

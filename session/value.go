@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // ErrWrongType is returned by [GetAs] if a value of the state does not have the requested type.
@@ -35,9 +35,7 @@ func GetAs[T any](get func(key string) (any, bool), key string) (value T, ok boo
 	}
 	want := reflect.TypeFor[T]()
 	_, quoted := v.(string)
-	dec := json.NewDecoder(bytes.NewReader(jsonOf(v)))
-	dec.UseNumber()
-	if err := dec.Decode(&value); err != nil || v == nil || quoted && want == numberType { // json.Number accepts strings
+	if err := plainjson.Unmarshal(jsonOf(v), &value); err != nil || v == nil || quoted && want == numberType { // json.Number accepts strings
 		var none T
 		return none, false, fmt.Errorf("%w: %q is %s", ErrWrongType, key, mismatch(v, want, err))
 	}

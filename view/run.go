@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // AnswerWasEmpty is the line that an agent's model reads before it is asked again because its answer had no text and no
@@ -131,9 +132,7 @@ func (r *Run) fails(c *call, seq int64) {
 // sorted returns JSON with the keys of its objects sorted, so that equal arguments are equal texts.
 func sorted(input json.RawMessage) string {
 	var v any
-	d := json.NewDecoder(strings.NewReader(string(input)))
-	d.UseNumber() // no digit is lost
-	if d.Decode(&v) != nil {
+	if plainjson.Unmarshal(input, &v) != nil {
 		return string(input)
 	}
 	return string(event.EncodeJSON(v))

@@ -28,6 +28,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -165,7 +166,7 @@ func TestSignedCardForBothVersions(t *testing.T) {
 			return nil, err
 		}
 		tree["url"], tree["protocolVersion"] = "https://agents.example.com/rpc", "0.3.0"
-		return cardjson.Write(tree)
+		return plainjson.Marshal(tree)
 	}
 	doc, err := renderCard(card, both, s)
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/sleep"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -130,12 +131,7 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 			failed := err != nil && ctx.Err() == nil
 			if failed { // the store will be there again, or the session is gone
 				s.logger.Warn("what happens to a task cannot be posted to its webhooks for now", "task", string(id), "error", err)
-				timer := time.NewTimer(pause)
-				select {
-				case <-timer.C:
-				case <-ctx.Done():
-					timer.Stop()
-				}
+				_ = sleep.For(ctx, pause)
 				pause = min(2*pause, longestPause)
 				failed = s.hooks.Follows(t)
 			}

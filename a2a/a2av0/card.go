@@ -12,6 +12,7 @@ import (
 	compat "github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // parseCard reads a card of A2A 0.3 (section 5.5 of its specification). What it cannot read of
@@ -129,7 +130,7 @@ func bothCard(card *sdk.AgentCard) ([]byte, error) {
 			}
 		}
 	}
-	return cardjson.Write(tree)
+	return plainjson.Marshal(tree)
 }
 
 // addOldForm puts the fields of a security scheme, which 1.0 has below the name of its kind,

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // repaired returns one answer of JSON-RPC in the form that the library reads. The library takes
@@ -26,9 +28,7 @@ func repaired(data []byte) []byte {
 		changed = true
 	}
 	var result any
-	d := json.NewDecoder(bytes.NewReader(answer["result"]))
-	d.UseNumber()
-	if d.Decode(&result) == nil && dropUnknownParts(result) {
+	if plainjson.Unmarshal(answer["result"], &result) == nil && dropUnknownParts(result) {
 		answer["result"], _ = json.Marshal(result)
 		changed = true
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 func testCard() *sdk.AgentCard {
@@ -284,7 +285,7 @@ func edit(t testing.TB, doc []byte, change func(m map[string]any)) []byte {
 	m, err := cardjson.Parse(doc)
 	require.NoError(t, err)
 	change(m)
-	out, err := cardjson.Write(m)
+	out, err := plainjson.Marshal(m)
 	require.NoError(t, err)
 	return out
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // Signer signs agent cards with one key. It is immutable and safe for concurrent
@@ -130,7 +131,7 @@ func (s *Signer) SignJSON(card []byte) ([]byte, error) {
 		there = append(there, sig)
 	}
 	tree["signatures"] = there
-	return cardjson.Write(tree)
+	return plainjson.Marshal(tree)
 }
 
 // sign signs every form of the document that some verifier may look at: the one

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -85,7 +86,7 @@ func (d *differences) set(name string, got, want []string) {
 // values compares the values that are wanted.
 func (d *differences) values(name string, got map[string]json.RawMessage, want map[string]any) {
 	for _, id := range sortedKeys(want) {
-		w, err := encode(want[id])
+		w, err := plainjson.Marshal(want[id])
 		if err != nil {
 			d.add("%s.%s: what is wanted has no JSON form: %v", name, id, err)
 			continue
@@ -180,7 +181,7 @@ func (d *differences) fallback(got *agentgraph.Result, id string, texts []string
 		return
 	}
 	for _, text := range texts {
-		quoted, _ := encode(text) // a text has a JSON form
+		quoted, _ := plainjson.Marshal(text) // a text has a JSON form
 		if s := string(input); !strings.Contains(s, text) && !strings.Contains(s, strings.Trim(string(quoted), `"`)) {
 			d.add("fallbackInputHas: %q is not in %s", text, shown(input))
 		}
@@ -205,7 +206,7 @@ func configOf(g *agentgraph.Graph, id string) map[string]json.RawMessage {
 	}
 	seen := make(map[string]json.RawMessage, len(config))
 	for k, v := range config {
-		if raw, err := encode(v); err == nil {
+		if raw, err := plainjson.Marshal(v); err == nil {
 			seen[k] = raw
 		}
 	}

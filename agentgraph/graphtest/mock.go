@@ -15,6 +15,8 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/plainjson"
+	"github.com/agentarbor/arbor/internal/sleep"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -59,7 +61,7 @@ func (m Mock) agent(name string, first func(context.Context) error) (agent.Agent
 	outputs := make([]json.RawMessage, len(values))
 	for i, v := range values {
 		var err error
-		if outputs[i], err = encode(v); err != nil {
+		if outputs[i], err = plainjson.Marshal(v); err != nil {
 			return nil, fmt.Errorf("graphtest: the mock %s: its output has no JSON form: %w", name, err)
 		}
 	}
@@ -71,7 +73,7 @@ func (m Mock) agent(name string, first func(context.Context) error) (agent.Agent
 				return nil, err
 			}
 		}
-		if err := sleep(ctx, m.Delay); err != nil {
+		if err := sleep.For(ctx, m.Delay); err != nil {
 			return nil, err
 		}
 		if m.BlockUntilCancelled {
@@ -109,21 +111,6 @@ func (m Mock) contradiction() string {
 		return "the delay is negative"
 	}
 	return ""
-}
-
-// sleep waits, or returns why the context ended.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d == 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // Mocks are mocks by the ids of their nodes.

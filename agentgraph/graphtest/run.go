@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -68,7 +69,7 @@ func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
 	if c.Graph == nil {
 		return nil, fmt.Errorf("graphtest: the case %q has no graph", c.Name)
 	}
-	input, err := encode(c.Input)
+	input, err := plainjson.Marshal(c.Input)
 	if err != nil {
 		return nil, fmt.Errorf("graphtest: the input of the case %q has no JSON form: %w", c.Name, err)
 	}

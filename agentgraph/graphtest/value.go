@@ -1,51 +1,22 @@
 package graphtest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
-
-// encode writes a value as JSON without HTML escapes, in one line.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
-}
-
-// decode reads JSON with its numbers as they are written.
-func decode(data []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the value")
-	}
-	return v, nil
-}
 
 // sameJSON compares the JSON of two values. Numbers are the same if their values are:
 // 1, 1.0 and 1e0. An error is of what is no JSON.
 func sameJSON(a, b []byte) (bool, error) {
-	x, err := decode(a)
-	if err != nil {
-		return false, err
-	}
-	y, err := decode(b)
-	if err != nil {
+	var x, y any
+	if err := errors.Join(plainjson.Unmarshal(a, &x), plainjson.Unmarshal(b, &y)); err != nil {
 		return false, err
 	}
 	return same(x, y), nil

@@ -1,21 +1,20 @@
 package expression
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // Decode returns the values of a JSON text in the form of expressions: 64-bit integers are int, all other numbers are
 // float64. It returns nil for a text that is not JSON.
 func Decode(text []byte) any {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
 	var v any
-	if dec.Decode(&v) != nil {
+	if plainjson.Unmarshal(text, &v) != nil {
 		return nil
 	}
 	c := copier{left: math.MaxInt}

@@ -14,6 +14,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/builtin"
 	"github.com/expr-lang/expr/vm/runtime"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // patcher adds calls of the functions below to a tree that was checked. A source cannot contain their names.
@@ -191,11 +193,8 @@ func fromJSON(args ...any) (any, error) {
 }
 
 func toJSON(args ...any) (any, error) {
-	var out strings.Builder
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(args[0])
-	return strings.TrimSuffix(out.String(), "\n"), err
+	out, err := plainjson.Marshal(args[0])
+	return string(out), err
 }
 
 // text returns a text unchanged, and the JSON of any other value.

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // order returns the positions at which keys first occur in valid JSON.
@@ -61,9 +63,7 @@ func write(b *bytes.Buffer, v any, places map[string]int) {
 		}
 		b.WriteByte(']')
 	default:
-		e := json.NewEncoder(b)
-		e.SetEscapeHTML(false)
-		_ = e.Encode(v) // a scalar that was decoded from JSON
-		b.Truncate(b.Len() - 1)
+		text, _ := plainjson.Marshal(v) // a scalar that was decoded from JSON
+		b.Write(text)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // exchange is a request and its response.
@@ -125,20 +127,11 @@ func (r *request) lines() []string {
 
 // values encodes JSON with the members of its objects in alphabetical order.
 func values(body []byte) ([]byte, error) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
 	var v any
-	if err := d.Decode(&v); err != nil {
+	if err := plainjson.Unmarshal(body, &v); err != nil {
 		return nil, err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it contains more than one value")
-	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+	return plainjson.Marshal(v)
 }
 
 // load reads the exchanges of a file.

@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/agentarbor/arbor/internal/linediff"
+	"github.com/agentarbor/arbor/internal/sleep"
 )
 
 // Player answers requests from a file, without a network. It is an http.RoundTripper that is safe for concurrent use.
@@ -224,14 +224,8 @@ func (b *played) Read(p []byte) (int, error) {
 		}
 		next := b.pieces[0]
 		b.pieces = b.pieces[1:]
-		if b.pace && next.After > 0 {
-			timer := time.NewTimer(next.After.duration())
-			select {
-			case <-timer.C:
-			case <-b.ctx.Done():
-				timer.Stop()
-				return 0, b.ctx.Err()
-			}
+		if b.pace && next.After > 0 && sleep.For(b.ctx, next.After.duration()) != nil {
+			return 0, b.ctx.Err()
 		}
 		b.rest, _ = next.bytes() // Replay has checked it
 	}

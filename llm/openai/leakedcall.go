@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -186,10 +187,8 @@ func (l *leakFilter) quoted(t *trial) bool {
 			return true
 		}
 		for _, call := range t.calls {
-			dec := json.NewDecoder(strings.NewReader(call.Arguments))
-			dec.UseNumber()
 			var args any
-			if dec.Decode(&args) != nil {
+			if plainjson.Unmarshal([]byte(call.Arguments), &args) != nil {
 				return true // it was valid when it was read
 			}
 			members := appendMembers([]string{plain(call.Name)}, "", args)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -70,11 +71,8 @@ func unseal(text, by string) (s sealed) {
 }
 
 func (s *sealed) text() string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // it was decoded from JSON, so this cannot fail
-	return string(bytes.TrimSpace(b.Bytes()))
+	text, _ := plainjson.Marshal(s) // it was decoded from JSON, so this cannot fail
+	return string(text)
 }
 
 // extras adds the fields that came with the calls to the map, by the index of the call, and returns the map.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/internal/sleep"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -86,13 +87,9 @@ func (l *RateLimit) wait(ctx context.Context, m llm.Model, req *llm.Request) err
 		return &llm.Error{Code: llm.CodeRateLimited, Retryable: true, RetryAfter: wait,
 			Message: fmt.Sprintf("%s: the rate limit of this program would hold the request back for %s", m.Name(), wait.Round(time.Millisecond))}
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if sleep.For(ctx, wait) != nil {
 		giveBack()
 		return ctx.Err()
 	}
+	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/agentarbor/arbor/internal/sleep"
 )
 
 // get returns a GET request for a path. The parts are not escaped.
@@ -139,12 +141,5 @@ func (o *outage) wait(ctx context.Context, err error) error {
 	if refused := (*Error)(nil); errors.As(err, &refused) {
 		pause = max(pause, refused.RetryAfter)
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return sleep.For(ctx, pause)
 }

@@ -6,6 +6,7 @@ import (
 
 	driver "github.com/redis/go-redis/v9"
 
+	"github.com/agentarbor/arbor/internal/sleep"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -227,12 +228,7 @@ func (p *publisher) withRetries(do func() error) error {
 			return err
 		}
 		p.disconnect()
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-p.life.Done():
-			timer.Stop()
-		}
+		_ = sleep.For(p.life, pause)
 		err = do()
 	}
 	return err

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // Marshal returns the card as A2A 1.0 wants it: with every required field, with capabilities that are
@@ -14,7 +16,7 @@ func Marshal(c *sdk.AgentCard) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Write(tree)
+	return plainjson.Marshal(tree)
 }
 
 // Tree is Marshal before the bytes are written.

@@ -148,15 +148,3 @@ func canonical(b *bytes.Buffer, v any) error {
 func inUTF16(a, b string) int {
 	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
 }
-
-// Write encodes a tree, with the names of objects in order and without HTML
-// escapes.
-func Write(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/eval/replay"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/sleep"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
@@ -101,7 +102,7 @@ type player struct {
 
 func (p *player) Event(e *event.Event) {
 	if !p.last.IsZero() {
-		sleep(p.ctx, pause(e.Time.Sub(p.last), p.speed))
+		_ = sleep.For(p.ctx, pause(e.Time.Sub(p.last), p.speed))
 	}
 	p.last = e.Time
 	if p.ctx.Err() == nil {
@@ -118,18 +119,6 @@ func pause(took time.Duration, speed float64) time.Duration {
 		return time.Duration(scaled)
 	}
 	return maxPause
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // counterfactual contains the flags for replaying a session with other agents.

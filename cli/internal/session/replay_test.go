@@ -1,9 +1,7 @@
 package session
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -27,16 +25,4 @@ func TestPause(t *testing.T) {
 	} {
 		require.Equal(t, tt.want, pause(tt.took, tt.speed), "%v at %v", tt.took, tt.speed)
 	}
-}
-
-func TestPauseEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		sleep(ctx, maxPause)
-		require.Equal(t, time.Second, time.Since(began))
-		sleep(t.Context(), maxPause)
-		require.Equal(t, time.Second+maxPause, time.Since(began))
-	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/session"
 )
@@ -162,9 +163,7 @@ func DecodeKnown(body []byte, v any) (unknown []Problem, err error) {
 	err = json.Unmarshal(body, v)
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) && strings.HasPrefix(wrong.Value, "number ") {
-		numbers := json.NewDecoder(bytes.NewReader(body))
-		numbers.UseNumber()
-		_ = numbers.Decode(&raw) // cannot fail: Unmarshal has read the same bytes
+		_ = plainjson.Unmarshal(body, &raw) // cannot fail: Unmarshal has read the same bytes
 		err = json.Unmarshal(event.EncodeJSON(integers(raw)), v)
 	}
 	switch {

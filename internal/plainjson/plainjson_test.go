@@ -1,0 +1,31 @@
+package plainjson_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
+)
+
+func TestMarshalAndUnmarshalChangeNothing(t *testing.T) {
+	for _, text := range []string{`"<b> & \u2028"`, `{"n":12345678901234567890.10,"z":[1e3,-0]}`, `null`} {
+		var v any
+		require.NoError(t, plainjson.Unmarshal([]byte(text), &v))
+		out, err := plainjson.Marshal(v)
+		require.NoError(t, err)
+		require.Equal(t, text, string(out))
+	}
+	_, err := plainjson.Marshal(func() {})
+	require.Error(t, err)
+}
+
+func TestUnmarshalErrsLikeThePackageJSON(t *testing.T) {
+	for _, text := range []string{``, `{`, `{"a":1} {}`, `[1]x`, `{"a":"text"}`, `"text"`} {
+		var ours, theirs struct{ A int }
+		want := json.Unmarshal([]byte(text), &theirs)
+		require.Error(t, want)
+		require.Equal(t, want, plainjson.Unmarshal([]byte(text), &ours), "%q", text)
+	}
+}
