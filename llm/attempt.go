@@ -52,8 +52,8 @@ func WithAdmission(ctx context.Context, f Admission) context.Context {
 	return context.WithValue(ctx, admission{}, f)
 }
 
-// Admit calls the [Admission] of the context. A [Composite] calls it before every request for an answer except the
-// first, on the goroutine that ranges over the answer. Without an [Admission], Admit allows every request.
+// Admit calls the [Admission] of the context. A [Composite] calls it before every request for an answer except a first
+// one to the model that has its name, on the goroutine that ranges over the answer. Without an [Admission], Admit allows every request.
 func Admit(ctx context.Context, m Model, req *Request, open int) error {
 	if f, ok := ctx.Value(admission{}).(Admission); ok {
 		return f(m, req, open)

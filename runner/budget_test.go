@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"iter"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/policy"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -463,4 +465,58 @@ func TestBudgetsThatAgentsBring(t *testing.T) {
 	tree, err := agent.NewTree(outer)
 	require.NoError(t, err)
 	require.Equal(t, map[string]agent.Budget{"inner": tokens(500)}, tree.Budgets())
+}
+
+// TestCostOfSeveralModels has agents with a cheap and a dear model: a budget of cost holds whichever of them a chain asks
+// first, and with both under way at once.
+func TestCostOfSeveralModels(t *testing.T) {
+	prices := llm.Prices{"cheap": {Input: 1, Output: 1}, "mid": {Input: 60, Output: 60}, "dear": {Input: 100, Output: 100}}
+	long := strings.Repeat("word ", 8000)
+	says := func(name string, items ...scripted.Item) llm.Model {
+		return scripted.Func(name, func(req *llm.Request) scripted.Answer {
+			return scripted.Reply(append(items, scripted.Usage(llm.CountRequest(req, llm.EstimateTokens), 50, 0))...)
+		})
+	}
+	for name, c := range map[string]struct {
+		model func() (llm.Model, error)
+		says  string
+		most  float64
+		asked []string // the models whose answers are paid
+	}{
+		"a chain that skips its first model": {func() (llm.Model, error) {
+			return policy.NewFallback([]llm.Model{scripted.Always("cheap", scripted.Reply(scripted.Status(429, 0))), says("dear", scripted.Text("Yes."))})
+		}, "Hello", 0.02, []string{"dear", "dear"}},
+		"a second model beside a dear one": {func() (llm.Model, error) {
+			return policy.NewHedge(time.Second, says("dear", after(time.Hour), scripted.Text("Yes.")), says("mid", scripted.Text("No.")))
+		}, long, 1.27e-4 * float64(llm.EstimateTokens(long)), []string{"dear"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				model, err := c.model()
+				require.NoError(t, err)
+				desk, err := llmagent.New("desk", "", model, llmagent.WithSettings(llm.Settings{MaxTokens: 50}))
+				require.NoError(t, err)
+				r := newRunner(t, desk, sessiontest.Memory(t), runner.WithPrices(prices), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Cost: c.most}}))
+				for range 6 {
+					_, err = collect(r.Run(t.Context(), s1, llm.UserText(c.says)))
+				}
+				spent, asked := 0.0, []string(nil)
+				for _, e := range load(t, r, s1) {
+					u, _ := e.Data.(*event.Usage)
+					if d, ok := e.Data.(*event.Discard); ok {
+						u = d.Usage
+					}
+					if u == nil {
+						continue
+					}
+					cost, known := prices.Cost(u.Model, llm.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens})
+					require.True(t, known)
+					spent, asked = spent+cost, append(asked, u.Model)
+				}
+				require.LessOrEqual(t, spent, c.most)
+				require.Equal(t, c.asked, asked)
+				require.ErrorIs(t, err, agent.ErrLimit)
+			})
+		})
+	}
 }

@@ -32,6 +32,7 @@ type meter struct {
 	*tally
 	draft    *draft // of the scope
 	asked    bool   // asking contains the scope
+	dearest  amount // the most that one request for the answer under way was estimated to use
 	estimate string // the notice about the estimated usage of the last answer, "" if the endpoint reported it
 }
 
@@ -171,13 +172,16 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, par
 		if next, err = m.estimateRequest(agentName, model, req); err != nil {
 			return err
 		}
-		one := next
-		for range parallel { // each has the same request and about the same usage
-			next.add(one)
-		}
 	}
 	m.session.mu.Lock()
 	defer m.session.mu.Unlock()
+	if parallel == 0 {
+		m.dearest = amount{}
+	}
+	m.dearest.tokens, m.dearest.cost = max(m.dearest.tokens, next.tokens), max(m.dearest.cost, next.cost)
+	for range parallel { // to models that may cost more than this one
+		next.add(m.dearest)
+	}
 	f, scope := m.session.fold(), m.draft.scope
 	calls := f.Turn.ModelCalls + len(m.asking) + len(m.early) + parallel
 	if _, mine := m.asking[scope]; mine {

@@ -64,12 +64,13 @@ func (f *Fallback) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 			if len(left) > 0 {
 				r = &once
 			}
-			if i > 0 {
+			if at > 0 { // the caller has admitted the first model, which has the name of the chain
 				if err := llm.Admit(ctx, m, r, 0); err != nil {
 					yield(llm.Chunk{}, err)
 					return
 				}
-			} else if at > 0 &&
+			}
+			if i == 0 && at > 0 &&
 				!yield(noticeChunk(NoticeFallback, m.Name()+" is asked, because "+strings.Join(skipped, " and ")+" failed a short time ago"), nil) {
 				return
 			}
