@@ -90,7 +90,7 @@ type Handoff struct {
 	event.HandoffStatus
 }
 
-// Limits are the limits of a turn; see [runner.Limits]. 0 means no limit.
+// Limits are the limits of a turn; see [runner.Runner.Limits]. 0 means no limit.
 type Limits struct {
 	Transfers  int     `json:"transfers"`
 	ModelCalls int     `json:"modelCalls"`

@@ -89,7 +89,7 @@ func publicNotice(n *event.Notice) *event.Notice {
 	case event.NoticeRouteFailed:
 		public.Message = "a route failed, so the agent answers itself"
 	case event.NoticeUndecided:
-		public.Message = "who answers was not decided"
+		public.Message = "no agent was chosen"
 	case event.NoticeTransferRefused:
 		public.Message = refused
 	case event.NoticeRoutingError:

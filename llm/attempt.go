@@ -53,7 +53,8 @@ func WithAdmission(ctx context.Context, f Admission) context.Context {
 }
 
 // Admit calls the [Admission] of the context. A [Composite] calls it before every request for an answer except a first
-// one to the model that has its name, on the goroutine that ranges over the answer. Without an [Admission], Admit allows every request.
+// one to the model that has its name, on the goroutine that ranges over the answer. Without an [Admission], Admit allows
+// every request.
 func Admit(ctx context.Context, m Model, req *Request, open int) error {
 	if f, ok := ctx.Value(admission{}).(Admission); ok {
 		return f(m, req, open)

@@ -489,6 +489,18 @@ func TestCostOfSeveralModels(t *testing.T) {
 		"a second model beside a dear one": {func() (llm.Model, error) {
 			return policy.NewHedge(time.Second, says("dear", after(time.Hour), scripted.Text("Yes.")), says("mid", scripted.Text("No.")))
 		}, long, 1.27e-4 * float64(llm.EstimateTokens(long)), []string{"dear"}},
+		"a chain beside a dear model that skips its first model": {func() (llm.Model, error) {
+			chain, err := policy.NewFallback([]llm.Model{scripted.Always("cheap", scripted.Reply(scripted.Status(429, 0))), says("mid", scripted.Text("No."))}, policy.Cooldown(24*time.Hour))
+			if err != nil {
+				return nil, err
+			}
+			for _, err := range chain.Generate(context.Background(), &llm.Request{Messages: []llm.Message{llm.UserText("x")}}) { // cools its first model down
+				if err != nil {
+					return nil, err
+				}
+			}
+			return policy.NewHedge(time.Second, says("dear", after(time.Hour), scripted.Text("Yes.")), chain)
+		}, long, 1.27e-4 * float64(llm.EstimateTokens(long)), []string{"dear"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -58,7 +58,7 @@ func (r *Runner) Store() session.Store { return r.store }
 // Tree returns the validated tree.
 func (r *Runner) Tree() *agent.Tree { return r.tree }
 
-// Limits returns the limits of each turn, with the defaults. Here 0 is no limit.
+// Limits returns the limits of each turn, with the defaults. Other than in [WithLimits], 0 is no limit.
 func (r *Runner) Limits() Limits { return r.limits }
 
 // Under returns a runner for the subtree at a path, on the same store, for sessions that start at a specialist. The

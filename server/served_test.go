@@ -27,6 +27,7 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/tail"
 	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/summarize"
 )
 
 // desk is a tree that does what it is told: to think until it is let go on, to ask, to fail, to
@@ -87,7 +88,9 @@ func newDesk(t testing.TB) *desk {
 		return scripted.Reply(scripted.Text("It is paid."))
 	}), llmagent.WithDescription("Bills."))
 	require.NoError(t, err)
-	d.root, err = llmagent.New("desk", "You obey.", model, llmagent.WithTools(refund, report, color), llmagent.WithSubAgents(billing))
+	summary, err := summarize.New(model)
+	require.NoError(t, err)
+	d.root, err = llmagent.New("desk", "You obey.", model, llmagent.WithTools(refund, report, color, summary), llmagent.WithSubAgents(billing))
 	require.NoError(t, err)
 	return d
 }

@@ -165,6 +165,9 @@ func (h *Handler) callTool(c *front.Call) error {
 	case t.Info().Client:
 		return front.Unprocessable("client_tool", "the client runs this tool")
 	}
+	if _, runsAgents := t.(tools.Host); runsAgents {
+		return front.Unprocessable("runs_agents", "the tool runs agents, which it can do only in a session")
+	}
 	if err := tools.Check(t, b.Input); err != nil {
 		return front.InvalidValue("input", err.Error())
 	}
@@ -231,8 +234,8 @@ func (h *Handler) workshopOf(c *front.Call, a *llmagent.Agent) *workshopInfo {
 	p := &workshopInfo{Tools: []string{}, Restart: h.workshop.Restart}
 	all, _ := toolsOf(c.R.Context(), a) // a call of a missing tool returns the error
 	for _, t := range all {
-		if info := t.Info(); !info.Client {
-			p.Tools = append(p.Tools, info.Name)
+		if _, runsAgents := t.(tools.Host); !runsAgents && !t.Info().Client {
+			p.Tools = append(p.Tools, t.Info().Name)
 		}
 	}
 	return p

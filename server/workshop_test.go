@@ -40,6 +40,7 @@ func TestToolByHand(t *testing.T) {
 	require.Equal(t, "unfit", call("machine", "refund", `{"input":{"amount":1},"approved":true}`).code(t))
 	require.Equal(t, true, call("machine", "color", `{"input":{}}`).json(t)["isError"], "nobody can be asked")
 	require.Equal(t, 404, call("machine", "none", `{"input":{}}`).status)
+	require.Equal(t, "runs_agents", call("machine", "summarize_text", `{"input":{"text":"x"}}`).code(t), "it runs only in a session")
 	require.Equal(t, 404, s.do(t, "machine", "POST", "/agents/nobody/tools/report", `{"input":{}}`).status)
 	for _, user := range []string{"", "me"} {
 		infos, err := s.store.List(t.Context(), session.Key{App: session.DefaultApp, User: user}, session.Page{})

@@ -40,7 +40,7 @@ type CallInfo struct {
 	SaveFile func(ctx context.Context, name, mediaType string, data []byte) (*event.File, error)
 	// File reads a file of the session; nil means a session without files.
 	File func(ctx context.Context, name string) (*event.File, []byte, error)
-	// RunAgent runs an agent in an inner scope and returns its last text.
+	// RunAgent runs an agent in an inner scope and returns its last text; see [Context.RunAgent].
 	RunAgent func(ctx context.Context, a agent.Agent, input llm.Content) (string, error)
 	// Answers are the answers so far to the questions of this call, in the order of the questions.
 	Answers []*event.RelayResolved
@@ -150,7 +150,8 @@ func (c Context) Progress(content any) {
 }
 
 // RunAgent runs an agent in an inner scope and returns its last text. The agent sees the input, and nothing of the
-// conversation.
+// conversation. If the model has reached its length limit, the text ends with a line that says so. If a content filter
+// has withheld the answer, the result is an error.
 //
 // If the agent has to wait, for example for an approval, the error is agent.ErrWaits. The tool must return it; then the
 // turn pauses. When the turn is resumed, the tool is called again from its beginning. Calls of RunAgent with the same

@@ -106,7 +106,7 @@ func (p *Picture) expectMermaid(prefix string, want *mermaidGraph, clusters map[
 	for i, b := range p.Boxes {
 		text := strings.Join(b.Text, "\n")
 		switch ids[i] = fmt.Sprintf("%sn%d", prefix, i); {
-		case b.ID == "":
+		case b.start():
 			ids[i] = prefix + b.Kind
 			want.Nodes[ids[i]] = text
 		case b.Inner == nil:

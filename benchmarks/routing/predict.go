@@ -15,7 +15,7 @@ import (
 // predict prints how often runner.SharedWords predicts the first transfer of a message, at several thresholds, and how
 // many tokens, as budgets estimate them, the requests to wrong targets have for each message. It asks no model.
 func predict(ctx context.Context, f flags, stdout io.Writer) error {
-	fmt.Fprintln(stdout, "| tree | threshold | transfers predicted right | predicted wrong | nothing predicted | without a transfer, predicted one | tokens in vain a message |\n|---|---|---|---|---|---|---|")
+	fmt.Fprintln(stdout, "| tree | threshold | transfers predicted right | predicted wrong | nothing predicted | without a transfer, predicted one | wasted tokens a message |\n|---|---|---|---|---|---|---|")
 	for _, name := range f.trees {
 		agents, err := roles(name)
 		if err != nil {

@@ -383,5 +383,5 @@ func TestPredict(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	require.Len(t, lines, 2+5)
 	require.Contains(t, lines[2], "| nested | 0.3 | 11 of 26 |")
-	require.Regexp(t, `\| [1-9]\d* \|$`, lines[2], "the tokens in vain")
+	require.Regexp(t, `\| [1-9]\d* \|$`, lines[2], "the wasted tokens")
 }

@@ -202,7 +202,7 @@ func statusOf(a *goopenai.APIError) int {
 		word   string
 		status int
 	}{
-		{"ratelimit", http.StatusTooManyRequests}, {"toomany", http.StatusTooManyRequests}, {"throttl", http.StatusTooManyRequests}, {"exhausted", http.StatusTooManyRequests},
+		{"ratelimit", http.StatusTooManyRequests}, {"toomanyrequest", http.StatusTooManyRequests}, {"throttl", http.StatusTooManyRequests}, {"exhausted", http.StatusTooManyRequests},
 		{"timeout", http.StatusRequestTimeout}, {"billing", http.StatusPaymentRequired},
 		{"apikey", http.StatusUnauthorized}, {"authenti", http.StatusUnauthorized}, {"permission", http.StatusForbidden}, {"notfound", http.StatusNotFound},
 		{"invalidrequest", http.StatusBadRequest}, {"invalidargument", http.StatusBadRequest}, {"invalidprompt", http.StatusBadRequest}, {"badrequest", http.StatusBadRequest},

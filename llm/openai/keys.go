@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,8 +25,9 @@ func plainNames(schema json.RawMessage) (wire, own keyNames) {
 		if name == key {
 			continue
 		}
-		for n := 2; all[name]; n++ {
-			end := "_" + strconv.Itoa(n)
+		// The end keeps apart what an object without a schema may have as a key: calls come back with the names at any depth.
+		for n := 1; n == 1 || all[name]; n++ {
+			end := "__" + strconv.Itoa(n)
 			name = wireName(key)[:min(len(wireName(key)), 64-len(end))] + end
 		}
 		all[name], wire[key], own[name] = true, name, key
@@ -96,6 +98,9 @@ func (p schemaPlace) member(key string) schemaPlace {
 	return inSchema
 }
 
+// pointerKey turns a step of a JSON pointer into a key.
+var pointerKey = strings.NewReplacer("~1", "/", "~0", "~")
+
 // rewrite returns JSON with the names of properties that name returns. Other text stays as it is.
 func rewrite(text string, in schemaPlace, name func(key string) string) string {
 	var walk func(v any, in schemaPlace) any
@@ -123,8 +128,11 @@ func rewrite(text string, in schemaPlace, name func(key string) string) string {
 			}
 			steps := strings.Split(v, "/") // of a reference
 			for i := range steps {
-				if in == inSchema && i > 0 && steps[0] == "#" && steps[i-1] == "properties" {
-					steps[i] = name(steps[i])
+				if in != inSchema || i == 0 || steps[0] != "#" || steps[i-1] != "properties" {
+					continue
+				}
+				if key, err := url.PathUnescape(pointerKey.Replace(steps[i])); err == nil && name(key) != key {
+					steps[i] = name(key) // which needs no escapes
 				}
 			}
 			return strings.Join(steps, "/")

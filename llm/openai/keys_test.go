@@ -26,7 +26,7 @@ var query = llm.ToolSpec{Name: "query", Parameters: json.RawMessage(`{"type":"ob
 
 var (
 	queried = `{"$filter":"$filter","_filter":1.50,"a b":"c","a.b":{"@type":{"@type":"x"}},"` + strings.Repeat("long", 20) + `":[{"x y":12345678901234567890}]}`
-	wire    = `{"_filter":1.50,"_filter_2":"$filter","a_b":"c","a_b_2":{"_type":{"_type":"x"}},"` + strings.Repeat("long", 16) + `":[{"x_y":12345678901234567890}]}`
+	wire    = `{"_filter":1.50,"_filter__1":"$filter","a_b__1":"c","a_b__2":{"_type__1":{"_type__1":"x"}},"` + strings.Repeat("long", 15) + `l__1":[{"x_y__1":12345678901234567890}]}`
 )
 
 // TestPlainKeys: after the refusal, schemas, earlier calls and the endpoint's own calls have other names of properties, and callers
@@ -63,11 +63,11 @@ func TestPlainKeys(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(bodies[1]), &sent))
 		schema, err := json.Marshal(c.schema(sent["tools"].([]any)[0].(wireObject)))
 		require.NoError(t, err)
-		require.JSONEq(t, `{"type":"object","required":["_filter_2","a_b"],
-			"properties":{"_filter_2":{"type":"string","enum":["$filter"],"description":"as $filter"},"_filter":{"type":"string"},"a_b":{"$ref":"#/properties/_filter_2"},"a_b_2":{"type":"object",
-				"properties":{"_type":{"const":{"_type":"x"}},"properties":{"type":"string"}},"required":["_type"],"anyOf":[{"required":["properties"]}]},
-				"`+strings.Repeat("long", 16)+`":{"type":"array","items":{"$ref":"#/$defs/x"}}},
-			"dependentRequired":{"_filter_2":["a_b"]},"$defs":{"x":{"type":"object","properties":{"x_y":{}},"dependencies":{"x_y":{"required":["x_y"]}}}}}`, string(schema))
+		require.JSONEq(t, `{"type":"object","required":["_filter__1","a_b__1"],
+			"properties":{"_filter__1":{"type":"string","enum":["$filter"],"description":"as $filter"},"_filter":{"type":"string"},"a_b__1":{"$ref":"#/properties/_filter__1"},"a_b__2":{"type":"object",
+				"properties":{"_type__1":{"const":{"_type__1":"x"}},"properties":{"type":"string"}},"required":["_type__1"],"anyOf":[{"required":["properties"]}]},
+				"`+strings.Repeat("long", 15)+`l__1":{"type":"array","items":{"$ref":"#/$defs/x"}}},
+			"dependentRequired":{"_filter__1":["a_b__1"]},"$defs":{"x":{"type":"object","properties":{"x_y__1":{}},"dependencies":{"x_y__1":{"required":["x_y__1"]}}}}}`, string(schema))
 
 		req.Messages = append(req.Messages, assistant("", got.Calls[0]), toolResult("c1", "r"), llm.UserText("more"))
 		before := len(bodies)
@@ -77,6 +77,16 @@ func TestPlainKeys(t *testing.T) {
 		require.Contains(t, bodies[before], quoted(wire)[1:len(quoted(wire))-1], "earlier calls have the names, too")
 		require.JSONEq(t, queried, got.Calls[0].Arguments, "the caller's messages are not changed")
 	}
+}
+
+// TestPlainKeysBesideOthers: references with escapes follow the names, and an object without a schema keeps the keys that a
+// property had only after a simple replacement.
+func TestPlainKeysBesideOthers(t *testing.T) {
+	schema := json.RawMessage(`{"properties":{"First Name":{},"a/b":{},"x~y":{},"to":{"anyOf":[{"$ref":"#/properties/First%20Name"},{"$ref":"#/properties/a~1b"},{"$ref":"#/properties/x~0y"}]},"fields":{"type":"object"}}}`)
+	wire, own := plainNames(schema)
+	require.JSONEq(t, `{"properties":{"First_Name__1":{},"a_b__1":{},"x_y__1":{},"fields":{"type":"object"},
+		"to":{"anyOf":[{"$ref":"#/properties/First_Name__1"},{"$ref":"#/properties/a_b__1"},{"$ref":"#/properties/x_y__1"}]}}}`, wire.apply(string(schema), inSchema))
+	require.JSONEq(t, `{"First Name":"A","fields":{"First_Name":"B"}}`, own.apply(`{"First_Name__1":"A","fields":{"First_Name":"B"}}`, inValue))
 }
 
 // TestPlainNames: whatever the keys are, their names are plain and different, and the way back gives the keys.

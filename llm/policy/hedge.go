@@ -68,6 +68,8 @@ func (h *Hedge) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 				switch {
 				case p.panic != nil:
 					panic(p.panic) // on the caller's goroutine, as if the model had run there
+				case p.asks != nil:
+					p.asks.reply(ctx, running-1)
 				case ctx.Err() != nil:
 					yield(llm.Chunk{}, ctx.Err())
 					return
@@ -116,6 +118,8 @@ func (h *Hedge) finish(ctx context.Context, won piece, racers []*racer, arrivals
 		case p.of != won.of: // it arrived while its request was cancelled
 		case p.panic != nil:
 			panic(p.panic)
+		case p.asks != nil:
+			p.asks.reply(ctx, 0)
 		case !yield(p.chunk, p.err) || p.err != nil:
 			return
 		}

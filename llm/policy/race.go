@@ -20,6 +20,20 @@ type piece struct {
 	err   error
 	end   bool
 	panic any
+	asks  *question // whether the racer's model may ask another one
+}
+
+// question is a call of the admission that a racer's model makes, for the goroutine of the hedge.
+type question struct {
+	model  llm.Model
+	req    *llm.Request
+	open   int
+	answer chan error // with room for one
+}
+
+// reply answers the question, when beside is the number of open requests of other racers.
+func (q *question) reply(ctx context.Context, beside int) {
+	q.answer <- llm.Admit(ctx, q.model, q.req, q.open+beside)
 }
 
 func lostChunk(r *racer, code llm.ErrorCode, message string, begun bool) llm.Chunk {
@@ -39,6 +53,13 @@ func start(ctx context.Context, m llm.Model, req *llm.Request, arrivals chan<- p
 			return false
 		}
 	}
+	asking := llm.WithAdmission(ctx, func(m llm.Model, req *llm.Request, open int) error {
+		q := &question{m, req, open, make(chan error, 1)}
+		if !send(piece{asks: q}) {
+			return ctx.Err()
+		}
+		return <-q.answer
+	})
 	go func() {
 		defer cancel()
 		defer func() {
@@ -46,7 +67,7 @@ func start(ctx context.Context, m llm.Model, req *llm.Request, arrivals chan<- p
 				send(piece{panic: p})
 			}
 		}()
-		for c, err := range m.Generate(ctx, req) {
+		for c, err := range m.Generate(asking, req) {
 			if !send(piece{chunk: c, err: err}) || err != nil {
 				return
 			}

@@ -83,8 +83,8 @@ func (h *Handler) readChat(c *front.Call) (*chatRequest, error) {
 	return q, nil
 }
 
-// prompts returns the messages of a request. If all of them are of the system, they are the user's, because some clients
-// send a single prompt so.
+// prompts returns the messages of a request. If all of them have the role system or developer, it returns them as
+// messages of the user, because some clients send a single prompt in this way.
 func prompts(messages []json.RawMessage) []json.RawMessage {
 	said := make([]json.RawMessage, len(messages))
 	for i, raw := range messages {

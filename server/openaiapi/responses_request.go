@@ -106,7 +106,10 @@ func (q *responseRequest) input(member string, raw json.RawMessage, refer func(i
 		wrong.addf(member, "must be a string or an array of items")
 		return nil, nil
 	}
-	for i, raw := range prompts(items) {
+	if member == "input" && q.body.Previous == "" && len(q.body.Conversation) == 0 {
+		items = prompts(items)
+	}
+	for i, raw := range items {
 		path := fmt.Sprintf("%s[%d]", member, i)
 		var item struct {
 			Type string `json:"type"`

@@ -359,6 +359,8 @@ func TestResponsesFields(t *testing.T) {
 	got = w.respond(says([]any{map[string]any{"role": "system", "content": "hello"}}))
 	require.Equal(t, http.StatusOK, got.Status, "a prompt that is only the system's: %+v", got.Error)
 	require.Empty(t, got.Header.Get("Arbor-Ignored"))
+	got = w.respond(says([]any{map[string]any{"role": "system", "content": "Be terse."}}, "previous_response_id", got.Response.ID))
+	require.Equal(t, http.StatusBadRequest, got.Status, "later, the words of the system are no prompt")
 	for path, body := range map[string]map[string]any{
 		"tools[0].type":        says("hi", "tools", []any{map[string]any{"type": "web_search"}}),
 		"tool_choice":          says("hi", "tool_choice", "required"),
