@@ -55,10 +55,14 @@ func start(ctx context.Context, m llm.Model, req *llm.Request, arrivals chan<- p
 	}
 	asking := llm.WithAdmission(ctx, func(m llm.Model, req *llm.Request, open int) error {
 		q := &question{m, req, open, make(chan error, 1)}
-		if !send(piece{asks: q}) {
-			return ctx.Err()
+		if send(piece{asks: q}) {
+			select {
+			case err := <-q.answer:
+				return err
+			case <-ctx.Done(): // the racer was given up before its question was read
+			}
 		}
-		return <-q.answer
+		return ctx.Err()
 	})
 	go func() {
 		defer cancel()
