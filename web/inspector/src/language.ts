@@ -1,6 +1,7 @@
 // The language of the page: as the browser asks, or as the reader has chosen in this browser. English is part of the
 // page, and the table of another language is loaded before anything is drawn.
 import type { Texts } from "./texts-behind.js";
+import { store, stored } from "./stored.js";
 import { speak } from "./texts.js";
 import { localize } from "./ui/amount.js";
 
@@ -19,12 +20,11 @@ const kept = "arbor-language";
 const known = (name: string | null): Language | "" => (name !== null && Object.hasOwn(tables, name) ? (name as Language) : "");
 
 /** What the reader has chosen; "" is the browser's language. */
-export const chosen = known(localStorage.getItem(kept));
+export const chosen = known(stored(kept));
 
 /** Keeps the reader's choice and loads the page again in this language. Drafts stay. */
 export function choose(language: Language | ""): void {
-  if (language === "") localStorage.removeItem(kept);
-  else localStorage.setItem(kept, language);
+  store(kept, language || null);
   location.reload();
 }
 

@@ -1,4 +1,5 @@
 // The native API, typed by its OpenAPI document. It knows the network and neither the page nor its state.
+import { store, stored } from "../stored.js";
 import { texts } from "../texts.js";
 import type { components } from "./types.js";
 
@@ -36,9 +37,9 @@ export interface Ask {
 
 /** The key of the sign-in, which is one half of it; the cookie is the other. */
 export const signInKey = {
-  get: (): string => localStorage.getItem(kept) ?? "",
-  set: (key: string): void => localStorage.setItem(kept, key),
-  drop: (): void => localStorage.removeItem(kept),
+  get: (): string => stored(kept) ?? "",
+  set: (key: string): void => store(kept, key),
+  drop: (): void => store(kept, null),
 };
 
 /** Sends a request below /api/v1 and returns the answer, which is an error if its status says so. */

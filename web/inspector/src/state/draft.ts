@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import type { Schemas } from "../net/api.js";
 import { bytes } from "../ui/amount.js";
+import { store, stored } from "../stored.js";
 import { texts } from "../texts.js";
 import { once } from "./actions.js";
 import { tell } from "./app.js";
@@ -31,10 +32,10 @@ export class Draft {
 
   constructor(session: OpenSession) {
     this.kept = `arbor-draft:${session.key.user ?? ""}/${session.key.id}`;
-    const [key = "", ...text] = (sessionStorage.getItem(this.kept) ?? "").split("\n");
+    const [key = "", ...text] = (stored(this.kept, "sessionStorage") ?? "").split("\n");
     this.key = key;
     this.text.value = text.join("\n");
-    this.lost.value = sessionStorage.getItem(`${this.kept} files`) ?? "";
+    this.lost.value = stored(`${this.kept} files`, "sessionStorage") ?? "";
   }
 
   write(text: string): void {
@@ -111,15 +112,9 @@ export class Draft {
     const { value } = this.text;
     // Files are not kept, so that a key for words and files is not either.
     const key = this.attached.value.length === 0 ? this.key : "";
-    try {
-      if (value === "") sessionStorage.removeItem(this.kept);
-      else sessionStorage.setItem(this.kept, `${key}\n${value}`);
-      const files = this.attached.value.map(({ name }) => name).join(", ") || this.lost.value;
-      if (files === "") sessionStorage.removeItem(`${this.kept} files`);
-      else sessionStorage.setItem(`${this.kept} files`, files);
-    } catch {
-      // A full storage keeps what it has; the words are still in the field.
-    }
+    store(this.kept, value === "" ? null : `${key}\n${value}`, "sessionStorage");
+    const files = this.attached.value.map(({ name }) => name).join(", ") || this.lost.value;
+    store(`${this.kept} files`, files || null, "sessionStorage");
   }
 }
 

@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import type { Schemas } from "../net/api.js";
 import { type Agent, agentAt, tree } from "./app.js";
+import { store, stored } from "../stored.js";
 import { texts } from "../texts.js";
 import type { OpenSession } from "./open.js";
 
@@ -75,19 +76,15 @@ export function runsOf(agent: string, change?: Schemas["Change"]): Runs {
 
 const kept = (session: { readonly id: string; readonly user?: string | undefined }): string => `arbor-runs:${session.user ?? ""}/${session.id}`;
 
-/** Remembers, in this window, that the reader lets tools run in a fork. */
+/** Remembers, in this window, that the reader lets tools run in a fork. If the browser refuses, the reader is asked again. */
 export function allowRuns(fork: { readonly id: string; readonly user?: string | undefined }): void {
-  try {
-    sessionStorage.setItem(kept(fork), "yes");
-  } catch {
-    // A full storage forgets it, and the reader is asked again.
-  }
+  store(kept(fork), "yes", "sessionStorage");
 }
 
 /** Whether tools may run here: in a session that is no fork, and in forks after a yes. Otherwise the reader is asked now. */
 export async function mayRun(session: OpenSession, does: string): Promise<boolean> {
   const { detail, facts, key } = session;
-  if (detail.value?.parent === undefined || sessionStorage.getItem(kept(key)) !== null) return true;
+  if (detail.value?.parent === undefined || stored(kept(key), "sessionStorage") !== null) return true;
   const { active, seq } = facts.value;
   const runs = runsOf(active);
   if (runs.tools.length === 0 && !runs.unknown) return true;

@@ -1,5 +1,6 @@
 // Short lists of texts that a browser keeps, such as filters, over reloads. They never leave the browser.
 import { type ReadonlySignal, signal } from "@preact/signals";
+import { store, stored } from "../stored.js";
 
 export interface Kept {
   readonly all: ReadonlySignal<readonly string[]>;
@@ -13,7 +14,7 @@ export function kept(name: string): Kept {
   const all = signal(read(name));
   const write = (next: readonly string[]): void => {
     all.value = next;
-    localStorage.setItem(name, JSON.stringify(next));
+    store(name, JSON.stringify(next));
   };
   return {
     all,
@@ -24,7 +25,7 @@ export function kept(name: string): Kept {
 
 function read(name: string): readonly string[] {
   try {
-    const found: unknown = JSON.parse(localStorage.getItem(name) ?? "[]");
+    const found: unknown = JSON.parse(stored(name) ?? "[]");
     return Array.isArray(found) ? found.filter((one) => typeof one === "string") : [];
   } catch {
     return [];

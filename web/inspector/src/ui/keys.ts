@@ -3,6 +3,7 @@
 // all where they are switched off.
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { store, stored } from "../stored.js";
 
 /** What a key does. It returns false if it does not apply now, so that others may have the key. */
 export type Does = () => void | false;
@@ -19,11 +20,11 @@ interface View {
 const views: View[] = [];
 
 /** Whether single letters are keys; kept in the browser. */
-export const letters = signal(localStorage.getItem("arbor-letters") !== "off");
+export const letters = signal(stored("arbor-letters") !== "off");
 
 export function setLetters(on: boolean): void {
   letters.value = on;
-  localStorage.setItem("arbor-letters", on ? "on" : "off");
+  store("arbor-letters", on ? "on" : "off");
 }
 
 /** Registers keys for a view, until the view is removed. */

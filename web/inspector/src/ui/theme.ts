@@ -1,17 +1,17 @@
 // Light or dark: as the system says, or as the reader has chosen in this browser.
 import { effect, signal } from "@preact/signals";
+import { store, stored } from "../stored.js";
 
 export type Scheme = "system" | "light" | "dark";
 
 const kept = "arbor-scheme";
-const stored = localStorage.getItem(kept);
+const chosen = stored(kept);
 
-export const scheme = signal<Scheme>(stored === "light" || stored === "dark" ? stored : "system");
+export const scheme = signal<Scheme>(chosen === "light" || chosen === "dark" ? chosen : "system");
 
 export function setScheme(to: Scheme): void {
   scheme.value = to;
-  if (to === "system") localStorage.removeItem(kept);
-  else localStorage.setItem(kept, to);
+  store(kept, to === "system" ? null : to);
 }
 
 effect(() => {

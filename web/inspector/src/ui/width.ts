@@ -1,5 +1,6 @@
 // How wide the page is, as far as its layout asks, and how wide the reader has made the columns.
 import { signal } from "@preact/signals";
+import { store, stored } from "../stored.js";
 
 export type Columns = 1 | 2 | 3;
 
@@ -17,10 +18,10 @@ const kept = "arbor-columns";
 /** The least and the most of the page's width that a column has, and what it has at first, in percent. */
 export const bounds = { tree: { least: 14, first: 26, most: 44 }, details: { least: 20, first: 30, most: 48 } } as const;
 
-function stored(): Record<Side, number> {
+function atFirst(): Record<Side, number> {
   const found: Record<Side, number> = { tree: bounds.tree.first, details: bounds.details.first };
   try {
-    const read: unknown = JSON.parse(localStorage.getItem(kept) ?? "{}");
+    const read: unknown = JSON.parse(stored(kept) ?? "{}");
     for (const side of ["tree", "details"] as const) {
       const value = Number((read as Record<string, unknown>)[side]);
       if (Number.isFinite(value) && value > 0) found[side] = bound(side, value);
@@ -36,11 +37,11 @@ function bound(side: Side, percent: number): number {
 }
 
 /** The widths of the columns next to the middle one, in percent. The browser stores them. */
-export const widths = signal(stored());
+export const widths = signal(atFirst());
 
 export function setWidth(side: Side, percent: number): void {
   widths.value = { ...widths.value, [side]: bound(side, percent) };
-  localStorage.setItem(kept, JSON.stringify(widths.value));
+  store(kept, JSON.stringify(widths.value));
 }
 
 /** Gives a column the next of three widths. */
