@@ -50,7 +50,7 @@ await run(async () => {
 
   await step("a long text stands beside the field, and is sent with it", async () => {
     const took = await paste(page, { text: `${"a line of a log\n".repeat(20_000)}the end` });
-    check(took < most, `pasting 320 KB takes ${took.toFixed(0)} ms`);
+    check(took < most, `pasting 320 kB takes ${took.toFixed(0)} ms`);
     await attached.getByText("Pasted text").waitFor();
     same(await field.inputValue(), "", "the field");
     await page.keyboard.type("Thank you");

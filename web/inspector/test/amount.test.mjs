@@ -24,8 +24,8 @@ test("money says when nobody knows a price", () => {
 test("sizes and times have the unit that fits, also where they are rounded up to the next", () => {
   assert.equal(bytes(1), "1 byte");
   assert.equal(bytes(999), "999 bytes");
-  assert.equal(bytes(1000), "1.0 KB");
-  assert.equal(bytes(9960), "10 KB");
+  assert.equal(bytes(1000), "1.0 kB");
+  assert.equal(bytes(9960), "10 kB");
   assert.equal(bytes(999_999), "1.0 MB");
   assert.equal(bytes(16_384_000), "16 MB");
   assert.equal(span(40), "40 ms");
@@ -51,8 +51,8 @@ test("amounts are written as the language of the page has them", () => {
   const now = new Date(2026, 2, 1, 12);
   const all = () => [count(52100), decimals(0.936, 2), percent(0.4), money(0.0031), money(0), money(1234.5), bytes(1), bytes(999), bytes(1000), span(1200), clock(new Date(2026, 1, 28, 9, 4, 2).toISOString(), now)].join("|").replaceAll("\u00a0", " ");
   localize("de");
-  assert.equal(all(), "52.100|0,94|40 %|0,0031 $|0 $|1.234,50 $|1 Byte|999 Byte|1,0 KB|1,2 s|28. Feb. 09:04:02");
+  assert.equal(all(), "52.100|0,94|40 %|0,0031 $|0 $|1.234,50 $|1 Byte|999 Byte|1,0 kB|1,2 s|28. Feb. 09:04:02");
   localize("es");
-  assert.equal(all(), "52.100|0,94|40 %|0,0031 $|0 $|1234,50 $|1 byte|999 bytes|1,0 KB|1,2 s|28 feb 9:04:02");
+  assert.equal(all(), "52.100|0,94|40 %|0,0031 $|0 $|1234,50 $|1 byte|999 bytes|1,0 kB|1,2 s|28 feb 9:04:02");
   localize("en");
 });

@@ -3,11 +3,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load, random } from "./bundle.mjs";
 
-const { Log, storyOf, committed, compare, clauses, alike, noteOf, sharedWords, offers, items, align, routeOf, Totals } = await load(
+const { Log, storyOf, committed, compare, clauses, alike, noteOf, sharedWords, offers, items, align, routeOf, Totals, line } = await load(
   "state/log.ts",
   "state/story.ts",
   "state/compare.ts",
   "state/align.ts",
+  "ui/line.ts",
   "state/totals.ts",
 );
 
@@ -190,6 +191,12 @@ test("a call stands with its result, and a transfer in the place of the call tha
       ["said", "Nothing.", "", false],
     ],
   );
+  const refused = { type: "transfer", from: "a", to: "b", reason: "no" };
+  assert.deepEqual(
+    ["rejected", "later"].flatMap((outcome) => [items([{ ...refused, outcome }])[0].text, line({ ...refused, outcome })]),
+    ["a → b (was refused)", "a → b, was refused: no", "a → b (later)", "a → b, later: no"],
+  );
+  assert.equal(line({ type: "handoff_status", status: "connected", targetAgent: "Ann" }), "with a person (Ann)");
 });
 
 test("what a fork shares is counted once, and an unknown price makes a sum unknown", () => {

@@ -47,13 +47,14 @@ test("no view draws a text of its own", () => {
 
 test("no module reads a text before the language is known", () => {
   const early = (node, found = []) => {
-    if (ts.isFunctionLike(node)) return found;
-    if (ts.isPropertyAccessExpression(node) && node.expression.getText() === "texts") found.push(node.getText());
+    if (ts.isFunctionLike(node) || ts.isTypeNode(node) || ts.isImportDeclaration(node)) return found;
+    if (ts.isIdentifier(node) && node.text === "texts" && node.parent.name !== node) found.push(node.parent.getText());
     ts.forEachChild(node, (child) => void early(child, found));
     return found;
   };
   const found = (file, text) => early(ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true, ts.ScriptKind.TSX));
   assert.deepEqual(found("page.tsx", "const { a } = texts.one; const b = () => texts.two; class C { c = 1; d() { return texts.three; } }"), ["texts.one"]);
+  assert.deepEqual(found("page.ts", 'import { texts } from "../texts.js"; const { a } = texts, b = [texts]; type C = typeof texts.c; export const texts = { texts: 1 };'), ["{ a } = texts", "[texts]"]);
   for (const file of readdirSync(src, { recursive: true }).filter((f) => /\.tsx?$/.test(f))) assert.deepEqual(found(file, readFileSync(new URL(file, src), "utf8")), [], file);
 });
 
@@ -110,7 +111,7 @@ function pairs(english, other) {
 // What is the same in English: names, and words that both languages have. The hint shows words of the search.
 const hint = ".feed.hint";
 const alike = {
-  de: ["agent", "arbor", "desk", "details", "graph", "json", "live", "optional", "phase", "position", "router", "runs", "system", "token", "tokens", "tool", "tools", "zoom"],
+  de: ["agent", "arbor", "desk", "details", "forks", "graph", "json", "live", "optional", "phase", "position", "router", "runs", "system", "token", "tokens", "tool", "tools", "zoom"],
   es: ["arbor", "error", "token", "tokens", "zoom"],
 };
 

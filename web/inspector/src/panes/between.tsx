@@ -35,7 +35,7 @@ export function Between({ row }: { readonly row: BetweenRow }): JSX.Element {
         <Divider row={row} what={texts.between.person(event.status)} why>
           {[
             words(event.reason).text,
-            event.targetAgent && texts.between.withPerson(event.targetAgent),
+            event.targetAgent,
             event.queuePosition && texts.between.place(event.queuePosition),
             event.estimatedWaitTime && texts.between.about(span(event.estimatedWaitTime * 1000)),
           ]

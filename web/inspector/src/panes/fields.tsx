@@ -42,7 +42,7 @@ export function emptyAnswer(schema: unknown): unknown {
 export function Fields({ schema, value, change }: Props): JSX.Element {
   const s = (typeof schema === "object" && schema !== null ? schema : { type: "string" }) as Schema;
   if (s.type !== "object" || s.properties === undefined) {
-    return <Field name={texts.decide.answer} schema={s} value={value} change={change} />;
+    return <Field name={texts.decide.words} schema={s} value={value} change={change} />;
   }
   const all = (typeof value === "object" && value !== null ? value : {}) as Readonly<Record<string, unknown>>;
   const set = (name: string, now: unknown): void => {

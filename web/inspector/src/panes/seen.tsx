@@ -9,6 +9,7 @@ import { type Answer, type Story, storyOf, textOf } from "../state/story.js";
 import { type View, viewAt } from "../state/views.js";
 import { clock, span } from "../ui/amount.js";
 import { Folded, Json } from "../ui/json.js";
+import { refusal } from "../ui/line.js";
 import { RequestView } from "../ui/request.js";
 import { texts } from "../texts-behind.js";
 import { Agent, Fact, Place, Waiting, withoutModel } from "./detail.js";
@@ -192,7 +193,7 @@ function finish(answer: Answer, log: Log, last: number): string {
     const event = log.event(n);
     if (event?.runId !== answer.runId) continue;
     if (event.type === "harness_end") return texts.seen.ended(event.finishReason);
-    if (event.type === "transfer") return texts.seen.transfer(event.to, event.outcome === "committed" ? "" : event.outcome);
+    if (event.type === "transfer") return texts.seen.transfer(event.to, event.outcome === "committed" ? "" : refusal(event.outcome));
     if (event.type === "text" || event.type === "reasoning" || event.type === "tool_call") break;
   }
   return calls > 0 ? texts.seen.calls(calls) : "";

@@ -2,6 +2,7 @@
 import type { LogEvent } from "./events.js";
 import { words } from "./events.js";
 import { texts } from "../texts-behind.js";
+import { refusal } from "../ui/line.js";
 import { argsText } from "../ui/visible.js";
 import { textOf } from "./story.js";
 
@@ -63,7 +64,7 @@ export function items(events: readonly LogEvent[]): readonly Item[] {
         // The transfer says more than the call that asked for it.
         if (place !== undefined && place === out.length - 1) out.pop();
         const refused = e.outcome !== "committed";
-        add(e, "transfer", `${e.from} → ${e.to}${refused ? ` (${e.outcome})` : ""}`, words(e.reason).text, refused);
+        add(e, "transfer", `${e.from} → ${e.to}${refused ? ` (${refusal(e.outcome)})` : ""}`, words(e.reason).text, refused);
         break;
       }
       case "handoff_status":

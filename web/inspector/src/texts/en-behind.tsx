@@ -425,9 +425,9 @@ export const seen = {
   used: "tokens",
   usage: (tokensIn: number, cached: number, out: number) => `${count(tokensIn)} in · ${count(cached)} of them cached · ${count(out)} out`,
   then: "then",
-  ended: (reason: string) => `the run ended: ${reason}`,
+  ended: (reason: string) => `the run ${ends(reason)}`,
   /** outcome is "" for a transfer that was done. */
-  transfer: (to: string, outcome: string) => (outcome === "" ? `transferred to ${to}` : `the transfer to ${to} was ${outcome}`),
+  transfer: (to: string, outcome: string) => (outcome === "" ? `transferred to ${to}` : `the transfer to ${to} ${outcome}`),
   calls: (n: number) => `${counted(n, "tool call")}, then the run continued`,
 };
 
@@ -506,7 +506,7 @@ export const runs = {
   waiting: (agent: string) => `${agent} waits`,
   did: (agent: string, what: string, failed: boolean) => `${agent}: ${what}${failed ? " failed" : ""}`,
   label: (what: string, took: string, first: number, last: number) => `${what}, ${took}, between events ${first} and ${last}`,
-  described: (from: string, took: string, finish: string) => `from ${from}, ${took}, ${finish === "" ? "not over" : `ends: ${finish}`}`,
+  described: (from: string, took: string, finish: string) => `from ${from}, ${took}, ${finish === "" ? "not over" : ends(finish)}`,
   columns: ["Turn", "Agent", "What", "Began", "Took"],
   what: (what: string, failed: boolean, depth: number) => `${what}${failed ? ", failed" : ""}${depth > 0 ? `, ${depth} deep` : ""}`,
 };
@@ -596,7 +596,7 @@ export const feed = {
 };
 
 /** How a run ends, by the server's names. */
-const ends: Readonly<Record<string, string>> = {
+const endings: Readonly<Record<string, string>> = {
   stop: "ends",
   transfer: "ends with a transfer",
   input_required: "waits for a person",
@@ -606,13 +606,14 @@ const ends: Readonly<Record<string, string>> = {
   error: "fails",
   canceled: "is canceled",
 };
+const ends = (reason: string): string => endings[reason] ?? `ends: ${reason}`;
 
 /** Events in one line each. */
 export const lines = {
   begin: "begins",
   begins: (agent: string) => `${agent} begins`,
-  end: (reason: string) => ends[reason] ?? `ends, ${reason}`,
-  ends: (agent: string, reason: string, target: string) => `${agent} ${ends[reason] ?? `ends, ${reason}`}${target === "" ? "" : ` to ${target}`}`,
+  end: ends,
+  ends: (agent: string, reason: string, target: string) => `${agent} ${ends(reason)}${target === "" ? "" : ` to ${target}`}`,
   decided: (approved: boolean | undefined, by: string) => `${approved === true ? "approved" : "denied"}${by === "" ? "" : ` by ${by}`}`,
   usage: (tokensIn: number, out: number, model: string) => `${count(tokensIn)} tokens in, ${count(out)} out${model === "" ? "" : `, ${model}`}`,
   task: (id: string, status: string) => `task ${id}${status === "" ? "" : `, ${status}`}`,

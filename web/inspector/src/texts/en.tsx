@@ -236,7 +236,6 @@ export const handoffs = {
 export const between = {
   nobody: "nobody",
   person: (status: string) => handoffs[status] ?? `a person: ${status}`,
-  withPerson: (name: string) => `by ${name}`,
   place: (n: number) => `place ${count(n)}`,
   about: (time: string) => `about ${time}`,
   made: (agent: string) => `${agent} made`,
@@ -264,7 +263,7 @@ export const composer = {
   past: (at: number, earlier: boolean) => `You see an earlier moment. Your message starts a fork after event ${count(at)}${earlier ? ", the last checkpoint" : ""}. This session stays as it is.`,
   lost: "Not connected. Your text stays here until it is sent.",
   agent: "The agent",
-  waits: (agent: string) => `Your message will be sent when ${agent} has answered.`,
+  waits: (agent: string) => `${agent} is still answering. Your message will be sent after the answer.`,
   busy: (agent: string) => `${agent} is answering. Your message will be sent after the answer.`,
   cut: "The turn is cut off.",
   resume: "Resume",

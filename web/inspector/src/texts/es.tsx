@@ -14,7 +14,7 @@ const screens = { sessions: "Sesiones", tree: "Árbol", usage: "Consumo", approv
 const cancel = "Cancelar";
 const takeTour = "Ver el recorrido";
 const copyAddress = "Copiar la dirección";
-const allKeys = "Todas las teclas";
+const allKeys = "Todos los atajos";
 const noModel = "modelo desconocido";
 const handoffs: Readonly<Record<string, string>> = {
   requested: "se busca a una persona",
@@ -26,7 +26,7 @@ const handoffs: Readonly<Record<string, string>> = {
   cancelled: "la derivación se canceló",
   failed: "la derivación falló",
 };
-const ends: Readonly<Record<string, string>> = {
+const endings: Readonly<Record<string, string>> = {
   stop: "termina",
   transfer: "termina con una transferencia",
   input_required: "espera a una persona",
@@ -36,11 +36,12 @@ const ends: Readonly<Record<string, string>> = {
   error: "falla",
   canceled: "se cancela",
 };
+const ends = (reason: string): string => endings[reason] ?? `termina: ${reason}`;
 
 export const texts: Texts = {
   screens,
   at: (seq) => `en ${count(seq)}`,
-  fresh: (n) => `${count(n)} ${n === 1 ? "nuevo" : "nuevos"} debajo`,
+  fresh: (n) => `${counted(n, "novedad", "novedades")} más abajo`,
   you: "tú",
   close: "Cerrar",
   cancel,
@@ -102,8 +103,8 @@ export const texts: Texts = {
     colours: { system: "Colores: como el sistema", light: "Colores: claros", dark: "Colores: oscuros" },
   },
   keys: {
-    title: "Teclas",
-    letters: "Usar letras sueltas como teclas",
+    title: "Atajos de teclado",
+    letters: "Usar letras sueltas como atajos",
     allKeys,
     copyAddress,
     takeTour,
@@ -133,9 +134,9 @@ export const texts: Texts = {
     user: "Lo tiene que decidir el usuario de esta conversación.",
     colleague: "Lo tiene que aprobar otra persona del equipo.",
     sending: "Enviando…",
-    approved: (seconds) => `Aprobado. Se envía en ${seconds} segundos.`,
-    denied: (seconds) => `Denegado. Se envía en ${seconds} segundos.`,
-    answered: (seconds) => `Respondido. Se envía en ${seconds} segundos.`,
+    approved: (seconds) => `Aprobada. Se envía en ${seconds} segundos.`,
+    denied: (seconds) => `Denegada. Se envía en ${seconds} segundos.`,
+    answered: (seconds) => `Respondida. Se envía en ${seconds} segundos.`,
     undo: "Deshacer",
     nothingThen: "Hasta aquí no había pasado nada.",
     waited: "Aquí se esperaba una decisión.",
@@ -155,7 +156,7 @@ export const texts: Texts = {
   session: {
     name: "Sesión",
     middles: { talk: "Conversación", feed: "Eventos", runs: "Ejecuciones", graph: "Grafo" },
-    tabs: { why: "Por qué", seen: "Visto", cost: "Coste", if: "Y si…", state: "Estado", files: "Archivos" },
+    tabs: { why: "Por qué", seen: "Visto", cost: "Coste", if: "¿Y si…?", state: "Estado", files: "Archivos" },
     treeWidthKey: "Siguiente ancho del árbol",
     detailsWidthKey: "Siguiente ancho de los detalles",
     back: "Volver",
@@ -202,11 +203,11 @@ export const texts: Texts = {
     tokens,
     asked: "recibe la pregunta…",
     answers: "responde…",
-    thought: "Pensado",
+    thought: "Razonamiento",
     itFailed: "Falló.",
     part: (agent) => `La parte de ${agent}`,
     inShort: (n, called) => `${answers(n)}${called > 0 ? ` · ${calls(called)}` : ""}`,
-    failed: "fallido",
+    failed: "falló",
     why: "¿Por qué?",
     seenBy: (agent) => `Visto por ${agent}`,
     tryInFork: "Volver a intentar en una bifurcación…",
@@ -231,9 +232,8 @@ export const texts: Texts = {
   between: {
     nobody: "nadie",
     person: (status) => handoffs[status] ?? `una persona: ${status}`,
-    withPerson: (name) => `por ${name}`,
     place: (n) => `puesto ${count(n)}`,
-    about: (time) => `unos ${time}`,
+    about: (time) => `aprox. ${time}`,
     made: (agent) => `${agent} creó`,
     discarded: "Se descartó un intento:",
     outcomes: { rejected: "fue rechazada", conflict: "llegó tarde", failed: "no pudo empezar" },
@@ -258,7 +258,7 @@ export const texts: Texts = {
     past: (at, earlier) => `Ves un momento anterior. Tu mensaje empieza una bifurcación tras el evento ${count(at)}${earlier ? ", el último punto de control" : ""}. Esta sesión queda como está.`,
     lost: "Sin conexión. Tu texto se queda aquí hasta que se envíe.",
     agent: "El agente",
-    waits: (agent) => `Tu mensaje se enviará cuando ${agent} haya respondido.`,
+    waits: (agent) => `${agent} todavía responde. Tu mensaje se enviará después.`,
     busy: (agent) => `${agent} está respondiendo. Tu mensaje se enviará después.`,
     cut: "El turno se interrumpió.",
     resume: "Reanudar",
@@ -344,9 +344,9 @@ export const texts: Texts = {
     title: (title, step, of) => `${title}, paso ${step} de ${of}`,
     steps: [
       ["Empieza una sesión", "Escribe un mensaje en la pantalla Sesiones. Los agentes lo responden en una sesión nueva. Las llamadas que esperan tu decisión están arriba en esa pantalla."],
-      ["Pregunta por qué", "En una conversación, ¿Por qué? explica por qué este agente dio una respuesta, y Visto muestra la petición a su modelo. Coste muestra lo que costó la respuesta, e Y si… prueba otra cosa."],
-      ["Vuelve atrás", "La línea debajo de una conversación es su registro. Muévete por ella para ver un momento anterior. Un mensaje que escribes allí empieza una bifurcación, y la sesión queda como estaba."],
-      ["Mira los agentes", "La pantalla Árbol muestra cada agente con sus instrucciones y herramientas. Pulsa ? para ver las teclas de una pantalla. Esa lista ofrece otra vez este recorrido."],
+      ["Pregunta por qué", "En una conversación, «¿Por qué?» explica por qué este agente dio una respuesta, y «Visto» muestra la petición a su modelo. «Coste» muestra lo que costó la respuesta, y «¿Y si…?» prueba otra cosa."],
+      ["Vuelve atrás", "La línea debajo de una conversación es su registro. Muévete por ella para ver un momento anterior. Un mensaje que escribas allí empieza una bifurcación, y la sesión queda como estaba."],
+      ["Mira los agentes", "La pantalla Árbol muestra cada agente con sus instrucciones y herramientas. Pulsa ? para ver los atajos de una pantalla. Esa lista ofrece otra vez este recorrido."],
     ],
     back: "Atrás",
     next: "Siguiente",
@@ -360,7 +360,7 @@ export const texts: Texts = {
     none: (start) => <>Todavía no hay sesiones. {start}.</>,
     sessions: (read, all, bound) =>
       `${read === all ? "" : `${count(read)} de `}${sessions(all)}${bound === undefined ? "" : `, las ${count(bound)} que cambiaron por último; las anteriores no se cuentan`}`,
-    failed: (n) => `${sessions(n)} sin leer`,
+    failed: (n) => `no se ${n === 1 ? "pudo" : "pudieron"} leer ${sessions(n)}`,
     forks: "Los eventos que una bifurcación comparte con su origen se cuentan solo en el origen.",
     sum: (cost, tokensIn, cached, tokensOut, n) => (
       <>
@@ -382,7 +382,7 @@ export const texts: Texts = {
       answers: "respuestas",
       seconds: "tiempo de ejecución",
     },
-    nothing: "nada",
+    nothing: "ninguno",
     partly: (known) => `${known} + desconocido`,
   },
   sessions: {
@@ -472,7 +472,7 @@ export const texts: Texts = {
     conversation: "Conversación",
     missing: "Esta derivación terminó o no existe.",
     all: "Todas las derivaciones",
-    waits: (time) => `espera ${time}`,
+    waits: (time) => `espera desde hace ${time}`,
     from: (agent) => `de ${agent}`,
     acceptOne: (conversation) => `Aceptar ${conversation}`,
     accept: "Aceptar",
@@ -501,7 +501,7 @@ export const texts: Texts = {
     tab: screens.tree,
     loading: "Cargando el árbol…",
     title: (root) => `Árbol de ${root}`,
-    reloaded: (at) => `recargado de sus archivos a las ${at}`,
+    reloaded: (at) => `recargado de sus archivos (${at})`,
     agents: "Agentes",
     chosen: "El agente elegido",
     nobody: "No existe ese agente",
@@ -542,7 +542,7 @@ export const texts: Texts = {
     tools: "herramientas",
     targets: "puede transferir a",
     router: "decide según",
-    routerOf: (rules, otherwise, sticky) => `${counted(rules, "regla", "reglas")}, si no ${otherwise}${sticky ? "; el agente que respondió conserva la conversación" : ""}`,
+    routerOf: (rules, otherwise, sticky) => `${counted(rules, "regla", "reglas")}, si no, ${otherwise}${sticky ? "; el agente que respondió conserva la conversación" : ""}`,
     route: "continúa con",
     routeTo: (to, conditional) => (conditional ? `${to}, si se cumple su condición` : to),
     history: "ve de la conversación",
@@ -556,21 +556,21 @@ export const texts: Texts = {
     source: "fuente",
     place: "el lugar en el archivo",
     policy: "transferencias",
-    policyOf: (to, hold) => `transfiere a ${to.join(", ") || "ningún otro agente"}${hold ? "; tras recibir una transferencia, solo cuando ha dicho algo" : ""}`,
+    policyOf: (to, hold) => `${to.length === 0 ? "no transfiere a ningún otro agente" : `transfiere a ${to.join(", ")}`}${hold ? "; tras recibir una transferencia, solo cuando ha dicho algo" : ""}`,
     toSubAgents: "sus subagentes",
-    toParent: "el agente superior",
+    toParent: "su agente superior",
     toPeers: "los agentes de al lado",
     toPerson: "una persona",
     guards: "controles",
     limits: "límites de un turno",
     limit: {
       transfers: (n) => counted(n, "transferencia", "transferencias"),
-      modelCalls: (n) => counted(n, "llamada a modelos", "llamadas a modelos"),
+      modelCalls: (n) => counted(n, "petición a modelos", "peticiones a modelos"),
       toolCalls: (n) => counted(n, "llamada a herramientas", "llamadas a herramientas"),
       steps: (n) => `${answers(n)} en una ejecución`,
       seconds: (n) => `${count(n)} s`,
     },
-    none: "ninguno",
+    none: "no hay",
     asked: "Lo primero que recibe su modelo",
     askedOf: (n, price) => `En una sesión nueva, antes del mensaje del usuario: ${tokens(n)}${price === "" ? "" : `, ${price}`}. Abre una parte para leerla.`,
     instructions: "Instrucciones",
@@ -726,15 +726,15 @@ export const texts: Texts = {
     same: "Las dos son iguales.",
     differs: (differences) => `≠ Lo que se envió es distinto: ${differences}. El árbol ha cambiado desde entonces, o el programa cambia las peticiones antes de enviarlas.`,
     answer: "Respuesta",
-    thought: "pensado: ",
+    thought: "razonamiento: ",
     arguments: (tool) => `Argumentos de ${tool}`,
     time: "tiempo",
     byLog: "según las horas del registro",
     used: "tokens",
     usage: (tokensIn, cached, out) => `${count(tokensIn)} de entrada · ${count(cached)} de ellos en caché · ${count(out)} de salida`,
     then: "después",
-    ended: (reason) => `la ejecución terminó: ${reason}`,
-    transfer: (to, outcome) => (outcome === "" ? `transferida a ${to}` : `la transferencia a ${to}: ${outcome}`),
+    ended: (reason) => `la ejecución ${ends(reason)}`,
+    transfer: (to, outcome) => (outcome === "" ? `transferida a ${to}` : `la transferencia a ${to} ${outcome}`),
     calls: (n) => `${counted(n, "llamada a herramientas", "llamadas a herramientas")}, y la ejecución continuó`,
   },
   cost: {
@@ -808,7 +808,7 @@ export const texts: Texts = {
     waiting: (agent) => `${agent} espera`,
     did: (agent, what, failed) => `${agent}: ${what}${failed ? " falló" : ""}`,
     label: (what, took, first, last) => `${what}, ${took}, entre los eventos ${first} y ${last}`,
-    described: (from, took, finish) => `desde ${from}, ${took}, ${finish === "" ? "sin terminar" : `termina: ${finish}`}`,
+    described: (from, took, finish) => `desde ${from}, ${took}, ${finish === "" ? "sin terminar" : ends(finish)}`,
     columns: ["Turno", "Agente", "Qué", "Empezó", "Duró"],
     what: (what, failed, depth) => `${what}${failed ? ", fallida" : ""}${depth > 0 ? `, nivel ${depth}` : ""}`,
   },
@@ -817,14 +817,14 @@ export const texts: Texts = {
     more: (n) => `${n} más`,
     of: (agents) => `para ${agents}`,
     unknown: "El servidor no dice cuáles.",
-    none: "ninguno",
+    none: "no hay",
     tools: "Herramientas que pueden ejecutarse",
     price: "Precio",
     noPrice: "precio desconocido",
     loading: "Cargando el precio…",
     now: "Esto se ejecuta enseguida:",
     later: "Ahora no se ejecuta nada. Cuando escribas o reanudes en la bifurcación, puede ejecutarse esto:",
-    letRun: (does) => `${does} y dejar ejecutar herramientas`,
+    letRun: (does) => `${does} y dejar que se ejecuten herramientas`,
   },
   whatIf: {
     none: "No hay ningún mensaje antes de esta posición.",
@@ -862,8 +862,8 @@ export const texts: Texts = {
       changed === ""
         ? "El árbol no ha cambiado desde que arrancó el servidor."
         : later
-          ? `El árbol cambió a las ${changed}, después de esta respuesta.`
-          : `El árbol cambió por última vez a las ${changed}, antes de esta respuesta.`,
+          ? `El árbol cambió después de esta respuesta (${changed}).`
+          : `El último cambio del árbol fue antes de esta respuesta (${changed}).`,
     answers: "Respuestas",
     sum: (n, used) => `${answers(n)} · ${tokens(used)}`,
     earlier: "algunas de un árbol anterior",
@@ -893,8 +893,8 @@ export const texts: Texts = {
   lines: {
     begin: "empieza",
     begins: (agent) => `${agent} empieza`,
-    end: (reason) => ends[reason] ?? `termina, ${reason}`,
-    ends: (agent, reason, target) => `${agent} ${ends[reason] ?? `termina, ${reason}`}${target === "" ? "" : ` a ${target}`}`,
+    end: ends,
+    ends: (agent, reason, target) => `${agent} ${ends(reason)}${target === "" ? "" : ` a ${target}`}`,
     decided: (approved, by) => `${approved === true ? "aprobada" : "denegada"}${by === "" ? "" : ` por ${by}`}`,
     usage: (tokensIn, out, model) => `${count(tokensIn)} tokens de entrada, ${count(out)} de salida${model === "" ? "" : `, ${model}`}`,
     task: (id, status) => `tarea ${id}${status === "" ? "" : `, ${status}`}`,
@@ -913,7 +913,7 @@ export const texts: Texts = {
   notes: {
     summary: "abreviado: un resumen de los mensajes anteriores",
     leftOut: "abreviado: se omitieron los mensajes anteriores",
-    redacted: "tachado: no quedó nada",
+    redacted: "censurado: no quedó nada",
     noInput: "no hubo entrada",
     program: "lo escribió el programa del agente, no el usuario",
     cut: "lo que hizo otro agente, recortado",
@@ -944,8 +944,8 @@ export const texts: Texts = {
       running: "en curso",
       paused: "en pausa",
       finished: "terminado",
-      failed: "fallo",
-      skipped: "saltado",
+      failed: "fallido",
+      skipped: "omitido",
       cancelled: "cancelado",
       not_run: "sin ejecutar",
     },
@@ -959,7 +959,7 @@ export const texts: Texts = {
       waiting: "? espera a una persona",
       cancelled: "⊘ cancelada",
     },
-    began: (time) => `empezó a las ${time}`,
+    began: (time) => `inicio: ${time}`,
     inSession: "En la sesión",
     drawing: "Dibujo",
     drawn: (graph) => `Grafo ${graph}, dibujado`,
@@ -1002,7 +1002,7 @@ export const texts: Texts = {
     noRun: (agent) => `${agent} no se ha ejecutado en esta sesión.`,
     noSuchRun: (agent, run) => `Esta sesión no tiene ninguna ejecución ${run} de ${agent}.`,
     run: "Ejecución",
-    nth: (n, of, time) => `${n} de ${of}, a las ${time}`,
+    nth: (n, of, time) => `${n} de ${of}, ${time}`,
   },
   routers: {
     last: "última decisión",
@@ -1034,7 +1034,7 @@ export const texts: Texts = {
     settings: "ajustes",
     json: "Copiar como JSON",
     curl: "Copiar como curl",
-    differs: "distinto del registro: tachado, recortado o combinado",
+    differs: "distinto del registro: censurado, recortado o combinado",
     media: "Las imágenes y los archivos aparecen por su nombre. «Copiar como JSON» los incluye.",
     lines: "Líneas distintas",
     lineGone: "quitada",

@@ -51,7 +51,7 @@ export function money(dollars: number | null | undefined, unknown = texts.noPric
 
 export function bytes(n: number): string {
   if (n < 1000) return format(n, { style: "unit", unit: "byte", unitDisplay: "long" });
-  const units = ["KB", "MB", "GB"];
+  const units = ["kB", "MB", "GB"];
   let i = 0;
   for (n /= 1000; Math.round(n) >= 1000 && i < units.length - 1; i++) n /= 1000;
   return `${decimals(n, n < 9.95 ? 1 : 0)} ${units[i]}`;

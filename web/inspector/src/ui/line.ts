@@ -65,6 +65,9 @@ export function line(event: LogEvent, most = 240): string {
 const short = (value: unknown): string => (value === undefined ? "" : typeof value === "string" ? value.slice(0, 400) : JSON.stringify(value).slice(0, 400));
 const after = (text: string): string => (text === "" ? "" : `: ${text}`);
 
+/** What became of a transfer that was not done, by the server's name of its outcome. */
+export const refusal = (outcome: string): string => texts.between.outcomes[outcome] ?? outcome;
+
 function said(event: LogEvent): string {
   switch (event.type) {
     case "user":
@@ -87,11 +90,11 @@ function said(event: LogEvent): string {
     case "relay_resolved":
       return texts.lines.decided(event.approved, event.by ?? "") + after(words(event.reason).text);
     case "transfer":
-      return `${event.from} → ${event.to}${event.outcome === "committed" ? "" : `, ${event.outcome}`}${after(words(event.reason).text)}`;
+      return `${event.from} → ${event.to}${event.outcome === "committed" ? "" : `, ${refusal(event.outcome)}`}${after(words(event.reason).text)}`;
     case "route":
       return `${event.from} → ${event.to}, ${texts.between.rule(event.ruleIndex)}${after(words(event.reason).text)}`;
     case "handoff_status":
-      return `${texts.between.person(event.status)}${event.targetAgent ? ` ${texts.between.withPerson(event.targetAgent)}` : ""}${after(words(event.reason).text)}`;
+      return `${texts.between.person(event.status)}${event.targetAgent ? ` (${event.targetAgent})` : ""}${after(words(event.reason).text)}`;
     case "state":
       return Object.entries(event.delta ?? {})
         .map(([name, value]) => `${name} = ${short(value)}`)
