@@ -163,7 +163,7 @@ func (a *anticipation) begin(ctx context.Context) {
 func (a *anticipation) imagine(ctx context.Context, to *agent.Node) error {
 	w := a.session
 	t, seq := a.turn.r.imaginary(ctx, w), w.fold.Seq
-	t.log = a.transfer(w, to)
+	t.handed, t.log = w.fold.Conversation.Handed, a.transfer(w, to)
 	for _, e := range t.log {
 		w.apply(e)
 	}

@@ -534,6 +534,28 @@ func TestAnticipationReadsNothingAgain(t *testing.T) {
 
 // TestAnticipationOfCancelledTurns has turns that are cancelled while a target is asked ahead: the log has what that has
 // used, which counts in budgets.
+// TestAnticipationLeavesNoTransfer: the view of a target that was predicted in vain knows of no transfer, also if it begins in
+// the middle of the log.
+func TestAnticipationLeavesNoTransfer(t *testing.T) {
+	model := scripted.New().Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Here.")) }).Model("m")
+	billing, err := llmagent.New("billing", "You bill.", model, llmagent.WithHistory(view.LastTurns(1)))
+	require.NoError(t, err)
+	front, err := llmagent.New("front", "You route.", model, llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	store := sessiontest.Memory(t)
+	warm := newRunner(t, front, store, runner.AnticipatesFirst(), runner.WithAnticipation(always("billing"), 0.5))
+	for range 4 {
+		_, err := collect(warm.Run(t.Context(), s1, llm.UserText("Hello")))
+		require.NoError(t, err)
+		got, err := warm.Preview(t.Context(), s1, "billing")
+		require.NoError(t, err)
+		want, err := newRunner(t, front, store).Preview(t.Context(), s1, "billing")
+		require.NoError(t, err)
+		require.Equal(t, want.System, got.System)
+		warm = newRunner(t, front, store, runner.AnticipatesFirst(), runner.WithAnticipation(always("billing"), 0.5))
+	}
+}
+
 func TestAnticipationOfCancelledTurns(t *testing.T) {
 	for name, breaks := range map[string]bool{"its context ends": false, "its consumer breaks off": true} {
 		t.Run(name, func(t *testing.T) {

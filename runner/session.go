@@ -33,6 +33,7 @@ type turnSession struct {
 	shared    map[string]any   // state of user and app, nil until it is read
 	saved     map[string]int64 // the sizes of files that agents of this turn have saved, by digest
 	onRead    func()           // in an anticipation: called when an agent has read all stored events; otherwise nil
+	handed    *event.Transfer  // in an anticipation: the last transfer of the stored events
 	shown     shownBlocks
 	confirmed time.Time // the start of the last write by which the store confirmed the lease
 	lost      bool      // the store refused a write: the lease was lost, or the log differs from the cached session
@@ -56,7 +57,9 @@ func (t *turnSession) Turns() agent.Turns {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	turns := t.fold().Turns
-	turns.LastTransfer = t.fold().Conversation.Handed
+	if turns.LastTransfer = t.fold().Conversation.Handed; t.onRead != nil {
+		turns.LastTransfer = t.handed
+	}
 	return turns
 }
 
