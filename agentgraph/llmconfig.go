@@ -227,7 +227,7 @@ func readText[T ~string](to *T, v any) string {
 	return ""
 }
 
-// readAs sets a value, or takes it back, as null does. must says what the value must be.
+// readAs sets a value, or removes it if the setting is null. must says what the value must be.
 func readAs[T any](to *T, v any, must string, as func(v any) (T, bool)) string {
 	if v == nil {
 		*to = *new(T)

@@ -66,7 +66,7 @@ func (p *Picture) dotLine(b *bufio.Writer, prefix, indent string, l Line) {
 	if l.Dashed {
 		about = append(about, "style=dashed")
 	}
-	if l.Dashed && !p.Boxes[l.From].start() { // it leads up, and does not decide who is above
+	if l.Dashed && !p.Boxes[l.From].start() { // the line leads up, and must not change the ranks of its boxes
 		about = append(about, "constraint=false")
 	}
 	list := ""

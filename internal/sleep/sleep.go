@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// For waits, or returns why the context ended before.
+// For waits for a time, or returns the cause of a context that ends before. If d is not positive, For only looks at the
+// context.
 func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return context.Cause(ctx)
