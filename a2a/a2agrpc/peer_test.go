@@ -175,13 +175,6 @@ func said(events []*event.Event) (texts []string) {
 	return texts
 }
 
-func texts(m *sdk.Message) (texts []string) {
-	for _, p := range m.Parts {
-		texts = append(texts, p.Text())
-	}
-	return texts
-}
-
 // completes answers with an artifact in pieces, then a snapshot of it.
 func completes(pieces ...string) execute {
 	return func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
