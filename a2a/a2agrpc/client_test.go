@@ -197,7 +197,7 @@ func TestStatusOfPeers(t *testing.T) {
 		code a2a.ErrorCode
 		back bool
 	}{
-		"nobody is there":      {nil, a2a.CodeUnreachable, true},
+		"no server answers":    {nil, a2a.CodeUnreachable, true},
 		"refused in words":     {status.Error(codes.InvalidArgument, "not like this"), a2a.CodeProtocol, true},
 		"no credentials":       {status.Error(codes.Unauthenticated, "who are you"), a2a.CodeUnauthorized, true},
 		"not allowed":          {status.Error(codes.PermissionDenied, "not you"), a2a.CodeUnauthorized, true},

@@ -165,7 +165,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A call that does not reach the peer takes no answer, and the task goes on.
+// A call that does not reach the peer uses up no answer of the script, and the task continues.
 func TestCutAndOutage(t *testing.T) {
 	for outage, item := range map[int]a2atest.Item{0: a2atest.Cut(), 1: a2atest.Outage(1)} {
 		m := a2atest.New().Add(a2atest.Reply(a2atest.Text("two "), item, a2atest.Text("charges")))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/sleep"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -73,7 +74,7 @@ func (e *Engine) knownOutcome(ctx context.Context, at position) (outcome, bool, 
 		case late:
 			return outcome{Code: codeNotBegun}, false, nil
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := sleep.For(ctx, wait); err != nil {
 			return outcome{}, false, notBegun(err)
 		}
 	}
@@ -211,7 +212,7 @@ func (e *Engine) try(ctx context.Context, do func(ctx context.Context, n int) (o
 			activity.RecordHeartbeat(ctx, idle+1)
 			return outcome{}, temporal.NewApplicationErrorWithOptions("the step could not be begun", code(err), temporal.ApplicationErrorOptions{NextRetryDelay: time.Second})
 		}
-		_ = pause(ctx, wait)
+		_ = sleep.For(ctx, wait)
 	}
 }
 
@@ -237,7 +238,7 @@ func heartbeat(ctx context.Context, interval time.Duration, idle int) (stop func
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for pause(beats, interval) == nil { // a short step needs no heartbeat
+		for sleep.For(beats, interval) == nil { // a short step needs no heartbeat
 			activity.RecordHeartbeat(ctx, idle)
 		}
 	}()

@@ -10,7 +10,6 @@
 package temporal
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -159,16 +158,4 @@ func workflowID(key session.Key) string {
 
 func (e *Engine) options(key session.Key) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{ID: workflowID(key), TaskQueue: e.queue, WorkflowTaskTimeout: 2 * time.Second, WorkflowExecutionErrorWhenAlreadyStarted: true}
-}
-
-// pause waits for a duration, or until the context ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

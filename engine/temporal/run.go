@@ -18,6 +18,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/sleep"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -75,7 +76,7 @@ func (e *Engine) begin(ctx context.Context, key session.Key, msg llm.Message, op
 // start starts the workflow of a new turn, in place of one that waits. If the turn was started before and its workflow
 // is running, it returns the turn's state. A session with another running turn is busy.
 func (e *Engine) start(ctx context.Context, o turnInput) (g runningTurn, err error) {
-	for deadline := time.Now().Add(2 * time.Second); ; err = pause(ctx, 5*time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Second); ; err = sleep.For(ctx, 5*time.Millisecond) {
 		if err != nil {
 			return g, err
 		}
@@ -219,7 +220,7 @@ func (e *Engine) retryBusy(ctx context.Context, key session.Key, do func() error
 		if !errors.Is(err, agent.ErrSessionBusy) || time.Now().After(deadline) {
 			return err
 		}
-		if state, unread := e.r.State(ctx, key); unread != nil || !state.Over || pause(ctx, 5*time.Millisecond) != nil {
+		if state, unread := e.r.State(ctx, key); unread != nil || !state.Over || sleep.For(ctx, 5*time.Millisecond) != nil {
 			return err
 		}
 	}
@@ -245,7 +246,7 @@ func (e *Engine) await(ctx context.Context, run client.WorkflowRun) (out outcome
 			e.logger.Warn("the workflow of a turn has failed", "workflow", run.GetID(), "error", err)
 			return outcome{Code: codeLeft}, nil
 		}
-		err = pause(ctx, time.Second) // the server cannot be reached
+		err = sleep.For(ctx, time.Second) // the server cannot be reached
 	}
 	return out, err
 }
@@ -321,7 +322,7 @@ func (e *Engine) watch(ctx context.Context, quit context.CancelCauseFunc, key se
 	if state, err := e.r.State(ctx, key); err != nil || state.Over { // the log contains the end
 		return
 	}
-	_ = pause(ctx, 250*time.Millisecond) // wait for events that are still being delivered
+	_ = sleep.For(ctx, 250*time.Millisecond) // wait for events that are still being delivered
 	quit(cmp.Or(map[string]error{codeStopped: live.ErrStopped, codeTurnOver: runner.ErrTurnOver}[out.Code], runner.ErrLeft))
 }
 

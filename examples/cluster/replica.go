@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/sleep"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -35,13 +36,13 @@ func replica() {
 func tree(model llm.Model) (agent.Agent, error) {
 	model = slow{model}
 	list, err := tools.Func("list_orders", "List the orders of the user and where each is.", func(ctx tools.Context, _ struct{}) (string, error) {
-		return "order 4711 is on its way", pause(ctx, 300*time.Millisecond)
+		return "order 4711 is on its way", sleep.For(ctx, 300*time.Millisecond)
 	}, tools.Idempotent())
 	if err != nil {
 		return nil, err
 	}
 	ticket, err := tools.Func("open_ticket", "Open a ticket for an order that is late.", func(ctx tools.Context, _ struct{}) (string, error) {
-		return "the ticket is open", pause(ctx, 300*time.Millisecond)
+		return "the ticket is open", sleep.For(ctx, 300*time.Millisecond)
 	})
 	if err != nil {
 		return nil, err
@@ -60,23 +61,11 @@ func (s slow) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 	return func(yield func(llm.Chunk, error) bool) {
 		for c, err := range s.Model.Generate(ctx, req) {
 			if c.Text != "" && err == nil {
-				err = pause(ctx, 60*time.Millisecond)
+				err = sleep.For(ctx, 60*time.Millisecond)
 			}
 			if !yield(c, err) || err != nil {
 				return
 			}
 		}
-	}
-}
-
-// pause waits, unless the turn is cut off.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

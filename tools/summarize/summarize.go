@@ -1,6 +1,5 @@
 // Package summarize is the built-in tool summarize_text. An agent of its own asks the configured model for a summary of
-// a long text, in an inner scope, so that limits, budgets, interceptors and the log cover it as any other agent. The
-// package imports agent, llm, llmagent and tools only.
+// a long text, in an inner scope, so that limits, budgets, interceptors and the log cover it as any other agent.
 package summarize
 
 import (

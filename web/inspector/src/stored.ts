@@ -18,6 +18,6 @@ export function store(name: string, text: string | null, where: Store = "localSt
     if (text === null) globalThis[where].removeItem(name);
     else globalThis[where].setItem(name, text);
   } catch {
-    // The page goes on with what it has in memory.
+    // The page then keeps the value in memory only.
   }
 }
