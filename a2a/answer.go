@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -18,7 +17,8 @@ import (
 // ids, so that a snapshot replaces what its deltas built and doubles nothing.
 // What it costs grows with what is received, and what it keeps is bounded.
 type answer struct {
-	limit int // the maximum number of bytes to keep; 0: no limit
+	limit   int          // the maximum number of bytes to keep; 0: no limit
+	secrets *credentials // what is taken out of words, names and addresses; nil: nothing
 
 	taskID    sdk.TaskID
 	contextID string
@@ -40,8 +40,8 @@ type answer struct {
 	blind    bool   // deltas may be missing, until the next snapshot
 }
 
-// maxID bounds the ids of tasks and contexts, which the log keeps. What is longer is no
-// id.
+// maxID bounds the ids of tasks and contexts, which the log keeps. What is longer, or holds
+// a secret, is no id.
 const maxID = 1024
 
 // settled reports whether nothing more is to come.
@@ -74,15 +74,15 @@ func (a *answer) baseline(t *sdk.Task) {
 	a.old = make(map[string]string)
 	for _, artifact := range t.Artifacts {
 		if artifact != nil {
-			a.old["artifact "+string(artifact.ID)] = partsText(artifact.Parts)
+			a.old["artifact "+string(artifact.ID)] = a.words(artifact.Parts)
 		}
 	}
 	if m := t.Status.Message; m != nil {
-		a.old["message "+m.ID] = partsText(m.Parts)
+		a.old["message "+m.ID] = a.words(m.Parts)
 	}
 	for _, m := range t.History {
 		if m != nil {
-			a.old["message "+m.ID] = partsText(m.Parts)
+			a.old["message "+m.ID] = a.words(m.Parts)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (a *answer) recall(t *sdk.Task, said []string) {
 	texts := make([]string, len(t.Artifacts))
 	for i, artifact := range t.Artifacts {
 		if artifact != nil {
-			texts[i] = partsText(artifact.Parts)
+			texts[i] = a.words(artifact.Parts)
 		}
 	}
 	for _, rest := range said {
@@ -125,7 +125,7 @@ func (a *answer) recall(t *sdk.Task, said []string) {
 		if m == nil || m.Role == sdk.MessageRoleUser {
 			continue
 		}
-		if text := partsText(m.Parts); slices.ContainsFunc(said, func(s string) bool { return ends(s, text) }) {
+		if text := a.words(m.Parts); slices.ContainsFunc(said, func(s string) bool { return ends(s, text) }) {
 			a.old["message "+m.ID] = text
 		}
 	}
@@ -155,10 +155,10 @@ func (a *answer) add(e sdk.Event) {
 		return // our own words, come back
 	}
 	info := e.TaskInfo()
-	if info.ContextID != "" && len(info.ContextID) <= maxID {
+	if a.isID(info.ContextID) {
 		a.contextID = info.ContextID
 	}
-	if a.taskID == "" && len(info.TaskID) <= maxID { // one exchange is about one task
+	if a.taskID == "" && a.isID(string(info.TaskID)) { // one exchange is about one task
 		a.taskID = info.TaskID
 	}
 	snapshot := false
@@ -169,7 +169,7 @@ func (a *answer) add(e sdk.Event) {
 			break
 		}
 		a.message = true
-		a.final = partsText(e.Parts)
+		a.final = a.words(e.Parts)
 		a.files.put("", e.Parts, false)
 		a.account(e.Metadata)
 	case *sdk.Task:
@@ -200,6 +200,11 @@ func (a *answer) add(e sdk.Event) {
 	a.compare(snapshot || a.settled())
 }
 
+// isID reports whether a text can be the id of a task or of a context.
+func (a *answer) isID(id string) bool {
+	return id != "" && len(id) <= maxID && a.secrets.redactSaid(id) == id
+}
+
 // absent reports whether there is no event at all, which a client may yield.
 func absent(e sdk.Event) bool { return e == nil || reflect.ValueOf(e).IsNil() }
 
@@ -218,7 +223,7 @@ func (a *answer) status(s sdk.TaskStatus) {
 		return
 	}
 	a.files.put("message "+s.Message.ID, s.Message.Parts, false)
-	if text := partsText(s.Message.Parts); text != a.old["message "+s.Message.ID] || text == "" {
+	if text := a.words(s.Message.Parts); text != a.old["message "+s.Message.ID] || text == "" {
 		a.final = text
 	} else if interrupted(a.state) && !a.quiet {
 		a.final = text // it asks the same again
@@ -247,7 +252,7 @@ func (a *answer) say(m *sdk.Message) {
 	if slices.Contains(m.Extensions, Extension) { // what our own agents tell beside their words
 		return
 	}
-	text := partsText(m.Parts)
+	text := a.words(m.Parts)
 	if old, known := a.old["message "+m.ID]; text == "" || known && old == text {
 		return
 	}
@@ -255,7 +260,7 @@ func (a *answer) say(m *sdk.Message) {
 }
 
 func (a *answer) put(artifact *sdk.Artifact, more bool) {
-	id, text := string(artifact.ID), partsText(artifact.Parts)
+	id, text := string(artifact.ID), a.words(artifact.Parts)
 	a.files.put("artifact "+id, artifact.Parts, more)
 	if !more {
 		text = strings.TrimPrefix(text, a.old["artifact "+id])
@@ -307,7 +312,7 @@ func (a *answer) compare(now bool) {
 		return
 	}
 	a.compared, a.credit = n, max(0, a.credit-n)
-	if rest, ok := bytes.CutPrefix(a.blocks.joined(), a.shown); ok {
+	if rest, ok := strings.CutPrefix(a.secrets.redactSaid(string(a.blocks.joined())), string(a.shown)); ok {
 		a.diverged, a.pending = false, append(a.pending[:0], rest...)
 	}
 }
@@ -315,14 +320,15 @@ func (a *answer) compare(now bool) {
 // gap notes that events may have been missed.
 func (a *answer) gap() { a.blind = true }
 
-// next returns what can be shown beyond what was shown before.
+// next returns what can be shown beyond what was shown before. What may be the beginning of a secret waits for more.
 func (a *answer) next() string {
 	if a.blind || a.diverged || len(a.pending) == 0 {
 		return ""
 	}
-	delta := string(a.pending)
-	a.shown, a.pending = append(a.shown, delta...), a.pending[:0]
-	return delta
+	delta := a.secrets.redactSaid(string(a.pending))
+	n := len(delta) - a.secrets.begun(delta)
+	a.shown, a.pending = append(a.shown, delta[:n]...), append(a.pending[:0], delta[n:]...)
+	return delta[:n]
 }
 
 // text returns the whole answer.
@@ -338,7 +344,7 @@ func (a *answer) text() string {
 	if text == "" {
 		text = string(a.said.joined())
 	}
-	return strings.ToValidUTF8(text, "\uFFFD")
+	return strings.ToValidUTF8(a.secrets.redactSaid(text), "\uFFFD")
 }
 
 // list is texts with ids, in the order in which they came.
@@ -398,6 +404,9 @@ func (l *list) joined() []byte {
 	}
 	return joined
 }
+
+// words returns parts as text without secrets.
+func (a *answer) words(parts sdk.ContentParts) string { return a.secrets.redactSaid(partsText(parts)) }
 
 // partsText returns parts as text, data as JSON, without files. Our own servers
 // ask for an approval in words and in a data part for programs, which is left out beside

@@ -185,13 +185,42 @@ func (c *credentials) keepSecret(s string) {
 
 // redact takes credentials out of a text. A peer may repeat in an error what it was
 // sent.
-func (c *credentials) redact(text string) string {
-	secrets := c.secrets
-	if c.tokens != nil {
-		secrets = slices.Concat(secrets, c.tokens.known())
-	}
+func (c *credentials) redact(text string) string { return redactAll(text, c.known(minSecret)) }
+
+func redactAll(text string, secrets []string) string {
 	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, "[redacted]")
 	}
 	return text
+}
+
+// minSaid is the length below which a secret is not taken out of what a peer says: values of
+// headers can be words, such as the name of a tenant.
+const minSaid = 16
+
+// redactSaid takes credentials out of what a peer says.
+func (c *credentials) redactSaid(text string) string { return redactAll(text, c.known(minSaid)) }
+
+// begun returns how many bytes at the end of a text may be the beginning of a secret that a peer says.
+func (c *credentials) begun(text string) (longest int) {
+	for _, s := range c.known(minSaid) {
+		n := min(len(s)-1, len(text))
+		for n > longest && !strings.HasSuffix(text, s[:n]) {
+			n--
+		}
+		longest = max(longest, n)
+	}
+	return longest
+}
+
+// known returns the secrets of at least some length. A nil c has none.
+func (c *credentials) known(least int) (secrets []string) {
+	if c == nil {
+		return nil
+	}
+	secrets = c.secrets
+	if c.tokens != nil {
+		secrets = slices.Concat(secrets, c.tokens.known())
+	}
+	return slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return len(s) < least })
 }

@@ -111,15 +111,10 @@ func (t *tokens) refused(header string) {
 	}
 }
 
-func (t *tokens) known() (secrets []string) {
+func (t *tokens) known() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, s := range t.seen {
-		if len(s) >= minSecret {
-			secrets = append(secrets, s)
-		}
-	}
-	return secrets
+	return slices.Clone(t.seen)
 }
 
 // tokenError is a token that could not be had. What the endpoint answered is not

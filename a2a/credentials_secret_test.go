@@ -151,6 +151,51 @@ func TestSecretsStaySecret(t *testing.T) {
 	}
 }
 
+// A peer that repeats a token in its answer repeats it to nobody else, however it is cut into pieces.
+func TestSecretsInAnswers(t *testing.T) {
+	const token = "hunter2-of-the-peer"
+	text := "Sent: " + token + ", and of the token: " + token[:9]
+	artifact := func(more bool, parts string) string {
+		return fmt.Sprintf(`{"artifactUpdate":{"taskId":"t1","contextId":"c1","append":%v,"artifact":{"artifactId":"a","parts":[%s]}}}`, more, parts)
+	}
+	for name, events := range map[string][]string{
+		"an artifact": {taskEvent("COMPLETED", "", "a", text)},
+		"a status":    {taskEvent("WORKING", ""), statusEvent("COMPLETED", text)},
+		"a message":   {messageEvent(text)},
+		"a question":  {taskEvent("INPUT_REQUIRED", text)},
+		"an error":    {taskEvent("FAILED", text)},
+		"ids":         {strings.NewReplacer("t1", token, "c1", token).Replace(taskEvent("COMPLETED", "", "a", text))},
+		"letters": append(append([]string{taskEvent("WORKING", "")}, func() (letters []string) {
+			for _, c := range text {
+				letters = append(letters, deltaEvent("a", string(c)))
+			}
+			return letters
+		}()...), statusEvent("COMPLETED", "")),
+		"files":    {taskEvent("WORKING", "", "b", text), artifact(false, `{"raw":"aGk=","filename":"`+token+`.txt"},{"url":"https://x.test/?key=`+token+`"}`), statusEvent("COMPLETED", "")},
+		"a change": {taskEvent("WORKING", ""), deltaEvent("a", text[:12]), deltaEvent("b", "!"), deltaEvent("a", text[12:]), statusEvent("COMPLETED", "")},
+	} {
+		for _, place := range []string{"", "a node of a graph"} {
+			t.Run(name+" "+place, func(t *testing.T) {
+				p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, events...) })
+				root := newRemote(t, p.URL, a2a.WithBearer(token))
+				if place != "" {
+					root = places[place].root(t, root)
+				}
+				var log bytes.Buffer
+				logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				f := newRunner(t, root, runner.WithLogger(logger), runner.WithStreaming())
+				_, streamed, err := f.turn("hi")
+				stored := storedEvents(t, f)
+				require.Contains(t, stored, "[redacted]")
+				require.Contains(t, stored, token[:9])
+				for _, text := range []string{everything(err), log.String(), stored, streamed} {
+					require.NotContains(t, text, token)
+				}
+			})
+		}
+	}
+}
+
 // storedEvents is the log of the session as it is stored.
 func storedEvents(t *testing.T, f *fixture) string {
 	t.Helper()

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -111,6 +113,7 @@ func (e *quietError) Error() string { return e.text }
 func (e *quietError) Is(target error) bool { return errors.Is(e.err, target) }
 
 func (r *remote) fault(code ErrorCode, message string) *Error {
+	message = clip(r.credentials.redact(strings.ToValidUTF8(message, "\uFFFD")), 2000)
 	return &Error{Agent: r.name, Card: r.cards.shown, Code: code, Message: message}
 }
 
@@ -158,7 +161,7 @@ func (r *remote) classify(ctx context.Context, err error) *Error {
 		}
 	case errors.Is(cause, context.DeadlineExceeded):
 		e.Code, e.Message = CodeTimeout, "the time limit of one answer passed"
-	case errors.Is(err, context.DeadlineExceeded): // a limit of its own, which it names
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*net.OpError)): // a limit of its own, which it names
 		e.Code = CodeTimeout
 	case errors.As(err, &status):
 		e.Status = status.status

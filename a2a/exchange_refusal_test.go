@@ -1,6 +1,7 @@
 package a2a_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -84,6 +85,24 @@ func TestRefusedFirstMessage(t *testing.T) {
 			require.NoError(t, s.Done())
 		})
 	}
+}
+
+// A connection that is not made in time is told of without its address.
+func TestNoConnectionInTime(t *testing.T) {
+	p := newWire(t, nil)
+	p.card.SupportedInterfaces[0].URL = "http://billing.test:1/rpc"
+	slow := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		var d net.Dialer
+		if addr == "billing.test:1" {
+			d.Timeout, addr = 1, "127.0.0.1:9"
+		}
+		return d.DialContext(ctx, network, addr)
+	}}
+	var line string
+	s := scripted.New().Add("support", transfer(), scripted.Reply(lastLine(&line), scripted.Text("Billing is closed.")))
+	f := newRunner(t, tree(t, s, newRemote(t, p.URL, a2a.WithHTTPClient(&http.Client{Transport: slow}))))
+	f.fine(f.turn("I was charged twice"))
+	require.Contains(t, line, "it cannot be reached")
 }
 
 func streamError(w http.ResponseWriter, c call) {

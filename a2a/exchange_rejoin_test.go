@@ -348,7 +348,10 @@ func TestResumeAfterCancel(t *testing.T) {
 // cut into responses.
 func TestEndlessAnswers(t *testing.T) {
 	for name, event := range map[string]func(i int) string{
-		"one artifact":   func(int) string { return deltaEvent("a", strings.Repeat("x", 1000)) },
+		"one artifact": func(int) string { return deltaEvent("a", strings.Repeat("x", 1000)) },
+		"files": func(int) string {
+			return strings.ReplaceAll(deltaEvent("a", ""), `{"text":""}`, `{"url":"https://x.test"}`)
+		},
 		"many artifacts": func(i int) string { return deltaEvent(fmt.Sprint("a", i), strings.Repeat("x", 1000)) },
 		"progress": func(i int) string {
 			return strings.ReplaceAll(statusEvent("WORKING", strings.Repeat("x", 1000)), "m-WORKING", fmt.Sprint("m", i))

@@ -33,26 +33,33 @@ func (l *fileList) put(id string, parts sdk.ContentParts, more bool) {
 			files = append(files, p)
 		}
 	}
-	old := l.parts[id]
+	old, there := l.parts[id]
 	if len(files)+len(old) == 0 {
 		return
 	}
 	if l.parts == nil {
 		l.parts = make(map[string][]*sdk.Part)
 	}
-	if !slices.Contains(l.ids, id) {
+	if !there {
 		l.ids = append(l.ids, id)
 	}
+	l.size += filesSize(files)
 	if more {
 		files = append(old, files...)
+	} else {
+		l.size -= filesSize(old)
 	}
 	l.parts[id] = files
-	l.size = 0
-	for _, parts := range l.parts {
-		for _, p := range parts {
-			l.size += len(p.Raw()) + len(p.URL()) + len(p.Filename) + len(p.MediaType) + 64
-		}
+}
+
+// fileCost is what a file costs besides its bytes: the log gets an event for each, and the store a file.
+const fileCost = 4 << 10
+
+func filesSize(parts []*sdk.Part) (n int) {
+	for _, p := range parts {
+		n += len(p.Raw()) + len(p.URL()) + len(p.Filename) + len(p.MediaType) + fileCost
 	}
+	return n
 }
 
 // all returns the parts.
@@ -64,17 +71,18 @@ func (l *fileList) all() (parts []*sdk.Part) {
 }
 
 // named makes a file of a part; its bytes are not stored yet.
-func named(p *sdk.Part) *event.File {
-	data, name := p.Raw(), p.Filename
-	if u, err := url.Parse(string(p.URL())); err == nil && name == "" {
+func (a *answer) named(p *sdk.Part) *event.File {
+	data, name := p.Raw(), a.secrets.redactSaid(p.Filename)
+	address := a.secrets.redactSaid(string(p.URL()))
+	if u, err := url.Parse(address); err == nil && name == "" {
 		name = u.Path
 	}
 	name = event.FileName(name, "file")
-	f, err := event.NewFile(name, p.MediaType, data)
+	f, err := event.NewFile(name, a.secrets.redactSaid(p.MediaType), data)
 	if err != nil { // of the media type
 		f, _ = event.NewFile(name, "application/octet-stream", data)
 	}
-	if f.URL = string(p.URL()); f.URL == "" {
+	if f.URL = address; f.URL == "" {
 		f.Digest = session.Digest(data)
 	} else if p.MediaType == "" {
 		f.MediaType = "application/octet-stream"
@@ -91,7 +99,7 @@ func fileSum(f *event.File) string {
 // says in words of those that cannot be kept.
 func (x *exchange) keep(had []string) (lines []string, err error) {
 	for _, p := range x.answer.files.all() {
-		f := named(p)
+		f := x.answer.named(p)
 		if slices.Contains(had, fileSum(f)) {
 			continue
 		}

@@ -123,8 +123,8 @@ func (x *exchange) settle(q *question) (send bool, failed *Error) {
 }
 
 // stands reports whether a task that asks something asks this, as far as its status says.
-func (q *question) stands(asks *sdk.Message) bool {
-	return asks == nil || strings.Contains(q.message, strings.ToValidUTF8(partsText(asks.Parts), "\uFFFD"))
+func (x *exchange) stands(q *question, asks *sdk.Message) bool {
+	return asks == nil || strings.Contains(q.message, strings.ToValidUTF8(x.answer.words(asks.Parts), "\uFFFD"))
 }
 
 // reply sends the user's answer to the task that asked. If the run was cut off before, the
@@ -150,7 +150,7 @@ func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 		x.answer.baseline(task)
 	}
 	x.answer.taskID = id
-	if state != sdk.TaskStateInputRequired || !m.asked.stands(task.Status.Message) {
+	if state != sdk.TaskStateInputRequired || !x.stands(m.asked, task.Status.Message) {
 		if !again && (!state.Terminal() || state == sdk.TaskStateCompleted) {
 			x.gone = true // who answered it goes on with it
 			return false, x.fault(CodeTaskGone, "the task does not wait for this answer any more: it is "+status(state)+" without it")

@@ -44,7 +44,7 @@ func (r *remote) cardError(ctx context.Context, err error) *Error {
 func (r *remote) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		x := &exchange{remote: r, inv: inv, outer: ctx, yield: yield}
-		x.answer.limit = int(min(r.maxBody, 1<<40))
+		x.answer.limit, x.answer.secrets = int(min(r.maxBody, 1<<40)), r.credentials
 		err := x.run()
 		if x.stopped {
 			return
@@ -150,9 +150,9 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 	if state := m.Task.Status; m.Task.TaskID != "" && (state == status(sdk.TaskStateInputRequired) || state == status(sdk.TaskStateAuthRequired)) {
 		// The task waits for these words. What it holds already is not its answer
 		// to them; a task that is gone or over meanwhile gets a successor.
-		task, err := x.peer.client.GetTask(x.ctx, &sdk.GetTaskRequest{ID: sdk.TaskID(m.Task.TaskID)})
+		task, err := x.getTask(sdk.TaskID(m.Task.TaskID))
 		switch {
-		case err == nil && task != nil && !known(task.Status.State).Terminal():
+		case err == nil && !known(task.Status.State).Terminal():
 			x.answer.baseline(task)
 			msg.TaskID = task.ID
 		case err != nil && !errors.Is(err, sdk.ErrTaskNotFound):
@@ -269,7 +269,7 @@ func (x *exchange) finish() *Error {
 	if code != "" {
 		message := fmt.Sprintf("the task ended as %s", status(state))
 		if x.answer.final != "" {
-			message += ": " + clip(x.credentials.redact(strings.ToValidUTF8(x.answer.final, "\uFFFD")), 2000)
+			message += ": " + x.answer.final
 		}
 		return x.fault(code, message)
 	}

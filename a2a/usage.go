@@ -29,7 +29,7 @@ func (a *answer) account(metadata map[string]any) {
 	for _, entry := range entries[:min(len(entries), maxUsageModels)] {
 		m, _ := entry.(map[string]any)
 		model, isName := m["model"].(string)
-		u := event.Usage{Model: clip(model, maxModelName)}
+		u := event.Usage{Model: clip(a.secrets.redactSaid(model), maxModelName)}
 		ok := m != nil && (isName || m["model"] == nil)
 		for name, n := range map[string]*int{"inputTokens": &u.InputTokens, "outputTokens": &u.OutputTokens, "cachedTokens": &u.CachedTokens} {
 			if v, there := m[name]; there {
