@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -39,6 +40,16 @@ func (f Folder) Python(t testing.TB, script string) (python, path string) {
 	_, err := os.Stat(python)
 	f.skip(t, err, "with Python 3.10 or later: python3 -m venv "+f.Name+"/venv && "+f.Name+"/venv/bin/pip install -r "+f.Name+"/requirements.txt")
 	return python, filepath.Join(f.Path, script)
+}
+
+// Browser checks that a browser is installed, and the programs in web/inspector that open pages in it.
+func Browser(t testing.TB, program string) {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	f := Folder{Path: filepath.Join(filepath.Dir(file), "../../web/inspector"), Name: "web/inspector", Of: "the page", Probe: "playwright-core"}
+	f.Node(t)
+	_, err := exec.LookPath(program)
+	f.skip(t, err, "apt-get install "+program)
 }
 
 func (f Folder) skip(t testing.TB, err error, install string) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/peerfolder"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -108,9 +109,10 @@ func TestPageTools(t *testing.T) {
 	require.Equal(t, "RUN_ERROR", last(late.Events)["type"])
 }
 
-// TestCopilotKit: a page of CopilotKit runs its tool for an agent that was transferred to, by way of CopilotKit's own
-// runtime, goes on with the result, and shares its state.
+// TestCopilotKit: a page of CopilotKit in a browser runs its tool for an agent that was transferred to, by way of
+// CopilotKit's own runtime, goes on with the result, and shares its state.
 func TestCopilotKit(t *testing.T) {
+	peerfolder.Browser(t, "chromium")
 	node, script := peers.CopilotKit().Node(t, "page.mjs")
 	root, _ := newAtlas(t)
 	w := newWorld(t, newTurns(t, root, sessiontest.Memory(t), runner.WithStreaming()), WithPageState("city"))

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/peerfolder"
 )
 
 // Browsers sign in with a code or a token, stay signed in over a restart, and sign out.
@@ -183,7 +185,7 @@ func TestJobs(t *testing.T) {
 
 // In Firefox people do the same: they ask and follow the answer, approve a call, read why, try something else and search.
 func TestFirefox(t *testing.T) {
-	needBrowser(t, "firefox-esr")
+	peerfolder.Browser(t, "firefox-esr")
 	for _, script := range []string{"jobs", "search"} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()

@@ -26,6 +26,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/peerfolder"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
@@ -80,33 +81,10 @@ type host struct {
 	store session.Store
 }
 
-// needBrowser skips a test where the page cannot be opened, and fails it where all tests have to run.
-func needBrowser(t testing.TB, browser string) {
-	t.Helper()
-	missing := ""
-	for _, program := range []string{browser, "node"} {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = program + " is missing: apt-get install " + strings.Replace(program, "node", "nodejs", 1)
-		}
-	}
-	for _, module := range []string{"playwright-core", "axe-core"} {
-		if _, err := os.Stat(filepath.Join(web, "node_modules", module)); err != nil {
-			missing = module + " is missing: npm --prefix web/inspector ci --ignore-scripts"
-		}
-	}
-	switch {
-	case missing == "":
-	case os.Getenv("CI") == "true":
-		t.Fatal(missing)
-	default:
-		t.Skip(missing)
-	}
-}
-
 // serve serves a world until the test ends.
 func serve(t testing.TB, w *world) *host {
 	t.Helper()
-	needBrowser(t, "chromium")
+	peerfolder.Browser(t, "chromium")
 	h := &host{world: w, t: t, addr: servers.Address(t), db: filepath.Join(t.TempDir(), "sessions.db")}
 	require.NoError(t, h.start())
 	t.Cleanup(func() { require.NoError(t, h.stop()) })

@@ -25,7 +25,7 @@ func OpenAI() peerfolder.Folder {
 // CopilotKit returns the folder of the page and the runtime of CopilotKit.
 func CopilotKit() peerfolder.Folder {
 	f := OpenAI()
-	return peerfolder.Folder{Path: filepath.Join(f.Path, "copilotkit"), Name: f.Name + "/copilotkit", Of: "CopilotKit", Probe: "@copilotkit/runtime"}
+	return peerfolder.Folder{Path: filepath.Join(f.Path, "copilotkit"), Name: f.Name + "/copilotkit", Of: "CopilotKit", Probe: "@copilotkit/react-core"}
 }
 
 // Run starts a client with a JSON value as its input, and decodes its output into the value that out points to.
