@@ -20,7 +20,7 @@ func (r *reader) agentDocument(n yamldoc.Node) {
 		}
 		v, ok := r.fields(n, path, line, &table{keys: keys, foreign: true}, nil)
 		if !ok && !isNull(n) {
-			r.add(CodeYAML, path, n.Line(), "%s must be a mapping, not %s", leaf(path), r.resolve(n).Describe())
+			r.add(CodeYAML, path, n.Line(), "%s must be a mapping, not %s", leaf(path), n.Describe())
 		}
 		return v
 	}

@@ -86,7 +86,7 @@ func (r *reader) approval(d *draft, v fields) *Approval {
 	}
 	a.Ask, _ = r.given(ask, CodeYAML)
 	if by.there() {
-		words, n := []string(nil), r.resolve(by.value)
+		words, n := []string(nil), by.value
 		for i := range n.Len() {
 			word, _ := n.Item(i).Text()
 			words = append(words, word)

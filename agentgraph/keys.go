@@ -231,7 +231,7 @@ func (t *table) names() []string {
 // if the value is no mapping.
 func (r *valueReader) fields(n yamldoc.Node, path string, line int, t *table, other map[string]any) (fields, bool) {
 	f := fields{path: path, line: line}
-	if n = r.resolve(n); n.Kind() != yamldoc.Mapping {
+	if n.Kind() != yamldoc.Mapping {
 		return f, false
 	}
 	r.each(n, path, func(name, at string, p yamldoc.Pair) {
@@ -240,7 +240,7 @@ func (r *valueReader) fields(n yamldoc.Node, path string, line int, t *table, ot
 			f.found = append(f.found, r.field(name, at, p))
 		case t.foreign:
 		case t.open && r.nearest(name, t.names()) == "":
-			other[name] = r.any(p.Value, at, 0)
+			other[name] = r.any(p.Value, at)
 		default:
 			r.unknown(t, name, path, p)
 		}
@@ -277,7 +277,7 @@ func (r *valueReader) object(f field, t *table, other map[string]any) (fields, b
 }
 
 func (r *valueReader) field(name, path string, p yamldoc.Pair) field {
-	return field{name: name, path: path, key: p.Key, value: r.resolve(p.Value)}
+	return field{name: name, path: path, key: p.Key, value: p.Value}
 }
 
 func (r *valueReader) unknown(t *table, name, path string, p yamldoc.Pair) {

@@ -79,9 +79,8 @@ type compiled struct {
 // document reads the graph's own document, or an agent's.
 func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 	r.prefix = ""
-	r.anchorsOf(n)
-	if r.resolve(n).Kind() != yamldoc.Mapping {
-		r.add(CodeWrongKind, "", n.Line(), "a document must be a mapping with apiVersion, kind, metadata and spec, not %s", r.resolve(n).Describe())
+	if n.Kind() != yamldoc.Mapping {
+		r.add(CodeWrongKind, "", n.Line(), "a document must be a mapping with apiVersion, kind, metadata and spec, not %s", n.Describe())
 		return
 	}
 	kind, line := r.kind(n)
@@ -119,11 +118,10 @@ func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 
 // kind looks for the kind before anything else is read.
 func (r *reader) kind(n yamldoc.Node) (string, int) {
-	doc := r.resolve(n)
-	for i := range doc.Len() {
-		p := doc.Pair(i)
+	for i := range n.Len() {
+		p := n.Pair(i)
 		if k, _ := p.Key.Word(); k == "kind" {
-			v := r.resolve(p.Value)
+			v := p.Value
 			if s, ok := v.Text(); ok {
 				return strings.TrimSpace(s), p.Key.Line()
 			}
@@ -245,14 +243,10 @@ func (r *reader) nodes(c *checker, f field) {
 	c.graph.Nodes = make([]Node, 0, items.Len())
 	for i := range items.Len() {
 		n := items.Item(i)
-		if !r.count() {
-			c.unsure = true
-			return
-		}
 		node := Node{Line: n.Line()}
 		v, ok := r.fields(n, index(f.path, i), node.Line, table, nil)
 		if !ok {
-			r.add(CodeYAML, v.path, node.Line, "an agent must be a mapping with id and agentRef, not %s", r.resolve(n).Describe())
+			r.add(CodeYAML, v.path, node.Line, "an agent must be a mapping with id and agentRef, not %s", n.Describe())
 			c.unsure = true
 			c.graph.Nodes = append(c.graph.Nodes, node)
 			c.nodeLines = append(c.nodeLines, nodeLines{})
@@ -287,14 +281,10 @@ func (r *reader) edges(c *checker, f field) {
 	c.graph.Edges = make([]Edge, 0, items.Len())
 	for i := range items.Len() {
 		n := items.Item(i)
-		if !r.count() {
-			c.unsure = true
-			return
-		}
 		edge := Edge{Line: n.Line()}
 		v, ok := r.fields(n, index(f.path, i), edge.Line, table, nil)
 		if !ok {
-			r.add(CodeYAML, v.path, edge.Line, "an edge must be a mapping with from and to, not %s", r.resolve(n).Describe())
+			r.add(CodeYAML, v.path, edge.Line, "an edge must be a mapping with from and to, not %s", n.Describe())
 			c.unsure = true
 		} else {
 			var from, to bool

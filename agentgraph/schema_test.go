@@ -69,8 +69,7 @@ func TestSchema(t *testing.T) {
 		if read == nil || len(read.Documents) != 1 { // a schema is for one document
 			continue
 		}
-		r.anchorsOf(read.Documents[0])
-		value := r.any(read.Documents[0], "", 0)
+		value := r.any(read.Documents[0], "")
 		bad := false
 		_, err := Load([]byte(file), WithAnyRef())
 		skip := false

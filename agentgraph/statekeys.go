@@ -84,7 +84,7 @@ func (r *reader) stateKey(key *StateKey, reducer, initial field) {
 	if initial.empty() {
 		return
 	}
-	key.Initial = r.any(initial.value, initial.path, 0)
+	key.Initial = r.any(initial.value, initial.path)
 	if known >= 0 && !reducers[known].fits(key.Initial) {
 		r.add(CodeYAML, initial.path, initial.line(), "the initial value for %s must be %s, not %s", key.Reducer, reducers[known].what, initial.value.Describe())
 	}

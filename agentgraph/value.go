@@ -7,7 +7,7 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// valueReader reads the values of one file, with the values of its aliases, and collects what is wrong.
+// valueReader reads the values of one file, and collects what is wrong.
 type valueReader struct {
 	file     string // for problems; empty for the graph's own file
 	lines    int    // of the file
@@ -15,11 +15,7 @@ type valueReader struct {
 	problems []Problem
 	warnings []Problem
 
-	anchors map[string]yamldoc.Node
-	said    map[string]bool
-	hints   int
-
-	values, most int // that were made from the file, and may be made
+	hints int
 }
 
 func isNull(n yamldoc.Node) bool { return n.Kind() == yamldoc.Nothing }
@@ -48,7 +44,7 @@ type field struct {
 	path  string
 	above int // the line of the mapping, for a key that is not there
 	key   yamldoc.Node
-	value yamldoc.Node // resolved; nothing as well if the key has no value
+	value yamldoc.Node // nothing as well if the key has no value
 }
 
 func (f field) there() bool { return f.key != yamldoc.Node{} }
@@ -134,39 +130,22 @@ func (r *valueReader) mapping(f field) map[string]any {
 		r.add(CodeYAML, f.path, f.line(), "%s must be a mapping, not %s", leaf(f.path), f.value.Describe())
 		return nil
 	}
-	v, _ := r.any(f.value, f.path, 0).(map[string]any)
+	v, _ := r.any(f.value, f.path).(map[string]any)
 	return v
 }
 
-// count counts a value that is made from the file. Without aliases there are fewer
-// of them than tokens; with aliases a value can be read many times.
-func (r *valueReader) count() bool {
-	if r.values++; r.values > r.most {
-		r.once(yamldoc.Node{}, "aliases make the file more than %d values larger", maxExpanded)
-		return false
-	}
-	return true
-}
-
 // any converts a value of any kind.
-func (r *valueReader) any(n yamldoc.Node, path string, depth int) any {
-	if depth > 2*maxDepth {
-		r.once(n, "aliases nest the file more than %d levels deep", 2*maxDepth)
-		return nil
-	}
-	if n = r.resolve(n); !r.count() {
-		return nil
-	}
+func (r *valueReader) any(n yamldoc.Node, path string) any {
 	switch n.Kind() {
 	case yamldoc.List:
 		out := make([]any, 0, n.Len())
 		for i := range n.Len() {
-			out = append(out, r.any(n.Item(i), index(path, i), depth+1))
+			out = append(out, r.any(n.Item(i), index(path, i)))
 		}
 		return out
 	case yamldoc.Mapping:
 		out := make(map[string]any, n.Len())
-		r.each(n, path, func(name, at string, p yamldoc.Pair) { out[name] = r.any(p.Value, at, depth+1) })
+		r.each(n, path, func(name, at string, p yamldoc.Pair) { out[name] = r.any(p.Value, at) })
 		return out
 	}
 	v, wrong := n.Scalar()

@@ -2,49 +2,70 @@ package yamldoc
 
 import "github.com/goccy/go-yaml/ast"
 
-// EachAnchor calls see with every anchor within a value, in the order of the file.
-func (n Node) EachAnchor(see func(name string, anchor Node)) {
-	if n.file != nil && n.file.anchored && n.ast != nil {
-		ast.Walk(anchors{n.file, see}, n.ast)
-	}
+// aliases replaces the aliases of one document by the values of their anchors.
+type aliases struct {
+	file    *File
+	anchors map[string]expanded
+	added   int // values that aliases have added
 }
 
-type anchors struct {
-	file *File
-	see  func(name string, anchor Node)
+// expanded is a value without aliases.
+type expanded struct {
+	node   ast.Node
+	line   int // of the anchor; 0 for a missing one, which is reported once
+	values int // in the value, itself included
+	depth  int
 }
 
-func (a anchors) Visit(n ast.Node) ast.Visitor {
-	if v, ok := n.(*ast.AnchorNode); ok && v.Name != nil {
-		a.see(v.Name.GetToken().Value, Node{v, a.file})
+// expand returns the document without aliases. Its time is linear: all aliases of an anchor share one value.
+func (f *File) expand(document ast.Node) ast.Node {
+	a := aliases{f, map[string]expanded{}, 0}
+	e := a.expand(document)
+	if over(a.added, f.rules.Aliases) {
+		f.add(nil, "aliases make %s more than %d values larger", f.what(), f.rules.Aliases)
+	} else if over(e.depth, 2*f.rules.Depth) {
+		f.add(nil, "aliases nest %s more than %d levels deep", f.what(), 2*f.rules.Depth)
 	}
-	return a
+	return e.node
 }
 
-// Anchor returns the value that an anchor names.
-func (n Node) Anchor() (value Node, ok bool) {
-	if v, ok := n.ast.(*ast.AnchorNode); ok {
-		return Node{v.Value, n.file}, true
+func (a *aliases) expand(n ast.Node) expanded {
+	e := expanded{node: n, values: 1}
+	within := func(n *ast.Node) {
+		inner := a.expand(*n)
+		*n = inner.node
+		e.values, e.depth = e.values+inner.values, max(e.depth, inner.depth+1)
 	}
-	return n, false
-}
-
-// Alias returns the name of the anchor that an alias refers to.
-func (n Node) Alias() (name string, ok bool) {
-	v, ok := n.ast.(*ast.AliasNode)
-	if ok && v.Value != nil {
-		name = v.Value.GetToken().Value
+	switch v := n.(type) {
+	case *ast.SequenceNode:
+		for i := range v.Values {
+			within(&v.Values[i])
+		}
+	case *ast.MappingNode:
+		for _, pair := range v.Values {
+			within(&pair.Value)
+		}
+	case *ast.AnchorNode:
+		name := v.Name.GetToken().Value
+		e = a.expand(v.Value) // in which the anchor does not exist yet
+		if first := a.anchors[name]; first.line > 0 {
+			a.file.add(v.GetToken(), "the anchor &%s stands on line %d already", Short(name), first.line)
+		}
+		e.line, _ = a.file.place(v.GetToken())
+		a.anchors[name] = e
+	case *ast.AliasNode:
+		name := v.Value.GetToken().Value
+		target, known := a.anchors[name]
+		if !known {
+			a.file.add(v.GetToken(), "no anchor &%s stands before the alias *%s", Short(name), Short(name))
+			target = e
+			a.anchors[name] = target
+		}
+		if over(a.added, a.file.rules.Aliases) {
+			return e
+		}
+		a.added += target.values
+		return target
 	}
-	return name, ok
-}
-
-// Offset says where in the text the value begins: more is later.
-func (n Node) Offset() int {
-	if n.ast == nil {
-		return 0
-	}
-	if t := n.ast.GetToken(); t != nil && t.Position != nil {
-		return t.Position.Offset
-	}
-	return 0
+	return e
 }

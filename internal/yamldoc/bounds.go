@@ -105,7 +105,6 @@ func (f *File) refuse(t *token.Token) {
 	rules := &f.rules
 	switch t.Type {
 	case token.AnchorType, token.AliasType:
-		f.anchored = f.anchored || t.Type == token.AnchorType
 		if rules.NoAliases != "" {
 			f.add(t, "%s", rules.NoAliases)
 		}

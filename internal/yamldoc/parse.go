@@ -24,18 +24,17 @@ type Rules struct {
 	Flow      int // of those in brackets and braces
 	Keys      int // of one mapping
 	Documents int
+	Aliases   int // the values that aliases may add to a document
 
-	// What is said of what is not read. Without a text anchors and aliases are read,
-	// directives mean nothing, and tags are refused with a text of this package. Merge
-	// keys go with aliases, and are not read in any case.
+	// The messages about what is not read. Without a message, each alias stands for the value of
+	// its anchor, directives mean nothing, and tags are refused with a message of this package.
+	// Merge keys are never read.
 	NoAliases, NoTags, NoDirectives string
 }
 
 // File is a text that was read.
 type File struct {
 	Documents []Node // those that hold something besides comments
-	Tokens    int
-	anchored  bool // there are anchors
 	lines     int
 	rules     Rules
 	problems  []Problem
@@ -51,7 +50,6 @@ func Parse(text string, rules Rules) (file *File, problems []Problem) {
 		}
 	}()
 	tokens := lexer.Tokenize(text)
-	f.Tokens = len(tokens)
 	if !f.bounded(tokens) {
 		return nil, f.problems
 	}
@@ -68,7 +66,10 @@ func Parse(text string, rules Rules) (file *File, problems []Problem) {
 		case nil, *ast.CommentGroupNode, *ast.DirectiveNode:
 			continue
 		}
-		f.Documents = append(f.Documents, Node{doc.Body, f})
+		f.Documents = append(f.Documents, Node{f.expand(doc.Body), f})
+	}
+	if len(f.problems) > 0 {
+		return nil, f.problems
 	}
 	return f, nil
 }

@@ -3,7 +3,6 @@ package yamldoc
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -107,22 +106,27 @@ func TestNodes(t *testing.T) {
 	require.Equal(t, 1, Node{}.Line())
 }
 
+// TestAliases: each alias stands for the value of its anchor, which keeps its place.
 func TestAliases(t *testing.T) {
-	file, problems := Parse("a: &x {b: &y 1}\nc: *x\n", Rules{})
+	file, problems := Parse("a: &x {b: &y 1, c: *y}\nd: [*x]\n---\nx: &x 2\n", Rules{Depth: 2})
 	require.Empty(t, problems)
-	doc := file.Documents[0]
-	var names []string
-	doc.EachAnchor(func(name string, anchor Node) {
-		names = append(names, fmt.Sprint(name, anchor.Line()))
-		value, ok := anchor.Anchor()
-		require.True(t, ok)
-		require.Equal(t, slices.Index([]string{"y", "x"}, name) == 1, value.Kind() == Mapping)
-	})
-	require.Equal(t, []string{"x1", "y1"}, names)
-	name, ok := doc.Pair(1).Value.Alias()
-	require.True(t, ok)
-	require.Equal(t, "x", name)
-	require.Greater(t, doc.Pair(1).Value.Offset(), doc.Pair(0).Value.Offset())
+	require.Equal(t, map[string]any{"a": map[string]any{"b": int64(1), "c": int64(1)}, "d": []any{map[string]any{"b": int64(1), "c": int64(1)}}},
+		new(Decoder).Any(file.Documents[0]))
+	require.Equal(t, 1, file.Documents[0].Pair(1).Value.Item(0).Line())
+	require.Equal(t, map[string]any{"x": int64(2)}, new(Decoder).Any(file.Documents[1]))
+	for text, want := range map[string][]Problem{
+		"a: *x\nb: *x\nc: &x 1":            {{Line: 1, Col: 4, Message: "no anchor &x stands before the alias *x"}},
+		"a: &x {b: *x}":                    {{Line: 1, Col: 11, Message: "no anchor &x stands before the alias *x"}},
+		"a: &x 1\nb: &x 2":                 {{Line: 2, Col: 4, Message: "the anchor &x stands on line 1 already"}},
+		"a: &x 1\n---\nb: *x":              {{Line: 3, Col: 4, Message: "no anchor &x stands before the alias *x"}},
+		"a: &x [1, 2]\nb: [*x, *x]":        {{Line: 1, Message: "aliases make the file more than 4 values larger"}},
+		"a: &x [[1]]\nb: &y [*x]\nc: [*y]": {{Line: 1, Message: "aliases make the file more than 4 values larger"}},
+	} {
+		_, problems := Parse(text, Rules{Aliases: 4})
+		require.Equal(t, want, problems, text)
+	}
+	_, problems = Parse("a: &x [1]\nb: &y [*x]\nc: &z [*y]\nd: [*z]", Rules{Depth: 2, Aliases: 100})
+	require.Equal(t, []Problem{{Line: 1, Message: "aliases nest the file more than 4 levels deep"}}, problems)
 }
 
 // FuzzParse: whatever a text is, reading ends without a panic, and every problem and
@@ -142,7 +146,7 @@ func FuzzParse(f *testing.F) {
 		}
 		lines := strings.Count(text, "\n") + 1
 		inside := func(line int) { require.True(t, line > 5 && line <= 5+lines, "%d of %d", line, lines) }
-		file, problems := Parse(text, Rules{Before: 5, Tokens: 5000, Depth: 20, Keys: 100, Documents: 5})
+		file, problems := Parse(text, Rules{Before: 5, Tokens: 5000, Depth: 20, Keys: 100, Documents: 5, Aliases: 1000})
 		require.Equal(t, file == nil, len(problems) > 0)
 		for _, p := range problems {
 			inside(p.Line)
