@@ -3,6 +3,7 @@ package agentgraph
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -122,13 +123,10 @@ func (a AgentDocument) agent(config map[string]any, model func(name string) (llm
 func (a AgentDocument) own() ([]map[string]any, error) {
 	var layers []map[string]any
 	if below, ok := a.Spec["llm"].(map[string]any); ok {
-		understood := map[string]any{}
-		for key, v := range below {
-			if _, known := configKeys[camelKey(key)]; known {
-				understood[key] = v
-			}
-		}
-		layers = append(layers, understood)
+		settings := new(LLMConfig).settings(new(string), nil)
+		layer := maps.Clone(below)
+		maps.DeleteFunc(layer, func(key string, _ any) bool { return !understood(settings, camelKey(key)) })
+		layers = append(layers, layer)
 	}
 	if v, there := a.Spec["config"]; there && v != nil {
 		config, ok := v.(map[string]any)

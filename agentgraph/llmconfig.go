@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/nearest"
@@ -46,25 +44,16 @@ func (e *ConfigError) Error() string { return "config." + e.Key + " " + e.Messag
 // reasoningEcho, endpoint, timeouts, leakedCalls and responseFormat, which is a JSON schema. Their names may be written with underscores as well,
 // and they may be in a mapping llm. null takes a value back. The error is a [*ConfigError].
 func (c LLMConfig) Read(layers ...map[string]any) (LLMConfig, error) {
-	role := ""
+	role, d := "", &yamldoc.Decoder{}
+	known := c.settings(&role, d)
 	for _, layer := range layers {
-		named, err := canonicalConfig(layer)
+		given, other, err := canonicalConfig(layer, known)
 		if err != nil {
 			return LLMConfig{}, err
 		}
-		other := map[string]any{}
-		for _, key := range slices.Sorted(maps.Keys(named)) {
-			v, wrong := named[key], ""
-			switch read, understood := configKeys[key]; {
-			case key == "role":
-				wrong = readText(&role, v)
-			case understood:
-				wrong = read(&c, v)
-			default:
-				other[key] = v
-			}
-			if wrong != "" {
-				return LLMConfig{}, &ConfigError{key, wrong}
+		for _, s := range known {
+			if err := s.read(d, given); err != nil {
+				return LLMConfig{}, err
 			}
 		}
 		if len(other) > 0 {
@@ -75,89 +64,117 @@ func (c LLMConfig) Read(layers ...map[string]any) (LLMConfig, error) {
 	return c, nil
 }
 
-// configKeys are the keys that an LLM agent understands, and how their values are
-// read. What they return says what is wrong with a value.
-var configKeys = map[string]func(c *LLMConfig, v any) string{
-	"model":        func(c *LLMConfig, v any) string { return readText(&c.Model, v) },
-	"instructions": func(c *LLMConfig, v any) string { return readText(&c.Instructions, v) },
-	"role":         nil, // read by Read
-	"temperature": func(c *LLMConfig, v any) string {
-		return readAs(&c.Settings.Temperature, v, "a number from 0 to 2", upTo(2))
-	},
-	"topP": func(c *LLMConfig, v any) string { return readAs(&c.Settings.TopP, v, "a number from 0 to 1", upTo(1)) },
-	"maxTokens": func(c *LLMConfig, v any) string {
-		return readAs(&c.Settings.MaxTokens, v, "a whole number from 1", tokens)
-	},
-	"stop":       func(c *LLMConfig, v any) string { return readTexts(&c.Settings.Stop, v) },
-	"toolChoice": func(c *LLMConfig, v any) string { return readText(&c.Settings.ToolChoice, v) },
-	"parallelToolCalls": func(c *LLMConfig, v any) string {
-		return readAs(&c.Settings.ParallelToolCalls, v, "true or false", truth)
-	},
-	"leakedCalls": func(c *LLMConfig, v any) string {
-		return readAs(&c.Settings.LeakedCalls, v, "auto, any or off", oneOf(llm.LeakedCalls.Known))
-	},
-	"seed":            func(c *LLMConfig, v any) string { return readAs(&c.Settings.Seed, v, "a whole number", whole) },
-	"reasoningEffort": func(c *LLMConfig, v any) string { return readText(&c.Settings.ReasoningEffort, v) },
-	"thinking":        func(c *LLMConfig, v any) string { return readAs(&c.Settings.Thinking, v, "true or false", truth) },
-	"reasoningEcho": func(c *LLMConfig, v any) string {
-		return readAs(&c.Settings.Echo, v, "auto, on or off", oneOf(llm.Echo.Known))
-	},
-	"endpoint": func(c *LLMConfig, v any) string {
-		if wrong := readTexts(&c.Settings.Endpoint, v); wrong != "" {
-			return wrong
-		}
-		for _, name := range c.Settings.Endpoint {
-			if !slices.Contains(openai.Endpoints(), name) {
-				return fmt.Sprintf("names no endpoint: %q%s", name, nearest.Hint(name, openai.Endpoints()))
-			}
-		}
-		return ""
-	},
-	"timeouts":       func(c *LLMConfig, v any) string { return readTimeouts(&c.Settings.Timeouts, v) },
-	"responseFormat": func(c *LLMConfig, v any) string { return readFormat(&c.Settings.ResponseFormat, v) },
+// setting is a key that an LLM agent understands.
+type setting struct {
+	key   yamldoc.Key
+	clear func()
 }
 
-// canonicalConfig gives the understood keys of a configuration one spelling, and takes
-// those below llm out of it.
-func canonicalConfig(layer map[string]any) (map[string]any, error) {
-	if layer == nil {
-		return nil, nil
+func to[T any](field *T, key yamldoc.Key) setting {
+	return setting{key, func() { *field = *new(T) }}
+}
+
+// settings are the keys that an LLM agent understands. d reads their values.
+func (c *LLMConfig) settings(role *string, d *yamldoc.Decoder) []setting {
+	s := &c.Settings
+	endpoint := func(name string, n yamldoc.Node) {
+		if !slices.Contains(openai.Endpoints(), name) {
+			d.Add(n, "endpoint names no endpoint: %q%s", name, nearest.Hint(name, openai.Endpoints()))
+		}
 	}
-	named, from := make(map[string]any, len(layer)), map[string]string{}
-	add := func(prefix string, m map[string]any) (rest map[string]any, err error) {
-		rest = map[string]any{}
+	return []setting{
+		to(&c.Model, yamldoc.String("model", "", &c.Model)),
+		to(&c.Instructions, yamldoc.String("instructions", "", &c.Instructions)),
+		to(role, yamldoc.String("role", "", role)),
+		to(&s.Temperature, yamldoc.Float("temperature", "", 0, 2, &s.Temperature)),
+		to(&s.TopP, yamldoc.Float("topP", "", 0, 1, &s.TopP)),
+		to(&s.MaxTokens, yamldoc.Int("maxTokens", "", &s.MaxTokens)),
+		to(&s.Stop, yamldoc.Words("stop", &s.Stop)),
+		to(&s.ToolChoice, yamldoc.String("toolChoice", "", &s.ToolChoice)),
+		to(&s.ParallelToolCalls, yamldoc.Switch("parallelToolCalls", func(b bool) { s.ParallelToolCalls = &b })),
+		to(&s.LeakedCalls, yamldoc.OneOf("leakedCalls", "off", func(v string) { s.LeakedCalls = llm.LeakedCalls(v) }, "auto", "any", "off")),
+		to(&s.Seed, yamldoc.AnyWhole("seed", "", func(v int64) { s.Seed = &v })),
+		to(&s.ReasoningEffort, yamldoc.String("reasoningEffort", "", &s.ReasoningEffort)),
+		to(&s.Thinking, yamldoc.Switch("thinking", func(b bool) { s.Thinking = &b })),
+		to(&s.Echo, yamldoc.OneOf("reasoningEcho", "on", func(v string) { s.Echo = llm.Echo(v) }, "auto", "on", "off")),
+		to(&s.Endpoint, yamldoc.Words("endpoint", &s.Endpoint, endpoint)),
+		to(&s.Timeouts, yamldoc.Object("timeouts", "{first: 20m, silence: 2m, answer: 30m}",
+			yamldoc.Duration("first", "20m", &s.Timeouts.First),
+			yamldoc.Duration("silence", "2m", &s.Timeouts.Silence),
+			yamldoc.Duration("answer", "30m", &s.Timeouts.Answer))),
+		to(&s.ResponseFormat, yamldoc.Custom("responseFormat", "a JSON schema, which is a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) {
+			if n.Kind() != yamldoc.Mapping {
+				d.WrongType(k, n)
+				return
+			}
+			s.ResponseFormat = readFormat(d, s.ResponseFormat, n)
+		})),
+	}
+}
+
+// read reads the setting, if it is given.
+func (s *setting) read(d *yamldoc.Decoder, given map[string]any) (err error) {
+	name := s.key.Name
+	v, there := given[name]
+	if _, merged := v.(map[string]any); there && !merged {
+		s.clear()
+	}
+	if v == nil {
+		return nil
+	}
+	d.Report = func(_, _ int, message string) {
+		key, wrong, _ := strings.Cut(message, " ")
+		if !strings.HasPrefix(key, name) {
+			key, wrong = name, "has an "+message
+		}
+		if err == nil {
+			err = &ConfigError{key, wrong}
+		}
+	}
+	text := configJSON(map[string]json.RawMessage{name: configJSON(v)}) // JSON is YAML
+	file, problems := yamldoc.Parse(string(text), yamldoc.Rules{})
+	if file == nil {
+		return &ConfigError{name, "cannot be read: " + problems[0].Message}
+	}
+	d.Mapping([]yamldoc.Key{s.key}, "", file.Documents[0])
+	return err
+}
+
+// canonicalConfig returns the settings of a configuration, by their names without underscores and
+// without llm, and its other keys.
+func canonicalConfig(layer map[string]any, known []setting) (given, other map[string]any, err error) {
+	given, other = map[string]any{}, maps.Clone(layer)
+	from := map[string]string{}
+	take := func(prefix string, m map[string]any) {
 		for _, key := range slices.Sorted(maps.Keys(m)) {
 			name := camelKey(key)
-			if _, understood := configKeys[name]; !understood {
-				rest[key] = m[key]
+			switch {
+			case !understood(known, name):
 				continue
+			case from[name] != "" && err == nil:
+				err = &ConfigError{prefix + key, "is given a second time: " + from[name] + " is the same"}
 			}
-			if other, twice := from[name]; twice {
-				return nil, &ConfigError{prefix + key, "is given a second time: " + other + " is the same"}
-			}
-			named[name], from[name] = m[key], prefix+key
+			given[name], from[name] = m[key], prefix+key
+			delete(m, key)
 		}
-		return rest, nil
 	}
-	rest, err := add("", layer)
-	if err != nil {
-		return nil, err
-	}
-	if v, there := rest["llm"]; there && v != nil {
+	take("", other)
+	if v := other["llm"]; v != nil {
 		below, ok := v.(map[string]any)
 		if !ok {
-			return nil, &ConfigError{"llm", "must be a mapping such as {model: gpt-4o-mini}, not " + showSetting(v)}
+			return nil, nil, &ConfigError{"llm", "must be a mapping such as {model: gpt-4o-mini}, not " + showSetting(v)}
 		}
-		left, err := add("llm.", below)
-		if err != nil {
-			return nil, err
-		}
-		if rest["llm"] = left; len(left) == 0 {
-			delete(rest, "llm")
+		below = maps.Clone(below)
+		take("llm.", below)
+		if other["llm"] = below; len(below) == 0 {
+			delete(other, "llm")
 		}
 	}
-	maps.Copy(named, rest)
-	return named, nil
+	return given, other, err
+}
+
+func understood(known []setting, name string) bool {
+	return slices.ContainsFunc(known, func(s setting) bool { return s.key.Name == name })
 }
 
 // camelKey turns max_tokens into maxTokens.
@@ -215,139 +232,15 @@ func showSetting(v any) string {
 	return fmt.Sprintf("%v", v)
 }
 
-func readText[T ~string](to *T, v any) string {
-	s, ok := v.(string)
-	switch *to = T(s); {
-	case v == nil:
-	case !ok:
-		return "must be a text, not " + showSetting(v)
-	case strings.TrimSpace(s) == "":
-		return "is empty"
-	}
-	return ""
-}
-
-// readAs sets a value, or removes it if the setting is null. must says what the value must be.
-func readAs[T any](to *T, v any, must string, as func(v any) (T, bool)) string {
-	if v == nil {
-		*to = *new(T)
-		return ""
-	}
-	is, ok := as(v)
-	if !ok {
-		return "must be " + must + ", not " + showSetting(v)
-	}
-	*to = is
-	return ""
-}
-
-func oneOf[T ~string](known func(T) bool) func(v any) (T, bool) {
-	return func(v any) (T, bool) {
-		s, _ := v.(string)
-		return T(s), known(T(s))
-	}
-}
-
-func upTo(most float64) func(v any) (*float64, bool) {
-	return func(v any) (*float64, bool) {
-		f, ok := settingNumber(v)
-		return &f, ok && f >= 0 && f <= most
-	}
-}
-
-func whole(v any) (*int64, bool) {
-	f, ok := settingNumber(v)
-	n := int64(f)
-	return &n, ok && f == math.Trunc(f) && math.Abs(f) <= 1<<53
-}
-
-func tokens(v any) (int, bool) {
-	n, ok := whole(v)
-	return int(*n), ok && *n >= 1 && *n <= math.MaxInt32
-}
-
-func truth(v any) (*bool, bool) {
-	b, ok := v.(bool)
-	return &b, ok
-}
-
-// settingNumber reads a number of whatever type YAML, JSON or a Go program gives it.
-func settingNumber(v any) (float64, bool) {
-	switch v := v.(type) {
-	case int:
-		return float64(v), true
-	case int64:
-		return float64(v), true
-	case uint64:
-		return float64(v), true
-	case float64:
-		return v, true
-	case json.Number:
-		f, err := v.Float64()
-		return f, err == nil
-	}
-	return 0, false
-}
-
-func readTexts(to *[]string, v any) string {
-	list, isList := v.([]any)
-	if s, ok := v.(string); ok {
-		list, isList = []any{s}, true
-	}
-	if *to = nil; !isList && v != nil {
-		return "must be a list of texts, not " + showSetting(v)
-	}
-	for _, item := range list {
-		s, ok := item.(string)
-		if !ok || s == "" {
-			return "must be a list of texts, but one of them is " + showSetting(item)
-		}
-		*to = append(*to, s)
-	}
-	return ""
-}
-
-func readTimeouts(to *llm.Timeouts, v any) string {
-	if v == nil {
-		*to = llm.Timeouts{}
-		return ""
-	}
-	given, ok := v.(map[string]any)
-	if !ok {
-		return "must be a mapping such as {first: 20m, silence: 2m, answer: 30m}, not " + showSetting(v)
-	}
-	known := map[string]*time.Duration{"first": &to.First, "silence": &to.Silence, "answer": &to.Answer}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		text, _ := given[name].(string)
-		d, err := time.ParseDuration(text)
-		switch {
-		case known[name] == nil:
-			return fmt.Sprintf("has no limit %q%s", name, nearest.Hint(name, slices.Sorted(maps.Keys(known))))
-		case err != nil || d <= 0:
-			return name + " must be a time with its unit, such as 20m, not " + showSetting(given[name])
-		}
-		*known[name] = d
-	}
-	return ""
-}
-
-func readFormat(to **llm.ResponseFormat, v any) string {
-	over, ok := v.(map[string]any)
-	switch {
-	case v == nil:
-		*to = nil
-		return ""
-	case !ok:
-		return "must be a JSON schema, which is a mapping, not " + showSetting(v)
-	}
+func readFormat(d *yamldoc.Decoder, before *llm.ResponseFormat, n yamldoc.Node) *llm.ResponseFormat {
 	var own map[string]any
-	if *to != nil {
-		_ = json.Unmarshal((*to).Schema, &own) // which was checked
+	if before != nil {
+		_ = json.Unmarshal(before.Schema, &own) // which was checked
 	}
+	over, _ := d.Any(n).(map[string]any)
 	raw := json.RawMessage(configJSON(MergeConfig(own, over)))
 	if err := jsonschema.Check(raw); err != nil {
-		return "must be a JSON schema: " + err.Error()
+		d.Add(n, "responseFormat must be a JSON schema: %v", err)
 	}
-	*to = &llm.ResponseFormat{Schema: raw}
-	return ""
+	return &llm.ResponseFormat{Schema: raw}
 }

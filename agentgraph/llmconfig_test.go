@@ -3,6 +3,7 @@ package agentgraph
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,30 +47,49 @@ func TestLLMConfig(t *testing.T) {
 	}
 }
 
+// TestConfigTexts: a text stays as it is, whatever it contains.
+func TestConfigTexts(t *testing.T) {
+	texts := []string{"a: b #c", "- x", " \t a\r\nb\n\n", "\u2028\u2029\u0085\ufeff", "\x00\x07\x1b\x7f", `\"\u0041\/'`, "😀", "1e9", "null", "*a", "a\U0010ffff", strings.Repeat("x: y\n", 200_000)}
+	for r := range rune(0x300) {
+		texts = append(texts, "a"+string(r))
+	}
+	for _, text := range texts {
+		c, err := LLMConfig{}.Read(map[string]any{"instructions": text, "stop": []any{text}})
+		require.NoError(t, err)
+		require.Equal(t, text, c.Instructions)
+		require.Equal(t, []string{text}, c.Settings.Stop)
+	}
+	for _, n := range []any{1e-7, 0.1, 5e-324, json.Number("1e-2"), 1e-1} {
+		_, err := LLMConfig{}.Read(map[string]any{"temperature": n})
+		require.NoError(t, err)
+	}
+}
+
 func TestConfigErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"temperature": "hot"}`:                       `config.temperature must be a number from 0 to 2, not the text "hot"`,
+		`{"temperature": "hot"}`:                       `config.temperature must be a number, not "hot"`,
 		`{"temperature": 2.1}`:                         `config.temperature must be a number from 0 to 2, not 2.1`,
 		`{"top_p": -1}`:                                `config.topP must be a number from 0 to 1, not -1`,
-		`{"topP": true}`:                               `config.topP must be a number from 0 to 1, not true`,
+		`{"topP": true}`:                               `config.topP must be a number, not true`,
 		`{"maxTokens": 0}`:                             `config.maxTokens must be a whole number from 1, not 0`,
-		`{"maxTokens": 1.5}`:                           `config.maxTokens must be a whole number from 1, not 1.5`,
-		`{"maxTokens": [1]}`:                           `config.maxTokens must be a whole number from 1, not a list`,
-		`{"leakedCalls": "maybe"}`:                     `config.leakedCalls must be auto, any or off, not the text "maybe"`,
-		`{"timeouts": 5}`:                              `config.timeouts must be a mapping such as {first: 20m, silence: 2m, answer: 30m}, not 5`,
-		`{"timeouts": {"frist": "1m"}}`:                `config.timeouts has no limit "frist"; did you mean "first"?`,
-		`{"timeouts": {"first": "-1m"}}`:               `config.timeouts first must be a time with its unit, such as 20m, not the text "-1m"`,
-		`{"leakedCalls": false}`:                       `config.leakedCalls must be auto, any or off, not false`,
-		`{"model": 4}`:                                 `config.model must be a text, not 4`,
+		`{"maxTokens": 1.5}`:                           `config.maxTokens must be a whole number, not the number 1.5`,
+		`{"maxTokens": [1]}`:                           `config.maxTokens must be a whole number, not a list`,
+		`{"leakedCalls": "maybe"}`:                     `config.leakedCalls must be auto, any or off, not "maybe"`,
+		`{"timeouts": 5}`:                              `config.timeouts must be a mapping such as {first: 20m, silence: 2m, answer: 30m}, not the number 5`,
+		`{"timeouts": {"frist": "1m"}}`:                `config.timeouts has an unknown key "timeouts.frist"; did you mean "first"?`,
+		`{"timeouts": {"first": "-1m"}}`:               `config.timeouts.first must be a time with its unit such as 20m, not "-1m"`,
+		`{"leakedCalls": false}`:                       `config.leakedCalls must be a text such as off, not false: put it in quotes, "false"`,
+		`{"model": 4}`:                                 `config.model must be a text, not the number 4: put it in quotes, "4"`,
 		`{"model": " "}`:                               `config.model is empty`,
 		`{"instructions": {}}`:                         `config.instructions must be a text, not a mapping`,
-		`{"role": 1}`:                                  `config.role must be a text, not 1`,
-		`{"stop": ["a", 1]}`:                           `config.stop must be a list of texts, but one of them is 1`,
-		`{"stop": [""]}`:                               `config.stop must be a list of texts, but one of them is the text ""`,
-		`{"stop": 1}`:                                  `config.stop must be a list of texts, not 1`,
+		`{"role": 1}`:                                  `config.role must be a text, not the number 1`,
+		`{"stop": ["a", 1]}`:                           `config.stop must be a text or a list of texts, but one of them is the number 1`,
+		`{"stop": [""]}`:                               `config.stop holds an empty text`,
+		`{"stop": 1}`:                                  `config.stop must be a text or a list of texts, not the number 1`,
+		`{"endpoint": ["mistal"]}`:                     `config.endpoint names no endpoint: "mistal"; did you mean "mistral"?`,
 		`{"toolChoice": []}`:                           `config.toolChoice must be a text, not a list`,
-		`{"parallelToolCalls": "no"}`:                  `config.parallelToolCalls must be true or false, not the text "no"`,
-		`{"responseFormat": "json"}`:                   `config.responseFormat must be a JSON schema, which is a mapping, not the text "json"`,
+		`{"parallelToolCalls": "no"}`:                  `config.parallelToolCalls must be true or false, not "no"`,
+		`{"responseFormat": "json"}`:                   `config.responseFormat must be a JSON schema, which is a mapping, not "json"`,
 		`{"responseFormat": {"type": 1}}`:              `config.responseFormat must be a JSON schema: /type: `,
 		`{"responseFormat": {"$ref": "file:///etc"}}`:  `config.responseFormat must be a JSON schema: `,
 		`{"maxTokens": 1, "max_tokens": 2}`:            `config.max_tokens is given a second time: maxTokens is the same`,

@@ -171,10 +171,15 @@ func (n Node) Whole() (int64, bool) {
 }
 
 // Number returns a number that is neither infinite nor NaN by its name, whole ones as
-// Whole does.
+// Whole does, and those that [Node.Scalar] returns as json.Number.
 func (n Node) Number() (float64, bool) {
-	if v, ok := n.ast.(*ast.FloatNode); ok {
+	switch v := n.ast.(type) {
+	case *ast.FloatNode:
 		return v.Value, true
+	case *ast.StringNode:
+		written, ok := number(v)
+		f, _ := written.Float64() // which has it
+		return f, ok
 	}
 	v, ok := n.Whole()
 	return float64(v), ok
