@@ -13,13 +13,7 @@ func join(m, other map[string]any) {
 	merge(m, other)
 	if more, _ := other["required"].([]any); len(more) > 0 {
 		all, _ := m["required"].([]any)
-		all = slices.Clone(all)
-		for _, name := range more {
-			if !holds(all, name) { // nothing has checked yet that these are names
-				all = append(all, name)
-			}
-		}
-		m["required"] = all
+		m["required"] = unique(slices.Concat(all, more)) // nothing has checked yet that these are names
 	}
 }
 
@@ -50,7 +44,7 @@ func either(a, b any) any {
 	first, _ := one["enum"].([]any)
 	if more, _ := other["enum"].([]any); first != nil && more != nil && reflect.DeepEqual(one["type"], other["type"]) {
 		one = maps.Clone(one)
-		one["enum"] = slices.Concat(first, slices.DeleteFunc(slices.Clone(more), func(v any) bool { return holds(first, v) }))
+		one["enum"] = unique(slices.Concat(first, more))
 		return one
 	}
 	var all []any
@@ -60,17 +54,21 @@ func either(a, b any) any {
 		if !some || len(m) > 1 {
 			inner = []any{s}
 		}
-		for _, s := range inner {
-			if !holds(all, s) {
-				all = append(all, s)
-			}
-		}
+		all = append(all, inner...)
 	}
-	return map[string]any{"anyOf": all}
+	return map[string]any{"anyOf": unique(all)}
 }
 
-func holds(all []any, v any) bool {
-	return slices.ContainsFunc(all, func(other any) bool { return reflect.DeepEqual(v, other) })
+// unique returns a list of values from JSON without those that come again.
+func unique(list []any) []any {
+	all, seen := make([]any, 0, len(list)), map[string]bool{}
+	for _, v := range list {
+		if raw, _ := json.Marshal(v); !seen[string(raw)] {
+			seen[string(raw)] = true
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // tuple replaces the schemas of a tuple's items by one schema for all items.

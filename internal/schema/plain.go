@@ -166,6 +166,11 @@ func repair(m map[string]any) {
 	}
 	pattern, ok := m["pattern"].(string)
 	wrong("pattern", !ok || !readable(pattern))
+	for _, k := range []string{"required", "enum"} {
+		if list, ok := m[k].([]any); ok {
+			m[k] = unique(list)
+		}
+	}
 	required, ok := m["required"].([]any)
 	wrong("required", !ok || slices.ContainsFunc(required, func(v any) bool { _, ok := v.(string); return !ok }))
 	enum, _ := m["enum"].([]any)

@@ -45,6 +45,7 @@ func TestPlain(t *testing.T) {
 			`"c":{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1.5},"d":{"type":"object","propertyNames":{"pattern":"^x"}},"e":{"type":"string","enum":["x",null],"format":"date-time"}}}`,
 			`{"type":"object","properties":{"a":{"type":"integer","description":"A (one of 1,2)"},"b":{"type":"string","description":"(format: uri)"},` +
 				`"c":{"type":"number","description":"(more than 0) (less than 1.5)"},"d":{"type":"object","properties":{}},"e":{"type":"string","enum":["x"],"format":"date-time"}}}`},
+		"twice":     {`{"type":"object","properties":{"a":{"type":"string","enum":["x","y","x"]}},"required":["a","a"]}`, `{"type":"object","properties":{"a":{"type":"string","enum":["x","y"]}},"required":["a"]}`},
 		"no schema": {`[]`, `[]`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,6 +73,7 @@ func TestUsable(t *testing.T) {
 		"alternatives":          {`{"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}],"properties":{"a":{"pattern":"(?=x)"}}}`, `{"a":"y"}`, `{"a":"x","b":1}`},
 		"an old draft":          {`{"type":"object","properties":{"a":{"type":"number","required":true,"exclusiveMinimum":true,"minimum":1}}}`, `{"a":2}`, `{"a":0}`},
 		"unknown types":         {`{"type":"object","properties":{"a":{"type":[{},{}]},"b":{"type":"integer"}}}`, `{"a":1,"b":2}`, `{"b":"x"}`},
+		"names twice":           {`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a","a"]}`, `{"a":2}`, `{}`},
 		"an unknown draft":      {`{"$schema":"https://example.com/mine","type":"object","properties":{"a":{"type":"integer"}}}`, `{"a":2}`, `{"a":"x"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
