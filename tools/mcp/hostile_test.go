@@ -101,7 +101,7 @@ func TestHostileLists(t *testing.T) {
 		require.ErrorContains(t, err, "the tool a/b is left out: another one has its name, a_b")
 		require.ErrorContains(t, err, "the tool list is left out: ")
 		require.ErrorContains(t, err, "the tool wrong is left out: ")
-		require.Equal(t, []string{"a_b", "bad", "echo", strings.Repeat("n", 55) + "_4e9d8231", "no_schema"}, r.Names())
+		require.Equal(t, []string{"_1password_get", "a_b", "bad", "echo", strings.Repeat("n", 55) + "_4e9d8231", "no_schema"}, r.Names())
 	})
 }
 

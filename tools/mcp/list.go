@@ -192,8 +192,8 @@ func destructive(a *sdk.ToolAnnotations) bool {
 	return a == nil || !a.ReadOnlyHint && (a.DestructiveHint == nil || *a.DestructiveHint)
 }
 
-// legal makes a name that a tool may have. Servers may use dots and slashes, which
-// endpoints refuse.
+// legal returns a name that a tool may have at every endpoint. Servers may use dots and slashes, which endpoints refuse,
+// and a digit at the beginning, which Gemini refuses.
 func legal(name string) string {
 	mapped := strings.Map(func(c rune) rune {
 		if tools.CheckName(string(c)) != nil {
@@ -201,6 +201,9 @@ func legal(name string) string {
 		}
 		return c
 	}, name)
+	if strings.IndexAny(mapped, "-0123456789") == 0 {
+		mapped = "_" + mapped
+	}
 	if len(mapped) <= 64 {
 		return mapped
 	}
