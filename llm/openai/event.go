@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strconv"
 
 	goopenai "github.com/sashabaranov/go-openai"
 
@@ -78,18 +79,18 @@ type (
 	}
 	// wireUsage is a usage with the field names of either protocol.
 	wireUsage struct {
-		Prompt      json.Number `json:"prompt_tokens"` // some endpoints write 12.0 or "12"
-		Completion  json.Number `json:"completion_tokens"`
-		Input       json.Number `json:"input_tokens"`
-		Output      json.Number `json:"output_tokens"`
-		Hit         json.Number `json:"prompt_cache_hit_tokens"` // DeepSeek
-		Read        json.Number `json:"cache_read_input_tokens"` // gateways to Claude
-		Cached      json.Number `json:"cached_tokens"`           // Kimi
-		PromptParts cachedPart  `json:"prompt_tokens_details"`
-		InputParts  cachedPart  `json:"input_tokens_details"`
+		Prompt      flexText   `json:"prompt_tokens"` // a number, or a text with one
+		Completion  flexText   `json:"completion_tokens"`
+		Input       flexText   `json:"input_tokens"`
+		Output      flexText   `json:"output_tokens"`
+		Hit         flexText   `json:"prompt_cache_hit_tokens"` // DeepSeek
+		Read        flexText   `json:"cache_read_input_tokens"` // gateways to Claude
+		Cached      flexText   `json:"cached_tokens"`           // Kimi
+		PromptParts cachedPart `json:"prompt_tokens_details"`
+		InputParts  cachedPart `json:"input_tokens_details"`
 	}
 	cachedPart struct {
-		Cached json.Number `json:"cached_tokens"`
+		Cached flexText `json:"cached_tokens"`
 	}
 )
 
@@ -162,10 +163,17 @@ func readLogProbs(wire []wireLogProb) []llm.LogProb {
 	return list
 }
 
+// UnmarshalJSON ignores details of another form, such as a list, so that the counts next to them are not lost.
+func (c *cachedPart) UnmarshalJSON(b []byte) error {
+	type part cachedPart
+	_ = json.Unmarshal(b, (*part)(c))
+	return nil
+}
+
 // count returns the number, or an implausible one if it is not a number of tokens.
-func count(written json.Number) int {
-	n, err := written.Float64()
-	if written != "" && err != nil || n < 0 || n > math.MaxInt32 {
+func count(written flexText) int {
+	n, err := strconv.ParseFloat(string(written), 64)
+	if written != "" && err != nil || !(n >= 0 && n <= math.MaxInt32) { // NaN is no number of tokens either
 		return -1
 	}
 	return int(n)

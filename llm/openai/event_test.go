@@ -95,6 +95,10 @@ func TestOddCounts(t *testing.T) {
 		`{"prompt_tokens":"twelve"}`:                                                                           nil,
 		`{"prompt_tokens":true}`:                                                                               nil,
 		`[]`:                                                                                                   nil,
+		`{"prompt_tokens":12,"completion_tokens":7,"prompt_tokens_details":[{"modality":"TEXT","tokenCount":12}]}`: {InputTokens: 12, OutputTokens: 7}, // Gemini's details
+		`{"prompt_tokens":12,"completion_tokens":7,"prompt_tokens_details":0,"input_tokens_details":"none"}`:       {InputTokens: 12, OutputTokens: 7},
+		`{"prompt_tokens":12,"completion_tokens":null}`:                                                            {InputTokens: 12}, // livekit/agents#6595
+		`{"prompt_tokens":"NaN","completion_tokens":7}`:                                                            nil,
 	} {
 		got, err := ask(t, serve(t, bodyOf(`data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":`+told+"}\n\n"+done)), helloS)
 		require.NoError(t, err, told)
