@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -211,6 +213,21 @@ func TestResponsesItems(t *testing.T) {
 				body = strings.NewReplacer(`"output_index":"1",`, "", `"output_index":2.0,`, "").Replace(body)
 			}
 		}
+	}
+	// All items of openai-agents-python have the id __fake_id__ (src/agents/models/fake_id.py), also in gateways that use it.
+	var streamed, whole []string
+	for i, args := range []string{`{\"a\":1}`, `{\"a\":2}`} {
+		at := `"output_index":` + strconv.Itoa(i) + `,`
+		call := `{"type":"function_call","id":"x","call_id":"c` + strconv.Itoa(i) + `","name":"f","arguments":"` + args + `"}`
+		streamed = append(streamed, `{"type":"response.output_item.added",`+at+`"item":`+strings.Replace(call, args, "", 1)+`}`,
+			`{"type":"response.function_call_arguments.delta",`+at+`"item_id":"x","delta":"`+args+`"}`, `{"type":"response.output_item.done",`+at+`"item":`+call+`}`)
+		whole = append(whole, call)
+	}
+	for _, answer := range []http.HandlerFunc{bodyOf(events(append(streamed, completed(strings.Join(whole, ",")))...)),
+		jsonOf(`{"object":"response","status":"completed","output":[` + strings.Join(whole, ",") + `]}`)} {
+		got, err := ask(t, serve(t, answer, WithResponses()), helloS)
+		require.NoError(t, err)
+		require.Equal(t, []llm.ToolCall{{ID: "c0", Name: "f", Arguments: `{"a":1}`}, {ID: "c1", Name: "f", Arguments: `{"a":2}`}}, got.Calls)
 	}
 	got, err := ask(t, serve(t, bodyOf(events(done(strings.Replace(itemOf("f1", `"{\"a\""`), `"id"`, `"status":"incomplete","id"`, 1)), completed(""))), WithResponses()), helloS)
 	require.NoError(t, err)

@@ -33,31 +33,39 @@ const (
 	reasoningItem = "reasoning"
 )
 
-// of returns the item of an event: the one with its id, or with its position, or else the last one of its kind.
+// of returns the item of an event: the one with its id, or with its position, or else the last one of its kind. Some
+// gateways give all items the same id, so the position decides between items with the id.
 func (i *items) of(kind, id, at string) *item {
-	var found *item
+	var named, found *item
 	for _, it := range i.list {
 		switch {
 		case it.kind != kind:
 		case id != "" && it.id == id:
-			return it
+			if named == nil || it.at == at {
+				named = it
+			}
 		case it.done && id != "", id != "" && it.id != "" && it.at == "":
 		case at == it.at || at == "" || it.at == "":
 			found = it
 		}
 	}
-	if found == nil {
+	if found = cmp.Or(named, found); found == nil {
 		found = i.begin(kind, id, at)
 	}
 	return found
 }
 
-func (i *items) begin(kind, id, at string) *item {
+// added returns the item that an event adds, of which parts may have come before.
+func (i *items) added(kind, id, at string) *item {
 	for _, it := range i.list {
-		if id != "" && it.id == id && it.kind == kind {
+		if id != "" && it.id == id && it.kind == kind && (it.at == at || it.at == "" || at == "") {
 			return it
 		}
 	}
+	return i.begin(kind, id, at)
+}
+
+func (i *items) begin(kind, id, at string) *item {
 	it := &item{kind: kind, id: id, at: at}
 	i.list = append(i.list, it)
 	return it
@@ -177,9 +185,9 @@ func (a *attempt) responsesEvent(data []byte) error {
 		r.called(r.items.of(callItem, id, at)).fill("", string(ev.Name), string(ev.Arguments))
 	case "response.output_item.added":
 		if i := ev.Item; i != nil && i.Type == callItem {
-			r.called(r.items.begin(i.Type, i.ID, at)).fill(string(i.CallID), string(i.Name), string(i.Arguments))
+			r.called(r.items.added(i.Type, i.ID, at)).fill(string(i.CallID), string(i.Name), string(i.Arguments))
 		} else if i != nil && (i.Type == messageItem || i.Type == reasoningItem) {
-			r.items.begin(i.Type, i.ID, at)
+			r.items.added(i.Type, i.ID, at)
 		}
 	case "response.output_item.done":
 		if i := ev.Item; i != nil {
