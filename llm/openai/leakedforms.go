@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strings"
 	"sync"
 )
@@ -39,6 +40,8 @@ bare
 <tools> … </tools>
 <function_call> … </function_call>
 <@function_calls> … </@function_calls>
+<｜｜DSML｜｜·calls> … </｜｜DSML｜｜·calls>
+<·|·DSML·|·tool_use> … </·|·DSML·|·tool_use>
 [TOOL_REQUEST] … [END_TOOL_REQUEST]
 [TOOL_CALL] … [/TOOL_CALL]
 <TOOLCALL> … </TOOLCALL>
@@ -95,7 +98,7 @@ function·call<|role_sep|>
 >>> name object
 Action: name Action·Input: object
 <|from|>assistant <|recipient|> name <|content|> object
-<tool_call> name { <arg_key> key </arg_key> <arg_value> value </arg_value> } </tool_call> end
+<tool_call> name <tool_sep>? { <arg_key> key </arg_key> <arg_value> value </arg_value> } </tool_call> end
 <longcat_tool_call> name { <longcat_arg_key> key </longcat_arg_key> <longcat_arg_value> value </longcat_arg_value> } </longcat_tool_call> end
 <function= name > object </function>
 <function= name > { <parameter= key > value </parameter> } </function> end
@@ -128,7 +131,7 @@ assistant? commentary to= name json? code? object
 const fence = "```"
 
 // tagSpaces are the prefixes of the names of tags: none, or a namespace of DeepSeek or of Claude.
-var tagSpaces = [...]string{"", "｜DSML｜", "antml:", "｜｜DSML｜｜"}
+var tagSpaces = [...]string{"", "｜DSML｜", "antml:", "｜｜DSML｜｜", "‖DSML‖", "｜｜DSML｜｜·", "·|·DSML·|·"}
 
 // part is one part of a form.
 type part struct {
@@ -167,6 +170,7 @@ var forms = sync.OnceValue(func() (all []*form) {
 		}
 		open, end, encloses := strings.Cut(row, " … ")
 		if encloses {
+			open, end = strings.ReplaceAll(open, "·", " "), strings.ReplaceAll(end, "·", " ")
 			all = append(all, formOf(part{kind: "mark", text: open}, part{kind: "open", text: end}),
 				formOf(part{kind: "mark", text: end}, part{kind: "close", text: end}))
 			continue
@@ -212,7 +216,7 @@ func formOf(parts ...part) *form {
 	}
 	first := &f.parts[0]
 	f.loose = first.kind == "name" || first.text == "print("
-	f.rare = strings.HasPrefix(first.text, "<|") || strings.HasPrefix(first.text, "]<]") || strings.HasPrefix(first.text, "<｜") || strings.HasPrefix(first.text, "[TOOL_")
+	f.rare = slices.ContainsFunc([]string{"<|", "<｜", "<‖", "< |", "]<]", "[TOOL_", "<tool_call>"}, func(token string) bool { return strings.HasPrefix(first.text, token) })
 	if first.kind == "call" {
 		f.begins = "{"
 	}

@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,7 +69,11 @@ var ulmForms = map[string]string{
 	"MiniMax M3":                  m3("<tool_call>\n", `<invoke name="lookup">`, "<city>Ulm", "</city>", "</invoke>\n", "</tool_call>"),
 	"MiniMax M3, no token":        `<tool_call><invoke name="lookup"><city>Ulm</city></invoke></tool_call>`,
 	"Gemma, tags":                 "<function name=\"lookup\">\n<parameter name=\"city\">Ulm</parameter>\n</function>",
-	"DeepSeek V3.2, double bars":  strings.ReplaceAll("<DSMLtool_calls>\n<DSMLinvoke name=\"lookup\">\n<DSMLparameter name=\"city\" string=\"true\">Ulm</DSMLparameter>\n</DSMLinvoke>\n</DSMLtool_calls>", "DSML", "｜｜DSML｜｜"),
+	"DeepSeek V3.2, double bars":  dsml("｜｜DSML｜｜", "tool_calls"),
+	"DeepSeek V4, a space":        dsml("｜｜DSML｜｜ ", "calls"),                                                                                                    // CommandCodeAI/command-code#909
+	"DeepSeek V4, another bar":    dsml("‖DSML‖", "tool_calls"),                                                                                                  // lsdefine/GenericAgent#804
+	"DeepSeek V4, spaces":         dsml(" | DSML | ", "tool_use"),                                                                                                // AgentFlocks/flocks#687
+	"Hunyuan 3":                   "<tool_calls>\n<tool_call>lookup<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n</tool_call>\n</tool_calls>", // vllm-project/vllm#43872
 	"ReAct":                       "Action: lookup\nAction Input: " + ulmArgs,
 	"Command R, older":            "Action: ```json\n[{\"tool_name\": \"lookup\", \"parameters\": {\"city\": \"Ulm\"}}]```",
 	"harmony":                     "<|channel|>commentary to=functions.lookup <|constrain|>json<|message|>" + ulmArgs + "<|call|>",
@@ -133,6 +138,11 @@ var ulmForms = map[string]string{
 	"action and input":            "<tool_call>" + `{"action": "lookup", "action_input": {"city": "Ulm"}}` + "</tool_call>",
 }
 
+// dsml returns a call in the tags of DeepSeek, with a namespace and the name of the tag around the calls.
+func dsml(space, calls string) string {
+	return strings.NewReplacer("DSML", space, "calls", calls).Replace("<DSMLcalls>\n<DSMLinvoke name=\"lookup\">\n<DSMLparameter name=\"city\" string=\"true\">Ulm</DSMLparameter>\n</DSMLinvoke>\n</DSMLcalls>")
+}
+
 // m3 writes the token of MiniMax M3 before each tag.
 func m3(tags ...string) string {
 	const token = "]<]minimax[>["
@@ -186,7 +196,7 @@ func TestLeakedForms(t *testing.T) {
 				check("I look it up.\n"+words, "I look it up.\n")
 				check("I look it up. "+words, "I look it up. ")
 			}
-			if strings.HasPrefix(words, "<|") || strings.HasPrefix(words, "]<") || strings.HasPrefix(words, "<｜") || strings.HasPrefix(words, "[TOOL") {
+			if slices.ContainsFunc([]string{"<|", "]<", "<｜", "<‖", "[TOOL", "<tool_call>"}, func(token string) bool { return strings.HasPrefix(words, token) }) { // GLM: vllm-project/vllm#47024
 				check("I look it up."+words, "I look it up.")
 			}
 			if strings.IndexByte("<[]{", words[0]) >= 0 {
