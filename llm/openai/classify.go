@@ -41,11 +41,12 @@ var (
 		"reduce the length of the messages",      // Groq, Cerebras
 		"middle-out",                             // OpenRouter
 		"`inputs` must have less than",           // TGI
+		"must be at least 1, got -",              // vLLM, if the prompt leaves no room
 	}
 )
 
 // tooLongCodes are the codes and types of such errors.
-var tooLongCodes = []string{"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached"}
+var tooLongCodes = []string{"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached", "1261"} // 1261: GLM
 
 // unpaid lists parts of errors, in lower case, that mean that the account has no credit or quota left; waiting does not
 // help. unpaidCodes are the codes and types of such errors.
@@ -74,7 +75,7 @@ var (
 	limited            = []string{"rate limit", "too many requests"}
 	limitedCodes       = []string{"rate_limit_exceeded", "rate_limit_error", "rate_limit_reached", "resource_exhausted", "throttling"}
 	wrongKey           = []string{"api key not valid", "invalid api key", "incorrect api key"}
-	wrongKeyCodes      = []string{"invalid_api_key"}
+	wrongKeyCodes      = []string{"invalid_api_key", "1004", "2049"} // MiniMax
 	noModelCodes       = []string{"model_not_found"}
 	malformedCall      = []string{"failed to call a function", "tool call validation failed"} // Groq, also through gateways
 	malformedCallCodes = []string{"tool_use_failed", "output_parse_failed"}
@@ -111,7 +112,8 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeServer, true
 	case (status == http.StatusBadRequest || status == http.StatusForbidden) && containsAny(a, limited, limitedCodes):
 		return llm.CodeRateLimited, true
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusBadRequest && containsAny(a, wrongKey, wrongKeyCodes):
+	case status == http.StatusUnauthorized, status == http.StatusForbidden,
+		(status == http.StatusBadRequest || status == http.StatusInternalServerError) && containsAny(a, wrongKey, wrongKeyCodes):
 		return llm.CodeUnauthorized, false
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && containsAny(a, nil, noModelCodes):
 		return llm.CodeNotFound, false

@@ -58,6 +58,7 @@ func TestContextLengthWords(t *testing.T) {
 		"the prompt token count (9000) exceeds n_ctx (8192)",
 		"input_tokens 9000 must be less than 8192",
 		"Model token limit exceeded, please shorten your input.",
+		"max_tokens must be at least 1, got -160.", // vllm-project/vllm#5700
 	} {
 		for _, status := range []int{400, 413, 429, 500} {
 			code, retry := classify(status, parseError([]byte(`{"error":{"message":`+strconv.Quote(words)+`}}`)), false)
@@ -76,6 +77,7 @@ func TestContextLengthWords(t *testing.T) {
 		"Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 140 instead.",
 		"The request contains 21 images, which exceeds the limit of 20 images.",
 		"max_tokens must be greater than thinking.budget_tokens",
+		"max_tokens must be at least 1, got 0.",
 		"messages[3].tool_calls[0].id: string too long, maximum length 40",
 	} {
 		code, _ := classify(400, parseError([]byte(`{"error":{"message":`+strconv.Quote(words)+`}}`)), false)
@@ -118,6 +120,7 @@ func TestClassify(t *testing.T) {
 		{400, `{"error":{"message":"Tool call validation failed: attempted to call tool 'f' which was not in request.tools"}}`, llm.CodeServer, true},
 		{400, `{"errors":[{"code":"invalid_input_argument","message":"prompt is too long"}],"trace":"1","status_code":400}`, llm.CodeContextLength, false},
 		{400, `{"error":{"message":"Failed to call a function.","code":"tool_use_failed","failed_generation":"<function=f>{"}}`, llm.CodeServer, true},
+		{400, `{"error":{"code":"1261","message":"Prompt 超长"}}`, llm.CodeContextLength, false}, // GLM: NousResearch/hermes-agent#1877
 	} {
 		code, retry := classify(tt.status, parseError([]byte(tt.body)), waitIn([]byte(tt.body), time.Now()) > 0)
 		require.Equal(t, tt.code, code, tt.body)
@@ -154,6 +157,7 @@ func TestErrorsInsideAnswers(t *testing.T) {
 		{400, `{"code":"invalid_prompt","message":"The prompt was refused"}`, llm.CodeBadRequest, false},
 		{413, `{"type":"request_too_large","message":"Request exceeds the maximum size"}`, llm.CodeBadRequest, false},
 		{401, `{"type":"authentication_error","message":"invalid x-api-key"}`, llm.CodeUnauthorized, false},
+		{500, `{"code":1004,"message":"login fail: Please carry the API secret key"}`, llm.CodeUnauthorized, false}, // MiniMax
 		{403, `{"type":"permission_error","message":"no access"}`, llm.CodeUnauthorized, false},
 		{404, `{"type":"not_found_error","message":"model: m"}`, llm.CodeNotFound, false},
 		{408, `{"type":"timeout_error","message":"too slow"}`, llm.CodeTimeout, true},

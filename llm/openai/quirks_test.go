@@ -126,7 +126,8 @@ var refusalsOf = map[string]struct {
 	"string-content": {func(req wireObject) bool {
 		return some(req, func(m wireObject) bool { _, ok := m["content"].(string); return !ok })
 	}, []string{"Value is not an array or object: null at row 22, column 40: {%- set content = message.content %}", "body.messages.content.str - Input should be a valid string", "Invalid value for 'content': expected a string, got null", "invalid type: sequence, expected a string at line 1 column 20",
-		"invalid message content type: <nil>", "messages[2]: missing field `content` at line 1 column 900", "'messages.[2].content' : property 'content' is missing", "messages 参数非法。请检查文档。"}},
+		"invalid message content type: <nil>", "messages[2]: missing field `content` at line 1 column 900", "'messages.[2].content' : property 'content' is missing", "messages 参数非法。请检查文档。",
+		"Invalid request content: Each message must have at least one content element."}},
 	"tools-always":      {func(req wireObject) bool { return req["tools"] == nil && some(req, has("tool_calls")) }, []string{"litellm.UnsupportedParamsError: Bedrock doesn't support tool calling without `tools=` param specified.", "The toolConfig field must be defined when using toolUse and toolResult content blocks."}},
 	"no-stream-options": {has("stream_options"), []string{"[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), 'msg': 'Extra inputs are not permitted'}]"}},
 	"no-stream": {func(req wireObject) bool { return req["stream"] == true }, []string{"Your organization must be verified to stream this model. Please go to: https://platform.openai.com/settings/organization/general",
