@@ -232,7 +232,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as text counts as a call", slog.String("model", r.model), slog.String("tool", calls[i].Name))
 		}
 		calls[i].Name = resolveName(calls[i].Name, r.offers)
-		calls[i].Arguments = r.unwrapped(calls[i])
+		calls[i].Arguments = r.fitted(calls[i])
 		for _, t := range r.tools {
 			if r.plain && hasName(t, calls[i].Name) {
 				_, own := plainNames(t.Parameters)
@@ -250,28 +250,85 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finish})
 }
 
-// unwrapped returns the arguments of a call without an object that models copy around them: one whose only member is
-// arguments or parameters, for a tool that has parameters, but none with that name.
-func (r *reading) unwrapped(c llm.ToolCall) string {
-	var outer map[string]json.RawMessage
-	if len(c.Arguments) > 1<<20 || !strings.Contains(c.Arguments, `s":`) || json.Unmarshal([]byte(c.Arguments), &outer) != nil || len(outer) != 1 {
+// fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It
+// removes an object that models copy around them: one whose only member is arguments or parameters, for a tool that has
+// parameters, but none with that name. A value that was written as a text, for a parameter that cannot be a text,
+// becomes the value. It removes null and an empty text for an optional parameter that can be neither.
+func (r *reading) fitted(c llm.ToolCall) string {
+	at := slices.IndexFunc(r.tools, func(t llm.ToolSpec) bool { return hasName(t, c.Name) })
+	var given map[string]json.RawMessage
+	var takes struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
+	}
+	if at < 0 || len(c.Arguments) > 1<<20 || json.Unmarshal([]byte(c.Arguments), &given) != nil ||
+		json.Unmarshal(r.tools[at].Parameters, &takes) != nil || len(takes.Properties) == 0 {
 		return c.Arguments
 	}
-	inner, n := memberOf(outer, wrapperKeys)
-	if n == 0 || inner[0] != '{' {
-		return c.Arguments
+	if inner, n := memberOf(given, wrapperKeys); n == 1 && len(given) == 1 && inner[0] == '{' {
+		if _, n := memberOf(takes.Properties, wrapperKeys); n == 0 {
+			c.Arguments, given = string(inner), nil
+			_ = json.Unmarshal(inner, &given) // it was decoded from JSON
+		}
 	}
-	for _, t := range r.tools {
-		var has struct {
-			Properties map[string]json.RawMessage `json:"properties"`
+	changed := false
+	for key, value := range given {
+		types := appendTypes(nil, takes.Properties[key])
+		var text string
+		if value[0] == '"' {
+			_ = json.Unmarshal(value, &text) // likewise
 		}
-		if hasName(t, c.Name) && json.Unmarshal(t.Parameters, &has) == nil && len(has.Properties) > 0 {
-			if _, n := memberOf(has.Properties, wrapperKeys); n == 0 {
-				return string(inner)
-			}
+		fits := typed(text, types)
+		switch of := kindOf(fits); {
+		case (string(value) == "null" || string(value) == `""`) && !slices.Contains(types, kindOf(string(value))) && !slices.Contains(takes.Required, key):
+			delete(given, key)
+		case value[0] == '"' && of != "string" && (slices.Contains(types, of) || of == "integer" && slices.Contains(types, any("number"))):
+			given[key] = json.RawMessage(fits)
+		default:
+			continue
 		}
+		changed = true
+	}
+	if changed {
+		all, _ := json.Marshal(given) // likewise
+		return string(all)
 	}
 	return c.Arguments
+}
+
+// appendTypes appends the types that a schema allows. A schema that names none allows any, also a text and null.
+func appendTypes(types []any, schema json.RawMessage) []any {
+	var s struct {
+		Type  any               `json:"type"`
+		AnyOf []json.RawMessage `json:"anyOf"`
+		OneOf []json.RawMessage `json:"oneOf"`
+	}
+	_ = json.Unmarshal(schema, &s) // of a schema that cannot be read nothing is known
+	switch t := s.Type.(type) {
+	case string:
+		return append(types, t)
+	case []any:
+		return append(types, t...)
+	}
+	branches := append(s.AnyOf, s.OneOf...)
+	if len(branches) == 0 {
+		return append(types, "string", "null")
+	}
+	for _, branch := range branches {
+		types = appendTypes(types, branch)
+	}
+	return types
+}
+
+// kindOf returns the type of a value in JSON.
+func kindOf(value string) any {
+	if of, ok := map[byte]string{'{': "object", '[': "array", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}[value[0]]; ok {
+		return of
+	}
+	if strings.ContainsAny(value, ".eE") {
+		return "number"
+	}
+	return "integer"
 }
 
 // offers reports whether the request has a tool with the name.

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -136,11 +137,13 @@ func (a *attempt) close() {
 	a.cancel(nil)
 }
 
-// meter counts the bytes of a response and restarts the time limit at each read.
+// meter counts the bytes of a response and restarts the time limit at each read. It also reads a response that is
+// compressed although the request did not allow that, with or without a header that says so.
 type meter struct {
 	src  io.ReadCloser
 	a    *attempt
 	left int64
+	in   io.Reader // the response without its compression; nil before the first read
 }
 
 func (m *meter) Read(p []byte) (int, error) {
@@ -152,10 +155,27 @@ func (m *meter) Read(p []byte) (int, error) {
 		phase = phaseFirstByte
 	}
 	m.a.watch.enter(phase)
-	n, err := m.src.Read(p)
+	n, err := m.read(p)
 	m.a.watch.pause()
 	m.left -= int64(n)
 	return n, err
+}
+
+func (m *meter) read(p []byte) (int, error) {
+	if m.in != nil {
+		return m.in.Read(p)
+	}
+	m.in = m.src
+	n, err := m.src.Read(p)
+	if !bytes.HasPrefix(p[:n], []byte("\x1f\x8b")) { // neither JSON nor an event begins with these bytes
+		return n, err
+	}
+	zip, err := gzip.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(p[:n])), m.src))
+	if err != nil {
+		return 0, err
+	}
+	m.in = zip
+	return zip.Read(p)
 }
 
 func (m *meter) Close() error { return m.src.Close() }

@@ -112,6 +112,26 @@ func TestArgumentsAndCallsWithin(t *testing.T) {
 	require.Equal(t, `{"arguments":{}}`, got.Calls[0].Arguments, "a parameter of that name")
 }
 
+// TestArgumentsOfOtherTypes: models write values as texts (anthropics/claude-code#73137, mpfaffenberger/code_puppy#506,
+// jjang-ai/vmlx#47), and null or "" for what they leave out (danny-avila/LibreChat#11905, coder/xum#2887).
+func TestArgumentsOfOtherTypes(t *testing.T) {
+	req := stock()
+	req.Tools[0].Parameters = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"},"f":{"type":"number"},"b":{"type":"boolean"},"l":{"type":"array","items":{}},
+		"o":{"type":"object","properties":{}},"s":{"type":"string"},"u":{"anyOf":[{"type":"integer"},{"type":"null"}]},"m":{"type":["string","integer"]},"any":{},"of":{"oneOf":[{"enum":["1"]},{"type":"integer"}]}},"required":["b"]}`)
+	for args, want := range map[string]string{
+		`{"n":"5"}`: `{"n":5}`, `{"n":"1.5"}`: `{"n":"1.5"}`, `{"n":"five"}`: `{"n":"five"}`, `{"n":" 5\n"}`: `{"n":5}`, `{"n":"[5]"}`: `{"n":"[5]"}`,
+		`{"f":"5"}`: `{"f":5}`, `{"f":"1.5"}`: `{"f":1.5}`, `{"b":"false"}`: `{"b":false}`, `{"b":"True"}`: `{"b":true}`, `{"b":"1"}`: `{"b":"1"}`,
+		`{"l":"[1, 2]"}`: `{"l":[1,2]}`, `{"l":"7"}`: `{"l":"7"}`, `{"o":"{\"x\": \"y\"}"}`: `{"o":{"x":"y"}}`, `{"u":"7"}`: `{"u":7}`, `{"u":"null"}`: `{"u":null}`,
+		`{"s":"5"}`: `{"s":"5"}`, `{"s":5}`: `{"s":5}`, `{"m":"5"}`: `{"m":"5"}`, `{"any":"5"}`: `{"any":"5"}`, `{"of":"1"}`: `{"of":"1"}`, `{"other":"5"}`: `{"other":"5"}`,
+		`{"n":null,"s":null}`: `{}`, `{"n":"","s":""}`: `{"s":""}`, `{"u":null,"any":null}`: `{"u":null,"any":null}`, `{"b":null}`: `{"b":null}`, `{"b":""}`: `{"b":""}`,
+		`{"other":null}`: `{"other":null}`, `{"arguments": {"n":"5"}}`: `{"n":5}`, `{"n": 5}`: `{"n": 5}`,
+	} {
+		got, err := ask(t, serve(t, jsonOf(`{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"lookup","arguments":`+quoted(args)+`}}]},"finish_reason":"tool_calls"}]}`)), req)
+		require.NoError(t, err, args)
+		require.Equal(t, want, got.Calls[0].Arguments, args)
+	}
+}
+
 func TestRepeatedNameWithEveryPart(t *testing.T) {
 	body := toolDelta(`{"function":{"name":"f","arguments":"{\"a\""}}`) + toolDelta(`{"function":{"name":"f","arguments":":1}"}}`) + done
 	got, err := ask(t, serve(t, bodyOf(body)), helloS)

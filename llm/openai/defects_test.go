@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -127,6 +128,35 @@ func TestDefect4_ManyKeepAliveComments(t *testing.T) {
 	got, err := ask(t, serve(t, bodyOf(repeat(": keep-alive\n\n", 1000)+text("ok")+repeat("\n", 1000)+delta(`{}`, "stop")+done)), helloS)
 	require.NoError(t, err)
 	require.Equal(t, "ok", got.Text)
+}
+
+// TestCompressedAnswers: proxies compress although the request does not allow it (Anionex/agent-vision-toolkit#36), and
+// do not always say so (Wei-Shaw/claude-relay-service#1039).
+func TestCompressedAnswers(t *testing.T) {
+	for _, encoding := range []string{"gzip", ""} {
+		compressed := func(status int, body string) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				if encoding != "" {
+					w.Header().Set("Content-Encoding", encoding)
+				}
+				w.WriteHeader(status)
+				z := gzip.NewWriter(w)
+				_, _ = z.Write([]byte(body))
+				_ = z.Close()
+			}
+		}
+		for _, req := range []*llm.Request{hello, helloS} {
+			got, err := ask(t, serve(t, compressed(200, text("all")+delta(`{}`, "stop")+done)), req)
+			require.NoError(t, err)
+			require.Equal(t, "all", got.Text)
+			_, err = ask(t, serve(t, compressed(400, `{"error":{"message":"odd"}}`)), req)
+			require.ErrorContains(t, err, "Bad Request: odd")
+			_, err = ask(t, serve(t, compressed(200, `{"choices":[{"message":{"content":"`+strings.Repeat("x", 5000)+`"}}]}`), WithMaxAnswerBytes(1000)), req)
+			require.ErrorContains(t, err, "the answer is longer than 1000 bytes")
+		}
+		_, err := ask(t, serve(t, bodyOf("\x1f\x8bno")), helloS)
+		require.Error(t, err)
+	}
 }
 
 func TestDefect5_ZeroTemperatureIsSent(t *testing.T) {
