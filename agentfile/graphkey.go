@@ -89,22 +89,17 @@ func (p *parser) responseFormat(k *yamldoc.Key, n yamldoc.Node) {
 func (p *parser) json(b *bytes.Buffer, n yamldoc.Node) {
 	switch n.Kind() {
 	case yamldoc.Mapping:
-		seen := map[string]bool{}
-		b.WriteByte('{')
-		for i := range n.Len() {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			pair := n.Pair(i)
-			name := pair.Key.Written()
-			if seen[name] {
-				p.Add(pair.Key, "the key %q is repeated", name)
-			}
-			seen[name] = true
+		before := byte('{')
+		p.Each(n, func(name string, pair yamldoc.Pair) {
+			b.WriteByte(before)
+			before = ','
 			data, _ := json.Marshal(name) // a text never fails
 			b.Write(data)
 			b.WriteByte(':')
 			p.json(b, pair.Value)
+		})
+		if before == '{' {
+			b.WriteByte(before)
 		}
 		b.WriteByte('}')
 	case yamldoc.List:

@@ -1,6 +1,10 @@
 package agentgraph
 
-import "github.com/agentarbor/arbor/internal/yamldoc"
+import (
+	"cmp"
+
+	"github.com/agentarbor/arbor/internal/yamldoc"
+)
 
 // ref is the most exact reference to the agent.
 func (a AgentDocument) ref() string {
@@ -13,44 +17,26 @@ func (a AgentDocument) ref() string {
 // agentDocument reads a document of kind Agent. Its format has many more keys than
 // a graph needs, so that unknown ones are not reported.
 func (r *reader) agentDocument(n yamldoc.Node) {
-	get := func(n yamldoc.Node, path string, line int, names ...string) fields {
-		keys := make([]key, len(names))
-		for i, name := range names {
-			keys[i].name = name
-		}
-		v, ok := r.fields(n, path, line, &table{keys: keys, foreign: true}, nil)
-		if !ok && !isNull(n) {
-			r.add(CodeYAML, path, n.Line(), "%s must be a mapping, not %s", leaf(path), n.Describe())
-		}
-		return v
+	a, role, foreign := AgentDocument{Line: n.Line()}, "", &table{foreign: true}
+	below := func(name string, keys ...yamldoc.Key) yamldoc.Key {
+		return yamldoc.Custom(name, "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) {
+			if n.Kind() != yamldoc.Nothing && r.object(k, n, foreign, keys...) && name == "spec" {
+				a.Spec, _ = r.Any(n).(map[string]any)
+			}
+		})
 	}
-	below := func(f field, names ...string) fields { return get(f.value, f.path, f.line(), names...) }
-	a := AgentDocument{Line: n.Line()}
-	top := get(n, "", a.Line, "apiVersion", "metadata", "spec")
-	version := top.get("apiVersion")
-	if v, ok := r.required(version, CodeWrongAPIVersion); ok && v != APIVersionArbor && !apiVersion.MatchString(v) {
-		r.add(CodeWrongAPIVersion, "apiVersion", version.line(), "apiVersion must be such as %s, not %q", APIVersion, yamldoc.Short(v))
-	}
-	if f := top.get("metadata"); f.empty() {
-		r.add(CodeMissingField, "metadata", a.Line, "metadata is missing: it holds the agent's name")
-	} else {
-		meta := below(f, "name", "version", "description")
-		a.Name, _ = r.required(meta.get("name"), CodeYAML)
-		if version := meta.get("version"); !version.empty() {
-			a.Version = r.version(version)
-		}
-		a.Description = r.free(meta.get("description"))
-	}
-	spec := top.get("spec")
-	keys := below(spec, "role", "instructions", "llm")
-	a.Instructions = r.free(keys.get("instructions"))
-	if role := r.free(keys.get("role")); a.Instructions == "" {
-		a.Instructions = role
-	}
-	model := below(keys.get("llm"), "model")
-	a.Model = r.free(model.get("model"))
-	if spec.value.Kind() == yamldoc.Mapping {
-		a.Spec = r.mapping(spec)
-	}
+	r.mapping(&table{foreign: true, needs: []string{"apiVersion", "metadata"}}, []yamldoc.Key{
+		yamldoc.Custom("apiVersion", "a text", APIVersion, func(k *yamldoc.Key, n yamldoc.Node) {
+			if v, ok := r.String(k, n); ok && v != APIVersionArbor && !apiVersion.MatchString(v) {
+				r.Add(n, "apiVersion must be such as %s, not %q", APIVersion, yamldoc.Short(v))
+			}
+		}),
+		yamldoc.Custom("metadata", "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) {
+			r.object(k, n, &table{foreign: true, needs: []string{"name"}},
+				yamldoc.String("name", "", &a.Name), r.version(&a.Version, true), yamldoc.Maybe("description", &a.Description))
+		}),
+		below("spec", yamldoc.Maybe("role", &role), yamldoc.Maybe("instructions", &a.Instructions), below("llm", yamldoc.Maybe("model", &a.Model)))},
+		"", n, a.Line)
+	a.Instructions = cmp.Or(a.Instructions, role)
 	r.agent(a)
 }

@@ -12,7 +12,7 @@ import (
 type checker struct {
 	*reader
 	*draft
-	entrypoint, fallback field
+	entrypoint, fallback int // their lines
 	// unsure is true where an agent's id or an edge's end could not be read, so
 	// that reachability cannot be judged.
 	unsure bool
@@ -54,10 +54,10 @@ func (c *checker) check() {
 		if ok {
 			fallback = i
 			if g.Nodes[i].Human != nil {
-				c.add(CodeYAML, c.path("errorHandling.fallbackAgent"), c.fallback.line(), "%q waits for a person (when: human), and a fallbackAgent is called at once after an error", yamldoc.Short(g.OnError.Fallback))
+				c.add(CodeYAML, c.path("errorHandling.fallbackAgent"), c.fallback, "%q waits for a person (when: human), and a fallbackAgent is called at once after an error", yamldoc.Short(g.OnError.Fallback))
 			}
 		} else {
-			c.add(CodeUnknownFallback, c.path("errorHandling.fallbackAgent"), c.fallback.line(), "no agent has the id %q%s", yamldoc.Short(g.OnError.Fallback), c.idHint(g.OnError.Fallback))
+			c.add(CodeUnknownFallback, c.path("errorHandling.fallbackAgent"), c.fallback, "no agent has the id %q%s", yamldoc.Short(g.OnError.Fallback), c.idHint(g.OnError.Fallback))
 		}
 	}
 	c.choices()
@@ -68,7 +68,7 @@ func (c *checker) check() {
 	}
 	entry, ok := c.ids[g.Entrypoint]
 	if !ok {
-		c.add(CodeUnknownEntrypoint, c.path("entrypoint"), c.entrypoint.line(), "no agent has the id %q%s", yamldoc.Short(g.Entrypoint), c.idHint(g.Entrypoint))
+		c.add(CodeUnknownEntrypoint, c.path("entrypoint"), c.entrypoint, "no agent has the id %q%s", yamldoc.Short(g.Entrypoint), c.idHint(g.Entrypoint))
 		return
 	}
 	if !c.unsure {

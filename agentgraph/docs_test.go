@@ -1,6 +1,7 @@
 package agentgraph
 
 import (
+	"encoding/json"
 	"os"
 	"regexp"
 	"strings"
@@ -29,10 +30,14 @@ func TestPages(t *testing.T) {
 	require.Len(t, codes, 17)
 	require.ElementsMatch(t, codes, rows)
 
-	for prefix, table := range map[string]table{"metadata.": metadataKeys, "spec.": specKeys, "spec.agents[].": agentKeys, "spec.edges[].": edgeKeys, "spec.errorHandling.": errorKeys,
-		"spec. ": arborSpecKeys, "spec.agents[]. ": arborAgentKeys, "spec.edges[]. ": arborEdgeKeys} {
-		prefix = strings.TrimSuffix(prefix, " ") // of the tables of arbor/v1
-		for _, key := range table.names() {
+	var schema struct {
+		Defs map[string]struct{ Properties map[string]any } `json:"$defs"`
+	}
+	require.NoError(t, json.Unmarshal(Schema(), &schema))
+	for name, prefix := range map[string]string{"metadata": "metadata.", "spec": "spec.", "agent": "spec.agents[].", "edge": "spec.edges[].",
+		"errorHandling": "spec.errorHandling.", "arborSpec": "spec.", "arborAgent": "spec.agents[].", "arborEdge": "spec.edges[]."} {
+		require.NotEmpty(t, schema.Defs[name].Properties)
+		for key := range schema.Defs[name].Properties {
 			if prefix+key != "spec.errorHandling" { // its own keys are listed
 				require.Contains(t, string(page), "`"+prefix+key+"`")
 			}

@@ -31,10 +31,10 @@ type files struct {
 
 // include reads the file of a graph that a node runs in place of an agent. A file
 // is read once.
-func (r *reader) include(d *draft, name string, f field) *draft {
+func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 	all := r.files
 	wrong := func(code Code, format string, args ...any) *draft {
-		r.add(code, f.path, f.line(), format, args...)
+		r.add(code, r.Name, n.Line(), format, args...)
 		return nil
 	}
 	if all.options.fsys == nil {
@@ -74,7 +74,7 @@ func (r *reader) include(d *draft, name string, f field) *draft {
 		return wrong(CodeYAML, "the graph's files have more than %d MiB together", maxTotal>>20)
 	}
 	all.open = append(all.open, file)
-	sub := &reader{valueReader: valueReader{lines: 1, file: file}, depth: d.depth, files: all}
+	sub := newReader(all, file, d.depth)
 	sub.read(data)
 	all.open = all.open[:len(all.open)-1]
 	if inner = sub.top; inner != nil {

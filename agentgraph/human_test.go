@@ -388,7 +388,7 @@ func TestHumanBy(t *testing.T) {
 	for wrong, says := range map[string]string{
 		"when: human, by: Staff": `by: "Staff" does not say who decides`, "when: human, by: [staff, refunds]": "does not say who decides",
 		"when: human, by: [user, refunds]": "does not say who decides", "when: human, by: []": "does not say who decides",
-		"when: human, by: [1]": "does not say who decides", "by: staff": "when is missing",
+		"when: human, by: [1]": "one of them is the number 1", "by: staff": "when is missing",
 	} {
 		_, err := agentgraph.Load([]byte("apiVersion: arbor/v1\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  entrypoint: a\n  agents: [{id: a, agentRef: x, " + wrong + "}]\n"))
 		require.ErrorContains(t, err, says, wrong)

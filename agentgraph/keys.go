@@ -2,21 +2,17 @@ package agentgraph
 
 import (
 	"cmp"
+	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// key is a key of a mapping. What it is about and the schema of its value, in JSON, are for editors.
-type key struct{ name, about, schema string }
-
-// table is the keys that a mapping can have. The parser and [Schema] are made of it.
+// table is what a mapping says besides its keys.
 type table struct {
-	keys []key
-	rest string // of the mapping's JSON schema: what it says besides its keys
-	open bool   // other keys are kept, unless they look like one of these
+	needs []string // the keys that must be there
+	rest  string   // of the mapping's JSON schema
+	open  bool     // other keys are kept, unless they look like one of the mapping's
 	// meant says which key is probably meant by a word that resembles none.
 	meant words[string]
 	// future are keys of features that the version of the format does not have, or
@@ -70,44 +66,21 @@ const (
 )
 
 var (
-	documentKeys = table{
-		keys: []key{
-			{"apiVersion", "The version of the format: ossa.ai/v0.2.7, or arbor/v1, which has extensions. Other versions 0.2 are read with a warning.",
-				`{"type": "string", "pattern": "^(ossa\\.ai/v0\\.2\\.(0|[1-9][0-9]*)|arbor/v1)$", "examples": ["ossa.ai/v0.2.7", "arbor/v1"]}`},
-			{"kind", "", `{"const": "AgentGraph"}`},
-			{"metadata", "", `{"$ref": "#/$defs/metadata"}`},
-			{"spec", "The graph itself: agents, edges and where it begins.", "{}"}},
-		rest:  `{"required": ["apiVersion", "kind", "metadata", "spec"]}`,
+	documentTable = table{
+		needs: []string{"apiVersion", "kind", "metadata", "spec"},
 		meant: words[string]{{"version", "apiVersion"}, {"name", "metadata"}},
 	}
-	metadataKeys = table{
-		keys: []key{
-			{"name", "The graph's name.", aText},
-			{"version", "A semantic version, such as 1.0.0. 1.0 is a number to YAML.", `{"$ref": "#/$defs/version"}`},
-			{"description", "", `{"type": ["string", "null"]}`},
-			{"labels", "", aMapping},
-			{"annotations", "", aMapping}},
-		rest: `{"required": ["name", "version"]}`, open: true,
-	}
-	specKeys = table{
-		keys: []key{
-			{"agents", "The nodes of the graph.", `{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/agent"}}`},
-			{"edges", "Where the agents' outputs go.", `{"type": ["array", "null"], "items": {"$ref": "#/$defs/edge"}}`},
-			{"entrypoint", "The id of the agent that gets the input.", aText},
-			{"errorHandling", "", `{"$ref": "#/$defs/errorHandling"}`}},
-		rest: `{"required": ["agents", "entrypoint"]}`,
+	metadataTable = table{needs: []string{"name", "version"}, open: true}
+	specTable     = table{
+		needs: []string{"agents", "entrypoint"},
 		meant: words[string]{{"nodes", "agents"}, {"steps", "agents"}, {"links", "edges"}, {"connections", "edges"}, {"start", "entrypoint"},
 			{"entry", "entrypoint"}, {"startAt", "entrypoint"}, {"onError", "errorHandling"}, {"errors", "errorHandling"}, {"error", "errorHandling"}},
 		future: words[feature]{{"loops", loops}, {"loop", loops}, {"maxIterations", loops}, {"subgraphs", subgraph}, {"subgraph", subgraph}, {"graphs", subgraph},
 			{"dynamicRouting", dynamic}, {"dynamicEdges", dynamic}, {"routing", dynamic}, {"router", dynamic}, {"state", shared}, {"sharedState", shared}, {"stateManagement", shared},
 			{"reducers", shared}, {"memory", shared}, {"observability", tracing}, {"tracing", tracing}, {"metrics", tracing}},
 	}
-	agentKeys = table{
-		keys: []key{
-			{"id", "Unique in the graph.", aText},
-			{"agentRef", "The name of an agent, or name@version.", aText},
-			{"config", "Overrides the agent's own configuration.", aMapping}},
-		rest: `{"required": ["id", "agentRef"]}`,
+	agentTable = table{
+		needs: []string{"id"}, rest: `{"required": ["id", "agentRef"]}`,
 		meant: words[string]{{"name", "id"}, {"ref", "agentRef"}, {"agent", "agentRef"}, {"agent_ref", "agentRef"}, {"uses", "agentRef"},
 			{"configuration", "config"}, {"settings", "config"}, {"with", "config"}},
 		future: words[feature]{{"loop", loops}, {"loops", loops}, {"repeat", loops}, {"while", loops}, {"until", loops}, {"maxIterations", loops}, {"graph", subgraph}, {"graphRef", subgraph},
@@ -115,22 +88,13 @@ var (
 			{"errorHandling", retries}, {"when", people}, {"ask", people}, {"approval", people},
 			{"tool", toolNode}, {"toolsOf", toolNode}},
 	}
-	edgeKeys = table{
-		keys: []key{
-			{"from", "The id of the source.", aText},
-			{"to", "The id of the target.", aText},
-			{"condition", "Whether the edge is taken, such as output.intent == 'billing'.", anExpression},
-			{"transform", `What the target gets, such as {"data": output.items}, as a text.`, anExpression}},
-		rest: `{"required": ["from", "to"]}`,
+	edgeTable = table{
+		needs: []string{"from", "to"},
 		meant: words[string]{{"when", "condition"}, {"if", "condition"}, {"source", "from"}, {"target", "to"}, {"map", "transform"},
 			{"mapping", "transform"}, {"expression", "condition"}},
 		future: words[feature]{{"loop", loops}, {"while", loops}, {"maxIterations", loops}, {"back", loops}, {"priority", dynamic}, {"dynamic", dynamic}, {"default", dynamic}},
 	}
-	errorKeys = table{
-		keys: []key{
-			{"strategy", "", `{"enum": ["fail-fast", "continue", "retry"], "default": "fail-fast"}`},
-			{"maxRetries", "", `{"type": "integer", "minimum": 0, "maximum": 2147483647, "default": 3}`},
-			{"fallbackAgent", "The id of the agent that is asked after an error.", aText}},
+	errorTable = table{
 		rest:  aMapping,
 		meant: words[string]{{"retries", "maxRetries"}, {"max_retries", "maxRetries"}, {"fallback", "fallbackAgent"}, {"onError", "strategy"}},
 	}
@@ -138,60 +102,24 @@ var (
 
 // The mappings that arbor/v1 has in place of those, or in addition to them.
 var (
-	arborSpecKeys = specKeys.extended([]key{
-		{"agents", "The nodes of the graph.", `{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/arborAgent"}}`},
-		{"edges", "Where the agents' outputs go.", `{"type": ["array", "null"], "items": {"$ref": "#/$defs/arborEdge"}}`},
-		{"state", "Values that the agents share, by their names.", `{"type": ["object", "null"], "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,63}$"},
-			"additionalProperties": {"$ref": "#/$defs/state"}}`}}, "",
-		words[string]{{"sharedState", "state"}, {"reducers", "state"}, {"memory", "state"}})
-	// The first three stand as in agentKeys.
-	arborAgentKeys = agentKeys.extended([]key{
-		{"graph", "A graph in the agent's place: its spec, or the name of its file.", `{"oneOf": [{"$ref": "#/$defs/text"}, {"$ref": "#/$defs/arborSpec"}]}`},
-		{"loop", "The agent is called again with its own output.", `{"$ref": "#/$defs/loop"}`},
-		{"when", "Ask a person before the agent runs.", `{"const": "human"}`},
-		{"ask", "What the person is asked.", aText},
-		{"next", "The id, or a list of ids, of the targets that edges may be taken to, such as output.route.", anExpression},
-		{"update", "Writes to the shared state when the agent has finished: keys and expressions.",
-			`{"type": ["object", "null"], "additionalProperties": {"$ref": "#/$defs/expression"}}`},
-		{"timeout", "What one call may take, such as 30s; at most 24h.", aTime},
-		{"retry", "Calls after an error, whatever the strategy.", `{"$ref": "#/$defs/retry"}`},
-		{"history", "How much of the conversation around the graph the agent sees: full, text_only, own or last_turns:N. Nothing without it.",
-			`{"type": "string", "pattern": "^(full|text_only|own|last_turns:[1-9][0-9]*)$"}`},
-		{"tool", "The name of a tool, of the agent that agentRef names or of the program, which is called with the node's input.", aText},
-		{"toolsOf", "The id of an agent that passes its tool calls on, for this node to run.", aText},
-		{"transform", "What the node gives in place of its agent's output, such as output.text.", anExpression},
-		{"by", "Who may answer: user, staff, or the names of rights.", `{"anyOf": [{"type": "string", "pattern": "^[a-z0-9_-]+$"},
-			{"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[a-z0-9_-]+$"}}]}`}},
+	arborSpecTable  = specTable.extended("", words[string]{{"sharedState", "state"}, {"reducers", "state"}, {"memory", "state"}})
+	arborAgentTable = agentTable.extended(
 		`{"required": ["id"], "dependentRequired": {"config": ["agentRef"], "ask": ["when"], "by": ["when"]},
 			"oneOf": [{"anyOf": [{"required": ["agentRef"]}, {"required": ["tool"]}]}, {"required": ["graph"]}, {"required": ["toolsOf"]}]}`,
 		words[string]{{"loops", "loop"}, {"repeat", "loop"}, {"while", "loop"}, {"until", "loop"}, {"maxIterations", "loop"}, {"graphRef", "graph"}, {"subgraph", "graph"},
 			{"retries", "retry"}, {"maxRetries", "retry"}, {"errorHandling", "retry"}, {"approval", "when"}, {"human", "when"}, {"state", "update"}, {"question", "ask"}, {"approver", "by"},
 			{"route", "next"}, {"router", "next"}, {"goto", "next"}, {"view", "history"}, {"conversation", "history"},
 			{"function", "tool"}, {"call", "tool"}, {"tools", "toolsOf"}, {"output", "transform"}, {"result", "transform"}})
-	arborEdgeKeys = edgeKeys.extended([]key{
-		{"priority", "Of the edges of one source with a priority only the first whose condition holds is taken, the largest number first.",
-			`{"type": "integer", "minimum": 1, "maximum": 1000000}`}}, "",
-		words[string]{{"order", "priority"}, {"weight", "priority"}})
-	loopKeys = table{
-		keys: []key{
-			{"until", "Whether to stop after a call, such as output.score > 0.9.", anExpression},
-			{"max", "The largest number of calls.", `{"type": "integer", "minimum": 1, "maximum": 1000}`},
-			{"atMax", "Whether the agent fails if until does not hold after the last call.", `{"enum": ["continue", "fail"], "default": "continue"}`}},
-		rest: `{"required": ["until", "max"]}`, arbor: true,
+	arborEdgeTable = edgeTable.extended("", words[string]{{"order", "priority"}, {"weight", "priority"}})
+	loopTable      = table{
+		needs: []string{"until", "max"}, arbor: true,
 		meant: words[string]{{"maxIterations", "max"}, {"limit", "max"}, {"times", "max"}, {"condition", "until"}, {"while", "until"}, {"onLimit", "atMax"}, {"fail", "atMax"}},
 	}
-	retryKeys = table{
-		keys: []key{
-			{"max", "How often the agent is called again.", `{"type": "integer", "minimum": 0, "maximum": 2147483647}`},
-			{"backoff", "The pause before the first of these calls, such as 1s; it doubles with each one.", aTime}},
-		rest: `{"required": ["max"]}`, arbor: true,
+	retryTable = table{
+		needs: []string{"max"}, arbor: true,
 		meant: words[string]{{"maxRetries", "max"}, {"attempts", "max"}, {"times", "max"}, {"delay", "backoff"}, {"wait", "backoff"}},
 	}
-	stateKeys = table{
-		keys: []key{
-			{"reducer", "How a value that is written joins the one that is there.",
-				`{"enum": ["replace", "append", "merge", "sum", "min", "max"], "default": "replace"}`},
-			{"initial", "The value at the beginning.", "{}"}},
+	stateTable = table{
 		rest: `{"type": ["object", "null"], "allOf": [
 			{"if": {"required": ["reducer"], "properties": {"reducer": {"enum": ["append"]}}}, "then": {"properties": {"initial": {"type": ["array", "null"]}}}},
 			{"if": {"required": ["reducer"], "properties": {"reducer": {"enum": ["merge"]}}}, "then": {"properties": {"initial": {"type": ["object", "null"]}}}},
@@ -201,119 +129,131 @@ var (
 	}
 )
 
-// extended returns the table of arbor/v1, with further keys and some in the place of others.
-func (t table) extended(keys []key, rest string, meant words[string]) table {
-	all := slices.Clone(t.keys)
-	for _, k := range keys {
-		if i := t.index(k.name); i >= 0 {
-			all[i] = k
-		} else {
-			all = append(all, k)
+// extended returns the table of arbor/v1.
+func (t table) extended(rest string, meant words[string]) table {
+	return table{needs: t.needs, rest: cmp.Or(rest, t.rest), meant: slices.Concat(t.meant, meant), future: t.future, arbor: true}
+}
+
+func (r *reader) documentKeys() []yamldoc.Key {
+	spec := func(k *yamldoc.Key, n yamldoc.Node) { r.spec(r.top, k, n) }
+	return []yamldoc.Key{
+		yamldoc.Custom("apiVersion", "a text", APIVersion, r.apiVersion).
+			Says("The version of the format: ossa.ai/v0.2.7, or arbor/v1, which has extensions. Other versions 0.2 are read with a warning.",
+				`{"type": "string", "pattern": "^(ossa\\.ai/v0\\.2\\.(0|[1-9][0-9]*)|arbor/v1)$", "examples": ["ossa.ai/v0.2.7", "arbor/v1"]}`),
+		yamldoc.Custom("kind", "a text", "", func(*yamldoc.Key, yamldoc.Node) {}).Says("", `{"const": "AgentGraph"}`), // which was read
+		yamldoc.Custom("metadata", "a mapping with name and version", "", r.metadata).Says("", `{"$ref": "#/$defs/metadata"}`),
+		yamldoc.Custom("spec", "a mapping with agents, edges and entrypoint", "", spec).Says("The graph itself: agents, edges and where it begins.", "{}"),
+	}
+}
+
+func (r *reader) metadataKeys() []yamldoc.Key {
+	g := r.top.graph
+	other := func(name string) yamldoc.Key {
+		return r.free(name, func(m map[string]any) { r.other[name] = m }).Says("", aMapping)
+	}
+	return []yamldoc.Key{
+		yamldoc.String("name", "", &g.Name).Says("The graph's name.", aText),
+		r.version(&g.Version, false).Says("A semantic version, such as 1.0.0. 1.0 is a number to YAML.", `{"$ref": "#/$defs/version"}`),
+		yamldoc.Maybe("description", &g.Description).Says("", `{"type": ["string", "null"]}`),
+		other("labels"),
+		other("annotations"),
+	}
+}
+
+func (r *reader) specKeys(c *checker) (*table, []yamldoc.Key) {
+	t, schemas, keys := &specTable, []string{"agent", "edge"}, []yamldoc.Key(nil)
+	if r.arbor {
+		t, schemas = &arborSpecTable, []string{"arborAgent", "arborEdge"}
+		state := func(k *yamldoc.Key, n yamldoc.Node) { r.state(c.draft, k, n) }
+		keys = append(keys, yamldoc.Custom("state", "a mapping of names to {reducer, initial}", "", state).Says("Values that the agents share, by their names.",
+			`{"type": ["object", "null"], "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,63}$"}, "additionalProperties": {"$ref": "#/$defs/state"}}`))
+	}
+	list := func(name, about, schema string, read func(*checker, *yamldoc.Key, yamldoc.Node)) yamldoc.Key {
+		return yamldoc.Custom(name, "a list", "", func(k *yamldoc.Key, n yamldoc.Node) { read(c, k, n) }).Says(about, schema)
+	}
+	handling := func(k *yamldoc.Key, n yamldoc.Node) {
+		if n.Kind() != yamldoc.Nothing {
+			r.object(k, n, &errorTable, r.errorKeys(c)...)
 		}
 	}
-	return table{keys: all, rest: cmp.Or(rest, t.rest), meant: slices.Concat(t.meant, meant), future: t.future, arbor: true}
+	return t, append(keys,
+		list("agents", "The nodes of the graph.", `{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/`+schemas[0]+`"}}`, r.nodes),
+		list("edges", "Where the agents' outputs go.", `{"type": ["array", "null"], "items": {"$ref": "#/$defs/`+schemas[1]+`"}}`, r.edges),
+		r.placed("entrypoint", &c.graph.Entrypoint, &c.entrypoint).Says("The id of the agent that gets the input.", aText),
+		yamldoc.Custom("errorHandling", "a mapping", "", handling).Says("", `{"$ref": "#/$defs/errorHandling"}`))
 }
 
-func (t *table) index(name string) int {
-	return slices.IndexFunc(t.keys, func(k key) bool { return k.name == name })
-}
-
-func (t *table) names() []string {
-	names := make([]string, len(t.keys))
-	for i, k := range t.keys {
-		names[i] = k.name
-	}
-	return names
-}
-
-// fields reads a mapping, which may not be one of other keys than the table's; other receives
-// those of an open mapping. line is that of problems about keys that are missing. It is false
-// if the value is no mapping.
-func (r *valueReader) fields(n yamldoc.Node, path string, line int, t *table, other map[string]any) (fields, bool) {
-	f := fields{path: path, line: line}
-	if n.Kind() != yamldoc.Mapping {
-		return f, false
-	}
-	r.each(n, path, func(name, at string, p yamldoc.Pair) {
-		switch {
-		case t.index(name) >= 0:
-			f.found = append(f.found, r.field(name, at, p))
-		case t.foreign:
-		case t.open && r.nearest(name, t.names()) == "":
-			other[name] = r.any(p.Value, at)
-		default:
-			r.unknown(t, name, path, p)
+// placed is the key of a text whose line is wanted, too.
+func (r *reader) placed(name string, to *string, line *int) yamldoc.Key {
+	return yamldoc.Custom(name, "a text", "", func(k *yamldoc.Key, n yamldoc.Node) {
+		if v, ok := r.String(k, n); ok {
+			*to, *line = v, n.Line()
 		}
 	})
-	return f, true
 }
 
-// each calls read for each key of a mapping, with its path. In free mappings 1 and true are names too.
-func (r *valueReader) each(mapping yamldoc.Node, path string, read func(name, at string, p yamldoc.Pair)) {
-	seen := make(map[string]bool, mapping.Len())
-	for i := range mapping.Len() {
-		p := mapping.Pair(i)
-		name, ok := p.Key.Name()
-		at := join(path, name)
-		switch {
-		case !ok:
-			r.add(CodeYAML, path, p.Key.Line(), "a key must be a word")
-		case seen[name]:
-			r.add(CodeYAML, at, p.Key.Line(), "the key %s is repeated", yamldoc.Short(leaf(at)))
-		default:
-			seen[name] = true
-			read(name, at, p)
-		}
+func (r *reader) errorKeys(c *checker) []yamldoc.Key {
+	h := &c.graph.OnError
+	return []yamldoc.Key{
+		yamldoc.OneOf("strategy", "", func(v string) { h.Strategy = Strategy(v) }, string(FailFast), string(Continue), string(Retry)).
+			Says("", `{"enum": ["fail-fast", "continue", "retry"], "default": "fail-fast"}`),
+		r.whole("maxRetries", CodeBadMaxRetries, 0, math.MaxInt32, &h.MaxRetries).Says("", `{"type": "integer", "minimum": 0, "maximum": 2147483647, "default": 3}`),
+		r.placed("fallbackAgent", &h.Fallback, &c.fallback).Says("The id of the agent that is asked after an error.", aText),
 	}
 }
 
-// object reads a mapping, and reports any other value.
-func (r *valueReader) object(f field, t *table, other map[string]any) (fields, bool) {
-	v, ok := r.fields(f.value, f.path, f.key.Line(), t, other)
-	if !ok {
-		r.add(CodeYAML, f.path, f.line(), "%s must be a mapping, not %s", leaf(f.path), f.value.Describe())
+func (r *reader) edgeKeys(d *draft, e *Edge) (*table, []yamldoc.Key) {
+	keys := []yamldoc.Key{
+		yamldoc.String("from", "", &e.From).Says("The id of the source.", aText),
+		yamldoc.String("to", "", &e.To).Says("The id of the target.", aText),
+		r.compiles(d, "condition", condition, &e.Condition).Says("Whether the edge is taken, such as output.intent == 'billing'.", anExpression),
+		r.compiles(d, "transform", transform, &e.Transform).Says(`What the target gets, such as {"data": output.items}, as a text.`, anExpression),
 	}
-	return v, ok
-}
-
-func (r *valueReader) field(name, path string, p yamldoc.Pair) field {
-	return field{name: name, path: path, key: p.Key, value: p.Value}
-}
-
-func (r *valueReader) unknown(t *table, name, path string, p yamldoc.Pair) {
-	line, at := p.Key.Line(), join(path, name)
-	future, ok := t.future.find(name)
-	hint := ""
-	if meant, _ := t.meant.find(name); meant != "" {
-		hint = `; did you mean "` + meant + `"?`
-	} else if ok {
-		switch {
-		case !t.arbor && future.key != "":
-			hint = "; apiVersion " + APIVersionArbor + " has it: " + future.key
-		case t.arbor && future.key != "":
-			r.add(CodeUnknownField, at, line, "unknown key %q: %s has %s", name, APIVersionArbor, future.key)
-			return
-		}
-		version := "AgentGraph v0.2.7"
-		if t.arbor {
-			version += " nor of " + APIVersionArbor
-		}
-		r.add(CodeUnknownField, at, line, "%q: %s not part of %s%s", name, future.what, version, hint)
-		return
-	} else if hint = r.didYouMean(name, t.names()); hint == "" {
-		hint = "; the keys here are " + strings.Join(t.names(), ", ")
+	if !r.arbor {
+		return &edgeTable, keys
 	}
-	r.add(CodeUnknownField, at, line, "unknown key %q%s", yamldoc.Short(name), hint)
+	return &arborEdgeTable, append(keys, r.whole("priority", CodeYAML, 1, MaxPriority, &e.Priority).
+		Says("Of the edges of one source with a priority only the first whose condition holds is taken, the largest number first.",
+			`{"type": "integer", "minimum": 1, "maximum": 1000000}`))
 }
 
-func join(path, name string) string {
-	if path == "" {
-		return name
+func (r *reader) agentKeys(d *draft, node *Node) (*table, []yamldoc.Key) {
+	keys := []yamldoc.Key{
+		yamldoc.String("id", "", &node.ID).Says("Unique in the graph.", aText),
+		yamldoc.String("agentRef", "", &node.Ref).Says("The name of an agent, or name@version.", aText),
+		r.free("config", func(m map[string]any) { node.Config = m }).Says("Overrides the agent's own configuration.", aMapping),
 	}
-	return path + "." + name
+	if !r.arbor {
+		return &agentTable, keys
+	}
+	with := func(name, typ string, read func(k *yamldoc.Key, n yamldoc.Node)) yamldoc.Key {
+		return yamldoc.Custom(name, typ, "", read)
+	}
+	return &arborAgentTable, append(keys, // tool and toolsOf before graph, which is not read with them
+		yamldoc.String("tool", "", &node.Tool).
+			Says("The name of a tool, of the agent that agentRef names or of the program, which is called with the node's input.", aText),
+		yamldoc.String("toolsOf", "", &node.ToolsOf).Says("The id of an agent that passes its tool calls on, for this node to run.", aText),
+		with("graph", "a mapping with agents, edges and entrypoint, or the name of a file", func(k *yamldoc.Key, n yamldoc.Node) { r.subgraph(d, node, k, n) }).
+			Says("A graph in the agent's place: its spec, or the name of its file.", `{"oneOf": [{"$ref": "#/$defs/text"}, {"$ref": "#/$defs/arborSpec"}]}`),
+		with("loop", "a mapping", func(k *yamldoc.Key, n yamldoc.Node) {
+			node.Loop = &Loop{}
+			r.object(k, n, &loopTable, r.loop(d, node.Loop)...)
+		}).Says("The agent is called again with its own output.", `{"$ref": "#/$defs/loop"}`),
+		with("when", "a text", func(k *yamldoc.Key, n yamldoc.Node) { r.when(node, k, n) }).Says("Ask a person before the agent runs.", `{"const": "human"}`),
+		with("ask", "a text", func(k *yamldoc.Key, n yamldoc.Node) { node.approval().Ask, _ = r.String(k, n) }).Says("What the person is asked.", aText),
+		r.compiles(d, "next", choice, &node.Next).Says("The id, or a list of ids, of the targets that edges may be taken to, such as output.route.", anExpression),
+		with("update", "a mapping of keys of the state to expressions", func(k *yamldoc.Key, n yamldoc.Node) { r.updates(d, node, k, n) }).
+			Says("Writes to the shared state when the agent has finished: keys and expressions.",
+				`{"type": ["object", "null"], "additionalProperties": {"$ref": "#/$defs/expression"}}`),
+		r.duration("timeout", &node.Timeout).Says("What one call may take, such as 30s; at most 24h.", aTime),
+		with("retry", "a mapping", func(k *yamldoc.Key, n yamldoc.Node) {
+			node.Retry = &RetryPolicy{}
+			r.object(k, n, &retryTable, r.retry(node.Retry)...)
+		}).Says("Calls after an error, whatever the strategy.", `{"$ref": "#/$defs/retry"}`),
+		r.history(node).Says("How much of the conversation around the graph the agent sees: full, text_only, own or last_turns:N. Nothing without it.",
+			`{"type": "string", "pattern": "^(full|text_only|own|last_turns:[1-9][0-9]*)$"}`),
+		r.compiles(d, "transform", transform, &node.Transform).Says("What the node gives in place of its agent's output, such as output.text.", anExpression),
+		with("by", "a text or a list of texts", func(k *yamldoc.Key, n yamldoc.Node) { r.by(node, k, n) }).
+			Says("Who may answer: user, staff, or the names of rights.", `{"anyOf": [{"type": "string", "pattern": "^[a-z0-9_-]+$"},
+				{"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[a-z0-9_-]+$"}}]}`))
 }
-
-func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
-
-// leaf returns the last part of a path.
-func leaf(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }

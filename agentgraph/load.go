@@ -64,7 +64,7 @@ func Load(data []byte, opts ...Option) (*Graph, error) {
 		return nil, fmt.Errorf("agentgraph: %w", err)
 	}
 	all := &files{options: &o, open: []string{o.name}, drafts: map[string]*draft{}, known: map[string]string{}}
-	r := &reader{valueReader: valueReader{lines: 1}, files: all}
+	r := newReader(all, "", 0)
 	r.read(data)
 	known := newRefs(o.refs)
 	if o.folder != nil {

@@ -7,7 +7,7 @@ import "github.com/agentarbor/arbor/internal/nearest"
 const maxHints = 20
 
 // near returns what there is to compare a misspelt name with: nothing after too many.
-func (r *valueReader) near(known []string) []string {
+func (r *reader) near(known []string) []string {
 	if r.hints >= maxHints {
 		return nil
 	}
@@ -18,11 +18,11 @@ func (r *valueReader) near(known []string) []string {
 }
 
 // nearest returns the known name that a misspelt one most probably means, or "".
-func (r *valueReader) nearest(name string, known []string) string {
+func (r *reader) nearest(name string, known []string) string {
 	return nearest.Of(name, r.near(known))
 }
 
 // didYouMean ends a message about an unknown name.
-func (r *valueReader) didYouMean(name string, known []string) string {
+func (r *reader) didYouMean(name string, known []string) string {
 	return nearest.Hint(name, r.near(known))
 }

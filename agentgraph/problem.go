@@ -89,11 +89,11 @@ func sortProblems(all []Problem) {
 	})
 }
 
-func (r *valueReader) add(code Code, path string, line int, format string, args ...any) {
+func (r *reader) add(code Code, path string, line int, format string, args ...any) {
 	r.problems = append(r.problems, r.problem(code, path, line, format, args...))
 }
 
-func (r *valueReader) problem(code Code, path string, line int, format string, args ...any) Problem {
+func (r *reader) problem(code Code, path string, line int, format string, args ...any) Problem {
 	message := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	line = min(max(line, 1), r.lines)
 	return Problem{code, r.prefix + yamldoc.Cut(path, yamldoc.MaxMessage), line, yamldoc.Cut(message, yamldoc.MaxMessage), r.file}

@@ -3,7 +3,6 @@ package agentgraph
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/internal/expression"
@@ -23,17 +22,6 @@ const (
 	kindGraph = "AgentGraph"
 	kindAgent = "Agent"
 )
-
-// reader reads the documents of one file.
-type reader struct {
-	valueReader
-	depth  int // of the file's graph in others
-	files  *files
-	arbor  bool   // the graph is one of arbor/v1
-	top    *draft // the file's graph
-	drafts []*draft
-	agents []AgentDocument
-}
 
 // draft is a graph that is being read: that of a document, or one in place of an
 // agent.
@@ -78,41 +66,31 @@ type compiled struct {
 
 // document reads the graph's own document, or an agent's.
 func (r *reader) document(n yamldoc.Node, number int, seen *int) {
-	r.prefix = ""
 	if n.Kind() != yamldoc.Mapping {
 		r.add(CodeWrongKind, "", n.Line(), "a document must be a mapping with apiVersion, kind, metadata and spec, not %s", n.Describe())
 		return
 	}
 	kind, line := r.kind(n)
-	other := fmt.Sprintf("documents[%d].", number)
+	r.prefix = fmt.Sprintf("documents[%d].", number)
+	defer func() { r.prefix = "" }()
 	switch {
 	case kind == kindAgent:
-		r.prefix = other
 		r.agentDocument(n)
-		r.prefix = ""
-	case kind != kindGraph:
-		message := fmt.Sprintf("the kind must be AgentGraph, not %q%s", yamldoc.Short(kind), r.didYouMean(kind, []string{kindGraph, kindAgent}))
-		if kind == "" {
-			message = "the document does not say kind: AgentGraph"
-		}
-		r.add(CodeWrongKind, "kind", line, "%s", message)
-		*seen++
-	case r.top != nil:
-		r.prefix = other
+		return
+	case kind == kindGraph && r.top != nil:
 		r.add(CodeWrongKind, "kind", line, "a file holds one AgentGraph, and this is another one")
-		r.prefix = ""
-	default:
+		return
+	}
+	r.prefix = ""
+	*seen++
+	switch kind {
+	case kindGraph:
 		r.top = &draft{graph: &Graph{sound: true}, base: "spec", depth: r.depth + 1}
-		*seen++
-		f, _ := r.fields(n, "", n.Line(), &documentKeys, nil)
-		r.apiVersion(f.get("apiVersion"))
-		r.metadata(f.get("metadata"))
-		spec := f.get("spec")
-		if spec.empty() {
-			r.add(CodeMissingField, "spec", n.Line(), "spec is missing: it holds agents, edges and entrypoint")
-			return
-		}
-		r.spec(r.top, spec)
+		r.mapping(&documentTable, r.documentKeys(), "", n, n.Line())
+	case "":
+		r.add(CodeWrongKind, "kind", line, "the document does not say kind: AgentGraph")
+	default:
+		r.add(CodeWrongKind, "kind", line, "the kind must be AgentGraph, not %q%s", yamldoc.Short(kind), r.didYouMean(kind, []string{kindGraph, kindAgent}))
 	}
 }
 
@@ -125,7 +103,7 @@ func (r *reader) kind(n yamldoc.Node) (string, int) {
 			if s, ok := v.Text(); ok {
 				return strings.TrimSpace(s), p.Key.Line()
 			}
-			if isNull(v) {
+			if v.Kind() == yamldoc.Nothing {
 				return "", p.Key.Line()
 			}
 			return v.Describe(), p.Key.Line()
@@ -140,8 +118,8 @@ var (
 	semVer = lazyregexp.New(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
 )
 
-func (r *reader) apiVersion(f field) {
-	v, ok := r.required(f, CodeWrongAPIVersion)
+func (r *reader) apiVersion(k *yamldoc.Key, n yamldoc.Node) {
+	v, ok := r.String(k, n)
 	if !ok {
 		return
 	}
@@ -152,168 +130,155 @@ func (r *reader) apiVersion(f field) {
 	switch {
 	case v == APIVersion, v == APIVersionArbor:
 	case r.arbor:
-		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion %q is not known: %s is", yamldoc.Short(v), APIVersionArbor)
+		r.Add(n, "apiVersion %q is not known: %s is", yamldoc.Short(v), APIVersionArbor)
 	case m == nil && group == "ossa.ai":
-		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion must be such as %s, not %q", APIVersion, yamldoc.Short(v))
+		r.Add(n, "apiVersion must be such as %s, not %q", APIVersion, yamldoc.Short(v))
 	case m == nil:
-		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion must be %s, not %q: only resources of ossa.ai are read, and those of %s", APIVersion, yamldoc.Short(v), APIVersionArbor)
+		r.Add(n, "apiVersion must be %s, not %q: only resources of ossa.ai are read, and those of %s", APIVersion, yamldoc.Short(v), APIVersionArbor)
 	case m[1] == "0" && m[2] == "2":
-		r.warnings = append(r.warnings, r.problem(CodeWrongAPIVersion, "apiVersion", f.line(), "%s is read as %s, which may differ", v, APIVersion))
+		r.warnings = append(r.warnings, r.problem(CodeWrongAPIVersion, "apiVersion", n.Line(), "%s is read as %s, which may differ", v, APIVersion))
 	default:
-		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion %s is not known: %s is, and other versions 0.2", v, APIVersion)
+		r.Add(n, "apiVersion %s is not known: %s is, and other versions 0.2", v, APIVersion)
 	}
 }
 
-func (r *reader) metadata(f field) {
-	if f.empty() {
-		r.add(CodeMissingField, f.path, f.above, "metadata is missing: it holds name and version")
-		return
+func (r *reader) metadata(k *yamldoc.Key, n yamldoc.Node) {
+	r.other = map[string]any{}
+	if r.object(k, n, &metadataTable, r.metadataKeys()...) && len(r.other) > 0 {
+		r.top.graph.Metadata = r.other
 	}
-	other := map[string]any{}
-	v, ok := r.object(f, &metadataKeys, other)
-	if !ok {
-		return
-	}
-	g := r.top.graph
-	g.Name, _ = r.required(v.get("name"), CodeYAML)
-	g.Version = r.version(v.get("version"))
-	g.Description = r.free(v.get("description"))
-	for _, name := range []string{"labels", "annotations"} {
-		if m := r.mapping(v.get(name)); m != nil {
-			other[name] = m
+}
+
+// version is the key of a semantic version, which may be nothing if it is optional.
+func (r *reader) version(to *string, optional bool) yamldoc.Key {
+	return yamldoc.Custom("version", "a text", "1.0.0", func(k *yamldoc.Key, n yamldoc.Node) {
+		if optional && n.Kind() == yamldoc.Nothing {
+			return
 		}
-	}
-	if len(other) > 0 {
-		g.Metadata = other
-	}
-}
-
-func (r *reader) version(f field) string {
-	if _, number := f.value.Number(); number {
-		r.add(CodeBadVersion, f.path, f.line(), `YAML reads %s as a number: a version has three parts, such as 1.0.0, and quotes make a text of anything, "1.0.0"`, f.value.Written())
-		return ""
-	}
-	v, ok := r.required(f, CodeBadVersion)
-	if ok && !semVer.MatchString(v) {
-		hint := ""
-		if strings.HasPrefix(v, "v") && semVer.MatchString(v[1:]) {
-			hint = ": without the v in front, " + v[1:]
+		if _, number := n.Number(); number {
+			r.Add(n, `YAML reads %s as a number: a version has three parts, such as 1.0.0, and quotes make a text of anything, "1.0.0"`, n.Written())
+			return
 		}
-		r.add(CodeBadVersion, f.path, f.line(), "the version must be such as 1.0.0 or 1.0.0-rc.1 (semver.org), not %q%s", yamldoc.Short(v), hint)
-	}
-	return v
-}
-
-// choose returns the table of the graph's version.
-func (r *reader) choose(ossa, arbor *table) *table {
-	if r.arbor {
-		return arbor
-	}
-	return ossa
+		v, ok := r.String(k, n)
+		if ok {
+			*to = v
+		}
+		if ok && !semVer.MatchString(v) {
+			hint := ""
+			if strings.HasPrefix(v, "v") && semVer.MatchString(v[1:]) {
+				hint = ": without the v in front, " + v[1:]
+			}
+			r.Add(n, "the version must be such as 1.0.0 or 1.0.0-rc.1 (semver.org), not %q%s", yamldoc.Short(v), hint)
+		}
+	})
 }
 
 // spec reads a graph's agents, edges and the rest, and checks them.
-func (r *reader) spec(d *draft, f field) {
-	v, ok := r.object(f, r.choose(&specKeys, &arborSpecKeys), nil)
-	if !ok {
-		return
-	}
+func (r *reader) spec(d *draft, k *yamldoc.Key, n yamldoc.Node) {
 	r.drafts = append(r.drafts, d)
 	d.compiled = map[source]*compiled{}
 	if r.arbor {
-		r.state(d, v.get("state"))
+		d.keys, d.state = map[string]bool{}, expression.WithState()
 	}
-	c := checker{reader: r, draft: d, entrypoint: v.get("entrypoint")}
-	r.nodes(&c, v.get("agents"))
-	r.edges(&c, v.get("edges"))
-	d.graph.Entrypoint, _ = r.required(c.entrypoint, CodeUnknownEntrypoint)
-	r.errorHandling(&c, v.get("errorHandling"))
-	c.check()
-}
-
-func (r *reader) nodes(c *checker, f field) {
-	items := r.list(f)
-	if items.Len() == 0 {
-		if items.Kind() == yamldoc.List || f.empty() {
-			r.add(CodeMissingField, f.path, f.above, "a graph has at least one agent")
-		}
-		return
-	}
-	table := r.choose(&agentKeys, &arborAgentKeys)
-	c.graph.Nodes = make([]Node, 0, items.Len())
-	for i := range items.Len() {
-		n := items.Item(i)
-		node := Node{Line: n.Line()}
-		v, ok := r.fields(n, index(f.path, i), node.Line, table, nil)
-		if !ok {
-			r.add(CodeYAML, v.path, node.Line, "an agent must be a mapping with id and agentRef, not %s", n.Describe())
-			c.unsure = true
-			c.graph.Nodes = append(c.graph.Nodes, node)
-			c.nodeLines = append(c.nodeLines, nodeLines{})
-			continue
-		}
-		if node.ID, ok = r.required(v.get("id"), CodeYAML); !ok {
-			c.unsure = true
-		}
-		c.size++
-		tool := max(v.get("tool").line(), v.get("toolsOf").line())
-		switch {
-		case tool > 0:
-			r.tool(&node, v)
-		case v.get("graph").there():
-			r.subgraph(c.draft, &node, v)
-		default:
-			node.Ref, _ = r.required(v.get("agentRef"), CodeUnknownAgentRef)
-			node.Config = r.mapping(v.get("config"))
-		}
-		r.extensions(c.draft, &node, v)
-		c.graph.Nodes = append(c.graph.Nodes, node)
-		c.nodeLines = append(c.nodeLines, nodeLines{v.get("id").line(), v.get("agentRef").line(), v.get("next").line(), tool})
+	d.graph.OnError = ErrorHandling{Strategy: FailFast, MaxRetries: DefaultMaxRetries}
+	c := checker{reader: r, draft: d}
+	if t, keys := r.specKeys(&c); r.object(k, n, t, keys...) {
+		c.check()
 	}
 }
 
-func (r *reader) edges(c *checker, f field) {
-	items := r.list(f)
-	if items.Len() == 0 {
-		return
+func (r *reader) nodes(c *checker, k *yamldoc.Key, n yamldoc.Node) {
+	if n.Kind() == yamldoc.List && n.Len() == 0 {
+		r.add(CodeMissingField, r.Name, n.Line(), "a graph has at least one agent")
 	}
-	table := r.choose(&edgeKeys, &arborEdgeKeys)
-	c.graph.Edges = make([]Edge, 0, items.Len())
-	for i := range items.Len() {
-		n := items.Item(i)
-		edge := Edge{Line: n.Line()}
-		v, ok := r.fields(n, index(f.path, i), edge.Line, table, nil)
-		if !ok {
-			r.add(CodeYAML, v.path, edge.Line, "an edge must be a mapping with from and to, not %s", n.Describe())
-			c.unsure = true
+	r.items(k, n, func(n yamldoc.Node) {
+		node, lines := Node{Line: n.Line()}, nodeLines{}
+		if n.Kind() != yamldoc.Mapping {
+			r.Add(n, "an agent must be a mapping with id and agentRef, not %s", n.Describe())
 		} else {
-			var from, to bool
-			edge.From, from = r.required(v.get("from"), CodeUnknownEdgeAgent)
-			edge.To, to = r.required(v.get("to"), CodeUnknownEdgeAgent)
-			c.unsure = c.unsure || !from || !to
-			edge.Condition = r.expression(c.draft, v.get("condition"), condition)
-			edge.Transform = r.expression(c.draft, v.get("transform"), transform)
-			edge.Priority, _ = r.whole(v.get("priority"), 1, MaxPriority, CodeYAML)
+			c.size++
+			t, keys := r.agentKeys(c.draft, &node)
+			found := r.mapping(t, keys, r.Name, n, node.Line)
+			r.together(c.draft, &node, found)
+			lines = nodeLines{lineOf(found["id"]), lineOf(found["agentRef"]), lineOf(found["next"]), max(lineOf(found["tool"]), lineOf(found["toolsOf"]))}
 		}
-		c.graph.Edges = append(c.graph.Edges, edge)
-		c.edgeLines = append(c.edgeLines, [2]int{v.get("from").line(), v.get("to").line()})
+		c.unsure = c.unsure || node.ID == ""
+		c.graph.Nodes, c.nodeLines = append(c.graph.Nodes, node), append(c.nodeLines, lines)
+	})
+}
+
+// together checks which keys a node has together, and completes it.
+func (r *reader) together(d *draft, node *Node, found map[string]yamldoc.Pair) {
+	has := func(name string) bool { return lineOf(found[name]) > 0 }
+	wrong := func(name, message string) { r.add(CodeYAML, r.Name+"."+name, lineOf(found[name]), "%s", message) }
+	switch {
+	case has("tool") || has("toolsOf"):
+		if has("tool") && has("toolsOf") || has("graph") || has("toolsOf") && has("agentRef") {
+			r.add(CodeYAML, r.Name, node.Line, "an agent has both: one of agentRef, graph, tool and toolsOf says what it runs, and a tool may have an agentRef, whose tool it is")
+		}
+		if has("config") && (!has("agentRef") || !has("tool")) {
+			wrong("config", "config is for an agentRef: a tool takes none")
+		}
+		if has("history") {
+			wrong("history", "history is for agents with a model: a tool gets its input alone")
+		}
+		switch {
+		case has("toolsOf"), node.Tool == "":
+			node.Ref, node.Tool = "", ""
+		case !has("agentRef"):
+			node.Ref = ToolRef(node.Tool)
+		}
+	case has("graph"):
+		if node.Ref = ""; has("agentRef") {
+			r.add(CodeYAML, r.Name+".graph", found["graph"].Key.Line(), "an agent has an agentRef or a graph, and this one has both")
+		} else if has("config") {
+			wrong("config", "config is for an agentRef: a graph in an agent's place takes none")
+		}
+	case !has("agentRef"):
+		r.add(CodeMissingField, r.Name+".agentRef", node.Line, "agentRef is missing")
+	}
+	switch {
+	case has("when") && d.depth > 1:
+		wrong("when", "in a graph that stands in another one nobody can be asked: ask before the agent in whose place it stands")
+	case !has("when") && (has("ask") || has("by")):
+		r.add(CodeMissingField, r.Name+".when", node.Line, "when is missing: ask is the question of when: human, and by says who answers it")
 	}
 }
 
-// expression compiles a condition, a transform or another expression. The same text
-// is compiled once.
-func (r *reader) expression(d *draft, f field, want wanted) *Expression {
-	if !f.there() {
-		return nil
+func (r *reader) edges(c *checker, k *yamldoc.Key, n yamldoc.Node) {
+	if n.Kind() == yamldoc.Nothing {
+		return
 	}
-	text, ok := f.value.Text()
-	if !ok {
-		switch f.value.Kind() {
-		case yamldoc.Mapping, yamldoc.List:
-			r.add(CodeBadExpression, f.path, f.line(), "YAML reads %s here, and a %s is a text: put | before it and begin it on the next line, or put quotes around it", f.value.Describe(), leaf(f.path))
-		default:
-			r.optional(f, CodeBadExpression)
+	r.items(k, n, func(n yamldoc.Node) {
+		edge := Edge{Line: n.Line()}
+		var lines [2]int
+		if n.Kind() != yamldoc.Mapping {
+			r.Add(n, "an edge must be a mapping with from and to, not %s", n.Describe())
+		} else {
+			t, keys := r.edgeKeys(c.draft, &edge)
+			found := r.mapping(t, keys, r.Name, n, edge.Line)
+			lines = [2]int{lineOf(found["from"]), lineOf(found["to"])}
 		}
+		c.unsure = c.unsure || edge.From == "" || edge.To == ""
+		c.graph.Edges, c.edgeLines = append(c.graph.Edges, edge), append(c.edgeLines, lines)
+	})
+}
+
+// compiles is the key of an expression. The same text is compiled once.
+func (r *reader) compiles(d *draft, name string, want wanted, to **Expression) yamldoc.Key {
+	return yamldoc.Custom(name, "a text", "", func(k *yamldoc.Key, n yamldoc.Node) { *to = r.expression(d, want, k, n) })
+}
+
+func (r *reader) expression(d *draft, want wanted, k *yamldoc.Key, n yamldoc.Node) *Expression {
+	r.as = CodeBadExpression
+	defer func() { r.as = "" }()
+	text, ok := n.Text()
+	switch kind := n.Kind(); {
+	case kind == yamldoc.Mapping, kind == yamldoc.List:
+		r.Add(n, "YAML reads %s here, and %s is a text: put | before it and begin it on the next line, or put quotes around it", n.Describe(), leaf(r.Name))
+		return nil
+	case !ok:
+		r.WrongType(k, n)
 		return nil
 	}
 	key := source{text, want}
@@ -336,57 +301,26 @@ func (r *reader) expression(d *draft, f field, want wanted) *Expression {
 		d.compiled[key] = c
 	}
 	if c.err != nil {
-		line := f.line()
-		if f.value.Block() != "" {
+		line := n.Line()
+		if n.Block() != "" {
 			line += max(c.err.Line, 0)
 		}
-		r.add(CodeBadExpression, f.path, line, "%q: %v", yamldoc.Short(strings.TrimSpace(text)), c.err)
+		r.AddAt(line, 0, fmt.Sprintf("%q: %v", yamldoc.Short(strings.TrimSpace(text)), c.err))
 	}
 	return c.expression
 }
 
-func (r *reader) errorHandling(c *checker, f field) {
-	handling := &c.graph.OnError
-	*handling = ErrorHandling{Strategy: FailFast, MaxRetries: DefaultMaxRetries}
-	if f.empty() {
-		return
-	}
-	v, ok := r.object(f, &errorKeys, nil)
-	if !ok {
-		return
-	}
-	strategy := v.get("strategy")
-	if s, ok := r.optional(strategy, CodeBadStrategy); ok {
-		handling.Strategy = Strategy(s)
-		r.oneOf(strategy, CodeBadStrategy, "the strategy", string(FailFast), string(Continue), string(Retry))
-	}
-	if n, ok := r.whole(v.get("maxRetries"), 0, math.MaxInt32, CodeBadMaxRetries); ok {
-		handling.MaxRetries = n
-	}
-	c.fallback = v.get("fallbackAgent")
-	handling.Fallback, _ = r.given(c.fallback, CodeUnknownFallback)
-}
-
-// whole reads a whole number from least to most; it is false for none.
-func (r *valueReader) whole(f field, least, most int64, wrong Code) (int, bool) {
-	value, ok := f.value.Whole()
-	if !f.there() || ok && value >= least && value <= most {
-		return int(value), ok
-	}
-	span := fmt.Sprintf("from %d to %d", least, most)
+// whole is the key of a whole number from least to most. wrong is the code of other values.
+func (r *reader) whole(name string, wrong Code, least, most int64, to *int) yamldoc.Key {
+	typ := fmt.Sprintf("a whole number from %d to %d", least, most)
 	if most == math.MaxInt32 {
-		span = fmt.Sprintf("from %d", least)
+		typ = fmt.Sprintf("a whole number from %d", least)
 	}
-	r.add(wrong, f.path, f.line(), "%s must be a whole number %s, not %s", leaf(f.path), span, f.value.Describe())
-	return 0, false
-}
-
-// oneOf adds a problem if a text is not one of the allowed words.
-func (r *valueReader) oneOf(f field, wrong Code, called string, words ...string) bool {
-	text, _ := f.value.Text()
-	if slices.Contains(words, text) {
-		return true
-	}
-	r.add(wrong, f.path, f.line(), "%s must be %s, not %q%s", called, yamldoc.Or(words), yamldoc.Short(text), r.didYouMean(text, words))
-	return false
+	return yamldoc.Custom(name, typ, "", func(k *yamldoc.Key, n yamldoc.Node) {
+		if v, ok := n.Whole(); ok && v >= least && v <= most {
+			*to = int(v)
+			return
+		}
+		r.wrongType(wrong, k, n)
+	})
 }

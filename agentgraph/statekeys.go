@@ -1,8 +1,6 @@
 package agentgraph
 
 import (
-	"slices"
-
 	"github.com/agentarbor/arbor/internal/expression"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/yamldoc"
@@ -34,30 +32,25 @@ func isNumber(v any) bool {
 }
 
 // state reads the keys of a graph's shared state.
-func (r *reader) state(d *draft, f field) {
-	d.keys = map[string]bool{}
-	defer func() { d.state = expression.WithState(d.stateNames()...) }()
-	if f.empty() {
+func (r *reader) state(d *draft, k *yamldoc.Key, n yamldoc.Node) {
+	if n.Kind() != yamldoc.Mapping {
+		if n.Kind() != yamldoc.Nothing {
+			r.WrongType(k, n)
+		}
 		return
 	}
-	if f.value.Kind() != yamldoc.Mapping {
-		r.add(CodeYAML, f.path, f.line(), "state must be a mapping of names to {reducer, initial}, not %s", f.value.Describe())
-		return
-	}
-	r.each(f.value, f.path, func(name, at string, p yamldoc.Pair) {
-		line := p.Key.Line()
+	r.Each(n, func(name string, p yamldoc.Pair) {
 		d.keys[name] = true
 		if !identifier.MatchString(name) {
-			r.add(CodeYAML, at, line, "a key of the state must be a name of letters, digits and _, at most 64 of them, not %q", yamldoc.Short(name))
+			r.add(CodeYAML, r.Name, p.Key.Line(), "a key of the state must be a name of letters, digits and _, at most 64 of them, not %q", yamldoc.Short(name))
 		}
-		key := StateKey{Name: name, Reducer: ReduceReplace, Line: line}
-		if value := r.field(name, at, p); !value.empty() {
-			if v, ok := r.object(value, &stateKeys, nil); ok {
-				r.stateKey(&key, v.get("reducer"), v.get("initial"))
-			}
+		key := StateKey{Name: name, Reducer: ReduceReplace, Line: p.Key.Line()}
+		if p.Value.Kind() != yamldoc.Nothing {
+			r.stateKey(&key, p)
 		}
 		d.graph.State = append(d.graph.State, key)
 	})
+	d.state = expression.WithState(d.stateNames()...)
 }
 
 func (d *draft) stateNames() []string {
@@ -68,24 +61,53 @@ func (d *draft) stateNames() []string {
 	return names
 }
 
-func (r *reader) stateKey(key *StateKey, reducer, initial field) {
-	known := 0
-	if reducer.there() {
-		names := make([]string, len(reducers))
-		for i, x := range reducers {
-			names[i] = string(x.name)
-		}
-		word, ok := r.given(reducer, CodeYAML)
-		if ok {
-			r.oneOf(reducer, CodeYAML, "the reducer", names...)
-		}
-		known, key.Reducer = slices.Index(names, word), Reducer(word)
-	}
-	if initial.empty() {
+func (r *reader) stateKey(key *StateKey, p yamldoc.Pair) {
+	if p.Value.Kind() != yamldoc.Mapping { // the key may be called as one that has a code of its own
+		r.add(CodeYAML, r.Name, p.Value.Line(), "%s must be a mapping, not %s", key.Name, p.Value.Describe())
 		return
 	}
-	key.Initial = r.any(initial.value, initial.path)
-	if known >= 0 && !reducers[known].fits(key.Initial) {
-		r.add(CodeYAML, initial.path, initial.line(), "the initial value for %s must be %s, not %s", key.Reducer, reducers[known].what, initial.value.Describe())
+	found := r.mapping(&stateTable, r.stateKeys(key), r.Name, p.Value, p.Key.Line())
+	if initial := found["initial"]; key.Initial != nil && lineOf(found["reducer"]) > 0 {
+		for _, known := range reducers {
+			if known.name == key.Reducer && !known.fits(key.Initial) {
+				r.add(CodeYAML, r.Name+".initial", lineOf(initial), "the initial value for %s must be %s, not %s", key.Reducer, known.what, initial.Value.Describe())
+			}
+		}
 	}
+}
+
+func (r *reader) stateKeys(key *StateKey) []yamldoc.Key {
+	names := make([]string, len(reducers))
+	for i, x := range reducers {
+		names[i] = string(x.name)
+	}
+	return []yamldoc.Key{
+		yamldoc.OneOf("reducer", "", func(v string) { key.Reducer = Reducer(v) }, names...).
+			Says("How a value that is written joins the one that is there.", `{"enum": ["replace", "append", "merge", "sum", "min", "max"], "default": "replace"}`),
+		yamldoc.Value("initial", &key.Initial).Says("The value at the beginning.", "{}"),
+	}
+}
+
+// updates reads a node's writes to the shared state.
+func (r *reader) updates(d *draft, node *Node, k *yamldoc.Key, n yamldoc.Node) {
+	if n.Kind() != yamldoc.Mapping {
+		if n.Kind() != yamldoc.Nothing {
+			r.WrongType(k, n)
+		}
+		return
+	}
+	r.Each(n, func(name string, p yamldoc.Pair) {
+		if !d.keys[name] {
+			names := d.stateNames()
+			hint := r.didYouMean(name, names)
+			if len(names) == 0 {
+				hint = ": " + d.path("state") + " is where keys are declared, such as " + yamldoc.Short(name) + ": {reducer: replace}"
+			}
+			r.add(CodeUnknownField, r.Name, p.Key.Line(), "the state has no key %q%s", yamldoc.Short(name), hint)
+		}
+		r.Key = p.Key
+		if e := r.expression(d, transform, &yamldoc.Key{Type: "a text"}, p.Value); e != nil {
+			node.Update = append(node.Update, Update{name, e})
+		}
+	})
 }

@@ -8,43 +8,36 @@ import (
 )
 
 // subgraph reads the graph that a node has in place of an agent.
-func (r *reader) subgraph(d *draft, node *Node, v fields) {
-	f, config := v.get("graph"), v.get("config")
-	line := f.key.Line() // the value of a mapping begins below
-	if v.get("agentRef").there() {
-		r.add(CodeYAML, f.path, line, "an agent has an agentRef or a graph, and this one has both")
-	} else if config.there() {
-		r.add(CodeYAML, config.path, config.line(), "config is for an agentRef: a graph in an agent's place takes none")
-	}
-	switch f.value.Kind() {
-	case yamldoc.Mapping:
+func (r *reader) subgraph(d *draft, node *Node, k *yamldoc.Key, n yamldoc.Node) {
+	line := r.Key.Line() // the value of a mapping begins below
+	switch kind := n.Kind(); {
+	case node.Tool != "" || node.ToolsOf != "": // which is reported
+	case kind == yamldoc.Mapping:
 		if d.depth >= maxNested {
-			r.add(CodeYAML, f.path, line, "graphs stand in each other at most %d deep", maxNested)
+			r.add(CodeYAML, r.Name, line, "graphs stand in each other at most %d deep", maxNested)
 			return
 		}
-		inner := &draft{base: f.path, depth: d.depth + 1, graph: &Graph{APIVersion: d.graph.APIVersion, Name: node.ID, Version: d.graph.Version, sound: true}}
-		r.spec(inner, f)
-		r.inside(d, inner, node, f.path, line)
-	case yamldoc.Text, yamldoc.Nothing:
-		name, ok := r.required(f, CodeYAML)
-		if !ok {
-			return
-		}
-		if inner := r.include(d, name, f); inner != nil {
-			r.inside(d, inner, node, f.path, line)
+		inner := &draft{base: r.Name, depth: d.depth + 1, graph: &Graph{APIVersion: d.graph.APIVersion, Name: node.ID, Version: d.graph.Version, sound: true}}
+		r.spec(inner, k, n)
+		r.inside(d, inner, node, line)
+	case kind == yamldoc.Text:
+		if name, ok := r.String(k, n); ok {
+			if inner := r.include(d, name, n); inner != nil {
+				r.inside(d, inner, node, line)
+			}
 		}
 	default:
-		r.add(CodeYAML, f.path, line, "graph must be a mapping with agents, edges and entrypoint, or the name of a file, not %s", f.value.Describe())
+		r.WrongType(k, n)
 	}
 }
 
 // inside notes what a graph in a node's place adds.
-func (r *reader) inside(d, inner *draft, node *Node, path string, line int) {
+func (r *reader) inside(d, inner *draft, node *Node, line int) {
 	node.Graph = inner.graph
 	d.nested = max(d.nested, inner.nested+1)
 	if d.size <= maxNodes {
 		if d.size += inner.size; d.size > maxNodes {
-			r.add(CodeYAML, path, line, "the graph and those within it have more than %d agents", maxNodes)
+			r.add(CodeYAML, r.Name, line, "the graph and those within it have more than %d agents", maxNodes)
 		}
 	}
 }

@@ -49,30 +49,6 @@ func ResolveTools(all ...tools.Tool) Resolver {
 	}
 }
 
-// tool reads a node that runs tools.
-func (r *reader) tool(node *Node, v fields) {
-	ref, config, tool, toolsOf := v.get("agentRef"), v.get("config"), v.get("tool"), v.get("toolsOf")
-	if tool.there() && toolsOf.there() || v.get("graph").there() || toolsOf.there() && ref.there() {
-		r.add(CodeYAML, v.path, node.Line, "an agent has both: one of agentRef, graph, tool and toolsOf says what it runs, and a tool may have an agentRef, whose tool it is")
-	}
-	if config.there() && (!ref.there() || !tool.there()) {
-		r.add(CodeYAML, config.path, config.line(), "config is for an agentRef: a tool takes none")
-	}
-	if toolsOf.there() {
-		node.ToolsOf, _ = r.required(toolsOf, CodeYAML)
-		return
-	}
-	var ok bool
-	if node.Tool, ok = r.required(tool, CodeYAML); !ok {
-		return
-	}
-	node.Ref = ToolRef(node.Tool)
-	if ref.there() {
-		node.Ref, _ = r.required(ref, CodeUnknownAgentRef)
-		node.Config = r.mapping(config)
-	}
-}
-
 // toolsOf checks that the nodes whose tools others run have agents with tools.
 func (c *checker) toolsOf() {
 	for i, n := range c.graph.Nodes {

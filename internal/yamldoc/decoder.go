@@ -1,6 +1,7 @@
 package yamldoc
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -14,13 +15,19 @@ import (
 // Decoder stores the values of mappings where their keys say. It continues after a mistake, so that
 // it reports all of them.
 type Decoder struct {
-	// Report receives each mistake. Without it [Decoder.Err] returns them, with the name in File.
-	Report func(line, col int, message string)
-	File   string
+	// Report receives each mistake; Mistake and Name say what it is about. Without Report [Decoder.Err]
+	// returns the mistakes, with the name in File.
+	Report  func(line, col int, message string)
+	Mistake Mistake
+	File    string
 	// Seen, if set, receives each known key with its value, before the value is read.
 	Seen func(name string, key, value Node)
 	// Top are the keys of the file, among which a hint about a key in the wrong place looks.
 	Top []Key
+	// Unknown, if set, may handle a key that is none of the mapping's.
+	Unknown func(keys []Key, name string, pair Pair) (handled bool)
+	Brief   bool // messages call a key by its own name alone
+	Floats  bool // [Decoder.Any] returns float64 in place of json.Number
 
 	Name     string          // of the key whose value is being read, with the names of its mappings
 	Key      Node            // that key
@@ -29,6 +36,17 @@ type Decoder struct {
 	found    []Problem       // without Report
 }
 
+// Mistake is the kind of a mistake.
+type Mistake int
+
+// The kinds of mistakes.
+const (
+	WrongValue   Mistake = iota
+	MissingValue         // the key has no value, or an empty text
+	UnknownKey
+	Unreadable // a repeated key, a key that is no word, or a value that JSON does not have
+)
+
 // Err returns the mistakes, which are known by their lines, as an [*Error], or nil without mistakes.
 func (d *Decoder) Err() error { return AsError(d.found) }
 
@@ -36,6 +54,20 @@ func (d *Decoder) Err() error { return AsError(d.found) }
 func (d *Decoder) Add(n Node, format string, args ...any) {
 	line, col := n.Place()
 	d.AddAt(line, col, fmt.Sprintf(format, args...))
+}
+
+func (d *Decoder) add(m Mistake, n Node, format string, args ...any) {
+	d.Mistake = m
+	d.Add(n, format, args...)
+	d.Mistake = WrongValue
+}
+
+// called is what messages call the key whose value is being read.
+func (d *Decoder) called() string {
+	if d.Brief {
+		return d.Name[strings.LastIndexByte(d.Name, '.')+1:]
+	}
+	return d.Name
 }
 
 // AddAt reports a mistake at a place.
@@ -71,37 +103,38 @@ func (d *Decoder) Documents(data []byte, most int) (values []Node) {
 	return slices.DeleteFunc(file.Documents, func(n Node) bool { return n.Kind() == Nothing })
 }
 
-// Each calls read for each key of a mapping. The keys are any names, each once.
+// Each calls read for each key of a mapping, with its name added to Name. The keys are any names, each once.
 func (d *Decoder) Each(mapping Node, read func(name string, pair Pair)) {
-	first := make(map[string]int, mapping.Len())
+	first, in := make(map[string]int, mapping.Len()), d.Name
 	for i := range mapping.Len() {
 		pair := mapping.Pair(i)
 		name, ok := pair.Key.Name()
+		if d.Name = strings.TrimPrefix(in+"."+name, "."); !ok {
+			d.Name = in
+		}
 		switch line := first[name]; {
 		case !ok:
-			d.Add(pair.Key, "a key must be a word, not %s", pair.Key.Quote())
+			d.add(Unreadable, pair.Key, "a key must be a word, not %s", pair.Key.Quote())
 		case line > 0:
-			d.Add(pair.Key, "the key %q is repeated: it stands on line %d already", Short(name), line)
+			d.add(Unreadable, pair.Key, "the key %q is repeated: it stands on line %d already", Short(name), line)
 			d.doubt(name)
 		default:
 			first[name] = pair.Key.Line()
 			read(name, pair)
 		}
 	}
+	d.Name = in
 }
 
-// Mapping reads a mapping, and returns what it holds by the names of its keys. prefix is its name with a
-// dot, empty for the file's own.
+// Mapping reads a mapping, in the order of the keys, and returns what it holds by their names. prefix is its
+// name with a dot, empty for the file's own.
 func (d *Decoder) Mapping(keys []Key, prefix string, mapping Node) map[string]Pair {
 	found := make(map[string]Pair, mapping.Len())
+	d.Name = strings.TrimSuffix(prefix, ".")
 	d.Each(mapping, func(name string, pair Pair) {
 		k := Find(keys, name)
-		if _, word := pair.Key.Word(); k == nil && !word {
-			d.Add(pair.Key, "a key must be a word, not %s", pair.Key.Quote())
-			return
-		}
 		if k == nil {
-			d.Add(pair.Key, "unknown key %q%s", prefix+Short(name), d.suggest(keys, prefix, name))
+			d.unknown(keys, prefix, name, pair)
 			return
 		}
 		if other, twice := found[k.Name]; twice {
@@ -109,23 +142,44 @@ func (d *Decoder) Mapping(keys []Key, prefix string, mapping Node) map[string]Pa
 			return
 		}
 		found[k.Name] = pair
+	})
+	for i := range keys {
+		k := &keys[i]
+		pair, ok := found[k.Name]
+		if !ok {
+			continue
+		}
+		name, _ := pair.Key.Name()
 		d.Key, d.Name = pair.Key, prefix+name
 		if d.Seen != nil {
 			d.Seen(d.Name, pair.Key, pair.Value)
 		}
 		k.read(d, k, pair.Value)
-	})
+	}
 	return found
+}
+
+func (d *Decoder) unknown(keys []Key, prefix, name string, pair Pair) {
+	_, word := pair.Key.Word()
+	switch {
+	case d.Unknown != nil && d.Unknown(keys, name, pair):
+	case !word:
+		d.add(Unreadable, pair.Key, "a key must be a word, not %s", pair.Key.Quote())
+	default:
+		d.add(UnknownKey, pair.Key, "unknown key %q%s", prefix+Short(name), d.suggest(keys, prefix, name))
+	}
 }
 
 // Any converts a value of any kind as encoding/json would decode it, except as [Node.Scalar] says.
 func (d *Decoder) Any(n Node) any {
 	switch n.Kind() {
 	case List:
-		out := make([]any, 0, n.Len())
+		out, in := make([]any, 0, n.Len()), d.Name
 		for i := range n.Len() {
+			d.Name = fmt.Sprintf("%s[%d]", in, i)
 			out = append(out, d.Any(n.Item(i)))
 		}
+		d.Name = in
 		return out
 	case Mapping:
 		out := make(map[string]any, n.Len())
@@ -134,7 +188,11 @@ func (d *Decoder) Any(n Node) any {
 	}
 	v, wrong := n.Scalar()
 	if wrong != "" {
-		d.Add(n, "%s", wrong)
+		d.add(Unreadable, n, "%s", wrong)
+	}
+	if number, ok := v.(json.Number); ok && d.Floats {
+		f, _ := number.Float64() // which has it
+		return f
 	}
 	return v
 }
@@ -187,11 +245,11 @@ func (d *Decoder) WrongType(k *Key, n Node) {
 	}
 	switch {
 	case n.Kind() == Nothing:
-		d.Add(d.Key, "%s has no value: it must be %s; remove the key if none is meant", d.Name, k.Type)
+		d.add(MissingValue, d.Key, "%s has no value: it must be %s; remove the key if none is meant", d.called(), k.Type)
 	case k.Secret:
-		d.Add(n, "%s must be %s%s", d.Name, k.Type, example)
+		d.Add(n, "%s must be %s%s", d.called(), k.Type, example)
 	default:
-		d.Add(n, "%s must be %s%s, not %s%s", d.Name, k.Type, example, n.Quote(), k.quotes(n))
+		d.Add(n, "%s must be %s%s, not %s%s", d.called(), k.Type, example, n.Quote(), k.quotes(n))
 	}
 }
 
@@ -210,7 +268,7 @@ func (d *Decoder) String(k *Key, n Node) (string, bool) {
 	case !ok:
 		d.WrongType(k, n)
 	case strings.TrimSpace(v) == "":
-		d.Add(n, "%s is empty: remove the key if none is meant", d.Name)
+		d.add(MissingValue, n, "%s is empty: remove the key if none is meant", d.called())
 		ok = false
 	}
 	return v, ok
@@ -226,9 +284,9 @@ func (d *Decoder) List(k *Key, n Node, read func(text string, n Node)) {
 		item := n.Item(i)
 		switch s, ok := item.Trimmed(); {
 		case !ok:
-			d.Add(item, "%s must be %s, but one of them is %s%s", d.Name, k.Type, item.Quote(), k.quotes(item))
+			d.Add(item, "%s must be %s, but one of them is %s%s", d.called(), k.Type, item.Quote(), k.quotes(item))
 		case s == "":
-			d.Add(item, "%s holds an empty text", d.Name)
+			d.Add(item, "%s holds an empty text", d.called())
 		default:
 			read(s, item)
 		}
@@ -243,7 +301,7 @@ func (d *Decoder) Words(k *Key, n Node, read func(text string, n Node)) {
 			read(v, n)
 		}
 	case n.Len() == 0:
-		d.Add(d.Key, "%s is empty", d.Name)
+		d.Add(d.Key, "%s is empty", d.called())
 	default:
 		d.List(k, n, read)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/agentarbor/arbor/internal/nearest"
 )
 
 // Key is one key of a mapping: its name, and where its value goes. [Schema] says the same to editors.
@@ -18,6 +20,8 @@ type Key struct {
 	Secret  bool     // the value may be a secret, which no message repeats
 	nested  bool
 	limits  map[string]any // of the value, as a JSON schema says them
+	about   string         // for editors
+	said    string         // the JSON schema of the value, if Type does not say all of it
 	read    func(d *Decoder, k *Key, n Node)
 }
 
@@ -36,6 +40,12 @@ func (k Key) Over(keys ...Key) Key {
 // Or is a key with other names.
 func (k Key) Or(names ...string) Key {
 	k.Also = names
+	return k
+}
+
+// Says is a key with a description for editors, which may be empty, and with the JSON schema of its value.
+func (k Key) Says(about, schema string) Key {
+	k.about, k.said = about, schema
 	return k
 }
 
@@ -62,7 +72,7 @@ func OneOf(name, example string, set func(string), values ...string) Key {
 		case slices.Contains(values, v):
 			set(v)
 		default:
-			d.Add(n, "%s must be %s, not %q", d.Name, Or(values), v)
+			d.Add(n, "%s must be %s, not %q%s", d.called(), Or(values), Short(v), nearest.Hint(v, values))
 		}
 	}}
 }
@@ -186,7 +196,7 @@ func scalar[T any](k Key, read func(Node) (T, bool), want string, fits func(T) b
 		case !ok:
 			d.WrongType(k, n)
 		case fits != nil && !fits(v):
-			d.Add(n, "%s must be %s, not %v", d.Name, want, v)
+			d.Add(n, "%s must be %s, not %v", d.called(), want, v)
 		default:
 			set(v)
 		}

@@ -1,6 +1,7 @@
 package yamldoc
 
 import (
+	"encoding/json"
 	"maps"
 	"strings"
 )
@@ -19,6 +20,14 @@ func Schema(keys []Key) map[string]any {
 }
 
 func (k *Key) schema() map[string]any {
+	if k.said != "" {
+		var s map[string]any
+		_ = json.Unmarshal([]byte(k.said), &s) // of the source, which tests read
+		if k.about != "" {
+			s["description"] = k.about
+		}
+		return s
+	}
 	either := strings.NewReplacer("true or false", "boolean", ", or ", "|", " or ", "|", ", ", "|")
 	var types []map[string]any
 	for typ := range strings.SplitSeq(either.Replace(k.Type), "|") {
