@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -232,12 +233,14 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as text counts as a call", slog.String("model", r.model), slog.String("tool", calls[i].Name))
 		}
 		calls[i].Name = resolveName(calls[i].Name, r.offers)
-		calls[i].Arguments = r.fitted(calls[i])
-		for _, t := range r.tools {
-			if r.plain && hasName(t, calls[i].Name) {
-				_, own := plainNames(t.Parameters)
-				calls[i].Arguments = own.apply(calls[i].Arguments, inValue)
+		if at := slices.IndexFunc(r.tools, func(t llm.ToolSpec) bool { return hasName(t, calls[i].Name) }); at >= 0 {
+			parameters, own := r.tools[at].Parameters, keyNames(nil)
+			if r.plain {
+				var wire keyNames
+				wire, own = plainNames(parameters)
+				parameters = json.RawMessage(wire.apply(string(parameters), inSchema))
 			}
+			calls[i].Arguments = own.apply(fitted(calls[i].Arguments, parameters), inValue)
 		}
 		if err := yield(llm.Chunk{Call: &calls[i]}); err != nil {
 			return err
@@ -253,21 +256,20 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 // fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It
 // removes an object that models copy around them: one whose only member is arguments or parameters, for a tool that has
 // parameters, but none with that name. A value that was written as a text, for a parameter that cannot be a text,
-// becomes the value. It removes null and an empty text for an optional parameter that can be neither.
-func (r *reading) fitted(c llm.ToolCall) string {
-	at := slices.IndexFunc(r.tools, func(t llm.ToolSpec) bool { return hasName(t, c.Name) })
+// becomes the value, and a number for a parameter that can only be a text becomes one. It removes null and an empty
+// text for an optional parameter that can be neither.
+func fitted(args string, parameters json.RawMessage) string {
 	var given map[string]json.RawMessage
 	var takes struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 		Required   []string                   `json:"required"`
 	}
-	if at < 0 || len(c.Arguments) > 1<<20 || json.Unmarshal([]byte(c.Arguments), &given) != nil ||
-		json.Unmarshal(r.tools[at].Parameters, &takes) != nil || len(takes.Properties) == 0 {
-		return c.Arguments
+	if len(args) > 1<<20 || json.Unmarshal([]byte(args), &given) != nil || json.Unmarshal(parameters, &takes) != nil || len(takes.Properties) == 0 {
+		return args
 	}
 	if inner, n := memberOf(given, wrapperKeys); n == 1 && len(given) == 1 && inner[0] == '{' {
 		if _, n := memberOf(takes.Properties, wrapperKeys); n == 0 {
-			c.Arguments, given = string(inner), nil
+			args, given = string(inner), nil
 			_ = json.Unmarshal(inner, &given) // it was decoded from JSON
 		}
 	}
@@ -278,25 +280,30 @@ func (r *reading) fitted(c llm.ToolCall) string {
 		if value[0] == '"' {
 			_ = json.Unmarshal(value, &text) // likewise
 		}
-		fits := typed(text, types)
+		allows := func(kind any) bool {
+			return slices.Contains(types, kind) || kind == "integer" && slices.Contains(types, any("number"))
+		}
+		fits, kind := typed(text, types), kindOf(string(value))
 		switch of := kindOf(fits); {
-		case (string(value) == "null" || string(value) == `""`) && !slices.Contains(types, kindOf(string(value))) && !slices.Contains(takes.Required, key):
+		case (string(value) == "null" || string(value) == `""`) && !allows(kind) && !slices.Contains(takes.Required, key):
 			delete(given, key)
-		case value[0] == '"' && of != "string" && (slices.Contains(types, of) || of == "integer" && slices.Contains(types, any("number"))):
+		case kind == "string" && of != "string" && allows(of):
 			given[key] = json.RawMessage(fits)
+		case (kind == "integer" || kind == "number") && !allows(kind) && allows("string"):
+			given[key] = json.RawMessage(quote(string(value)))
 		default:
 			continue
 		}
 		changed = true
 	}
 	if changed {
-		all, _ := json.Marshal(given) // likewise
+		all, _ := plainjson.Marshal(given) // likewise
 		return string(all)
 	}
-	return c.Arguments
+	return args
 }
 
-// appendTypes appends the types that a schema allows. A schema that names none allows any, also a text and null.
+// appendTypes appends the types that a schema allows. A schema that names none allows any.
 func appendTypes(types []any, schema json.RawMessage) []any {
 	var s struct {
 		Type  any               `json:"type"`
@@ -312,7 +319,7 @@ func appendTypes(types []any, schema json.RawMessage) []any {
 	}
 	branches := append(s.AnyOf, s.OneOf...)
 	if len(branches) == 0 {
-		return append(types, "string", "null")
+		return append(types, "string", "null", "number", "boolean", "array", "object")
 	}
 	for _, branch := range branches {
 		types = appendTypes(types, branch)

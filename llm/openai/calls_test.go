@@ -113,7 +113,8 @@ func TestArgumentsAndCallsWithin(t *testing.T) {
 }
 
 // TestArgumentsOfOtherTypes: models write values as texts (anthropics/claude-code#73137, mpfaffenberger/code_puppy#506,
-// jjang-ai/vmlx#47), and null or "" for what they leave out (danny-avila/LibreChat#11905, coder/xum#2887).
+// jjang-ai/vmlx#47), and null or "" for what they leave out (danny-avila/LibreChat#11905, coder/xum#2887). LM Studio makes
+// numbers of texts (lmstudio-ai/lmstudio-bug-tracker#1626).
 func TestArgumentsOfOtherTypes(t *testing.T) {
 	req := stock()
 	req.Tools[0].Parameters = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"},"f":{"type":"number"},"b":{"type":"boolean"},"l":{"type":"array","items":{}},
@@ -122,7 +123,7 @@ func TestArgumentsOfOtherTypes(t *testing.T) {
 		`{"n":"5"}`: `{"n":5}`, `{"n":"1.5"}`: `{"n":"1.5"}`, `{"n":"five"}`: `{"n":"five"}`, `{"n":" 5\n"}`: `{"n":5}`, `{"n":"[5]"}`: `{"n":"[5]"}`,
 		`{"f":"5"}`: `{"f":5}`, `{"f":"1.5"}`: `{"f":1.5}`, `{"b":"false"}`: `{"b":false}`, `{"b":"True"}`: `{"b":true}`, `{"b":"1"}`: `{"b":"1"}`,
 		`{"l":"[1, 2]"}`: `{"l":[1,2]}`, `{"l":"7"}`: `{"l":"7"}`, `{"o":"{\"x\": \"y\"}"}`: `{"o":{"x":"y"}}`, `{"u":"7"}`: `{"u":7}`, `{"u":"null"}`: `{"u":null}`,
-		`{"s":"5"}`: `{"s":"5"}`, `{"s":5}`: `{"s":5}`, `{"m":"5"}`: `{"m":"5"}`, `{"any":"5"}`: `{"any":"5"}`, `{"of":"1"}`: `{"of":"1"}`, `{"other":"5"}`: `{"other":"5"}`,
+		`{"s":"5"}`: `{"s":"5"}`, `{"s":4711.50}`: `{"s":"4711.50"}`, `{"s":true}`: `{"s":true}`, `{"m":5}`: `{"m":5}`, `{"any":5}`: `{"any":5}`, `{"b":5}`: `{"b":5}`, `{"m":"5"}`: `{"m":"5"}`, `{"any":"5"}`: `{"any":"5"}`, `{"of":"1"}`: `{"of":"1"}`, `{"other":"5"}`: `{"other":"5"}`,
 		`{"n":null,"s":null}`: `{}`, `{"n":"","s":""}`: `{"s":""}`, `{"u":null,"any":null}`: `{"u":null,"any":null}`, `{"b":null}`: `{"b":null}`, `{"b":""}`: `{"b":""}`,
 		`{"other":null}`: `{"other":null}`, `{"arguments": {"n":"5"}}`: `{"n":5}`, `{"n": 5}`: `{"n": 5}`,
 	} {

@@ -19,7 +19,7 @@ var plainKey = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // query has properties with keys that Claude refuses, two of which would get the same name, and one whose name is taken.
 var query = llm.ToolSpec{Name: "query", Parameters: json.RawMessage(`{"type":"object","required":["$filter","a b"],
-	"properties":{"$filter":{"type":"string","enum":["$filter"],"description":"as $filter"},"_filter":{"type":"string"},"a b":{"$ref":"#/properties/$filter"},"a.b":{"type":"object",
+	"properties":{"$filter":{"type":"string","enum":["$filter"],"description":"as $filter"},"_filter":{"type":"number"},"a b":{"$ref":"#/properties/$filter"},"a.b":{"type":"object",
 		"properties":{"@type":{"const":{"@type":"x"}},"properties":{"type":"string"}},"required":["@type"],"anyOf":[{"required":["properties"]}]},
 		"` + strings.Repeat("long", 20) + `":{"type":"array","items":{"$ref":"#/$defs/x"}}},
 	"dependentRequired":{"$filter":["a b"]},"$defs":{"x":{"type":"object","properties":{"x y":{}},"dependencies":{"x y":{"required":["x y"]}}}}}`)}
@@ -64,7 +64,7 @@ func TestPlainKeys(t *testing.T) {
 		schema, err := json.Marshal(c.schema(sent["tools"].([]any)[0].(wireObject)))
 		require.NoError(t, err)
 		require.JSONEq(t, `{"type":"object","required":["_filter__1","a_b__1"],
-			"properties":{"_filter__1":{"type":"string","enum":["$filter"],"description":"as $filter"},"_filter":{"type":"string"},"a_b__1":{"$ref":"#/properties/_filter__1"},"a_b__2":{"type":"object",
+			"properties":{"_filter__1":{"type":"string","enum":["$filter"],"description":"as $filter"},"_filter":{"type":"number"},"a_b__1":{"$ref":"#/properties/_filter__1"},"a_b__2":{"type":"object",
 				"properties":{"_type__1":{"const":{"_type__1":"x"}},"properties":{"type":"string"}},"required":["_type__1"],"anyOf":[{"required":["properties"]}]},
 				"`+strings.Repeat("long", 15)+`l__1":{"type":"array","items":{"$ref":"#/$defs/x"}}},
 			"dependentRequired":{"_filter__1":["a_b__1"]},"$defs":{"x":{"type":"object","properties":{"x_y__1":{}},"dependencies":{"x_y__1":{"required":["x_y__1"]}}}}}`, string(schema))
