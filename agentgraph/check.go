@@ -3,6 +3,7 @@ package agentgraph
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/internal/yamldoc"
@@ -335,6 +336,18 @@ func (s *refs) add(name string) {
 	s.names = append(s.names, name)
 	if i := strings.LastIndexByte(name, '@'); i > 0 {
 		s.bare[name[:i]] = true
+	}
+}
+
+// addNodes adds the agents of nodes.
+func (s *refs) addNodes(g *Graph, prefix string, ids []string) {
+	for _, n := range g.Nodes {
+		if slices.Contains(ids, prefix+n.ID) && n.Ref != "" {
+			s.add(n.Ref)
+		}
+		if n.Graph != nil {
+			s.addNodes(n.Graph, prefix+n.ID+"/", ids)
+		}
 	}
 }
 

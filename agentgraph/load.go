@@ -18,6 +18,7 @@ type Option func(*options)
 type options struct {
 	file   string
 	refs   []string
+	nodes  []string
 	anyRef bool
 	folder *Folder
 	seen   func(AgentDocument) // of each agent that the file holds
@@ -32,6 +33,11 @@ func WithFile(name string) Option { return func(o *options) { o.file = name } }
 // name@version. A name without version means every version.
 func WithRefs(names ...string) Option {
 	return func(o *options) { o.refs = append(o.refs, names...) }
+}
+
+// WithNodes says that the agents of these nodes exist, for [WithAgent]; it names nodes as that does.
+func WithNodes(ids ...string) Option {
+	return func(o *options) { o.nodes = append(o.nodes, ids...) }
 }
 
 // WithFolder adds to the agents that exist the valid ones of a
@@ -76,6 +82,9 @@ func Load(data []byte, opts ...Option) (*Graph, error) {
 				known.add(a.ref())
 			}
 		}
+	}
+	if r.top != nil && len(o.nodes) > 0 {
+		known.addNodes(r.top.graph, "", o.nodes)
 	}
 	var (
 		problems, warnings []Problem

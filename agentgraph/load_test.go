@@ -322,6 +322,18 @@ spec: {instructions: You are y.}
 	require.Equal(t, map[string]any{"data": []any{1}, "format": "json"}, v)
 }
 
+// TestNodesWithAgents: a node whose agent a program gives needs no agent of its reference, whatever else is wrong.
+func TestNodesWithAgents(t *testing.T) {
+	file := "apiVersion: arbor/v1\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  entrypoint: a\n  agents:\n    - {id: a, agentRef: x}\n" +
+		"    - {id: b, graph: {entrypoint: c, agents: [{id: c, tool: y}]}}\n  edges: [{from: a, to: b}]\n"
+	_, err := Load([]byte(file), WithNodes("a", "b/c"))
+	require.NoError(t, err)
+	_, err = Load([]byte(file), WithNodes("b/c"))
+	require.Len(t, Problems(err), 1)
+	_, err = Load([]byte(strings.Replace(file, "edges", "edgse", 1)), WithNodes("a", "c"))
+	require.Equal(t, []Code{CodeUnreachable, CodeUnknownTool, CodeUnknownField}, []Code{Problems(err)[0].Code, Problems(err)[1].Code, Problems(err)[2].Code}, "%v", err)
+}
+
 func TestRefsWithVersions(t *testing.T) {
 	s := newRefs([]string{"a", "b@1.0.0", "c@1.0.0", "c@2.0.0"})
 	for ref, want := range map[string]bool{"a": true, "a@9.9.9": true, "b": true, "b@1.0.0": true, "b@2.0.0": false, "c@2.0.0": true, "d": false, "@": false, "@1": false} {

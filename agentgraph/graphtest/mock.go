@@ -258,17 +258,6 @@ func (m Mocks) unmocked(out []agentgraph.Node, g *agentgraph.Graph, prefix strin
 	return out
 }
 
-// Refs returns the references of the nodes that have mocks, for
-// [agentgraph.WithRefs]: they need no other agents.
-func (m Mocks) Refs(g *agentgraph.Graph) (refs []string) {
-	for _, p := range places(g) {
-		if _, ok := m[p.id]; ok && p.node.Ref != "" {
-			refs = append(refs, p.node.Ref)
-		}
-	}
-	return refs
-}
-
 // Agents returns the options that put the mocks in the places of the graph's agents. A
 // mock can take the place of a node, or under an id such as outer/inner that of a node
 // of the graph inside a node. A mock for an id that the graph does not have is an

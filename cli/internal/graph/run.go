@@ -1,21 +1,20 @@
 package graph
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
-
 	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/agentfile"
@@ -24,7 +23,6 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/cli/internal/turn"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
@@ -209,62 +207,21 @@ func (g *runOptions) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	var refs []string
 	if len(mocks) > 0 {
 		shape, err := agentgraph.LoadFile(g.file, agentgraph.WithAnyRef())
 		if err == nil { // report a misspelt id before the reference that lacks a mock
-			if err := mocks.Check(shape); err != nil {
-				return nil, refuse(g.f, err)
-			}
-			refs = append(refs, mocks.Refs(shape)...)
-		} else if legible(err) {
-			refs = append(refs, mockedRefs(g.file, mocks)...)
+			err = mocks.Check(shape)
+		}
+		if shape != nil && err != nil {
+			return nil, refuse(g.f, err)
 		}
 	}
-	graph, err := agentgraph.LoadFile(g.file, append(known, agentgraph.WithRefs(refs...))...)
+	mocked := agentgraph.WithNodes(slices.Collect(maps.Keys(mocks))...)
+	graph, err := agentgraph.LoadFile(g.file, append(known, mocked)...)
 	if err != nil {
 		return nil, badGraph(g.f, g.file, err, g.JSON)
 	}
 	return graph, nil
-}
-
-// legible reports whether a graph with problems is valid YAML.
-func legible(err error) bool {
-	problems := agentgraph.Problems(err)
-	for _, problem := range problems {
-		if problem.Path == "" {
-			return false
-		}
-	}
-	return len(problems) > 0
-}
-
-// mockedRefs returns the references of nodes with mocks in a graph with problems, as far as they can be read.
-func mockedRefs(file string, mocks graphtest.Mocks) (refs []string) {
-	data, err := confined.Read(file, agentgraph.MaxFile)
-	if err != nil {
-		return nil
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(data), yaml.AllowDuplicateMapKey())
-	for {
-		var doc struct {
-			Spec struct {
-				Agents []struct {
-					ID   string `yaml:"id"`
-					Ref  string `yaml:"agentRef"`
-					Tool string `yaml:"tool"`
-				} `yaml:"agents"`
-			} `yaml:"spec"`
-		}
-		if dec.Decode(&doc) != nil {
-			return refs
-		}
-		for _, n := range doc.Spec.Agents {
-			if _, ok := mocks[n.ID]; ok {
-				refs = append(refs, n.Ref, agentgraph.ToolRef(n.Tool))
-			}
-		}
-	}
 }
 
 // refuse prints the problems of a file with mocks or cases.
