@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // spoken is a transport that only knows who made it.
@@ -153,8 +154,7 @@ func TestWithClient(t *testing.T) {
 	client, err := a2aclient.NewFromCard(context.Background(), srv.card)
 	require.NoError(t, err)
 	for _, url := range []string{"", "https://example.com/card?key=hunter2"} {
-		r, err := a2a.Remote("billing", url, a2a.WithClient(client))
-		require.NoError(t, err)
+		r := must.Get(a2a.Remote("billing", url, a2a.WithClient(client)))
 		require.NoError(t, ready(r))
 		events, _, err := newRunner(t, r).turn("hi")
 		require.NoError(t, err)
@@ -162,8 +162,7 @@ func TestWithClient(t *testing.T) {
 	}
 	require.Zero(t, srv.fetches())
 	srv.Close()
-	r, err := a2a.Remote("billing", "", a2a.WithClient(client))
-	require.NoError(t, err)
+	r := must.Get(a2a.Remote("billing", "", a2a.WithClient(client)))
 	_, _, err = newRunner(t, r).turn("hi")
 	require.ErrorContains(t, err, `remote agent "billing" (remote_unreachable)`)
 }

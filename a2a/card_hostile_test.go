@@ -23,6 +23,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/cardsign"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // What is in a card besides what we need does not matter, whatever it is.
@@ -168,14 +169,11 @@ func TestCardVerifier(t *testing.T) {
 
 // A signed card is used, and one that was changed on the way is not.
 func TestSignedCards(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	signer, err := cardsign.NewSigner(key, cardsign.WithKeyID("2026"))
-	require.NoError(t, err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	signer := must.Get(cardsign.NewSigner(key, cardsign.WithKeyID("2026")))
 	signed, err := signer.SignJSON([]byte(goodCard))
 	require.NoError(t, err)
-	verifier, err := cardsign.NewVerifier(signer.Key())
-	require.NoError(t, err)
+	verifier := must.Get(cardsign.NewVerifier(signer.Key()))
 	evil := `"supportedInterfaces":[{"url":"http://evil.test/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],`
 	for name, c := range map[string]struct {
 		card     string
@@ -204,10 +202,9 @@ func TestSignedCards(t *testing.T) {
 // FuzzCard fetches whatever a peer may send as its card.
 func FuzzCard(f *testing.F) {
 	var card, control, expires, age string
-	r, err := a2a.Remote("billing", "http://peer.test/card", a2a.WithHTTPClient(&http.Client{Transport: pipe(func(*http.Request) (*http.Response, error) {
+	r := must.Get(a2a.Remote("billing", "http://peer.test/card", a2a.WithHTTPClient(&http.Client{Transport: pipe(func(*http.Request) (*http.Response, error) {
 		return response(200, card, "Cache-Control", control, "Expires", expires, "Age", age), nil
-	})}))
-	require.NoError(f, err)
+	})})))
 	f.Add(goodCard, "max-age=0", "", "")
 	f.Add(`{"protocolVersion":"0.3.0","url":"x"}`, "no-cache", "0", "-1")
 	f.Add(`{"supportedInterfaces":[null,{"url":"http://127.0.0.1","protocolBinding":"JSONRPC","protocolVersion":"1"}]}`, `max-age="1`, "Sat, 01 Jan 2000 00:00:00 GMT", "99999999999")

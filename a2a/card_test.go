@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 const goodCard = `{"name":"x","supportedInterfaces":[{"url":"http://peer.test/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}`
@@ -26,9 +27,7 @@ func response(status int, body string, header ...string) *http.Response {
 
 func inMemory(t *testing.T, p pipe, opts ...a2a.Option) agent.Agent {
 	t.Helper()
-	r, err := a2a.Remote("billing", "http://peer.test/card", append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: p})}, opts...)...)
-	require.NoError(t, err)
-	return r
+	return must.Get(a2a.Remote("billing", "http://peer.test/card", append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: p})}, opts...)...))
 }
 
 func ready(r agent.Agent) error { return r.(agent.Readier).Ready(context.Background()) }
@@ -50,16 +49,15 @@ func TestWellKnownPaths(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked []string
-			r, err := a2a.Remote("billing", c.url, a2a.WithHTTPClient(&http.Client{Transport: pipe(func(req *http.Request) (*http.Response, error) {
+			r := must.Get(a2a.Remote("billing", c.url, a2a.WithHTTPClient(&http.Client{Transport: pipe(func(req *http.Request) (*http.Response, error) {
 				asked = append(asked, req.URL.RequestURI())
 				status := c.status[req.URL.Path]
 				if status == 0 {
 					status = 404
 				}
 				return response(status, goodCard), nil
-			})}))
-			require.NoError(t, err)
-			err = ready(r)
+			})})))
+			err := ready(r)
 			require.Equal(t, c.fails, err != nil, "%v", err)
 			require.Equal(t, c.asked, asked)
 		})

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -126,8 +127,7 @@ func TestConcurrentTokens(t *testing.T) {
 	require.NoError(t, <-done)
 	require.Empty(t, asked)
 
-	target, err := url.Parse("https://trusted.test")
-	require.NoError(t, err)
+	target := must.Get(url.Parse("https://trusted.test"))
 	h, err := env.Credentials(context.Background(), target)
 	require.NoError(t, err)
 	env.Refused(h) // so that a new one is needed

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -202,8 +203,7 @@ func storedEvents(t *testing.T, f *fixture) string {
 	var all strings.Builder
 	for e, err := range f.store.Load(context.Background(), key, 0) {
 		require.NoError(t, err)
-		data, err := json.Marshal(e)
-		require.NoError(t, err)
+		data := must.Get(json.Marshal(e))
 		all.Write(data)
 	}
 	return all.String()
@@ -233,7 +233,6 @@ func TestCredentialsThatCannotBeSent(t *testing.T) {
 		})
 	}
 	c := a2a.ClientCredentials{TokenURL: "https://tokens.test?hunter2", ID: "arbor", Secret: "hunter2"}
-	asJSON, err := json.Marshal(a2a.ClientCredentials{ID: "arbor", Secret: "hunter2"})
-	require.NoError(t, err)
+	asJSON := must.Get(json.Marshal(a2a.ClientCredentials{ID: "arbor", Secret: "hunter2"}))
 	requireNoSecret(t, fmt.Sprintf("%v %+v %#v %s %s", c, c, c, c, asJSON))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // peer is a real server of both built-in bindings that notes what it is asked.
@@ -145,17 +146,15 @@ func TestCredentialsForBindings(t *testing.T) {
 			env = e
 			return counting{}, nil
 		}}
-	r, err := a2a.Remote("billing", "https://peer.test/card", a2a.WithBinding(b), a2a.WithBearer("hunter2"), a2a.WithTrustedOrigin("https://other.test:50051"),
+	r := must.Get(a2a.Remote("billing", "https://peer.test/card", a2a.WithBinding(b), a2a.WithBearer("hunter2"), a2a.WithTrustedOrigin("https://other.test:50051"),
 		a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationCookie, "session", "s3cret"), a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationCookie, "more", "s3cret"),
 		a2a.WithHTTPClient(&http.Client{Transport: pipe(func(*http.Request) (*http.Response, error) {
 			return response(200, `{"supportedInterfaces":[{"url":"peer.test:443","protocolBinding":"GRPC","protocolVersion":"1.0"}]}`), nil
-		})}))
-	require.NoError(t, err)
+		})})))
 	require.NoError(t, ready(r))
 	for target, trusted := range map[string]bool{"https://peer.test": true, "https://PEER.test:443/x": true, "https://other.test:50051": true,
 		"http://peer.test": false, "https://peer.test:50051": false, "https://peer.test.evil.test": false, "https://other.test": false} {
-		u, err := url.Parse(target)
-		require.NoError(t, err)
+		u := must.Get(url.Parse(target))
 		h, err := env.Credentials(context.Background(), u)
 		require.NoError(t, err)
 		if !trusted {

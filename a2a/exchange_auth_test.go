@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -187,11 +188,8 @@ func TestCancelWhileAuthIsWaitedFor(t *testing.T) {
 func TestAuthRequiredInsideOfAgents(t *testing.T) {
 	for name, root := range map[string]func(t *testing.T, remote agent.Agent, s *scripted.Script) agent.Agent{
 		"an agent tool": func(t *testing.T, remote agent.Agent, s *scripted.Script) agent.Agent {
-			tool, err := agenttool.New(remote)
-			require.NoError(t, err)
-			support, err := llmagent.New("support", "You ask.", s.Model("support"), llmagent.WithTools(tool))
-			require.NoError(t, err)
-			return support
+			tool := must.Get(agenttool.New(remote))
+			return must.Get(llmagent.New("support", "You ask.", s.Model("support"), llmagent.WithTools(tool)))
 		},
 		"a node of a graph": func(t *testing.T, remote agent.Agent, _ *scripted.Script) agent.Agent {
 			g, err := agentgraph.NewBuilder("desk").Node("ask", remote).Build()

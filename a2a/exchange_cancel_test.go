@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -45,8 +46,7 @@ var insideOfAgents = map[string]struct {
 		return g
 	}, 1},
 	"nodes side by side": {func(t *testing.T, billing agent.Agent) agent.Agent {
-		first, err := llmagent.New("first", "", scripted.Always("first", scripted.Reply(scripted.Text("go"))))
-		require.NoError(t, err)
+		first := must.Get(llmagent.New("first", "", scripted.Always("first", scripted.Reply(scripted.Text("go")))))
 		g, err := agentgraph.NewBuilder("desk").Node("first", first).Node("a", billing).Node("b", billing).Node("c", billing).
 			Edge("first", "a").Edge("first", "b").Edge("first", "c").Build()
 		require.NoError(t, err)
@@ -93,23 +93,18 @@ func onceStored(f *fixture, tasks int, do func()) {
 }
 
 func withTool(t *testing.T, a agent.Agent, more ...scripted.Item) agent.Agent {
-	tool, err := agenttool.New(a, agenttool.WithName("billing"))
-	require.NoError(t, err)
+	tool := must.Get(agenttool.New(a, agenttool.WithName("billing")))
 	s := scripted.New().Add("support", scripted.Reply(append(more, scripted.Call("billing", `{"input":"refund"}`))...))
-	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithTools(tool))
-	require.NoError(t, err)
-	return support
+	return must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithTools(tool)))
 }
 
 // A call that takes too long, or a node that does, cancels its own task; the turn goes on.
 func TestTimeoutInsideOfAgents(t *testing.T) {
 	p := waitsForever(t)
-	tool, err := agenttool.New(newRemote(t, p.URL), agenttool.WithTimeout(200*time.Millisecond))
-	require.NoError(t, err)
+	tool := must.Get(agenttool.New(newRemote(t, p.URL), agenttool.WithTimeout(200*time.Millisecond)))
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)), scripted.Reply(scripted.Text("It takes too long.")))
-	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithTools(tool))
-	require.NoError(t, err)
-	_, _, err = newRunner(t, support).turn("refund")
+	support := must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithTools(tool)))
+	_, _, err := newRunner(t, support).turn("refund")
 	require.NoError(t, err)
 	require.Len(t, p.made(cancels), 1)
 

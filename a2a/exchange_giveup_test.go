@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -31,9 +32,8 @@ func TestGiveUpInsideOfAgents(t *testing.T) {
 			require.Empty(t, p.made(cancels))
 			before := stored(t, f.store)
 
-			r, err := runner.New(c.root(t, newRemote(t, p.URL)), f.store)
-			require.NoError(t, err)
-			_, err = r.Cancel(context.Background(), key)
+			r := must.Get(runner.New(c.root(t, newRemote(t, p.URL)), f.store))
+			_, err := r.Cancel(context.Background(), key)
 			require.NoError(t, err)
 			require.Len(t, p.made(cancels), c.tasks)
 			var fold session.Fold
@@ -76,8 +76,7 @@ func stored(t *testing.T, store session.Store) (log []*event.Event) {
 // A task whose question was withdrawn was canceled then, and is not canceled again.
 func TestGiveUpOnce(t *testing.T) {
 	mock := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("Which one?")))
-	far, err := a2a.Remote("far", "", a2a.WithClient(mock))
-	require.NoError(t, err)
+	far := must.Get(a2a.Remote("far", "", a2a.WithClient(mock)))
 	inner, err := agentgraph.NewBuilder("desk").Node("ask/peer", far).Build()
 	require.NoError(t, err)
 	f := newRunner(t, withTool(t, inner))
@@ -87,8 +86,7 @@ func TestGiveUpOnce(t *testing.T) {
 	require.Error(t, failed, "the model has no more to say")
 	cut := f.crashed(t, event.TypeRemoteTask, len(find[*event.RemoteTask](stored(t, f.store))))
 
-	r, err := runner.New(withTool(t, inner), cut)
-	require.NoError(t, err)
+	r := must.Get(runner.New(withTool(t, inner), cut))
 	_, err = r.Cancel(context.Background(), key)
 	require.NoError(t, err)
 	canceled := 0

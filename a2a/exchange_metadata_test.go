@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -60,8 +61,7 @@ func TestMetadataIsIgnoredEverywhere(t *testing.T) {
 				if e.Type() == event.TypeText && e.RunID == stored[len(stored)-1].RunID {
 					require.Equal(t, "support/billing", e.Path)
 				}
-				data, err := json.Marshal(e)
-				require.NoError(t, err)
+				data := must.Get(json.Marshal(e))
 				require.NotContains(t, string(data), "admin")
 			}
 			require.NotContains(t, log.String(), "admin")
@@ -117,12 +117,9 @@ func TestChainGoesOut(t *testing.T) {
 			return tree(t, scripted.New().Add("support", transfer()), billing)
 		},
 		"a tool": func(t *testing.T, billing agent.Agent) agent.Agent {
-			tool, err := agenttool.New(billing)
-			require.NoError(t, err)
+			tool := must.Get(agenttool.New(billing))
 			s := scripted.New().Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)), scripted.Reply(scripted.Text("Done.")))
-			support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithTools(tool))
-			require.NoError(t, err)
-			return support
+			return must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithTools(tool)))
 		},
 		"a node of a graph": func(t *testing.T, billing agent.Agent) agent.Agent {
 			g, err := agentgraph.NewBuilder("desk").Node("one", billing).Node("two", billing).Edge("one", "two").Build()

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 )
@@ -170,10 +171,9 @@ func TestPeerDoesNotComeBack(t *testing.T) {
 		c := &stub{send: func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(errBroken, working()) },
 			subscribe: func(context.Context) iter.Seq2[sdk.Event, error] { asked++; return yields(errBroken) },
 			get:       func() (*sdk.Task, error) { return nil, errBroken }}
-		r, err := a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(0))
-		require.NoError(t, err)
+		r := must.Get(a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(0)))
 		began := time.Now()
-		_, _, err = newRunner(t, r).turn("hi")
+		_, _, err := newRunner(t, r).turn("hi")
 		require.ErrorIs(t, err, errBroken)
 		require.Equal(t, 11, asked)
 		took := time.Since(began)
@@ -190,9 +190,8 @@ func TestEmptyStreamsArePaced(t *testing.T) {
 		c := &stub{send: func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(errBroken, working()) },
 			subscribe: func(context.Context) iter.Seq2[sdk.Event, error] { asked++; return yields(nil, working()) },
 			get:       func() (*sdk.Task, error) { return working(), nil }}
-		r, err := a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(10*time.Minute))
-		require.NoError(t, err)
-		_, _, err = newRunner(t, r).turn("hi")
+		r := must.Get(a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(10*time.Minute)))
+		_, _, err := newRunner(t, r).turn("hi")
 		requireCode(t, err, a2a.CodeTimeout)
 		require.Less(t, asked, 200)
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -110,9 +111,8 @@ func TestNilEverywhere(t *testing.T) {
 		send:      func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(nil, nothing...) },
 		subscribe: func(context.Context) iter.Seq2[sdk.Event, error] { return yields(nil, nothing...) },
 		get:       func() (*sdk.Task, error) { return nil, nil }}
-	r, err := a2a.Remote("billing", "", a2a.WithClient(c))
-	require.NoError(t, err)
-	_, _, err = newRunner(t, r, runner.WithStreaming()).turn("hi")
+	r := must.Get(a2a.Remote("billing", "", a2a.WithClient(c)))
+	_, _, err := newRunner(t, r, runner.WithStreaming()).turn("hi")
 	require.ErrorContains(t, err, "ended before it was complete")
 
 	synctest.Test(t, func(t *testing.T) {

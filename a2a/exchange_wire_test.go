@@ -17,6 +17,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -195,8 +196,7 @@ func (f *fixture) resume() ([]*event.Event, string, error) {
 // again is the fixture after its process has died: nothing is left but the store.
 func (f *fixture) again(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
 	t.Helper()
-	r, err := runner.New(root, f.store, opts...)
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, f.store, opts...))
 	return &fixture{r, f.store, t}
 }
 
@@ -206,8 +206,7 @@ func (f *fixture) crashed(t *testing.T, typ string, n int) session.Store {
 	t.Helper()
 	ctx := context.Background()
 	copied := sessiontest.Memory(t)
-	lease, err := sessiontest.Acquire(ctx, copied, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(ctx, copied, key, session.Self()))
 	var write []*event.Event
 	for e, err := range f.store.Load(ctx, key, 0) {
 		require.NoError(t, err)

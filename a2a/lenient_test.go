@@ -13,6 +13,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // read is what the protocol library would be given of a response.
@@ -20,8 +22,7 @@ func read(t *testing.T, contentType, body string) string {
 	t.Helper()
 	resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(iotest.OneByteReader(strings.NewReader(body)))}
 	require.NoError(t, lenient(resp, strings.HasPrefix(contentType, "text/event-stream"), mend))
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	data := must.Get(io.ReadAll(resp.Body))
 	require.NoError(t, resp.Body.Close())
 	return string(data)
 }
@@ -83,8 +84,7 @@ func TestCardsAreNotMended(t *testing.T) {
 	card := `{"message":{"messageId":"m","parts":[{}]}}`
 	resp, err := readable(&http.Request{}, &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(card))}, nil)
 	require.NoError(t, err)
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	data := must.Get(io.ReadAll(resp.Body))
 	require.Equal(t, card, string(data))
 }
 

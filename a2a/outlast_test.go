@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -49,8 +50,7 @@ func TestCancelBeforeTheFirstEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				peer := &late{a2atest.New().Add(a2atest.Reply(a2atest.Block())), c.after, make(chan struct{})}
-				node, err := a2a.Remote("billing", "", a2a.WithClient(peer))
-				require.NoError(t, err)
+				node := must.Get(a2a.Remote("billing", "", a2a.WithClient(peer)))
 				f := newRunner(t, node)
 				ctx, cancel := context.WithCancel(context.Background())
 				go func() {
@@ -79,11 +79,10 @@ func TestCancelBeforeTheFirstEvent(t *testing.T) {
 func TestPlainErrorsAreAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := a2atest.New().Add(a2atest.Reply(a2atest.Text("Well, "), a2atest.Fail(errors.New("the line went dead"))))
-		node, err := a2a.Remote("billing", "", a2a.WithClient(peer))
-		require.NoError(t, err)
+		node := must.Get(a2a.Remote("billing", "", a2a.WithClient(peer)))
 		f := newRunner(t, node)
 		begun := time.Now()
-		_, _, err = f.turn("hello")
+		_, _, err := f.turn("hello")
 		requireCode(t, err, a2a.CodeTaskGone)
 		require.Zero(t, time.Since(begun))
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -39,24 +40,21 @@ type clerk struct {
 
 func newClerk(t *testing.T) *clerk {
 	t.Helper()
-	refund, err := tools.Func("refund", "", func(ctx tools.Context, _ struct{}) (string, error) {
+	refund := must.Get(tools.Func("refund", "", func(ctx tools.Context, _ struct{}) (string, error) {
 		charge, err := ctx.Ask("Which of the two charges?", nil)
 		if err != nil {
 			return "", err
 		}
 		card, err := ctx.Ask("To which card?", nil)
 		return string(charge) + " to " + string(card), err
-	})
-	require.NoError(t, err)
-	root, err := llmagent.New("clerk", "You refund.", scripted.Func("clerk", func(req *llm.Request) scripted.Answer {
+	}))
+	root := must.Get(llmagent.New("clerk", "You refund.", scripted.Func("clerk", func(req *llm.Request) scripted.Answer {
 		if last := req.Messages[len(req.Messages)-1]; last.Role == llm.RoleTool {
 			return scripted.Reply(scripted.Text("Refunded " + output(last) + "."))
 		}
 		return scripted.Reply(scripted.Call("refund", "{}"))
-	}), llmagent.WithTools(refund))
-	require.NoError(t, err)
-	s, err := a2aserver.New(root, sessiontest.Memory(t))
-	require.NoError(t, err)
+	}), llmagent.WithTools(refund)))
+	s := must.Get(a2aserver.New(root, sessiontest.Memory(t)))
 	p := &clerk{server: s}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if stop := p.stop.Load(); stop != nil && req.Method == http.MethodPost {
@@ -90,18 +88,15 @@ func (c *clerk) task(t *testing.T) *sdk.Task {
 
 // caller calls the agent, and says what the call gave.
 func caller(t *testing.T, inner agent.Agent) agent.Agent {
-	tool, err := agenttool.New(inner)
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "You ask.", scripted.Func("support", func(req *llm.Request) scripted.Answer {
+	tool := must.Get(agenttool.New(inner))
+	return must.Get(llmagent.New("support", "You ask.", scripted.Func("support", func(req *llm.Request) scripted.Answer {
 		if last := req.Messages[len(req.Messages)-1]; last.Role == llm.RoleTool {
 			return scripted.Reply(scripted.Text("It says: " + output(last)))
 		} else if last.PlainText() == "never mind" {
 			return scripted.Reply(scripted.Text("As you like."))
 		}
 		return scripted.Reply(scripted.Call(inner.Name(), `{"input":"refund"}`))
-	}), llmagent.WithTools(tool))
-	require.NoError(t, err)
-	return support
+	}), llmagent.WithTools(tool)))
 }
 
 func inGraph(t *testing.T, node agent.Agent) agent.Agent {
@@ -111,9 +106,7 @@ func inGraph(t *testing.T, node agent.Agent) agent.Agent {
 }
 
 func inWorkflow(t *testing.T, child agent.Agent) agent.Agent {
-	w, err := workflowagent.Sequential("line", "", []agent.Agent{child})
-	require.NoError(t, err)
-	return w
+	return must.Get(workflowagent.Sequential("line", "", []agent.Agent{child}))
 }
 
 // places are where an agent can be inside of others, with the agents around it.
@@ -128,8 +121,7 @@ var places = map[string]struct {
 	"a graph in a workflow": {func(t *testing.T, remote agent.Agent) agent.Agent { return inWorkflow(t, inGraph(t, remote)) }, []string{"line", "desk"}, false},
 	"a graph behind a tool": {func(t *testing.T, remote agent.Agent) agent.Agent { return caller(t, inGraph(t, remote)) }, []string{"support", "desk"}, true},
 	"a target inside a tool": {func(t *testing.T, remote agent.Agent) agent.Agent {
-		front, err := llmagent.New("front", "You route.", scripted.Func("front", func(*llm.Request) scripted.Answer { return transfer() }), llmagent.WithSubAgents(remote))
-		require.NoError(t, err)
+		front := must.Get(llmagent.New("front", "You route.", scripted.Func("front", func(*llm.Request) scripted.Answer { return transfer() }), llmagent.WithSubAgents(remote)))
 		return caller(t, front)
 	}, []string{"support"}, true},
 }
@@ -239,8 +231,7 @@ func TestAnswersAfterACrash(t *testing.T) {
 					}
 					cut := &fixture{nil, sessiontest.Memory(t), t}
 					ctx := context.Background()
-					lease, err := sessiontest.Acquire(ctx, cut.store, key, session.Self())
-					require.NoError(t, err)
+					lease := must.Get(sessiontest.Acquire(ctx, cut.store, key, session.Self()))
 					var write []*event.Event
 					for _, e := range log[:i+1] {
 						own := *e
@@ -425,8 +416,7 @@ func TestWordsOnTheWay(t *testing.T) {
 		"asked":    {a2atest.Reply(a2atest.Text("Two ", "charges."), a2atest.InputRequired("Which one?")), []string{"Two ", "charges.", "\n\nWhich one?"}, []string{"text"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node, err := a2a.Remote("billing", "", a2a.WithClient(a2atest.New().Add(c.answer)))
-			require.NoError(t, err)
+			node := must.Get(a2a.Remote("billing", "", a2a.WithClient(a2atest.New().Add(c.answer))))
 			f := newRunner(t, node, runner.WithStreaming())
 			var visible, types []string
 			for e, err := range sessiontest.Turn(t, f.Run(context.Background(), key, llm.UserText("help"))) {

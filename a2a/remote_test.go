@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -114,18 +115,14 @@ func newRemote(t *testing.T, url string, opts ...a2a.Option) agent.Agent {
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	r, err := a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport})}, opts...)...)
-	require.NoError(t, err)
-	return r
+	return must.Get(a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport})}, opts...)...))
 }
 
 // tree is a support agent that hands over to the remote one when it is asked
 // anything.
 func tree(t *testing.T, s *scripted.Script, remote agent.Agent) agent.Agent {
 	t.Helper()
-	support, err := llmagent.New("support", "You route.", s.Model("support"), llmagent.WithSubAgents(remote))
-	require.NoError(t, err)
-	return support
+	return must.Get(llmagent.New("support", "You route.", s.Model("support"), llmagent.WithSubAgents(remote)))
 }
 
 func transfer() scripted.Answer {
@@ -141,8 +138,7 @@ type fixture struct {
 func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
 	t.Helper()
 	store := sessiontest.Memory(t)
-	r, err := runner.New(root, store, opts...)
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, store, opts...))
 	return &fixture{r, store, t}
 }
 
@@ -510,8 +506,7 @@ func TestNoGoroutineStays(t *testing.T) {
 			<-req.Context().Done()
 			return nil, req.Context().Err()
 		})
-		r, err := a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: hang}))
-		require.NoError(t, err)
+		r := must.Get(a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: hang})))
 		f := newRunner(t, r)
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() {
@@ -523,7 +518,7 @@ func TestNoGoroutineStays(t *testing.T) {
 				require.ErrorIs(t, err, context.Canceled)
 			}
 		}
-		_, _, err = f.turn("again") // the time limit of the card ends this one
+		_, _, err := f.turn("again") // the time limit of the card ends this one
 		requireCode(t, err, a2a.CodeTimeout)
 	})
 }

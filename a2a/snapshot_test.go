@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/view"
@@ -22,8 +23,7 @@ import (
 func freshMemory(t require.TestingT, name string, p view.Policy) *memory {
 	a, err := Remote(name, "https://example.com/card")
 	require.NoError(t, err)
-	tree, err := agent.NewTree(a)
-	require.NoError(t, err)
+	tree := must.Get(agent.NewTree(a))
 	return &memory{view: view.New(tree.Root(), p, ""), name: name}
 }
 
@@ -85,10 +85,8 @@ func TestMemoryFromSnapshot(t *testing.T) {
 			require.Equal(t, sent(all), sent(now))
 			same := *all
 			same.Answered = now.Answered // of which one may have seen only what is shown no more
-			want, err := json.Marshal(&same)
-			require.NoError(t, err)
-			got, err := json.Marshal(now)
-			require.NoError(t, err)
+			want := must.Get(json.Marshal(&same))
+			got := must.Get(json.Marshal(now))
 			require.JSONEq(t, string(want), string(got))
 			if rapid.Bool().Draw(t, "dies") {
 				now = freshMemory(t, "billing", p)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -16,13 +17,11 @@ import (
 // every call has a context of its own.
 func TestRemoteAsTool(t *testing.T) {
 	srv := newServer(t, true, completes("Two ", "charges."))
-	tool, err := agenttool.New(newRemote(t, srv.cardURL()))
-	require.NoError(t, err)
+	tool := must.Get(agenttool.New(newRemote(t, srv.cardURL())))
 	s := scripted.New().Add("support",
 		scripted.Reply(scripted.CallID("c1", "billing", `{"input":"how many?"}`), scripted.CallID("c2", "billing", `{"input":"which?"}`)),
 		scripted.Reply(scripted.ExpectResult("Two charges."), scripted.Text("Two.")))
-	support, err := llmagent.New("support", "You ask.", s.Model("support"), llmagent.WithTools(tool))
-	require.NoError(t, err)
+	support := must.Get(llmagent.New("support", "You ask.", s.Model("support"), llmagent.WithTools(tool)))
 	events, _, err := newRunner(t, support, runner.WithStreaming()).turn("I was charged twice")
 	require.NoError(t, err)
 	require.NoError(t, s.Done())

@@ -21,13 +21,13 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/internal/dialguard"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // onLocalhost is a URL of a server on loopback with the name of the host.
 func onLocalhost(t *testing.T, serverURL string) string {
 	t.Helper()
-	u, err := url.Parse(serverURL)
-	require.NoError(t, err)
+	u := must.Get(url.Parse(serverURL))
 	return "http://localhost:" + u.Port() + u.Path
 }
 
@@ -120,14 +120,12 @@ func TestOwnDialers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			defer transport.CloseIdleConnections()
 			inside = newPeer(t, sdk.TransportProtocolJSONRPC, nil)
-			r, err := a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: transport}))
-			require.NoError(t, err)
+			r := must.Get(a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: transport})))
 			require.NoError(t, ready(r), "the developer named this host")
-			_, _, err = newRunner(t, r).turn("hi")
+			_, _, err := newRunner(t, r).turn("hi")
 			requireCode(t, err, a2a.CodeAddress)
 			require.Empty(t, inside.asked())
-			r, err = a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: transport}), a2a.WithTrustedOrigin("http://REBINDING.test."))
-			require.NoError(t, err)
+			r = must.Get(a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: transport}), a2a.WithTrustedOrigin("http://REBINDING.test.")))
 			_, _, err = newRunner(t, r).turn("hi")
 			require.NoError(t, err)
 		})
@@ -139,9 +137,8 @@ func TestOwnDialers(t *testing.T) {
 		return (&net.Dialer{}).Dial("tcp", inside.Listener.Addr().String())
 	}, DialContext: dial}
 	card = strings.Replace(card, "http://rebinding", "https://rebinding", 1)
-	r, err := a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: withTLS}))
-	require.NoError(t, err)
-	_, _, err = newRunner(t, r).turn("hi")
+	r := must.Get(a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: withTLS})))
+	_, _, err := newRunner(t, r).turn("hi")
 	requireCode(t, err, a2a.CodeAddress)
 	require.Equal(t, []string{"rebinding.test:443"}, dialed)
 	require.Empty(t, inside.asked())
@@ -158,14 +155,12 @@ func TestProxies(t *testing.T) {
 		srv.Config.Handler.ServeHTTP(w, req)
 	}))
 	defer proxy.Close()
-	u, err := url.Parse(proxy.URL)
-	require.NoError(t, err)
+	u := must.Get(url.Parse(proxy.URL))
 	transport := &http.Transport{Proxy: http.ProxyURL(u)}
 	defer transport.CloseIdleConnections()
 	turn := func() error {
-		r, err := a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: transport}))
-		require.NoError(t, err)
-		_, _, err = newRunner(t, r).turn("hi")
+		r := must.Get(a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: transport})))
+		_, _, err := newRunner(t, r).turn("hi")
 		return err
 	}
 	require.NoError(t, turn())
@@ -189,8 +184,7 @@ func TestOwnRoundTrippers(t *testing.T) {
 
 // Bindings that are not HTTP dial through the same guard.
 func TestDialOfBindings(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	defer listener.Close()
 	var accepted atomic.Int32
 	go func() {
@@ -374,14 +368,13 @@ func FuzzResponses(f *testing.F) {
 			env = e
 			return counting{}, nil
 		}}
-	r, err := a2a.Remote("billing", "http://peer.test/card", a2a.WithBinding(b), a2a.WithMaxResponse(1<<16),
+	r := must.Get(a2a.Remote("billing", "http://peer.test/card", a2a.WithBinding(b), a2a.WithMaxResponse(1<<16),
 		a2a.WithHTTPClient(&http.Client{Transport: pipe(func(req *http.Request) (*http.Response, error) {
 			if req.URL.Path == "/card" {
 				return response(200, goodCard), nil
 			}
 			return answer, nil
-		})}))
-	require.NoError(f, err)
+		})})))
 	require.NoError(f, ready(r))
 	f.Add(200, "text/event-stream", "data: {}\n\n", true)
 	f.Add(200, "application/json", `{"a":1}`, true)
@@ -390,8 +383,7 @@ func FuzzResponses(f *testing.F) {
 	f.Add(500, "application/json", `{"error":{"details":7}}`, false)
 	f.Fuzz(func(t *testing.T, status int, contentType, body string, streams bool) {
 		answer = response(100+abs(status%500), body, "Content-Type", contentType)
-		req, err := http.NewRequest(http.MethodPost, "http://peer.test/rpc", nil)
-		require.NoError(t, err)
+		req := must.Get(http.NewRequest(http.MethodPost, "http://peer.test/rpc", nil))
 		if streams {
 			req.Header.Set("Accept", "text/event-stream")
 		}

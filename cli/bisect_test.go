@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -47,8 +48,7 @@ func (r *repository) git(args ...string) string {
 func (r *repository) replace(file, old, new string) {
 	r.t.Helper()
 	path := filepath.Join(r.tree(), file)
-	data, err := os.ReadFile(path)
-	require.NoError(r.t, err)
+	data := must.Get(os.ReadFile(path))
 	require.Contains(r.t, string(data), old)
 	require.NoError(r.t, os.WriteFile(path, []byte(strings.ReplaceAll(string(data), old, new)), 0o600))
 }
@@ -247,8 +247,7 @@ func TestBisectRouter(t *testing.T) {
 			require.NoError(t, os.WriteFile(front, []byte("kind: Router\nname: front\ndescription: Finds who answers\ndefault: tech\n"+
 				"specialists:\n  - {agent: billing}\n  - {agent: tech}\nrules:\n  - when: {keywords: [charged]}\n    to: billing\n    reason: money\n"), 0o600))
 			for _, file := range []string{"billing.md", "tech.md"} { // a router's specialists have no parent to return to
-				data, err := os.ReadFile(filepath.Join(r.tree(), file))
-				require.NoError(t, err)
+				data := must.Get(os.ReadFile(filepath.Join(r.tree(), file)))
 				var kept []string
 				for _, line := range strings.Split(string(data), "\n") {
 					if !strings.HasPrefix(line, "transfer:") {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -20,16 +21,14 @@ func TestSessionsCheck(t *testing.T) {
 	require.Equal(t, "arbor: 2 sessions checked: nothing is wrong\n", got.err)
 
 	// Another program writes a second end of a run.
-	store, err := sqlite.Open(s.db)
-	require.NoError(t, err)
+	store := must.Get(sqlite.Open(s.db))
 	var last *event.Event
 	for e, err := range store.Load(t.Context(), session.ID("story"), 0) {
 		require.NoError(t, err)
 		last = e
 	}
 	require.Equal(t, event.TypeHarnessEnd, last.Type())
-	lease, err := sessiontest.Acquire(t.Context(), store, session.ID("story"), session.Owner{Host: "test"})
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), store, session.ID("story"), session.Owner{Host: "test"}))
 	again := *last
 	again.Seq, again.ID = last.Seq+1, "twice"
 	require.NoError(t, sessiontest.Append(t.Context(), store, session.ID("story"), last.Seq, lease, &again))

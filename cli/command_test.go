@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -104,8 +105,7 @@ func TestManualPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man")
 	require.Equal(t, outcome{}, invocation{}.run(t, "man", dir))
 	for page, has := range map[string]string{"arbor": "OPENAI_BASE_URL", "arbor-run": `store sessions in \fBDB\fR`, "arbor-sessions-fork": "arbor sessions fork s1 --at 7"} {
-		text, err := os.ReadFile(filepath.Join(dir, page+".1"))
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(filepath.Join(dir, page+".1")))
 		require.Contains(t, string(text), has)
 	}
 }

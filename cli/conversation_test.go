@@ -11,17 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func TestConversationReduce(t *testing.T) {
-	files, err := filepath.Glob("../conversation/testdata/cases/*.jsonl")
-	require.NoError(t, err)
+	files := must.Get(filepath.Glob("../conversation/testdata/cases/*.jsonl"))
 	require.NotEmpty(t, files)
 	for _, file := range files {
-		events, err := os.ReadFile(file)
-		require.NoError(t, err)
-		expected, err := os.ReadFile(strings.TrimSuffix(file, ".jsonl") + ".expected.json")
-		require.NoError(t, err)
+		events := must.Get(os.ReadFile(file))
+		expected := must.Get(os.ReadFile(strings.TrimSuffix(file, ".jsonl") + ".expected.json"))
 		var want struct{ Flat json.RawMessage }
 		require.NoError(t, json.Unmarshal(expected, &want))
 

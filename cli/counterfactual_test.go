@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -18,8 +19,7 @@ func planted(t *testing.T, file, old, new string) string {
 	dir := filepath.Join(t.TempDir(), "tree")
 	require.NoError(t, os.CopyFS(dir, os.DirFS(desk)))
 	if file != "" {
-		data, err := os.ReadFile(filepath.Join(dir, file))
-		require.NoError(t, err)
+		data := must.Get(os.ReadFile(filepath.Join(dir, file)))
 		require.Contains(t, string(data), old)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(strings.Replace(string(data), old, new, 1)), 0o600))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 )
@@ -79,10 +80,8 @@ func TestDeskAndChat(t *testing.T) {
 	home := t.TempDir()
 	start := func(args ...string) (say io.WriteCloser, hears func(string)) {
 		cmd := invocation{home: home}.command(t, args...)
-		in, err := cmd.StdinPipe()
-		require.NoError(t, err)
-		out, err := cmd.StdoutPipe()
-		require.NoError(t, err)
+		in := must.Get(cmd.StdinPipe())
+		out := must.Get(cmd.StdoutPipe())
 		require.NoError(t, cmd.Start())
 		t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
 		lines := bufio.NewScanner(out)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/server"
 )
@@ -49,8 +50,7 @@ func (s *served) agents() (a agents) {
 func TestDev(t *testing.T) {
 	t.Parallel()
 	dir, save := ownDesk(t)
-	tech, err := os.ReadFile(filepath.Join(dir, "tech.md"))
-	require.NoError(t, err)
+	tech := must.Get(os.ReadFile(filepath.Join(dir, "tech.md")))
 	answer, asked, release := slow("By the first tree.")
 	script := answers(answer, scripted.Reply(scripted.Text("By the second.")), scripted.Reply(scripted.Text("Still by the second.")), scripted.Reply(scripted.Text("By the third.")))
 	s := invocation{env: append(serve(t, script), "DISPLAY=:9", "PATH="), server: "dev"}.serve(t, dir, "--db", ":memory:")
@@ -82,8 +82,7 @@ func TestDev(t *testing.T) {
 		t.Helper()
 		resp := s.open("POST", "/api/v1/sessions", `{"id":"`+id+`","content":"`+words+`"}`, token)
 		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		body := must.Get(io.ReadAll(resp.Body))
 		require.Equal(t, 202, resp.StatusCode, string(body))
 		return resp.Header.Get("Location")
 	}
@@ -91,8 +90,7 @@ func TestDev(t *testing.T) {
 		t.Helper()
 		resp := s.open("GET", turn+"/events?types=text", "", token) // as a page
 		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		body := must.Get(io.ReadAll(resp.Body))
 		return string(body)
 	}
 	ends := func(turn string) string {
@@ -139,8 +137,7 @@ func TestDev(t *testing.T) {
 	for _, p := range s.agents().Problems {
 		require.NotEmpty(t, p.Message)
 	}
-	billing, err := os.ReadFile(filepath.Join(desk, "billing.md"))
-	require.NoError(t, err)
+	billing := must.Get(os.ReadFile(filepath.Join(desk, "billing.md")))
 	save("billing.md", string(billing)+"You are kind.\n")
 	require.Eventually(t, func() bool { return s.agents().Problems == nil }, time.Minute, 10*time.Millisecond)
 	require.NotEqual(t, second.Revision, s.agents().Revision)
@@ -200,13 +197,11 @@ func TestDevWorkshop(t *testing.T) {
 	_, body = s.call("GET", "/api/v1/agents/support/body", "")
 	require.NoError(t, json.Unmarshal([]byte(body), &old))
 	file := filepath.Join(dir, "support.md")
-	before, err := os.ReadFile(file)
-	require.NoError(t, err)
+	before := must.Get(os.ReadFile(file))
 	require.Contains(t, string(before), old.Text)
 	write := func(agent, text, version string, want int, says string) {
 		t.Helper()
-		sent, err := json.Marshal(server.Body{Text: text, Version: version})
-		require.NoError(t, err)
+		sent := must.Get(json.Marshal(server.Body{Text: text, Version: version}))
 		status, body = s.call("PUT", "/api/v1/agents/"+agent+"/body", string(sent))
 		require.Equal(t, want, status, body)
 		require.Contains(t, body, says)
@@ -217,8 +212,7 @@ func TestDevWorkshop(t *testing.T) {
 	write("billing", "You bill.", billing.Version, 422, "the body does not hold {tier}")
 	write("support", "a\r\r\nb", old.Version, 422, "read as another one")
 	write("support", "Sing.", "another", 409, "file_changed")
-	same, err := os.ReadFile(file)
-	require.NoError(t, err)
+	same := must.Get(os.ReadFile(file))
 	require.Equal(t, string(before), string(same))
 	results := make(chan int, 8)
 	for range cap(results) { // at once, only one of them has the version that it read
@@ -234,8 +228,7 @@ func TestDevWorkshop(t *testing.T) {
 	require.Equal(t, map[int]int{200: 1, 409: 7}, wrote)
 	_, body = s.call("GET", "/api/v1/agents/support/body", "")
 	require.NoError(t, json.Unmarshal([]byte(body), &read))
-	after, err := os.ReadFile(file)
-	require.NoError(t, err)
+	after := must.Get(os.ReadFile(file))
 	require.Equal(t, strings.Replace(string(before), old.Text, "Sing.", 1), string(after))
 	write("support", "Dance.", old.Version, 409, "file_changed")
 	require.Eventually(t, func() bool {
@@ -265,10 +258,8 @@ func TestDevOpens(t *testing.T) {
 		t.Skip("every terminal of macOS has a display")
 	}
 	bin, ways := t.TempDir(), filepath.Join(t.TempDir(), "address")
-	cat, err := exec.LookPath("cat")
-	require.NoError(t, err)
-	sh, err := exec.LookPath("sh")
-	require.NoError(t, err)
+	cat := must.Get(exec.LookPath("cat"))
+	sh := must.Get(exec.LookPath("sh"))
 	require.NoError(t, exec.Command("mkfifo", ways).Run())
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "xdg-open"), []byte("#!"+sh+"\n"+cat+" > '"+ways+"' <<END\n$1\nEND\n"), 0o700))
 	env := []string{"ARBOR_TOKEN=" + token, "NO_COLOR=1", "TERM=dumb"}
@@ -278,6 +269,7 @@ func TestDevOpens(t *testing.T) {
 	seen := s.until("(once, within five minutes)")
 	opened := make(chan struct{})
 	var address []byte
+	var err error
 	go func() {
 		address, err = os.ReadFile(ways)
 		close(opened)

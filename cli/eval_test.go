@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/eval"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -81,8 +82,7 @@ func TestEvalFiles(t *testing.T) {
 	got := invocation{}.run(t, "eval", desk, good, "--repeat", "2", "--format", "junit", "--out", report, "--save", was)
 	require.Equal(t, 0, got.status, got.err)
 	require.Empty(t, got.out)
-	data, err := os.ReadFile(report)
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(report))
 	var suites struct {
 		Suites []struct {
 			Tests int `xml:"tests,attr"`
@@ -149,8 +149,7 @@ func TestEvalTrees(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "desk")
 	require.NoError(t, os.CopyFS(other, os.DirFS(desk)))
 	file := filepath.Join(other, "tech.md")
-	data, err := os.ReadFile(file)
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(file))
 	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(data), "description:", "description: Knows nothing of it #", 1)), 0o600))
 	got := invocation{}.run(t, "eval", desk, casesIn(t, deskCases)[0], "--with", other)
 	require.Equal(t, cli.StatusFindings, got.status, got.err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -28,8 +29,7 @@ func golden(t *testing.T, file, got string) {
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
 	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
+	want := must.Get(os.ReadFile(path))
 	require.Equal(t, string(want), got)
 }
 
@@ -92,8 +92,7 @@ func TestExportMessages(t *testing.T) {
 		var messages []goopenai.ChatCompletionMessage
 		require.NoError(t, d.Decode(&messages), out)
 		require.NotEmpty(t, messages)
-		back, err := json.Marshal(messages)
-		require.NoError(t, err)
+		back := must.Get(json.Marshal(messages))
 		require.JSONEq(t, strings.ReplaceAll(out, `"content":null,`, ""), string(back))
 		open := map[string]bool{}
 		for _, m := range messages {

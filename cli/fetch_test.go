@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -78,8 +79,7 @@ func TestRemovedWhileFetched(t *testing.T) {
 				require.Equal(t, 0, got.status, got.err)
 			}
 			chat()
-			to, err := url.Parse(s.base)
-			require.NoError(t, err)
+			to := must.Get(url.Parse(s.base))
 			proxy := httputil.NewSingleHostReverseProxy(to)
 			between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.URL.Path, "/events") {

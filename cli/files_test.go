@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -41,8 +42,7 @@ func TestFiles(t *testing.T) {
 	require.Equal(t, "maker: a.txt is in "+filepath.Join(dir, "a.txt")+"\nmaker: a.txt is in "+filepath.Join(dir, "a-2.txt")+"\n", got.err)
 	require.Equal(t, "second\x00", read(t, filepath.Join(dir, "a-2.txt")))
 	require.Contains(t, i.run(t, "sessions", "export", "s1", "--format", "md", "--files", dir).out, "file a.txt, text/plain, 6 bytes")
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	entries := must.Get(os.ReadDir(dir))
 	require.Len(t, entries, 2, "the same files are not written twice")
 	require.Equal(t, cli.StatusAnswered, i.run(t, "sessions", "fork", "s1", "--at", "3", "--to", "fork").status)
 	require.Equal(t, "first\n", i.run(t, "sessions", "file", "fork", "a.txt").out)
@@ -50,7 +50,6 @@ func TestFiles(t *testing.T) {
 }
 
 func read(t *testing.T, path string) string {
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(path))
 	return string(data)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -143,10 +144,9 @@ func TestFollowIntoAClosedPipe(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
 	cmd := s.command(t, "sessions", "follow", "story", "--db", filepath.Clean(s.db))
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	out := must.Get(cmd.StdoutPipe())
 	require.NoError(t, cmd.Start())
-	_, err = bufio.NewReader(out).ReadString('\n')
+	_, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
 	require.NoError(t, out.Close())
 	require.Equal(t, 0, s.run(t, "run", desk, "again", "--session", "story", "--db", s.db).status)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestGraphDraw draws a graph none of whose agents exist.
@@ -19,8 +20,7 @@ func TestGraphDraw(t *testing.T) {
 	t.Parallel()
 	const drawings = "../agentgraph/graphdraw/testdata/support-router."
 	for format, ending := range map[string]string{"": "mmd", "mermaid": "mmd", "dot": "dot", "svg": "svg"} {
-		want, err := os.ReadFile(drawings + ending)
-		require.NoError(t, err)
+		want := must.Get(os.ReadFile(drawings + ending))
 		args := []string{"graph", "draw", graphs + "support-router.yaml"}
 		if format != "" {
 			args = append(args, "--format", format)
@@ -124,10 +124,9 @@ func largeGraph(t *testing.T, n int) string {
 			edges = append(edges, map[string]any{"from": id((i - 1) / 3), "to": id(i)})
 		}
 	}
-	data, err := json.Marshal(map[string]any{
+	data := must.Get(json.Marshal(map[string]any{
 		"apiVersion": "ossa.ai/v0.2.7", "kind": "AgentGraph", "metadata": map[string]any{"name": "g", "version": "1.0.0"},
 		"spec": map[string]any{"agents": agents, "edges": edges, "entrypoint": "n0"},
-	})
-	require.NoError(t, err)
+	}))
 	return string(data)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agentgraph/graphtest"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -243,8 +244,7 @@ func TestGraphRunCases(t *testing.T) {
 	const file = "../agentgraph/testdata/exec.yaml"
 	cases, err := graphtest.LoadCaseFile(file)
 	require.NoError(t, err)
-	data, err := os.ReadFile(file)
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(file))
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for _, c := range cases {
 		var texts struct {
@@ -254,17 +254,14 @@ func TestGraphRunCases(t *testing.T) {
 		require.NoError(t, dec.Decode(&texts))
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			mocks, err := json.Marshal(texts.Mock)
-			require.NoError(t, err)
-			input, err := json.Marshal(texts.Input)
-			require.NoError(t, err)
+			mocks := must.Get(json.Marshal(texts.Mock))
+			input := must.Get(json.Marshal(texts.Input))
 			f := files(t, map[string]string{"g.yaml": texts.Graph, "m.json": string(mocks)})
 			var out, said bytes.Buffer
 			status := cli.Run(t.Context(), []string{"graph", "run", f["g.yaml"], "--json", "--mock", f["m.json"], "--input", string(input)}, cli.Streams{Stdout: &out, Stderr: &said})
 			want, err := c.Run(t.Context())
 			require.NoError(t, err)
-			data, err := json.Marshal(want.Result)
-			require.NoError(t, err)
+			data := must.Get(json.Marshal(want.Result))
 			require.JSONEq(t, string(data), out.String(), said.String())
 			require.Equal(t, want.Result.Status == agentgraph.Failed, status == cli.StatusFailed)
 			require.Equal(t, want.Result.Status != agentgraph.Failed, status == cli.StatusAnswered)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 const graphs = "../agentgraph/testdata/ossa/"
@@ -47,8 +48,7 @@ func TestGraphValidate(t *testing.T) {
 // says.
 func TestGraphValidateFolder(t *testing.T) {
 	t.Parallel()
-	graph, err := os.ReadFile(graphs + "content-pipeline.yaml")
-	require.NoError(t, err)
+	graph := must.Get(os.ReadFile(graphs + "content-pipeline.yaml"))
 	dir, agents := t.TempDir(), t.TempDir()
 	file := filepath.Join(dir, "graph.yaml")
 	write := func(path, text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 )
@@ -133,8 +134,7 @@ func TestLintGraphs(t *testing.T) {
 
 	dir := t.TempDir()
 	file := filepath.Join(dir, "flow.yaml")
-	text, err := os.ReadFile(router)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(router))
 	change := strings.NewReplacer("v0.2.7", "v0.2.8", "billing-support", "biling-support", "agentRef: general-support", "agentRef: general-support\n      config: {temperature: 9}")
 	require.NoError(t, os.WriteFile(file, []byte(change.Replace(string(text))), 0o644))
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "agents"), os.DirFS("../examples/agentgraph")))

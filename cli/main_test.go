@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -69,8 +70,7 @@ func (i invocation) command(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, arbor, args...)
 	cmd.Env = append([]string{"HOME=" + i.home, "PATH=" + os.Getenv("PATH"), "TERM=xterm"}, i.env...)
 	if i.program != "" {
-		self, err := os.Executable()
-		require.NoError(t, err)
+		self := must.Get(os.Executable())
 		cmd.Path = self
 		cmd.Env = append(cmd.Env, "ARBOR_TEST_PROGRAM="+i.program)
 	}
@@ -115,8 +115,7 @@ func (r *running) wait(t *testing.T) outcome {
 // returns the environment that leads there.
 func serve(t *testing.T, script *scripted.Script) []string {
 	t.Helper()
-	s, err := endpoint.Start(script.Models())
-	require.NoError(t, err)
+	s := must.Get(endpoint.Start(script.Models()))
 	t.Cleanup(func() { _ = s.Close() })
 	return []string{"OPENAI_BASE_URL=" + s.URL(), "OPENAI_MODEL=model"}
 }

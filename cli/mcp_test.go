@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -110,7 +111,5 @@ func (b bearing) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func mustAbs(t *testing.T, path string) string {
-	abs, err := filepath.Abs(path)
-	require.NoError(t, err)
-	return abs
+	return must.Get(filepath.Abs(path))
 }

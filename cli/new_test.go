@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
 )
@@ -21,8 +22,7 @@ var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
 // profileOf reports whether the leaves of a tree have the profile for small models.
 func profileOf(t *testing.T, dir string) bool {
 	t.Helper()
-	tree, err := agentfile.Load(dir, agentfile.WithModel(func(string) (llm.Model, error) { return offline.New(), nil }))
-	require.NoError(t, err)
+	tree := must.Get(agentfile.Load(dir, agentfile.WithModel(func(string) (llm.Model, error) { return offline.New(), nil })))
 	return tree.Index().Node("billing").SmallModels()
 }
 
@@ -36,8 +36,7 @@ func TestNew(t *testing.T) {
 	require.Equal(t, dir+"/README.md\n"+dir+"/support/billing.md\n"+dir+"/support/tech.md\n"+dir+"/support.md\n"+dir+"/agent.schema.json\n", filepath.ToSlash(got.out))
 	require.Equal(t, "arbor: to continue: arbor chat '"+dir+"'\n", got.err)
 
-	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile(filepath.Join(dir, "README.md")))
 	blocks := shellBlock.FindAllStringSubmatch(string(page), -1)
 	require.NotEmpty(t, blocks)
 	out := ""
@@ -64,8 +63,7 @@ func TestNew(t *testing.T) {
 	empty := filepath.Join(base, "empty")
 	require.NoError(t, os.Mkdir(empty, 0o700))
 	require.Equal(t, 0, invocation{}.run(t, "new", empty).status)
-	data, err := os.ReadFile(filepath.Join(empty, "support.md"))
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(filepath.Join(empty, "support.md")))
 	require.True(t, strings.HasPrefix(string(data), "---\n"))
 	require.Contains(t, string(data), "\n# transfer: {profile: small}  # for small models")
 	require.False(t, profileOf(t, empty))
@@ -73,12 +71,10 @@ func TestNew(t *testing.T) {
 	// With --small the profile is set, and nothing else differs.
 	small := filepath.Join(base, "small")
 	require.Equal(t, 0, invocation{}.run(t, "new", "--small", small).status)
-	set, err := os.ReadFile(filepath.Join(small, "support.md"))
-	require.NoError(t, err)
+	set := must.Get(os.ReadFile(filepath.Join(small, "support.md")))
 	require.Equal(t, strings.Replace(string(data), "\n# transfer:", "\ntransfer:", 1), string(set))
 	require.True(t, profileOf(t, small))
-	readme, err := os.ReadFile(filepath.Join(small, "README.md"))
-	require.NoError(t, err)
+	readme := must.Get(os.ReadFile(filepath.Join(small, "README.md")))
 	require.Equal(t, string(page), string(readme))
 
 	// A program with a tree of its own makes none.

@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // The root imports the nouns, a noun imports what all nouns share, and no arrow runs back up.
 func TestNounsImportNoNoun(t *testing.T) {
 	shared := []string{"watch", "factory", "reload", "remote", "prompt", "turn"} // each imports only what stands before it
-	files, err := filepath.Glob("internal/*/*.go")
-	require.NoError(t, err)
+	files := must.Get(filepath.Glob("internal/*/*.go"))
 	require.NotEmpty(t, files)
 	for _, path := range files {
 		file, err := parser.ParseFile(gotoken.NewFileSet(), path, nil, parser.ImportsOnly)

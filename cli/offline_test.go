@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -69,8 +70,7 @@ func TestOfflineModelIsCalledDirectly(t *testing.T) {
 // process the model knows of it.
 func TestOfflineModelAnswersAsBehindAnEndpoint(t *testing.T) {
 	t.Parallel()
-	server, err := endpoint.Start(endpoint.Models(offline.New()))
-	require.NoError(t, err)
+	server := must.Get(endpoint.Start(endpoint.Models(offline.New())))
 	t.Cleanup(func() { _ = server.Close() })
 	there := map[string]string{"OPENAI_BASE_URL": server.URL(), "OPENAI_MODEL": "offline"}
 	changing := regexp.MustCompile(`"(id|time|turnId|runId|parentId|fromRunId|toRunId|toolCallId)":"[^"]*"|"durationMs":\d+`)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/peerfolder"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -68,8 +69,7 @@ func TestPageOutlivesServer(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"answer": answer}) // it notices
 	}))
 	defer controls.Close()
-	given, err := json.Marshal(map[string]string{"base": s.base, "control": controls.URL, "token": token, "script": "killed"})
-	require.NoError(t, err)
+	given := must.Get(json.Marshal(map[string]string{"base": s.base, "control": controls.URL, "token": token, "script": "killed"}))
 	cmd := exec.CommandContext(t.Context(), node, script)
 	cmd.Env = append(os.Environ(), "ARBOR_E2E="+string(given))
 	said := &words{}
@@ -77,6 +77,7 @@ func TestPageOutlivesServer(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
+	var err error
 	for {
 		select {
 		case what := <-does:

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -21,8 +22,7 @@ const password = "pg-secret-0123456789"
 // database returns the address of a PostgreSQL database with a password in it.
 func database(t *testing.T) string {
 	t.Helper()
-	u, err := url.Parse(servers.Database(t))
-	require.NoError(t, err)
+	u := must.Get(url.Parse(servers.Database(t)))
 	if _, set := u.User.Password(); !set { // the server asks for none
 		u.User = url.UserPassword(u.User.Username(), password)
 	}

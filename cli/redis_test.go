@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -98,8 +99,7 @@ func TestRedisIsMissing(t *testing.T) {
 func TestRedisInHints(t *testing.T) {
 	t.Parallel()
 	r := servers.NewRedis(t, "--requirepass", password)
-	u, err := url.Parse(r.URL())
-	require.NoError(t, err)
+	u := must.Get(url.Parse(r.URL()))
 	shown := u.String()
 	u.User = url.UserPassword("", password)
 	got := invocation{}.run(t, "run", desk, "hi", "--redis", u.String())

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -308,8 +309,7 @@ func TestInterruptBeforeTheAnswer(t *testing.T) {
 	slowly, asked, release := slow("never")
 	defer close(release)
 	s := invocation{env: serve(t, answers(slowly, scripted.Reply(scripted.Text("Resumed."))))}.serve(t, desk, "--db", ":memory:")
-	behind, err := url.Parse(s.base)
-	require.NoError(t, err)
+	behind := must.Get(url.Parse(s.base))
 	begun, let := make(chan struct{}), make(chan struct{})
 	proxy := httputil.NewSingleHostReverseProxy(behind)
 	proxy.ModifyResponse = func(r *http.Response) error {

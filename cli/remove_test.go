@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -31,10 +32,8 @@ func TestRemoveSessions(t *testing.T) {
 		require.Equal(t, c.says, got.err)
 	}
 
-	store, err := sqlite.Open(s.db)
-	require.NoError(t, err)
-	lease, err := sessiontest.Acquire(t.Context(), store, session.ID("story"), session.Self())
-	require.NoError(t, err)
+	store := must.Get(sqlite.Open(s.db))
+	lease := must.Get(sessiontest.Acquire(t.Context(), store, session.ID("story"), session.Self()))
 	got := s.try(t, "rm", "fork", "story")
 	require.Equal(t, cli.StatusBusy, got.status)
 	require.Contains(t, got.err, "session story has a turn under way, and nothing was removed: ")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -95,10 +96,8 @@ func TestRouterExplain(t *testing.T) {
 	require.Contains(t, got.out, "front: no rule matches → support\n")
 	require.Contains(t, got.out, "  notice     the intent of the message is not known")
 
-	script, err := scripted.Parse([]byte("small: \"parcels\" always\n"))
-	require.NoError(t, err)
-	server, err := endpoint.Start(script.Models())
-	require.NoError(t, err)
+	script := must.Get(scripted.Parse([]byte("small: \"parcels\" always\n")))
+	server := must.Get(endpoint.Start(script.Models()))
 	defer server.Close()
 	env := []string{"OPENAI_BASE_URL=" + server.URL(), "OPENAI_MODEL=big"}
 	got = explain(env, front, "where is it", "--language", "de-AT")

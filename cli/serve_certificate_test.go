@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 )
 
@@ -29,19 +30,14 @@ func TestServeCertificates(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	newKey := func() *ecdsa.PrivateKey {
-		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		require.NoError(t, err)
-		return k
+		return must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	}
 	private := newKey()
 	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ann"}, IsCA: true, BasicConstraintsValid: true,
 		NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	signed, err := x509.CreateCertificate(rand.Reader, authority, authority, &private.PublicKey, private)
-	require.NoError(t, err)
-	authority, err = x509.ParseCertificate(signed)
-	require.NoError(t, err)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	require.NoError(t, err)
+	signed := must.Get(x509.CreateCertificate(rand.Reader, authority, authority, &private.PublicKey, private))
+	authority = must.Get(x509.ParseCertificate(signed))
+	der := must.Get(x509.MarshalPKCS8PrivateKey(private))
 	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), 0o600))
 	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
 
@@ -59,14 +55,12 @@ func TestServeCertificates(t *testing.T) {
 		k := newKey()
 		template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name, Organization: []string{"Example"}},
 			NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-		der, err := x509.CreateCertificate(rand.Reader, template, authority, &k.PublicKey, private)
-		require.NoError(t, err)
+		der := must.Get(x509.CreateCertificate(rand.Reader, template, authority, &k.PublicKey, private))
 		own := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: k}
 		caller := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}}}}
 		t.Cleanup(caller.CloseIdleConnections)
 		return func() (string, int) {
-			req, err := http.NewRequestWithContext(t.Context(), "GET", base+"/api/v1/me", nil)
-			require.NoError(t, err)
+			req := must.Get(http.NewRequestWithContext(t.Context(), "GET", base+"/api/v1/me", nil))
 			got, err := caller.Do(req)
 			require.NoError(t, err)
 			defer got.Body.Close()

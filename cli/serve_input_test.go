@@ -20,6 +20,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func file(t *testing.T, name, text string) string {
@@ -34,8 +35,7 @@ func signKey(t *testing.T) string {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
+	der := must.Get(x509.MarshalPKCS8PrivateKey(key))
 	return file(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 }
 
@@ -47,14 +47,11 @@ func TestServeSignsCard(t *testing.T) {
 		resp := s.open("GET", path, "", "")
 		defer resp.Body.Close()
 		require.Equal(t, 200, resp.StatusCode)
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		return body
+		return must.Get(io.ReadAll(resp.Body))
 	}
 	var set jose.JSONWebKeySet
 	require.NoError(t, json.Unmarshal(fetch("/.well-known/jwks.json"), &set))
-	verifier, err := cardsign.NewVerifier(cardsign.Key{ID: set.Keys[0].KeyID, Public: set.Keys[0].Key})
-	require.NoError(t, err)
+	verifier := must.Get(cardsign.NewVerifier(cardsign.Key{ID: set.Keys[0].KeyID, Public: set.Keys[0].Key}))
 	card := fetch("/.well-known/agent-card.json")
 	require.NoError(t, verifier.Verify(t.Context(), card))
 	require.ErrorIs(t, verifier.Verify(t.Context(), bytes.Replace(card, []byte("support"), []byte("another"), 1)), cardsign.ErrUnverified)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // A body that is too slow or too large is refused in the same way at every door.
@@ -30,8 +31,7 @@ func TestServeBoundsBodies(t *testing.T) {
 				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
 					"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n%s", path, token, length, body)
 				require.NoError(t, err)
-				answer, err := io.ReadAll(conn)
-				require.NoError(t, err)
+				answer := must.Get(io.ReadAll(conn))
 				return string(answer)
 			}
 			require.Contains(t, ask(4, "{"), "408 Request Timeout")
@@ -47,8 +47,7 @@ func TestServeClientTools(t *testing.T) {
 	const body = `{"model":"support","messages":[{"role":"user","content":"hello"}],"tools":[{"type":"function","function":{"name":"show_map"}}]}`
 	for flag, want := range map[string]int{"none": http.StatusBadRequest, "all": http.StatusOK, "support,billing": http.StatusOK} {
 		s := invocation{}.serve(t, desk, "--db", ":memory:", "--client-tools", flag)
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/v1/chat/completions", strings.NewReader(body))
-		require.NoError(t, err)
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/v1/chat/completions", strings.NewReader(body)))
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.Header.Set("Content-Type", "application/json")
 		resp, err := http.DefaultClient.Do(r)
@@ -108,8 +107,7 @@ func TestServeLimits(t *testing.T) {
 // follow opens a stream of what happens in a session.
 func (s *served) follow(ctx context.Context, id string) *http.Response {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, "GET", s.base+"/api/v1/sessions/"+id+"/events", nil)
-	require.NoError(s.t, err)
+	req := must.Get(http.NewRequestWithContext(ctx, "GET", s.base+"/api/v1/sessions/"+id+"/events", nil))
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Accept", "text/event-stream")
 	resp, err := http.DefaultClient.Do(req)

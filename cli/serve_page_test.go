@@ -21,6 +21,7 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 )
 
@@ -35,8 +36,7 @@ func TestServePage(t *testing.T) {
 	example := httptest.NewTLSServer(nil)
 	roots := x509.NewCertPool()
 	roots.AddCert(example.Certificate())
-	der, err := x509.MarshalPKCS8PrivateKey(example.TLS.Certificates[0].PrivateKey)
-	require.NoError(t, err)
+	der := must.Get(x509.MarshalPKCS8PrivateKey(example.TLS.Certificates[0].PrivateKey))
 	example.Close()
 	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: example.Certificate().Raw}), 0o600))
 	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
@@ -55,8 +55,7 @@ func TestServePage(t *testing.T) {
 		return s
 	}
 	ask := func(s *served, method, path, key, body string) (*http.Response, string) {
-		req, err := http.NewRequestWithContext(t.Context(), method, s.base+path, strings.NewReader(body))
-		require.NoError(t, err)
+		req := must.Get(http.NewRequestWithContext(t.Context(), method, s.base+path, strings.NewReader(body)))
 		if body != "" {
 			req.Header.Set("Content-Type", "application/json")
 		}
@@ -66,8 +65,7 @@ func TestServePage(t *testing.T) {
 		got, err := browser.Do(req)
 		require.NoError(t, err)
 		defer got.Body.Close()
-		text, err := io.ReadAll(got.Body)
-		require.NoError(t, err)
+		text := must.Get(io.ReadAll(got.Body))
 		return got, string(text)
 	}
 	me := func(s *served, key string) int {
@@ -99,8 +97,7 @@ func TestServePage(t *testing.T) {
 	require.Equal(t, 200, me(s, grant.Key))
 	got, _ = ask(s, "POST", "/inspect/sign-out", grant.Key, "")
 	require.Equal(t, 204, got.StatusCode)
-	at, err := url.Parse(s.base)
-	require.NoError(t, err)
+	at := must.Get(url.Parse(s.base))
 	require.Empty(t, jar.Cookies(at))
 	got, body = ask(s, "POST", "/inspect/sign-in", "", `{"token": "first"}`)
 	require.Equal(t, 200, got.StatusCode)

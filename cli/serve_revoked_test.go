@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access/usersfile"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -27,13 +28,11 @@ func TestServeRevokesWaitingRequests(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})))
-	models, err := endpoint.Start(func(string) (llm.Model, bool) { return thinks, true })
-	require.NoError(t, err)
+	models := must.Get(endpoint.Start(func(string) (llm.Model, bool) { return thinks, true }))
 	defer models.Close()
 	home := t.TempDir()
 	users := filepath.Join(home, "users.yaml")
-	ann, err := usersfile.Add(users, "ann", 0)
-	require.NoError(t, err)
+	ann := must.Get(usersfile.Add(users, "ann", 0))
 	s := invocation{home: home, env: []string{"OPENAI_BASE_URL=" + models.URL(), "OPENAI_MODEL=model"}}.serve(t, desk, "--db", ":memory:", "--users", users)
 
 	answers := map[string]chan string{}
@@ -50,8 +49,7 @@ func TestServeRevokesWaitingRequests(t *testing.T) {
 	} {
 		got := make(chan string, 1)
 		answers[name] = got
-		req, err := http.NewRequestWithContext(t.Context(), "POST", s.base+c.path, strings.NewReader(c.body))
-		require.NoError(t, err)
+		req := must.Get(http.NewRequestWithContext(t.Context(), "POST", s.base+c.path, strings.NewReader(c.body)))
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer "+ann)
 		if key, value, ok := strings.Cut(c.header, ": "); ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -104,8 +105,7 @@ func TestServeTwoServers(t *testing.T) {
 	defer resp.Body.Close()
 	require.Equal(t, 200, resp.StatusCode)
 	close(release)
-	all, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	all := must.Get(io.ReadAll(resp.Body))
 	require.Contains(t, string(all), "It is refunded.")
 	require.Contains(t, string(all), "TASK_STATE_COMPLETED")
 	require.Equal(t, 0, a.stop(os.Interrupt))

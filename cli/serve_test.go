@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access/usersfile"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 const token = "test-token-of-serve"
@@ -87,8 +88,7 @@ func (i invocation) serveWith(t *testing.T, args ...string) *served {
 	t.Helper()
 	s := &served{running: &running{Cmd: i.command(t, append([]string{cmp.Or(i.server, "serve"), "--addr", "127.0.0.1:0"}, args...)...)}, t: t, said: &words{}}
 	s.Stderr = s.said
-	out, err := s.StdoutPipe()
-	require.NoError(t, err)
+	out := must.Get(s.StdoutPipe())
 	require.NoError(t, s.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err, "%s", s.said)
@@ -104,13 +104,11 @@ func TestServeRoot(t *testing.T) {
 	s := invocation{}.serve(t, desk, "--db", ":memory:")
 	once := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for accept, want := range map[string]int{"text/html,application/xhtml+xml,*/*;q=0.8": http.StatusFound, "application/json": http.StatusOK, "": http.StatusOK} {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", s.base+"/", nil)
-		require.NoError(t, err)
+		req := must.Get(http.NewRequestWithContext(t.Context(), "GET", s.base+"/", nil))
 		req.Header.Set("Accept", accept)
 		resp, err := once.Do(req)
 		require.NoError(t, err)
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		body := must.Get(io.ReadAll(resp.Body))
 		require.NoError(t, resp.Body.Close())
 		if require.Equal(t, want, resp.StatusCode, accept); want == http.StatusFound {
 			require.Equal(t, "inspect/", resp.Header.Get("Location"))
@@ -137,15 +135,13 @@ func (s *served) call(method, path, body string) (int, string) {
 	s.t.Helper()
 	resp := s.open(method, path, body, token)
 	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(s.t, err)
+	data := must.Get(io.ReadAll(resp.Body))
 	return resp.StatusCode, string(data)
 }
 
 func (s *served) open(method, path, body, token string) *http.Response {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(body))
-	require.NoError(s.t, err)
+	req := must.Get(http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(body)))
 	req.Header.Set("Content-Type", "application/json")
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -270,8 +266,7 @@ func TestServe(t *testing.T) {
 	home := t.TempDir()
 	require.Equal(t, 0, invocation{home: home}.run(t, "run", desk, "a secret", "--session", "s1").status)
 	users := filepath.Join(home, "users.yaml")
-	peer, err := usersfile.Add(users, "peer", 0)
-	require.NoError(t, err)
+	peer := must.Get(usersfile.Add(users, "peer", 0))
 	s := invocation{home: home}.serve(t, desk, "--users", users)
 	card := s.card("")
 	require.Equal(t, "support", card.Name)
@@ -292,8 +287,7 @@ func TestServe(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, 200, resp.StatusCode)
 	resp = s.open("GET", "/tasks?historyLength=10", "", peer)
-	said, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	said := must.Get(io.ReadAll(resp.Body))
 	require.NoError(t, resp.Body.Close())
 	require.Contains(t, string(said), `"text":"hello"`)
 	require.NotContains(t, string(said), "secret")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -21,14 +22,12 @@ import (
 func TestSessionsTakeWhatListPrints(t *testing.T) {
 	t.Parallel()
 	s := told{invocation{home: t.TempDir()}, filepath.Join(t.TempDir(), "s.db")}
-	store, err := sqlite.Open(s.db)
-	require.NoError(t, err)
+	store := must.Get(sqlite.Open(s.db))
 	keys := []session.Key{session.ID("plain"), session.ID("with/a/slash"), session.ID("helpdesk/a2a/c1"), session.ID("app/local/plain"),
 		{App: "helpdesk", User: "a2a", ID: "c1"}, {App: "helpdesk", User: "a2a", ID: "plain"}, {App: "helpdesk", User: "a2a", ID: "x/y"},
 		{App: "helpdesk", User: "ann", ID: "right\u202eleft"}, {App: "helpdesk", User: "ann", ID: strings.Repeat("long", 60)}}
 	for _, key := range keys {
-		lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(t.Context(), store, key, session.Self()))
 		said := &event.Event{ID: "e", TurnID: "t", RunID: "r", Agent: "user", Seq: 1, Time: storyAt, Data: &event.User{Content: llm.Content{Text: "I am " + key.String()}}}
 		require.NoError(t, sessiontest.Append(t.Context(), store, key, 0, lease, said))
 		require.NoError(t, sessiontest.Release(t.Context(), store, key, lease))

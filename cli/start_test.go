@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // Bounds of what one package of this module does before main, in allocations and bytes.
@@ -36,10 +38,8 @@ func TestPackagesDoNoWorkAtTheStart(t *testing.T) {
 			continue
 		}
 		seen++
-		bytes, err := strconv.Atoi(m[2])
-		require.NoError(t, err)
-		allocations, err := strconv.Atoi(m[3])
-		require.NoError(t, err)
+		bytes := must.Get(strconv.Atoi(m[2]))
+		allocations := must.Get(strconv.Atoi(m[3]))
 		if bytes > maxInitBytes || allocations > maxInitAllocations {
 			t.Errorf("package %s makes %d allocations of %d bytes before main; %d and %d are allowed: make what it needs at first use", m[1], allocations, bytes, maxInitAllocations, maxInitBytes)
 		}

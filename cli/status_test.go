@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -120,8 +121,7 @@ func TestNoKeyNoHeader(t *testing.T) {
 
 func TestUnpluggedEndpoint(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	address := l.Addr().String()
 	require.NoError(t, l.Close())
 	in := invocation{home: t.TempDir(), env: []string{"OPENAI_BASE_URL=http://" + address + "/v1", "OPENAI_MODEL=m"}}
@@ -209,8 +209,7 @@ func TestInterruptThenRun(t *testing.T) {
 func TestSecondInterrupt(t *testing.T) {
 	t.Parallel()
 	cmd := invocation{program: "stubborn"}.command(t, "run", "hi", "--json", "--db", ":memory:")
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	out := must.Get(cmd.StdoutPipe())
 	require.NoError(t, cmd.Start())
 	buf := make([]byte, 4096)
 	for seen := ""; !strings.Contains(seen, "working"); {
@@ -258,8 +257,7 @@ func TestBrokenPipe(t *testing.T) {
 	cmd := in.command(t, "run", desk, "hi", "--session", "s1")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	out := must.Get(cmd.StdoutPipe())
 	require.NoError(t, cmd.Start())
 	receive(t, asked)
 	require.NoError(t, out.Close())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -73,8 +74,7 @@ func story() [][]*event.Event {
 // write stores steps as a session, three seconds after each other.
 func write(t *testing.T, store session.Store, key session.Key, steps [][]*event.Event) {
 	t.Helper()
-	lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), store, key, session.Self()))
 	seq := int64(0)
 	for i, step := range steps {
 		for j, e := range step {
@@ -95,8 +95,7 @@ type told struct {
 func tell(t *testing.T) told {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "story.db")
-	store, err := sqlite.Open(db)
-	require.NoError(t, err)
+	store := must.Get(sqlite.Open(db))
 	write(t, store, session.ID("story"), story())
 	require.NoError(t, store.Close())
 	return told{invocation{home: t.TempDir()}, db}

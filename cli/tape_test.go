@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -20,8 +21,7 @@ func TestTape(t *testing.T) {
 	first := invocation{env: env}.run(t, "run", desk, "I was charged twice", "--db", ":memory:", "--record", tape)
 	require.Equal(t, 0, first.status, first.err)
 	require.Contains(t, first.out, "Refunded.")
-	data, err := os.ReadFile(tape)
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(tape))
 	require.NotContains(t, string(data), "sk-a-secret")
 
 	again := invocation{}.run(t, "run", desk, "I was charged twice", "--db", ":memory:", "--replay", tape)
@@ -43,7 +43,6 @@ func TestTape(t *testing.T) {
 		require.Equal(t, 2, o.status, o.err)
 		require.Contains(t, o.err, want)
 	}
-	kept, err := os.ReadFile(tape)
-	require.NoError(t, err)
+	kept := must.Get(os.ReadFile(tape))
 	require.Equal(t, string(data), string(kept), "a command that cannot begin records nothing")
 }

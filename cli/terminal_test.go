@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -220,8 +221,7 @@ func TestChatOnTerminal(t *testing.T) {
 	require.Equal(t, 0, s.status())
 
 	history := filepath.Join(home, ".local", "state", "arbor", "arbor.db.history")
-	data, err := os.ReadFile(history)
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(history))
 	require.Equal(t, "my line is slow\n/agents\nthe blue one\n/resume\n/quit\n", string(data))
 	info, err := os.Stat(history)
 	require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/access/usersfile"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func TestUsers(t *testing.T) {
@@ -36,8 +37,7 @@ func TestUsers(t *testing.T) {
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	all, err := usersfile.Read(file)
-	require.NoError(t, err)
+	all := must.Get(usersfile.Read(file))
 	require.Equal(t, []access.Account{{Name: "ann", Token: access.HashToken(token), Rights: access.Inspect | access.Desk}}, all)
 
 	run(0, "users", "add", "bob")
@@ -69,8 +69,7 @@ func TestServeUsers(t *testing.T) {
 	i := invocation{home: t.TempDir()}
 	s := i.serve(t, desk)
 	status := func(token string) int {
-		r, err := http.NewRequestWithContext(t.Context(), "GET", s.base+"/tasks/none", http.NoBody)
-		require.NoError(t, err)
+		r := must.Get(http.NewRequestWithContext(t.Context(), "GET", s.base+"/tasks/none", http.NoBody))
 		r.Header.Set("Authorization", "Bearer "+token)
 		got, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
@@ -84,15 +83,13 @@ func TestServeUsers(t *testing.T) {
 	s.said.until(t, "the users file has changed: the owner and 1 user from now on", 1)
 	require.Equal(t, 404, status(ann))
 	file := filepath.Join(i.home, ".local", "state", "arbor", "users.yaml")
-	good, err := os.ReadFile(file)
-	require.NoError(t, err)
+	good := must.Get(os.ReadFile(file))
 	require.NoError(t, os.WriteFile(file, append(good, "- name: hunter2\n"...), 0o600))
 	s.said.until(t, file+":3:3: the token is missing", 1)
 	require.Equal(t, 404, status(ann), "the users stay as they were")
 	require.NoError(t, os.WriteFile(file, good, 0o600))
 	s.said.until(t, "the owner and 1 user from now on", 2)
-	r, err := http.NewRequestWithContext(t.Context(), "GET", s.base+"/api/v1/changes", http.NoBody)
-	require.NoError(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), "GET", s.base+"/api/v1/changes", http.NoBody))
 	r.Header.Set("Authorization", "Bearer "+ann)
 	r.Header.Set("Accept", "text/event-stream")
 	stream, err := http.DefaultClient.Do(r)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -27,8 +28,7 @@ func requireHarmless(t *testing.T, what, text string) {
 // TestNothingHostileIsPrinted asks every command that prints what others have written.
 func TestNothingHostileIsPrinted(t *testing.T) {
 	t.Parallel()
-	arguments, err := json.Marshal(map[string]string{hostile: hostile})
-	require.NoError(t, err)
+	arguments := must.Get(json.Marshal(map[string]string{hostile: hostile}))
 	f := files(t, map[string]string{
 		"tree/a.md": "---\nname: a\ndescription: \"" + `a\e[2J\x7f\x9b31m\u202e\u2066\u200e\u061c\u200b\ufeff\U000e0041b` + "\"\nsubagents: [b]\n---\nYou are a.\n",
 		"tree/b.md": "---\nname: b\n---\nYou are b.\n",
@@ -37,7 +37,7 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 	})
 	s := told{invocation{home: t.TempDir()}, filepath.Join(t.TempDir(), "s.db")}
 	s.env = serve(t, answers(
-		scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"b","reason":`+string(must(t, hostile))+`}`)),
+		scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"b","reason":`+string(must.Get(json.Marshal(hostile)))+`}`)),
 		scripted.Reply(scripted.Text(hostile)), scripted.Reply(scripted.Text(hostile)), scripted.Reply(scripted.Call("nonsense", string(arguments)))))
 	tree := filepath.Dir(f["tree/a.md"])
 	outputs := map[string]outcome{
@@ -72,13 +72,6 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 		require.Equal(t, 0, outputs[what].status, outputs[what].err)
 		require.Contains(t, parsed(t, outputs[what].out), hostile, what)
 	}
-}
-
-func must(t *testing.T, v any) []byte {
-	t.Helper()
-	data, err := json.Marshal(v)
-	require.NoError(t, err)
-	return data
 }
 
 // parsed reads JSON values and returns all texts in them.

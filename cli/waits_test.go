@@ -13,13 +13,14 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // An agent that waits for something that nobody decides here: the command ends with
 // status 5, says how to go on, and resume looks whether it is done.
 func TestWaitingElsewhere(t *testing.T) {
 	open := false
-	gate, err := agent.New("gate", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	gate := must.Get(agent.New("gate", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			switch {
 			case open:
@@ -28,8 +29,7 @@ func TestWaitingElsewhere(t *testing.T) {
 				yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 			}
 		}
-	})
-	require.NoError(t, err)
+	}))
 	db := filepath.Join(t.TempDir(), "arbor.db")
 	arbor := func(stdin string, args ...string) (int, string, string) {
 		var out, errs bytes.Buffer

@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // lines returns the lines of a case.
 func lines(t testing.TB, name string) [][]byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "cases", name+".jsonl"))
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(filepath.Join("testdata", "cases", name+".jsonl")))
 	var all [][]byte
 	for line := range bytes.Lines(data) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -39,15 +40,13 @@ func fold(t testing.TB, events ...string) *Graph {
 
 func asJSON(t testing.TB, v any) string {
 	t.Helper()
-	raw, err := json.Marshal(v)
-	require.NoError(t, err)
+	raw := must.Get(json.Marshal(v))
 	return string(raw)
 }
 
 func caseNames(t testing.TB) []string {
 	t.Helper()
-	files, err := filepath.Glob("testdata/cases/*.jsonl")
-	require.NoError(t, err)
+	files := must.Get(filepath.Glob("testdata/cases/*.jsonl"))
 	require.NotEmpty(t, files)
 	var names []string
 	for _, f := range files {
@@ -62,11 +61,11 @@ func TestCases(t *testing.T) {
 	for _, name := range caseNames(t) {
 		t.Run(name, func(t *testing.T) {
 			var want struct{ Flat json.RawMessage }
-			data, err := os.ReadFile(filepath.Join("testdata", "cases", name+".expected.json"))
-			require.NoError(t, err)
+			data := must.Get(os.ReadFile(filepath.Join("testdata", "cases", name+".expected.json")))
 			require.NoError(t, json.Unmarshal(data, &want))
 			g := New()
 			for _, line := range lines(t, name) {
+				var err error
 				g, err = g.ReduceJSON(line)
 				require.NoError(t, err)
 			}

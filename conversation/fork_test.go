@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -37,11 +38,8 @@ type family struct {
 
 func newFamily(t *testing.T, c *chance) *family {
 	f := &family{t: t, c: c, store: sessiontest.Memory(t), keys: []session.Key{session.ID("s0")}}
-	var err error
-	f.sessions, err = checkpoint.New(f.store)
-	require.NoError(t, err)
-	f.runner, err = runner.New(desk(t, c), f.store, runner.WithLimits(runner.Limits{Transfers: 4, ModelCalls: 12, ToolCalls: 20, Steps: 5}))
-	require.NoError(t, err)
+	f.sessions = must.Get(checkpoint.New(f.store))
+	f.runner = must.Get(runner.New(desk(t, c), f.store, runner.WithLimits(runner.Limits{Transfers: 4, ModelCalls: 12, ToolCalls: 20, Steps: 5})))
 	return f
 }
 
@@ -243,13 +241,10 @@ func (c *chance) perm(n int) []int {
 // in one graph, whichever session comes first.
 func TestEditedTurns(t *testing.T) {
 	model := scripted.New().Add("solo", scripted.Reply(scripted.Text("One.")), scripted.Reply(scripted.Text("Two.")), scripted.Reply(scripted.Text("Two again.")), scripted.Reply(scripted.Text("One again.")))
-	solo, err := llmagent.New("solo", "You answer.", model.Model("solo"))
-	require.NoError(t, err)
+	solo := must.Get(llmagent.New("solo", "You answer.", model.Model("solo")))
 	f := &family{t: t, store: sessiontest.Memory(t), keys: []session.Key{session.ID("s0"), session.ID("s1"), session.ID("s2")}}
-	f.sessions, err = checkpoint.New(f.store)
-	require.NoError(t, err)
-	f.runner, err = runner.New(solo, f.store)
-	require.NoError(t, err)
+	f.sessions = must.Get(checkpoint.New(f.store))
+	f.runner = must.Get(runner.New(solo, f.store))
 	run := func(events iter.Seq2[*event.Event, error]) {
 		for _, err := range events {
 			require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -113,32 +114,23 @@ func desk(t *testing.T, c *chance) agent.Agent {
 	type in struct {
 		Input string `json:"input"`
 	}
-	look, err := tools.Func("look", "Looks.", func(ctx tools.Context, _ in) (string, error) {
+	look := must.Get(tools.Func("look", "Looks.", func(ctx tools.Context, _ in) (string, error) {
 		ctx.Progress(50)
 		runtime.Gosched()
 		if c.n(5) == 0 {
 			return "", errors.New("nothing to see")
 		}
 		return "seen", nil
-	})
-	require.NoError(t, err)
-	pay, err := tools.Func("pay", "Pays.", func(tools.Context, in) (string, error) { return "paid", nil }, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
+	}))
+	pay := must.Get(tools.Func("pay", "Pays.", func(tools.Context, in) (string, error) { return "paid", nil }, tools.NeedsApproval(tools.ByUser())))
 	model := func(name string, targets ...string) llm.Model { return &improviser{name, targets, c} }
-	clerk, err := llmagent.New("clerk", "You look.", model("clerk"), llmagent.WithTools(look))
-	require.NoError(t, err)
-	askClerk, err := agenttool.New(clerk, agenttool.WithName("ask_clerk"))
-	require.NoError(t, err)
-	expert, err := llmagent.New("expert", "You know.", model("expert"), llmagent.WithTools(look, askClerk))
-	require.NoError(t, err)
-	askExpert, err := agenttool.New(expert, agenttool.WithName("ask_expert"))
-	require.NoError(t, err)
-	billing, err := llmagent.New("billing", "You bill.", model("billing", "support"), llmagent.WithTools(look, askExpert, pay),
-		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "You route.", model("support", "billing"), llmagent.WithTools(look, askExpert, askClerk), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
-	return support
+	clerk := must.Get(llmagent.New("clerk", "You look.", model("clerk"), llmagent.WithTools(look)))
+	askClerk := must.Get(agenttool.New(clerk, agenttool.WithName("ask_clerk")))
+	expert := must.Get(llmagent.New("expert", "You know.", model("expert"), llmagent.WithTools(look, askClerk)))
+	askExpert := must.Get(agenttool.New(expert, agenttool.WithName("ask_expert")))
+	billing := must.Get(llmagent.New("billing", "You bill.", model("billing", "support"), llmagent.WithTools(look, askExpert, pay),
+		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})))
+	return must.Get(llmagent.New("support", "You route.", model("support", "billing"), llmagent.WithTools(look, askExpert, askClerk), llmagent.WithSubAgents(billing)))
 }
 
 // client reduces what it is given, and keeps what it needs to compare.
@@ -215,8 +207,7 @@ func TestLiveGraphIsStoredGraph(t *testing.T) {
 	for seed := range uint64(60) {
 		c := &chance{rng: rand.New(rand.NewPCG(seed, 1))}
 		store, key := sessiontest.Memory(t), session.ID("s")
-		r, err := runner.New(desk(t, c), store, runner.WithStreaming(), runner.WithLimits(runner.Limits{Transfers: 4, ModelCalls: 20, ToolCalls: 30, Steps: 6}))
-		require.NoError(t, err)
+		r := must.Get(runner.New(desk(t, c), store, runner.WithStreaming(), runner.WithLimits(runner.Limits{Transfers: 4, ModelCalls: 20, ToolCalls: 30, Steps: 6})))
 		resume := func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, key) }
 		me := &client{live: conversation.New(), whole: conversation.New(), seen: seen}
 		for range 1 + c.n(4) {
@@ -262,8 +253,7 @@ func requireSameAsLog(t *testing.T, me *client, store session.Store, key session
 	for e, err := range store.Load(t.Context(), key, 0) {
 		require.NoError(t, err)
 		stored = stored.Reduce(e)
-		line, err := json.Marshal(e)
-		require.NoError(t, err)
+		line := must.Get(json.Marshal(e))
 		parsed, err = parsed.ReduceJSON(line)
 		require.NoError(t, err)
 	}
@@ -305,8 +295,7 @@ func requirePathTravels(t *testing.T, live, stored *conversation.Graph, id strin
 }
 
 func marshal(t *testing.T, v any) string {
-	raw, err := json.Marshal(v)
-	require.NoError(t, err)
+	raw := must.Get(json.Marshal(v))
 	return string(raw)
 }
 

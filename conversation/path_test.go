@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
@@ -200,7 +201,7 @@ func TestSwitchLeadsThroughTheNode(t *testing.T) {
 			seen, err = seen.Expand(g, n.ID) // a summary on the way that it switched to
 			require.NoError(t, err)
 			require.Contains(t, onPath(g, seen), n.ID)
-			require.Equal(t, asJSONOf(t, seen), asJSONOf(t, must(t)(seen.Expand(g, n.ID))), "once is enough")
+			require.Equal(t, asJSONOf(t, seen), asJSONOf(t, must.Get(seen.Expand(g, n.ID))), "once is enough")
 
 			ended, err := seen.Branch(g, n.ID)
 			require.NoError(t, err)
@@ -219,13 +220,6 @@ func TestSwitchLeadsThroughTheNode(t *testing.T) {
 			}
 		}
 	})
-}
-
-func must(t require.TestingT) func(Active, error) Active {
-	return func(a Active, err error) Active {
-		require.NoError(t, err)
-		return a
-	}
 }
 
 // TestProjectionsHonourThePath: the thread, the messages, the drawing and the
@@ -289,13 +283,13 @@ func TestProjectionsHonourThePath(t *testing.T) {
 				require.Contains(t, []Kind{KindText, KindUser}, o.Kind)
 			}
 		}
-		require.Equal(t, projected(t, g, a), projected(t, g, must(t)(folded.Expand(g, n.ID))), "and back")
+		require.Equal(t, projected(t, g, a), projected(t, g, must.Get(folded.Expand(g, n.ID))), "and back")
 		short, err := a.Summarize(g, n.ID, "In short.")
 		require.NoError(t, err)
 		require.Subset(t, shown, onPath(g, short))
-		require.Equal(t, projected(t, g, a), projected(t, g, must(t)(short.Expand(g, n.ID))), "and back")
+		require.Equal(t, projected(t, g, a), projected(t, g, must.Get(short.Expand(g, n.ID))), "and back")
 		if first := Thread(g, short, ThreadOptions{})[0]; first.Role == RoleSummary {
-			require.Equal(t, projected(t, g, a), projected(t, g, must(t)(short.Expand(g, first.ID))), "also by what the window shows of it")
+			require.Equal(t, projected(t, g, a), projected(t, g, must.Get(short.Expand(g, first.ID))), "also by what the window shows of it")
 		}
 	})
 }
@@ -358,7 +352,7 @@ func TestMessagesOfEveryPath(t *testing.T) {
 				func(a Active) (Active, error) { return a.Summarize(g, n.ID, "In short.") },
 			} {
 				for _, from := range []Active{{}, a} {
-					requireWire(t, Messages(g, must(t)(operation(from))))
+					requireWire(t, Messages(g, must.Get(operation(from))))
 				}
 			}
 		}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // anyEvent draws an event with few ids, so that everything meets everything:
@@ -42,8 +44,7 @@ func anyEvent(t *rapid.T) string {
 	if rapid.IntRange(0, 3).Draw(t, "stored") == 0 {
 		e["seq"] = rapid.IntRange(1, 9).Draw(t, "seq")
 	}
-	raw, err := json.Marshal(e)
-	require.NoError(t, err)
+	raw := must.Get(json.Marshal(e))
 	return string(raw)
 }
 
@@ -122,8 +123,7 @@ func TestAlwaysSound(t *testing.T) {
 }
 
 func asJSONOf(t require.TestingT, v any) string {
-	raw, err := json.Marshal(v)
-	require.NoError(t, err)
+	raw := must.Get(json.Marshal(v))
 	return string(raw)
 }
 
@@ -151,8 +151,7 @@ func conversationEvents(t *rapid.T, stored bool) [][]string {
 					e["parentId"] = p
 				}
 			}
-			raw, err := json.Marshal(e)
-			require.NoError(t, err)
+			raw := must.Get(json.Marshal(e))
 			events = append(events, string(raw))
 		}
 		if isUser {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -219,9 +220,9 @@ func TestTypedAndJSONAreEqual(t *testing.T) {
 	}
 	typed, raw := New(), New()
 	for _, e := range events {
-		line, err := json.Marshal(e)
-		require.NoError(t, err)
+		line := must.Get(json.Marshal(e))
 		typed = typed.Reduce(e)
+		var err error
 		raw, err = raw.ReduceJSON(line)
 		require.NoError(t, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -24,7 +25,7 @@ import (
 // attempts included; the same without deltas; and the stored log. So does a
 // client's view of the first turn with the log of the second.
 func TestStreamAndLogAreEqual(t *testing.T) {
-	script, err := scripted.Parse([]byte(`
+	script := must.Get(scripted.Parse([]byte(`
 support: "One " "moment." call lookup#k1 {"id": 1}
 support: call ask_expert#k2 {"input": "Is it right?"}
 expert: think "Let me " think "see." "It " "is."
@@ -32,26 +33,19 @@ support: "I gue" fault=cut
 support: call transfer_to_agent#k3 {"agent_name": "billing"}
 billing: "Your money " "comes back."
 billing: "You are " "welcome."
-`))
-	require.NoError(t, err)
+`)))
 	model := script.Model
-	expert, err := llmagent.New("expert", "You know.", model("expert"))
-	require.NoError(t, err)
-	ask, err := agenttool.New(expert, agenttool.WithName("ask_expert"))
-	require.NoError(t, err)
-	lookup, err := tools.Func("lookup", "Looks something up.", func(_ tools.Context, in struct {
+	expert := must.Get(llmagent.New("expert", "You know.", model("expert")))
+	ask := must.Get(agenttool.New(expert, agenttool.WithName("ask_expert")))
+	lookup := must.Get(tools.Func("lookup", "Looks something up.", func(_ tools.Context, in struct {
 		ID int `json:"id"`
 	}) (string, error) {
 		return "two charges", nil
-	})
-	require.NoError(t, err)
-	billing, err := llmagent.New("billing", "You pay back.", model("billing"))
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "You route.", model("support"), llmagent.WithTools(lookup, ask), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
+	}))
+	billing := must.Get(llmagent.New("billing", "You pay back.", model("billing")))
+	support := must.Get(llmagent.New("support", "You route.", model("support"), llmagent.WithTools(lookup, ask), llmagent.WithSubAgents(billing)))
 	store, key := sessiontest.Memory(t), session.ID("s1")
-	r, err := runner.New(support, store, runner.WithStreaming())
-	require.NoError(t, err)
+	r := must.Get(runner.New(support, store, runner.WithStreaming()))
 
 	client, whole, partials, discards := conversation.New(), conversation.New(), 0, 0
 	var afterOne *conversation.Graph
@@ -81,16 +75,13 @@ billing: "You are " "welcome."
 	for e, err := range store.Load(t.Context(), key, 0) {
 		require.NoError(t, err)
 		stored, again = stored.Reduce(e), again.Reduce(e)
-		line, err := json.Marshal(e)
-		require.NoError(t, err)
+		line := must.Get(json.Marshal(e))
 		parsed, err = parsed.ReduceJSON(line)
 		require.NoError(t, err)
 	}
-	want, err := json.Marshal(stored)
-	require.NoError(t, err)
+	want := must.Get(json.Marshal(stored))
 	for name, g := range map[string]*conversation.Graph{"client": client, "without deltas": whole, "from JSON": parsed, "reconnected": again} {
-		got, err := json.Marshal(g)
-		require.NoError(t, err)
+		got := must.Get(json.Marshal(g))
 		require.JSONEq(t, string(want), string(got), name)
 	}
 

@@ -12,17 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestThreadCases compares the threads of the cases with testdata/threads.json.
 func TestThreadCases(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("testdata", "threads.json"))
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(filepath.Join("testdata", "threads.json")))
 	var want map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(data, &want))
 	for _, name := range caseNames(t) {
 		g := New()
 		for _, line := range lines(t, name) {
+			var err error
 			g, err = g.ReduceJSON(line)
 			require.NoError(t, err)
 		}
@@ -46,8 +47,7 @@ func TestMessagesCases(t *testing.T) {
 	}
 	for _, name := range caseNames(t) {
 		var want struct{ Messages []message }
-		data, err := os.ReadFile(filepath.Join("testdata", "cases", name+".expected.json"))
-		require.NoError(t, err)
+		data := must.Get(os.ReadFile(filepath.Join("testdata", "cases", name+".expected.json")))
 		require.NoError(t, json.Unmarshal(data, &want))
 		theirs := ""
 		for i, m := range want.Messages {
@@ -74,6 +74,7 @@ func TestMessagesCases(t *testing.T) {
 		}
 		g := New()
 		for _, line := range lines(t, name) {
+			var err error
 			g, err = g.ReduceJSON(line)
 			require.NoError(t, err)
 		}

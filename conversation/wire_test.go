@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
@@ -41,8 +42,8 @@ func TestMessagesAreValidOnTheWire(t *testing.T) {
 			default:
 				e["content"] = rapid.SampledFrom([]any{"", "x", nil, []any{}, []any{map[string]any{"type": "text", "text": "y"}}, []any{map[string]any{"type": "odd"}}}).Draw(t, "content")
 			}
-			line, err := json.Marshal(e)
-			require.NoError(t, err)
+			line := must.Get(json.Marshal(e))
+			var err error
 			g, err = g.ReduceJSON(line)
 			require.NoError(t, err)
 			ids = ids[:0]
@@ -82,8 +83,7 @@ func requireTip(t *rapid.T, g *conversation.Graph, a conversation.Active) {
 	if tip == "" {
 		return
 	}
-	line, err := json.Marshal(map[string]any{"type": "user", "runId": "the next", "parentId": tip, "content": "Go on."})
-	require.NoError(t, err)
+	line := must.Get(json.Marshal(map[string]any{"type": "user", "runId": "the next", "parentId": tip, "content": "Go on."}))
 	grown, err := g.ReduceJSON(line)
 	require.NoError(t, err)
 	messages := conversation.Messages(grown, a)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func TestEventJSON(t *testing.T) {
@@ -22,8 +23,7 @@ func TestEventJSON(t *testing.T) {
 		var e human.Event
 		require.NoError(t, json.Unmarshal([]byte(text), &e))
 		require.Equal(t, want, e)
-		b, err := json.Marshal(e)
-		require.NoError(t, err)
+		b := must.Get(json.Marshal(e))
 		require.JSONEq(t, text, string(b))
 	}
 	var e human.Event
@@ -32,8 +32,7 @@ func TestEventJSON(t *testing.T) {
 	var u human.Update
 	require.NoError(t, json.Unmarshal([]byte(`{"status":"queued","queuePosition":4,"estimatedWaitTime":60}`), &u))
 	require.Equal(t, human.Update{Status: human.Queued, QueuePosition: new(4), EstimatedWait: new(time.Minute)}, u)
-	b, err := json.Marshal(u)
-	require.NoError(t, err)
+	b := must.Get(json.Marshal(u))
 	require.JSONEq(t, `{"status":"queued","queuePosition":4,"estimatedWaitTime":60}`, string(b))
 	require.NoError(t, json.Unmarshal([]byte(`{}`), &u))
 	require.Zero(t, u)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // delivered takes words of desks and fails when it is told to, after it took them.
@@ -39,8 +40,7 @@ var legA = human.Leg{ID: "a", Session: agent.SessionKey{App: "app", User: "ann",
 func leg(id string) human.Leg { return human.Leg{ID: id, Session: legA.Session} }
 
 func newRoom(t *testing.T, opts ...human.RoomOption) (*human.Room, *delivered) {
-	r, err := human.NewRoom(opts...)
-	require.NoError(t, err)
+	r := must.Get(human.NewRoom(opts...))
 	var d delivered
 	r.Serve(d.take)
 	return r, &d
@@ -113,8 +113,7 @@ func TestRoomRefusals(t *testing.T) {
 	_, err = human.NewRoom(human.WithMaxLegs(0))
 	require.ErrorContains(t, err, "at least 1")
 
-	room, err := human.NewRoom(human.WithMaxLegs(1))
-	require.NoError(t, err)
+	room := must.Get(human.NewRoom(human.WithMaxLegs(1)))
 	request := func(id string) error {
 		_, err := room.RequestTransfer(t.Context(), human.Request{Leg: leg(id)})
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 var (
@@ -44,8 +45,7 @@ func TestLegFromSnapshot(t *testing.T) {
 				e.Scope = "inner"
 			}
 			l.apply(e)
-			data, err := json.Marshal(l)
-			require.NoError(t, err)
+			data := must.Get(json.Marshal(l))
 			again := &leg{Now: None}
 			require.NoError(t, json.Unmarshal(data, again))
 			require.Equal(t, l, again)

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -86,7 +87,7 @@ func TestAdopt(t *testing.T) {
 			d.free <- struct{}{}
 			synctest.Wait()
 			turns := newTurns(t, a, store)
-			require.Equal(t, "thinking done", must(turns.Report(t.Context(), key, "")).Text)
+			require.Equal(t, "thinking done", must.Get(turns.Report(t.Context(), key, "")).Text)
 			require.Equal(t, []string{event.NoticeAdopted}, notices(t, store, key))
 			require.Empty(t, orphans(t, store))
 			require.Equal(t, []string{"adoption done"}, h.ends)
@@ -120,24 +121,24 @@ func TestAdoptAfterClose(t *testing.T) {
 func TestNotAdopted(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, d *desk, turns *Turns){
 		"stopped": func(t *testing.T, d *desk, turns *Turns) {
-			must(turns.Begin(t.Context(), key, llm.UserText("think")))
+			must.Get(turns.Begin(t.Context(), key, llm.UserText("think")))
 			<-d.thinks
 			require.NoError(t, turns.Stop(t.Context(), key))
 		},
 		"canceled": func(t *testing.T, d *desk, turns *Turns) {
-			must(turns.Begin(t.Context(), key, llm.UserText("think")))
+			must.Get(turns.Begin(t.Context(), key, llm.UserText("think")))
 			<-d.thinks
-			must(turns.Cancel(t.Context(), key))
+			must.Get(turns.Cancel(t.Context(), key))
 		},
 		"failed": func(t *testing.T, _ *desk, turns *Turns) {
-			require.Error(t, must(turns.Begin(t.Context(), key, llm.UserText("fail"))).Wait(t.Context()))
+			require.Error(t, must.Get(turns.Begin(t.Context(), key, llm.UserText("fail"))).Wait(t.Context()))
 		},
 		"waits": func(t *testing.T, _ *desk, turns *Turns) {
-			require.NoError(t, must(turns.Begin(t.Context(), key, llm.UserText("ask"))).Wait(t.Context()))
+			require.NoError(t, must.Get(turns.Begin(t.Context(), key, llm.UserText("ask"))).Wait(t.Context()))
 			abandon(t, turns.Store())
 		},
 		"over": func(t *testing.T, _ *desk, turns *Turns) {
-			require.NoError(t, must(turns.Begin(t.Context(), key, llm.UserText("hello"))).Wait(t.Context()))
+			require.NoError(t, must.Get(turns.Begin(t.Context(), key, llm.UserText("hello"))).Wait(t.Context()))
 			abandon(t, turns.Store())
 		},
 	} {
@@ -166,8 +167,7 @@ func TestNotAdopted(t *testing.T) {
 
 // abandon makes the session an orphan.
 func abandon(t *testing.T, store session.Store) {
-	lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), store, key, session.Self()))
 	require.NoError(t, sessiontest.Abandon(t.Context(), store, key, lease))
 	require.Len(t, orphans(t, store), 1)
 }
@@ -291,9 +291,7 @@ func TestLeftAlone(t *testing.T) {
 
 // above is a tree with an agent below its root.
 func above(t testing.TB, a agent.Agent) agent.Agent {
-	root, err := llmagent.New("root", "", scripted.Always("root", scripted.Reply(scripted.Text("Hello."))), llmagent.WithSubAgents(a))
-	require.NoError(t, err)
-	return root
+	return must.Get(llmagent.New("root", "", scripted.Always("root", scripted.Reply(scripted.Text("Hello."))), llmagent.WithSubAgents(a)))
 }
 
 // Other trees may have the same store: their sessions are not touched, however often they are looked at.
@@ -309,10 +307,8 @@ func TestAdoptLeavesOtherTrees(t *testing.T) {
 		kill(t, d, a, store, key, "think")
 		kill(t, d, root, store, part, "think")
 		// A tree with the same app, and without the desk.
-		a2, err := llmagent.New("front", "", scripted.Always("front", scripted.Reply(scripted.Text("Hello."))))
-		require.NoError(t, err)
-		lease, err := sessiontest.Acquire(t.Context(), store, gone, session.Self())
-		require.NoError(t, err)
+		a2 := must.Get(llmagent.New("front", "", scripted.Always("front", scripted.Reply(scripted.Text("Hello.")))))
+		lease := must.Get(sessiontest.Acquire(t.Context(), store, gone, session.Self()))
 		require.NoError(t, sessiontest.Append(t.Context(), store, gone, 0, lease, &event.Event{ID: "u", Seq: 1, TurnID: "t", RunID: "u", Agent: "user", Time: time.Now(), Data: &event.User{Content: llm.Content{Text: "think"}}}))
 		time.Sleep(session.LeaseTTL)
 		strangers := newTurns(t, a2, store, WithAdoption(time.Second))
@@ -324,8 +320,7 @@ func TestAdoptLeavesOtherTrees(t *testing.T) {
 		require.NoError(t, picky.Close(context.Background()))
 
 		// A tree that has the desk as well comes in place of the one that has not.
-		run, err := runner.New(root, strangers.Store())
-		require.NoError(t, err)
+		run := must.Get(runner.New(root, strangers.Store()))
 		require.NoError(t, strangers.Swap(run, nil))
 		for range 2 {
 			<-d.thinks
@@ -411,20 +406,20 @@ func TestBackend(t *testing.T) {
 		})
 		store := clocked(t)
 		turns := newTurns(t, above(t, a), store, of)
-		x := must(turns.Begin(t.Context(), key, llm.UserText("hello")))
+		x := must.Get(turns.Begin(t.Context(), key, llm.UserText("hello")))
 		require.NoError(t, x.Wait(t.Context()))
-		must(turns.Cancel(t.Context(), key))
+		must.Get(turns.Cancel(t.Context(), key))
 		part := session.Key{App: "app:desk", User: "ann", ID: "2"}
-		must(turns.Begin(t.Context(), part, llm.UserText("think")))
+		must.Get(turns.Begin(t.Context(), part, llm.UserText("think")))
 		<-d.thinks
 		require.NoError(t, turns.Stop(t.Context(), part))
-		x = must(turns.Resume(t.Context(), part))
+		x = must.Get(turns.Resume(t.Context(), part))
 		<-d.thinks
 		d.free <- struct{}{}
 		require.NoError(t, x.Wait(t.Context()))
 		require.Equal(t, []string{"run", "cancel", "run", "resume"}, does.all())
 		require.Equal(t, 2, made, "for the tree, and for its part")
-		require.NoError(t, turns.Swap(must(runner.New(a, turns.Store())), nil))
+		require.NoError(t, turns.Swap(must.Get(runner.New(a, turns.Store())), nil))
 		require.Equal(t, 3, made)
 
 		// Who follows a turn that was cut off has the backend go on with it, which is no taker.
@@ -441,8 +436,8 @@ func TestBackend(t *testing.T) {
 		stateIs(t, turns, key, Done)
 		require.Equal(t, "resume", does.all()[4])
 
-		followed := must(tail.New(store))
-		run := must(runner.New(a, followed))
+		followed := must.Get(tail.New(store))
+		run := must.Get(runner.New(a, followed))
 		_, err := New(run, followed, of, WithAdoption(time.Second))
 		require.ErrorContains(t, err, "remove WithAdoption")
 		_, err = New(run, followed, WithBackend(func(*runner.Runner) Backend { return nil }))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/crashtest"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
@@ -62,8 +63,7 @@ func TestOutages(t *testing.T) {
 
 // prepared makes the schema: one that is half made is not what dies here.
 func prepared(t testing.TB, url string) string {
-	store, err := postgres.Open(t.Context(), url)
-	require.NoError(t, err)
+	store := must.Get(postgres.Open(t.Context(), url))
 	require.NoError(t, store.Close())
 	return url
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -63,7 +64,7 @@ func TestDrain(t *testing.T) {
 		b, err := turns.BeginOnce(ctx, key, llm.UserText("think"), Request{})
 		require.NoError(t, err)
 		<-d.thinks
-		require.NoError(t, must(turns.Begin(ctx, session.ID("asks"), llm.UserText("ask"))).Wait(ctx))
+		require.NoError(t, must.Get(turns.Begin(ctx, session.ID("asks"), llm.UserText("ask"))).Wait(ctx))
 		_, err = turns.Begin(ctx, session.ID("other"), llm.UserText("think"))
 		require.NoError(t, err)
 		<-d.thinks
@@ -100,9 +101,7 @@ func TestDrain(t *testing.T) {
 func TestPartsOfTheTree(t *testing.T) {
 	ctx := t.Context()
 	made := func(name string, kids ...agent.Agent) agent.Agent {
-		a, err := llmagent.New(name, "", scripted.Always(name, scripted.Reply(scripted.Text("I am "+name+"."))), llmagent.WithSubAgents(kids...))
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New(name, "", scripted.Always(name, scripted.Reply(scripted.Text("I am "+name+"."))), llmagent.WithSubAgents(kids...)))
 	}
 	store := sessiontest.Memory(t)
 	turns := newTurns(t, made("support", made("desk", made("billing"))), store)
@@ -124,8 +123,7 @@ func TestPartsOfTheTree(t *testing.T) {
 	_, err = turns.Begin(ctx, session.Key{App: "apple", User: "ann", ID: "1"}, llm.UserText("hello"))
 	require.NoError(t, err)
 
-	next, err := runner.New(made("support"), turns.Store())
-	require.NoError(t, err)
+	next := must.Get(runner.New(made("support"), turns.Store()))
 	require.NoError(t, turns.Swap(next, nil))
 	require.Empty(t, stateIs(t, turns, key, Done).Agent, "nobody would answer")
 	_, err = turns.Report(ctx, key, "")
@@ -145,7 +143,7 @@ func TestChanges(t *testing.T) {
 		one, two := newTurns(t, a, store), newTurns(t, a, store)
 		of := func(user string, i int) session.Key { return session.Key{App: "app", User: user, ID: fmt.Sprint(i)} }
 		for i := range 3 * pollPage {
-			require.NoError(t, must(one.Begin(ctx, of("ann", i), llm.UserText("hello"))).Wait(ctx))
+			require.NoError(t, must.Get(one.Begin(ctx, of("ann", i), llm.UserText("hello"))).Wait(ctx))
 		}
 		time.Sleep(time.Minute)
 		next, stop := iter.Pull2(one.Changes(ctx, "app", "ann"))
@@ -167,7 +165,7 @@ func TestChanges(t *testing.T) {
 		}()
 		synctest.Wait()
 		begun := time.Now()
-		x := must(one.Begin(ctx, of("ann", 7), llm.UserText("think")))
+		x := must.Get(one.Begin(ctx, of("ann", 7), llm.UserText("think")))
 		<-d.thinks
 		info := <-got
 		require.Equal(t, of("ann", 7), info.Key)
@@ -181,8 +179,8 @@ func TestChanges(t *testing.T) {
 		require.EqualValues(t, 10, info.Seq)
 		require.Zero(t, time.Since(begun))
 
-		require.NoError(t, must(two.Begin(ctx, of("bob", 1), llm.UserText("hello"))).Wait(ctx))
-		require.NoError(t, must(two.Begin(ctx, of("ann", 999), llm.UserText("hello"))).Wait(ctx))
+		require.NoError(t, must.Get(two.Begin(ctx, of("bob", 1), llm.UserText("hello"))).Wait(ctx))
+		require.NoError(t, must.Get(two.Begin(ctx, of("ann", 999), llm.UserText("hello"))).Wait(ctx))
 		info = <-got
 		require.Equal(t, of("ann", 999), info.Key)
 		require.LessOrEqual(t, time.Since(begun), 2*time.Second)
@@ -197,7 +195,7 @@ func TestChanges(t *testing.T) {
 		dying.dead.Store(true)
 		for i := range 2 * pollPage {
 			time.Sleep(140 * time.Millisecond)
-			require.NoError(t, must(two.Begin(ctx, of("ann", 20+i), llm.UserText("hello"))).Wait(ctx))
+			require.NoError(t, must.Get(two.Begin(ctx, of("ann", 20+i), llm.UserText("hello"))).Wait(ctx))
 		}
 		for info = <-got; info.Key != of("ann", 8); {
 			info = <-got
@@ -228,10 +226,8 @@ func TestNextTurnAtALimit(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, a := newDesk(t)
 				store := sessiontest.Memory(t)
-				followed, err := tail.New(store)
-				require.NoError(t, err)
-				run, err := runner.New(a, slowTail{slowToEnd{followed}, followed})
-				require.NoError(t, err)
+				followed := must.Get(tail.New(store))
+				run := must.Get(runner.New(a, slowTail{slowToEnd{followed}, followed}))
 				turns, err := New(run, followed, opt)
 				require.NoError(t, err)
 				for i := range 3 {

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -38,8 +39,7 @@ type desk struct {
 func newDesk(t testing.TB) (*desk, agent.Agent) {
 	t.Helper()
 	d := &desk{make(chan string, 100), make(chan struct{}, 100)}
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
+	refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval(tools.ByUser())))
 	model := scripted.Func("desk", func(req *llm.Request) scripted.Answer {
 		last := req.Messages[len(req.Messages)-1]
 		switch text := last.PlainText(); {
@@ -62,18 +62,15 @@ func newDesk(t testing.TB) (*desk, agent.Agent) {
 		}
 		return scripted.Reply(scripted.Text("Hello."))
 	})
-	a, err := llmagent.New("desk", "You obey.", model, llmagent.WithTools(refund))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("desk", "You obey.", model, llmagent.WithTools(refund)))
 	return d, a
 }
 
 // newTurns makes Turns on a store as a process of its own does.
 func newTurns(t testing.TB, a agent.Agent, store session.Store, opts ...Option) *Turns {
 	t.Helper()
-	tail, err := tail.New(store)
-	require.NoError(t, err)
-	run, err := runner.New(a, tail, runner.WithStreaming())
-	require.NoError(t, err)
+	tail := must.Get(tail.New(store))
+	run := must.Get(runner.New(a, tail, runner.WithStreaming()))
 	turns, err := New(run, tail, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) }) // or time goes on for ever in a bubble
@@ -317,7 +314,7 @@ func TestTakenUpByAnotherProcess(t *testing.T) {
 func TestTakenUpWhileItComesToRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, asked, gate := context.Background(), 0, make(chan struct{})
-		a, err := agent.New("door", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		a := must.Get(agent.New("door", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 			return func(yield func(*event.Event, error) bool) {
 				if asked++; asked == 1 {
 					yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
@@ -325,12 +322,9 @@ func TestTakenUpWhileItComesToRest(t *testing.T) {
 				}
 				yield(&event.Event{Data: &event.Text{Content: "Come in."}}, nil)
 			}
-		})
-		require.NoError(t, err)
-		store, err := tail.New(sessiontest.Memory(t))
-		require.NoError(t, err)
-		run, err := runner.New(a, store, runner.WithInterceptors(lingers{gate: gate}))
-		require.NoError(t, err)
+		}))
+		store := must.Get(tail.New(sessiontest.Memory(t)))
+		run := must.Get(runner.New(a, store, runner.WithInterceptors(lingers{gate: gate})))
 		turns, err := New(run, store)
 		require.NoError(t, err)
 		x, err := turns.Begin(ctx, key, llm.UserText("open"))
@@ -455,10 +449,8 @@ func TestLock(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	_, a := newDesk(t)
-	tail, err := tail.New(session.NewMemory())
-	require.NoError(t, err)
-	run, err := runner.New(a, tail)
-	require.NoError(t, err)
+	tail := must.Get(tail.New(session.NewMemory()))
+	run := must.Get(runner.New(a, tail))
 	for _, make := range []func() (*Turns, error){
 		func() (*Turns, error) { return New(nil, tail) },
 		func() (*Turns, error) { return New(run, nil) },
@@ -477,8 +469,7 @@ func TestNewRefuses(t *testing.T) {
 func TestOnAFile(t *testing.T) {
 	ctx := t.Context()
 	d, a := newDesk(t)
-	db, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"))
-	require.NoError(t, err)
+	db := must.Get(sqlite.Open(filepath.Join(t.TempDir(), "s.db")))
 	defer db.Close()
 	one, two := newTurns(t, a, db), newTurns(t, a, db)
 	x, err := one.Begin(ctx, key, llm.UserText("think"))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -99,8 +100,7 @@ func TestRequestsAreRemembered(t *testing.T) {
 // TestRequestsOfADatabaseThatGoesBack: a request that the database has lost is no repetition when the client sends it again.
 func TestRequestsOfADatabaseThatGoesBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.db")
-	store, err := sqlite.Open(path)
-	require.NoError(t, err)
+	store := must.Get(sqlite.Open(path))
 	_, a := newDesk(t)
 	turns := newTurns(t, a, store)
 	begin := func(id string) *Begun {

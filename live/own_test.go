@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -25,23 +26,20 @@ import (
 func TestOwnHidesWordsOfOthers(t *testing.T) {
 	const hidden = "the endpoint at 10.0.0.7 says: key sk-4711 is wrong"
 	wrong := &llm.Error{Code: llm.CodeUnauthorized, Message: hidden}
-	away, err := agent.New("away", "Is away", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	away := must.Get(agent.New("away", "Is away", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			yield(nil, &agent.RefusedError{Agent: "away", Reason: hidden, Err: errors.New(hidden)})
 		}
-	})
-	require.NoError(t, err)
+	}))
 	asked := 0
-	desk, err := llmagent.New("desk", "", scripted.Func("desk", func(*llm.Request) scripted.Answer {
+	desk := must.Get(llmagent.New("desk", "", scripted.Func("desk", func(*llm.Request) scripted.Answer {
 		if asked++; asked == 1 {
 			return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"away"}`))
 		}
 		return scripted.Reply(scripted.Fail(wrong))
-	}), llmagent.WithSubAgents(away), llmagent.WithDecision(scripted.Always("decider", scripted.Reply(scripted.Fail(wrong)))))
-	require.NoError(t, err)
+	}), llmagent.WithSubAgents(away), llmagent.WithDecision(scripted.Always("decider", scripted.Reply(scripted.Fail(wrong))))))
 	store := sessiontest.Memory(t)
-	r, err := runner.New(desk, store)
-	require.NoError(t, err)
+	r := must.Get(runner.New(desk, store))
 	for _, err := range r.Run(t.Context(), session.ID("s"), llm.UserText("Hello")) {
 		_ = err
 	}

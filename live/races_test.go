@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -49,8 +50,7 @@ func play(t *testing.T, seed uint64) {
 	d, a := newDesk(t)
 	store := clocked(t)
 	dying := &crashes{Store: store}
-	past, err := checkpoint.New(store)
-	require.NoError(t, err)
+	past := must.Get(checkpoint.New(store))
 	x := &race{T: t, desk: d, processes: []*Turns{newTurns(t, a, store, WithAdoption(20*time.Millisecond)), newTurns(t, a, dying)}, past: past,
 		keys: []session.Key{key}, begun: make(map[string]string), seen: make(map[string]watched)}
 	var clients sync.WaitGroup

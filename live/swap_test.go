@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -27,11 +28,8 @@ func TestSwap(t *testing.T) {
 		d, a := newDesk(t)
 		turns := newTurns(t, a, sessiontest.Memory(t))
 		next := func(words string) *runner.Runner {
-			b, err := llmagent.New("desk", "You are new.", scripted.Always("desk", scripted.Reply(scripted.Text(words))))
-			require.NoError(t, err)
-			run, err := runner.New(b, turns.Store(), runner.WithStreaming())
-			require.NoError(t, err)
-			return run
+			b := must.Get(llmagent.New("desk", "You are new.", scripted.Always("desk", scripted.Reply(scripted.Text(words)))))
+			return must.Get(runner.New(b, turns.Store(), runner.WithStreaming()))
 		}
 		begin := func(id, words string) *Turn {
 			x, err := turns.Begin(ctx, session.ID(id), llm.UserText(words))
@@ -98,10 +96,8 @@ func TestLend(t *testing.T) {
 		var mu sync.Mutex
 		over := make(map[string]int)
 		lend := func(id string) {
-			b, err := llmagent.New("desk", "You are new.", scripted.Always("desk", scripted.Reply(scripted.Text("I am "+id+"."))))
-			require.NoError(t, err)
-			run, err := runner.New(b, turns.Store(), runner.WithStreaming())
-			require.NoError(t, err)
+			b := must.Get(llmagent.New("desk", "You are new.", scripted.Always("desk", scripted.Reply(scripted.Text("I am "+id+".")))))
+			run := must.Get(runner.New(b, turns.Store(), runner.WithStreaming()))
 			require.NoError(t, turns.Lend(session.ID(id), run, func() {
 				mu.Lock()
 				defer mu.Unlock()
@@ -144,8 +140,7 @@ func TestPrepares(t *testing.T) {
 		turns := newTurns(t, far, sessiontest.Memory(t))
 		synctest.Wait()
 		require.Equal(t, 1, asked)
-		run, err := runner.New(far, turns.Store())
-		require.NoError(t, err)
+		run := must.Get(runner.New(far, turns.Store()))
 		require.NoError(t, turns.Swap(run, nil))
 		synctest.Wait()
 		require.Equal(t, 2, asked)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -131,12 +132,11 @@ func TestHangUpAtTheBeginning(t *testing.T) {
 	for i := range 20 { // each of them may choose either way
 		ctx, hangUp := context.WithCancel(context.Background())
 		asked := make(chan struct{})
-		a, err := llmagent.New("desk", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+		a := must.Get(llmagent.New("desk", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
 			hangUp()
 			close(asked)
 			return scripted.Reply(scripted.Text("Hello."))
-		}))
-		require.NoError(t, err)
+		})))
 		turns := newTurns(t, a, sessiontest.Memory(t))
 		x, err := turns.Begin(unwatched{ctx, asked}, key, llm.UserText("hi"))
 		require.NoError(t, err, i)
@@ -190,7 +190,7 @@ func TestWatchAStop(t *testing.T) {
 		ctx := context.Background()
 		d, a := newDesk(t)
 		turns := newTurns(t, a, sessiontest.Memory(t))
-		require.NoError(t, must(turns.Begin(ctx, key, llm.UserText("hello"))).Wait(ctx))
+		require.NoError(t, must.Get(turns.Begin(ctx, key, llm.UserText("hello"))).Wait(ctx))
 		b, err := turns.BeginOnce(ctx, key, llm.UserText("think"), Request{})
 		require.NoError(t, err)
 		<-d.thinks
@@ -224,13 +224,6 @@ func TestWatchAStop(t *testing.T) {
 		require.NoError(t, w.err)
 		require.Equal(t, []int64{8, 9, 10}, w.seqs)
 	})
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 // A watch ends where the turn waits, and goes on from there when that was decided. Who comes later
@@ -285,7 +278,7 @@ func TestQuickerThanTheLease(t *testing.T) {
 			_, err = turns.Resume(ctx, key, runner.Approve(w.Pending[0].ToolCallID))
 			require.NoError(t, err)
 			require.NoError(t, watch(turns, b.First, "", 0).err)
-			require.NoError(t, must(turns.Begin(ctx, key, llm.UserText("hello"))).Wait(ctx))
+			require.NoError(t, must.Get(turns.Begin(ctx, key, llm.UserText("hello"))).Wait(ctx))
 		}
 	})
 }
@@ -300,7 +293,7 @@ func TestWatchFromAnywhere(t *testing.T) {
 			if words == "think" {
 				d.free <- struct{}{}
 			}
-			x := must(turns.Begin(ctx, key, llm.UserText(words)))
+			x := must.Get(turns.Begin(ctx, key, llm.UserText(words)))
 			_ = x.Wait(ctx)
 		}
 		var ids []string
@@ -342,8 +335,7 @@ func TestReportOfWordsAlone(t *testing.T) {
 	_, a := newDesk(t)
 	store := session.NewMemory() // unchecked: a log as others may write it
 	turns := newTurns(t, a, store)
-	lease, err := sessiontest.Acquire(ctx, store, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(ctx, store, key, session.Self()))
 	said := func(seq int64, id string) *event.Event {
 		return &event.Event{Seq: seq, ID: id, TurnID: id, RunID: "r" + id, Agent: "user", Time: time.Unix(seq, 0), Data: &event.User{Content: llm.Content{Text: "hi"}}}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -81,10 +82,8 @@ func (s noticed) Follow(ctx context.Context, key session.Key, after string) iter
 // Who watches a turn sees it to its end, whatever the store has to say besides.
 func TestWatchGoesOnBehindANotice(t *testing.T) {
 	_, a := newDesk(t)
-	followed, err := tail.New(sessiontest.Memory(t))
-	require.NoError(t, err)
-	run, err := runner.New(a, noticed{followed})
-	require.NoError(t, err)
+	followed := must.Get(tail.New(sessiontest.Memory(t)))
+	run := must.Get(runner.New(a, noticed{followed}))
 	turns, err := New(run, noticed{followed})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -52,15 +53,14 @@ func TestLeftByAFailingStore(t *testing.T) {
 			store := &sickAt{Store: sessiontest.Memory(t), from: tt.from}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			root, err := llmagent.New("root", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+			root := must.Get(llmagent.New("root", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
 				if tt.stopped {
 					cancel()
 				}
 				return scripted.Reply(scripted.Text("Yes."))
-			}))
-			require.NoError(t, err)
+			})))
 			r := newRunner(t, root, store)
-			_, err = collect(r.Run(ctx, s1, llm.UserText("Hi")))
+			_, err := collect(r.Run(ctx, s1, llm.UserText("Hi")))
 			require.Error(t, err)
 			left, err := store.Orphans(t.Context(), session.Page{})
 			require.NoError(t, err)
@@ -76,8 +76,7 @@ func TestLeftByAFailingStore(t *testing.T) {
 			require.Len(t, left, 1)
 
 			store.sick, store.from = false, ""
-			events, err := collect(newRunner(t, root, store).Adopt(t.Context(), s1))
-			require.NoError(t, err)
+			events := finish(t, newRunner(t, root, store).Adopt(t.Context(), s1))
 			require.Equal(t, event.NoticeAdopted, events[0].Data.(*event.Notice).Code)
 			require.Equal(t, event.TypeHarnessEnd, events[len(events)-1].Type())
 			left, err = store.Orphans(t.Context(), session.Page{})
@@ -91,10 +90,9 @@ func TestLeftByAFailingStore(t *testing.T) {
 // the other session any more.
 func TestAdoptOfAFork(t *testing.T) {
 	store := sessiontest.Memory(t)
-	root, err := llmagent.New("root", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Yes.")) }))
-	require.NoError(t, err)
+	root := must.Get(llmagent.New("root", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Yes.")) })))
 	r := newRunner(t, root, store)
-	_, _, err = r.Begin(t.Context(), s1, llm.UserText("Hi"))
+	_, _, err := r.Begin(t.Context(), s1, llm.UserText("Hi"))
 	require.NoError(t, err)
 	for range 3 {
 		for e, err := range r.Adopt(t.Context(), s1) {
@@ -108,9 +106,7 @@ func TestAdoptOfAFork(t *testing.T) {
 	log := load(t, r, s1)
 	require.NoError(t, store.Fork(t.Context(), s1, int64(len(log)), forked))
 
-	events, err := collect(r.Adopt(t.Context(), forked))
-	require.NoError(t, err)
-	checkLog(t, r, load(t, r, forked))
+	events := finish(t, r.Adopt(t.Context(), forked))
 	require.Equal(t, event.TypeHarnessStart, events[0].Type())
 	require.Equal(t, event.NoticeForked, events[1].Data.(*event.Notice).Code)
 	require.Equal(t, event.NoticeAdopted, events[2].Data.(*event.Notice).Code)

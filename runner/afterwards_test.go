@@ -9,8 +9,8 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -18,15 +18,13 @@ import (
 // TestPanicAfterATransfer: a function that panics after its transfer has transferred all
 // the same.
 func TestPanicAfterATransfer(t *testing.T) {
-	a, err := agent.New("a", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	a := must.Get(agent.New("a", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			yield(&event.Event{Data: &event.Transfer{To: "b"}}, nil)
 			panic("too late")
 		}
-	}, agent.WithSubAgents(says(t, "b", "Here I am.")))
-	require.NoError(t, err)
-	r, err := runner.New(a, sessiontest.Memory(t))
-	require.NoError(t, err)
+	}, agent.WithSubAgents(says(t, "b", "Here I am."))))
+	r := newRun(t, a)
 	var said string
 	for e, err := range sessiontest.Turn(t, r.Run(t.Context(), session.ID("s1"), llm.UserText("Hello"))) {
 		require.NoError(t, err)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -86,10 +87,8 @@ func newForecast(t testing.TB, says *scripted.Answer, delay time.Duration, name 
 		if name != "" {
 			called = name
 		}
-		a, err := llmagent.New(of, "You are "+of+".", tallied{scripted.Always(called, answer), new(sync.Mutex), f.asked[of], f.anticipated[of]},
-			append(opts, llmagent.WithDescription("Work of "+of), llmagent.WithSettings(llm.Settings{MaxTokens: 50}))...)
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New(of, "You are "+of+".", tallied{scripted.Always(called, answer), new(sync.Mutex), f.asked[of], f.anticipated[of]},
+			append(opts, llmagent.WithDescription("Work of "+of), llmagent.WithSettings(llm.Settings{MaxTokens: 50}))...))
 	}
 	if says == nil {
 		transfer := scripted.Reply(after(delay), scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`), scripted.Usage(100, 10, 0))
@@ -135,7 +134,7 @@ func TestAnticipation(t *testing.T) {
 					}
 					says := scripted.Reply(after(firstToken), scripted.Call(agent.TransferTool, input), scripted.Usage(100, 10, 0))
 					f = newForecast(t, &says, firstToken, "one")
-					r := newRunner(t, f.root, sessiontest.Memory(t), opts...)
+					r := newRun(t, f.root, opts...)
 					begun, deltas := time.Now(), ""
 					for e, err := range r.Run(context.Background(), s1, llm.UserText("Where is my refund?")) {
 						require.NoError(t, err)
@@ -146,7 +145,6 @@ func TestAnticipation(t *testing.T) {
 					took = time.Since(begun)
 					require.True(t, deltas == "" || deltas == "Your refund.", deltas)
 					all := load(t, r, s1)
-					checkLog(t, r, all)
 					log, discards = lines(all)
 					return log, discards, took, f
 				}
@@ -195,11 +193,10 @@ func TestAnticipationInVain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				play := func(opts ...runner.Option) (string, []*event.Discard, time.Duration, *forecast) {
 					f := newForecast(t, c.says, firstToken, "")
-					r := newRunner(t, f.root, sessiontest.Memory(t), append(slices.Clone(c.opts), opts...)...)
+					r := newRun(t, f.root, append(slices.Clone(c.opts), opts...)...)
 					begun := time.Now()
 					_, err := collect(r.Run(context.Background(), s1, llm.UserText("Where is my refund?")))
 					took, all := time.Since(begun), load(t, r, s1)
-					checkLog(t, r, all)
 					log, discards := lines(all)
 					return log + fmt.Sprint(err), discards, took, f
 				}
@@ -229,18 +226,13 @@ func TestAnticipationNotAsked(t *testing.T) {
 	guard := agent.Guard{Name: "guard", In: func(context.Context, *agent.Invocation, agent.Ingress) error { return nil }}
 	model := func(name string) llm.Model { return scripted.Always(name, scripted.Reply(scripted.Text("Hello."))) }
 	to := func(m llm.Model, opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.New("billing", "", m, opts...)
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New("billing", "", m, opts...))
 	}
-	fallback, err := policy.NewFallback([]llm.Model{model("a"), model("b")})
-	require.NoError(t, err)
-	function, err := llmagent.Func("billing", "", func(*llmagent.Step) error { return nil })
-	require.NoError(t, err)
-	plain, err := agent.New("billing", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	fallback := must.Get(policy.NewFallback([]llm.Model{model("a"), model("b")}))
+	function := must.Get(llmagent.Func("billing", "", func(*llmagent.Step) error { return nil }))
+	plain := must.Get(agent.New("billing", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(func(*event.Event, error) bool) {}
-	})
-	require.NoError(t, err)
+	}))
 	hides := func(s string) string { return s }
 	for name, c := range map[string]struct {
 		to     agent.Agent
@@ -262,17 +254,15 @@ func TestAnticipationNotAsked(t *testing.T) {
 		"an approval of the transfer": {to: to(model("m")), opts: []llmagent.Option{llmagent.WithTransferApproval()}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root, err := llmagent.New("desk", "", model("desk"), append(c.opts, llmagent.WithSubAgents(c.to))...)
-			require.NoError(t, err)
+			root := must.Get(llmagent.New("desk", "", model("desk"), append(c.opts, llmagent.WithSubAgents(c.to))...))
 			asked := 0
-			r := newRunner(t, root, sessiontest.Memory(t), runner.AnticipatesFirst(), runner.WithAnticipation(func(_ context.Context, p runner.Prospect) (string, float64) {
+			r := newRun(t, root, runner.AnticipatesFirst(), runner.WithAnticipation(func(_ context.Context, p runner.Prospect) (string, float64) {
 				asked++
 				require.Equal(t, "desk", p.Agent.Agent.Name())
 				require.Equal(t, "Hello", p.Message.PlainText())
 				return "billing", 1
 			}, 1))
-			_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-			require.NoError(t, err)
+			run(t, r, s1, "Hello")
 			_, discards := lines(load(t, r, s1))
 			require.Equal(t, map[bool]int{true: 1}[c.target], asked)
 			require.Len(t, discards, map[bool]int{true: 1}[name == "nothing"])
@@ -282,7 +272,7 @@ func TestAnticipationNotAsked(t *testing.T) {
 		_, err := runner.New(to(model("m")), sessiontest.Memory(t), runner.WithAnticipation(always("billing"), threshold))
 		require.ErrorContains(t, err, "threshold")
 	}
-	_, err = runner.New(to(model("m")), sessiontest.Memory(t), runner.WithAnticipation(nil, 0.5))
+	_, err := runner.New(to(model("m")), sessiontest.Memory(t), runner.WithAnticipation(nil, 0.5))
 	require.ErrorContains(t, err, "predictor")
 }
 
@@ -310,14 +300,12 @@ func TestAnticipationWithinBudgets(t *testing.T) {
 			})
 		}
 		make := func(name string, m llm.Model, opts ...llmagent.Option) agent.Agent {
-			a, err := llmagent.New(name, "You are "+name+".", m, append(opts, llmagent.WithDescription("Work of "+name), llmagent.WithSettings(llm.Settings{MaxTokens: 50}))...)
-			require.NoError(rt, err)
-			return a
+			return must.Get(llmagent.New(name, "You are "+name+".", m, append(opts, llmagent.WithDescription("Work of "+name), llmagent.WithSettings(llm.Settings{MaxTokens: 50}))...))
 		}
 		play := func(opts ...runner.Option) error {
 			root := make("desk", exact("desk", scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)), llmagent.WithSubAgents(
 				make("billing", exact("billing", scripted.Text("Your refund."))), make("shipping", exact("shipping", scripted.Text("Your parcel.")))))
-			r := newRunner(t, root, sessiontest.Memory(t), append(opts, runner.WithBudgets(b), runner.ResumeRoot(), runner.WithLimits(runner.Limits{ModelCalls: calls}))...)
+			r := must.Get(runner.New(root, sessiontest.Memory(t), append(opts, runner.WithBudgets(b), runner.ResumeRoot(), runner.WithLimits(runner.Limits{ModelCalls: calls}))...))
 			var failed error
 			for range 3 {
 				if _, failed = collect(r.Run(context.Background(), s1, llm.UserText("Where is my refund?"))); failed != nil {
@@ -409,13 +397,10 @@ func TestAnticipationIsClosed(t *testing.T) {
 			defer server.Close()
 			defer close(over)
 			make := func(name string, kids ...agent.Agent) agent.Agent {
-				m, err := openai.New(name, openai.WithBaseURL(server.URL), openai.WithRetries(0))
-				require.NoError(t, err)
-				a, err := llmagent.New(name, "", m, llmagent.WithSubAgents(kids...))
-				require.NoError(t, err)
-				return a
+				m := must.Get(openai.New(name, openai.WithBaseURL(server.URL), openai.WithRetries(0)))
+				return must.Get(llmagent.New(name, "", m, llmagent.WithSubAgents(kids...)))
 			}
-			r := newRunner(t, make("desk", make("billing"), make("shipping")), sessiontest.Memory(t), runner.WithStreaming(), runner.WithAnticipation(always("billing"), 1))
+			r := newRun(t, make("desk", make("billing"), make("shipping")), runner.WithStreaming(), runner.WithAnticipation(always("billing"), 1))
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			done := started(func() { _, _ = collect(r.Run(ctx, s1, llm.UserText("Hello"))) })
@@ -444,7 +429,7 @@ func started(f func()) <-chan struct{} {
 func TestAnticipationIsCutOff(t *testing.T) {
 	for stop := 1; ; stop++ {
 		f := newForecast(t, nil, 0, "")
-		r := newRunner(t, f.root, sessiontest.Memory(t), runner.AnticipatesFirst(), runner.WithAnticipation(always("billing"), 1))
+		r := newRun(t, f.root, runner.AnticipatesFirst(), runner.WithAnticipation(always("billing"), 1))
 		n := 0
 		for range r.Run(context.Background(), s1, llm.UserText("Hello")) {
 			if n++; n == stop {
@@ -455,10 +440,8 @@ func TestAnticipationIsCutOff(t *testing.T) {
 			require.Greater(t, stop, 5)
 			return
 		}
-		_, err := collect(r.Resume(context.Background(), s1))
-		require.NoError(t, err)
+		finish(t, r.Resume(context.Background(), s1))
 		all := load(t, r, s1)
-		checkLog(t, r, all)
 		require.Equal(t, event.FinishReasonStop, all[len(all)-1].Data.(*event.HarnessEnd).FinishReason)
 		require.LessOrEqual(t, *f.asked["billing"], 2)
 	}
@@ -467,12 +450,9 @@ func TestAnticipationIsCutOff(t *testing.T) {
 // TestSharedWords names the target that shares words with the message, or has an agent below it that does.
 func TestSharedWords(t *testing.T) {
 	named := func(name, description string, kids ...agent.Agent) agent.Agent {
-		a, err := llmagent.New(name, "", scripted.Always("m", scripted.Reply()), llmagent.WithDescription(description), llmagent.WithSubAgents(kids...))
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New(name, "", scripted.Always("m", scripted.Reply()), llmagent.WithDescription(description), llmagent.WithSubAgents(kids...)))
 	}
-	tree, err := agent.NewTree(named("desk", "Greets", named("billing", "Refunds and invoices"), named("tech", "Errors", named("network", "Routers and wifi"))))
-	require.NoError(t, err)
+	tree := must.Get(agent.NewTree(named("desk", "Greets", named("billing", "Refunds and invoices"), named("tech", "Errors", named("network", "Routers and wifi")))))
 	for message, want := range map[string]string{"My refund?": "billing", "The wifi is slow": "tech", "Hello": "", "": ""} {
 		target, confidence := runner.SharedWords(t.Context(), runner.Prospect{Agent: tree.Root(), Targets: tree.Root().Targets(), Message: llm.Content{Text: message}})
 		require.Equal(t, want, target, message)
@@ -513,11 +493,10 @@ func TestAnticipationReadsNothingAgain(t *testing.T) {
 			predicts := func(_ context.Context, p runner.Prospect) (string, float64) {
 				return c.target, float64(len(p.Message.Text)) // of an empty message nothing is predicted
 			}
-			r := newRunner(t, f.root, store, runner.AnticipatesFirst(), runner.ResumeRoot(), runner.WithAnticipation(predicts, 0.5))
+			r := must.Get(runner.New(f.root, store, runner.AnticipatesFirst(), runner.ResumeRoot(), runner.WithAnticipation(predicts, 0.5)))
 			play := func(says string) (read int64) {
 				before := store.n.Load()
-				_, err := collect(r.Run(context.Background(), s1, llm.UserText(says)))
-				require.NoError(t, err)
+				run(t, r, s1, says)
 				return store.n.Load() - before
 			}
 			for range 20 {
@@ -538,15 +517,12 @@ func TestAnticipationReadsNothingAgain(t *testing.T) {
 // the middle of the log.
 func TestAnticipationLeavesNoTransfer(t *testing.T) {
 	model := scripted.New().Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Here.")) }).Model("m")
-	billing, err := llmagent.New("billing", "You bill.", model, llmagent.WithHistory(view.LastTurns(1)))
-	require.NoError(t, err)
-	front, err := llmagent.New("front", "You route.", model, llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "You bill.", model, llmagent.WithHistory(view.LastTurns(1))))
+	front := must.Get(llmagent.New("front", "You route.", model, llmagent.WithSubAgents(billing)))
 	store := sessiontest.Memory(t)
 	warm := newRunner(t, front, store, runner.AnticipatesFirst(), runner.WithAnticipation(always("billing"), 0.5))
 	for range 4 {
-		_, err := collect(warm.Run(t.Context(), s1, llm.UserText("Hello")))
-		require.NoError(t, err)
+		run(t, warm, s1, "Hello")
 		got, err := warm.Preview(t.Context(), s1, "billing")
 		require.NoError(t, err)
 		want, err := newRunner(t, front, store).Preview(t.Context(), s1, "billing")
@@ -563,7 +539,7 @@ func TestAnticipationOfCancelledTurns(t *testing.T) {
 				says := scripted.Reply(after(firstToken), scripted.Think("Hm"), after(time.Hour), scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))
 				f := newForecast(t, &says, 0, "")
 				budget := runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 5000}})
-				r := newRunner(t, f.root, sessiontest.Memory(t), runner.WithStreaming(), budget, runner.WithAnticipation(always("billing"), 1))
+				r := newRun(t, f.root, runner.WithStreaming(), budget, runner.WithAnticipation(always("billing"), 1))
 				for turn := 1; ; turn++ {
 					require.Less(t, turn, 100, "what is asked ahead costs nothing")
 					ctx, cancel := context.WithTimeout(context.Background(), 2*firstToken)
@@ -577,7 +553,6 @@ func TestAnticipationOfCancelledTurns(t *testing.T) {
 					}
 					cancel()
 					all := load(t, r, s1)
-					checkLog(t, r, all)
 					_, discards := lines(all)
 					require.True(t, breaks && failed == nil || errors.Is(failed, context.DeadlineExceeded), failed)
 					if len(discards) < turn { // the budget has no room for one more
@@ -605,23 +580,19 @@ func TestAnticipationFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
 			asked := 0
-			billing, err := llmagent.New("billing", "", scripted.Func("billing", func(*llm.Request) scripted.Answer {
+			billing := must.Get(llmagent.New("billing", "", scripted.Func("billing", func(*llm.Request) scripted.Answer {
 				mu.Lock()
 				defer mu.Unlock()
 				if asked++; asked == 1 {
 					return c.fails
 				}
 				return scripted.Reply(scripted.Text("Your refund."), scripted.Usage(1, 1, 0))
-			}))
-			require.NoError(t, err)
-			desk, err := llmagent.New("desk", "", scripted.Always("desk", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`), scripted.Usage(1, 1, 0))), llmagent.WithSubAgents(billing))
-			require.NoError(t, err)
-			r := newRunner(t, desk, sessiontest.Memory(t), runner.AnticipatesFirst(), runner.WithAnticipation(always("billing"), 1))
-			result, err := runner.Collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-			require.NoError(t, err)
+			})))
+			desk := must.Get(llmagent.New("desk", "", scripted.Always("desk", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`), scripted.Usage(1, 1, 0))), llmagent.WithSubAgents(billing)))
+			r := newRun(t, desk, runner.AnticipatesFirst(), runner.WithAnticipation(always("billing"), 1))
+			result := must.Get(runner.Collect(r.Run(context.Background(), s1, llm.UserText("Hello"))))
 			require.Equal(t, "Your refund.", result.Text)
 			all := load(t, r, s1)
-			checkLog(t, r, all)
 			_, discards := lines(all)
 			if name == "without its end" { // which is adopted, and asked again as any answer that breaks off
 				require.Empty(t, discards)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -37,10 +38,8 @@ type cashier struct {
 }
 
 func newCashier(t *testing.T, script string, opts ...llmagent.Option) *cashier {
-	s, err := scripted.Parse([]byte(script))
-	require.NoError(t, err)
-	store, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"))
-	require.NoError(t, err)
+	s := must.Get(scripted.Parse([]byte(script)))
+	store := must.Get(sqlite.Open(filepath.Join(t.TempDir(), "s.db")))
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return &cashier{t: t, script: s, store: store, opts: opts}
 }
@@ -50,35 +49,26 @@ func (c *cashier) process() *runner.Runner {
 	type in struct {
 		Amount int `json:"amount"`
 	}
-	refund, err := tools.Func("refund", "Refunds.", func(_ tools.Context, in in) (string, error) {
+	refund := must.Get(tools.Func("refund", "Refunds.", func(_ tools.Context, in in) (string, error) {
 		c.refunds = append(c.refunds, in.Amount)
 		return fmt.Sprintf("refunded %d", in.Amount), nil
-	}, tools.NeedsApproval())
-	require.NoError(c.t, err)
-	lookup, err := tools.Func("lookup", "Looks.", func(tools.Context, struct{}) (string, error) { return "found", nil })
-	require.NoError(c.t, err)
-	billing, err := llmagent.New("billing", "", checked{c.script.Model("billing")})
-	require.NoError(c.t, err)
-	support, err := llmagent.New("support", "", checked{c.script.Model("support")},
-		append([]llmagent.Option{llmagent.WithTools(refund, lookup), llmagent.WithSubAgents(billing)}, c.opts...)...)
-	require.NoError(c.t, err)
-	r, err := runner.New(support, c.store)
-	require.NoError(c.t, err)
-	return r
+	}, tools.NeedsApproval()))
+	lookup := must.Get(tools.Func("lookup", "Looks.", func(tools.Context, struct{}) (string, error) { return "found", nil }))
+	billing := must.Get(llmagent.New("billing", "", checked{c.script.Model("billing")}))
+	support := must.Get(llmagent.New("support", "", checked{c.script.Model("support")},
+		append([]llmagent.Option{llmagent.WithTools(refund, lookup), llmagent.WithSubAgents(billing)}, c.opts...)...))
+	return newRunner(c.t, support, c.store)
 }
 
 func (c *cashier) resume(decisions ...runner.Decision) ([]*event.Event, error) {
 	r := c.process()
 	events, err := collect(resume(r, s1, decisions...))
-	checkLog(c.t, r, load(c.t, r, s1))
 	return events, err
 }
 
 func (c *cashier) say(text string) []*event.Event {
 	r := c.process()
-	events, err := say(r, s1, text)
-	require.NoError(c.t, err)
-	checkLog(c.t, r, load(c.t, r, s1))
+	events := run(c.t, r, s1, text)
 	return events
 }
 
@@ -293,16 +283,15 @@ support: call transfer_to_agent#c1 {"agent_name": "billing"}
 }
 
 func TestPolicyRules(t *testing.T) {
-	policy, err := tools.NewPolicy(
+	policy := must.Get(tools.NewPolicy(
 		tools.Rule{Tool: "refund", Args: map[string]tools.Arg{"amount": {Matches: `^\d{4,}$`}}, Decision: tools.Deny},
-		tools.Rule{Tool: "look*", Decision: tools.Ask})
-	require.NoError(t, err)
+		tools.Rule{Tool: "look*", Decision: tools.Ask}))
 	c := newCashier(t, `
 support: call refund#c1 {"amount": 5000} call lookup#c2 {}
 support: expect result "found" "Fine."`, llmagent.WithToolPolicy(policy))
 	events := c.say("Money back")
 	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
-	_, err = c.resume(runner.Approve("c1"))
+	_, err := c.resume(runner.Approve("c1"))
 	require.ErrorIs(t, err, runner.ErrNoApproval, "a denial is not asked about")
 	events, err = c.resume(runner.Approve("c2"))
 	require.NoError(t, err)
@@ -341,14 +330,11 @@ func TestApprovalOfAnAgentThatLeftTheTree(t *testing.T) {
 	c := newCashier(t, `support: call refund#c1 {"amount": 19}`)
 	c.say("Money back")
 	root, script := tree(t, "front", `front: expect user "not executed" "I take over."`)
-	r, err := runner.New(root, c.store)
-	require.NoError(t, err)
-	events, err := collect(resume(r, s1, runner.Approve("c1")))
-	require.NoError(t, err)
+	r := newRunner(t, root, c.store)
+	events := finish(t, resume(r, s1, runner.Approve("c1")))
 	who, text := lastText(events)
 	require.Equal(t, "front I take over.", who+" "+text)
 	require.Empty(t, c.refunds)
-	checkLog(t, r, load(t, r, s1))
 	require.NoError(t, script.Done())
 }
 
@@ -357,16 +343,14 @@ func TestApprovalOfAnAgentThatLeftTheTree(t *testing.T) {
 func TestSeveralApproversAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran atomic.Int32
-		pay, err := tools.Func("pay", "", func(tools.Context, struct{}) (string, error) {
+		pay := must.Get(tools.Func("pay", "", func(tools.Context, struct{}) (string, error) {
 			ran.Add(1)
 			time.Sleep(time.Second) // of the test's bubble
 			return "paid", nil
-		}, tools.NeedsApproval())
-		require.NoError(t, err)
+		}, tools.NeedsApproval()))
 		root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.CallID("c1", "pay", "{}")), scripted.Reply(scripted.Text("Paid."))), llmagent.WithTools(pay))
 		store := sessiontest.Memory(t)
-		_, err = say(newRunner(t, root, store), s1, "Pay")
-		require.NoError(t, err)
+		run(t, newRunner(t, root, store), s1, "Pay")
 		var wg sync.WaitGroup
 		for range 4 {
 			r := newRunner(t, root, store, runner.WithWait(time.Minute))
@@ -388,7 +372,5 @@ func TestSeveralApproversAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		require.EqualValues(t, 1, ran.Load())
-		r := newRunner(t, root, store)
-		checkLog(t, r, load(t, r, s1))
 	})
 }

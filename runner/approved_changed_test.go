@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -31,10 +32,9 @@ func swaps(input *string) agent.Interceptor {
 // TestChangedArguments: arguments that an interceptor changes after the rules have judged a call do not run
 // unless they are those that were approved, or need no approval.
 func TestChangedArguments(t *testing.T) {
-	policy, err := tools.NewPolicy(
+	policy := must.Get(tools.NewPolicy(
 		tools.Rule{Tool: "pay", Args: map[string]tools.Arg{"amount": {Above: 100}}, Decision: tools.Ask},
-		tools.Rule{Tool: "pay", Args: map[string]tools.Arg{"amount": {Above: 5000}}, Decision: tools.Deny})
-	require.NoError(t, err)
+		tools.Rule{Tool: "pay", Args: map[string]tools.Arg{"amount": {Above: 5000}}, Decision: tools.Deny}))
 	for name, c := range map[string]struct {
 		called, runs string
 		asks         bool
@@ -51,33 +51,28 @@ func TestChangedArguments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var paid []int
-			pay, err := tools.Func("pay", "Pays.", func(_ tools.Context, in struct {
+			pay := must.Get(tools.Func("pay", "Pays.", func(_ tools.Context, in struct {
 				Amount int `json:"amount"`
 			}) (string, error) {
 				paid = append(paid, in.Amount)
 				return "paid", nil
-			})
-			require.NoError(t, err)
-			root, err := llmagent.New("clerk", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+			}))
+			root := must.Get(llmagent.New("clerk", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 				if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 					return scripted.Reply(scripted.Text("Done."))
 				}
 				return scripted.Reply(scripted.CallID("c1", "pay", c.called))
-			}), llmagent.WithTools(pay), llmagent.WithToolPolicy(policy))
-			require.NoError(t, err)
-			r := newRunner(t, root, sessiontest.Memory(t), runner.WithInterceptors(swaps(&c.runs)))
-			_, err = say(r, s1, "Pay")
-			require.NoError(t, err)
+			}), llmagent.WithTools(pay), llmagent.WithToolPolicy(policy)))
+			r := newRun(t, root, runner.WithInterceptors(swaps(&c.runs)))
+			run(t, r, s1, "Pay")
 			asked, err := r.Pending(context.Background(), s1)
 			require.NoError(t, err)
 			require.Equal(t, c.asks, len(asked) == 1)
 			if c.asks {
 				require.Empty(t, paid)
-				_, err = collect(resume(r, s1, runner.Approve("c1")))
-				require.NoError(t, err)
+				finish(t, resume(r, s1, runner.Approve("c1")))
 			}
 			require.Equal(t, c.paid, paid)
-			checkLog(t, r, load(t, r, s1))
 		})
 	}
 }
@@ -94,11 +89,9 @@ func TestChangedTransfer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store, input := sessiontest.Memory(t), ""
 			process := func(about string) *runner.Runner {
-				billing, err := llmagent.New("billing", "", scripted.Always("b", scripted.Reply(scripted.Text("Hello."))), llmagent.WithDescription(about))
-				require.NoError(t, err)
-				root, err := llmagent.New("support", "", scripted.Always("s", scripted.Reply(scripted.CallID("c1", agent.TransferTool, toBilling))),
-					llmagent.WithTransferApproval(), llmagent.WithSubAgents(billing, says(t, "refunds", "Hello.")))
-				require.NoError(t, err)
+				billing := must.Get(llmagent.New("billing", "", scripted.Always("b", scripted.Reply(scripted.Text("Hello."))), llmagent.WithDescription(about)))
+				root := must.Get(llmagent.New("support", "", scripted.Always("s", scripted.Reply(scripted.CallID("c1", agent.TransferTool, toBilling))),
+					llmagent.WithTransferApproval(), llmagent.WithSubAgents(billing, says(t, "refunds", "Hello."))))
 				return newRunner(t, root, store, runner.WithInterceptors(swaps(&input)))
 			}
 			asked := func(r *runner.Runner) *event.Relay {
@@ -116,17 +109,15 @@ func TestChangedTransfer(t *testing.T) {
 				return to
 			}
 			v1 := process("Bills.")
-			_, err := say(v1, s1, "Hi")
-			require.NoError(t, err)
+			run(t, v1, s1, "Hi")
 			first := asked(v1)
 			require.JSONEq(t, toBilling, string(first.Params))
-			_, err = collect(resume(v1, s1, runner.Decision{CallID: "c1", Approved: true, Digest: strings.Replace(first.Digest, "sha256:", "sha256:0", 1)}))
+			_, err := collect(resume(v1, s1, runner.Decision{CallID: "c1", Approved: true, Digest: strings.Replace(first.Digest, "sha256:", "sha256:0", 1)}))
 			require.ErrorIs(t, err, runner.ErrNoApproval)
 
 			input = c.runs
 			v2 := process(c.about)
-			_, err = collect(resume(v2, s1, runner.Decision{CallID: "c1", Approved: true, Digest: first.Digest}))
-			require.NoError(t, err)
+			finish(t, resume(v2, s1, runner.Decision{CallID: "c1", Approved: true, Digest: first.Digest}))
 			require.Empty(t, committed(v2))
 			second := asked(v2)
 			require.NotEqual(t, first.Digest, second.Digest)
@@ -136,10 +127,8 @@ func TestChangedTransfer(t *testing.T) {
 			_, err = collect(resume(v2, s1, runner.Decision{CallID: "c1", Approved: true, Digest: first.Digest}))
 			require.ErrorIs(t, err, runner.ErrNoApproval)
 			require.Empty(t, committed(v2))
-			_, err = collect(resume(v2, s1, runner.Decision{CallID: "c1", Approved: true, Digest: second.Digest}))
-			require.NoError(t, err)
+			finish(t, resume(v2, s1, runner.Decision{CallID: "c1", Approved: true, Digest: second.Digest}))
 			require.Equal(t, []string{c.to}, committed(v2))
-			checkLog(t, v2, load(t, v2, s1))
 		})
 	}
 }

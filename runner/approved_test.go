@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -21,19 +22,15 @@ import (
 func TestApprovedIsWhatRuns(t *testing.T) {
 	store, key, ran := sessiontest.Memory(t), session.ID("s"), 0
 	process := func(description, source string, by tools.By) *runner.Runner {
-		pay, err := tools.Func("pay", description, func(tools.Context, struct{}) (string, error) { ran++; return "paid", nil }, tools.NeedsApproval(by))
-		require.NoError(t, err)
+		pay := must.Get(tools.Func("pay", description, func(tools.Context, struct{}) (string, error) { ran++; return "paid", nil }, tools.NeedsApproval(by)))
 		model := scripted.Func("m", func(req *llm.Request) scripted.Answer {
 			if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 				return scripted.Reply(scripted.Text("Paid."))
 			}
 			return scripted.Reply(scripted.CallID("c1", "pay", `{}`))
 		})
-		root, err := llmagent.New("clerk", "You pay.", model, llmagent.WithTools(from{pay, source}))
-		require.NoError(t, err)
-		r, err := runner.New(root, store)
-		require.NoError(t, err)
-		return r
+		root := must.Get(llmagent.New("clerk", "You pay.", model, llmagent.WithTools(from{pay, source})))
+		return newRunner(t, root, store)
 	}
 	asked := func(r *runner.Runner) *event.Relay {
 		all, err := r.Pending(context.Background(), key)
@@ -42,28 +39,23 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 		return all[0]
 	}
 	v1 := process("Pays one euro.", "bank", tools.ByUser())
-	_, err := collect(v1.Run(context.Background(), key, llm.UserText("Pay")))
-	require.NoError(t, err)
+	run(t, v1, key, "Pay")
 	first := asked(v1)
 	v2 := process("Pays all.", "bank", tools.ByUser())
-	_, err = collect(v2.Resume(context.Background(), key, runner.Decision{CallID: first.ToolCallID, Approved: true, Digest: first.Digest}))
-	require.NoError(t, err)
+	finish(t, v2.Resume(context.Background(), key, runner.Decision{CallID: first.ToolCallID, Approved: true, Digest: first.Digest}))
 	require.Zero(t, ran)
 	second := asked(v2)
 	require.NotEqual(t, first.Digest, second.Digest)
-	_, err = collect(v2.Resume(context.Background(), key, runner.Decision{CallID: first.ToolCallID, Approved: true, Digest: first.Digest}))
+	_, err := collect(v2.Resume(context.Background(), key, runner.Decision{CallID: first.ToolCallID, Approved: true, Digest: first.Digest}))
 	require.ErrorIs(t, err, runner.ErrNoApproval)
 	v3 := process("Pays all.", "bank", tools.ByStaff())
-	_, err = collect(v3.Resume(context.Background(), key, runner.Approve(second.ToolCallID)))
-	require.NoError(t, err)
+	finish(t, v3.Resume(context.Background(), key, runner.Approve(second.ToolCallID)))
 	require.Zero(t, ran)
 	v3 = process("Pays all.", "another bank", tools.ByStaff())
-	_, err = collect(v3.Resume(context.Background(), key, runner.Approve(second.ToolCallID)))
-	require.NoError(t, err)
+	finish(t, v3.Resume(context.Background(), key, runner.Approve(second.ToolCallID)))
 	require.Zero(t, ran)
 	require.Equal(t, []string{event.ByStaff}, asked(v3).By)
-	_, err = collect(v3.Resume(context.Background(), key, runner.Approve(second.ToolCallID)))
-	require.NoError(t, err)
+	finish(t, v3.Resume(context.Background(), key, runner.Approve(second.ToolCallID)))
 	require.Equal(t, 1, ran)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -21,8 +22,7 @@ import (
 // A turn that was decided on by looking at a log begins on that log or not at all, and so
 // does the cancellation of one.
 func TestAt(t *testing.T) {
-	a, err := llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes."))))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes.")))))
 	store := sessiontest.Memory(t)
 	ctx, key := context.Background(), session.ID("s")
 	length := func() (n int64) {
@@ -37,8 +37,7 @@ func TestAt(t *testing.T) {
 		var begun, refused atomic.Int64
 		var wg sync.WaitGroup
 		for range 4 {
-			r, err := runner.New(a, store, runner.WithWait(session.LeaseTTL))
-			require.NoError(t, err)
+			r := newRunner(t, a, store, runner.WithWait(session.LeaseTTL))
 			wg.Go(func() {
 				if err := drain(r.Run(ctx, key, llm.UserText("hi"), runner.At(at))); err == nil {
 					begun.Add(1)
@@ -52,9 +51,8 @@ func TestAt(t *testing.T) {
 		require.EqualValues(t, 3, refused.Load())
 		require.EqualValues(t, 5*(round+1), length(), "what was refused stored nothing")
 	}
-	r, err := runner.New(a, store)
-	require.NoError(t, err)
-	_, _, err = r.Begin(ctx, key, llm.UserText("and this?"), runner.At(length()))
+	r := newRunner(t, a, store)
+	_, _, err := r.Begin(ctx, key, llm.UserText("and this?"), runner.At(length()))
 	require.NoError(t, err)
 	_, err = r.Cancel(ctx, key, runner.At(length()-1))
 	require.ErrorIs(t, err, agent.ErrConflict)

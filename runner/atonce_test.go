@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -59,11 +60,9 @@ func TestATransferIsPartOfTheAnswer(t *testing.T) {
 				billing = c.target(billing)
 			}
 			s := scripted.New().Add("support", scripted.Reply(c.answer...))
-			support, err := llmagent.New("support", "", s.Model("support"), append(c.agent, llmagent.WithSubAgents(billing))...)
-			require.NoError(t, err)
+			support := must.Get(llmagent.New("support", "", s.Model("support"), append(c.agent, llmagent.WithSubAgents(billing))...))
 			store := &batches{Store: sessiontest.Memory(t)}
-			_, err = collect(newRunner(t, support, store, c.runner...).Run(t.Context(), s1, llm.UserText("Go")))
-			require.NoError(t, err)
+			run(t, newRunner(t, support, store, c.runner...), s1, "Go")
 			require.Equal(t, c.wrote, store.wrote)
 		})
 	}
@@ -75,11 +74,9 @@ func TestATransferBeyondTheLimitOfCalls(t *testing.T) {
 	s := scripted.New().Add("support", handsOver("billing"), handsOver("billing"))
 	s.Add("billing", handsOver("support", "Not mine."))
 	policy := llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})
-	billing, err := llmagent.New("billing", "", s.Model("billing"), policy)
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "", s.Model("support"), policy, llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
-	r := newRunner(t, support, sessiontest.Memory(t), runner.WithLimits(runner.Limits{ToolCalls: 2}))
+	billing := must.Get(llmagent.New("billing", "", s.Model("billing"), policy))
+	support := must.Get(llmagent.New("support", "", s.Model("support"), policy, llmagent.WithSubAgents(billing)))
+	r := newRun(t, support, runner.WithLimits(runner.Limits{ToolCalls: 2}))
 	events, err := collect(r.Run(t.Context(), s1, llm.UserText("Go")))
 	require.ErrorIs(t, err, agent.ErrLimit)
 	transfers := 0
@@ -89,7 +86,6 @@ func TestATransferBeyondTheLimitOfCalls(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, transfers)
-	checkLog(t, r, load(t, r, s1))
 }
 
 // TestWordsBesideATransferAreNoBounce: what is said in the answer that asks for a transfer counts,
@@ -107,13 +103,10 @@ func TestWordsBesideATransferAreNoBounce(t *testing.T) {
 			s := scripted.New().Add("support", handsOver("billing"), handsOver("billing")).Add("billing", c.back)
 			s.Add(map[bool]string{true: "support", false: "billing"}[c.bounce], answer)
 			policy := llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})
-			billing, err := llmagent.New("billing", "", s.Model("billing"), policy)
-			require.NoError(t, err)
-			support, err := llmagent.New("support", "", s.Model("support"), policy, llmagent.WithSubAgents(billing))
-			require.NoError(t, err)
-			r := newRunner(t, support, sessiontest.Memory(t))
-			events, err := collect(r.Run(t.Context(), s1, llm.UserText("Go")))
-			require.NoError(t, err)
+			billing := must.Get(llmagent.New("billing", "", s.Model("billing"), policy))
+			support := must.Get(llmagent.New("support", "", s.Model("support"), policy, llmagent.WithSubAgents(billing)))
+			r := newRun(t, support)
+			events := run(t, r, s1, "Go")
 			refused := false
 			for _, e := range events {
 				d, ok := e.Data.(*event.Transfer)
@@ -121,7 +114,6 @@ func TestWordsBesideATransferAreNoBounce(t *testing.T) {
 			}
 			require.Equal(t, c.bounce, refused)
 			require.NoError(t, s.Done())
-			checkLog(t, r, load(t, r, s1))
 		})
 	}
 }

@@ -65,14 +65,6 @@ func delegation(b testing.TB) agent.Agent {
 	return a
 }
 
-func newRunner(b testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *runner.Runner {
-	r, err := runner.New(root, store, opts...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return r
-}
-
 func turn(b testing.TB, r *runner.Runner, key session.Key) (last *event.Event) {
 	for e, err := range r.Run(context.Background(), key, llm.UserText(complaint)) {
 		if err != nil {

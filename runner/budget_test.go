@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/policy"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -26,17 +27,13 @@ import (
 // there is a target.
 func spender(t testing.TB, name string, in, out int, opts ...llmagent.Option) *llmagent.Agent {
 	items := []scripted.Item{scripted.Text("done"), scripted.Usage(in, out, 0)}
-	a, err := llmagent.New(name, "", scripted.Always(name+"-model", scripted.Reply(items...)), opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New(name, "", scripted.Always(name+"-model", scripted.Reply(items...)), opts...))
 }
 
 func paidDesk(t testing.TB) agent.Agent {
 	billing := spender(t, "billing", 300, 100)
-	a, err := llmagent.New("support", "", scripted.Always("support-model", scripted.Reply(
-		scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`), scripted.Usage(100, 50, 0))), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New("support", "", scripted.Always("support-model", scripted.Reply(
+		scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`), scripted.Usage(100, 50, 0))), llmagent.WithSubAgents(billing)))
 }
 
 func TestTokenBudgets(t *testing.T) {
@@ -57,12 +54,10 @@ func TestTokenBudgets(t *testing.T) {
 			store := sessiontest.Memory(t)
 			r := newRunner(t, paidDesk(t), store, runner.WithBudgets(c.budgets))
 			for range c.turns {
-				_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-				require.NoError(t, err)
+				run(t, r, s1, "Hello")
 				r = newRunner(t, paidDesk(t), store, runner.WithBudgets(c.budgets)) // what is spent is in the log
 			}
 			events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-			checkLog(t, r, load(t, r, s1))
 			if c.of == "" {
 				require.NoError(t, err)
 				return
@@ -83,7 +78,7 @@ func TestTokenBudgets(t *testing.T) {
 // before the model is asked.
 func TestBudgetReservesTheAnswer(t *testing.T) {
 	root := spender(t, "solo", 1, 1, llmagent.WithSettings(llm.Settings{MaxTokens: 500}))
-	r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 400}}))
+	r := newRun(t, root, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 400}}))
 	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 	var budget *agent.BudgetError
 	require.ErrorAs(t, err, &budget)
@@ -95,10 +90,9 @@ func TestCostBudget(t *testing.T) {
 	budgets := runner.WithBudgets(runner.Budgets{Session: runner.Budget{Cost: 0.01}})
 	prices := llm.Prices{"support-model": {Input: 10, Output: 20}, "billing-model": {Input: 10, Output: 20}}
 	// support: 100×10 + 50×20 = 0.002; billing: 300×10 + 100×20 = 0.005 a turn.
-	r := newRunner(t, paidDesk(t), sessiontest.Memory(t), budgets, runner.WithPrices(prices))
+	r := newRun(t, paidDesk(t), budgets, runner.WithPrices(prices))
 	for range 2 {
-		_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-		require.NoError(t, err)
+		run(t, r, s1, "Hello")
 	}
 	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 	var budget *agent.BudgetError
@@ -116,12 +110,11 @@ func TestCostBudget(t *testing.T) {
 			require.ErrorIs(t, err, agent.ErrUnknownPrice)
 			require.ErrorContains(t, err, `the model "billing-model" has no price, so the budget of cost cannot be enforced; set the price with runner.WithPrices`)
 		}
-		newRunner(t, paidDesk(t), sessiontest.Memory(t), own("support"), known)
+		newRun(t, paidDesk(t), own("support"), known)
 	})
 	t.Run("no usage", func(t *testing.T) {
-		silent, err := llmagent.New("silent", "", scripted.Always("m", scripted.Reply(scripted.Text("hm"))))
-		require.NoError(t, err)
-		r := newRunner(t, silent, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1e6}}))
+		silent := must.Get(llmagent.New("silent", "", scripted.Always("m", scripted.Reply(scripted.Text("hm")))))
+		r := newRun(t, silent, runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1e6}}))
 		_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 		require.NoError(t, err, "nobody knows before the first answer")
 		_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
@@ -132,10 +125,9 @@ func TestCostBudget(t *testing.T) {
 // TestDiscardedAnswersCount: a discarded answer was paid for.
 func TestDiscardedAnswersCount(t *testing.T) {
 	cut := scripted.Reply(scripted.Call("x", "{}"), scripted.Usage(100, 400, 0), scripted.Finish(llm.FinishLength))
-	solo, err := llmagent.New("solo", "", scripted.Always("m", cut))
-	require.NoError(t, err)
-	r := newRunner(t, solo, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 501}}))
-	_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+	solo := must.Get(llmagent.New("solo", "", scripted.Always("m", cut)))
+	r := newRun(t, solo, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 501}}))
+	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 	var budget *agent.BudgetError
 	require.ErrorAs(t, err, &budget)
 	require.Equal(t, 500.0, budget.Used)
@@ -144,9 +136,8 @@ func TestDiscardedAnswersCount(t *testing.T) {
 // TestRetriesCountAgainstTheLimit: a broken stream is asked for again only as
 // often as the turn's limit of model calls allows.
 func TestRetriesCountAgainstTheLimit(t *testing.T) {
-	solo, err := llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text("half"), scripted.Cut())))
-	require.NoError(t, err)
-	r := newRunner(t, solo, sessiontest.Memory(t), runner.WithLimits(runner.Limits{ModelCalls: 2}))
+	solo := must.Get(llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text("half"), scripted.Cut()))))
+	r := newRun(t, solo, runner.WithLimits(runner.Limits{ModelCalls: 2}))
 	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 	require.ErrorIs(t, err, agent.ErrLimit)
 	var discards int
@@ -162,20 +153,17 @@ func TestRetriesCountAgainstTheLimit(t *testing.T) {
 // have reserved.
 func TestBudgetsOfParallelScopes(t *testing.T) {
 	inner := spender(t, "helper", 10, 10, llmagent.WithSettings(llm.Settings{MaxTokens: 300}))
-	tool, err := agenttool.New(inner)
-	require.NoError(t, err)
+	tool := must.Get(agenttool.New(inner))
 	calls := scripted.Reply(scripted.Call("helper", `{"input":"a"}`), scripted.Call("helper", `{"input":"b"}`), scripted.Usage(1, 1, 0))
-	root, err := llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+	root := must.Get(llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 			return scripted.Reply(scripted.Text("done"), scripted.Usage(1, 1, 0))
 		}
 		return calls
-	}), llmagent.WithTools(tool))
-	require.NoError(t, err)
+	}), llmagent.WithTools(tool)))
 	for tokens, failed := range map[int64]int{1000: 0, 250: 2} {
-		r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"helper": {Tokens: tokens}}}))
-		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-		require.NoError(t, err)
+		r := newRun(t, root, runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"helper": {Tokens: tokens}}}))
+		events := run(t, r, s1, "Hello")
 		var got int
 		for _, e := range events {
 			if d, ok := e.Data.(*event.ToolResult); ok && d.IsError {
@@ -184,31 +172,26 @@ func TestBudgetsOfParallelScopes(t *testing.T) {
 			}
 		}
 		require.Equal(t, failed, got, "%d tokens", tokens)
-		checkLog(t, r, load(t, r, s1))
 	}
 }
 
 func TestTimeBudget(t *testing.T) {
 	slow := func(d time.Duration) tools.Tool {
-		tool, err := tools.Func("wait", "Waits.", func(c tools.Context, _ struct{}) (string, error) {
+		return must.Get(tools.Func("wait", "Waits.", func(c tools.Context, _ struct{}) (string, error) {
 			select {
 			case <-time.After(d):
 			case <-c.Done():
 			}
 			return "waited", c.Err()
-		})
-		require.NoError(t, err)
-		return tool
+		}))
 	}
 	root := func(d time.Duration) agent.Agent {
-		a, err := llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		return must.Get(llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 			if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 				return scripted.Reply(scripted.Text("done"))
 			}
 			return scripted.Reply(scripted.Call("wait", "{}"))
-		}), llmagent.WithTools(slow(d)))
-		require.NoError(t, err)
-		return a
+		}), llmagent.WithTools(slow(d))))
 	}
 	for name, c := range map[string]struct {
 		budgets runner.Budgets
@@ -225,13 +208,11 @@ func TestTimeBudget(t *testing.T) {
 				store := sessiontest.Memory(t)
 				r := newRunner(t, root(10*time.Second), store, runner.WithBudgets(c.budgets))
 				for range c.turns {
-					_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-					require.NoError(t, err)
+					run(t, r, s1, "Hello")
 					time.Sleep(time.Hour) // between turns nothing runs
 					r = newRunner(t, root(10*time.Second), store, runner.WithBudgets(c.budgets))
 				}
 				_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-				checkLog(t, r, load(t, r, s1))
 				if c.of == "" {
 					require.NoError(t, err)
 					return
@@ -257,11 +238,9 @@ func TestTimeBudget(t *testing.T) {
 			}
 			time.Sleep(24 * time.Hour)
 			r = newRunner(t, root(10*time.Second), store, budgets)
-			events, err := collect(r.Resume(context.Background(), s1))
-			require.NoError(t, err)
+			events := finish(t, r.Resume(context.Background(), s1))
 			require.Equal(t, event.NoticeResumed, events[0].Data.(*event.Notice).Code)
-			_, err = collect(r.Run(context.Background(), s1, llm.UserText("Again")))
-			require.NoError(t, err)
+			run(t, r, s1, "Again")
 		})
 	})
 }
@@ -293,14 +272,12 @@ func TestASpentTimeBudgetAsksNoModel(t *testing.T) {
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			clock := runner.WithClock(func() time.Time { return now })
 			asked := 0
-			solo, err := llmagent.New("solo", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+			solo := must.Get(llmagent.New("solo", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
 				asked++
 				now = now.Add(time.Hour)
 				return scripted.Reply(scripted.Text("At last."))
-			}))
-			require.NoError(t, err)
-			_, err = say(newRunner(t, solo, store, clock), s1, "Hi")
-			require.NoError(t, err)
+			})))
+			run(t, newRunner(t, solo, store, clock), s1, "Hi")
 			require.Equal(t, 1, asked)
 			r := newRunner(t, solo, store, clock, runner.WithBudgets(c.budgets))
 			for range 3 {
@@ -312,7 +289,6 @@ func TestASpentTimeBudgetAsksNoModel(t *testing.T) {
 				require.Equal(t, event.FinishReasonLimit, endOf(events))
 			}
 			require.Equal(t, 1, asked, "a model is asked although the time is spent")
-			checkLog(t, r, load(t, r, s1))
 		})
 	}
 }
@@ -331,17 +307,14 @@ func TestTimeBetweenSteps(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, "looker: done", said(load(t, r, s1)))
-	checkLog(t, r, load(t, r, s1))
 }
 
 // TestBudgetsOfOthers: a price and a usage are needed only for what falls under a
 // budget that needs them.
 func TestBudgetsOfOthers(t *testing.T) {
 	answer := func(model string, usage ...scripted.Item) *llmagent.Agent {
-		a, err := llmagent.New("solo", "", scripted.Always(model, scripted.Reply(append(usage, scripted.Text("Hello."))...)),
-			llmagent.WithSubAgents(spender(t, "billing", 0, 0)))
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New("solo", "", scripted.Always(model, scripted.Reply(append(usage, scripted.Text("Hello."))...)),
+			llmagent.WithSubAgents(spender(t, "billing", 0, 0))))
 	}
 	used := scripted.Usage(10, 5, 0)
 	prices := llm.Prices{"priced": {Input: 1, Output: 1}, "billing-model": {Input: 1, Output: 1}}
@@ -365,8 +338,7 @@ func TestBudgetsOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := sessiontest.Memory(t)
 			for range 2 {
-				_, err := say(newRunner(t, c.before, store), s1, "Hi")
-				require.NoError(t, err)
+				run(t, newRunner(t, c.before, store), s1, "Hi")
 			}
 			r := newRunner(t, c.now, store, runner.WithPrices(prices), runner.WithBudgets(c.budgets))
 			for range 2 {
@@ -382,10 +354,9 @@ func TestBudgetsOfOthers(t *testing.T) {
 func TestTimeLimitsSayHowLong(t *testing.T) {
 	for limit, want := range map[time.Duration]string{50 * time.Millisecond: "50 a turn", 90 * time.Second: "90 a turn"} {
 		synctest.Test(t, func(t *testing.T) {
-			solo, err := llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))))
-			require.NoError(t, err)
-			r := newRunner(t, solo, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Time: limit}))
-			_, err = say(r, s1, "Hi")
+			solo := must.Get(llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })))))
+			r := newRun(t, solo, runner.WithLimits(runner.Limits{Time: limit}))
+			_, err := say(r, s1, "Hi")
 			require.ErrorIs(t, err, agent.ErrLimit)
 			require.ErrorContains(t, err, want)
 		})
@@ -404,12 +375,11 @@ func TestABudgetForNobody(t *testing.T) {
 // the function's agent tells of it.
 func TestBudgetOfAnInnerAgent(t *testing.T) {
 	helper := spender(t, "helper", 10, 10)
-	root, err := agent.New("root", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	root := must.Get(agent.New("root", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return inv.Runtime().Run(ctx, helper, inv.RunID()+":harness_start", llm.Content{Text: "Go."})
-	}, agent.WithInnerAgents(agent.Via(helper)))
-	require.NoError(t, err)
-	r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"helper": {Tokens: 1}}}))
-	_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+	}, agent.WithInnerAgents(agent.Via(helper))))
+	r := newRun(t, root, runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"helper": {Tokens: 1}}}))
+	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 	var budget *agent.BudgetError
 	require.ErrorAs(t, err, &budget)
 	require.Equal(t, "the agent helper", budget.Of)
@@ -434,15 +404,13 @@ func TestBudgetsThatAgentsBring(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			billing := spender(t, "billing", 300, 100, llmagent.WithBudgets(c.specialist))
-			root, err := llmagent.New("support", "", scripted.Always("support-model", scripted.Reply(
-				scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`), scripted.Usage(100, 50, 0))), llmagent.WithSubAgents(billing), llmagent.WithBudgets(c.root))
-			require.NoError(t, err)
-			r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(c.program))
+			root := must.Get(llmagent.New("support", "", scripted.Always("support-model", scripted.Reply(
+				scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`), scripted.Usage(100, 50, 0))), llmagent.WithSubAgents(billing), llmagent.WithBudgets(c.root)))
+			r := newRun(t, root, runner.WithBudgets(c.program))
 			for range c.turns {
-				_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-				require.NoError(t, err)
+				run(t, r, s1, "Hello")
 			}
-			_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+			_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 			if c.of == "" {
 				require.NoError(t, err)
 				return
@@ -458,12 +426,9 @@ func TestBudgetsThatAgentsBring(t *testing.T) {
 
 	// What an agent tool runs is found, too.
 	inner := spender(t, "inner", 300, 100, llmagent.WithBudgets(agent.Budgets{Own: tokens(500)}))
-	ask, err := agenttool.New(inner)
-	require.NoError(t, err)
-	outer, err := llmagent.New("outer", "", spender(t, "x", 1, 1).Model(), llmagent.WithTools(ask))
-	require.NoError(t, err)
-	tree, err := agent.NewTree(outer)
-	require.NoError(t, err)
+	ask := must.Get(agenttool.New(inner))
+	outer := must.Get(llmagent.New("outer", "", spender(t, "x", 1, 1).Model(), llmagent.WithTools(ask)))
+	tree := must.Get(agent.NewTree(outer))
 	require.Equal(t, map[string]agent.Budget{"inner": tokens(500)}, tree.Budgets())
 }
 
@@ -506,9 +471,8 @@ func TestCostOfSeveralModels(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				model, err := c.model()
 				require.NoError(t, err)
-				desk, err := llmagent.New("desk", "", model, llmagent.WithSettings(llm.Settings{MaxTokens: 50}))
-				require.NoError(t, err)
-				r := newRunner(t, desk, sessiontest.Memory(t), runner.WithPrices(prices), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Cost: c.most}}))
+				desk := must.Get(llmagent.New("desk", "", model, llmagent.WithSettings(llm.Settings{MaxTokens: 50})))
+				r := newRun(t, desk, runner.WithPrices(prices), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Cost: c.most}}))
 				for range 6 {
 					_, err = collect(r.Run(t.Context(), s1, llm.UserText(c.says)))
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/oddbytes"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -79,11 +80,10 @@ func newReader(f testing.TB) func(t *testing.T, answer, output []byte, way byte)
 		_, _ = w.Write(answer)
 	}))
 	f.Cleanup(server.Close)
-	model, err := openai.New("m", openai.WithBaseURL(server.URL), openai.WithRetries(0))
-	require.NoError(f, err)
+	model := must.Get(openai.New("m", openai.WithBaseURL(server.URL), openai.WithRetries(0)))
 	var output []byte
 	var how byte
-	echo, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "echo", Parameters: json.RawMessage(`{"type":"object"}`)}},
+	echo := must.Get(tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "echo", Parameters: json.RawMessage(`{"type":"object"}`)}},
 		func(c tools.Context, in json.RawMessage) (any, error) {
 			c.Progress(json.RawMessage(output))
 			c.Set("k", json.RawMessage(output))
@@ -99,14 +99,11 @@ func newReader(f testing.TB) func(t *testing.T, answer, output []byte, way byte)
 			var v any
 			_ = json.Unmarshal(output, &v)
 			return map[string]any{"in": in, "out": v}, nil
-		})
-	require.NoError(f, err)
-	root, err := llmagent.New("root", "", checked{model}, llmagent.WithTools(echo))
-	require.NoError(f, err)
+		}))
+	root := must.Get(llmagent.New("root", "", checked{model}, llmagent.WithTools(echo)))
 	path := filepath.Join(f.TempDir(), "sessions.db")
 	open := func() session.Store {
-		store, err := sqlite.Open(path)
-		require.NoError(f, err)
+		store := must.Get(sqlite.Open(path))
 		f.Cleanup(func() { _ = store.Close() })
 		return store
 	}
@@ -122,12 +119,10 @@ func newReader(f testing.TB) func(t *testing.T, answer, output []byte, way byte)
 		if way&4 != 0 {
 			opts = append(opts, runner.WithStreaming())
 		}
-		r, err := runner.New(root, writer, opts...)
-		require.NoError(t, err)
+		r := newRunner(t, root, writer, opts...)
 		live, _ := collect(r.Run(t.Context(), key, llm.UserText("go")))
 
-		other, err := runner.New(root, reader)
-		require.NoError(t, err)
+		other := newRunner(t, root, reader)
 		log := load(t, other, key)
 		checkLog(t, other, log)
 		require.Len(t, live, len(log))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -20,30 +21,25 @@ func TestSessionMadeAnew(t *testing.T) {
 		for _, ran := range []bool{false, true} {
 			for _, runs := range []bool{false, true} {
 				var sent *llm.Request
-				root, err := llmagent.New("solo", "", scripted.Func("solo", func(req *llm.Request) scripted.Answer {
+				root := must.Get(llmagent.New("solo", "", scripted.Func("solo", func(req *llm.Request) scripted.Answer {
 					sent = req
 					return scripted.Reply(scripted.Text("Hello."))
-				}))
-				require.NoError(t, err)
+				})))
 				store := sessiontest.Memory(t)
 				r, other := newRunner(t, root, store), newRunner(t, root, store)
 				if ran {
-					_, err = say(r, s1, "Old words")
-					require.NoError(t, err)
+					run(t, r, s1, "Old words")
 				} else {
-					_, err = say(other, s1, "Old words")
-					require.NoError(t, err)
-					_, err = r.Preview(ctx, s1, "solo")
+					run(t, other, s1, "Old words")
+					_, err := r.Preview(ctx, s1, "solo")
 					require.NoError(t, err)
 				}
 				require.NoError(t, store.Delete(ctx, s1))
 				for range turns {
-					_, err = say(other, s1, "New words")
-					require.NoError(t, err)
+					run(t, other, s1, "New words")
 				}
 				if runs {
-					_, err = say(r, s1, "New words")
-					require.NoError(t, err)
+					run(t, r, s1, "New words")
 				} else {
 					preview, err := r.Preview(ctx, s1, "solo")
 					require.NoError(t, err)

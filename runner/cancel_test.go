@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -40,17 +41,14 @@ func cancelKinds(events []*event.Event) []string {
 // canceled, and the next turn finds nothing to close.
 func TestCancelPausedTurn(t *testing.T) {
 	s := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Never mind.")))
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct {
+	refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct {
 		Order string `json:"order"`
 	}) (string, error) {
 		return "done", nil
-	}, tools.NeedsApproval())
-	require.NoError(t, err)
-	billing, err := llmagent.New("billing", "You refund.", s.Model("billing"), llmagent.WithTools(refund))
-	require.NoError(t, err)
+	}, tools.NeedsApproval()))
+	billing := must.Get(llmagent.New("billing", "You refund.", s.Model("billing"), llmagent.WithTools(refund)))
 	store := sessiontest.Memory(t)
-	r, err := runner.New(billing, store)
-	require.NoError(t, err)
+	r := newRunner(t, billing, store)
 	ctx, key := context.Background(), session.ID("s")
 	require.NoError(t, drain(r.Run(ctx, key, llm.UserText("refund A1"))))
 
@@ -74,13 +72,10 @@ func TestCancelPausedTurn(t *testing.T) {
 // Whatever of a turn is in the log when it is cut off, Cancel ends it in one write.
 func TestCancelCutOffTurn(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))).Add("billing", scripted.Reply(scripted.Text("Refunded.")))
-	billing, err := llmagent.New("billing", "You refund.", s.Model("billing"))
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "Route.", s.Model("support"), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "You refund.", s.Model("billing")))
+	support := must.Get(llmagent.New("support", "Route.", s.Model("support"), llmagent.WithSubAgents(billing)))
 	whole := sessiontest.Memory(t)
-	r, err := runner.New(support, whole)
-	require.NoError(t, err)
+	r := newRunner(t, support, whole)
 	ctx, key := context.Background(), session.ID("s")
 	require.NoError(t, drain(r.Run(ctx, key, llm.UserText("refund"))))
 	var log []*event.Event
@@ -90,12 +85,10 @@ func TestCancelCutOffTurn(t *testing.T) {
 	}
 	for n := 1; n < len(log); n++ {
 		cut := session.NewMemory()
-		lease, err := sessiontest.Acquire(ctx, cut, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(ctx, cut, key, session.Self()))
 		require.NoError(t, sessiontest.Append(ctx, cut, key, 0, lease, log[:n]...))
 		require.NoError(t, sessiontest.Release(ctx, cut, key, lease))
-		r, err := runner.New(support, cut)
-		require.NoError(t, err)
+		r := newRunner(t, support, cut)
 		events, err := r.Cancel(ctx, key)
 		require.NoError(t, err)
 		require.NotEmpty(t, events, "cut after %d", n)
@@ -113,20 +106,18 @@ func TestCancelCutOffTurn(t *testing.T) {
 
 func TestCancelRunningTurnIsBusy(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
-	slow, err := agent.New("slow", "Waits.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	slow := must.Get(agent.New("slow", "Waits.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			close(begun)
 			<-release
 			yield(&event.Event{Data: &event.Text{Content: "done"}}, nil)
 		}
-	})
-	require.NoError(t, err)
-	r, err := runner.New(slow, sessiontest.Memory(t))
-	require.NoError(t, err)
+	}))
+	r := newRun(t, slow)
 	done := make(chan error)
 	go func() { done <- drain(r.Run(context.Background(), session.ID("s"), llm.UserText("hi"))) }()
 	<-begun
-	_, err = r.Cancel(context.Background(), session.ID("s"))
+	_, err := r.Cancel(context.Background(), session.ID("s"))
 	require.ErrorIs(t, err, agent.ErrSessionBusy)
 	close(release)
 	require.NoError(t, <-done)
@@ -153,15 +144,13 @@ func (w *waiting) Cancel(context.Context, *agent.Invocation) ([]event.Data, erro
 }
 
 func TestCancelGivesUpWhatWaitsElsewhere(t *testing.T) {
-	inner, err := agent.New("far", "Asks.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	inner := must.Get(agent.New("far", "Asks.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			yield(&event.Event{Data: &event.Text{Content: "Which?"}}, nil)
 		}
-	})
-	require.NoError(t, err)
+	}))
 	w := &waiting{Agent: inner}
-	r, err := runner.New(w, sessiontest.Memory(t))
-	require.NoError(t, err)
+	r := newRun(t, w)
 	ctx, key := context.Background(), session.ID("s")
 	none, err := r.Cancel(ctx, key)
 	require.NoError(t, err)
@@ -180,17 +169,14 @@ func TestCancelGivesUpWhatWaitsElsewhere(t *testing.T) {
 // What belongs to a message but is not its words is kept as JSON keeps it.
 func TestMetadataOfTurn(t *testing.T) {
 	s := scripted.New().Add("a", scripted.Reply(scripted.Text("Hi.")))
-	a, err := llmagent.New("a", "Greet.", s.Model("a"))
-	require.NoError(t, err)
-	r, err := runner.New(a, sessiontest.Memory(t))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Greet.", s.Model("a")))
+	r := newRun(t, a)
 	ctx, key := context.Background(), session.ID("s")
 	given := map[string]any{"language": "de", "n": 1, "list": []string{"x"}}
 	for e, err := range r.Run(ctx, key, llm.UserText("hi"), runner.WithMetadata(given)) {
 		require.NoError(t, err)
 		if u, ok := e.Data.(*event.User); ok {
-			data, err := json.Marshal(u.Metadata)
-			require.NoError(t, err)
+			data := must.Get(json.Marshal(u.Metadata))
 			require.JSONEq(t, `{"language":"de","n":1,"list":["x"]}`, string(data))
 			require.Equal(t, []any{"x"}, u.Metadata["list"])
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -63,8 +64,7 @@ func talks(t testing.TB) map[string]talk {
 	alone := seated
 	seated.acts, alone.acts = []step{says, word}, []step{word}
 	remote := func(answer a2atest.Answer) talk {
-		a, err := a2a.Remote("billing", "", a2a.WithClient(a2atest.New().Always(answer)), a2a.WithHistory(view.LastTurns(20)))
-		require.NoError(t, err)
+		a := must.Get(a2a.Remote("billing", "", a2a.WithClient(a2atest.New().Always(answer)), a2a.WithHistory(view.LastTurns(20))))
 		return talk{root: a, acts: []step{says}}
 	}
 	pauses, approved := pausing()
@@ -82,9 +82,8 @@ func talks(t testing.TB) map[string]talk {
 // outer is an agent that asks another one in a tool, in so many calls at once. That one may have to ask the user first. shown, unless
 // it is nil, is given what the model of the inner one is asked.
 func outer(t testing.TB, calls int, asks bool, shown func(*llm.Request)) agent.Agent {
-	refund, err := tools.Func("refund", "Pays back.", func(tools.Context, struct{}) (string, error) { return "paid", nil }, tools.NeedsApproval())
-	require.NoError(t, err)
-	inner, err := llmagent.New("inner", "", scripted.Func("inner", func(req *llm.Request) scripted.Answer {
+	refund := must.Get(tools.Func("refund", "Pays back.", func(tools.Context, struct{}) (string, error) { return "paid", nil }, tools.NeedsApproval()))
+	inner := must.Get(llmagent.New("inner", "", scripted.Func("inner", func(req *llm.Request) scripted.Answer {
 		if shown != nil {
 			shown(req)
 		}
@@ -92,12 +91,9 @@ func outer(t testing.TB, calls int, asks bool, shown func(*llm.Request)) agent.A
 			return scripted.Reply(scripted.Call("refund", "{}"))
 		}
 		return scripted.Reply(scripted.Text("Two charges."))
-	}), llmagent.WithTools(refund))
-	require.NoError(t, err)
-	tool, err := agenttool.New(inner, agenttool.WithHistory(view.LastTurns(20)))
-	require.NoError(t, err)
-	lookup, err := tools.Func("lookup", "Looks a customer up.", func(tools.Context, struct{}) (string, error) { return "a customer", nil })
-	require.NoError(t, err)
+	}), llmagent.WithTools(refund)))
+	tool := must.Get(agenttool.New(inner, agenttool.WithHistory(view.LastTurns(20))))
+	lookup := must.Get(tools.Func("lookup", "Looks a customer up.", func(tools.Context, struct{}) (string, error) { return "a customer", nil }))
 	ask := []scripted.Item{scripted.Text("I look.")}
 	if shown != nil {
 		ask = append(ask, scripted.Call("lookup", "{}")) // the result of which no agent beside it is shown
@@ -105,27 +101,23 @@ func outer(t testing.TB, calls int, asks bool, shown func(*llm.Request)) agent.A
 	for n := range calls {
 		ask = append(ask, scripted.Call("inner", fmt.Sprintf(`{"input":"Look %d."}`, n)))
 	}
-	a, err := llmagent.New("outer", "", scripted.Func("outer", func(req *llm.Request) scripted.Answer {
+	return must.Get(llmagent.New("outer", "", scripted.Func("outer", func(req *llm.Request) scripted.Answer {
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 			return scripted.Reply(scripted.Text("There are two."))
 		}
 		return scripted.Reply(ask...)
-	}), llmagent.WithTools(tool, lookup), llmagent.WithHistory(view.LastTurns(20)))
-	require.NoError(t, err)
-	return a
+	}), llmagent.WithTools(tool, lookup), llmagent.WithHistory(view.LastTurns(20))))
 }
 
 // namesakes is an agent that asks two agents of one name in turn, each in a tool of its own. They are shown more or less.
 func namesakes(t testing.TB, policies ...view.Policy) agent.Agent {
 	var box []tools.Tool
 	for i, p := range policies {
-		inner, err := llmagent.New("inner", "", scripted.Always("inner", scripted.Reply(scripted.Text("Two charges."))))
-		require.NoError(t, err)
-		tool, err := agenttool.New(inner, agenttool.WithName(fmt.Sprint("ask", i)), agenttool.WithHistory(p))
-		require.NoError(t, err)
+		inner := must.Get(llmagent.New("inner", "", scripted.Always("inner", scripted.Reply(scripted.Text("Two charges.")))))
+		tool := must.Get(agenttool.New(inner, agenttool.WithName(fmt.Sprint("ask", i)), agenttool.WithHistory(p)))
 		box = append(box, tool)
 	}
-	a, err := llmagent.New("outer", "", scripted.Func("outer", func(req *llm.Request) scripted.Answer {
+	return must.Get(llmagent.New("outer", "", scripted.Func("outer", func(req *llm.Request) scripted.Answer {
 		n := 0
 		for _, m := range slices.Backward(req.Messages) {
 			if m.Role == llm.RoleUser {
@@ -139,9 +131,7 @@ func namesakes(t testing.TB, policies ...view.Policy) agent.Agent {
 			return scripted.Reply(scripted.Call(fmt.Sprint("ask", n), `{"input":"Look."}`))
 		}
 		return scripted.Reply(scripted.Text("There are two."))
-	}), llmagent.WithTools(box...), llmagent.WithHistory(view.LastTurns(20)))
-	require.NoError(t, err)
-	return a
+	}), llmagent.WithTools(box...), llmagent.WithHistory(view.LastTurns(20))))
 }
 
 // pausing is a turn that waits for approvals in inner scopes, and what gives these.
@@ -176,8 +166,7 @@ func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
 			for _, turns := range []int{10, long} {
 				path, said := filepath.Join(t.TempDir(), "s.db"), 0
 				cold := func(act step) *meteredStore {
-					file, err := sqlite.Open(path)
-					require.NoError(t, err)
+					file := must.Get(sqlite.Open(path))
 					defer file.Close()
 					s := &meteredStore{Store: file}
 					act(t, newRunner(t, talk.root, s, talk.opts...), s, said)
@@ -195,8 +184,7 @@ func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
 						said++
 					}
 				}
-				file, err := sqlite.Open(path)
-				require.NoError(t, err)
+				file := must.Get(sqlite.Open(path))
 				moved(t, warm, file)
 				require.NoError(t, file.Close())
 				first := cold(talk.acts[0]) // which has to read all of it

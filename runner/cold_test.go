@@ -17,6 +17,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -73,28 +74,24 @@ func (s *meteredStore) Snapshots(ctx context.Context, key session.Key, name stri
 
 // clerk is an agent that calls a tool and then answers, in each turn. last is what its model was asked last.
 func clerk(t testing.TB, p view.Policy, last **llm.Request) agent.Agent {
-	tool, err := tools.Func("lookup", "Looks a customer up.", func(tools.Context, struct{}) (string, error) {
+	tool := must.Get(tools.Func("lookup", "Looks a customer up.", func(tools.Context, struct{}) (string, error) {
 		return "The customer has two charges of 9.99 from March, one of them by the old system.", nil
-	})
-	require.NoError(t, err)
+	}))
 	call := scripted.Reply(scripted.Call("lookup", `{}`), scripted.Usage(500, 20, 0))
 	answer := scripted.Reply(scripted.Text("I see two charges, and refund the one that the old system made. It takes three days."), scripted.Usage(600, 30, 0))
-	a, err := llmagent.New("clerk", "You are the clerk.", scripted.Func("clerk", func(req *llm.Request) scripted.Answer {
+	return must.Get(llmagent.New("clerk", "You are the clerk.", scripted.Func("clerk", func(req *llm.Request) scripted.Answer {
 		*last = req
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 			return answer
 		}
 		return call
-	}), llmagent.WithTools(tool), llmagent.WithHistory(p))
-	require.NoError(t, err)
-	return a
+	}), llmagent.WithTools(tool), llmagent.WithHistory(p)))
 }
 
 // stored puts a log into a store.
 func stored(t testing.TB, store session.Store, key session.Key, events []*event.Event) {
 	ctx := context.Background()
-	lease, err := sessiontest.Acquire(ctx, store, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(ctx, store, key, session.Self()))
 	require.NoError(t, sessiontest.Append(ctx, store, key, 0, lease, events...))
 	require.NoError(t, sessiontest.Release(ctx, store, key, lease))
 }
@@ -112,15 +109,13 @@ func TestColdTurnReadsAsMuchAtAnyLength(t *testing.T) {
 			for _, turns := range []int{10, 100, 1000} {
 				path := filepath.Join(t.TempDir(), "s.db")
 				cold := func(opts ...runner.Option) *meteredStore {
-					file, err := sqlite.Open(path)
-					require.NoError(t, err)
+					file := must.Get(sqlite.Open(path))
 					defer file.Close()
 					s := &meteredStore{Store: file}
 					turn(t, newRunner(t, root, s, opts...), s1)
 					return s
 				}
-				file, err := sqlite.Open(path)
-				require.NoError(t, err)
+				file := must.Get(sqlite.Open(path))
 				stored(t, file, s1, past(t, root, turns))
 				require.NoError(t, file.Close())
 				first := cold() // which has to read all of it
@@ -146,7 +141,7 @@ func TestColdTurnReadsAsMuchAtAnyLength(t *testing.T) {
 func TestColdSessionKnowsItsPast(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		var found string
-		tool, err := tools.Func("files", "", func(c tools.Context, _ struct{}) (string, error) {
+		tool := must.Get(tools.Func("files", "", func(c tools.Context, _ struct{}) (string, error) {
 			if found == "" {
 				_, err := c.SaveFile("made.txt", "text/plain", []byte("made"))
 				return "saved", err
@@ -158,10 +153,9 @@ func TestColdSessionKnowsItsPast(t *testing.T) {
 			sent, err := c.ReadFile("sent.txt")
 			found = string(made) + " " + string(sent)
 			return found, err
-		})
-		require.NoError(t, err)
+		}))
 		fails := false
-		a, err := llmagent.New("a", "", scripted.Func("a", func(req *llm.Request) scripted.Answer {
+		a := must.Get(llmagent.New("a", "", scripted.Func("a", func(req *llm.Request) scripted.Answer {
 			switch {
 			case fails:
 				return scripted.Reply(scripted.Fail(errors.New("down")))
@@ -169,8 +163,7 @@ func TestColdSessionKnowsItsPast(t *testing.T) {
 				return scripted.Reply(scripted.Text("done"))
 			}
 			return scripted.Reply(scripted.CallID("c1", "files", "{}")) // as endpoints do that only count
-		}), llmagent.WithTools(tool))
-		require.NoError(t, err)
+		}), llmagent.WithTools(tool)))
 		store := sessiontest.Memory(t, session.KeepSnapshots())
 		cold := func(content llm.Content) {
 			for _, err := range newRunner(t, a, store, runner.WithSnapshots(1)).Run(t.Context(), s1, llm.Message{Role: llm.RoleUser, Content: content}) {
@@ -238,9 +231,7 @@ func marshaled(t testing.TB, req *llm.Request) []byte {
 		}
 		list = append(list, out)
 	}
-	data, err := json.Marshal(map[string]any{"model": "m", "messages": list})
-	require.NoError(t, err)
-	return data
+	return must.Get(json.Marshal(map[string]any{"model": "m", "messages": list}))
 }
 
 // coldSession is a session in a database that is opened anew for each turn.
@@ -363,49 +354,5 @@ func BenchmarkColdTurn(b *testing.B) {
 				})
 			}
 		}
-	}
-}
-
-// BenchmarkWarmTurnWithSnapshots measures what storing snapshots adds to the turns of a warm session in a file, on average: two
-// sessions of 1,000 turns, in one with snapshots and in one without, turn by turn.
-func BenchmarkWarmTurnWithSnapshots(b *testing.B) {
-	for _, of := range []struct {
-		name   string
-		policy view.Policy
-	}{{"last_turns", view.LastTurns(20)}, {"full", view.Full()}} {
-		b.Run(of.name, func(b *testing.B) {
-			var last *llm.Request
-			root := clerk(b, of.policy, &last)
-			file, err := sqlite.Open(filepath.Join(b.TempDir(), "s.db"))
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer file.Close()
-			keys, all := [2]session.Key{session.ID("with"), session.ID("without")}, past(b, root, 1000)
-			runners := [2]*runner.Runner{newRunner(b, root, file), newRunner(b, root, file, runner.WithSnapshots(0))}
-			for i, r := range runners {
-				stored(b, file, keys[i], all)
-				turn(b, r, keys[i])
-			}
-			var took, allocs, bytes [2]float64
-			var before, after runtime.MemStats
-			for b.Loop() {
-				for i, r := range runners {
-					runtime.ReadMemStats(&before)
-					start := time.Now()
-					turn(b, r, keys[i])
-					took[i] += time.Since(start).Seconds()
-					runtime.ReadMemStats(&after)
-					allocs[i], bytes[i] = allocs[i]+float64(after.Mallocs-before.Mallocs), bytes[i]+float64(after.TotalAlloc-before.TotalAlloc)
-				}
-			}
-			n := float64(b.N)
-			for i, name := range []string{"-with", "-without"} {
-				b.ReportMetric(took[i]/n*1e6, "us"+name)
-				b.ReportMetric(allocs[i]/n, "allocs"+name)
-				b.ReportMetric(bytes[i]/n/1024, "KiB"+name)
-			}
-			b.ReportMetric(0, "ns/op")
-		})
 	}
 }

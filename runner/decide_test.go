@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -22,18 +23,14 @@ import (
 
 // decidingDesk is support, whose model small decides who answers, and billing.
 func decidingDesk(t testing.TB, script string, opts ...llmagent.Option) (agent.Agent, *scripted.Script) {
-	s, err := scripted.Parse([]byte(script))
-	require.NoError(t, err)
+	s := must.Get(scripted.Parse([]byte(script)))
 	return deskOf(t, s, opts...), s
 }
 
 func deskOf(t testing.TB, s *scripted.Script, opts ...llmagent.Option) agent.Agent {
-	billing, err := llmagent.New("billing", "", checked{s.Model("billing")})
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "", checked{s.Model("support")},
-		append([]llmagent.Option{llmagent.WithDecision(checked{s.Model("small")}), llmagent.WithSubAgents(billing)}, opts...)...)
-	require.NoError(t, err)
-	return support
+	billing := must.Get(llmagent.New("billing", "", checked{s.Model("billing")}))
+	return must.Get(llmagent.New("support", "", checked{s.Model("support")},
+		append([]llmagent.Option{llmagent.WithDecision(checked{s.Model("small")}), llmagent.WithSubAgents(billing)}, opts...)...))
 }
 
 // kinds are the types of the stored events, those of notices and discards with their
@@ -70,15 +67,13 @@ func TestAFailedDecision(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root, script := decidingDesk(t, c.small+"\nsupport: expect tools transfer_to_agent \"I answer.\"")
 			r := newRun(t, root)
-			events, err := say(r, s1, "Hi")
-			require.NoError(t, err)
+			events := run(t, r, s1, "Hi")
 			require.Equal(t, slices.Concat([]string{"user", "harness_start"}, c.want, []string{"text", "usage", "harness_end"}), kinds(events))
 			require.NoError(t, script.Done())
 		})
 	}
 	root, script := decidingDesk(t, "small: \"bil\" fault=cut\nsmall: \"billing\" usage=7/1\nbilling: \"Hello.\"")
-	events, err := say(newRun(t, root), s1, "Hi")
-	require.NoError(t, err)
+	events := run(t, newRun(t, root), s1, "Hi")
 	require.Equal(t, []string{"user", "harness_start", "discard truncated", "tool_call", "usage"}, kinds(events)[:5], "it is asked once more")
 	require.Equal(t, &event.Usage{InputTokens: 7, OutputTokens: 1, Model: "small"}, events[4].Data)
 	require.NoError(t, script.Done())
@@ -101,8 +96,7 @@ func TestADecisionIsAModelCall(t *testing.T) {
 		"without a price":      {[]runner.Option{priced, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Cost: 1}})}, []string{"user", "harness_start", "error", "harness_end"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := scripted.Parse([]byte(script))
-			require.NoError(t, err)
+			s := must.Get(scripted.Parse([]byte(script)))
 			short := llmagent.DecisionSettings(func(s *llm.Settings) { s.MaxTokens = 1 }) // which are reserved
 			root := deskOf(t, s, llmagent.WithDecision(s.Model("small"), short))
 			r := newRun(t, root, c.opts...)
@@ -125,12 +119,10 @@ func TestACanceledDecision(t *testing.T) {
 	events, err := collect(r.Run(ctx, s1, llm.UserText("Hi")))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, []string{"user", "harness_start"}, kinds(events))
-	events, err = collect(r.Resume(context.Background(), s1))
-	require.NoError(t, err)
+	events = finish(t, r.Resume(context.Background(), s1))
 	who, _ := lastText(events)
 	require.Equal(t, "billing", who)
 	require.NoError(t, s.Done())
-	checkLog(t, r, load(t, r, s1))
 }
 
 // TestARecordedDecisionIsNotAskedForAgain, by a process that knows only the log.
@@ -142,22 +134,18 @@ func TestARecordedDecisionIsNotAskedForAgain(t *testing.T) {
 	} {
 		root, s := decidingDesk(t, script)
 		store := sessiontest.Memory(t)
-		r, err := runner.New(root, store)
-		require.NoError(t, err)
+		r := newRunner(t, root, store)
 		for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
 			require.NoError(t, err)
 			if e.Type() == event.TypeUsage {
 				break
 			}
 		}
-		fresh, err := runner.New(root, store)
-		require.NoError(t, err)
-		events, err := collect(fresh.Resume(context.Background(), s1))
-		require.NoError(t, err)
+		fresh := newRunner(t, root, store)
+		events := finish(t, fresh.Resume(context.Background(), s1))
 		who, text := lastText(events)
 		require.Equal(t, want+": Hello.", who+": "+text)
 		require.NoError(t, s.Done())
-		checkLog(t, fresh, load(t, fresh, s1))
 	}
 }
 
@@ -171,15 +159,13 @@ func TestApprovalOfADecision(t *testing.T) {
 		}
 		root, s := decidingDesk(t, script, llmagent.WithTransferApproval())
 		r := newRun(t, root)
-		events, err := say(r, s1, "Hi")
-		require.NoError(t, err)
+		events := run(t, r, s1, "Hi")
 		require.Equal(t, []string{"user", "harness_start", "tool_call", "usage", "relay", "harness_end"}, kinds(events))
 		decision := runner.Approve(events[2].ID)
 		if !approve {
 			decision = runner.Deny(events[2].ID, "not now")
 		}
-		events, err = collect(r.Resume(context.Background(), s1, decision))
-		require.NoError(t, err)
+		events = finish(t, r.Resume(context.Background(), s1, decision))
 		who, _ := lastText(events)
 		require.Equal(t, map[bool]string{true: "billing", false: "support"}[approve], who)
 		require.NoError(t, s.Done())
@@ -209,16 +195,13 @@ func TestGuardsOfADecision(t *testing.T) {
 func TestADecisionInAnInnerScope(t *testing.T) {
 	const hello = "\nbilling: \"Hello.\""
 	inner, s := decidingDesk(t, "small: likely \"billing\" 0.29 {\"support\": 0.71}\nouter: call ask {\"input\": \"Hi\"}\nouter: \"Done.\""+hello)
-	ask, err := agenttool.New(inner, agenttool.WithName("ask"))
-	require.NoError(t, err)
-	outer, err := llmagent.New("outer", "", s.Model("outer"), llmagent.WithTools(ask))
-	require.NoError(t, err)
+	ask := must.Get(agenttool.New(inner, agenttool.WithName("ask")))
+	outer := must.Get(llmagent.New("outer", "", s.Model("outer"), llmagent.WithTools(ask)))
 	node, nodeScript := decidingDesk(t, "small: likely \"billing\" 0.29 {\"desk\": 0.71}"+hello) // the agent has the node's name
 	g, err := agentgraph.NewBuilder("g").Node("desk", node).Entrypoint("desk").Build()
 	require.NoError(t, err)
 	for _, root := range []agent.Agent{outer, g} {
-		events, err := say(newRun(t, root), s1, "Hi")
-		require.NoError(t, err)
+		events := run(t, newRun(t, root), s1, "Hi")
 		i := slices.IndexFunc(events, func(e *event.Event) bool { d, ok := e.Data.(*event.Transfer); return ok && d.To == "billing" })
 		require.Positive(t, i)
 		require.Equal(t, "decided with a confidence of 0.29", events[i].Data.(*event.Transfer).Reason)
@@ -234,10 +217,8 @@ func TestADecisionThatCannotBeCarriedOut(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(scripted.ExpectTools("transfer_to_agent"), scripted.ExpectResult("unplugged"), scripted.Text("Then I answer.")))
 	decides := llmagent.WithDecision(scripted.Always("small", scripted.Reply(scripted.Text("away"))))
 	away := unready{function(t, "away", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil })}
-	root, err := llmagent.New("support", "", s.Model("support"), decides, llmagent.WithSubAgents(away))
-	require.NoError(t, err)
-	events, err := say(newRun(t, root), s1, "Hi")
-	require.NoError(t, err)
+	root := must.Get(llmagent.New("support", "", s.Model("support"), decides, llmagent.WithSubAgents(away)))
+	events := run(t, newRun(t, root), s1, "Hi")
 	who, _ := lastText(events)
 	require.Equal(t, "support", who)
 	require.NoError(t, s.Done())
@@ -247,20 +228,16 @@ func TestADecisionThatCannotBeCarriedOut(t *testing.T) {
 support: "{\"agent\": \"desk\"}"
 desk: "{\"agent\": \"billing\"}"
 desk: expect tools none expect result "limit reached" "I answer."`)
-	_, err = say(newRun(t, deep, runner.WithLimits(runner.Limits{Transfers: 1})), s1, "Hi")
-	require.NoError(t, err)
+	run(t, newRun(t, deep, runner.WithLimits(runner.Limits{Transfers: 1})), s1, "Hi")
 	require.NoError(t, script.Done())
 
 	// An input is for the agent's own model to give.
 	script = scripted.New().Add("support", scripted.Reply(scripted.ExpectTools("transfer_to_agent"), scripted.Call(agent.TransferTool, `{"agent_name":"billing","input":{"n":1}}`))).
 		Add("billing", scripted.Reply(scripted.Text("Hello.")))
-	billing, err := llmagent.New("billing", "", script.Model("billing"))
-	require.NoError(t, err)
-	root, err = llmagent.New("support", "", script.Model("support"), llmagent.WithDecision(scripted.Always("small", scripted.Reply(scripted.Text("billing")))),
-		llmagent.WithSubAgents(agent.Via(billing, someInput)))
-	require.NoError(t, err)
-	events, err = say(newRun(t, root), s1, "Hi")
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "", script.Model("billing")))
+	root = must.Get(llmagent.New("support", "", script.Model("support"), llmagent.WithDecision(scripted.Always("small", scripted.Reply(scripted.Text("billing")))),
+		llmagent.WithSubAgents(agent.Via(billing, someInput))))
+	events = run(t, newRun(t, root), s1, "Hi")
 	require.Contains(t, kinds(events), "notice undecided")
 	require.NoError(t, script.Done())
 }

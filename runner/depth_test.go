@@ -12,12 +12,12 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -39,20 +39,15 @@ func deepValue(levels int) (v any) {
 func TestDeepJSON(t *testing.T) {
 	echo := func(give func(c tools.Context) any) func(*testing.T, int) agent.Agent {
 		return func(t *testing.T, _ int) agent.Agent {
-			tool, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "echo", Parameters: json.RawMessage(`{"type":"object"}`)}},
-				func(c tools.Context, _ json.RawMessage) (any, error) { return give(c), nil })
-			require.NoError(t, err)
-			root, err := llmagent.New("root", "", checked{scripted.New().
-				Add("root", scripted.Reply(scripted.Call("echo", "{}")), scripted.Reply(scripted.Text("Done."))).Model("root")}, llmagent.WithTools(tool))
-			require.NoError(t, err)
-			return root
+			tool := must.Get(tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "echo", Parameters: json.RawMessage(`{"type":"object"}`)}},
+				func(c tools.Context, _ json.RawMessage) (any, error) { return give(c), nil }))
+			return must.Get(llmagent.New("root", "", checked{scripted.New().
+				Add("root", scripted.Reply(scripted.Call("echo", "{}")), scripted.Reply(scripted.Text("Done."))).Model("root")}, llmagent.WithTools(tool)))
 		}
 	}
 	function := func(data func(levels int) event.Data) func(*testing.T, int) agent.Agent {
 		return func(t *testing.T, levels int) agent.Agent {
-			a, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(data(levels)) })
-			require.NoError(t, err)
-			return a
+			return must.Get(agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(data(levels)) }))
 		}
 	}
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
@@ -77,25 +72,20 @@ func TestDeepJSON(t *testing.T) {
 				t.Parallel()
 				var root agent.Agent
 				if c == nil {
-					tool, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "echo", Parameters: json.RawMessage(`{"type":"object"}`)}},
-						func(_ tools.Context, in json.RawMessage) (any, error) { return len(in), nil })
-					require.NoError(t, err)
-					root, err = llmagent.New("root", "", checked{scripted.New().
-						Add("root", scripted.Reply(scripted.Call("echo", deepObject(levels))), scripted.Reply(scripted.Text("Done."))).Model("root")}, llmagent.WithTools(tool))
-					require.NoError(t, err)
+					tool := must.Get(tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "echo", Parameters: json.RawMessage(`{"type":"object"}`)}},
+						func(_ tools.Context, in json.RawMessage) (any, error) { return len(in), nil }))
+					root = must.Get(llmagent.New("root", "", checked{scripted.New().
+						Add("root", scripted.Reply(scripted.Call("echo", deepObject(levels))), scripted.Reply(scripted.Text("Done."))).Model("root")}, llmagent.WithTools(tool)))
 				} else {
 					root = c(t, levels)
 				}
 				path := filepath.Join(t.TempDir(), "sessions.db")
-				store, err := sqlite.Open(path)
-				require.NoError(t, err)
+				store := must.Get(sqlite.Open(path))
 				r := newRunner(t, root, store)
-				live, err := collect(r.Run(t.Context(), s1, llm.UserText("go")))
-				require.NoError(t, err)
+				live := run(t, r, s1, "go")
 				require.NoError(t, store.Close())
 
-				store, err = sqlite.Open(path)
-				require.NoError(t, err)
+				store = must.Get(sqlite.Open(path))
 				defer func() { require.NoError(t, store.Close()) }()
 				r = newRunner(t, root, store)
 				log := load(t, r, s1)
@@ -132,7 +122,7 @@ func TestDeepJSON(t *testing.T) {
 
 // TestDeepMetadata: what a caller gives is refused, and nothing is stored.
 func TestDeepMetadata(t *testing.T) {
-	r := newRunner(t, chatty(t), sessiontest.Memory(t))
+	r := newRun(t, chatty(t))
 	for _, levels := range []int{event.MaxDepth + 1, 9_999, 20_000} {
 		for _, v := range []any{deepValue(levels), json.RawMessage(deepJSON(levels))} {
 			_, err := collect(r.Run(t.Context(), s1, llm.UserText("go"), runner.WithMetadata(map[string]any{"a": v})))
@@ -145,7 +135,5 @@ func TestDeepMetadata(t *testing.T) {
 }
 
 func chatty(t *testing.T) agent.Agent {
-	a, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(&event.Text{Content: "Hello."}) })
-	require.NoError(t, err)
-	return a
+	return must.Get(agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(&event.Text{Content: "Hello."}) }))
 }

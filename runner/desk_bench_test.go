@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -20,12 +21,9 @@ import (
 // ruled is the tree of chain with one level, in which a rule decides and no model.
 func ruled(t testing.TB) agent.Agent {
 	t.Helper()
-	a, err := llmagent.New("a1", "You are a1.", scripted.Always("a1", scripted.Reply(scripted.Text("I see two charges."))))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a1", "You are a1.", scripted.Always("a1", scripted.Reply(scripted.Text("I see two charges.")))))
 	billing := router.Specialist(a)
-	r, err := router.New("a0", router.Rules(router.When(router.Keyword("charged")).To(billing)), router.Default(billing))
-	require.NoError(t, err)
-	return r
+	return must.Get(router.New("a0", router.Rules(router.When(router.Keyword("charged")).To(billing)), router.Default(billing)))
 }
 
 // BenchmarkRoutedTurn measures one turn of a new session in which a specialist answers, chosen
@@ -52,8 +50,7 @@ func BenchmarkRoutedTurn(b *testing.B) {
 // seated opens so many handoffs at a desk, one a session, and returns their legs.
 func seated(t testing.TB, legs int) (*runner.Runner, *human.Room, []human.Leg) {
 	t.Helper()
-	room, err := human.NewRoom(human.WithMaxLegs(legs))
-	require.NoError(t, err)
+	room := must.Get(human.NewRoom(human.WithMaxLegs(legs)))
 	r := newRunner(t, ruled(t), session.NewMemory(), runner.WithDesk(room))
 	room.Serve(r.Deliver)
 	for i := range legs {

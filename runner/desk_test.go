@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -72,9 +73,7 @@ func escalates(t testing.TB, opts ...llmagent.Option) agent.Agent {
 		}
 		return scripted.Reply(scripted.Text("bot: " + last))
 	})
-	a, err := llmagent.New("bot", "You answer.", model, opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New("bot", "You answer.", model, opts...))
 }
 
 // tells plays one turn and returns what the user reads.
@@ -106,9 +105,7 @@ func statuses(t testing.TB, r *runner.Runner, key session.Key) (all []string, ha
 func TestPerson(t *testing.T) {
 	desk, key, store := &noting{answer: human.Update{QueuePosition: new(2)}}, session.ID("s1"), sessiontest.Memory(t)
 	fresh := func() *runner.Runner {
-		r, err := runner.New(escalates(t), store, runner.WithDesk(desk), runner.WithCache(0))
-		require.NoError(t, err)
-		return r
+		return newRunner(t, escalates(t), store, runner.WithDesk(desk), runner.WithCache(0))
 	}
 	r := fresh()
 	require.Equal(t, "bot: hello", tells(t, r, key, "hello"))
@@ -147,8 +144,7 @@ func TestPerson(t *testing.T) {
 	require.Equal(t, agent.Human, who)
 
 	desk.down = errors.New("no network")
-	quick, err := runner.New(escalates(t), store, runner.WithDesk(desk, human.WithPatience(0)))
-	require.NoError(t, err)
+	quick := newRunner(t, escalates(t), store, runner.WithDesk(desk, human.WithPatience(0)))
 	require.Contains(t, tells(t, quick, key, "one"), "has not reached the person yet")
 	require.Contains(t, tells(t, quick, key, "two"), "has not reached the person yet")
 	desk.down = nil
@@ -181,8 +177,7 @@ func TestNoPerson(t *testing.T) {
 	for name, down := range map[string]error{"unreachable": errors.New("no network"), "closed": human.ErrUnavailable} {
 		t.Run(name, func(t *testing.T) {
 			desk, key := &noting{down: down}, session.ID("s1")
-			r, err := runner.New(escalates(t), sessiontest.Memory(t), runner.WithDesk(desk, human.WithPatience(0)))
-			require.NoError(t, err)
+			r := newRun(t, escalates(t), runner.WithDesk(desk, human.WithPatience(0)))
 			said := tells(t, r, key, "a person please")
 			require.True(t, strings.HasPrefix(said, "No person can be reached right now.|bot: "), said)
 			all, _ := statuses(t, r, key)
@@ -198,8 +193,7 @@ func TestNoPerson(t *testing.T) {
 func TestTextsOfDesk(t *testing.T) {
 	texts := human.WithTexts(human.Texts{Asked: "Einen Moment.", Undelivered: "Noch nicht da."})
 	desk, key := &noting{}, session.ID("s1")
-	r, err := runner.New(escalates(t), sessiontest.Memory(t), runner.WithDesk(desk, human.WithPatience(0), texts))
-	require.NoError(t, err)
+	r := newRun(t, escalates(t), runner.WithDesk(desk, human.WithPatience(0), texts))
 	require.Equal(t, "Einen Moment.", tells(t, r, key, "a person please"))
 	desk.down = errors.New("no network")
 	require.Equal(t, "Noch nicht da.", tells(t, r, key, "one"))
@@ -210,8 +204,7 @@ func TestTextsOfDesk(t *testing.T) {
 func TestCallHuman(t *testing.T) {
 	desk, key := &noting{}, session.ID("s1")
 	a := escalates(t, llmagent.WithTransferPolicy(agent.TransferPolicy{NoHuman: true}))
-	r, err := runner.New(a, sessiontest.Memory(t), runner.WithDesk(desk))
-	require.NoError(t, err)
+	r := newRun(t, a, runner.WithDesk(desk))
 	require.Equal(t, "bot: a person please", tells(t, r, key, "a person please"), "its policy forbids it")
 	require.Empty(t, desk.requests)
 	tells(t, r, key, "now", runner.CallHuman("pressed the button"))
@@ -220,13 +213,12 @@ func TestCallHuman(t *testing.T) {
 	tells(t, r, key, "again", runner.CallHuman("pressed the button"))
 	require.Len(t, desk.requests, 1)
 
-	_, err = r.Cancel(t.Context(), key)
+	_, err := r.Cancel(t.Context(), key)
 	require.NoError(t, err)
 	require.Equal(t, []string{desk.requests[0].ID}, desk.gone)
 	require.Equal(t, "bot: and now", tells(t, r, key, "and now"))
 
-	bare, err := runner.New(a, sessiontest.Memory(t))
-	require.NoError(t, err)
+	bare := newRun(t, a)
 	for _, err := range bare.Run(t.Context(), key, llm.UserText("now"), runner.CallHuman("")) {
 		require.ErrorIs(t, err, agent.ErrBadInput)
 	}
@@ -240,10 +232,8 @@ func TestPersonDecided(t *testing.T) {
 		require.Equal(t, []string{agent.Human, "bot"}, candidates(req))
 		return scripted.Reply(scripted.Text(agent.Human))
 	})
-	a, err := llmagent.New("bot", "You answer.", model, llmagent.WithDecision(nil))
-	require.NoError(t, err)
-	r, err := runner.New(a, sessiontest.Memory(t), runner.WithDesk(desk))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("bot", "You answer.", model, llmagent.WithDecision(nil)))
+	r := newRun(t, a, runner.WithDesk(desk))
 	require.Equal(t, "I have asked for a person to join us.", tells(t, r, session.ID("s1"), "a person please"))
 	require.Len(t, desk.requests, 1)
 }
@@ -252,8 +242,7 @@ func TestPersonDecided(t *testing.T) {
 func TestPersonAndFork(t *testing.T) {
 	desk, key, fork := &noting{}, session.ID("s1"), session.ID("s2")
 	store := sessiontest.Memory(t)
-	r, err := runner.New(escalates(t), store, runner.WithDesk(desk))
-	require.NoError(t, err)
+	r := newRunner(t, escalates(t), store, runner.WithDesk(desk))
 	tells(t, r, key, "a person please")
 	info, err := store.List(t.Context(), key, session.Page{})
 	require.NoError(t, err)
@@ -268,8 +257,7 @@ func TestPersonAndFork(t *testing.T) {
 // TestPersonBeyondLimits: who hands over with the last answer of a turn reaches the person.
 func TestPersonBeyondLimits(t *testing.T) {
 	desk := &noting{}
-	r, err := runner.New(escalates(t), sessiontest.Memory(t), runner.WithDesk(desk), runner.WithLimits(runner.Limits{ModelCalls: 1}))
-	require.NoError(t, err)
+	r := newRun(t, escalates(t), runner.WithDesk(desk), runner.WithLimits(runner.Limits{ModelCalls: 1}))
 	require.Equal(t, "I have asked for a person to join us.", tells(t, r, session.ID("s"), "a person please"))
 	require.Len(t, desk.requests, 1)
 }

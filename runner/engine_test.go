@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -30,23 +31,19 @@ type engine struct {
 
 func newEngine(t *testing.T, answer scripted.Answer, opts ...runner.Option) *engine {
 	e := &engine{t: t, store: sessiontest.Memory(t), opts: append(opts, runner.WithIDs(transcript.Counter()))}
-	pay, err := tools.Func("pay", "Pays.", func(tools.Context, struct{}) (string, error) { e.runs++; return "paid", nil })
-	require.NoError(t, err)
+	pay := must.Get(tools.Func("pay", "Pays.", func(tools.Context, struct{}) (string, error) { e.runs++; return "paid", nil }))
 	model := scripted.Func("clerk", func(req *llm.Request) scripted.Answer {
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleUser {
 			return answer
 		}
 		return scripted.Reply(scripted.Text("Done."))
 	})
-	e.root, err = llmagent.New("clerk", "You pay.", model, llmagent.WithTools(pay))
-	require.NoError(t, err)
+	e.root = must.Get(llmagent.New("clerk", "You pay.", model, llmagent.WithTools(pay)))
 	return e
 }
 
 func (e *engine) process() *runner.Runner {
-	r, err := runner.New(e.root, e.store, e.opts...)
-	require.NoError(e.t, err)
-	return r
+	return newRunner(e.t, e.root, e.store, e.opts...)
 }
 
 // advance takes a step that must not fail.
@@ -177,8 +174,7 @@ func TestAdvanceIsOfOneTurn(t *testing.T) {
 	_, _, err = e.begin("no\nid", 1)
 	require.ErrorIs(t, err, agent.ErrBadInput)
 
-	events, err = collect(e.process().Run(t.Context(), s1, llm.UserText("Pay it."), runner.WithTurnID("t-2", 2)))
-	require.NoError(t, err)
+	events = finish(t, e.process().Run(t.Context(), s1, llm.UserText("Pay it."), runner.WithTurnID("t-2", 2)))
 	require.Equal(t, "Yes.", events[0].Data.(*event.Text).Content, "it goes on")
 }
 
@@ -186,11 +182,8 @@ func TestAdvanceIsOfOneTurn(t *testing.T) {
 func TestDecideTakesNoStep(t *testing.T) {
 	e := newEngine(t, pays)
 	e.root = func() agent.Agent {
-		pay, err := tools.Func("pay", "Pays.", func(tools.Context, struct{}) (string, error) { e.runs++; return "paid", nil }, tools.NeedsApproval())
-		require.NoError(t, err)
-		a, err := llmagent.New("clerk", "You pay.", e.root.(*llmagent.Agent).Model(), llmagent.WithTools(pay))
-		require.NoError(t, err)
-		return a
+		pay := must.Get(tools.Func("pay", "Pays.", func(tools.Context, struct{}) (string, error) { e.runs++; return "paid", nil }, tools.NeedsApproval()))
+		return must.Get(llmagent.New("clerk", "You pay.", e.root.(*llmagent.Agent).Model(), llmagent.WithTools(pay)))
 	}()
 	_, state, err := e.begin("t-1", 1)
 	require.NoError(t, err)
@@ -227,9 +220,8 @@ func TestDecideTakesNoStep(t *testing.T) {
 // TestNotBegun: what fails before the step is told from what fails in it.
 func TestNotBegun(t *testing.T) {
 	e := newEngine(t, scripted.Reply(scripted.Fail(errors.New("broken"))))
-	lease, err := sessiontest.Acquire(t.Context(), e.store, s1, session.Self())
-	require.NoError(t, err)
-	_, _, err = e.begin("t-1", 1)
+	lease := must.Get(sessiontest.Acquire(t.Context(), e.store, s1, session.Self()))
+	_, _, err := e.begin("t-1", 1)
 	require.ErrorIs(t, err, runner.ErrNotBegun)
 	require.ErrorIs(t, err, agent.ErrSessionBusy)
 	require.NoError(t, sessiontest.Release(t.Context(), e.store, s1, lease))
@@ -257,8 +249,7 @@ func TestOuterRetries(t *testing.T) {
 				return scripted.Reply(scripted.Text("Yes."))
 			})
 			var err error
-			e.root, err = llmagent.New("clerk", "You answer.", model)
-			require.NoError(t, err)
+			e.root = must.Get(llmagent.New("clerk", "You answer.", model))
 			_, begun, err := e.begin("t-1", 1)
 			require.NoError(t, err)
 			events, failed, err := e.process().Advance(t.Context(), s1, runner.Step{Turn: "t-1", Seq: begun.Seq})
@@ -292,10 +283,9 @@ func TestLastTry(t *testing.T) {
 // TestAdopt: a turn that ends every process is left alone after three, and resumed by hand.
 func TestAdopt(t *testing.T) {
 	e := newEngine(t, scripted.Reply(scripted.Text("Yes.")))
-	events, err := collect(e.process().Adopt(t.Context(), s1))
-	require.NoError(t, err)
+	events := finish(t, e.process().Adopt(t.Context(), s1))
 	require.Empty(t, events)
-	_, _, err = e.begin("t-1", 1)
+	_, _, err := e.begin("t-1", 1)
 	require.NoError(t, err)
 	for range 3 { // each dies as soon as it has the session
 		for e, err := range e.process().Adopt(t.Context(), s1) {
@@ -310,12 +300,10 @@ func TestAdopt(t *testing.T) {
 		require.Len(t, events, max(0, 1-told))
 	}
 	r := e.process()
-	events, err = collect(r.Resume(t.Context(), s1))
-	require.NoError(t, err)
+	events = finish(t, r.Resume(t.Context(), s1))
 	require.Equal(t, "Yes.", events[0].Data.(*event.Text).Content)
 	require.Equal(t, []string{event.NoticeAdopted, event.NoticeAdopted, event.NoticeAdopted, event.NoticeLeft}, noticesOf(t, r))
-	events, err = collect(r.Adopt(t.Context(), s1))
-	require.NoError(t, err)
+	events = finish(t, r.Adopt(t.Context(), s1))
 	require.Empty(t, events, "it is over")
 }
 
@@ -360,9 +348,7 @@ func TestAdoptAfterStops(t *testing.T) {
 	codes := noticesOf(t, e.process())
 	require.Len(t, codes, 2+2*10+1)
 	require.Equal(t, []string{event.NoticeAdopted, event.NoticeGivenBack, event.NoticeLeft}, codes[len(codes)-3:])
-	checkLog(t, e.process(), load(t, e.process(), s1))
-	_, err = collect(e.process().Resume(t.Context(), s1))
-	require.NoError(t, err)
+	finish(t, e.process().Resume(t.Context(), s1))
 }
 
 // TestAbandoned: a turn that is cut off for another process to go on with is found at once, and one that is stopped is not.
@@ -382,8 +368,7 @@ func TestAbandoned(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, left, want)
 		require.Len(t, noticesOf(t, e.process()), want)
-		_, err = collect(e.process().Adopt(t.Context(), s1))
-		require.NoError(t, err)
+		finish(t, e.process().Adopt(t.Context(), s1))
 		left, err = e.store.Orphans(t.Context(), session.Page{})
 		require.NoError(t, err)
 		require.Empty(t, left)

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -23,7 +24,7 @@ import (
 // fails is an agent that says something and then ends as it is told.
 func fails(t testing.TB, name string, end func() error) agent.Agent {
 	t.Helper()
-	a, err := agent.New(name, "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return must.Get(agent.New(name, "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			if yield(&event.Event{Data: &event.Text{Content: name + " begins."}}, nil) {
 				if err := end(); err != nil {
@@ -31,9 +32,7 @@ func fails(t testing.TB, name string, end func() error) agent.Agent {
 				}
 			}
 		}
-	})
-	require.NoError(t, err)
-	return a
+	}))
 }
 
 // TestOnError: another agent goes on for one that failed, in the same turn.
@@ -52,10 +51,8 @@ func TestOnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := fails(t, "a", c.end), fails(t, "b", func() error { return nil })
-			root, err := agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError("b")), b))
-			require.NoError(t, err)
-			r, err := runner.New(root, sessiontest.Memory(t))
-			require.NoError(t, err)
+			root := must.Get(agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError("b")), b)))
+			r := newRun(t, root)
 			var said []string
 			var failed *event.Route
 			var last error
@@ -85,28 +82,23 @@ func TestOnError(t *testing.T) {
 func TestOnErrorOfARoute(t *testing.T) {
 	b := fails(t, "b", func() error { return nil })
 	unclear := func(context.Context, *agent.Invocation, string) (bool, error) { return false, errors.New("who knows") }
-	a, err := agent.New("a", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	a := must.Get(agent.New("a", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			yield(&event.Event{Data: &event.Text{Content: "a begins."}}, nil)
 		}
-	}, agent.WithRoutes(agent.OnStop("c", unclear)))
-	require.NoError(t, err)
-	root, err := agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError("b")), b, fails(t, "c", func() error { return nil })))
-	require.NoError(t, err)
-	r, err := runner.New(root, sessiontest.Memory(t))
-	require.NoError(t, err)
+	}, agent.WithRoutes(agent.OnStop("c", unclear))))
+	root := must.Get(agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError("b")), b, fails(t, "c", func() error { return nil }))))
+	r := newRun(t, root)
 	require.Equal(t, "a begins.|b begins.", tells(t, r, session.ID("s"), "Hello"))
 }
 
 // TestOnErrorOfAGraph: a transfer that a node has tried is not under way when its graph fails.
 func TestOnErrorOfAGraph(t *testing.T) {
 	model := scripted.Always("m", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"x"}`), scripted.Call(agent.TransferTool, `{"agent_name":"y"}`)))
-	node, err := llmagent.New("node", "You hand over.", model)
-	require.NoError(t, err)
+	node := must.Get(llmagent.New("node", "You hand over.", model))
 	a, err := agentgraph.NewBuilder("a").Node("n", node).Build()
 	require.NoError(t, err)
-	r, err := runner.New(newChooser(t, "front", agent.WithSubAgents(agent.Via(a, agent.OnError("b")), says(t, "b", "Near."))), sessiontest.Memory(t), runner.WithLimits(runner.Limits{Transfers: 1}))
-	require.NoError(t, err)
+	r := newRun(t, newChooser(t, "front", agent.WithSubAgents(agent.Via(a, agent.OnError("b")), says(t, "b", "Near."))), runner.WithLimits(runner.Limits{Transfers: 1}))
 	require.Equal(t, "Near.", tells(t, r, session.ID("s"), "a"))
 }
 
@@ -119,12 +111,9 @@ func TestOnErrorOfAGraphThatIsAsked(t *testing.T) {
 	a, err := agentgraph.NewBuilder("a").Node("first", first).Node("deep", inner).Node("y", says(t, "y", "Y."), agentgraph.AskFirst("May y?")).
 		Edge("first", "deep").Edge("first", "y").Build()
 	require.NoError(t, err)
-	root, err := agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError("b")), says(t, "b", "Near.")))
-	require.NoError(t, err)
-	r, err := runner.New(root, sessiontest.Memory(t))
-	require.NoError(t, err)
-	events, err := collect(r.Run(t.Context(), s1, llm.UserText("Hi")))
-	require.NoError(t, err)
+	root := must.Get(agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError("b")), says(t, "b", "Near."))))
+	r := newRun(t, root)
+	events := run(t, r, s1, "Hi")
 	var decisions []runner.Decision
 	for _, e := range events {
 		if d, ok := e.Data.(*event.Relay); ok && e.Scope == "" {
@@ -134,9 +123,7 @@ func TestOnErrorOfAGraphThatIsAsked(t *testing.T) {
 		}
 	}
 	require.Len(t, decisions, 2)
-	events, err = collect(r.Resume(t.Context(), s1, decisions...))
-	require.NoError(t, err)
-	checkLog(t, r, load(t, r, s1))
+	events = finish(t, r.Resume(t.Context(), s1, decisions...))
 	_, text := lastText(events)
 	require.Equal(t, "Near.", text)
 }
@@ -146,15 +133,12 @@ func TestOnErrorOfAGraphThatIsAsked(t *testing.T) {
 func TestOnErrorBelow(t *testing.T) {
 	desk := &noting{}
 	below := fails(t, "below", func() error { return errors.New("broken") })
-	a, err := agent.New("a", "", goesTo("below"), agent.WithSubAgents(below))
-	require.NoError(t, err)
-	root, err := agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError(agent.Human))))
-	require.NoError(t, err)
-	r, err := runner.New(root, sessiontest.Memory(t), runner.WithDesk(desk))
-	require.NoError(t, err)
+	a := must.Get(agent.New("a", "", goesTo("below"), agent.WithSubAgents(below)))
+	root := must.Get(agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError(agent.Human)))))
+	r := newRun(t, root, runner.WithDesk(desk))
 	require.Equal(t, "below begins.|I have asked for a person to join us.", tells(t, r, session.ID("s"), "Hello"))
 	require.Equal(t, "below", desk.requests[0].From)
-	_, err = runner.New(root, sessiontest.Memory(t))
+	_, err := runner.New(root, sessiontest.Memory(t))
 	require.ErrorContains(t, err, `"human" must continue when a fails, but there is no such agent`)
 }
 
@@ -187,15 +171,14 @@ func (c *chooser) Properties() agent.Properties {
 
 func newChooser(t testing.TB, name string, opts ...agent.Option) agent.Agent {
 	t.Helper()
-	a, err := agent.New(name, "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	a := must.Get(agent.New(name, "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			target := inv.Message().PlainText()
 			raw, _ := json.Marshal(target)
 			yield(&event.Event{More: true, Data: &event.Route{From: name, To: target, GraphPath: inv.Tree().Node(target).GraphPath()}}, nil)
 			yield(&event.Event{Data: &event.Transfer{To: target, RouteDecision: raw, TransferType: event.TransferTypeBotToBot}}, nil)
 		}
-	}, opts...)
-	require.NoError(t, err)
+	}, opts...))
 	return &chooser{a}
 }
 
@@ -205,8 +188,7 @@ func TestRouter(t *testing.T) {
 	deep := says(t, "deep", "Deep.")
 	mid := newChooser(t, "mid", agent.WithSubAgents(deep))
 	root := newChooser(t, "front", agent.WithSubAgents(mid, says(t, "near", "Near.")))
-	r, err := runner.New(root, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Transfers: 1}))
-	require.NoError(t, err)
+	r := newRun(t, root, runner.WithLimits(runner.Limits{Transfers: 1}))
 	key := session.ID("s")
 	for _, turn := range [][2]string{{"near", "Near."}, {"deep", "Deep."}, {"near", "Near."}} {
 		require.Equal(t, turn[1], tells(t, r, key, turn[0]))

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 const faultsPage = "../docs/faults.md"
@@ -14,8 +16,7 @@ const faultsPage = "../docs/faults.md"
 // TestFaultsPage compares the table of docs/faults.md with the cases above, in
 // both directions. -update writes it.
 func TestFaultsPage(t *testing.T) {
-	page, err := os.ReadFile(faultsPage)
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile(faultsPage))
 	before, rest, ok := strings.Cut(string(page), "| the endpoint |")
 	require.True(t, ok, "the page has no table of faults")
 	_, after, ok := strings.Cut(rest, "\n\n")

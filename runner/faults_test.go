@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
@@ -271,8 +272,7 @@ func (c faultCase) check(t *testing.T, seen *faultRun) {
 	checkLog(t, seen.runner, log)
 	require.Len(t, log, len(first.events)+len(second.events), "what is stored is what was delivered")
 	for _, e := range log {
-		data, err := json.Marshal(e)
-		require.NoError(t, err)
+		data := must.Get(json.Marshal(e))
 		noBrokenWords(t, string(data))
 	}
 	for _, a := range slices.Concat(first.attempts, second.attempts) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -29,7 +30,7 @@ type savedFile struct {
 
 // fileTools are save, which makes a file, and read, which tells what is in one.
 func fileTools(t *testing.T) llmagent.Option {
-	save, err := tools.Func("save", "Saves a file.", func(c tools.Context, in savedFile) (string, error) {
+	save := must.Get(tools.Func("save", "Saves a file.", func(c tools.Context, in savedFile) (string, error) {
 		c.Set("saved", in.Name)
 		f, err := c.SaveFile(in.Name, in.Type, []byte(in.Text))
 		if err != nil {
@@ -40,15 +41,13 @@ func fileTools(t *testing.T) llmagent.Option {
 			return "", errors.New("cannot read what it has saved")
 		}
 		return "saved", nil
-	})
-	require.NoError(t, err)
-	read, err := tools.Func("read", "Reads a file.", func(c tools.Context, in struct {
+	}))
+	read := must.Get(tools.Func("read", "Reads a file.", func(c tools.Context, in struct {
 		Name string `json:"name"`
 	}) (string, error) {
 		data, err := c.ReadFile(in.Name)
 		return string(data), err
-	})
-	require.NoError(t, err)
+	}))
 	return llmagent.WithTools(save, read)
 }
 
@@ -94,13 +93,10 @@ func TestToolsMakeFiles(t *testing.T) {
 		scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"other"}`))}}
 	o := &playing{answers: []scripted.Answer{
 		scripted.Reply(scripted.Call("read", `{"name":"a.txt"}`), scripted.Call("read", `{"name":"`+session.Digest([]byte("first"))+`"}`), scripted.Call("read", `{"name":"c"}`))}}
-	other, err := llmagent.New("other", "Reads.", o, fileTools(t), llmagent.WithHistory(view.Full().WithFiles()))
-	require.NoError(t, err)
-	maker, err := llmagent.New("maker", "Makes.", m, fileTools(t), llmagent.WithSubAgents(other))
-	require.NoError(t, err)
-	r := newRunner(t, maker, sessiontest.Memory(t))
-	events, err := collect(r.Run(t.Context(), session.ID("s"), llm.UserText("Go")))
-	require.NoError(t, err)
+	other := must.Get(llmagent.New("other", "Reads.", o, fileTools(t), llmagent.WithHistory(view.Full().WithFiles())))
+	maker := must.Get(llmagent.New("maker", "Makes.", m, fileTools(t), llmagent.WithSubAgents(other)))
+	r := newRun(t, maker)
+	events := run(t, r, session.ID("s"), "Go")
 
 	made := ofType(events, event.TypeFile)
 	require.Len(t, made, 3)
@@ -126,15 +122,13 @@ func TestRefusedFiles(t *testing.T) {
 	m := &playing{answers: []scripted.Answer{scripted.Reply(scripted.Call("save", `{"name":"../a","text":""}`)),
 		scripted.Reply(scripted.Call("save", `{"name":"a","text":"","type":"x y"}`)), scripted.Reply(scripted.Call("save", `{"name":"a","text":"12345678901"}`)),
 		scripted.Reply(scripted.Call("save", `{"name":"a","text":"1234567890"}`))}}
-	a, err := llmagent.New("a", "", m, fileTools(t))
-	require.NoError(t, err)
-	events, err := collect(newRunner(t, a, sessiontest.Memory(t), runner.WithFileLimit(10)).Run(t.Context(), session.ID("s"), llm.UserText("Go")))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "", m, fileTools(t)))
+	events := finish(t, newRun(t, a, runner.WithFileLimit(10)).Run(t.Context(), session.ID("s"), llm.UserText("Go")))
 	require.Len(t, ofType(events, event.TypeFile), 1)
 	for i, want := range []string{`bad input: the file name "../a" is invalid`, `the file a has the invalid media type "x y"`, "the file is too large: a has 11 bytes, and at most 10 are kept", "saved"} {
 		require.Contains(t, results(events)[i], want)
 	}
-	_, err = runner.New(a, session.NewMemory(), runner.WithFileLimit(0))
+	_, err := runner.New(a, session.NewMemory(), runner.WithFileLimit(0))
 	require.ErrorContains(t, err, "the limit of WithFileLimit is not positive")
 }
 
@@ -151,10 +145,8 @@ func (noBlobs) PutBlob(context.Context, session.Key, session.Lease, []byte) (str
 // reads no more of the error than that.
 func TestNoFileWithoutBytes(t *testing.T) {
 	m := &playing{answers: []scripted.Answer{scripted.Reply(scripted.Call("save", `{"name":"a","text":"x"}`))}}
-	a, err := llmagent.New("a", "", m, fileTools(t))
-	require.NoError(t, err)
-	events, err := collect(newRunner(t, a, noBlobs{sessiontest.Memory(t)}).Run(t.Context(), session.ID("s"), llm.UserText("Go")))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "", m, fileTools(t)))
+	events := finish(t, newRunner(t, a, noBlobs{sessiontest.Memory(t)}).Run(t.Context(), session.ID("s"), llm.UserText("Go")))
 	require.Empty(t, ofType(events, event.TypeFile))
 	require.Equal(t, "the file a could not be stored", results(events)[0])
 }
@@ -164,17 +156,14 @@ func TestNoFileWithoutBytes(t *testing.T) {
 func TestUsersFiles(t *testing.T) {
 	store := sessiontest.Memory(t)
 	m := &playing{}
-	a, err := llmagent.New("a", "", m, fileTools(t), llmagent.WithHistory(view.Full().WithoutMedia()))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "", m, fileTools(t), llmagent.WithHistory(view.Full().WithoutMedia())))
 	msg := llm.UserParts(llm.TextPart{Text: "Look"}, llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte("pixels"), Name: "shot.png"},
 		llm.Media{Kind: llm.MediaFile, MediaType: "text/plain", URL: "https://example.test/x", Name: "x"})
-	_, err = collect(newRunner(t, a, store).Run(t.Context(), session.ID("s"), msg))
-	require.NoError(t, err)
+	finish(t, newRunner(t, a, store).Run(t.Context(), session.ID("s"), msg))
 	require.Equal(t, []llm.Part{llm.TextPart{Text: "Look"}, llm.TextPart{Text: "[image shot.png, image/png, 6 bytes]"}, llm.TextPart{Text: "[file x, at an address]"}},
 		m.requests[0].Messages[0].Parts)
 	m.answers = []scripted.Answer{scripted.Reply(scripted.Call("read", `{"name":"shot.png"}`), scripted.Call("read", `{"name":"x"}`), scripted.Call("read", `{"name":""}`))}
-	events, err := collect(newRunner(t, a, store).Run(t.Context(), session.ID("s"), llm.UserText("Read it")))
-	require.NoError(t, err)
+	events := run(t, newRunner(t, a, store), session.ID("s"), "Read it")
 	require.ElementsMatch(t, []string{"pixels", `"x" was sent as a link, and not as bytes: no such file`, `"": no such file`}, results(events))
 }
 
@@ -182,7 +171,7 @@ func TestUsersFiles(t *testing.T) {
 // makes up is refused.
 func TestFilesOfAgents(t *testing.T) {
 	file := func(save bool, change func(*event.File)) ([]*event.Event, error) {
-		a, err := agent.New("a", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		a := must.Get(agent.New("a", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 			return func(yield func(*event.Event, error) bool) {
 				f := &event.File{Name: "a", MediaType: "text/plain", Size: 1, Digest: session.Digest([]byte("x"))}
 				if save {
@@ -195,9 +184,8 @@ func TestFilesOfAgents(t *testing.T) {
 				change(f)
 				yield(&event.Event{Data: f}, nil)
 			}
-		})
-		require.NoError(t, err)
-		events, err := collect(newRunner(t, a, sessiontest.Memory(t)).Run(t.Context(), session.ID("s"), llm.UserText("Go")))
+		}))
+		events, err := collect(newRun(t, a).Run(t.Context(), session.ID("s"), llm.UserText("Go")))
 		return ofType(events, event.TypeFile), err
 	}
 	made, err := file(true, func(*event.File) {})

@@ -9,11 +9,11 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
-	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -54,16 +54,13 @@ support: call transfer_to_agent#c1 {"agent_name": "billing"}
 billing: "Hello."
 billing: "Again."`)
 	root := &finds{Agent: inner}
-	r, err := runner.New(root, store)
-	require.NoError(t, err)
+	r := newRunner(t, root, store)
 	root.asked = nil
-	_, err = say(r, s1, "Hi")
-	require.NoError(t, err)
+	run(t, r, s1, "Hi")
 	require.Contains(t, root.asked, "support")
 	require.Equal(t, "billing", root.asked[len(root.asked)-1])
 	root.asked = nil
-	events, err := say(r, s1, "And now?")
-	require.NoError(t, err)
+	events := run(t, r, s1, "And now?")
 	require.Equal(t, "billing", events[1].Agent)
 	require.Subset(t, []string{"billing"}, root.asked)
 
@@ -75,12 +72,9 @@ billing: "Again."`)
 		}
 		return inner.FindAgent(name)
 	}}
-	r, err = runner.New(root, store)
-	require.NoError(t, err)
-	events, err = say(r, s1, "Who are you?")
-	require.NoError(t, err)
+	r = newRunner(t, root, store)
+	events = run(t, r, s1, "Who are you?")
 	require.Equal(t, "money: I am billing.", said(events))
-	checkLog(t, r, load(t, r, s1))
 }
 
 // TestTransfersByAnotherName: a transfer goes to the agent that FindAgent returns for the name, whoever asks for it,
@@ -96,19 +90,15 @@ func TestTransfersByAnotherName(t *testing.T) {
 			}, agent.WithSubAgents(billing))
 		},
 		"a function": func(billing agent.Agent) agent.Agent {
-			a, err := llmagent.Func("support", "", func(s *llmagent.Step) error { return s.Transfer("the_billing", "") }, llmagent.WithSubAgents(billing))
-			require.NoError(t, err)
-			return a
+			return must.Get(llmagent.Func("support", "", func(s *llmagent.Step) error { return s.Transfer("the_billing", "") }, llmagent.WithSubAgents(billing)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, &searching{root(says(t, "billing", "Hello.")), func(string) {}})
-			events, err := say(r, s1, "Hi")
-			require.NoError(t, err)
+			events := run(t, r, s1, "Hi")
 			require.Contains(t, said(events), "support → billing committed")
 			who, _ := lastText(events)
 			require.Equal(t, "billing", who)
-			checkLog(t, r, load(t, r, s1))
 		})
 	}
 }
@@ -144,13 +134,11 @@ func TestFindAgentChangesItsAnswer(t *testing.T) {
 				}
 				return handsOver("billing")
 			})
-			a, err := llmagent.New("support", "", support, llmagent.WithSubAgents(says(t, "billing", "Hello."), says(t, "tech", "Tech.")))
-			require.NoError(t, err)
+			a := must.Get(llmagent.New("support", "", support, llmagent.WithSubAgents(says(t, "billing", "Hello."), says(t, "tech", "Tech."))))
 			root.Agent = a
 			r := newRun(t, root)
 			turn := func(want string) (failed error) {
 				events, err := say(r, s1, "Hi")
-				checkLog(t, r, load(t, r, s1))
 				if want != "" {
 					require.NoError(t, err)
 					require.Equal(t, want, said(events))
@@ -191,20 +179,15 @@ func TestFindAgentContradictsOnTheWay(t *testing.T) {
 	root.Agent = says(t, "support", "Hello.", llmagent.WithSubAgents(says(t, "billing", "Hello.")), llmagent.WithRoutes(agent.OnStop("billing")))
 	r := newRun(t, root)
 	root.find = billing
-	events, err := say(r, s1, "Hi")
-	require.NoError(t, err)
+	events := run(t, r, s1, "Hi")
 	require.Equal(t, "support: Hello.\nsupport → billing failed route", said(events))
-	checkLog(t, r, load(t, r, s1))
 
 	root.find = nil
 	root.Agent = says(t, "support", "Hello.", llmagent.WithRoutes(agent.OnStop("billing")),
 		llmagent.WithSubAgents(agent.Via(says(t, "billing", "Hello."), agent.OnError("tech")), says(t, "tech", "I go on.")))
 	r = newRun(t, root)
-	_, err = say(r, s1, "Hi")
-	require.NoError(t, err)
+	run(t, r, s1, "Hi")
 	root.find = billing
-	events, err = say(r, s1, "And now?")
-	require.NoError(t, err)
+	events = run(t, r, s1, "And now?")
 	require.Equal(t, "billing → tech committed bot_to_bot\ntech: I go on.", said(events))
-	checkLog(t, r, load(t, r, s1))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -32,7 +33,6 @@ func (c *cashier) fork() []*event.Event {
 func (c *cashier) resumeFork(decisions ...runner.Decision) ([]*event.Event, error) {
 	r := c.process()
 	events, err := collect(resume(r, forked, decisions...))
-	checkLog(c.t, r, load(c.t, r, forked))
 	return events, err
 }
 
@@ -106,8 +106,7 @@ support: "Both."`)
 			continue
 		}
 		for _, approves := range []bool{true, false} {
-			script, err := scripted.Parse([]byte("support: expect result \"forked\" \"It is elsewhere.\""))
-			require.NoError(t, err)
+			script := must.Get(scripted.Parse([]byte("support: expect result \"forked\" \"It is elsewhere.\"")))
 			in := *c
 			in.script = script
 			key, r := session.ID(fmt.Sprint("fork ", e.Seq, approves)), in.process()
@@ -119,13 +118,11 @@ support: "Both."`)
 						require.ErrorIs(t, errors.Join(err, runner.ErrNoApproval), runner.ErrNoApproval)
 					}
 				}
-				_, err := collect(r.Resume(context.Background(), key))
-				require.NoError(t, err)
+				finish(t, r.Resume(context.Background(), key))
 				pending, err := r.Pending(context.Background(), key)
 				require.NoError(t, err)
 				require.Empty(t, pending)
 			}
-			checkLog(t, r, load(t, r, key))
 			require.Empty(t, in.refunds, key.ID)
 			require.NoError(t, script.Done())
 		}
@@ -141,9 +138,8 @@ support: call refund#c1 {"amount": 19}
 support: expect result "withdrawn" "As you like."`)
 	c.say("Money back")
 	c.fork()
-	_, err := say(c.process(), forked, "Never mind")
-	require.NoError(t, err)
-	_, err = c.resumeFork(runner.Approve("c1"))
+	run(t, c.process(), forked, "Never mind")
+	_, err := c.resumeFork(runner.Approve("c1"))
 	require.NoError(t, err)
 	require.Empty(t, c.refunds)
 }
@@ -179,12 +175,10 @@ func TestForkOfAnAgentThatLeftTheTree(t *testing.T) {
 	past := c.fork()
 	root, script := tree(t, "front", `front: expect user "not executed" "I take over."`)
 	r := newRunner(t, root, c.store)
-	events, err := collect(r.Resume(context.Background(), forked))
-	require.NoError(t, err)
+	events := finish(t, r.Resume(context.Background(), forked))
 	who, text := lastText(events)
 	require.Equal(t, "front I take over.", who+" "+text)
 	require.Empty(t, c.refunds)
-	checkLog(t, r, load(t, r, forked))
 	for _, e := range events {
 		require.NotEqual(t, past[len(past)-1].RunID, e.RunID, "it is the other session's")
 	}
@@ -195,40 +189,35 @@ func TestForkOfAnAgentThatLeftTheTree(t *testing.T) {
 // session may have run, whatever try of the step it is.
 func TestForkAdvances(t *testing.T) {
 	ran := 0
-	pay, err := tools.Func("pay", "", func(tools.Context, struct{}) (string, error) { ran++; return "paid", nil })
-	require.NoError(t, err)
+	pay := must.Get(tools.Func("pay", "", func(tools.Context, struct{}) (string, error) { ran++; return "paid", nil }))
 	root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.CallID("c1", "pay", "{}")), scripted.Reply(scripted.Text("Paid.")), scripted.Reply(scripted.Text("Perhaps."))), llmagent.WithTools(pay))
 	store := sessiontest.Memory(t)
 	r := newRunner(t, root, store)
-	_, err = say(r, s1, "Pay")
-	require.NoError(t, err)
+	run(t, r, s1, "Pay")
 	ctx := context.Background()
 	require.NoError(t, store.Fork(ctx, s1, 4, forked))
 	for done := false; !done; {
+		var err error
 		_, done, err = over(r.Advance(ctx, forked, runner.Step{Attempt: 1}))
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, ran)
-	checkLog(t, r, load(t, r, forked))
 }
 
 // TestIdempotencyKeyInAFork: a call has one key wherever it is executed, so that what
 // it does outside is done once.
 func TestIdempotencyKeyInAFork(t *testing.T) {
 	var keys []string
-	pay, err := tools.Func("pay", "", func(ctx tools.Context, _ struct{}) (string, error) {
+	pay := must.Get(tools.Func("pay", "", func(ctx tools.Context, _ struct{}) (string, error) {
 		keys = append(keys, ctx.IdempotencyKey())
 		return "paid", nil
-	}, tools.Idempotent())
-	require.NoError(t, err)
+	}, tools.Idempotent()))
 	root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.CallID("c1", "pay", "{}")), scripted.Reply(scripted.Text("Paid.")), scripted.Reply(scripted.Text("Paid."))), llmagent.WithTools(pay))
 	store := sessiontest.Memory(t)
 	r := newRunner(t, root, store)
-	events, err := say(r, s1, "Pay")
-	require.NoError(t, err)
+	events := run(t, r, s1, "Pay")
 	require.NoError(t, store.Fork(context.Background(), s1, 4, forked))
-	_, err = collect(r.Resume(context.Background(), forked))
-	require.NoError(t, err)
+	finish(t, r.Resume(context.Background(), forked))
 	want := events[2].RunID + "/" + events[2].ID
 	require.Equal(t, []string{want, want}, keys)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -62,8 +63,7 @@ func TestGlance(t *testing.T) {
 			<-let
 			return nil
 		})
-		a, err := llmagent.New("solo", "", scripted.Always("solo", scripted.Reply(think, scripted.Text("Hello."))))
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("solo", "", scripted.Always("solo", scripted.Reply(think, scripted.Text("Hello.")))))
 		r, other := newRunner(t, a, store), newRunner(t, a, store)
 		turn := func(r *runner.Runner, during func()) {
 			done := make(chan error)
@@ -104,11 +104,9 @@ func TestGlancesShareWhatTheyRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		store := &readCount{Store: sessiontest.Memory(t)}
-		a, err := llmagent.New("solo", "", scripted.Always("solo", scripted.Reply(scripted.Text("Hello."))))
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("solo", "", scripted.Always("solo", scripted.Reply(scripted.Text("Hello.")))))
 		for range 20 {
-			_, err := say(newRunner(t, a, store), s1, "hi")
-			require.NoError(t, err)
+			run(t, newRunner(t, a, store), s1, "hi")
 		}
 		r := newRunner(t, a, store)
 		store.events.Store(0)
@@ -154,8 +152,7 @@ func (s *lateEnd) Write(ctx context.Context, key session.Key, w session.Write) (
 func TestTheLeaseIsNotRenewedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &lateEnd{Store: sessiontest.Memory(t)}
-		a, err := llmagent.New("solo", "", scripted.Always("solo", scripted.Reply(scripted.Text("Hello."))))
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("solo", "", scripted.Always("solo", scripted.Reply(scripted.Text("Hello.")))))
 		require.NoError(t, drain(newRunner(t, a, store).Run(context.Background(), s1, llm.UserText("hi"))))
 		require.Zero(t, store.refused.Load())
 	})

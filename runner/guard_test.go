@@ -11,11 +11,11 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -41,28 +41,22 @@ func noCards(asked *[]string) agent.Guard {
 }
 
 func handsTo(t testing.TB, target string, child agent.Agent, opts ...llmagent.Option) agent.Agent {
-	a, err := llmagent.New("support", "", scripted.Always("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"`+target+`"}`))),
-		append(opts, llmagent.WithSubAgents(child))...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New("support", "", scripted.Always("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"`+target+`"}`))),
+		append(opts, llmagent.WithSubAgents(child))...))
 }
 
 func lookupTool(t testing.TB, output string) tools.Tool {
-	tool, err := tools.Func("lookup", "Looks up.", func(tools.Context, struct{}) (string, error) { return output, nil })
-	require.NoError(t, err)
-	return tool
+	return must.Get(tools.Func("lookup", "Looks up.", func(tools.Context, struct{}) (string, error) { return output, nil }))
 }
 
 // looks calls lookup once, then says done.
 func looks(t testing.TB, output string, opts ...llmagent.Option) agent.Agent {
-	a, err := llmagent.New("looker", "", scripted.Func("looker", func(req *llm.Request) scripted.Answer {
+	return must.Get(llmagent.New("looker", "", scripted.Func("looker", func(req *llm.Request) scripted.Answer {
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 			return scripted.Reply(scripted.Text("done"))
 		}
 		return scripted.Reply(scripted.Call("lookup", "{}"), scripted.Call("lookup", "{}"))
-	}), append(opts, llmagent.WithTools(lookupTool(t, output)), llmagent.WithParallelTools(1))...)
-	require.NoError(t, err)
-	return a
+	}), append(opts, llmagent.WithTools(lookupTool(t, output)), llmagent.WithParallelTools(1))...))
 }
 
 func TestGuards(t *testing.T) {
@@ -103,9 +97,7 @@ func TestGuards(t *testing.T) {
 		"a tool's result": {func(t *testing.T, g agent.Guard) agent.Agent { return looks(t, "4111", llmagent.WithGuards(g)) },
 			"Hi", "looker user, looker tool", agent.IngressTool, "looker", ""},
 		"a function agent": {func(t *testing.T, g agent.Guard) agent.Agent {
-			a, err := agent.New("function", "", func(context.Context, *agent.Invocation) iterSeq { return yields(&event.Text{Content: "4111"}) }, agent.WithGuards(g))
-			require.NoError(t, err)
-			return a
+			return must.Get(agent.New("function", "", func(context.Context, *agent.Invocation) iterSeq { return yields(&event.Text{Content: "4111"}) }, agent.WithGuards(g)))
 		}, "Hi", "function user, function says", "", "function", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,10 +107,9 @@ func TestGuards(t *testing.T) {
 				if streaming {
 					opts = append(opts, runner.WithStreaming())
 				}
-				r := newRunner(t, c.root(t, noCards(&asked)), sessiontest.Memory(t), opts...)
+				r := newRun(t, c.root(t, noCards(&asked)), opts...)
 				events, err := collect(r.Run(context.Background(), s1, llm.UserText(c.user)))
 				log := load(t, r, s1)
-				checkLog(t, r, log)
 				require.Equal(t, c.asked, strings.Join(asked, ", "))
 				require.Equal(t, c.said, said(log))
 				if c.agent == "" {
@@ -153,7 +144,6 @@ func TestGuards(t *testing.T) {
 				asked = nil
 				_, _ = collect(r.Run(context.Background(), s1, llm.UserText("And now?")))
 				require.NotEmpty(t, asked)
-				checkLog(t, r, load(t, r, s1))
 			}
 		})
 	}
@@ -163,10 +153,9 @@ func TestGuards(t *testing.T) {
 // refused is in the log, and its calls are answered without being run.
 func TestRefusedWordsWerePaidFor(t *testing.T) {
 	var asked []string
-	a, err := llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text("4111"), scripted.Call("lookup", "{}"), scripted.Usage(10, 5, 0))),
-		llmagent.WithTools(lookupTool(t, "x")), llmagent.WithGuards(noCards(&asked)))
-	require.NoError(t, err)
-	r := newRunner(t, a, sessiontest.Memory(t))
+	a := must.Get(llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text("4111"), scripted.Call("lookup", "{}"), scripted.Usage(10, 5, 0))),
+		llmagent.WithTools(lookupTool(t, "x")), llmagent.WithGuards(noCards(&asked))))
+	r := newRun(t, a)
 	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
 	require.ErrorIs(t, err, errCard)
 	var types []string
@@ -192,21 +181,17 @@ func TestGuardsOfInnerScopes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked []string
-			tool, err := agenttool.New(guarded(noCards(&asked)))
-			require.NoError(t, err)
-			root, err := llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+			tool := must.Get(agenttool.New(guarded(noCards(&asked))))
+			root := must.Get(llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 				if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 					return scripted.Reply(scripted.Text("done"))
 				}
 				return scripted.Reply(scripted.Call("inner", `{"input":"4111"}`))
-			}), llmagent.WithTools(tool))
-			require.NoError(t, err)
-			r := newRunner(t, root, sessiontest.Memory(t))
-			events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
-			require.NoError(t, err)
+			}), llmagent.WithTools(tool)))
+			r := newRun(t, root)
+			events := run(t, r, s1, "Hi")
 			require.Equal(t, []string{"inner input"}, asked)
 			require.Equal(t, "root: done", said(events))
-			checkLog(t, r, load(t, r, s1))
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -58,17 +59,15 @@ func TestNoTransferAfterALimit(t *testing.T) {
 		}
 		desk := says(t, "desk", "Desk.")
 		m := &asked{answers: []scripted.Answer{handsOver("desk"), scripted.Reply(scripted.Call("look", "{}")), handsOver("desk")}}
-		look, err := tools.Func("look", "", func(tools.Context, struct{}) (string, error) { return "seen", nil })
-		require.NoError(t, err)
-		support, err := llmagent.New("support", "You route.", m.model("support"), llmagent.WithSubAgents(desk), llmagent.WithTools(look),
-			llmagent.WithTransferTools(form.Tools), llmagent.WithSettings(llm.Settings{ToolChoice: llm.ToolChoice(name)}))
-		require.NoError(t, err)
-		first, err := agent.New("first", "", func(context.Context, *agent.Invocation) iterSeq {
+		look := must.Get(tools.Func("look", "", func(tools.Context, struct{}) (string, error) { return "seen", nil }))
+		support := must.Get(llmagent.New("support", "You route.", m.model("support"), llmagent.WithSubAgents(desk), llmagent.WithTools(look),
+			llmagent.WithTransferTools(form.Tools), llmagent.WithSettings(llm.Settings{ToolChoice: llm.ToolChoice(name)})))
+		first := must.Get(agent.New("first", "", func(context.Context, *agent.Invocation) iterSeq {
 			return yields(&event.Transfer{To: "support", Outcome: event.TransferCommitted})
-		}, agent.WithSubAgents(support))
-		require.NoError(t, err)
+		}, agent.WithSubAgents(support)))
 		store := sessiontest.Memory(t)
 		r := newRunner(t, first, store, runner.WithLimits(runner.Limits{Transfers: 1}))
+		var err error
 		if steps {
 			_, _, err = r.Begin(context.Background(), s1, llm.UserText("Help"))
 			for done := false; !done && err == nil; {
@@ -90,7 +89,6 @@ func TestNoTransferAfterALimit(t *testing.T) {
 		require.Len(t, m.requests, 3)
 		log := load(t, r, s1)
 		require.Equal(t, event.FinishReasonLimit, log[len(log)-1].Data.(*event.HarnessEnd).FinishReason)
-		checkLog(t, r, log)
 	}
 }
 
@@ -100,50 +98,41 @@ func TestHandBackAcrossAPause(t *testing.T) {
 	m := &asked{answers: []scripted.Answer{
 		scripted.Reply(scripted.CallID("t1", agent.TransferTool, `{"agent_name":"clerk"}`)),
 		scripted.Reply(scripted.CallID("t2", "look", `{}`)), back}}
-	look, err := tools.Func("look", "", func(tools.Context, struct{}) (string, error) { return "seen", nil }, tools.NeedsApproval())
-	require.NoError(t, err)
-	desk, err := llmagent.New("desk", "", m.model("desk"), held, llmagent.WithTransferApproval(), llmagent.WithTools(look), llmagent.WithSubAgents(says(t, "clerk", "Clerk.")))
-	require.NoError(t, err)
+	look := must.Get(tools.Func("look", "", func(tools.Context, struct{}) (string, error) { return "seen", nil }, tools.NeedsApproval()))
+	desk := must.Get(llmagent.New("desk", "", m.model("desk"), held, llmagent.WithTransferApproval(), llmagent.WithTools(look), llmagent.WithSubAgents(says(t, "clerk", "Clerk."))))
 	support := scriptedAgent(t, "support", seq(handsOver("desk"), answered), llmagent.WithSubAgents(desk))
 	r := newRun(t, support)
-	_, err = say(r, s1, "Help")
-	require.NoError(t, err)
+	run(t, r, s1, "Help")
 	for _, decision := range []runner.Decision{runner.Deny("c2", "not now"), runner.Approve("c3"), runner.Approve("c4")} {
-		_, err = collect(resume(r, s1, decision))
-		require.NoError(t, err)
+		finish(t, resume(r, s1, decision))
 	}
 	for i, want := range [][]string{{"clerk"}, {"clerk"}, {"support", "clerk"}} {
 		require.Equal(t, want, offered(t, m.requests[i]), "request %d", i)
 	}
 	log := load(t, r, s1)
 	require.Equal(t, "support → desk committed \ndesk → clerk failed \ndesk → support committed \nsupport: Done.", said(log))
-	checkLog(t, r, log)
 }
 
 // TestHandBackAfterARoute: an agent to which a route led may go back, as its source
 // has answered and not just handed over.
 func TestHandBackAfterARoute(t *testing.T) {
 	m := &asked{answers: []scripted.Answer{back, answered}}
-	desk, err := llmagent.New("desk", "", m.model("desk"), toParent)
-	require.NoError(t, err)
+	desk := must.Get(llmagent.New("desk", "", m.model("desk"), toParent))
 	support := scriptedAgent(t, "support", seq(scripted.Reply(scripted.Text("A draft.")), scripted.Reply(scripted.Text("Another."))),
 		llmagent.WithSubAgents(desk), llmagent.WithRoutes(agent.OnStop("desk")))
 	r := newRun(t, support)
-	_, err = say(r, s1, "Write")
-	require.NoError(t, err)
+	run(t, r, s1, "Write")
 	require.Equal(t, []string{"support"}, offered(t, m.requests[0]))
 	require.Equal(t, []string{"support"}, offered(t, m.requests[1]))
 }
 
 // TestFunctionsMayHandBack: what a program says is no small model's mistake.
 func TestFunctionsMayHandBack(t *testing.T) {
-	desk, err := agent.New("desk", "", func(context.Context, *agent.Invocation) iterSeq {
+	desk := must.Get(agent.New("desk", "", func(context.Context, *agent.Invocation) iterSeq {
 		return yields(&event.Transfer{To: "support", Outcome: event.TransferCommitted})
-	}, agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
-	require.NoError(t, err)
+	}, agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})))
 	support := scriptedAgent(t, "support", seq(handsOver("desk"), answered), llmagent.WithSubAgents(desk))
-	events, err := say(newRun(t, support), s1, "Help")
-	require.NoError(t, err)
+	events := run(t, newRun(t, support), s1, "Help")
 	require.Equal(t, "support → desk committed \ndesk → support committed \nsupport: Done.", said(events))
 }
 
@@ -151,13 +140,11 @@ func TestFunctionsMayHandBack(t *testing.T) {
 // target runs, a preview of it has.
 func TestHandBackInTheNextTurn(t *testing.T) {
 	m := &asked{answers: []scripted.Answer{answered, back}}
-	desk, err := llmagent.New("desk", "", m.model("desk"), held)
-	require.NoError(t, err)
+	desk := must.Get(llmagent.New("desk", "", m.model("desk"), held))
 	support := scriptedAgent(t, "support", seq(handsOver("desk"), answered), llmagent.WithSubAgents(desk))
 	r := newRun(t, support)
 	for _, text := range []string{"Help", "And?"} {
-		_, err = say(r, s1, text)
-		require.NoError(t, err)
+		run(t, r, s1, text)
 	}
 	require.Nil(t, offered(t, m.requests[0]))
 	require.Equal(t, []string{"support"}, offered(t, m.requests[1]))
@@ -179,18 +166,13 @@ func TestRequestsOfLaterTurns(t *testing.T) {
 	for _, root := range []llmagent.Option{llmagent.WithTransferTools(transfer.OneTool), llmagent.WithTransferTools(transfer.ToolPerTarget)} {
 		for _, policy := range []view.Policy{view.Full(), view.LastTurns(5)} {
 			m := &asked{answers: []scripted.Answer{answered, scripted.Reply(scripted.Call("look", "{}")), answered, answered, back, answered}}
-			look, err := tools.Func("look", "", func(tools.Context, struct{}) (string, error) { return "seen", nil })
-			require.NoError(t, err)
-			desk, err := llmagent.New("desk", "You answer.", m.model("desk"), llmagent.WithTools(look), toParent, root, llmagent.WithHistory(policy))
-			require.NoError(t, err)
-			support, err := llmagent.New("support", "You route.", (&asked{answers: []scripted.Answer{handsOver("desk"), answered, handsOver("desk")}}).model("support"), llmagent.WithSubAgents(desk))
-			require.NoError(t, err)
+			look := must.Get(tools.Func("look", "", func(tools.Context, struct{}) (string, error) { return "seen", nil }))
+			desk := must.Get(llmagent.New("desk", "You answer.", m.model("desk"), llmagent.WithTools(look), toParent, root, llmagent.WithHistory(policy)))
+			support := must.Get(llmagent.New("support", "You route.", (&asked{answers: []scripted.Answer{handsOver("desk"), answered, handsOver("desk")}}).model("support"), llmagent.WithSubAgents(desk)))
 			store := sessiontest.Memory(t)
 			for _, said := range []string{"Help", "Look", "And?", "Something else", "Help again"} {
 				r := newRunner(t, support, store)
-				_, err := say(r, s1, said)
-				require.NoError(t, err)
-				checkLog(t, r, load(t, r, s1))
+				run(t, r, s1, said)
 			}
 			require.Len(t, m.requests, 6)
 			for i, req := range m.requests[1:5] {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,13 +12,13 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/policy"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/workflowagent"
 )
@@ -58,13 +56,11 @@ var guardedShapes = map[string]func(t testing.TB, g agent.Guard, m llm.Model, pi
 		return handsTo(t, "talker", talker(t, m, llmagent.WithGuards(g)))
 	},
 	"a workflow": func(t testing.TB, g agent.Guard, m llm.Model, _ []string) agent.Agent {
-		flow, err := workflowagent.Sequential("flow", "", []agent.Agent{talker(t, m), says(t, "last", "Bye.")})
-		require.NoError(t, err)
+		flow := must.Get(workflowagent.Sequential("flow", "", []agent.Agent{talker(t, m), says(t, "last", "Bye.")}))
 		return agent.Via(flow, agent.GuardedBy(g))
 	},
 	"agents side by side": func(t testing.TB, g agent.Guard, m llm.Model, _ []string) agent.Agent {
-		flow, err := workflowagent.Parallel("flow", "", []agent.Agent{talker(t, m), says(t, "other", "Bye.")})
-		require.NoError(t, err)
+		flow := must.Get(workflowagent.Parallel("flow", "", []agent.Agent{talker(t, m), says(t, "other", "Bye.")}))
 		return agent.Via(flow, agent.GuardedBy(g))
 	},
 	"an agent tool": func(t testing.TB, g agent.Guard, m llm.Model, _ []string) agent.Agent {
@@ -72,7 +68,7 @@ var guardedShapes = map[string]func(t testing.TB, g agent.Guard, m llm.Model, pi
 			llmagent.WithTools(agentTool(t, talker(t, m, llmagent.WithGuards(g)))))
 	},
 	"a stream of a function": func(t testing.TB, g agent.Guard, _ llm.Model, pieces []string) agent.Agent {
-		a, err := llmagent.Func("talker", "", func(s *llmagent.Step) error {
+		return must.Get(llmagent.Func("talker", "", func(s *llmagent.Step) error {
 			w := s.Stream()
 			for _, p := range pieces {
 				if _, err := w.Write([]byte(p)); err != nil {
@@ -80,9 +76,7 @@ var guardedShapes = map[string]func(t testing.TB, g agent.Guard, m llm.Model, pi
 				}
 			}
 			return w.Close()
-		}, llmagent.WithGuards(g))
-		require.NoError(t, err)
-		return a
+		}, llmagent.WithGuards(g)))
 	},
 	"deltas of its own, calls in pieces among them": func(t testing.TB, g agent.Guard, _ llm.Model, pieces []string) agent.Agent {
 		return function(t, "talker", func(_ context.Context, inv *agent.Invocation) iterSeq {
@@ -117,9 +111,7 @@ var guardedShapes = map[string]func(t testing.TB, g agent.Guard, m llm.Model, pi
 }
 
 func talker(t testing.TB, m llm.Model, opts ...llmagent.Option) agent.Agent {
-	a, err := llmagent.New("talker", "", m, append(opts, llmagent.WithTools(lookupTool(t, "x")))...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New("talker", "", m, append(opts, llmagent.WithTools(lookupTool(t, "x")))...))
 }
 
 // TestHeldStreams: whatever the chunks of a text and whichever way it comes, no consumer sees what the guard
@@ -146,8 +138,7 @@ func TestHeldStreams(t *testing.T) {
 				var m llm.Model = lenient{scripted.New().Add("talker", answers...).Model("talker")}
 				if rapid.Bool().Draw(rt, "fallback") {
 					bad := scripted.Always("bad", scripted.Reply(scripted.Text(lost...), scripted.Cut()))
-					f, err := policy.NewFallback([]llm.Model{bad, m})
-					require.NoError(rt, err)
+					f := must.Get(policy.NewFallback([]llm.Model{bad, m}))
 					m = f
 				}
 				r := newRun(t, made(t, g, m, pieces), runner.WithStreaming(), runner.WithIDs(transcript.Counter())) // random ids may contain 4111
@@ -213,29 +204,5 @@ func TestWindow(t *testing.T) {
 			}
 		}
 		require.Equal(t, c.want, strings.Join(got, "|"), "%q", c.text)
-	}
-}
-
-// BenchmarkWindow is a streamed answer under a regular expression, with a window and without.
-func BenchmarkWindow(b *testing.B) {
-	card := regexp.MustCompile(`\d{4}[ -]?\d{4}[ -]?\d{4}[ -]?\d{4}`)
-	g := agent.Guard{Name: "no-cards", Out: func(_ context.Context, _ *agent.Invocation, text string) error {
-		if card.MatchString(text) {
-			return errCard
-		}
-		return nil
-	}}
-	for name, guard := range map[string]agent.Guard{"whole": g, "window": g.Window(18)} {
-		for _, deltas := range []int{1000, 10000} {
-			b.Run(fmt.Sprintf("%s/%d", name, deltas), func(b *testing.B) {
-				m := scripted.Always("m", scripted.Reply(scripted.Text(slices.Repeat([]string{"word"}, deltas)...)))
-				r := newRun(b, talker(b, m, llmagent.WithGuards(guard)), runner.WithStreaming())
-				for n := range b.N {
-					for _, err := range r.Run(b.Context(), session.ID(fmt.Sprint(n)), llm.UserText("Hi")) {
-						require.NoError(b, err)
-					}
-				}
-			})
-		}
 	}
 }

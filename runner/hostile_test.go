@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -24,7 +25,6 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -95,8 +95,7 @@ type story struct {
 // to shipping in the third, shipping to support in the fourth. All agents
 // could transfer everywhere at any time.
 func tellStory(t testing.TB, text string, m mode) *story {
-	reason, err := json.Marshal(text)
-	require.NoError(t, err)
+	reason := must.Get(json.Marshal(text))
 	to := func(name string) scripted.Item {
 		return scripted.Call(agent.TransferTool, `{"agent_name":"`+name+`","reason":`+string(reason)+`}`)
 	}
@@ -121,19 +120,16 @@ func tellStory(t testing.TB, text string, m mode) *story {
 	}
 	model := func(name string) llm.Model { return checked{recorded(name)} }
 	if m.http {
-		server, err := endpoint.Start(func(name string) (llm.Model, bool) { return recorded(name), true })
-		require.NoError(t, err)
+		server := must.Get(endpoint.Start(func(name string) (llm.Model, bool) { return recorded(name), true }))
 		defer server.Close()
-		client, err := openai.New("any", openai.WithBaseURL(server.URL()), openai.WithRetries(0))
-		require.NoError(t, err)
+		client := must.Get(openai.New("any", openai.WithBaseURL(server.URL()), openai.WithRetries(0)))
 		model = func(name string) llm.Model { return checked{client.Named(name)} }
 	}
 	var opts []runner.Option
 	if m.stream {
 		opts = append(opts, runner.WithStreaming())
 	}
-	r, err := runner.New(hostileTree(t, text, model), sessiontest.Memory(t), append(opts, runner.WithIDs(transcript.Counter()))...)
-	require.NoError(t, err)
+	r := newRun(t, hostileTree(t, text, model), append(opts, runner.WithIDs(transcript.Counter()))...)
 	key := session.ID("s1")
 	said := strings.ToValidUTF8(text, "?")
 	file := llm.Media{Kind: llm.MediaFile, Name: said, MediaType: "text/plain", Data: []byte(text)}
@@ -155,27 +151,21 @@ func hostileTree(t testing.TB, text string, model func(string) llm.Model) agent.
 	type in struct {
 		Page string `json:"page"`
 	}
-	fetch, err := tools.Func("fetch", text, func(ctx tools.Context, in in) (any, error) {
+	fetch := must.Get(tools.Func("fetch", text, func(ctx tools.Context, in in) (any, error) {
 		ctx.Progress(text)
 		ctx.Set("note", text)
 		if json.Valid([]byte(text)) {
 			return json.RawMessage(text), nil
 		}
 		return text, nil
-	})
-	require.NoError(t, err)
-	breaks, err := tools.Func("breaks", text, func(_ tools.Context, in in) (any, error) { return nil, errors.New(text) })
-	require.NoError(t, err)
-	inner, err := llmagent.New("clerk", "You are clerk.", model("clerk"), llmagent.WithDescription(text), llmagent.WithTools(fetch))
-	require.NoError(t, err)
-	clerk, err := agenttool.New(inner)
-	require.NoError(t, err)
+	}))
+	breaks := must.Get(tools.Func("breaks", text, func(_ tools.Context, in in) (any, error) { return nil, errors.New(text) }))
+	inner := must.Get(llmagent.New("clerk", "You are clerk.", model("clerk"), llmagent.WithDescription(text), llmagent.WithTools(fetch)))
+	clerk := must.Get(agenttool.New(inner))
 	must := func(name string, kids ...agent.Agent) agent.Agent {
-		a, err := llmagent.New(name, "You are "+name+".", model(name), llmagent.WithDescription(text), llmagent.WithTools(fetch, breaks, clerk),
+		return must.Get(llmagent.New(name, "You are "+name+".", model(name), llmagent.WithDescription(text), llmagent.WithTools(fetch, breaks, clerk),
 			llmagent.WithSubAgents(kids...),
-			llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}))
-		require.NoError(t, err)
-		return a
+			llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true})))
 	}
 	return must("support", must("billing"), must("shipping"))
 }
@@ -297,13 +287,10 @@ func TestHostileSummary(t *testing.T) {
 			require.Empty(t, req.Tools)
 			return scripted.Reply(scripted.Text(text), scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))
 		})
-		billing, err := llmagent.New("billing", "", scripted.New().Model("billing"))
-		require.NoError(t, err)
-		root, err := llmagent.New("support", "", checked{model}, llmagent.WithSubAgents(billing),
-			llmagent.WithCompaction(llmagent.Compaction{Window: 1000, Summarizer: summarizer}))
-		require.NoError(t, err)
-		r, err := runner.New(root, sessiontest.Memory(t))
-		require.NoError(t, err)
+		billing := must.Get(llmagent.New("billing", "", scripted.New().Model("billing")))
+		root := must.Get(llmagent.New("support", "", checked{model}, llmagent.WithSubAgents(billing),
+			llmagent.WithCompaction(llmagent.Compaction{Window: 1000, Summarizer: summarizer})))
+		r := newRun(t, root)
 		key := session.ID("s1")
 		for range 8 {
 			for _, err := range r.Run(context.Background(), key, llm.UserText(strings.Repeat("more ", 60))) {

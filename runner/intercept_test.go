@@ -15,11 +15,11 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -74,21 +74,18 @@ func (s spy) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.Tool
 // TestInterceptors: the onion's order, and that everything passes through it:
 // turns, attempts of models, tools, transfers, and what runs in inner scopes.
 func TestInterceptors(t *testing.T) {
-	inner, err := agenttool.New(says(t, "inner", "yes"))
-	require.NoError(t, err)
-	billing, err := llmagent.New("billing", "", scripted.Func("bm", func(req *llm.Request) scripted.Answer {
+	inner := must.Get(agenttool.New(says(t, "inner", "yes")))
+	billing := must.Get(llmagent.New("billing", "", scripted.Func("bm", func(req *llm.Request) scripted.Answer {
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 			return scripted.Reply(scripted.Text("Done."))
 		}
 		return scripted.Reply(scripted.Call("inner", `{"input":"go"}`))
-	}), llmagent.WithTools(inner))
-	require.NoError(t, err)
+	}), llmagent.WithTools(inner)))
 	var mu sync.Mutex
 	var log []string
 	a, b := spy{"a", &mu, &log}, spy{"b", &mu, &log}
-	r := newRunner(t, handsTo(t, "billing", billing), sessiontest.Memory(t), runner.WithInterceptors(a), runner.WithInterceptors(b))
-	_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
-	require.NoError(t, err)
+	r := newRun(t, handsTo(t, "billing", billing), runner.WithInterceptors(a), runner.WithInterceptors(b))
+	run(t, r, s1, "Hi")
 	require.Equal(t, `a turn of support
 b turn of support
 a model support of support
@@ -119,10 +116,9 @@ b turn ends
 a turn ends`, strings.Join(log, "\n"))
 
 	log = nil
-	_, _, err = over(r.Advance(context.Background(), s1, runner.Step{Attempt: 1}))
+	_, _, err := over(r.Advance(context.Background(), s1, runner.Step{Attempt: 1}))
 	require.NoError(t, err)
-	_, err = collect(r.Resume(context.Background(), s1))
-	require.NoError(t, err)
+	finish(t, r.Resume(context.Background(), s1))
 	require.Equal(t, strings.Repeat("a turn of support\nb turn of support\nb turn ends\na turn ends\n", 2), strings.Join(log, "\n")+"\n")
 }
 
@@ -160,14 +156,12 @@ func TestInterceptorsThatMeddle(t *testing.T) {
 	looker := func(t *testing.T) agent.Agent { return looks(t, "secret") }
 	support := func(t *testing.T) agent.Agent {
 		n := 0
-		a, err := llmagent.New("support", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+		return must.Get(llmagent.New("support", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
 			if n++; n == 1 {
 				return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))
 			}
 			return scripted.Reply(scripted.Text("Then I answer."))
-		}), llmagent.WithSubAgents(says(t, "billing", "Hello.")))
-		require.NoError(t, err)
-		return a
+		}), llmagent.WithSubAgents(says(t, "billing", "Hello."))))
 	}
 	for name, c := range map[string]struct {
 		root    func(*testing.T) agent.Agent
@@ -217,10 +211,9 @@ func TestInterceptorsThatMeddle(t *testing.T) {
 			"", `"not executed: boom"`, boom, "agent_error"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRunner(t, c.root(t), sessiontest.Memory(t), runner.WithInterceptors(c.meddler))
+			r := newRun(t, c.root(t), runner.WithInterceptors(c.meddler))
 			_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
 			log := load(t, r, s1)
-			checkLog(t, r, log)
 			require.Equal(t, c.said, said(log))
 			var results []string
 			for _, e := range log {
@@ -248,9 +241,8 @@ func TestInterceptorsThatMeddle(t *testing.T) {
 func TestAnInterceptedTransferThatAsks(t *testing.T) {
 	var mu sync.Mutex
 	var log []string
-	r := newRunner(t, handsTo(t, "billing", says(t, "billing", "Hello."), llmagent.WithTransferApproval()), sessiontest.Memory(t), runner.WithInterceptors(spy{"a", &mu, &log}))
-	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
-	require.NoError(t, err)
+	r := newRun(t, handsTo(t, "billing", says(t, "billing", "Hello."), llmagent.WithTransferApproval()), runner.WithInterceptors(spy{"a", &mu, &log}))
+	events := run(t, r, s1, "Hi")
 	require.Equal(t, "", said(events))
 	var call string
 	for _, e := range events {
@@ -258,26 +250,22 @@ func TestAnInterceptedTransferThatAsks(t *testing.T) {
 			call = d.ToolCallID
 		}
 	}
-	events, err = collect(r.Resume(context.Background(), s1, runner.Approve(call)))
-	require.NoError(t, err)
+	events = finish(t, r.Resume(context.Background(), s1, runner.Approve(call)))
 	require.Equal(t, "support → billing committed \nbilling: Hello.", said(events))
-	checkLog(t, r, load(t, r, s1))
 }
 
 // TestASlowInterceptorIsCancelled: tools that wait in an interceptor end with
 // the turn.
 func TestASlowInterceptorIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	tool, err := tools.Func("x", "", func(tools.Context, struct{}) (string, error) { return "", nil })
-	require.NoError(t, err)
-	a, err := llmagent.New("a", "", scripted.Always("m", scripted.Reply(scripted.Call("x", "{}"))), llmagent.WithTools(tool))
-	require.NoError(t, err)
-	r := newRunner(t, a, sessiontest.Memory(t), runner.WithInterceptors(meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
+	tool := must.Get(tools.Func("x", "", func(tools.Context, struct{}) (string, error) { return "", nil }))
+	a := must.Get(llmagent.New("a", "", scripted.Always("m", scripted.Reply(scripted.Call("x", "{}"))), llmagent.WithTools(tool)))
+	r := newRun(t, a, runner.WithInterceptors(meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 		cancel()
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}))
-	_, err = collect(r.Run(ctx, s1, llm.UserText("Hi")))
+	_, err := collect(r.Run(ctx, s1, llm.UserText("Hi")))
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -290,7 +278,7 @@ func TestRefusedWordsBesideOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked []string
-			root, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq {
+			root := must.Get(agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq {
 				return func(yield func(*event.Event, error) bool) {
 					for _, e := range events {
 						if !yield(e, nil) {
@@ -298,13 +286,11 @@ func TestRefusedWordsBesideOthers(t *testing.T) {
 						}
 					}
 				}
-			}, agent.WithGuards(noCards(&asked)), agent.WithSubAgents(says(t, "billing", "Hello.")))
-			require.NoError(t, err)
-			r := newRunner(t, root, sessiontest.Memory(t))
-			_, err = collect(r.Run(context.Background(), s1, llm.UserText("Go")))
+			}, agent.WithGuards(noCards(&asked)), agent.WithSubAgents(says(t, "billing", "Hello."))))
+			r := newRun(t, root)
+			_, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
 			require.ErrorIs(t, err, errCard)
 			require.Empty(t, said(load(t, r, s1)))
-			checkLog(t, r, load(t, r, s1))
 		})
 	}
 }
@@ -357,10 +343,8 @@ func TestInterceptorsThatTryAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, c.root(), runner.WithInterceptors(c.meddler))
-			_, err := say(r, s1, "Hi")
-			require.NoError(t, err)
+			run(t, r, s1, "Hi")
 			log := load(t, r, s1)
-			checkLog(t, r, log)
 			require.Equal(t, c.said, said(log))
 			results := 0
 			for _, e := range log {
@@ -374,8 +358,7 @@ func TestInterceptorsThatTryAgain(t *testing.T) {
 
 	t.Run("a transfer that asks", func(t *testing.T) {
 		r := newRun(t, handsTo(t, "billing", says(t, "billing", "Hello."), llmagent.WithTransferApproval()), runner.WithInterceptors(twice))
-		events, err := say(r, s1, "Hi")
-		require.NoError(t, err)
+		events := run(t, r, s1, "Hi")
 		var asked []string
 		for _, e := range events {
 			if d, ok := e.Data.(*event.Relay); ok {
@@ -383,9 +366,7 @@ func TestInterceptorsThatTryAgain(t *testing.T) {
 			}
 		}
 		require.Len(t, asked, 1)
-		events, err = collect(r.Resume(context.Background(), s1, runner.Approve(asked[0])))
-		require.NoError(t, err)
+		events = finish(t, r.Resume(context.Background(), s1, runner.Approve(asked[0])))
 		require.Equal(t, "support → billing committed \nbilling: Hello.", said(events))
-		checkLog(t, r, load(t, r, s1))
 	})
 }

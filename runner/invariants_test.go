@@ -23,6 +23,17 @@ func load(t testing.TB, r *runner.Runner, key session.Key) []*event.Event {
 	return events
 }
 
+// checkStore checks the logs of the usual user's sessions in a store that is still open.
+func checkStore(t testing.TB, r *runner.Runner, store session.Store) {
+	all, err := store.List(context.Background(), s1, session.Page{})
+	if err != nil {
+		return
+	}
+	for _, s := range all {
+		checkLog(t, r, load(t, r, s.Key))
+	}
+}
+
 // checkLog holds a log against the laws of every log, and against the tree: each run of
 // the conversation is one of the agent that the conversation went to.
 func checkLog(t testing.TB, r *runner.Runner, events []*event.Event) {

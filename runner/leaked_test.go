@@ -14,12 +14,12 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
 )
@@ -76,26 +76,20 @@ func wordyDeskWith(t *testing.T, form transfer.Tools, note string, answers map[s
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	model := func(name string) llm.Model {
-		m, err := openai.New(name, append(opts, openai.WithBaseURL(server.URL), openai.WithRetries(0))...)
-		require.NoError(t, err)
-		return m
+		return must.Get(openai.New(name, append(opts, openai.WithBaseURL(server.URL), openai.WithRetries(0))...))
 	}
 	type in struct {
 		ID int `json:"id"`
 	}
-	lookup, err := tools.Func("lookup", "Looks up an order.", func(tools.Context, in) (string, error) { return note, nil })
-	require.NoError(t, err)
-	billing, err := llmagent.New("billing", "You are billing.", model("billing"), llmagent.WithDescription("Refunds"),
-		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}), llmagent.WithTransferTools(form))
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "You are support.", model("support"), llmagent.WithSubAgents(billing), llmagent.WithTools(lookup), llmagent.WithTransferTools(form))
-	require.NoError(t, err)
+	lookup := must.Get(tools.Func("lookup", "Looks up an order.", func(tools.Context, in) (string, error) { return note, nil }))
+	billing := must.Get(llmagent.New("billing", "You are billing.", model("billing"), llmagent.WithDescription("Refunds"),
+		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}), llmagent.WithTransferTools(form)))
+	support := must.Get(llmagent.New("support", "You are support.", model("support"), llmagent.WithSubAgents(billing), llmagent.WithTools(lookup), llmagent.WithTransferTools(form)))
 	var run []runner.Option
 	if stream {
 		run = append(run, runner.WithStreaming())
 	}
-	r, err := runner.New(support, sessiontest.Memory(t), run...)
-	require.NoError(t, err)
+	r := newRun(t, support, run...)
 	return r, s
 }
 

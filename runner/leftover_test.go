@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -43,14 +44,12 @@ func (s *writes) Write(ctx context.Context, key session.Key, w session.Write) (s
 // every other turn.
 func besides(t *testing.T, both []tools.Tool, opts ...llmagent.Option) agent.Agent {
 	n := 0
-	a, err := llmagent.New("solo", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+	return must.Get(llmagent.New("solo", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
 		if n++; n == 1 {
 			return scripted.Reply(scripted.Call(both[0].Info().Name, `{"input":"go"}`), scripted.Call(both[1].Info().Name, "{}"))
 		}
 		return scripted.Reply(scripted.Text("Hello again."))
-	}), append(opts, llmagent.WithTools(both...))...)
-	require.NoError(t, err)
-	return a
+	}), append(opts, llmagent.WithTools(both...))...))
 }
 
 // slowTool runs until it is cancelled, and then still has to tidy up.
@@ -58,38 +57,33 @@ func slowTool(t *testing.T, started chan struct{}, over *atomic.Bool) tools.Tool
 	type in struct {
 		Input string `json:"input"`
 	}
-	slow, err := tools.Func("slow", "", func(c tools.Context, _ in) (string, error) {
+	return must.Get(tools.Func("slow", "", func(c tools.Context, _ in) (string, error) {
 		close(started)
 		<-c.Done()
 		time.Sleep(time.Second) // of the test's bubble
 		over.Store(true)
 		return "", c.Err()
-	}, tools.Timeout(-1))
-	require.NoError(t, err)
-	return slow
+	}, tools.Timeout(-1)))
 }
 
 // slowAgent is an agent tool whose model answers only when it is cancelled, and
 // then takes its time.
 func slowAgent(t *testing.T, started chan struct{}, over *atomic.Bool) tools.Tool {
-	a, err := llmagent.New("slow", "", scripted.Always("slow", scripted.Reply(scripted.Wait(func(ctx context.Context) error {
+	a := must.Get(llmagent.New("slow", "", scripted.Always("slow", scripted.Reply(scripted.Wait(func(ctx context.Context) error {
 		close(started)
 		<-ctx.Done()
 		time.Sleep(time.Second) // of the test's bubble
 		over.Store(true)
 		return ctx.Err()
-	}))))
-	require.NoError(t, err)
+	})))))
 	return agentTool(t, a)
 }
 
 func lookAfter(t *testing.T, started chan struct{}) tools.Tool {
-	look, err := tools.Func("look", "", func(tools.Context, struct{}) (string, error) {
+	return must.Get(tools.Func("look", "", func(tools.Context, struct{}) (string, error) {
 		<-started
 		return "seen", nil
-	})
-	require.NoError(t, err)
-	return look
+	}))
 }
 
 // TestPanicsWaitForRunningTools: whoever panics while tools run, the turn is over
@@ -116,7 +110,6 @@ func TestPanicsWaitForRunningTools(t *testing.T) {
 				require.Equal(t, wrote, store.n.Load(), "something is written after the turn")
 				_, err := say(r, s1, "And now?") // the lease was given back
 				require.NoError(t, err)
-				checkLog(t, r, load(t, r, s1))
 			})
 		})
 		t.Run("a guard, beside "+kind, func(t *testing.T) {
@@ -136,13 +129,10 @@ func TestPanicsWaitForRunningTools(t *testing.T) {
 				require.ErrorAs(t, err, &failed)
 				require.Equal(t, event.CodeInternal, failed.Code)
 				require.True(t, over.Load(), "the turn is over while a tool runs")
-				checkLog(t, r, load(t, r, s1))
 				wrote := store.n.Load()
 				time.Sleep(time.Hour)
 				require.Equal(t, wrote, store.n.Load(), "something is written after the turn")
-				_, err = say(r, s1, "And now?")
-				require.NoError(t, err)
-				checkLog(t, r, load(t, r, s1))
+				run(t, r, s1, "And now?")
 			})
 		})
 	}
@@ -212,22 +202,17 @@ func TestWhoIsLeftRunningSeesNoOtherTurn(t *testing.T) {
 				yield(&event.Event{Data: &event.Text{Content: "So late."}}, nil)
 			}
 		})
-		tool, err := agenttool.New(late, agenttool.WithTimeout(time.Second))
-		require.NoError(t, err)
+		tool := must.Get(agenttool.New(late, agenttool.WithTimeout(time.Second)))
 		root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("late", `{"input":"go"}`)), scripted.Reply(scripted.Text("One.")), scripted.Reply(scripted.Text("Two."))),
 			llmagent.WithTools(tool))
 		r := newRun(t, root)
-		_, err = say(r, s1, "Hi")
-		require.NoError(t, err)
+		run(t, r, s1, "Hi")
 		first := load(t, r, s1)
-		checkLog(t, r, first)
-		_, err = say(r, s1, "And now?")
-		require.NoError(t, err)
+		run(t, r, s1, "And now?")
 		log := load(t, r, s1)
 		time.Sleep(2 * time.Hour)
 		require.LessOrEqual(t, <-seen, int64(len(first)), "it sees what a later turn has stored")
 		require.Equal(t, log, load(t, r, s1), "something is stored after the turn")
-		checkLog(t, r, log)
 	})
 }
 
@@ -267,8 +252,7 @@ func TestInnerRunsThatCouldNotBeClosed(t *testing.T) {
 		if newProcess {
 			r = newRunner(t, root, store)
 		}
-		_, err = say(r, s1, "And now?")
-		require.NoError(t, err)
+		run(t, r, s1, "And now?")
 		open := make(map[string]string)
 		for _, e := range load(t, r, s1) {
 			switch e.Data.(type) {
@@ -303,22 +287,19 @@ func TestAgentToolsShareTheirTree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0
-			tool, err := agenttool.New(wrap(&checkedOften{says(t, "inner", "Yes."), &n}))
-			require.NoError(t, err)
+			tool := must.Get(agenttool.New(wrap(&checkedOften{says(t, "inner", "Yes."), &n})))
 			turns := 0
 			call := scripted.Call("inner", `{"input":"go"}`)
-			root, err := llmagent.New("root", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+			root := must.Get(llmagent.New("root", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
 				if turns++; turns%2 == 1 {
 					return scripted.Reply(call, call, call)
 				}
 				return scripted.Reply(scripted.Text("Done."))
-			}), llmagent.WithTools(tool))
-			require.NoError(t, err)
+			}), llmagent.WithTools(tool)))
 			r := newRun(t, root)
 			n = 0
 			for i := range 5 {
-				_, err := say(r, session.ID(fmt.Sprint("s", i)), "Hi")
-				require.NoError(t, err)
+				run(t, r, session.ID(fmt.Sprint("s", i)), "Hi")
 			}
 			require.Equal(t, 1, n)
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -32,12 +33,11 @@ func TestLongSession(t *testing.T) {
 			if raceEnabled {
 				t.Skip("the race detector allocates on its own")
 			}
-			lookup, err := tools.Func("lookup", "Looks an order up.", func(_ tools.Context, in struct {
+			lookup := must.Get(tools.Func("lookup", "Looks an order up.", func(_ tools.Context, in struct {
 				Order int `json:"order"`
 			}) (string, error) {
 				return fmt.Sprintf("order %d is on its way", in.Order), nil
-			})
-			require.NoError(t, err)
+			}))
 			n := 0
 			model := scripted.Func("bot", func(req *llm.Request) scripted.Answer {
 				if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
@@ -46,11 +46,9 @@ func TestLongSession(t *testing.T) {
 				n++
 				return scripted.Reply(scripted.CallID(fmt.Sprint("call_", n), "lookup", fmt.Sprintf(`{"order":%d}`, n)))
 			})
-			bot, err := llmagent.New("bot", "You look orders up.", model, append(opts, llmagent.WithTools(lookup))...)
-			require.NoError(t, err)
+			bot := must.Get(llmagent.New("bot", "You look orders up.", model, append(opts, llmagent.WithTools(lookup))...))
 			path := filepath.Join(t.TempDir(), "long.db")
-			store, err := sqlite.Open(path)
-			require.NoError(t, err)
+			store := must.Get(sqlite.Open(path))
 			defer func() { require.NoError(t, store.Close()) }()
 			r := newRunner(t, bot, store)
 

@@ -18,13 +18,13 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -88,15 +88,12 @@ func deskGuards() []agent.Guard {
 
 func goDesk(t *testing.T, model func(name string) llm.Model, list []tools.Tool) agent.Agent {
 	guards := deskGuards()
-	billing, err := llmagent.New("billing", "You handle money.", model("billing"), llmagent.WithDescription("Money"),
-		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}), llmagent.WithTransferApproval(), llmagent.WithGuards(guards[1]))
-	require.NoError(t, err)
-	review, err := llmagent.New("review", "You look over what was said.", model("review"))
-	require.NoError(t, err)
-	rules, err := tools.NewPolicy(tools.Rule{Tool: "ref*", Decision: tools.Ask}, tools.Rule{Tool: "lookup", Args: map[string]tools.Arg{"id": {Matches: "^0"}}, Decision: tools.Deny},
-		tools.Rule{Tool: "lookup", Decision: tools.Allow})
-	require.NoError(t, err)
-	front, err := llmagent.New("front", "You answer first.", model("front"), llmagent.WithDescription("Answers first"), llmagent.WithTools(list...),
+	billing := must.Get(llmagent.New("billing", "You handle money.", model("billing"), llmagent.WithDescription("Money"),
+		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}), llmagent.WithTransferApproval(), llmagent.WithGuards(guards[1])))
+	review := must.Get(llmagent.New("review", "You look over what was said.", model("review")))
+	rules := must.Get(tools.NewPolicy(tools.Rule{Tool: "ref*", Decision: tools.Ask}, tools.Rule{Tool: "lookup", Args: map[string]tools.Arg{"id": {Matches: "^0"}}, Decision: tools.Deny},
+		tools.Rule{Tool: "lookup", Decision: tools.Allow}))
+	return must.Get(llmagent.New("front", "You answer first.", model("front"), llmagent.WithDescription("Answers first"), llmagent.WithTools(list...),
 		llmagent.WithToolPolicy(rules), llmagent.WithGuards(guards[0]), llmagent.WithSubAgents(billing, review),
 		llmagent.WithBudgets(agent.Budgets{Own: agent.Budget{Tokens: 3000}, Turn: agent.Budget{Tokens: 900}}),
 		llmagent.WithCompaction(llmagent.Compaction{Window: 700, At: 0.7, Keep: 0.3, Summarizer: model("sums")}),
@@ -112,9 +109,7 @@ func goDesk(t *testing.T, model func(name string) llm.Model, list []tools.Tool) 
 				}
 				answer = strings.TrimSuffix(strings.TrimPrefix(answer, "```json\n"), "\n```")
 				return json.Unmarshal([]byte(answer), &v) == nil && v.To == "billing" && v.Score > 1, nil
-			})))
-	require.NoError(t, err)
-	return front
+			}))))
 }
 
 // TestMarkdownIsTheSameTree plays stories that need every key that bounds, checks or leads on,
@@ -126,9 +121,8 @@ func TestMarkdownIsTheSameTree(t *testing.T) {
 		files[f.Name] = &fstest.MapFile{Data: f.Data}
 	}
 	inMarkdown := func(model func(name string) llm.Model, list []tools.Tool) agent.Agent {
-		tree, err := agentfile.LoadFS(files, ".", agentfile.WithTools(list...), agentfile.WithGuards(deskGuards()...),
-			agentfile.WithModel(func(name string) (llm.Model, error) { return model(name), nil }))
-		require.NoError(t, err)
+		tree := must.Get(agentfile.LoadFS(files, ".", agentfile.WithTools(list...), agentfile.WithGuards(deskGuards()...),
+			agentfile.WithModel(func(name string) (llm.Model, error) { return model(name), nil })))
 		return tree.Root()
 	}
 	inGo := func(model func(name string) llm.Model, list []tools.Tool) agent.Agent { return goDesk(t, model, list) }
@@ -167,17 +161,16 @@ func playDesk(t *testing.T, build func(model func(name string) llm.Model, list [
 		Add("billing", scripted.Reply(scripted.Call("transfer_to_front", `{"reason":"done"}`), used(10, 1)), scripted.Reply(scripted.Text("You fool."), used(10, 1)))
 	var list []tools.Tool
 	for _, name := range []string{"lookup", "refund"} {
-		tool, err := tools.Func(name, "Does "+name+".", func(ctx tools.Context, in struct {
+		tool := must.Get(tools.Func(name, "Does "+name+".", func(ctx tools.Context, in struct {
 			ID string `json:"id"`
 		}) (string, error) {
 			ctx.Set("vip", true)
 			return name + " of " + in.ID, nil
-		})
-		require.NoError(t, err)
+		}))
 		list = append(list, tool)
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	r := newRunner(t, build(script.Model, list), sessiontest.Memory(t), runner.WithIDs(transcript.Counter()), runner.WithClock(func() time.Time { return now }))
+	r := newRun(t, build(script.Model, list), runner.WithIDs(transcript.Counter()), runner.WithClock(func() time.Time { return now }))
 	for i, story := range [][]string{{"Refund order 7", "/approve"}, {"Who?", "/deny"}, {"Who?", "And who?", "Well?", "More"}, {"4111111111111111"}} {
 		key := session.ID("story-" + strconv.Itoa(i))
 		asked := ""
@@ -213,8 +206,7 @@ func playDesk(t *testing.T, build func(model func(name string) llm.Model, list [
 		for _, e := range load(t, r, key) {
 			without := *e // the place: calls side by side have their results as they are ready
 			without.Seq, without.Time = 0, time.Time{}
-			line, err := json.Marshal(&without)
-			require.NoError(t, err)
+			line := must.Get(json.Marshal(&without))
 			p.log = append(p.log, string(line))
 		}
 	}

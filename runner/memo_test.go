@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -106,9 +107,7 @@ func TestMemosFromSnapshots(t *testing.T) {
 
 // answering is an agent that answers at once.
 func answering(t testing.TB) agent.Agent {
-	a, err := llmagent.New("clerk", "", scripted.Always("clerk", scripted.Reply(scripted.Text("I see two charges."))))
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New("clerk", "", scripted.Always("clerk", scripted.Reply(scripted.Text("I see two charges.")))))
 }
 
 // once keeps beside the session how many events there were before its first turn, and looks at no others later.

@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -23,13 +24,11 @@ func letters(s string) int { return len(s) }
 
 // solo is an agent whose model gives these answers, one after the other.
 func solo(t *testing.T, name string, answers ...scripted.Answer) *llmagent.Agent {
-	a, err := llmagent.New(name, "Be brief.", scripted.Func(name+"-model", func(*llm.Request) scripted.Answer {
+	return must.Get(llmagent.New(name, "Be brief.", scripted.Func(name+"-model", func(*llm.Request) scripted.Answer {
 		next := answers[0]
 		answers = answers[1:]
 		return next
-	}))
-	require.NoError(t, err)
-	return a
+	})))
 }
 
 // charges returns the usages of a log, those of discarded answers too, and the notices
@@ -59,28 +58,24 @@ func TestMissingUsageIsEstimated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := sessiontest.Memory(t)
 			made := func(tokens int64) *runner.Runner {
-				a, err := llmagent.New("solo", "Be brief.", scripted.Always("m", scripted.Reply(scripted.Think("So."), scripted.Text("Yes, ", "Sir."))))
-				require.NoError(t, err)
+				a := must.Get(llmagent.New("solo", "Be brief.", scripted.Always("m", scripted.Reply(scripted.Think("So."), scripted.Text("Yes, ", "Sir.")))))
 				return newRunner(t, a, store, append(streaming, runner.WithTokenCounter(letters),
 					runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: tokens}, MissingUsage: runner.EstimateMissingUsage}))...)
 			}
 			r := made(1000)
 			preview, err := r.Preview(t.Context(), s1, "solo")
 			require.NoError(t, err)
-			events, err := say(r, s1, "Hi")
-			require.NoError(t, err)
+			events := run(t, r, s1, "Hi")
 			used, notices := charges(events)
 			require.Len(t, used, 1)
 			require.Equal(t, preview.Tokens+llm.MessageTokens+len("Hi"), used[0].InputTokens)
 			require.Equal(t, len("So.Yes, Sir."), used[0].OutputTokens)
 			require.Len(t, notices, 1)
 			require.Contains(t, notices[0], `the endpoint of the model "m" did not say what its answer has used`)
-			_, err = say(r, s1, "Hi")
-			require.NoError(t, err)
+			run(t, r, s1, "Hi")
 			used, notices = charges(load(t, r, s1))
 			require.Len(t, notices, 2)
 			spent := int64(used[0].InputTokens + used[0].OutputTokens + used[1].InputTokens + used[1].OutputTokens)
-			checkLog(t, r, load(t, r, s1))
 
 			_, err = say(made(spent+1), s1, "Hi")
 			var budget *agent.BudgetError
@@ -99,10 +94,9 @@ func TestMissingUsageIsEstimated(t *testing.T) {
 		"default counter": {scripted.Reply(scripted.Text("Yes."), scripted.Usage(0, 0, 0)), []runner.Option{runner.WithTokenCounter(nil)}, llm.Usage{InputTokens: 15, OutputTokens: 2}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRunner(t, solo(t, "solo", c.answer), sessiontest.Memory(t), append([]runner.Option{runner.WithTokenCounter(letters),
+			r := newRun(t, solo(t, "solo", c.answer), append([]runner.Option{runner.WithTokenCounter(letters),
 				runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1000}, MissingUsage: runner.EstimateMissingUsage})}, c.opts...)...)
-			events, err := say(r, s1, "Hi")
-			require.NoError(t, err)
+			events := run(t, r, s1, "Hi")
 			used, notices := charges(events)
 			require.Equal(t, []llm.Usage{c.used}, used)
 			require.Len(t, notices, c.notices)
@@ -129,7 +123,7 @@ func TestBrokenAnswersAreCharged(t *testing.T) {
 		"no budget":               {scripted.Reply(scripted.Text("Half"), scripted.Cut()), nil, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRunner(t, solo(t, "solo", c.broken, whole), sessiontest.Memory(t), append(c.opts, runner.WithTokenCounter(letters))...)
+			r := newRun(t, solo(t, "solo", c.broken, whole), append(c.opts, runner.WithTokenCounter(letters))...)
 			events, err := say(r, s1, "Hi")
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
@@ -146,7 +140,6 @@ func TestBrokenAnswersAreCharged(t *testing.T) {
 			require.Equal(t, c.charged, charged)
 			_, notices := charges(events)
 			require.Len(t, notices, len(charged))
-			checkLog(t, r, load(t, r, s1))
 		})
 	}
 }
@@ -155,10 +148,9 @@ func TestBrokenAnswersAreCharged(t *testing.T) {
 // one that reports what it uses.
 func TestBrokenAnswersAreNoUsage(t *testing.T) {
 	root := solo(t, "solo", scripted.Reply(scripted.Text("Half"), scripted.Cut()), scripted.Reply(scripted.Text("Yes.")), scripted.Reply(scripted.Text("Again.")))
-	r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1e6}}))
+	r := newRun(t, root, runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1e6}}))
+	run(t, r, s1, "Hi")
 	_, err := say(r, s1, "Hi")
-	require.NoError(t, err)
-	_, err = say(r, s1, "Hi")
 	require.ErrorIs(t, err, agent.ErrUnknownUsage)
 }
 
@@ -170,10 +162,9 @@ func TestUsageThatIsMissingSometimes(t *testing.T) {
 		"agent": {Agents: map[string]runner.Budget{"solo": {Tokens: 1000}}}} {
 		t.Run(name, func(t *testing.T) {
 			root := solo(t, "solo", scripted.Reply(scripted.Text("Yes."), scripted.Usage(7, 3, 0)), silent(), scripted.Reply(scripted.Text("No."), scripted.Usage(-1, 3, 0)), silent())
-			r := newRunner(t, root, sessiontest.Memory(t), runner.WithTokenCounter(letters), runner.WithBudgets(budgets))
+			r := newRun(t, root, runner.WithTokenCounter(letters), runner.WithBudgets(budgets))
 			for range 4 {
-				_, err := say(r, s1, "Hi")
-				require.NoError(t, err)
+				run(t, r, s1, "Hi")
 			}
 			used, notices := charges(load(t, r, s1))
 			require.Len(t, used, 4)
@@ -189,17 +180,15 @@ func TestUsageThatIsMissingSometimes(t *testing.T) {
 // TestMissingUsageEverywhere: agents inside of tools and functions that ask a model are
 // charged too, and what was recorded before estimates were charged counts nothing.
 func TestMissingUsageEverywhere(t *testing.T) {
-	helper, err := agenttool.New(solo(t, "helper", scripted.Reply(scripted.Text("Found.")), scripted.Reply(scripted.Text("Found."))))
-	require.NoError(t, err)
+	helper := must.Get(agenttool.New(solo(t, "helper", scripted.Reply(scripted.Text("Found.")), scripted.Reply(scripted.Text("Found.")))))
 	m := scripted.Func("root-model", func(req *llm.Request) scripted.Answer {
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 			return scripted.Reply(scripted.Text("Done."))
 		}
 		return scripted.Reply(scripted.Call("helper", `{"input":"x"}`))
 	})
-	caller, err := llmagent.New("root", "Ask.", m, llmagent.WithTools(helper))
-	require.NoError(t, err)
-	function, err := agent.New("root", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	caller := must.Get(llmagent.New("root", "Ask.", m, llmagent.WithTools(helper)))
+	function := must.Get(agent.New("root", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			for chunk, err := range inv.Runtime().Ask(ctx, inv, scripted.Always("f", scripted.Reply(scripted.Text("Yes."))), &llm.Request{Messages: []llm.Message{llm.UserText("Hi")}}) {
 				if err != nil {
@@ -217,27 +206,23 @@ func TestMissingUsageEverywhere(t *testing.T) {
 			}
 			yield(nil, errors.New("no terminal chunk"))
 		}
-	})
-	require.NoError(t, err)
+	}))
 	for name, root := range map[string]agent.Agent{"an agent tool": caller, "a function": function} {
 		t.Run(name, func(t *testing.T) {
 			store := sessiontest.Memory(t)
 			before := newRunner(t, root, store)
-			_, err := say(before, s1, "Hi")
-			require.NoError(t, err)
+			run(t, before, s1, "Hi")
 			r := newRunner(t, root, store, runner.WithBudgets(runner.Budgets{Session: runner.Budget{Cost: 1}, MissingUsage: runner.EstimateMissingUsage}),
 				runner.WithPrices(llm.Prices{"f": {Input: 1}, "root-model": {Input: 1}, "helper-model": {Input: 1}}))
-			events, err := say(r, s1, "Hi")
-			require.NoError(t, err)
+			events := run(t, r, s1, "Hi")
 			used, notices := charges(events)
 			require.NotEmpty(t, used)
 			require.Len(t, notices, len(used))
 			for _, u := range used {
 				require.Positive(t, u.InputTokens)
 			}
-			checkLog(t, r, load(t, r, s1))
 		})
 	}
-	_, err = runner.New(caller, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{MissingUsage: 2}))
+	_, err := runner.New(caller, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{MissingUsage: 2}))
 	require.EqualError(t, err, "runner: unknown MissingUsage 2")
 }

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 var (
@@ -38,8 +40,7 @@ type mutant struct{ name, file, before, after string }
 
 // readMutants reads testdata/mutants.txt, whose head describes it.
 func readMutants(t *testing.T) (all []mutant) {
-	data, err := os.ReadFile("testdata/mutants.txt")
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile("testdata/mutants.txt"))
 	for _, entry := range strings.Split(string(data), "\n\n")[1:] {
 		lines := strings.Split(strings.TrimRight(entry, "\n"), "\n")
 		require.Greater(t, len(lines), 3, entry)

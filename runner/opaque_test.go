@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -45,21 +46,16 @@ func TestOpaqueDataOfProviders(t *testing.T) {
 			_, _ = io.WriteString(w, `{"choices":[{"message":{`+answer+`},"finish_reason":"stop"}]}`)
 		}))
 		t.Cleanup(s.Close)
-		m, err := openai.New("m", openai.WithBaseURL(s.URL), openai.WithRetries(0), openai.WithEndpoint("echo"))
-		require.NoError(t, err)
+		m := must.Get(openai.New("m", openai.WithBaseURL(s.URL), openai.WithRetries(0), openai.WithEndpoint("echo")))
 		return m, &bodies
 	}
 	ours, asked := serve("other")
 	theirs, heard := serve("desk")
 	store, key := sessiontest.Memory(t), session.ID("s")
 	process := func() *runner.Runner {
-		other, err := llmagent.New("other", "You also look.", theirs, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
-		require.NoError(t, err)
-		desk, err := llmagent.New("desk", "You look.", ours, llmagent.WithTools(transcript.Tools(t).Get("lookup")), llmagent.WithSubAgents(other))
-		require.NoError(t, err)
-		r, err := runner.New(desk, store)
-		require.NoError(t, err)
-		return r
+		other := must.Get(llmagent.New("other", "You also look.", theirs, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})))
+		desk := must.Get(llmagent.New("desk", "You look.", ours, llmagent.WithTools(transcript.Tools(t).Get("lookup")), llmagent.WithSubAgents(other)))
+		return newRunner(t, desk, store)
 	}
 	for e, err := range process().Run(t.Context(), key, llm.UserText("Look")) {
 		require.NoError(t, err)
@@ -67,11 +63,9 @@ func TestOpaqueDataOfProviders(t *testing.T) {
 			break // the process ends here
 		}
 	}
-	_, err := runner.Collect(process().Resume(t.Context(), key))
-	require.NoError(t, err)
+	must.Get(runner.Collect(process().Resume(t.Context(), key)))
 	back := func(key session.Key, text string) string {
-		_, err := runner.Collect(process().Run(t.Context(), key, llm.UserText(text)))
-		require.NoError(t, err)
+		must.Get(runner.Collect(process().Run(t.Context(), key, llm.UserText(text))))
 		return (*asked)[len(*asked)-1]
 	}
 	require.Contains(t, (*asked)[1], `"reasoning_content":"I look.","tool_calls":[{"id":"`+long+`","type":"function","function":{"name":"lookup","arguments":"{\"id\":1}"},"extra_content":{"google":{"thought_signature":"c2ln"}}}]`)

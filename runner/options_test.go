@@ -40,8 +40,7 @@ func TestNilOptions(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			events, err := say(r, s1, "Hi")
-			require.NoError(t, err)
+			events := run(t, r, s1, "Hi")
 			require.Equal(t, "solo: Hello.", said(events))
 			preview, err := r.Preview(t.Context(), s1, "solo")
 			require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -62,11 +63,11 @@ func TestOutageIsNobodysFailure(t *testing.T) {
 			ctx := context.Background()
 			store := &failsOnce{Store: sessiontest.Memory(t)}
 			model := scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hello.")) })
-			a, err := llmagent.New("solo", "Obey {user:name?}.", model, llmagent.WithStateInInstructions())
-			require.NoError(t, err)
+			a := must.Get(llmagent.New("solo", "Obey {user:name?}.", model, llmagent.WithStateInInstructions()))
 			for range 300 { // more than a runner keeps of what it has just read
 				require.NoError(t, drain(newRunner(t, a, store).Run(ctx, s1, llm.UserText("hi"))))
 			}
+			var err error
 			for e, wrong := range newRunner(t, a, store).Run(ctx, s1, llm.UserText("hi")) {
 				if err = wrong; err == nil && e.Type() == event.TypeHarnessStart {
 					store.in = operation

@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -39,32 +40,23 @@ type typedDesk struct {
 }
 
 func newTypedDesk(t *testing.T, script string, streaming bool, opts ...llmagent.Option) *typedDesk {
-	parsed, err := scripted.Parse([]byte(script))
-	require.NoError(t, err)
+	parsed := must.Get(scripted.Parse([]byte(script)))
 	t.Cleanup(func() { require.NoError(t, parsed.Done()) })
-	server, err := endpoint.Start(parsed.Models(), endpoint.WithRecording())
-	require.NoError(t, err)
+	server := must.Get(endpoint.Start(parsed.Models(), endpoint.WithRecording()))
 	t.Cleanup(func() { require.NoError(t, server.Close()) })
 	model := func(name string) llm.Model {
-		m, err := openai.New(name, openai.WithBaseURL(server.URL()), openai.WithRetries(0))
-		require.NoError(t, err)
-		return m
+		return must.Get(openai.New(name, openai.WithBaseURL(server.URL()), openai.WithRetries(0)))
 	}
-	helper, err := llmagent.New("helper", "You help.", model("helper"))
-	require.NoError(t, err)
-	ask, err := agenttool.New(helper, agenttool.WithName("ask_helper"))
-	require.NoError(t, err)
-	words, err := llmagent.New("words", "You answer in words.", model("words"), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
-	require.NoError(t, err)
-	root, err := llmagent.New("desk", "You read invoices.", model("desk"), append(opts, llmagent.WithOutput[invoice](),
-		llmagent.WithTools(transcript.Tools(t).Get("lookup"), ask), llmagent.WithSubAgents(words))...)
-	require.NoError(t, err)
+	helper := must.Get(llmagent.New("helper", "You help.", model("helper")))
+	ask := must.Get(agenttool.New(helper, agenttool.WithName("ask_helper")))
+	words := must.Get(llmagent.New("words", "You answer in words.", model("words"), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})))
+	root := must.Get(llmagent.New("desk", "You read invoices.", model("desk"), append(opts, llmagent.WithOutput[invoice](),
+		llmagent.WithTools(transcript.Tools(t).Get("lookup"), ask), llmagent.WithSubAgents(words))...))
 	var options []runner.Option
 	if streaming {
 		options = append(options, runner.WithStreaming())
 	}
-	r, err := runner.New(root, sessiontest.Memory(t), options...)
-	require.NoError(t, err)
+	r := newRun(t, root, options...)
 	return &typedDesk{r: r, started: server}
 }
 
@@ -147,8 +139,7 @@ func TestOutput(t *testing.T) {
 					} `json:"response_format"`
 				}
 				require.NoError(t, json.Unmarshal(d.started.Requests()[0], &sent))
-				schema, err := tools.SchemaOf[invoice]()
-				require.NoError(t, err)
+				schema := must.Get(tools.SchemaOf[invoice]())
 				require.Equal(t, "json_schema", sent.Format.Type)
 				require.JSONEq(t, string(schema), string(sent.Format.Schema.Schema))
 			})
@@ -178,11 +169,8 @@ func TestOutputAcrossACrash(t *testing.T) {
 			answers = answers[1:]
 			return scripted.Reply(scripted.Text(next))
 		})
-		a, err := llmagent.New("desk", "", m, llmagent.WithOutput[invoice]())
-		require.NoError(t, err)
-		r, err := runner.New(a, store)
-		require.NoError(t, err)
-		return r
+		a := must.Get(llmagent.New("desk", "", m, llmagent.WithOutput[invoice]()))
+		return newRunner(t, a, store)
 	}
 	for e, err := range desk("no", "no").Run(t.Context(), key, llm.UserText("Which?")) {
 		require.NoError(t, err)
@@ -209,7 +197,6 @@ func TestOutputIsChecked(t *testing.T) {
 	}
 	_, err := llmagent.Func("f", "", func(*llmagent.Step) error { return nil }, llmagent.WithOutput[invoice]())
 	require.ErrorContains(t, err, "a form of answers")
-	a, err := llmagent.New("a", "", m, llmagent.WithOutput[invoice](llmagent.OutputStrict()))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "", m, llmagent.WithOutput[invoice](llmagent.OutputStrict())))
 	require.Contains(t, string(a.OutputSchema()), "As printed")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -36,19 +37,15 @@ func TestSample(t *testing.T) {
 	ctx := context.Background()
 	var answer scripted.Answer
 	ran := 0
-	lookup, err := tools.Func("lookup", "Looks up.", func(tools.Context, struct{}) (string, error) { ran++; return "found", nil })
-	require.NoError(t, err)
-	billing, err := llmagent.New("billing", "", scripted.Always("thrifty", scripted.Reply(scripted.Text("It is paid."))))
-	require.NoError(t, err)
+	lookup := must.Get(tools.Func("lookup", "Looks up.", func(tools.Context, struct{}) (string, error) { ran++; return "found", nil }))
+	billing := must.Get(llmagent.New("billing", "", scripted.Always("thrifty", scripted.Reply(scripted.Text("It is paid.")))))
 	idle := function(t, "idle", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil })
-	root, err := llmagent.New("support", "Help.", scripted.Func("support", func(*llm.Request) scripted.Answer { return answer }),
-		llmagent.WithTools(lookup), llmagent.WithSubAgents(billing, idle))
-	require.NoError(t, err)
+	root := must.Get(llmagent.New("support", "Help.", scripted.Func("support", func(*llm.Request) scripted.Answer { return answer }),
+		llmagent.WithTools(lookup), llmagent.WithSubAgents(billing, idle)))
 	store, listens := sessiontest.Memory(t), &heard{}
 	r := newRunner(t, root, store, runner.WithInterceptors(listens), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"billing": {Tokens: 1}}, MissingUsage: runner.EstimateMissingUsage}))
 	answer = scripted.Reply(scripted.Text("Hello."))
-	log, err := say(r, s1, "hi")
-	require.NoError(t, err)
+	log := run(t, r, s1, "hi")
 
 	answer = scripted.Reply(scripted.Think("Who knows."), scripted.Text("Let me see."), scripted.Call("lookup", "{}"), scripted.Usage(7, 3, 0))
 	for seq := int64(2); seq <= int64(len(log)); seq++ {
@@ -68,12 +65,11 @@ func TestSample(t *testing.T) {
 		require.Equal(t, "support", preview.Model.Name())
 	}
 	require.Zero(t, ran)
-	after, err := collect(r.History(ctx, s1))
-	require.NoError(t, err)
+	after := finish(t, r.History(ctx, s1))
 	require.Equal(t, log, after)
 
 	answer = scripted.Reply(scripted.Status(503, 0))
-	_, err = r.Sample(ctx, s1, 5, "support")
+	_, err := r.Sample(ctx, s1, 5, "support")
 	require.ErrorAs(t, err, new(*llm.Error))
 	var spent *agent.BudgetError
 	_, err = r.Sample(ctx, s1, 5, "billing")
@@ -98,13 +94,11 @@ func TestSample(t *testing.T) {
 // A question who answers is sampled from the model that is asked it.
 func TestSampleOfADecision(t *testing.T) {
 	decider := scripted.Always("decider", scripted.Reply(scripted.Text("billing")))
-	billing, err := llmagent.New("billing", "", scripted.Always("billing", scripted.Reply(scripted.Text("Paid."))))
-	require.NoError(t, err)
-	root, err := llmagent.New("support", "", scripted.Always("support", scripted.Reply(scripted.Text("Hello."))), llmagent.WithSubAgents(billing), llmagent.WithDecision(decider))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "", scripted.Always("billing", scripted.Reply(scripted.Text("Paid.")))))
+	root := must.Get(llmagent.New("support", "", scripted.Always("support", scripted.Reply(scripted.Text("Hello."))), llmagent.WithSubAgents(billing), llmagent.WithDecision(decider)))
 	listens := &heard{}
-	r := newRunner(t, root, sessiontest.Memory(t), runner.WithInterceptors(listens))
-	_, _, err = r.Begin(context.Background(), s1, llm.UserText("hi"))
+	r := newRun(t, root, runner.WithInterceptors(listens))
+	_, _, err := r.Begin(context.Background(), s1, llm.UserText("hi"))
 	require.NoError(t, err)
 	s, err := r.Sample(context.Background(), s1, 2, "support")
 	require.NoError(t, err)

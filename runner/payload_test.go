@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -30,30 +31,26 @@ type refundCase struct {
 // kept in the event and read by the target.
 func TestTransferInput(t *testing.T) {
 	var got refundCase
-	function, err := agent.New("refunds", "Refunds", func(_ context.Context, inv *agent.Invocation) iterSeq {
+	function := must.Get(agent.New("refunds", "Refunds", func(_ context.Context, inv *agent.Invocation) iterSeq {
 		in, ok, err := agent.InputOf[refundCase](inv)
 		if err != nil || !ok {
 			return yields(&event.Text{Content: "nothing was given"})
 		}
 		got = in
 		return yields(&event.Text{Content: "Refunded."})
-	})
-	require.NoError(t, err)
+	}))
 	var requests []*llm.Request
 	answers := []scripted.Answer{
 		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"refunds"}`)),
 		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"refunds","input":{"order":"seven"}}`)),
 		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"refunds","input":{"order": 7, "urgent": true}}`)),
 	}
-	root, err := llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+	root := must.Get(llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		requests = append(requests, req)
 		return answers[len(requests)-1]
-	}), llmagent.WithSubAgents(agent.Via(function, agent.WithTransferInput[refundCase]())))
-	require.NoError(t, err)
-	r := newRunner(t, root, sessiontest.Memory(t))
-	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Refund 7")))
-	require.NoError(t, err)
-	checkLog(t, r, load(t, r, s1))
+	}), llmagent.WithSubAgents(agent.Via(function, agent.WithTransferInput[refundCase]()))))
+	r := newRun(t, root)
+	events := run(t, r, s1, "Refund 7")
 	require.Equal(t, refundCase{Order: 7, Urgent: true}, got)
 	require.Equal(t, "support → refunds rejected \nsupport → refunds rejected \nsupport → refunds committed \nrefunds: Refunded.", said(events))
 	var results []string
@@ -82,8 +79,7 @@ func TestTransferInput(t *testing.T) {
 	}
 
 	// The next turn begins there without a transfer, and so without an input.
-	events, err = collect(r.Run(context.Background(), s1, llm.UserText("Again")))
-	require.NoError(t, err)
+	events = run(t, r, s1, "Again")
 	require.Equal(t, "refunds: nothing was given", said(events))
 }
 
@@ -94,23 +90,20 @@ func TestTransferInputsOfSeveralTargets(t *testing.T) {
 		Parcel string `json:"parcel"`
 	}
 	var seen *llm.Request
-	parcels, err := llmagent.New("parcels", "", scripted.Func("p", func(req *llm.Request) scripted.Answer {
+	parcels := must.Get(llmagent.New("parcels", "", scripted.Func("p", func(req *llm.Request) scripted.Answer {
 		seen = req
 		return scripted.Reply(scripted.Text("On its way."))
-	}))
-	require.NoError(t, err)
+	})))
 	var offered llm.ToolSpec
-	root, err := llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+	root := must.Get(llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		offered = req.Tools[0]
 		return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"parcels","reason":"lost","input":{"parcel":"P1"}}`))
 	}), llmagent.WithTransferTools(transfer.OneTool), llmagent.WithSubAgents(
 		agent.Via(says(t, "refunds", "Refunded."), agent.WithTransferInput[refundCase]()),
 		agent.Via(parcels, agent.WithTransferInput[track]()),
-		says(t, "other", "Other.")))
-	require.NoError(t, err)
-	r := newRunner(t, root, sessiontest.Memory(t))
-	_, err = collect(r.Run(context.Background(), s1, llm.UserText("Where is it?")))
-	require.NoError(t, err)
+		says(t, "other", "Other."))))
+	r := newRun(t, root)
+	run(t, r, s1, "Where is it?")
 	require.Contains(t, string(offered.Parameters), `"anyOf":[{"description":"For refunds"`)
 	require.Contains(t, string(offered.Parameters), `"required":["agent_name"]`)
 	require.Equal(t, `[support] transferred the conversation to you, parcels: lost. Input: {"parcel":"P1"}`, seen.Messages[len(seen.Messages)-1].PlainText())
@@ -120,13 +113,11 @@ func TestTransferInputsOfSeveralTargets(t *testing.T) {
 // type, too.
 func TestTransferInputOfAFunction(t *testing.T) {
 	for payload, want := range map[string]string{`{"order":1}`: "", `{"order":"x"}`: "got string, want integer", "": "needs an input"} {
-		root, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq {
+		root := must.Get(agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq {
 			return yields(&event.Transfer{To: "refunds", Outcome: event.TransferCommitted, Payload: json.RawMessage(payload)})
-		}, agent.WithSubAgents(agent.Via(says(t, "refunds", "Refunded."), agent.WithTransferInput[refundCase]())))
-		require.NoError(t, err)
-		r := newRunner(t, root, sessiontest.Memory(t))
-		_, err = collect(r.Run(context.Background(), s1, llm.UserText("Go")))
-		checkLog(t, r, load(t, r, s1))
+		}, agent.WithSubAgents(agent.Via(says(t, "refunds", "Refunded."), agent.WithTransferInput[refundCase]()))))
+		r := newRun(t, root)
+		_, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
 		if want == "" {
 			require.NoError(t, err)
 			continue
@@ -142,12 +133,10 @@ func TestTransferInputOfAFunction(t *testing.T) {
 func TestTransferInputIsForTheWayDown(t *testing.T) {
 	var offered []string
 	hands := func(name, arguments string, opts ...llmagent.Option) *llmagent.Agent {
-		a, err := llmagent.New(name, "", scripted.Func(name, func(req *llm.Request) scripted.Answer {
+		return must.Get(llmagent.New(name, "", scripted.Func(name, func(req *llm.Request) scripted.Answer {
 			offered = append(offered, string(req.Tools[0].Parameters))
 			return scripted.Reply(scripted.Text("On."), scripted.Call(agent.TransferTool, arguments))
-		}), append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}))...)
-		require.NoError(t, err)
-		return a
+		}), append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}))...))
 	}
 	var given []string
 	next := []string{"leaf", "peer", ""}
@@ -166,22 +155,19 @@ func TestTransferInputIsForTheWayDown(t *testing.T) {
 	root := hands("root", `{"agent_name":"middle","input":{"order":1}}`, llmagent.WithSubAgents(
 		agent.Via(middle, agent.WithTransferInput[refundCase]()), hands("peer", `{"agent_name":"middle"}`)))
 	r := newRun(t, root)
-	events, err := say(r, s1, "Hi")
-	require.NoError(t, err)
+	events := run(t, r, s1, "Hi")
 	require.Equal(t, "root: On.\nroot → middle committed \nmiddle → leaf committed \nleaf: On.\nleaf → middle committed \nmiddle → peer committed \npeer: On.\npeer → middle committed \nmiddle: Done.", said(events))
 	require.Equal(t, []string{"1 true", "0 false", "0 false"}, given)
 	require.Contains(t, offered[0], `"input"`)
 	for _, parameters := range offered[1:] {
 		require.NotContains(t, parameters, `"input"`)
 	}
-	checkLog(t, r, load(t, r, s1))
 
 	t.Run("routes from below and from the side need none", func(t *testing.T) {
 		middle := function(t, "middle", func(context.Context, *agent.Invocation) iterSeq { return yields(&event.Text{Content: "Middle."}) },
 			agent.WithSubAgents(says(t, "leaf", "Leaf.", llmagent.WithRoutes(agent.OnStop("middle")))))
 		root := says(t, "root", "Root.", llmagent.WithSubAgents(agent.Via(middle, agent.WithTransferInput[refundCase]()), says(t, "peer", "Peer.", llmagent.WithRoutes(agent.OnStop("middle")))))
-		_, err := runner.New(root, sessiontest.Memory(t))
-		require.NoError(t, err)
+		newRun(t, root)
 	})
 }
 
@@ -199,16 +185,13 @@ func TestTransferInputSurvivesAnApproval(t *testing.T) {
 	root := scriptedAgent(t, "support", seq(scripted.Reply(scripted.CallID("t1", agent.TransferTool, `{"agent_name":"refunds","input":{"order":7}}`))),
 		llmagent.WithTransferApproval(), llmagent.WithSubAgents(agent.Via(refunds, agent.WithTransferInput[refundCase]())))
 	store := sessiontest.Memory(t)
-	_, err := say(newRunner(t, root, store), s1, "Refund 7")
-	require.NoError(t, err)
+	run(t, newRunner(t, root, store), s1, "Refund 7")
 	require.False(t, given)
 	r := newRunner(t, root, store)
-	events, err := collect(resume(r, s1, runner.Approve("c1")))
-	require.NoError(t, err)
+	events := finish(t, resume(r, s1, runner.Approve("c1")))
 	require.Equal(t, "support → refunds committed \nrefunds: Refunded.", said(events))
 	require.True(t, given)
 	require.Equal(t, refundCase{Order: 7}, got)
-	checkLog(t, r, load(t, r, s1))
 }
 
 // TestTransferToolOfOnesOwn: on the wire the tool has the name and description
@@ -220,14 +203,12 @@ func TestTransferToolOfOnesOwn(t *testing.T) {
 		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"nobody"}`)),
 		scripted.Reply(scripted.Call("hand_over", `{"agent_name":"billing"}`)),
 	}
-	root, err := llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+	root := must.Get(llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		requests = append(requests, req)
 		return answers[len(requests)-1]
-	}), llmagent.WithSubAgents(says(t, "billing", "Hello.")), llmagent.WithTransferTool("hand_over", "Passes the caller on to:"))
-	require.NoError(t, err)
-	r := newRunner(t, root, sessiontest.Memory(t))
-	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
-	require.NoError(t, err)
+	}), llmagent.WithSubAgents(says(t, "billing", "Hello.")), llmagent.WithTransferTool("hand_over", "Passes the caller on to:")))
+	r := newRun(t, root)
+	events := run(t, r, s1, "Hi")
 	require.Equal(t, "support → nobody rejected \nsupport → nobody rejected \nsupport → billing committed \nbilling: Hello.", said(events))
 	for _, e := range events {
 		switch d := e.Data.(type) {
@@ -257,6 +238,6 @@ func TestTransferToolOfOnesOwn(t *testing.T) {
 		_, err := llmagent.New("a", "", scripted.Always("m", scripted.Reply()), llmagent.WithTransferTool(name, ""))
 		require.ErrorContains(t, err, "the transfer tool")
 	}
-	_, err = llmagent.New("a", "", scripted.Always("m", scripted.Reply()), llmagent.WithTools(lookupTool(t, "")), llmagent.WithTransferTool("lookup", ""))
+	_, err := llmagent.New("a", "", scripted.Always("m", scripted.Reply()), llmagent.WithTools(lookupTool(t, "")), llmagent.WithTransferTool("lookup", ""))
 	require.ErrorContains(t, err, "lookup is reserved")
 }

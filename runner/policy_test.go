@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -25,13 +26,11 @@ import (
 
 // overHTTP serves the models of a script, and returns those of a client.
 func overHTTP(t *testing.T, script *scripted.Script, names ...string) []llm.Model {
-	s, err := endpoint.Start(script.Models())
-	require.NoError(t, err)
+	s := must.Get(endpoint.Start(script.Models()))
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	var models []llm.Model
 	for _, name := range names {
-		m, err := openai.New(name, openai.WithBaseURL(s.URL()))
-		require.NoError(t, err)
+		m := must.Get(openai.New(name, openai.WithBaseURL(s.URL())))
 		models = append(models, m)
 	}
 	return models
@@ -39,8 +38,7 @@ func overHTTP(t *testing.T, script *scripted.Script, names ...string) []llm.Mode
 
 // told returns what a turn of one agent has stored about its answers.
 func told(t *testing.T, m llm.Model, opts ...runner.Option) (lines []string, failed error) {
-	a, err := llmagent.New("solo", "You answer.", m)
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("solo", "You answer.", m))
 	r, err := runner.New(a, sessiontest.Memory(t), opts...)
 	if err != nil {
 		return nil, err
@@ -79,9 +77,7 @@ func TestFallbackInATurn(t *testing.T) {
 				script := scripted.New().Add("a", scripted.Reply(scripted.Status(429, time.Minute))).
 					Add("b", scripted.Reply(scripted.Text("half"), scripted.Cut())).
 					Add("c", scripted.Reply(scripted.Text("whole"), scripted.Usage(11, 5, 0)))
-				m, err := policy.NewFallback(overHTTP(t, script, "a", "b", "c"))
-				require.NoError(t, err)
-				return m
+				return must.Get(policy.NewFallback(overHTTP(t, script, "a", "b", "c")))
 			}
 			opts := []runner.Option{}
 			cut := []string{"discard truncated 0", "usage c 11/5"}
@@ -128,9 +124,7 @@ func TestHedgeInATurn(t *testing.T) {
 				}
 			}), scripted.Text("slow"), scripted.Usage(20, 4, 0))
 			script := scripted.New().Always("a", slow).Always("b", scripted.Reply(scripted.Text("quick"), scripted.Usage(30, 6, 0)))
-			m, err := policy.NewHedge(time.Second, script.Model("a"), script.Model("b"))
-			require.NoError(t, err)
-			return m
+			return must.Get(policy.NewHedge(time.Second, script.Model("a"), script.Model("b")))
 		}
 		lines, err := told(t, hedge(), runner.WithTokenCounter(letters), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}}))
 		require.NoError(t, err)
@@ -154,22 +148,17 @@ func TestHedgeInATurn(t *testing.T) {
 // TestCacheInTurns: an answer from the cache costs nothing, and a budget of tokens can be
 // kept with it. A session never gets what was answered for another's secret.
 func TestCacheInTurns(t *testing.T) {
-	c, err := policy.NewCache(10, time.Hour)
-	require.NoError(t, err)
+	c := must.Get(policy.NewCache(10, time.Hour))
 	m := c.Wrap(scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Text("You said: "+req.System), scripted.Usage(40, 10, 0))
 	}))
-	a, err := llmagent.New("solo", "", m, llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
+	a := must.Get(llmagent.New("solo", "", m, llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
 		_, secret, _ := strings.Cut(string(inv.Session().Key().ID), "-")
 		return "The PIN is " + secret + ".", nil
-	}))
-	require.NoError(t, err)
-	r, err := runner.New(a, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 200}}))
-	require.NoError(t, err)
+	})))
+	r := newRun(t, a, runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 200}}))
 	answer := func(id string) *runner.Result {
-		res, err := runner.Collect(r.Run(t.Context(), session.ID(id), llm.UserText("Which?")))
-		require.NoError(t, err)
-		return res
+		return must.Get(runner.Collect(r.Run(t.Context(), session.ID(id), llm.UserText("Which?"))))
 	}
 	require.Equal(t, "You said: The PIN is 1111.", answer("a-1111").Text)
 	require.Equal(t, "You said: The PIN is 2222.", answer("b-2222").Text)

@@ -16,9 +16,9 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/workflowagent"
 )
 
@@ -53,16 +53,14 @@ func TestPrepare(t *testing.T) {
 				return err
 			}}
 		}
-		tool, err := agenttool.New(far("in_a_tool", nil))
-		require.NoError(t, err)
-		plan, err := workflowagent.Sequential("plan", "", []agent.Agent{far("in_a_workflow", nil)})
-		require.NoError(t, err)
+		tool := must.Get(agenttool.New(far("in_a_tool", nil)))
+		plan := must.Get(workflowagent.Sequential("plan", "", []agent.Agent{far("in_a_workflow", nil)}))
 		below := []agent.Agent{plan, agent.Via(far("down", errors.New("it is down"))), far("bad", nil)}
 		for i := range 20 {
 			below = append(below, far(fmt.Sprint("far", i), nil))
 		}
 		var logged bytes.Buffer
-		r := newRunner(t, says(t, "root", "Hi.", llmagent.WithSubAgents(below...), llmagent.WithTools(tool)), sessiontest.Memory(t),
+		r := newRun(t, says(t, "root", "Hi.", llmagent.WithSubAgents(below...), llmagent.WithTools(tool)),
 			runner.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
 		began := time.Now()
 		r.Prepare(t.Context())
@@ -83,7 +81,7 @@ func TestPrepareEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		hangs := &fetching{says(t, "far", "far"), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
-		r := newRunner(t, says(t, "root", "Hi.", llmagent.WithSubAgents(hangs)), sessiontest.Memory(t), runner.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
+		r := newRun(t, says(t, "root", "Hi.", llmagent.WithSubAgents(hangs)), runner.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -31,14 +32,12 @@ func TestPreviewIsWhatIsSent(t *testing.T) {
 				return fmt.Sprintf("The user says: %s Order %d, %v.", inv.Message().PlainText(), in.Order, ok), err
 			})
 			made := func(name string, answers []scripted.Answer, opts ...llmagent.Option) *llmagent.Agent {
-				a, err := llmagent.New(name, "", scripted.Func(name, func(req *llm.Request) scripted.Answer {
+				return must.Get(llmagent.New(name, "", scripted.Func(name, func(req *llm.Request) scripted.Answer {
 					sent, sender = req, name
 					answer := answers[0]
 					answers = answers[1:]
 					return answer
-				}), append(opts, about)...)
-				require.NoError(t, err)
-				return a
+				}), append(opts, about)...))
 			}
 			lookup := lookupTool(t, "found")
 			billing := made("billing", seq(scripted.Reply(scripted.Text("One moment."), scripted.Call("lookup", "{}")), scripted.Reply(scripted.Text("Done.")), scripted.Reply(scripted.Text("Again."))),
@@ -76,7 +75,6 @@ func TestPreviewIsWhatIsSent(t *testing.T) {
 				}
 			}
 			require.Equal(t, []string{"support", "support", "billing", "billing", "billing"}, senders)
-			checkLog(t, r, load(t, r, s1))
 		})
 	}
 }
@@ -99,11 +97,10 @@ func TestPreviewsThatCannotBe(t *testing.T) {
 		says(t, "fails", "", moody(func() (string, error) { return "", boom })),
 		function(t, "function", func(context.Context, *agent.Invocation) iterSeq { return yields() })))
 	r := newRun(t, root)
-	_, err := say(r, s1, "Hi")
-	require.NoError(t, err)
+	run(t, r, s1, "Hi")
 	ctx := context.Background()
 
-	_, err = r.Preview(ctx, s1, "nobody")
+	_, err := r.Preview(ctx, s1, "nobody")
 	require.ErrorContains(t, err, `"nobody"`)
 	preview, err := r.Preview(ctx, s1, "function")
 	require.NoError(t, err)
@@ -121,7 +118,5 @@ func TestPreviewsThatCannotBe(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, preview.Messages, 2, name)
 	}
-	_, err = say(r, s1, "And now?")
-	require.NoError(t, err)
-	checkLog(t, r, load(t, r, s1))
+	run(t, r, s1, "And now?")
 }

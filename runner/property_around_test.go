@@ -6,12 +6,12 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/telemetry"
 )
 
@@ -47,13 +47,11 @@ func (w *world) around() []agent.Interceptor {
 	case "pass":
 		return []agent.Interceptor{agent.Passthrough{}, agent.Passthrough{}}
 	case "no tracer":
-		i, err := telemetry.New()
-		require.NoError(w.t, err)
+		i := must.Get(telemetry.New())
 		all = append(all, i)
 	case "trace", "trace and meddle":
 		tracers := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.TraceIDRatioBased(someSampling.Draw(w.rt, "sampling"))), sdktrace.WithSpanProcessor(&w.spans))
-		i, err := telemetry.New(telemetry.WithTracerProvider(tracers), telemetry.WithContent())
-		require.NoError(w.t, err)
+		i := must.Get(telemetry.New(telemetry.WithTracerProvider(tracers), telemetry.WithContent()))
 		all = append(all, i)
 	}
 	if strings.HasSuffix(what, "meddle") {

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
@@ -25,8 +26,7 @@ var afterFork = rapid.SampledFrom([]string{"resume", "run", "decide", "adopt", "
 // sessions against what is always true of forks.
 func (w *world) fork(to session.Key) {
 	ctx := context.WithValue(context.Background(), worldKey{}, w)
-	past, err := checkpoint.New(w.store, checkpoint.WithIDs(w.newID))
-	require.NoError(w.t, err)
+	past := must.Get(checkpoint.New(w.store, checkpoint.WithIDs(w.newID)))
 	var seqs, said []int64
 	for c, err := range past.History(ctx, s1) {
 		require.NoError(w.t, err)
@@ -197,8 +197,7 @@ func content(t require.TestingT, g *conversation.Graph) []string {
 	name := func(n conversation.Node) string { return n.RunID + " " + strings.TrimPrefix(n.ID, n.RunID+":") }
 	var out []string
 	for n := range g.Nodes() {
-		data, err := json.Marshal(n)
-		require.NoError(t, err)
+		data := must.Get(json.Marshal(n))
 		_, data, _ = bytes.Cut(data, []byte(","))
 		if n.Kind == conversation.KindRelay {
 			data = decided.ReplaceAll(data, nil)

@@ -10,10 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
@@ -24,9 +23,7 @@ import (
 func (w *world) stepping(name string, box []tools.Tool, opts ...llmagent.Option) agent.Agent {
 	t := traits{rules: somePolicy.Draw(w.rt, "rules"), model: true}
 	w.traits[name] = t
-	a, err := llmagent.Func(name, "A function.", steps, append(opts, llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules))...)
-	require.NoError(w.t, err)
-	return a
+	return must.Get(llmagent.Func(name, "A function.", steps, append(opts, llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules))...))
 }
 
 // steps says, asks and calls what a plan says. It does the same when it is called again

@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -131,7 +132,7 @@ func (w *world) node(id string, inside bool) agent.Agent {
 
 // computes makes a node that is a function: what it does depends on its input alone.
 func (w *world) computes(name string) agent.Agent {
-	a, err := agent.New(name, "A function.", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return must.Get(agent.New(name, "A function.", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			in := string(inv.Input())
 			switch (len(in) + len(name)) % 7 {
@@ -147,9 +148,7 @@ func (w *world) computes(name string) agent.Agent {
 				yield(&event.Event{Data: &event.Text{Content: "So."}}, nil)
 			}
 		}
-	})
-	require.NoError(w.t, err)
-	return a
+	}))
 }
 
 // propertyNodes makes the nodes that have models, once.
@@ -214,8 +213,7 @@ func (w *world) remote(name string) agent.Agent {
 	for _, answer := range peerAnswers.Draw(w.rt, "peer") {
 		peer.Add(answer)
 	}
-	a, err := a2a.Remote(name, "", a2a.WithClient(peer), a2a.WithDescription("Far away."), a2a.WithIdleTimeout(time.Second))
-	require.NoError(w.t, err)
+	a := must.Get(a2a.Remote(name, "", a2a.WithClient(peer), a2a.WithDescription("Far away."), a2a.WithIdleTimeout(time.Second)))
 	w.happened["a remote agent"], w.remotes[name] = true, true
 	return a
 }

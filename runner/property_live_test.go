@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -65,11 +66,9 @@ func (w *world) checkLive(r *runner.Runner) {
 		require.Equal(w.t, cold.Open(), f.Open())
 		return nil
 	}))
-	store, err := tail.New(w.storage)
-	require.NoError(w.t, err)
+	store := must.Get(tail.New(w.storage))
 	// However long the check takes, nobody who watches a turn that is cut off resumes it.
-	turns, err := live.New(r, store, live.WithAutoResume(func(*event.User) bool { return false }))
-	require.NoError(w.t, err)
+	turns := must.Get(live.New(r, store, live.WithAutoResume(func(*event.User) bool { return false })))
 	defer func() { require.NoError(w.t, turns.Close(ctx)) }()
 
 	var firsts []*event.Event

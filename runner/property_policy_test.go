@@ -4,8 +4,7 @@ import (
 	"context"
 	"iter"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/policy"
 )
@@ -31,7 +30,5 @@ func (w *world) withFallback(m *plannedModel) llm.Model {
 	if oneInTen.Draw(w.rt, "fallback") < 8 {
 		return m
 	}
-	chain, err := policy.NewFallback([]llm.Model{flaky{m}, m}, policy.Cooldown(0))
-	require.NoError(w.t, err)
-	return chain
+	return must.Get(policy.NewFallback([]llm.Model{flaky{m}, m}, policy.Cooldown(0)))
 }

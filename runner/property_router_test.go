@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 var errNobody = errors.New("nobody is left to route to")
@@ -20,7 +21,7 @@ var errNobody = errors.New("nobody is left to route to")
 // was active before if it is sticky.
 func (w *world) router(name string, sticky bool, kids []agent.Agent) agent.Agent {
 	w.traits[name] = traits{}
-	a, err := agent.New(name, "A router.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return must.Get(agent.New(name, "A router.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			to, err := w.choose(ctx, inv, sticky)
 			if err != nil {
@@ -42,9 +43,7 @@ func (w *world) router(name string, sticky bool, kids []agent.Agent) agent.Agent
 				yield(&event.Event{Data: &event.Transfer{To: to.Agent.Name(), RouteDecision: decision, GraphPath: path, TransferType: kind}}, nil)
 			}
 		}
-	}, agent.WithSubAgents(kids...), func(p *agent.Properties) { p.Router = true })
-	require.NoError(w.t, err)
-	return a
+	}, agent.WithSubAgents(kids...), func(p *agent.Properties) { p.Router = true }))
 }
 
 // choose returns who is to answer: nobody who has handed back in this turn.

@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/router"
 	"github.com/agentarbor/arbor/tools"
@@ -141,9 +142,7 @@ func (w *world) ruled(name string, kids []agent.Agent) agent.Agent {
 	if shape.sticky {
 		opts = append(opts, router.Sticky())
 	}
-	a, err := router.New(name, opts...)
-	require.NoError(w.t, err)
-	return a
+	return must.Get(router.New(name, opts...))
 }
 
 // propertyRouter is a router in front of another one, for inner scopes, and its tool.

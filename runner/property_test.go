@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -41,13 +42,11 @@ func TestProperties(t *testing.T) {
 	}
 	flag.Visit(func(f *flag.Flag) {
 		if f.Name == "rapid.checks" {
-			n, err := strconv.Atoi(f.Value.String())
-			require.NoError(t, err)
+			n := must.Get(strconv.Atoi(f.Value.String()))
 			total = n
 		}
 	})
-	seed, err := strconv.ParseUint(flag.Lookup("rapid.seed").Value.String(), 10, 64)
-	require.NoError(t, err)
+	seed := must.Get(strconv.ParseUint(flag.Lookup("rapid.seed").Value.String(), 10, 64))
 	parts := shards
 	if seed != 0 {
 		parts = 1
@@ -368,8 +367,7 @@ func (w *world) process() *runner.Runner {
 }
 
 func (w *world) runner() *runner.Runner {
-	r, err := runner.New(w.root, w.storage, w.opts...)
-	require.NoError(w.t, err)
+	r := must.Get(runner.New(w.root, w.storage, w.opts...))
 	w.limits = r.Limits()
 	return r
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/tools"
@@ -273,10 +274,8 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	function := oneInTen.Draw(w.rt, "function agent")
 	if function == 9 {
 		w.traits[name] = traits{}
-		a, err := agent.New(name, "A function.", w.function, agent.WithSubAgents(kids...), agent.WithTransferPolicy(policy), agent.WithReturn(returns),
-			agent.WithRoutes(routes...))
-		require.NoError(w.t, err)
-		return a
+		return must.Get(agent.New(name, "A function.", w.function, agent.WithSubAgents(kids...), agent.WithTransferPolicy(policy), agent.WithReturn(returns),
+			agent.WithRoutes(routes...)))
 	}
 	box, err := propertyTools()
 	require.NoError(w.t, err)
@@ -327,9 +326,7 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	if !history.onEdge {
 		opts = append(opts, llmagent.WithHistory(history.policy))
 	}
-	a, err := llmagent.New(name, "You are "+name+".", w.withFallback(m), opts...)
-	require.NoError(w.t, err)
-	return a
+	return must.Get(llmagent.New(name, "You are "+name+".", w.withFallback(m), opts...))
 }
 
 // propertyTools makes the tools of all agents, once: schemas take long to compile.

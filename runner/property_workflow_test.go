@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/view"
 	"github.com/agentarbor/arbor/workflowagent"
 )
@@ -137,8 +138,7 @@ func (w *world) checkChild(f *flowStory, e *event.Event) {
 	}
 	key := e.Scope[strings.LastIndexByte(e.Scope[:strings.LastIndexByte(e.Scope, '/')], '.')+1:]
 	number, name, _ := strings.Cut(key, "/")
-	n, err := strconv.Atoi(number)
-	require.NoError(w.t, err)
+	n := must.Get(strconv.Atoi(number))
 	f.begun++
 	switch {
 	case f.failed != "":

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -25,15 +26,11 @@ import (
 
 // scriptedAgent is an agent of a script.
 func scriptedAgent(t testing.TB, name string, answers []scripted.Answer, opts ...llmagent.Option) *llmagent.Agent {
-	a, err := llmagent.New(name, "", scripted.New().Add(name, answers...).Model(name), opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New(name, "", scripted.New().Add(name, answers...).Model(name), opts...))
 }
 
 func agentTool(t testing.TB, a agent.Agent) tools.Tool {
-	made, err := agenttool.New(a)
-	require.NoError(t, err)
-	return made
+	return must.Get(agenttool.New(a))
 }
 
 func seq(answers ...scripted.Answer) []scripted.Answer { return answers }
@@ -46,9 +43,7 @@ func TestInnerTransferThatNeedsAnApproval(t *testing.T) {
 	root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("inner", `{"input":"go"}`)), scripted.Reply(scripted.Text("Done."))),
 		llmagent.WithTools(agentTool(t, inner)))
 	r := newRun(t, root)
-	_, err := say(r, s1, "Hi")
-	require.NoError(t, err)
-	checkLog(t, r, load(t, r, s1))
+	run(t, r, s1, "Hi")
 }
 
 // Only attempts that were made are discarded.
@@ -58,8 +53,7 @@ func TestOneDiscardAnAttempt(t *testing.T) {
 		asked++
 		return scripted.Reply(scripted.Call("x", "{}"), scripted.Finish(llm.FinishLength))
 	})
-	a, err := llmagent.New("solo", "", m)
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("solo", "", m))
 	r := newRun(t, a, runner.WithLimits(runner.Limits{ModelCalls: 1}))
 	events, err := say(r, s1, "Hi")
 	require.ErrorIs(t, err, agent.ErrLimit)
@@ -133,17 +127,16 @@ support: "Both."`)
 // Failed model calls of agent tools count against the limit.
 func TestFailedCallsOfAgentToolsCount(t *testing.T) {
 	asked := 0
-	broken, err := llmagent.New("broken", "", modelFunc(func(_ context.Context, _ *llm.Request) iter.Seq2[llm.Chunk, error] {
+	broken := must.Get(llmagent.New("broken", "", modelFunc(func(_ context.Context, _ *llm.Request) iter.Seq2[llm.Chunk, error] {
 		asked++
 		return func(yield func(llm.Chunk, error) bool) {
 			yield(llm.Chunk{}, &llm.Error{Code: llm.CodeServer, Message: "busy"})
 		}
-	}))
-	require.NoError(t, err)
+	})))
 	call := scripted.Call("broken", `{"input":"go"}`)
 	root := scriptedAgent(t, "root", seq(scripted.Reply(call, call, call, call), scripted.Reply(scripted.Text("Done."))), llmagent.WithTools(agentTool(t, broken)), llmagent.WithParallelTools(1))
 	r := newRun(t, root, runner.WithLimits(runner.Limits{ModelCalls: 3}))
-	_, err = say(r, s1, "Hi")
+	_, err := say(r, s1, "Hi")
 	require.LessOrEqual(t, asked+1, 3, "%v", err)
 }
 
@@ -158,8 +151,7 @@ func (m modelFunc) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 func TestInnerScopesCloseFirst(t *testing.T) {
 	n := 0
 	ids := func() string { n++; return fmt.Sprintf("%06d", n) } // the inner scope's id is less than the one of the scope in it
-	wait, err := tools.Func("wait", "", func(ctx tools.Context, _ struct{}) (string, error) { <-ctx.Done(); return "", ctx.Err() })
-	require.NoError(t, err)
+	wait := must.Get(tools.Func("wait", "", func(ctx tools.Context, _ struct{}) (string, error) { <-ctx.Done(); return "", ctx.Err() }))
 	deep := scriptedAgent(t, "deep", seq(scripted.Reply(scripted.Call("wait", "{}"))), llmagent.WithTools(wait))
 	inner := scriptedAgent(t, "inner", seq(scripted.Reply(scripted.Call("deep", `{"input":"go"}`))), llmagent.WithTools(agentTool(t, deep)))
 	root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("inner", `{"input":"go"}`)), scripted.Reply(scripted.Text("Done."))), llmagent.WithTools(agentTool(t, inner)))
@@ -170,8 +162,7 @@ func TestInnerScopesCloseFirst(t *testing.T) {
 			break
 		}
 	}
-	_, err = collect(r.Resume(context.Background(), s1))
-	require.NoError(t, err)
+	finish(t, r.Resume(context.Background(), s1))
 	open := make(map[string]string) // call → its scope, while that is open
 	runs := make(map[string]string)
 	for _, e := range load(t, r, s1) {
@@ -200,18 +191,16 @@ func TestRouteAfterAdvance(t *testing.T) {
 			drafted = true
 			return yields(&event.Text{Content: "A draft."}, &event.Continue{})
 		}, agent.WithSubAgents(agent.Via(editor, agent.When(answers("A draft.")))))
-		r, err := runner.New(root, sessiontest.Memory(t))
-		require.NoError(t, err)
+		r := newRun(t, root)
 		if advance {
-			_, _, err = r.Begin(context.Background(), s1, llm.UserText("Hi"))
+			_, _, err := r.Begin(context.Background(), s1, llm.UserText("Hi"))
 			require.NoError(t, err)
 			for done := false; !done; {
 				_, done, err = over(r.Advance(context.Background(), s1, runner.Step{Attempt: 1}))
 				require.NoError(t, err)
 			}
 		} else {
-			_, err = say(r, s1, "Hi")
-			require.NoError(t, err)
+			run(t, r, s1, "Hi")
 		}
 		name, err := r.Active(context.Background(), s1)
 		require.NoError(t, err)
@@ -256,8 +245,7 @@ func TestRouteGetsTheStoredAnswer(t *testing.T) {
 	}
 	root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.Text("bad \xff byte"))), llmagent.WithSubAgents(agent.Via(scriptedAgent(t, "leaf", nil), agent.When(see))))
 	r := newRun(t, root)
-	events, err := say(r, s1, "Hi")
-	require.NoError(t, err)
+	events := run(t, r, s1, "Hi")
 	_, text := lastText(events)
 	require.Equal(t, text, got)
 }
@@ -280,12 +268,10 @@ func TestSummaryWithinTheLimit(t *testing.T) {
 		summaries++
 		return func(yield func(llm.Chunk, error) bool) { yield(llm.Chunk{Text: "Sum.", Finish: llm.FinishStop}, nil) }
 	})
-	a, err := llmagent.New("solo", "", failing, llmagent.WithCompaction(llmagent.Compaction{Window: 1000, Summarizer: summarizer}))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("solo", "", failing, llmagent.WithCompaction(llmagent.Compaction{Window: 1000, Summarizer: summarizer})))
 	r := newRun(t, a, runner.WithLimits(runner.Limits{ModelCalls: 1}))
-	_, err = say(r, s1, "Hi")
-	require.NoError(t, err)
-	_, err = say(r, s1, "Hi")
+	run(t, r, s1, "Hi")
+	_, err := say(r, s1, "Hi")
 	require.ErrorIs(t, err, agent.ErrLimit)
 	require.LessOrEqual(t, asked-1+summaries, 1, "model calls of the second turn")
 }

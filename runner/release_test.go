@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -65,8 +66,7 @@ func (s *leases) Load(ctx context.Context, key session.Key, after int64) iter.Se
 func TestTheLastWriteGivesTheLeaseBack(t *testing.T) {
 	store := &leases{Store: sessiontest.Memory(t)}
 	r := newRunner(t, says(t, "a", "A."), store)
-	_, err := collect(r.Run(t.Context(), s1, llm.UserText("One")))
-	require.NoError(t, err)
+	run(t, r, s1, "One")
 	require.Equal(t, leases{Store: store.Store, acquired: 1, together: 1, loads: store.loads}, *store)
 	loads := store.loads
 	for e, err := range r.Run(t.Context(), s1, llm.UserText("Two")) {
@@ -81,7 +81,6 @@ func TestTheLastWriteGivesTheLeaseBack(t *testing.T) {
 	}
 	require.Equal(t, loads, store.loads)
 	require.Zero(t, store.released)
-	checkLog(t, r, load(t, r, s1))
 }
 
 // renewals counts how often leases are renewed.
@@ -130,8 +129,7 @@ func TestTheFirstWriteTakesTheLease(t *testing.T) {
 	elsewhere := newRunner(t, says(t, "a", "B."), shared)
 	say := func(r *runner.Runner, key session.Key, opts ...runner.TurnOption) []*event.Event {
 		t.Helper()
-		events, err := collect(r.Run(t.Context(), key, llm.UserText("Hi"), opts...))
-		require.NoError(t, err)
+		events := finish(t, r.Run(t.Context(), key, llm.UserText("Hi"), opts...))
 		return events
 	}
 	counts := func(acquired, begun int) {
@@ -175,8 +173,7 @@ func TestTheFirstWriteTakesTheLease(t *testing.T) {
 	say(r, s1)
 	counts(6, 4)
 
-	lease, err := sessiontest.Acquire(t.Context(), shared, s1, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), shared, s1, session.Self()))
 	_, err = collect(r.Run(t.Context(), s1, llm.UserText("Hi")))
 	require.ErrorIs(t, err, agent.ErrSessionBusy)
 	require.NoError(t, sessiontest.Release(t.Context(), shared, s1, lease))
@@ -188,8 +185,6 @@ func TestTheFirstWriteTakesTheLease(t *testing.T) {
 	say(r, fork)
 	say(r, fork)
 	counts(9, 5)
-	checkLog(t, r, load(t, r, s1))
-	checkLog(t, r, load(t, r, fork))
 }
 
 // TestTheLastWriteFails: nothing is stored, and the lease ends by itself, for whoever can store more.
@@ -201,8 +196,6 @@ func TestTheLastWriteFails(t *testing.T) {
 	require.Len(t, events, 2)
 	require.Zero(t, store.released)
 	require.Equal(t, 1, store.abandoned)
-	events, err = collect(r.Resume(t.Context(), s1))
-	require.NoError(t, err)
+	events = finish(t, r.Resume(t.Context(), s1))
 	require.Len(t, events, 3)
-	checkLog(t, r, load(t, r, s1))
 }

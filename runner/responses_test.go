@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -52,18 +53,13 @@ func TestEncryptedReasoning(t *testing.T) {
 					return scripted.Reply(scripted.Text("Found."))
 				}), true
 			}
-			server, err := endpoint.Start(served)
-			require.NoError(t, err)
+			server := must.Get(endpoint.Start(served))
 			defer server.Close()
 			store, key := sessiontest.Memory(t), session.ID("s")
 			process := func(model string) *runner.Runner {
-				m, err := openai.New(model, openai.WithBaseURL(server.URL()), openai.WithResponses())
-				require.NoError(t, err)
-				a, err := llmagent.New("desk", "You look.", m, append(c.opts, llmagent.WithTools(transcript.Tools(t).Get("lookup")))...)
-				require.NoError(t, err)
-				r, err := runner.New(a, store, runner.WithStreaming())
-				require.NoError(t, err)
-				return r
+				m := must.Get(openai.New(model, openai.WithBaseURL(server.URL()), openai.WithResponses()))
+				a := must.Get(llmagent.New("desk", "You look.", m, append(c.opts, llmagent.WithTools(transcript.Tools(t).Get("lookup")))...))
+				return newRunner(t, a, store, runner.WithStreaming())
 			}
 			sealed := false
 			for e, err := range process("o4").Run(t.Context(), key, llm.UserText("Which?")) {
@@ -78,8 +74,7 @@ func TestEncryptedReasoning(t *testing.T) {
 				}
 			}
 			require.True(t, sealed)
-			res, err := runner.Collect(process(c.second).Resume(t.Context(), key))
-			require.NoError(t, err)
+			res := must.Get(runner.Collect(process(c.second).Resume(t.Context(), key)))
 			require.Equal(t, "Found.", res.Text)
 			want := []string(nil)
 			if c.given {
@@ -93,16 +88,12 @@ func TestEncryptedReasoning(t *testing.T) {
 // TestForgedReasoning: an endpoint that refuses what it has not encrypted fails the call
 // with its words, as for every bad request.
 func TestForgedReasoning(t *testing.T) {
-	server, err := endpoint.Start(endpoint.Models(scripted.Always("o4", scripted.Reply(scripted.Think("Hm."), scripted.Call("lookup", `{"id": 1}`)))))
-	require.NoError(t, err)
+	server := must.Get(endpoint.Start(endpoint.Models(scripted.Always("o4", scripted.Reply(scripted.Think("Hm."), scripted.Call("lookup", `{"id": 1}`))))))
 	defer server.Close()
-	m, err := openai.New("o4", openai.WithBaseURL(server.URL()), openai.WithResponses())
-	require.NoError(t, err)
-	a, err := llmagent.New("desk", "", m, llmagent.WithTools(transcript.Tools(t).Get("lookup")))
-	require.NoError(t, err)
-	r, err := runner.New(a, sessiontest.Memory(t), runner.WithInterceptors(forging{}))
-	require.NoError(t, err)
-	_, err = runner.Collect(r.Run(t.Context(), session.ID("s"), llm.UserText("Which?")))
+	m := must.Get(openai.New("o4", openai.WithBaseURL(server.URL()), openai.WithResponses()))
+	a := must.Get(llmagent.New("desk", "", m, llmagent.WithTools(transcript.Tools(t).Get("lookup"))))
+	r := newRun(t, a, runner.WithInterceptors(forging{}))
+	_, err := runner.Collect(r.Run(t.Context(), session.ID("s"), llm.UserText("Which?")))
 	var failed *llm.Error
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, llm.CodeBadRequest, failed.Code)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -70,12 +71,11 @@ func TestADatabaseThatGoesBack(t *testing.T) {
 func goBack(t *testing.T, d goesBack, key session.Key, others bool) {
 	var asked *llm.Request
 	during := func() {}
-	root, err := llmagent.New("a", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+	root := must.Get(llmagent.New("a", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		asked = req
 		during()
 		return scripted.Reply(scripted.Text("Re: " + req.Messages[len(req.Messages)-1].PlainText()))
-	}))
-	require.NoError(t, err)
+	})))
 	process := func() (*runner.Runner, session.Store) {
 		store, err := d.open()
 		require.NoError(t, err)
@@ -116,7 +116,7 @@ func goBack(t *testing.T, d goesBack, key session.Key, others bool) {
 			require.NoError(t, say(second, "Other"))
 		}
 	}
-	err = say(first, "Lost")
+	err := say(first, "Lost")
 	require.ErrorIs(t, err, agent.ErrConflict)
 	require.ErrorContains(t, err, "the database was restored")
 	if others {

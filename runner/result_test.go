@@ -9,13 +9,13 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -27,37 +27,31 @@ func TestCollect(t *testing.T) {
 		s.Add("billing",
 			scripted.Reply(scripted.Text("Let me see."), scripted.CallID("c1", "refund", `{"amount":3}`), scripted.CallID("c2", "refund", `{"amount":4}`), scripted.Usage(20, 3, 0)),
 			scripted.Reply(scripted.Text("Refunded."), scripted.Usage(30, 4, 0)))
-		refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct {
+		refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct {
 			Amount int `json:"amount"`
 		}) (string, error) {
 			return "ok", nil
-		}, tools.NeedsApproval())
-		require.NoError(t, err)
-		billing, err := llmagent.New("billing", "", s.Model("billing"), llmagent.WithTools(refund))
-		require.NoError(t, err)
-		support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(billing))
-		require.NoError(t, err)
+		}, tools.NeedsApproval()))
+		billing := must.Get(llmagent.New("billing", "", s.Model("billing"), llmagent.WithTools(refund)))
+		support := must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(billing)))
 		var opts []runner.Option
 		if streamed {
 			opts = append(opts, runner.WithStreaming())
 		}
-		r, err := runner.New(support, sessiontest.Memory(t), opts...)
-		require.NoError(t, err)
+		r := newRun(t, support, opts...)
 		ctx, key := context.Background(), session.ID("s")
 		none, err := r.Pending(ctx, key)
 		require.NoError(t, err)
 		require.Empty(t, none)
 
-		res, err := runner.Collect(r.Run(ctx, key, llm.UserText("I was charged twice")))
-		require.NoError(t, err)
+		res := must.Get(runner.Collect(r.Run(ctx, key, llm.UserText("I was charged twice"))))
 		require.Equal(t, event.Answer{Text: "Let me see.", Agent: "billing", FinishReason: event.FinishReasonInputRequired}, res.Answer)
 		require.Equal(t, llm.Usage{InputTokens: 30, OutputTokens: 5}, res.Usage)
 		require.Len(t, res.Transfers, 1)
 		require.Equal(t, "money", res.Transfers[0].Reason)
 		require.Equal(t, []string{"c2", "c3"}, callsOf(t, r, key, res.Pending))
 
-		res, err = runner.Collect(resume(r, key, runner.Approve("c3")))
-		require.NoError(t, err)
+		res = must.Get(runner.Collect(resume(r, key, runner.Approve("c3"))))
 		require.Equal(t, event.FinishReasonInputRequired, res.FinishReason)
 		require.Equal(t, "billing", res.Agent)
 		pending, err := r.Pending(ctx, key)
@@ -65,8 +59,7 @@ func TestCollect(t *testing.T) {
 		require.Equal(t, []string{"c2"}, callsOf(t, r, key, pending), "a page that is loaded anew asks about the other one")
 		require.JSONEq(t, `{"amount":3}`, string(pending[0].Params))
 
-		res, err = runner.Collect(resume(r, key, runner.Deny("c2", "enough")))
-		require.NoError(t, err)
+		res = must.Get(runner.Collect(resume(r, key, runner.Deny("c2", "enough"))))
 		require.Equal(t, event.Answer{Text: "Refunded.", Agent: "billing", FinishReason: event.FinishReasonStop}, res.Answer)
 		require.Empty(t, res.Pending)
 		pending, err = r.Pending(ctx, key)
@@ -87,14 +80,10 @@ func TestVisible(t *testing.T) {
 		s.Add("support", scripted.Reply(scripted.Text("One ", "moment. "), scripted.Call("ask", `{"input":"why"}`)),
 			scripted.Reply(scripted.Text("That ", "is why.")))
 		s.Add("inner", scripted.Reply(scripted.Text("Not ", "for the user")))
-		inner, err := llmagent.New("inner", "", s.Model("inner"))
-		require.NoError(t, err)
-		ask, err := agenttool.New(inner, agenttool.WithName("ask"))
-		require.NoError(t, err)
-		support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithTools(ask))
-		require.NoError(t, err)
-		r, err := runner.New(support, sessiontest.Memory(t), opts...)
-		require.NoError(t, err)
+		inner := must.Get(llmagent.New("inner", "", s.Model("inner")))
+		ask := must.Get(agenttool.New(inner, agenttool.WithName("ask")))
+		support := must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithTools(ask)))
+		r := newRun(t, support, opts...)
 		var words []string
 		for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("Why?")) {
 			require.NoError(t, err)

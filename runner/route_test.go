@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -19,9 +20,7 @@ import (
 )
 
 func says(t testing.TB, name, text string, opts ...llmagent.Option) *llmagent.Agent {
-	a, err := llmagent.New(name, "", scripted.Always(name, scripted.Reply(scripted.Text(text))), opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New(name, "", scripted.Always(name, scripted.Reply(scripted.Text(text))), opts...))
 }
 
 // said writes who said what, and who handed over to whom.
@@ -62,17 +61,13 @@ func TestRoutes(t *testing.T) {
 			"writer: A draft.\nwriter → editor committed route\neditor: Edited.", "writer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRunner(t, c.root, sessiontest.Memory(t))
-			events, err := collect(r.Run(context.Background(), s1, llm.UserText("Write")))
-			require.NoError(t, err)
+			r := newRun(t, c.root)
+			events := run(t, r, s1, "Write")
 			require.Equal(t, c.want, said(events))
-			checkLog(t, r, load(t, r, s1))
 			active, err := r.Active(context.Background(), s1)
 			require.NoError(t, err)
 			require.Equal(t, c.next, active)
-			_, err = collect(r.Run(context.Background(), s1, llm.UserText("Again")))
-			require.NoError(t, err)
-			checkLog(t, r, load(t, r, s1))
+			run(t, r, s1, "Again")
 		})
 	}
 }
@@ -84,27 +79,23 @@ func TestARouteThatFails(t *testing.T) {
 		"panic": func(context.Context, *agent.Invocation, string) (bool, error) { panic("boom") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRunner(t, says(t, "writer", "A draft.", llmagent.WithSubAgents(says(t, "editor", "Edited.")), llmagent.WithRoutes(agent.OnStop("editor", when))), sessiontest.Memory(t))
+			r := newRun(t, says(t, "writer", "A draft.", llmagent.WithSubAgents(says(t, "editor", "Edited.")), llmagent.WithRoutes(agent.OnStop("editor", when))))
 			events, err := collect(r.Run(context.Background(), s1, llm.UserText("Write")))
 			require.ErrorContains(t, err, "boom")
 			require.Equal(t, "writer: A draft.", said(events), "the answer is kept")
-			checkLog(t, r, load(t, r, s1))
 		})
 	}
 	t.Run("the limit of transfers", func(t *testing.T) {
-		r := newRunner(t, says(t, "a", "A.", llmagent.WithSubAgents(says(t, "b", "B.", llmagent.WithSubAgents(says(t, "c", "C.")), llmagent.WithRoutes(agent.OnStop("c")))),
-			llmagent.WithRoutes(agent.OnStop("b"))), sessiontest.Memory(t), runner.WithLimits(runner.Limits{Transfers: 1}))
+		r := newRun(t, says(t, "a", "A.", llmagent.WithSubAgents(says(t, "b", "B.", llmagent.WithSubAgents(says(t, "c", "C.")), llmagent.WithRoutes(agent.OnStop("c")))),
+			llmagent.WithRoutes(agent.OnStop("b"))), runner.WithLimits(runner.Limits{Transfers: 1}))
 		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
 		require.ErrorIs(t, err, agent.ErrTransferLimit)
 		require.Equal(t, "a: A.\na → b committed route\nb: B.", said(events))
-		checkLog(t, r, load(t, r, s1))
 	})
 	t.Run("a target that cannot start", func(t *testing.T) {
-		r := newRunner(t, says(t, "a", "A.", llmagent.WithSubAgents(closed{says(t, "b", "B.")}), llmagent.WithRoutes(agent.OnStop("b"))), sessiontest.Memory(t))
-		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
-		require.NoError(t, err)
+		r := newRun(t, says(t, "a", "A.", llmagent.WithSubAgents(closed{says(t, "b", "B.")}), llmagent.WithRoutes(agent.OnStop("b"))))
+		events := run(t, r, s1, "Go")
 		require.Equal(t, "a: A.\na → b failed route", said(events))
-		checkLog(t, r, load(t, r, s1))
 	})
 }
 
@@ -139,7 +130,6 @@ func TestARouteAfterNewWordsIsNoCircle(t *testing.T) {
 			}
 			require.ErrorIs(t, err, c.err, "%s, in steps: %v", name, steps)
 			log := load(t, r, s1)
-			checkLog(t, r, log)
 			require.Equal(t, c.want, said(log), "%s, in steps: %v", name, steps)
 		}
 	}
@@ -173,8 +163,7 @@ func (closed) Ready(context.Context) error { return errors.New("it is closed") }
 func TestARouteIsPartOfTheAnswer(t *testing.T) {
 	store := &batches{Store: sessiontest.Memory(t)}
 	r := newRunner(t, says(t, "a", "A.", llmagent.WithSubAgents(says(t, "b", "B.")), llmagent.WithRoutes(agent.OnStop("b"))), store)
-	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
-	require.NoError(t, err)
+	run(t, r, s1, "Go")
 	require.Equal(t, []string{"user harness_start", "text usage transfer harness_end harness_start", "text usage harness_end"}, store.wrote)
 }
 
@@ -201,12 +190,10 @@ func (b *batches) Write(ctx context.Context, key session.Key, w session.Write) (
 // whatever it says.
 func TestNobodyHandsOverInAnothersName(t *testing.T) {
 	transfer := &event.Transfer{From: "billing", To: "billing", Outcome: event.TransferCommitted}
-	root, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(transfer) },
-		agent.WithSubAgents(says(t, "billing", "Hello.")))
-	require.NoError(t, err)
-	r := newRunner(t, root, sessiontest.Memory(t))
-	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
-	require.NoError(t, err)
+	root := must.Get(agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(transfer) },
+		agent.WithSubAgents(says(t, "billing", "Hello."))))
+	r := newRun(t, root)
+	events := run(t, r, s1, "Go")
 	require.Equal(t, "root → billing committed \nbilling: Hello.", said(events))
 	require.Equal(t, "billing", transfer.From, "what the agent yielded is not changed")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -35,10 +36,8 @@ type firm struct {
 }
 
 func newFirm(t *testing.T, script string) *firm {
-	s, err := scripted.Parse([]byte(script))
-	require.NoError(t, err)
-	store, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"))
-	require.NoError(t, err)
+	s := must.Get(scripted.Parse([]byte(script)))
+	store := must.Get(sqlite.Open(filepath.Join(t.TempDir(), "s.db")))
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return &firm{t: t, script: s, store: store}
 }
@@ -49,9 +48,7 @@ func (f *firm) process() *runner.Runner {
 		Amount int `json:"amount,omitempty"`
 	}
 	tool := func(name string, do func(tools.Context, in) (string, error), opts ...tools.Option) tools.Tool {
-		made, err := tools.Func(name, "Does "+name+".", do, opts...)
-		require.NoError(f.t, err)
-		return made
+		return must.Get(tools.Func(name, "Does "+name+".", do, opts...))
 	}
 	common := []tools.Tool{
 		tool("pay", func(c tools.Context, in in) (string, error) {
@@ -73,26 +70,18 @@ func (f *firm) process() *runner.Runner {
 		}),
 	}
 	make := func(name string, more ...tools.Tool) agent.Agent {
-		a, err := llmagent.New(name, "", checked{f.script.Model(name)}, llmagent.WithDescription("Is "+name+"."), llmagent.WithTools(slices.Concat(common, more)...))
-		require.NoError(f.t, err)
-		return a
+		return must.Get(llmagent.New(name, "", checked{f.script.Model(name)}, llmagent.WithDescription("Is "+name+"."), llmagent.WithTools(slices.Concat(common, more)...)))
 	}
 	asTool := func(a agent.Agent) tools.Tool {
-		made, err := agenttool.New(a)
-		require.NoError(f.t, err)
-		return made
+		return must.Get(agenttool.New(a))
 	}
 	front := make("front", slices.Concat([]tools.Tool{asTool(make("buyer", asTool(make("clerk")))), asTool(make("lawyer"))}, f.wide)...)
-	r, err := runner.New(front, f.store, f.opts...)
-	require.NoError(f.t, err)
-	return r
+	return newRunner(f.t, front, f.store, f.opts...)
 }
 
 func (f *firm) say(text string) []*event.Event {
 	r := f.process()
-	events, err := say(r, s1, text)
-	require.NoError(f.t, err)
-	checkLog(f.t, r, load(f.t, r, s1))
+	events := run(f.t, r, s1, text)
 	return events
 }
 
@@ -129,8 +118,6 @@ func (f *firm) decide(decisions ...runner.Decision) ([]*event.Event, error) {
 func (f *firm) resume(decisions ...runner.Decision) []*event.Event {
 	events, err := f.decide(decisions...)
 	require.NoError(f.t, err)
-	r := f.process()
-	checkLog(f.t, r, load(f.t, r, s1))
 	return events
 }
 
@@ -227,7 +214,6 @@ func TestApprovalsInsideGivenUp(t *testing.T) {
 			}
 			require.Equal(t, []string{"clerk1", "buyer2", "front2"}, withdrawn)
 			require.Empty(t, f.waits())
-			checkLog(t, f.process(), load(t, f.process(), s1))
 			_, err := f.decide(runner.Approve("front2"))
 			require.ErrorIs(t, err, runner.ErrNoApproval)
 			require.Len(t, f.resume(runner.Approve("clerk1")), 1, "what was withdrawn")
@@ -251,9 +237,7 @@ front: expect result "withdrawn" "Other."`)
 		_, err := collect(r.Resume(ctx, fork, runner.Approve(id)))
 		require.ErrorIs(t, err, runner.ErrNoApproval)
 	}
-	_, err := collect(r.Resume(ctx, fork))
-	require.NoError(t, err)
-	checkLog(t, r, load(t, r, fork))
+	finish(t, r.Resume(ctx, fork))
 	_, text := lastText(load(t, r, fork))
 	require.Equal(t, "All done.", text)
 	require.Equal(t, before, load(t, r, s1))
@@ -266,9 +250,7 @@ front: expect result "withdrawn" "Other."`)
 	for _, e := range load(t, r, fork)[len(before):] {
 		require.False(t, written[e.RunID], "seq %d is written to a run of the other session", e.Seq)
 	}
-	_, err = collect(r.Run(ctx, s1, llm.UserText("Else")))
-	require.NoError(t, err)
-	checkLog(t, r, load(t, r, s1))
+	finish(t, r.Run(ctx, s1, llm.UserText("Else")))
 }
 
 // TestAskInside: a tool asks in mid-call, twice, in an agent inside of a tool.
@@ -321,18 +303,14 @@ front: call idle#c1 {} call around#c2 {}
 front: expect result "went on" "Well."
 deaf: call pay#d1 {"amount": 1}`)
 	type none struct{}
-	idle, err := tools.Func("idle", "Waits.", func(tools.Context, none) (string, error) { return "", fmt.Errorf("hm: %w", agent.ErrWaits) })
-	require.NoError(t, err)
-	pay, err := tools.Func("pay", "Pays.", func(tools.Context, none) (string, error) { return "", errors.New("never") }, tools.NeedsApproval())
-	require.NoError(t, err)
-	deaf, err := llmagent.New("deaf", "", checked{f.script.Model("deaf")}, llmagent.WithTools(pay))
-	require.NoError(t, err)
-	around, err := tools.Func("around", "Goes on.", func(c tools.Context, _ none) (string, error) {
+	idle := must.Get(tools.Func("idle", "Waits.", func(tools.Context, none) (string, error) { return "", fmt.Errorf("hm: %w", agent.ErrWaits) }))
+	pay := must.Get(tools.Func("pay", "Pays.", func(tools.Context, none) (string, error) { return "", errors.New("never") }, tools.NeedsApproval()))
+	deaf := must.Get(llmagent.New("deaf", "", checked{f.script.Model("deaf")}, llmagent.WithTools(pay)))
+	around := must.Get(tools.Func("around", "Goes on.", func(c tools.Context, _ none) (string, error) {
 		_, err := c.RunAgent(deaf, "pay")
 		require.ErrorIs(t, err, agent.ErrWaits)
 		return "went on", nil
-	})
-	require.NoError(t, err)
+	}))
 	f.wide = []tools.Tool{idle, around}
 	events := f.say("Go")
 	require.Equal(t, event.FinishReasonStop, endOf(events))
@@ -342,7 +320,6 @@ deaf: call pay#d1 {"amount": 1}`)
 		}
 	}
 	require.Empty(t, f.waits())
-	res, err := runner.Collect(f.process().Resume(context.Background(), s1))
-	require.NoError(t, err)
+	res := must.Get(runner.Collect(f.process().Resume(context.Background(), s1)))
 	require.Empty(t, res.Pending)
 }

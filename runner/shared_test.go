@@ -17,6 +17,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
@@ -112,8 +113,7 @@ func TestSharedRequests(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true")) // a failure prints its seed
 	wire := &sharedWire{}
 	model := scripted.Func("shared", wire.answer)
-	server, err := endpoint.Start(func(string) (llm.Model, bool) { return model, true }, endpoint.WithRecorder(wire.record))
-	require.NoError(t, err)
+	server := must.Get(endpoint.Start(func(string) (llm.Model, bool) { return model, true }, endpoint.WithRecorder(wire.record)))
 	defer server.Close()
 	fine := sharedTool(t, "fine", new(int))
 	transfers, paused := 0, 0
@@ -127,16 +127,14 @@ func TestSharedRequests(t *testing.T) {
 		for i := n - 1; i >= 0; i-- {
 			name := fmt.Sprint("a", i)
 			wire.names = append(wire.names, name)
-			client, err := openai.New("shared", append([]openai.Option{openai.WithBaseURL(server.URL()), openai.WithRetries(0)}, form...)...)
-			require.NoError(rt, err)
+			client := must.Get(openai.New("shared", append([]openai.Option{openai.WithBaseURL(server.URL()), openai.WithRetries(0)}, form...)...))
 			opts := []llmagent.Option{llmagent.WithDescription("Does " + name), llmagent.WithSubAgents(kids[i]...), llmagent.WithTools(fine),
 				llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: rapid.Bool().Draw(rt, "parent"), AllowTransferToPeers: rapid.Bool().Draw(rt, "peers")})}
 			if rapid.Bool().Draw(rt, "own tool") {
 				opts = append(opts, llmagent.WithTools(sharedTool(t, "only_"+name, new(int))))
 			}
 			if rapid.Bool().Draw(rt, "own rules") {
-				ask, err := tools.NewPolicy(tools.Rule{Tool: "fine", Decision: tools.Ask})
-				require.NoError(rt, err)
+				ask := must.Get(tools.NewPolicy(tools.Rule{Tool: "fine", Decision: tools.Ask}))
 				opts = append(opts, llmagent.WithToolPolicy(ask))
 			}
 			if rapid.IntRange(0, 4).Draw(rt, "typed") == 4 {
@@ -145,8 +143,7 @@ func TestSharedRequests(t *testing.T) {
 			if i == 0 || rapid.Bool().Draw(rt, "global") {
 				opts = append(opts, llmagent.WithGlobalInstruction("Under "+name+"."))
 			}
-			a, err := llmagent.New(name, "You do "+name+".", client, opts...)
-			require.NoError(rt, err)
+			a := must.Get(llmagent.New(name, "You do "+name+".", client, opts...))
 			if i > 0 {
 				p := rapid.IntRange(0, i-1).Draw(rt, "parent of "+name)
 				kids[p] = append([]agent.Agent{a}, kids[p]...)
@@ -156,8 +153,7 @@ func TestSharedRequests(t *testing.T) {
 			if streams {
 				opt = append(opt, runner.WithStreaming())
 			}
-			r, err := runner.New(a, sessiontest.Memory(t), opt...)
-			require.NoError(rt, err)
+			r := newRun(t, a, opt...)
 			for turn := range rapid.IntRange(1, 9).Draw(rt, "turns") {
 				stop, seen := rapid.IntRange(0, 60).Draw(rt, "stop"), 0
 				for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(fmt.Sprint("turn ", turn, "\n"+llmagent.Mark))) {
@@ -189,14 +185,12 @@ func TestSharedRequests(t *testing.T) {
 
 // sharedTool counts how often it runs.
 func sharedTool(t testing.TB, name string, ran *int, opts ...tools.Option) tools.Tool {
-	tool, err := tools.Func(name, "Does "+name, func(tools.Context, struct {
+	return must.Get(tools.Func(name, "Does "+name, func(tools.Context, struct {
 		A string `json:"a"`
 	}) (string, error) {
 		*ran++
 		return "done by " + name, nil
-	}, opts...)
-	require.NoError(t, err)
-	return tool
+	}, opts...))
 }
 
 // TestSharedRequestsRefuse has a model call what another agent may call and it may not: nothing of it runs, nobody is
@@ -222,23 +216,17 @@ func TestSharedRequestsRefuse(t *testing.T) {
 					}
 					return scripted.Reply(scripted.Text("Sorry."))
 				})
-				server, err := endpoint.Start(func(string) (llm.Model, bool) { return model, true })
-				require.NoError(t, err)
+				server := must.Get(endpoint.Start(func(string) (llm.Model, bool) { return model, true }))
 				defer server.Close()
-				client, err := openai.New("shared", append([]openai.Option{openai.WithBaseURL(server.URL()), openai.WithRetries(0)}, form...)...)
-				require.NoError(t, err)
+				client := must.Get(openai.New("shared", append([]openai.Option{openai.WithBaseURL(server.URL()), openai.WithRetries(0)}, form...)...))
 				made := func(name string, opts ...llmagent.Option) agent.Agent {
-					a, err := llmagent.New(name, "You are "+name+".", client, opts...)
-					require.NoError(t, err)
-					return a
+					return must.Get(llmagent.New(name, "You are "+name+".", client, opts...))
 				}
-				allow, err := tools.NewPolicy(tools.Rule{Tool: "*", Decision: tools.Allow})
-				require.NoError(t, err)
+				allow := must.Get(tools.NewPolicy(tools.Rule{Tool: "*", Decision: tools.Allow}))
 				root := made("root", llmagent.WithTools(sharedTool(t, "look", &ran)), llmagent.WithSubAgents(
 					made("cashier", llmagent.WithToolPolicy(allow), llmagent.WithTools(sharedTool(t, "refund", &ran), sharedTool(t, "wire_money", &ran, tools.NeedsApproval()), sharedTool(t, "free", &ran)),
 						llmagent.WithSubAgents(made("vault")))))
-				r, err := runner.New(root, sessiontest.Memory(t), runner.WithSharedRequests())
-				require.NoError(t, err)
+				r := newRun(t, root, runner.WithSharedRequests())
 				var failed *event.ToolResult
 				for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("All of it")) {
 					require.NoError(t, err)
@@ -280,14 +268,11 @@ func cmpAgent(e *event.Event) string {
 func TestSharedRequestsOffline(t *testing.T) {
 	play := func(opts ...runner.Option) (events []string) {
 		made := func(name, description string, opts ...llmagent.Option) agent.Agent {
-			a, err := llmagent.New(name, "You are "+name+".", offline.New(), append(opts, llmagent.WithDescription(description))...)
-			require.NoError(t, err)
-			return a
+			return must.Get(llmagent.New(name, "You are "+name+".", offline.New(), append(opts, llmagent.WithDescription(description))...))
 		}
 		root := made("desk", "", llmagent.WithSubAgents(made("billing", "Refunds and invoices"),
 			made("network", "Networks and routers", llmagent.WithSubAgents(made("wifi", "Wireless networks that are slow"))), made("nobody", "")))
-		r, err := runner.New(root, sessiontest.Memory(t), append(opts, runner.WithIDs(transcript.Counter()))...)
-		require.NoError(t, err)
+		r := newRun(t, root, append(opts, runner.WithIDs(transcript.Counter()))...)
 		for _, said := range []string{"Hello", "I have a question about networks: my wireless one is slow"} {
 			for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(said)) {
 				require.NoError(t, err)
@@ -309,8 +294,7 @@ func TestSharedRequestsCannotBe(t *testing.T) {
 	model := scripted.Func("shared", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hi.")) })
 	other := scripted.Func("other", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hi.")) })
 	hush := func(s string) string { return strings.ReplaceAll(s, "secret", "***") }
-	odd, err := tools.Func("same", "Does same", func(tools.Context, struct{ B int }) (string, error) { return "", nil })
-	require.NoError(t, err)
+	odd := must.Get(tools.Func("same", "Does same", func(tools.Context, struct{ B int }) (string, error) { return "", nil }))
 	var many []tools.Tool
 	for i := range 128 {
 		many = append(many, sharedTool(t, fmt.Sprint("tool", i), new(int)))
@@ -331,15 +315,12 @@ func TestSharedRequestsCannotBe(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			build := func(m llm.Model) agent.Agent {
-				child, err := llmagent.New("child", "", m, opts...)
-				require.NoError(t, err)
+				child := must.Get(llmagent.New("child", "", m, opts...))
 				edge := agent.Agent(child)
 				if opts == nil {
 					edge = agent.Via(child, agent.HideReason())
 				}
-				root, err := llmagent.New("root", "", model, llmagent.WithSubAgents(edge), llmagent.WithTools(sharedTool(t, "same", new(int))))
-				require.NoError(t, err)
-				return root
+				return must.Get(llmagent.New("root", "", model, llmagent.WithSubAgents(edge), llmagent.WithTools(sharedTool(t, "same", new(int)))))
 			}
 			_, err := runner.New(build(model), sessiontest.Memory(t), runner.WithSharedRequests())
 			var wrong *agent.TreeError
@@ -373,15 +354,11 @@ func TestSharedRequestsWithClientTools(t *testing.T) {
 				return scripted.Reply(scripted.Text("Sorry."))
 			})
 			made := func(name string, opts ...llmagent.Option) agent.Agent {
-				a, err := llmagent.New(name, "You are "+name+".", model, opts...)
-				require.NoError(t, err)
-				return a
+				return must.Get(llmagent.New(name, "You are "+name+".", model, opts...))
 			}
-			set, err := tools.NewRegistry(sharedTool(t, "check", nil))
-			require.NoError(t, err)
+			set := must.Get(tools.NewRegistry(sharedTool(t, "check", nil)))
 			root := made("root", llmagent.WithSubAgents(made("cashier", llmagent.WithTools(sharedTool(t, "verify", nil)), llmagent.WithToolset(fixedSet{set}))))
-			r, err := runner.New(root, sessiontest.Memory(t), runner.WithSharedRequests())
-			require.NoError(t, err)
+			r := newRun(t, root, runner.WithSharedRequests())
 			said := llm.UserText("Pay")
 			var failed *event.ToolResult
 			omitted := ""

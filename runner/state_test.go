@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -24,7 +25,7 @@ const largeID = 9007199254740993 // which no float64 holds
 
 // orderTool tells what it reads of the state and of the turn's metadata.
 func orderTool(t *testing.T) tools.Tool {
-	tool, err := tools.Func("order", "Tells the order.", func(c tools.Context, _ struct {
+	return must.Get(tools.Func("order", "Tells the order.", func(c tools.Context, _ struct {
 		Input string `json:"input"`
 	}) (string, error) {
 		id, ok, err := session.GetAs[int64](c.Get, "order")
@@ -33,21 +34,17 @@ func orderTool(t *testing.T) tools.Tool {
 		c.Set("seen", id)
 		again, _, _ := session.GetAs[int64](c.Get, "seen")
 		return fmt.Sprintf("%v %v %v %v %v %v %v", id, ok, err, lang, plan, c.Metadata()["from"], again), nil
-	})
-	require.NoError(t, err)
-	return tool
+	}))
 }
 
 // asking is an agent that calls the tool in every turn.
 func asking(t *testing.T, name string, tool tools.Tool) agent.Agent {
-	a, err := llmagent.New(name, "Ask.", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+	return must.Get(llmagent.New(name, "Ask.", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		if last := req.Messages[len(req.Messages)-1]; last.Role == llm.RoleTool {
 			return scripted.Reply(scripted.Text(last.Parts[0].(llm.ToolResult).Output))
 		}
 		return scripted.Reply(scripted.Call(tool.Info().Name, `{"input":"x"}`))
-	}), llmagent.WithTools(tool))
-	require.NoError(t, err)
-	return a
+	}), llmagent.WithTools(tool)))
 }
 
 func lastWords(events []*event.Event) (text string) {
@@ -63,15 +60,13 @@ func lastWords(events []*event.Event) (text string) {
 // tools see it, also inside of agent tools, and the metadata with it.
 func TestWithState(t *testing.T) {
 	store := sessiontest.Memory(t)
-	inner, err := agenttool.New(asking(t, "inner", orderTool(t)))
-	require.NoError(t, err)
+	inner := must.Get(agenttool.New(asking(t, "inner", orderTool(t))))
 	for name, root := range map[string]agent.Agent{"s1": asking(t, "root", orderTool(t)), "inner": asking(t, "root", inner)} {
 		t.Run(name, func(t *testing.T) {
 			key := session.Key{App: "app", User: name, ID: name}
 			r := newRunner(t, root, store)
 			given := map[string]any{"order": int64(largeID), "turn:lang": "de", "user:plan": "gold", "never": nil}
-			events, err := collect(r.Run(t.Context(), key, llm.UserText("Hi"), runner.WithState(given), runner.WithMetadata(map[string]any{"from": largeID})))
-			require.NoError(t, err)
+			events := finish(t, r.Run(t.Context(), key, llm.UserText("Hi"), runner.WithState(given), runner.WithMetadata(map[string]any{"from": largeID})))
 			require.Equal(t, "9007199254740993 true <nil> de gold 9007199254740993 9007199254740993", lastWords(events))
 			require.Equal(t, event.TypeUser, events[0].Type())
 			seed := events[1]
@@ -80,16 +75,13 @@ func TestWithState(t *testing.T) {
 			require.Equal(t, events[0].RunID, seed.RunID)
 			require.Equal(t, events[0].Time, seed.Time, "one write")
 			require.Equal(t, event.TypeHarnessStart, events[2].Type())
-			checkLog(t, r, load(t, r, key))
 
 			// The turn's state ends with it; the session's and the user's stay, and so
 			// does what a cold runner reads.
 			r = newRunner(t, root, store)
-			events, err = collect(r.Run(t.Context(), key, llm.UserText("And now?")))
-			require.NoError(t, err)
+			events = run(t, r, key, "And now?")
 			require.Equal(t, "9007199254740993 true <nil> <nil> gold <nil> 9007199254740993", lastWords(events))
-			events, err = collect(r.Run(t.Context(), key, llm.UserText("Forget it"), runner.WithState(map[string]any{"order": nil, "user:plan": nil})))
-			require.NoError(t, err)
+			events = finish(t, r.Run(t.Context(), key, llm.UserText("Forget it"), runner.WithState(map[string]any{"order": nil, "user:plan": nil})))
 			require.Equal(t, "0 false <nil> <nil> <nil> <nil> 0", lastWords(events))
 		})
 	}
@@ -115,8 +107,7 @@ func TestWithStateIsAppliedOnce(t *testing.T) {
 			opts := []runner.TurnOption{runner.At(0), runner.WithState(map[string]any{"order": 7})}
 			require.NoError(t, begin(r, opts...))
 			require.ErrorIs(t, begin(r, opts...), agent.ErrConflict, "who sends it again")
-			events, err := collect(newRunner(t, asking(t, "root", orderTool(t)), store).Resume(t.Context(), s1))
-			require.NoError(t, err)
+			events := finish(t, newRunner(t, asking(t, "root", orderTool(t)), store).Resume(t.Context(), s1))
 			require.Equal(t, "7 true <nil> <nil> <nil> <nil> 7", lastWords(events))
 			seeds := 0
 			for _, e := range load(t, r, s1) {
@@ -131,7 +122,7 @@ func TestWithStateIsAppliedOnce(t *testing.T) {
 
 // What cannot be stored is refused before anything is.
 func TestWithStateRefuses(t *testing.T) {
-	r := newRunner(t, chatty(t), sessiontest.Memory(t))
+	r := newRun(t, chatty(t))
 	for says, v := range map[string]any{
 		"the state of the turn cannot be stored: json: unsupported type": func() {},
 		"nested deeper than":   deepValue(event.MaxDepth + 1),
@@ -142,7 +133,6 @@ func TestWithStateRefuses(t *testing.T) {
 		require.ErrorContains(t, err, says)
 	}
 	require.Empty(t, load(t, r, s1))
-	events, err := collect(r.Run(t.Context(), s1, llm.UserText("go"), runner.WithState(map[string]any{})))
-	require.NoError(t, err)
+	events := finish(t, r.Run(t.Context(), s1, llm.UserText("go"), runner.WithState(map[string]any{})))
 	require.Equal(t, event.TypeHarnessStart, events[1].Type(), "nothing to keep is no event")
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // A graph stops another graph in it, whose node is in the middle of a word: the consumer
 // gets an event that says that the rest does not come.
 func TestDeltasInsideOfAStoppedGraph(t *testing.T) {
 	spoke := make(chan struct{})
-	speaker, err := agent.New("speaker", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	speaker := must.Get(agent.New("speaker", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			if !yield(&event.Event{ID: inv.NewID(), Partial: true, Attempt: 1, Data: &event.Text{Content: "Wel"}}, nil) {
 				return
@@ -30,28 +30,24 @@ func TestDeltasInsideOfAStoppedGraph(t *testing.T) {
 			<-ctx.Done()
 			yield(nil, ctx.Err())
 		}
-	})
-	require.NoError(t, err)
-	breaker, err := agent.New("breaker", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	}))
+	breaker := must.Get(agent.New("breaker", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			<-spoke
 			yield(nil, errors.New("broken"))
 		}
-	})
-	require.NoError(t, err)
-	start, err := agent.New("start", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	}))
+	start := must.Get(agent.New("start", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			yield(&event.Event{Data: &event.Text{Content: "So."}}, nil)
 		}
-	})
-	require.NoError(t, err)
+	}))
 	inner, err := agentgraph.NewBuilder("inner").Node("speaks", speaker).Entrypoint("speaks").Build()
 	require.NoError(t, err)
 	outer, err := agentgraph.NewBuilder("outer").Node("start", start).Node("graph", inner).Node("breaks", breaker).
 		Entrypoint("start").Edge("start", "graph").Edge("start", "breaks").Build()
 	require.NoError(t, err)
-	r, err := runner.New(outer, sessiontest.Memory(t), runner.WithStreaming())
-	require.NoError(t, err)
+	r := newRun(t, outer, runner.WithStreaming())
 
 	shown, dropped := "", []string(nil)
 	for e, err := range r.Run(t.Context(), s1, llm.UserText("Hello")) {
@@ -74,23 +70,21 @@ func TestDeltasInsideOfAStoppedGraph(t *testing.T) {
 // to be shown: its code does not run again, and somebody else can finish the turn.
 func TestBreakAmongDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		speaker, err := agent.New("speaker", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		speaker := must.Get(agent.New("speaker", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 			return func(yield func(*event.Event, error) bool) {
 				id := inv.NewID()
 				if yield(&event.Event{ID: id, Partial: true, Attempt: 1, Data: &event.Text{Content: "Well."}}, nil) {
 					yield(&event.Event{ID: id, Data: &event.Text{Content: "Well."}}, nil)
 				}
 			}
-		})
-		require.NoError(t, err)
+		}))
 		b := agentgraph.NewBuilder("graph").Node("start", speaker).Entrypoint("start")
 		for _, id := range []string{"a", "b", "c", "d"} {
 			b.Node(id, speaker).Edge("start", id)
 		}
 		g, err := b.Build()
 		require.NoError(t, err)
-		r, err := runner.New(g, sessiontest.Memory(t), runner.WithStreaming())
-		require.NoError(t, err)
+		r := newRun(t, g, runner.WithStreaming())
 
 		shown := 0
 		for e, err := range r.Run(t.Context(), s1, llm.UserText("Hello")) {
@@ -104,8 +98,7 @@ func TestBreakAmongDeltas(t *testing.T) {
 			synctest.Wait() // until the others want to be shown something
 		}
 		require.Equal(t, 2, shown)
-		events, err := collect(r.Resume(t.Context(), s1))
-		require.NoError(t, err)
+		events := finish(t, r.Resume(t.Context(), s1))
 		require.Equal(t, event.FinishReasonStop, events[len(events)-1].Data.(*event.HarnessEnd).FinishReason)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -27,16 +28,14 @@ func TestTimeOfACutOffTurn(t *testing.T) {
 				now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				work, err := tools.Func("work", "", func(tools.Context, struct{}) (string, error) {
+				work := must.Get(tools.Func("work", "", func(tools.Context, struct{}) (string, error) {
 					now = now.Add(time.Second)
 					return "done", nil
-				})
-				require.NoError(t, err)
-				halt, err := tools.Func("halt", "", func(tools.Context, struct{}) (string, error) {
+				}))
+				halt := must.Get(tools.Func("halt", "", func(tools.Context, struct{}) (string, error) {
 					cancel()
 					return "", nil
-				})
-				require.NoError(t, err)
+				}))
 				cutOff := seq(scripted.Reply(scripted.Call("work", "{}")), scripted.Reply(scripted.Call("halt", "{}")), scripted.Reply(scripted.Text("Done.")))
 				root := scriptedAgent(t, "solo", cutOff, llmagent.WithTools(work, halt))
 				want := map[string]time.Duration{"solo": time.Second}
@@ -47,7 +46,7 @@ func TestTimeOfACutOffTurn(t *testing.T) {
 				}
 				store := sessiontest.Memory(t)
 				r := newRunner(t, root, store, runner.WithClock(func() time.Time { return now }), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Time: time.Hour}}))
-				_, err = collect(r.Run(ctx, s1, llm.UserText("Go")))
+				_, err := collect(r.Run(ctx, s1, llm.UserText("Go")))
 				require.ErrorIs(t, err, context.Canceled)
 				key := s1
 				if fork {

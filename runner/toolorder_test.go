@@ -13,25 +13,23 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
 // timed makes a tool that takes a time, and returns its name.
 func timed(t testing.TB, name string, takes time.Duration) tools.Tool {
-	tool, err := tools.Func(name, "", func(c tools.Context, _ struct{}) (string, error) {
+	return must.Get(tools.Func(name, "", func(c tools.Context, _ struct{}) (string, error) {
 		if takes > 0 {
 			time.Sleep(takes) // of the test's bubble
 		}
 		c.Set("turn:"+name, true)
 		return name, nil
-	})
-	require.NoError(t, err)
-	return tool
+	}))
 }
 
 // caller makes an agent that calls the tools in one answer, then says that it is done.
@@ -64,10 +62,9 @@ func TestToolsOfOneAnswerMakeOneLog(t *testing.T) {
 							all[i] = timed(t, fmt.Sprint("tool", i), takes(i))
 						}
 						var n atomic.Int64
-						r := newRunner(t, caller(t, all, llmagent.WithParallelTools(parallel)), sessiontest.Memory(t),
+						r := newRun(t, caller(t, all, llmagent.WithParallelTools(parallel)),
 							runner.WithIDs(func() string { return fmt.Sprint("id", n.Add(1)) }))
-						_, err := say(r, s1, "Hi")
-						require.NoError(t, err)
+						run(t, r, s1, "Hi")
 						var log strings.Builder
 						for _, e := range load(t, r, s1) {
 							line, err := e.MarshalJSON()
@@ -76,7 +73,6 @@ func TestToolsOfOneAnswerMakeOneLog(t *testing.T) {
 						}
 						if first == "" {
 							first = log.String()
-							checkLog(t, r, load(t, r, s1))
 						}
 						require.Equal(t, first, log.String())
 					})
@@ -92,7 +88,7 @@ func TestSlowToolHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		all := []tools.Tool{timed(t, "slow", 30*time.Second), timed(t, "quick", 0), timed(t, "longer", 10*time.Second), timed(t, "second", time.Second)}
-		r := newRunner(t, caller(t, all), sessiontest.Memory(t))
+		r := newRun(t, caller(t, all))
 		stored := make(map[string]time.Duration)
 		for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
 			require.NoError(t, err)
@@ -101,7 +97,6 @@ func TestSlowToolHoldsUpNobody(t *testing.T) {
 			}
 		}
 		require.Equal(t, map[string]time.Duration{"quick": 0, "second": time.Second, "longer": 10 * time.Second, "slow": 30 * time.Second}, stored)
-		checkLog(t, r, load(t, r, s1))
 	})
 }
 
@@ -117,7 +112,7 @@ func TestResultsBesideAFailure(t *testing.T) {
 			}
 			return res, err
 		}}
-		r := newRunner(t, caller(t, all), sessiontest.Memory(t), runner.WithInterceptors(broken))
+		r := newRun(t, caller(t, all), runner.WithInterceptors(broken))
 		events, err := say(r, s1, "Hi")
 		require.Error(t, err)
 		results := make(map[string]string)
@@ -128,6 +123,5 @@ func TestResultsBesideAFailure(t *testing.T) {
 		}
 		require.Equal(t, `"good"`, results["good"])
 		require.Contains(t, results["bad"], "outcome unknown")
-		checkLog(t, r, load(t, r, s1))
 	})
 }

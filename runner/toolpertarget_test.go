@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -45,12 +46,10 @@ func TestInputOfAToolPerTarget(t *testing.T) {
 		scripted.Reply(scripted.Call("transfer_to_refunds", `{"input":{"order":"seven"},"reason":"a & b"}`)),
 		scripted.Reply(scripted.Call("transfer_to_refunds", `"{\"input\":{\"order\":7}}"`)),
 	}}
-	root, err := llmagent.New("support", "", m.model("support"), perTarget, llmagent.WithSubAgents(
-		agent.Via(says(t, "refunds", "Refunded."), agent.WithTransferInput[refundCase]()), says(t, "other", "Other.")))
-	require.NoError(t, err)
-	r := newRunner(t, root, sessiontest.Memory(t))
-	events, err := say(r, s1, "Refund 7")
-	require.NoError(t, err)
+	root := must.Get(llmagent.New("support", "", m.model("support"), perTarget, llmagent.WithSubAgents(
+		agent.Via(says(t, "refunds", "Refunded."), agent.WithTransferInput[refundCase]()), says(t, "other", "Other."))))
+	r := newRun(t, root)
+	events := run(t, r, s1, "Refund 7")
 	require.Equal(t, "support → refunds rejected \nsupport → refunds rejected \nsupport → refunds committed \nrefunds: Refunded.", said(events))
 	for _, e := range events {
 		if d, ok := e.Data.(*event.Transfer); ok && d.Outcome == event.TransferCommitted {
@@ -63,7 +62,6 @@ func TestInputOfAToolPerTarget(t *testing.T) {
 		require.Equal(t, i == 0, strings.Contains(string(m.requests[0].Tools[i].Parameters), "The order's number"))
 	}
 	require.Equal(t, []string{`transfer_to_refunds {"order":7}`, `transfer_to_refunds {"input":{"order":"seven"},"reason":"a & b"}`}, ownCalls(t, m.requests[2]))
-	checkLog(t, r, load(t, r, s1))
 }
 
 // TestCallsAreShownAsTheyAreOffered: which tools an agent is offered is a matter of the
@@ -85,10 +83,8 @@ func TestCallsAreShownAsTheyAreOffered(t *testing.T) {
 			`handoff {"agent_name":"nobody","reason":"r"}`},
 	} {
 		m := &asked{answers: []scripted.Answer{scripted.Reply(scripted.Call(c.call, c.args)), answered}}
-		root, err := llmagent.New("support", "", m.model("support"), append(c.opts, llmagent.WithSubAgents(says(t, "billing", "Hello.")))...)
-		require.NoError(t, err)
-		_, err = say(newRunner(t, root, store), s1, "Hi")
-		require.NoError(t, err)
+		root := must.Get(llmagent.New("support", "", m.model("support"), append(c.opts, llmagent.WithSubAgents(says(t, "billing", "Hello.")))...))
+		run(t, newRunner(t, root, store), s1, "Hi")
 		before = append(before, c.want)
 		var want []string
 		for range before {
@@ -113,11 +109,9 @@ func TestCallsAreShownAsTheyAreOffered(t *testing.T) {
 func TestApprovalOfAToolPerTarget(t *testing.T) {
 	for _, approve := range []bool{true, false} {
 		m := &asked{answers: []scripted.Answer{scripted.Reply(scripted.CallID("c1", "transfer_to_billing", `{"reason":"money"}`)), answered}}
-		root, err := llmagent.New("support", "", m.model("support"), perTarget, llmagent.WithTransferApproval(), llmagent.WithSubAgents(says(t, "billing", "Hello.")))
-		require.NoError(t, err)
-		r := newRunner(t, root, sessiontest.Memory(t))
-		events, err := say(r, s1, "Hi")
-		require.NoError(t, err)
+		root := must.Get(llmagent.New("support", "", m.model("support"), perTarget, llmagent.WithTransferApproval(), llmagent.WithSubAgents(says(t, "billing", "Hello."))))
+		r := newRun(t, root)
+		events := run(t, r, s1, "Hi")
 		for _, e := range events {
 			if d, ok := e.Data.(*event.Relay); ok {
 				require.Equal(t, agent.TransferTool, d.Tool)
@@ -128,10 +122,8 @@ func TestApprovalOfAToolPerTarget(t *testing.T) {
 		if approve {
 			decision = runner.Approve("c1")
 		}
-		_, err = collect(resume(r, s1, decision))
-		require.NoError(t, err)
+		finish(t, resume(r, s1, decision))
 		log := load(t, r, s1)
-		checkLog(t, r, log)
 		if approve {
 			require.Equal(t, "support → billing committed \nbilling: Hello.", said(log))
 			continue
@@ -156,8 +148,7 @@ func TestNoToolForATarget(t *testing.T) {
 		"billing": "",
 	} {
 		for _, form := range []transfer.Tools{transfer.OneTool, transfer.ToolPerTarget} {
-			root, err := llmagent.New("root", "", model, llmagent.WithTransferTools(form), llmagent.WithTools(lookupTool(t, "")), llmagent.WithSubAgents(says(t, target, "")))
-			require.NoError(t, err)
+			root := must.Get(llmagent.New("root", "", model, llmagent.WithTransferTools(form), llmagent.WithTools(lookupTool(t, "")), llmagent.WithSubAgents(says(t, target, ""))))
 			_, err = agent.NewTree(root)
 			if want == "" || form == transfer.OneTool && target != "lookup" {
 				require.NoError(t, err)

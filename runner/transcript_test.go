@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/crashtest"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -65,8 +66,7 @@ var modes = []mode{{name: "in process"}, {name: "in process, streamed", stream: 
 func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Option) (events, wire string) {
 	var mu sync.Mutex
 	var requests bytes.Buffer
-	script, err := scripted.Parse([]byte(tr.Section("script")))
-	require.NoError(t, err)
+	script := must.Get(scripted.Parse([]byte(tr.Section("script"))))
 	recorded := func(name string) llm.Model {
 		return recorder{script.Model(name), func(req *llm.Request) {
 			mu.Lock()
@@ -82,16 +82,14 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 	}
 	model := func(name string) llm.Model { return checked{recorded(name)} }
 	if m.http {
-		server, err := endpoint.Start(func(name string) (llm.Model, bool) { return recorded(name), true })
-		require.NoError(t, err)
+		server := must.Get(endpoint.Start(func(name string) (llm.Model, bool) { return recorded(name), true }))
 		defer server.Close()
 		model = func(name string) llm.Model {
 			opts := []openai.Option{openai.WithBaseURL(server.URL()), openai.WithRetries(0)}
 			if m.responses {
 				opts = append(opts, openai.WithResponses(), openai.WithEndpoint("echo"))
 			}
-			client, err := openai.New(name, opts...)
-			require.NoError(t, err)
+			client := must.Get(openai.New(name, opts...))
 			return checked{client}
 		}
 	}
@@ -111,6 +109,7 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 	}
 	root := transcript.Tree(t, tr.Section("agents"), model, all...)
 	if m.behind {
+		var err error
 		root, err = crashtest.BehindRouter(root)
 		require.NoError(t, err)
 	}
@@ -136,8 +135,7 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 		turn := r.Run(context.Background(), key, llm.UserText(strings.TrimSuffix(message, "\n")))
 		m.ahead.begin(message)
 		if decision, ok := strings.CutPrefix(message, "/"); ok {
-			r, err = runner.New(root, store, opts...)
-			require.NoError(t, err)
+			r = newRunner(t, root, store, opts...)
 			turn = r.Resume(context.Background(), key, transcript.Decisions(decision, calls)...)
 		}
 		for e, err := range turn {
@@ -162,7 +160,6 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 		out.WriteString(failed)
 	}
 	require.NoError(t, script.Done())
-	checkLog(t, r, load(t, r, key))
 	return out.String(), requests.String()
 }
 

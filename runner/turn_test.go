@@ -18,6 +18,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -55,6 +56,18 @@ func collect(seq iter.Seq2[*event.Event, error]) (events []*event.Event, failed 
 	return gather(sessiontest.Turn(panics{}, seq))
 }
 
+// run is say for a turn that must not fail.
+func run(t require.TestingT, r *runner.Runner, key session.Key, text string) []*event.Event {
+	return finish(t, r.Run(context.Background(), key, llm.UserText(text)))
+}
+
+// finish is collect for a turn that must not fail.
+func finish(t require.TestingT, seq iter.Seq2[*event.Event, error]) []*event.Event {
+	events, err := collect(seq)
+	require.NoError(t, err)
+	return events
+}
+
 // gather does the same with a turn whose store may fail.
 func gather(seq iter.Seq2[*event.Event, error]) (events []*event.Event, failed error) {
 	for e, err := range seq {
@@ -83,15 +96,22 @@ func lastText(events []*event.Event) (agentName, text string) {
 }
 
 func tree(t testing.TB, agents, script string) (agent.Agent, *scripted.Script) {
-	s, err := scripted.Parse([]byte(script))
-	require.NoError(t, err)
+	s := must.Get(scripted.Parse([]byte(script)))
 	return transcript.Tree(t, agents, func(name string) llm.Model { return checked{s.Model(name)} }), s
 }
 
-func newRun(t testing.TB, root agent.Agent, opts ...runner.Option) *runner.Runner {
-	r, err := runner.New(root, sessiontest.Memory(t), opts...)
-	require.NoError(t, err)
+// newRunner returns a runner. When the test ends, the logs of its store must follow the laws and the runner's tree. A test
+// of ResumeRoot, or whose tree loses the active agent, makes its runner by runner.New.
+func newRunner(t testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *runner.Runner {
+	r := must.Get(runner.New(root, store, opts...))
+	if _, ok := t.(*testing.T); ok {
+		t.Cleanup(func() { checkStore(t, r, store) })
+	}
 	return r
+}
+
+func newRun(t testing.TB, root agent.Agent, opts ...runner.Option) *runner.Runner {
+	return newRunner(t, root, sessiontest.Memory(t), opts...)
 }
 
 // lenient answers "ok" where the script has nothing to say.
@@ -121,8 +141,7 @@ func TestBreakAnywhere(t *testing.T) {
 		for _, m := range modes[:2] {
 			for _, resume := range []bool{false, true} {
 				for n := 1; ; n += stride {
-					script, err := scripted.Parse([]byte(tr.Section("script")))
-					require.NoError(t, err)
+					script := must.Get(scripted.Parse([]byte(tr.Section("script"))))
 					var opts []runner.Option
 					if m.stream {
 						opts = append(opts, runner.WithStreaming())
@@ -141,8 +160,7 @@ func TestBreakAnywhere(t *testing.T) {
 							var re *agent.RunError
 							require.ErrorAs(t, err, &re)
 						}
-						again, err := collect(r.Resume(context.Background(), s1))
-						require.NoError(t, err)
+						again := finish(t, r.Resume(context.Background(), s1))
 						require.Empty(t, again, "nothing is left to resume")
 					}
 					events, err := say(r, s1, "Go on")
@@ -154,7 +172,6 @@ func TestBreakAnywhere(t *testing.T) {
 					require.NotEmpty(t, events)
 					after := load(t, r, s1)
 					require.Equal(t, before, after[:len(before)], "the past is never changed")
-					checkLog(t, r, after)
 					if seen < n {
 						break
 					}
@@ -167,15 +184,13 @@ func TestBreakAnywhere(t *testing.T) {
 func TestNoGoroutineIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := make(chan struct{})
-		slow, err := tools.Func("slow", "Waits.", func(ctx tools.Context, _ struct{}) (string, error) {
+		slow := must.Get(tools.Func("slow", "Waits.", func(ctx tools.Context, _ struct{}) (string, error) {
 			close(started)
 			<-ctx.Done()
 			return "", ctx.Err()
-		})
-		require.NoError(t, err)
+		}))
 		s := scripted.New().Add("solo", scripted.Reply(scripted.Call("slow", "{}"), scripted.Call("slow2", "{}")), scripted.Reply(scripted.Text("Hi.")))
-		a, err := llmagent.New("solo", "", s.Model("solo"), llmagent.WithTools(slow))
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("solo", "", s.Model("solo"), llmagent.WithTools(slow)))
 		r := newRun(t, a)
 		for e, err := range r.Run(t.Context(), s1, llm.UserText("x")) {
 			require.NoError(t, err)
@@ -184,12 +199,10 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 				break
 			}
 		}
-		events, err := say(r, s1, "And?")
-		require.NoError(t, err)
+		events := run(t, r, s1, "And?")
 		require.Equal(t, event.TypeToolResult, events[0].Type())
 		require.Contains(t, string(events[0].Data.(*event.ToolResult).Output), "interrupted")
 		require.Equal(t, event.FinishReasonCanceled, events[1].Data.(*event.HarnessEnd).FinishReason)
-		checkLog(t, r, load(t, r, s1))
 		synctest.Wait() // the bubble fails if a goroutine stays
 	})
 }
@@ -212,11 +225,9 @@ billing: "Hello."`)
 	require.NoError(t, err)
 	require.Equal(t, "support", name, "nothing switched")
 
-	events, err := collect(r.Resume(context.Background(), s1))
-	require.NoError(t, err)
+	events := finish(t, r.Resume(context.Background(), s1))
 	who, text := lastText(events)
 	require.Equal(t, "billing: Hello.", who+": "+text)
-	checkLog(t, r, load(t, r, s1))
 }
 
 // TestResumeGoesOnWithTheTarget: the source's model is not asked again, wherever behind
@@ -227,8 +238,7 @@ support: call transfer_to_agent#c1 {"agent_name": "billing"}
 billing: "Hello."
 billing: "Hello."`)
 	store, earlier := sessiontest.Memory(t), sessiontest.Memory(t)
-	r, err := runner.New(root, store)
-	require.NoError(t, err)
+	r := newRunner(t, root, store)
 	for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
 		require.NoError(t, err)
 		if end, ok := e.Data.(*event.HarnessEnd); ok && end.FinishReason == event.FinishReasonTransfer {
@@ -239,8 +249,7 @@ billing: "Hello."`)
 	last := len(log) - 1
 	require.Equal(t, event.TypeHarnessStart, log[last].Type(), "it is part of the transfer's write")
 	require.Equal(t, "billing", log[last].Agent)
-	lease, err := sessiontest.Acquire(t.Context(), earlier, s1, session.Owner{})
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), earlier, s1, session.Owner{}))
 	require.NoError(t, sessiontest.Append(t.Context(), earlier, s1, 0, lease, log[:last]...))
 	require.NoError(t, sessiontest.Release(t.Context(), earlier, s1, lease))
 
@@ -250,11 +259,9 @@ billing: "Hello."`)
 	}{{store, event.TypeText}, {earlier, event.TypeHarnessStart}} {
 		fresh, err := runner.New(root, c.store) // another process
 		require.NoError(t, err)
-		events, err := collect(fresh.Resume(context.Background(), s1))
-		require.NoError(t, err)
+		events := finish(t, fresh.Resume(context.Background(), s1))
 		require.Equal(t, c.first, events[0].Type())
 		require.Equal(t, "billing", events[0].Agent)
-		checkLog(t, fresh, load(t, fresh, s1))
 	}
 	require.NoError(t, script.Done())
 }
@@ -265,7 +272,7 @@ func TestInterruptedToolIsNotRunAgainUnlessMarked(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		keys := make(map[string]bool)
-		pay, err := tools.Func("pay", "Pays.", func(c tools.Context, _ struct{}) (string, error) {
+		pay := must.Get(tools.Func("pay", "Pays.", func(c tools.Context, _ struct{}) (string, error) {
 			keys[c.IdempotencyKey()] = true
 			if runs.Add(1) == 1 {
 				cancel()
@@ -273,16 +280,13 @@ func TestInterruptedToolIsNotRunAgainUnlessMarked(t *testing.T) {
 				return "", c.Err()
 			}
 			return "paid", nil
-		}, opts...)
-		require.NoError(t, err)
+		}, opts...))
 		s := scripted.New().Add("solo", scripted.Reply(scripted.Call("pay", "{}")), scripted.Reply(scripted.Text("Done.")))
-		a, err := llmagent.New("solo", "", s.Model("solo"), llmagent.WithTools(pay))
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("solo", "", s.Model("solo"), llmagent.WithTools(pay)))
 		r := newRun(t, a)
-		_, err = collect(r.Run(ctx, s1, llm.UserText("Pay")))
+		_, err := collect(r.Run(ctx, s1, llm.UserText("Pay")))
 		require.ErrorIs(t, err, context.Canceled)
-		events, err := collect(r.Resume(context.Background(), s1))
-		require.NoError(t, err)
+		events := finish(t, r.Resume(context.Background(), s1))
 		result := events[0].Data.(*event.ToolResult)
 		if name != "neither" {
 			require.EqualValues(t, 2, runs.Load(), name)
@@ -293,7 +297,6 @@ func TestInterruptedToolIsNotRunAgainUnlessMarked(t *testing.T) {
 			require.True(t, result.IsError)
 			require.Contains(t, string(result.Output), "unknown")
 		}
-		checkLog(t, r, load(t, r, s1))
 	}
 }
 
@@ -302,20 +305,15 @@ func TestAgentThatLeftTheTree(t *testing.T) {
 	root, _ := tree(t, "support\n  billing", `
 support: call transfer_to_agent#c1 {"agent_name": "billing"}
 billing: "Hello."`)
-	r, err := runner.New(root, store)
-	require.NoError(t, err)
-	_, err = say(r, s1, "Hi")
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, store))
+	run(t, r, s1, "Hi")
 
 	root, _ = tree(t, "support\n  tech", `support: "I am here."`)
-	r, err = runner.New(root, store)
-	require.NoError(t, err)
-	events, err := say(r, s1, "And now?")
-	require.NoError(t, err)
+	r = newRunner(t, root, store)
+	events := run(t, r, s1, "And now?")
 	require.Equal(t, "agent_gone", events[1].Data.(*event.Notice).Code)
 	who, _ := lastText(events)
 	require.Equal(t, "support", who)
-	checkLog(t, r, load(t, r, s1))
 }
 
 func TestResumeRoot(t *testing.T) {
@@ -323,11 +321,9 @@ func TestResumeRoot(t *testing.T) {
 support: call transfer_to_agent#c1 {"agent_name": "billing"}
 billing: "Hello."
 support: "Root again."`)
-	r := newRun(t, root, runner.ResumeRoot())
-	_, err := say(r, s1, "Hi")
-	require.NoError(t, err)
-	events, err := say(r, s1, "And now?")
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, sessiontest.Memory(t), runner.ResumeRoot()))
+	run(t, r, s1, "Hi")
+	events := run(t, r, s1, "And now?")
 	who, _ := lastText(events)
 	require.Equal(t, "support", who)
 }
@@ -365,7 +361,6 @@ func TestLimits(t *testing.T) {
 				end := events[len(events)-1].Data.(*event.HarnessEnd)
 				require.Equal(t, event.FinishReasonLimit, end.FinishReason)
 				require.Equal(t, "limit", events[len(events)-2].Data.(*event.Failure).Code)
-				checkLog(t, r, load(t, r, s1))
 			}
 		})
 	}
@@ -374,22 +369,19 @@ func TestLimits(t *testing.T) {
 func TestTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scripted.New().Add("solo", scripted.Reply(scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })), scripted.Reply(scripted.Text("Hi.")))
-		a, err := llmagent.New("solo", "", s.Model("solo"))
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("solo", "", s.Model("solo")))
 		r := newRun(t, a, runner.WithLimits(runner.Limits{Time: time.Minute}))
 		events, err := say(r, s1, "Go")
 		require.ErrorIs(t, err, agent.ErrLimit)
 		require.Equal(t, event.FinishReasonLimit, events[len(events)-1].Data.(*event.HarnessEnd).FinishReason)
-		_, err = say(r, s1, "Again")
-		require.NoError(t, err)
+		run(t, r, s1, "Again")
 	})
 }
 
 func TestTheLeaseIsKeptDuringALongTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scripted.New().Add("solo", scripted.Reply(scripted.Wait(func(ctx context.Context) error { time.Sleep(time.Hour); return ctx.Err() }), scripted.Text("Hi.")))
-		a, err := llmagent.New("solo", "", s.Model("solo"))
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("solo", "", s.Model("solo")))
 		r := newRun(t, a)
 		done := make(chan error)
 		go func() {
@@ -397,7 +389,7 @@ func TestTheLeaseIsKeptDuringALongTurn(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(time.Minute)
-		_, err = say(r, s1, "Me too")
+		_, err := say(r, s1, "Me too")
 		require.ErrorIs(t, err, agent.ErrSessionBusy)
 		require.NoError(t, <-done)
 	})
@@ -406,18 +398,15 @@ func TestTheLeaseIsKeptDuringALongTurn(t *testing.T) {
 func TestWaitForABusySession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scripted.New().Add("solo", scripted.Reply(scripted.Wait(func(context.Context) error { time.Sleep(time.Second); return nil }), scripted.Text("first")), scripted.Reply(scripted.Text("second")))
-		a, err := llmagent.New("solo", "", s.Model("solo"))
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("solo", "", s.Model("solo")))
 		r := newRun(t, a, runner.WithWait(5*time.Second))
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {
-				_, err := say(r, s1, "Go")
-				require.NoError(t, err)
+				run(t, r, s1, "Go")
 			})
 		}
 		wg.Wait()
-		checkLog(t, r, load(t, r, s1))
 	})
 }
 
@@ -444,11 +433,9 @@ func TestTextIsCarriedWordForWord(t *testing.T) {
 			got = req.Messages[len(req.Messages)-1].Text
 			return scripted.Reply(scripted.Text(got))
 		})
-		a, err := llmagent.New("solo", "", m)
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("solo", "", m))
 		r := newRun(t, a)
-		events, err := say(r, s1, text)
-		require.NoError(t, err)
+		events := run(t, r, s1, text)
 		require.Equal(t, text, got)
 		_, said := lastText(events)
 		require.Equal(t, text, said)
@@ -458,10 +445,8 @@ func TestTextIsCarriedWordForWord(t *testing.T) {
 // TestConcurrentSessions runs many sessions on one runner at once.
 func TestConcurrentSessions(t *testing.T) {
 	const sessions, turns = 1000, 3
-	billing, err := llmagent.New("billing", "", scripted.Always("billing", scripted.Reply(scripted.Text("I see ", "it."))))
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "", scripted.Always("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "", scripted.Always("billing", scripted.Reply(scripted.Text("I see ", "it.")))))
+	support := must.Get(llmagent.New("support", "", scripted.Always("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))), llmagent.WithSubAgents(billing)))
 	before := runtime.NumGoroutine()
 	r := newRun(t, support, runner.WithStreaming(), runner.WithCache(100))
 	var wg sync.WaitGroup
@@ -479,17 +464,12 @@ func TestConcurrentSessions(t *testing.T) {
 	for i := range sessions {
 		events := load(t, r, session.ID(fmt.Sprint(i)))
 		require.Len(t, events, 11+5*(turns-1))
-		if i%100 == 0 {
-			checkLog(t, r, events)
-		}
 	}
 	require.LessOrEqual(t, runtime.NumGoroutine(), before+1)
 }
 
 func function(t testing.TB, name string, f agent.RunFunc, opts ...agent.Option) agent.Agent {
-	a, err := agent.New(name, "A function.", f, opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(agent.New(name, "A function.", f, opts...))
 }
 
 func TestFunctionAgents(t *testing.T) {
@@ -513,30 +493,25 @@ func TestFunctionAgents(t *testing.T) {
 
 	t.Run("transfers", func(t *testing.T) {
 		r := newRun(t, function(t, "root", yieldAll(text, to("echo")), agent.WithSubAgents(echo)))
-		events, err := say(r, s1, "Hi")
-		require.NoError(t, err)
+		events := run(t, r, s1, "Hi")
 		who, _ := lastText(events)
 		require.Equal(t, "echo", who)
-		checkLog(t, r, load(t, r, s1))
 	})
 	t.Run("illegal target", func(t *testing.T) {
 		r := newRun(t, function(t, "root", yieldAll(to("nobody"))))
 		_, err := say(r, s1, "Hi")
 		require.ErrorIs(t, err, agent.ErrTransferRejected)
-		checkLog(t, r, load(t, r, s1))
 	})
 	t.Run("a transfer without an outcome is one", func(t *testing.T) {
 		for _, from := range []string{"", "somebody"} {
 			yielded := &event.Transfer{From: from, To: "echo"}
 			r := newRun(t, function(t, "root", yieldAll(text, &event.Event{Data: yielded}, &event.Event{Data: &event.Text{Content: "never"}}), agent.WithSubAgents(echo)))
-			events, err := say(r, s1, "Hi")
-			require.NoError(t, err)
+			events := run(t, r, s1, "Hi")
 			who, _ := lastText(events)
 			require.Equal(t, "echo", who)
 			i := slices.IndexFunc(events, func(e *event.Event) bool { return e.Type() == event.TypeTransfer })
 			require.Equal(t, &event.Transfer{From: "root", To: "echo", Outcome: event.TransferCommitted}, events[i].Data)
 			require.Equal(t, &event.Transfer{From: from, To: "echo"}, yielded, "what the agent made stays its own")
-			checkLog(t, r, load(t, r, s1))
 		}
 	})
 	t.Run("and is checked as such", func(t *testing.T) {
@@ -545,7 +520,6 @@ func TestFunctionAgents(t *testing.T) {
 			_, err := say(r, s1, "Hi")
 			require.ErrorIs(t, err, want, to)
 			require.ErrorContains(t, err, "root")
-			checkLog(t, r, load(t, r, s1))
 		}
 		var ping agent.Agent
 		pong := function(t, "pong", yieldAll(&event.Event{Data: &event.Transfer{To: "ping"}}), agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
@@ -553,7 +527,6 @@ func TestFunctionAgents(t *testing.T) {
 		r := newRun(t, ping)
 		_, err := say(r, s1, "Hi")
 		require.ErrorIs(t, err, agent.ErrTransferLimit)
-		checkLog(t, r, load(t, r, s1))
 	})
 	t.Run("an end after an error", func(t *testing.T) {
 		oops := errors.New("oops")
@@ -567,7 +540,6 @@ func TestFunctionAgents(t *testing.T) {
 			}))
 			_, err := say(r, s1, "Hi")
 			require.ErrorIs(t, err, oops, after.Type())
-			checkLog(t, r, load(t, r, s1))
 		}
 	})
 	t.Run("unknown outcomes", func(t *testing.T) {
@@ -579,16 +551,13 @@ func TestFunctionAgents(t *testing.T) {
 		for _, e := range load(t, r, s1) {
 			require.NotEqual(t, event.TypeTransfer, e.Type(), "nothing moved")
 		}
-		checkLog(t, r, load(t, r, s1))
 	})
 	t.Run("records of attempts", func(t *testing.T) {
 		for _, outcome := range []event.TransferOutcome{event.TransferRejected, event.TransferConflict, event.TransferFailed} {
 			r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: &event.Transfer{To: "nobody", Outcome: outcome}}, text), agent.WithSubAgents(echo)))
-			events, err := say(r, s1, "Hi")
-			require.NoError(t, err)
+			events := run(t, r, s1, "Hi")
 			who, _ := lastText(events)
 			require.Equal(t, "root", who)
-			checkLog(t, r, load(t, r, s1))
 		}
 	})
 	t.Run("forbidden events", func(t *testing.T) {
@@ -596,7 +565,6 @@ func TestFunctionAgents(t *testing.T) {
 			r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: d})))
 			_, err := say(r, s1, "Hi")
 			require.Error(t, err)
-			checkLog(t, r, load(t, r, s1))
 		}
 	})
 	t.Run("panic", func(t *testing.T) {
@@ -605,7 +573,6 @@ func TestFunctionAgents(t *testing.T) {
 		var re *agent.RunError
 		require.ErrorAs(t, err, &re)
 		require.Equal(t, "internal", re.Code)
-		checkLog(t, r, load(t, r, s1))
 	})
 	t.Run("the consumer's panic is its own", func(t *testing.T) {
 		r := newRun(t, echo)
@@ -631,21 +598,17 @@ func TestFunctionAgents(t *testing.T) {
 		for range r.Run(context.Background(), s1, llm.UserText("Hi")) {
 			break
 		}
-		_, err := collect(r.Resume(context.Background(), s1))
-		require.NoError(t, err)
+		finish(t, r.Resume(context.Background(), s1))
 		require.Equal(t, []int{2}, attempts, "the break came before the first step; only Resume ran one")
 	})
 	t.Run("not ready", func(t *testing.T) {
 		s := scripted.New().Add("root", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"echo"}`)), scripted.Reply(scripted.ExpectResult("unplugged"), scripted.Text("Then I answer.")))
-		root, err := llmagent.New("root", "", s.Model("root"), llmagent.WithSubAgents(unready{echo}))
-		require.NoError(t, err)
+		root := must.Get(llmagent.New("root", "", s.Model("root"), llmagent.WithSubAgents(unready{echo})))
 		r := newRun(t, root)
-		events, err := say(r, s1, "Hi")
-		require.NoError(t, err)
+		events := run(t, r, s1, "Hi")
 		who, _ := lastText(events)
 		require.Equal(t, "root", who)
 		require.Equal(t, event.TransferFailed, events[5].Data.(*event.Transfer).Outcome)
-		checkLog(t, r, load(t, r, s1))
 	})
 }
 
@@ -655,26 +618,23 @@ func (unready) Ready(context.Context) error { return errors.New("unplugged") }
 
 func TestState(t *testing.T) {
 	var got []any
-	note, err := tools.Func("note", "Notes.", func(c tools.Context, _ struct{}) (string, error) {
+	note := must.Get(tools.Func("note", "Notes.", func(c tools.Context, _ struct{}) (string, error) {
 		for _, k := range []string{"turn:a", "b", "user:c", "app:d"} {
 			v, _ := c.Get(k)
 			got = append(got, v)
 			c.Set(k, k)
 		}
 		return "ok", nil
-	})
-	require.NoError(t, err)
-	a, err := llmagent.New("solo", "", scripted.Func("solo", func(req *llm.Request) scripted.Answer {
+	}))
+	a := must.Get(llmagent.New("solo", "", scripted.Func("solo", func(req *llm.Request) scripted.Answer {
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 			return scripted.Reply(scripted.Text("ok"))
 		}
 		return scripted.Reply(scripted.Call("note", "{}"))
-	}), llmagent.WithTools(note))
-	require.NoError(t, err)
+	}), llmagent.WithTools(note)))
 	r := newRun(t, a)
 	for _, key := range []session.Key{s1, s1, session.ID("s2"), {App: session.DefaultApp, User: "other", ID: "s1"}} {
-		_, err := say(r, key, "Hi")
-		require.NoError(t, err)
+		run(t, r, key, "Hi")
 	}
 	require.Equal(t, []any{
 		nil, nil, nil, nil, // the first turn finds nothing
@@ -686,16 +646,13 @@ func TestState(t *testing.T) {
 
 func TestTreeProblemsAllAtOnce(t *testing.T) {
 	m := scripted.Always("m", scripted.Reply(scripted.Text("x")))
-	must := func(name string, opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.New(name, "", m, opts...)
-		require.NoError(t, err)
-		return a
+	build := func(name string, opts ...llmagent.Option) agent.Agent {
+		return must.Get(llmagent.New(name, "", m, opts...))
 	}
-	tool, err := tools.Func("twice", "A tool named like a target.", func(tools.Context, struct{}) (string, error) { return "", nil })
-	require.NoError(t, err)
-	shared := must("twice")
-	root := must("root", llmagent.WithTools(tool), llmagent.WithSubAgents(shared, must("b", llmagent.WithSubAgents(shared)), must("b")))
-	_, err = runner.New(root, sessiontest.Memory(t))
+	tool := must.Get(tools.Func("twice", "A tool named like a target.", func(tools.Context, struct{}) (string, error) { return "", nil }))
+	shared := build("twice")
+	root := build("root", llmagent.WithTools(tool), llmagent.WithSubAgents(shared, build("b", llmagent.WithSubAgents(shared)), build("b")))
+	_, err := runner.New(root, sessiontest.Memory(t))
 	var te *agent.TreeError
 	require.ErrorAs(t, err, &te)
 	require.Len(t, te.Problems, 3, err.Error())
@@ -707,26 +664,20 @@ func TestTreeProblemsAllAtOnce(t *testing.T) {
 }
 
 func TestReturnToParent(t *testing.T) {
-	s, err := scripted.Parse([]byte(`
+	s := must.Get(scripted.Parse([]byte(`
 support: call transfer_to_agent {"agent_name": "tech"}
 tech: call transfer_to_agent {"agent_name": "network"}
 network: "Pull the plug."
-support: expect user "And now?" "Tell me more."`))
-	require.NoError(t, err)
-	network, err := llmagent.New("network", "", s.Model("network"), llmagent.WithReturn(agent.ReturnToParent))
-	require.NoError(t, err)
-	tech, err := llmagent.New("tech", "", s.Model("tech"), llmagent.WithReturn(agent.ReturnToParent), llmagent.WithSubAgents(network))
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(tech))
-	require.NoError(t, err)
+support: expect user "And now?" "Tell me more."`)))
+	network := must.Get(llmagent.New("network", "", s.Model("network"), llmagent.WithReturn(agent.ReturnToParent)))
+	tech := must.Get(llmagent.New("tech", "", s.Model("tech"), llmagent.WithReturn(agent.ReturnToParent), llmagent.WithSubAgents(network)))
+	support := must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(tech)))
 	r := newRun(t, support)
-	_, err = say(r, s1, "It does not work")
-	require.NoError(t, err)
+	run(t, r, s1, "It does not work")
 	active, err := r.Active(context.Background(), s1)
 	require.NoError(t, err)
 	require.Equal(t, "support", active, "the parent's own policy counts too")
-	events, err := say(r, s1, "And now?")
-	require.NoError(t, err)
+	events := run(t, r, s1, "And now?")
 	who, _ := lastText(events)
 	require.Equal(t, "support", who)
 	require.NoError(t, s.Done())
@@ -742,20 +693,14 @@ support: call transfer_to_agent {"agent_name": "billing"}
 billing: "Hello again."
 support: "I am the root."`)
 	store := sessiontest.Memory(t)
-	r, err := runner.New(root, store)
-	require.NoError(t, err)
-	events, err := say(r, s1, "Hi")
-	require.NoError(t, err)
+	r := newRunner(t, root, store)
+	events := run(t, r, s1, "Hi")
 	require.NoError(t, store.Delete(context.Background(), s1))
-	other, err := runner.New(root, store)
-	require.NoError(t, err)
-	again, err := say(other, s1, "Hi")
-	require.NoError(t, err)
+	other := newRunner(t, root, store)
+	again := run(t, other, s1, "Hi")
 	require.Len(t, again, len(events))
 	require.NoError(t, store.Delete(context.Background(), s1))
-	events, err = say(r, s1, "Who is there?")
-	require.NoError(t, err)
+	events = run(t, r, s1, "Who is there?")
 	who, _ := lastText(events)
 	require.Equal(t, "support", who)
-	checkLog(t, r, load(t, r, s1))
 }

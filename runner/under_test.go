@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // A specialist with all below it is a tree of its own: nobody outside answers, what holds for the
@@ -22,15 +22,13 @@ func TestUnder(t *testing.T) {
 	ctx := context.Background()
 	var sent *llm.Request
 	made := func(name, answer string, opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.New(name, "I am "+name+".", scripted.Func(name, func(req *llm.Request) scripted.Answer {
+		return must.Get(llmagent.New(name, "I am "+name+".", scripted.Func(name, func(req *llm.Request) scripted.Answer {
 			sent = req
 			if answer == "" {
 				return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"refunds"}`))
 			}
 			return scripted.Reply(scripted.Text(answer))
-		}), opts...)
-		require.NoError(t, err)
-		return a
+		}), opts...))
 	}
 	refused := errors.New("not that")
 	guard := agent.Guard{Name: "manners", In: func(_ context.Context, _ *agent.Invocation, in agent.Ingress) error {
@@ -45,13 +43,12 @@ func TestUnder(t *testing.T) {
 		llmagent.WithRoutes(agent.OnStop("sales")), llmagent.WithSubAgents(agent.Via(refunds, agent.OnError("sales"))))
 	desk := made("desk", "Hello.", llmagent.WithGlobalInstruction("Be brief."), llmagent.WithSubAgents(agent.Via(billing, agent.GuardedBy(guard)), made("sales", "Buy!")))
 	root := made("support", "Hello.", llmagent.WithGlobalInstruction("You work for us."), llmagent.WithSubAgents(desk))
-	r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"sales": {Tokens: 1}, "refunds": {Tokens: 1 << 20}}, MissingUsage: runner.EstimateMissingUsage}))
+	r := newRun(t, root, runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"sales": {Tokens: 1}, "refunds": {Tokens: 1 << 20}}, MissingUsage: runner.EstimateMissingUsage}))
 
 	u, err := r.Under("desk/billing")
 	require.NoError(t, err)
 	key := session.Key{App: "app:desk/billing", User: "ann", ID: "1"}
-	events, err := say(u, key, "Refund me.")
-	require.NoError(t, err)
+	events := run(t, u, key, "Refund me.")
 	name, text := lastText(events)
 	require.Equal(t, "refunds Refunded.", name+" "+text)
 	require.Equal(t, "billing/refunds", events[len(events)-1].Path)

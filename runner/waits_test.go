@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -28,8 +29,7 @@ type gate struct {
 
 func newGate(t *testing.T, name string) *gate {
 	g := &gate{}
-	var err error
-	g.Agent, err = agent.New(name, "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	g.Agent = must.Get(agent.New(name, "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			g.since = append(g.since, inv.Since())
 			if g.open {
@@ -40,18 +40,15 @@ func newGate(t *testing.T, name string) *gate {
 				yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 			}
 		}
-	})
-	require.NoError(t, err)
+	}))
 	return g
 }
 
 func TestResumeLooksAgain(t *testing.T) {
 	g := newGate(t, "gate")
 	store := sessiontest.Memory(t)
-	r, err := runner.New(g, store)
-	require.NoError(t, err)
-	events, err := say(r, s1, "Hello")
-	require.NoError(t, err)
+	r := newRunner(t, g, store)
+	events := run(t, r, s1, "Hello")
 	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
 	paused := events[len(events)-1]
 
@@ -63,8 +60,7 @@ func TestResumeLooksAgain(t *testing.T) {
 
 	r, err = runner.New(g, store) // another process
 	require.NoError(t, err)
-	again, err := collect(r.Resume(context.Background(), s1))
-	require.NoError(t, err)
+	again := finish(t, r.Resume(context.Background(), s1))
 	require.Equal(t, event.FinishReasonInputRequired, endOf(again))
 	require.Equal(t, event.TypeHarnessStart, again[0].Type())
 	require.Equal(t, paused.RunID+":harness_end", again[0].ParentID)
@@ -72,14 +68,12 @@ func TestResumeLooksAgain(t *testing.T) {
 	require.Equal(t, paused.TurnID, again[0].TurnID)
 
 	g.open = true
-	rest, err := collect(r.Resume(context.Background(), s1))
-	require.NoError(t, err)
+	rest := finish(t, r.Resume(context.Background(), s1))
 	_, text := lastText(rest)
 	require.Equal(t, "Come in.", text)
 	require.Equal(t, event.FinishReasonStop, endOf(rest))
 	require.Equal(t, []int64{1, 1, 1}, g.since, "all three are one piece of work")
-	rest, err = collect(r.Resume(context.Background(), s1))
-	require.NoError(t, err)
+	rest = finish(t, r.Resume(context.Background(), s1))
 	require.Empty(t, rest)
 }
 
@@ -87,8 +81,7 @@ func TestResumeLooksAgain(t *testing.T) {
 func TestDecideLooksAgain(t *testing.T) {
 	g := newGate(t, "gate")
 	r := newRun(t, g)
-	_, err := say(r, s1, "Hello")
-	require.NoError(t, err)
+	run(t, r, s1, "Hello")
 	g.open = true
 	events, state, err := r.Decide(t.Context(), s1)
 	require.NoError(t, err)
@@ -106,14 +99,10 @@ func TestDecideLooksAgain(t *testing.T) {
 func TestWaitingAgentThatIsGone(t *testing.T) {
 	g := newGate(t, "gate")
 	store := sessiontest.Memory(t)
-	r, err := runner.New(g, store)
-	require.NoError(t, err)
-	_, err = say(r, s1, "Hello")
-	require.NoError(t, err)
-	r, err = runner.New(says(t, "root", "The gate is gone."), store)
-	require.NoError(t, err)
-	events, err := collect(r.Resume(context.Background(), s1))
-	require.NoError(t, err)
+	r := newRunner(t, g, store)
+	run(t, r, s1, "Hello")
+	r = newRunner(t, says(t, "root", "The gate is gone."), store)
+	events := finish(t, r.Resume(context.Background(), s1))
 	require.Equal(t, "root", events[0].Agent)
 	require.Equal(t, "agent_gone", events[1].Data.(*event.Notice).Code)
 	require.Equal(t, "root: The gate is gone.", said(events))
@@ -130,18 +119,14 @@ func TestForkLooksAgain(t *testing.T) {
 					llmagent.WithTools(agentTool(t, g)))
 			}
 			store := sessiontest.Memory(t)
-			r, err := runner.New(root, store)
-			require.NoError(t, err)
-			_, err = say(r, s1, "Hello")
-			require.NoError(t, err)
+			r := newRunner(t, root, store)
+			run(t, r, s1, "Hello")
 			past := load(t, r, s1)
 			require.NoError(t, store.Fork(t.Context(), s1, int64(len(past)), forked))
 			g.open = true
-			events, err := collect(r.Resume(t.Context(), forked))
-			require.NoError(t, err)
+			events := finish(t, r.Resume(t.Context(), forked))
 			require.Equal(t, event.FinishReasonStop, endOf(events))
 			require.Equal(t, event.NoticeForked, events[1].Data.(*event.Notice).Code)
-			checkLog(t, r, load(t, r, forked))
 			for _, e := range events {
 				for _, before := range past {
 					require.NotEqual(t, before.RunID, e.RunID, "%v", e)
@@ -155,36 +140,30 @@ func TestForkLooksAgain(t *testing.T) {
 func TestWaitingTurnIsLeft(t *testing.T) {
 	g := newGate(t, "gate")
 	r := newRun(t, g)
-	_, err := say(r, s1, "Hello")
-	require.NoError(t, err)
+	run(t, r, s1, "Hello")
 	g.open = true
-	events, err := say(r, s1, "It is open")
-	require.NoError(t, err)
+	events := run(t, r, s1, "It is open")
 	require.Equal(t, event.TypeUser, events[0].Type())
 	require.Equal(t, event.FinishReasonStop, endOf(events))
 
 	g.open = false
-	_, err = say(r, s1, "Hello")
-	require.NoError(t, err)
-	events, err = r.Cancel(context.Background(), s1)
+	run(t, r, s1, "Hello")
+	events, err := r.Cancel(context.Background(), s1)
 	require.NoError(t, err)
 	require.Equal(t, event.FinishReasonCanceled, endOf(events))
-	events, err = collect(r.Resume(context.Background(), s1))
-	require.NoError(t, err)
+	events = finish(t, r.Resume(context.Background(), s1))
 	require.Empty(t, events)
 }
 
 func TestMetadataReachesAgents(t *testing.T) {
 	var got map[string]any
-	a, err := agent.New("a", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	a := must.Get(agent.New("a", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			got = inv.Metadata()
 			yield(&event.Event{Data: &event.Text{Content: "ok"}}, nil)
 		}
-	})
-	require.NoError(t, err)
-	_, err = collect(newRun(t, a).Run(context.Background(), s1, llm.UserText("Hi"), runner.WithMetadata(map[string]any{"k": "v"})))
-	require.NoError(t, err)
+	}))
+	finish(t, newRun(t, a).Run(context.Background(), s1, llm.UserText("Hi"), runner.WithMetadata(map[string]any{"k": "v"})))
 	require.Equal(t, map[string]any{"k": "v"}, got)
 }
 
@@ -199,8 +178,7 @@ func TestWorkflowThatFailsWhileAChildWaits(t *testing.T) {
 			}
 		}
 	})
-	tree, err := agent.NewTree(payer)
-	require.NoError(t, err)
+	tree := must.Get(agent.NewTree(payer))
 	flow := function(t, "flow", func(ctx context.Context, inv *agent.Invocation) iterSeq {
 		return func(yield func(*event.Event, error) bool) {
 			g, err := workflow.NewGroup(ctx, inv, workflow.Settle)
@@ -213,11 +191,10 @@ func TestWorkflowThatFailsWhileAChildWaits(t *testing.T) {
 			require.Equal(t, event.FinishReasonInputRequired, ended[0].Reason)
 		}
 	}, func(p *agent.Properties) { p.Workflow, p.Inner = true, []agent.Agent{payer} })
-	r := newRunner(t, flow, sessiontest.Memory(t))
-	_, err = say(r, s1, "Go")
+	r := newRun(t, flow)
+	_, err := say(r, s1, "Go")
 	require.ErrorContains(t, err, "no way to wait")
 	log := load(t, r, s1)
-	checkLog(t, r, log)
 	var calls, results []*event.Event
 	for _, e := range log {
 		switch e.Data.(type) {

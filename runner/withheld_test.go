@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -42,9 +43,7 @@ func TestRefusedWordsReachNoModel(t *testing.T) {
 	text := func(s string) scripted.Answer { return scripted.Reply(scripted.Text(s)) }
 	call := func(name string) scripted.Answer { return scripted.Reply(scripted.Call(name, `{"input":"go"}`)) }
 	made := func(name string, m llm.Model, opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.New(name, "", m, opts...)
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New(name, "", m, opts...))
 	}
 	caller := func(m model, inner agent.Agent) agent.Agent {
 		return made("root", m("root", call(inner.Name()), text("Fine.")), llmagent.WithTools(agentTool(t, inner)))
@@ -62,8 +61,7 @@ func TestRefusedWordsReachNoModel(t *testing.T) {
 			return made("solo", m("solo", scripted.Reply(scripted.Call("lookup", "{}"))), guards, llmagent.WithTools(lookupTool(t, card)))
 		}, `withheld by the guard no-cards`, true},
 		"a tool's error": {func(m model) agent.Agent {
-			broken, err := tools.Func("lookup", "", func(tools.Context, struct{}) (string, error) { return "", errors.New(card) })
-			require.NoError(t, err)
+			broken := must.Get(tools.Func("lookup", "", func(tools.Context, struct{}) (string, error) { return "", errors.New(card) }))
 			return made("solo", m("solo", scripted.Reply(scripted.Call("lookup", "{}"))), guards, llmagent.WithTools(broken))
 		}, `withheld by the guard no-cards`, true},
 		"words of an agent tool": {func(m model) agent.Agent {
@@ -85,13 +83,12 @@ func TestRefusedWordsReachNoModel(t *testing.T) {
 		}, `withheld by the guard no-cards`, false},
 		"a tool that asks an agent, and tells what became of it": {func(m model) agent.Agent {
 			inner := made("inner", m("inner", text(card)), guards)
-			ask, err := tools.Func("ask", "", func(c tools.Context, _ struct {
+			ask := must.Get(tools.Func("ask", "", func(c tools.Context, _ struct {
 				Input string `json:"input"`
 			}) (string, error) {
 				_, err := c.RunAgent(inner, "go")
 				return "", fmt.Errorf("it said no: %w", err)
-			})
-			require.NoError(t, err)
+			}))
 			return made("root", m("root", call("ask"), text("Fine.")), llmagent.WithTools(ask))
 		}, `withheld by the guard no-cards`, false},
 		"a panic of an agent tool": {func(m model) agent.Agent {
@@ -119,9 +116,7 @@ func TestRefusedWordsReachNoModel(t *testing.T) {
 				r := newRun(t, c.root(m), opts...)
 				_, err := say(r, s1, "Hi")
 				require.Equal(t, c.err, err != nil, "%v", err)
-				_, err = say(r, s1, "And now?")
-				require.NoError(t, err)
-				checkLog(t, r, load(t, r, s1))
+				run(t, r, s1, "And now?")
 				for _, req := range read {
 					require.NotContains(t, req, "4111")
 				}
@@ -135,17 +130,15 @@ func TestRefusedWordsReachNoModel(t *testing.T) {
 // that a guard refused, and that of other calls stays.
 func TestWithheldResultsKeepNoState(t *testing.T) {
 	admitted := make(chan struct{})
-	first, err := tools.Func("first", "", func(c tools.Context, _ struct{}) (string, error) {
+	first := must.Get(tools.Func("first", "", func(c tools.Context, _ struct{}) (string, error) {
 		c.Set("order", "7")
 		return "found", nil
-	})
-	require.NoError(t, err)
-	second, err := tools.Func("second", "", func(c tools.Context, _ struct{}) (string, error) {
+	}))
+	second := must.Get(tools.Func("second", "", func(c tools.Context, _ struct{}) (string, error) {
 		<-admitted
 		c.Set("card", "4111")
 		return "4111", nil
-	})
-	require.NoError(t, err)
+	}))
 	guard := quoting()
 	check := guard.In
 	guard.In = func(ctx context.Context, inv *agent.Invocation, in agent.Ingress) error {
@@ -156,12 +149,11 @@ func TestWithheldResultsKeepNoState(t *testing.T) {
 	}
 	root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.Call("second", "{}"), scripted.Call("first", "{}"))), llmagent.WithTools(first, second), llmagent.WithGuards(guard))
 	r := newRun(t, root)
-	_, err = say(r, s1, "Hi")
+	_, err := say(r, s1, "Hi")
 	var trip *agent.TripwireError
 	require.ErrorAs(t, err, &trip)
 	require.Equal(t, "second", trip.Tool)
 	log := load(t, r, s1)
-	checkLog(t, r, log)
 	var kept []map[string]any
 	for _, e := range log {
 		switch d := e.Data.(type) {
@@ -178,9 +170,8 @@ func TestWithheldResultsKeepNoState(t *testing.T) {
 // guard of the agent that it was made for is asked.
 func TestRefusedSummariesAreNotKept(t *testing.T) {
 	long := strings.Repeat("words ", 60)
-	a, err := llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text(long))), llmagent.WithGuards(quoting()),
-		llmagent.WithCompaction(llmagent.Compaction{Window: 300, Summarizer: scripted.Always("sums", scripted.Reply(scripted.Text("The card is 4111.")))}))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text(long))), llmagent.WithGuards(quoting()),
+		llmagent.WithCompaction(llmagent.Compaction{Window: 300, Summarizer: scripted.Always("sums", scripted.Reply(scripted.Text("The card is 4111.")))})))
 	r := newRun(t, a)
 	var trip *agent.TripwireError
 	for range 5 {
@@ -190,7 +181,6 @@ func TestRefusedSummariesAreNotKept(t *testing.T) {
 	}
 	require.NotNil(t, trip, "no summary was made")
 	log := load(t, r, s1)
-	checkLog(t, r, log)
 	for _, e := range log {
 		if d, ok := e.Data.(*event.Compaction); ok {
 			require.NotContains(t, d.Summary, "4111")

@@ -9,6 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/folder"
@@ -42,14 +43,10 @@ func (n *noted) Write(ctx context.Context, key session.Key, w session.Write) (se
 func TestWritesOfATurn(t *testing.T) {
 	type wrapper func(t *testing.T, store session.Store) session.Store
 	live := func(t *testing.T, store session.Store) session.Store {
-		s, err := tail.New(store)
-		require.NoError(t, err)
-		return s
+		return must.Get(tail.New(store))
 	}
 	files := func(t *testing.T, store session.Store) session.Store {
-		s, err := folder.New(t.TempDir(), store)
-		require.NoError(t, err)
-		return s
+		return must.Get(folder.New(t.TempDir(), store))
 	}
 	published := func(t *testing.T, store session.Store) session.Store {
 		s, err := redis.New(t.Context(), "redis://"+miniredis.RunT(t).Addr(), store)
@@ -67,12 +64,11 @@ func TestWritesOfATurn(t *testing.T) {
 	} {
 		for kind, options := range map[string][]runner.Option{"plain": nil, "transfer": {runner.ResumeRoot()}} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				file, err := sqlite.Open(filepath.Join(t.TempDir(), "sessions.db"))
-				require.NoError(t, err)
+				file := must.Get(sqlite.Open(filepath.Join(t.TempDir(), "sessions.db")))
 				disk := &noted{Store: file}
 				store := wrap(t, disk)
 				t.Cleanup(func() { require.NoError(t, store.Close()) })
-				r := newRunner(t, chain(t, 1, "I see two charges."), store, append(options, runner.WithStreaming(), runner.WithSnapshots(0))...)
+				r := must.Get(runner.New(chain(t, 1, "I see two charges."), store, append(options, runner.WithStreaming(), runner.WithSnapshots(0))...))
 				turn(t, r, s1)
 				require.Equal(t, []string{"acquire", "append", "append", "append and release"}, disk.made)
 				want := []string{"acquire and append", "append and release"}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 )
@@ -88,8 +89,7 @@ func over(t *testing.T, c stormConfig, db session.Store) {
 		return ok && end.FinishReason == event.FinishReasonStop
 	}, 30*time.Second, 10*time.Millisecond)
 	require.Equal(t, 1, count(logOf(t, db), event.NoticeAdopted))
-	ledger, err := os.ReadFile(filepath.Join(c.Dir, "ledger"))
-	require.NoError(t, err)
+	ledger := must.Get(os.ReadFile(filepath.Join(c.Dir, "ledger")))
 	require.Equal(t, 1, strings.Count(string(ledger), "\n"), "the tool ran once")
 	require.Eventually(t, func() bool {
 		left, err := db.Orphans(t.Context(), session.Page{})
@@ -194,8 +194,7 @@ type shows struct {
 func (s *shows) follow(addr string, enough func(*event.Event) bool) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/api/v1/sessions/s/events", nil)
-	require.NoError(s.t, err)
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/api/v1/sessions/s/events", nil))
 	req.Header.Set("Authorization", "Bearer "+stormToken)
 	req.Header.Set("Accept", "text/event-stream")
 	if s.last != "" {
@@ -324,8 +323,7 @@ func TestAdoptVoidsHalfAnAnswer(t *testing.T) {
 
 // begin begins the turn, and does not wait for it.
 func (s *storm) begin(t *testing.T) {
-	req, err := http.NewRequest(http.MethodPost, s.base+"/api/v1/sessions", strings.NewReader(`{"id":"s","content":"note"}`))
-	require.NoError(t, err)
+	req := must.Get(http.NewRequest(http.MethodPost, s.base+"/api/v1/sessions", strings.NewReader(`{"id":"s","content":"note"}`)))
 	req.Header.Set("Authorization", "Bearer "+stormToken)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := s.http.Do(req)

@@ -23,6 +23,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -51,12 +52,9 @@ func (c *caller) request(method, path string, body any, header ...string) *http.
 	c.t.Helper()
 	var data []byte
 	if body != nil {
-		var err error
-		data, err = json.Marshal(body)
-		require.NoError(c.t, err)
+		data = must.Get(json.Marshal(body))
 	}
-	r, err := http.NewRequestWithContext(c.t.Context(), method, c.base+path, bytes.NewReader(data))
-	require.NoError(c.t, err)
+	r := must.Get(http.NewRequestWithContext(c.t.Context(), method, c.base+path, bytes.NewReader(data)))
 	if data != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -81,8 +79,7 @@ func (c *caller) ask(status int, method, path string, body any, header ...string
 	c.t.Helper()
 	res := c.request(method, path, body, header...)
 	defer res.Body.Close()
-	data, err := io.ReadAll(res.Body)
-	require.NoError(c.t, err)
+	data := must.Get(io.ReadAll(res.Body))
 	require.Equal(c.t, status, res.StatusCode, "%s %s: %s", method, path, data)
 	require.NoError(c.t, json.Unmarshal(data, &answer), string(data))
 	return answer
@@ -132,28 +129,20 @@ func await(t *testing.T, frames <-chan map[string]any, fits func(map[string]any)
 
 // newTurns runs a tree on a store in memory.
 func newTurns(t *testing.T, root agent.Agent) *live.Turns {
-	store, err := tail.New(sessiontest.Memory(t))
-	require.NoError(t, err)
-	run, err := runner.New(root, store, runner.WithStreaming())
-	require.NoError(t, err)
-	turns, err := live.New(run, store)
-	require.NoError(t, err)
+	store := must.Get(tail.New(sessiontest.Memory(t)))
+	run := must.Get(runner.New(root, store, runner.WithStreaming()))
+	turns := must.Get(live.New(run, store))
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
 	return turns
 }
 
 // everyAPI returns the handlers of all APIs for the same turns and users; A2A is the last one.
 func everyAPI(t *testing.T, turns *live.Turns, users access.Authenticator, page ...inspector.Option) []http.Handler {
-	guard, err := access.New(access.Options{Users: users})
-	require.NoError(t, err)
-	api, err := server.New(turns, server.WithGuard(guard))
-	require.NoError(t, err)
-	chat, err := openaiapi.New(turns, openaiapi.WithGuard(guard))
-	require.NoError(t, err)
-	forms, err := agui.New(turns, agui.WithGuard(guard))
-	require.NoError(t, err)
-	look, err := inspector.New(append(page, inspector.WithGuard(guard))...)
-	require.NoError(t, err)
+	guard := must.Get(access.New(access.Options{Users: users}))
+	api := must.Get(server.New(turns, server.WithGuard(guard)))
+	chat := must.Get(openaiapi.New(turns, openaiapi.WithGuard(guard)))
+	forms := must.Get(agui.New(turns, agui.WithGuard(guard)))
+	look := must.Get(inspector.New(append(page, inspector.WithGuard(guard))...))
 	declared, err := a2aserver.Declare(users, nil)
 	require.NoError(t, err)
 	peers, err := a2aserver.NewOn(turns, a2aserver.WithAuthenticator(declared))
@@ -165,15 +154,14 @@ func everyAPI(t *testing.T, turns *live.Turns, users access.Authenticator, page 
 // TestPhoto checks that each API that takes images accepts the photo of a phone, of six megabytes, without any setting.
 func TestPhoto(t *testing.T) {
 	got := make(chan int, 4)
-	a, err := llmagent.New("looks", "You look.", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+	a := must.Get(llmagent.New("looks", "You look.", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		for _, part := range req.Messages[len(req.Messages)-1].Parts {
 			if m, ok := part.(llm.Media); ok {
 				got <- len(m.Data)
 			}
 		}
 		return scripted.Reply(scripted.Text("Nice."))
-	}))
-	require.NoError(t, err)
+	})))
 	web := httptest.NewServer(server.Mux(everyAPI(t, newTurns(t, a), tokens{})...))
 	t.Cleanup(web.Close)
 	ann := &caller{t: t, base: web.URL, http: web.Client(), token: "ann"}
@@ -186,8 +174,7 @@ func TestPhoto(t *testing.T) {
 		{"/message:send", `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"Look"},{"raw":"PHOTO","mediaType":"image/jpeg"}]}}`},
 	} {
 		res := ann.request("POST", r.path, json.RawMessage(strings.ReplaceAll(r.body, "PHOTO", photo)), "Prefer", "wait=30")
-		answer, err := io.ReadAll(res.Body)
-		require.NoError(t, err)
+		answer := must.Get(io.ReadAll(res.Body))
 		require.Less(t, res.StatusCode, 300, "%s: %.300s", r.path, answer)
 		require.Equal(t, 6<<20, <-got, r.path)
 	}
@@ -198,23 +185,18 @@ const apology = "I am sorry. The second charge was refunded."
 // A turn begins over A2A, is approved in a browser and read to its end with curl, while the native
 // stream, a page of AG-UI and a client of OpenAI's responses look on: all of them are told the same.
 func TestOneSessionEveryAPI(t *testing.T) {
-	refund, err := tools.Func("refund", "Refunds a charge.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
+	refund := must.Get(tools.Func("refund", "Refunds a charge.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval(tools.ByUser())))
 	script := scripted.New().
 		Add("support", scripted.Reply(scripted.Text("A moment."), scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))).
 		Add("billing", scripted.Reply(scripted.Call("refund", `{}`)), scripted.Reply(scripted.Text("I am sorry. "), scripted.Text("The second charge was refunded.")))
-	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithDescription("Refunds"), llmagent.WithTools(refund))
-	require.NoError(t, err)
-	root, err := llmagent.New("support", "You hand over.", script.Model("support"), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithDescription("Refunds"), llmagent.WithTools(refund)))
+	root := must.Get(llmagent.New("support", "You hand over.", script.Model("support"), llmagent.WithSubAgents(billing)))
 	turns := newTurns(t, root)
 	accounts, err := access.NewAccounts(access.Account{Name: session.DefaultUser, Token: access.HashToken("owner-token"), Rights: access.All})
 	require.NoError(t, err)
 	web := httptest.NewUnstartedServer(nil)
-	at, err := url.Parse("http://" + web.Listener.Addr().String())
-	require.NoError(t, err)
-	port, err := strconv.Atoi(at.Port())
-	require.NoError(t, err)
+	at := must.Get(url.Parse("http://" + web.Listener.Addr().String()))
+	port := must.Get(strconv.Atoi(at.Port()))
 	signIn, err := access.NewSignIn(accounts, access.SignInOptions{Port: port})
 	require.NoError(t, err)
 	either, err := access.AnyOf(accounts, signIn)

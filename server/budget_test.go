@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -66,8 +67,7 @@ func TestAllocationBudget(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	s := serveOn(t, newDesk(t), session.NewMemory())
-	bare, err := runner.New(newDesk(t).root, session.NewMemory(), runner.WithStreaming())
-	require.NoError(t, err)
+	bare := must.Get(runner.New(newDesk(t).root, session.NewMemory(), runner.WithStreaming()))
 	alone := allocations(500, func() {
 		for _, err := range bare.Run(t.Context(), session.ID("s"), llm.UserText("hello")) {
 			require.NoError(t, err)
@@ -103,8 +103,7 @@ func TestAllocationBudget(t *testing.T) {
 				}
 			}()
 		}
-		lease, err := sessiontest.Acquire(t.Context(), s.store, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(t.Context(), s.store, key, session.Self()))
 		e := &event.Event{ID: "b", TurnID: "t", RunID: "r", Agent: "desk", Path: "desk", Partial: true, Attempt: 1, Time: time.Now().UTC(), Data: &event.Text{Content: " a word"}}
 		n := allocations(500, func() {
 			require.NoError(t, s.store.Publish(t.Context(), key, e))

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -75,12 +76,10 @@ func newDeciding(t *testing.T, opts ...live.Option) *deciding {
 	t.Helper()
 	d := &deciding{t: t}
 	tool := func(name string, opts ...tools.Option) tools.Tool {
-		made, err := tools.Func(name, "Does "+name+".", func(tools.Context, struct{}) (string, error) {
+		return must.Get(tools.Func(name, "Does "+name+".", func(tools.Context, struct{}) (string, error) {
 			d.ran.Add(1)
 			return "done", nil
-		}, opts...)
-		require.NoError(t, err)
-		return made
+		}, opts...))
 	}
 	model := scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		last := req.Messages[len(req.Messages)-1]
@@ -92,35 +91,27 @@ func newDeciding(t *testing.T, opts ...live.Option) *deciding {
 		}
 		return scripted.Reply(scripted.Text("Hello."))
 	})
-	root, err := llmagent.New("support", "You help.", model, llmagent.WithTools(
+	root := must.Get(llmagent.New("support", "You help.", model, llmagent.WithTools(
 		tool("book", tools.NeedsApproval(tools.ByUser())), tool("refund", tools.NeedsApproval(tools.ByStaff())),
-		tool("wire", tools.NeedsApproval(tools.ByStaff("refunds"))), tool("open", tools.NeedsApproval()), tool("harm", tools.NeedsApproval(), tools.Destructive())))
-	require.NoError(t, err)
-	store, err := tail.New(reads{sessiontest.Memory(t), &d.loads})
-	require.NoError(t, err)
-	d.run, err = runner.New(root, store, runner.WithStreaming())
-	require.NoError(t, err)
-	d.turns, err = live.New(d.run, store, opts...)
-	require.NoError(t, err)
+		tool("wire", tools.NeedsApproval(tools.ByStaff("refunds"))), tool("open", tools.NeedsApproval()), tool("harm", tools.NeedsApproval(), tools.Destructive()))))
+	store := must.Get(tail.New(reads{sessiontest.Memory(t), &d.loads}))
+	d.run = must.Get(runner.New(root, store, runner.WithStreaming()))
+	d.turns = must.Get(live.New(d.run, store, opts...))
 	t.Cleanup(func() { require.NoError(t, d.turns.Close(context.Background())) })
+	var err error
 	d.accounts, err = access.NewAccounts()
 	require.NoError(t, err)
 	d.replace("")
-	guard, err := access.New(access.Options{Users: d.accounts})
-	require.NoError(t, err)
-	api, err := server.New(d.turns, server.WithGuard(guard))
-	require.NoError(t, err)
-	chat, err := openaiapi.New(d.turns, openaiapi.WithGuard(guard))
-	require.NoError(t, err)
-	page, err := agui.New(d.turns, agui.WithGuard(guard))
-	require.NoError(t, err)
+	guard := must.Get(access.New(access.Options{Users: d.accounts}))
+	api := must.Get(server.New(d.turns, server.WithGuard(guard)))
+	chat := must.Get(openaiapi.New(d.turns, openaiapi.WithGuard(guard)))
+	page := must.Get(agui.New(d.turns, agui.WithGuard(guard)))
 	declared, err := a2aserver.Declare(d.accounts, nil)
 	require.NoError(t, err)
 	peers, err := a2aserver.NewOn(d.turns, a2aserver.WithAuthenticator(declared))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, peers.Close(context.Background())) })
-	asks, err := mcpserver.New(d.run, mcpserver.WithAccess(access.Options{Users: d.accounts}))
-	require.NoError(t, err)
+	asks := must.Get(mcpserver.New(d.run, mcpserver.WithAccess(access.Options{Users: d.accounts})))
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", asks)
 	mux.Handle("/", server.Mux(api, chat, page, server.At("", peers)))
@@ -167,8 +158,7 @@ func (d *deciding) send(token, path string, body any, header ...string) (int, st
 func readAll(t *testing.T, res *http.Response) string {
 	t.Helper()
 	defer res.Body.Close()
-	data, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
+	data := must.Get(io.ReadAll(res.Body))
 	return string(data)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -101,11 +102,10 @@ func TestShapes(t *testing.T) {
 	s := newServed(t)
 	picture := bytes.Repeat([]byte("\x89PNG\r\n"), 300)
 	long := strings.Repeat("ä\"", 200)
-	body, err := json.Marshal(map[string]any{"id": "s", "metadata": map[string]any{"note": long, "deep": []any{map[string]any{"content": long}}}, "content": []any{
+	body := must.Get(json.Marshal(map[string]any{"id": "s", "metadata": map[string]any{"note": long, "deep": []any{map[string]any{"content": long}}}, "content": []any{
 		map[string]any{"type": "text", "text": long}, map[string]any{"type": "text", "text": "{[,\":"},
 		map[string]any{"type": "image", "mediaType": "text/html", "name": "../a b.png", "data": picture},
-		map[string]any{"type": "image", "mediaType": "image/png", "url": "https://example.com/" + strings.Repeat("x", 300)}}})
-	require.NoError(t, err)
+		map[string]any{"type": "image", "mediaType": "image/png", "url": "https://example.com/" + strings.Repeat("x", 300)}}}))
 	require.Equal(t, 200, s.do(t, "ann", "POST", "/sessions", string(body), "Prefer", "wait=60").status)
 	first := func(query string) map[string]any {
 		return s.get(t, "ann", "/sessions/s/events?limit=1&"+query).json(t)["events"].([]any)[0].(map[string]any)

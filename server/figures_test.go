@@ -19,6 +19,7 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
@@ -61,9 +62,7 @@ func (p pouring) Generate(ctx context.Context, _ *llm.Request) iter.Seq2[llm.Chu
 
 func saying(tb testing.TB, delta func(n int) string) agent.Agent {
 	tb.Helper()
-	a, err := llmagent.New("clerk", "You answer.", pouring(func(_ context.Context, n int) string { return delta(n) }))
-	require.NoError(tb, err)
-	return a
+	return must.Get(llmagent.New("clerk", "You answer.", pouring(func(_ context.Context, n int) string { return delta(n) })))
 }
 
 // stand is a server of all APIs, and its turns.
@@ -75,25 +74,18 @@ type stand struct {
 
 func newStand(tb testing.TB, a agent.Agent, db session.Store) *stand {
 	tb.Helper()
-	store, err := tail.New(db)
-	require.NoError(tb, err)
-	run, err := runner.New(a, store, runner.WithStreaming())
-	require.NoError(tb, err)
-	turns, err := live.New(run, store, live.WithLimit(access.NewLimit(2000, 0)))
-	require.NoError(tb, err)
+	store := must.Get(tail.New(db))
+	run := must.Get(runner.New(a, store, runner.WithStreaming()))
+	turns := must.Get(live.New(run, store, live.WithLimit(access.NewLimit(2000, 0))))
 	tb.Cleanup(func() { require.NoError(tb, turns.Close(context.Background())) })
 	verify, err := access.Secrets(map[string]string{stormToken: "ann"})
 	require.NoError(tb, err)
 	bearer, err := access.Bearer(verify)
 	require.NoError(tb, err)
-	guard, err := access.New(access.Options{Users: bearer, Streams: access.NewLimit(2000, 0)})
-	require.NoError(tb, err)
-	api, err := server.New(turns, server.WithGuard(guard))
-	require.NoError(tb, err)
-	chat, err := openaiapi.New(turns, openaiapi.WithGuard(guard))
-	require.NoError(tb, err)
-	page, err := agui.New(turns, agui.WithGuard(guard))
-	require.NoError(tb, err)
+	guard := must.Get(access.New(access.Options{Users: bearer, Streams: access.NewLimit(2000, 0)}))
+	api := must.Get(server.New(turns, server.WithGuard(guard)))
+	chat := must.Get(openaiapi.New(turns, openaiapi.WithGuard(guard)))
+	page := must.Get(agui.New(turns, agui.WithGuard(guard)))
 	return &stand{turns, run, server.Mux(api, chat, page)}
 }
 
@@ -151,8 +143,7 @@ func BenchmarkTurn(b *testing.B) {
 			if where == "memory" {
 				return session.NewMemory()
 			}
-			db, err := sqlite.Open(filepath.Join(b.TempDir(), "s.db"))
-			require.NoError(b, err)
+			db := must.Get(sqlite.Open(filepath.Join(b.TempDir(), "s.db")))
 			b.Cleanup(func() { require.NoError(b, db.Close()) })
 			return db
 		}
@@ -160,8 +151,7 @@ func BenchmarkTurn(b *testing.B) {
 			s := newStand(b, saying(b, hello), open(b))
 			b.ReportAllocs()
 			for n := range b.N {
-				_, err := runner.Collect(s.run.Run(b.Context(), session.Key{App: "app", User: "ann", ID: strconv.Itoa(n % 8)}, llm.UserText("hello")))
-				require.NoError(b, err)
+				must.Get(runner.Collect(s.run.Run(b.Context(), session.Key{App: "app", User: "ann", ID: strconv.Itoa(n % 8)}, llm.UserText("hello"))))
 			}
 		})
 		b.Run(where+"/http", func(b *testing.B) {
@@ -189,8 +179,7 @@ func TestStreamFootprint(t *testing.T) {
 		t.Skip("the race detector takes memory of its own")
 	}
 	s := newStand(t, saying(t, func(n int) string { return []string{"Hello.", ""}[n] }), session.NewMemory())
-	_, err := runner.Collect(s.run.Run(t.Context(), session.Key{App: "app", User: "ann", ID: "s"}, llm.UserText("hello")))
-	require.NoError(t, err)
+	must.Get(runner.Collect(s.run.Run(t.Context(), session.Key{App: "app", User: "ann", ID: "s"}, llm.UserText("hello"))))
 	web := httptest.NewServer(s.web)
 	defer web.Close()
 	use := func() (heap uint64, goroutines int) {

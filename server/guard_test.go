@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
@@ -43,8 +44,7 @@ func TestEveryRouteGuarded(t *testing.T) {
 				if res.StatusCode == 200 {
 					return answer{status: 200}
 				}
-				data, err := io.ReadAll(res.Body)
-				require.NoError(t, err)
+				data := must.Get(io.ReadAll(res.Body))
 				return answer{res.StatusCode, res.Header, data}
 			}
 			return s.do(t, token, r.Method, path, body, headers...)
@@ -103,8 +103,7 @@ func TestEveryRouteGuarded(t *testing.T) {
 // hostStatus asks for a route under a name that is not the server's.
 func hostStatus(t *testing.T, s *served, r front.Route, path string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), r.Method, s.url+"/api/v1"+path, nil)
-	require.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(t.Context(), r.Method, s.url+"/api/v1"+path, nil))
 	req.Host = "evil.example"
 	req.Header.Set("Authorization", "Bearer ann")
 	res, err := s.http.Do(req)

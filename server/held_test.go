@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/server"
@@ -53,8 +54,7 @@ func (s *stand) peers(t *testing.T) string {
 func TestGuardedTextReachesNoAPI(t *testing.T) {
 	for how, g := range map[string]agent.Guard{"whole": noSecret, "window": noSecret.Window(1)} {
 		model := scripted.Always("clerk", scripted.Reply(scripted.Think("I know 日", "本."), scripted.Text("It is ", "日", "本", " indeed.")))
-		a, err := llmagent.New("clerk", "You answer.", model, llmagent.WithGuards(g))
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("clerk", "You answer.", model, llmagent.WithGuards(g)))
 		s := newStand(t, a, session.NewMemory())
 		local, remote := s.listen(t), s.peers(t)
 		for _, c := range []struct{ base, path, body string }{
@@ -69,8 +69,7 @@ func TestGuardedTextReachesNoAPI(t *testing.T) {
 				answer := fmt.Sprint(err) // of an API that has not begun to stream
 				if err == nil {
 					defer res.Body.Close()
-					data, err := io.ReadAll(res.Body)
-					require.NoError(t, err)
+					data := must.Get(io.ReadAll(res.Body))
 					answer = string(data)
 				}
 				require.NotRegexp(t, `日|本|\\u65e5|\\u672c`, answer)
@@ -95,7 +94,7 @@ func BenchmarkFirstWord(b *testing.B) {
 		guards []agent.Guard
 	}{{"none", nil}, {"unchecked", []agent.Guard{g.StreamUnchecked()}}, {"window_18", []agent.Guard{g.Window(18)}}, {"whole", []agent.Guard{g}}} {
 		b.Run(c.name, func(b *testing.B) {
-			a, err := llmagent.New("clerk", "You answer.", pouring(func(ctx context.Context, n int) string {
+			a := must.Get(llmagent.New("clerk", "You answer.", pouring(func(ctx context.Context, n int) string {
 				if n == 200 {
 					return ""
 				}
@@ -104,8 +103,7 @@ func BenchmarkFirstWord(b *testing.B) {
 				case <-ctx.Done():
 				}
 				return "word "
-			}), llmagent.WithGuards(c.guards...))
-			require.NoError(b, err)
+			}), llmagent.WithGuards(c.guards...)))
 			base := newStand(b, a, session.NewMemory()).listen(b)
 			var first time.Duration
 			for n := range b.N {

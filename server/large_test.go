@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -16,9 +17,8 @@ import (
 // TestLargeMessagesAtEveryAPI: a message that is too large for the model's window is refused with the figures and in the
 // form of each API, and the session answers the next one.
 func TestLargeMessagesAtEveryAPI(t *testing.T) {
-	a, err := llmagent.New("clerk", "You answer.", scripted.Always("clerk", scripted.Reply(scripted.Text("It is well."))),
-		llmagent.WithCompaction(llmagent.Compaction{Window: 2000}))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("clerk", "You answer.", scripted.Always("clerk", scripted.Reply(scripted.Text("It is well."))),
+		llmagent.WithCompaction(llmagent.Compaction{Window: 2000})))
 	s := newStand(t, a, session.NewMemory())
 	local, remote, n := s.listen(t), s.peers(t), 0
 	ask := func(base, path, accept, body, words string) string {
@@ -28,8 +28,7 @@ func TestLargeMessagesAtEveryAPI(t *testing.T) {
 			return err.Error()
 		}
 		defer res.Body.Close()
-		data, err := io.ReadAll(res.Body)
-		require.NoError(t, err)
+		data := must.Get(io.ReadAll(res.Body))
 		return string(data)
 	}
 	require.Contains(t, ask(local, "/api/v1/sessions", "", `{"id":"s","content":"MESSAGE"}`, "hello"), "It is well.")

@@ -20,6 +20,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/peerfolder"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llmagent"
@@ -238,15 +239,11 @@ func TestOpenAPILint(t *testing.T) {
 func TestOpenAPIRequests(t *testing.T) {
 	peer := peerfolder.Folder{Path: "testdata/peer", Name: "server/testdata/peer", Of: "OpenAPI"}
 	python, config := peer.Python(t, "schemathesis.toml")
-	config, err := filepath.Abs(config)
-	require.NoError(t, err)
-	python, err = filepath.Abs(python)
-	require.NoError(t, err)
+	config = must.Get(filepath.Abs(config))
+	python = must.Get(filepath.Abs(python))
 	model := offline.New()
-	billing, err := llmagent.New("billing", "You handle refunds.", model, llmagent.WithDescription("Refunds, being charged twice"))
-	require.NoError(t, err)
-	root, err := llmagent.New("support", "Route to the right specialist.", model, llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "You handle refunds.", model, llmagent.WithDescription("Refunds, being charged twice")))
+	root := must.Get(llmagent.New("support", "Route to the right specialist.", model, llmagent.WithSubAgents(billing)))
 	web := httptest.NewServer(server.Mux(everyAPI(t, newTurns(t, root), tokens{})...))
 	t.Cleanup(web.Close)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(python), "schemathesis"), "--config-file", config, "--no-color", "run", web.URL+"/api/v1/openapi.json",

@@ -23,6 +23,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/internal/chatform"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -38,23 +39,20 @@ import (
 // to persons, and keeps requests.
 func newOffice(t testing.TB) *served {
 	t.Helper()
-	billing, err := llmagent.New("billing", "You bill.", scripted.Func("small", func(*llm.Request) scripted.Answer {
+	billing := must.Get(llmagent.New("billing", "You bill.", scripted.Func("small", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Text("It is paid."), scripted.Usage(100, 10, 0))
-	}), llmagent.WithDescription("Bills."))
-	require.NoError(t, err)
+	}), llmagent.WithDescription("Bills.")))
 	step := func(name string) agent.Agent {
-		a, err := agent.New(name, "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return must.Get(agent.New(name, "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 			return func(yield func(*event.Event, error) bool) {
 				yield(&event.Event{Data: &event.Text{Content: name + " is done"}}, nil)
 			}
-		})
-		require.NoError(t, err)
-		return a
+		}))
 	}
 	plan, err := agentgraph.NewBuilder("plan").Node("first", step("first")).Node("yes", step("yes")).Node("no", step("no")).
 		Edge("first", "yes").Edge("first", "no", agentgraph.When(func(agentgraph.Values) (bool, error) { return false, nil })).Build()
 	require.NoError(t, err)
-	support, err := llmagent.New("support", "You obey.", scripted.Func("large", func(req *llm.Request) scripted.Answer {
+	support := must.Get(llmagent.New("support", "You obey.", scripted.Func("large", func(req *llm.Request) scripted.Answer {
 		handOver := func(to string) scripted.Answer {
 			return scripted.Reply(scripted.Call("transfer_to_"+to, `{"reason":"it was said"}`), scripted.Usage(50, 5, 0))
 		}
@@ -69,11 +67,9 @@ func newOffice(t testing.TB) *served {
 			return scripted.Reply(scripted.Status(400, 0))
 		}
 		return scripted.Reply(scripted.Text("Hello."), scripted.Usage(50, 5, 0))
-	}), llmagent.WithSubAgents(billing, plan))
-	require.NoError(t, err)
+	}), llmagent.WithSubAgents(billing, plan)))
 	back := router.Specialist(support)
-	front, err := router.New("front", router.Rules(router.When(router.Keyword("help")).To(back)), router.Default(back))
-	require.NoError(t, err)
+	front := must.Get(router.New("front", router.Rules(router.When(router.Keyword("help")).To(back)), router.Default(back)))
 	kept, err := server.KeepRequests(1 << 20)
 	require.NoError(t, err)
 	return serveWith(t, &desk{root: front}, sessiontest.Memory(t), []runner.Option{runner.WithDesk(human.Log{}), runner.WithInterceptors(kept)},
@@ -121,10 +117,8 @@ func TestAgents(t *testing.T) {
 	// Whatever agents are told names the tree, and equal trees have equal names.
 	revisions := make(map[any]int)
 	for _, instructions := range []string{"You obey.", "You obey.", "You think."} {
-		root, err := llmagent.New("front", instructions, scripted.Func("m", nil))
-		require.NoError(t, err)
-		run, err := runner.New(root, s.store)
-		require.NoError(t, err)
+		root := must.Get(llmagent.New("front", instructions, scripted.Func("m", nil)))
+		run := must.Get(runner.New(root, s.store))
 		require.NoError(t, s.turns.Swap(run, nil))
 		revisions[s.get(t, "ann!", "/agents", "If-None-Match", a.header.Get("ETag")).ok(t, 200)["revision"]]++
 	}
@@ -147,8 +141,7 @@ func TestForksAndEdits(t *testing.T) {
 		}
 		after = page["next"].(string)
 	}
-	past, err := checkpoint.New(s.store)
-	require.NoError(t, err)
+	past := must.Get(checkpoint.New(s.store))
 	key := session.Key{App: session.DefaultApp, User: "ann", ID: "s1"}
 	var want []int64
 	inside := int64(0)
@@ -223,8 +216,7 @@ func TestForksAndEdits(t *testing.T) {
 	require.Equal(t, diff["b"].(map[string]any)["events"], b1)
 	d, err := past.Diff(t.Context(), key, session.Key{App: key.App, User: "ann", ID: edited["id"].(string)})
 	require.NoError(t, err)
-	same, err := json.Marshal(sessionform.DiffOf(d))
-	require.NoError(t, err)
+	same := must.Get(json.Marshal(sessionform.DiffOf(d)))
 	require.JSONEq(t, string(same), string(s.get(t, "ann!", "/sessions/s1/diff/"+edited["id"].(string)).body))
 }
 
@@ -265,10 +257,8 @@ func TestViewsAndSamples(t *testing.T) {
 		p, err := s.turns.Runner().PreviewAt(t.Context(), key, e.Seq, e.Agent)
 		require.NoError(t, err)
 		v := view.ok(t, 200)
-		want, err := json.Marshal(chatform.RequestOf(p.Request))
-		require.NoError(t, err)
-		got, err := json.Marshal(map[string]any{"messages": v["messages"], "tools": v["tools"]})
-		require.NoError(t, err)
+		want := must.Get(json.Marshal(chatform.RequestOf(p.Request)))
+		got := must.Get(json.Marshal(map[string]any{"messages": v["messages"], "tools": v["tools"]}))
 		require.JSONEq(t, string(want), string(got))
 		require.EqualValues(t, p.Tokens, v["tokens"])
 		sent := v["sent"].(map[string]any)["request"].(map[string]any)
@@ -548,8 +538,7 @@ func TestExportBreaksOff(t *testing.T) {
 	require.Empty(t, a.header.Get("Content-Disposition"))
 	require.NotContains(t, string(a.body), "disk")
 	store.after.Store(8)
-	r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/api/v1/sessions/s1/export", nil)
-	require.NoError(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), "GET", s.url+"/api/v1/sessions/s1/export", nil))
 	r.Header.Set("Authorization", "Bearer ann")
 	res, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
@@ -598,8 +587,7 @@ func TestPrefix(t *testing.T) {
 	s := newServed(t, server.WithPrefix("/desk"))
 	require.Equal(t, "/desk", s.handler.Prefix())
 	for path, status := range map[string]int{"/desk/sessions": http.StatusOK, "/api/v1/sessions": http.StatusNotFound} {
-		req, err := http.NewRequest(http.MethodGet, s.url+path, nil)
-		require.NoError(t, err)
+		req := must.Get(http.NewRequest(http.MethodGet, s.url+path, nil))
 		req.Header.Set("Authorization", "Bearer ann")
 		resp, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -49,17 +50,14 @@ func TestReloads(t *testing.T) {
 	require.Equal(t, 304, s.get(t, "ann", "/agents", "If-None-Match", anns.header.Get("ETag")).status, "for her all is as it was")
 
 	began := time.Now()
-	next, err := llmagent.New("desk", "You obey no more.", scripted.Always("desk", scripted.Reply(scripted.Text("No."))))
-	require.NoError(t, err)
-	run, err := runner.New(next, s.store, runner.WithStreaming())
-	require.NoError(t, err)
+	next := must.Get(llmagent.New("desk", "You obey no more.", scripted.Always("desk", scripted.Reply(scripted.Text("No.")))))
+	run := must.Get(runner.New(next, s.store, runner.WithStreaming()))
 	require.NoError(t, s.turns.Swap(run, nil))
 	reloads.Loaded()
 	after := s.get(t, "ann", "/agents", "If-None-Match", anns.header.Get("ETag")).json(t)
 	require.NotEqual(t, revision, after["revision"])
 	require.NotContains(t, after, "problems")
-	changed, err := time.Parse(time.RFC3339Nano, after["changed"].(string))
-	require.NoError(t, err)
+	changed := must.Get(time.Parse(time.RFC3339Nano, after["changed"].(string)))
 	require.WithinRange(t, changed, began.Add(-time.Second), time.Now())
 	tells(after["revision"].(string))
 }

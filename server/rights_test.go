@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -36,23 +37,20 @@ func TestRights(t *testing.T) {
 var wrong = scripted.Fail(&llm.Error{Code: llm.CodeUnauthorized, Message: "hidden endpoint says: wrong key sk-…4711"})
 
 func testRights(t *testing.T, last scripted.Item) {
-	lookup, err := tools.Func("lookup", "Looks up.", func(tools.Context, struct{}) (string, error) { return "hidden result", nil })
-	require.NoError(t, err)
-	billing, err := llmagent.New("billing", "hidden instructions of billing", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+	lookup := must.Get(tools.Func("lookup", "Looks up.", func(tools.Context, struct{}) (string, error) { return "hidden result", nil }))
+	billing := must.Get(llmagent.New("billing", "hidden instructions of billing", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 			return scripted.Reply(last)
 		}
 		return scripted.Reply(scripted.Think("hidden thought"), scripted.Call("lookup", `{}`))
-	}), llmagent.WithDescription("Bills."), llmagent.WithTools(lookup))
-	require.NoError(t, err)
+	}), llmagent.WithDescription("Bills."), llmagent.WithTools(lookup)))
 	rootOptions := []llmagent.Option{llmagent.WithSubAgents(billing), llmagent.WithHistory(view.TextOnly())}
 	if strings.HasSuffix(t.Name(), "decisions") {
 		rootOptions = append(rootOptions, llmagent.WithDecision(scripted.Always("decider", scripted.Reply(wrong))))
 	}
-	root, err := llmagent.New("support", "hidden instructions of support", scripted.Func("m", func(*llm.Request) scripted.Answer {
+	root := must.Get(llmagent.New("support", "hidden instructions of support", scripted.Func("m", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Call("transfer_to_billing", `{"reason":"it was said"}`))
-	}), rootOptions...)
-	require.NoError(t, err)
+	}), rootOptions...))
 	turns := newTurns(t, root)
 	apis := everyAPI(t, turns, tokens{})
 	web := httptest.NewServer(server.Mux(apis...))
@@ -68,8 +66,7 @@ func testRights(t *testing.T, last scripted.Item) {
 	}
 	turn := begin("s")
 	begin("other")
-	doc, err := os.ReadFile("../docs/server.md")
-	require.NoError(t, err)
+	doc := must.Get(os.ReadFile("../docs/server.md"))
 	rows := make(map[string]string)
 	for _, m := range regexp.MustCompile("(?m)^\\| `((?:GET|POST|DELETE) \\S+)` \\| ([^|]+) \\|").FindAllStringSubmatch(string(doc), -1) {
 		require.NotContains(t, rows, m[1], "twice")
@@ -123,8 +120,7 @@ func testRights(t *testing.T, last scripted.Item) {
 						continue // has no end; it is what the stream of a turn is
 					}
 					ask := func(token string) (int, string) {
-						req, err := http.NewRequestWithContext(t.Context(), r.Method, web.URL+path, strings.NewReader(bodies[last]))
-						require.NoError(t, err)
+						req := must.Get(http.NewRequestWithContext(t.Context(), r.Method, web.URL+path, strings.NewReader(bodies[last])))
 						req.Header.Set("Authorization", "Bearer "+token)
 						req.Header.Set("Content-Type", "application/json")
 						req.Header.Set("Accept", typ+", */*;q=0.1")
@@ -132,8 +128,7 @@ func testRights(t *testing.T, last scripted.Item) {
 						got, err := web.Client().Do(req)
 						require.NoError(t, err)
 						defer got.Body.Close()
-						text, err := io.ReadAll(got.Body)
-						require.NoError(t, err)
+						text := must.Get(io.ReadAll(got.Body))
 						return got.StatusCode, string(text)
 					}
 					status, body := ask("ann")
@@ -160,8 +155,7 @@ func testRights(t *testing.T, last scripted.Item) {
 		for path, body := range map[string]string{"/v1/chat/completions": `{"model":"support","messages":[{"role":"user","content":"Pay"}]}`,
 			"/v1/responses": `{"model":"support","input":"Pay"}`, "/agui": bodies["/agui"]} {
 			res := caller.request("POST", path, json.RawMessage(body))
-			text, err := io.ReadAll(res.Body)
-			require.NoError(t, err)
+			text := must.Get(io.ReadAll(res.Body))
 			require.Contains(t, string(text), llm.CodeUnauthorized.Public(), path)
 			require.NotContains(t, string(text), "hidden endpoint", path)
 		}

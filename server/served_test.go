@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -41,19 +42,16 @@ type desk struct {
 func newDesk(t testing.TB) *desk {
 	t.Helper()
 	d := &desk{thinks: make(chan string, 1000), free: make(chan struct{})}
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
-	report, err := tools.Func("report", "Makes a report.", func(c tools.Context, _ struct{}) (string, error) {
+	refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval(tools.ByUser())))
+	report := must.Get(tools.Func("report", "Makes a report.", func(c tools.Context, _ struct{}) (string, error) {
 		c.Set("reports", 1)
 		_, err := c.SaveFile("report.html", "text/html", []byte("<script>1</script>"))
 		return "made", err
-	})
-	require.NoError(t, err)
-	color, err := tools.Func("color", "Asks for a color.", func(c tools.Context, _ struct{}) (string, error) {
+	}))
+	color := must.Get(tools.Func("color", "Asks for a color.", func(c tools.Context, _ struct{}) (string, error) {
 		answer, err := c.Ask("Which color?", json.RawMessage(`{"type":"object","properties":{"color":{"type":"string"}},"required":["color"]}`))
 		return string(answer), err
-	})
-	require.NoError(t, err)
+	}))
 	model := scripted.Func("desk", func(req *llm.Request) scripted.Answer {
 		last := req.Messages[len(req.Messages)-1]
 		switch text := last.PlainText(); {
@@ -84,14 +82,11 @@ func newDesk(t testing.TB) *desk {
 		}
 		return scripted.Reply(scripted.Text("Hel"), scripted.Text("lo."))
 	})
-	billing, err := llmagent.New("billing", "You bill.", scripted.Func("billing", func(*llm.Request) scripted.Answer {
+	billing := must.Get(llmagent.New("billing", "You bill.", scripted.Func("billing", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Text("It is paid."))
-	}), llmagent.WithDescription("Bills."))
-	require.NoError(t, err)
-	summary, err := summarize.New(model)
-	require.NoError(t, err)
-	d.root, err = llmagent.New("desk", "You obey.", model, llmagent.WithTools(refund, report, color, summary), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
+	}), llmagent.WithDescription("Bills.")))
+	summary := must.Get(summarize.New(model))
+	d.root = must.Get(llmagent.New("desk", "You obey.", model, llmagent.WithTools(refund, report, color, summary), llmagent.WithSubAgents(billing)))
 	return d
 }
 
@@ -143,16 +138,11 @@ func serveOn(t testing.TB, d *desk, store session.Store, opts ...server.Option) 
 
 func serveWith(t testing.TB, d *desk, store session.Store, how []runner.Option, opts ...server.Option) *served {
 	t.Helper()
-	followed, err := tail.New(store)
-	require.NoError(t, err)
-	run, err := runner.New(d.root, followed, append(how, runner.WithStreaming())...)
-	require.NoError(t, err)
-	turns, err := live.New(run, followed)
-	require.NoError(t, err)
-	guard, err := access.New(access.Options{Users: tokens{}})
-	require.NoError(t, err)
-	handler, err := server.New(turns, append([]server.Option{server.WithGuard(guard), server.WithVersion("test")}, opts...)...)
-	require.NoError(t, err)
+	followed := must.Get(tail.New(store))
+	run := must.Get(runner.New(d.root, followed, append(how, runner.WithStreaming())...))
+	turns := must.Get(live.New(run, followed))
+	guard := must.Get(access.New(access.Options{Users: tokens{}}))
+	handler := must.Get(server.New(turns, append([]server.Option{server.WithGuard(guard), server.WithVersion("test")}, opts...)...))
 	srv := httptest.NewServer(server.Mux(handler))
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
 	t.Cleanup(func() {
@@ -194,8 +184,7 @@ func (s *served) send(t testing.TB, token, method, path, body string, headers ..
 	if body != "" {
 		reader = strings.NewReader(body)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, reader)
-	require.NoError(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, s.url+path, reader))
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -214,8 +203,7 @@ func (s *served) do(t testing.TB, token, method, path, body string, headers ...s
 	t.Helper()
 	res := s.send(t, token, method, path, body, headers...)
 	defer res.Body.Close()
-	data, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
+	data := must.Get(io.ReadAll(res.Body))
 	return answer{res.StatusCode, res.Header, data}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -44,8 +45,7 @@ func heldNow() (h held) {
 // TestSoak: clients begin turns that answer, fail, ask, wait and hang. They hang up, cancel, decide, fork and delete, while the store
 // fails from time to time. Afterwards the server holds as many goroutines, open files and as much memory as after the first second.
 func TestSoak(t *testing.T) {
-	db, err := sqlite.Open(filepath.Join(t.TempDir(), "soak.db"))
-	require.NoError(t, err)
+	db := must.Get(sqlite.Open(filepath.Join(t.TempDir(), "soak.db")))
 	t.Cleanup(func() { _ = db.Close() })
 	store := &unwritable{Store: db}
 	d := newDesk(t)

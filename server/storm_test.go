@@ -30,6 +30,7 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
@@ -187,8 +188,7 @@ func (r *replica) start(t *testing.T) {
 
 // launch starts the server, and returns what it prints.
 func (r *replica) launch(t *testing.T) io.Reader {
-	config, err := json.Marshal(r.stormConfig)
-	require.NoError(t, err)
+	config := must.Get(json.Marshal(r.stormConfig))
 	r.child = exec.Command(os.Args[0], "-test.run=^$")
 	if r.Host != "" {
 		r.child = exec.Command("unshare", "--uts", "sh", "-c", `echo "$0" >/proc/sys/kernel/hostname && exec "$@"`, r.Host, os.Args[0], "-test.run=^$")
@@ -217,8 +217,7 @@ type storm struct {
 // do sends a request until it is answered by something else than a server that is away or busy.
 func (s *storm) do(ctx context.Context, method, path, key, body string) (status int, answer []byte) {
 	for ctx.Err() == nil {
-		r, err := http.NewRequestWithContext(ctx, method, s.base+path, strings.NewReader(body))
-		require.NoError(s.t, err)
+		r := must.Get(http.NewRequestWithContext(ctx, method, s.base+path, strings.NewReader(body)))
 		r.Header.Set("Authorization", "Bearer "+stormToken)
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Prefer", "wait=30")
@@ -550,8 +549,7 @@ func rage(t *testing.T, base string, readers, kills int, replicas ...*replica) {
 			require.Equal(t, string(event.EncodeJSON(log[n])), string(event.EncodeJSON(e)))
 		}
 	}
-	data, err := os.ReadFile(filepath.Join(replicas[0].Dir, "ledger"))
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(filepath.Join(replicas[0].Dir, "ledger")))
 	lines := strings.Fields(string(data))
 	calls := make(map[string]int)
 	for i := 1; i < len(lines); i += 2 {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -311,8 +312,7 @@ func TestIdempotency(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.db")
 	d := newDesk(t)
 	process := func() *served {
-		db, err := sqlite.Open(file)
-		require.NoError(t, err)
+		db := must.Get(sqlite.Open(file))
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
 		return serveOn(t, d, sessiontest.Checked(t, db))
 	}

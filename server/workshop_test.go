@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -116,8 +117,7 @@ func TestChangedFork(t *testing.T) {
 		if c.Model != nil {
 			return nil, nil, errors.New("there is no such model")
 		}
-		root, err := llmagent.New("desk", *c.Instructions, scripted.Always("m", scripted.Reply(scripted.Text("I am changed."))))
-		require.NoError(t, err)
+		root := must.Get(llmagent.New("desk", *c.Instructions, scripted.Always("m", scripted.Reply(scripted.Text("I am changed.")))))
 		run, err := runner.New(root, s.store, runner.WithStreaming())
 		return run, func() { ended.Add(1) }, err
 	}}))
@@ -140,8 +140,7 @@ func TestChangedFork(t *testing.T) {
 	require.Equal(t, "Be kind.", *asked.Instructions)
 	id := made.json(t)["id"].(string)
 	require.Eventually(t, func() bool { return s.get(t, "machine", "/sessions/"+id).json(t)["state"] == "done" }, time.Minute, 10*time.Millisecond)
-	events, err := json.Marshal(s.get(t, "machine", "/sessions/"+id+"/events").json(t))
-	require.NoError(t, err)
+	events := must.Get(json.Marshal(s.get(t, "machine", "/sessions/"+id+"/events").json(t)))
 	require.Contains(t, string(events), "I am changed.")
 	require.Equal(t, "I am changed.", say(id, "again"))
 	other := s.do(t, "machine", "POST", "/sessions/s/turns", `{"content":"hi"}`, "Prefer", "wait=60")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -18,8 +19,7 @@ import (
 // longLog makes a session of n events.
 func longLog(t testing.TB, store session.Store, key session.Key, n int) {
 	t.Helper()
-	lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), store, key, session.Self()))
 	events := make([]*event.Event, n)
 	for i := range events {
 		events[i] = &event.Event{Seq: int64(i + 1), ID: "e", TurnID: "t", RunID: "r", Data: &event.Text{Content: "x"}}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -44,13 +45,12 @@ func confide(t *testing.T, opts ...telemetry.Option) *bench {
 	})
 	fail := newTool(t, "fail", func(tools.Context) (string, error) { return "", errors.New("failure-words") })
 	desk := newAgent(t, s, "desk")
-	support, err := llmagent.New("support", "system-words", s.Model("support"), llmagent.WithTools(refund, fail, agentTool(t, desk)),
-		llmagent.WithSubAgents(newAgent(t, s, "billing")), llmagent.WithSettings(llm.Settings{Stop: []string{"stop-words"}}))
-	require.NoError(t, err)
+	support := must.Get(llmagent.New("support", "system-words", s.Model("support"), llmagent.WithTools(refund, fail, agentTool(t, desk)),
+		llmagent.WithSubAgents(newAgent(t, s, "billing")), llmagent.WithSettings(llm.Settings{Stop: []string{"stop-words"}})))
 	b := newBench(t, support, opts, runner.WithStreaming())
 	key := session.Key{App: "app", User: "person-name", ID: "s1"}
 	for _, wrong := range []bool{false, true} {
-		_, err = collect(b.runner.Run(context.Background(), key, llm.UserText("user-words")))
+		_, err := collect(b.runner.Run(context.Background(), key, llm.UserText("user-words")))
 		require.Equal(t, wrong, err != nil, "%v", err)
 	}
 	require.NoError(t, s.Done())
@@ -143,10 +143,9 @@ func TestATurnWithoutAnAnswer(t *testing.T) {
 func TestUnsampledTurns(t *testing.T) {
 	s := scripted.New().Always("support", scripted.Reply(scripted.Usage(3, 2, 0), scripted.Text("Hello.")))
 	b := newBench(t, newAgent(t, s, "support"), nil)
-	i, err := telemetry.New(telemetry.WithContent(), telemetry.WithTracerProvider(unsampled(b)), telemetry.WithMeterProvider(meters(b)))
-	require.NoError(t, err)
+	i := must.Get(telemetry.New(telemetry.WithContent(), telemetry.WithTracerProvider(unsampled(b)), telemetry.WithMeterProvider(meters(b))))
 	b.use(newAgent(t, s, "support"), i)
-	_, err = b.say(context.Background(), session.ID("s1"))
+	_, err := b.say(context.Background(), session.ID("s1"))
 	require.NoError(t, err)
 	require.Empty(t, b.spans.Ended())
 	require.Len(t, b.measured()["gen_ai.client.token.usage in {token}"], 2, "metrics do not depend on sampling: "+fmt.Sprint(b.measured()))

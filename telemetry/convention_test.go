@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/semconv/v1.41.0/httpconv"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -113,8 +114,7 @@ func constants(t *testing.T, prefix string, keep func(string) bool) (values []st
 		if !ok || !strings.HasPrefix(spec.Names[0].Name, prefix) {
 			return true
 		}
-		value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-		require.NoError(t, err)
+		value := must.Get(strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value))
 		if keep(value) {
 			values = append(values, value)
 		}

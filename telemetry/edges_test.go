@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -71,14 +72,12 @@ func TestEventsThatAreWithheld(t *testing.T) {
 // silent makes an agent without a model that yields this, a minute later.
 func silent(t *testing.T, name string, data event.Data, below ...agent.Agent) agent.Agent {
 	t.Helper()
-	a, err := agent.New(name, "Says one thing.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return must.Get(agent.New(name, "Says one thing.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			time.Sleep(time.Minute)
 			yield(&event.Event{Data: data}, nil)
 		}
-	}, agent.WithSubAgents(below...))
-	require.NoError(t, err)
-	return a
+	}, agent.WithSubAgents(below...)))
 }
 
 // Inner runs without a call are placed by the events that say what caused them,
@@ -88,7 +87,7 @@ func TestInnerRunsWithoutCalls(t *testing.T) {
 		second := silent(t, "second", &event.Text{Content: "Noon."})
 		first := silent(t, "first", &event.Transfer{From: "first", To: "second", Outcome: event.TransferCommitted}, second)
 		alone := silent(t, "alone", &event.Text{Content: "One."})
-		outer, err := agent.New("outer", "Asks another.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		outer := must.Get(agent.New("outer", "Asks another.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 			return func(yield func(*event.Event, error) bool) {
 				for e, err := range inv.Runtime().Run(ctx, alone, inv.RunID()+":harness_start", llm.Content{Text: "say"}) {
 					if !yield(e, err) {
@@ -96,11 +95,10 @@ func TestInnerRunsWithoutCalls(t *testing.T) {
 					}
 				}
 			}
-		})
-		require.NoError(t, err)
+		}))
 		s := scripted.New().Add("support", scripted.Reply(scripted.Call("first", `{"input":"what time is it?"}`)), scripted.Reply(to("outer")))
 		b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, first)), llmagent.WithSubAgents(outer)), nil)
-		_, err = b.say(context.Background(), session.ID("s1"))
+		_, err := b.say(context.Background(), session.ID("s1"))
 		require.NoError(t, err)
 		require.Zero(t, b.spans.open())
 		require.Equal(t, `invoke_workflow support
@@ -150,12 +148,11 @@ func TestTheStoresContext(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(to("billing"))).Add("billing", scripted.Reply(scripted.Text("I see.")))
 	root := newAgent(t, s, "support", llmagent.WithSubAgents(newAgent(t, s, "billing")))
 	b := newBench(t, root, nil)
-	i, err := telemetry.New(telemetry.WithTracerProvider(b.tracers))
-	require.NoError(t, err)
+	i := must.Get(telemetry.New(telemetry.WithTracerProvider(b.tracers)))
 	noted := &store{Store: sessiontest.Memory(t), starts: make(map[string]trace.SpanContext)}
 	b.store = noted
 	b.use(root, i)
-	_, err = b.say(context.Background(), session.ID("s1"))
+	_, err := b.say(context.Background(), session.ID("s1"))
 	require.NoError(t, err)
 	turn := b.one("invoke_workflow support").SpanContext()
 	support := b.one("invoke_agent support").SpanContext()
@@ -182,8 +179,7 @@ invoke_workflow support broken off
 func recorded(t *testing.T) (agent.Interceptor, *tracetest.SpanRecorder) {
 	t.Helper()
 	spans := tracetest.NewSpanRecorder()
-	i, err := telemetry.New(telemetry.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))))
-	require.NoError(t, err)
+	i := must.Get(telemetry.New(telemetry.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))))
 	return i, spans
 }
 
@@ -228,15 +224,14 @@ func TestTurnsThatGoWrong(t *testing.T) {
 func TestCallsAfterTheTurn(t *testing.T) {
 	i, spans := recorded(t)
 	s := scripted.New().Always("a", scripted.Reply(scripted.Text("Hello.")))
-	r, err := runner.New(newAgent(t, s, "a"), sessiontest.Memory(t))
-	require.NoError(t, err)
+	r := must.Get(runner.New(newAgent(t, s, "a"), sessiontest.Memory(t)))
 	inv := agent.NewInvocation(agent.InvocationParams{Node: r.Tree().Root(), RunID: "r1"})
 	var late context.Context
 	turn := i.Turn(context.Background(), agent.TurnInfo{Root: "a"}, func(ctx context.Context) iter.Seq2[*event.Event, error] {
 		late = ctx
 		return func(func(*event.Event, error) bool) {}
 	})
-	_, err = collect(turn)
+	_, err := collect(turn)
 	require.NoError(t, err)
 	late, cancel := context.WithCancel(late)
 	cancel()

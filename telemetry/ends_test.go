@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -280,17 +281,16 @@ invoke_workflow support
 // A run that was cut off goes on without another event of its start.
 func TestResumeAfterABreak(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s1")
-	plain, err := agent.New("plain", "Has no model.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	plain := must.Get(agent.New("plain", "Has no model.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			yield(&event.Event{Data: &event.Text{Content: "Hello."}}, nil)
 		}
-	})
-	require.NoError(t, err)
+	}))
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call("lookup", `{}`)), scripted.Reply(to("plain")))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, "lookup", ok)), llmagent.WithSubAgents(plain)), nil)
 	until(b.runner.Run(ctx, key, llm.UserText(question)), func(e *event.Event) bool { return e.Type() == event.TypeToolResult })
 	until(b.runner.Resume(ctx, key), func(e *event.Event) bool { return e.Type() == event.TypeHarnessStart })
-	_, err = collect(b.runner.Resume(ctx, key))
+	_, err := collect(b.runner.Resume(ctx, key))
 	require.NoError(t, err)
 	require.Equal(t, `invoke_workflow support broken off
   invoke_agent support broken off
@@ -343,10 +343,9 @@ func TestAnInnerRunRunsOutOfTime(t *testing.T) {
 		s := scripted.New().
 			Add("support", scripted.Reply(scripted.Call("desk", `{"input":"look into it"}`)), scripted.Reply(scripted.Text("Nobody answers."))).
 			Add("desk", scripted.Reply(scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })))
-		slow, err := agenttool.New(newAgent(t, s, "desk"), agenttool.WithTimeout(time.Minute))
-		require.NoError(t, err)
+		slow := must.Get(agenttool.New(newAgent(t, s, "desk"), agenttool.WithTimeout(time.Minute)))
 		b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(slow)), nil)
-		_, err = b.say(context.Background(), session.ID("s1"))
+		_, err := b.say(context.Background(), session.ID("s1"))
 		require.NoError(t, err)
 		require.Equal(t, `invoke_workflow support
   invoke_agent support stop

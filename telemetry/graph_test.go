@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/session"
 )
@@ -18,12 +19,11 @@ import (
 // itself a node; the calls of its model are below it.
 func TestNodesOfGraphs(t *testing.T) {
 	s := scripted.New().Add("writer", scripted.Reply(scripted.Text("Written."))).Add("judge", scripted.Reply(scripted.Text("Good.")))
-	plain, err := agent.New("plain", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	plain := must.Get(agent.New("plain", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			yield(&event.Event{Data: &event.Finish{Output: []byte("1")}}, nil)
 		}
-	})
-	require.NoError(t, err)
+	}))
 	inner, err := agentgraph.NewBuilder("review").Node("first", plain).Node("judge", newAgent(t, s, "judge")).Edge("first", "judge").Build()
 	require.NoError(t, err)
 	graph, err := agentgraph.NewBuilder("article").Node("writer", newAgent(t, s, "writer")).Node("check", inner).Node("count", plain).

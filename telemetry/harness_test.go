@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -52,15 +53,13 @@ func newBench(t testing.TB, root agent.Agent, opts []telemetry.Option, more ...r
 	b := &bench{t: t, store: sessiontest.Memory(t), spans: &watch{tracetest.NewSpanRecorder()}, metrics: sdkmetric.NewManualReader()}
 	b.tracers = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.spans))
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.metrics))
-	i, err := telemetry.New(append([]telemetry.Option{telemetry.WithTracerProvider(b.tracers), telemetry.WithMeterProvider(meters)}, opts...)...)
-	require.NoError(t, err)
+	i := must.Get(telemetry.New(append([]telemetry.Option{telemetry.WithTracerProvider(b.tracers), telemetry.WithMeterProvider(meters)}, opts...)...))
 	b.use(root, i, more...)
 	return b
 }
 
 func (b *bench) use(root agent.Agent, i agent.Interceptor, more ...runner.Option) {
-	r, err := runner.New(root, b.store, append([]runner.Option{runner.WithInterceptors(i)}, more...)...)
-	require.NoError(b.t, err)
+	r := must.Get(runner.New(root, b.store, append([]runner.Option{runner.WithInterceptors(i)}, more...)...))
 	b.runner = r
 }
 
@@ -217,8 +216,7 @@ func (b *bench) measured() map[string][]string {
 // everything is all text that a backend would get.
 func (b *bench) everything() string {
 	b.t.Helper()
-	data, err := json.Marshal(tracetest.SpanStubsFromReadOnlySpans(b.spans.Ended()))
-	require.NoError(b.t, err)
+	data := must.Get(json.Marshal(tracetest.SpanStubsFromReadOnlySpans(b.spans.Ended())))
 	text := string(data)
 	for _, s := range b.spans.Ended() { // attribute values print better than they marshal
 		text += fmt.Sprint(s.Name(), s.Status().Description, s.Attributes(), s.Events(), s.Links())
@@ -228,27 +226,21 @@ func (b *bench) everything() string {
 
 func newAgent(t testing.TB, s *scripted.Script, name string, opts ...llmagent.Option) *llmagent.Agent {
 	t.Helper()
-	a, err := llmagent.New(name, "You are "+name+".", s.Model(name), append([]llmagent.Option{llmagent.WithDescription("Does " + name)}, opts...)...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New(name, "You are "+name+".", s.Model(name), append([]llmagent.Option{llmagent.WithDescription("Does " + name)}, opts...)...))
 }
 
 func newTool(t testing.TB, name string, f func(tools.Context) (string, error), opts ...tools.Option) tools.Tool {
 	t.Helper()
-	tool, err := tools.Func(name, "Does "+name, func(ctx tools.Context, _ struct {
+	return must.Get(tools.Func(name, "Does "+name, func(ctx tools.Context, _ struct {
 		Secret string `json:"secret,omitempty"`
 	}) (string, error) {
 		return f(ctx)
-	}, opts...)
-	require.NoError(t, err)
-	return tool
+	}, opts...))
 }
 
 func agentTool(t testing.TB, a agent.Agent) tools.Tool {
 	t.Helper()
-	tool, err := agenttool.New(a)
-	require.NoError(t, err)
-	return tool
+	return must.Get(agenttool.New(a))
 }
 
 func to(name string) scripted.Item {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -52,21 +53,16 @@ func TestHTTPRequestsCarryTheSpan(t *testing.T) {
 	s := scripted.New().
 		Add("support", scripted.Reply(scripted.Usage(11, 3, 0), to("billing"))).
 		Add("billing", scripted.Reply(scripted.Usage(12, 4, 2), scripted.Text("I see ", "two charges.")))
-	srv, err := endpoint.Start(s.Models())
-	require.NoError(t, err)
+	srv := must.Get(endpoint.Start(s.Models()))
 	defer srv.Close()
 	tr := &transport{}
 	model := func(name string) llm.Model {
-		m, err := openai.New(name, openai.WithBaseURL(srv.URL()), openai.WithAPIKey("sk-a-secret-key"), openai.WithHTTPClient(&http.Client{Transport: tr}))
-		require.NoError(t, err)
-		return m
+		return must.Get(openai.New(name, openai.WithBaseURL(srv.URL()), openai.WithAPIKey("sk-a-secret-key"), openai.WithHTTPClient(&http.Client{Transport: tr})))
 	}
-	billing, err := llmagent.New("billing", "You handle refunds.", model("billing"))
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "You route.", model("support"), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "You handle refunds.", model("billing")))
+	support := must.Get(llmagent.New("support", "You route.", model("support"), llmagent.WithSubAgents(billing)))
 	b := newBench(t, support, []telemetry.Option{telemetry.WithContent()}, runner.WithStreaming())
-	_, err = b.say(context.Background(), session.ID("s1"))
+	_, err := b.say(context.Background(), session.ID("s1"))
 	require.NoError(t, err)
 	require.Equal(t, `invoke_workflow support
   invoke_agent support transfer -> billing
@@ -91,7 +87,7 @@ func TestAgentsOfTheirOwnKind(t *testing.T) {
 	helper := newAgent(t, s, "helper")
 	model := s.Model("remote")
 	var seen []trace.SpanContext
-	remote, err := agent.New("remote", "Calls far away.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	remote := must.Get(agent.New("remote", "Calls far away.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			seen = append(seen, trace.SpanContextFromContext(ctx))
 			mine := trace.SpanFromContext(ctx)
@@ -116,11 +112,10 @@ func TestAgentsOfTheirOwnKind(t *testing.T) {
 			}
 			yield(&event.Event{Data: &event.Text{Content: "Hello from far away."}}, nil)
 		}
-	})
-	require.NoError(t, err)
+	}))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithSubAgents(remote)), nil)
 	tracer = b.tracers.Tracer("mine")
-	_, err = b.say(context.Background(), session.ID("s1"))
+	_, err := b.say(context.Background(), session.ID("s1"))
 	require.NoError(t, err)
 	require.Equal(t, `invoke_workflow support
   invoke_agent support transfer -> remote
@@ -140,17 +135,16 @@ func TestAgentsOfTheirOwnKind(t *testing.T) {
 func TestAnInnerAgentWithoutCalls(t *testing.T) {
 	for name, say := range map[string]bool{"that speaks": true, "that says nothing": false} {
 		t.Run(name, func(t *testing.T) {
-			clock, err := agent.New("clock", "Tells the time.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+			clock := must.Get(agent.New("clock", "Tells the time.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 				return func(yield func(*event.Event, error) bool) {
 					if say {
 						yield(&event.Event{Data: &event.Text{Content: "Noon."}}, nil)
 					}
 				}
-			})
-			require.NoError(t, err)
+			}))
 			s := scripted.New().Add("support", scripted.Reply(scripted.Call("clock", `{"input":"what time is it?"}`)), scripted.Reply(scripted.Text("Noon.")))
 			b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, clock))), nil)
-			_, err = b.say(context.Background(), session.ID("s1"))
+			_, err := b.say(context.Background(), session.ID("s1"))
 			require.NoError(t, err)
 			failed := map[bool]string{false: " !tool_error"}[say]
 			require.Equal(t, `invoke_workflow support
@@ -171,7 +165,7 @@ func TestAnInnerAgentWithSpansOfItsOwn(t *testing.T) {
 	s := scripted.New().
 		Add("support", scripted.Reply(scripted.Call("thinker", `{"input":"think"}`)), scripted.Reply(scripted.Text("Done."))).
 		Always("model", scripted.Reply(scripted.Text("Thought.")))
-	thinker, err := agent.New("thinker", "Thinks twice.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	thinker := must.Get(agent.New("thinker", "Thinks twice.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			ask := func(ctx context.Context) {
 				for _, err := range inv.Runtime().Ask(ctx, inv, s.Model("model"), &llm.Request{Messages: []llm.Message{llm.UserText("Think.")}}) {
@@ -184,11 +178,10 @@ func TestAnInnerAgentWithSpansOfItsOwn(t *testing.T) {
 			ask(ctx)
 			yield(&event.Event{Data: &event.Text{Content: "I thought."}}, nil)
 		}
-	})
-	require.NoError(t, err)
+	}))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, thinker))), nil)
 	tracer = b.tracers.Tracer("mine")
-	_, err = b.say(context.Background(), session.ID("s1"))
+	_, err := b.say(context.Background(), session.ID("s1"))
 	require.NoError(t, err)
 	require.Equal(t, `invoke_workflow support
   invoke_agent support stop
@@ -239,11 +232,10 @@ func TestTwoBackends(t *testing.T) {
 		Add("desk", scripted.Reply(scripted.Text("Here."))).
 		Add("billing", scripted.Reply(scripted.Text("I see.")))
 	second := tracetest.NewSpanRecorder()
-	i, err := telemetry.New(telemetry.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(second))))
-	require.NoError(t, err)
+	i := must.Get(telemetry.New(telemetry.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(second)))))
 	root := newAgent(t, s, "support", llmagent.WithSubAgents(newAgent(t, s, "billing")), llmagent.WithTools(agentTool(t, newAgent(t, s, "desk"))))
 	b := newBench(t, root, nil, runner.WithInterceptors(i))
-	_, err = b.say(context.Background(), session.ID("s1"))
+	_, err := b.say(context.Background(), session.ID("s1"))
 	require.NoError(t, err)
 	count := func(spans []sdktrace.ReadOnlySpan) map[string]int {
 		names := make(map[string]int)

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // docs/telemetry.md names every attribute and every metric, and no others.
 func TestThePageIsComplete(t *testing.T) {
-	page, err := os.ReadFile("../docs/telemetry.md")
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile("../docs/telemetry.md"))
 	named := make(map[string]bool)
 	for _, m := range regexp.MustCompile("`((?:gen_ai|arbor|error|user|http)\\.[a-z_.]+)`").FindAllStringSubmatch(string(page), -1) {
 		named[m[1]] = true

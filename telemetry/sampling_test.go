@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -72,10 +73,9 @@ const deskSpans = `invoke_workflow support
 // nobody looked.
 func TestNoProvider(t *testing.T) {
 	b := newBench(t, desk(t), nil)
-	i, err := telemetry.New()
-	require.NoError(t, err)
+	i := must.Get(telemetry.New())
 	b.use(desk(t), i)
-	_, err = b.say(context.Background(), session.ID("s1"))
+	_, err := b.say(context.Background(), session.ID("s1"))
 	require.NoError(t, err)
 }
 
@@ -88,8 +88,7 @@ func TestSampledTurns(t *testing.T) {
 			b := newBench(t, desk(t), nil)
 			b.tracers = sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(ratio))), sdktrace.WithSpanProcessor(b.spans),
 				sdktrace.WithIDGenerator(&counted{}))
-			i, err := telemetry.New(telemetry.WithTracerProvider(b.tracers))
-			require.NoError(t, err)
+			i := must.Get(telemetry.New(telemetry.WithTracerProvider(b.tracers)))
 			for n := range turns {
 				b.use(desk(t), i)
 				_, err := b.say(context.Background(), session.ID(fmt.Sprint("s", n)))
@@ -147,8 +146,7 @@ func TestSamplersThatDropSingleSpans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, desk(t), nil)
 			b.tracers = sdktrace.NewTracerProvider(sdktrace.WithSampler(without(name)), sdktrace.WithSpanProcessor(b.spans))
-			i, err := telemetry.New(telemetry.WithTracerProvider(b.tracers))
-			require.NoError(t, err)
+			i := must.Get(telemetry.New(telemetry.WithTracerProvider(b.tracers)))
 			b.use(desk(t), i)
 			_, err = b.say(context.Background(), session.ID("s1"))
 			require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/telemetry"
@@ -43,13 +44,12 @@ func (brokenMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (m
 }
 
 func TestNew(t *testing.T) {
-	_, err := telemetry.New()
-	require.NoError(t, err)
+	must.Get(telemetry.New())
 	for _, o := range []telemetry.Option{telemetry.WithTracerProvider(nil), telemetry.WithMeterProvider(nil), telemetry.WithProvider(nil)} {
 		_, err := telemetry.New(o)
 		require.EqualError(t, err, "telemetry: a provider is nil")
 	}
-	_, err = telemetry.New(telemetry.WithMeterProvider(brokenMeters{}))
+	_, err := telemetry.New(telemetry.WithMeterProvider(brokenMeters{}))
 	require.ErrorIs(t, err, errMeter)
 }
 
@@ -59,8 +59,7 @@ func TestCallsOutsideOfATurn(t *testing.T) {
 	s := scripted.New().Always("support", scripted.Reply(scripted.Text("Hello.")))
 	root := newAgent(t, s, "support")
 	b := newBench(t, root, nil)
-	i, err := telemetry.New(telemetry.WithTracerProvider(b.tracers))
-	require.NoError(t, err)
+	i := must.Get(telemetry.New(telemetry.WithTracerProvider(b.tracers)))
 	inv := agent.NewInvocation(agent.InvocationParams{Node: b.runner.Tree().Root(), RunID: "r1"})
 	ctx := context.Background()
 	ask := i.ModelCall(ctx, agent.ModelCallInfo{Invocation: inv, Model: s.Model("support"), Request: &llm.Request{}},
@@ -72,7 +71,7 @@ func TestCallsOutsideOfATurn(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	_, err = i.ToolCall(ctx, agent.ToolCallInfo{Invocation: inv, ID: "c1", Name: "refund", Input: json.RawMessage(`{}`)},
+	_, err := i.ToolCall(ctx, agent.ToolCallInfo{Invocation: inv, ID: "c1", Name: "refund", Input: json.RawMessage(`{}`)},
 		func(context.Context, json.RawMessage) (*event.ToolResult, error) { return nil, context.Canceled })
 	require.ErrorIs(t, err, context.Canceled)
 	require.Panics(t, func() {

@@ -30,6 +30,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -45,12 +46,9 @@ type arbor struct {
 
 func newArbor(t *testing.T, root agent.Agent, grpcOpts []grpc.ServerOption, opts ...a2aserver.Option) *arbor {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s, err := a2aserver.New(root, sessiontest.Memory(t), append([]a2aserver.Option{a2aserver.WithInterface(a2agrpc.Interface(listener.Addr().String()))}, opts...)...)
-	require.NoError(t, err)
-	server, err := a2agrpc.NewServer(s, grpcOpts...)
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))
+	s := must.Get(a2aserver.New(root, sessiontest.Memory(t), append([]a2aserver.Option{a2aserver.WithInterface(a2agrpc.Interface(listener.Addr().String()))}, opts...)...))
+	server := must.Get(a2agrpc.NewServer(s, grpcOpts...))
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -95,9 +93,7 @@ func (a *arbor) as(t *testing.T, token string) a2aclient.Transport {
 
 func talker(t *testing.T, script *scripted.Script, opts ...llmagent.Option) agent.Agent {
 	t.Helper()
-	a, err := llmagent.New("helper", "You help.", script.Model("helper"), opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New("helper", "You help.", script.Model("helper"), opts...))
 }
 
 // slow says something and goes on when it is told to, or ends with its turn.
@@ -109,7 +105,7 @@ type slow struct {
 func newSlow(t *testing.T) (*slow, agent.Agent) {
 	t.Helper()
 	s := &slow{make(chan struct{}, 10), make(chan struct{})}
-	a, err := agent.New("slow", "Takes its time.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	a := must.Get(agent.New("slow", "Takes its time.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			id := inv.NewID()
 			if !yield(&event.Event{ID: id, Partial: true, Attempt: 1, Data: &event.Text{Content: "thinking"}}, nil) {
@@ -129,8 +125,7 @@ func newSlow(t *testing.T) (*slow, agent.Agent) {
 			}
 			yield(&event.Event{ID: id, Data: &event.Text{Content: "thinking 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"}}, nil)
 		}
-	})
-	require.NoError(t, err)
+	}))
 	return s, a
 }
 
@@ -297,8 +292,7 @@ func TestNewServer(t *testing.T) {
 	_, err := a2agrpc.NewServer(nil)
 	require.Error(t, err)
 	_, root := newSlow(t)
-	s, err := a2aserver.New(root, sessiontest.Memory(t))
-	require.NoError(t, err)
+	s := must.Get(a2aserver.New(root, sessiontest.Memory(t)))
 	_, err = a2agrpc.NewServer(s, nil)
 	require.Error(t, err)
 	other := grpc.NewServer()

@@ -22,6 +22,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -31,9 +32,8 @@ import (
 // A node without the binding says which package has it.
 func TestWithoutBinding(t *testing.T) {
 	p := newPeer(t, true, completes("x"))
-	r, err := a2a.Remote("billing", p.cardURL)
-	require.NoError(t, err)
-	err = r.(agent.Readier).Ready(context.Background())
+	r := must.Get(a2a.Remote("billing", p.cardURL))
+	err := r.(agent.Readier).Ready(context.Background())
 	var e *a2a.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, a2a.CodeCard, e.Code)
@@ -107,8 +107,7 @@ type proxy struct {
 }
 
 func newProxy(t *testing.T, to string) *proxy {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	p := &proxy{l, make(chan net.Conn, 10)}
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -225,8 +224,7 @@ func TestStatusOfPeers(t *testing.T) {
 			require.Equal(t, c.code, e.Code, "%v", err)
 
 			script := scripted.New().Add("support", scripted.Reply(scripted.CallID("t1", "transfer_to_agent", `{"agent_name":"billing"}`)), scripted.Reply(scripted.Text("Billing is closed.")))
-			support, err := llmagent.New("support", "You route.", script.Model("support"), llmagent.WithSubAgents(remote))
-			require.NoError(t, err)
+			support := must.Get(llmagent.New("support", "You route.", script.Model("support"), llmagent.WithSubAgents(remote)))
 			_, _, err = newRunner(t, support).turn("hi")
 			require.Equal(t, c.back, err == nil, "%v", err)
 			require.Equal(t, c.back, script.Done() == nil, "the source is asked again")

@@ -13,7 +13,6 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	sdkgrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
-	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -94,8 +94,7 @@ func (p *peer) admit(ctx context.Context, method string) error {
 // serve begins a gRPC server at an address, and returns where it is.
 func (p *peer) serve(t *testing.T, address string, handler a2asrv.RequestHandler, opts ...grpc.ServerOption) {
 	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", address))
 	p.grpc = grpc.NewServer(append(opts,
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			if err := p.admit(ctx, info.FullMethod); err != nil {
@@ -135,17 +134,14 @@ func newRemote(t *testing.T, url string, opts ...a2a.Option) agent.Agent {
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	r, err := a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport}), a2a.WithBinding(a2agrpc.Binding())}, opts...)...)
-	require.NoError(t, err)
-	return r
+	return must.Get(a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport}), a2a.WithBinding(a2agrpc.Binding())}, opts...)...))
 }
 
 type fixture struct{ *runner.Runner }
 
 func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
 	t.Helper()
-	r, err := runner.New(root, sessiontest.Memory(t), opts...)
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, sessiontest.Memory(t), opts...))
 	return &fixture{r}
 }
 

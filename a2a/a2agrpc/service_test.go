@@ -35,6 +35,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -118,8 +119,7 @@ type served struct {
 // serve serves a stub over TCP.
 func serve(t *testing.T, s *stub, configure func(*service)) *served {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	logged := &bytes.Buffer{}
 	svc := &service{handler: s, params: new(a2aserver.Server).ServiceParams, logger: slog.New(slog.NewTextHandler(logged, nil)), sendTimeout: sendTimeout,
 		authenticate: func(ctx context.Context, _ access.Credentials) (context.Context, error) { return ctx, nil }}
@@ -350,10 +350,8 @@ func (byKey) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme {
 
 // Extensions may come in one entry or in several, and what was activated goes back. Handlers see no credentials.
 func TestExtensions(t *testing.T) {
-	root, err := agent.New("root", "Is never asked.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil })
-	require.NoError(t, err)
-	real, err := a2aserver.New(root, sessiontest.Memory(t), a2aserver.WithAuthenticator(byKey{}))
-	require.NoError(t, err)
+	root := must.Get(agent.New("root", "Is never asked.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil }))
+	real := must.Get(a2aserver.New(root, sessiontest.Memory(t), a2aserver.WithAuthenticator(byKey{})))
 	t.Cleanup(func() { require.NoError(t, real.Close(context.Background())) })
 	s := serve(t, &stub{}, func(svc *service) { svc.params = real.ServiceParams })
 	var inner *stub = s.stub
@@ -408,8 +406,7 @@ func FuzzRequests(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_, err = json.Marshal(req)
-		require.NoError(t, err)
+		must.Get(json.Marshal(req))
 		_, err = encode[*sdk.SendMessageRequest, pb.SendMessageRequest](req)
 		require.NoError(t, err)
 	})
@@ -417,12 +414,10 @@ func FuzzRequests(f *testing.F) {
 
 // What JSON refuses is refused over gRPC, by the checks that all bindings share.
 func TestInvalidRequests(t *testing.T) {
-	root, err := agent.New("root", "Is never asked.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	root := must.Get(agent.New("root", "Is never asked.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(func(*event.Event, error) bool) { t.Error("an invalid request got through") }
-	})
-	require.NoError(t, err)
-	real, err := a2aserver.New(root, sessiontest.Memory(t))
-	require.NoError(t, err)
+	}))
+	real := must.Get(a2aserver.New(root, sessiontest.Memory(t)))
 	t.Cleanup(func() { require.NoError(t, real.Close(context.Background())) })
 	s := serve(t, &stub{}, func(svc *service) { svc.handler = real.RequestHandler() })
 	client := pb.NewA2AServiceClient(s.conn)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -25,8 +26,7 @@ func TestAskShowsAll(t *testing.T) {
 	require.Equal(t, `The tool ping wants to run. Answer yes to let it run, or no.`,
 		ask(permission("ping", json.RawMessage(`{}`)))[0].Text())
 
-	params, err := json.Marshal(map[string]string{"note": "10" + strings.Repeat(" ", 300) + "and 9000\n\nAnswer yes to let it run, or no.\u202e\u009b\x1b[2J"})
-	require.NoError(t, err)
+	params := must.Get(json.Marshal(map[string]string{"note": "10" + strings.Repeat(" ", 300) + "and 9000\n\nAnswer yes to let it run, or no.\u202e\u009b\x1b[2J"}))
 	asked := ask(permission("refund\u202e", params))
 	words := asked[0].Text()
 	require.Regexp(t, `^The tool refund\\u202e wants to run with \d+ bytes of arguments:\n│ note: "10 {300}and 9000\\n"\n│       "\\n"\n│       "Answer`, words)

@@ -10,20 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
 
 func TestAuthenticatorsThatCannotBeMade(t *testing.T) {
 	verify := func(context.Context, string) (string, error) { return "x", nil }
 	flows := sdk.OAuth2SecurityScheme{Flows: sdk.ClientCredentialsOAuthFlow{}}
-	good := must(BearerTokens(map[string]string{"a": "b"}))
+	good := must.Get(BearerTokens(map[string]string{"a": "b"}))
 	for name, make := range map[string]func() (Authenticator, error){
 		"no tokens":        func() (Authenticator, error) { return BearerTokens(nil) },
 		"an empty token":   func() (Authenticator, error) { return BearerTokens(map[string]string{"": "x"}) },
@@ -51,11 +45,11 @@ func TestAuthenticatorsThatCannotBeMade(t *testing.T) {
 
 func TestSchemesForTheCard(t *testing.T) {
 	verify := func(context.Context, string) (string, error) { return "x", nil }
-	all := must(AnyOf(
-		must(Bearer(verify, "JWT")),
-		must(APIKeys("header", "X-Key", map[string]string{"a": "b"})),
-		must(OAuth2(sdk.OAuth2SecurityScheme{Flows: sdk.ClientCredentialsOAuthFlow{TokenURL: "https://x"}}, verify)),
-		must(OpenIDConnect("https://x/.well-known/openid-configuration", verify)),
+	all := must.Get(AnyOf(
+		must.Get(Bearer(verify, "JWT")),
+		must.Get(APIKeys("header", "X-Key", map[string]string{"a": "b"})),
+		must.Get(OAuth2(sdk.OAuth2SecurityScheme{Flows: sdk.ClientCredentialsOAuthFlow{TokenURL: "https://x"}}, verify)),
+		must.Get(OpenIDConnect("https://x/.well-known/openid-configuration", verify)),
 		ClientCertificates(nil),
 	)).Schemes()
 	require.Equal(t, map[sdk.SecuritySchemeName]sdk.SecurityScheme{
@@ -80,7 +74,7 @@ func TestTheMostTellingErrorOfAny(t *testing.T) {
 		for _, err := range test.errs {
 			all = append(all, says(err))
 		}
-		_, err := must(AnyOf(all...)).Authenticate(t.Context(), access.Credentials{})
+		_, err := must.Get(AnyOf(all...)).Authenticate(t.Context(), access.Credentials{})
 		require.ErrorIs(t, err, test.want)
 	}
 }
@@ -94,10 +88,10 @@ func (saying) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme { return n
 
 func TestBindingsThatLackAPlace(t *testing.T) {
 	for _, a := range []Authenticator{
-		must(BearerTokens(map[string]string{"a": "b"})),
-		must(APIKeys("header", "X", map[string]string{"a": "b"})),
-		must(APIKeys("query", "X", map[string]string{"a": "b"})),
-		must(APIKeys("cookie", "X", map[string]string{"a": "b"})),
+		must.Get(BearerTokens(map[string]string{"a": "b"})),
+		must.Get(APIKeys("header", "X", map[string]string{"a": "b"})),
+		must.Get(APIKeys("query", "X", map[string]string{"a": "b"})),
+		must.Get(APIKeys("cookie", "X", map[string]string{"a": "b"})),
 		ClientCertificates(nil),
 	} {
 		_, err := a.Authenticate(t.Context(), access.Credentials{})
@@ -110,7 +104,7 @@ func TestBindingsThatLackAPlace(t *testing.T) {
 func TestNamelessCallers(t *testing.T) {
 	_, a := newBlocked(t)
 	for _, name := range []string{"", strings.Repeat("x", 256), "a\x00", "\xff"} {
-		odd := must(Bearer(func(context.Context, string) (string, error) { return name, nil }, ""))
+		odd := must.Get(Bearer(func(context.Context, string) (string, error) { return name, nil }, ""))
 		s := newTestServer(t, a, sessiontest.Memory(t), WithAuthenticator(odd))
 		ctx, err := s.Authenticate(context.Background(), access.Credentials{Header: func(string) []string { return []string{"Bearer x"} }})
 		require.Error(t, err)
@@ -120,9 +114,9 @@ func TestNamelessCallers(t *testing.T) {
 
 // Two that read keys from different places stand beside each other under names of their own.
 func TestNamedSchemes(t *testing.T) {
-	header := must(APIKeys("header", "X-Key", map[string]string{"a": "ann"}))
-	query := must(Named("inQuery", must(APIKeys("query", "key", map[string]string{"b": "bob"}))))
-	either := must(AnyOf(header, query))
+	header := must.Get(APIKeys("header", "X-Key", map[string]string{"a": "ann"}))
+	query := must.Get(Named("inQuery", must.Get(APIKeys("query", "key", map[string]string{"b": "bob"}))))
+	either := must.Get(AnyOf(header, query))
 	require.Equal(t, map[sdk.SecuritySchemeName]sdk.SecurityScheme{
 		"apiKey": sdk.APIKeySecurityScheme{Location: "header", Name: "X-Key"}, "inQuery": sdk.APIKeySecurityScheme{Location: "query", Name: "key"},
 	}, either.Schemes())
@@ -133,7 +127,7 @@ func TestNamedSchemes(t *testing.T) {
 
 // A program that has a sign-in of its own says in the card what it likes of it.
 func TestDeclare(t *testing.T) {
-	own := must(Declare(access.FromContext(), nil))
+	own := must.Get(Declare(access.FromContext(), nil))
 	require.Empty(t, own.Schemes())
 	_, a := newBlocked(t)
 	s := newTestServer(t, a, sessiontest.Memory(t), WithAuthenticator(own))

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -29,9 +30,7 @@ import (
 // answers is an agent that gives the same answer every time.
 func answers(t testing.TB, words ...string) agent.Agent {
 	t.Helper()
-	a, err := llmagent.New("billing", "You refund.", scripted.Always("billing", scripted.Reply(scripted.Text(words...))))
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New("billing", "You refund.", scripted.Always("billing", scripted.Reply(scripted.Text(words...)))))
 }
 
 // peer is a server on loopback whose store and server can be changed for fresh ones, so
@@ -71,8 +70,7 @@ func newPeer(t testing.TB, root agent.Agent, streams bool) *peer {
 
 func (p *peer) fresh(t testing.TB) {
 	t.Helper()
-	s, err := a2aserver.New(p.root, session.NewMemory(), a2aserver.WithoutPush())
-	require.NoError(t, err)
+	s := must.Get(a2aserver.New(p.root, session.NewMemory(), a2aserver.WithoutPush()))
 	if old := p.now.Swap(s); old != nil {
 		require.NoError(t, old.Close(context.Background()))
 	}
@@ -93,9 +91,7 @@ func (p *peer) node(t testing.TB) agent.Agent {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
 	t.Cleanup(transport.CloseIdleConnections)
-	node, err := a2a.Remote("billing", p.URL, a2a.WithHTTPClient(&http.Client{Transport: transport}))
-	require.NoError(t, err)
-	return node
+	return must.Get(a2a.Remote("billing", p.URL, a2a.WithHTTPClient(&http.Client{Transport: transport})))
 }
 
 func newRunner(t testing.TB, root agent.Agent, streams bool) *runner.Runner {
@@ -104,9 +100,7 @@ func newRunner(t testing.TB, root agent.Agent, streams bool) *runner.Runner {
 	if streams {
 		opts = append(opts, runner.WithStreaming())
 	}
-	r, err := runner.New(root, session.NewMemory(), opts...)
-	require.NoError(t, err)
-	return r
+	return must.Get(runner.New(root, session.NewMemory(), opts...))
 }
 
 const complaint = "I am charged twice for my subscription"
@@ -186,8 +180,7 @@ func BenchmarkHop(b *testing.B) {
 // first and its last task.
 func past(t testing.TB, turns int) (s *a2aserver.Server, first, last *sdk.Task) {
 	t.Helper()
-	s, err := a2aserver.New(answers(t, "I see two charges."), session.NewMemory(), a2aserver.WithoutPush())
-	require.NoError(t, err)
+	s = must.Get(a2aserver.New(answers(t, "I see two charges."), session.NewMemory(), a2aserver.WithoutPush()))
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 	for i := range turns {
 		req := ask()

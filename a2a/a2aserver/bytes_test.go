@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/oddbytes"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -58,18 +59,16 @@ func newServedReader(f testing.TB) (readAgain func(*testing.T, []byte), accepted
 	accepted = new(int)
 	path := filepath.Join(f.TempDir(), "sessions.db")
 	serve := func() (session.Store, http.Handler) {
-		store, err := sqlite.Open(path)
-		require.NoError(f, err)
+		store := must.Get(sqlite.Open(path))
 		f.Cleanup(func() { _ = store.Close() })
-		root, err := agent.New("root", "Repeats", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		root := must.Get(agent.New("root", "Repeats", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 			return func(yield func(*event.Event, error) bool) {
 				said := inv.Message().PlainText()
 				if yield(&event.Event{Data: &event.Text{Content: said}, More: true}, nil) {
 					yield(&event.Event{Data: &event.Finish{Output: json.RawMessage(strings.TrimPrefix(said, "x"))}}, nil)
 				}
 			}
-		})
-		require.NoError(f, err)
+		}))
 		s, err := New(root, store)
 		require.NoError(f, err)
 		f.Cleanup(func() { _ = s.Close(context.Background()) })

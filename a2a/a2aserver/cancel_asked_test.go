@@ -8,6 +8,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -42,8 +43,7 @@ func TestCancelAsSoonAsItAsks(t *testing.T) {
 		ctx := context.Background()
 		var ran []string
 		script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)))
-		billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
-		require.NoError(t, err)
+		billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
 		store := &lateRelease{sessiontest.Memory(t), make(chan struct{})}
 		s, err := New(billing, store)
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -99,8 +100,7 @@ func TestCanceledTwiceAtOnce(t *testing.T) {
 func TestFollowerOfAWithdrawnTask(t *testing.T) {
 	var ran []string
 	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Fine.")))
-	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
 	h := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	task := sendTask(t, h, ctx, userMessage("m1", "refund A1"))

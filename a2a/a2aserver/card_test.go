@@ -28,6 +28,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -39,9 +40,7 @@ func mute(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 }
 
 func node(t testing.TB, name, description string, opts ...agent.Option) agent.Agent {
-	a, err := agent.New(name, description, mute, opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(agent.New(name, description, mute, opts...))
 }
 
 // conductor is a workflow: its children work in it, and it hands nothing on.
@@ -50,9 +49,7 @@ type conductor struct{ agent.Agent }
 func (*conductor) Properties() agent.Properties { return agent.Properties{Workflow: true} }
 
 func treeOf(t testing.TB, root agent.Agent) *agent.Tree {
-	tree, err := agent.NewTree(root)
-	require.NoError(t, err)
-	return tree
+	return must.Get(agent.NewTree(root))
 }
 
 func cardTree(t testing.TB) *agent.Tree {
@@ -118,10 +115,8 @@ func TestSkillsAreWhoCanBeReached(t *testing.T) {
 
 func TestCardHoldsNoInstructions(t *testing.T) {
 	script := scripted.New()
-	kid, err := llmagent.New("kid", "SECRET of the kid", script.Model("kid"), llmagent.WithDescription("Public words"))
-	require.NoError(t, err)
-	root, err := llmagent.New("root", "SECRET of the root", script.Model("root"), llmagent.WithSubAgents(kid))
-	require.NoError(t, err)
+	kid := must.Get(llmagent.New("kid", "SECRET of the kid", script.Model("kid"), llmagent.WithDescription("Public words")))
+	root := must.Get(llmagent.New("root", "SECRET of the root", script.Model("root"), llmagent.WithSubAgents(kid)))
 	card, err := buildCard(treeOf(t, root), cardConfig{base: "http://localhost"})
 	require.NoError(t, err)
 	doc, err := renderCard(card, nil, nil)
@@ -149,11 +144,8 @@ func TestCardsThatCannotBeMade(t *testing.T) {
 }
 
 func signer(t testing.TB) *cardsign.Signer {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	s, err := cardsign.NewSigner(key)
-	require.NoError(t, err)
-	return s
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	return must.Get(cardsign.NewSigner(key))
 }
 
 func TestSignedCardForBothVersions(t *testing.T) {
@@ -170,24 +162,21 @@ func TestSignedCardForBothVersions(t *testing.T) {
 	}
 	doc, err := renderCard(card, both, s)
 	require.NoError(t, err)
-	v, err := cardsign.NewVerifier(s.Key())
-	require.NoError(t, err)
+	v := must.Get(cardsign.NewVerifier(s.Key()))
 	require.NoError(t, v.Verify(t.Context(), doc))
 	require.Error(t, v.Verify(t.Context(), []byte(strings.Replace(string(doc), `.com/rpc","version`, `.com/evil","version`, 1))))
 	require.Error(t, v.Verify(t.Context(), []byte(strings.Replace(string(doc), "0.3.0", "0.3.1", 1))))
 }
 
 func fetch(t testing.TB, url string, change ...func(*http.Request)) (*http.Response, string) {
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))
 	for _, c := range change {
 		c(req)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	body := must.Get(io.ReadAll(resp.Body))
 	return resp, string(body)
 }
 

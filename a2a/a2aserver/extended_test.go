@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -18,8 +19,7 @@ import (
 // A client that calls over gRPC does not say where HTTP is served. Its card has URLs of the host that it called, unless
 // the server says which host it has.
 func TestExtendedCardOfGRPC(t *testing.T) {
-	a, err := llmagent.New("a", "Greet.", scripted.New().Model("a"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Greet.", scripted.New().Model("a")))
 	auth, err := BearerTokens(map[string]string{"a-token-of-ann": "ann"})
 	require.NoError(t, err)
 	for local, c := range map[string]struct {
@@ -53,15 +53,13 @@ func TestExtendedCardOfGRPC(t *testing.T) {
 // The extended card is that of the address by which a caller came, if the server does not
 // know its own.
 func TestExtendedCard(t *testing.T) {
-	a, err := llmagent.New("a", "Greet.", scripted.New().Model("a"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Greet.", scripted.New().Model("a")))
 	auth, err := BearerTokens(map[string]string{"a-token-of-ann": "ann"})
 	require.NoError(t, err)
 	srv := httptest.NewServer(newTestServer(t, a, sessiontest.Memory(t), WithAuthenticator(auth)))
 	defer srv.Close()
 	get := func(token string) (*http.Response, map[string]any) {
-		req, err := http.NewRequest(http.MethodGet, srv.URL+"/extendedAgentCard", nil)
-		require.NoError(t, err)
+		req := must.Get(http.NewRequest(http.MethodGet, srv.URL+"/extendedAgentCard", nil))
 		req.Header.Set("Authorization", "Bearer "+token)
 		req.Header.Set("A2A-Version", "1.0")
 		resp, err := http.DefaultClient.Do(req)

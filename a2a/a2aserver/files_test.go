@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -21,7 +22,7 @@ import (
 
 // copier makes a file of each that it is sent.
 func copier(t *testing.T) agent.Agent {
-	a, err := llmagent.Func("copier", "Copies files.", func(s *llmagent.Step) error {
+	return must.Get(llmagent.Func("copier", "Copies files.", func(s *llmagent.Step) error {
 		if s.Message() == "large" {
 			_, err := s.SaveFile("large.bin", "", make([]byte, 2000))
 			return err
@@ -40,9 +41,7 @@ func copier(t *testing.T) agent.Agent {
 			}
 		}
 		return nil
-	})
-	require.NoError(t, err)
-	return a
+	}))
 }
 
 func filesOf(events []*event.Event) (files []*event.File) {
@@ -62,17 +61,14 @@ func TestFilesThroughPeers(t *testing.T) {
 	for _, store := range stores[:2] {
 		srv := httptest.NewServer(newTestServer(t, root, store))
 		t.Cleanup(srv.Close)
-		var err error
-		root, err = a2a.Remote("far", srv.URL)
-		require.NoError(t, err)
+		root = must.Get(a2a.Remote("far", srv.URL))
 	}
 	for _, streams := range []bool{true, false} {
 		var opts []runner.Option
 		if streams {
 			opts = append(opts, runner.WithStreaming())
 		}
-		r, err := runner.New(root, stores[2], opts...)
-		require.NoError(t, err)
+		r := must.Get(runner.New(root, stores[2], opts...))
 		key := session.ID(map[bool]string{true: "s", false: "u"}[streams])
 		turn := func(msg llm.Message) (events []*event.Event) {
 			for e, err := range sessiontest.Turn(t, r.Run(t.Context(), key, msg)) {
@@ -100,18 +96,15 @@ func TestFilesThroughPeers(t *testing.T) {
 func TestAgentsFilesGoToPeers(t *testing.T) {
 	srv := httptest.NewServer(newTestServer(t, copier(t), sessiontest.Memory(t)))
 	t.Cleanup(srv.Close)
-	far, err := a2a.Remote("far", srv.URL, a2a.WithHistory(view.Full().WithFiles()))
-	require.NoError(t, err)
-	front, err := llmagent.Func("front", "", func(s *llmagent.Step) error {
+	far := must.Get(a2a.Remote("far", srv.URL, a2a.WithHistory(view.Full().WithFiles())))
+	front := must.Get(llmagent.Func("front", "", func(s *llmagent.Step) error {
 		if _, err := s.SaveFile("made.txt", "text/plain", []byte("here")); err != nil {
 			return err
 		}
 		return s.Transfer("far", "")
-	}, llmagent.WithSubAgents(far))
-	require.NoError(t, err)
+	}, llmagent.WithSubAgents(far)))
 	store := sessiontest.Memory(t)
-	r, err := runner.New(front, store)
-	require.NoError(t, err)
+	r := must.Get(runner.New(front, store))
 	var files []*event.File
 	for e, err := range r.Run(t.Context(), session.ID("s"), llm.UserText("Go")) {
 		require.NoError(t, err)
@@ -135,10 +128,8 @@ func TestFilesThatAreTooLarge(t *testing.T) {
 	} {
 		srv := httptest.NewServer(newTestServer(t, copier(t), sessiontest.Memory(t), WithMaxFile(c.sends)))
 		t.Cleanup(srv.Close)
-		far, err := a2a.Remote("far", srv.URL)
-		require.NoError(t, err)
-		r, err := runner.New(far, sessiontest.Memory(t), runner.WithFileLimit(c.keeps))
-		require.NoError(t, err)
+		far := must.Get(a2a.Remote("far", srv.URL))
+		r := must.Get(runner.New(far, sessiontest.Memory(t), runner.WithFileLimit(c.keeps)))
 		var said []string
 		for e, err := range r.Run(t.Context(), session.ID("s"), llm.UserText("large")) {
 			require.NoError(t, err)
@@ -153,7 +144,7 @@ func TestFilesThatAreTooLarge(t *testing.T) {
 
 // TestDirectAnswers: the option answers with a message, but only what has come to its end.
 func TestDirectAnswers(t *testing.T) {
-	a, err := llmagent.Func("a", "", func(s *llmagent.Step) error {
+	a := must.Get(llmagent.Func("a", "", func(s *llmagent.Step) error {
 		if strings.Contains(s.Message(), "fail") {
 			return agent.ErrBadInput
 		}
@@ -161,8 +152,7 @@ func TestDirectAnswers(t *testing.T) {
 			return err
 		}
 		return s.Say("Done: " + s.Message())
-	})
-	require.NoError(t, err)
+	}))
 	s := newTestServer(t, a, sessiontest.Memory(t), WithDirectAnswers(func(m *sdk.Message) bool { return strings.HasPrefix(m.ID, "direct") }))
 	send := func(id, text string, config *sdk.SendMessageConfig) *sdk.SendMessageRequest {
 		return &sdk.SendMessageRequest{Message: &sdk.Message{ID: id, Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart(text)}}, Config: config}

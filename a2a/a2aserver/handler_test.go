@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -42,11 +43,8 @@ func newTestServer(t testing.TB, root agent.Agent, store session.Store, opts ...
 // scriptedTree is support, which hands over to billing, with a script for both.
 func scriptedTree(t testing.TB, script *scripted.Script, billingOpts ...llmagent.Option) agent.Agent {
 	t.Helper()
-	billing, err := llmagent.New("billing", "You handle refunds.", script.Model("billing"), append(billingOpts, llmagent.WithDescription("Refunds"))...)
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "You route.", script.Model("support"), llmagent.WithSubAgents(billing), llmagent.WithDescription("Support"))
-	require.NoError(t, err)
-	return support
+	billing := must.Get(llmagent.New("billing", "You handle refunds.", script.Model("billing"), append(billingOpts, llmagent.WithDescription("Refunds"))...))
+	return must.Get(llmagent.New("support", "You route.", script.Model("support"), llmagent.WithSubAgents(billing), llmagent.WithDescription("Support")))
 }
 
 func handOver() scripted.Answer {
@@ -166,12 +164,10 @@ type refundIn struct {
 
 func refundTool(t testing.TB, ran *[]string) tools.Tool {
 	t.Helper()
-	refund, err := tools.Func("refund", "Refunds an order.", func(_ tools.Context, in refundIn) (string, error) {
+	return must.Get(tools.Func("refund", "Refunds an order.", func(_ tools.Context, in refundIn) (string, error) {
 		*ran = append(*ran, in.Order)
 		return "refunded " + in.Order, nil
-	}, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
-	return refund
+	}, tools.NeedsApproval(tools.ByUser())))
 }
 
 func TestApproval(t *testing.T) {
@@ -186,8 +182,7 @@ func TestApproval(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var ran []string
 			script := scripted.New().Add("billing", scripted.Reply(scripted.Text("Let me see."), scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("So be it.")))
-			billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
-			require.NoError(t, err)
+			billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
 			h := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler()
 			ctx := context.Background()
 			task := sendTask(t, h, ctx, userMessage("m1", "refund A1"))
@@ -228,8 +223,7 @@ func TestApproval(t *testing.T) {
 func TestWrongDecisions(t *testing.T) {
 	var ran []string
 	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`), scripted.Call("refund", `{"order":"A2"}`)), scripted.Reply(scripted.Text("Both.")))
-	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
 	h := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	task := sendTask(t, h, ctx, userMessage("m1", "refund both"))
@@ -271,7 +265,7 @@ type blocked struct {
 func newBlocked(t testing.TB) (*blocked, agent.Agent) {
 	t.Helper()
 	b := &blocked{make(chan string, 10), make(chan struct{})}
-	a, err := agent.New("slow", "Takes its time.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	a := must.Get(agent.New("slow", "Takes its time.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			id := inv.NewID()
 			if !yield(&event.Event{ID: id, Partial: true, Attempt: 1, Data: &event.Text{Content: "thin"}}, nil) {
@@ -285,8 +279,7 @@ func newBlocked(t testing.TB) (*blocked, agent.Agent) {
 				yield(nil, context.Cause(ctx))
 			}
 		}
-	})
-	require.NoError(t, err)
+	}))
 	return b, a
 }
 
@@ -380,8 +373,7 @@ func TestTaskThatNoProcessAdopts(t *testing.T) {
 func TestSubscribeToWaitingTask(t *testing.T) {
 	var ran []string
 	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Done.")))
-	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
 	h := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	task := sendTask(t, h, ctx, userMessage("m1", "refund A1"))
@@ -410,12 +402,11 @@ func TestSubscribeToWaitingTask(t *testing.T) {
 // Callers see their own tasks only; another caller's is not there.
 func TestCallersAreIsolated(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Hi.")), scripted.Reply(scripted.Text("Ho.")))
-	a, err := llmagent.New("a", "Greet.", script.Model("a"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Greet.", script.Model("a")))
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	ann, bob := withCaller(context.Background(), "ann"), withCaller(context.Background(), "bob")
 	task := sendTask(t, h, ann, userMessage("m1", "hi"))
-	_, err = h.GetTask(bob, &sdk.GetTaskRequest{ID: task.ID})
+	_, err := h.GetTask(bob, &sdk.GetTaskRequest{ID: task.ID})
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 	_, err = h.CancelTask(bob, &sdk.CancelTaskRequest{ID: task.ID})
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
@@ -442,8 +433,7 @@ func TestCallersAreIsolated(t *testing.T) {
 }
 
 func TestBadMessages(t *testing.T) {
-	a, err := llmagent.New("a", "Greet.", scripted.New().Model("a"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Greet.", scripted.New().Model("a")))
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	ok := userMessage("m", "hi")
 	long := userMessage("m", "hi")
@@ -474,8 +464,7 @@ func TestBadMessages(t *testing.T) {
 // A message that has been through this agent is refused, whoever says so.
 func TestChain(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Hi.")))
-	a, err := llmagent.New("a", "Greet.", script.Model("a"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Greet.", script.Model("a")))
 	store := sessiontest.Memory(t)
 	h := newTestServer(t, a, store, WithURL("https://a.example.com/agents/")).RequestHandler()
 	ctx := context.Background()
@@ -492,7 +481,7 @@ func TestChain(t *testing.T) {
 			require.Equal(t, []any{"https://b.example.com/", "https://a.example.com/agents/"}, u.Metadata["a2a"].(map[string]any)["chain"])
 		}
 	}
-	_, err = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: chained("https://a.example.com/agents/", "https://b.example.com/")})
+	_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: chained("https://a.example.com/agents/", "https://b.example.com/")})
 	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
 	var many []any
 	for i := range 20 {
@@ -504,12 +493,11 @@ func TestChain(t *testing.T) {
 
 // What went wrong inside is nobody else's business.
 func TestFailuresTellNoSecrets(t *testing.T) {
-	a, err := agent.New("a", "Fails.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	a := must.Get(agent.New("a", "Fails.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			yield(nil, &agent.RunError{Agent: "a", Code: "boom", Err: errors.New("password hunter2 was refused")})
 		}
-	})
-	require.NoError(t, err)
+	}))
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	task := sendTask(t, h, context.Background(), userMessage("m1", "hi"))
 	require.Equal(t, sdk.TaskStateFailed, task.Status.State)
@@ -519,12 +507,11 @@ func TestFailuresTellNoSecrets(t *testing.T) {
 
 // What a workflow gives out without a word is data.
 func TestOutputWithoutWords(t *testing.T) {
-	a, err := agent.New("a", "Counts.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	a := must.Get(agent.New("a", "Counts.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			yield(&event.Event{Data: &event.Finish{Output: []byte(`{"n":2}`)}}, nil)
 		}
-	})
-	require.NoError(t, err)
+	}))
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	task := sendTask(t, h, context.Background(), userMessage("m1", "count"))
 	require.Equal(t, map[string]any{"n": 2.0}, task.Artifacts[0].Parts[0].Data())
@@ -532,10 +519,8 @@ func TestOutputWithoutWords(t *testing.T) {
 
 func TestTenants(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("I am a."))).Add("b", scripted.Reply(scripted.Text("I am b.")))
-	a, err := llmagent.New("a", "Greet.", script.Model("a"))
-	require.NoError(t, err)
-	b, err := llmagent.New("b", "Greet.", script.Model("b"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Greet.", script.Model("a")))
+	b := must.Get(llmagent.New("b", "Greet.", script.Model("b")))
 	h := newTestServer(t, a, sessiontest.Memory(t), WithTenant("bees", b)).RequestHandler()
 	ctx := context.Background()
 	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Tenant: "bees", Message: userMessage("m", "hi")})
@@ -585,8 +570,7 @@ func TestContentRoundTrip(t *testing.T) {
 // last chunk has the whole text and the author again, because it takes the place of the pieces.
 func TestOneAuthorAnArtifact(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("one ", "two ", "three")))
-	a, err := llmagent.New("a", "Greet.", script.Model("a"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Greet.", script.Model("a")))
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	told := make(map[bool]int)
 	for _, e := range collectEvents(t, h.SendStreamingMessage(withExtension(context.Background()), &sdk.SendMessageRequest{Message: userMessage("m1", "hi")})) {

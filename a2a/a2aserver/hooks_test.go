@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -68,7 +69,7 @@ func until(t testing.TB, r *webhooktest.Receiver, state sdk.TaskState) map[sdk.A
 func speaker(t testing.TB, pieces ...string) (begun, next chan struct{}, a agent.Agent) {
 	t.Helper()
 	begun, next = make(chan struct{}, 1), make(chan struct{})
-	a, err := agent.New("speaker", "Speaks.", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	a = must.Get(agent.New("speaker", "Speaks.", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			id, all := inv.NewID(), ""
 			for i, piece := range pieces {
@@ -83,8 +84,7 @@ func speaker(t testing.TB, pieces ...string) (begun, next chan struct{}, a agent
 			}
 			yield(&event.Event{ID: id, Data: &event.Text{Content: all}}, nil)
 		}
-	})
-	require.NoError(t, err)
+	}))
 	return begun, next, a
 }
 
@@ -166,8 +166,7 @@ func TestWebhookAfterAuthorization(t *testing.T) {
 	r := webhooktest.New(t, nil)
 	signed := make(chan struct{})
 	mock := a2atest.New().Add(a2atest.Reply(a2atest.AuthRequired("Sign in."), a2atest.WaitFor(signed), a2atest.Text("Refunded.")))
-	far, err := a2a.Remote("far", "", a2a.WithClient(mock))
-	require.NoError(t, err)
+	far := must.Get(a2a.Remote("far", "", a2a.WithClient(mock)))
 	h := newTestServer(t, far, sessiontest.Memory(t), WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig()})).RequestHandler()
 	ctx := context.Background()
 	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "refund"),
@@ -188,8 +187,7 @@ func TestWebhookOfATaskThatWasLeft(t *testing.T) {
 	r := webhooktest.New(t, nil)
 	var ran []string
 	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Fine.")))
-	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
 	h := newTestServer(t, billing, sessiontest.Memory(t), WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig()})).RequestHandler()
 	ctx := context.Background()
 	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "refund A1"),
@@ -242,8 +240,7 @@ func TestWebhooksOfADeletedSession(t *testing.T) {
 	path := t.TempDir() + "/hooks.json"
 	ctx := context.Background()
 	for _, restart := range []bool{false, true} {
-		hooks, err := push.NewFile(path)
-		require.NoError(t, err)
+		hooks := must.Get(push.NewFile(path))
 		options := WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig(), Store: hooks})
 		store := sessiontest.Memory(t)
 		b, slow := newBlocked(t)
@@ -276,11 +273,10 @@ func TestWebhooksOfADeletedSession(t *testing.T) {
 // A message with a webhook that cannot be is refused before anything is done.
 func TestMessageWithABadWebhook(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Done.")))
-	a, err := llmagent.New("a", "Answer.", script.Model("a"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Answer.", script.Model("a")))
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
-	_, err = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "do it"),
+	_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "do it"),
 		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: "http://169.254.169.254/"}}})
 	require.ErrorIs(t, err, sdk.ErrInvalidParams)
 	list, err := h.ListTasks(ctx, &sdk.ListTasksRequest{})
@@ -294,8 +290,7 @@ func TestWebhookAfterRestart(t *testing.T) {
 	store := sessiontest.Memory(t)
 	b, slow := newBlocked(t)
 	serve := func() *Server {
-		configs, err := push.NewFile(file)
-		require.NoError(t, err)
+		configs := must.Get(push.NewFile(file))
 		return newTestServer(t, slow, store, WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig(), Store: configs}))
 	}
 	s, ctx := serve(), context.Background()
@@ -312,11 +307,10 @@ func TestWebhookAfterRestart(t *testing.T) {
 // A server without push notifications refuses all that has to do with them.
 func TestPushNotSupported(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Done.")))
-	a, err := llmagent.New("a", "Answer.", script.Model("a"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Answer.", script.Model("a")))
 	h, ctx := newTestServer(t, a, sessiontest.Memory(t), WithoutPush()).RequestHandler(), context.Background()
 	id := sendTask(t, h, ctx, userMessage("m1", "do it")).ID
-	_, err = h.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: id, URL: "https://hooks.example.com/"})
+	_, err := h.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: id, URL: "https://hooks.example.com/"})
 	require.ErrorIs(t, err, sdk.ErrPushNotificationNotSupported)
 	_, err = h.GetTaskPushConfig(ctx, &sdk.GetTaskPushConfigRequest{TaskID: id, ID: "x"})
 	require.ErrorIs(t, err, sdk.ErrPushNotificationNotSupported)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -40,18 +41,15 @@ func oddLog(rnd *rand.Rand) (log []*event.Event) {
 // Whatever stands in stored logs, nobody else's list is hurt by it, and no operation
 // panics or gives what cannot be sent.
 func TestOddLogs(t *testing.T) {
-	a, err := llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes."))))
-	require.NoError(t, err)
-	store, err := sqlite.Open(filepath.Join(t.TempDir(), "sessions.db"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes.")))))
+	store := must.Get(sqlite.Open(filepath.Join(t.TempDir(), "sessions.db")))
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	h := newTestServer(t, a, store).RequestHandler()
 	ctx := t.Context()
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		key := session.ID(fmt.Sprint("c", seed))
-		lease, err := sessiontest.Acquire(ctx, store, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(ctx, store, key, session.Self()))
 		require.NoError(t, sessiontest.Append(ctx, store, key, 0, lease, oddLog(rnd)...))
 		require.NoError(t, sessiontest.Release(ctx, store, key, lease))
 	}
@@ -63,8 +61,7 @@ func TestOddLogs(t *testing.T) {
 		require.Less(t, pages, 200, "the list ends")
 		list, err := h.ListTasks(ctx, req)
 		require.NoError(t, err)
-		_, err = json.Marshal(list)
-		require.NoError(t, err)
+		must.Get(json.Marshal(list))
 		for _, task := range list.Tasks {
 			require.False(t, seen[task.ID], "%s is on two pages", task.ID)
 			seen[task.ID] = true
@@ -79,8 +76,7 @@ func TestOddLogs(t *testing.T) {
 	for _, task := range tasks {
 		got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
 		require.NoError(t, err)
-		_, err = json.Marshal(got)
-		require.NoError(t, err)
+		must.Get(json.Marshal(got))
 		m := userMessage("again", "and this?")
 		m.TaskID = task.ID
 		_, _ = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m})

@@ -25,6 +25,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -83,8 +84,7 @@ var hostileCallers = []string{"ann", "bob", "cleo"}
 func storm(t testing.TB, seed uint64, steps int) {
 	w := &sea{t: t, store: sessiontest.Memory(t), tasks: make(map[string][]sdk.TaskID), over: make(map[sdk.TaskID]sdk.TaskState), free: make(chan struct{})}
 	if seed%2 == 1 {
-		db, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"))
-		require.NoError(t, err)
+		db := must.Get(sqlite.Open(filepath.Join(t.TempDir(), "s.db")))
 		w.store = db
 		defer func() { require.NoError(t, db.Close()) }()
 	}
@@ -157,8 +157,7 @@ func (w *sea) restart() {
 
 // tree has an agent that does what it is told, and one to which it hands over.
 func (w *sea) tree() agent.Agent {
-	check, err := tools.Func("check", "Checks.", func(tools.Context, struct{}) (string, error) { return "checked", nil }, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(w.t, err)
+	check := must.Get(tools.Func("check", "Checks.", func(tools.Context, struct{}) (string, error) { return "checked", nil }, tools.NeedsApproval(tools.ByUser())))
 	answer := func(name string) llm.Model {
 		return scripted.Func(name, func(req *llm.Request) scripted.Answer {
 			last := req.Messages[len(req.Messages)-1]
@@ -193,11 +192,8 @@ func (w *sea) tree() agent.Agent {
 			return scripted.Reply(scripted.Text("I ", "hear ", "you."))
 		})
 	}
-	desk, err := llmagent.New("desk", "You obey.", answer("desk"), llmagent.WithTools(check), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
-	require.NoError(w.t, err)
-	root, err := llmagent.New("root", "You obey.", answer("root"), llmagent.WithTools(check), llmagent.WithSubAgents(desk))
-	require.NoError(w.t, err)
-	return root
+	desk := must.Get(llmagent.New("desk", "You obey.", answer("desk"), llmagent.WithTools(check), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})))
+	return must.Get(llmagent.New("root", "You obey.", answer("root"), llmagent.WithTools(check), llmagent.WithSubAgents(desk)))
 }
 
 // ended notes that a task was seen in a state, by an operation that began when the tasks

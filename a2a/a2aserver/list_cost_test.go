@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -41,8 +42,7 @@ func (c *counting) List(ctx context.Context, filter session.Key, page session.Pa
 func contexts(t testing.TB, n int) (*a2aserver.Server, *counting) {
 	t.Helper()
 	store := &counting{Store: session.NewMemory()}
-	s, err := a2aserver.New(answers(t, "I see two charges."), store, a2aserver.WithoutPush())
-	require.NoError(t, err)
+	s := must.Get(a2aserver.New(answers(t, "I see two charges."), store, a2aserver.WithoutPush()))
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 	for range n {
 		send(t, s, ask())

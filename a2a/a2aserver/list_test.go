@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -30,8 +31,7 @@ func TestPageOfLargeTasks(t *testing.T) {
 	for range 5 {
 		script.Add("a", scripted.Reply(scripted.Text("Read.")))
 	}
-	a, err := llmagent.New("a", "Read.", script.Model("a"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Read.", script.Model("a")))
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	for i := range 5 {
@@ -86,8 +86,7 @@ func (u *unreadable) Load(ctx context.Context, key session.Key, after int64) ite
 func TestListWithoutUnreadableSessions(t *testing.T) {
 	store := &unreadable{Store: sessiontest.Memory(t), after: make(map[session.Key]int64)}
 	var log bytes.Buffer
-	a, err := llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes."))))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes.")))))
 	h := newTestServer(t, a, store, WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).RequestHandler()
 	ctx := context.Background()
 	var tasks []*sdk.Task
@@ -159,8 +158,7 @@ func (p *past) task(context string) {
 	entry := func(n int64, run string, data event.Data) *event.Event {
 		return &event.Event{Seq: seq + n, ID: fmt.Sprint("e", seq+n), TurnID: turn, RunID: run, Agent: "a", Time: at, Data: data}
 	}
-	lease, err := sessiontest.Acquire(p.Context(), p.store, key, session.Self())
-	require.NoError(p, err)
+	lease := must.Get(sessiontest.Acquire(p.Context(), p.store, key, session.Self()))
 	require.NoError(p, sessiontest.Append(p.Context(), p.store, key, seq, lease, entry(1, "u"+turn, &event.User{}),
 		entry(2, "r"+turn, &event.HarnessStart{AgentID: "a"}), entry(3, "r"+turn, &event.HarnessEnd{AgentID: "a", FinishReason: event.FinishReasonStop})))
 	require.NoError(p, sessiontest.Release(p.Context(), p.store, key, lease))
@@ -178,8 +176,7 @@ func TestPagesOfAnyPast(t *testing.T) {
 		for range 150 {
 			p.task(fmt.Sprint("c", p.rnd.IntN(spread)))
 		}
-		a, err := llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes."))))
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes.")))))
 		h := newTestServer(t, a, p.store, WithoutPush()).RequestHandler()
 		before := len(p.tasks)
 		want := make(map[sdk.TaskID]bool)
@@ -224,8 +221,7 @@ func TestAnyPageToken(t *testing.T) {
 	for i := range 30 {
 		p.task(fmt.Sprint("c", i%7))
 	}
-	a, err := llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes."))))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes.")))))
 	h := newTestServer(t, a, p.store, WithoutPush()).RequestHandler()
 	for _, token := range []string{"x", "{}", `{"a":{"u":1,"c":""}}`, `{"a":{"u":1,"c":"\u0000"}}`, `{"a":{"u":1,"c":"x"},"n":-1}`, `{"a":{"u":1,"c":"x"},"n":99999999999}`,
 		`{"a":{"u":1,"c":"x"},"l":["a\u0000"]}`, `{"a":{"u":1,"c":"x"},"l":[""]}`, `{"a":{"u":1,"c":"x"},"l":[` + strings.Repeat(`"x",`, 100) + `"x"]}`} {
@@ -252,10 +248,8 @@ func TestAnyPageToken(t *testing.T) {
 // was looked at. A list of what changed lately looks at nothing older.
 func TestListThatFindsLittle(t *testing.T) {
 	p := newPast(t, 1)
-	a, err := llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes."))))
-	require.NoError(t, err)
-	lease, err := sessiontest.Acquire(t.Context(), p.store, session.ID("asks"), session.Self())
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes.")))))
+	lease := must.Get(sessiontest.Acquire(t.Context(), p.store, session.ID("asks"), session.Self()))
 	require.NoError(t, sessiontest.Append(t.Context(), p.store, session.ID("asks"), 0, lease, &event.Event{Seq: 1, ID: "u", TurnID: "t", RunID: "u", Time: p.now, Data: &event.User{}}))
 	for i := range maxWalk + 500 {
 		p.task(fmt.Sprint("c", i))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -20,14 +21,12 @@ import (
 // person says, and is completed with the handoff; who cancels it gives the handoff up.
 func TestPerson(t *testing.T) {
 	ctx := context.Background()
-	room, err := human.NewRoom()
-	require.NoError(t, err)
+	room := must.Get(human.NewRoom())
 	script := scripted.New()
 	for range 2 {
 		script.Add("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"human"}`)))
 	}
-	support, err := llmagent.New("support", "You help.", script.Model("support"))
-	require.NoError(t, err)
+	support := must.Get(llmagent.New("support", "You help.", script.Model("support")))
 	store := sessiontest.Memory(t)
 	s := newTestServer(t, support, store, WithRunnerOptions(runner.WithDesk(room)))
 	desk, err := runner.New(support, store, runner.WithDesk(room), runner.WithWait(10*time.Second)) // another process

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -31,8 +32,7 @@ var shared = []struct {
 	{"SQLite", func(t *testing.T) func() session.Store {
 		path := filepath.Join(t.TempDir(), "sessions.db")
 		return func() session.Store {
-			s, err := sqlite.Open(path)
-			require.NoError(t, err)
+			s := must.Get(sqlite.Open(path))
 			t.Cleanup(func() { require.NoError(t, s.Close()) })
 			return s
 		}
@@ -40,8 +40,7 @@ var shared = []struct {
 	{"PostgreSQL", func(t *testing.T) func() session.Store {
 		url := servers.Database(t)
 		return func() session.Store {
-			s, err := postgres.Open(t.Context(), url)
-			require.NoError(t, err)
+			s := must.Get(postgres.Open(t.Context(), url))
 			t.Cleanup(func() { require.NoError(t, s.Close()) })
 			return s
 		}
@@ -67,8 +66,7 @@ func TestSameMessageToTwoServers(t *testing.T) {
 	for _, db := range shared {
 		t.Run(db.name, func(t *testing.T) {
 			open := db.open(t)
-			a, err := llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes."))))
-			require.NoError(t, err)
+			a := must.Get(llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes.")))))
 			one, two := newTestServer(t, a, open()).RequestHandler(), newTestServer(t, a, open()).RequestHandler()
 			store := open()
 			for round := range 12 {
@@ -110,8 +108,7 @@ func TestSameAnswerToTwoServers(t *testing.T) {
 		t.Run(db.name, func(t *testing.T) {
 			open := db.open(t)
 			mock := a2atest.New()
-			far, err := a2a.Remote("far", "", a2a.WithClient(mock))
-			require.NoError(t, err)
+			far := must.Get(a2a.Remote("far", "", a2a.WithClient(mock)))
 			one, two := newTestServer(t, far, open()).RequestHandler(), newTestServer(t, far, open()).RequestHandler()
 			store := open()
 			for round := range 8 {
@@ -177,8 +174,7 @@ func (g *gate) Write(ctx context.Context, key session.Key, w session.Write) (ses
 // What another server does between the look at a session and the lease is seen.
 func TestOtherServerIsQuicker(t *testing.T) {
 	mock := a2atest.New()
-	far, err := a2a.Remote("far", "", a2a.WithClient(mock))
-	require.NoError(t, err)
+	far := must.Get(a2a.Remote("far", "", a2a.WithClient(mock)))
 	memory := sessiontest.Memory(t)
 	store := &gate{Store: memory}
 	slow, quick := newTestServer(t, far, store).RequestHandler(), newTestServer(t, far, memory).RequestHandler()
@@ -223,8 +219,7 @@ func TestOtherServerIsQuicker(t *testing.T) {
 
 	// The question of a turn is heard before its process lets go of the session.
 	store.before = func() {
-		lease, err := sessiontest.Acquire(ctx, memory, session.ID("c"), session.Owner{Host: "another"})
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(ctx, memory, session.ID("c"), session.Owner{Host: "another"}))
 		store.before = func() { require.NoError(t, sessiontest.Release(ctx, memory, session.ID("c"), lease)) }
 	}
 	canceled, err = slow.CancelTask(ctx, &sdk.CancelTaskRequest{ID: other.ID})

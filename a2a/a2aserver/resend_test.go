@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -20,8 +21,7 @@ import (
 // is sent again.
 func TestSameMessageWithData(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Once.")), scripted.Reply(scripted.Text("Twice.")))
-	a, err := llmagent.New("a", "Answer.", script.Model("a"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Answer.", script.Model("a")))
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	m := sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("book"), sdk.NewDataPart(map[string]any{"seats": []any{"1A", "1B"}}))
 	m.ContextID = "c1"
@@ -52,8 +52,7 @@ func TestOverIsOver(t *testing.T) {
 func TestSameDecisionAgain(t *testing.T) {
 	var ran []string
 	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Call("refund", `{"order":"A2"}`)), scripted.Reply(scripted.Text("Both.")))
-	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
 	store := sessiontest.Memory(t)
 	h := newTestServer(t, billing, store).RequestHandler()
 	ctx := context.Background()
@@ -81,8 +80,7 @@ func TestSameDecisionAgain(t *testing.T) {
 // A fork has the tasks of its past, under ids of its own, as they were.
 func TestTasksOfAFork(t *testing.T) {
 	mock := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("Which one?")), a2atest.Reply(a2atest.Text("Done.")))
-	far, err := a2a.Remote("far", "", a2a.WithClient(mock))
-	require.NoError(t, err)
+	far := must.Get(a2a.Remote("far", "", a2a.WithClient(mock)))
 	store := sessiontest.Memory(t)
 	h := newTestServer(t, far, store).RequestHandler()
 	ctx := context.Background()
@@ -110,8 +108,7 @@ func TestTasksOfAFork(t *testing.T) {
 // conversation that it began before with other words.
 func TestOtherWordsUnderAnID(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Hi Ann.")), scripted.Reply(scripted.Text("Hi Bob.")))
-	a, err := llmagent.New("a", "Greet.", script.Model("a"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "Greet.", script.Model("a")))
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	ctx := withExtension(context.Background())
 	ann := sendTask(t, h, ctx, userMessage("1", "I am Ann"))

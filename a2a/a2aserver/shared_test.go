@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -24,12 +25,9 @@ import (
 func TestServerOnSharedTurns(t *testing.T) {
 	ctx := context.Background()
 	b, slow := newBlocked(t)
-	store, err := tail.New(sessiontest.Memory(t))
-	require.NoError(t, err)
-	run, err := runner.New(slow, store, runner.WithStreaming())
-	require.NoError(t, err)
-	turns, err := live.New(run, store)
-	require.NoError(t, err)
+	store := must.Get(tail.New(sessiontest.Memory(t)))
+	run := must.Get(runner.New(slow, store, runner.WithStreaming()))
+	turns := must.Get(live.New(run, store))
 	defer func() { require.NoError(t, turns.Close(ctx)) }()
 	_, tenant := newBlocked(t)
 	s, err := NewOn(turns, WithTenant("other", tenant))
@@ -79,17 +77,12 @@ func TestServerOnSharedTurns(t *testing.T) {
 // A card describes the tree that the next turn gets, also for who has seen the other one.
 func TestCardFollowsTheTree(t *testing.T) {
 	ctx := context.Background()
-	store, err := tail.New(sessiontest.Memory(t))
-	require.NoError(t, err)
+	store := must.Get(tail.New(sessiontest.Memory(t)))
 	named := func(name string) *runner.Runner {
-		a, err := agent.New(name, "About "+name, func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil })
-		require.NoError(t, err)
-		run, err := runner.New(a, store)
-		require.NoError(t, err)
-		return run
+		a := must.Get(agent.New(name, "About "+name, func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil }))
+		return must.Get(runner.New(a, store))
 	}
-	turns, err := live.New(named("old"), store)
-	require.NoError(t, err)
+	turns := must.Get(live.New(named("old"), store))
 	defer func() { require.NoError(t, turns.Close(ctx)) }()
 	for _, opts := range [][]Option{nil, {WithURL("https://agents.example.com")}} {
 		require.NoError(t, turns.Swap(named("old"), nil))

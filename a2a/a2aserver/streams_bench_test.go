@@ -23,6 +23,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -59,17 +60,14 @@ func TestBenchServer(t *testing.T) {
 	model := scripted.Func("billing", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Text("I see "), scripted.WaitFor(*gate.Load()), scripted.Text("two charges."))
 	})
-	root, err := llmagent.New("billing", "You refund.", model)
-	require.NoError(t, err)
-	s, err := a2aserver.New(root, session.NewMemory(), a2aserver.WithoutPush())
-	require.NoError(t, err)
+	root := must.Get(llmagent.New("billing", "You refund.", model))
+	s := must.Get(a2aserver.New(root, session.NewMemory(), a2aserver.WithoutPush()))
 	mux := http.NewServeMux()
 	mux.HandleFunc("/hold", func(http.ResponseWriter, *http.Request) { hold() })
 	mux.HandleFunc("/release", func(http.ResponseWriter, *http.Request) { close(*gate.Load()) })
 	mux.HandleFunc("/footprint", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(measure()) })
 	mux.Handle("/", s)
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	lis := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	fmt.Println(lis.Addr())
 	require.NoError(t, http.Serve(lis, mux))
 }
@@ -79,8 +77,7 @@ func benchServer(t testing.TB) (url string, ask func(path string) footprint) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestBenchServer$")
 	cmd.Env = append(os.Environ(), benchVariable+"=1", "GORACE=atexit_sleep_ms=0")
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	out := must.Get(cmd.StdoutPipe())
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -98,8 +95,7 @@ func benchServer(t testing.TB) (url string, ask func(path string) footprint) {
 		res, err := client.Get(url + path)
 		require.NoError(t, err)
 		defer res.Body.Close()
-		data, err := io.ReadAll(res.Body)
-		require.NoError(t, err)
+		data := must.Get(io.ReadAll(res.Body))
 		_ = json.Unmarshal(data, &f) // only one of the paths has an answer
 		return f
 	}
@@ -132,8 +128,7 @@ func streamers(t testing.TB, url string) map[string]func(round, i int, heard fun
 	client, err := a2aclient.NewFromEndpoints(context.Background(), []*sdk.AgentInterface{{URL: url + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version}},
 		a2aclient.WithJSONRPCTransport(&http.Client{Transport: transport}))
 	require.NoError(t, err)
-	node, err := a2a.Remote("billing", url, a2a.WithHTTPClient(&http.Client{Transport: transport}))
-	require.NoError(t, err)
+	node := must.Get(a2a.Remote("billing", url, a2a.WithHTTPClient(&http.Client{Transport: transport})))
 	r := newRunner(t, node, true)
 	return map[string]func(round, i int, heard func()) error{
 		"client": func(_, _ int, heard func()) (failed error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -23,16 +24,13 @@ func serveKit(t *testing.T, opts ...a2aserver.Option) (url, grpcAddress string) 
 	t.Helper()
 	kit, err := kitAgent()
 	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	grpcAddress = listener.Addr().String()
-	server, err := a2aserver.New(kit, sessiontest.Memory(t), append(opts,
-		a2aserver.WithDirectAnswers(kitDirect), a2aserver.WithInterface(a2agrpc.Interface("http://"+grpcAddress)))...)
-	require.NoError(t, err)
+	server := must.Get(a2aserver.New(kit, sessiontest.Memory(t), append(opts,
+		a2aserver.WithDirectAnswers(kitDirect), a2aserver.WithInterface(a2agrpc.Interface("http://"+grpcAddress)))...))
 	overHTTP := httptest.NewServer(server)
 	t.Cleanup(overHTTP.Close)
-	overGRPC, err := a2agrpc.NewServer(server)
-	require.NoError(t, err)
+	overGRPC := must.Get(a2agrpc.NewServer(server))
 	go func() { _ = overGRPC.Serve(listener) }()
 	t.Cleanup(overGRPC.Stop)
 	return overHTTP.URL, grpcAddress

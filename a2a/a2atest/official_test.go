@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // officialKit names the folder of a checkout of a2aproject/a2a-tck, branch 1.0-dev; the file
@@ -29,8 +30,7 @@ func TestOfficialKit(t *testing.T) {
 	if folder == "" {
 		t.Skip(officialKit + " names no folder of the kit")
 	}
-	folder, err := filepath.Abs(folder)
-	require.NoError(t, err)
+	folder = must.Get(filepath.Abs(folder))
 	url, _ := serveKit(t, a2aserver.WithPush(push.Options{AllowHTTP: true, AllowLoopback: true}))
 	report := filepath.Join(t.TempDir(), "report.xml")
 	kit := exec.CommandContext(t.Context(), filepath.Join(folder, ".venv", "bin", "python"),
@@ -44,8 +44,7 @@ func TestOfficialKit(t *testing.T) {
 	if os.Getenv(officialKit+"_UPDATE") != "" {
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
+	want := must.Get(os.ReadFile(path))
 	require.Equal(t, string(want), got, "%s", out)
 }
 
@@ -53,8 +52,7 @@ func TestOfficialKit(t *testing.T) {
 // result, one a line and sorted.
 func readReport(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(path))
 	var report struct {
 		Cases []struct {
 			Class   string    `xml:"classname,attr"`

@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -26,8 +27,7 @@ func newArbor(t *testing.T, root agent.Agent, opts ...a2aserver.Option) *httptes
 	t.Helper()
 	srv := httptest.NewUnstartedServer(nil)
 	url := "http://" + srv.Listener.Addr().String()
-	s, err := a2aserver.New(root, sessiontest.Memory(t), append([]a2aserver.Option{a2av0.Server(), a2aserver.WithURL(url)}, opts...)...)
-	require.NoError(t, err)
+	s := must.Get(a2aserver.New(root, sessiontest.Memory(t), append([]a2aserver.Option{a2av0.Server(), a2aserver.WithURL(url)}, opts...)...))
 	srv.Config.Handler = s
 	srv.Start()
 	t.Cleanup(func() {
@@ -41,9 +41,7 @@ func newArbor(t *testing.T, root agent.Agent, opts ...a2aserver.Option) *httptes
 
 func talker(t *testing.T, script *scripted.Script, opts ...llmagent.Option) agent.Agent {
 	t.Helper()
-	a, err := llmagent.New("helper", "You help.", script.Model("helper"), opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New("helper", "You help.", script.Model("helper"), opts...))
 }
 
 // newOldClient finds the server as clients of 0.3 do: by its card.

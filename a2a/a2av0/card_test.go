@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func bothCard() *sdk.AgentCard {
@@ -31,8 +32,7 @@ func bothCard() *sdk.AgentCard {
 // One document for both: a reader of 1.0 gets what it would get alone, and one of 0.3 its own
 // interface.
 func TestCardForBoth(t *testing.T) {
-	doc, err := a2av0.Card(bothCard())
-	require.NoError(t, err)
+	doc := must.Get(a2av0.Card(bothCard()))
 	alone, err := cardjson.Marshal(bothCard())
 	require.NoError(t, err)
 	want, err := cardjson.Parse(alone)
@@ -63,8 +63,7 @@ func TestCardForBoth(t *testing.T) {
 	for name, kind := range map[string]string{"key": "apiKey", "bearer": "http", "oauth": "oauth2", "mtls": "mutualTLS", "oidc": "openIdConnect"} {
 		require.Equal(t, kind, types.SecuritySchemes[name].Type)
 	}
-	parsed, err := a2av0.ParseCard(doc)
-	require.NoError(t, err)
+	parsed := must.Get(a2av0.ParseCard(doc))
 	require.Len(t, parsed.SupportedInterfaces, 3)
 
 	without := bothCard()

@@ -22,6 +22,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -85,17 +86,14 @@ func newRemote(t *testing.T, url string, opts ...a2a.Option) agent.Agent {
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	r, err := a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport}), a2a.WithBinding(a2av0.Bindings()...)}, opts...)...)
-	require.NoError(t, err)
-	return r
+	return must.Get(a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport}), a2a.WithBinding(a2av0.Bindings()...)}, opts...)...))
 }
 
 type fixture struct{ *runner.Runner }
 
 func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
 	t.Helper()
-	r, err := runner.New(root, sessiontest.Memory(t), opts...)
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, sessiontest.Memory(t), opts...))
 	return &fixture{r}
 }
 
@@ -203,9 +201,8 @@ func TestUnknownParts(t *testing.T) {
 // Without the bindings a card of 0.3 is refused, and the error says what to import.
 func TestWithoutBindings(t *testing.T) {
 	p := newPeer(t, true, completes("x"))
-	r, err := a2a.Remote("billing", p.URL)
-	require.NoError(t, err)
-	err = r.(agent.Readier).Ready(context.Background())
+	r := must.Get(a2a.Remote("billing", p.URL))
+	err := r.(agent.Readier).Ready(context.Background())
 	var e *a2a.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, a2a.CodeCard, e.Code)
@@ -268,8 +265,7 @@ func TestParseCard(t *testing.T) {
 		_, err := a2av0.ParseCard([]byte(doc))
 		require.Error(t, err, doc)
 	}
-	card, err := a2av0.ParseCard([]byte(`{"name":"n","url":"https://a.example","capabilities":{"streaming":true},"supportsAuthenticatedExtendedCard":true}`))
-	require.NoError(t, err)
+	card := must.Get(a2av0.ParseCard([]byte(`{"name":"n","url":"https://a.example","capabilities":{"streaming":true},"supportsAuthenticatedExtendedCard":true}`)))
 	require.True(t, card.Capabilities.Streaming)
 	require.True(t, card.Capabilities.ExtendedAgentCard)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a/a2av0"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // stub answers every operation as the test says.
@@ -100,8 +101,7 @@ func serve(t *testing.T, s *stub) *httptest.Server {
 // post sends a body and returns the answer and its type.
 func post(t *testing.T, url, body string, header ...string) (answer, contentType string) {
 	t.Helper()
-	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
-	require.NoError(t, err)
+	req := must.Get(http.NewRequest(http.MethodPost, url, strings.NewReader(body)))
 	req.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
@@ -109,8 +109,7 @@ func post(t *testing.T, url, body string, header ...string) (answer, contentType
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	data := must.Get(io.ReadAll(resp.Body))
 	return string(data), resp.Header.Get("Content-Type")
 }
 
@@ -301,13 +300,10 @@ func TestStream(t *testing.T) {
 
 // Webhooks and streams are told events in the same form.
 func TestEvent(t *testing.T) {
-	event, err := a2av0.Event(&sdk.Task{ID: "t", ContextID: "c", Status: sdk.TaskStatus{State: sdk.TaskStateAuthRequired}})
-	require.NoError(t, err)
-	body, err := json.Marshal(event)
-	require.NoError(t, err)
+	event := must.Get(a2av0.Event(&sdk.Task{ID: "t", ContextID: "c", Status: sdk.TaskStatus{State: sdk.TaskStateAuthRequired}}))
+	body := must.Get(json.Marshal(event))
 	require.JSONEq(t, `{"kind":"task","id":"t","contextId":"c","status":{"state":"auth-required"}}`, string(body))
-	event, err = a2av0.Event(status(sdk.TaskStateAuthRequired))
-	require.NoError(t, err)
+	event = must.Get(a2av0.Event(status(sdk.TaskStateAuthRequired)))
 	require.True(t, event.(*old.TaskStatusUpdateEvent).Final)
 }
 

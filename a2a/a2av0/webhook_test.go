@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/a2a/a2av0"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -28,10 +29,8 @@ func TestWebhook(t *testing.T) {
 		bodies <- task
 	}))
 	defer hook.Close()
-	greeter, err := llmagent.New("greeter", "Greet.", scripted.Always("m", scripted.Reply(scripted.Text("Hello ", "there."))))
-	require.NoError(t, err)
-	s, err := a2aserver.New(greeter, sessiontest.Memory(t), a2av0.Server(), a2aserver.WithPush(push.Options{AllowHTTP: true, AllowLoopback: true}))
-	require.NoError(t, err)
+	greeter := must.Get(llmagent.New("greeter", "Greet.", scripted.Always("m", scripted.Reply(scripted.Text("Hello ", "there.")))))
+	s := must.Get(a2aserver.New(greeter, sessiontest.Memory(t), a2av0.Server(), a2aserver.WithPush(push.Options{AllowHTTP: true, AllowLoopback: true})))
 	defer s.Close(t.Context())
 	srv := httptest.NewServer(s)
 	defer srv.Close()
@@ -39,8 +38,7 @@ func TestWebhook(t *testing.T) {
 		"configuration":{"blocking":true,"pushNotificationConfig":{"url":"` + hook.URL + `"}}}}`
 	resp, err := http.Post(srv.URL+"/rpc", "application/json", bytes.NewBufferString(body))
 	require.NoError(t, err)
-	answer, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	answer := must.Get(io.ReadAll(resp.Body))
 	require.NoError(t, resp.Body.Close())
 	require.NotContains(t, string(answer), `"error"`)
 	for task := range bodies {

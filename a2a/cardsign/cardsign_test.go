@@ -26,6 +26,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
@@ -54,14 +55,11 @@ func testCard() *sdk.AgentCard {
 }
 
 func ecKey(t testing.TB, c elliptic.Curve) *ecdsa.PrivateKey {
-	k, err := ecdsa.GenerateKey(c, rand.Reader)
-	require.NoError(t, err)
-	return k
+	return must.Get(ecdsa.GenerateKey(c, rand.Reader))
 }
 
 func signed(t testing.TB, key crypto.Signer, card *sdk.AgentCard, opts ...cardsign.SignerOption) (*cardsign.Signer, []byte) {
-	s, err := cardsign.NewSigner(key, opts...)
-	require.NoError(t, err)
+	s := must.Get(cardsign.NewSigner(key, opts...))
 	require.NoError(t, s.Sign(card))
 	doc, err := cardjson.Marshal(card)
 	require.NoError(t, err)
@@ -69,9 +67,7 @@ func signed(t testing.TB, key crypto.Signer, card *sdk.AgentCard, opts ...cardsi
 }
 
 func verifier(t testing.TB, keys ...cardsign.Key) *cardsign.Verifier {
-	v, err := cardsign.NewVerifier(keys...)
-	require.NoError(t, err)
-	return v
+	return must.Get(cardsign.NewVerifier(keys...))
 }
 
 // broken is a key that gives something else for a signature.
@@ -92,8 +88,7 @@ func TestNoSignature(t *testing.T) {
 	huge := new(big.Int).Lsh(big.NewInt(1), 4096)
 	for name, signature := range map[string][]byte{"nothing": nil, "no ASN.1": []byte("signature"), "numbers that are too large": numbers(huge, huge),
 		"zeros": numbers(new(big.Int), new(big.Int)), "numbers of something else": numbers(big.NewInt(7), big.NewInt(7))} {
-		s, err := cardsign.NewSigner(broken{ecKey(t, elliptic.P256()), signature})
-		require.NoError(t, err)
+		s := must.Get(cardsign.NewSigner(broken{ecKey(t, elliptic.P256()), signature}))
 		c := testCard()
 		require.ErrorContains(t, s.Sign(c), "the key gave no ECDSA signature", name)
 		require.Empty(t, c.Signatures)
@@ -107,8 +102,7 @@ type remote struct{ crypto.Signer }
 func TestEveryKindOfKey(t *testing.T) {
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	rs, err := rsa.GenerateKey(rand.Reader, 2048)
-	require.NoError(t, err)
+	rs := must.Get(rsa.GenerateKey(rand.Reader, 2048))
 	for alg, key := range map[string]crypto.Signer{
 		"ES256": ecKey(t, elliptic.P256()), "ES384": ecKey(t, elliptic.P384()), "ES512": ecKey(t, elliptic.P521()),
 		"EdDSA": ed, "RS256": rs,
@@ -127,8 +121,7 @@ func TestEveryKindOfKey(t *testing.T) {
 				require.Len(t, header, 4)
 
 				// The key by way of a key set.
-				published, err := cardsign.KeySet(s.Key())
-				require.NoError(t, err)
+				published := must.Get(cardsign.KeySet(s.Key()))
 				var set jose.JSONWebKeySet
 				require.NoError(t, json.Unmarshal(published, &set))
 				require.Len(t, set.Keys, 1)
@@ -156,13 +149,10 @@ func TestEqualCardsHaveEqualSignatures(t *testing.T) {
 
 func TestPEM(t *testing.T) {
 	key := ecKey(t, elliptic.P256())
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	sec1, err := x509.MarshalECPrivateKey(key)
-	require.NoError(t, err)
+	pkcs8 := must.Get(x509.MarshalPKCS8PrivateKey(key))
+	sec1 := must.Get(x509.MarshalECPrivateKey(key))
 	for kind, der := range map[string][]byte{"PRIVATE KEY": pkcs8, "EC PRIVATE KEY": sec1} {
-		s, err := cardsign.NewSignerPEM(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), cardsign.WithKeyID("k"))
-		require.NoError(t, err)
+		s := must.Get(cardsign.NewSignerPEM(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), cardsign.WithKeyID("k")))
 		require.Equal(t, "k", s.Key().ID)
 		require.True(t, key.PublicKey.Equal(s.Key().Public))
 	}
@@ -177,8 +167,7 @@ func TestPEM(t *testing.T) {
 }
 
 func TestKeysThatAreNotUsed(t *testing.T) {
-	small, err := rsa.GenerateKey(rand.Reader, 1024)
-	require.NoError(t, err)
+	small := must.Get(rsa.GenerateKey(rand.Reader, 1024))
 	for _, key := range []crypto.Signer{nil, small, ecKey(t, elliptic.P224())} {
 		_, err := cardsign.NewSigner(key)
 		require.Error(t, err)
@@ -187,7 +176,7 @@ func TestKeysThatAreNotUsed(t *testing.T) {
 		_, err := cardsign.NewVerifier(cardsign.Key{ID: "k", Public: key})
 		require.Error(t, err)
 	}
-	_, err = cardsign.NewVerifier()
+	_, err := cardsign.NewVerifier()
 	require.Error(t, err)
 	_, err = cardsign.NewVerifierFunc(nil)
 	require.Error(t, err)
@@ -233,30 +222,26 @@ func TestLookup(t *testing.T) {
 	key := ecKey(t, elliptic.P256())
 	_, doc := signed(t, key, testCard(), cardsign.WithKeyID("k"), cardsign.WithKeySetURL("https://example.com/keys"))
 	var asked []string
-	v, err := cardsign.NewVerifierFunc(func(_ context.Context, kid, jku string) (crypto.PublicKey, error) {
+	v := must.Get(cardsign.NewVerifierFunc(func(_ context.Context, kid, jku string) (crypto.PublicKey, error) {
 		asked = append(asked, kid, jku)
 		return key.Public(), nil
-	})
-	require.NoError(t, err)
+	}))
 	require.NoError(t, v.Verify(t.Context(), doc))
 	require.Equal(t, []string{"k", "https://example.com/keys"}, asked)
 
 	down := errors.New("the key server is down")
-	v, err = cardsign.NewVerifierFunc(func(context.Context, string, string) (crypto.PublicKey, error) { return nil, down })
-	require.NoError(t, err)
+	v = must.Get(cardsign.NewVerifierFunc(func(context.Context, string, string) (crypto.PublicKey, error) { return nil, down }))
 	require.ErrorIs(t, v.Verify(t.Context(), doc), down)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
-	v, err = cardsign.NewVerifierFunc(func(context.Context, string, string) (crypto.PublicKey, error) {
+	v = must.Get(cardsign.NewVerifierFunc(func(context.Context, string, string) (crypto.PublicKey, error) {
 		cancel(io.ErrClosedPipe)
 		return nil, down
-	})
-	require.NoError(t, err)
+	}))
 	require.ErrorIs(t, v.Verify(ctx, doc), io.ErrClosedPipe)
 
 	// A lookup may return what is no key.
-	v, err = cardsign.NewVerifierFunc(func(context.Context, string, string) (crypto.PublicKey, error) { return []byte("x"), nil })
-	require.NoError(t, err)
+	v = must.Get(cardsign.NewVerifierFunc(func(context.Context, string, string) (crypto.PublicKey, error) { return []byte("x"), nil }))
 	require.ErrorIs(t, v.Verify(t.Context(), doc), cardsign.ErrUnverified)
 }
 
@@ -443,8 +428,7 @@ func TestHeadersThatAreRefused(t *testing.T) {
 	require.NoError(t, v.Verify(t.Context(), with(good)))
 
 	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","kid":"k"}`))
-	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	require.NoError(t, err)
+	public := must.Get(x509.MarshalPKIXPublicKey(key.Public()))
 	hmac, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: public}, // which everybody knows
 		new(jose.SignerOptions).WithHeader("kid", "k"))
 	require.NoError(t, err)

@@ -25,11 +25,11 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/human/webhook"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func readJSON(t *testing.T, file string, v any) {
-	b, err := os.ReadFile(file)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(file))
 	require.NoError(t, json.Unmarshal(b, v))
 }
 
@@ -111,9 +111,7 @@ func (s *sessionOf) deliver(_ context.Context, key agent.SessionKey, e human.Eve
 }
 
 func deskAt(t testing.TB, opts ...webhook.Option) *webhook.Desk {
-	d, err := webhook.New("https://desk.example.com/", secret, opts...)
-	require.NoError(t, err)
-	return d
+	return must.Get(webhook.New("https://desk.example.com/", secret, opts...))
 }
 
 func TestHandler(t *testing.T) {
@@ -196,8 +194,7 @@ func TestHandlerWaitsForNoBody(t *testing.T) {
 	defer conn.Close()
 	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: desk.example.com\r\nContent-Length: 4\r\n\r\n{")
 	require.NoError(t, err)
-	answer, err := io.ReadAll(conn)
-	require.NoError(t, err)
+	answer := must.Get(io.ReadAll(conn))
 	require.Contains(t, string(answer), "408 Request Timeout")
 }
 
@@ -303,33 +300,8 @@ func FuzzHandler(f *testing.F) {
 		}
 		require.Equal(t, 204, w.Code)
 		require.NoError(t, heard[0].Validate())
-		again, err := json.Marshal(heard[0])
-		require.NoError(t, err)
+		again := must.Get(json.Marshal(heard[0]))
 		var e human.Event
 		require.NoError(t, json.Unmarshal(again, &e))
 	})
-}
-
-// BenchmarkThousandLegs takes one word for each of a thousand open handoffs.
-func BenchmarkThousandLegs(b *testing.B) {
-	open := make(map[string]int, 1000)
-	var mu sync.Mutex
-	h := deskAt(b).Handler(func(_ context.Context, _ agent.SessionKey, e human.Event) error {
-		mu.Lock()
-		defer mu.Unlock()
-		open[e.HandoffID]++
-		return nil
-	})
-	n := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		for i := range 1000 {
-			n++
-			id := strconv.Itoa(n)
-			if w := (word{id: id, body: body(`"id":"` + id + `","handoffId":"` + strconv.Itoa(i) + `","text":"hello"`)}).post(h); w.Code != 204 {
-				b.Fatal(w.Code)
-			}
-		}
-	}
-	require.Len(b, open, 1000)
 }

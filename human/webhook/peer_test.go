@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/human/webhook"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // peer is a command of Node.js in the folder of the desk that knows Standard Webhooks.
@@ -42,8 +43,7 @@ func peer(t *testing.T, args ...string) *exec.Cmd {
 func TestPeerVector(t *testing.T) {
 	out, err := peer(t, "vector.mjs").Output()
 	require.NoError(t, err)
-	want, err := os.ReadFile("testdata/vector.json")
-	require.NoError(t, err)
+	want := must.Get(os.ReadFile("testdata/vector.json"))
 	require.Equal(t, string(want), string(out))
 }
 
@@ -59,10 +59,8 @@ func TestPeer(t *testing.T) {
 	}
 	server := httptest.NewUnstartedServer(nil)
 	cmd := peer(t, "desk.mjs", "http://"+server.Listener.Addr().String(), secret)
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	in := must.Get(cmd.StdinPipe())
+	out := must.Get(cmd.StdoutPipe())
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
@@ -82,7 +80,6 @@ func TestPeer(t *testing.T) {
 	require.Equal(t, human.Event{ID: "re-1", HandoffID: "h", Update: human.Update{Status: human.Connected}, Text: "HELLO <&>"}, <-heard)
 	require.NoError(t, d.Cancel(t.Context(), leg, ""))
 
-	stranger, err := webhook.New(strings.TrimSpace(address), secret2, webhook.WithHTTP(), webhook.WithLoopback())
-	require.NoError(t, err)
+	stranger := must.Get(webhook.New(strings.TrimSpace(address), secret2, webhook.WithHTTP(), webhook.WithLoopback()))
 	require.ErrorContains(t, stranger.Cancel(t.Context(), leg, ""), "answered 401")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -20,17 +21,14 @@ import (
 // afresh before each of them.
 func TestSession(t *testing.T) {
 	f, store := newFar(t), sessiontest.Memory(t)
-	script, err := scripted.Parse([]byte(`
+	script := must.Get(scripted.Parse([]byte(`
 support: call transfer_to_agent {"agent_name": "human"}
 support: expect user "Thanks" "Goodbye!"
-`))
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "You help.", script.Model("support"))
-	require.NoError(t, err)
+`)))
+	support := must.Get(llmagent.New("support", "You help.", script.Model("support")))
 	fresh := func() (*runner.Runner, http.Handler) {
 		d := newDesk(t, f.URL)
-		r, err := runner.New(support, store, runner.WithDesk(d, human.WithPatience(0)))
-		require.NoError(t, err)
+		r := must.Get(runner.New(support, store, runner.WithDesk(d, human.WithPatience(0))))
 		return r, d.Handler(r.Deliver)
 	}
 	say := func(words string) (heard []string) {

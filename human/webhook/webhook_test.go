@@ -24,6 +24,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/human/webhook"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 var (
@@ -98,8 +99,7 @@ func says(text string) func(http.ResponseWriter) {
 }
 
 func newDesk(t *testing.T, to string, opts ...webhook.Option) *webhook.Desk {
-	d, err := webhook.New(to, secret, append([]webhook.Option{webhook.WithHTTP(), webhook.WithLoopback()}, opts...)...)
-	require.NoError(t, err)
+	d := must.Get(webhook.New(to, secret, append([]webhook.Option{webhook.WithHTTP(), webhook.WithLoopback()}, opts...)...))
 	webhook.Quicken(d)
 	return d
 }
@@ -127,8 +127,7 @@ func TestPosted(t *testing.T) {
 		got := f.heard[i]
 		require.Equal(t, want.kind, got.json.Type)
 		require.WithinDuration(t, time.Now(), got.json.Timestamp, time.Minute)
-		data, err := json.Marshal(got.json.Data)
-		require.NoError(t, err)
+		data := must.Get(json.Marshal(got.json.Data))
 		require.JSONEq(t, want.data, string(data))
 	}
 }
@@ -231,14 +230,12 @@ func TestGivesUp(t *testing.T) {
 // TestGuard does not reach this machine unless it is told to.
 func TestGuard(t *testing.T) {
 	f := newFar(t)
-	d, err := webhook.New(f.URL, secret, webhook.WithHTTP())
-	require.NoError(t, err)
-	_, err = d.RequestTransfer(t.Context(), human.Request{Leg: leg})
+	d := must.Get(webhook.New(f.URL, secret, webhook.WithHTTP()))
+	_, err := d.RequestTransfer(t.Context(), human.Request{Leg: leg})
 	require.ErrorIs(t, err, human.ErrUnavailable)
 	require.ErrorContains(t, err, "not allowed")
 	require.Empty(t, f.heard)
-	d, err = webhook.New(f.URL, secret, webhook.WithHTTP(), webhook.WithAddresses(netip.MustParsePrefix("127.0.0.1/32")))
-	require.NoError(t, err)
+	d = must.Get(webhook.New(f.URL, secret, webhook.WithHTTP(), webhook.WithAddresses(netip.MustParsePrefix("127.0.0.1/32"))))
 	require.NoError(t, d.Cancel(t.Context(), leg, ""))
 }
 
@@ -304,8 +301,7 @@ func TestVector(t *testing.T) {
 	require.Equal(t, v.Signature, signed(v.Secret, v.ID, strconv.FormatInt(v.Timestamp, 10), v.Body))
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Unix(v.Timestamp, 0)))
-		d, err := webhook.New("https://desk.example.com/", v.Secret)
-		require.NoError(t, err)
+		d := must.Get(webhook.New("https://desk.example.com/", v.Secret))
 		var heard []human.Event
 		h := d.Handler(func(_ context.Context, key agent.SessionKey, e human.Event) error {
 			require.Equal(t, session, key)

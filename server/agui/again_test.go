@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/server/internal/chats/chatstest"
@@ -202,8 +203,7 @@ func TestAskAgainMeanwhile(t *testing.T) {
 
 // TestDeletedThread: a thread whose session was deleted starts again, and forks of the deleted session are not its branches.
 func TestDeletedThread(t *testing.T) {
-	onDisk, err := sqlite.Open(filepath.Join(t.TempDir(), "sessions.db"))
-	require.NoError(t, err)
+	onDisk := must.Get(sqlite.Open(filepath.Join(t.TempDir(), "sessions.db")))
 	for _, store := range []session.Store{sessiontest.Memory(t), onDisk} {
 		p := &page{world: newWorld(t, newTurns(t, chatstest.Echo(t), store))}
 		p.run("r1", []any{says("u1", "a")[0]})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/peerfolder"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -23,12 +24,11 @@ import (
 func newAtlas(t testing.TB) (root *llmagent.Agent, refunds *atomic.Int32) {
 	t.Helper()
 	refunds = &atomic.Int32{}
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
+	refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
 		refunds.Add(1)
 		return "refunded", nil
-	}, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
-	maps, err := llmagent.New("maps", "", scripted.Func("maps", func(req *llm.Request) scripted.Answer {
+	}, tools.NeedsApproval(tools.ByUser())))
+	maps := must.Get(llmagent.New("maps", "", scripted.Func("maps", func(req *llm.Request) scripted.Answer {
 		last := req.Messages[len(req.Messages)-1]
 		switch {
 		case last.Role == llm.RoleTool:
@@ -39,12 +39,10 @@ func newAtlas(t testing.TB) (root *llmagent.Agent, refunds *atomic.Int32) {
 			return scripted.Reply(scripted.Text("Look."), scripted.Call("show_map", `{"city":"Oslo"}`))
 		}
 		return scripted.Reply(scripted.Text("Hello."))
-	}), llmagent.WithTools(refund), llmagent.WithDescription("Shows maps"))
-	require.NoError(t, err)
-	root, err = llmagent.New("front", "", scripted.Func("front", func(*llm.Request) scripted.Answer {
+	}), llmagent.WithTools(refund), llmagent.WithDescription("Shows maps")))
+	root = must.Get(llmagent.New("front", "", scripted.Func("front", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"maps"}`))
-	}), llmagent.WithSubAgents(maps))
-	require.NoError(t, err)
+	}), llmagent.WithSubAgents(maps)))
 	return root, refunds
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -40,15 +41,13 @@ type desk struct {
 func newDesk(t testing.TB) *desk {
 	t.Helper()
 	d := &desk{thinks: make(chan struct{}, 100), free: make(chan struct{}, 100)}
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
+	refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
 		d.refunds.Add(1)
 		return "refunded", nil
-	}, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
-	count, err := tools.Func("count", "Asks.", func(c tools.Context, _ struct{}) (any, error) {
+	}, tools.NeedsApproval(tools.ByUser())))
+	count := must.Get(tools.Func("count", "Asks.", func(c tools.Context, _ struct{}) (any, error) {
 		return c.Ask("How many?", json.RawMessage(`{"type":"integer"}`))
-	})
-	require.NoError(t, err)
+	}))
 	cut := false
 	model := scripted.Func("desk", func(req *llm.Request) scripted.Answer {
 		d.asked.Add(1)
@@ -83,8 +82,7 @@ func newDesk(t testing.TB) *desk {
 		}
 		return scripted.Reply(scripted.Think("Hm."), scripted.Text("Hello."))
 	})
-	d.Agent, err = llmagent.New("desk", "You obey.", model, llmagent.WithTools(refund, count))
-	require.NoError(t, err)
+	d.Agent = must.Get(llmagent.New("desk", "You obey.", model, llmagent.WithTools(refund, count)))
 	return d
 }
 
@@ -526,8 +524,7 @@ func testNewWords(t *testing.T, peer *clientProcess) {
 
 // testPerson: what a person says is shown with their name.
 func testPerson(t *testing.T, peer *clientProcess) {
-	room, err := human.NewRoom()
-	require.NoError(t, err)
+	room := must.Get(human.NewRoom())
 	store := sessiontest.Memory(t)
 	turns := newTurns(t, newDesk(t), store, runner.WithDesk(room), runner.WithStreaming())
 	room.Serve(turns.Runner().Deliver)
@@ -572,10 +569,8 @@ func withoutHandoff(events []map[string]any) (all []string) {
 
 // TestPartOfTheTree: an API of a part of the tree begins there, also where a thread began elsewhere.
 func TestPartOfTheTree(t *testing.T) {
-	leaf, err := llmagent.New("billing", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Billed.")) }))
-	require.NoError(t, err)
-	front, err := llmagent.New("front", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hello.")) }), llmagent.WithSubAgents(leaf))
-	require.NoError(t, err)
+	leaf := must.Get(llmagent.New("billing", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Billed.")) })))
+	front := must.Get(llmagent.New("front", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hello.")) }), llmagent.WithSubAgents(leaf)))
 	w := newWorld(t, newTurns(t, front, sessiontest.Memory(t), runner.WithStreaming()), WithApp("app:billing"))
 	for _, messages := range []string{`{"id":"u","role":"user","content":"Hi"}`, `{"id":"a","role":"user","content":"Hi"},{"id":"b","role":"assistant","content":"Yes?"},{"id":"c","role":"user","content":"Hi"}`} {
 		_, events, _ := w.post("", `{"threadId":"t`+strconv.Itoa(len(messages))+`","runId":"r","messages":[`+messages+`]}`)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -43,8 +44,7 @@ func TestFollowersAskOnce(t *testing.T) {
 	w := newWorld(t, newTurns(t, newDesk(t), store, runner.WithStreaming()))
 	_, events, _ := w.post("", inputOf("r1", []any{says("u1", "Hi")[0]}))
 	require.Equal(t, "RUN_FINISHED", last(events)["type"])
-	past, err := checkpoint.New(memory)
-	require.NoError(t, err)
+	past := must.Get(checkpoint.New(memory))
 	for _, branch := range []string{"t1~1", "t1~2"} {
 		require.NoError(t, past.Fork(t.Context(), w.key("t1"), int64(len(w.log("t1"))), w.key(branch)))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/peerfolder"
 )
 
@@ -69,10 +70,8 @@ func startPeer(t testing.TB) *clientProcess {
 	node, script := peerfolder.Folder{Path: filepath.Join("..", "internal", "peers", "agui"), Name: "server/internal/peers/agui", Of: "AG-UI", Probe: "@ag-ui/client"}.Node(t, "client.mjs")
 	cmd := exec.Command(node, script)
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	in := must.Get(cmd.StdinPipe())
+	out := must.Get(cmd.StdoutPipe())
 	require.NoError(t, cmd.Start())
 	p := &clientProcess{in: in, waiting: make(map[int]chan *peerReply)}
 	over := make(chan struct{})
@@ -125,9 +124,8 @@ func (p *clientProcess) begin(t testing.TB, c peerCommand) <-chan *peerReply {
 	p.last++
 	c.ID = p.last
 	p.waiting[c.ID] = replies
-	line, err := json.Marshal(c)
-	require.NoError(t, err)
-	_, err = p.in.Write(append(line, '\n'))
+	line := must.Get(json.Marshal(c))
+	_, err := p.in.Write(append(line, '\n'))
 	require.NoError(t, err)
 	return replies
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -184,8 +185,7 @@ func TestDiscard(t *testing.T) {
 
 // TestWithheld: a page whose user may not inspect does not get what an endpoint said of a failure.
 func TestWithheld(t *testing.T) {
-	tree, err := agent.NewTree(newDesk(t))
-	require.NoError(t, err)
+	tree := must.Get(agent.NewTree(newDesk(t)))
 	for _, code := range []string{event.NoticeCompactionFailed, event.NoticeRouteFailed, event.NoticeToolset} {
 		said := of("r1", &event.Notice{Code: code, Message: "dial tcp 10.0.0.7:8080: connection refused"})
 		p := begun(t)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -55,7 +56,7 @@ func TestAnswersOfTwoPages(t *testing.T) {
 	late := 0
 	for left := range 12 {
 		var got []string
-		pay, err := tools.Func("pay", "Pays.", func(ctx tools.Context, _ struct{}) (string, error) {
+		pay := must.Get(tools.Func("pay", "Pays.", func(ctx tools.Context, _ struct{}) (string, error) {
 			to, err := ctx.Ask("To whom?", json.RawMessage(`{"type":"string"}`))
 			if err != nil {
 				return "", err
@@ -65,10 +66,8 @@ func TestAnswersOfTwoPages(t *testing.T) {
 				got = append(got, string(to), string(note))
 			}
 			return "paid", err
-		}, tools.Resumable())
-		require.NoError(t, err)
-		root, err := llmagent.New("payer", "", scripted.Always("payer", scripted.Reply(scripted.Call("pay", `{}`))), llmagent.WithTools(pay))
-		require.NoError(t, err)
+		}, tools.Resumable()))
+		root := must.Get(llmagent.New("payer", "", scripted.Always("payer", scripted.Reply(scripted.Call("pay", `{}`))), llmagent.WithTools(pay)))
 		store := &interrupted{Store: sessiontest.Memory(t), left: left, done: make(chan struct{})}
 		turns := newTurns(t, root, store)
 		w := newWorld(t, turns)
@@ -90,15 +89,13 @@ func TestAnswersOfTwoPages(t *testing.T) {
 				_ = x.Wait(context.Background())
 			}
 		}
-		req, err := http.NewRequest(http.MethodPost, w.url, strings.NewReader(fmt.Sprintf(`{"threadId":"t1","runId":"r1","messages":[],"tools":[],"context":[],
-			"state":{},"forwardedProps":{},"resume":[{"interruptId":%q,"status":"resolved","payload":"bob"}]}`, asked.ID)))
-		require.NoError(t, err)
+		req := must.Get(http.NewRequest(http.MethodPost, w.url, strings.NewReader(fmt.Sprintf(`{"threadId":"t1","runId":"r1","messages":[],"tools":[],"context":[],
+			"state":{},"forwardedProps":{},"resume":[{"interruptId":%q,"status":"resolved","payload":"bob"}]}`, asked.ID))))
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer secret")
 		resp, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)
-		_, err = io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		must.Get(io.ReadAll(resp.Body))
 		require.NoError(t, resp.Body.Close())
 		if store.call == nil {
 			<-store.done

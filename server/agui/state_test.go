@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -20,15 +21,14 @@ import (
 // newPlanner is an agent whose tool visit counts the visits of the city in the session's state.
 func newPlanner(t testing.TB) *llmagent.Agent {
 	t.Helper()
-	visit, err := tools.Func("visit", "Visits the city.", func(c tools.Context, _ struct{}) (string, error) {
+	visit := must.Get(tools.Func("visit", "Visits the city.", func(c tools.Context, _ struct{}) (string, error) {
 		city, _ := c.Get("city")
 		c.Set("visits", []any{city})
 		c.Set("user:vip", true)
 		c.Set("turn:done", true)
 		return fmt.Sprint("visited ", city), nil
-	})
-	require.NoError(t, err)
-	a, err := llmagent.New("planner", "", scripted.Func("planner", func(req *llm.Request) scripted.Answer {
+	}))
+	return must.Get(llmagent.New("planner", "", scripted.Func("planner", func(req *llm.Request) scripted.Answer {
 		last := req.Messages[len(req.Messages)-1]
 		switch {
 		case last.Role == llm.RoleTool:
@@ -39,9 +39,7 @@ func newPlanner(t testing.TB) *llmagent.Agent {
 			return scripted.Reply(scripted.Call("show_map", `{"city":"Oslo"}`))
 		}
 		return scripted.Reply(scripted.Text("Hello."))
-	}), llmagent.WithTools(visit))
-	require.NoError(t, err)
-	return a
+	}), llmagent.WithTools(visit)))
 }
 
 // changes are the keys and values that a thread's log has changed, one map a state event.

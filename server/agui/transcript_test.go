@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
@@ -25,8 +26,7 @@ func TestTranscripts(t *testing.T) {
 	for _, tr := range transcript.All(t, "../../runner/testdata/*/*.txtar") {
 		for _, streamed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, streamed %v", tr.Name(), streamed), func(t *testing.T) {
-				script, err := scripted.Parse([]byte(tr.Section("script")))
-				require.NoError(t, err)
+				script := must.Get(scripted.Parse([]byte(tr.Section("script"))))
 				opts := []runner.Option{runner.WithIDs(transcript.Counter())}
 				if streamed {
 					opts = append(opts, runner.WithStreaming())
@@ -49,6 +49,7 @@ func TestTranscripts(t *testing.T) {
 						refused := peer.do(t, w.to(c))
 						require.Contains(t, []any{"interrupts_open", "bad_resume"}, last(refused.Events)["code"])
 						var x *live.Turn
+						var err error
 						if decides {
 							x, err = w.turns.Resume(t.Context(), w.key("t1"), transcript.Decisions(decision, transcript.CallsOf(w.log("t1")))...)
 						} else {

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -33,13 +34,9 @@ type world struct {
 
 func newTurns(t testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *live.Turns {
 	t.Helper()
-	followed, err := tail.New(store)
-	require.NoError(t, err)
-	run, err := runner.New(root, followed, opts...)
-	require.NoError(t, err)
-	turns, err := live.New(run, followed, live.WithApprover(tools.ByUser()))
-	require.NoError(t, err)
-	return turns
+	followed := must.Get(tail.New(store))
+	run := must.Get(runner.New(root, followed, opts...))
+	return must.Get(live.New(run, followed, live.WithApprover(tools.ByUser())))
 }
 
 func newWorld(t testing.TB, turns *live.Turns, opts ...Option) *world {
@@ -48,8 +45,7 @@ func newWorld(t testing.TB, turns *live.Turns, opts ...Option) *world {
 	require.NoError(t, err)
 	bearer, err := access.Bearer(verify)
 	require.NoError(t, err)
-	guard, err := access.New(access.Options{Users: bearer})
-	require.NoError(t, err)
+	guard := must.Get(access.New(access.Options{Users: bearer}))
 	handler, err := New(turns, append([]Option{WithGuard(guard)}, opts...)...)
 	require.NoError(t, err)
 	at := httptest.NewServer(handler)
@@ -115,8 +111,7 @@ func last(events []map[string]any) map[string]any { return events[len(events)-1]
 // post sends a body and returns the status and the events, or what else is answered.
 func (w *world) post(path, body string) (status int, events []map[string]any, answer string) {
 	w.Helper()
-	r, err := http.NewRequest(http.MethodPost, w.url+path, strings.NewReader(body))
-	require.NoError(w, err)
+	r := must.Get(http.NewRequest(http.MethodPost, w.url+path, strings.NewReader(body)))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer secret")
 	res, err := http.DefaultClient.Do(r)

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -54,8 +55,7 @@ type host struct {
 
 func newHost(t *testing.T, model llm.Model) (*host, *Client) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	h := &host{t: t, at: l.(*net.TCPListener), store: sessiontest.Memory(t), model: model}
 	h.start()
 	t.Cleanup(func() {
@@ -70,24 +70,17 @@ func newHost(t *testing.T, model llm.Model) (*host, *Client) {
 }
 
 func (h *host) start() {
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(h.t, err)
-	root, err := llmagent.New("desk", "You obey.", h.model, llmagent.WithTools(refund))
-	require.NoError(h.t, err)
-	store, err := tail.New(h.store)
-	require.NoError(h.t, err)
-	run, err := runner.New(root, store, runner.WithStreaming())
-	require.NoError(h.t, err)
-	h.turns, err = live.New(run, store)
-	require.NoError(h.t, err)
+	refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval(tools.ByUser())))
+	root := must.Get(llmagent.New("desk", "You obey.", h.model, llmagent.WithTools(refund)))
+	store := must.Get(tail.New(h.store))
+	run := must.Get(runner.New(root, store, runner.WithStreaming()))
+	h.turns = must.Get(live.New(run, store))
 	users, err := access.Secrets(map[string]string{secret: session.DefaultUser})
 	require.NoError(h.t, err)
 	bearer, err := access.Bearer(users)
 	require.NoError(h.t, err)
-	guard, err := access.New(access.Options{Users: bearer})
-	require.NoError(h.t, err)
-	api, err := server.New(h.turns, server.WithGuard(guard))
-	require.NoError(h.t, err)
+	guard := must.Get(access.New(access.Options{Users: bearer}))
+	api := must.Get(server.New(h.turns, server.WithGuard(guard)))
 	h.web = httptest.NewUnstartedServer(server.Mux(api))
 	require.NoError(h.t, h.web.Listener.Close())
 	require.NoError(h.t, h.at.SetDeadline(time.Time{}))

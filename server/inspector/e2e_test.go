@@ -26,6 +26,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/peerfolder"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/live"
@@ -319,8 +320,7 @@ func play(t *testing.T, h *host, script string, more map[string]any) {
 	defer controls.Close()
 	given := map[string]any{"base": h.url(), "control": controls.URL, "token": token, "script": script}
 	maps.Copy(given, more)
-	data, err := json.Marshal(given)
-	require.NoError(t, err)
+	data := must.Get(json.Marshal(given))
 	ctx := t.Context()
 	if at, ok := t.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -333,7 +333,7 @@ func play(t *testing.T, h *host, script string, more map[string]any) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // the script closes its browser
 	cmd.WaitDelay = 10 * time.Second
-	err = cmd.Run()
+	err := cmd.Run()
 	if testing.Verbose() || err != nil {
 		t.Logf("%s:\n%s", script, out.String())
 	}

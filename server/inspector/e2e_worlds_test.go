@@ -25,6 +25,7 @@ import (
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -94,19 +95,17 @@ func supportWorld(t testing.TB, more ...tools.Tool) *world {
 	type listed struct {
 		Product string `json:"product"`
 	}
-	list, err := tools.Func("list_charges", "Lists charges.", func(_ tools.Context, in listed) (any, error) {
+	list := must.Get(tools.Func("list_charges", "Lists charges.", func(_ tools.Context, in listed) (any, error) {
 		return []map[string]any{{"id": "ch_1003", "amount": "19.00 EUR", "day": "2026-03-01"}, {"id": "ch_1004", "amount": "19.00 EUR", "day": "2026-03-01"}}, nil
-	})
-	require.NoError(t, err)
+	}))
 	type refunded struct {
 		ChargeID string `json:"charge_id"`
 		Amount   string `json:"amount"`
 	}
-	refund, err := tools.Func("refund_charge", "Gives money back.", func(c tools.Context, in refunded) (string, error) {
+	refund := must.Get(tools.Func("refund_charge", "Gives money back.", func(c tools.Context, in refunded) (string, error) {
 		c.Set("refunds", 1)
 		return "refunded " + in.ChargeID, nil
-	}, tools.NeedsApproval())
-	require.NoError(t, err)
+	}, tools.NeedsApproval()))
 
 	steps := newPace()
 	var wavers atomic.Bool // support decides otherwise, once
@@ -149,15 +148,12 @@ func supportWorld(t testing.TB, more ...tools.Tool) *world {
 		})
 	}
 	child := func(name, description string, m llm.Model, opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.New(name, "You are "+name+".", m, append(opts, llmagent.WithDescription(description))...)
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New(name, "You are "+name+".", m, append(opts, llmagent.WithDescription(description))...))
 	}
-	root, err := llmagent.New("support", "You are the first to answer. Hand over to whoever knows.", support, llmagent.WithDescription("Answers first"), llmagent.WithSubAgents(
+	root := must.Get(llmagent.New("support", "You are the first to answer. Hand over to whoever knows.", support, llmagent.WithDescription("Answers first"), llmagent.WithSubAgents(
 		child("billing", "Refunds, invoices, charges", billing, llmagent.WithTools(append(more, list, refund)...)),
 		child("tech", "Network, router, devices", says("Restart the router.")),
-		child("account", "Sign-in, addresses", says("Which address?"))))
-	require.NoError(t, err)
+		child("account", "Sign-in, addresses", says("Which address?")))))
 	return &world{root: root, prices: llm.Prices{"large": {Input: 2, CachedInput: 0.5, Output: 8}, "small": {Input: 0.2, CachedInput: 0.1, Output: 0.8}},
 		controls: map[string]func([]byte) (any, error){"step": steps.control, "waver": func([]byte) (any, error) {
 			wavers.Store(true)
@@ -172,8 +168,7 @@ func support(t testing.TB) *host {
 	t.Helper()
 	h := serve(t, supportWorld(t))
 	h.story("s1")
-	past, err := checkpoint.New(h.store)
-	require.NoError(t, err)
+	past := must.Get(checkpoint.New(h.store))
 	require.NoError(t, past.Edit(t.Context(), key("s1"), 1, llm.Content{Text: "My router is slow"}, key("edited")))
 	h.resume("edited")
 	events, err := h.log("s1")
@@ -197,8 +192,7 @@ func support(t testing.TB) *host {
 // that says how it was changed. With restart, turns use saved instructions only after a restart.
 func workshop(t testing.TB, restart bool) *host {
 	t.Helper()
-	bank, err := tools.Func("transfer_to_bank", "Transfers money.", func(tools.Context, struct{}) (string, error) { return "transferred", nil })
-	require.NoError(t, err)
+	bank := must.Get(tools.Func("transfer_to_bank", "Transfers money.", func(tools.Context, struct{}) (string, error) { return "transferred", nil }))
 	w := supportWorld(t, bank)
 	var written atomic.Value
 	written.Store(server.Body{Text: "You are billing.\nBe kind.\nBe brief.", Version: "1"})
@@ -248,26 +242,22 @@ func (h *host) story(id string) {
 func offlineWorld(t testing.TB) *world {
 	t.Helper()
 	child := func(name, description string) agent.Agent {
-		a, err := llmagent.New(name, "You are "+name+".", offline.New(), llmagent.WithDescription(description))
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New(name, "You are "+name+".", offline.New(), llmagent.WithDescription(description)))
 	}
-	root, err := llmagent.New("support", "You are the first to answer.", offline.New(), llmagent.WithDescription("Answers first"),
-		llmagent.WithSubAgents(child("billing", "Refunds, invoices, charges"), child("tech", "Network, router, devices")))
-	require.NoError(t, err)
+	root := must.Get(llmagent.New("support", "You are the first to answer.", offline.New(), llmagent.WithDescription("Answers first"),
+		llmagent.WithSubAgents(child("billing", "Refunds, invoices, charges"), child("tech", "Network, router, devices"))))
 	return &world{root: root}
 }
 
 // echoWorld has an agent that says what it hears, and a tool that does.
 func echoWorld(t testing.TB) *world {
 	t.Helper()
-	repeat, err := tools.Func("repeat", "Repeats.", func(_ tools.Context, in struct {
+	repeat := must.Get(tools.Func("repeat", "Repeats.", func(_ tools.Context, in struct {
 		Words string `json:"words"`
 	}) (string, error) {
 		return in.Words, nil
-	})
-	require.NoError(t, err)
-	root, err := llmagent.New("echo", "You repeat.", scripted.Func("small", func(req *llm.Request) scripted.Answer {
+	}))
+	root := must.Get(llmagent.New("echo", "You repeat.", scripted.Func("small", func(req *llm.Request) scripted.Answer {
 		last := req.Messages[len(req.Messages)-1]
 		if words, found := strings.CutPrefix(last.PlainText(), "tool: "); found {
 			return scripted.Reply(scripted.Call("repeat", fmt.Sprintf(`{"words":%q}`, words)))
@@ -276,8 +266,7 @@ func echoWorld(t testing.TB) *world {
 			return scripted.Reply(scripted.Text("The tool has answered."))
 		}
 		return scripted.Reply(scripted.Text(last.PlainText()))
-	}), llmagent.WithDescription("Repeats"), llmagent.WithTools(repeat))
-	require.NoError(t, err)
+	}), llmagent.WithDescription("Repeats"), llmagent.WithTools(repeat)))
 	return &world{root: root}
 }
 
@@ -303,12 +292,11 @@ func bigWorld(t testing.TB) *world {
 			return scripted.Reply(scripted.Text("This is ", name, ". ", "It has heard *", text, "*."), scripted.Usage(100, 10, 50))
 		})
 	}
-	look, err := tools.Func("look", "Looks.", func(_ tools.Context, in struct {
+	look := must.Get(tools.Func("look", "Looks.", func(_ tools.Context, in struct {
 		At string `json:"at"`
 	}) (string, error) {
 		return "There is " + in.At + ".", nil
-	})
-	require.NoError(t, err)
+	}))
 	n := 1
 	var grow func(name string, depth int) agent.Agent
 	grow = func(name string, depth int) agent.Agent {
@@ -319,9 +307,7 @@ func bigWorld(t testing.TB) *world {
 			n++
 			kids = append(kids, grow(fmt.Sprintf("%s%d", strings.Replace(name, "root", "a", 1), i), depth+1))
 		}
-		a, err := llmagent.New(name, "You are "+name+".", answer(name), append(opts, llmagent.WithSubAgents(kids...))...)
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New(name, "You are "+name+".", answer(name), append(opts, llmagent.WithSubAgents(kids...))...))
 	}
 	root := grow("root", 0)
 	require.Equal(t, 500, n)
@@ -343,8 +329,7 @@ func (h *host) repeat(id string, events int, words ...string) {
 	h.t.Helper()
 	ids := 0
 	memory := session.NewMemory()
-	run, err := runner.New(h.root, memory, runner.WithIDs(func() string { ids++; return fmt.Sprintf("zz%06d", ids) }))
-	require.NoError(h.t, err)
+	run := must.Get(runner.New(h.root, memory, runner.WithIDs(func() string { ids++; return fmt.Sprintf("zz%06d", ids) })))
 	for _, w := range words {
 		for _, err := range run.Run(h.t.Context(), key(id), llm.UserText(w)) {
 			require.NoError(h.t, err)
@@ -358,8 +343,7 @@ func (h *host) repeat(id string, events int, words ...string) {
 			first = e.Time
 		}
 		last = e.Time
-		data, err := json.Marshal(e)
-		require.NoError(h.t, err)
+		data := must.Get(json.Marshal(e))
 		told = append(told, data)
 	}
 	active, err := run.Active(h.t.Context(), key(id))
@@ -378,8 +362,7 @@ func (h *host) repeat(id string, events int, words ...string) {
 			all = append(all, e)
 		}
 	}
-	lease, err := sessiontest.Acquire(h.t.Context(), h.store, key(id), session.Self())
-	require.NoError(h.t, err)
+	lease := must.Get(sessiontest.Acquire(h.t.Context(), h.store, key(id), session.Self()))
 	require.NoError(h.t, sessiontest.Append(h.t.Context(), h.store, key(id), 0, lease, all...))
 	require.NoError(h.t, sessiontest.Release(h.t.Context(), h.store, key(id), lease))
 }
@@ -388,7 +371,7 @@ func (h *host) repeat(id string, events int, words ...string) {
 func pipeline(t testing.TB) agent.Agent {
 	t.Helper()
 	node := func(name string, err error) agent.Agent {
-		a, made := agent.New(name, "Does "+name, func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return must.Get(agent.New(name, "Does "+name, func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 			return func(yield func(*event.Event, error) bool) {
 				if err != nil {
 					yield(nil, err)
@@ -396,9 +379,7 @@ func pipeline(t testing.TB) agent.Agent {
 				}
 				yield(&event.Event{Data: &event.Text{Content: name + " is done"}}, nil)
 			}
-		})
-		require.NoError(t, made)
-		return a
+		}))
 	}
 	graph, err := agentgraph.NewBuilder("pipeline").Node("splitter", node("splitter", nil)).Node("sentiment", node("sentiment", errors.New("sentiment: the model is gone"))).
 		Node("entities", node("entities", nil)).Node("merger", node("merger", nil)).Node("error-handler", node("error-handler", nil)).
@@ -417,11 +398,10 @@ func pipelineWorld(t testing.TB) *world { return &world{root: pipeline(t)} }
 // and persons at a desk.
 func officeWorld(t testing.TB) *world {
 	t.Helper()
-	billing, err := llmagent.New("billing", "You bill.", scripted.Func("small", func(*llm.Request) scripted.Answer {
+	billing := must.Get(llmagent.New("billing", "You bill.", scripted.Func("small", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Text("It is paid."), scripted.Usage(100, 10, 0))
-	}), llmagent.WithDescription("Bills"))
-	require.NoError(t, err)
-	help, err := llmagent.New("help", "You help.", scripted.Func("large", func(req *llm.Request) scripted.Answer {
+	}), llmagent.WithDescription("Bills")))
+	help := must.Get(llmagent.New("help", "You help.", scripted.Func("large", func(req *llm.Request) scripted.Answer {
 		switch text, _ := heard(req); {
 		case strings.Contains(text, "analyse"):
 			return scripted.Reply(scripted.Call("transfer_to_pipeline", `{"reason":"a text to look at"}`), scripted.Usage(50, 5, 0))
@@ -429,13 +409,11 @@ func officeWorld(t testing.TB) *world {
 			return scripted.Reply(scripted.Call("transfer_to_human", `{"reason":"wants a person"}`), scripted.Usage(50, 5, 0))
 		}
 		return scripted.Reply(scripted.Text("I am here."), scripted.Usage(50, 5, 0))
-	}), llmagent.WithDescription("Helps"), llmagent.WithSubAgents(pipeline(t)))
-	require.NoError(t, err)
+	}), llmagent.WithDescription("Helps"), llmagent.WithSubAgents(pipeline(t))))
 	toBilling, toHelp := router.Specialist(billing), router.Specialist(help)
-	front, err := router.New("front", router.Description("Finds who answers"), router.Default(toHelp), router.Rules(
+	front := must.Get(router.New("front", router.Description("Finds who answers"), router.Default(toHelp), router.Rules(
 		router.When(router.Keyword("refund", "invoice", "charged")).To(toBilling),
-		router.When(router.Regexp(`(?i)\b(screen|keyboard)\b`)).To(toHelp).Because("a device")))
-	require.NoError(t, err)
+		router.When(router.Regexp(`(?i)\b(screen|keyboard)\b`)).To(toHelp).Because("a device"))))
 	return &world{root: front, runner: []runner.Option{runner.WithDesk(human.Log{})}, prices: llm.Prices{"large": {Input: 2, Output: 8}}}
 }
 
@@ -455,7 +433,7 @@ func office(t testing.TB) *host {
 // clerkWorld has a clerk whose tool makes files and writes state of all scopes.
 func clerkWorld(t testing.TB) *world {
 	t.Helper()
-	draw, err := tools.Func("draw", "Draws the orders of a month.", func(c tools.Context, in struct {
+	draw := must.Get(tools.Func("draw", "Draws the orders of a month.", func(c tools.Context, in struct {
 		Month string `json:"month"`
 	}) (string, error) {
 		plot := image.NewGray(image.Rect(0, 0, 120, 40))
@@ -477,16 +455,14 @@ func clerkWorld(t testing.TB) *world {
 		c.Set("turn:draft", true)
 		c.Set("user:name", "Ann")
 		return "drawn", nil
-	})
-	require.NoError(t, err)
-	root, err := llmagent.New("clerk", "You draw.", scripted.Func("small", func(req *llm.Request) scripted.Answer {
+	}))
+	root := must.Get(llmagent.New("clerk", "You draw.", scripted.Func("small", func(req *llm.Request) scripted.Answer {
 		text, result := heard(req)
 		if result || text == "thanks" {
 			return scripted.Reply(scripted.Text("Here it is."), scripted.Usage(50, 5, 0))
 		}
 		return scripted.Reply(scripted.Call("draw", fmt.Sprintf(`{"month":%q}`, text)), scripted.Usage(50, 5, 0))
-	}), llmagent.WithDescription("Draws"), llmagent.WithTools(draw))
-	require.NoError(t, err)
+	}), llmagent.WithDescription("Draws"), llmagent.WithTools(draw)))
 	return &world{root: root}
 }
 
@@ -506,15 +482,13 @@ func clerk(t testing.TB) *host {
 func bankWorld(t testing.TB) *world {
 	t.Helper()
 	tool := func(name string, by tools.By) tools.Tool {
-		made, err := tools.Func(name, "Does "+name+".", func(tools.Context, struct {
+		return must.Get(tools.Func(name, "Does "+name+".", func(tools.Context, struct {
 			Account float64 `json:"account"`
 			Amount  float64 `json:"amount"`
 			Note    string  `json:"note"`
 		}) (string, error) {
 			return name + " is done", nil
-		}, tools.NeedsApproval(by))
-		require.NoError(t, err)
-		return made
+		}, tools.NeedsApproval(by)))
 	}
 	args := fmt.Sprintf(`{"account":9007199254740993,"amount":5.00,"note":"%sthe end"}`, strings.Repeat("long ", 8000))
 	clerk := scripted.Func("small", func(req *llm.Request) scripted.Answer {
@@ -527,11 +501,9 @@ func bankWorld(t testing.TB) *world {
 		}
 		return scripted.Reply(scripted.Think("A greeting."), scripted.Text("Hello."), scripted.Usage(50, 5, 0))
 	})
-	other, err := llmagent.New("other", "You wait.", clerk, llmagent.WithDescription("Waits"), llmagent.WithHistory(view.TextOnly()))
-	require.NoError(t, err)
-	root, err := llmagent.New("clerk", "You pay.", clerk, llmagent.WithDescription("Pays"), llmagent.WithSubAgents(other),
-		llmagent.WithTools(tool("pay", tools.ByStaff()), tool("book", tools.ByUser()), tool("wire", tools.ByStaff("wires"))))
-	require.NoError(t, err)
+	other := must.Get(llmagent.New("other", "You wait.", clerk, llmagent.WithDescription("Waits"), llmagent.WithHistory(view.TextOnly())))
+	root := must.Get(llmagent.New("clerk", "You pay.", clerk, llmagent.WithDescription("Pays"), llmagent.WithSubAgents(other),
+		llmagent.WithTools(tool("pay", tools.ByStaff()), tool("book", tools.ByUser()), tool("wire", tools.ByStaff("wires")))))
 	user := func(name string, rights access.Rights, grants ...string) access.Account {
 		return access.Account{Name: name, Token: access.HashToken(name), Rights: rights, Grants: grants}
 	}
@@ -564,7 +536,7 @@ func hostileWorld(t testing.TB) *world {
 		Page string `json:"page"`
 	}
 	short := hostile[1] + " " + hostile[7]
-	fetch, err := tools.Func("fetch", short, func(c tools.Context, in in) (any, error) {
+	fetch := must.Get(tools.Func("fetch", short, func(c tools.Context, in in) (any, error) {
 		c.Progress(short)
 		c.Set("note", short)
 		i, err := strconv.Atoi(in.Page)
@@ -572,12 +544,10 @@ func hostileWorld(t testing.TB) *world {
 			return nil, err
 		}
 		return hostile[i], nil
-	}, tools.MaxOutput(2<<20))
-	require.NoError(t, err)
-	breaks, err := tools.Func("breaks", short, func(tools.Context, in) (any, error) { return nil, errors.New(short) })
-	require.NoError(t, err)
+	}, tools.MaxOutput(2<<20)))
+	breaks := must.Get(tools.Func("breaks", short, func(tools.Context, in) (any, error) { return nil, errors.New(short) }))
 	said := regexp.MustCompile(`^say (\d+)`)
-	root, err := llmagent.New("root", short, scripted.Func("evil<b>", func(req *llm.Request) scripted.Answer {
+	root := must.Get(llmagent.New("root", short, scripted.Func("evil<b>", func(req *llm.Request) scripted.Answer {
 		number, result := "", false
 		for _, m := range req.Messages {
 			result = m.Role == llm.RoleTool
@@ -593,8 +563,7 @@ func hostileWorld(t testing.TB) *world {
 			return scripted.Reply(scripted.Think(short), scripted.Text(hostile[i]))
 		}
 		return scripted.Reply(scripted.Text(short), scripted.Call("fetch", fmt.Sprintf(`{"page":%q}`, number)), scripted.Call("breaks", `{"page":"<script>window.hit = 20</script>"}`))
-	}), llmagent.WithDescription(short), llmagent.WithTools(fetch, breaks), llmagent.WithSubAgents(hostileKid(t, short)))
-	require.NoError(t, err)
+	}), llmagent.WithDescription(short), llmagent.WithTools(fetch, breaks), llmagent.WithSubAgents(hostileKid(t, short))))
 	return &world{root: root}
 }
 
@@ -602,14 +571,11 @@ func hostileKid(t testing.TB, short string) agent.Agent {
 	t.Helper()
 	var many []tools.Tool
 	for i := range 10_000 {
-		tool, err := tools.Func(fmt.Sprintf("tool_%d", i), short, func(tools.Context, struct{}) (string, error) { return "", nil })
-		require.NoError(t, err)
+		tool := must.Get(tools.Func(fmt.Sprintf("tool_%d", i), short, func(tools.Context, struct{}) (string, error) { return "", nil }))
 		many = append(many, tool)
 	}
-	kid, err := llmagent.New("kid", short, scripted.Func("last", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text(short)) }),
-		llmagent.WithTools(many...), llmagent.WithMaxTools(len(many)), llmagent.WithDescription(hostile[0]+strings.Repeat("x", 5000)))
-	require.NoError(t, err)
-	return kid
+	return must.Get(llmagent.New("kid", short, scripted.Func("last", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text(short)) }),
+		llmagent.WithTools(many...), llmagent.WithMaxTools(len(many)), llmagent.WithDescription(hostile[0]+strings.Repeat("x", 5000))))
 }
 
 // hostiles serves a session in which each of the texts was said by everybody.

@@ -16,6 +16,8 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // fetch requests a file from a handler.
@@ -36,8 +38,8 @@ func hashOf(data []byte) string {
 
 // Files are sent compressed to clients that accept that, and each form has its own ETag.
 func TestPacked(t *testing.T) {
-	d := must(New())
-	script := must(fs.ReadFile(built, "dist/app.js"))
+	d := must.Get(New())
+	script := must.Get(fs.ReadFile(built, "dist/app.js"))
 	plain := fetch(d, "app.js")
 	require.Equal(t, 200, plain.Code)
 	require.Equal(t, script, plain.Body.Bytes())
@@ -50,7 +52,7 @@ func TestPacked(t *testing.T) {
 		require.Equal(t, packed, got.Header().Get("ETag") != plain.Header().Get("ETag"), accept)
 		if packed {
 			require.Less(t, got.Body.Len(), len(script))
-			require.Equal(t, script, must(io.ReadAll(must(gzip.NewReader(got.Body)))))
+			require.Equal(t, script, must.Get(io.ReadAll(must.Get(gzip.NewReader(got.Body)))))
 		}
 		again := fetch(d, "app.js", "Accept-Encoding", accept, "If-None-Match", got.Header().Get("ETag"))
 		require.Equal(t, 304, again.Code)
@@ -64,7 +66,7 @@ func TestPacked(t *testing.T) {
 func TestImmutable(t *testing.T) {
 	one := "console.log(1)"
 	files := fstest.MapFS{"index.html": {Data: []byte("page")}, "app.js": {Data: []byte(one)}, "fonts/a.woff2": {Data: []byte("font")}}
-	for _, d := range []*Handler{must(New()), must(New(WithFiles(files)))} {
+	for _, d := range []*Handler{must.Get(New()), must.Get(New(WithFiles(files)))} {
 		script := fetch(d, "app.js").Body.Bytes()
 		const kept, asked = "max-age=31536000, immutable", "no-cache"
 		for address, want := range map[string]string{"app.js?v=" + hashOf(script): kept, "app.js": asked, "app.js?v=": asked, "app.js?v=" + strings.Repeat("0", versionDigits): asked, "": asked, "s/x?v=" + hashOf(script): asked} {
@@ -73,7 +75,7 @@ func TestImmutable(t *testing.T) {
 			require.Equal(t, want, got.Header().Get("Cache-Control"), address)
 		}
 	}
-	d := must(New(WithFiles(files)))
+	d := must.Get(New(WithFiles(files)))
 	require.Equal(t, "font/woff2", fetch(d, "fonts/a.woff2").Header().Get("Content-Type"))
 	require.Equal(t, 404, fetch(d, "fonts").Code)
 	files["app.js"] = &fstest.MapFile{Data: []byte("console.log(2)")} // as a person who works on it does
@@ -98,7 +100,7 @@ func sent(f *file) int {
 
 // The page is small, and index.html names the files that are there.
 func TestSizes(t *testing.T) {
-	d := must(New())
+	d := must.Get(New())
 	all, scripts, languages := 0, 0, 0
 	for name, f := range d.packed {
 		all += len(f.data)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -30,13 +31,6 @@ import (
 	"github.com/agentarbor/arbor/session/tail"
 )
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 // host is a server with the page and the native API.
 type host struct {
 	url      string
@@ -46,16 +40,16 @@ type host struct {
 
 // serve serves a store with a number of sessions.
 func serve(t *testing.T, sessions int, opts ...Option) *host {
-	l := must(net.Listen("tcp", "127.0.0.1:0"))
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	h := &host{url: "http://" + l.Addr().String()}
-	h.accounts = must(access.NewAccounts(access.Account{Name: "local", Token: access.HashToken("the-token"), Rights: access.All}))
-	h.signIn = must(access.NewSignIn(h.accounts, access.SignInOptions{Port: l.Addr().(*net.TCPAddr).Port}))
-	guard := must(access.New(access.Options{Users: must(access.AnyOf(h.accounts, h.signIn))}))
-	handler := must(New(append([]Option{WithGuard(guard), WithSignIn(h.signIn)}, opts...)...))
+	h.accounts = must.Get(access.NewAccounts(access.Account{Name: "local", Token: access.HashToken("the-token"), Rights: access.All}))
+	h.signIn = must.Get(access.NewSignIn(h.accounts, access.SignInOptions{Port: l.Addr().(*net.TCPAddr).Port}))
+	guard := must.Get(access.New(access.Options{Users: must.Get(access.AnyOf(h.accounts, h.signIn))}))
+	handler := must.Get(New(append([]Option{WithGuard(guard), WithSignIn(h.signIn)}, opts...)...))
 	model := scripted.Func("desk", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hello.")) })
-	store := must(tail.New(sessiontest.Memory(t)))
-	run := must(runner.New(must(llmagent.New("desk", "You answer.", model)), store))
-	turns := must(live.New(run, store))
+	store := must.Get(tail.New(sessiontest.Memory(t)))
+	run := must.Get(runner.New(must.Get(llmagent.New("desk", "You answer.", model)), store))
+	turns := must.Get(live.New(run, store))
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
 	for i := range sessions {
 		key := session.Key{App: session.DefaultApp, User: session.DefaultUser, ID: fmt.Sprint("s", i)}
@@ -63,7 +57,7 @@ func serve(t *testing.T, sessions int, opts ...Option) *host {
 			require.NoError(t, err)
 		}
 	}
-	mux := server.Mux(handler, must(server.New(turns, server.WithGuard(guard), server.WithAPIs("api", "inspector"))))
+	mux := server.Mux(handler, must.Get(server.New(turns, server.WithGuard(guard), server.WithAPIs("api", "inspector"))))
 	web := &http.Server{Handler: mux}
 	access.Harden(web)
 	go func() { _ = web.Serve(l) }()
@@ -73,16 +67,16 @@ func serve(t *testing.T, sessions int, opts ...Option) *host {
 
 func (h *host) ask(t *testing.T, client *http.Client, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
-	r := must(http.NewRequestWithContext(t.Context(), method, h.url+path, strings.NewReader(body)))
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, h.url+path, strings.NewReader(body)))
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	got := must(client.Do(r))
+	got := must.Get(client.Do(r))
 	defer got.Body.Close()
-	return got, string(must(io.ReadAll(got.Body)))
+	return got, string(must.Get(io.ReadAll(got.Body)))
 }
 
 func TestFiles(t *testing.T) {
@@ -162,7 +156,7 @@ func TestOwnFiles(t *testing.T) {
 
 func TestSignIn(t *testing.T) {
 	h := serve(t, 0)
-	client := &http.Client{Jar: must(cookiejar.New(nil))}
+	client := &http.Client{Jar: must.Get(cookiejar.New(nil))}
 	for body, status := range map[string]int{`{"token": "wrong"}`: 401, `{"code": "wrong"}`: 401, `{}`: 400, `{"token": "a", "code": "b"}`: 400, `{"token": 1}`: 400, `{"user": "x"}`: 400, `{`: 400} {
 		got, text := h.ask(t, client, "POST", "/inspect/sign-in", body)
 		require.Equal(t, status, got.StatusCode, body)
@@ -177,7 +171,7 @@ func TestSignIn(t *testing.T) {
 	got, _ = h.ask(t, client, "GET", "/inspect/sign-in", "")
 	require.Equal(t, 404, got.StatusCode)
 
-	got, body := h.ask(t, client, "POST", "/inspect/sign-in", `{"code": "`+must(h.signIn.Code("local"))+`"}`)
+	got, body := h.ask(t, client, "POST", "/inspect/sign-in", `{"code": "`+must.Get(h.signIn.Code("local"))+`"}`)
 	require.Equal(t, 200, got.StatusCode)
 	require.Equal(t, "no-store", got.Header.Get("Cache-Control"))
 	var grant struct{ User, Key, End string }
@@ -197,7 +191,7 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, 204, got.StatusCode)
 	require.Equal(t, 401, me(access.KeyHeader, grant.Key))
 
-	none := must(New(WithGuard(must(access.New(access.Options{Users: h.accounts})))))
+	none := must.Get(New(WithGuard(must.Get(access.New(access.Options{Users: h.accounts})))))
 	w := httptest.NewRecorder()
 	none.ServeHTTP(w, httptest.NewRequest("POST", "/inspect/sign-in", strings.NewReader("{}")))
 	require.Equal(t, 404, w.Code)
@@ -206,7 +200,7 @@ func TestSignIn(t *testing.T) {
 // What came over a network in the clear gets no page and no sign-in.
 func TestPageInTheClear(t *testing.T) {
 	h := serve(t, 0)
-	handler := must(New(WithSignIn(h.signIn), WithGuard(must(access.New(access.Options{})))))
+	handler := must.Get(New(WithSignIn(h.signIn), WithGuard(must.Get(access.New(access.Options{})))))
 	for _, method := range []string{"GET", "POST"} {
 		r := httptest.NewRequest(method, map[string]string{"GET": "http://agents.example/inspect/", "POST": "http://agents.example/inspect/sign-in"}[method], strings.NewReader(`{"token": "the-token"}`))
 		r.Header.Set("Content-Type", "application/json")

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -21,14 +22,13 @@ import (
 func newTill(t testing.TB) (root *llmagent.Agent, paid *int, asked *[]*llm.Request) {
 	t.Helper()
 	paid, asked = new(int), new([]*llm.Request)
-	refund, err := tools.Func("refund", "Refunds.", func(_ tools.Context, in struct {
+	refund := must.Get(tools.Func("refund", "Refunds.", func(_ tools.Context, in struct {
 		Amount int `json:"amount"`
 	}) (string, error) {
 		*paid += in.Amount
 		return "paid", nil
-	}, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
-	root, err = llmagent.New("till", "", scripted.Func("till", func(req *llm.Request) scripted.Answer {
+	}, tools.NeedsApproval(tools.ByUser())))
+	root = must.Get(llmagent.New("till", "", scripted.Func("till", func(req *llm.Request) scripted.Answer {
 		*asked = append(*asked, req)
 		last := req.Messages[len(req.Messages)-1]
 		switch {
@@ -46,8 +46,7 @@ func newTill(t testing.TB) (root *llmagent.Agent, paid *int, asked *[]*llm.Reque
 			return scripted.Reply(scripted.Call("refund", `{"amount":1}`), scripted.Call("refund", `{"amount":2}`))
 		}
 		return scripted.Reply(scripted.Text("One moment."), scripted.Call("refund", `{"amount":7}`))
-	}), llmagent.WithTools(refund))
-	require.NoError(t, err)
+	}), llmagent.WithTools(refund)))
 	return root, paid, asked
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/chatform"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -63,17 +64,14 @@ func newAtlas(t testing.TB) *atlas {
 			return scripted.Reply(scripted.Text("Hello."))
 		})
 	}
-	lookup, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "lookup"}}, func(tools.Context, json.RawMessage) (any, error) {
+	lookup := must.Get(tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "lookup"}}, func(tools.Context, json.RawMessage) (any, error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.looked++
 		return "found", nil
-	})
-	require.NoError(t, err)
-	maps, err := llmagent.New("maps", "You show maps.", model("maps"), llmagent.WithDescription("Shows maps"))
-	require.NoError(t, err)
-	a.root, err = llmagent.New("front", "You help.", model("front"), llmagent.WithSubAgents(maps), llmagent.WithTools(lookup))
-	require.NoError(t, err)
+	}))
+	maps := must.Get(llmagent.New("maps", "You show maps.", model("maps"), llmagent.WithDescription("Shows maps")))
+	a.root = must.Get(llmagent.New("front", "You help.", model("front"), llmagent.WithSubAgents(maps), llmagent.WithTools(lookup)))
 	return a
 }
 
@@ -266,18 +264,15 @@ func TestClientToolsThatCannotBe(t *testing.T) {
 
 // TestClientToolsForgeNothing: a result is one for a call of the client's own, and for no other.
 func TestClientToolsForgeNothing(t *testing.T) {
-	asks, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "refund"}, Approval: tools.Ask, By: tools.ByUser()}, func(tools.Context, json.RawMessage) (any, error) {
+	asks := must.Get(tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "refund"}, Approval: tools.Ask, By: tools.ByUser()}, func(tools.Context, json.RawMessage) (any, error) {
 		t.Error("nobody has approved it")
 		return "paid", nil
-	})
-	require.NoError(t, err)
-	wants, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "wants"}, Resumable: true}, func(ctx tools.Context, _ json.RawMessage) (any, error) {
+	}))
+	wants := must.Get(tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "wants"}, Resumable: true}, func(ctx tools.Context, _ json.RawMessage) (any, error) {
 		return ctx.Ask("How much?", nil)
-	})
-	require.NoError(t, err)
+	}))
 	for _, tool := range []string{"refund", "wants"} {
-		root, err := llmagent.New("front", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Call(tool, `{}`)) }), llmagent.WithTools(asks, wants))
-		require.NoError(t, err)
+		root := must.Get(llmagent.New("front", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Call(tool, `{}`)) }), llmagent.WithTools(asks, wants)))
 		b := &browser{world: newWorld(t, root), tools: []any{function("get_time")}}
 		said, calls, finish := b.ask(user("pay"))
 		require.Contains(t, said, tool)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/server/internal/peers"
 	"github.com/agentarbor/arbor/server/internal/responses"
@@ -31,8 +32,7 @@ func (w *world) call(method, path string, body, out any, changes ...change) int 
 	w.Helper()
 	var r *http.Request
 	if body != nil {
-		data, err := json.Marshal(body)
-		require.NoError(w, err)
+		data := must.Get(json.Marshal(body))
 		r = httptest.NewRequest(method, "http://localhost/v1"+path, strings.NewReader(string(data)))
 		r.Header.Set("Content-Type", "application/json")
 	} else {

@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestFieldsPage sends each member of a request that docs/server-openai.md lists: the server does with it what the page
 // says. The page lists all that the code knows.
 func TestFieldsPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/server-openai.md")
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile("../../docs/server-openai.md"))
 	tool := `[{"type":"function","function":{"name":"f"}}]`
 	for _, api := range []struct {
 		heading, path, body string

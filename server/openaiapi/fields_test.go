@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -163,17 +164,13 @@ func TestFields(t *testing.T) {
 // TestModels: a model is an agent, by its path, and those below it.
 func TestModels(t *testing.T) {
 	leaf := func(name string) agent.Agent {
-		a, err := llmagent.New(name, "", scripted.Func(name, func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("I am " + name + ".")) }))
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New(name, "", scripted.Func(name, func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("I am " + name + ".")) })))
 	}
-	middle, err := llmagent.New("billing", "", scripted.Func("billing", func(*llm.Request) scripted.Answer {
+	middle := must.Get(llmagent.New("billing", "", scripted.Func("billing", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"refunds"}`))
-	}), llmagent.WithSubAgents(leaf("refunds")))
-	require.NoError(t, err)
-	root, err := llmagent.New("support", "", scripted.Func("support", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("I am the root.")) }),
-		llmagent.WithSubAgents(middle, leaf("tech")))
-	require.NoError(t, err)
+	}), llmagent.WithSubAgents(leaf("refunds"))))
+	root := must.Get(llmagent.New("support", "", scripted.Func("support", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("I am the root.")) }),
+		llmagent.WithSubAgents(middle, leaf("tech"))))
 	w := newWorld(t, root)
 	get := func(path string) (int, map[string]any) {
 		r := httptest.NewRequest(http.MethodGet, "http://localhost/v1"+path, nil)
@@ -224,8 +221,7 @@ func TestErrors(t *testing.T) {
 	} {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, streamed %t", c.name, stream), func(t *testing.T) {
-				a, err := llmagent.New("support", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return c.answer }))
-				require.NoError(t, err)
+				a := must.Get(llmagent.New("support", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return c.answer })))
 				w := newWindow(newWorld(t, a))
 				w.stream = stream
 				got := w.say("hello")
@@ -240,13 +236,12 @@ func TestErrors(t *testing.T) {
 	}
 	t.Run("after a silence", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			a, err := llmagent.New("support", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+			a := must.Get(llmagent.New("support", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
 				return scripted.Reply(scripted.Wait(func(context.Context) error {
 					time.Sleep(time.Minute) // of the bubble
 					return nil
 				}), scripted.Status(401, 0))
-			}))
-			require.NoError(t, err)
+			})))
 			w := newWindow(newWorld(t, a))
 			w.silence, w.stream = 5*time.Second, true
 			got := w.say("hello")
@@ -262,13 +257,12 @@ func TestErrors(t *testing.T) {
 		require.Equal(t, "unauthorized", got.Error.Code)
 	})
 	t.Run("in mid-stream", func(t *testing.T) {
-		a, err := llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		a := must.Get(llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 			if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 				return scripted.Reply(scripted.Status(401, 0))
 			}
 			return scripted.Reply(scripted.Text("One moment."), scripted.Call("nothing", "{}"))
-		}))
-		require.NoError(t, err)
+		})))
 		w := newWindow(newWorld(t, a))
 		w.stream = true
 		got := w.say("hello")
@@ -306,8 +300,7 @@ func TestErrors(t *testing.T) {
 	})
 	t.Run("too many streams", func(t *testing.T) {
 		d := newDesk(t)
-		guard, err := access.New(access.Options{Users: newUsers(t), Streams: access.NewLimit(1, 0)})
-		require.NoError(t, err)
+		guard := must.Get(access.New(access.Options{Users: newUsers(t), Streams: access.NewLimit(1, 0)}))
 		w := newWindow(newWorld(t, d.root, WithGuard(guard)))
 		w.stream = true
 		other, done := w.clone(), make(chan *reply)

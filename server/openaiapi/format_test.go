@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -25,16 +26,14 @@ func newForms(t testing.TB, answers ...string) (root agent.Agent, formats *[]*ll
 	t.Helper()
 	formats = new([]*llm.ResponseFormat)
 	var asked atomic.Int32
-	reader, err := llmagent.New("reader", "", scripted.Func("reader", func(req *llm.Request) scripted.Answer {
+	reader := must.Get(llmagent.New("reader", "", scripted.Func("reader", func(req *llm.Request) scripted.Answer {
 		*formats = append(*formats, req.ResponseFormat)
 		n := int(asked.Add(1)) - 1
 		return scripted.Reply(scripted.Text(strings.SplitAfter(answers[n%len(answers)], " ")...))
-	}), llmagent.WithDescription("Reads"))
-	require.NoError(t, err)
-	root, err = llmagent.New("front", "", scripted.Func("front", func(*llm.Request) scripted.Answer {
+	}), llmagent.WithDescription("Reads")))
+	root = must.Get(llmagent.New("front", "", scripted.Func("front", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Text("One moment."), scripted.Call("transfer_to_agent", `{"agent_name":"reader"}`))
-	}), llmagent.WithSubAgents(reader))
-	require.NoError(t, err)
+	}), llmagent.WithSubAgents(reader)))
 	return root, formats
 }
 
@@ -89,14 +88,13 @@ func TestWantedObject(t *testing.T) {
 
 // TestWantedFormThatIsMissed: the client gets an error and no words that it cannot read.
 func TestWantedFormThatIsMissed(t *testing.T) {
-	words, err := agent.New("words", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	words := must.Get(agent.New("words", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			if yield(&event.Event{Data: &event.Text{Content: "Oslo"}}, nil) {
 				yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonStop}}, nil)
 			}
 		}
-	})
-	require.NoError(t, err)
+	}))
 	forms, _ := newForms(t, "Oslo")
 	for root, code := range map[agent.Agent]string{words: "no_output", forms: "bad_output"} {
 		for _, stream := range []bool{false, true} {

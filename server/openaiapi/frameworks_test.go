@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -71,18 +72,14 @@ func newTown(t testing.TB) agent.Agent {
 			return scripted.Reply(scripted.Text("You are ", "welcome."))
 		}
 	}
-	maps, err := llmagent.New("maps", "You show maps.", scripted.Func("maps", answer("maps")), llmagent.WithDescription("Shows maps"))
-	require.NoError(t, err)
-	refund, err := tools.Func("refund", "Refunds.", func(_ tools.Context, in struct {
+	maps := must.Get(llmagent.New("maps", "You show maps.", scripted.Func("maps", answer("maps")), llmagent.WithDescription("Shows maps")))
+	refund := must.Get(tools.Func("refund", "Refunds.", func(_ tools.Context, in struct {
 		Amount int `json:"amount"`
 	}) (string, error) {
 		require.Less(t, in.Amount, 10)
 		return "paid", nil
-	}, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
-	root, err := llmagent.New("front", "You help.", scripted.Func("front", answer("front")), llmagent.WithSubAgents(maps), llmagent.WithTools(refund))
-	require.NoError(t, err)
-	return root
+	}, tools.NeedsApproval(tools.ByUser())))
+	return must.Get(llmagent.New("front", "You help.", scripted.Func("front", answer("front")), llmagent.WithSubAgents(maps), llmagent.WithTools(refund)))
 }
 
 // TestFrameworks checks that the frameworks of others can use a served agent as a model.
@@ -122,9 +119,7 @@ func TestFrameworks(t *testing.T) {
 			url := loopback(t, newWorld(t, newTown(t)))
 			var got map[string]any
 			peers.Run(t, map[string]any{"base": url + "/v1", "model": "front"}, &got, program, path)
-			require.Equal(t, want, got, string(must(json.Marshal(got))))
+			require.Equal(t, want, got, string(must.Get(json.Marshal(got))))
 		})
 	}
 }
-
-func must[T any](v T, _ error) T { return v }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -34,17 +35,15 @@ type desk struct {
 func newDesk(t testing.TB) *desk {
 	t.Helper()
 	d := &desk{thinks: make(chan string, 100), free: make(chan struct{}, 100)}
-	refund, err := tools.Func("refund", "Refunds.", func(_ tools.Context, in struct {
+	refund := must.Get(tools.Func("refund", "Refunds.", func(_ tools.Context, in struct {
 		Amount int `json:"amount"`
 	}) (string, error) {
 		return fmt.Sprintf("refunded %d", in.Amount), nil
-	}, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
-	count, err := tools.Func("count", "Counts.", func(ctx tools.Context, _ struct{}) (any, error) {
+	}, tools.NeedsApproval(tools.ByUser())))
+	count := must.Get(tools.Func("count", "Counts.", func(ctx tools.Context, _ struct{}) (any, error) {
 		return ctx.Ask("How many?\nA number.", []byte(`{"type":"integer"}`))
-	})
-	require.NoError(t, err)
-	billing, err := llmagent.New("billing", "You answer.", scripted.Func("billing", func(req *llm.Request) scripted.Answer {
+	}))
+	billing := must.Get(llmagent.New("billing", "You answer.", scripted.Func("billing", func(req *llm.Request) scripted.Answer {
 		last := req.Messages[len(req.Messages)-1]
 		users := 0
 		for _, m := range req.Messages {
@@ -75,15 +74,13 @@ func newDesk(t testing.TB) *desk {
 			return scripted.Reply(scripted.Status(401, 0))
 		}
 		return scripted.Reply(scripted.Text("Words ", fmt.Sprint(users), "."), scripted.Usage(5, 2, 0))
-	}), llmagent.WithTools(refund, count))
-	require.NoError(t, err)
-	d.root, err = llmagent.New("support", "You hand over.", scripted.Func("support", func(req *llm.Request) scripted.Answer {
+	}), llmagent.WithTools(refund, count)))
+	d.root = must.Get(llmagent.New("support", "You hand over.", scripted.Func("support", func(req *llm.Request) scripted.Answer {
 		if strings.Contains(req.Messages[len(req.Messages)-1].PlainText(), "root") {
 			return scripted.Reply(scripted.Text("I am the root."))
 		}
 		return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))
-	}), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
+	}), llmagent.WithSubAgents(billing)))
 	return d
 }
 

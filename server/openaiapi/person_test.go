@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -25,13 +26,11 @@ func TestPerson(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprintf("streamed %t", stream), func(t *testing.T) {
 			ctx := context.Background()
-			room, err := human.NewRoom()
-			require.NoError(t, err)
+			room := must.Get(human.NewRoom())
 			t.Cleanup(room.Close)
-			a, err := llmagent.New("support", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+			a := must.Get(llmagent.New("support", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
 				return scripted.Reply(scripted.Text("I call somebody."), scripted.Call(agent.TransferTool, `{"agent_name":"human"}`))
-			}))
-			require.NoError(t, err)
+			})))
 			turns := newTurns(t, a, sessiontest.Memory(t), runner.WithDesk(room), runner.WithWait(10*time.Second))
 			room.Serve(turns.Runner().Deliver)
 			w := newWindow(newWorldOn(t, turns))
@@ -55,18 +54,16 @@ func TestPerson(t *testing.T) {
 
 // TestFiles: a file is a line of text.
 func TestFiles(t *testing.T) {
-	write, err := tools.Func("write", "Writes.", func(ctx tools.Context, _ struct{}) (string, error) {
+	write := must.Get(tools.Func("write", "Writes.", func(ctx tools.Context, _ struct{}) (string, error) {
 		_, err := ctx.SaveFile("report.txt", "text/plain", []byte("abc"))
 		return "written", err
-	})
-	require.NoError(t, err)
-	a, err := llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+	}))
+	a := must.Get(llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 			return scripted.Reply(scripted.Text("There it is."))
 		}
 		return scripted.Reply(scripted.Text("One moment."), scripted.Call("write", "{}"))
-	}), llmagent.WithTools(write))
-	require.NoError(t, err)
+	}), llmagent.WithTools(write)))
 	for _, stream := range []bool{false, true} {
 		w := newWindow(newWorld(t, a))
 		w.stream = stream

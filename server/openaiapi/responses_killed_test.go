@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
@@ -32,7 +33,7 @@ const killedEnv, killedSays = "ARBOR_TEST_RESPONSES_DB", "ARBOR_TEST_RESPONSES_S
 
 // serveToBeKilled is the server, in a process of its own. Support says a word and hands over to billing.
 func serveToBeKilled(t *testing.T, path string) {
-	billing, err := llmagent.New("billing", "", scripted.Func("billing", func(*llm.Request) scripted.Answer {
+	billing := must.Get(llmagent.New("billing", "", scripted.Func("billing", func(*llm.Request) scripted.Answer {
 		if part := os.Getenv(killedSays); part != "" {
 			return scripted.Reply(scripted.Text(part), scripted.Wait(func(ctx context.Context) error {
 				<-ctx.Done()
@@ -40,20 +41,14 @@ func serveToBeKilled(t *testing.T, path string) {
 			}))
 		}
 		return scripted.Reply(scripted.Text("It is ", "all ", "paid."))
-	}))
-	require.NoError(t, err)
-	root, err := llmagent.New("support", "", scripted.Always("support", scripted.Reply(scripted.Text("One ", "moment."), scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))),
-		llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
-	db, err := sqlite.Open(path)
-	require.NoError(t, err)
-	store, err := tail.New(db)
-	require.NoError(t, err)
+	})))
+	root := must.Get(llmagent.New("support", "", scripted.Always("support", scripted.Reply(scripted.Text("One ", "moment."), scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))),
+		llmagent.WithSubAgents(billing)))
+	db := must.Get(sqlite.Open(path))
+	store := must.Get(tail.New(db))
 	ids := transcript.Counter() // the same in every run of the test, and others in each process
-	run, err := runner.New(root, store, runner.WithStreaming(), runner.WithIDs(func() string { return fmt.Sprintf("%x%s", os.Getenv(killedSays), ids()) }))
-	require.NoError(t, err)
-	turns, err := live.New(run, store)
-	require.NoError(t, err)
+	run := must.Get(runner.New(root, store, runner.WithStreaming(), runner.WithIDs(func() string { return fmt.Sprintf("%x%s", os.Getenv(killedSays), ids()) })))
+	turns := must.Get(live.New(run, store))
 	handler, err := New(turns, WithGuard(newGuard(t)))
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
@@ -66,8 +61,7 @@ func startToBeKilled(t *testing.T, path, part string) (url string, kill func()) 
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestResponsesKilled$")
 	cmd.Env = append(os.Environ(), killedEnv+"="+path, killedSays+"="+part)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	out := must.Get(cmd.StdoutPipe())
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
 	kill = func() {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -310,9 +311,8 @@ func (w *world) startOf(id string) []*wireResponseEvent {
 
 // TestResponsesDiscard: words that are taken back end their item, and others begin the next one.
 func TestResponsesDiscard(t *testing.T) {
-	a, err := llmagent.New("support", "", scripted.New().Add("support", scripted.Reply(scripted.Text("Hel", "lo"), scripted.Cut()),
-		scripted.Reply(scripted.Text("Good ", "day."))).Model("support"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("support", "", scripted.New().Add("support", scripted.Reply(scripted.Text("Hel", "lo"), scripted.Cut()),
+		scripted.Reply(scripted.Text("Good ", "day."))).Model("support")))
 	w := newWorldOn(t, newTurns(t, a, sessiontest.Memory(t), runner.WithIDs(transcript.Counter())))
 	got := w.respond(says("hi", "stream", true))
 	require.Equal(t, []string{"created", "in_progress", "output_item.added", "content_part.added", "output_text.delta", "output_text.delta", "output_item.done",
@@ -412,8 +412,7 @@ func listen(t testing.TB, method, address string, body map[string]any, enough fu
 	if body != nil {
 		data = bytes.NewReader(event.EncodeJSON(body))
 	}
-	r, err := http.NewRequestWithContext(ctx, method, address, data)
-	require.NoError(t, err)
+	r := must.Get(http.NewRequestWithContext(ctx, method, address, data))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer secret")
 	resp, err := http.DefaultClient.Do(r)

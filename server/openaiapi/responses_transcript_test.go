@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
@@ -28,8 +29,7 @@ import (
 func TestResponsesAgain(t *testing.T) {
 	for _, tr := range transcript.All(t, "../../runner/testdata/transfer/*.txtar") {
 		t.Run(tr.Name(), func(t *testing.T) {
-			script, err := scripted.Parse([]byte(tr.Section("script")))
-			require.NoError(t, err)
+			script := must.Get(scripted.Parse([]byte(tr.Section("script"))))
 			root, store := transcript.Tree(t, tr.Section("agents"), script.Model), sessiontest.Memory(t)
 			here, there := newWorldOn(t, newTurns(t, root, store, runner.WithIDs(transcript.Counter()))), newWorldOn(t, newTurns(t, root, store))
 			previous := ""
@@ -107,10 +107,8 @@ func saidIn(line string) any {
 
 // expectedItems plays a transcript in process and says what clients are to get.
 func expectedItems(t *testing.T, tr *transcript.Transcript) (all []answered) {
-	script, err := scripted.Parse([]byte(tr.Section("script")))
-	require.NoError(t, err)
-	r, err := runner.New(transcript.Tree(t, tr.Section("agents"), script.Model), sessiontest.Memory(t))
-	require.NoError(t, err)
+	script := must.Get(scripted.Parse([]byte(tr.Section("script"))))
+	r := must.Get(runner.New(transcript.Tree(t, tr.Section("agents"), script.Model), sessiontest.Memory(t)))
 	ctx, key := context.Background(), session.ID("s")
 	var calls transcript.Calls
 	for _, line := range lines(tr.Section("user")) {
@@ -197,8 +195,7 @@ func TestResponsesOfficialClients(t *testing.T) {
 	peersOfResponses(t, func(t *testing.T) (list []*spoken) {
 		for _, stream := range []bool{false, true} {
 			for _, tr := range all {
-				script, err := scripted.Parse([]byte(tr.Section("script")))
-				require.NoError(t, err)
+				script := must.Get(scripted.Parse([]byte(tr.Section("script"))))
 				root := transcript.Tree(t, tr.Section("agents"), script.Model)
 				prefix := fmt.Sprintf("/%s/%d", strings.ReplaceAll(t.Name(), "/", "-"), len(list))
 				mux.Handle(prefix+"/", newWorldOn(t, newTurns(t, root, sessiontest.Memory(t), runner.WithIDs(transcript.Counter())), WithPrefix(prefix+"/v1")))
@@ -269,12 +266,10 @@ func TestResponsesOwnClient(t *testing.T) {
 	for _, tr := range transcript.All(t, "../../runner/testdata/transfer/*.txtar") {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, streamed %t", tr.Name(), stream), func(t *testing.T) {
-				script, err := scripted.Parse([]byte(tr.Section("script")))
-				require.NoError(t, err)
+				script := must.Get(scripted.Parse([]byte(tr.Section("script"))))
 				root := transcript.Tree(t, tr.Section("agents"), script.Model)
 				w := newWorldOn(t, newTurns(t, root, sessiontest.Memory(t)))
-				model, err := openai.New(root.Name(), openai.WithBaseURL(loopback(t, w)+"/v1"), openai.WithAPIKey("secret"), openai.WithResponses(), openai.WithRetries(0))
-				require.NoError(t, err)
+				model := must.Get(openai.New(root.Name(), openai.WithBaseURL(loopback(t, w)+"/v1"), openai.WithAPIKey("secret"), openai.WithResponses(), openai.WithRetries(0)))
 				req := &llm.Request{Stream: stream, System: "Be brief."}
 				want := expectedItems(t, tr)
 				for i, line := range lines(tr.Section("user")) {

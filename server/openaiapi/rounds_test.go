@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -22,7 +23,7 @@ import (
 // then says what it was given since the user's last words.
 func newRounds(t testing.TB, rounds, calls int, talks bool) agent.Agent {
 	t.Helper()
-	root, err := llmagent.New("front", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+	return must.Get(llmagent.New("front", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		var results []string
 		for _, m := range req.Messages {
 			if m.Role == llm.RoleUser {
@@ -45,9 +46,7 @@ func newRounds(t testing.TB, rounds, calls int, talks bool) agent.Agent {
 			steps = append(steps, scripted.Call("get_time", `{}`))
 		}
 		return scripted.Reply(steps...)
-	}))
-	require.NoError(t, err)
-	return root
+	})))
 }
 
 // aClient keeps a conversation and sends it whole with each request.
@@ -148,8 +147,7 @@ func (c *responsesClient) send(w *world, model string) (int, string, []string) {
 	var said string
 	for _, item := range got.Response.Output {
 		var kept map[string]any
-		raw, err := json.Marshal(item)
-		require.NoError(w, err)
+		raw := must.Get(json.Marshal(item))
 		require.NoError(w, json.Unmarshal(raw, &kept))
 		c.items = append(c.items, kept)
 		if item.Type == "function_call" {
@@ -241,11 +239,10 @@ func TestResultsOfOthers(t *testing.T) {
 					eachClient(t, func(t *testing.T, c aClient) {
 						var seen []llm.Message
 						var offered []llm.ToolSpec
-						root, err := llmagent.New("front", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+						root := must.Get(llmagent.New("front", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 							seen, offered = req.Messages, req.Tools
 							return scripted.Reply(scripted.Text("Hello."))
-						}))
-						require.NoError(t, err)
+						})))
 						w := newWorld(t, root)
 						if before { // the conversation began here
 							c.say("Good morning")

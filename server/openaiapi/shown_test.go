@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -24,14 +25,13 @@ import (
 func newPayer(t testing.TB, atOnce bool) (root *llmagent.Agent, paid *[]int) {
 	t.Helper()
 	paid = new([]int)
-	pay, err := tools.Func("pay", "Pays.", func(_ tools.Context, in struct {
+	pay := must.Get(tools.Func("pay", "Pays.", func(_ tools.Context, in struct {
 		Amount int `json:"amount"`
 	}) (string, error) {
 		*paid = append(*paid, in.Amount)
 		return "paid", nil
-	}, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
-	root, err = llmagent.New("payer", "", scripted.Func("payer", func(req *llm.Request) scripted.Answer {
+	}, tools.NeedsApproval(tools.ByUser())))
+	root = must.Get(llmagent.New("payer", "", scripted.Func("payer", func(req *llm.Request) scripted.Answer {
 		n := 0
 		for _, m := range req.Messages {
 			if m.Role == llm.RoleTool {
@@ -46,8 +46,7 @@ func newPayer(t testing.TB, atOnce bool) (root *llmagent.Agent, paid *[]int) {
 			return scripted.Reply(call(0), call(1), call(2))
 		}
 		return scripted.Reply(call(n))
-	}), llmagent.WithTools(pay))
-	require.NoError(t, err)
+	}), llmagent.WithTools(pay)))
 	return root, paid
 }
 

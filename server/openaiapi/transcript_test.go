@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -52,10 +53,8 @@ type told struct {
 
 // expected plays a transcript in process and says what clients are to be told.
 func expected(t *testing.T, tr *transcript.Transcript) (all []told) {
-	script, err := scripted.Parse([]byte(tr.Section("script")))
-	require.NoError(t, err)
-	r, err := runner.New(transcript.Tree(t, tr.Section("agents"), script.Model), sessiontest.Memory(t))
-	require.NoError(t, err)
+	script := must.Get(scripted.Parse([]byte(tr.Section("script"))))
+	r := must.Get(runner.New(transcript.Tree(t, tr.Section("agents"), script.Model), sessiontest.Memory(t)))
 	for _, line := range lines(tr.Section("user")) {
 		var want told
 		var texts []string
@@ -90,8 +89,7 @@ func TestTranscripts(t *testing.T) {
 	newConversations := func(t *testing.T, langchain bool) (list []*conversation) {
 		for _, stream := range []bool{false, true} {
 			for _, tr := range all {
-				script, err := scripted.Parse([]byte(tr.Section("script")))
-				require.NoError(t, err)
+				script := must.Get(scripted.Parse([]byte(tr.Section("script"))))
 				root := transcript.Tree(t, tr.Section("agents"), script.Model)
 				prefix := fmt.Sprintf("/%s/%t%d", strings.ReplaceAll(t.Name(), "/", "-"), langchain, len(list))
 				w := newWorldOn(t, newTurns(t, root, sessiontest.Memory(t)), WithPrefix(prefix+"/v1"))

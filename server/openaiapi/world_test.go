@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -25,12 +26,9 @@ import (
 // newTurns makes turns of a tree on a store, as a process of its own does.
 func newTurns(t testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *live.Turns {
 	t.Helper()
-	followed, err := tail.New(store)
-	require.NoError(t, err)
-	run, err := runner.New(root, followed, append([]runner.Option{runner.WithStreaming()}, opts...)...)
-	require.NoError(t, err)
-	turns, err := live.New(run, followed, live.WithApprover(tools.ByUser()))
-	require.NoError(t, err)
+	followed := must.Get(tail.New(store))
+	run := must.Get(runner.New(root, followed, append([]runner.Option{runner.WithStreaming()}, opts...)...))
+	turns := must.Get(live.New(run, followed, live.WithApprover(tools.ByUser())))
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
 	return turns
 }
@@ -47,9 +45,7 @@ func newUsers(t testing.TB) access.Authenticator {
 
 func newGuard(t testing.TB) *access.Guard {
 	t.Helper()
-	guard, err := access.New(access.Options{Users: newUsers(t)})
-	require.NoError(t, err)
-	return guard
+	return must.Get(access.New(access.Options{Users: newUsers(t)}))
 }
 
 // world is an API with its store and runner.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/folder"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -20,10 +21,8 @@ func TestStore(t *testing.T) {
 	clock := sessiontest.NewClock()
 	places := make(map[session.Store]place)
 	openAt := func(t *testing.T, p place) session.Store {
-		logs, err := sqlite.Open(p.path, sqlite.WithClock(clock.Now))
-		require.NoError(t, err)
-		s, err := folder.New(p.dir, logs)
-		require.NoError(t, err)
+		logs := must.Get(sqlite.Open(p.path, sqlite.WithClock(clock.Now)))
+		s := must.Get(folder.New(p.dir, logs))
 		places[s] = p
 		return s
 	}
@@ -40,14 +39,11 @@ func TestStore(t *testing.T) {
 }
 
 func open(t *testing.T, dir string) *folder.Store {
-	s, err := folder.New(dir, session.NewMemory())
-	require.NoError(t, err)
-	return s
+	return must.Get(folder.New(dir, session.NewMemory()))
 }
 
 func put(t *testing.T, s session.Store, key session.Key, data string) string {
-	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 	digest, err := s.PutBlob(t.Context(), key, lease, []byte(data))
 	require.NoError(t, err)
 	require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
@@ -76,8 +72,7 @@ func TestNothingIsLeft(t *testing.T) {
 	require.ErrorIs(t, s.Fork(t.Context(), key, 1, to), agent.ErrBadInput)
 	require.Len(t, files(t, dir), 1)
 	require.NoError(t, s.Delete(t.Context(), key))
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	left := must.Get(os.ReadDir(dir))
 	require.Empty(t, left)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session/integrity"
 )
 
@@ -80,8 +81,7 @@ func events(t *testing.T, text string) (log []*event.Event) {
 		if id == "" {
 			fields["id"] = "i" + strings.Repeat("x", i)
 		}
-		data, err := json.Marshal(fields)
-		require.NoError(t, err)
+		data := must.Get(json.Marshal(fields))
 		e := new(event.Event)
 		require.NoError(t, e.UnmarshalJSON(data), line)
 		log = append(log, e)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
@@ -121,10 +122,8 @@ func BenchmarkTurns(b *testing.B) {
 			appends.report(b, "append")
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "turns/s")
 			b.ReportMetric(float64(written(b, url)-log)/float64(b.N), "wal-B/turn")
-			before, err := strconv.ParseInt(size, 10, 64)
-			require.NoError(b, err)
-			after, err := strconv.ParseInt(run(b, url, sizeSQL), 10, 64)
-			require.NoError(b, err)
+			before := must.Get(strconv.ParseInt(size, 10, 64))
+			after := must.Get(strconv.ParseInt(run(b, url, sizeSQL), 10, 64))
 			b.ReportMetric(float64(after-before)/float64(b.N), "database-B/turn")
 		})
 	}

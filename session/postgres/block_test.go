@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -178,8 +179,7 @@ func TestGraphIsRebuilt(t *testing.T) {
 	require.NoError(t, s.Delete(t.Context(), at))
 
 	// A message said anew is a second one with the same parent.
-	past, err := checkpoint.New(s)
-	require.NoError(t, err)
+	past := must.Get(checkpoint.New(s))
 	var second *event.Event
 	for _, e := range log {
 		if e.Type() == event.TypeUser && e.Data.(*event.User).Content.PlainText() == "Thanks" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -19,9 +20,7 @@ import (
 
 // written returns how many bytes the server has written to its log so far.
 func written(t testing.TB, url string) int64 {
-	n, err := strconv.ParseInt(run(t, url, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"), 10, 64)
-	require.NoError(t, err)
-	return n
+	return must.Get(strconv.ParseInt(run(t, url, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"), 10, 64))
 }
 
 // TestForkCopiesNothing: a fork is one row, whatever it shares, and what is not

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -35,8 +36,7 @@ func enterable(t testing.TB) string {
 // change replaces parts of a URL.
 func change(t testing.TB, database string, edit func(*url.URL)) string {
 	t.Helper()
-	u, err := url.Parse(database)
-	require.NoError(t, err)
+	u := must.Get(url.Parse(database))
 	edit(u)
 	return u.String()
 }
@@ -138,8 +138,7 @@ func TestOpenErrors(t *testing.T) {
 }
 
 func mustPath(t testing.TB, database string) string {
-	u, err := url.Parse(database)
-	require.NoError(t, err)
+	u := must.Get(url.Parse(database))
 	return u.Path
 }
 
@@ -195,8 +194,7 @@ func TestPoolers(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	url := servers.Database(t)
-	s, err := postgres.Open(t.Context(), url)
-	require.NoError(t, err)
+	s := must.Get(postgres.Open(t.Context(), url))
 	key := session.ID("s")
 	lease := acquire(t, s, key)
 	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 500)...))
@@ -216,7 +214,7 @@ func TestClose(t *testing.T) {
 	start := time.Now()
 	closed := func(err error) { t.Helper(); require.ErrorContains(t, err, "the store is closed") }
 	closed(sessiontest.Append(t.Context(), s, key, 500, lease, batch(500, 1)...))
-	_, err = sessiontest.Acquire(t.Context(), s, key, session.Self())
+	_, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	closed(err)
 	closed(sessiontest.Renew(t.Context(), s, key, lease))
 	closed(sessiontest.Release(t.Context(), s, key, lease))
@@ -237,8 +235,7 @@ func TestReleaseAfterCancel(t *testing.T) {
 	s := open(t, servers.Database(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	key := session.ID("s")
-	lease, err := sessiontest.Acquire(ctx, s, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(ctx, s, key, session.Self()))
 	cancel()
 	require.NoError(t, sessiontest.Release(ctx, s, key, lease))
 	acquire(t, s, key)

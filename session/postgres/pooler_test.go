@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 )
@@ -35,8 +36,7 @@ func pool(t *testing.T, database string, connections int) string {
 		require.NoError(t, err)
 		p.free <- server
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	p.clients.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -56,8 +56,7 @@ func pool(t *testing.T, database string, connections int) string {
 			require.NoError(t, (<-p.free).Conn.Close())
 		}
 	})
-	u, err := url.Parse(database)
-	require.NoError(t, err)
+	u := must.Get(url.Parse(database))
 	u.Host = listener.Addr().String()
 	return u.String() + "&default_query_exec_mode=exec" // as for a pooler that does not know prepared statements
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -29,8 +30,7 @@ func TestMain(m *testing.M) {
 
 func open(t testing.TB, url string, opts ...postgres.Option) *postgres.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), url, opts...)
-	require.NoError(t, err)
+	s := must.Get(postgres.Open(t.Context(), url, opts...))
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
@@ -117,9 +117,7 @@ func contents(t testing.TB, s session.Store, key session.Key) []string {
 
 func acquire(t testing.TB, s session.Store, key session.Key) session.Lease {
 	t.Helper()
-	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-	require.NoError(t, err)
-	return lease
+	return must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 }
 
 func TestStore(t *testing.T) {

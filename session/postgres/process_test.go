@@ -20,6 +20,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -59,11 +60,8 @@ func startProcess(t *testing.T, role, url, name string, env ...string) *process 
 	p := &process{Cmd: exec.Command(os.Args[0]), errors: new(strings.Builder)}
 	p.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0", "ARBOR_TEST_ROLE="+role, "ARBOR_TEST_URL="+url, "ARBOR_TEST_NAME="+name), env...)
 	p.Stderr = p.errors
-	var err error
-	p.in, err = p.StdinPipe()
-	require.NoError(t, err)
-	out, err := p.StdoutPipe()
-	require.NoError(t, err)
+	p.in = must.Get(p.StdinPipe())
+	out := must.Get(p.StdoutPipe())
 	p.out = bufio.NewReader(out)
 	require.NoError(t, p.Start())
 	t.Cleanup(func() { _ = p.Process.Kill() }) // does nothing when it has ended

@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -62,9 +63,7 @@ func newRunner(t testing.TB, s session.Store, opts ...runner.Option) *runner.Run
 	t.Helper()
 	root, err := story()
 	require.NoError(t, err)
-	r, err := runner.New(root, s, opts...)
-	require.NoError(t, err)
-	return r
+	return must.Get(runner.New(root, s, opts...))
 }
 
 // turn runs a turn to its end and returns what was delivered.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // fate is what a wire does to a request.
@@ -39,11 +41,9 @@ type wire struct {
 
 func newWire(t *testing.T, database string) *wire {
 	t.Helper()
-	u, err := url.Parse(database)
-	require.NoError(t, err)
+	u := must.Get(url.Parse(database))
 	w := &wire{server: u.Host, over: make(chan struct{})}
-	w.listener, err = net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	w.listener = must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	u.Host = w.listener.Addr().String()
 	w.url = u.String()
 	var wg sync.WaitGroup

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -23,9 +24,7 @@ func eachStore(b *testing.B, run func(b *testing.B, store session.Store)) {
 			if kind == "memory" {
 				return session.NewMemory()
 			}
-			s, err := postgres.Open(b.Context(), servers.Database(b))
-			require.NoError(b, err)
-			return s
+			return must.Get(postgres.Open(b.Context(), servers.Database(b)))
 		}
 		b.Run(kind, func(b *testing.B) {
 			s := open(b)
@@ -51,8 +50,7 @@ func percentiles(b *testing.B, took []time.Duration) {
 func BenchmarkAppend(b *testing.B) {
 	eachStore(b, func(b *testing.B, s session.Store) {
 		key := session.ID("s")
-		lease, err := sessiontest.Acquire(b.Context(), s, key, session.Self())
-		require.NoError(b, err)
+		lease := must.Get(sessiontest.Acquire(b.Context(), s, key, session.Self()))
 		var took []time.Duration
 		b.ReportAllocs()
 		for seq := int64(0); b.Loop(); seq++ {
@@ -72,8 +70,7 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkPublish(b *testing.B) {
 	tail := newTail(b, servers.NewRedis(b).URL(), session.NewMemory())
 	key := session.ID("s")
-	lease, err := sessiontest.Acquire(b.Context(), tail, key, session.Self())
-	require.NoError(b, err)
+	lease := must.Get(sessiontest.Acquire(b.Context(), tail, key, session.Self()))
 	caughtUp := make(chan struct{})
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
@@ -113,8 +110,7 @@ func BenchmarkLatency(b *testing.B) {
 		b.Run(kind, func(b *testing.B) {
 			url, store, key := servers.NewRedis(b).URL(), shared{session.NewMemory()}, session.ID("s")
 			here, there := newTail(b, url, store), newTail(b, url, store)
-			lease, err := sessiontest.Acquire(b.Context(), here, key, session.Self())
-			require.NoError(b, err)
+			lease := must.Get(sessiontest.Acquire(b.Context(), here, key, session.Self()))
 			got := make(chan struct{})
 			ctx, cancel := context.WithCancel(b.Context())
 			defer cancel()
@@ -131,6 +127,7 @@ func BenchmarkLatency(b *testing.B) {
 			var took []time.Duration
 			for seq := int64(1); b.Loop(); seq++ {
 				began := time.Now()
+				var err error
 				if kind == "event" {
 					err = sessiontest.Append(b.Context(), here, key, seq, lease, benchEvent("e", seq+1))
 				} else {

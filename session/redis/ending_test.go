@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
@@ -64,8 +65,7 @@ func TestTheNextLeaseIsFaster(t *testing.T) {
 			e.Seq = 2
 			go func() { over <- sessiontest.Finish(t.Context(), first, key, 1, w.lease, e) }()
 			<-slow.made
-			second, err := sessiontest.Acquire(t.Context(), next, key, session.Self())
-			require.NoError(t, err)
+			second := must.Get(sessiontest.Acquire(t.Context(), next, key, session.Self()))
 			require.EqualValues(t, 2, second.Head.Seq)
 			if !silent {
 				require.NoError(t, sessiontest.Append(t.Context(), next, key, 2, second, &event.Event{Seq: 3, ID: "c", TurnID: "t", RunID: "r", Agent: "a", Data: &event.Text{Content: "c"}}))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
@@ -37,19 +38,17 @@ func TestOpen(t *testing.T) {
 		}
 	})
 	t.Run("nobody there", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 		address := l.Addr().String()
 		require.NoError(t, l.Close())
 		fails("redis://u:secret@"+address, address, "cannot be reached", "start Redis")
 	})
 	t.Run("nobody answers", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 		defer l.Close()
 		ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
-		_, err = redis.New(ctx, "redis://"+l.Addr().String(), store)
+		_, err := redis.New(ctx, "redis://"+l.Addr().String(), store)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 	t.Run("an old version", func(t *testing.T) { fails(imitate(t, "6.2.14"), "6.2.14", "version 7") })
@@ -77,8 +76,7 @@ func TestOpen(t *testing.T) {
 
 // imitate answers as a server of some version does when a client connects.
 func imitate(t *testing.T, version string) (url string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
@@ -56,8 +57,7 @@ type writer struct {
 
 func begin(t testing.TB, tail follows, key session.Key) *writer {
 	t.Helper()
-	lease, err := sessiontest.Acquire(t.Context(), tail, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), tail, key, session.Self()))
 	return &writer{t, tail, key, lease, lease.Head.Seq}
 }
 
@@ -350,8 +350,7 @@ func TestOtherPast(t *testing.T) {
 	}
 	turn(session.NewMemory(), "before", 4)
 	back := session.NewMemory()
-	lease, err := sessiontest.Acquire(t.Context(), back, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), back, key, session.Self()))
 	for i := range int64(6) {
 		e := (&writer{}).event(fmt.Sprint("back", i), fmt.Sprint("back", i))
 		e.Seq = i + 1
@@ -466,12 +465,10 @@ func TestDeletedWhileRedisIsDown(t *testing.T) {
 	}
 	// The session was made anew past Redis.
 	for range 3 { // so that tokens are newer
-		lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(t.Context(), store, key, session.Self()))
 		require.NoError(t, sessiontest.Release(t.Context(), store, key, lease))
 	}
-	lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), store, key, session.Self()))
 	e := &event.Event{Seq: 1, ID: "new1", RunID: "r", Time: time.Now().UTC(), Data: &event.Text{Content: "new"}}
 	require.NoError(t, sessiontest.Append(t.Context(), store, key, 0, lease, e))
 	require.NoError(t, sessiontest.Release(t.Context(), store, key, lease))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
@@ -30,8 +31,7 @@ type proxy struct {
 }
 
 func newProxy(t testing.TB, target string) *proxy {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	p := &proxy{listener: l, target: target}
 	t.Cleanup(func() { _ = l.Close(); p.set(true) })
 	go func() {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
@@ -70,8 +71,7 @@ func playWriter(file, url string) error {
 func TestKilledInMidAnswer(t *testing.T) {
 	server := servers.NewRedis(t)
 	file := filepath.Join(t.TempDir(), "sessions.db")
-	store, err := sqlite.Open(file)
-	require.NoError(t, err)
+	store := must.Get(sqlite.Open(file))
 	tail := newTail(t, server.URL(), store, redis.WithPoll(20*time.Millisecond))
 	key := session.ID("s")
 	c := follow(t, tail, key, "")
@@ -79,8 +79,7 @@ func TestKilledInMidAnswer(t *testing.T) {
 		writer := exec.Command(os.Args[0])
 		writer.Env = append(os.Environ(), "ARBOR_TEST_WRITER="+file, "ARBOR_TEST_WRITER_REDIS="+server.URL())
 		writer.Stderr = os.Stderr
-		out, err := writer.StdoutPipe()
-		require.NoError(t, err)
+		out := must.Get(writer.StdoutPipe())
 		require.NoError(t, writer.Start())
 		lines := bufio.NewScanner(out)
 		require.True(t, lines.Scan())

@@ -8,6 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -49,9 +50,7 @@ func TestTail(t *testing.T) {
 		clock := sessiontest.NewClock()
 		paths := make(map[session.Store]string)
 		openAt := func(t *testing.T, path string) session.Store {
-			s, err := sqlite.Open(path, sqlite.WithClock(clock.Now))
-			require.NoError(t, err)
-			return s
+			return must.Get(sqlite.Open(path, sqlite.WithClock(clock.Now)))
 		}
 		around := func(t *testing.T, path string) sessiontest.Followed {
 			tail := newTail(t, url, openAt(t, path), redis.WithPoll(20*time.Millisecond))
@@ -75,9 +74,7 @@ func TestTailInBrief(t *testing.T) {
 }
 
 func openPostgres(t *testing.T, url string) session.Store {
-	s, err := postgres.Open(t.Context(), url)
-	require.NoError(t, err)
-	return s
+	return must.Get(postgres.Open(t.Context(), url))
 }
 
 func TestTailOnPostgres(t *testing.T) {

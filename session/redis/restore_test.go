@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/internal/following"
@@ -24,8 +25,7 @@ import (
 func TestFollowersOfADatabaseThatGoesBack(t *testing.T) {
 	tails := map[string]func(t *testing.T, store session.Store) follows{
 		"live": func(t *testing.T, store session.Store) follows {
-			l, err := tail.New(store, tail.WithPoll(time.Hour))
-			require.NoError(t, err)
+			l := must.Get(tail.New(store, tail.WithPoll(time.Hour)))
 			t.Cleanup(func() { require.NoError(t, l.Close()) })
 			return l
 		},
@@ -36,8 +36,7 @@ func TestFollowersOfADatabaseThatGoesBack(t *testing.T) {
 	for name, around := range tails {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "sessions.db")
-			store, err := sqlite.Open(path)
-			require.NoError(t, err)
+			store := must.Get(sqlite.Open(path))
 			follows, key := around(t, store), session.ID("s")
 			turn := func(id string) {
 				t.Helper()
@@ -113,8 +112,7 @@ func comesBack(t *testing.T, follows follows, key session.Key, last, want string
 func TestFollowersOfADatabaseWhoseClockIsBehind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.db")
 	clock := sessiontest.NewClock()
-	store, err := sqlite.Open(path, sqlite.WithClock(clock.Now))
-	require.NoError(t, err)
+	store := must.Get(sqlite.Open(path, sqlite.WithClock(clock.Now)))
 	follows := newTail(t, servers.SharedRedis(t), store, redis.WithPrefix(rand.Text()), redis.WithPoll(20*time.Millisecond))
 	key := session.ID("s")
 	turn := func(id string) {

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -34,8 +35,7 @@ type follows interface {
 
 func eachTail(t *testing.T, run func(t *testing.T, tail follows)) {
 	t.Run("live", func(t *testing.T) {
-		l, err := tail.New(session.NewMemory(), tail.WithPoll(20*time.Millisecond))
-		require.NoError(t, err)
+		l := must.Get(tail.New(session.NewMemory(), tail.WithPoll(20*time.Millisecond)))
 		t.Cleanup(func() { require.NoError(t, l.Close()) })
 		run(t, l)
 	})
@@ -48,7 +48,7 @@ func eachTail(t *testing.T, run func(t *testing.T, tail follows)) {
 // tree makes a tree in which agents transfer, think, call tools and speak inside each
 // other, two at a time, and whose endpoint fails in mid-answer.
 func tree(t *testing.T) (agent.Agent, *scripted.Script) {
-	script, err := scripted.Parse([]byte(`
+	script := must.Get(scripted.Parse([]byte(`
 support: "One " "moment." call lookup#k1 {"id": 1}
 support: call ask_expert#k2 {"input": "Is it right?"} call ask_clerk#k3 {"input": "Is it there?"}
 expert: think "Let me " think "see." "It " "is " "right."
@@ -57,26 +57,20 @@ support: "I gue" fault=cut
 support: call transfer_to_agent#k4 {"agent_name": "billing"}
 billing: "Your money " "comes back."
 billing: "You are " "welcome."
-`))
-	require.NoError(t, err)
+`)))
 	var inside []tools.Tool
 	for _, name := range []string{"expert", "clerk"} {
-		a, err := llmagent.New(name, "You know.", script.Model(name))
-		require.NoError(t, err)
-		tool, err := agenttool.New(a, agenttool.WithName("ask_"+name))
-		require.NoError(t, err)
+		a := must.Get(llmagent.New(name, "You know.", script.Model(name)))
+		tool := must.Get(agenttool.New(a, agenttool.WithName("ask_"+name)))
 		inside = append(inside, tool)
 	}
-	lookup, err := tools.Func("lookup", "Looks something up.", func(tools.Context, struct {
+	lookup := must.Get(tools.Func("lookup", "Looks something up.", func(tools.Context, struct {
 		ID int `json:"id"`
 	}) (string, error) {
 		return "two charges", nil
-	})
-	require.NoError(t, err)
-	billing, err := llmagent.New("billing", "You pay back.", script.Model("billing"))
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "You route.", script.Model("support"), llmagent.WithTools(append(inside, lookup)...), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
+	}))
+	billing := must.Get(llmagent.New("billing", "You pay back.", script.Model("billing")))
+	support := must.Get(llmagent.New("support", "You route.", script.Model("support"), llmagent.WithTools(append(inside, lookup)...), llmagent.WithSubAgents(billing)))
 	return support, script
 }
 
@@ -85,8 +79,7 @@ billing: "You are " "welcome."
 func TestFollowTheRunner(t *testing.T) {
 	eachTail(t, func(t *testing.T, tail follows) {
 		root, script := tree(t)
-		r, err := runner.New(root, tail, runner.WithStreaming())
-		require.NoError(t, err)
+		r := must.Get(runner.New(root, tail, runner.WithStreaming()))
 		key := session.ID("s")
 		c := follow(t, tail, key, "")
 
@@ -191,10 +184,8 @@ func TestCancelInMidAnswer(t *testing.T) {
 		script := scripted.New().Add("solo",
 			scripted.Reply(scripted.Text("Half ", "an "), scripted.WaitFor(hold), scripted.Text("answer")),
 			scripted.Reply(scripted.Text("A ", "whole ", "one.")))
-		solo, err := llmagent.New("solo", "", script.Model("solo"))
-		require.NoError(t, err)
-		r, err := runner.New(solo, tail, runner.WithStreaming())
-		require.NoError(t, err)
+		solo := must.Get(llmagent.New("solo", "", script.Model("solo")))
+		r := must.Get(runner.New(solo, tail, runner.WithStreaming()))
 		key := session.ID("s")
 		c := follow(t, tail, key, "")
 		shown := ""
@@ -226,8 +217,7 @@ func TestTurnsDoNotWaitForRedis(t *testing.T) {
 	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPoll(20*time.Millisecond))
 	require.NoError(t, server.Kill())
 	root, script := tree(t)
-	r, err := runner.New(root, tail, runner.WithStreaming())
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, tail, runner.WithStreaming()))
 	key := session.ID("s")
 	c := follow(t, tail, key, "")
 	began := time.Now()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -44,8 +45,7 @@ func (s forgetful) Load(ctx context.Context, key session.Key, after int64) iter.
 // turn stores events in one turn, which are given positions and ids.
 func turn(t *testing.T, s session.Store, events ...*event.Event) {
 	ctx, key := context.Background(), session.ID("s")
-	lease, err := sessiontest.Acquire(ctx, s, key, session.Owner{Host: "test"})
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(ctx, s, key, session.Owner{Host: "test"}))
 	for i, e := range events {
 		e.Seq, e.ID, e.TurnID = lease.Head.Seq+int64(i)+1, fmt.Sprint("i", lease.Head.Seq+int64(i)+1), "t"
 	}

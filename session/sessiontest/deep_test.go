@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -22,13 +23,11 @@ import (
 // be near 1, because the cost of a page depends only on its events.
 func BenchmarkPage(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
-		store, err := sqlite.Open(filepath.Join(b.TempDir(), "bench.db"))
-		require.NoError(b, err)
+		store := must.Get(sqlite.Open(filepath.Join(b.TempDir(), "bench.db")))
 		benchmarkPage(b, store)
 	})
 	b.Run("postgres", func(b *testing.B) {
-		store, err := postgres.Open(b.Context(), servers.Database(b))
-		require.NoError(b, err)
+		store := must.Get(postgres.Open(b.Context(), servers.Database(b)))
 		benchmarkPage(b, store)
 	})
 }
@@ -37,8 +36,7 @@ func benchmarkPage(b *testing.B, store session.Store) {
 	b.Cleanup(func() { _ = store.Close() })
 	const far, page = 1_000_000, 500
 	ctx, key := b.Context(), session.ID("long")
-	lease, err := sessiontest.Acquire(ctx, store, key, session.Self())
-	require.NoError(b, err)
+	lease := must.Get(sessiontest.Acquire(ctx, store, key, session.Self()))
 	for seq := int64(0); seq < far+page; seq += 2500 {
 		events := make([]*event.Event, 2500)
 		for i := range events {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -135,8 +136,7 @@ func TestBudget(t *testing.T) {
 func TestBytesPerEvent(t *testing.T) {
 	const sessions, turns, most = 100, 10, 175
 	path := newFile(t)
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
+	s := must.Get(sqlite.Open(path))
 	id := func(s string) string { return (s + "0123456789abcdef")[:12] }
 	events := 0
 	var seqs [sessions]int64
@@ -145,9 +145,7 @@ func TestBytesPerEvent(t *testing.T) {
 		for i := range sessions {
 			key := session.ID(fmt.Sprint("s", i))
 			if n == 0 {
-				var err error
-				leases[i], err = sessiontest.Acquire(t.Context(), s, key, session.Self())
-				require.NoError(t, err)
+				leases[i] = must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 			}
 			seq := seqs[i]
 			log := slices.Concat(oneTurn(n, seq, n == 0)...)

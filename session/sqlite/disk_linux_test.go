@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -73,8 +74,7 @@ func TestPermissions(t *testing.T) {
 	}
 	file := func(name string, fileMode, folderMode os.FileMode) string {
 		require.NoError(t, os.Mkdir(at(name), 0o777))
-		s, err := sqlite.Open(at(name, "x.db"))
-		require.NoError(t, err)
+		s := must.Get(sqlite.Open(at(name, "x.db")))
 		require.NoError(t, s.Close())
 		require.NoError(t, os.Chmod(at(name, "x.db"), fileMode))
 		require.NoError(t, os.Chmod(at(name), folderMode))
@@ -112,8 +112,7 @@ func TestReadOnly(t *testing.T) {
 				dir := openFolder(t)
 				path := filepath.Join(dir, "x.db")
 				s := open(t, path)
-				lease, err := sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self())
-				require.NoError(t, err)
+				lease := must.Get(sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self()))
 				require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, batch(0, 3)...))
 				if atRest {
 					require.NoError(t, s.Close())
@@ -164,11 +163,11 @@ func TestFullDisk(t *testing.T) {
 	path := filepath.Join(dir, "x.db")
 	s := open(t, path)
 	key := session.ID("s")
-	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 	filler := filepath.Join(dir, "filler")
 	require.NoError(t, os.WriteFile(filler, make([]byte, 500<<10), 0o600))
-	seq := int64(0)
+	var seq int64
+	var err error
 	for err == nil {
 		require.Less(t, seq, int64(100), "the disk never got full")
 		big := text(seq+1, strings.Repeat("x", 20<<10))
@@ -198,8 +197,7 @@ func withSeq(e *event.Event, seq int64) *event.Event {
 func TestReadOnlyFileSystem(t *testing.T) {
 	dir := smallDisk(t, "8m", 0)
 	path := filepath.Join(dir, "x.db")
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
+	s := must.Get(sqlite.Open(path))
 	require.NoError(t, s.Close())
 	require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	for path, says := range map[string]string{path: "permissions of the file, of its folder and of the file system", filepath.Join(dir, "new.db"): "read-only file system"} {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -122,8 +123,7 @@ func (f *family) append(t *rapid.T, m *member) {
 	events := f.goOn(m.log)
 	events = events[:rapid.IntRange(1, len(events)).Draw(t, "events")]
 	m.log = append(slices.Clip(m.log), events...)
-	lease, err := sessiontest.Acquire(t.Context(), s, m.key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), s, m.key, session.Self()))
 	seq := lease.Head.Seq
 	for cut := rapid.IntRange(0, len(events)-1).Draw(t, "cut"); len(events) > 0; cut = 0 { // in two batches, or one
 		n := cut

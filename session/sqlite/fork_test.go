@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -119,13 +119,11 @@ func TestForkOverADeadLease(t *testing.T) {
 	if session.Alive(dead) {
 		t.Skip("this system does not tell whether a process is alive")
 	}
-	stale, err := sessiontest.Acquire(t.Context(), s, to, dead)
-	require.NoError(t, err)
+	stale := must.Get(sessiontest.Acquire(t.Context(), s, to, dead))
 	require.NoError(t, s.Fork(t.Context(), session.ID("s"), 2, to))
 	require.ErrorIs(t, sessiontest.Append(t.Context(), s, to, 2, stale, batch(2, 1)...), agent.ErrConflict)
 	require.ErrorIs(t, sessiontest.Append(t.Context(), s, to, 0, stale, batch(0, 1)...), agent.ErrConflict)
-	lease, err := sessiontest.Acquire(t.Context(), s, to, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), s, to, session.Self()))
 	require.NotEqual(t, stale.Incarnation, lease.Incarnation)
 	require.Len(t, contents(t, s, to), 2)
 	sound(t, path)
@@ -231,55 +229,4 @@ func TestForkErrors(t *testing.T) {
 	require.False(t, errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrBadInput))
 	raw(t, path, "DROP TRIGGER broken")
 	require.NoError(t, s.Fork(t.Context(), session.ID("s"), 1, session.ID("to")), "and nothing is left open")
-}
-
-// BenchmarkFork forks sessions of different length at their ends.
-func BenchmarkFork(b *testing.B) {
-	for _, events := range []int{10, 10_000} {
-		b.Run(fmt.Sprint("events=", events), func(b *testing.B) {
-			s := open(b, filepath.Join(b.TempDir(), "bench.db"))
-			key := session.ID("s")
-			appendAll(b, s, key, batch(0, events), events)
-			b.ReportAllocs()
-			for n := 0; b.Loop(); n++ {
-				if err := s.Fork(b.Context(), key, int64(events), session.ID(fmt.Sprint("fork", n))); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkLoadFork reads a log of 1,000 events that are spread over forks of
-// forks.
-func BenchmarkLoadFork(b *testing.B) {
-	for _, forks := range []int{0, 1, 10, 100} {
-		b.Run(fmt.Sprint("forks=", forks), func(b *testing.B) {
-			s := open(b, filepath.Join(b.TempDir(), "bench.db"))
-			key := session.ID("s")
-			each := 1000 / (forks + 1)
-			appendAll(b, s, key, batch(0, each+1000%(forks+1)), 1000)
-			for i := range forks {
-				fork, seq := session.ID(fmt.Sprint("fork", i)), int64(1000-(forks-i)*each)
-				if err := s.Fork(b.Context(), key, seq, fork); err != nil {
-					b.Fatal(err)
-				}
-				appendAll(b, s, fork, batch(seq, each), 1000)
-				key = fork
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				n := 0
-				for _, err := range s.Load(b.Context(), key, 0) {
-					if err != nil {
-						b.Fatal(err)
-					}
-					n++
-				}
-				if n != 1000 {
-					b.Fatal(n)
-				}
-			}
-		})
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -23,10 +24,8 @@ func graphOf(events []*event.Event) *conversation.Graph {
 
 func sameGraph(t testing.TB, want, got *conversation.Graph) {
 	t.Helper()
-	w, err := json.Marshal(want)
-	require.NoError(t, err)
-	g, err := json.Marshal(got)
-	require.NoError(t, err)
+	w := must.Get(json.Marshal(want))
+	g := must.Get(json.Marshal(got))
 	require.Equal(t, string(w), string(g))
 }
 
@@ -34,8 +33,7 @@ func sameGraph(t testing.TB, want, got *conversation.Graph) {
 // graph of what is loaded from the file after it was closed.
 func TestGraphFromTheFile(t *testing.T) {
 	path := newFile(t)
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
+	s := must.Get(sqlite.Open(path))
 	key := session.ID("story")
 	live := graphOf(tell(t, s, key))
 	require.NoError(t, s.Close())

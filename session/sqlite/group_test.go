@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -22,8 +23,7 @@ import (
 // begun anew. (Nothing locks that file, so that reading it drops no locks.)
 func commits(t *testing.T, path string) (n int) {
 	t.Helper()
-	wal, err := os.ReadFile(path + "-wal")
-	require.NoError(t, err)
+	wal := must.Get(os.ReadFile(path + "-wal"))
 	pageSize := int(binary.BigEndian.Uint32(wal[8:]))
 	for at := 32; at+24 <= len(wal); at += 24 + pageSize {
 		if binary.BigEndian.Uint32(wal[at+4:]) != 0 { // the last frame of a transaction
@@ -59,8 +59,7 @@ func TestGroupsOfAppends(t *testing.T) {
 	s := open(t, path)
 	acquire := func(name string) (session.Key, session.Lease) {
 		key := session.ID(name)
-		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 		return key, lease
 	}
 	other := raw(t, path)
@@ -136,15 +135,13 @@ func TestGroupsOfAppends(t *testing.T) {
 // fails, and its goroutine does not hang.
 func TestCloseEndsWaitingAppends(t *testing.T) {
 	path := newFile(t)
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
+	s := must.Get(sqlite.Open(path))
 	var keys []session.Key
 	var errs []*error
 	w := &waiting{t: t, s: s}
 	for i := range 20 {
 		key := session.ID(fmt.Sprint(i))
-		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 		keys, errs = append(keys, key), append(errs, w.append(t.Context(), key, 0, lease, batch(0, 1)...))
 	}
 	require.NoError(t, s.Close())
@@ -168,9 +165,7 @@ func TestGroupsOfLeases(t *testing.T) {
 	s := open(t, path)
 	key := func(what string, i int) session.Key { return session.ID(fmt.Sprint(what, i)) }
 	acquire := func(key session.Key) session.Lease {
-		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-		require.NoError(t, err)
-		return lease
+		return must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 	}
 	for _, appends := range []bool{false, true} {
 		var free, held, back [sessions]session.Lease

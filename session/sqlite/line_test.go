@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -21,8 +22,7 @@ func TestEventsForSQL(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path)
 	db := raw(t, path)
-	lease, err := sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self()))
 	events := sessiontest.OddEvents()
 	require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, events...))
 	var want strings.Builder
@@ -71,14 +71,12 @@ func TestLossOfPowerWhileMigrating(t *testing.T) {
 	path := version10(t)
 	const events = "SELECT session, seq, json FROM event ORDER BY session, seq"
 	want, last := dump(t, path, events), scalar(t, raw(t, path), "SELECT max(key) FROM session")
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
+	s := must.Get(sqlite.Open(path))
 	appendAll(t, s, session.ID("new"), batch(0, 1), 1)
 	versions := map[string]bool{}
 	cutPower(t, path, func(copied string) {
 		versions[dump(t, copied, "SELECT max(version) FROM schema_version")] = true
-		s, err := sqlite.Open(copied)
-		require.NoError(t, err)
+		s := must.Get(sqlite.Open(copied))
 		require.Equal(t, want, dump(t, copied, "SELECT session, seq, json FROM event WHERE session <= "+last+" ORDER BY session, seq"))
 		allVersions(t, copied)
 		require.NoError(t, s.Close())
@@ -88,7 +86,5 @@ func TestLossOfPowerWhileMigrating(t *testing.T) {
 
 func atoi(t testing.TB, s string) int {
 	t.Helper()
-	n, err := strconv.Atoi(s)
-	require.NoError(t, err)
-	return n
+	return must.Get(strconv.Atoi(s))
 }

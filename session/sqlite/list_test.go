@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -76,8 +77,7 @@ func TestOrphansAreNoScan(t *testing.T) {
 		WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 10000) SELECT 'app', 'user' || (n % 4), 'id' || n, 1, n, n FROM n`, "ANALYZE")
 	for i := range 5 {
 		key := session.Key{App: "app", User: fmt.Sprint("user", i%4), ID: fmt.Sprint("id", i)}
-		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 		if i > 0 {
 			require.NoError(t, sessiontest.Abandon(t.Context(), s, key, lease))
 		}

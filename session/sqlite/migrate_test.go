@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -22,8 +23,7 @@ import (
 func version10(t testing.TB, more ...string) (path string) {
 	t.Helper()
 	old := newFile(t)
-	base, err := os.ReadFile("migrations/0010_base.sql")
-	require.NoError(t, err)
+	base := must.Get(os.ReadFile("migrations/0010_base.sql"))
 	raw(t, old, "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT", string(base),
 		"INSERT INTO schema_version VALUES (10, '0010_base.sql')", fmt.Sprintf("PRAGMA application_id = %d", 0x4172626f), "PRAGMA journal_mode = WAL")
 
@@ -114,8 +114,7 @@ func sound(t testing.TB, path string) {
 // allVersions requires that a file has had each migration once.
 func allVersions(t testing.TB, path string) {
 	t.Helper()
-	files, err := os.ReadDir("migrations")
-	require.NoError(t, err)
+	files := must.Get(os.ReadDir("migrations"))
 	var want strings.Builder
 	for i, f := range files {
 		fmt.Fprintf(&want, "%d|%s\n", 10+i, f.Name())

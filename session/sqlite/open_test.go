@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -88,8 +89,7 @@ func TestOpenErrors(t *testing.T) {
 		})
 	}
 	t.Run("nothing was made or changed", func(t *testing.T) {
-		names, err := filepath.Glob(at("*"))
-		require.NoError(t, err)
+		names := must.Get(filepath.Glob(at("*")))
 		require.ElementsMatch(t, []string{at("file"), at("notes.txt"), at("short.txt"), foreign, foreignID}, names)
 		db := raw(t, foreign)
 		require.Equal(t, "delete", scalar(t, db, "PRAGMA journal_mode"))
@@ -117,16 +117,14 @@ func TestOpenNewFile(t *testing.T) {
 		path := filepath.Join(dir, name)
 		s := open(t, path)
 		private(t, path)
-		lease, err := sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self()))
 		require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, batch(0, 1)...))
 		for _, suffix := range []string{"-wal", "-shm"} {
 			private(t, path+suffix)
 		}
 		require.NoError(t, s.Close())
 	}
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	entries := must.Get(os.ReadDir(dir))
 	require.Len(t, entries, len(names), "and nothing is left behind")
 }
 
@@ -148,8 +146,7 @@ func TestOpenRelativePath(t *testing.T) {
 	t.Chdir(dir)
 	s := open(t, "rel.db")
 	t.Chdir(t.TempDir()) // connections that are opened later find the file all the same
-	_, err := sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self())
-	require.NoError(t, err)
+	must.Get(sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self()))
 	require.FileExists(t, filepath.Join(dir, "rel.db"))
 }
 
@@ -169,8 +166,7 @@ func TestFileSettings(t *testing.T) {
 func TestJSONInTheFile(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path)
-	lease, err := sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self()))
 	require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, batch(0, 3)...))
 	require.Equal(t, "text e2", scalar(t, raw(t, path), `SELECT json ->> 'type' || ' ' || (json ->> 'id') FROM event JOIN session ON session = key
 		WHERE app = 'app' AND user = 'local' AND id = 's' AND event.seq = 2`))
@@ -190,8 +186,7 @@ func TestDamagedEvent(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path)
 	key := session.ID("s")
-	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 5)...))
 	for _, text := range []string{"", "{", "{\"seq\":4,\"id\":\"e4\",\"type\":\"text\",\"content\":\"cut o", "\x00", "\xff\xfe", strings.Repeat("[", 1<<20)} {
 		_, err := raw(t, path).Exec("UPDATE log SET line = ? WHERE seq = 4", text)
@@ -227,10 +222,9 @@ func TestBusy(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path, sqlite.WithBusyTimeout(20*time.Millisecond))
 	key := session.ID("s")
-	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 	other := raw(t, path, "BEGIN IMMEDIATE")
-	err = sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 1)...)
+	err := sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 1)...)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "other programs kept it locked for 20ms")
 	require.Empty(t, contents(t, s, key), "reading goes on")

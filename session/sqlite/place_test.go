@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -25,8 +26,7 @@ func TestFileThatIsNotInItsPlace(t *testing.T) {
 	}
 	replaced := func(path string) func(testing.TB) {
 		return func(t testing.TB) {
-			data, err := os.ReadFile(path)
-			require.NoError(t, err)
+			data := must.Get(os.ReadFile(path))
 			away(path)(t)
 			require.NoError(t, os.WriteFile(path, data, 0o600))
 		}
@@ -37,8 +37,7 @@ func TestFileThatIsNotInItsPlace(t *testing.T) {
 		if linked {
 			real = filepath.Join(dir, "disk", "real.db")
 			require.NoError(t, os.Mkdir(filepath.Dir(real), 0o700))
-			first, err := sqlite.Open(real)
-			require.NoError(t, err)
+			first := must.Get(sqlite.Open(real))
 			require.NoError(t, first.Close())
 			require.NoError(t, os.Symlink(real, path))
 		}
@@ -49,18 +48,16 @@ func TestFileThatIsNotInItsPlace(t *testing.T) {
 			"log removed":   {away(real + "-wal"), back(real + "-wal")},
 			"log replaced":  {replaced(real + "-wal"), back(real + "-wal")},
 		} {
-			store, err := sqlite.Open(path)
-			require.NoError(t, err)
+			store := must.Get(sqlite.Open(path))
 			key := session.ID(name)
-			lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
-			require.NoError(t, err)
+			lease := must.Get(sessiontest.Acquire(t.Context(), store, key, session.Self()))
 			write := func() error {
 				_, err := store.Write(t.Context(), key, session.Write{Lease: lease, Head: lease.Head, Events: []*event.Event{{
 					Seq: lease.Head.Seq + 1, ID: "e", Data: &event.User{}}}})
 				return err
 			}
 			does[0](t)
-			err = write()
+			err := write()
 			require.ErrorIs(t, err, session.ErrUnavailable, name)
 			require.ErrorContains(t, err, path+": the file, or the -wal file next to it, was removed or replaced", name)
 			_, err = store.Write(t.Context(), key, session.Write{Lease: lease})

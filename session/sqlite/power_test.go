@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -21,10 +22,8 @@ import (
 // any more, whose locks reading the file drops.
 func cutPower(t *testing.T, path string, check func(copied string)) {
 	t.Helper()
-	main, err := os.ReadFile(path)
-	require.NoError(t, err)
-	wal, err := os.ReadFile(path + "-wal")
-	require.NoError(t, err)
+	main := must.Get(os.ReadFile(path))
+	wal := must.Get(os.ReadFile(path + "-wal"))
 	pageSize := int(binary.BigEndian.Uint32(wal[8:]))
 	const header, frameHeader = 32, 24
 	for cut := header; cut <= len(wal); cut += frameHeader + pageSize {
@@ -49,8 +48,7 @@ func TestLossOfPower(t *testing.T) {
 	ends := map[int]bool{0: true}
 	last := session.Lease{}
 	for seq := int64(0); seq < 36; {
-		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 		for _, n := range []int{1, 4, 7} {
 			require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, batch(seq, n)...))
 			seq += int64(n)
@@ -64,8 +62,7 @@ func TestLossOfPower(t *testing.T) {
 	seen := map[int]bool{}
 	length, token := 0, int64(0)
 	cutPower(t, path, func(copied string) {
-		s, err := sqlite.Open(copied)
-		require.NoError(t, err)
+		s := must.Get(sqlite.Open(copied))
 		log := contents(t, s, key)
 		require.True(t, ends[len(log)], "%d events are no end of a batch", len(log))
 		require.GreaterOrEqual(t, len(log), length)
@@ -136,8 +133,7 @@ func TestLossOfPowerWithForks(t *testing.T) {
 	at := 0
 	seen := map[int]bool{}
 	cutPower(t, path, func(copied string) {
-		s, err := sqlite.Open(copied)
-		require.NoError(t, err)
+		s := must.Get(sqlite.Open(copied))
 		now := dump(t, copied, everything)
 		for next := at; now != states[at]; at = next {
 			next++

@@ -20,6 +20,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -54,10 +55,8 @@ func startProcess(t *testing.T, role, path, name string) *process {
 	p.Env = append(os.Environ(), "ARBOR_TEST_ROLE="+role, "ARBOR_TEST_FILE="+path, "ARBOR_TEST_NAME="+name)
 	p.Stderr = p.errors
 	var err error
-	p.in, err = p.StdinPipe()
-	require.NoError(t, err)
-	out, err := p.StdoutPipe()
-	require.NoError(t, err)
+	p.in = must.Get(p.StdinPipe())
+	out := must.Get(p.StdoutPipe())
 	p.out = bufio.NewReader(out)
 	require.NoError(t, p.Start())
 	t.Cleanup(func() { _ = p.Process.Kill() }) // does nothing when it has ended
@@ -207,8 +206,7 @@ func TestManyProcessesOpenANewFile(t *testing.T) {
 			require.Len(t, contents(t, s, session.ID(strconv.Itoa(i))), 2)
 		}
 		allVersions(t, path)
-		entries, err := os.ReadDir(filepath.Dir(path))
-		require.NoError(t, err)
+		entries := must.Get(os.ReadDir(filepath.Dir(path)))
 		require.LessOrEqual(t, len(entries), 3, "the database, -wal and -shm: %v", entries)
 	}
 }

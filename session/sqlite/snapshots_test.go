@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -16,8 +17,7 @@ func TestSnapshotsOfDeletedSessions(t *testing.T) {
 		path := newFile(t)
 		s := open(t, path)
 		key := session.ID("s")
-		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 		require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 3)...))
 		require.NoError(t, sessiontest.Keep(t.Context(), s, key, 3, lease, session.Snapshot{Name: "x", Seq: 3, Data: "secret"}))
 		require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -26,8 +27,7 @@ func TestMain(m *testing.M) {
 
 func open(t testing.TB, path string, opts ...sqlite.Option) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(path, opts...)
-	require.NoError(t, err)
+	s := must.Get(sqlite.Open(path, opts...))
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
@@ -75,8 +75,7 @@ func TestZeroBytesInKeys(t *testing.T) {
 		keys := []session.Key{{App: "a", User: "b\x00c", ID: "d"}, {App: "a\x00b", User: "c", ID: "d"}, {App: "a", User: "b", ID: "c\x00d"},
 			{App: "a", User: "b", ID: "c"}, {App: "a", User: "", ID: "\x00"}, {App: "a", User: "\x00", ID: ""}, {App: "a\xff", User: "b", ID: "c"}}
 		for _, key := range keys {
-			lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-			require.NoError(t, err)
+			lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 			events := batch(0, 1)
 			events[0].Data = &event.State{Delta: map[string]any{"user:k": key.String()}}
 			require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, events...))
@@ -99,11 +98,9 @@ func TestZeroBytesInKeys(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	path := newFile(t)
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
+	s := must.Get(sqlite.Open(path))
 	key := session.ID("s")
-	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 500)...))
 
 	var last error
@@ -123,7 +120,7 @@ func TestClose(t *testing.T) {
 	require.NoError(t, s.Close(), "closing twice")
 	closed := func(err error) { t.Helper(); require.ErrorContains(t, err, "the store is closed") }
 	closed(sessiontest.Append(t.Context(), s, key, 500, lease, batch(500, 1)...))
-	_, err = sessiontest.Acquire(t.Context(), s, key, session.Self())
+	_, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	closed(err)
 	closed(sessiontest.Renew(t.Context(), s, key, lease))
 	closed(sessiontest.Release(t.Context(), s, key, lease))
@@ -134,18 +131,15 @@ func TestClose(t *testing.T) {
 	_, err = s.SharedState(t.Context(), key)
 	closed(err)
 
-	names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
-	require.NoError(t, err)
+	names := must.Get(filepath.Glob(filepath.Join(filepath.Dir(path), "*")))
 	require.Equal(t, []string{path}, names, "the last to close leaves one file")
 }
 
 func TestCloseWaitsForWriters(t *testing.T) {
 	path := newFile(t)
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
+	s := must.Get(sqlite.Open(path))
 	key := session.ID("s")
-	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 	stored := int64(0)
 	started := make(chan struct{})
 	var wg sync.WaitGroup
@@ -170,20 +164,17 @@ func TestReleaseAfterCancel(t *testing.T) {
 	s := open(t, newFile(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	key := session.ID("s")
-	lease, err := sessiontest.Acquire(ctx, s, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(ctx, s, key, session.Self()))
 	cancel()
 	require.NoError(t, sessiontest.Release(ctx, s, key, lease))
-	_, err = sessiontest.Acquire(t.Context(), s, key, session.Self())
-	require.NoError(t, err)
+	must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 }
 
 // TestWithoutJSONForm: what cannot be encoded stores nothing of its batch.
 func TestWithoutJSONForm(t *testing.T) {
 	s := open(t, newFile(t))
 	key := session.ID("s")
-	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 	events := batch(0, 2)
 	for _, name := range []string{"own", "user:shared"} {
 		events[1].Data = &event.State{Delta: map[string]any{name: func() {}}}

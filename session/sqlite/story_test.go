@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -31,7 +32,7 @@ func counter(prefix string) func() string {
 // returns what a client sees of them, deltas included.
 func tell(t *testing.T, store session.Store, key session.Key) (live []*event.Event) {
 	t.Helper()
-	script, err := scripted.Parse([]byte(`
+	script := must.Get(scripted.Parse([]byte(`
 support: "One " "moment." call lookup#k1 {"id": 1}
 support: call ask_expert#k2 {"input": "Is it right?"}
 expert: think "Let me " think "see." "It " "is."
@@ -39,28 +40,21 @@ support: "I gue" fault=cut
 support: call transfer_to_agent#k3 {"agent_name": "billing"}
 billing: "Your money " "comes back."
 billing: "You are " "welcome."
-`))
-	require.NoError(t, err)
-	expert, err := llmagent.New("expert", "You know.", script.Model("expert"))
-	require.NoError(t, err)
-	ask, err := agenttool.New(expert, agenttool.WithName("ask_expert"))
-	require.NoError(t, err)
-	lookup, err := tools.Func("lookup", "Looks something up.", func(_ tools.Context, in struct {
+`)))
+	expert := must.Get(llmagent.New("expert", "You know.", script.Model("expert")))
+	ask := must.Get(agenttool.New(expert, agenttool.WithName("ask_expert")))
+	lookup := must.Get(tools.Func("lookup", "Looks something up.", func(_ tools.Context, in struct {
 		ID int `json:"id"`
 	}) (string, error) {
 		return "two charges", nil
-	})
-	require.NoError(t, err)
-	billing, err := llmagent.New("billing", "You pay back.", script.Model("billing"))
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "You route.", script.Model("support"), llmagent.WithTools(lookup, ask), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
+	}))
+	billing := must.Get(llmagent.New("billing", "You pay back.", script.Model("billing")))
+	support := must.Get(llmagent.New("support", "You route.", script.Model("support"), llmagent.WithTools(lookup, ask), llmagent.WithSubAgents(billing)))
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	r, err := runner.New(support, store, runner.WithStreaming(), runner.WithIDs(counter(key.ID+"-")), runner.WithClock(func() time.Time {
+	r := must.Get(runner.New(support, store, runner.WithStreaming(), runner.WithIDs(counter(key.ID+"-")), runner.WithClock(func() time.Time {
 		now = now.Add(time.Millisecond)
 		return now
-	}))
-	require.NoError(t, err)
+	})))
 	for _, text := range []string{"I was charged twice", "Thanks"} {
 		for e, err := range r.Run(t.Context(), key, llm.UserText(text)) {
 			require.NoError(t, err)
@@ -131,8 +125,7 @@ func odd() (events []*event.Event) {
 // appendAll appends a log in one turn, n events at a time.
 func appendAll(t testing.TB, s session.Store, key session.Key, events []*event.Event, n int) {
 	t.Helper()
-	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 	for seq := lease.Head.Seq; len(events) > 0; {
 		batch := events[:min(n, len(events))]
 		require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, batch...))

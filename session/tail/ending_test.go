@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -48,9 +49,7 @@ func TestTheNextLeaseIsFaster(t *testing.T) {
 	}
 	acquire := func(t *testing.T, s session.Store) session.Lease {
 		t.Helper()
-		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
-		require.NoError(t, err)
-		return lease
+		return must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 	}
 	for name, test := range map[string]struct {
 		fails     error

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -79,8 +80,7 @@ func TestNoLookWhileTheLeaseIsHere(t *testing.T) {
 			return store.loads.Load() - before
 		}
 		require.EqualValues(t, 10, looks(10*time.Second+time.Millisecond))
-		lease, err := sessiontest.Acquire(ctx, l, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 		for range 4 {
 			require.Zero(t, looks(session.LeaseTTL/3))
 			_, err = l.Write(ctx, key, session.Write{Lease: lease})
@@ -89,8 +89,7 @@ func TestNoLookWhileTheLeaseIsHere(t *testing.T) {
 		liveAppend(t, l, key, 0, lease, liveText("e1", "one"))
 		require.Zero(t, looks(session.LeaseTTL-time.Second))
 		require.EqualValues(t, 3, looks(4*time.Second), "the lease has expired")
-		lease, err = sessiontest.Acquire(ctx, l, key, session.Self())
-		require.NoError(t, err)
+		lease = must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 		require.Zero(t, looks(5*time.Second))
 		require.NoError(t, sessiontest.Release(ctx, l, key, lease))
 		require.EqualValues(t, 5, looks(5*time.Second))
@@ -161,8 +160,7 @@ func TestLivePolls(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		require.Equal(t, []string{"1-0"}, ids())
 
-		lease, err = sessiontest.Acquire(ctx, l, key, session.Self())
-		require.NoError(t, err)
+		lease = must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 		liveAppend(t, l, key, 1, lease, liveText("e2", "two"))
 		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
 		require.Equal(t, []string{"1-0", "2-0", "2-1"}, ids())
@@ -180,8 +178,7 @@ func TestLiveLingers(t *testing.T) {
 		l, err := New(session.NewMemory(), WithLinger(10*time.Second))
 		require.NoError(t, err)
 		turn := func(key session.Key) {
-			lease, err := sessiontest.Acquire(ctx, l, key, session.Self())
-			require.NoError(t, err)
+			lease := must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 			for i := range 100 {
 				id := fmt.Sprint("b", lease.Head.Seq, i)
 				require.NoError(t, l.Publish(ctx, key, liveDelta(id, "x")))
@@ -227,8 +224,7 @@ func TestLiveIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, err := New(session.NewMemory(), opt)
 			require.NoError(t, err)
-			lease, err := sessiontest.Acquire(ctx, l, key, session.Self())
-			require.NoError(t, err)
+			lease := must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 			liveAppend(t, l, key, 0, lease, liveText("e1", "one"))
 			for i := range 1000 {
 				require.NoError(t, l.Publish(ctx, key, liveDelta("b", fmt.Sprintf("%4d", i))))
@@ -253,8 +249,7 @@ func TestLiveIsBounded(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		l, err := New(session.NewMemory(), withMaxPartial(0, 0))
 		require.NoError(t, err)
-		lease, err := sessiontest.Acquire(ctx, l, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
 		liveAppend(t, l, key, 0, lease, liveText("b", "x"))
 		for e, err := range l.Follow(ctx, key, "") {
@@ -272,8 +267,7 @@ func TestLiveForgets(t *testing.T) {
 	require.NoError(t, err)
 	for i := range 100 {
 		key := session.ID(fmt.Sprint(i))
-		lease, err := sessiontest.Acquire(ctx, l, key, session.Self())
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 		_, err = sessiontest.Acquire(ctx, l, key, session.Self())
 		require.ErrorIs(t, err, agent.ErrSessionBusy)
 		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
@@ -295,8 +289,7 @@ func TestLiveAllocates(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s")
 	l, err := New(session.NewMemory())
 	require.NoError(t, err)
-	_, err = sessiontest.Acquire(ctx, l, key, session.Self())
-	require.NoError(t, err)
+	must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 	e := liveDelta("b", "word ")
 	for range 10_000 { // as full as it gets
 		require.NoError(t, l.Publish(ctx, key, e))

@@ -5,8 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -15,16 +14,12 @@ import (
 
 func newLive(t testing.TB, store session.Store, opts ...tail.Option) *tail.Tail {
 	t.Helper()
-	l, err := tail.New(store, opts...)
-	require.NoError(t, err)
-	return l
+	return must.Get(tail.New(store, opts...))
 }
 
 func openSQLite(t testing.TB, path string, clock *sessiontest.Clock) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(path, sqlite.WithClock(clock.Now))
-	require.NoError(t, err)
-	return s
+	return must.Get(sqlite.Open(path, sqlite.WithClock(clock.Now)))
 }
 
 func TestLiveTail(t *testing.T) {

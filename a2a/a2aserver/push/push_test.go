@@ -15,6 +15,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 const hookURL = "https://hooks.example.com/a2a?secret=QUERY"
@@ -314,8 +316,7 @@ func TestPushFile(t *testing.T) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	left, err := filepath.Glob(path + "*")
-	require.NoError(t, err)
+	left := must.Get(filepath.Glob(path + "*"))
 	require.Equal(t, []string{path}, left, "no temporary file stays")
 
 	again, err := NewFile(path)

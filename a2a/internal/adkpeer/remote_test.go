@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/peerfolder"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -25,19 +26,16 @@ func TestRemoteA2aAgent(t *testing.T) {
 	t.Parallel()
 	folder := peerfolder.Folder{Path: ".", Name: "a2a/internal/adkpeer", Of: "A2A in Python"}
 	python, script := folder.Python(t, "remote.py")
-	billing, err := llmagent.New("billing", "You explain charges.", scripted.Func("billing", func(req *llm.Request) scripted.Answer {
+	billing := must.Get(llmagent.New("billing", "You explain charges.", scripted.Func("billing", func(req *llm.Request) scripted.Answer {
 		if last := req.Messages[len(req.Messages)-1]; strings.Contains(last.PlainText(), "why") {
 			return scripted.Reply(scripted.Text("One was ", "a mistake."))
 		}
 		return scripted.Reply(scripted.Text("I see ", "two ", "charges."))
-	}))
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "You help.", scripted.Func("support", func(*llm.Request) scripted.Answer {
+	})))
+	support := must.Get(llmagent.New("support", "You help.", scripted.Func("support", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Text("One ", "moment."), scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))
-	}), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
-	server, err := a2aserver.New(support, sessiontest.Memory(t))
-	require.NoError(t, err)
+	}), llmagent.WithSubAgents(billing)))
+	server := must.Get(a2aserver.New(support, sessiontest.Memory(t)))
 	at := httptest.NewServer(server)
 	t.Cleanup(func() {
 		require.NoError(t, server.Close(context.Background()))
@@ -45,8 +43,7 @@ func TestRemoteA2aAgent(t *testing.T) {
 	})
 
 	cmd := exec.CommandContext(t.Context(), python, script)
-	asked, err := json.Marshal(map[string]any{"card": at.URL + "/.well-known/agent-card.json", "says": []string{"I was charged twice", "And why?"}})
-	require.NoError(t, err)
+	asked := must.Get(json.Marshal(map[string]any{"card": at.URL + "/.well-known/agent-card.json", "says": []string{"I was charged twice", "And why?"}}))
 	cmd.Stdin, cmd.Stderr = strings.NewReader(string(asked)), os.Stderr
 	cmd.Env = append(os.Environ(), "NO_PROXY=*", "OTEL_SDK_DISABLED=true")
 	out, err := cmd.Output()

@@ -8,6 +8,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -75,11 +76,9 @@ func TestClientAsksForTheExtension(t *testing.T) {
 // tenant is a tree that is told apart from support.
 func tenant(t *testing.T) agent.Agent {
 	t.Helper()
-	clerk, err := llmagent.New("clerk", "You sell.", scripted.Func("clerk", func(*llm.Request) scripted.Answer {
+	return must.Get(llmagent.New("clerk", "You sell.", scripted.Func("clerk", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Text("Welcome to the shop."))
-	}))
-	require.NoError(t, err)
-	return clerk
+	})))
 }
 
 // Several trees are behind one address; a card names the tenant, and the client sends

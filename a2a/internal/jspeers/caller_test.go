@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // patience bounds how long a test waits for a client's next word.
@@ -60,10 +62,8 @@ func startCaller(t *testing.T, script string) *caller {
 	needNode(t)
 	cmd := exec.Command("node", script)
 	ownGroup(cmd)
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	in := must.Get(cmd.StdinPipe())
+	out := must.Get(cmd.StdoutPipe())
 	var said output
 	cmd.Stderr = &said
 	require.NoError(t, cmd.Start())
@@ -119,9 +119,8 @@ func (c *caller) begin(to target, op string, params any) (int, chan reply) {
 	c.last++
 	call := make(chan reply, 1000)
 	c.calls[c.last] = call
-	line, err := json.Marshal(map[string]any{"id": c.last, "op": op, "to": to, "params": params})
-	require.NoError(c.t, err)
-	_, err = c.in.Write(append(line, '\n'))
+	line := must.Get(json.Marshal(map[string]any{"id": c.last, "op": op, "to": to, "params": params}))
+	_, err := c.in.Write(append(line, '\n'))
 	require.NoError(c.t, err)
 	return c.last, call
 }

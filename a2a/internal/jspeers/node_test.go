@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // needNode ends the test if Node.js or what npm installs is missing.
@@ -64,10 +66,8 @@ func start(t *testing.T, script string, args ...string) *peer {
 	needNode(t)
 	cmd := exec.Command("node", append([]string{script}, args...)...)
 	ownGroup(cmd)
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	in := must.Get(cmd.StdinPipe())
+	out := must.Get(cmd.StdoutPipe())
 	var said output
 	cmd.Stderr = &said
 	require.NoError(t, cmd.Start())

@@ -7,14 +7,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // abort ends the call, as a user does who walks away.
 func (s *stream) abort() {
 	s.c.t.Helper()
-	line, err := json.Marshal(map[string]any{"op": "abort", "params": s.id})
-	require.NoError(s.c.t, err)
-	_, err = s.c.in.Write(append(line, '\n'))
+	line := must.Get(json.Marshal(map[string]any{"op": "abort", "params": s.id}))
+	_, err := s.c.in.Write(append(line, '\n'))
 	require.NoError(s.c.t, err)
 }
 

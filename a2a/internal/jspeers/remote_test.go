@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -67,8 +68,7 @@ func eachBinding(t *testing.T, test func(t *testing.T, remote agent.Agent, p *pe
 				transport := &http.Transport{}
 				t.Cleanup(transport.CloseIdleConnections)
 				opts := append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport})}, b.opts...)
-				remote, err := a2a.Remote("billing", p.URL+"/"+b.name+"/"+kind+cardPath, opts...)
-				require.NoError(t, err)
+				remote := must.Get(a2a.Remote("billing", p.URL+"/"+b.name+"/"+kind+cardPath, opts...))
 				test(t, remote, p, kind == "stream")
 			})
 		}
@@ -77,8 +77,7 @@ func eachBinding(t *testing.T, test func(t *testing.T, remote agent.Agent, p *pe
 
 func newClient(t *testing.T, root agent.Agent) *client {
 	t.Helper()
-	r, err := runner.New(root, sessiontest.Memory(t), runner.WithStreaming())
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, sessiontest.Memory(t), runner.WithStreaming()))
 	return &client{Runner: r, key: session.ID("s1")}
 }
 
@@ -128,8 +127,7 @@ func TestRemotePieces(t *testing.T) {
 	eachBinding(t, func(t *testing.T, remote agent.Agent, p *peer, streams bool) {
 		s := scripted.New().Add("support",
 			scripted.Reply(scripted.Text("One moment."), scripted.CallID("t1", "transfer_to_agent", `{"agent_name":"billing"}`)))
-		support, err := llmagent.New("support", "You route.", s.Model("support"), llmagent.WithSubAgents(remote))
-		require.NoError(t, err)
+		support := must.Get(llmagent.New("support", "You route.", s.Model("support"), llmagent.WithSubAgents(remote)))
 		c := newClient(t, support)
 		events, streamed, err := c.turn(t.Context(), "pieces")
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -41,19 +42,15 @@ func TestResponsesAPI(t *testing.T) {
 	t.Parallel()
 	p := start(t, "aimock-responses.mjs")
 	var sent recording
-	m, err := openai.New("o4-mini", openai.WithHTTPClient(&http.Client{Transport: &sent}), openai.WithBaseURL(p.URL+"/v1"), openai.WithResponses(), openai.WithEndpoint("echo"), openai.WithRetries(0))
-	require.NoError(t, err)
-	look, err := tools.Func("look", "Looks.", func(_ tools.Context, in struct {
+	m := must.Get(openai.New("o4-mini", openai.WithHTTPClient(&http.Client{Transport: &sent}), openai.WithBaseURL(p.URL+"/v1"), openai.WithResponses(), openai.WithEndpoint("echo"), openai.WithRetries(0)))
+	look := must.Get(tools.Func("look", "Looks.", func(_ tools.Context, in struct {
 		ID int `json:"id"`
 	}) (int, error) {
 		return in.ID + 1, nil
-	})
-	require.NoError(t, err)
-	a, err := llmagent.New("billing", "You look at charges.", m, llmagent.WithTools(look))
-	require.NoError(t, err)
+	}))
+	a := must.Get(llmagent.New("billing", "You look at charges.", m, llmagent.WithTools(look)))
 	for name, opts := range map[string][]runner.Option{"whole": nil, "streamed": {runner.WithStreaming()}} {
-		r, err := runner.New(a, sessiontest.Memory(t), opts...)
-		require.NoError(t, err)
+		r := must.Get(runner.New(a, sessiontest.Memory(t), opts...))
 		var thought, said []string
 		for e, err := range sessiontest.Turn(t, r.Run(t.Context(), session.ID(name), llm.UserText("I was charged twice"))) {
 			require.NoError(t, err)
@@ -74,7 +71,7 @@ func TestResponsesAPI(t *testing.T) {
 		require.Equal(t, []string{"The user was charged.", ""}, thought, "the second is encrypted alone")
 		require.Equal(t, []string{"One moment.", "There are two charges."}, said)
 
-		_, err = runner.Collect(r.Run(t.Context(), session.ID(name+" busy"), llm.UserText("busy")))
+		_, err := runner.Collect(r.Run(t.Context(), session.ID(name+" busy"), llm.UserText("busy")))
 		var failed *llm.Error
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, llm.CodeRateLimited, failed.Code)

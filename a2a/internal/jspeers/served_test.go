@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -42,15 +43,12 @@ func serveFrom(t *testing.T, store session.Store, root agent.Agent, opts ...a2as
 	t.Helper()
 	front := httptest.NewUnstartedServer(nil)
 	url := "http://" + front.Listener.Addr().String()
-	binary, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	binary := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	opts = append([]a2aserver.Option{a2aserver.WithURL(url), a2aserver.WithInterface(a2agrpc.Interface(binary.Addr().String()))}, opts...)
-	server, err := a2aserver.New(root, store, opts...)
-	require.NoError(t, err)
+	server := must.Get(a2aserver.New(root, store, opts...))
 	front.Config.Handler = server
 	front.Start()
-	remote, err := a2agrpc.NewServer(server)
-	require.NoError(t, err)
+	remote := must.Get(a2agrpc.NewServer(server))
 	over := make(chan error, 1)
 	go func() { over <- remote.Serve(binary) }()
 	t.Cleanup(func() {
@@ -67,16 +65,14 @@ func serveFrom(t *testing.T, store session.Store, root agent.Agent, opts ...a2as
 // to billing and to others that it is given.
 func support(t *testing.T, others ...agent.Agent) agent.Agent {
 	t.Helper()
-	billing, err := llmagent.New("billing", "You explain charges.", scripted.Func("billing", func(*llm.Request) scripted.Answer {
+	billing := must.Get(llmagent.New("billing", "You explain charges.", scripted.Func("billing", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Text("I see ", "two ", "charges."))
-	}))
-	require.NoError(t, err)
-	refund, err := tools.Func("refund", "Refunds a charge.", func(_ tools.Context, in struct {
+	})))
+	refund := must.Get(tools.Func("refund", "Refunds a charge.", func(_ tools.Context, in struct {
 		Charge int `json:"charge"`
 	}) (string, error) {
 		return fmt.Sprintf("charge %d was refunded", in.Charge), nil
-	}, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
+	}, tools.NeedsApproval(tools.ByUser())))
 	var calls atomic.Int64
 	call := func(tool, input string) scripted.Item {
 		return scripted.CallID(fmt.Sprintf("call%d", calls.Add(1)), tool, input)
@@ -109,9 +105,7 @@ func support(t *testing.T, others ...agent.Agent) agent.Agent {
 		}
 		return scripted.Reply(scripted.Text("You ", "said: ", words))
 	})
-	root, err := llmagent.New("support", "You help.", model, llmagent.WithSubAgents(append([]agent.Agent{billing}, others...)...), llmagent.WithTools(refund))
-	require.NoError(t, err)
-	return root
+	return must.Get(llmagent.New("support", "You help.", model, llmagent.WithSubAgents(append([]agent.Agent{billing}, others...)...), llmagent.WithTools(refund)))
 }
 
 // speaker is a client of the JavaScript SDK that speaks one binding in one version.

@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // A remote agent that wants its user to sign in pauses the turn. A new run goes on
@@ -40,8 +41,7 @@ func TestRemoteWantsSignIn(t *testing.T) {
 func TestClientSignsIn(t *testing.T) {
 	eachSpeaker(t, func(t *testing.T, s *speaker) {
 		p := start(t, "server.mjs")
-		bank, err := a2a.Remote("bank", p.URL+"/jsonrpc/stream"+cardPath)
-		require.NoError(t, err)
+		bank := must.Get(a2a.Remote("bank", p.URL+"/jsonrpc/stream"+cardPath))
 		to := s.target(serve(t, support(t, bank)))
 		asked := s.send(to, s.say("bank sign in", nil))
 		require.Equal(t, state("auth-required"), asked.Status.State)

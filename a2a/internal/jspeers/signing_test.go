@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // keys makes a key of each kind that cards are signed with.
@@ -27,15 +28,13 @@ func keys(t *testing.T) map[string]crypto.Signer {
 	t.Helper()
 	made := make(map[string]crypto.Signer)
 	for name, curve := range map[string]elliptic.Curve{"ES256": elliptic.P256(), "ES384": elliptic.P384(), "ES512": elliptic.P521()} {
-		key, err := ecdsa.GenerateKey(curve, rand.Reader)
-		require.NoError(t, err)
+		key := must.Get(ecdsa.GenerateKey(curve, rand.Reader))
 		made[name] = key
 	}
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
 	made["EdDSA"] = ed
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	require.NoError(t, err)
+	rsaKey := must.Get(rsa.GenerateKey(rand.Reader, 2048))
 	made["RS256"] = rsaKey
 	return made
 }
@@ -68,8 +67,7 @@ func cards(t *testing.T, sign *cardsign.Signer) map[string][]byte {
 		var fields map[string]any
 		require.NoError(t, json.Unmarshal(plain, &fields))
 		fields["url"], fields["preferredTransport"], fields["protocolVersion"] = "https://a.test/rpc", "JSONRPC", "0.3.0"
-		both, err := json.Marshal(fields)
-		require.NoError(t, err)
+		both := must.Get(json.Marshal(fields))
 		made[name+" with 0.3"], err = sign.SignJSON(both)
 		require.NoError(t, err)
 		require.NoError(t, sign.Sign(card))
@@ -85,8 +83,7 @@ func TestCardSignedHereIsVerifiedThere(t *testing.T) {
 	t.Parallel()
 	c := startCaller(t, "client.mjs")
 	for alg, key := range keys(t) {
-		signer, err := cardsign.NewSigner(key, cardsign.WithKeyID("k1"))
-		require.NoError(t, err)
+		signer := must.Get(cardsign.NewSigner(key, cardsign.WithKeyID("k1")))
 		for name, card := range cards(t, signer) {
 			verify := map[string]any{"card": json.RawMessage(card), "jwk": jwk(t, key.Public(), alg)}
 			require.NoError(t, c.call(target{}, "verify", verify, nil), "%s %s: %s", alg, name, card)
@@ -110,10 +107,8 @@ func TestServedCardIsVerifiedThere(t *testing.T) {
 	c := startCaller(t, "client.mjs")
 	tokens, err := a2aserver.BearerTokens(map[string]string{"ann-token": "ann"})
 	require.NoError(t, err)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	signer, err := cardsign.NewSigner(key, cardsign.WithKeyID("k1"))
-	require.NoError(t, err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	signer := must.Get(cardsign.NewSigner(key, cardsign.WithKeyID("k1")))
 	at := serve(t, support(t), a2aserver.WithAuthenticator(tokens), a2aserver.WithTenant("shop", tenant(t)), a2aserver.WithCard(a2aserver.CardOptions{Signer: signer})).url
 	who := map[string]string{"Authorization": "Bearer ann-token", "A2A-Version": "1.0"}
 	for _, path := range []string{cardPath, "/shop" + cardPath, "/extendedAgentCard", "/shop/extendedAgentCard"} {
@@ -131,8 +126,7 @@ func TestCardSignedThereIsVerifiedHere(t *testing.T) {
 	t.Parallel()
 	c := startCaller(t, "client.mjs")
 	for alg, key := range keys(t) {
-		verifier, err := cardsign.NewVerifier(cardsign.Key{ID: "k1", Public: key.Public()})
-		require.NoError(t, err)
+		verifier := must.Get(cardsign.NewVerifier(cardsign.Key{ID: "k1", Public: key.Public()}))
 		for name, card := range map[string]map[string]any{
 			"small": {"name": "Billing", "description": "Explains charges – über alles.", "version": "1", "capabilities": map[string]any{"streaming": true},
 				"supportedInterfaces": []any{map[string]any{"url": "https://a.test/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}},

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // answer is a response to a request that was written by hand.
@@ -22,8 +24,7 @@ func (c *caller) fetch(method, url string, headers map[string]string, body any) 
 		params["headers"] = headers
 	}
 	if body != nil {
-		data, err := json.Marshal(body)
-		require.NoError(c.t, err)
+		data := must.Get(json.Marshal(body))
 		params["body"] = string(data)
 	}
 	var a answer

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -84,9 +85,7 @@ func callOf(t testing.TB, store session.Store, tool string) string {
 
 func newRunner(t testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *runner.Runner {
 	t.Helper()
-	r, err := runner.New(root, store, append([]runner.Option{runner.WithLogger(logger(t))}, opts...)...)
-	require.NoError(t, err)
-	return r
+	return must.Get(runner.New(root, store, append([]runner.Option{runner.WithLogger(logger(t))}, opts...)...))
 }
 
 // turn runs a turn to its end, or until stop says that it has seen enough.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -73,8 +74,7 @@ func left(t testing.TB, store session.Store) session.Store {
 	ctx := context.Background()
 	events := log(t, store)
 	next := sessiontest.Memory(t)
-	lease, err := sessiontest.Acquire(ctx, next, key, session.Owner{})
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(ctx, next, key, session.Owner{}))
 	if len(events) > 0 {
 		require.NoError(t, sessiontest.Append(ctx, next, key, 0, lease, events...))
 	}
@@ -87,16 +87,14 @@ func left(t testing.TB, store session.Store) session.Store {
 func told(t *testing.T, p place) (*scene, func(session.Store) *runner.Runner) {
 	t.Helper()
 	c := &scene{}
-	billing, err := llmagent.New("billing", "You refund.", c.model("billing", scripted.Func("billing", func(req *llm.Request) scripted.Answer {
+	billing := must.Get(llmagent.New("billing", "You refund.", c.model("billing", scripted.Func("billing", func(req *llm.Request) scripted.Answer {
 		last := req.Messages[len(req.Messages)-1]
 		return says("You said: ", last.PlainText())
-	})), llmagent.WithDescription("Refunds"), llmagent.WithHistory(view.TextOnly()))
-	require.NoError(t, err)
+	})), llmagent.WithDescription("Refunds"), llmagent.WithHistory(view.TextOnly())))
 	c.billing = p.put(t, billing)
-	root, err := llmagent.New("support", "You route.", c.model("support", scripted.Func("support", func(*llm.Request) scripted.Answer {
+	root := must.Get(llmagent.New("support", "You route.", c.model("support", scripted.Func("support", func(*llm.Request) scripted.Answer {
 		return handOver(scripted.Text("One moment."))
-	})), llmagent.WithSubAgents(c.billing.Agent))
-	require.NoError(t, err)
+	})), llmagent.WithSubAgents(c.billing.Agent)))
 	return c, func(store session.Store) *runner.Runner {
 		return newRunner(t, root, store, runner.WithStreaming())
 	}

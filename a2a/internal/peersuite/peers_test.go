@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -74,8 +75,7 @@ func TestPeers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, streaming := range []bool{false, true} {
 				mock := a2atest.New(c.opts...).Add(c.peer...)
-				node, err := a2a.Remote("billing", "", a2a.WithClient(mock))
-				require.NoError(t, err)
+				node := must.Get(a2a.Remote("billing", "", a2a.WithClient(mock)))
 				want := converse(t, steps(t, c.local), len(c.local), streaming)
 				got := converse(t, node, len(c.local), streaming)
 				require.Equal(t, want, got)
@@ -96,8 +96,7 @@ func TestPeers(t *testing.T) {
 // does, and Resume goes on with it.
 func TestPeerThatWaits(t *testing.T) {
 	mock := a2atest.New().Add(a2atest.Reply(a2atest.AuthRequired("Sign in, please."), a2atest.Text("Welcome.")))
-	node, err := a2a.Remote("billing", "", a2a.WithClient(mock))
-	require.NoError(t, err)
+	node := must.Get(a2a.Remote("billing", "", a2a.WithClient(mock)))
 	want := converse(t, steps(t, []step{{text: "Sign in, please.", waits: true}, {text: "Welcome."}}), 1, false)
 	require.Equal(t, want, converse(t, node, 1, false))
 	require.Len(t, mock.Messages(), 1, "nothing is sent again")
@@ -106,7 +105,7 @@ func TestPeerThatWaits(t *testing.T) {
 // steps is a local agent that follows a script.
 func steps(t testing.TB, list []step) agent.Agent {
 	t.Helper()
-	a, err := agent.New("billing", "billing", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return must.Get(agent.New("billing", "billing", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			now := list[0]
 			list = list[1:]
@@ -121,9 +120,7 @@ func steps(t testing.TB, list []step) agent.Agent {
 				yield(&event.Event{Data: &event.Text{Content: now.text}}, nil)
 			}
 		}
-	})
-	require.NoError(t, err)
-	return a
+	}))
 }
 
 // converse has a coordinator hand over to a specialist in the first of some turns, goes on
@@ -131,8 +128,7 @@ func steps(t testing.TB, list []step) agent.Agent {
 func converse(t *testing.T, billing agent.Agent, turns int, streaming bool) []string {
 	t.Helper()
 	script := scripted.New().Add("support", handOver(scripted.Text("One moment.")))
-	support, err := llmagent.New("support", "You route.", script.Model("support"), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
+	support := must.Get(llmagent.New("support", "You route.", script.Model("support"), llmagent.WithSubAgents(billing)))
 	store := sessiontest.Memory(t)
 	var opts []runner.Option
 	if streaming {

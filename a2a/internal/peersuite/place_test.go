@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -51,13 +52,10 @@ func (p place) put(t testing.TB, a agent.Agent, opts ...a2a.Option) *desk {
 		return &desk{Agent: a}
 	}
 	d := &desk{store: sessiontest.Memory(t)}
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	d.server, err = a2aserver.New(a, d.store, a2aserver.WithLogger(logger(t)), a2aserver.WithInterface(a2agrpc.Interface("http://"+lis.Addr().String())))
-	require.NoError(t, err)
+	lis := must.Get(net.Listen("tcp", "127.0.0.1:0"))
+	d.server = must.Get(a2aserver.New(a, d.store, a2aserver.WithLogger(logger(t)), a2aserver.WithInterface(a2agrpc.Interface("http://"+lis.Addr().String()))))
 	d.front = httptest.NewServer(d.server)
-	d.grpc, err = a2agrpc.NewServer(d.server)
-	require.NoError(t, err)
+	d.grpc = must.Get(a2agrpc.NewServer(d.server))
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = d.grpc.Serve(lis) })
 	t.Cleanup(func() {
@@ -77,9 +75,7 @@ func (p place) node(t testing.TB, name, url string, opts ...a2a.Option) agent.Ag
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	node, err := a2a.Remote(name, url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: offers{transport, p.binding}}), a2a.WithBinding(a2agrpc.Binding())}, opts...)...)
-	require.NoError(t, err)
-	return node
+	return must.Get(a2a.Remote(name, url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: offers{transport, p.binding}}), a2a.WithBinding(a2agrpc.Binding())}, opts...)...))
 }
 
 func logger(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }

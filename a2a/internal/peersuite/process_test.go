@@ -26,6 +26,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -168,8 +169,7 @@ func (p *process) knows(peer *process) *process {
 // start runs the process and waits until it serves.
 func (p *process) start() *process {
 	p.t.Helper()
-	text, err := json.Marshal(p.order)
-	require.NoError(p.t, err)
+	text := must.Get(json.Marshal(p.order))
 	p.cmd = exec.Command(os.Args[0], "-test.run=^TestProcess$")
 	p.cmd.Env = append(os.Environ(), orderVariable+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stderr = &p.output
@@ -205,8 +205,7 @@ func (p *process) open() { // what is slow goes on
 func (p *process) log() (events []*event.Event) {
 	p.t.Helper()
 	p.kill()
-	store, err := sqlite.Open(filepath.Join(p.Dir, "s.db"))
-	require.NoError(p.t, err)
+	store := must.Get(sqlite.Open(filepath.Join(p.Dir, "s.db")))
 	defer store.Close()
 	ctx := context.Background()
 	infos, err := store.List(ctx, session.Key{App: session.DefaultApp, User: session.DefaultUser}, session.Page{})

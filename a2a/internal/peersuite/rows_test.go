@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -51,8 +52,7 @@ type scene struct {
 func newScene(t *testing.T, p place, script *scripted.Script, support ...llmagent.Option) *scene {
 	t.Helper()
 	c := &scene{script: script, store: sessiontest.Memory(t)}
-	billing, err := llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithHistory(view.TextOnly()))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithHistory(view.TextOnly())))
 	c.billing = p.put(t, billing)
 	c.begin(t, support...)
 	return c
@@ -61,8 +61,7 @@ func newScene(t *testing.T, p place, script *scripted.Script, support ...llmagen
 // begin starts the program that has the tree.
 func (c *scene) begin(t *testing.T, support ...llmagent.Option) {
 	t.Helper()
-	root, err := llmagent.New("support", "You route.", c.model("support", c.script.Model("support")), append(support, llmagent.WithSubAgents(c.billing.Agent))...)
-	require.NoError(t, err)
+	root := must.Get(llmagent.New("support", "You route.", c.model("support", c.script.Model("support")), append(support, llmagent.WithSubAgents(c.billing.Agent))...))
 	c.Runner = newRunner(t, root, c.store, runner.WithStreaming())
 }
 
@@ -100,8 +99,7 @@ func TestApprovalBeforeTransfer(t *testing.T) {
 	for _, approve := range []bool{true, false} {
 		t.Run(fmt.Sprint("approved ", approve), func(t *testing.T) {
 			same(t, func(t *testing.T, p place) any {
-				audit, err := tools.Func("audit", "Audits.", func(tools.Context, struct{}) (string, error) { return "audited", nil }, tools.NeedsApproval(tools.ByUser()))
-				require.NoError(t, err)
+				audit := must.Get(tools.Func("audit", "Audits.", func(tools.Context, struct{}) (string, error) { return "audited", nil }, tools.NeedsApproval(tools.ByUser())))
 				script := scripted.New().
 					Add("support", scripted.Reply(scripted.Call("audit", `{}`), scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))).
 					Add("billing", says("I see."))
@@ -129,16 +127,14 @@ func TestApprovalBeforeTransfer(t *testing.T) {
 func TestApprovalAtTheTarget(t *testing.T) {
 	same(t, func(t *testing.T, p place) any {
 		ran := 0
-		refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
+		refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
 			ran++
 			return "refunded", nil
-		}, tools.NeedsApproval(tools.ByUser()))
-		require.NoError(t, err)
+		}, tools.NeedsApproval(tools.ByUser())))
 		script := scripted.New().Add("support", handOver()).
 			Add("billing", scripted.Reply(scripted.Text("Let me see."), scripted.Call("refund", `{}`)), says("It is ", "done."), says("Bye."))
 		c := &scene{script: script, store: sessiontest.Memory(t)}
-		billing, err := llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithTools(refund))
-		require.NoError(t, err)
+		billing := must.Get(llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithTools(refund)))
 		c.billing = p.put(t, billing)
 		c.begin(t)
 		require.NoError(t, turn(t, c.Runner, "help", nil))
@@ -277,8 +273,7 @@ func TestTargetCannotStart(t *testing.T) {
 	same(t, func(t *testing.T, p place) any {
 		script := scripted.New().Add("support", handOver(), says("I am on my own."), handOver()).Add("billing", says("Here I am."))
 		c := &scene{script: script, store: sessiontest.Memory(t)}
-		billing, err := llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithHistory(view.TextOnly()))
-		require.NoError(t, err)
+		billing := must.Get(llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithHistory(view.TextOnly())))
 		if p.remote {
 			c.billing = &desk{Agent: p.node(t, "billing", "http://127.0.0.1:1/")} // nobody listens there
 		} else {
@@ -313,19 +308,17 @@ func TestTargetRefuses(t *testing.T) {
 				}
 				c := &scene{script: script, store: sessiontest.Memory(t)}
 				if p.remote { // an agent that takes words in no form there is
-					mute, err := agent.New("billing", "Refunds", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+					mute := must.Get(agent.New("billing", "Refunds", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 						return func(func(*event.Event, error) bool) { t.Error("it was asked") }
-					})
-					require.NoError(t, err)
+					}))
 					c.billing = p.put(t, mute)
 					refuse(t, c.billing)
 				} else {
-					mute, err := agent.New("billing", "Refunds", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+					mute := must.Get(agent.New("billing", "Refunds", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 						return func(yield func(*event.Event, error) bool) {
 							yield(nil, &agent.RunError{Agent: "billing", Code: "closed", Err: &agent.RefusedError{Agent: "billing", Reason: "closed"}})
 						}
-					})
-					require.NoError(t, err)
+					}))
 					c.billing = &desk{Agent: mute}
 				}
 				c.begin(t)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -121,8 +122,7 @@ func (g *stage) build(s *spec) agent.Agent {
 	for _, k := range s.kids {
 		opts = append(opts, llmagent.WithSubAgents(g.build(k)))
 	}
-	a, err := llmagent.New(s.name, "You are "+s.name+".", g.model(s.name, g.models(s.name)), append(opts, llmagent.WithTransferPolicy(policy))...)
-	require.NoError(g.TB, err)
+	a := must.Get(llmagent.New(s.name, "You are "+s.name+".", g.model(s.name, g.models(s.name)), append(opts, llmagent.WithTransferPolicy(policy))...))
 	if s.name == g.moved {
 		return g.place.put(g.TB, a).Agent
 	}
@@ -133,14 +133,12 @@ func testTool(t testing.TB, name string) tools.Tool {
 	type in struct {
 		ID int `json:"id,omitempty"`
 	}
-	made, err := tools.Func(name, "Does "+name+".", func(_ tools.Context, in in) (any, error) {
+	return must.Get(tools.Func(name, "Does "+name+".", func(_ tools.Context, in in) (any, error) {
 		if name == "broken" {
 			return nil, errors.New("the database is on fire")
 		}
 		return map[string]any{"id": in.ID, "amount": 19}, nil
-	})
-	require.NoError(t, err)
-	return made
+	}))
 }
 
 // outcome is what came out of a conversation.
@@ -155,8 +153,7 @@ type outcome struct {
 // play plays a transcript with one specialist in a place. Every turn has a new runner,
 // as in a process that was started anew.
 func play(t *testing.T, tr *transcript.Transcript, p place, moved string, streaming bool) outcome {
-	script, err := scripted.Parse([]byte(tr.Section("script")))
-	require.NoError(t, err)
+	script := must.Get(scripted.Parse([]byte(tr.Section("script"))))
 	agents := parseAgents(tr.Section("agents"))
 	g := &stage{TB: t, place: p, moved: moved, models: script.Model}
 	root := g.build(agents)

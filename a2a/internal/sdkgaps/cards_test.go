@@ -10,18 +10,18 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func TestScopesOfCardsAreArrays(t *testing.T) {
-	data, err := json.Marshal(&sdk.AgentCard{SecurityRequirements: sdk.SecurityRequirementsOptions{{"oauth": {"read"}}}})
-	require.NoError(t, err)
+	data := must.Get(json.Marshal(&sdk.AgentCard{SecurityRequirements: sdk.SecurityRequirementsOptions{{"oauth": {"read"}}}}))
 	mended(t, !strings.Contains(string(data), `{"list":["read"]}`), "writes the scopes of security requirements as objects",
 		"scopesAsObjects of a2a/internal/cardjson")
 }
 
 func TestRequiredFieldsOfCardsAreDropped(t *testing.T) {
-	data, err := json.Marshal(&sdk.AgentCard{Provider: &sdk.AgentProvider{}})
-	require.NoError(t, err)
+	data := must.Get(json.Marshal(&sdk.AgentCard{Provider: &sdk.AgentProvider{}}))
 	var card struct{ Capabilities map[string]any }
 	require.NoError(t, json.Unmarshal(data, &card))
 	_, there := card.Capabilities["streaming"]

@@ -25,14 +25,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/must"
 )
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
 
 // declared is an authenticator with the schemes of the card, as package a2aserver makes them.
 type declared struct {
@@ -52,7 +46,7 @@ func bearerFunc(verify access.Verifier) (Authenticator, error) {
 }
 
 func bearerTokens(callers map[string]string) (Authenticator, error) {
-	return bearerFunc(must(access.Secrets(callers)))
+	return bearerFunc(must.Get(access.Secrets(callers)))
 }
 
 func oauth2(scheme sdk.OAuth2SecurityScheme, verify access.Verifier) (Authenticator, error) {
@@ -61,12 +55,12 @@ func oauth2(scheme sdk.OAuth2SecurityScheme, verify access.Verifier) (Authentica
 }
 
 func apiKeys(in sdk.APIKeySecuritySchemeLocation, name string, callers map[string]string) (Authenticator, error) {
-	a, err := access.Keys(access.Place(in), name, must(access.Secrets(callers)))
+	a, err := access.Keys(access.Place(in), name, must.Get(access.Secrets(callers)))
 	return declare(a, err, "apiKey", sdk.APIKeySecurityScheme{Location: in, Name: name})
 }
 
 func clientCertificates() Authenticator {
-	return must(declare(access.ClientCertificates(nil), nil, "mutualTLS", sdk.MutualTLSSecurityScheme{}))
+	return must.Get(declare(access.ClientCertificates(nil), nil, "mutualTLS", sdk.MutualTLSSecurityScheme{}))
 }
 
 func eitherOf(a, b Authenticator) (Authenticator, error) {
@@ -83,21 +77,20 @@ type authority struct {
 }
 
 func (a authority) issue(t *testing.T, change func(*x509.Certificate)) tls.Certificate {
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	change(template)
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	require.NoError(t, err)
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key))
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 func TestAuthentication(t *testing.T) {
-	bearer := must(bearerTokens(map[string]string{"good": "ann", "better": "bob"}))
-	header := must(apiKeys(sdk.APIKeySecuritySchemeLocationHeader, "X-API-Key", map[string]string{"good": "ann"}))
-	query := must(apiKeys(sdk.APIKeySecuritySchemeLocationQuery, "key", map[string]string{"good": "ann"}))
-	cookie := must(apiKeys(sdk.APIKeySecuritySchemeLocationCookie, "key", map[string]string{"good": "ann"}))
-	oauth := must(oauth2(sdk.OAuth2SecurityScheme{Flows: sdk.ClientCredentialsOAuthFlow{TokenURL: "https://id.example.com/token"}},
+	bearer := must.Get(bearerTokens(map[string]string{"good": "ann", "better": "bob"}))
+	header := must.Get(apiKeys(sdk.APIKeySecuritySchemeLocationHeader, "X-API-Key", map[string]string{"good": "ann"}))
+	query := must.Get(apiKeys(sdk.APIKeySecuritySchemeLocationQuery, "key", map[string]string{"good": "ann"}))
+	cookie := must.Get(apiKeys(sdk.APIKeySecuritySchemeLocationCookie, "key", map[string]string{"good": "ann"}))
+	oauth := must.Get(oauth2(sdk.OAuth2SecurityScheme{Flows: sdk.ClientCredentialsOAuthFlow{TokenURL: "https://id.example.com/token"}},
 		func(_ context.Context, token string) (string, error) {
 			switch token {
 			case "good":
@@ -113,7 +106,7 @@ func TestAuthentication(t *testing.T) {
 			}
 			return "", access.ErrUnauthenticated
 		}))
-	either := must(eitherOf(bearer, header))
+	either := must.Get(eitherOf(bearer, header))
 	tests := []struct {
 		name      string
 		auth      Authenticator
@@ -204,7 +197,7 @@ func TestNobodyIsAskedWithoutAnAuthenticator(t *testing.T) {
 }
 
 func TestBodiesAreNotReadBeforeAuthentication(t *testing.T) {
-	server := serveFront(t, Front{Auth: must(bearerTokens(map[string]string{"a": "b"}))})
+	server := serveFront(t, Front{Auth: must.Get(bearerTokens(map[string]string{"a": "b"}))})
 	require.Equal(t, 401, call(t, "POST", server.URL+"/rpc", "no JSON").status)
 	require.Equal(t, 401, call(t, "POST", server.URL+"/message:send", "no JSON", "Content-Type", "text/plain").status)
 }
@@ -217,7 +210,7 @@ func TestRefusalsAreLoggedWithoutCredentials(t *testing.T) {
 		defer mu.Unlock()
 		return logged.Write(p)
 	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
-	server := serveFront(t, Front{Auth: must(bearerTokens(map[string]string{"good": "ann"})), Logger: logger})
+	server := serveFront(t, Front{Auth: must.Get(bearerTokens(map[string]string{"good": "ann"})), Logger: logger})
 	call(t, "GET", server.URL+"/tasks/t?key=hunter2", "", "Authorization", "Bearer hunter2", "Cookie", "k=hunter2")
 	mu.Lock()
 	defer mu.Unlock()
@@ -226,18 +219,17 @@ func TestRefusalsAreLoggedWithoutCredentials(t *testing.T) {
 }
 
 func newAuthority(t *testing.T) authority {
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	return authority{must(x509.ParseCertificate(der)), key}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))
+	return authority{must.Get(x509.ParseCertificate(der)), key}
 }
 
 func TestClientCertificates(t *testing.T) {
 	ours, others := newAuthority(t), newAuthority(t)
 	named := func(c *x509.Certificate) { c.Subject = pkix.Name{CommonName: "ann", Organization: []string{"Example"}} }
-	spiffe := must(url.Parse("spiffe://example.com/ann"))
+	spiffe := must.Get(url.Parse("spiffe://example.com/ann"))
 	tests := []struct {
 		name   string
 		mode   tls.ClientAuthType
@@ -284,7 +276,7 @@ func TestClientCertificates(t *testing.T) {
 }
 
 func TestChallengesOfMissingAndMalformedTokens(t *testing.T) {
-	server := serveFront(t, Front{Auth: must(bearerFunc(func(context.Context, string) (string, error) { panic("asked") }))})
+	server := serveFront(t, Front{Auth: must.Get(bearerFunc(func(context.Context, string) (string, error) { panic("asked") }))})
 	for header, want := range map[string]string{
 		"": `Bearer realm="a2a"`, "Basic x": `Bearer realm="a2a"`,
 		"Bearer a b": `Bearer realm="a2a", error="invalid_token"`, "Bearer a,b": `Bearer realm="a2a", error="invalid_token"`,

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func TestStreamsOfOneCallerAreBounded(t *testing.T) {
@@ -21,13 +22,12 @@ func TestStreamsOfOneCallerAreBounded(t *testing.T) {
 		}
 	}}
 	server := serveFront(t, Front{Handler: NewChecks(handler, nil, nil, nil, access.NewLimit(2, 3), nil),
-		Auth: must(bearerTokens(map[string]string{"a": "ann", "b": "bob"}))})
+		Auth: must.Get(bearerTokens(map[string]string{"a": "ann", "b": "bob"}))})
 	subscribe := func(token string) (resp *http.Response, stop context.CancelFunc) {
 		ctx, cancel := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/tasks/t:subscribe", nil)
-		require.NoError(t, err)
+		req := must.Get(http.NewRequestWithContext(ctx, "GET", server.URL+"/tasks/t:subscribe", nil))
 		req.Header.Set("Authorization", "Bearer "+token)
-		resp, err = http.DefaultTransport.RoundTrip(req)
+		resp, err := http.DefaultTransport.RoundTrip(req)
 		require.NoError(t, err)
 		t.Cleanup(func() { resp.Body.Close() })
 		return resp, cancel

@@ -11,14 +11,15 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/errordetails"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 var errSecretive = errors.New("open /srv/hunter2: permission denied")
 
 func requestJSON(t *testing.T, v any) string {
 	t.Helper()
-	data, err := json.Marshal(v)
-	require.NoError(t, err)
+	data := must.Get(json.Marshal(v))
 	return string(data)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // stub is a request handler whose answers a test chooses. What is not chosen echoes.
@@ -207,8 +208,7 @@ func call(t *testing.T, method, url, body string, headers ...string) reply {
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	data := must.Get(io.ReadAll(resp.Body))
 	return reply{resp.StatusCode, resp.Header, string(data)}
 }
 
@@ -226,8 +226,7 @@ func direct(t *testing.T, h http.Handler, method, path, body string, headers ...
 
 func request(t *testing.T, method, url, body string, headers ...string) *http.Request {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	require.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	} else {

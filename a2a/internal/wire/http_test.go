@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func TestContentTypeIsChecked(t *testing.T) {
@@ -56,8 +57,7 @@ func TestContentTypeIsChecked(t *testing.T) {
 	}
 	require.Equal(t, 200, call(t, "POST", server.URL+"/tasks/t:cancel", "").status, "no body needs no type")
 	for body, status := range map[string]int{"": 200, "{}": 415} {
-		r, err := http.NewRequest("POST", server.URL+"/tasks/t:cancel", io.MultiReader(strings.NewReader(body)))
-		require.NoError(t, err)
+		r := must.Get(http.NewRequest("POST", server.URL+"/tasks/t:cancel", io.MultiReader(strings.NewReader(body))))
 		resp, err := http.DefaultTransport.RoundTrip(r)
 		require.NoError(t, err)
 		resp.Body.Close()
@@ -183,8 +183,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	require.Equal(t, -32600, got.code(t))
 
 	// The length is not told in advance.
-	r, err := http.NewRequest("POST", server.URL+"/rpc", io.MultiReader(strings.NewReader(large)))
-	require.NoError(t, err)
+	r := must.Get(http.NewRequest("POST", server.URL+"/rpc", io.MultiReader(strings.NewReader(large))))
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultTransport.RoundTrip(r)
 	require.NoError(t, err)
@@ -203,8 +202,7 @@ func TestABodyThatTrickles(t *testing.T) {
 	_, err = fmt.Fprint(conn, "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
 	require.NoError(t, err)
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
-	answer, err := io.ReadAll(conn)
-	require.NoError(t, err)
+	answer := must.Get(io.ReadAll(conn))
 	require.Contains(t, string(answer), "408 Request Timeout")
 	require.Contains(t, string(answer), `"jsonrpc"`)
 }

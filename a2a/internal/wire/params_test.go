@@ -10,6 +10,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 var testTime = time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
@@ -207,8 +209,7 @@ func TestShapesCoverWhatTheSDKReads(t *testing.T) {
 		{&sdk.ListTaskPushConfigRequest{Tenant: "x", TaskID: "x", PageSize: 1, PageToken: "x"}, shapeOf(reflect.TypeFor[sdk.ListTaskPushConfigRequest]())},
 		{&sdk.GetExtendedAgentCardRequest{Tenant: "x"}, shapeOf(reflect.TypeFor[sdk.GetExtendedAgentCardRequest]())},
 	} {
-		doc, err := json.Marshal(test.value)
-		require.NoError(t, err)
+		doc := must.Get(json.Marshal(test.value))
 		got, err := rewrite(doc, test.shape)
 		require.NoError(t, err)
 		require.JSONEq(t, string(doc), string(got))

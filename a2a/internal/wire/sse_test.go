@@ -22,13 +22,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // open sends a request and leaves the answer's body unread.
 func open(t *testing.T, ctx context.Context, method, url, body string) *http.Response {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-	require.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(ctx, method, url, strings.NewReader(body)))
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")
 	resp, err := http.DefaultTransport.RoundTrip(req)
@@ -287,8 +287,8 @@ func TestAKeepAliveThatFailsEndsTheStream(t *testing.T) {
 
 // A user who is revoked is told nothing more.
 func TestARevokedUsersStreamEnds(t *testing.T) {
-	accounts := must(access.NewAccounts(access.Account{Name: "ann", Token: access.HashToken("good")}))
-	ctx := must(access.Authenticate(t.Context(), accounts, access.Credentials{Header: func(string) []string { return []string{"Bearer good"} }}))
+	accounts := must.Get(access.NewAccounts(access.Account{Name: "ann", Token: access.HashToken("good")}))
+	ctx := must.Get(access.Authenticate(t.Context(), accounts, access.Credentials{Header: func(string) []string { return []string{"Bearer good"} }}))
 	w := httptest.NewRecorder()
 	err := serveStream(ctx, access.NewWriter(w, 0), -1, false, func() {}, func(ctx context.Context) iter.Seq2[sdk.Event, error] {
 		return func(yield func(sdk.Event, error) bool) {

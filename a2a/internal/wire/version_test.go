@@ -10,6 +10,8 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // legacyName is the name that an operation has in version 0.3.
@@ -45,10 +47,10 @@ func testCompat() *Legacy {
 		},
 		Streams: map[string]func(a2asrv.RequestHandler, context.Context, json.RawMessage) iter.Seq2[sdk.Event, error]{
 			"tasks/resubscribe": func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error] {
-				return h.SubscribeToTask(ctx, must(decode[sdk.SubscribeToTaskRequest](params)))
+				return h.SubscribeToTask(ctx, must.Get(decode[sdk.SubscribeToTaskRequest](params)))
 			},
 			"message/stream": func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error] {
-				return h.SendStreamingMessage(ctx, must(decode[sdk.SendMessageRequest](params)))
+				return h.SendStreamingMessage(ctx, must.Get(decode[sdk.SendMessageRequest](params)))
 			},
 		},
 		Event: func(e sdk.Event) (any, error) { return said(e), nil },
@@ -152,7 +154,7 @@ func TestParamsOf03AreLookedThrough(t *testing.T) {
 
 func TestThe03BindingDoesNotSeeCredentials(t *testing.T) {
 	handler := &stub{}
-	server := serveFront(t, Front{Handler: handler, Legacy: testCompat(), Auth: must(apiKeys("header", "X-API-Key", map[string]string{"k": "ann"}))})
+	server := serveFront(t, Front{Handler: handler, Legacy: testCompat(), Auth: must.Get(apiKeys("header", "X-API-Key", map[string]string{"k": "ann"}))})
 	call(t, "POST", server.URL+"/rpc", rpcBody("tasks/get", `{"id":"t"}`), "X-API-Key", "k", "Authorization", "Bearer k", "Cookie", "k=k", "X-A2A-Extensions", "urn:a")
 	seen, _ := a2asrv.CallContextFrom(handler.ctx)
 	require.Equal(t, []string{"urn:a"}, seen.Extensions().RequestedURIs())

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // What cannot be used is told once, until something else can be told.
@@ -22,10 +23,8 @@ func TestProblemsAreToldOnce(t *testing.T) {
 	var said bytes.Buffer
 	f := &factory.Factory{Name: "arbor", Streams: factory.Streams{Stderr: &said}}
 	dir := t.TempDir()
-	root, err := agent.New("front", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil })
-	require.NoError(t, err)
-	tree, err := agent.NewTree(root)
-	require.NoError(t, err)
+	root := must.Get(agent.New("front", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil }))
+	tree := must.Get(agent.NewTree(root))
 	one, other := errors.New("a.md:1: wrong"), errors.New("b.md:2: wrong")
 	results, called := []error{one, one, other, nil, other, other}, make(chan struct{})
 	next := 0

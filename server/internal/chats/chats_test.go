@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -20,16 +21,12 @@ import (
 
 func newChats(t *testing.T) *Chats {
 	t.Helper()
-	a, err := llmagent.New("solo", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hello.")) }))
-	require.NoError(t, err)
-	store, err := tail.New(sessiontest.Memory(t))
-	require.NoError(t, err)
-	run, err := runner.New(a, store)
-	require.NoError(t, err)
-	turns, err := live.New(run, store)
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("solo", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hello.")) })))
+	store := must.Get(tail.New(sessiontest.Memory(t)))
+	run := must.Get(runner.New(a, store))
+	turns := must.Get(live.New(run, store))
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
-	_, err = New(turns, 0)
+	_, err := New(turns, 0)
 	require.Error(t, err)
 	c, err := New(turns, time.Second)
 	require.NoError(t, err)

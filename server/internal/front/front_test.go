@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -32,21 +33,16 @@ type body struct {
 
 func newHandler(t *testing.T) *front.Handler {
 	t.Helper()
-	a, err := llmagent.New("solo", "", scripted.Func("m", nil))
-	require.NoError(t, err)
-	store, err := tail.New(sessiontest.Memory(t))
-	require.NoError(t, err)
-	run, err := runner.New(a, store)
-	require.NoError(t, err)
-	turns, err := live.New(run, store)
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("solo", "", scripted.Func("m", nil)))
+	store := must.Get(tail.New(sessiontest.Memory(t)))
+	run := must.Get(runner.New(a, store))
+	turns := must.Get(live.New(run, store))
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.WithoutCancel(t.Context()))) })
 	verify, err := access.Secrets(map[string]string{"secret": "ann"})
 	require.NoError(t, err)
 	bearer, err := access.Bearer(verify)
 	require.NoError(t, err)
-	guard, err := access.New(access.Options{Users: bearer, MaxBody: 100})
-	require.NoError(t, err)
+	guard := must.Get(access.New(access.Options{Users: bearer, MaxBody: 100}))
 	d, err := front.New(front.Config{Turns: turns, Guard: guard, Prefix: "/x", Routes: []front.Route{
 		{"GET", "/open", true, 0, func(c *front.Call) error { return c.JSON(200, "open for "+c.User.Name) }},
 		{"GET", "/panic", false, 0, func(c *front.Call) error { panic("oh") }},
@@ -143,8 +139,7 @@ func TestPrefer(t *testing.T) {
 // TestPagesOfOtherOrigins: whatever an API has at a path, and at its bare prefix too, a browser that asks whether a page
 // may call is answered there, and is not sent elsewhere.
 func TestPagesOfOtherOrigins(t *testing.T) {
-	guard, err := access.New(access.Options{Users: access.FromContext(), Origins: []string{"https://app.example.com"}})
-	require.NoError(t, err)
+	guard := must.Get(access.New(access.Options{Users: access.FromContext(), Origins: []string{"https://app.example.com"}}))
 	for _, routes := range [][]front.Route{nil, {{Method: "POST", Path: "", Handle: func(c *front.Call) error { return c.JSON(200, "here") }}}} {
 		d, err := front.New(front.Config{NoTurns: true, Guard: guard, Prefix: "/x", Fail: front.FailProblem, Routes: append(routes,
 			front.Route{Method: "GET", Path: "/a/{b}", Handle: func(c *front.Call) error { return c.JSON(200, "here") }})})
