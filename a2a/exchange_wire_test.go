@@ -226,7 +226,5 @@ func (f *fixture) crashed(t *testing.T, typ string, n int) session.Store {
 
 func (f *fixture) active(t *testing.T) string {
 	t.Helper()
-	name, err := f.Active(context.Background(), key)
-	require.NoError(t, err)
-	return name
+	return must.Get(f.Active(context.Background(), key))
 }

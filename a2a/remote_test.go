@@ -318,9 +318,7 @@ func TestUnreachable(t *testing.T) {
 	transfers := find[*event.Transfer](events)
 	require.Len(t, transfers, 1)
 	require.Equal(t, event.TransferFailed, transfers[0].Outcome)
-	active, err := f.Active(context.Background(), key)
-	require.NoError(t, err)
-	require.Equal(t, "support", active)
+	require.Equal(t, "support", must.Get(f.Active(context.Background(), key)))
 	for _, r := range find[*event.ToolResult](events) {
 		require.Contains(t, string(r.Output), "remote_unreachable")
 		require.NotContains(t, string(r.Output), strings.TrimPrefix(srv.URL, "http://"))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -17,8 +18,6 @@ func TestReturn(t *testing.T) {
 		srv := newServer(t, true, completes("Done."))
 		f := newRunner(t, tree(t, scripted.New().Add("support", transfer()), newRemote(t, srv.cardURL(), a2a.WithReturn(policy))))
 		f.fine(f.turn("refund"))
-		got, err := f.Active(context.Background(), key)
-		require.NoError(t, err)
-		require.Equal(t, active, got)
+		require.Equal(t, active, must.Get(f.Active(context.Background(), key)))
 	}
 }

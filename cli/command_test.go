@@ -127,8 +127,7 @@ func TestOfflineAcrossProcesses(t *testing.T) {
 	require.Equal(t, 0, got.status, got.err)
 	require.True(t, strings.HasPrefix(got.out, "billing: "), got.out)
 
-	info, err := os.Stat(filepath.Join(home, ".local", "state", "arbor", "arbor.db"))
-	require.NoError(t, err)
+	info := must.Get(os.Stat(filepath.Join(home, ".local", "state", "arbor", "arbor.db")))
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
@@ -160,8 +159,7 @@ func TestJSON(t *testing.T) {
 	for lines.Scan() {
 		var e event.Event
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &e), lines.Text())
-		back, err := e.MarshalJSON()
-		require.NoError(t, err)
+		back := must.Get(e.MarshalJSON())
 		require.Equal(t, lines.Text(), string(back))
 		types = append(types, e.Type())
 		if u, ok := e.Data.(*event.User); ok {

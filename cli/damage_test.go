@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestDamagedSession damages each event of a session in turn. Every command about it
@@ -18,8 +19,7 @@ func TestDamagedSession(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
 	s.unlawful = true
-	db, err := sql.Open("sqlite", s.db)
-	require.NoError(t, err)
+	db := must.Get(sql.Open("sqlite", s.db))
 	defer func() { require.NoError(t, db.Close()) }()
 	const row = " AND session = (SELECT key FROM session WHERE id = 'story')"
 	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
@@ -29,8 +29,7 @@ func TestDamagedSession(t *testing.T) {
 		var sound string
 		require.NoError(t, db.QueryRow("SELECT json FROM event WHERE seq = ?"+row, seq).Scan(&sound))
 		for i, damaged := range []string{strings.TrimSuffix(sound, "}") + `,"more":` + deep + "}", sound[:len(sound)/2]} {
-			_, err := db.Exec("UPDATE log SET line = ? WHERE seq = ?"+row, damaged, seq)
-			require.NoError(t, err)
+			must.Get(db.Exec("UPDATE log SET line = ? WHERE seq = ?"+row, damaged, seq))
 			require.Contains(t, s.sessions(t, "history", "story").out, fmt.Sprintf(" %d cannot be read: ", seq))
 			if kind := kindOf.FindString(sound); i > 0 || tried[kind] {
 				continue // of each type of events one is enough
@@ -57,8 +56,7 @@ func TestDamagedSession(t *testing.T) {
 			got := s.run(t, "run", desk, "again", "--session", fork, "--db", s.db)
 			require.Equal(t, 0, got.status, got.err)
 		}
-		_, err = db.Exec("UPDATE log SET line = ? WHERE seq = ?"+row, sound, seq)
-		require.NoError(t, err)
+		must.Get(db.Exec("UPDATE log SET line = ? WHERE seq = ?"+row, sound, seq))
 	}
 }
 

@@ -283,8 +283,7 @@ func TestDevOpens(t *testing.T) {
 		t.Helper()
 		seen = s.until("\nhttp://") // on standard output, when all else was said
 		base, _, _ := strings.Cut(s.until("\n"), "\r")
-		resp, err := http.Get("http://" + base + "/.well-known/agent-card.json")
-		require.NoError(t, err)
+		resp := must.Get(http.Get("http://" + base + "/.well-known/agent-card.json"))
 		require.NoError(t, resp.Body.Close())
 		s.enter("\x03")
 		require.Equal(t, 0, s.status())

@@ -175,8 +175,7 @@ func TestImportForms(t *testing.T) {
 		require.Equal(t, 0, got.status, got.err)
 		require.Contains(t, got.err, "session s has 2 messages; 1 system message left out, because agents have instructions of their own; to continue: arbor run", name)
 		require.Equal(t, "user: Hi\nroot: Hello.\n", invocation{}.run(t, "sessions", "show", "s", "--db", db).out)
-		info, err := os.Stat(db)
-		require.NoError(t, err)
+		info := must.Get(os.Stat(db))
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	}
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/integrity"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -40,8 +41,7 @@ func (i invocation) lawful(t *testing.T, args []string) {
 		all, err := store.List(t.Context(), session.Key{}, session.Page{})
 		require.NoError(t, err)
 		for _, info := range all {
-			found, err := integrity.Check(store.Load(t.Context(), info.Key, 0))
-			require.NoError(t, err)
+			found := must.Get(integrity.Check(store.Load(t.Context(), info.Key, 0)))
 			require.Empty(t, found, "%s in %s", info.Key, file)
 		}
 		require.NoError(t, store.Close())

@@ -25,10 +25,9 @@ func TestServeBoundsBodies(t *testing.T) {
 	for _, path := range []string{"/api/v1/sessions", "/v1/chat/completions", "/v1/responses", "/agui", "/rpc", "/message:send", "/mcp", "/inspect/sign-in"} {
 		t.Run(path, func(t *testing.T) {
 			ask := func(length int, body string) string {
-				conn, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
-				require.NoError(t, err)
+				conn := must.Get(net.Dial("tcp", strings.TrimPrefix(s.base, "http://")))
 				defer conn.Close()
-				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
+				_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
 					"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n%s", path, token, length, body)
 				require.NoError(t, err)
 				answer := must.Get(io.ReadAll(conn))
@@ -50,8 +49,7 @@ func TestServeClientTools(t *testing.T) {
 		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/v1/chat/completions", strings.NewReader(body)))
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
+		resp := must.Get(http.DefaultClient.Do(r))
 		_ = resp.Body.Close()
 		require.Equal(t, want, resp.StatusCode, flag)
 		require.Equal(t, 0, s.stop(os.Interrupt))
@@ -110,7 +108,5 @@ func (s *served) follow(ctx context.Context, id string) *http.Response {
 	req := must.Get(http.NewRequestWithContext(ctx, "GET", s.base+"/api/v1/sessions/"+id+"/events", nil))
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Accept", "text/event-stream")
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(s.t, err)
-	return resp
+	return must.Get(http.DefaultClient.Do(req))
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // A tree in one process is a specialist in another's, by its address and its token.
@@ -65,8 +66,7 @@ func TestServeGRPC(t *testing.T) {
 // extendedOverGRPC returns the URLs of the extended card that the owner gets over gRPC, by their bindings.
 func extendedOverGRPC(t *testing.T, address string) map[string]string {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
+	conn := must.Get(grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials())))
 	defer conn.Close()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
 	card, err := pb.NewA2AServiceClient(conn).GetExtendedAgentCard(ctx, &pb.GetExtendedAgentCardRequest{})

@@ -223,8 +223,7 @@ func TestChatOnTerminal(t *testing.T) {
 	history := filepath.Join(home, ".local", "state", "arbor", "arbor.db.history")
 	data := must.Get(os.ReadFile(history))
 	require.Equal(t, "my line is slow\n/agents\nthe blue one\n/resume\n/quit\n", string(data))
-	info, err := os.Stat(history)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(history))
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
 	s = in.onScreen(t, "chat", desk, "--session", "s1")

@@ -164,8 +164,7 @@ func TestFieldsStayAsReceived(t *testing.T) {
 	} {
 		g := fold(t, event)
 		for n := range g.Nodes() {
-			raw, err := n.MarshalJSON()
-			require.NoError(t, err)
+			raw := must.Get(n.MarshalJSON())
 			require.Equal(t, want, string(raw), event)
 		}
 		require.Equal(t, 1, g.Len())

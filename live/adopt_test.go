@@ -44,9 +44,7 @@ func notices(t testing.TB, store session.Store, key session.Key) (codes []string
 }
 
 func orphans(t testing.TB, store session.Store) []session.Info {
-	infos, err := store.Orphans(t.Context(), session.Page{})
-	require.NoError(t, err)
-	return infos
+	return must.Get(store.Orphans(t.Context(), session.Page{}))
 }
 
 // kill leaves a turn as a process does that is killed while its model thinks.
@@ -103,8 +101,7 @@ func TestAdoptAfterClose(t *testing.T) {
 		store := clocked(t)
 		newTurns(t, a, store, WithAdoption(time.Second))
 		one := newTurns(t, a, store)
-		_, err := one.Begin(ctx, key, llm.UserText("think"))
-		require.NoError(t, err)
+		must.Get(one.Begin(ctx, key, llm.UserText("think")))
 		<-d.thinks
 		gone := time.Now()
 		require.NoError(t, one.Close(ctx))

@@ -31,8 +31,7 @@ func TestMaxTurns(t *testing.T) {
 		turns := newTurns(t, a, sessiontest.Memory(t), WithLimit(access.NewLimit(32, 2)))
 		of := func(user string) session.Key { return session.Key{App: "app", User: user, ID: "1"} }
 		for _, user := range []string{"ann", "bob"} {
-			_, err := turns.Begin(ctx, of(user), llm.UserText("think"))
-			require.NoError(t, err)
+			must.Get(turns.Begin(ctx, of(user), llm.UserText("think")))
 			<-d.thinks
 		}
 		_, err := turns.Begin(ctx, of("eve"), llm.UserText("hello"))
@@ -40,8 +39,7 @@ func TestMaxTurns(t *testing.T) {
 		require.ErrorAs(t, err, &limit)
 		require.Equal(t, access.LimitError{Max: 2, All: true}, *limit)
 		require.NoError(t, turns.Stop(ctx, of("ann")))
-		_, err = turns.Begin(ctx, of("eve"), llm.UserText("hello"))
-		require.NoError(t, err)
+		must.Get(turns.Begin(ctx, of("eve"), llm.UserText("hello")))
 	})
 	_, a := newDesk(t)
 	turns := newTurns(t, a, sessiontest.Memory(t))
@@ -65,8 +63,7 @@ func TestDrain(t *testing.T) {
 		require.NoError(t, err)
 		<-d.thinks
 		require.NoError(t, must.Get(turns.Begin(ctx, session.ID("asks"), llm.UserText("ask"))).Wait(ctx))
-		_, err = turns.Begin(ctx, session.ID("other"), llm.UserText("think"))
-		require.NoError(t, err)
+		must.Get(turns.Begin(ctx, session.ID("other"), llm.UserText("think")))
 		<-d.thinks
 		require.False(t, turns.Stopping())
 		soon, cancel := context.WithTimeout(ctx, time.Second)
@@ -120,8 +117,7 @@ func TestPartsOfTheTree(t *testing.T) {
 	require.Same(t, run, again)
 	_, err = turns.Begin(ctx, session.Key{App: "app:billing", User: "ann", ID: "1"}, llm.UserText("hello"))
 	require.ErrorIs(t, err, runner.ErrNoAgent)
-	_, err = turns.Begin(ctx, session.Key{App: "apple", User: "ann", ID: "1"}, llm.UserText("hello"))
-	require.NoError(t, err)
+	must.Get(turns.Begin(ctx, session.Key{App: "apple", User: "ann", ID: "1"}, llm.UserText("hello")))
 
 	next := must.Get(runner.New(made("support"), turns.Store()))
 	require.NoError(t, turns.Swap(next, nil))
@@ -228,8 +224,7 @@ func TestNextTurnAtALimit(t *testing.T) {
 				store := sessiontest.Memory(t)
 				followed := must.Get(tail.New(store))
 				run := must.Get(runner.New(a, slowTail{slowToEnd{followed}, followed}))
-				turns, err := New(run, followed, opt)
-				require.NoError(t, err)
+				turns := must.Get(New(run, followed, opt))
 				for i := range 3 {
 					other := session.ID(fmt.Sprint(i))
 					b, err := turns.BeginOnce(t.Context(), other, llm.UserText("hello"), Request{})

@@ -71,8 +71,7 @@ func newTurns(t testing.TB, a agent.Agent, store session.Store, opts ...Option) 
 	t.Helper()
 	tail := must.Get(tail.New(store))
 	run := must.Get(runner.New(a, tail, runner.WithStreaming()))
-	turns, err := New(run, tail, opts...)
-	require.NoError(t, err)
+	turns := must.Get(New(run, tail, opts...))
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) }) // or time goes on for ever in a bubble
 	return turns
 }
@@ -94,8 +93,7 @@ func TestStates(t *testing.T) {
 		d, a := newDesk(t)
 		turns := newTurns(t, a, sessiontest.Memory(t))
 		begin := func(words string) *Turn {
-			x, err := turns.Begin(ctx, key, llm.UserText(words))
-			require.NoError(t, err)
+			x := must.Get(turns.Begin(ctx, key, llm.UserText(words)))
 			require.Equal(t, words, x.First.Data.(*event.User).Content.Text)
 			return x
 		}
@@ -159,8 +157,7 @@ func TestWhoBeganATurnMayGo(t *testing.T) {
 		d, a := newDesk(t)
 		turns := newTurns(t, a, sessiontest.Memory(t))
 		request, leave := context.WithCancel(ctx)
-		x, err := turns.Begin(request, key, llm.UserText("think"), runner.WithMetadata(map[string]any{"door": "test"}))
-		require.NoError(t, err)
+		x := must.Get(turns.Begin(request, key, llm.UserText("think"), runner.WithMetadata(map[string]any{"door": "test"})))
 		require.Equal(t, "test", x.First.Data.(*event.User).Metadata["door"])
 		leave()
 		require.ErrorIs(t, x.Wait(request), context.Canceled)
@@ -234,8 +231,7 @@ func TestStop(t *testing.T) {
 		d, a := newDesk(t)
 		turns := newTurns(t, a, sessiontest.Memory(t))
 		require.NoError(t, turns.Stop(ctx, key), "nothing runs")
-		x, err := turns.Begin(ctx, key, llm.UserText("think"))
-		require.NoError(t, err)
+		x := must.Get(turns.Begin(ctx, key, llm.UserText("think")))
 		<-d.thinks
 		require.NoError(t, turns.Stop(ctx, key))
 		require.ErrorIs(t, x.Wait(ctx), agent.ErrSuspended)
@@ -252,7 +248,7 @@ func TestStop(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, d.thinks)
 
-		x, err = turns.Resume(ctx, key)
+		x, err := turns.Resume(ctx, key)
 		require.NoError(t, err)
 		<-d.thinks
 		d.free <- struct{}{}
@@ -272,10 +268,9 @@ func TestTakenUpByAnotherProcess(t *testing.T) {
 			store := sessiontest.Memory(t)
 			one := newTurns(t, a, store)
 			two := newTurns(t, a, store, WithAutoResume(func(u *event.User) bool { return may && u.Content.Text == "think" }))
-			_, err := one.Begin(ctx, key, llm.UserText("think"))
-			require.NoError(t, err)
+			must.Get(one.Begin(ctx, key, llm.UserText("think")))
 			<-d.thinks
-			_, err = two.Begin(ctx, key, llm.UserText("hello"))
+			_, err := two.Begin(ctx, key, llm.UserText("hello"))
 			require.ErrorIs(t, err, agent.ErrSessionBusy)
 			_, err = two.Cancel(ctx, key)
 			require.ErrorIs(t, err, agent.ErrSessionBusy)
@@ -325,10 +320,8 @@ func TestTakenUpWhileItComesToRest(t *testing.T) {
 		}))
 		store := must.Get(tail.New(sessiontest.Memory(t)))
 		run := must.Get(runner.New(a, store, runner.WithInterceptors(lingers{gate: gate})))
-		turns, err := New(run, store)
-		require.NoError(t, err)
-		x, err := turns.Begin(ctx, key, llm.UserText("open"))
-		require.NoError(t, err)
+		turns := must.Get(New(run, store))
+		x := must.Get(turns.Begin(ctx, key, llm.UserText("open")))
 		synctest.Wait()
 		stateIs(t, turns, key, Waiting)
 		begun := make(chan struct{})
@@ -364,8 +357,7 @@ func TestClose(t *testing.T) {
 		ctx := context.Background()
 		d, a := newDesk(t)
 		turns := newTurns(t, a, sessiontest.Memory(t))
-		x, err := turns.Begin(ctx, key, llm.UserText("think"))
-		require.NoError(t, err)
+		x := must.Get(turns.Begin(ctx, key, llm.UserText("think")))
 		<-d.thinks
 		ended := make(chan error)
 		go func() {
@@ -379,7 +371,7 @@ func TestClose(t *testing.T) {
 		require.NoError(t, turns.Close(ctx))
 		require.ErrorIs(t, <-ended, ErrClosed)
 		require.ErrorIs(t, x.Wait(ctx), agent.ErrSuspended)
-		_, err = turns.Begin(ctx, key, llm.UserText("hello"))
+		_, err := turns.Begin(ctx, key, llm.UserText("hello"))
 		require.ErrorIs(t, err, ErrClosed)
 		_, err = turns.Resume(ctx, key)
 		require.ErrorIs(t, err, ErrClosed)
@@ -399,21 +391,18 @@ func TestLimit(t *testing.T) {
 		limit := access.NewLimit(2, 0)
 		one, two := newTurns(t, a, sessiontest.Memory(t), WithLimit(limit)), newTurns(t, a, sessiontest.Memory(t), WithLimit(limit))
 		of := func(user, id string) session.Key { return session.Key{App: "app", User: user, ID: id} }
-		_, err := one.Begin(ctx, of("ann", "1"), llm.UserText("think"))
-		require.NoError(t, err)
-		_, err = two.Begin(ctx, of("ann", "2"), llm.UserText("think"))
+		must.Get(one.Begin(ctx, of("ann", "1"), llm.UserText("think")))
+		_, err := two.Begin(ctx, of("ann", "2"), llm.UserText("think"))
 		require.NoError(t, err)
 		_, err = one.Begin(ctx, of("ann", "3"), llm.UserText("hello"))
 		var refused *access.LimitError
 		require.ErrorAs(t, err, &refused)
-		_, err = one.Begin(ctx, of("bob", "1"), llm.UserText("hello"))
-		require.NoError(t, err)
+		must.Get(one.Begin(ctx, of("bob", "1"), llm.UserText("hello")))
 		<-d.thinks
 		_, err = one.Cancel(ctx, of("ann", "1"))
 		require.NoError(t, err)
 		synctest.Wait()
-		_, err = one.Begin(ctx, of("ann", "3"), llm.UserText("hello"))
-		require.NoError(t, err)
+		must.Get(one.Begin(ctx, of("ann", "3"), llm.UserText("hello")))
 		require.NoError(t, one.Close(ctx))
 		require.NoError(t, two.Close(ctx))
 	})
@@ -472,8 +461,7 @@ func TestOnAFile(t *testing.T) {
 	db := must.Get(sqlite.Open(filepath.Join(t.TempDir(), "s.db")))
 	defer db.Close()
 	one, two := newTurns(t, a, db), newTurns(t, a, db)
-	x, err := one.Begin(ctx, key, llm.UserText("think"))
-	require.NoError(t, err)
+	x := must.Get(one.Begin(ctx, key, llm.UserText("think")))
 	<-d.thinks
 	require.NoError(t, one.Close(ctx))
 	require.ErrorIs(t, x.Wait(ctx), agent.ErrSuspended)

@@ -193,16 +193,14 @@ func TestObserver(t *testing.T) {
 	turns := newTurns(t, a, sessiontest.Memory(t), WithObserver(h))
 	ctx, key := access.WithAPI(t.Context(), "api"), session.ID("s")
 	for _, words := range []string{"hello", "ask", "fail"} {
-		x, err := turns.Begin(ctx, key, llm.UserText(words))
-		require.NoError(t, err)
+		x := must.Get(turns.Begin(ctx, key, llm.UserText(words)))
 		_ = x.Wait(ctx)
 	}
-	_, err := turns.Begin(ctx, key, llm.UserText("think"))
-	require.NoError(t, err)
+	must.Get(turns.Begin(ctx, key, llm.UserText("think")))
 	<-d.thinks
 	require.Equal(t, 1, h.running)
 	require.NoError(t, turns.Stop(ctx, key))
-	_, err = turns.Resume(ctx, key)
+	_, err := turns.Resume(ctx, key)
 	require.NoError(t, err)
 	<-d.thinks
 	_, err = turns.Cancel(ctx, key)
@@ -216,8 +214,7 @@ func TestDecideOnce(t *testing.T) {
 	_, a := newDesk(t)
 	turns := newTurns(t, a, sessiontest.Memory(t))
 	ctx, key := t.Context(), session.ID("s")
-	x, err := turns.Begin(ctx, key, llm.UserText("ask"))
-	require.NoError(t, err)
+	x := must.Get(turns.Begin(ctx, key, llm.UserText("ask")))
 	require.NoError(t, x.Wait(ctx))
 	r, err := turns.Report(ctx, key, "")
 	require.NoError(t, err)
@@ -240,8 +237,7 @@ func TestDecideOnce(t *testing.T) {
 	require.True(t, r.Decided("r1"))
 	require.False(t, r.Decided("r2"))
 
-	x, err = turns.Begin(ctx, key, llm.UserText("hello"))
-	require.NoError(t, err)
+	x = must.Get(turns.Begin(ctx, key, llm.UserText("hello")))
 	require.NoError(t, x.Wait(ctx))
 	_, err = turns.DecideOnce(ctx, key, r.ID, Request{}, runner.Approve(call))
 	require.ErrorIs(t, err, runner.ErrTurnOver)

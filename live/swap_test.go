@@ -32,9 +32,7 @@ func TestSwap(t *testing.T) {
 			return must.Get(runner.New(b, turns.Store(), runner.WithStreaming()))
 		}
 		begin := func(id, words string) *Turn {
-			x, err := turns.Begin(ctx, session.ID(id), llm.UserText(words))
-			require.NoError(t, err)
-			return x
+			return must.Get(turns.Begin(ctx, session.ID(id), llm.UserText(words)))
 		}
 		said := func(id string) (last string) {
 			for e, err := range turns.Store().Load(ctx, session.ID(id), 0) {
@@ -106,8 +104,7 @@ func TestLend(t *testing.T) {
 			synctest.Wait()
 		}
 		say := func(id string) string {
-			x, err := turns.Begin(ctx, session.ID(id), llm.UserText("hello"))
-			require.NoError(t, err)
+			x := must.Get(turns.Begin(ctx, session.ID(id), llm.UserText("hello")))
 			require.NoError(t, x.Wait(ctx))
 			return x.Report().Text
 		}

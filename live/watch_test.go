@@ -44,8 +44,7 @@ func TestNobodyLooksForWhoHasGone(t *testing.T) {
 		d, a := newDesk(t)
 		one, two := newTurns(t, a, store), newTurns(t, a, store)
 		ctx := context.Background()
-		_, err := one.Begin(ctx, key, llm.UserText("think"))
-		require.NoError(t, err)
+		must.Get(one.Begin(ctx, key, llm.UserText("think")))
 		<-d.thinks
 
 		follower, leave := context.WithCancel(ctx)
@@ -84,11 +83,9 @@ func TestWatchGoesOnBehindANotice(t *testing.T) {
 	_, a := newDesk(t)
 	followed := must.Get(tail.New(sessiontest.Memory(t)))
 	run := must.Get(runner.New(a, noticed{followed}))
-	turns, err := New(run, noticed{followed})
-	require.NoError(t, err)
+	turns := must.Get(New(run, noticed{followed}))
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
-	x, err := turns.Begin(t.Context(), key, llm.UserText("hello"))
-	require.NoError(t, err)
+	x := must.Get(turns.Begin(t.Context(), key, llm.UserText("hello")))
 	require.NoError(t, x.Wait(t.Context()))
 	var types []string
 	for entry, err := range turns.Watch(t.Context(), key, x.First.Seq, "") {
@@ -105,8 +102,7 @@ func TestFollowingAForkRunsNothing(t *testing.T) {
 		d, a := newDesk(t)
 		store := clocked(t)
 		turns := newTurns(t, a, store)
-		turn, err := turns.Begin(ctx, key, llm.UserText("think"))
-		require.NoError(t, err)
+		turn := must.Get(turns.Begin(ctx, key, llm.UserText("think")))
 		<-d.thinks
 		d.free <- struct{}{}
 		require.NoError(t, turn.Wait(ctx))
@@ -122,7 +118,7 @@ func TestFollowingAForkRunsNothing(t *testing.T) {
 		timer.Stop()
 
 		go func() { <-d.thinks; d.free <- struct{}{} }()
-		turn, err = turns.Resume(ctx, fork)
+		turn, err := turns.Resume(ctx, fork)
 		require.NoError(t, err)
 		require.NoError(t, turn.Wait(ctx))
 		stateIs(t, turns, fork, Done)

@@ -62,8 +62,7 @@ func TestLeftByAFailingStore(t *testing.T) {
 			r := newRunner(t, root, store)
 			_, err := collect(r.Run(ctx, s1, llm.UserText("Hi")))
 			require.Error(t, err)
-			left, err := store.Orphans(t.Context(), session.Page{})
-			require.NoError(t, err)
+			left := must.Get(store.Orphans(t.Context(), session.Page{}))
 			require.Len(t, left, tt.orphans)
 			if tt.orphans == 0 {
 				return
@@ -71,17 +70,14 @@ func TestLeftByAFailingStore(t *testing.T) {
 			// A process that adopts it while the store is down leaves it as it was.
 			_, err = collect(r.Adopt(t.Context(), s1))
 			require.ErrorIs(t, err, errDisk)
-			left, err = store.Orphans(t.Context(), session.Page{})
-			require.NoError(t, err)
+			left = must.Get(store.Orphans(t.Context(), session.Page{}))
 			require.Len(t, left, 1)
 
 			store.sick, store.from = false, ""
 			events := finish(t, newRunner(t, root, store).Adopt(t.Context(), s1))
 			require.Equal(t, event.NoticeAdopted, events[0].Data.(*event.Notice).Code)
 			require.Equal(t, event.TypeHarnessEnd, events[len(events)-1].Type())
-			left, err = store.Orphans(t.Context(), session.Page{})
-			require.NoError(t, err)
-			require.Empty(t, left)
+			require.Empty(t, must.Get(store.Orphans(t.Context(), session.Page{})))
 		})
 	}
 }

@@ -65,9 +65,7 @@ func TestChangedArguments(t *testing.T) {
 			}), llmagent.WithTools(pay), llmagent.WithToolPolicy(policy)))
 			r := newRun(t, root, runner.WithInterceptors(swaps(&c.runs)))
 			run(t, r, s1, "Pay")
-			asked, err := r.Pending(context.Background(), s1)
-			require.NoError(t, err)
-			require.Equal(t, c.asks, len(asked) == 1)
+			require.Equal(t, c.asks, len(must.Get(r.Pending(context.Background(), s1))) == 1)
 			if c.asks {
 				require.Empty(t, paid)
 				finish(t, resume(r, s1, runner.Approve("c1")))
@@ -95,8 +93,7 @@ func TestChangedTransfer(t *testing.T) {
 				return newRunner(t, root, store, runner.WithInterceptors(swaps(&input)))
 			}
 			asked := func(r *runner.Runner) *event.Relay {
-				all, err := r.Pending(context.Background(), s1)
-				require.NoError(t, err)
+				all := must.Get(r.Pending(context.Background(), s1))
 				require.Len(t, all, 1)
 				return all[0]
 			}

@@ -33,8 +33,7 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 		return newRunner(t, root, store)
 	}
 	asked := func(r *runner.Runner) *event.Relay {
-		all, err := r.Pending(context.Background(), key)
-		require.NoError(t, err)
+		all := must.Get(r.Pending(context.Background(), key))
 		require.Len(t, all, 1)
 		return all[0]
 	}

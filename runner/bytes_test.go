@@ -129,8 +129,7 @@ func newReader(f testing.TB) func(t *testing.T, answer, output []byte, way byte)
 		for i, e := range log {
 			require.NotEqual(t, event.TypeUnreadable, e.Type())
 			require.Equal(t, live[i].Data, e.Data, "what was seen is what is stored")
-			_, err := e.MarshalJSON()
-			require.NoError(t, err)
+			must.Get(e.MarshalJSON())
 		}
 		for _, err := range other.Run(t.Context(), key, llm.UserText("again")) {
 			require.NoError(t, err)

@@ -31,8 +31,7 @@ func TestSessionMadeAnew(t *testing.T) {
 					run(t, r, s1, "Old words")
 				} else {
 					run(t, other, s1, "Old words")
-					_, err := r.Preview(ctx, s1, "solo")
-					require.NoError(t, err)
+					must.Get(r.Preview(ctx, s1, "solo"))
 				}
 				require.NoError(t, store.Delete(ctx, s1))
 				for range turns {
@@ -41,8 +40,7 @@ func TestSessionMadeAnew(t *testing.T) {
 				if runs {
 					run(t, r, s1, "New words")
 				} else {
-					preview, err := r.Preview(ctx, s1, "solo")
-					require.NoError(t, err)
+					preview := must.Get(r.Preview(ctx, s1, "solo"))
 					sent = preview.Request
 				}
 				want := 2 * turns

@@ -55,8 +55,7 @@ func talks(t testing.TB) map[string]talk {
 		}
 	}
 	word := func(t testing.TB, r *runner.Runner, store session.Store, n int) {
-		shared, err := store.SharedState(t.Context(), s1)
-		require.NoError(t, err)
+		shared := must.Get(store.SharedState(t.Context(), s1))
 		open := human.Handoffs(shared)
 		require.Len(t, open, 1)
 		require.NoError(t, r.Deliver(t.Context(), s1, human.Event{ID: "w" + strconv.Itoa(n), HandoffID: open[0].ID, Text: "One moment."}))

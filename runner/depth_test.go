@@ -97,8 +97,7 @@ func TestDeepJSON(t *testing.T) {
 				for i, e := range log {
 					require.NotEqual(t, event.TypeUnreadable, e.Type())
 					require.Equal(t, live[i].Data, e.Data, "warm as cold")
-					b, err := e.MarshalJSON()
-					require.NoError(t, err)
+					b := must.Get(e.MarshalJSON())
 					if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeTooDeep {
 						notices++
 					}
@@ -106,12 +105,11 @@ func TestDeepJSON(t *testing.T) {
 				}
 				require.Equal(t, levels > event.MaxDepth, notices > 0)
 				require.True(t, strings.Contains(text, strings.Repeat("[", levels-1)) && strings.Contains(text, strings.Repeat("]", levels-1)), "nothing of it is lost")
-				shared, err := store.SharedState(t.Context(), s1)
-				require.NoError(t, err)
+				shared := must.Get(store.SharedState(t.Context(), s1))
 				if name == "state" {
 					require.Len(t, shared, 1)
 				}
-				_, err = collect(r.Run(t.Context(), session.Key{App: s1.App, User: s1.User, ID: "other"}, llm.UserText("go")))
+				_, err := collect(r.Run(t.Context(), session.Key{App: s1.App, User: s1.User, ID: "other"}, llm.UserText("go")))
 				if err != nil { // the script of a model has no more
 					require.ErrorIs(t, err, scripted.ErrDrift)
 				}

@@ -121,8 +121,7 @@ func TestPerson(t *testing.T) {
 
 	require.Equal(t, "", tells(t, r, key, "still there?"))
 	require.Equal(t, []string{"user: still there?"}, desk.words)
-	state, err := store.SharedState(t.Context(), key)
-	require.NoError(t, err)
+	state := must.Get(store.SharedState(t.Context(), key))
 	entry := state[human.IndexPrefix+req.ID].(map[string]any)
 	require.NotEmpty(t, entry["since"])
 	delete(entry, "since")
@@ -139,9 +138,7 @@ func TestPerson(t *testing.T) {
 	require.ErrorIs(t, r.Deliver(t.Context(), key, human.Event{ID: "3", HandoffID: "other", Text: "x"}), human.ErrGone)
 	require.ErrorIs(t, r.Deliver(t.Context(), session.ID("s2"), human.Event{ID: "3", HandoffID: req.ID, Text: "x"}), human.ErrGone)
 	require.ErrorIs(t, deliver(human.Event{ID: "3"}), agent.ErrBadInput)
-	who, err := r.Active(t.Context(), key)
-	require.NoError(t, err)
-	require.Equal(t, agent.Human, who)
+	require.Equal(t, agent.Human, must.Get(r.Active(t.Context(), key)))
 
 	desk.down = errors.New("no network")
 	quick := newRunner(t, escalates(t), store, runner.WithDesk(desk, human.WithPatience(0)))
@@ -156,9 +153,7 @@ func TestPerson(t *testing.T) {
 	require.NoError(t, deliver(human.Event{ID: "4", Text: "Done, bye."}), "again")
 	all, _ := statuses(t, r, key)
 	require.Equal(t, []string{"requested", "queued", "queued", "connecting", "ringing", "connected", "connected", "connected", "connected", "connected", "completed"}, all)
-	state, err = store.SharedState(t.Context(), key)
-	require.NoError(t, err)
-	require.Empty(t, state)
+	require.Empty(t, must.Get(store.SharedState(t.Context(), key)))
 
 	preview, err := fresh().Preview(t.Context(), key, "bot")
 	require.NoError(t, err)

@@ -192,9 +192,7 @@ func TestRouter(t *testing.T) {
 	key := session.ID("s")
 	for _, turn := range [][2]string{{"near", "Near."}, {"deep", "Deep."}, {"near", "Near."}} {
 		require.Equal(t, turn[1], tells(t, r, key, turn[0]))
-		who, err := r.Active(t.Context(), key)
-		require.NoError(t, err)
-		require.Equal(t, "front", who)
+		require.Equal(t, "front", must.Get(r.Active(t.Context(), key)))
 	}
 	require.Equal(t, []string{"front", "mid", "deep"}, r.Tree().Node("deep").GraphPath())
 	for e, err := range r.Run(t.Context(), key, llm.UserText("front")) {

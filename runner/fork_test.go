@@ -119,9 +119,7 @@ support: "Both."`)
 					}
 				}
 				finish(t, r.Resume(context.Background(), key))
-				pending, err := r.Pending(context.Background(), key)
-				require.NoError(t, err)
-				require.Empty(t, pending)
+				require.Empty(t, must.Get(r.Pending(context.Background(), key)))
 			}
 			require.Empty(t, in.refunds, key.ID)
 			require.NoError(t, script.Done())

@@ -155,8 +155,7 @@ func TestHandBackInTheNextTurn(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, offered(t, p.Request), "at %d", log[at].Seq)
 	}
-	p, err := r.Preview(context.Background(), s1, "desk")
-	require.NoError(t, err)
+	p := must.Get(r.Preview(context.Background(), s1, "desk"))
 	require.Equal(t, []string{"support"}, offered(t, p.Request))
 }
 

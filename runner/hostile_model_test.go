@@ -72,9 +72,7 @@ func TestGullibleModel(t *testing.T) {
 			for _, last = range r.Run(context.Background(), key, llm.UserText("hello")) {
 			}
 			require.ErrorIs(t, last, c.err)
-			active, err := r.Active(context.Background(), key)
-			require.NoError(t, err)
-			require.Equal(t, c.active, active)
+			require.Equal(t, c.active, must.Get(r.Active(context.Background(), key)))
 		})
 	}
 }
@@ -95,9 +93,7 @@ func TestNamesThatResembleTheTransferTool(t *testing.T) {
 			require.NoError(t, err, "%q", name)
 		}
 		require.NoError(t, script.Done())
-		active, err := r.Active(context.Background(), key)
-		require.NoError(t, err)
-		require.Equal(t, "support", active, "%q", name)
+		require.Equal(t, "support", must.Get(r.Active(context.Background(), key)), "%q", name)
 		for _, e := range load(t, r, key) {
 			require.NotEqual(t, event.TypeTransfer, e.Type())
 		}

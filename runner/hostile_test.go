@@ -137,8 +137,7 @@ func tellStory(t testing.TB, text string, m mode) *story {
 		for _, err := range r.Run(context.Background(), key, llm.Message{Role: llm.RoleUser, Content: content}) {
 			require.NoError(t, err)
 		}
-		active, err := r.Active(context.Background(), key)
-		require.NoError(t, err)
+		active := must.Get(r.Active(context.Background(), key))
 		s.active = append(s.active, active)
 	}
 	require.NoError(t, script.Done())
@@ -299,9 +298,7 @@ func TestHostileSummary(t *testing.T) {
 		}
 		require.Equal(t, 8, asked)
 		require.Positive(t, summed, "%q", text)
-		active, err := r.Active(context.Background(), key)
-		require.NoError(t, err)
-		require.Equal(t, "support", active)
+		require.Equal(t, "support", must.Get(r.Active(context.Background(), key)))
 		log := load(t, r, key)
 		checkLog(t, r, log)
 		for _, e := range log {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -55,8 +56,7 @@ func TestAPolicyThatPanics(t *testing.T) {
 	require.ErrorContains(t, err, "no words")
 	broken = false
 	run(t, r, s1, "two")
-	preview, err := r.Preview(context.Background(), s1, "solo")
-	require.NoError(t, err)
+	preview := must.Get(r.Preview(context.Background(), s1, "solo"))
 	require.Equal(t, []llm.Message{llm.UserText("one"), llm.UserText("two"), {Role: llm.RoleAssistant, Content: llm.Content{Text: "Hello."}}}, preview.Messages)
 
 	broken = true // when the turn is over, while the view is kept up

@@ -71,8 +71,7 @@ func TestLongSession(t *testing.T) {
 			require.InEpsilon(t, mallocs[1], mallocs[9], 0.1)
 			require.InEpsilon(t, bytes[1], bytes[9], 0.2)
 			require.Less(t, stays[9]-stays[1], 64*8*float64(part)+2e6, "at most 64 bytes a turn stay in memory")
-			info, err := os.Stat(path)
-			require.NoError(t, err)
+			info := must.Get(os.Stat(path))
 			t.Logf("%d bytes of the file a turn", info.Size()/int64(*longTurns))
 		})
 	}

@@ -63,8 +63,7 @@ func TestMissingUsageIsEstimated(t *testing.T) {
 					runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: tokens}, MissingUsage: runner.EstimateMissingUsage}))...)
 			}
 			r := made(1000)
-			preview, err := r.Preview(t.Context(), s1, "solo")
-			require.NoError(t, err)
+			preview := must.Get(r.Preview(t.Context(), s1, "solo"))
 			events := run(t, r, s1, "Hi")
 			used, notices := charges(events)
 			require.Len(t, used, 1)
@@ -77,7 +76,7 @@ func TestMissingUsageIsEstimated(t *testing.T) {
 			require.Len(t, notices, 2)
 			spent := int64(used[0].InputTokens + used[0].OutputTokens + used[1].InputTokens + used[1].OutputTokens)
 
-			_, err = say(made(spent+1), s1, "Hi")
+			_, err := say(made(spent+1), s1, "Hi")
 			var budget *agent.BudgetError
 			require.ErrorAs(t, err, &budget, "another process reads it in the log")
 			require.EqualValues(t, spent, budget.Used)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -42,8 +43,7 @@ func TestNilOptions(t *testing.T) {
 			require.NoError(t, err)
 			events := run(t, r, s1, "Hi")
 			require.Equal(t, "solo: Hello.", said(events))
-			preview, err := r.Preview(t.Context(), s1, "solo")
-			require.NoError(t, err)
+			preview := must.Get(r.Preview(t.Context(), s1, "solo"))
 			require.Equal(t, llm.CountRequest(preview.Request, llm.EstimateTokens), preview.Tokens)
 		})
 	}

@@ -102,8 +102,7 @@ func TestPreviewsThatCannotBe(t *testing.T) {
 
 	_, err := r.Preview(ctx, s1, "nobody")
 	require.ErrorContains(t, err, `"nobody"`)
-	preview, err := r.Preview(ctx, s1, "function")
-	require.NoError(t, err)
+	preview := must.Get(r.Preview(ctx, s1, "function"))
 	require.Nil(t, preview, "it has no model")
 	_, err = r.Preview(ctx, s1, "fails")
 	require.ErrorIs(t, err, boom)
@@ -114,8 +113,7 @@ func TestPreviewsThatCannotBe(t *testing.T) {
 
 	broken = false
 	for _, name := range []string{"fails", "panics", "root"} {
-		preview, err = r.Preview(ctx, s1, name)
-		require.NoError(t, err)
+		preview = must.Get(r.Preview(ctx, s1, name))
 		require.Len(t, preview.Messages, 2, name)
 	}
 	run(t, r, s1, "And now?")

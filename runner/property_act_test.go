@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/router"
@@ -484,10 +485,8 @@ func (w *world) disturb(r *runner.Runner, how string) {
 		require.ErrorIs(w.t, err, agent.ErrSessionBusy)
 		require.Empty(w.t, events)
 	case "peek":
-		_, err := r.Preview(ctx, s1, w.names[len(w.names)/2])
-		require.NoError(w.t, err)
-		_, err = r.Active(ctx, s1)
-		require.NoError(w.t, err)
+		must.Get(r.Preview(ctx, s1, w.names[len(w.names)/2]))
+		must.Get(r.Active(ctx, s1))
 	default:
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/tools"
@@ -82,8 +83,7 @@ func (w *world) checkPast() {
 }
 
 func (w *world) encode(e *event.Event) string {
-	data, err := e.MarshalJSON()
-	require.NoError(w.t, err)
+	data := must.Get(e.MarshalJSON())
 	return string(data)
 }
 
@@ -368,18 +368,14 @@ func (w *world) checkWarm(r *runner.Runner) {
 	}
 	ctx := context.Background()
 	for _, who := range []*runner.Runner{r, cold} {
-		got, err := who.Active(ctx, s1)
-		require.NoError(w.t, err)
-		require.Equal(w.t, n.Agent.Name(), got)
+		require.Equal(w.t, n.Agent.Name(), must.Get(who.Active(ctx, s1)))
 	}
 	for i, name := range w.names {
 		if len(w.names) > 8 && i%4 != w.turn%4 {
 			continue // of many agents some, and others the next time
 		}
-		a, err := r.Preview(ctx, s1, name)
-		require.NoError(w.t, err)
-		b, err := cold.Preview(ctx, s1, name)
-		require.NoError(w.t, err)
+		a := must.Get(r.Preview(ctx, s1, name))
+		b := must.Get(cold.Preview(ctx, s1, name))
 		if a == nil && b == nil {
 			continue // a function
 		}

@@ -79,9 +79,7 @@ func TestRefusedHandover(t *testing.T) {
 	require.Equal(t, event.FinishReasonTransfer, end.FinishReason)
 	require.Equal(t, "support", end.Target)
 	require.Equal(t, write[3].RunID+":harness_end", events[13].ParentID)
-	active, err := r.Active(context.Background(), s1)
-	require.NoError(t, err)
-	require.Equal(t, "support", active)
+	require.Equal(t, "support", must.Get(r.Active(context.Background(), s1)))
 	run(t, r, s1, "And now?")
 	require.NoError(t, s.Done())
 }
@@ -127,9 +125,7 @@ func TestRefusalsThatEndTheTurn(t *testing.T) {
 			events, err := say(r, s1, "Help")
 			require.ErrorIs(t, err, agent.ErrRefused)
 			require.NotContains(t, said(events), "refused")
-			active, err := r.Active(context.Background(), s1)
-			require.NoError(t, err)
-			require.Equal(t, "desk", active)
+			require.Equal(t, "desk", must.Get(r.Active(context.Background(), s1)))
 		})
 	}
 	t.Run("the turn begins with it", func(t *testing.T) {
@@ -246,9 +242,7 @@ func TestRefusedInnerHandover(t *testing.T) {
 	r := newRun(t, support)
 	run(t, r, s1, "Help")
 	require.NoError(t, s.Done())
-	active, err := r.Active(context.Background(), s1)
-	require.NoError(t, err)
-	require.Equal(t, "support", active)
+	require.Equal(t, "support", must.Get(r.Active(context.Background(), s1)))
 }
 
 // An engine that takes the turn step by step sees it go on.

@@ -35,37 +35,6 @@ func agentTool(t testing.TB, a agent.Agent) tools.Tool {
 
 func seq(answers ...scripted.Answer) []scripted.Answer { return answers }
 
-// An agent with WithTransferApproval inside of an agent tool: nobody can be asked, so its transfer is denied.
-func TestInnerTransferThatNeedsAnApproval(t *testing.T) {
-	leaf := scriptedAgent(t, "leaf", seq(scripted.Reply(scripted.Text("Leaf."))))
-	inner := scriptedAgent(t, "inner", seq(scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"leaf"}`)), scripted.Reply(scripted.Text("I answer."))),
-		llmagent.WithSubAgents(leaf), llmagent.WithTransferApproval())
-	root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("inner", `{"input":"go"}`)), scripted.Reply(scripted.Text("Done."))),
-		llmagent.WithTools(agentTool(t, inner)))
-	r := newRun(t, root)
-	run(t, r, s1, "Hi")
-}
-
-// Only attempts that were made are discarded.
-func TestOneDiscardAnAttempt(t *testing.T) {
-	asked := 0
-	m := scripted.Func("m", func(*llm.Request) scripted.Answer {
-		asked++
-		return scripted.Reply(scripted.Call("x", "{}"), scripted.Finish(llm.FinishLength))
-	})
-	a := must.Get(llmagent.New("solo", "", m))
-	r := newRun(t, a, runner.WithLimits(runner.Limits{ModelCalls: 1}))
-	events, err := say(r, s1, "Hi")
-	require.ErrorIs(t, err, agent.ErrLimit)
-	discards := 0
-	for _, e := range events {
-		if _, ok := e.Data.(*event.Discard); ok {
-			discards++
-		}
-	}
-	require.Equal(t, asked, discards)
-}
-
 // signals says when the words of the agent deep are stored.
 type signals struct {
 	session.Store
@@ -124,88 +93,11 @@ support: "Both."`)
 	require.NoError(t, err)
 }
 
-// Failed model calls of agent tools count against the limit.
-func TestFailedCallsOfAgentToolsCount(t *testing.T) {
-	asked := 0
-	broken := must.Get(llmagent.New("broken", "", modelFunc(func(_ context.Context, _ *llm.Request) iter.Seq2[llm.Chunk, error] {
-		asked++
-		return func(yield func(llm.Chunk, error) bool) {
-			yield(llm.Chunk{}, &llm.Error{Code: llm.CodeServer, Message: "busy"})
-		}
-	})))
-	call := scripted.Call("broken", `{"input":"go"}`)
-	root := scriptedAgent(t, "root", seq(scripted.Reply(call, call, call, call), scripted.Reply(scripted.Text("Done."))), llmagent.WithTools(agentTool(t, broken)), llmagent.WithParallelTools(1))
-	r := newRun(t, root, runner.WithLimits(runner.Limits{ModelCalls: 3}))
-	_, err := say(r, s1, "Hi")
-	require.LessOrEqual(t, asked+1, 3, "%v", err)
-}
-
 type modelFunc func(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error]
 
 func (m modelFunc) Name() string { return "m" }
 func (m modelFunc) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return m(ctx, req)
-}
-
-// resume closes the scopes inside a scope before that one.
-func TestInnerScopesCloseFirst(t *testing.T) {
-	n := 0
-	ids := func() string { n++; return fmt.Sprintf("%06d", n) } // the inner scope's id is less than the one of the scope in it
-	wait := must.Get(tools.Func("wait", "", func(ctx tools.Context, _ struct{}) (string, error) { <-ctx.Done(); return "", ctx.Err() }))
-	deep := scriptedAgent(t, "deep", seq(scripted.Reply(scripted.Call("wait", "{}"))), llmagent.WithTools(wait))
-	inner := scriptedAgent(t, "inner", seq(scripted.Reply(scripted.Call("deep", `{"input":"go"}`))), llmagent.WithTools(agentTool(t, deep)))
-	root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("inner", `{"input":"go"}`)), scripted.Reply(scripted.Text("Done."))), llmagent.WithTools(agentTool(t, inner)))
-	r := newRun(t, root, runner.WithIDs(ids))
-	for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
-		require.NoError(t, err)
-		if e.Agent == "deep" && e.Type() == event.TypeUsage {
-			break
-		}
-	}
-	finish(t, r.Resume(context.Background(), s1))
-	open := make(map[string]string) // call → its scope, while that is open
-	runs := make(map[string]string)
-	for _, e := range load(t, r, s1) {
-		switch e.Data.(type) {
-		case *event.HarnessStart:
-			if e.Scope != "" {
-				open[e.ParentID], runs[e.RunID] = e.Scope, e.ParentID
-			}
-		case *event.HarnessEnd:
-			delete(open, runs[e.RunID])
-		case *event.ToolResult:
-			require.Empty(t, open[e.ID], "the call is answered while its scope is open")
-		}
-	}
-}
-
-// A route's condition gets the same answer when the turn is advanced step by step.
-func TestRouteAfterAdvance(t *testing.T) {
-	for _, advance := range []bool{false, true} {
-		editor := scriptedAgent(t, "editor", seq(scripted.Reply(scripted.Text("Edited."))))
-		drafted := false
-		root := function(t, "writer", func(context.Context, *agent.Invocation) iterSeq {
-			if drafted {
-				return yields()
-			}
-			drafted = true
-			return yields(&event.Text{Content: "A draft."}, &event.Continue{})
-		}, agent.WithSubAgents(agent.Via(editor, agent.When(answers("A draft.")))))
-		r := newRun(t, root)
-		if advance {
-			_, _, err := r.Begin(context.Background(), s1, llm.UserText("Hi"))
-			require.NoError(t, err)
-			for done := false; !done; {
-				_, done, err = over(r.Advance(context.Background(), s1, runner.Step{Attempt: 1}))
-				require.NoError(t, err)
-			}
-		} else {
-			run(t, r, s1, "Hi")
-		}
-		name, err := r.Active(context.Background(), s1)
-		require.NoError(t, err)
-		require.Equal(t, "editor", name, "advance: %v", advance)
-	}
 }
 
 // A guard's In is asked once a run, also in steps of Advance.

@@ -40,9 +40,7 @@ func TestCollect(t *testing.T) {
 		}
 		r := newRun(t, support, opts...)
 		ctx, key := context.Background(), session.ID("s")
-		none, err := r.Pending(ctx, key)
-		require.NoError(t, err)
-		require.Empty(t, none)
+		require.Empty(t, must.Get(r.Pending(ctx, key)))
 
 		res := must.Get(runner.Collect(r.Run(ctx, key, llm.UserText("I was charged twice"))))
 		require.Equal(t, event.Answer{Text: "Let me see.", Agent: "billing", FinishReason: event.FinishReasonInputRequired}, res.Answer)
@@ -54,19 +52,16 @@ func TestCollect(t *testing.T) {
 		res = must.Get(runner.Collect(resume(r, key, runner.Approve("c3"))))
 		require.Equal(t, event.FinishReasonInputRequired, res.FinishReason)
 		require.Equal(t, "billing", res.Agent)
-		pending, err := r.Pending(ctx, key)
-		require.NoError(t, err)
+		pending := must.Get(r.Pending(ctx, key))
 		require.Equal(t, []string{"c2"}, callsOf(t, r, key, pending), "a page that is loaded anew asks about the other one")
 		require.JSONEq(t, `{"amount":3}`, string(pending[0].Params))
 
 		res = must.Get(runner.Collect(resume(r, key, runner.Deny("c2", "enough"))))
 		require.Equal(t, event.Answer{Text: "Refunded.", Agent: "billing", FinishReason: event.FinishReasonStop}, res.Answer)
 		require.Empty(t, res.Pending)
-		pending, err = r.Pending(ctx, key)
-		require.NoError(t, err)
-		require.Empty(t, pending)
+		require.Empty(t, must.Get(r.Pending(ctx, key)))
 
-		res, err = runner.Collect(r.Run(ctx, key, llm.UserText("And now?"))) // the script is at its end
+		res, err := runner.Collect(r.Run(ctx, key, llm.UserText("And now?"))) // the script is at its end
 		require.Error(t, err)
 		require.Equal(t, event.FinishReasonError, res.FinishReason)
 		require.Equal(t, "billing", res.Agent)

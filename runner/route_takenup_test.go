@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -48,8 +49,6 @@ func TestRouteOfARunThatIsTakenUp(t *testing.T) {
 		} else {
 			finish(t, resume(r, key, runner.Approve("c1")))
 		}
-		active, err := r.Active(ctx, key)
-		require.NoError(t, err)
-		require.Equal(t, "editor", active, name)
+		require.Equal(t, "editor", must.Get(r.Active(ctx, key)), name)
 	}
 }

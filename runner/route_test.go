@@ -64,9 +64,7 @@ func TestRoutes(t *testing.T) {
 			r := newRun(t, c.root)
 			events := run(t, r, s1, "Write")
 			require.Equal(t, c.want, said(events))
-			active, err := r.Active(context.Background(), s1)
-			require.NoError(t, err)
-			require.Equal(t, c.next, active)
+			require.Equal(t, c.next, must.Get(r.Active(context.Background(), s1)))
 			run(t, r, s1, "Again")
 		})
 	}

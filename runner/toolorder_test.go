@@ -67,8 +67,7 @@ func TestToolsOfOneAnswerMakeOneLog(t *testing.T) {
 						run(t, r, s1, "Hi")
 						var log strings.Builder
 						for _, e := range load(t, r, s1) {
-							line, err := e.MarshalJSON()
-							require.NoError(t, err)
+							line := must.Get(e.MarshalJSON())
 							log.Write(append(line, '\n'))
 						}
 						if first == "" {

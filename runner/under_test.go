@@ -56,9 +56,7 @@ func TestUnder(t *testing.T) {
 	require.Equal(t, 2, u.Tree().Len())
 	require.Empty(t, u.Tree().Root().Routes())
 	require.Nil(t, u.Tree().Node("refunds").OnError())
-	active, err := u.Active(ctx, key)
-	require.NoError(t, err)
-	require.Equal(t, "refunds", active)
+	require.Equal(t, "refunds", must.Get(u.Active(ctx, key)))
 	_, err = say(u, session.Key{App: "app:desk/billing", User: "ann", ID: "2"}, "Damn.")
 	require.ErrorIs(t, err, refused)
 

@@ -186,7 +186,6 @@ func TestRefusedSummariesAreNotKept(t *testing.T) {
 			require.NotContains(t, d.Summary, "4111")
 		}
 	}
-	preview, err := r.Preview(t.Context(), s1, "solo")
-	require.NoError(t, err)
+	preview := must.Get(r.Preview(t.Context(), s1, "solo"))
 	require.NotContains(t, fmt.Sprintf("%+v", preview.Messages), "4111")
 }

@@ -49,9 +49,7 @@ func TestWritesOfATurn(t *testing.T) {
 		return must.Get(folder.New(t.TempDir(), store))
 	}
 	published := func(t *testing.T, store session.Store) session.Store {
-		s, err := redis.New(t.Context(), "redis://"+miniredis.RunT(t).Addr(), store)
-		require.NoError(t, err)
-		return s
+		return must.Get(redis.New(t.Context(), "redis://"+miniredis.RunT(t).Addr(), store))
 	}
 	for name, wrap := range map[string]wrapper{
 		"store":           func(_ *testing.T, store session.Store) session.Store { return store },

@@ -200,8 +200,7 @@ func (s *shows) follow(addr string, enough func(*event.Event) bool) {
 	if s.last != "" {
 		req.Header.Set("Last-Event-ID", s.last)
 	}
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(s.t, err)
+	res := must.Get(http.DefaultClient.Do(req))
 	defer res.Body.Close()
 	require.Equal(s.t, http.StatusOK, res.StatusCode)
 	named := false // of a frame that is no event of the session
@@ -326,8 +325,7 @@ func (s *storm) begin(t *testing.T) {
 	req := must.Get(http.NewRequest(http.MethodPost, s.base+"/api/v1/sessions", strings.NewReader(`{"id":"s","content":"note"}`)))
 	req.Header.Set("Authorization", "Bearer "+stormToken)
 	req.Header.Set("Content-Type", "application/json")
-	res, err := s.http.Do(req)
-	require.NoError(t, err)
+	res := must.Get(s.http.Do(req))
 	require.NoError(t, res.Body.Close())
 	require.Less(t, res.StatusCode, 300)
 }

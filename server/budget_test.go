@@ -27,8 +27,7 @@ type wire struct {
 
 func (s *served) wire(t testing.TB) *wire {
 	t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	require.NoError(t, err)
+	c := must.Get(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))
 	t.Cleanup(func() { c.Close() })
 	return &wire{c, make([]byte, 64<<10)}
 }

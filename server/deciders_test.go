@@ -98,18 +98,14 @@ func newDeciding(t *testing.T, opts ...live.Option) *deciding {
 	d.run = must.Get(runner.New(root, store, runner.WithStreaming()))
 	d.turns = must.Get(live.New(d.run, store, opts...))
 	t.Cleanup(func() { require.NoError(t, d.turns.Close(context.Background())) })
-	var err error
-	d.accounts, err = access.NewAccounts()
-	require.NoError(t, err)
+	d.accounts = must.Get(access.NewAccounts())
 	d.replace("")
 	guard := must.Get(access.New(access.Options{Users: d.accounts}))
 	api := must.Get(server.New(d.turns, server.WithGuard(guard)))
 	chat := must.Get(openaiapi.New(d.turns, openaiapi.WithGuard(guard)))
 	page := must.Get(agui.New(d.turns, agui.WithGuard(guard)))
-	declared, err := a2aserver.Declare(d.accounts, nil)
-	require.NoError(t, err)
-	peers, err := a2aserver.NewOn(d.turns, a2aserver.WithAuthenticator(declared))
-	require.NoError(t, err)
+	declared := must.Get(a2aserver.Declare(d.accounts, nil))
+	peers := must.Get(a2aserver.NewOn(d.turns, a2aserver.WithAuthenticator(declared)))
 	t.Cleanup(func() { require.NoError(t, peers.Close(context.Background())) })
 	asks := must.Get(mcpserver.New(d.run, mcpserver.WithAccess(access.Options{Users: d.accounts})))
 	mux := http.NewServeMux()
@@ -126,8 +122,7 @@ func (d *deciding) waits(user, tool string) (key session.Key, turn string, asked
 	d.t.Helper()
 	d.sessions++
 	key = session.Key{App: session.DefaultApp, User: user, ID: fmt.Sprintf("mcp-s%d", d.sessions)} // so that it has a name at each API
-	x, err := d.turns.Begin(d.t.Context(), key, llm.UserText(tool))
-	require.NoError(d.t, err)
+	x := must.Get(d.turns.Begin(d.t.Context(), key, llm.UserText(tool)))
 	<-x.Done()
 	r, err := d.turns.Report(d.t.Context(), key, "")
 	require.NoError(d.t, err)
@@ -291,16 +286,14 @@ func TestApprovalsAgain(t *testing.T) {
 	}
 	for i := range 3 {
 		key := session.Key{App: session.DefaultApp, User: "ann", ID: fmt.Sprint("quiet", i)}
-		x, err := d.turns.Begin(t.Context(), key, llm.UserText("hello"))
-		require.NoError(t, err)
+		x := must.Get(d.turns.Begin(t.Context(), key, llm.UserText("hello")))
 		<-x.Done()
 	}
 	require.Empty(t, list())
 	read := d.loads.Load()
 	require.Empty(t, list())
 	require.Equal(t, read, d.loads.Load(), "quiet sessions are not read again")
-	x, err := d.turns.Begin(t.Context(), session.Key{App: session.DefaultApp, User: "ann", ID: "quiet1"}, llm.UserText("refund"))
-	require.NoError(t, err)
+	x := must.Get(d.turns.Begin(t.Context(), session.Key{App: session.DefaultApp, User: "ann", ID: "quiet1"}, llm.UserText("refund")))
 	<-x.Done()
 	require.Equal(t, []string{"ann"}, list())
 	require.Equal(t, []string{"ann"}, list())
@@ -308,8 +301,7 @@ func TestApprovalsAgain(t *testing.T) {
 	// However many sessions have changed since.
 	for i := range 510 {
 		key := session.Key{App: session.DefaultApp, User: "ann", ID: fmt.Sprint("later", i)}
-		x, err := d.turns.Begin(t.Context(), key, llm.UserText("hello"))
-		require.NoError(t, err)
+		x := must.Get(d.turns.Begin(t.Context(), key, llm.UserText("hello")))
 		<-x.Done()
 	}
 	require.Equal(t, []string{"ann"}, list())

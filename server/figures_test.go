@@ -78,10 +78,8 @@ func newStand(tb testing.TB, a agent.Agent, db session.Store) *stand {
 	run := must.Get(runner.New(a, store, runner.WithStreaming()))
 	turns := must.Get(live.New(run, store, live.WithLimit(access.NewLimit(2000, 0))))
 	tb.Cleanup(func() { require.NoError(tb, turns.Close(context.Background())) })
-	verify, err := access.Secrets(map[string]string{stormToken: "ann"})
-	require.NoError(tb, err)
-	bearer, err := access.Bearer(verify)
-	require.NoError(tb, err)
+	verify := must.Get(access.Secrets(map[string]string{stormToken: "ann"}))
+	bearer := must.Get(access.Bearer(verify))
 	guard := must.Get(access.New(access.Options{Users: bearer, Streams: access.NewLimit(2000, 0)}))
 	api := must.Get(server.New(turns, server.WithGuard(guard)))
 	chat := must.Get(openaiapi.New(turns, openaiapi.WithGuard(guard)))
@@ -201,10 +199,9 @@ func TestStreamFootprint(t *testing.T) {
 	}
 	defer leave()
 	for range streams {
-		c, err := net.Dial("tcp", web.Listener.Addr().String())
-		require.NoError(t, err)
+		c := must.Get(net.Dial("tcp", web.Listener.Addr().String()))
 		conns = append(conns, c)
-		_, err = fmt.Fprintf(c, "GET /api/v1/sessions/s/events?after=%d HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nAccept: text/event-stream\r\n\r\n", 1, stormToken)
+		_, err := fmt.Fprintf(c, "GET /api/v1/sessions/s/events?after=%d HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nAccept: text/event-stream\r\n\r\n", 1, stormToken)
 		require.NoError(t, err)
 	}
 	for _, c := range conns {

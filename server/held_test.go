@@ -35,14 +35,10 @@ var noSecret = agent.Guard{Name: "no-secret", Out: func(_ context.Context, _ *ag
 // peers serves the stand's turns to peers of A2A, and returns the address.
 func (s *stand) peers(t *testing.T) string {
 	t.Helper()
-	verify, err := access.Secrets(map[string]string{stormToken: "ann"})
-	require.NoError(t, err)
-	bearer, err := access.Bearer(verify)
-	require.NoError(t, err)
-	declared, err := a2aserver.Declare(bearer, nil)
-	require.NoError(t, err)
-	peers, err := a2aserver.NewOn(s.turns, a2aserver.WithAuthenticator(declared))
-	require.NoError(t, err)
+	verify := must.Get(access.Secrets(map[string]string{stormToken: "ann"}))
+	bearer := must.Get(access.Bearer(verify))
+	declared := must.Get(a2aserver.Declare(bearer, nil))
+	peers := must.Get(a2aserver.NewOn(s.turns, a2aserver.WithAuthenticator(declared)))
 	t.Cleanup(func() { require.NoError(t, peers.Close(context.Background())) })
 	remote := httptest.NewServer(server.Mux(server.At("", peers)))
 	t.Cleanup(remote.Close)

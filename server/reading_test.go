@@ -540,10 +540,9 @@ func TestExportBreaksOff(t *testing.T) {
 	store.after.Store(8)
 	r := must.Get(http.NewRequestWithContext(t.Context(), "GET", s.url+"/api/v1/sessions/s1/export", nil))
 	r.Header.Set("Authorization", "Bearer ann")
-	res, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	res := must.Get(http.DefaultClient.Do(r))
 	defer res.Body.Close()
-	_, err = io.ReadAll(res.Body)
+	_, err := io.ReadAll(res.Body)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
@@ -589,8 +588,7 @@ func TestPrefix(t *testing.T) {
 	for path, status := range map[string]int{"/desk/sessions": http.StatusOK, "/api/v1/sessions": http.StatusNotFound} {
 		req := must.Get(http.NewRequest(http.MethodGet, s.url+path, nil))
 		req.Header.Set("Authorization", "Bearer ann")
-		resp, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
+		resp := must.Get(http.DefaultClient.Do(req))
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, status, resp.StatusCode, path)
 	}

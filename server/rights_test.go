@@ -59,8 +59,7 @@ func testRights(t *testing.T, last scripted.Item) {
 		web.Close()
 	})
 	begin := func(id string) string {
-		turn, err := turns.Begin(t.Context(), session.Key{App: session.DefaultApp, User: "ann", ID: id}, llm.UserText("Pay"))
-		require.NoError(t, err)
+		turn := must.Get(turns.Begin(t.Context(), session.Key{App: session.DefaultApp, User: "ann", ID: id}, llm.UserText("Pay")))
 		<-turn.Done()
 		return turn.Report().ID
 	}

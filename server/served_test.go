@@ -194,9 +194,7 @@ func (s *served) send(t testing.TB, token, method, path, body string, headers ..
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := s.http.Do(r)
-	require.NoError(t, err)
-	return res
+	return must.Get(s.http.Do(r))
 }
 
 func (s *served) do(t testing.TB, token, method, path, body string, headers ...string) answer {

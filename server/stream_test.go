@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -43,8 +44,7 @@ func TestTurnStream(t *testing.T) {
 		if f.event != "" {
 			continue
 		}
-		p, err := session.ParsePosition(f.id)
-		require.NoError(t, err)
+		p := must.Get(session.ParsePosition(f.id))
 		require.Positive(t, p.Compare(last), f.id)
 		if last = p; !f.decoded(t).Partial {
 			stored = append(stored, p.Seq)
@@ -197,8 +197,7 @@ func TestStalledReaders(t *testing.T) {
 	s := newServed(t)
 	self := s.begin(t, "s")["links"].(map[string]any)["self"].(string)
 	for range 20 {
-		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		require.NoError(t, err)
+		c := must.Get(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))
 		defer c.Close()
 		fmt.Fprintf(c, "GET %s/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ann\r\nAccept: text/event-stream\r\n\r\n", self)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -79,8 +80,7 @@ func sameFold(t sessiontest.TB, want, got *session.Fold, words string) {
 
 // restored is a fold made of the JSON of another one.
 func restored(t require.TestingT, f *session.Fold) *session.Fold {
-	data, err := f.MarshalJSON()
-	require.NoError(t, err)
+	data := must.Get(f.MarshalJSON())
 	out := new(session.Fold)
 	require.NoError(t, out.UnmarshalJSON(data))
 	out.Turn.User = f.Turn.User // which is in the log

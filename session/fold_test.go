@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -395,8 +396,7 @@ func TestFoldIsAFunctionOfTheLog(t *testing.T) {
 			for from := rapid.IntRange(0, i+1).Draw(t, "again from"); from <= i; from++ {
 				again.Apply(log[from])
 			}
-			b, err := e.MarshalJSON()
-			require.NoError(t, err)
+			b := must.Get(e.MarshalJSON())
 			var stored event.Event
 			require.NoError(t, stored.UnmarshalJSON(b))
 			read.Apply(&stored)
@@ -426,8 +426,7 @@ func TestFoldDoesNotChangeItsInput(t *testing.T) {
 		log := drawLog(t)
 		var before []string
 		for _, e := range log {
-			b, err := e.MarshalJSON()
-			require.NoError(t, err)
+			b := must.Get(e.MarshalJSON())
 			before = append(before, string(b))
 		}
 		var f session.Fold
@@ -435,8 +434,7 @@ func TestFoldDoesNotChangeItsInput(t *testing.T) {
 			f.Apply(e)
 		}
 		for i, e := range log {
-			b, err := e.MarshalJSON()
-			require.NoError(t, err)
+			b := must.Get(e.MarshalJSON())
 			require.Equal(t, before[i], string(b))
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -14,8 +15,7 @@ func TestPositions(t *testing.T) {
 		p, err := session.ParsePosition(id)
 		require.NoError(t, err, id)
 		require.Equal(t, want, p, id)
-		again, err := session.ParsePosition(p.String())
-		require.NoError(t, err)
+		again := must.Get(session.ParsePosition(p.String()))
 		require.Equal(t, p, again)
 	}
 	require.Equal(t, "12-3", session.Position{Seq: 12, Part: 3}.String())

@@ -73,8 +73,7 @@ func (a *arbor) library(t *testing.T, opts ...grpc.DialOption) *a2aclient.Client
 	if len(opts) == 0 {
 		opts = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
 	}
-	c, err := a2aclient.NewFromEndpoints(context.Background(), []*sdk.AgentInterface{ptr(a2agrpc.Interface(a.address))}, sdkgrpc.WithGRPCTransport(opts...))
-	require.NoError(t, err)
+	c := must.Get(a2aclient.NewFromEndpoints(context.Background(), []*sdk.AgentInterface{ptr(a2agrpc.Interface(a.address))}, sdkgrpc.WithGRPCTransport(opts...)))
 	t.Cleanup(func() { _ = c.Destroy() })
 	return c
 }
@@ -143,10 +142,8 @@ func firstError(events iter.Seq2[sdk.Event, error]) error {
 // What a user follows ends when the user's token is revoked; the turn goes on.
 func TestRevoked(t *testing.T) {
 	s, root := newSlow(t)
-	accounts, err := access.NewAccounts(access.Account{Name: "ann", Token: access.HashToken("ann")})
-	require.NoError(t, err)
-	auth, err := a2aserver.Declare(accounts, nil)
-	require.NoError(t, err)
+	accounts := must.Get(access.NewAccounts(access.Account{Name: "ann", Token: access.HashToken("ann")}))
+	auth := must.Get(a2aserver.Declare(accounts, nil))
 	a := newArbor(t, root, nil, a2aserver.WithAuthenticator(auth))
 	ctx, c := context.Background(), a.as(t, "ann")
 	res, err := c.SendMessage(ctx, nil, &sdk.SendMessageRequest{Message: words("go"), Config: &sdk.SendMessageConfig{ReturnImmediately: true}})
@@ -281,10 +278,9 @@ func TestInterfaceIsAnAddress(t *testing.T) {
 		require.Equal(t, want, a2agrpc.Interface(given).URL, given)
 	}
 	a := newArbor(t, talker(t, scripted.New().Add("helper", scripted.Reply(scripted.Text("Hello.")))), nil)
-	conn, err := grpc.NewClient(a2agrpc.Interface("http://"+a.address).URL, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
+	conn := must.Get(grpc.NewClient(a2agrpc.Interface("http://"+a.address).URL, grpc.WithTransportCredentials(insecure.NewCredentials())))
 	defer conn.Close()
-	_, err = pb.NewA2AServiceClient(conn).GetTask(t.Context(), &pb.GetTaskRequest{Id: "none"})
+	_, err := pb.NewA2AServiceClient(conn).GetTask(t.Context(), &pb.GetTaskRequest{Id: "none"})
 	require.Equal(t, codes.NotFound, status.Code(err), "%v", err)
 }
 

@@ -130,8 +130,7 @@ func serve(t *testing.T, s *stub, configure func(*service)) *served {
 	pb.RegisterA2AServiceServer(server, svc)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
+	conn := must.Get(grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))
 	t.Cleanup(func() { conn.Close() })
 	return &served{s, listener.Addr().String(), conn, logged}
 }

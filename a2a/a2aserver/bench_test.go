@@ -81,10 +81,8 @@ func (p *peer) client(t testing.TB) *a2aclient.Client {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
 	t.Cleanup(transport.CloseIdleConnections)
-	c, err := a2aclient.NewFromEndpoints(context.Background(), []*sdk.AgentInterface{{URL: p.URL + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version}},
-		a2aclient.WithJSONRPCTransport(&http.Client{Transport: transport}))
-	require.NoError(t, err)
-	return c
+	return must.Get(a2aclient.NewFromEndpoints(context.Background(), []*sdk.AgentInterface{{URL: p.URL + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version}},
+		a2aclient.WithJSONRPCTransport(&http.Client{Transport: transport})))
 }
 
 func (p *peer) node(t testing.TB) agent.Agent {

@@ -69,8 +69,7 @@ func newServedReader(f testing.TB) (readAgain func(*testing.T, []byte), accepted
 				}
 			}
 		}))
-		s, err := New(root, store)
-		require.NoError(f, err)
+		s := must.Get(New(root, store))
 		f.Cleanup(func() { _ = s.Close(context.Background()) })
 		return store, s
 	}

@@ -45,8 +45,7 @@ func TestCancelAsSoonAsItAsks(t *testing.T) {
 		script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)))
 		billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
 		store := &lateRelease{sessiontest.Memory(t), make(chan struct{})}
-		s, err := New(billing, store)
-		require.NoError(t, err)
+		s := must.Get(New(billing, store))
 		h := s.RequestHandler()
 		asked := sendTask(t, h, ctx, userMessage("m1", "refund A1"))
 		require.Equal(t, sdk.TaskStateInputRequired, asked.Status.State)

@@ -43,8 +43,7 @@ func TestCancelIsNotOvertaken(t *testing.T) {
 		ctx := context.Background()
 		b, slow := newBlocked(t)
 		store := &slowLease{Store: sessiontest.Memory(t), asked: make(chan struct{}), let: make(chan struct{})}
-		s, err := New(slow, store)
-		require.NoError(t, err)
+		s := must.Get(New(slow, store))
 		h := s.RequestHandler()
 		task := sendAtOnce(t, h, ctx, userMessage("m1", "think"))
 		<-b.begun
@@ -54,7 +53,7 @@ func TestCancelIsNotOvertaken(t *testing.T) {
 			canceled <- err
 		}()
 		<-store.asked // the turn has ended, and the task is not canceled yet
-		_, err = h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
+		_, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
 		require.NoError(t, err)
 		next := userMessage("m2", "another thing")
 		next.ContextID = task.ContextID

@@ -173,8 +173,7 @@ func fetch(t testing.TB, url string, change ...func(*http.Request)) (*http.Respo
 	for _, c := range change {
 		c(req)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
+	resp := must.Get(http.DefaultClient.Do(req))
 	defer resp.Body.Close()
 	body := must.Get(io.ReadAll(resp.Body))
 	return resp, string(body)

@@ -62,8 +62,7 @@ func TestExtendedCard(t *testing.T) {
 		req := must.Get(http.NewRequest(http.MethodGet, srv.URL+"/extendedAgentCard", nil))
 		req.Header.Set("Authorization", "Bearer "+token)
 		req.Header.Set("A2A-Version", "1.0")
-		resp, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
+		resp := must.Get(http.DefaultClient.Do(req))
 		defer resp.Body.Close()
 		var card map[string]any
 		require.NoError(t, json.NewDecoder(resp.Body).Decode(&card))

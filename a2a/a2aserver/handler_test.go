@@ -30,8 +30,7 @@ import (
 // newTestServer serves a tree from a store; the server is closed with the test.
 func newTestServer(t testing.TB, root agent.Agent, store session.Store, opts ...Option) *Server {
 	t.Helper()
-	s, err := New(root, store, append([]Option{WithLogger(slog.New(slog.NewTextHandler(t.Output(), nil)))}, opts...)...)
-	require.NoError(t, err)
+	s := must.Get(New(root, store, append([]Option{WithLogger(slog.New(slog.NewTextHandler(t.Output(), nil)))}, opts...)...))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -297,13 +296,11 @@ func TestOtherProcess(t *testing.T) {
 		ctx := context.Background()
 		store := sessiontest.Memory(t)
 		b, slow := newBlocked(t)
-		one, err := New(slow, store)
-		require.NoError(t, err)
-		two, err := New(slow, store)
-		require.NoError(t, err)
+		one := must.Get(New(slow, store))
+		two := must.Get(New(slow, store))
 		task := sendAtOnce(t, one.RequestHandler(), ctx, userMessage("m1", "think"))
 		<-b.begun
-		_, err = two.RequestHandler().CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID})
+		_, err := two.RequestHandler().CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID})
 		require.ErrorIs(t, err, sdk.ErrTaskNotCancelable, "who works on it must cancel it")
 		var lines []string
 		done := make(chan struct{})
@@ -332,14 +329,12 @@ func TestTaskThatNoProcessAdopts(t *testing.T) {
 		ctx := context.Background()
 		store := sessiontest.Memory(t)
 		b, slow := newBlocked(t)
-		s, err := New(slow, store)
-		require.NoError(t, err)
+		s := must.Get(New(slow, store))
 		task := sendAtOnce(t, s.RequestHandler(), ctx, userMessage("m1", "think"))
 		for range 10 {
 			<-b.begun
 			require.NoError(t, s.Close(ctx))
-			s, err = New(slow, store)
-			require.NoError(t, err)
+			s = must.Get(New(slow, store))
 			subscriber, leave := context.WithCancel(ctx)
 			for _, err := range s.RequestHandler().SubscribeToTask(subscriber, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
 				require.NoError(t, err)
@@ -354,7 +349,7 @@ func TestTaskThatNoProcessAdopts(t *testing.T) {
 		require.ErrorContains(t, failed, "it continues when somebody resumes its turn")
 		again := userMessage("m1", "think")
 		again.ContextID = task.ContextID
-		_, err = s.RequestHandler().SendMessage(ctx, &sdk.SendMessageRequest{Message: again})
+		_, err := s.RequestHandler().SendMessage(ctx, &sdk.SendMessageRequest{Message: again})
 		require.ErrorContains(t, err, "it continues when somebody resumes its turn")
 
 		x, err := s.trees[""].turns.Resume(ctx, session.Key{App: s.trees[""].app, User: session.DefaultUser, ID: task.ContextID})

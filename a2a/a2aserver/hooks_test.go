@@ -244,8 +244,7 @@ func TestWebhooksOfADeletedSession(t *testing.T) {
 		options := WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig(), Store: hooks})
 		store := sessiontest.Memory(t)
 		b, slow := newBlocked(t)
-		s, err := New(slow, store, options)
-		require.NoError(t, err)
+		s := must.Get(New(slow, store, options))
 		res, err := s.RequestHandler().SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "think"),
 			Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{URL: r.URL}}})
 		require.NoError(t, err)
@@ -255,8 +254,7 @@ func TestWebhooksOfADeletedSession(t *testing.T) {
 		if restart {
 			require.NoError(t, s.Close(ctx))
 			require.NoError(t, store.Delete(ctx, key))
-			s, err = New(slow, store, options)
-			require.NoError(t, err)
+			s = must.Get(New(slow, store, options))
 		} else {
 			require.NoError(t, s.store.Delete(ctx, key))
 		}

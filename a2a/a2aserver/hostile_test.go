@@ -138,9 +138,7 @@ func within(d time.Duration, done func() bool) bool {
 }
 
 func (w *sea) serve() *Server {
-	s, err := New(w.root, w.store, WithWait(20*time.Millisecond), WithLogger(slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))), WithPush(push.Options{AllowHTTP: true, AllowLoopback: true, GiveUpAfter: 50 * time.Millisecond}))
-	require.NoError(w.t, err)
-	return s
+	return must.Get(New(w.root, w.store, WithWait(20*time.Millisecond), WithLogger(slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))), WithPush(push.Options{AllowHTTP: true, AllowLoopback: true, GiveUpAfter: 50 * time.Millisecond})))
 }
 
 // restart stops the server, at once or after its turns, and starts a successor.

@@ -34,8 +34,7 @@ func TestServerOnSharedTurns(t *testing.T) {
 	require.NoError(t, err)
 	h := s.RequestHandler()
 
-	turn, err := turns.Begin(ctx, session.ID("c1"), llm.UserText("think"))
-	require.NoError(t, err)
+	turn := must.Get(turns.Begin(ctx, session.ID("c1"), llm.UserText("think")))
 	<-b.begun
 	id := taskID(turn.First.Seq, turn.First.TurnID, "c1")
 	heard, ended := make(chan struct{}), make(chan error)

@@ -125,9 +125,8 @@ func (o *open) begin(n int, one func(i int, heard func()) error) {
 func streamers(t testing.TB, url string) map[string]func(round, i int, heard func()) error {
 	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
 	t.Cleanup(transport.CloseIdleConnections)
-	client, err := a2aclient.NewFromEndpoints(context.Background(), []*sdk.AgentInterface{{URL: url + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version}},
-		a2aclient.WithJSONRPCTransport(&http.Client{Transport: transport}))
-	require.NoError(t, err)
+	client := must.Get(a2aclient.NewFromEndpoints(context.Background(), []*sdk.AgentInterface{{URL: url + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version}},
+		a2aclient.WithJSONRPCTransport(&http.Client{Transport: transport})))
 	node := must.Get(a2a.Remote("billing", url, a2a.WithHTTPClient(&http.Client{Transport: transport})))
 	r := newRunner(t, node, true)
 	return map[string]func(round, i int, heard func()) error{

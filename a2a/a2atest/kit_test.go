@@ -46,8 +46,7 @@ func TestKit(t *testing.T) {
 		a2agrpc.Interface(grpcAddress),
 	} {
 		t.Run(string(i.ProtocolBinding), func(t *testing.T) {
-			c, err := a2aclient.NewFromEndpoints(t.Context(), []*sdk.AgentInterface{&i}, sdkgrpc.WithGRPCTransport(grpc.WithTransportCredentials(insecure.NewCredentials())))
-			require.NoError(t, err)
+			c := must.Get(a2aclient.NewFromEndpoints(t.Context(), []*sdk.AgentInterface{&i}, sdkgrpc.WithGRPCTransport(grpc.WithTransportCredentials(insecure.NewCredentials()))))
 			send := func(id string) sdk.SendMessageResult {
 				res, err := c.SendMessage(context.Background(), &sdk.SendMessageRequest{Message: &sdk.Message{ID: id + "-1", Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart("kit")}}})
 				require.NoError(t, err, id)

@@ -33,12 +33,9 @@ func bothCard() *sdk.AgentCard {
 // interface.
 func TestCardForBoth(t *testing.T) {
 	doc := must.Get(a2av0.Card(bothCard()))
-	alone, err := cardjson.Marshal(bothCard())
-	require.NoError(t, err)
-	want, err := cardjson.Parse(alone)
-	require.NoError(t, err)
-	got, err := cardjson.Parse(doc)
-	require.NoError(t, err)
+	alone := must.Get(cardjson.Marshal(bothCard()))
+	want := must.Get(cardjson.Parse(alone))
+	got := must.Get(cardjson.Parse(doc))
 	require.Equal(t, cardjson.Forms(want)[0].Tree, cardjson.Forms(got)[3].Tree, "without the fields that 1.0 does not know")
 
 	var card old.AgentCard
@@ -68,7 +65,7 @@ func TestCardForBoth(t *testing.T) {
 
 	without := bothCard()
 	without.SupportedInterfaces = without.SupportedInterfaces[:2]
-	_, err = a2av0.Card(without)
+	_, err := a2av0.Card(without)
 	require.Error(t, err)
 }
 

@@ -106,8 +106,7 @@ func post(t *testing.T, url, body string, header ...string) (answer, contentType
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
+	resp := must.Get(http.DefaultClient.Do(req))
 	defer resp.Body.Close()
 	data := must.Get(io.ReadAll(resp.Body))
 	return string(data), resp.Header.Get("Content-Type")

@@ -61,8 +61,7 @@ func ecKey(t testing.TB, c elliptic.Curve) *ecdsa.PrivateKey {
 func signed(t testing.TB, key crypto.Signer, card *sdk.AgentCard, opts ...cardsign.SignerOption) (*cardsign.Signer, []byte) {
 	s := must.Get(cardsign.NewSigner(key, opts...))
 	require.NoError(t, s.Sign(card))
-	doc, err := cardjson.Marshal(card)
-	require.NoError(t, err)
+	doc := must.Get(cardjson.Marshal(card))
 	return s, doc
 }
 
@@ -206,8 +205,7 @@ func TestUnknownKeysAndUnsignedCards(t *testing.T) {
 	require.NoError(t, verifier(t, cardsign.Key{ID: "new", Public: ecKey(t, elliptic.P256()).Public()},
 		cardsign.Key{ID: "new", Public: key.Public()}).Verify(t.Context(), doc))
 
-	plain, err := cardjson.Marshal(testCard())
-	require.NoError(t, err)
+	plain := must.Get(cardjson.Marshal(testCard()))
 	v := verifier(t, cardsign.Key{ID: "new", Public: key.Public()})
 	require.ErrorIs(t, v.Verify(t.Context(), plain), cardsign.ErrUnsigned)
 	for _, bad := range []string{
@@ -257,22 +255,18 @@ func TestSeveralSignatures(t *testing.T) {
 	for range 16 {
 		card.Signatures = append([]sdk.AgentCardSignature{card.Signatures[0]}, card.Signatures...)
 	}
-	doc, err := cardjson.Marshal(card)
-	require.NoError(t, err)
+	doc = must.Get(cardjson.Marshal(card))
 	require.NoError(t, verifier(t, a.Key()).Verify(t.Context(), doc))
-	err = verifier(t, b.Key()).Verify(t.Context(), doc)
+	err := verifier(t, b.Key()).Verify(t.Context(), doc)
 	require.ErrorIs(t, err, cardsign.ErrUnverified)
 	require.ErrorContains(t, err, "only the first 16")
 }
 
 // edit changes the tree of a document.
 func edit(t testing.TB, doc []byte, change func(m map[string]any)) []byte {
-	m, err := cardjson.Parse(doc)
-	require.NoError(t, err)
+	m := must.Get(cardjson.Parse(doc))
 	change(m)
-	out, err := plainjson.Marshal(m)
-	require.NoError(t, err)
-	return out
+	return must.Get(plainjson.Marshal(m))
 }
 
 func TestEveryFieldIsCovered(t *testing.T) {
@@ -360,8 +354,7 @@ func TestFieldsBesideThoseOfTheProtocol(t *testing.T) {
 	require.ErrorAs(t, v.Verify(t.Context(), edit(t, doc, func(m map[string]any) { m["supported_interfaces"] = []any{"x"} })), &unsigned)
 
 	// A document that is signed as a whole may have such fields, and they are covered.
-	plain, err := cardjson.Marshal(testCard())
-	require.NoError(t, err)
+	plain := must.Get(cardjson.Marshal(testCard()))
 	whole, err := s.SignJSON(edit(t, plain, func(m map[string]any) { m["url"], m["protocolVersion"] = "https://agents.example.com", "0.3.0" }))
 	require.NoError(t, err)
 	require.NoError(t, v.Verify(t.Context(), whole))
@@ -501,8 +494,7 @@ func FuzzVerify(f *testing.F) {
 
 // says returns what a reader of 1.0 finds in a card, without what is empty.
 func says(t testing.TB, doc []byte) map[string]any {
-	tree, err := cardjson.Parse(doc)
-	require.NoError(t, err)
+	tree := must.Get(cardjson.Parse(doc))
 	delete(tree, "securityRequirements")
 	if len(cardjson.Unknown(tree)) > 0 {
 		return cardjson.Forms(tree)[4].Tree

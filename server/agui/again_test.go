@@ -158,8 +158,7 @@ func TestAskAgainMeanwhile(t *testing.T) {
 	w := streaming(t, d)
 	p := &page{world: w}
 	answers := answersOf(p.run("r1", []any{says("u1", "Hi")[0]}))
-	x, err := w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think"))
-	require.NoError(t, err)
+	x := must.Get(w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think")))
 	<-d.thinks
 	all := []any{says("u1", "Hi")[0], answers[0], says("u2", "think")[0]}
 	status, _, text := w.post("", inputOf("r2", all))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -28,8 +29,7 @@ func newFuzzed(t testing.TB) *fuzzed {
 	d := newDesk(t)
 	turns := newTurns(t, d, sessiontest.Memory(t), runner.WithStreaming())
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
-	handler, err := New(turns)
-	require.NoError(t, err)
+	handler := must.Get(New(turns))
 	return &fuzzed{handler, d}
 }
 

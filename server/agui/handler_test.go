@@ -284,8 +284,7 @@ func testTheSameRun(t *testing.T, peer *clientProcess) {
 	require.Equal(t, "nothing_new", r.Events[0]["code"])
 	require.EqualValues(t, 1, d.asked.Load())
 
-	x, err := w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think"))
-	require.NoError(t, err)
+	x := must.Get(w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think")))
 	<-d.thinks
 	require.Equal(t, http.StatusConflict, peer.do(t, w.to(peerCommand{Say: says("u3", "Hi")})).Status)
 	waits := w.to(peerCommand{Page: "patient", Messages: says("u3", "Hi")})
@@ -336,8 +335,7 @@ func testConnect(t *testing.T, peer *clientProcess) {
 	require.NoError(t, x.Wait(t.Context()))
 	require.Equal(t, []string{"RUN_STARTED", "STATE_SNAPSHOT", "STEP_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_FINISHED"}, types(until("RUN_FINISHED", 1)))
 
-	_, err = w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("refund"))
-	require.NoError(t, err)
+	must.Get(w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("refund")))
 	asked := last(until("RUN_FINISHED", 1))["outcome"].(map[string]any)["interrupts"].([]any)[0].(map[string]any)
 	_, err = w.turns.Resume(t.Context(), w.key("t1"), runner.Approve(asked["toolCallId"].(string)))
 	require.NoError(t, err)
@@ -349,14 +347,12 @@ func testConnect(t *testing.T, peer *clientProcess) {
 		}
 	}
 
-	_, err = w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think"))
-	require.NoError(t, err)
+	must.Get(w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think")))
 	until("TEXT_MESSAGE_CONTENT", 1)
 	_, err = w.turns.Cancel(t.Context(), w.key("t1"))
 	require.NoError(t, err)
 	require.Equal(t, "cancelled", last(until("RUN_FINISHED", 1))["outcome"].(map[string]any)["type"])
-	_, err = w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think again"))
-	require.NoError(t, err)
+	must.Get(w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think again")))
 	until("TEXT_MESSAGE_CONTENT", 1)
 	require.NoError(t, w.turns.Stop(t.Context(), w.key("t1")))
 	require.Equal(t, "cancelled", last(until("RUN_FINISHED", 1))["outcome"].(map[string]any)["type"])
@@ -529,8 +525,7 @@ func testPerson(t *testing.T, peer *clientProcess) {
 	turns := newTurns(t, newDesk(t), store, runner.WithDesk(room), runner.WithStreaming())
 	room.Serve(turns.Runner().Deliver)
 	w := newWorld(t, turns)
-	x, err := turns.Begin(t.Context(), w.key("t1"), llm.UserText("A person, please"), runner.CallHuman("asked"))
-	require.NoError(t, err)
+	x := must.Get(turns.Begin(t.Context(), w.key("t1"), llm.UserText("A person, please"), runner.CallHuman("asked")))
 	require.NoError(t, x.Wait(t.Context()))
 	leg := room.Legs()[0].Leg
 	require.NoError(t, room.Accept(t.Context(), leg, "Ann"))
@@ -634,8 +629,7 @@ func TestRefused(t *testing.T) {
 	require.Equal(t, "nothing_new", events[0]["code"])
 	status, _, _ = w.post("", `{"threadId":"`+strings.Repeat("t", 300)+`","runId":"r","messages":[]}`)
 	require.Equal(t, http.StatusNotFound, status)
-	res, err := http.Get(w.url)
-	require.NoError(t, err)
+	res := must.Get(http.Get(w.url))
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, http.StatusUnauthorized, res.StatusCode)
 }
@@ -662,8 +656,7 @@ func TestNew(t *testing.T) {
 	}
 	_, err := New(nil)
 	require.ErrorContains(t, err, "agui: ")
-	d, err := New(turns, WithPrefix("/pages"))
-	require.NoError(t, err)
+	d := must.Get(New(turns, WithPrefix("/pages")))
 	require.Equal(t, "/pages", d.Prefix())
 	require.Len(t, d.Routes(), 2)
 }

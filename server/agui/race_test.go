@@ -71,8 +71,7 @@ func TestAnswersOfTwoPages(t *testing.T) {
 		store := &interrupted{Store: sessiontest.Memory(t), left: left, done: make(chan struct{})}
 		turns := newTurns(t, root, store)
 		w := newWorld(t, turns)
-		x, err := turns.Begin(t.Context(), w.key("t1"), llm.UserText("pay"))
-		require.NoError(t, err)
+		x := must.Get(turns.Begin(t.Context(), w.key("t1"), llm.UserText("pay")))
 		require.NoError(t, x.Wait(t.Context()))
 		var asked *event.Event
 		for _, e := range w.log("t1") {
@@ -93,8 +92,7 @@ func TestAnswersOfTwoPages(t *testing.T) {
 			"state":{},"forwardedProps":{},"resume":[{"interruptId":%q,"status":"resolved","payload":"bob"}]}`, asked.ID))))
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer secret")
-		resp, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
+		resp := must.Get(http.DefaultClient.Do(req))
 		must.Get(io.ReadAll(resp.Body))
 		require.NoError(t, resp.Body.Close())
 		if store.call == nil {

@@ -41,13 +41,10 @@ func newTurns(t testing.TB, root agent.Agent, store session.Store, opts ...runne
 
 func newWorld(t testing.TB, turns *live.Turns, opts ...Option) *world {
 	t.Helper()
-	verify, err := access.Secrets(map[string]string{"secret": "ann", "other": "bob"})
-	require.NoError(t, err)
-	bearer, err := access.Bearer(verify)
-	require.NoError(t, err)
+	verify := must.Get(access.Secrets(map[string]string{"secret": "ann", "other": "bob"}))
+	bearer := must.Get(access.Bearer(verify))
 	guard := must.Get(access.New(access.Options{Users: bearer}))
-	handler, err := New(turns, append([]Option{WithGuard(guard)}, opts...)...)
-	require.NoError(t, err)
+	handler := must.Get(New(turns, append([]Option{WithGuard(guard)}, opts...)...))
 	at := httptest.NewServer(handler)
 	t.Cleanup(func() {
 		require.NoError(t, turns.Close(context.Background()))
@@ -114,8 +111,7 @@ func (w *world) post(path, body string) (status int, events []map[string]any, an
 	r := must.Get(http.NewRequest(http.MethodPost, w.url+path, strings.NewReader(body)))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer secret")
-	res, err := http.DefaultClient.Do(r)
-	require.NoError(w, err)
+	res := must.Get(http.DefaultClient.Do(r))
 	defer res.Body.Close()
 	var out strings.Builder
 	buf := make([]byte, 4096)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -30,9 +31,7 @@ func answering(t *testing.T, answers ...http.HandlerFunc) *Client {
 		answers[min(int(n.Add(1)), len(answers))-1](w, r)
 	}))
 	t.Cleanup(s.Close)
-	c, err := New(s.URL, WithToken(secret))
-	require.NoError(t, err)
-	return c
+	return must.Get(New(s.URL, WithToken(secret)))
 }
 
 func problem(status int, body string, header ...string) http.HandlerFunc {
@@ -104,8 +103,7 @@ func told(t *testing.T, c *Client, after string) (lines []string, err error) {
 		if err != nil {
 			return lines, err
 		}
-		_, err := session.ParsePosition(e.ID)
-		require.NoError(t, err)
+		must.Get(session.ParsePosition(e.ID))
 		line := e.Event.Type()
 		if d, ok := e.Event.Data.(*event.Discard); ok {
 			line += fmt.Sprint(d.IDs)
@@ -278,9 +276,8 @@ func TestErrors(t *testing.T) {
 			require.Equal(t, len(c.is) > 0 && c.is[0] == target, errors.Is(err, target), "%s is %s", err, target)
 		}
 	}
-	c, err := New("http://127.0.0.1:1/", WithToken(secret))
-	require.NoError(t, err)
-	_, err = c.Me(t.Context())
+	c := must.Get(New("http://127.0.0.1:1/", WithToken(secret)))
+	_, err := c.Me(t.Context())
 	require.ErrorIs(t, err, ErrUnreachable)
 	require.EqualError(t, err, "the server cannot be reached: http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused")
 

@@ -62,9 +62,8 @@ func newHost(t *testing.T, model llm.Model) (*host, *Client) {
 		h.stop()
 		require.NoError(t, l.Close())
 	})
-	c, err := New(h.web.URL, WithToken(secret))
-	require.NoError(t, err)
-	_, err = c.Me(t.Context())
+	c := must.Get(New(h.web.URL, WithToken(secret)))
+	_, err := c.Me(t.Context())
 	require.NoError(t, err)
 	return h, c
 }
@@ -75,10 +74,8 @@ func (h *host) start() {
 	store := must.Get(tail.New(h.store))
 	run := must.Get(runner.New(root, store, runner.WithStreaming()))
 	h.turns = must.Get(live.New(run, store))
-	users, err := access.Secrets(map[string]string{secret: session.DefaultUser})
-	require.NoError(h.t, err)
-	bearer, err := access.Bearer(users)
-	require.NoError(h.t, err)
+	users := must.Get(access.Secrets(map[string]string{secret: session.DefaultUser}))
+	bearer := must.Get(access.Bearer(users))
 	guard := must.Get(access.New(access.Options{Users: bearer}))
 	api := must.Get(server.New(h.turns, server.WithGuard(guard)))
 	h.web = httptest.NewUnstartedServer(server.Mux(api))
@@ -105,8 +102,7 @@ type screen struct {
 }
 
 func (s *screen) take(e session.Entry) {
-	p, err := session.ParsePosition(e.ID)
-	require.NoError(s.t, err)
+	p := must.Get(session.ParsePosition(e.ID))
 	switch d := e.Event.Data.(type) {
 	case *event.Discard:
 		for _, id := range d.IDs {

@@ -346,8 +346,7 @@ func (h *host) repeat(id string, events int, words ...string) {
 		data := must.Get(json.Marshal(e))
 		told = append(told, data)
 	}
-	active, err := run.Active(h.t.Context(), key(id))
-	require.NoError(h.t, err)
+	active := must.Get(run.Active(h.t.Context(), key(id)))
 	require.Equal(h.t, h.root.Name(), active, "a copy begins where this one has ended")
 	named := regexp.MustCompile(`"(zz|call_)\w+`)
 	rounds := (events + len(told) - 1) / len(told)

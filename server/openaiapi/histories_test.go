@@ -222,8 +222,7 @@ func TestHistories(t *testing.T) {
 			run, err := w.turns.RunnerOf(ann(got.Arbor.Session))
 			require.NoError(t, err)
 			for _, name := range []string{"support", "billing"} {
-				preview, err := run.Preview(context.Background(), ann(got.Arbor.Session), name)
-				require.NoError(t, err)
+				preview := must.Get(run.Preview(context.Background(), ann(got.Arbor.Session), name))
 				for _, m := range preview.Messages {
 					require.True(t, m.Role == llm.RoleUser || m.Text == "I am the root.", m)
 					for line := range strings.Lines(m.PlainText()) {
@@ -297,8 +296,7 @@ func TestHistories(t *testing.T) {
 	t.Run("somebody went on elsewhere", func(t *testing.T) {
 		w, _ := newHistory(t)
 		one := w.say("hello")
-		x, err := w.turns.Begin(context.Background(), ann(one.Arbor.Session), llm.UserText("from the inspector"))
-		require.NoError(t, err)
+		x := must.Get(w.turns.Begin(context.Background(), ann(one.Arbor.Session), llm.UserText("from the inspector")))
 		require.NoError(t, x.Wait(context.Background()))
 		two := w.say("again")
 		require.NotEqual(t, one.Arbor.Session, two.Arbor.Session)

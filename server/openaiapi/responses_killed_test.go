@@ -49,8 +49,7 @@ func serveToBeKilled(t *testing.T, path string) {
 	ids := transcript.Counter() // the same in every run of the test, and others in each process
 	run := must.Get(runner.New(root, store, runner.WithStreaming(), runner.WithIDs(func() string { return fmt.Sprintf("%x%s", os.Getenv(killedSays), ids()) })))
 	turns := must.Get(live.New(run, store))
-	handler, err := New(turns, WithGuard(newGuard(t)))
-	require.NoError(t, err)
+	handler := must.Get(New(turns, WithGuard(newGuard(t))))
 	server := httptest.NewServer(handler)
 	fmt.Println("serving " + server.URL)
 	select {}

@@ -415,8 +415,7 @@ func listen(t testing.TB, method, address string, body map[string]any, enough fu
 	r := must.Get(http.NewRequestWithContext(ctx, method, address, data))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer secret")
-	resp, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	resp := must.Get(http.DefaultClient.Do(r))
 	defer resp.Body.Close()
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	for scanner := bufio.NewScanner(resp.Body); scanner.Scan(); {

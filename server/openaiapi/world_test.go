@@ -36,11 +36,8 @@ func newTurns(t testing.TB, root agent.Agent, store session.Store, opts ...runne
 // newUsers are ann, whose token is secret, and bob.
 func newUsers(t testing.TB) access.Authenticator {
 	t.Helper()
-	verify, err := access.Secrets(map[string]string{"secret": "ann", "other": "bob"})
-	require.NoError(t, err)
-	bearer, err := access.Bearer(verify)
-	require.NoError(t, err)
-	return bearer
+	verify := must.Get(access.Secrets(map[string]string{"secret": "ann", "other": "bob"}))
+	return must.Get(access.Bearer(verify))
 }
 
 func newGuard(t testing.TB) *access.Guard {
@@ -62,8 +59,7 @@ func newWorld(t testing.TB, root agent.Agent, opts ...Option) *world {
 
 func newWorldOn(t testing.TB, turns *live.Turns, opts ...Option) *world {
 	t.Helper()
-	handler, err := New(turns, append([]Option{WithGuard(newGuard(t))}, opts...)...)
-	require.NoError(t, err)
+	handler := must.Get(New(turns, append([]Option{WithGuard(newGuard(t))}, opts...)...))
 	handler.silence = time.Hour // however slow the machine is
 	return &world{t, handler, turns}
 }

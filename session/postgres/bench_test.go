@@ -172,8 +172,7 @@ func BenchmarkLoad(b *testing.B) {
 		}
 		require.NoError(b, sessiontest.Append(b.Context(), s, key, seq, lease, log...))
 	}
-	conn, err := pgx.Connect(b.Context(), url)
-	require.NoError(b, err)
+	conn := must.Get(pgx.Connect(b.Context(), url))
 	defer conn.Close(b.Context())
 	var loads, bare durations
 	b.ReportAllocs()
@@ -191,8 +190,7 @@ func BenchmarkLoad(b *testing.B) {
 		}
 		b.StopTimer()
 		start = time.Now()
-		rows, err := conn.Query(b.Context(), "SELECT seq, line FROM arbor.log ORDER BY session, seq")
-		require.NoError(b, err)
+		rows := must.Get(conn.Query(b.Context(), "SELECT seq, line FROM arbor.log ORDER BY session, seq"))
 		for ; rows.Next(); n-- {
 			if len(rows.RawValues()[1]) == 0 {
 				b.Fatal("an empty row")

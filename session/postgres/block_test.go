@@ -45,11 +45,9 @@ const hyperedgesSQL = lineSQL + `, b AS (SELECT b.* FROM line JOIN arbor.block b
 // query returns what a statement about a session yields.
 func query[T any](t testing.TB, url, sql string, key session.Key) []T {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
+	conn := must.Get(pgx.Connect(t.Context(), url))
 	defer conn.Close(context.Background())
-	rows, err := conn.Query(t.Context(), sql, key.App, key.User, key.ID)
-	require.NoError(t, err)
+	rows := must.Get(conn.Query(t.Context(), sql, key.App, key.User, key.ID))
 	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 	require.NoError(t, err)
 	return out
@@ -152,8 +150,7 @@ func TestGraphIsRebuilt(t *testing.T) {
 	}
 	require.Greater(t, partials, 8)
 	log := load(t, s, key)
-	want, err := client.MarshalJSON()
-	require.NoError(t, err)
+	want := must.Get(client.MarshalJSON())
 	got, err := graphOf(log).MarshalJSON()
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got))

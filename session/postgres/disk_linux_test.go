@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -79,8 +80,7 @@ func TestFullDisk(t *testing.T) {
 	require.NotContains(t, err.Error(), "not known")
 	require.Len(t, load(t, s, key), int(seq), "the batch that failed left something")
 	require.Equal(t, fmt.Sprint(seq), run(t, p.URL("full_disk"), "SELECT count(*) FROM arbor.event"))
-	shared, err := s.SharedState(t.Context(), key)
-	require.NoError(t, err)
+	shared := must.Get(s.SharedState(t.Context(), key))
 	require.EqualValues(t, seq-3, shared["app:seq"])
 
 	require.NoError(t, os.Remove(filler))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -22,8 +23,7 @@ func TestEventsForSQL(t *testing.T) {
 	require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, acquire(t, s, session.ID("s")), events...))
 	var want []string
 	for _, e := range events {
-		whole, err := e.MarshalJSON()
-		require.NoError(t, err)
+		whole := must.Get(e.MarshalJSON())
 		want = append(want, fmt.Sprintf("%q ", withoutNUL(string(whole))))
 	}
 	require.Equal(t, want, rows(t, url, "SELECT json FROM arbor.event ORDER BY seq"))

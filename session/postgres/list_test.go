@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -116,9 +117,7 @@ func TestOrphansAreNoScan(t *testing.T) {
 			require.NoError(t, sessiontest.Abandon(t.Context(), s, key, lease))
 		}
 	}
-	found, err := s.Orphans(t.Context(), session.Page{})
-	require.NoError(t, err)
-	require.Len(t, found, 4)
+	require.Len(t, must.Get(s.Orphans(t.Context(), session.Page{})), 4)
 	noScan()
 	run(t, url, "ANALYZE arbor.held")
 	noScan()

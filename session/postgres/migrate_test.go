@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
@@ -20,11 +21,9 @@ import (
 // rows returns what a query yields, each row as text.
 func rows(t testing.TB, url, sql string) (out []string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
+	conn := must.Get(pgx.Connect(t.Context(), url))
 	defer conn.Close(context.Background())
-	result, err := conn.Query(t.Context(), sql)
-	require.NoError(t, err)
+	result := must.Get(conn.Query(t.Context(), sql))
 	for result.Next() {
 		out = append(out, "")
 		for _, v := range result.RawValues() {
@@ -79,8 +78,7 @@ func TestMigrateFromVersion11(t *testing.T) {
 	log := endings()
 	for n := 1; n <= len(log); n++ {
 		key := session.ID(fmt.Sprint("at", n))
-		lease, err := sessiontest.Begin(t.Context(), s, key, 0, log[:n]...)
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Begin(t.Context(), s, key, 0, log[:n]...))
 		if n != 5 { // whose lease is held
 			require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 		}
@@ -100,11 +98,10 @@ func TestMigrateFromVersion11(t *testing.T) {
 	}
 	require.Equal(t, rows(t, old, schema), rows(t, url, schema))
 	leases := rows(t, url, "SELECT key, lease_token, lease_fence, lease_until FROM arbor.session ORDER BY key")
-	program, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
+	program := must.Get(pgx.Connect(t.Context(), url))
 	defer program.Close(context.Background())
 	const advance = "UPDATE arbor.session SET lease_fence = $1, seq = 100 WHERE id = 'at5'"
-	_, err = program.Prepare(t.Context(), advance, advance)
+	_, err := program.Prepare(t.Context(), advance, advance)
 	require.NoError(t, err)
 
 	s = open(t, url)
@@ -127,8 +124,7 @@ func TestMigrateFromVersion11(t *testing.T) {
 
 	// And the sessions continue.
 	next := session.ID("at6")
-	_, err = sessiontest.Begin(t.Context(), s, next, 6, log[6])
-	require.NoError(t, err)
+	must.Get(sessiontest.Begin(t.Context(), s, next, 6, log[6]))
 	info, _, err := session.Find(t.Context(), s, next)
 	require.NoError(t, err)
 	require.Equal(t, session.Status("").After(log[:7]...), info.Status)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -301,8 +302,7 @@ type blocker struct {
 
 func block(t *testing.T, url, sql string, args ...any) *blocker {
 	t.Helper()
-	conn, err := pgx.Connect(context.Background(), url)
-	require.NoError(t, err)
+	conn := must.Get(pgx.Connect(context.Background(), url))
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	tx, err := conn.Begin(context.Background())
 	require.NoError(t, err)
@@ -344,9 +344,7 @@ func TestDeadlock(t *testing.T) {
 	require.NoError(t, other.Commit(t.Context()))
 	require.NoError(t, <-done)
 	require.Len(t, load(t, s, key), 2)
-	shared, err := s.SharedState(t.Context(), key)
-	require.NoError(t, err)
-	require.Equal(t, map[string]any{"app:a": 2.0, "app:b": 2.0}, shared)
+	require.Equal(t, map[string]any{"app:a": 2.0, "app:b": 2.0}, must.Get(s.SharedState(t.Context(), key)))
 	require.Eventually(t, func() bool {
 		return run(t, url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == "1"
 	}, 10*time.Second, 20*time.Millisecond)

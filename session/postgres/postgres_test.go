@@ -39,11 +39,9 @@ func open(t testing.TB, url string, opts ...postgres.Option) *postgres.Store {
 // text.
 func run(t testing.TB, url, sql string, args ...any) (out string) {
 	t.Helper()
-	conn, err := pgx.Connect(context.Background(), url)
-	require.NoError(t, err)
+	conn := must.Get(pgx.Connect(context.Background(), url))
 	defer conn.Close(context.Background())
-	rows, err := conn.Query(context.Background(), sql, args...)
-	require.NoError(t, err)
+	rows := must.Get(conn.Query(context.Background(), sql, args...))
 	for rows.Next() {
 		v, err := rows.Values()
 		require.NoError(t, err)

@@ -244,8 +244,7 @@ func TestKilledProcesses(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return run(t, url, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'killed'") == "0"
 		}, 10*time.Second, time.Millisecond)
-		orphans, err := s.Orphans(t.Context(), session.Page{})
-		require.NoError(t, err)
+		orphans := must.Get(s.Orphans(t.Context(), session.Page{}))
 		require.Equal(t, run(t, url, "SELECT count(*) FROM arbor.session WHERE lease_until IS NOT NULL AND created IS NOT NULL"), fmt.Sprint(len(orphans)))
 		left = max(left, len(orphans))
 		for i := range killedSessions {
@@ -253,8 +252,7 @@ func TestKilledProcesses(t *testing.T) {
 			events := load(t, s, key)
 			log := make([]string, 0, len(events))
 			for _, e := range events {
-				b, err := e.MarshalJSON()
-				require.NoError(t, err)
+				b := must.Get(e.MarshalJSON())
 				log = append(log, string(b))
 			}
 			require.GreaterOrEqual(t, len(log), told[i], "an event that was delivered is lost")
@@ -281,9 +279,7 @@ func TestKilledProcesses(t *testing.T) {
 		_, err := turn(t.Context(), r, info.Key, "Thanks")
 		require.NoError(t, err)
 	}
-	orphans, err := s.Orphans(t.Context(), session.Page{})
-	require.NoError(t, err)
-	require.Empty(t, orphans)
+	require.Empty(t, must.Get(s.Orphans(t.Context(), session.Page{})))
 }
 
 // onHost is a store whose process seems to run on a host of its own.

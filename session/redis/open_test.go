@@ -53,8 +53,7 @@ func TestOpen(t *testing.T) {
 	})
 	t.Run("an old version", func(t *testing.T) { fails(imitate(t, "6.2.14"), "6.2.14", "version 7") })
 	t.Run("a newer version", func(t *testing.T) {
-		tail, err := redis.New(ctx, imitate(t, "10.0.1"), shared{store})
-		require.NoError(t, err)
+		tail := must.Get(redis.New(ctx, imitate(t, "10.0.1"), shared{store}))
 		require.NoError(t, tail.Close())
 	})
 	t.Run("a password", func(t *testing.T) {
@@ -183,8 +182,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	server := servers.NewRedis(t)
 	before := runtime.NumGoroutine()
 	for _, down := range []bool{false, true} {
-		tail, err := redis.New(t.Context(), server.URL(), session.NewMemory(), redis.WithPoll(time.Millisecond))
-		require.NoError(t, err)
+		tail := must.Get(redis.New(t.Context(), server.URL(), session.NewMemory(), redis.WithPoll(time.Millisecond)))
 		key := session.ID("s")
 		w := begin(t, tail, key)
 		w.add("e1", "one")
@@ -208,8 +206,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 func TestCloseTakesTheRestAlong(t *testing.T) {
 	url, store, prefix := servers.SharedRedis(t), shared{session.NewMemory()}, rand.Text()
 	reader := newTail(t, url, store, redis.WithPrefix(prefix))
-	tail, err := redis.New(t.Context(), url, store, redis.WithPrefix(prefix))
-	require.NoError(t, err)
+	tail := must.Get(redis.New(t.Context(), url, store, redis.WithPrefix(prefix)))
 	key := session.ID("s")
 	c := follow(t, reader, key, "")
 	w := begin(t, tail, key)

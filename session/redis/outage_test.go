@@ -167,8 +167,7 @@ func (c *client) sound(store session.Store, key session.Key) {
 	next := int64(1)
 	g := conversation.New()
 	for _, e := range c.entries() {
-		p, err := session.ParsePosition(e.ID)
-		require.NoError(c.t, err)
+		p := must.Get(session.ParsePosition(e.ID))
 		require.False(c.t, p.Seq < at.Seq || p.Seq == at.Seq && p.Part < at.Part, "%s after %s", p, at)
 		if _, notice := e.Event.Data.(*event.Notice); !notice {
 			require.NotEqual(c.t, at, p)
@@ -244,8 +243,7 @@ func TestRestartInMidStream(t *testing.T) {
 
 	// A client that was cut off at any entry gets the complete events that follow.
 	for _, e := range c.entries() {
-		p, err := session.ParsePosition(e.ID)
-		require.NoError(t, err)
+		p := must.Get(session.ParsePosition(e.ID))
 		again := follow(t, tail, key, e.ID)
 		require.Eventually(t, func() bool {
 			n := int64(0)

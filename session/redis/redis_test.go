@@ -19,8 +19,7 @@ import (
 
 func newTail(t testing.TB, url string, store session.Store, opts ...redis.Option) *redis.Tail {
 	t.Helper()
-	tail, err := redis.New(t.Context(), url, store, opts...)
-	require.NoError(t, err)
+	tail := must.Get(redis.New(t.Context(), url, store, opts...))
 	t.Cleanup(func() { require.NoError(t, tail.Close()) })
 	return tail
 }

@@ -164,8 +164,7 @@ func TestBytesPerEvent(t *testing.T) {
 		}
 	}
 	require.NoError(t, s.Close())
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(path))
 	t.Logf("%.1f bytes an event", float64(info.Size())/float64(events))
 	require.LessOrEqual(t, float64(info.Size())/float64(events), float64(most))
 }

@@ -84,15 +84,13 @@ func TestForkCostsTheSame(t *testing.T) {
 	db := raw(t, path)
 	const forks = 40
 	cost := func(of session.Key, seq int64, name string) (wal, pages int64) {
-		_, err := db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
-		require.NoError(t, err)
+		must.Get(db.Exec("PRAGMA wal_checkpoint(TRUNCATE)"))
 		var before, after int64
 		require.NoError(t, db.QueryRow("PRAGMA page_count").Scan(&before))
 		for i := range forks {
 			require.NoError(t, s.Fork(t.Context(), of, seq, session.ID(fmt.Sprintf("%s%04d", name, i))))
 		}
-		info, err := os.Stat(path + "-wal")
-		require.NoError(t, err)
+		info := must.Get(os.Stat(path + "-wal"))
 		require.NoError(t, db.QueryRow("PRAGMA page_count").Scan(&after))
 		return info.Size(), after - before
 	}

@@ -109,8 +109,7 @@ func TestGroupsOfAppends(t *testing.T) {
 			require.Len(t, contents(t, s, key), 2)
 			require.NoError(t, sessiontest.Append(t.Context(), s, key, 2, leases[i], batch(2, 1)...), "and the log goes on")
 		}
-		shared, err := s.SharedState(t.Context(), keys[0])
-		require.NoError(t, err)
+		shared := must.Get(s.SharedState(t.Context(), keys[0]))
 		for i, key := range keys {
 			require.EqualValues(t, i, shared["user:"+key.ID])
 		}

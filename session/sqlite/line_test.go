@@ -38,8 +38,7 @@ func TestEventsForSQL(t *testing.T) {
 	// Damaged rows are there as they are.
 	damaged := []string{"", "{", "text", "text a", "text a b c d e f g h {}", "text \xff b c d e f g 9 {}", "text a b c d e f g h i {}", "text a\" b c d e f g 9 {}", "\x00"}
 	for i, line := range damaged {
-		_, err := db.Exec("INSERT INTO log (session, seq, line) VALUES (1, ?, ?)", 1000+i, line)
-		require.NoError(t, err)
+		must.Get(db.Exec("INSERT INTO log (session, seq, line) VALUES (1, ?, ?)", 1000+i, line))
 	}
 	require.Equal(t, fmt.Sprint(len(damaged)), scalar(t, db, "SELECT count(json) FROM event WHERE session = 1 AND seq >= 1000"))
 }
@@ -52,8 +51,7 @@ func TestMigrateLargeFile(t *testing.T) {
 		fmt.Sprintf("INSERT INTO session (key, app, user, id, seq, created, updated) VALUES (1000, 'app', 'local', 'large', %d, 1, 1)", events))
 	pages := scalar(t, raw(t, path), "PRAGMA page_count")
 	s := open(t, path)
-	wal, err := os.Stat(path + "-wal")
-	require.NoError(t, err)
+	wal := must.Get(os.Stat(path + "-wal"))
 	require.Less(t, wal.Size(), int64(1<<20), "so little was written")
 	require.InDelta(t, atoi(t, pages), atoi(t, scalar(t, raw(t, path), "PRAGMA page_count")), 10)
 	n := int64(0)

@@ -33,8 +33,7 @@ func version10(t testing.TB, more ...string) (path string) {
 	log := endings()
 	for n := 1; n <= len(log); n++ {
 		key := session.ID(fmt.Sprint("at", n))
-		lease, err := sessiontest.Begin(t.Context(), s, key, 0, log[:n]...)
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Begin(t.Context(), s, key, 0, log[:n]...))
 		if n != 5 { // whose lease is held
 			require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 		}
@@ -165,8 +164,7 @@ func TestMigrateFromVersion10(t *testing.T) {
 
 	// And the sessions continue.
 	next := session.ID("at6")
-	lease, err := sessiontest.Begin(t.Context(), s, next, 6, log[6])
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Begin(t.Context(), s, next, 6, log[6]))
 	require.EqualValues(t, 7, lease.Head.Seq)
 	info, _, err := session.Find(t.Context(), s, next)
 	require.NoError(t, err)

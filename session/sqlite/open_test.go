@@ -24,8 +24,7 @@ import (
 // raw runs SQL on a file beside the store.
 func raw(t testing.TB, path string, statements ...string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
-	require.NoError(t, err)
+	db := must.Get(sql.Open("sqlite", path))
 	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	for _, s := range statements {
@@ -100,8 +99,7 @@ func TestOpenErrors(t *testing.T) {
 // private requires that only its owner can read a file, on systems that have such permissions.
 func private(t *testing.T, path string) {
 	t.Helper()
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(path))
 	if runtime.GOOS != "windows" {
 		require.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), path)
 	}
@@ -136,8 +134,7 @@ func TestOpenKeepsPermissions(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, nil, 0o640)) // an empty file is a database without tables
 	s := open(t, path)
 	require.NoError(t, s.Close())
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(path))
 	require.Equal(t, fs.FileMode(0o640), info.Mode().Perm())
 }
 
@@ -203,8 +200,7 @@ func TestDamagedEvent(t *testing.T) {
 				require.Less(t, len(damage.Raw), 20<<10)
 			}
 			require.Equal(t, seq == 4, ok)
-			_, err := e.MarshalJSON()
-			require.NoError(t, err)
+			must.Get(e.MarshalJSON())
 		}
 		require.EqualValues(t, 5, seq)
 	}

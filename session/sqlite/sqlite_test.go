@@ -82,8 +82,7 @@ func TestZeroBytesInKeys(t *testing.T) {
 		}
 		for _, key := range keys {
 			require.Len(t, contents(t, s, key), 1, name)
-			shared, err := s.SharedState(t.Context(), key)
-			require.NoError(t, err)
+			shared := must.Get(s.SharedState(t.Context(), key))
 			want := key.String()
 			if key.App == "a" && key.User == "b" {
 				want = keys[3].String() // the last of the two that share the user

@@ -63,8 +63,7 @@ func (c *counted) Load(ctx context.Context, key session.Key, after int64) iter.S
 func TestNoLookWhileTheLeaseIsHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, key, ctx := &counted{Store: session.NewMemory()}, session.ID("s"), context.Background()
-		l, err := New(store)
-		require.NoError(t, err)
+		l := must.Get(New(store))
 		defer l.Close()
 		follower, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -83,7 +82,7 @@ func TestNoLookWhileTheLeaseIsHere(t *testing.T) {
 		lease := must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 		for range 4 {
 			require.Zero(t, looks(session.LeaseTTL/3))
-			_, err = l.Write(ctx, key, session.Write{Lease: lease})
+			_, err := l.Write(ctx, key, session.Write{Lease: lease})
 			require.NoError(t, err)
 		}
 		liveAppend(t, l, key, 0, lease, liveText("e1", "one"))
@@ -99,8 +98,7 @@ func TestNoLookWhileTheLeaseIsHere(t *testing.T) {
 // TestPollBesideAnAppend: a poll finds events in the store that this process is appending. It does not announce them, because
 // followers must first get the partial events that were published before.
 func TestPollBesideAnAppend(t *testing.T) {
-	l, err := New(session.NewMemory())
-	require.NoError(t, err)
+	l := must.Get(New(session.NewMemory()))
 	defer l.Close()
 	s := &stream{seq: 1, lease: 1}
 	version, ok := s.beginPoll()
@@ -127,8 +125,7 @@ func TestPollBesideAnAppend(t *testing.T) {
 func TestLivePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, key := session.NewMemory(), session.ID("s")
-		l, err := New(store)
-		require.NoError(t, err)
+		l := must.Get(New(store))
 		ctx, cancel := context.WithCancel(context.Background())
 		var mu sync.Mutex
 		var list []string
@@ -175,8 +172,7 @@ func TestLivePolls(t *testing.T) {
 func TestLiveLingers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		l, err := New(session.NewMemory(), WithLinger(10*time.Second))
-		require.NoError(t, err)
+		l := must.Get(New(session.NewMemory(), WithLinger(10*time.Second)))
 		turn := func(key session.Key) {
 			lease := must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 			for i := range 100 {
@@ -222,8 +218,7 @@ func TestLiveIsBounded(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s")
 	for name, opt := range map[string]Option{"number": withMaxPartial(50, 1<<30), "bytes": withMaxPartial(1<<30, 50*(320+4))} {
 		t.Run(name, func(t *testing.T) {
-			l, err := New(session.NewMemory(), opt)
-			require.NoError(t, err)
+			l := must.Get(New(session.NewMemory(), opt))
 			lease := must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 			liveAppend(t, l, key, 0, lease, liveText("e1", "one"))
 			for i := range 1000 {
@@ -247,8 +242,7 @@ func TestLiveIsBounded(t *testing.T) {
 		})
 	}
 	t.Run("none", func(t *testing.T) {
-		l, err := New(session.NewMemory(), withMaxPartial(0, 0))
-		require.NoError(t, err)
+		l := must.Get(New(session.NewMemory(), withMaxPartial(0, 0)))
 		lease := must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
 		liveAppend(t, l, key, 0, lease, liveText("b", "x"))
@@ -263,12 +257,11 @@ func TestLiveIsBounded(t *testing.T) {
 // TestLiveForgets: sessions that nobody writes to or follows cost nothing.
 func TestLiveForgets(t *testing.T) {
 	ctx := context.Background()
-	l, err := New(session.NewMemory(), WithLinger(0))
-	require.NoError(t, err)
+	l := must.Get(New(session.NewMemory(), WithLinger(0)))
 	for i := range 100 {
 		key := session.ID(fmt.Sprint(i))
 		lease := must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
-		_, err = sessiontest.Acquire(ctx, l, key, session.Self())
+		_, err := sessiontest.Acquire(ctx, l, key, session.Self())
 		require.ErrorIs(t, err, agent.ErrSessionBusy)
 		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
 		liveAppend(t, l, key, 0, lease, liveText("b", "x"))
@@ -287,8 +280,7 @@ func TestLiveForgets(t *testing.T) {
 // TestLiveAllocates is the budget for what every delta of every model goes through.
 func TestLiveAllocates(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s")
-	l, err := New(session.NewMemory())
-	require.NoError(t, err)
+	l := must.Get(New(session.NewMemory()))
 	must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
 	e := liveDelta("b", "word ")
 	for range 10_000 { // as full as it gets

@@ -29,8 +29,7 @@ type deps struct {
 
 func newSender(t testing.TB, opts Options, with ...deps) *Sender {
 	d := append(with, deps{log: slog.New(slog.NewTextHandler(t.Output(), nil))})[0]
-	p, err := New(opts, d.log, d.legacy)
-	require.NoError(t, err)
+	p := must.Get(New(opts, d.log, d.legacy))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -47,9 +46,7 @@ func TestPushConfigs(t *testing.T) {
 	for name, store := range map[string]func(t *testing.T) Store{
 		"memory": func(*testing.T) Store { return nil },
 		"file": func(t *testing.T) Store {
-			s, err := NewFile(filepath.Join(t.TempDir(), "push.json"))
-			require.NoError(t, err)
-			return s
+			return must.Get(NewFile(filepath.Join(t.TempDir(), "push.json")))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,19 +234,18 @@ func TestPushConfigsAreFew(t *testing.T) {
 
 func TestPushConfigsOfEndedTasksAreForgotten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "push.json")
-	store, err := NewFile(path)
-	require.NoError(t, err)
+	store := must.Get(NewFile(path))
 	p := newSender(t, Options{retain: time.Hour, Store: store})
 	now := time.Now()
 	p.now = func() time.Time { return now }
 	task := aTask("alice")
 	for _, id := range []string{"a", "b"} {
-		_, err = p.Save(t.Context(), task, "", &sdk.PushConfig{ID: id, URL: hookURL})
+		_, err := p.Save(t.Context(), task, "", &sdk.PushConfig{ID: id, URL: hookURL})
 		require.NoError(t, err)
 	}
 	p.ended(p.find(task, "a"))
 	now = now.Add(time.Hour)
-	_, err = p.Get(t.Context(), task, "a")
+	_, err := p.Get(t.Context(), task, "a")
 	require.NoError(t, err)
 	now = now.Add(time.Second)
 	_, err = p.Get(t.Context(), task, "a")
@@ -283,12 +279,11 @@ func (s *failingStore) Delete(ctx context.Context, r Record) error {
 }
 
 func TestPushStoreThatFails(t *testing.T) {
-	file, err := NewFile(filepath.Join(t.TempDir(), "push.json"))
-	require.NoError(t, err)
+	file := must.Get(NewFile(filepath.Join(t.TempDir(), "push.json")))
 	store := &failingStore{Store: file}
 	p := newSender(t, Options{Store: store})
 	task := aTask("alice")
-	_, err = p.Save(t.Context(), task, "", &sdk.PushConfig{ID: "a", URL: hookURL})
+	_, err := p.Save(t.Context(), task, "", &sdk.PushConfig{ID: "a", URL: hookURL})
 	require.NoError(t, err)
 
 	store.err = errors.New("disk full")
@@ -303,24 +298,21 @@ func TestPushStoreThatFails(t *testing.T) {
 
 func TestPushFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "push.json")
-	store, err := NewFile(path)
-	require.NoError(t, err)
+	store := must.Get(NewFile(path))
 	p := newSender(t, Options{Store: store}, deps{legacy: func(sdk.Event) (any, error) { return nil, nil }})
 	task := aTask("alice")
 	for _, id := range []string{"a", "b", "c"} {
-		_, err = p.Save(t.Context(), task, "0.3", &sdk.PushConfig{ID: id, URL: hookURL, Token: "TOKEN"})
+		_, err := p.Save(t.Context(), task, "0.3", &sdk.PushConfig{ID: id, URL: hookURL, Token: "TOKEN"})
 		require.NoError(t, err)
 	}
 	require.NoError(t, p.Delete(t.Context(), task, "b"))
 	p.ended(p.find(task, "c"))
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(path))
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	left := must.Get(filepath.Glob(path + "*"))
 	require.Equal(t, []string{path}, left, "no temporary file stays")
 
-	again, err := NewFile(path)
-	require.NoError(t, err)
+	again := must.Get(NewFile(path))
 	p2 := newSender(t, Options{Store: again})
 	want, err := p.List(t.Context(), task, 0, "")
 	require.NoError(t, err)
@@ -345,8 +337,7 @@ func TestPushFile(t *testing.T) {
 
 	// A write that fails changes nothing.
 	dir := t.TempDir()
-	store, err = NewFile(filepath.Join(dir, "push.json"))
-	require.NoError(t, err)
+	store = must.Get(NewFile(filepath.Join(dir, "push.json")))
 	require.NoError(t, os.RemoveAll(dir))
 	require.Error(t, store.Put(t.Context(), Record{}))
 	require.Empty(t, store.records)
@@ -355,8 +346,7 @@ func TestPushFile(t *testing.T) {
 
 func TestPushFileIsSafeForConcurrentUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "push.json")
-	store, err := NewFile(path)
-	require.NoError(t, err)
+	store := must.Get(NewFile(path))
 	p := newSender(t, Options{Store: store})
 	// Whoever reads the file at any time reads a whole one.
 	stop, read := make(chan struct{}), make(chan error, 1)
@@ -393,8 +383,7 @@ func TestPushFileIsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 	close(stop)
 	require.NoError(t, <-read)
-	again, err := NewFile(path)
-	require.NoError(t, err)
+	again := must.Get(NewFile(path))
 	require.Len(t, again.records, 16)
 }
 

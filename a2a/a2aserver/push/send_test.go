@@ -27,6 +27,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver/internal/webhooktest"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // quickly makes a sender for a receiver, whose pauses are short.
@@ -180,8 +181,7 @@ func answer(code int, header ...string) (*http.Response, error) {
 
 func TestPushPauses(t *testing.T) {
 	run := func(t *testing.T, opts Options, f func(n int) (*http.Response, error)) (times []time.Duration, p *Sender) {
-		p, err := New(opts, nil, nil)
-		require.NoError(t, err)
+		p = must.Get(New(opts, nil, nil))
 		begin, n := time.Now(), 0
 		p.poster.Client.Transport = transport(func(*http.Request) (*http.Response, error) {
 			times = append(times, time.Since(begin))
@@ -233,8 +233,7 @@ func TestPushPauses(t *testing.T) {
 	})
 	t.Run("an attempt has its time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			p, err := New(Options{timeout: 20 * time.Second}, nil, nil)
-			require.NoError(t, err)
+			p := must.Get(New(Options{timeout: 20 * time.Second}, nil, nil))
 			var waited []time.Duration
 			p.poster.Client.Transport = transport(func(r *http.Request) (*http.Response, error) {
 				begin := time.Now()
@@ -611,9 +610,7 @@ func TestReplacedConfigTakesOver(t *testing.T) {
 func TestPushAfterRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "push.json")
 	open := func() *File {
-		s, err := NewFile(path)
-		require.NoError(t, err)
-		return s
+		return must.Get(NewFile(path))
 	}
 	slow, release := held(t)
 	defer release()

@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 func TestEveryRequiredFieldIsThere(t *testing.T) {
-	got, err := cardjson.Marshal(&sdk.AgentCard{
+	got := must.Get(cardjson.Marshal(&sdk.AgentCard{
 		SupportedInterfaces: []*sdk.AgentInterface{{URL: "https://a.example"}},
 		Skills:              []sdk.AgentSkill{{ID: "x"}},
 		Provider:            &sdk.AgentProvider{},
@@ -23,8 +24,7 @@ func TestEveryRequiredFieldIsThere(t *testing.T) {
 			"oauth": sdk.OAuth2SecurityScheme{Flows: sdk.ClientCredentialsOAuthFlow{}},
 		},
 		SecurityRequirements: sdk.SecurityRequirementsOptions{{"key": nil, "oauth": {"read", "write"}}, {}},
-	})
-	require.NoError(t, err)
+	}))
 	require.JSONEq(t, `{
 		"name": "", "description": "", "version": "",
 		"supportedInterfaces": [{"url": "https://a.example", "protocolBinding": "", "protocolVersion": ""}],
@@ -39,7 +39,7 @@ func TestEveryRequiredFieldIsThere(t *testing.T) {
 		},
 		"securityRequirements": [{"schemes": {"key": {}, "oauth": {"list": ["read", "write"]}}}, {}]
 	}`, string(got))
-	_, err = cardjson.Marshal(nil)
+	_, err := cardjson.Marshal(nil)
 	require.Error(t, err)
 }
 
@@ -67,11 +67,9 @@ func TestEveryFieldIsWritten(t *testing.T) {
 			OutputModes: []string{"text/plain"}, SecurityRequirements: sdk.SecurityRequirementsOptions{{"b": {}}}}},
 		Signatures: []sdk.AgentCardSignature{{Protected: "p", Signature: "s", Header: map[string]any{"h": 1.0}}},
 	}
-	doc, err := cardjson.Marshal(in)
-	require.NoError(t, err)
+	doc := must.Get(cardjson.Marshal(in))
 	require.NotContains(t, string(doc), `\u003c`)
-	tree, err := cardjson.Parse(doc)
-	require.NoError(t, err)
+	tree := must.Get(cardjson.Parse(doc))
 	require.Empty(t, cardjson.Unknown(tree), "the schema knows every field of the library's types")
 }
 
@@ -86,8 +84,7 @@ func TestForms(t *testing.T) {
 	require.Len(t, forms, 5)
 	var got []string
 	for _, f := range forms {
-		b, err := plainjson.Marshal(f.Tree)
-		require.NoError(t, err)
+		b := must.Get(plainjson.Marshal(f.Tree))
 		got = append(got, string(b))
 	}
 	common := `"capabilities":{"extensions":[{"params":{}}],"streaming":false},"defaultInputModes":[],"defaultOutputModes":[],"description":"","iconUrl":"","name":"n",`
@@ -118,8 +115,7 @@ func TestCanonicalForm(t *testing.T) {
 		`{"n":[0,-0,5e-324,-5e-324,1.7976931348623157e308,9007199254740992,295147905179352830000,9.999999999999997e22,1e23,333333333.3333332,0.000001,1e-7,1e21,999999999999999900000]}`:                             `{"n":[0,0,5e-324,-5e-324,1.7976931348623157e+308,9007199254740992,295147905179352830000,9.999999999999997e+22,1e+23,333333333.3333332,0.000001,1e-7,1e+21,999999999999999900000]}`,
 		`{"html":"<a href='x'>&\u2028\u2029\u007f</a>"}`: "{\"html\":\"<a href='x'>&\u2028\u2029\u007f</a>\"}",
 	} {
-		tree, err := cardjson.Parse([]byte(in))
-		require.NoError(t, err)
+		tree := must.Get(cardjson.Parse([]byte(in)))
 		got, err := cardjson.Canonical(tree)
 		require.NoError(t, err)
 		require.Equal(t, want, string(got))
@@ -158,10 +154,8 @@ func FuzzForms(f *testing.F) {
 			return
 		}
 		// What was read can be written, and reads as before.
-		written, err := plainjson.Marshal(tree)
-		require.NoError(t, err)
-		again, err := cardjson.Parse(written)
-		require.NoError(t, err)
+		written := must.Get(plainjson.Marshal(tree))
+		again := must.Get(cardjson.Parse(written))
 		require.Equal(t, tree, again)
 		for _, form := range cardjson.Forms(tree) {
 			require.NotContains(t, form.Tree, "signatures")

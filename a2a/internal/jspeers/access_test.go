@@ -17,8 +17,7 @@ import (
 // Callers have tasks of their own; those of others are not there.
 func TestClientsAreKeptApart(t *testing.T) {
 	eachSpeaker(t, func(t *testing.T, s *speaker) {
-		tokens, err := a2aserver.BearerTokens(map[string]string{"ann-token": "ann", "bob-token": "bob"})
-		require.NoError(t, err)
+		tokens := must.Get(a2aserver.BearerTokens(map[string]string{"ann-token": "ann", "bob-token": "bob"}))
 		at := serve(t, support(t), a2aserver.WithAuthenticator(tokens))
 		nobody, ann, bob := s.target(at), s.target(at), s.target(at)
 		ann.Headers = map[string]string{"Authorization": "Bearer ann-token"}

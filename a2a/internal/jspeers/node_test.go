@@ -125,8 +125,7 @@ func (h heard) in(contextID string) heard {
 
 func (p *peer) heard(t *testing.T) (h heard) {
 	t.Helper()
-	resp, err := http.Get(p.URL + "/seen")
-	require.NoError(t, err)
+	resp := must.Get(http.Get(p.URL + "/seen"))
 	defer resp.Body.Close()
 	require.NoError(t, json.NewDecoder(resp.Body).Decode(&h))
 	return h

@@ -62,17 +62,14 @@ func cards(t *testing.T, sign *cardsign.Signer) map[string][]byte {
 		Skills:               []sdk.AgentSkill{{ID: "charges", Name: "Charges", Description: "Explains charges.", Tags: []string{"billing"}}}}
 	made := make(map[string][]byte)
 	for name, card := range map[string]*sdk.AgentCard{"small": small, "large": large} {
-		plain, err := cardjson.Marshal(card)
-		require.NoError(t, err)
+		plain := must.Get(cardjson.Marshal(card))
 		var fields map[string]any
 		require.NoError(t, json.Unmarshal(plain, &fields))
 		fields["url"], fields["preferredTransport"], fields["protocolVersion"] = "https://a.test/rpc", "JSONRPC", "0.3.0"
 		both := must.Get(json.Marshal(fields))
-		made[name+" with 0.3"], err = sign.SignJSON(both)
-		require.NoError(t, err)
+		made[name+" with 0.3"] = must.Get(sign.SignJSON(both))
 		require.NoError(t, sign.Sign(card))
-		made[name], err = cardjson.Marshal(card)
-		require.NoError(t, err)
+		made[name] = must.Get(cardjson.Marshal(card))
 	}
 	return made
 }
@@ -105,8 +102,7 @@ func TestCardSignedHereIsVerifiedThere(t *testing.T) {
 func TestServedCardIsVerifiedThere(t *testing.T) {
 	t.Parallel()
 	c := startCaller(t, "client.mjs")
-	tokens, err := a2aserver.BearerTokens(map[string]string{"ann-token": "ann"})
-	require.NoError(t, err)
+	tokens := must.Get(a2aserver.BearerTokens(map[string]string{"ann-token": "ann"}))
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	signer := must.Get(cardsign.NewSigner(key, cardsign.WithKeyID("k1")))
 	at := serve(t, support(t), a2aserver.WithAuthenticator(tokens), a2aserver.WithTenant("shop", tenant(t)), a2aserver.WithCard(a2aserver.CardOptions{Signer: signer})).url

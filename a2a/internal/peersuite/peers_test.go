@@ -145,7 +145,6 @@ func converse(t *testing.T, billing agent.Agent, turns int, streaming bool) []st
 	require.NoError(t, script.Done())
 	events := log(t, store)
 	checkCalls(t, events)
-	active, err := r.Active(context.Background(), key)
-	require.NoError(t, err)
+	active := must.Get(r.Active(context.Background(), key))
 	return append(account(events), "active: "+active)
 }

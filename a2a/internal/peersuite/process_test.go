@@ -224,10 +224,8 @@ func (p *process) client() *a2aclient.Client {
 	p.t.Helper()
 	transport := &http.Transport{}
 	p.t.Cleanup(transport.CloseIdleConnections)
-	c, err := a2aclient.NewFromEndpoints(context.Background(), []*sdk.AgentInterface{{URL: p.url() + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version}},
-		a2aclient.WithJSONRPCTransport(&http.Client{Transport: transport}))
-	require.NoError(p.t, err)
-	return c
+	return must.Get(a2aclient.NewFromEndpoints(context.Background(), []*sdk.AgentInterface{{URL: p.url() + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version}},
+		a2aclient.WithJSONRPCTransport(&http.Client{Transport: transport})))
 }
 
 func message(text, contextID string) *sdk.SendMessageRequest {

@@ -78,8 +78,7 @@ type state struct {
 func (c *scene) state(t *testing.T) state {
 	t.Helper()
 	events := log(t, c.store)
-	active, err := c.Active(context.Background(), key)
-	require.NoError(t, err)
+	active := must.Get(c.Active(context.Background(), key))
 	told := c.news("billing")
 	for i := range told {
 		told[i] = slices.Compact(told[i])
@@ -325,9 +324,7 @@ func TestTargetRefuses(t *testing.T) {
 				err := turn(t, c.Runner, "help", nil)
 				require.Equal(t, insists, errors.Is(err, agent.ErrTransferRejected), "%v", err)
 				first := account(log(t, c.store))
-				active, activeErr := c.Active(context.Background(), key)
-				require.NoError(t, activeErr)
-				require.Equal(t, "support", active)
+				require.Equal(t, "support", must.Get(c.Active(context.Background(), key)))
 				if !insists {
 					require.NoError(t, turn(t, c.Runner, "and now?", nil))
 					require.NoError(t, script.Done())

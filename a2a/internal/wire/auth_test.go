@@ -248,8 +248,7 @@ func TestClientCertificates(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			handler := &stub{}
-			h, err := New(Front{Handler: NewChecks(handler, nil, nil, nil, nil, nil), Auth: clientCertificates(), Card: func(http.ResponseWriter, *http.Request, string) {}})
-			require.NoError(t, err)
+			h := must.Get(New(Front{Handler: NewChecks(handler, nil, nil, nil, nil, nil), Auth: clientCertificates(), Card: func(http.ResponseWriter, *http.Request, string) {}}))
 			server := httptest.NewUnstartedServer(h)
 			server.TLS = &tls.Config{ClientCAs: pool, ClientAuth: test.mode}
 			server.StartTLS()

@@ -132,9 +132,7 @@ func frontOf(t *testing.T, f Front) http.Handler {
 	if f.Logger == nil {
 		f.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
-	h, err := New(f)
-	require.NoError(t, err)
-	return h
+	return must.Get(New(f))
 }
 
 // serveBare serves what the SDK has for a request handler, for comparison.
@@ -205,8 +203,7 @@ func (r reply) reason(t *testing.T) (reason string, metadata map[string]string) 
 func call(t *testing.T, method, url, body string, headers ...string) reply {
 	t.Helper()
 	req := request(t, method, url, body, headers...)
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	require.NoError(t, err)
+	resp := must.Get(http.DefaultTransport.RoundTrip(req))
 	defer resp.Body.Close()
 	data := must.Get(io.ReadAll(resp.Body))
 	return reply{resp.StatusCode, resp.Header, string(data)}

@@ -58,8 +58,7 @@ func TestContentTypeIsChecked(t *testing.T) {
 	require.Equal(t, 200, call(t, "POST", server.URL+"/tasks/t:cancel", "").status, "no body needs no type")
 	for body, status := range map[string]int{"": 200, "{}": 415} {
 		r := must.Get(http.NewRequest("POST", server.URL+"/tasks/t:cancel", io.MultiReader(strings.NewReader(body))))
-		resp, err := http.DefaultTransport.RoundTrip(r)
-		require.NoError(t, err)
+		resp := must.Get(http.DefaultTransport.RoundTrip(r))
 		resp.Body.Close()
 		require.Equal(t, status, resp.StatusCode, "chunks without a type")
 	}
@@ -185,8 +184,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	// The length is not told in advance.
 	r := must.Get(http.NewRequest("POST", server.URL+"/rpc", io.MultiReader(strings.NewReader(large))))
 	r.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	require.NoError(t, err)
+	resp := must.Get(http.DefaultTransport.RoundTrip(r))
 	resp.Body.Close()
 	require.Equal(t, 413, resp.StatusCode)
 
@@ -196,10 +194,9 @@ func TestBodiesAreBounded(t *testing.T) {
 
 func TestABodyThatTrickles(t *testing.T) {
 	server := serveFront(t, Front{BodyTimeout: 30 * time.Millisecond})
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	require.NoError(t, err)
+	conn := must.Get(net.Dial("tcp", server.Listener.Addr().String()))
 	defer conn.Close()
-	_, err = fmt.Fprint(conn, "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	_, err := fmt.Fprint(conn, "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
 	require.NoError(t, err)
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 	answer := must.Get(io.ReadAll(conn))

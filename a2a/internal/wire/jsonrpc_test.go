@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func TestEnvelopes(t *testing.T) {
@@ -127,8 +129,7 @@ func FuzzBodies(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":"\ud800","method":"GetTask","params":{"id":"\u0000"}}`))
 	f.Add([]byte(`[{"jsonrpc":"2.0"}]`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"message_id":1,"messageId":null,"parts":[{"raw":"=","data":null}]}}}`))
-	h, err := New(Front{Handler: NewChecks(&stub{}, nil, nil, nil, nil, nil), Legacy: testCompat(), Card: func(http.ResponseWriter, *http.Request, string) {}})
-	require.NoError(f, err)
+	h := must.Get(New(Front{Handler: NewChecks(&stub{}, nil, nil, nil, nil, nil), Legacy: testCompat(), Card: func(http.ResponseWriter, *http.Request, string) {}}))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, path := range []string{"/rpc", "/message:send", "/message:stream", "/tasks/t:cancel"} {
 			for _, version := range []string{"1.0", "0.3"} {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func TestHostsOnLoopback(t *testing.T) {
@@ -37,8 +39,7 @@ func TestHostsOnLoopback(t *testing.T) {
 
 // Elsewhere a name matters only where a browser may have been led astray.
 func TestHostsElsewhere(t *testing.T) {
-	h, err := New(Front{Handler: NewChecks(&stub{}, nil, nil, nil, nil, nil), Hosts: []string{"agent.example.com"}, Card: func(http.ResponseWriter, *http.Request, string) {}})
-	require.NoError(t, err)
+	h := must.Get(New(Front{Handler: NewChecks(&stub{}, nil, nil, nil, nil, nil), Hosts: []string{"agent.example.com"}, Card: func(http.ResponseWriter, *http.Request, string) {}}))
 	status := func(host string, headers ...string) int {
 		r := httptest.NewRequest("GET", "/tasks/t", nil)
 		r.Host = host

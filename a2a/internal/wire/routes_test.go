@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func slowEvents(n int, pause time.Duration) func(context.Context) iter.Seq2[sdk.Event, error] {
@@ -167,8 +168,7 @@ func (refuseAll) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme { retur
 func TestBelowAPrefix(t *testing.T) {
 	handler := &stub{}
 	f := Front{Handler: handler, Card: func(http.ResponseWriter, *http.Request, string) {}}
-	h, err := New(f)
-	require.NoError(t, err)
+	h := must.Get(New(f))
 	mux := http.NewServeMux()
 	mux.Handle("/agents/", http.StripPrefix("/agents", h))
 	server := listen(t, mux)

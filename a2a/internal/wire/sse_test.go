@@ -31,8 +31,7 @@ func open(t *testing.T, ctx context.Context, method, url, body string) *http.Res
 	req := must.Get(http.NewRequestWithContext(ctx, method, url, strings.NewReader(body)))
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	require.NoError(t, err)
+	resp := must.Get(http.DefaultTransport.RoundTrip(req))
 	t.Cleanup(func() { resp.Body.Close() })
 	return resp
 }
@@ -243,8 +242,7 @@ func receive[T any](t *testing.T, c <-chan T) (v T) {
 func serveNarrow(t *testing.T, f Front) *httptest.Server {
 	t.Helper()
 	f.Card = func(http.ResponseWriter, *http.Request, string) {}
-	h, err := New(f)
-	require.NoError(t, err)
+	h := must.Get(New(f))
 	server := httptest.NewUnstartedServer(h)
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(4096)
@@ -324,11 +322,10 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 				f.Legacy, body = testCompat(), rpcBody("tasks/resubscribe", `{"id":"t"}`)
 			}
 			server := serveNarrow(t, f)
-			conn, err := net.Dial("tcp", server.Listener.Addr().String())
-			require.NoError(t, err)
+			conn := must.Get(net.Dial("tcp", server.Listener.Addr().String()))
 			defer conn.Close()
 			require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
-			_, err = fmt.Fprintf(conn, "POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			_, err := fmt.Fprintf(conn, "POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 			require.NoError(t, err)
 			require.Equal(t, 200, call(t, "GET", server.URL+"/tasks/other", "").status)
 			require.Error(t, receive(t, ended))
@@ -401,8 +398,7 @@ func TestHandlersOfOthersCanFlush(t *testing.T) {
 }
 
 func TestAStreamThroughAWriterThatCannotFlush(t *testing.T) {
-	h, err := New(Front{Handler: NewChecks(&stub{}, nil, nil, nil, nil, nil), Card: func(http.ResponseWriter, *http.Request, string) {}})
-	require.NoError(t, err)
+	h := must.Get(New(Front{Handler: NewChecks(&stub{}, nil, nil, nil, nil, nil), Card: func(http.ResponseWriter, *http.Request, string) {}}))
 	recorder := httptest.NewRecorder()
 	type plain struct{ http.ResponseWriter }
 	r := httptest.NewRequest("POST", "/message:stream", strings.NewReader(hello))

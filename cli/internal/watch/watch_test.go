@@ -11,6 +11,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // fake is a folder whose events and content a test says.
@@ -80,8 +82,7 @@ func TestFolder(t *testing.T) {
 	write := func(path, content string) { require.NoError(t, os.WriteFile(path, []byte(content), 0o600)) }
 	require.NoError(t, os.Mkdir(root, 0o700))
 	write(path("a.md"), "1")
-	f, err := New(root, ".md", ".yaml")
-	require.NoError(t, err)
+	f := must.Get(New(root, ".md", ".yaml"))
 	defer f.Close()
 	for _, c := range []struct {
 		name string

@@ -28,9 +28,7 @@ func newChats(t *testing.T) *Chats {
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
 	_, err := New(turns, 0)
 	require.Error(t, err)
-	c, err := New(turns, time.Second)
-	require.NoError(t, err)
-	return c
+	return must.Get(New(turns, time.Second))
 }
 
 // say sends a conversation whose last message is the user's, and returns the answer that was read to its end.

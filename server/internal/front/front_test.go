@@ -38,10 +38,8 @@ func newHandler(t *testing.T) *front.Handler {
 	run := must.Get(runner.New(a, store))
 	turns := must.Get(live.New(run, store))
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.WithoutCancel(t.Context()))) })
-	verify, err := access.Secrets(map[string]string{"secret": "ann"})
-	require.NoError(t, err)
-	bearer, err := access.Bearer(verify)
-	require.NoError(t, err)
+	verify := must.Get(access.Secrets(map[string]string{"secret": "ann"}))
+	bearer := must.Get(access.Bearer(verify))
 	guard := must.Get(access.New(access.Options{Users: bearer, MaxBody: 100}))
 	d, err := front.New(front.Config{Turns: turns, Guard: guard, Prefix: "/x", Routes: []front.Route{
 		{"GET", "/open", true, 0, func(c *front.Call) error { return c.JSON(200, "open for "+c.User.Name) }},
