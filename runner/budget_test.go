@@ -122,17 +122,6 @@ func TestCostBudget(t *testing.T) {
 	})
 }
 
-// TestDiscardedAnswersCount: a discarded answer was paid for.
-func TestDiscardedAnswersCount(t *testing.T) {
-	cut := scripted.Reply(scripted.Call("x", "{}"), scripted.Usage(100, 400, 0), scripted.Finish(llm.FinishLength))
-	solo := must.Get(llmagent.New("solo", "", scripted.Always("m", cut)))
-	r := newRun(t, solo, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 501}}))
-	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-	var budget *agent.BudgetError
-	require.ErrorAs(t, err, &budget)
-	require.Equal(t, 500.0, budget.Used)
-}
-
 // TestRetriesCountAgainstTheLimit: a broken stream is asked for again only as
 // often as the turn's limit of model calls allows.
 func TestRetriesCountAgainstTheLimit(t *testing.T) {

@@ -4,7 +4,6 @@ package runner_test
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"testing"
 	"time"
@@ -126,20 +125,6 @@ func TestGuardIsAskedOnceARun(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, asked, "advance: %v", advance)
 	}
-}
-
-// A route's condition sees the words of the log.
-func TestRouteGetsTheStoredAnswer(t *testing.T) {
-	got := ""
-	see := func(_ context.Context, _ *agent.Invocation, answer string) (bool, error) {
-		got = answer
-		return false, nil
-	}
-	root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.Text("bad \xff byte"))), llmagent.WithSubAgents(agent.Via(scriptedAgent(t, "leaf", nil), agent.When(see))))
-	r := newRun(t, root)
-	events := run(t, r, s1, "Hi")
-	_, text := lastText(events)
-	require.Equal(t, text, got)
 }
 
 // A summary is not asked for beyond the limit of model calls.
