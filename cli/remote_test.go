@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -138,14 +137,7 @@ func TestCardsAreFetchedAtTheStart(t *testing.T) {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "support"), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "support.md"), []byte("---\n---\nYou help.\n"), 0o644))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "support", "far.md"), []byte("---\na2a: $FAR\n---\n"), 0o644))
-		env := serve(t, answers(scripted.Reply(scripted.Wait(func(ctx context.Context) error {
-			select {
-			case <-asked:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}), scripted.Text("Hello."))))
+		env := serve(t, answers(scripted.Reply(scripted.WaitFor(asked), scripted.Text("Hello."))))
 		args[1] = dir
 		got := invocation{stdin: "hello\n", env: append(env, "FAR="+s.URL)}.run(t, args...)
 		require.Equal(t, 0, got.status, got.err)

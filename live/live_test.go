@@ -46,15 +46,8 @@ func newDesk(t testing.TB) (*desk, agent.Agent) {
 		case last.Role == llm.RoleTool:
 			return scripted.Reply(scripted.Text("Thank you."))
 		case strings.Contains(text, "think"):
-			return scripted.Reply(scripted.Text("thin"), scripted.Wait(func(ctx context.Context) error {
-				d.thinks <- text
-				select {
-				case <-d.free:
-					return nil
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
-			}), scripted.Text("king done"))
+			return scripted.Reply(scripted.Text("thin"), scripted.Wait(func(context.Context) error { d.thinks <- text; return nil }),
+				scripted.WaitFor(d.free), scripted.Text("king done"))
 		case strings.Contains(text, "ask"):
 			return scripted.Reply(scripted.Call("refund", `{}`))
 		case strings.Contains(text, "fail"):

@@ -11,7 +11,6 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -57,12 +56,7 @@ func TestChangedArguments(t *testing.T) {
 				paid = append(paid, in.Amount)
 				return "paid", nil
 			}))
-			root := must.Get(llmagent.New("clerk", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
-				if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
-					return scripted.Reply(scripted.Text("Done."))
-				}
-				return scripted.Reply(scripted.CallID("c1", "pay", c.called))
-			}), llmagent.WithTools(pay), llmagent.WithToolPolicy(policy)))
+			root := must.Get(llmagent.New("clerk", "", callsThen("m", "Done.", scripted.CallID("c1", "pay", c.called)), llmagent.WithTools(pay), llmagent.WithToolPolicy(policy)))
 			r := newRun(t, root, runner.WithInterceptors(swaps(&c.runs)))
 			run(t, r, s1, "Pay")
 			require.Equal(t, c.asks, len(must.Get(r.Pending(context.Background(), s1))) == 1)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -23,12 +22,7 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 	store, key, ran := sessiontest.Memory(t), session.ID("s"), 0
 	process := func(description, source string, by tools.By) *runner.Runner {
 		pay := must.Get(tools.Func("pay", description, func(tools.Context, struct{}) (string, error) { ran++; return "paid", nil }, tools.NeedsApproval(by)))
-		model := scripted.Func("m", func(req *llm.Request) scripted.Answer {
-			if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
-				return scripted.Reply(scripted.Text("Paid."))
-			}
-			return scripted.Reply(scripted.CallID("c1", "pay", `{}`))
-		})
+		model := callsThen("m", "Paid.", scripted.CallID("c1", "pay", `{}`))
 		root := must.Get(llmagent.New("clerk", "You pay.", model, llmagent.WithTools(from{pay, source})))
 		return newRunner(t, root, store)
 	}

@@ -175,12 +175,7 @@ func TestTimeBudget(t *testing.T) {
 		}))
 	}
 	root := func(d time.Duration) agent.Agent {
-		return must.Get(llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
-			if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
-				return scripted.Reply(scripted.Text("done"))
-			}
-			return scripted.Reply(scripted.Call("wait", "{}"))
-		}), llmagent.WithTools(slow(d))))
+		return must.Get(llmagent.New("root", "", callsThen("m", "done", scripted.Call("wait", "{}")), llmagent.WithTools(slow(d))))
 	}
 	for name, c := range map[string]struct {
 		budgets runner.Budgets

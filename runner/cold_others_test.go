@@ -100,12 +100,7 @@ func outer(t testing.TB, calls int, asks bool, shown func(*llm.Request)) agent.A
 	for n := range calls {
 		ask = append(ask, scripted.Call("inner", fmt.Sprintf(`{"input":"Look %d."}`, n)))
 	}
-	return must.Get(llmagent.New("outer", "", scripted.Func("outer", func(req *llm.Request) scripted.Answer {
-		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
-			return scripted.Reply(scripted.Text("There are two."))
-		}
-		return scripted.Reply(ask...)
-	}), llmagent.WithTools(tool, lookup), llmagent.WithHistory(view.LastTurns(20))))
+	return must.Get(llmagent.New("outer", "", callsThen("outer", "There are two.", ask...), llmagent.WithTools(tool, lookup), llmagent.WithHistory(view.LastTurns(20))))
 }
 
 // namesakes is an agent that asks two agents of one name in turn, each in a tool of its own. They are shown more or less.

@@ -51,12 +51,7 @@ func lookupTool(t testing.TB, output string) tools.Tool {
 
 // looks calls lookup once, then says done.
 func looks(t testing.TB, output string, opts ...llmagent.Option) agent.Agent {
-	return must.Get(llmagent.New("looker", "", scripted.Func("looker", func(req *llm.Request) scripted.Answer {
-		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
-			return scripted.Reply(scripted.Text("done"))
-		}
-		return scripted.Reply(scripted.Call("lookup", "{}"), scripted.Call("lookup", "{}"))
-	}), append(opts, llmagent.WithTools(lookupTool(t, output)), llmagent.WithParallelTools(1))...))
+	return must.Get(llmagent.New("looker", "", callsThen("looker", "done", scripted.Call("lookup", "{}"), scripted.Call("lookup", "{}")), append(opts, llmagent.WithTools(lookupTool(t, output)), llmagent.WithParallelTools(1))...))
 }
 
 func TestGuards(t *testing.T) {
@@ -182,12 +177,7 @@ func TestGuardsOfInnerScopes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var asked []string
 			tool := must.Get(agenttool.New(guarded(noCards(&asked))))
-			root := must.Get(llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
-				if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
-					return scripted.Reply(scripted.Text("done"))
-				}
-				return scripted.Reply(scripted.Call("inner", `{"input":"4111"}`))
-			}), llmagent.WithTools(tool)))
+			root := must.Get(llmagent.New("root", "", callsThen("m", "done", scripted.Call("inner", `{"input":"4111"}`)), llmagent.WithTools(tool)))
 			r := newRun(t, root)
 			events := run(t, r, s1, "Hi")
 			require.Equal(t, []string{"inner input"}, asked)

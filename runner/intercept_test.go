@@ -75,12 +75,7 @@ func (s spy) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.Tool
 // turns, attempts of models, tools, transfers, and what runs in inner scopes.
 func TestInterceptors(t *testing.T) {
 	inner := must.Get(agenttool.New(says(t, "inner", "yes")))
-	billing := must.Get(llmagent.New("billing", "", scripted.Func("bm", func(req *llm.Request) scripted.Answer {
-		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
-			return scripted.Reply(scripted.Text("Done."))
-		}
-		return scripted.Reply(scripted.Call("inner", `{"input":"go"}`))
-	}), llmagent.WithTools(inner)))
+	billing := must.Get(llmagent.New("billing", "", callsThen("bm", "Done.", scripted.Call("inner", `{"input":"go"}`)), llmagent.WithTools(inner)))
 	var mu sync.Mutex
 	var log []string
 	a, b := spy{"a", &mu, &log}, spy{"b", &mu, &log}

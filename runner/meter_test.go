@@ -180,12 +180,7 @@ func TestUsageThatIsMissingSometimes(t *testing.T) {
 // charged too, and what was recorded before estimates were charged counts nothing.
 func TestMissingUsageEverywhere(t *testing.T) {
 	helper := must.Get(agenttool.New(solo(t, "helper", scripted.Reply(scripted.Text("Found.")), scripted.Reply(scripted.Text("Found.")))))
-	m := scripted.Func("root-model", func(req *llm.Request) scripted.Answer {
-		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
-			return scripted.Reply(scripted.Text("Done."))
-		}
-		return scripted.Reply(scripted.Call("helper", `{"input":"x"}`))
-	})
+	m := callsThen("root-model", "Done.", scripted.Call("helper", `{"input":"x"}`))
 	caller := must.Get(llmagent.New("root", "Ask.", m, llmagent.WithTools(helper)))
 	function := must.Get(agent.New("root", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {

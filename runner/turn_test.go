@@ -100,6 +100,16 @@ func tree(t testing.TB, agents, script string) (agent.Agent, *scripted.Script) {
 	return transcript.Tree(t, agents, func(name string) llm.Model { return checked{s.Model(name)} }), s
 }
 
+// callsThen is a model that makes calls, and says something when it has the result of one.
+func callsThen(name, then string, calls ...scripted.Item) llm.Model {
+	return scripted.Func(name, func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text(then))
+		}
+		return scripted.Reply(calls...)
+	})
+}
+
 // newRunner returns a runner. When the test ends, the logs of its store must follow the laws and the runner's tree. A test
 // of ResumeRoot, or whose tree loses the active agent, makes its runner by runner.New.
 func newRunner(t testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *runner.Runner {
@@ -612,12 +622,7 @@ func TestState(t *testing.T) {
 		}
 		return "ok", nil
 	}))
-	a := must.Get(llmagent.New("solo", "", scripted.Func("solo", func(req *llm.Request) scripted.Answer {
-		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
-			return scripted.Reply(scripted.Text("ok"))
-		}
-		return scripted.Reply(scripted.Call("note", "{}"))
-	}), llmagent.WithTools(note)))
+	a := must.Get(llmagent.New("solo", "", callsThen("solo", "ok", scripted.Call("note", "{}")), llmagent.WithTools(note)))
 	r := newRun(t, a)
 	for _, key := range []session.Key{s1, s1, session.ID("s2"), {App: session.DefaultApp, User: "other", ID: "s1"}} {
 		run(t, r, key, "Hi")

@@ -59,15 +59,8 @@ func newDesk(t testing.TB) *desk {
 		case last.Role == llm.RoleTool:
 			return scripted.Reply(scripted.Text("Thank you."))
 		case strings.Contains(text, "think"):
-			return scripted.Reply(scripted.Text("thin"), scripted.Wait(func(ctx context.Context) error {
-				d.thinks <- struct{}{}
-				select {
-				case <-d.free:
-					return nil
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
-			}), scripted.Text("king done"))
+			return scripted.Reply(scripted.Text("thin"), scripted.Wait(func(context.Context) error { d.thinks <- struct{}{}; return nil }),
+				scripted.WaitFor(d.free), scripted.Text("king done"))
 		case strings.Contains(text, "cut") && !cut:
 			cut = true
 			return scripted.Reply(scripted.Text("Wrong "), scripted.Text("words"), scripted.Cut())

@@ -55,15 +55,8 @@ func newDesk(t testing.TB) *desk {
 		case last.Role == llm.RoleTool:
 			return scripted.Reply(scripted.Text("Done: ", last.Parts[0].(llm.ToolResult).Output))
 		case strings.Contains(text, "think"):
-			return scripted.Reply(scripted.Text("Let me "), scripted.Wait(func(ctx context.Context) error {
-				d.thinks <- text
-				select {
-				case <-d.free:
-					return nil
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
-			}), scripted.Text("think."))
+			return scripted.Reply(scripted.Text("Let me "), scripted.Wait(func(context.Context) error { d.thinks <- text; return nil }),
+				scripted.WaitFor(d.free), scripted.Text("think."))
 		case strings.Contains(text, "refund both"):
 			return scripted.Reply(scripted.Call("refund", `{"amount":1}`), scripted.Call("refund", `{"amount":2}`))
 		case strings.Contains(text, "refund"):

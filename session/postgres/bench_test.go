@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -51,7 +52,7 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportAllocs()
 	for seq := int64(0); b.Loop(); seq += 5 {
 		start := time.Now()
-		if err := sessiontest.Append(b.Context(), s, key, seq, lease, batch(seq, 5)...); err != nil {
+		if err := sessiontest.Append(b.Context(), s, key, seq, lease, storetest.Batch(seq, 5)...); err != nil {
 			b.Fatal(err)
 		}
 		took.since(start)
@@ -69,7 +70,7 @@ func benchTurn(b *testing.B, s session.Store, key session.Key, took *durations) 
 	seq := lease.Head.Seq
 	for _, n := range []int{2, 3, 1, 3, 2} {
 		start := time.Now()
-		if err := sessiontest.Append(b.Context(), s, key, seq, lease, batch(seq, n)...); err != nil {
+		if err := sessiontest.Append(b.Context(), s, key, seq, lease, storetest.Batch(seq, n)...); err != nil {
 			return err
 		}
 		took.since(start)
@@ -157,7 +158,7 @@ func BenchmarkLoad(b *testing.B) {
 	key := session.ID("s")
 	lease := acquire(b, s, key)
 	for seq := int64(0); seq < events; seq += 500 {
-		log := batch(seq, 500)
+		log := storetest.Batch(seq, 500)
 		for i, e := range log {
 			switch i % 5 {
 			case 0:
@@ -216,7 +217,7 @@ func BenchmarkFork(b *testing.B) {
 			key := session.ID("s")
 			lease := acquire(b, s, key)
 			for seq := int64(0); seq < length; seq += min(500, length) {
-				require.NoError(b, sessiontest.Append(b.Context(), s, key, seq, lease, batch(seq, int(min(500, length)))...))
+				require.NoError(b, sessiontest.Append(b.Context(), s, key, seq, lease, storetest.Batch(seq, int(min(500, length)))...))
 			}
 			require.NoError(b, s.Fork(b.Context(), key, length, session.ID("first")))
 			run(b, url, "CHECKPOINT")

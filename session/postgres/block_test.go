@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -149,7 +150,7 @@ func TestGraphIsRebuilt(t *testing.T) {
 		}
 	}
 	require.Greater(t, partials, 8)
-	log := load(t, s, key)
+	log := storetest.Load(t, s, key)
 	want := must.Get(client.MarshalJSON())
 	got, err := graphOf(log).MarshalJSON()
 	require.NoError(t, err)
@@ -188,7 +189,7 @@ func TestGraphIsRebuilt(t *testing.T) {
 	for _, err := range r.Resume(t.Context(), edited) {
 		require.NoError(t, err)
 	}
-	requireBlocks(t, url, edited, load(t, s, edited), second.Seq-1)
+	requireBlocks(t, url, edited, storetest.Load(t, s, edited), second.Seq-1)
 	requireBlocks(t, url, key, log, 0)
 	parent := run(t, url, "SELECT parent_message_id FROM arbor.message WHERE id = $1", second.RunID)
 	require.Equal(t, rows[1].ID, parent, "the first answer, of which another agent has spoken last")
@@ -204,7 +205,7 @@ func TestGraphIsRebuilt(t *testing.T) {
 		for _, err := range r.Resume(t.Context(), fork) {
 			require.NoError(t, err, "fork at %d", at.Seq)
 		}
-		requireBlocks(t, url, fork, load(t, s, fork), at.Seq)
+		requireBlocks(t, url, fork, storetest.Load(t, s, fork), at.Seq)
 	}
 	require.Greater(t, forks, 10)
 }
@@ -217,7 +218,7 @@ func TestOddBlocks(t *testing.T) {
 	at := int64(0)
 	add := func(data event.Data, change func(*event.Event)) {
 		t.Helper()
-		e := saying(at+1, "")
+		e := storetest.Text(at+1, "")
 		e.Data, e.RunID, e.ParentID = data, "r", ""
 		change(e)
 		require.NoError(t, sessiontest.Append(t.Context(), s, key, at, lease, e))

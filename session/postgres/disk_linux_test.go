@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -53,9 +54,9 @@ func fillUp(t *testing.T, s session.Store, key session.Key, lease session.Lease)
 	t.Helper()
 	for err == nil {
 		require.Less(t, seq, int64(10_000), "the disk never got full")
-		state := saying(seq+3, "")
+		state := storetest.Text(seq+3, "")
 		state.Data = &event.State{Delta: map[string]any{"app:seq": seq}}
-		if err = sessiontest.Append(t.Context(), s, key, seq, lease, saying(seq+1, "small"), saying(seq+2, noise(50<<10)), state); err == nil {
+		if err = sessiontest.Append(t.Context(), s, key, seq, lease, storetest.Text(seq+1, "small"), storetest.Text(seq+2, noise(50<<10)), state); err == nil {
 			seq += 3
 		}
 	}
@@ -78,14 +79,14 @@ func TestFullDisk(t *testing.T) {
 	require.ErrorContains(t, err, "/full_disk: the server's disk is full: make room")
 	require.NotErrorIs(t, err, agent.ErrConflict)
 	require.NotContains(t, err.Error(), "not known")
-	require.Len(t, load(t, s, key), int(seq), "the batch that failed left something")
+	require.Len(t, storetest.Load(t, s, key), int(seq), "the batch that failed left something")
 	require.Equal(t, fmt.Sprint(seq), run(t, p.URL("full_disk"), "SELECT count(*) FROM arbor.event"))
 	shared := must.Get(s.SharedState(t.Context(), key))
 	require.EqualValues(t, seq-3, shared["app:seq"])
 
 	require.NoError(t, os.Remove(filler))
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, saying(seq+1, "small"), saying(seq+2, noise(50<<10))))
-	require.Len(t, load(t, s, key), int(seq)+2)
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, storetest.Text(seq+1, "small"), storetest.Text(seq+2, noise(50<<10))))
+	require.Len(t, storetest.Load(t, s, key), int(seq)+2)
 	require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 }
 
@@ -99,7 +100,7 @@ func TestFullDiskOfTheServer(t *testing.T) {
 	p := servers.NewPostgres(t, "min_wal_size=32MB", "max_wal_size=32MB")
 	s, key := open(t, p.Database(t), postgres.WithRetryTime(500*time.Millisecond)), session.ID("s")
 	lease := acquire(t, s, key)
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 3)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 3)...))
 	filler, err := os.Create(filepath.Join(dir, "filler"))
 	require.NoError(t, err)
 	for err == nil {
@@ -110,7 +111,7 @@ func TestFullDiskOfTheServer(t *testing.T) {
 	seq := int64(3)
 	for err = nil; err == nil; {
 		require.Less(t, seq, int64(10_000), "the disk never got full")
-		if err = sessiontest.Append(t.Context(), s, key, seq, lease, saying(seq+1, noise(50<<10))); err == nil {
+		if err = sessiontest.Append(t.Context(), s, key, seq, lease, storetest.Text(seq+1, noise(50<<10))); err == nil {
 			seq++
 		}
 	}
@@ -119,10 +120,10 @@ func TestFullDiskOfTheServer(t *testing.T) {
 	require.NoError(t, os.Remove(filler.Name()))
 	require.NoError(t, p.StopImmediately()) // if it is not down by itself
 	require.NoError(t, p.Start())
-	log := load(t, s, key)
+	log := storetest.Load(t, s, key)
 	require.GreaterOrEqual(t, len(log), int(seq))
 	require.LessOrEqual(t, len(log), int(seq)+1)
 	seq = int64(len(log))
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, batch(seq, 3)...))
-	require.Len(t, load(t, s, key), int(seq)+3)
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, storetest.Batch(seq, 3)...))
+	require.Len(t, storetest.Load(t, s, key), int(seq)+3)
 }

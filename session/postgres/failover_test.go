@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -60,7 +61,7 @@ func TestFailover(t *testing.T) {
 				key := session.ID(fmt.Sprint(name, i))
 				_, err := turn(t.Context(), r, key, "Thanks")
 				require.NoError(t, err)
-				log := load(t, s, key)
+				log := storetest.Load(t, s, key)
 				said, answered := requireSound(t, log)
 				require.Equal(t, 2, said)
 				require.Equal(t, 2, answered)
@@ -100,7 +101,7 @@ func TestServerGone(t *testing.T) {
 	clock.Advance(session.LeaseTTL)
 	_, err = turn(t.Context(), r, key, "Hello?")
 	require.NoError(t, err)
-	log := load(t, s, key)
+	log := storetest.Load(t, s, key)
 	said, answered := requireSound(t, log)
 	require.Equal(t, 2, said)
 	require.Equal(t, 1, answered)
@@ -115,7 +116,7 @@ func TestCanceledTurn(t *testing.T) {
 	r := newRunner(t, s, runner.WithCache(0))
 	_, err := turn(t.Context(), r, key, "I was charged twice")
 	require.NoError(t, err)
-	before := len(load(t, s, key))
+	before := len(storetest.Load(t, s, key))
 	other := block(t, url, "LOCK TABLE arbor.log IN SHARE MODE") // nobody writes
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -127,8 +128,8 @@ func TestCanceledTurn(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
 	require.NoError(t, other.Rollback(t.Context()))
-	require.Len(t, load(t, s, key), before)
+	require.Len(t, storetest.Load(t, s, key), before)
 	_, err = turn(t.Context(), r, key, "Thanks")
 	require.NoError(t, err)
-	requireSound(t, load(t, s, key))
+	requireSound(t, storetest.Load(t, s, key))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -33,7 +34,7 @@ func TestForkCopiesNothing(t *testing.T) {
 		key := session.ID(id)
 		lease := acquire(t, s, key)
 		for seq := int64(0); seq < n; seq += min(500, n) {
-			require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, batch(seq, int(min(500, n)))...))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, storetest.Batch(seq, int(min(500, n)))...))
 		}
 		require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 		return key
@@ -50,14 +51,14 @@ func TestForkCopiesNothing(t *testing.T) {
 	require.Less(t, other, int64(4<<10))
 	require.InDelta(t, one, other, 1<<10)
 	require.Equal(t, "10010", run(t, url, "SELECT count(*) FROM arbor.event"))
-	require.Len(t, load(t, s, session.ID("of big")), 10_000)
+	require.Len(t, storetest.Load(t, s, session.ID("of big")), 10_000)
 
 	require.NoError(t, s.Fork(t.Context(), big, 400, session.ID("early")))
 	require.NoError(t, s.Delete(t.Context(), session.ID("of big")))
 	require.Equal(t, "10010", run(t, url, "SELECT count(*) FROM arbor.event"))
 	require.NoError(t, s.Delete(t.Context(), big))
 	require.Equal(t, "410", run(t, url, "SELECT count(*) FROM arbor.event"))
-	require.Len(t, load(t, s, session.ID("early")), 400)
+	require.Len(t, storetest.Load(t, s, session.ID("early")), 400)
 	require.NoError(t, s.Delete(t.Context(), session.ID("early")))
 	require.Equal(t, "10", run(t, url, "SELECT count(*) FROM arbor.event"))
 	require.Equal(t, "3", run(t, url, "SELECT count(*) FROM arbor.session"))
@@ -82,9 +83,9 @@ func TestForksAndDeletionsAtOnce(t *testing.T) {
 				case 0, 1, 2:
 					lease, err := sessiontest.Acquire(t.Context(), s, k, session.Self())
 					if err == nil {
-						start := saying(lease.Head.Seq+1, "")
+						start := storetest.Text(lease.Head.Seq+1, "")
 						start.Data, start.RunID = &event.HarnessStart{AgentID: "a"}, fmt.Sprint(w, lease.Token, lease.Head.Seq)
-						err = errors.Join(sessiontest.Append(t.Context(), s, k, lease.Head.Seq, lease, start, saying(lease.Head.Seq+2, "x"), saying(lease.Head.Seq+3, "x")),
+						err = errors.Join(sessiontest.Append(t.Context(), s, k, lease.Head.Seq, lease, start, storetest.Text(lease.Head.Seq+2, "x"), storetest.Text(lease.Head.Seq+3, "x")),
 							sessiontest.Release(t.Context(), s, k, lease))
 					}
 					if err != nil && !errors.Is(err, agent.ErrSessionBusy) && !errors.Is(err, agent.ErrConflict) {
@@ -109,12 +110,12 @@ func TestForksAndDeletionsAtOnce(t *testing.T) {
 	wg.Wait()
 	t.Logf("forked %v, deleted %v", forked, deleted)
 	for i := range keys {
-		load(t, s, session.ID(fmt.Sprint(i))) // refuses gaps
+		storetest.Load(t, s, session.ID(fmt.Sprint(i))) // refuses gaps
 	}
 	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	for _, info := range infos {
-		require.Len(t, load(t, s, info.Key), int(info.Seq))
+		require.Len(t, storetest.Load(t, s, info.Key), int(info.Seq))
 	}
 	for i := range keys {
 		require.NoError(t, s.Delete(t.Context(), session.ID(fmt.Sprint(i))))

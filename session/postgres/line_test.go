@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -28,7 +29,7 @@ func TestEventsForSQL(t *testing.T) {
 	}
 	require.Equal(t, want, rows(t, url, "SELECT json FROM arbor.event ORDER BY seq"))
 	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
-		for i, e := range load(t, open(t, url+"&default_query_exec_mode="+mode), session.ID("s")) {
+		for i, e := range storetest.Load(t, open(t, url+"&default_query_exec_mode="+mode), session.ID("s")) {
 			whole, err := events[i].MarshalJSON()
 			require.NoError(t, err)
 			require.Equal(t, event.Decode(e.Seq, whole), e, mode)
@@ -52,11 +53,11 @@ func TestNULInOneEvent(t *testing.T) {
 	shown := []string{"a\uFFFDb", "\uFFFD", `\u0000`, `\` + "\uFFFD", `\\u0000` + "\uFFFD\uFFFD"}
 	var events []*event.Event
 	for i, text := range said {
-		events = append(events, saying(int64(i+1), text))
+		events = append(events, storetest.Text(int64(i+1), text))
 	}
 	lease := acquire(t, s, session.ID("s"))
 	require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, events...))
-	require.Equal(t, said, contents(t, s, session.ID("s")))
+	require.Equal(t, said, storetest.Contents(t, s, session.ID("s")))
 	require.Equal(t, []string{fmt.Sprintf("%q %q ", "text", "\x00\x00\x00\x00\x00\x00\x00\x05")},
 		rows(t, url, "SELECT json ->> 'type', count(*) FROM arbor.event GROUP BY 1"))
 	for i, text := range shown {

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -87,7 +88,7 @@ func TestMigrateFromVersion11(t *testing.T) {
 	for n := range len(log) {
 		fork := session.ID(fmt.Sprint("fork", n))
 		require.NoError(t, s.Fork(t.Context(), whole, int64(n), fork))
-		require.NoError(t, s.Fork(t.Context(), fork, int64(n), session.ID(fmt.Sprint("again", n)), saying(int64(n)+1, "x")))
+		require.NoError(t, s.Fork(t.Context(), fork, int64(n), session.ID(fmt.Sprint("again", n)), storetest.Text(int64(n)+1, "x")))
 	}
 	require.NoError(t, s.Delete(t.Context(), whole))
 	require.NoError(t, s.Close())
@@ -114,7 +115,7 @@ func TestMigrateFromVersion11(t *testing.T) {
 	require.Equal(t, 3*len(log)-1, len(infos))
 	seen := map[session.Status]int{}
 	for _, i := range infos {
-		require.Equal(t, statusOf(load(t, s, i.Key)), i.Status, i.Key.String())
+		require.Equal(t, statusOf(storetest.Load(t, s, i.Key)), i.Status, i.Key.String())
 		seen[i.Status]++
 	}
 	require.Len(t, seen, 6)
@@ -134,7 +135,7 @@ func TestMigrateFromVersion11(t *testing.T) {
 func endings() (log []*event.Event) {
 	add := func(turn, scope string, data event.Data) {
 		n := int64(len(log)) + 1
-		e := saying(n, "x")
+		e := storetest.Text(n, "x")
 		e.TurnID, e.Scope, e.Data = turn, scope, data
 		if n%3 == 0 {
 			e.ID = fmt.Sprintf("a \"word\" %d", n) // it is stored as whole JSON

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -111,8 +112,8 @@ func TestOpenErrors(t *testing.T) {
 	s := open(t, as("carol"))
 	key := session.ID("s")
 	lease := acquire(t, s, key)
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 3)...))
-	require.Len(t, load(t, s, key), 3)
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 3)...))
+	require.Len(t, storetest.Load(t, s, key), 3)
 	require.Equal(t, "0", run(t, good, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"))
 	run(t, good, "GRANT USAGE ON SCHEMA arbor TO bob")
 	_, err = postgres.Open(t.Context(), change(t, good, func(u *url.URL) { u.User = url.UserPassword("bob", "right") }))
@@ -122,7 +123,7 @@ func TestOpenErrors(t *testing.T) {
 	run(t, good, "GRANT SELECT ON ALL TABLES IN SCHEMA arbor TO bob")
 	run(t, good, "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA arbor TO bob")
 	reader := open(t, change(t, good, func(u *url.URL) { u.User = url.UserPassword("bob", "right") }))
-	require.Len(t, load(t, reader, key), 3)
+	require.Len(t, storetest.Load(t, reader, key), 3)
 	listed, err := reader.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	require.Len(t, listed, 1)
@@ -149,7 +150,7 @@ func TestPasswordsStayUnsaid(t *testing.T) {
 	key := session.ID("s")
 	lease := acquire(t, s, key)
 	require.NoError(t, p.StopImmediately())
-	err := sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 1)...)
+	err := sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 1)...)
 	require.ErrorContains(t, err, "cannot be reached")
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "s3cr3t")
 }
@@ -169,7 +170,7 @@ func TestOtherSettings(t *testing.T) {
 	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	require.WithinDuration(t, before, infos[0].Created, time.Minute)
-	requireBlocks(t, url, key, load(t, s, key), 0)
+	requireBlocks(t, url, key, storetest.Load(t, s, key), 0)
 }
 
 // TestPoolers: the store works with every way in which pgx can send statements,
@@ -186,9 +187,9 @@ func TestPoolers(t *testing.T) {
 		require.NoError(t, s.Fork(t.Context(), key, 4, session.ID("fork "+mode)))
 		_, err := s.List(t.Context(), session.Key{}, session.Page{})
 		require.NoError(t, err, mode)
-		requireBlocks(t, url, key, load(t, s, key), 0)
+		requireBlocks(t, url, key, storetest.Load(t, s, key), 0)
 		require.NoError(t, s.Delete(t.Context(), key))
-		require.Len(t, load(t, s, session.ID("fork "+mode)), 4)
+		require.Len(t, storetest.Load(t, s, session.ID("fork "+mode)), 4)
 	}
 }
 
@@ -197,7 +198,7 @@ func TestClose(t *testing.T) {
 	s := must.Get(postgres.Open(t.Context(), url))
 	key := session.ID("s")
 	lease := acquire(t, s, key)
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 500)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 500)...))
 	var last error
 	count := 0
 	for e, err := range s.Load(t.Context(), key, 0) { // closed while it reads
@@ -213,7 +214,7 @@ func TestClose(t *testing.T) {
 	require.NoError(t, s.Close(), "closing twice")
 	start := time.Now()
 	closed := func(err error) { t.Helper(); require.ErrorContains(t, err, "the store is closed") }
-	closed(sessiontest.Append(t.Context(), s, key, 500, lease, batch(500, 1)...))
+	closed(sessiontest.Append(t.Context(), s, key, 500, lease, storetest.Batch(500, 1)...))
 	_, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	closed(err)
 	closed(sessiontest.Renew(t.Context(), s, key, lease))
@@ -230,32 +231,21 @@ func TestClose(t *testing.T) {
 	}, 10*time.Second, 5*time.Millisecond)
 }
 
-// TestReleaseAfterCancel: a turn that was canceled gives its lease back too.
-func TestReleaseAfterCancel(t *testing.T) {
-	s := open(t, servers.Database(t))
-	ctx, cancel := context.WithCancel(t.Context())
-	key := session.ID("s")
-	lease := must.Get(sessiontest.Acquire(ctx, s, key, session.Self()))
-	cancel()
-	require.NoError(t, sessiontest.Release(ctx, s, key, lease))
-	acquire(t, s, key)
-}
-
 // TestWhatCannotBeKept: an event without a JSON form stores nothing of its batch,
 // and a key that PostgreSQL cannot hold is refused; bytes that are no UTF-8 are
 // replaced in events, as they are elsewhere.
 func TestWhatCannotBeKept(t *testing.T) {
 	s, key := open(t, servers.Database(t)), session.ID("s")
 	lease := acquire(t, s, key)
-	events := batch(0, 2)
+	events := storetest.Batch(0, 2)
 	for _, name := range []string{"own", "user:shared"} {
 		events[1].Data = &event.State{Delta: map[string]any{name: func() {}}}
 		require.ErrorContains(t, sessiontest.Append(t.Context(), s, key, 0, lease, events...), "e2")
 	}
-	require.Empty(t, load(t, s, key))
+	require.Empty(t, storetest.Load(t, s, key))
 	events[1].Data = &event.ToolResult{Name: "t", Output: json.RawMessage("\"a\xff\"")}
 	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, events...))
-	require.Equal(t, "\"a\uFFFD\"", string(load(t, s, key)[1].Data.(*event.ToolResult).Output))
+	require.Equal(t, "\"a\uFFFD\"", string(storetest.Load(t, s, key)[1].Data.(*event.ToolResult).Output))
 
 	for _, bad := range []session.Key{{App: "a\x00b", User: "u", ID: "i"}, {App: "a", User: "\x00", ID: "i"}, {App: "a", User: "u", ID: "i\xff"}} {
 		refused := func(err error) {
@@ -265,7 +255,7 @@ func TestWhatCannotBeKept(t *testing.T) {
 		}
 		_, err := sessiontest.Acquire(t.Context(), s, bad, session.Self())
 		refused(err)
-		refused(sessiontest.Append(t.Context(), s, bad, 0, lease, batch(0, 1)...))
+		refused(sessiontest.Append(t.Context(), s, bad, 0, lease, storetest.Batch(0, 1)...))
 		refused(sessiontest.Renew(t.Context(), s, bad, lease))
 		refused(sessiontest.Release(t.Context(), s, bad, lease))
 		refused(s.Fork(t.Context(), key, 1, bad))

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -35,47 +36,47 @@ func TestBrokenAppend(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			key := session.ID(name)
 			lease := acquire(t, s, key)
-			require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "first")))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Text(1, "first")))
 			struck := w.strike(t, fate(f), "break me")
 			start := time.Now()
-			require.NoError(t, sessiontest.Append(t.Context(), s, key, 1, lease, saying(2, "break me"), saying(3, "and me")))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 1, lease, storetest.Text(2, "break me"), storetest.Text(3, "and me")))
 			struck()
 			require.Less(t, time.Since(start), 5*time.Second)
 			want := []string{"first", "break me", "and me"}
-			require.Equal(t, want, contents(t, s, key))
+			require.Equal(t, want, storetest.Contents(t, s, key))
 			if fate(f) == delayRequest {
 				w.release()
-				require.Equal(t, want, contents(t, s, key))
+				require.Equal(t, want, storetest.Contents(t, s, key))
 			}
-			require.NoError(t, sessiontest.Append(t.Context(), s, key, 3, lease, saying(4, "goes on")))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 3, lease, storetest.Text(4, "goes on")))
 
 			// What another has stored at the position is a conflict, not one's own.
 			struck = w.strike(t, fate(f), "break me")
-			require.ErrorIs(t, sessiontest.Append(t.Context(), s, key, 1, lease, saying(2, "break me"), saying(3, "not me")), agent.ErrConflict)
+			require.ErrorIs(t, sessiontest.Append(t.Context(), s, key, 1, lease, storetest.Text(2, "break me"), storetest.Text(3, "not me")), agent.ErrConflict)
 			struck()
 			want = append(want, "goes on")
-			require.Equal(t, want, contents(t, s, key))
+			require.Equal(t, want, storetest.Contents(t, s, key))
 			if fate(f) == delayRequest {
 				w.release()
 			}
 
 			// The lease that is given back with them is free, and whoever takes it is not disturbed.
 			struck = w.strike(t, fate(f), "break me")
-			require.NoError(t, sessiontest.Finish(t.Context(), s, key, 4, lease, saying(5, "break me"), saying(6, "the last")))
+			require.NoError(t, sessiontest.Finish(t.Context(), s, key, 4, lease, storetest.Text(5, "break me"), storetest.Text(6, "the last")))
 			struck()
 			lease = acquire(t, s, key)
 			if fate(f) == delayRequest {
 				w.release()
 			}
-			require.NoError(t, sessiontest.Append(t.Context(), s, key, 6, lease, saying(7, "another's")))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 6, lease, storetest.Text(7, "another's")))
 			want = append(want, "break me", "the last", "another's")
-			require.Equal(t, want, contents(t, s, key))
+			require.Equal(t, want, storetest.Contents(t, s, key))
 
 			// A lease that is taken with them is the caller's, and nobody's if it cannot be.
 			require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 			for _, seq := range []int64{7, 6} {
 				struck = w.strike(t, fate(f), "break me")
-				taken, err := sessiontest.Begin(t.Context(), s, key, seq, saying(seq+1, "break me"))
+				taken, err := sessiontest.Begin(t.Context(), s, key, seq, storetest.Text(seq+1, "break me"))
 				struck()
 				if fate(f) == delayRequest {
 					w.release()
@@ -87,10 +88,10 @@ func TestBrokenAppend(t *testing.T) {
 				require.NoError(t, err)
 				_, err = sessiontest.Acquire(t.Context(), s, key, session.Self())
 				require.ErrorIs(t, err, agent.ErrSessionBusy)
-				require.NoError(t, sessiontest.Append(t.Context(), s, key, 8, taken, saying(9, "goes on")))
+				require.NoError(t, sessiontest.Append(t.Context(), s, key, 8, taken, storetest.Text(9, "goes on")))
 				require.NoError(t, sessiontest.Release(t.Context(), s, key, taken))
 			}
-			require.Equal(t, append(want, "break me", "goes on"), contents(t, s, key))
+			require.Equal(t, append(want, "break me", "goes on"), storetest.Contents(t, s, key))
 			require.EqualValues(t, 9, acquire(t, s, key).Head.Seq)
 		})
 	}
@@ -105,15 +106,15 @@ func TestLateAppend(t *testing.T) {
 		key := session.ID(fmt.Sprint(instead))
 		lease := acquire(t, s, key)
 		struck := w.strike(t, delayRequest, "late")
-		err := sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "late"))
+		err := sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Text(1, "late"))
 		struck()
 		require.ErrorContains(t, err, "it is not known whether the change was made")
 		require.NotErrorIs(t, err, agent.ErrConflict)
 		if instead {
-			require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "instead")))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Text(1, "instead")))
 		}
 		w.release()
-		if log := contents(t, s, key); instead {
+		if log := storetest.Contents(t, s, key); instead {
 			require.Equal(t, []string{"instead"}, log)
 		} else if len(log) > 0 { // the driver has the server cancel what it gives up, if it still can
 			require.Equal(t, []string{"late"}, log)
@@ -128,7 +129,7 @@ func TestBrokenCalls(t *testing.T) {
 	s := open(t, w.url)
 	of := session.ID("of")
 	lease := acquire(t, s, of)
-	require.NoError(t, sessiontest.Append(t.Context(), s, of, 0, lease, batch(0, 5)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, of, 0, lease, storetest.Batch(0, 5)...))
 	for f, name := range []string{"lost request", "lost answer", "hung up", "delayed request"} {
 		t.Run(name, func(t *testing.T) {
 			late := func(struck func()) {
@@ -144,7 +145,7 @@ func TestBrokenCalls(t *testing.T) {
 				_, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 				require.ErrorIs(t, err, agent.ErrSessionBusy)
 				late(struck)
-				require.NoError(t, sessiontest.Append(t.Context(), s, key, lease.Head.Seq, lease, saying(lease.Head.Seq+1, "mine")))
+				require.NoError(t, sessiontest.Append(t.Context(), s, key, lease.Head.Seq, lease, storetest.Text(lease.Head.Seq+1, "mine")))
 				struck = w.strike(t, fate(f), key.ID)
 				require.NoError(t, sessiontest.Renew(t.Context(), s, key, lease))
 				late(struck)
@@ -153,7 +154,7 @@ func TestBrokenCalls(t *testing.T) {
 				late(struck)
 			}
 			struck := w.strike(t, fate(f), key.ID)
-			require.Equal(t, []string{"mine", "mine"}, contents(t, s, key))
+			require.Equal(t, []string{"mine", "mine"}, storetest.Contents(t, s, key))
 			late(struck)
 
 			fork := session.ID("forked " + name)
@@ -162,19 +163,19 @@ func TestBrokenCalls(t *testing.T) {
 			struck = w.strike(t, fate(f), fork.ID)
 			require.NoError(t, s.Fork(t.Context(), of, 3, fork))
 			late(struck)
-			require.Len(t, load(t, s, fork), 3)
+			require.Len(t, storetest.Load(t, s, fork), 3)
 			require.ErrorIs(t, s.Fork(t.Context(), of, 3, fork), agent.ErrConflict)
 			for _, commit := range []session.Key{session.ID("committed " + name)} {
 				struck = w.strike(t, fate(f), "commit\x00")
 				require.NoError(t, s.Fork(t.Context(), of, 4, commit))
 				late(struck)
-				require.Len(t, load(t, s, commit), 4)
+				require.Len(t, storetest.Load(t, s, commit), 4)
 				struck = w.strike(t, fate(f), "commit\x00")
 				require.NoError(t, s.Delete(t.Context(), commit))
 				late(struck)
-				require.Empty(t, load(t, s, commit))
+				require.Empty(t, storetest.Load(t, s, commit))
 			}
-			require.Len(t, load(t, s, of), 5)
+			require.Len(t, storetest.Load(t, s, of), 5)
 		})
 	}
 }
@@ -234,9 +235,9 @@ func TestTerminatedConnections(t *testing.T) {
 			key := session.ID(fmt.Sprint(i))
 			lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 			for seq := int64(0); err == nil && seq < 2*appends; seq += 2 {
-				state := saying(seq+2, "")
+				state := storetest.Text(seq+2, "")
 				state.Data = &event.State{Delta: map[string]any{"app:last": i, "user:last": seq}}
-				err = sessiontest.Append(t.Context(), s, key, seq, lease, saying(seq+1, fmt.Sprint(seq/2)), state)
+				err = sessiontest.Append(t.Context(), s, key, seq, lease, storetest.Text(seq+1, fmt.Sprint(seq/2)), state)
 				store(i, 1)
 			}
 			store(i, over)
@@ -250,7 +251,7 @@ func TestTerminatedConnections(t *testing.T) {
 	t.Logf("%d connections were ended during %d appends", killed, sessions*appends)
 	require.Greater(t, killed, 3)
 	for i := range sessions {
-		log := contents(t, s, session.ID(fmt.Sprint(i)))
+		log := storetest.Contents(t, s, session.ID(fmt.Sprint(i)))
 		require.Len(t, log, 2*appends)
 		for n := range appends {
 			require.Equal(t, fmt.Sprint(n), log[2*n])
@@ -272,7 +273,7 @@ func TestSerializable(t *testing.T) {
 			key := session.ID(fmt.Sprint(i))
 			lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 			for seq := int64(0); err == nil && seq < appends; seq++ {
-				e := saying(seq+1, "")
+				e := storetest.Text(seq+1, "")
 				e.Data = &event.State{Delta: map[string]any{"app:n": i, "app:m": i, "user:k": seq}}
 				if err = sessiontest.Append(t.Context(), s, key, seq, lease, e); err == nil && seq == 10 {
 					err = s.Fork(t.Context(), key, seq, session.ID(fmt.Sprint("fork", i)))
@@ -285,8 +286,8 @@ func TestSerializable(t *testing.T) {
 	}
 	wg.Wait()
 	for i := range sessions {
-		require.Len(t, load(t, s, session.ID(fmt.Sprint(i))), appends)
-		require.Len(t, load(t, s, session.ID(fmt.Sprint("fork", i))), 10)
+		require.Len(t, storetest.Load(t, s, session.ID(fmt.Sprint(i))), appends)
+		require.Len(t, storetest.Load(t, s, session.ID(fmt.Sprint("fork", i))), 10)
 	}
 	require.NoError(t, s.Close())
 	require.Eventually(t, func() bool {
@@ -328,7 +329,7 @@ func TestDeadlock(t *testing.T) {
 	s, key := open(t, url), session.ID("s")
 	lease := acquire(t, s, key)
 	change := func(seq int64) *event.Event {
-		e := saying(seq, "")
+		e := storetest.Text(seq, "")
 		e.Data = &event.State{Delta: map[string]any{"app:a": seq, "app:b": seq}}
 		return e
 	}
@@ -343,7 +344,7 @@ func TestDeadlock(t *testing.T) {
 	require.NoError(t, err, "the append is the one that is ended")
 	require.NoError(t, other.Commit(t.Context()))
 	require.NoError(t, <-done)
-	require.Len(t, load(t, s, key), 2)
+	require.Len(t, storetest.Load(t, s, key), 2)
 	require.Equal(t, map[string]any{"app:a": 2.0, "app:b": 2.0}, must.Get(s.SharedState(t.Context(), key)))
 	require.Eventually(t, func() bool {
 		return run(t, url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == "1"
@@ -356,10 +357,10 @@ func TestLocked(t *testing.T) {
 	s, hasty := open(t, url), open(t, url, postgres.WithRetryTime(200*time.Millisecond))
 	key := session.ID("s")
 	lease := acquire(t, s, key)
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "a")))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Text(1, "a")))
 	calls := map[string]func(context.Context, session.Store) error{
 		"append": func(ctx context.Context, s session.Store) error {
-			return sessiontest.Append(ctx, s, key, 1, lease, saying(2, "b"))
+			return sessiontest.Append(ctx, s, key, 1, lease, storetest.Text(2, "b"))
 		},
 		"acquire": func(ctx context.Context, s session.Store) error {
 			_, err := sessiontest.Acquire(ctx, s, key, session.Self())
@@ -394,8 +395,8 @@ func TestLocked(t *testing.T) {
 			require.NoError(t, other.Rollback(t.Context()))
 		})
 	}
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, 1, lease, saying(2, "c")))
-	require.Equal(t, []string{"a", "c"}, contents(t, s, key))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 1, lease, storetest.Text(2, "c")))
+	require.Equal(t, []string{"a", "c"}, storetest.Contents(t, s, key))
 }
 
 // TestRefusedConnections: a server that is out of connections for a moment.
@@ -433,8 +434,8 @@ func TestRefusedConnections(t *testing.T) {
 			_ = c.Close(context.Background())
 		}
 	})
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "a")))
-	require.Len(t, load(t, s, key), 1)
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Text(1, "a")))
+	require.Len(t, storetest.Load(t, s, key), 1)
 }
 
 // TestNoAnswerAtAll: without a server, calls fail when the time is over, and say so.
@@ -445,7 +446,7 @@ func TestNoAnswerAtAll(t *testing.T) {
 	lease := acquire(t, s, key)
 	require.NoError(t, p.Stop())
 	for name, err := range map[string]error{
-		"append": sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "a")),
+		"append": sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Text(1, "a")),
 		"renew":  sessiontest.Renew(t.Context(), s, key, lease),
 		"fork":   s.Fork(t.Context(), key, 0, session.ID("f")),
 		"delete": s.Delete(t.Context(), key),
@@ -456,5 +457,5 @@ func TestNoAnswerAtAll(t *testing.T) {
 		require.False(t, errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrSessionBusy), name)
 	}
 	require.NoError(t, p.Start())
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "a")))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Text(1, "a")))
 }

@@ -1,31 +1,30 @@
 package postgres_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestMain lets the test's own program play the other processes of some tests.
 func TestMain(m *testing.M) {
-	if role := os.Getenv("ARBOR_TEST_ROLE"); role != "" {
-		os.Exit(playRole(role))
-	}
-	os.Exit(m.Run())
+	storetest.Main(m, func(role, url, name string, in *bufio.Reader) error {
+		play := map[string]func(url, name string, in *bufio.Reader) error{"open": playOpen, "turns": playTurns, "machine": playMachine}[role]
+		return play(url, name, in)
+	})
 }
 
 func open(t testing.TB, url string, opts ...postgres.Option) *postgres.Store {
@@ -71,46 +70,6 @@ func save(t testing.TB, url string) (restore func()) {
 		}
 		run(t, url, "DO $$ BEGIN "+strings.Join(statements, ";")+"; END $$")
 	}
-}
-
-// batch makes n events of ordinary size that follow the position seq.
-func batch(seq int64, n int) []*event.Event {
-	events := make([]*event.Event, n)
-	for i := range events {
-		at := seq + int64(i) + 1
-		events[i] = &event.Event{
-			Seq: at, ID: fmt.Sprintf("e%d", at), TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing",
-			Time: time.Unix(1_800_000_000, at).UTC(),
-			Data: &event.Text{Content: "I see two charges of 24.90 on your card, both from the third of March. I have asked for one to be paid back."},
-		}
-	}
-	return events
-}
-
-// saying makes an event at a position.
-func saying(seq int64, content string) *event.Event {
-	e := batch(seq-1, 1)[0]
-	e.Data = &event.Text{Content: content}
-	return e
-}
-
-func load(t testing.TB, s session.Store, key session.Key) (out []*event.Event) {
-	t.Helper()
-	for e, err := range s.Load(t.Context(), key, 0) {
-		require.NoError(t, err)
-		require.EqualValues(t, len(out)+1, e.Seq)
-		out = append(out, e)
-	}
-	return out
-}
-
-func contents(t testing.TB, s session.Store, key session.Key) []string {
-	t.Helper()
-	out := []string{}
-	for _, e := range load(t, s, key) {
-		out = append(out, e.Text())
-	}
-	return out
 }
 
 func acquire(t testing.TB, s session.Store, key session.Key) session.Lease {

@@ -6,12 +6,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,76 +22,12 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 var kills = flag.Int("kills", 0, "how many processes TestKilledProcesses kills; 0 is 100 if CI=true, else 10")
-
-// playRole is the main function of the processes that tests start. A role says
-// "ready" once it runs and begins at the first line of its standard input.
-func playRole(role string) int {
-	in := bufio.NewReader(os.Stdin)
-	fmt.Println("ready")
-	if _, err := in.ReadString('\n'); err != nil {
-		return 2
-	}
-	play := map[string]func(url, name string, in *bufio.Reader) error{"open": playOpen, "turns": playTurns, "machine": playMachine}[role]
-	if err := play(os.Getenv("ARBOR_TEST_URL"), os.Getenv("ARBOR_TEST_NAME"), in); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-type process struct {
-	*exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	errors *strings.Builder
-}
-
-// startProcess returns when the process is ready.
-func startProcess(t *testing.T, role, url, name string, env ...string) *process {
-	t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0]), errors: new(strings.Builder)}
-	p.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0", "ARBOR_TEST_ROLE="+role, "ARBOR_TEST_URL="+url, "ARBOR_TEST_NAME="+name), env...)
-	p.Stderr = p.errors
-	p.in = must.Get(p.StdinPipe())
-	out := must.Get(p.StdoutPipe())
-	p.out = bufio.NewReader(out)
-	require.NoError(t, p.Start())
-	t.Cleanup(func() { _ = p.Process.Kill() }) // does nothing when it has ended
-	require.Equal(t, "ready", p.line(t))
-	return p
-}
-
-func (p *process) line(t *testing.T) string {
-	t.Helper()
-	line, err := p.out.ReadString('\n')
-	require.NoError(t, err, p.errors)
-	return strings.TrimSpace(line)
-}
-
-// goOn lets a process begin, or go on where it waits.
-func (p *process) goOn(t *testing.T) {
-	t.Helper()
-	_, err := p.in.Write([]byte("\n"))
-	require.NoError(t, err)
-}
-
-func (p *process) finish(t *testing.T) {
-	t.Helper()
-	_, err := io.Copy(io.Discard, p.out)
-	require.NoError(t, err)
-	require.NoError(t, p.Wait(), p.errors)
-}
-
-func (p *process) kill(t *testing.T) {
-	t.Helper()
-	require.NoError(t, p.Process.Kill())
-	require.Error(t, p.Wait())
-}
 
 // playOpen opens the database, which may be new, and writes one session.
 func playOpen(url, name string, _ *bufio.Reader) error {
@@ -108,7 +41,7 @@ func playOpen(url, name string, _ *bufio.Reader) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(sessiontest.Append(ctx, s, key, 0, lease, saying(1, name)), sessiontest.Release(ctx, s, key, lease), s.Close())
+	return errors.Join(sessiontest.Append(ctx, s, key, 0, lease, storetest.Text(1, name)), sessiontest.Release(ctx, s, key, lease), s.Close())
 }
 
 // TestManyProcessesOpenANewDatabase: the making of the schema is a race that every
@@ -116,19 +49,19 @@ func playOpen(url, name string, _ *bufio.Reader) error {
 func TestManyProcessesOpenANewDatabase(t *testing.T) {
 	for range 2 {
 		url := servers.Database(t)
-		var all []*process
+		var all []*storetest.Process
 		for i := range 6 {
-			all = append(all, startProcess(t, "open", url, strconv.Itoa(i)))
+			all = append(all, storetest.Start(t, "open", url, strconv.Itoa(i)))
 		}
 		for _, p := range all {
-			p.goOn(t)
+			p.GoOn(t)
 		}
 		for _, p := range all {
-			p.finish(t)
+			p.Finish(t)
 		}
 		s := open(t, url)
 		for i := range all {
-			require.Equal(t, []string{strconv.Itoa(i)}, contents(t, s, session.ID(strconv.Itoa(i))))
+			require.Equal(t, []string{strconv.Itoa(i)}, storetest.Contents(t, s, session.ID(strconv.Itoa(i))))
 		}
 		require.Equal(t, run(t, url, "SELECT count(DISTINCT version_id) FROM arbor.goose_db_version"),
 			run(t, url, "SELECT count(*) FROM arbor.goose_db_version"), "one row a step")
@@ -212,8 +145,8 @@ func TestKilledProcesses(t *testing.T) {
 				logs[i] = []string{}
 			}
 		}
-		p := startProcess(t, "turns", url+"&application_name=killed", name)
-		p.goOn(t)
+		p := storetest.Start(t, "turns", url+"&application_name=killed", name)
+		p.GoOn(t)
 		told := make([]int, killedSessions)
 		after := rand.IntN(80)
 		if k%5 == 0 { // while it opens the database, or soon after
@@ -226,7 +159,7 @@ func TestKilledProcesses(t *testing.T) {
 			kill()
 		}
 		for count := 1; ; count++ {
-			line, err := p.out.ReadString('\n')
+			line, err := p.Out.ReadString('\n')
 			if err != nil { // the last line may be cut off by the kill
 				break
 			}
@@ -239,7 +172,7 @@ func TestKilledProcesses(t *testing.T) {
 			}
 		}
 		require.Error(t, p.Wait())
-		require.Empty(t, p.errors.String())
+		require.Empty(t, p.Errors.String())
 		// The server may still be at work on what it was sent.
 		require.Eventually(t, func() bool {
 			return run(t, url, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'killed'") == "0"
@@ -249,7 +182,7 @@ func TestKilledProcesses(t *testing.T) {
 		left = max(left, len(orphans))
 		for i := range killedSessions {
 			key := killedSession(name, i)
-			events := load(t, s, key)
+			events := storetest.Load(t, s, key)
 			log := make([]string, 0, len(events))
 			for _, e := range events {
 				b := must.Get(e.MarshalJSON())
@@ -340,16 +273,16 @@ func playMachine(url, name string, in *bufio.Reader) error {
 func TestTwoMachines(t *testing.T) {
 	url := servers.Database(t)
 	s := open(t, url)
-	machine := func(name, skew string, pause int) *process {
-		p := startProcess(t, "machine", url, name, "ARBOR_TEST_SKEW="+skew, fmt.Sprint("ARBOR_TEST_PAUSE=", pause))
-		p.goOn(t)
+	machine := func(name, skew string, pause int) *storetest.Process {
+		p := storetest.Start(t, "machine", url, name, "ARBOR_TEST_SKEW="+skew, fmt.Sprint("ARBOR_TEST_PAUSE=", pause))
+		p.GoOn(t)
 		return p
 	}
 	expire := func() { run(t, url, "UPDATE arbor.session SET lease_until = clock_timestamp()") }
 	users := []string{}
 	check := func(length int) {
 		t.Helper()
-		log := load(t, s, session.ID("s"))
+		log := storetest.Load(t, s, session.ID("s"))
 		require.Greater(t, len(log), length)
 		requireSound(t, log)
 		requireBlocks(t, url, session.ID("s"), log, 0)
@@ -368,35 +301,35 @@ func TestTwoMachines(t *testing.T) {
 		// The holder is killed.
 		a := machine("a", skews[0], 6)
 		users = append(users, "from a")
-		require.Equal(t, "paused", a.line(t))
-		a.kill(t)
-		length := len(load(t, s, session.ID("s")))
+		require.Equal(t, "paused", a.Line(t))
+		a.Kill(t)
+		length := len(storetest.Load(t, s, session.ID("s")))
 		b := machine("b", skews[1], 0)
-		require.Regexp(t, "^busy .* on a is answering", b.line(t))
-		b.finish(t)
-		require.Len(t, load(t, s, session.ID("s")), length)
+		require.Regexp(t, "^busy .* on a is answering", b.Line(t))
+		b.Finish(t)
+		require.Len(t, storetest.Load(t, s, session.ID("s")), length)
 		expire()
 		b = machine("b", skews[1], 0)
 		users = append(users, "from b")
-		require.Equal(t, "done", b.line(t))
-		b.finish(t)
+		require.Equal(t, "done", b.Line(t))
+		b.Finish(t)
 		check(length)
 
 		// The holder is slow.
-		length = len(load(t, s, session.ID("s")))
+		length = len(storetest.Load(t, s, session.ID("s")))
 		a = machine("a", skews[0], 2)
 		users = append(users, "from a")
-		require.Equal(t, "paused", a.line(t))
+		require.Equal(t, "paused", a.Line(t))
 		expire()
 		b = machine("b", skews[1], 0)
 		users = append(users, "from b")
-		require.Equal(t, "done", b.line(t))
-		b.finish(t)
+		require.Equal(t, "done", b.Line(t))
+		b.Finish(t)
 		check(length)
-		length = len(load(t, s, session.ID("s")))
-		a.goOn(t)
-		require.Regexp(t, "^conflict .*lease was lost", a.line(t))
-		a.finish(t)
-		require.Len(t, load(t, s, session.ID("s")), length, "a stale writer stored something")
+		length = len(storetest.Load(t, s, session.ID("s")))
+		a.GoOn(t)
+		require.Regexp(t, "^conflict .*lease was lost", a.Line(t))
+		a.Finish(t)
+		require.Len(t, storetest.Load(t, s, session.ID("s")), length, "a stale writer stored something")
 	}
 }

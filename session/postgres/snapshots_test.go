@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -17,7 +18,7 @@ func TestSnapshotsOfDeletedSessions(t *testing.T) {
 	s := open(t, url)
 	key := session.ID("s")
 	lease := acquire(t, s, key)
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 3)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 3)...))
 	require.NoError(t, sessiontest.Keep(t.Context(), s, key, 3, lease, session.Snapshot{Name: "x", Seq: 3, Data: "secret"}))
 	require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 	require.NoError(t, s.Fork(t.Context(), key, 2, session.ID("fork")))
@@ -25,5 +26,5 @@ func TestSnapshotsOfDeletedSessions(t *testing.T) {
 	require.Equal(t, "on", run(t, url, "SELECT current_setting('synchronous_commit')"))
 	require.NoError(t, s.Delete(t.Context(), key))
 	require.Equal(t, "0", run(t, url, "SELECT count(*) FROM arbor.snapshot"))
-	require.Len(t, load(t, s, session.ID("fork")), 2)
+	require.Len(t, storetest.Load(t, s, session.ID("fork")), 2)
 }

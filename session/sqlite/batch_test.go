@@ -7,21 +7,8 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 )
-
-// batch makes n events of ordinary size that follow the position seq.
-func batch(seq int64, n int) []*event.Event {
-	events := make([]*event.Event, n)
-	for i := range events {
-		at := seq + int64(i) + 1
-		events[i] = &event.Event{
-			Seq: at, ID: fmt.Sprintf("e%d", at), TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing",
-			Time: time.Unix(1_800_000_000, at).UTC(),
-			Data: &event.Text{Content: "I see two charges of 24.90 on your card, both from the third of March. I have asked for one to be paid back."},
-		}
-	}
-	return events
-}
 
 // oneTurn makes the appends of a session's turn of a number, as the runner writes them: the user's message and
 // the start of the run; the answer and the end. A transfer puts the call, the
@@ -43,7 +30,7 @@ func oneTurn(n, seq int64, transfer bool) [][]*event.Event {
 		before = fmt.Sprintf("a%d:harness_end", n-1)
 	}
 	answer := func(run, who string) []*event.Event {
-		return []*event.Event{entry(run, who, "", batch(0, 1)[0].Data), entry(run, who, "", &event.Usage{InputTokens: 900, OutputTokens: 40}),
+		return []*event.Event{entry(run, who, "", storetest.Batch(0, 1)[0].Data), entry(run, who, "", &event.Usage{InputTokens: 900, OutputTokens: 40}),
 			entry(run, who, "", &event.HarnessEnd{AgentID: who, FinishReason: event.FinishReasonStop})}
 	}
 	appends := [][]*event.Event{{entry(user, "user", before, &event.User{Content: llm.Content{Text: "I was charged twice for order 7."}}),

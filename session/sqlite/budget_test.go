@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -97,7 +98,7 @@ func TestBudget(t *testing.T) {
 	seq := int64(0)
 	store := func(n int) func() error {
 		return func() error {
-			events := batch(seq, n)
+			events := storetest.Batch(seq, n)
 			var err error
 			lease, err = s.Write(t.Context(), key, session.Write{Lease: lease, Head: lease.Head, Events: events})
 			seq += int64(n)

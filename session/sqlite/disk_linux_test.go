@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -27,7 +28,7 @@ import (
 func asNobody(t *testing.T, role, path string) (text, printed string) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe") // whatever the permissions on the way to the test's program
-	cmd.Env = append(os.Environ(), "ARBOR_TEST_ROLE="+role, "ARBOR_TEST_FILE="+path, "ARBOR_TEST_NAME=s")
+	cmd.Env = append(os.Environ(), "ARBOR_TEST_ROLE="+role, "ARBOR_TEST_PLACE="+path, "ARBOR_TEST_NAME=s")
 	cmd.Dir = "/"
 	cmd.Stdin = strings.NewReader("\n")
 	if os.Getuid() == 0 {
@@ -112,7 +113,7 @@ func TestReadOnly(t *testing.T) {
 				path := filepath.Join(dir, "x.db")
 				s := open(t, path)
 				lease := must.Get(sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self()))
-				require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, batch(0, 3)...))
+				require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, storetest.Batch(0, 3)...))
 				if atRest {
 					require.NoError(t, s.Close())
 				}
@@ -169,23 +170,23 @@ func TestFullDisk(t *testing.T) {
 	var err error
 	for err == nil {
 		require.Less(t, seq, int64(100), "the disk never got full")
-		big := text(seq+1, strings.Repeat("x", 20<<10))
-		if err = sessiontest.Append(t.Context(), s, key, seq, lease, text(seq+1, "small"), withSeq(big, seq+2)); err == nil {
+		big := storetest.Text(seq+1, strings.Repeat("x", 20<<10))
+		if err = sessiontest.Append(t.Context(), s, key, seq, lease, storetest.Text(seq+1, "small"), withSeq(big, seq+2)); err == nil {
 			seq += 2
 		}
 	}
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "the disk is full: make room")
 	require.NotErrorIs(t, err, agent.ErrConflict)
-	require.Len(t, contents(t, s, key), int(seq), "the batch that failed left nothing")
+	require.Len(t, storetest.Contents(t, s, key), int(seq), "the batch that failed left nothing")
 
 	_, err = sqlite.Open(filepath.Join(dir, "new.db"))
 	require.ErrorContains(t, err, "new.db")
 	require.ErrorContains(t, err, "disk")
 
 	require.NoError(t, os.Remove(filler)) // and all is well again
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, batch(seq, 3)...))
-	require.Len(t, contents(t, s, key), int(seq)+3)
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, storetest.Batch(seq, 3)...))
+	require.Len(t, storetest.Contents(t, s, key), int(seq)+3)
 }
 
 func withSeq(e *event.Event, seq int64) *event.Event {

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -25,8 +26,8 @@ func TestChainOfForks(t *testing.T) {
 	s := open(t, path)
 	r := rand.New(rand.NewPCG(7, 7))
 	key := func(i int) session.Key { return session.ID(fmt.Sprint(i)) }
-	appendAll(t, s, key(0), batch(0, 5), 5)
-	logs := [][]string{contents(t, s, key(0))}
+	appendAll(t, s, key(0), storetest.Batch(0, 5), 5)
+	logs := [][]string{storetest.Contents(t, s, key(0))}
 	for i := 1; i <= forks; i++ {
 		end := int64(len(logs[i-1]))
 		seq := end - min(end, r.Int64N(3)) // at its end, or a bit before
@@ -34,14 +35,14 @@ func TestChainOfForks(t *testing.T) {
 		var own []*event.Event
 		log := append([]string(nil), logs[i-1][:seq]...)
 		for n := range 1 + r.Int64N(4) {
-			own = append(own, text(seq+n+1, fmt.Sprintf("%d of %d", n, i)))
+			own = append(own, storetest.Text(seq+n+1, fmt.Sprintf("%d of %d", n, i)))
 			log = append(log, own[n].Text())
 		}
 		appendAll(t, s, key(i), own, 2)
 		logs = append(logs, log)
 	}
 	last := key(forks)
-	require.Equal(t, logs[forks], contents(t, s, last))
+	require.Equal(t, logs[forks], storetest.Contents(t, s, last))
 	for _, after := range []int{0, 1, 5, 6, len(logs[forks]) / 2, len(logs[forks]) - 1, len(logs[forks])} {
 		rest := []string{}
 		for e, err := range s.Load(t.Context(), last, int64(after)) {
@@ -58,16 +59,16 @@ func TestChainOfForks(t *testing.T) {
 	order := r.Perm(forks + 1)
 	for n, i := range order {
 		require.NoError(t, s.Delete(t.Context(), key(i)))
-		require.Empty(t, contents(t, s, key(i)))
+		require.Empty(t, storetest.Contents(t, s, key(i)))
 		if n%40 != 0 {
 			continue
 		}
 		sound(t, path)
 		for j := n + 1; j < len(order); j += 10 {
-			require.Equal(t, logs[order[j]], contents(t, s, key(order[j])))
+			require.Equal(t, logs[order[j]], storetest.Contents(t, s, key(order[j])))
 		}
 	}
-	require.Equal(t, logs[0][:3], contents(t, s, session.ID("early")))
+	require.Equal(t, logs[0][:3], storetest.Contents(t, s, session.ID("early")))
 	require.Equal(t, "2|3\n", dump(t, path, "SELECT (SELECT count(*) FROM session), count(*) FROM event"))
 	require.NoError(t, s.Delete(t.Context(), session.ID("early")))
 	require.Equal(t, "0|0\n", dump(t, path, "SELECT (SELECT count(*) FROM session), count(*) FROM event"))
@@ -79,8 +80,8 @@ func TestForkCostsTheSame(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path)
 	short, long := session.ID("short"), session.ID("long")
-	appendAll(t, s, short, batch(0, 10), 10)
-	appendAll(t, s, long, batch(0, 10_000), 2500)
+	appendAll(t, s, short, storetest.Batch(0, 10), 10)
+	appendAll(t, s, long, storetest.Batch(0, 10_000), 2500)
 	db := raw(t, path)
 	const forks = 40
 	cost := func(of session.Key, seq int64, name string) (wal, pages int64) {
@@ -103,7 +104,7 @@ func TestForkCostsTheSame(t *testing.T) {
 		require.Less(t, longWAL/forks, int64(28<<10), "a fork writes a few pages")
 	}
 	require.Equal(t, "10010", scalar(t, db, "SELECT count(*) FROM event"))
-	require.Len(t, contents(t, s, session.ID("b20000")), 10_000)
+	require.Len(t, storetest.Contents(t, s, session.ID("b20000")), 10_000)
 }
 
 // TestForkOverADeadLease: a process that died before it stored anything keeps
@@ -111,7 +112,7 @@ func TestForkCostsTheSame(t *testing.T) {
 func TestForkOverADeadLease(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path)
-	appendAll(t, s, session.ID("s"), batch(0, 2), 2)
+	appendAll(t, s, session.ID("s"), storetest.Batch(0, 2), 2)
 	to := session.ID("to")
 	dead := session.Owner{Host: session.Self().Host, PID: 1 << 30, Started: 1}
 	if session.Alive(dead) {
@@ -119,11 +120,11 @@ func TestForkOverADeadLease(t *testing.T) {
 	}
 	stale := must.Get(sessiontest.Acquire(t.Context(), s, to, dead))
 	require.NoError(t, s.Fork(t.Context(), session.ID("s"), 2, to))
-	require.ErrorIs(t, sessiontest.Append(t.Context(), s, to, 2, stale, batch(2, 1)...), agent.ErrConflict)
-	require.ErrorIs(t, sessiontest.Append(t.Context(), s, to, 0, stale, batch(0, 1)...), agent.ErrConflict)
+	require.ErrorIs(t, sessiontest.Append(t.Context(), s, to, 2, stale, storetest.Batch(2, 1)...), agent.ErrConflict)
+	require.ErrorIs(t, sessiontest.Append(t.Context(), s, to, 0, stale, storetest.Batch(0, 1)...), agent.ErrConflict)
 	lease := must.Get(sessiontest.Acquire(t.Context(), s, to, session.Self()))
 	require.NotEqual(t, stale.Incarnation, lease.Incarnation)
-	require.Len(t, contents(t, s, to), 2)
+	require.Len(t, storetest.Contents(t, s, to), 2)
 	sound(t, path)
 }
 
@@ -133,10 +134,10 @@ func TestDeleteWhileAForkIsLoaded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := newFile(t)
 			s := open(t, path)
-			appendAll(t, s, session.ID("s"), batch(0, 200), 200)
+			appendAll(t, s, session.ID("s"), storetest.Batch(0, 200), 200)
 			fork := session.ID("fork")
 			require.NoError(t, s.Fork(t.Context(), session.ID("s"), 150, fork))
-			appendAll(t, s, fork, batch(150, 100), 100)
+			appendAll(t, s, fork, storetest.Batch(150, 100), 100)
 			var last error
 			count := int64(0)
 			for e, err := range s.Load(t.Context(), fork, 0) {
@@ -159,7 +160,7 @@ func TestDeleteWhileAForkIsLoaded(t *testing.T) {
 	}
 	t.Run("the parent", func(t *testing.T) { // whose fork keeps what it needs
 		s := open(t, newFile(t))
-		appendAll(t, s, session.ID("s"), batch(0, 200), 200)
+		appendAll(t, s, session.ID("s"), storetest.Batch(0, 200), 200)
 		require.NoError(t, s.Fork(t.Context(), session.ID("s"), 150, session.ID("fork")))
 		count := 0
 		for _, err := range s.Load(t.Context(), session.ID("fork"), 0) {
@@ -178,7 +179,7 @@ func TestForksAtOnce(t *testing.T) {
 	path := newFile(t)
 	stores := []session.Store{open(t, path), open(t, path)}
 	root := session.ID("root")
-	appendAll(t, stores[0], root, batch(0, 20), 20)
+	appendAll(t, stores[0], root, storetest.Batch(0, 20), 20)
 	var wg sync.WaitGroup
 	for i := range 6 {
 		s, r := stores[i%2], rand.New(rand.NewPCG(1, uint64(i)))
@@ -202,16 +203,16 @@ func TestForksAtOnce(t *testing.T) {
 		})
 	}
 	for seq := int64(20); seq < 80; seq += 2 { // who writes all the while is not disturbed
-		appendAll(t, stores[0], root, batch(seq, 2), 2)
+		appendAll(t, stores[0], root, storetest.Batch(seq, 2), 2)
 	}
 	wg.Wait()
 	sound(t, path)
 	infos, err := stores[1].List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
-	whole := contents(t, stores[1], root)
+	whole := storetest.Contents(t, stores[1], root)
 	require.Len(t, whole, 80)
 	for _, info := range infos {
-		require.Equal(t, whole[:info.Seq], append([]string{}, contents(t, stores[0], info.Key)...))
+		require.Equal(t, whole[:info.Seq], append([]string{}, storetest.Contents(t, stores[0], info.Key)...))
 	}
 }
 
@@ -219,7 +220,7 @@ func TestForksAtOnce(t *testing.T) {
 func TestForkErrors(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path)
-	appendAll(t, s, session.ID("s"), batch(0, 2), 2)
+	appendAll(t, s, session.ID("s"), storetest.Batch(0, 2), 2)
 	raw(t, path, "CREATE TRIGGER broken BEFORE INSERT ON session BEGIN SELECT RAISE(ABORT, 'as in a test'); END")
 	err := s.Fork(t.Context(), session.ID("s"), 1, session.ID("to"))
 	require.ErrorContains(t, err, "fork a session in "+path)

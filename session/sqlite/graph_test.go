@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -38,14 +39,14 @@ func TestGraphFromTheFile(t *testing.T) {
 	live := graphOf(tell(t, s, key))
 	require.NoError(t, s.Close())
 	s = open(t, path)
-	log := loadAll(t, s, key)
+	log := storetest.Load(t, s, key)
 	sameGraph(t, live, graphOf(log))
 
 	// Forks at every position, before and after they have been continued.
 	for seq := range int64(len(log) + 1) {
 		fork := session.ID(fmt.Sprint("fork", seq))
 		require.NoError(t, s.Fork(t.Context(), key, seq, fork))
-		shared := loadAll(t, s, fork)
+		shared := storetest.Load(t, s, fork)
 		sameGraph(t, graphOf(log[:seq]), graphOf(shared))
 	}
 	sound(t, path)

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -87,17 +88,17 @@ func TestGroupsOfAppends(t *testing.T) {
 		w := &waiting{t: t, s: s}
 		var errs []*error
 		for i, key := range keys {
-			events := batch(0, 2)
+			events := storetest.Batch(0, 2)
 			events[1].Data = &event.State{Delta: map[string]any{"user:" + key.ID: i}}
 			errs = append(errs, w.append(t.Context(), key, 0, leases[i], events...))
 		}
-		twice := w.append(t.Context(), staleKey, 7, stale, batch(7, 1)...)
-		late := w.append(t.Context(), lostKey, 0, lost, batch(0, 1)...)
-		bad := w.append(t.Context(), damagedKey, 0, damaged, batch(0, 3)...)
+		twice := w.append(t.Context(), staleKey, 7, stale, storetest.Batch(7, 1)...)
+		late := w.append(t.Context(), lostKey, 0, lost, storetest.Batch(0, 1)...)
+		bad := w.append(t.Context(), damagedKey, 0, damaged, storetest.Batch(0, 3)...)
 		w.ready.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error)
-		go func() { gone <- sessiontest.Append(ctx, s, leftKey, 0, left, batch(0, 1)...) }()
+		go func() { gone <- sessiontest.Append(ctx, s, leftKey, 0, left, storetest.Batch(0, 1)...) }()
 		cancel()
 		require.ErrorIs(t, <-gone, context.Canceled, "who waits may leave while the file is held")
 		_, err = other.Exec("ROLLBACK")
@@ -106,8 +107,8 @@ func TestGroupsOfAppends(t *testing.T) {
 
 		for i, key := range keys {
 			require.NoError(t, *errs[i])
-			require.Len(t, contents(t, s, key), 2)
-			require.NoError(t, sessiontest.Append(t.Context(), s, key, 2, leases[i], batch(2, 1)...), "and the log goes on")
+			require.Len(t, storetest.Contents(t, s, key), 2)
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 2, leases[i], storetest.Batch(2, 1)...), "and the log goes on")
 		}
 		shared := must.Get(s.SharedState(t.Context(), keys[0]))
 		for i, key := range keys {
@@ -115,9 +116,9 @@ func TestGroupsOfAppends(t *testing.T) {
 		}
 		require.ErrorIs(t, *twice, agent.ErrConflict)
 		require.ErrorIs(t, *late, agent.ErrConflict)
-		require.Empty(t, contents(t, s, staleKey))
-		require.Empty(t, contents(t, s, lostKey))
-		require.Empty(t, contents(t, s, leftKey))
+		require.Empty(t, storetest.Contents(t, s, staleKey))
+		require.Empty(t, storetest.Contents(t, s, lostKey))
+		require.Empty(t, storetest.Contents(t, s, leftKey))
 		if broken {
 			require.ErrorContains(t, *bad, path)
 			require.NotErrorIs(t, *bad, agent.ErrConflict)
@@ -141,17 +142,17 @@ func TestCloseEndsWaitingAppends(t *testing.T) {
 	for i := range 20 {
 		key := session.ID(fmt.Sprint(i))
 		lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
-		keys, errs = append(keys, key), append(errs, w.append(t.Context(), key, 0, lease, batch(0, 1)...))
+		keys, errs = append(keys, key), append(errs, w.append(t.Context(), key, 0, lease, storetest.Batch(0, 1)...))
 	}
 	require.NoError(t, s.Close())
 	w.wg.Wait()
 	again := open(t, path)
 	for i, key := range keys {
 		if *errs[i] == nil {
-			require.Len(t, contents(t, again, key), 1)
+			require.Len(t, storetest.Contents(t, again, key), 1)
 		} else {
 			require.ErrorContains(t, *errs[i], "the store is closed")
-			require.Empty(t, contents(t, again, key))
+			require.Empty(t, storetest.Contents(t, again, key))
 		}
 	}
 }
@@ -197,7 +198,9 @@ func TestGroupsOfLeases(t *testing.T) {
 			start(fmt.Sprint("renew", i), func() error { return sessiontest.Renew(t.Context(), s, k("held"), held[i]) })
 			start(fmt.Sprint("back", i), func() error { return sessiontest.Release(t.Context(), s, k("back"), back[i]) })
 			if appends {
-				start(fmt.Sprint("append", i), func() error { return sessiontest.Append(t.Context(), s, k("held"), 0, held[i], batch(0, 2)...) })
+				start(fmt.Sprint("append", i), func() error {
+					return sessiontest.Append(t.Context(), s, k("held"), 0, held[i], storetest.Batch(0, 2)...)
+				})
 			}
 		}
 		for sqlite.Waiting(s) < len(errs)-1 { // who came first may be alone, and is being made
@@ -219,12 +222,12 @@ func TestGroupsOfLeases(t *testing.T) {
 		require.LessOrEqual(t, commits(t, path)-before, 3, "so many transactions for %d changes", len(errs))
 		for i := range sessions {
 			k := func(what string) session.Key { return key(fmt.Sprint(appends, what), i) }
-			require.NoError(t, sessiontest.Append(t.Context(), s, k("free"), 0, free[i], batch(0, 1)...), "the lease is a lease")
+			require.NoError(t, sessiontest.Append(t.Context(), s, k("free"), 0, free[i], storetest.Batch(0, 1)...), "the lease is a lease")
 			_, err := sessiontest.Acquire(t.Context(), s, k("new"), session.Self())
 			require.ErrorIs(t, err, agent.ErrSessionBusy)
 			acquire(k("back"))
 			if appends {
-				require.Len(t, contents(t, s, k("held")), 2)
+				require.Len(t, storetest.Contents(t, s, k("held")), 2)
 			}
 		}
 	}

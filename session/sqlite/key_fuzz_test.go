@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 )
 
 // FuzzKey: whatever is accepted as the name of a session names one session, that is found,
@@ -21,9 +22,9 @@ func FuzzKey(f *testing.F) {
 			t.Skip()
 		}
 		s := open(t, newFile(t))
-		appendAll(t, s, key, batch(0, 2), 2)
-		appendAll(t, s, session.Key{App: user, User: app, ID: id + "2"}, batch(0, 1), 1)
-		require.Len(t, contents(t, s, key), 2)
+		appendAll(t, s, key, storetest.Batch(0, 2), 2)
+		appendAll(t, s, session.Key{App: user, User: app, ID: id + "2"}, storetest.Batch(0, 1), 1)
+		require.Len(t, storetest.Contents(t, s, key), 2)
 		infos, err := s.List(t.Context(), key, session.Page{})
 		require.NoError(t, err)
 		require.Len(t, infos, 1)

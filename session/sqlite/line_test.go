@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -70,7 +71,7 @@ func TestLossOfPowerWhileMigrating(t *testing.T) {
 	const events = "SELECT session, seq, json FROM event ORDER BY session, seq"
 	want, last := dump(t, path, events), scalar(t, raw(t, path), "SELECT max(key) FROM session")
 	s := must.Get(sqlite.Open(path))
-	appendAll(t, s, session.ID("new"), batch(0, 1), 1)
+	appendAll(t, s, session.ID("new"), storetest.Batch(0, 1), 1)
 	versions := map[string]bool{}
 	cutPower(t, path, func(copied string) {
 		versions[dump(t, copied, "SELECT max(version) FROM schema_version")] = true

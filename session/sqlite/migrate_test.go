@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -42,7 +43,7 @@ func version10(t testing.TB, more ...string) (path string) {
 	for n := range len(log) {
 		fork := session.ID(fmt.Sprint("fork", n))
 		require.NoError(t, s.Fork(t.Context(), whole, int64(n), fork))
-		require.NoError(t, s.Fork(t.Context(), fork, int64(n), session.ID(fmt.Sprint("again", n)), text(int64(n)+1, "x")))
+		require.NoError(t, s.Fork(t.Context(), fork, int64(n), session.ID(fmt.Sprint("again", n)), storetest.Text(int64(n)+1, "x")))
 	}
 	require.NoError(t, s.Delete(t.Context(), whole))
 	require.NoError(t, s.Close())
@@ -149,7 +150,7 @@ func TestMigrateFromVersion10(t *testing.T) {
 	seen := map[session.Status]int{}
 	for _, i := range infos {
 		var fold session.Fold
-		for _, e := range loadAll(t, s, i.Key) {
+		for _, e := range storetest.Load(t, s, i.Key) {
 			fold.Apply(e)
 		}
 		require.Equal(t, fold.Status(), i.Status, i.Key.String())
@@ -175,7 +176,7 @@ func TestMigrateFromVersion10(t *testing.T) {
 func endings() (log []*event.Event) {
 	add := func(turn, scope string, data event.Data) {
 		n := int64(len(log)) + 1
-		e := text(n, "x")
+		e := storetest.Text(n, "x")
 		e.TurnID, e.Scope, e.Data = turn, scope, data
 		if n%3 == 0 {
 			e.ID = fmt.Sprint("a word ", n) // it is stored as whole JSON
@@ -211,7 +212,7 @@ func TestMigrationIsWholeOrNot(t *testing.T) {
 	}
 	require.Equal(t, before, everything())
 	raw(t, path, "DROP INDEX session_status")
-	require.Len(t, contents(t, open(t, path), session.ID("at29")), 29)
+	require.Len(t, storetest.Contents(t, open(t, path), session.ID("at29")), 29)
 }
 
 // TestOlderSchema: a file that is too old stays as it is, and the error says how to keep its sessions.
@@ -236,9 +237,9 @@ func TestManyMigrateAtOnce(t *testing.T) {
 	require.NoError(t, errors.Join(errs...))
 	s := open(t, path)
 	for i := range errs {
-		require.Len(t, contents(t, s, session.ID(fmt.Sprint(i))), 2)
+		require.Len(t, storetest.Contents(t, s, session.ID(fmt.Sprint(i))), 2)
 	}
-	require.Len(t, contents(t, s, session.ID("at29")), 29)
+	require.Len(t, storetest.Contents(t, s, session.ID("at29")), 29)
 	allVersions(t, path)
 	sound(t, path)
 }

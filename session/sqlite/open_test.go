@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -116,7 +117,7 @@ func TestOpenNewFile(t *testing.T) {
 		s := open(t, path)
 		private(t, path)
 		lease := must.Get(sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self()))
-		require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, batch(0, 1)...))
+		require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, storetest.Batch(0, 1)...))
 		for _, suffix := range []string{"-wal", "-shm"} {
 			private(t, path+suffix)
 		}
@@ -164,7 +165,7 @@ func TestJSONInTheFile(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path)
 	lease := must.Get(sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self()))
-	require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, batch(0, 3)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, storetest.Batch(0, 3)...))
 	require.Equal(t, "text e2", scalar(t, raw(t, path), `SELECT json ->> 'type' || ' ' || (json ->> 'id') FROM event JOIN session ON session = key
 		WHERE app = 'app' AND user = 'local' AND id = 's' AND event.seq = 2`))
 }
@@ -184,7 +185,7 @@ func TestDamagedEvent(t *testing.T) {
 	s := open(t, path)
 	key := session.ID("s")
 	lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 5)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 5)...))
 	for _, text := range []string{"", "{", "{\"seq\":4,\"id\":\"e4\",\"type\":\"text\",\"content\":\"cut o", "\x00", "\xff\xfe", strings.Repeat("[", 1<<20)} {
 		_, err := raw(t, path).Exec("UPDATE log SET line = ? WHERE seq = 4", text)
 		require.NoError(t, err)
@@ -220,19 +221,19 @@ func TestBusy(t *testing.T) {
 	key := session.ID("s")
 	lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 	other := raw(t, path, "BEGIN IMMEDIATE")
-	err := sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 1)...)
+	err := sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 1)...)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "other programs kept it locked for 20ms")
-	require.Empty(t, contents(t, s, key), "reading goes on")
+	require.Empty(t, storetest.Contents(t, s, key), "reading goes on")
 
 	patient := open(t, path) // opening does not have to write
 	done := make(chan error, 1)
-	go func() { done <- sessiontest.Append(t.Context(), patient, key, 0, lease, batch(0, 1)...) }()
+	go func() { done <- sessiontest.Append(t.Context(), patient, key, 0, lease, storetest.Batch(0, 1)...) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, sessiontest.Renew(ctx, patient, key, lease), context.DeadlineExceeded, "a context ends the wait")
 	_, err = other.Exec("COMMIT")
 	require.NoError(t, err)
 	require.NoError(t, <-done)
-	require.Len(t, contents(t, s, key), 1)
+	require.Len(t, storetest.Contents(t, s, key), 1)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -50,7 +51,7 @@ func TestLossOfPower(t *testing.T) {
 	for seq := int64(0); seq < 36; {
 		lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
 		for _, n := range []int{1, 4, 7} {
-			require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, batch(seq, n)...))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, storetest.Batch(seq, n)...))
 			seq += int64(n)
 			ends[int(seq)] = true
 		}
@@ -63,7 +64,7 @@ func TestLossOfPower(t *testing.T) {
 	length, token := 0, int64(0)
 	cutPower(t, path, func(copied string) {
 		s := must.Get(sqlite.Open(copied))
-		log := contents(t, s, key)
+		log := storetest.Contents(t, s, key)
 		require.True(t, ends[len(log)], "%d events are no end of a batch", len(log))
 		require.GreaterOrEqual(t, len(log), length)
 		length, seen[len(log)] = len(log), true

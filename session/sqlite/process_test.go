@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,68 +20,10 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
-
-// playRole is what the test's program does as another process. It says "ready"
-// once it runs and begins at the first line of its standard input.
-func playRole(role string) int {
-	play := map[string]func(path, name string) error{"turns": playTurns, "open": playOpen, "read": playRead, "append": playAppend}[role]
-	fmt.Println("ready")
-	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
-		return 2
-	}
-	if err := play(os.Getenv("ARBOR_TEST_FILE"), os.Getenv("ARBOR_TEST_NAME")); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-type process struct {
-	*exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	errors *strings.Builder
-}
-
-// startProcess returns when the process is ready.
-func startProcess(t *testing.T, role, path, name string) *process {
-	t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0]), errors: new(strings.Builder)}
-	p.Env = append(os.Environ(), "ARBOR_TEST_ROLE="+role, "ARBOR_TEST_FILE="+path, "ARBOR_TEST_NAME="+name)
-	p.Stderr = p.errors
-	var err error
-	p.in = must.Get(p.StdinPipe())
-	out := must.Get(p.StdoutPipe())
-	p.out = bufio.NewReader(out)
-	require.NoError(t, p.Start())
-	t.Cleanup(func() { _ = p.Process.Kill() }) // does nothing when it has ended
-	line, err := p.out.ReadString('\n')
-	require.NoError(t, err, p.errors)
-	require.Equal(t, "ready\n", line)
-	return p
-}
-
-func (p *process) begin(t *testing.T) {
-	t.Helper()
-	_, err := p.in.Write([]byte("\n"))
-	require.NoError(t, err)
-}
-
-func (p *process) finish(t *testing.T) {
-	t.Helper()
-	_, err := io.Copy(io.Discard, p.out)
-	require.NoError(t, err)
-	require.NoError(t, p.Wait(), p.errors)
-}
-
-func text(seq int64, content string) *event.Event {
-	e := batch(seq-1, 1)[0]
-	e.Data = &event.Text{Content: content}
-	return e
-}
 
 // turn appends n texts in a turn of its own, as soon as nobody else has one.
 func turn(ctx context.Context, s session.Store, key session.Key, n int, content func(i int) string) error {
@@ -97,7 +37,7 @@ func turn(ctx context.Context, s session.Store, key session.Key, n int, content 
 		}
 		var events []*event.Event
 		for i := range n {
-			events = append(events, text(lease.Head.Seq+int64(i)+1, content(i)))
+			events = append(events, storetest.Text(lease.Head.Seq+int64(i)+1, content(i)))
 		}
 		if err := sessiontest.Append(ctx, s, key, lease.Head.Seq, lease, events...); err != nil {
 			return err
@@ -135,18 +75,18 @@ func playTurns(path, name string) error {
 // TestTwoProcesses: two processes write to the same thirty sessions at once.
 func TestTwoProcesses(t *testing.T) {
 	path := newFile(t)
-	a, b := startProcess(t, "turns", path, "a"), startProcess(t, "turns", path, "b")
-	a.begin(t)
-	b.begin(t)
-	a.finish(t)
-	b.finish(t)
+	a, b := storetest.Start(t, "turns", path, "a"), storetest.Start(t, "turns", path, "b")
+	a.GoOn(t)
+	b.GoOn(t)
+	a.Finish(t)
+	b.Finish(t)
 
 	s := open(t, path)
 	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	require.Len(t, infos, turnSessions)
 	for _, info := range infos {
-		log := contents(t, s, info.Key) // Load refuses gaps
+		log := storetest.Contents(t, s, info.Key) // Load refuses gaps
 		require.Len(t, log, 2*turnCount*turnEvents)
 		next := map[string]int{}
 		for i, content := range log {
@@ -191,19 +131,19 @@ func playRead(path, name string) error {
 func TestManyProcessesOpenANewFile(t *testing.T) {
 	for range 2 {
 		path := newFile(t)
-		var all []*process
+		var all []*storetest.Process
 		for i := range 6 {
-			all = append(all, startProcess(t, "open", path, strconv.Itoa(i)))
+			all = append(all, storetest.Start(t, "open", path, strconv.Itoa(i)))
 		}
 		for _, p := range all {
-			p.begin(t)
+			p.GoOn(t)
 		}
 		for _, p := range all {
-			p.finish(t)
+			p.Finish(t)
 		}
 		s := open(t, path)
 		for i := range all {
-			require.Len(t, contents(t, s, session.ID(strconv.Itoa(i))), 2)
+			require.Len(t, storetest.Contents(t, s, session.ID(strconv.Itoa(i))), 2)
 		}
 		allVersions(t, path)
 		entries := must.Get(os.ReadDir(filepath.Dir(path)))
@@ -223,7 +163,7 @@ func TestManyStoresOpenANewFile(t *testing.T) {
 	require.NoError(t, errors.Join(errs...))
 	s := open(t, path)
 	for i := range errs {
-		require.Len(t, contents(t, s, session.ID(strconv.Itoa(i))), 2)
+		require.Len(t, storetest.Contents(t, s, session.ID(strconv.Itoa(i))), 2)
 	}
 }
 
@@ -248,7 +188,7 @@ func playAppend(path, _ string) error {
 			for seq := lease.Head.Seq; err == nil; {
 				var events []*event.Event
 				for n := range 1 + seq%4 {
-					events = append(events, text(seq+n+1, crashContent(i, seq+n+1)))
+					events = append(events, storetest.Text(seq+n+1, crashContent(i, seq+n+1)))
 				}
 				end := seq + int64(len(events))
 				_, _ = fmt.Printf("+ %d %d\n", i, end)
@@ -275,7 +215,7 @@ func TestKilledWriters(t *testing.T) {
 	asked, acknowledged := make([]int64, crashSessions), make([]int64, crashSessions)
 	total, left := 0, 0
 	for n := range kills {
-		p := startProcess(t, "append", path, "")
+		p := storetest.Start(t, "append", path, "")
 		// Every fourth dies while it opens the file, or soon after; the others after
 		// a number of appends that is drawn, and a bit.
 		after, bit := rand.IntN(60), time.Duration(rand.Int64N(int64(time.Millisecond)))
@@ -283,17 +223,17 @@ func TestKilledWriters(t *testing.T) {
 			after, bit = 0, time.Duration(rand.Int64N(int64(15*time.Millisecond)))
 		}
 		kill := func() { time.AfterFunc(bit, func() { _ = p.Process.Kill() }) }
-		p.begin(t)
+		p.GoOn(t)
 		if after == 0 {
 			kill()
 		}
-		total += readAcknowledged(t, p.out, asked, acknowledged, func(count int) {
+		total += readAcknowledged(t, p.Out, asked, acknowledged, func(count int) {
 			if count == after {
 				kill()
 			}
 		})
-		require.Error(t, p.Wait(), p.errors)
-		require.Empty(t, p.errors.String())
+		require.Error(t, p.Wait(), p.Errors)
+		require.Empty(t, p.Errors.String())
 
 		s := open(t, path)
 		db := raw(t, path)
@@ -302,7 +242,7 @@ func TestKilledWriters(t *testing.T) {
 		left += len(orphans)
 		for i := range crashSessions {
 			key := session.ID(strconv.Itoa(i))
-			log := contents(t, s, key)
+			log := storetest.Contents(t, s, key)
 			for n, content := range log {
 				require.Equal(t, crashContent(i, int64(n+1)), content)
 			}

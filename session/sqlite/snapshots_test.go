@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -18,7 +19,7 @@ func TestSnapshotsOfDeletedSessions(t *testing.T) {
 		s := open(t, path)
 		key := session.ID("s")
 		lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
-		require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 3)...))
+		require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 3)...))
 		require.NoError(t, sessiontest.Keep(t.Context(), s, key, 3, lease, session.Snapshot{Name: "x", Seq: 3, Data: "secret"}))
 		require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 		require.NoError(t, s.Fork(t.Context(), key, 2, session.ID("fork")))
@@ -31,6 +32,6 @@ func TestSnapshotsOfDeletedSessions(t *testing.T) {
 		}
 		require.Equal(t, "0", scalar(t, raw(t, path), "SELECT count(*) FROM snapshot"))
 		sound(t, path)
-		require.Len(t, contents(t, s, session.ID("fork")), 2)
+		require.Len(t, storetest.Contents(t, s, session.ID("fork")), 2)
 	}
 }

@@ -1,8 +1,7 @@
 package sqlite_test
 
 import (
-	"context"
-	"os"
+	"bufio"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -13,16 +12,17 @@ import (
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
 // TestMain lets the test's own program play the other processes of some tests.
 func TestMain(m *testing.M) {
-	if role := os.Getenv("ARBOR_TEST_ROLE"); role != "" {
-		os.Exit(playRole(role))
-	}
-	os.Exit(m.Run())
+	storetest.Main(m, func(role, path, name string, _ *bufio.Reader) error {
+		play := map[string]func(path, name string) error{"turns": playTurns, "open": playOpen, "read": playRead, "append": playAppend}[role]
+		return play(path, name)
+	})
 }
 
 func open(t testing.TB, path string, opts ...sqlite.Option) *sqlite.Store {
@@ -33,16 +33,6 @@ func open(t testing.TB, path string, opts ...sqlite.Option) *sqlite.Store {
 }
 
 func newFile(t testing.TB) string { return filepath.Join(t.TempDir(), "sessions.db") }
-
-func contents(t testing.TB, s session.Store, key session.Key) []string {
-	t.Helper()
-	var out []string
-	for e, err := range s.Load(t.Context(), key, 0) {
-		require.NoError(t, err)
-		out = append(out, e.Text())
-	}
-	return out
-}
 
 func TestStore(t *testing.T) {
 	clock := sessiontest.NewClock()
@@ -76,12 +66,12 @@ func TestZeroBytesInKeys(t *testing.T) {
 			{App: "a", User: "b", ID: "c"}, {App: "a", User: "", ID: "\x00"}, {App: "a", User: "\x00", ID: ""}, {App: "a\xff", User: "b", ID: "c"}}
 		for _, key := range keys {
 			lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
-			events := batch(0, 1)
+			events := storetest.Batch(0, 1)
 			events[0].Data = &event.State{Delta: map[string]any{"user:k": key.String()}}
 			require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, events...))
 		}
 		for _, key := range keys {
-			require.Len(t, contents(t, s, key), 1, name)
+			require.Len(t, storetest.Contents(t, s, key), 1, name)
 			shared := must.Get(s.SharedState(t.Context(), key))
 			want := key.String()
 			if key.App == "a" && key.User == "b" {
@@ -100,7 +90,7 @@ func TestClose(t *testing.T) {
 	s := must.Get(sqlite.Open(path))
 	key := session.ID("s")
 	lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 500)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 500)...))
 
 	var last error
 	count := 0
@@ -118,7 +108,7 @@ func TestClose(t *testing.T) {
 
 	require.NoError(t, s.Close(), "closing twice")
 	closed := func(err error) { t.Helper(); require.ErrorContains(t, err, "the store is closed") }
-	closed(sessiontest.Append(t.Context(), s, key, 500, lease, batch(500, 1)...))
+	closed(sessiontest.Append(t.Context(), s, key, 500, lease, storetest.Batch(500, 1)...))
 	_, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	closed(err)
 	closed(sessiontest.Renew(t.Context(), s, key, lease))
@@ -144,7 +134,7 @@ func TestCloseWaitsForWriters(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			if sessiontest.Append(t.Context(), s, key, stored, lease, batch(stored, 1)...) != nil {
+			if sessiontest.Append(t.Context(), s, key, stored, lease, storetest.Batch(stored, 1)...) != nil {
 				return
 			}
 			if stored++; stored == 3 {
@@ -155,18 +145,7 @@ func TestCloseWaitsForWriters(t *testing.T) {
 	<-started
 	require.NoError(t, s.Close())
 	wg.Wait()
-	require.Len(t, contents(t, open(t, path), key), int(stored), "what was stored is there, and nothing else")
-}
-
-// TestReleaseAfterCancel: a turn that was canceled gives its lease back too.
-func TestReleaseAfterCancel(t *testing.T) {
-	s := open(t, newFile(t))
-	ctx, cancel := context.WithCancel(t.Context())
-	key := session.ID("s")
-	lease := must.Get(sessiontest.Acquire(ctx, s, key, session.Self()))
-	cancel()
-	require.NoError(t, sessiontest.Release(ctx, s, key, lease))
-	must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
+	require.Len(t, storetest.Contents(t, open(t, path), key), int(stored), "what was stored is there, and nothing else")
 }
 
 // TestWithoutJSONForm: what cannot be encoded stores nothing of its batch.
@@ -174,11 +153,11 @@ func TestWithoutJSONForm(t *testing.T) {
 	s := open(t, newFile(t))
 	key := session.ID("s")
 	lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
-	events := batch(0, 2)
+	events := storetest.Batch(0, 2)
 	for _, name := range []string{"own", "user:shared"} {
 		events[1].Data = &event.State{Delta: map[string]any{name: func() {}}}
 		require.ErrorContains(t, sessiontest.Append(t.Context(), s, key, 0, lease, events...), "e2")
 	}
-	require.Empty(t, contents(t, s, key))
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 2)...))
+	require.Empty(t, storetest.Contents(t, s, key))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 2)...))
 }

@@ -134,12 +134,3 @@ func appendAll(t testing.TB, s session.Store, key session.Key, events []*event.E
 	}
 	require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 }
-
-func loadAll(t testing.TB, s session.Store, key session.Key) (events []*event.Event) {
-	t.Helper()
-	for e, err := range s.Load(t.Context(), key, 0) {
-		require.NoError(t, err)
-		events = append(events, e)
-	}
-	return events
-}
