@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/internal/must"
 )
 
@@ -84,7 +85,7 @@ func TestChoiceOfInterface(t *testing.T) {
 			r := inMemory(t, func(*http.Request) (*http.Response, error) {
 				return response(200, `{"name":"x","supportedInterfaces":[`+strings.Join(c.interfaces, ",")+`]}`), nil
 			}, with)
-			events, _, err := newRunner(t, r).turn("hi")
+			events, _, err := newRunner(t, r).Turn("hi")
 			if c.fails != nil {
 				requireCode(t, err, a2a.CodeCard)
 				for _, part := range c.fails {
@@ -93,7 +94,7 @@ func TestChoiceOfInterface(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, []string{c.says}, said(events))
+			require.Equal(t, []string{c.says}, remotetest.Said(events))
 			require.Equal(t, "acme", tenant)
 			require.Equal(t, c.version, version)
 		})
@@ -135,34 +136,34 @@ func TestOldCards(t *testing.T) {
 		`{"name":"x","protocolVersion":"0.3.0","url":"http://peer.test/old","capabilities":{"extensions":7}}`, // which is no card of 1.0 at all
 	} {
 		r := inMemory(t, func(*http.Request) (*http.Response, error) { return response(200, card), nil }, a2a.WithBinding(other, old))
-		events, _, err := newRunner(t, r).turn("hi")
+		events, _, err := newRunner(t, r).Turn("hi")
 		require.NoError(t, err)
-		require.Equal(t, []string{"http://peer.test/old"}, said(events))
+		require.Equal(t, []string{"http://peer.test/old"}, remotetest.Said(events))
 		require.Equal(t, "0.3", version)
 	}
 	// One that offers both is one of 1.0.
 	r := inMemory(t, func(*http.Request) (*http.Response, error) {
 		return response(200, strings.Replace(goodCard, `{`, `{"protocolVersion":"0.3.0","url":"http://peer.test/old",`, 1)), nil
 	}, a2a.WithBinding(old))
-	_, _, err := newRunner(t, r).turn("hi")
+	_, _, err := newRunner(t, r).Turn("hi")
 	requireCode(t, err, a2a.CodeProtocol)
 }
 
 // With a client of one's own there is no card.
 func TestWithClient(t *testing.T) {
-	srv := newServer(t, true, completes("Without ", "a card."))
+	srv := newServer(t, true, remotetest.Completes("Without ", "a card."))
 	client, err := a2aclient.NewFromCard(context.Background(), srv.card)
 	require.NoError(t, err)
 	for _, url := range []string{"", "https://example.com/card?key=hunter2"} {
 		r := must.Get(a2a.Remote("billing", url, a2a.WithClient(client)))
 		require.NoError(t, ready(r))
-		events, _, err := newRunner(t, r).turn("hi")
+		events, _, err := newRunner(t, r).Turn("hi")
 		require.NoError(t, err)
-		require.Equal(t, []string{"Without a card."}, said(events))
+		require.Equal(t, []string{"Without a card."}, remotetest.Said(events))
 	}
 	require.Zero(t, srv.fetches())
 	srv.Close()
 	r := must.Get(a2a.Remote("billing", "", a2a.WithClient(client)))
-	_, _, err = newRunner(t, r).turn("hi")
+	_, _, err = newRunner(t, r).Turn("hi")
 	require.ErrorContains(t, err, `remote agent "billing" (remote_unreachable)`)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -33,7 +34,7 @@ func TestOneFetchForAThousandTurns(t *testing.T) {
 		Dial: func(context.Context, *sdk.AgentInterface, a2a.Environment) (a2aclient.Transport, error) {
 			return counting{turns: &turns}, nil
 		}})
-	f := newRunner(t, newRemote(t, srv.cardURL(), counts))
+	f := newRunner(t, remotetest.Billing(t, srv.cardURL(), counts))
 	var wg sync.WaitGroup
 	var failed atomic.Int32
 	for i := range 100 {
@@ -60,13 +61,13 @@ func TestOneFetchForAThousandTurns(t *testing.T) {
 func TestPreparedCard(t *testing.T) {
 	for name, c := range map[string]struct{ gives, fetches int }{"it has arrived": {0, 1}, "it is under way": {1, 1}, "it was given up": {2, 2}} {
 		t.Run(name, func(t *testing.T) {
-			srv := newServer(t, true, completes("Hello."))
+			srv := newServer(t, true, remotetest.Completes("Hello."))
 			gate, prepared := make(chan struct{}), make(chan struct{})
 			if c.gives == 0 {
 				close(gate)
 			}
 			srv.cardGate = gate
-			f := newRunner(t, newRemote(t, srv.cardURL()))
+			f := newRunner(t, remotetest.Billing(t, srv.cardURL()))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() { f.Prepare(ctx); close(prepared) }()
@@ -76,7 +77,7 @@ func TestPreparedCard(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			go func() {
-				_, _, err := f.turn("hi")
+				_, _, err := f.Turn("hi")
 				done <- err
 			}()
 			if c.gives == 2 {
@@ -218,17 +219,17 @@ func TestCardTTLOfNothing(t *testing.T) {
 
 // After a call failed the card may be another one.
 func TestCardIsFetchedAgainAfterFailure(t *testing.T) {
-	srv, moved := newServer(t, true, nil), newServer(t, true, completes("Here now."))
+	srv, moved := newServer(t, true, nil), newServer(t, true, remotetest.Completes("Here now."))
 	srv.wrap = func(http.Handler) http.Handler { return http.NotFoundHandler() }
-	f := newRunner(t, newRemote(t, srv.cardURL()))
-	_, _, err := f.turn("hi")
+	f := newRunner(t, remotetest.Billing(t, srv.cardURL()))
+	_, _, err := f.Turn("hi")
 	require.Error(t, err)
 	require.Equal(t, 1, srv.fetches())
 	srv.card = moved.card
-	events := f.fine(f.turn("hi"))
-	require.Equal(t, []string{"Here now."}, said(events))
+	events := f.Fine(f.Turn("hi"))
+	require.Equal(t, []string{"Here now."}, remotetest.Said(events))
 	require.Equal(t, 2, srv.fetches())
-	f.fine(f.turn("hi"))
+	f.Fine(f.Turn("hi"))
 	require.Equal(t, 2, srv.fetches())
 }
 
@@ -256,9 +257,9 @@ func TestConnectionsAreKeptAndDestroyed(t *testing.T) {
 		return len(destroyed) == 1
 	}, 10*time.Second, time.Millisecond)
 	require.Equal(t, "http://peer.test/rpc", <-destroyed)
-	events, _, err := newRunner(t, r).turn("hi")
+	events, _, err := newRunner(t, r).Turn("hi")
 	require.NoError(t, err)
-	require.Equal(t, []string{"http://peer.test/moved"}, said(events))
+	require.Equal(t, []string{"http://peer.test/moved"}, remotetest.Said(events))
 	require.Empty(t, destroyed)
 	runtime.KeepAlive(r)
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/cardsign"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/internal/must"
 )
 
@@ -101,9 +102,9 @@ func TestHostileCards(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := httptest.NewServer(c.handler)
 			defer srv.Close()
-			r := newRemote(t, srv.URL, a2a.WithCardTimeout(5*time.Second))
+			r := remotetest.Billing(t, srv.URL, a2a.WithCardTimeout(5*time.Second))
 			if c.code == a2a.CodeTimeout {
-				r = newRemote(t, srv.URL, a2a.WithCardTimeout(100*time.Millisecond))
+				r = remotetest.Billing(t, srv.URL, a2a.WithCardTimeout(100*time.Millisecond))
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -135,10 +136,10 @@ func TestRedirectWithinTheOrigin(t *testing.T) {
 	}))
 	defer srv.Close()
 	redirects.Store(5)
-	require.NoError(t, ready(newRemote(t, srv.URL, a2a.WithBearer("hunter2"))))
+	require.NoError(t, ready(remotetest.Billing(t, srv.URL, a2a.WithBearer("hunter2"))))
 	hops.Store(0)
 	redirects.Store(6)
-	require.ErrorContains(t, ready(newRemote(t, srv.URL, a2a.WithBearer("hunter2"))), "more than 5 redirects")
+	require.ErrorContains(t, ready(remotetest.Billing(t, srv.URL, a2a.WithBearer("hunter2"))), "more than 5 redirects")
 	require.EqualValues(t, 6, hops.Load())
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
@@ -72,7 +73,7 @@ func TestClientCredentials(t *testing.T) {
 				w.WriteHeader(http.StatusUnauthorized)
 				return true
 			}
-			f := newRunner(t, newRemote(t, srv.URL, endpoint.option()))
+			f := newRunner(t, remotetest.Billing(t, srv.URL, endpoint.option()))
 			var wg sync.WaitGroup
 			for i := range 20 {
 				wg.Go(func() {
@@ -88,13 +89,13 @@ func TestClientCredentials(t *testing.T) {
 
 			valid.Store("Bearer token-2") // the first one is revoked
 			before := len(srv.asked())
-			f.fine(f.turn("again"))
+			f.Fine(f.Turn("again"))
 			require.EqualValues(t, 2, endpoint.issued.Load())
 			require.Len(t, srv.asked()[before:], 2, "refused, and sent again")
 
 			valid.Store("none is good enough")
 			before = len(srv.asked())
-			_, _, err := f.turn("again")
+			_, _, err := f.Turn("again")
 			requireCode(t, err, a2a.CodeUnauthorized)
 			require.Len(t, srv.asked()[before:], 2, "sent again once and not more")
 			require.EqualValues(t, 3, endpoint.issued.Load())
@@ -119,7 +120,7 @@ func TestConcurrentTokens(t *testing.T) {
 			return counting{}, nil
 		}}
 	srv := newPeer(t, sdk.TransportProtocolJSONRPC, nil)
-	r := newRemote(t, onLocalhost(t, srv.URL), a2a.WithBinding(b), a2a.WithTrustedOrigin("https://trusted.test"), a2a.WithPrivateNetworks(), endpoint.option())
+	r := remotetest.Billing(t, onLocalhost(t, srv.URL), a2a.WithBinding(b), a2a.WithTrustedOrigin("https://trusted.test"), a2a.WithPrivateNetworks(), endpoint.option())
 	done := make(chan error)
 	go func() { done <- ready(r) }()
 	<-asked
@@ -220,7 +221,7 @@ func TestTokenEndpointsThatFail(t *testing.T) {
 			if c.code == a2a.CodeTimeout {
 				limit = 50 * time.Millisecond
 			}
-			_, _, err := newRunner(t, newRemote(t, srv.URL, endpoint.option(), a2a.WithCardTimeout(limit))).turn("hi")
+			_, _, err := newRunner(t, remotetest.Billing(t, srv.URL, endpoint.option(), a2a.WithCardTimeout(limit))).Turn("hi")
 			requireCode(t, err, c.code)
 			require.ErrorContains(t, err, c.text)
 			requireNoSecret(t, everything(err))

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 )
@@ -133,11 +134,11 @@ func TestSecretsStaySecret(t *testing.T) {
 						if oauth {
 							user = "://"
 						}
-						r := newRemote(t, strings.Replace(srv.URL, "://", user, 1)+"/.well-known/agent-card.json?token=s3cret-tenant", opts...)
+						r := remotetest.Billing(t, strings.Replace(srv.URL, "://", user, 1)+"/.well-known/agent-card.json?token=s3cret-tenant", opts...)
 						err := ready(r)
 						require.Equal(t, where == "card", err != nil)
 						f := newRunner(t, r, runner.WithLogger(logger), runner.WithStreaming())
-						events, _, turnErr := f.turn("hi")
+						events, _, turnErr := f.Turn("hi")
 						require.Error(t, turnErr)
 						require.NotEmpty(t, events)
 						stored := storedEvents(t, f)
@@ -178,14 +179,14 @@ func TestSecretsInAnswers(t *testing.T) {
 		for _, place := range []string{"", "a node of a graph"} {
 			t.Run(name+" "+place, func(t *testing.T) {
 				p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, events...) })
-				root := newRemote(t, p.URL, a2a.WithBearer(token))
+				root := remotetest.Billing(t, p.URL, a2a.WithBearer(token))
 				if place != "" {
 					root = places[place].root(t, root)
 				}
 				var log bytes.Buffer
 				logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 				f := newRunner(t, root, runner.WithLogger(logger), runner.WithStreaming())
-				_, streamed, err := f.turn("hi")
+				_, streamed, err := f.Turn("hi")
 				stored := storedEvents(t, f)
 				require.Contains(t, stored, "[redacted]")
 				require.Contains(t, stored, token[:9])
@@ -201,7 +202,7 @@ func TestSecretsInAnswers(t *testing.T) {
 func storedEvents(t *testing.T, f *fixture) string {
 	t.Helper()
 	var all strings.Builder
-	for e, err := range f.store.Load(context.Background(), key, 0) {
+	for e, err := range f.Store.Load(context.Background(), key, 0) {
 		require.NoError(t, err)
 		data := must.Get(json.Marshal(e))
 		all.Write(data)

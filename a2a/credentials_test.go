@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/internal/must"
 )
 
@@ -42,7 +43,7 @@ func (p *peer) asked() []*http.Request {
 func newPeer(t *testing.T, protocol sdk.TransportProtocol, start func(*httptest.Server)) *peer {
 	t.Helper()
 	p := &peer{}
-	handler := a2asrv.NewHandler(&server{execute: completes("Fine.")})
+	handler := a2asrv.NewHandler(&server{execute: remotetest.Completes("Fine.")})
 	mux := http.NewServeMux()
 	mux.Handle("/rpc", a2asrv.NewJSONRPCHandler(handler))
 	mux.Handle("/", a2asrv.NewRESTHandler(handler))
@@ -112,7 +113,7 @@ func TestKindsOfCredentials(t *testing.T) {
 					if trusted {
 						opts = append(opts[:len(opts):len(opts)], a2a.WithTrustedOrigin(elsewhere.URL+"/"))
 					}
-					_, _, err := newRunner(t, newRemote(t, strings.Replace(srv.URL, "://", "://"+c.userinfo, 1), opts...)).turn("hi")
+					_, _, err := newRunner(t, remotetest.Billing(t, strings.Replace(srv.URL, "://", "://"+c.userinfo, 1), opts...)).Turn("hi")
 					require.NoError(t, err)
 					require.Len(t, srv.asked(), 1)
 					require.True(t, c.has(srv.asked()[0]))
@@ -133,7 +134,7 @@ func TestKindsOfCredentials(t *testing.T) {
 // A key in the query is added to what the URL has.
 func TestKeyBesideAQuery(t *testing.T) {
 	srv := newPeer(t, sdk.TransportProtocolJSONRPC, nil)
-	r := newRemote(t, srv.URL+"/.well-known/agent-card.json?tenant=acme&key=none", a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationQuery, "key", "hunter2 &"))
+	r := remotetest.Billing(t, srv.URL+"/.well-known/agent-card.json?tenant=acme&key=none", a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationQuery, "key", "hunter2 &"))
 	require.NoError(t, ready(r))
 	require.Equal(t, url.Values{"tenant": {"acme"}, "key": {"hunter2 &"}}, srv.asked()[0].URL.Query())
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/internal/must"
 )
 
@@ -71,24 +72,24 @@ func TestMutualTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv.card.SupportedInterfaces = own
-			_, _, err := newRunner(t, newRemote(t, srv.URL, opts...)).turn("hi")
+			_, _, err := newRunner(t, remotetest.Billing(t, srv.URL, opts...)).Turn("hi")
 			require.NoError(t, err)
 			last := srv.asked()[len(srv.asked())-1]
 			require.Equal(t, "arbor", last.TLS.PeerCertificates[0].Subject.CommonName)
 			require.Equal(t, 2, last.ProtoMajor, "HTTP/2 is spoken further")
 
 			srv.card.SupportedInterfaces = elsewhere.card.SupportedInterfaces
-			_, _, err = newRunner(t, newRemote(t, srv.URL, opts...)).turn("hi")
+			_, _, err = newRunner(t, remotetest.Billing(t, srv.URL, opts...)).Turn("hi")
 			require.NoError(t, err)
 			last = elsewhere.asked()[len(elsewhere.asked())-1]
 			require.Empty(t, last.TLS.PeerCertificates)
-			_, _, err = newRunner(t, newRemote(t, srv.URL, append(opts[:len(opts):len(opts)], a2a.WithTrustedOrigin(elsewhere.URL))...)).turn("hi")
+			_, _, err = newRunner(t, remotetest.Billing(t, srv.URL, append(opts[:len(opts):len(opts)], a2a.WithTrustedOrigin(elsewhere.URL))...)).Turn("hi")
 			require.NoError(t, err)
 			last = elsewhere.asked()[len(elsewhere.asked())-1]
 			require.Len(t, last.TLS.PeerCertificates, 1)
 		})
 	}
-	_, _, err := newRunner(t, newRemote(t, srv.URL, a2a.WithTLSConfig(config))).turn("hi")
+	_, _, err := newRunner(t, remotetest.Billing(t, srv.URL, a2a.WithTLSConfig(config))).Turn("hi")
 	requireCode(t, err, a2a.CodeUnreachable)
 	require.Equal(t, []string(nil), config.NextProtos, "what the developer gave is not changed")
 
@@ -104,7 +105,7 @@ func TestMutualTLS(t *testing.T) {
 		plain.card.SupportedInterfaces = []*sdk.AgentInterface{sdk.NewAgentInterface(target, sdk.TransportProtocolGRPC)}
 		remembers := withCert.Clone()
 		remembers.NextProtos, remembers.ClientSessionCache = []string{"h2"}, tls.NewLRUClientSessionCache(0)
-		require.NoError(t, ready(newRemote(t, plain.URL, a2a.WithBinding(b), a2a.WithTLSConfig(remembers), a2a.WithTrustedOrigin("https://localhost"))))
+		require.NoError(t, ready(remotetest.Billing(t, plain.URL, a2a.WithBinding(b), a2a.WithTLSConfig(remembers), a2a.WithTrustedOrigin("https://localhost"))))
 		require.Equal(t, shown, len(env.TLS.Certificates) == 1, target)
 		require.Equal(t, roots, env.TLS.RootCAs)
 		require.Empty(t, env.TLS.NextProtos)

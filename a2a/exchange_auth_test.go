@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
@@ -33,7 +34,7 @@ func asksForAuth(then func(w http.ResponseWriter, c call)) func(w http.ResponseW
 }
 
 func handles(events []*event.Event) (statuses []string) {
-	for _, h := range find[*event.RemoteTask](events) {
+	for _, h := range remotetest.Find[*event.RemoteTask](events) {
 		statuses = append(statuses, h.Status)
 	}
 	return statuses
@@ -51,14 +52,14 @@ func TestAuthRequired(t *testing.T) {
 			if streaming {
 				opts = append(opts, runner.WithStreaming())
 			}
-			root := newRemote(t, p.URL)
+			root := remotetest.Billing(t, p.URL)
 			if transferred {
 				root = tree(t, scripted.New().Add("support", transfer()), root)
 			}
 			f := newRunner(t, root, opts...)
-			events, streamed, err := f.turn("refund")
+			events, streamed, err := f.Turn("refund")
 			require.NoError(t, err)
-			require.Equal(t, []string{"Two charges found.\n\n" + signIn}, said(events))
+			require.Equal(t, []string{"Two charges found.\n\n" + signIn}, remotetest.Said(events))
 			if streaming {
 				require.Equal(t, "Two charges found.\n\n"+signIn, streamed, "what is asked is not only stored")
 			}
@@ -67,15 +68,15 @@ func TestAuthRequired(t *testing.T) {
 			paused := events[len(events)-1]
 
 			// Another process looks: still nothing.
-			root = newRemote(t, p.URL)
+			root = remotetest.Billing(t, p.URL)
 			if transferred {
 				root = tree(t, scripted.New(), root)
 			}
-			f = f.again(t, root, opts...)
+			f = again(t, f.Store, root, opts...)
 			events, streamed, err = f.resume()
 			require.NoError(t, err)
 			require.Equal(t, paused.RunID+":harness_end", events[0].ParentID)
-			require.Empty(t, said(events), "it is in the log already")
+			require.Empty(t, remotetest.Said(events), "it is in the log already")
 			require.Empty(t, streamed)
 			require.Equal(t, []string{"auth_required"}, handles(events))
 			require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
@@ -94,7 +95,7 @@ func TestAuthRequired(t *testing.T) {
 			})
 			events, streamed, err = f.resume()
 			require.NoError(t, err)
-			require.Equal(t, []string{" One is gone.\n\nRefunded."}, said(events))
+			require.Equal(t, []string{" One is gone.\n\nRefunded."}, remotetest.Said(events))
 			if streaming {
 				require.Equal(t, " One is gone.\n\nRefunded.", streamed)
 			}
@@ -103,7 +104,7 @@ func TestAuthRequired(t *testing.T) {
 			require.Len(t, p.made(sends), 1)
 			require.Len(t, p.made(subscribes), 1)
 			require.Empty(t, p.made(cancels))
-			events = f.fine(f.resume())
+			events = f.Fine(f.resume())
 			require.Empty(t, events)
 		}
 	}
@@ -115,10 +116,10 @@ func TestAuthRequiredTwice(t *testing.T) {
 		c.reply(w, `{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_AUTH_REQUIRED","message":{"messageId":"m2","role":"ROLE_AGENT","parts":[{"text":"And at the bank."}]}},
 			"artifacts":[{"artifactId":"a","parts":[{"text":"Two charges found."}]}],"history":[{"messageId":"m1","role":"ROLE_AGENT","parts":[{"text":"`+signIn+`"}]}]}`)
 	}))
-	f := newRunner(t, newRemote(t, p.URL))
-	f.fine(f.turn("refund"))
-	events := f.fine(f.resume())
-	require.Equal(t, []string{"And at the bank."}, said(events))
+	f := newRunner(t, remotetest.Billing(t, p.URL))
+	f.Fine(f.Turn("refund"))
+	events := f.Fine(f.resume())
+	require.Equal(t, []string{"And at the bank."}, remotetest.Said(events))
 	require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
 }
 
@@ -131,10 +132,10 @@ func TestMessageInsteadOfAuth(t *testing.T) {
 		}
 		c.stream(w, deltaEvent("b", "Never mind, then."), statusEvent("COMPLETED", ""))
 	}))
-	f := newRunner(t, newRemote(t, p.URL))
-	f.fine(f.turn("refund"))
-	events := f.fine(f.turn("I cannot sign in"))
-	require.Equal(t, []string{"Never mind, then."}, said(events))
+	f := newRunner(t, remotetest.Billing(t, p.URL))
+	f.Fine(f.Turn("refund"))
+	events := f.Fine(f.Turn("I cannot sign in"))
+	require.Equal(t, []string{"Never mind, then."}, remotetest.Said(events))
 	sent := p.made(sends)[1].Params.Message
 	require.Equal(t, "t1", string(sent.TaskID))
 	require.Equal(t, "c1", sent.ContextID)
@@ -153,15 +154,15 @@ func TestTaskThatWaitedIsOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newWire(t, asksForAuth(c.answer))
-			f := newRunner(t, newRemote(t, p.URL))
-			f.fine(f.turn("refund"))
+			f := newRunner(t, remotetest.Billing(t, p.URL))
+			f.Fine(f.Turn("refund"))
 			_, _, err := f.resume()
 			requireCode(t, err, c.code)
 			require.Len(t, p.made(sends), 1, "nothing is sent again")
 
 			p.set(func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Hello again.")) })
-			events := f.fine(f.turn("hello?"))
-			require.Equal(t, []string{"Hello again."}, said(events))
+			events := f.Fine(f.Turn("hello?"))
+			require.Equal(t, []string{"Hello again."}, remotetest.Said(events))
 			sent := p.made(sends)[1].Params.Message
 			require.Empty(t, sent.TaskID)
 			require.Equal(t, "c1", sent.ContextID)
@@ -172,14 +173,14 @@ func TestTaskThatWaitedIsOver(t *testing.T) {
 // A turn that is given up leaves no task behind.
 func TestCancelWhileAuthIsWaitedFor(t *testing.T) {
 	p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("CANCELED", "")) }))
-	f := newRunner(t, newRemote(t, p.URL))
-	f.fine(f.turn("refund"))
+	f := newRunner(t, remotetest.Billing(t, p.URL))
+	f.Fine(f.Turn("refund"))
 	events, err := f.Cancel(context.Background(), key)
 	require.NoError(t, err)
 	require.Equal(t, event.FinishReasonCanceled, lastEnd(events))
 	require.Equal(t, []string{"canceled"}, handles(events))
 	require.Len(t, p.made(cancels), 1)
-	events = f.fine(f.resume())
+	events = f.Fine(f.resume())
 	require.Empty(t, events)
 }
 
@@ -205,25 +206,25 @@ func TestAuthRequiredInsideOfAgents(t *testing.T) {
 			if name == "an agent tool" {
 				s.Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)), scripted.Reply(scripted.ExpectResult("Refunded."), scripted.Text("Done.")))
 			}
-			f := newRunner(t, root(t, newRemote(t, p.URL), s))
-			events := f.fine(f.turn("refund"))
+			f := newRunner(t, root(t, remotetest.Billing(t, p.URL), s))
+			events := f.Fine(f.Turn("refund"))
 			require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
 			words := ""
-			for _, e := range find[*event.Text](events) {
+			for _, e := range remotetest.Find[*event.Text](events) {
 				words += e.Content
 			}
 			require.Contains(t, words, signIn)
 
 			// Another process looks: still nothing.
-			f = f.again(t, root(t, newRemote(t, p.URL), s))
-			events = f.fine(f.resume())
+			f = again(t, f.Store, root(t, remotetest.Billing(t, p.URL), s))
+			events = f.Fine(f.resume())
 			require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
-			require.Empty(t, find[*event.Text](events))
+			require.Empty(t, remotetest.Find[*event.Text](events))
 
 			p.set(func(w http.ResponseWriter, c call) {
 				c.reply(w, taskJSON("COMPLETED", "", "a", "Two charges found.", "b", "Refunded."))
 			})
-			events = f.fine(f.resume())
+			events = f.Fine(f.resume())
 			require.NoError(t, s.Done())
 			require.Equal(t, event.FinishReasonStop, lastEnd(events))
 			require.Len(t, p.made(sends), 1)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
@@ -64,11 +65,11 @@ func TestCancelInsideOfAgents(t *testing.T) {
 	for name, c := range insideOfAgents {
 		t.Run(name, func(t *testing.T) {
 			p := waitsForever(t)
-			f := newRunner(t, c.root(t, newRemote(t, p.URL)))
+			f := newRunner(t, c.root(t, remotetest.Billing(t, p.URL)))
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			go onceStored(f, c.tasks, cancel)
-			_, _, last := f.collect(f.Run(ctx, key, llm.UserText("refund")))
+			_, _, last := f.Collect(f.Run(ctx, key, llm.UserText("refund")))
 			require.ErrorIs(t, last, context.Canceled)
 			require.Len(t, p.made(cancels), c.tasks)
 			for _, made := range p.made(cancels) {
@@ -84,7 +85,7 @@ func onceStored(f *fixture, tasks int, do func()) {
 	defer do()
 	for stored := 0; stored < tasks; runtime.Gosched() {
 		stored = 0
-		for e, err := range f.store.Load(context.Background(), key, 0) {
+		for e, err := range f.Store.Load(context.Background(), key, 0) {
 			if err == nil && e.Type() == event.TypeRemoteTask {
 				stored++
 			}
@@ -101,17 +102,17 @@ func withTool(t *testing.T, a agent.Agent, more ...scripted.Item) agent.Agent {
 // A call that takes too long, or a node that does, cancels its own task; the turn goes on.
 func TestTimeoutInsideOfAgents(t *testing.T) {
 	p := waitsForever(t)
-	tool := must.Get(agenttool.New(newRemote(t, p.URL), agenttool.WithTimeout(200*time.Millisecond)))
+	tool := must.Get(agenttool.New(remotetest.Billing(t, p.URL), agenttool.WithTimeout(200*time.Millisecond)))
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)), scripted.Reply(scripted.Text("It takes too long.")))
 	support := must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithTools(tool)))
-	_, _, err := newRunner(t, support).turn("refund")
+	_, _, err := newRunner(t, support).Turn("refund")
 	require.NoError(t, err)
 	require.Len(t, p.made(cancels), 1)
 
 	p = waitsForever(t)
-	g, err := agentgraph.NewBuilder("desk").Node("ask", newRemote(t, p.URL), agentgraph.Timeout(200*time.Millisecond)).Build()
+	g, err := agentgraph.NewBuilder("desk").Node("ask", remotetest.Billing(t, p.URL), agentgraph.Timeout(200*time.Millisecond)).Build()
 	require.NoError(t, err)
-	_, _, err = newRunner(t, g).turn("refund")
+	_, _, err = newRunner(t, g).Turn("refund")
 	require.ErrorIs(t, err, agent.ErrTimeout)
 	require.Len(t, p.made(cancels), 1)
 }

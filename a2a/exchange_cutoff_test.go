@@ -8,6 +8,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -20,9 +21,9 @@ import (
 func TestBreakAnywhere(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		for cut := 1; ; cut++ {
-			srv := newServer(t, streams, completes("I see ", "two ", "charges."))
+			srv := newServer(t, streams, remotetest.Completes("I see ", "two ", "charges."))
 			s := scripted.New().Add("support", transfer(), transfer()) // the second if the first was not stored
-			f := newRunner(t, tree(t, s, newRemote(t, srv.cardURL())), runner.WithStreaming())
+			f := newRunner(t, tree(t, s, remotetest.Billing(t, srv.cardURL())), runner.WithStreaming())
 			seen := 0
 			for _, err := range f.Run(context.Background(), key, llm.UserText("I was charged twice")) {
 				require.NoError(t, err)
@@ -30,14 +31,14 @@ func TestBreakAnywhere(t *testing.T) {
 					break
 				}
 			}
-			_, _, err := f.again(t, tree(t, s, newRemote(t, srv.cardURL())), runner.WithStreaming()).resume()
+			_, _, err := again(t, f.Store, tree(t, s, remotetest.Billing(t, srv.cardURL())), runner.WithStreaming()).resume()
 			require.NoError(t, err)
 			var log []*event.Event
-			for e, err := range f.store.Load(context.Background(), key, 0) {
+			for e, err := range f.Store.Load(context.Background(), key, 0) {
 				require.NoError(t, err)
 				log = append(log, e)
 			}
-			require.Equal(t, []string{"I see two charges."}, said(log), "cut after %d", cut)
+			require.Equal(t, []string{"I see two charges."}, remotetest.Said(log), "cut after %d", cut)
 			require.Equal(t, event.FinishReasonStop, lastEnd(log))
 			sent := srv.messages()
 			require.LessOrEqual(t, len(sent), 2, "cut after %d", cut)
@@ -65,11 +66,11 @@ func TestTasksOfAConversation(t *testing.T) {
 		}
 		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateInputRequired, sdk.NewMessageForTask(sdk.MessageRoleAgent, ec, sdk.NewTextPart("Go?"))), nil)
 	})
-	f := newRunner(t, newRemote(t, srv.cardURL()))
+	f := newRunner(t, remotetest.Billing(t, srv.cardURL()))
 	for i, words := range []string{"hi", "hm", "go", "hi"} {
-		events, _, err := f.again(t, newRemote(t, srv.cardURL())).turn(words)
+		events, _, err := again(t, f.Store, remotetest.Billing(t, srv.cardURL())).Turn(words)
 		require.NoError(t, err)
-		require.Equal(t, []string{map[bool]string{true: "Gone.", false: "Go?"}[words == "go"]}, said(events), "turn %d", i)
+		require.Equal(t, []string{map[bool]string{true: "Gone.", false: "Go?"}[words == "go"]}, remotetest.Said(events), "turn %d", i)
 	}
 	sent := srv.messages()
 	require.Len(t, sent, 4)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
@@ -23,23 +24,23 @@ func TestGiveUpInsideOfAgents(t *testing.T) {
 	for name, c := range insideOfAgents {
 		t.Run(name, func(t *testing.T) {
 			p := waitsForever(t)
-			f := newRunner(t, c.root(t, newRemote(t, p.URL)))
+			f := newRunner(t, c.root(t, remotetest.Billing(t, p.URL)))
 			ctx, gone := context.WithCancelCause(context.Background())
 			defer gone(nil)
 			go onceStored(f, c.tasks, func() { gone(agent.ErrSuspended) })
-			_, _, last := f.collect(f.Run(ctx, key, llm.UserText("refund")))
+			_, _, last := f.Collect(f.Run(ctx, key, llm.UserText("refund")))
 			require.ErrorIs(t, last, agent.ErrSuspended)
 			require.Empty(t, p.made(cancels))
-			before := stored(t, f.store)
+			before := stored(t, f.Store)
 
-			r := must.Get(runner.New(c.root(t, newRemote(t, p.URL)), f.store))
+			r := must.Get(runner.New(c.root(t, remotetest.Billing(t, p.URL)), f.Store))
 			_, err := r.Cancel(context.Background(), key)
 			require.NoError(t, err)
 			require.Len(t, p.made(cancels), c.tasks)
 			var fold session.Fold
 			ended := make(map[string]bool)
 			canceled := 0
-			for _, e := range stored(t, f.store) {
+			for _, e := range stored(t, f.Store) {
 				fold.Apply(e)
 				require.False(t, ended[e.RunID], "an event after the end of its run")
 				switch d := e.Data.(type) {
@@ -52,7 +53,7 @@ func TestGiveUpInsideOfAgents(t *testing.T) {
 				}
 			}
 			require.Equal(t, c.tasks, canceled)
-			require.Greater(t, len(stored(t, f.store)), len(before))
+			require.Greater(t, len(stored(t, f.Store)), len(before))
 			require.Empty(t, fold.Remote)
 			require.Empty(t, fold.Open())
 			require.False(t, fold.Unfinished())
@@ -80,11 +81,11 @@ func TestGiveUpOnce(t *testing.T) {
 	inner, err := agentgraph.NewBuilder("desk").Node("ask/peer", far).Build()
 	require.NoError(t, err)
 	f := newRunner(t, withTool(t, inner))
-	_, _, err = f.collect(f.Run(context.Background(), key, llm.UserText("refund")))
+	_, _, err = f.Collect(f.Run(context.Background(), key, llm.UserText("refund")))
 	require.NoError(t, err)
-	_, _, failed := f.collect(f.Run(context.Background(), key, llm.UserText("never mind")))
+	_, _, failed := f.Collect(f.Run(context.Background(), key, llm.UserText("never mind")))
 	require.Error(t, failed, "the model has no more to say")
-	cut := f.crashed(t, event.TypeRemoteTask, len(find[*event.RemoteTask](stored(t, f.store))))
+	cut := f.crashed(t, event.TypeRemoteTask, len(remotetest.Find[*event.RemoteTask](stored(t, f.Store))))
 
 	r := must.Get(runner.New(withTool(t, inner), cut))
 	_, err = r.Cancel(context.Background(), key)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/origin"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
@@ -48,14 +49,14 @@ func TestMetadataIsIgnoredEverywhere(t *testing.T) {
 			p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, events...) })
 			var log bytes.Buffer
 			s := scripted.New().Add("support", transfer())
-			f := newRunner(t, tree(t, s, newRemote(t, p.URL)), runner.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
-			stored := f.fine(f.turn("hi"))
-			require.Len(t, said(stored), 1)
-			require.True(t, strings.HasPrefix(said(stored)[0], "Fine."), said(stored)[0])
-			require.Len(t, find[*event.Transfer](stored), 1)
-			require.Empty(t, find[*event.State](stored))
-			require.Empty(t, find[*event.RelayResolved](stored))
-			require.Len(t, find[*event.ToolCall](stored), 1, "the coordinator's own")
+			f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL)), runner.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+			stored := f.Fine(f.Turn("hi"))
+			require.Len(t, remotetest.Said(stored), 1)
+			require.True(t, strings.HasPrefix(remotetest.Said(stored)[0], "Fine."), remotetest.Said(stored)[0])
+			require.Len(t, remotetest.Find[*event.Transfer](stored), 1)
+			require.Empty(t, remotetest.Find[*event.State](stored))
+			require.Empty(t, remotetest.Find[*event.RelayResolved](stored))
+			require.Len(t, remotetest.Find[*event.ToolCall](stored), 1, "the coordinator's own")
 			require.Equal(t, "billing", f.active(t))
 			for _, e := range stored {
 				if e.Type() == event.TypeText && e.RunID == stored[len(stored)-1].RunID {
@@ -91,11 +92,11 @@ func TestUsageOfPeers(t *testing.T) {
 			p := newWire(t, func(w http.ResponseWriter, cl call) {
 				cl.stream(w, taskEvent("WORKING", ""), deltaEvent("a", "ok"), said(c.usage))
 			})
-			f := newRunner(t, newRemote(t, p.URL), runner.WithLimits(runner.Limits{ModelCalls: 1}), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1}}))
-			events := f.fine(f.turn("hi"))
-			h := find[*event.RemoteTask](events)
+			f := newRunner(t, remotetest.Billing(t, p.URL), runner.WithLimits(runner.Limits{ModelCalls: 1}), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1}}))
+			events := f.Fine(f.Turn("hi"))
+			h := remotetest.Find[*event.RemoteTask](events)
 			require.Equal(t, c.want, h[len(h)-1].Usage)
-			require.Empty(t, find[*event.Usage](events), "those close the answers of our own models")
+			require.Empty(t, remotetest.Find[*event.Usage](events), "those close the answers of our own models")
 		})
 	}
 }
@@ -129,8 +130,8 @@ func TestChainGoesOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Done.")) })
-			f := newRunner(t, root(t, newRemote(t, p.URL)))
-			_, _, err := f.collect(f.Run(context.Background(), key, llm.UserText("refund"), came))
+			f := newRunner(t, root(t, remotetest.Billing(t, p.URL)))
+			_, _, err := f.Collect(f.Run(context.Background(), key, llm.UserText("refund"), came))
 			require.NoError(t, err)
 			calls := p.made(sends)
 			require.NotEmpty(t, calls)
@@ -142,7 +143,7 @@ func TestChainGoesOut(t *testing.T) {
 		})
 	}
 	p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Done.")) })
-	_, _, err := newRunner(t, newRemote(t, p.URL)).turn("refund")
+	_, _, err := newRunner(t, remotetest.Billing(t, p.URL)).Turn("refund")
 	require.NoError(t, err)
 	require.Nil(t, chainOf(p.made(sends)[0]), "a turn that began here")
 	require.Empty(t, p.made(sends)[0].Params.Message.Metadata)

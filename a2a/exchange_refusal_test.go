@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
@@ -69,19 +70,19 @@ func TestRefusedFirstMessage(t *testing.T) {
 			}
 			var line string
 			s := scripted.New().Add("support", transfer(), scripted.Reply(lastLine(&line), scripted.Text("Billing is closed.")), scripted.Reply(scripted.Text("Still closed.")))
-			f := newRunner(t, tree(t, s, newRemote(t, p.URL, a2a.WithBearer("hunter2"))))
-			events := f.fine(f.turn("I was charged twice"))
+			f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL, a2a.WithBearer("hunter2"))))
+			events := f.Fine(f.Turn("I was charged twice"))
 			require.True(t, strings.HasPrefix(line, "[billing] did not accept the conversation: "), line)
 			require.Contains(t, line, c.line)
 			require.NotContains(t, line, "hunter2")
 			require.NotContains(t, line, "127.0.0.1")
-			transfers := find[*event.Transfer](events)
+			transfers := remotetest.Find[*event.Transfer](events)
 			require.Len(t, transfers, 2)
 			require.Equal(t, event.TransferTypeRefused, transfers[1].TransferType)
 			require.Equal(t, "support", f.active(t))
-			require.Empty(t, find[*event.Failure](events))
+			require.Empty(t, remotetest.Find[*event.Failure](events))
 			require.Equal(t, event.FinishReasonStop, lastEnd(events))
-			f.fine(f.turn("and now?"))
+			f.Fine(f.Turn("and now?"))
 			require.NoError(t, s.Done())
 		})
 	}
@@ -100,8 +101,8 @@ func TestNoConnectionInTime(t *testing.T) {
 	}}
 	var line string
 	s := scripted.New().Add("support", transfer(), scripted.Reply(lastLine(&line), scripted.Text("Billing is closed.")))
-	f := newRunner(t, tree(t, s, newRemote(t, p.URL, a2a.WithHTTPClient(&http.Client{Transport: slow}))))
-	f.fine(f.turn("I was charged twice"))
+	f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL, a2a.WithHTTPClient(&http.Client{Transport: slow}))))
+	f.Fine(f.Turn("I was charged twice"))
 	require.Contains(t, line, "it cannot be reached")
 }
 
@@ -142,15 +143,15 @@ func TestUnclearFirstMessage(t *testing.T) {
 				c.answer(w, cl)
 			})
 			s := scripted.New().Add("support", transfer())
-			f := newRunner(t, tree(t, s, newRemote(t, p.URL, c.opts...)))
-			events, _, err := f.turn("I was charged twice")
+			f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL, c.opts...)))
+			events, _, err := f.Turn("I was charged twice")
 			var e *a2a.Error
 			require.ErrorAs(t, err, &e)
 			if c.code != "" {
 				require.Equal(t, c.code, e.Code, "%v", err)
 			}
 			require.NotErrorIs(t, err, agent.ErrRefused)
-			require.Len(t, find[*event.Transfer](events), 1)
+			require.Len(t, remotetest.Find[*event.Transfer](events), 1)
 			require.Equal(t, "billing", f.active(t))
 			require.Len(t, p.made(sends), 1)
 		})
@@ -160,11 +161,11 @@ func TestUnclearFirstMessage(t *testing.T) {
 // Where nobody has handed over, a refusal is an error like others.
 func TestRefusedAtTheBeginningOfATurn(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "not today") })
-	f := newRunner(t, newRemote(t, p.URL))
-	events, _, err := f.turn("hi")
+	f := newRunner(t, remotetest.Billing(t, p.URL))
+	events, _, err := f.Turn("hi")
 	requireCode(t, err, a2a.CodeProtocol)
 	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
-	require.Equal(t, string(a2a.CodeProtocol), find[*event.Failure](events)[0].Code)
+	require.Equal(t, string(a2a.CodeProtocol), remotetest.Find[*event.Failure](events)[0].Code)
 	require.Equal(t, event.FinishReasonError, lastEnd(events))
 }
 
@@ -181,8 +182,8 @@ func TestCardIsGoneAfterTheTransfer(t *testing.T) {
 	})
 	var line string
 	s := scripted.New().Add("support", transfer(), scripted.Reply(lastLine(&line), scripted.Text("Billing is closed.")))
-	f := newRunner(t, tree(t, s, newRemote(t, p.URL+"/card", a2a.WithCardTTL(0))))
-	f.fine(f.turn("I was charged twice"))
+	f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL+"/card", a2a.WithCardTTL(0))))
+	f.Fine(f.Turn("I was charged twice"))
 	require.Contains(t, line, "the agent card: HTTP status 410")
 	require.Equal(t, "support", f.active(t))
 }
@@ -192,8 +193,8 @@ func TestRefusalsEnd(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "not today") })
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)),
 		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)), scripted.Reply(scripted.ExpectResult("you cannot transfer to billing now"), scripted.Text("I give up.")))
-	f := newRunner(t, tree(t, s, newRemote(t, p.URL)))
-	f.fine(f.turn("I was charged twice"))
+	f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL)))
+	f.Fine(f.Turn("I was charged twice"))
 	require.NoError(t, s.Done())
 	require.Len(t, p.made(sends), 1)
 }
@@ -202,11 +203,11 @@ func TestRefusalsEnd(t *testing.T) {
 func TestRefusedWordsAreSentLater(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) { c.fail(w, internal, "not today") })
 	s := scripted.New().Add("support", transfer(), scripted.Reply(scripted.Text("Later.")), transfer())
-	f := newRunner(t, tree(t, s, newRemote(t, p.URL)))
-	f.fine(f.turn("I was charged twice"))
+	f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL)))
+	f.Fine(f.Turn("I was charged twice"))
 	p.set(func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Refunded.")) })
-	events := f.fine(f.turn("Try again"))
-	require.Equal(t, []string{"Refunded."}, said(events))
+	events := f.Fine(f.Turn("Try again"))
+	require.Equal(t, []string{"Refunded."}, remotetest.Said(events))
 	got := texts(p.made(sends)[1].Params.Message)
 	require.Equal(t, []string{"I was charged twice", "[support] One moment.", "[support] Later.", "Try again", "[support] One moment."}, got[:5])
 	require.NotEqual(t, p.made(sends)[0].Params.Message.ID, p.made(sends)[1].Params.Message.ID)

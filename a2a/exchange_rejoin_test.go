@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
@@ -75,10 +76,10 @@ func TestBrokenStream(t *testing.T) {
 					c.get(w, cl)
 				}
 			})
-			f := newRunner(t, newRemote(t, p.URL), runner.WithStreaming())
-			events, streamed, err := f.turn("hi")
+			f := newRunner(t, remotetest.Billing(t, p.URL), runner.WithStreaming())
+			events, streamed, err := f.Turn("hi")
 			require.NoError(t, err)
-			require.Equal(t, []string{"one two three"}, said(events))
+			require.Equal(t, []string{"one two three"}, remotetest.Said(events))
 			require.Equal(t, "one two three", streamed)
 			require.Len(t, p.made(sends), 1)
 			require.Equal(t, []string{"working", "completed"}, handles(events))
@@ -114,9 +115,9 @@ func TestPeerIsBack(t *testing.T) {
 			c.reply(w, taskJSON("COMPLETED", "", "a", "Here again."))
 		}
 	})
-	events, _, err := newRunner(t, newRemote(t, p.URL)).turn("hi")
+	events, _, err := newRunner(t, remotetest.Billing(t, p.URL)).Turn("hi")
 	require.NoError(t, err)
-	require.Equal(t, []string{"Here again."}, said(events))
+	require.Equal(t, []string{"Here again."}, remotetest.Said(events))
 	require.Len(t, p.made(sends), 1)
 }
 
@@ -173,7 +174,7 @@ func TestPeerDoesNotComeBack(t *testing.T) {
 			get:       func() (*sdk.Task, error) { return nil, errBroken }}
 		r := must.Get(a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(0)))
 		began := time.Now()
-		_, _, err := newRunner(t, r).turn("hi")
+		_, _, err := newRunner(t, r).Turn("hi")
 		require.ErrorIs(t, err, errBroken)
 		require.Equal(t, 11, asked)
 		took := time.Since(began)
@@ -191,7 +192,7 @@ func TestEmptyStreamsArePaced(t *testing.T) {
 			subscribe: func(context.Context) iter.Seq2[sdk.Event, error] { asked++; return yields(nil, working()) },
 			get:       func() (*sdk.Task, error) { return working(), nil }}
 		r := must.Get(a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(10*time.Minute)))
-		_, _, err := newRunner(t, r).turn("hi")
+		_, _, err := newRunner(t, r).Turn("hi")
 		requireCode(t, err, a2a.CodeTimeout)
 		require.Less(t, asked, 200)
 	})
@@ -204,14 +205,14 @@ func TestCrashBeforeTheHandle(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) {
 		c.stream(w, taskEvent("WORKING", ""), statusEvent("COMPLETED", "Done."))
 	})
-	f := newRunner(t, newRemote(t, p.URL))
-	f.fine(f.turn("first"))
+	f := newRunner(t, remotetest.Billing(t, p.URL))
+	f.Fine(f.Turn("first"))
 	for range 2 {
-		crashed := (&fixture{store: f.crashed(t, event.TypeHarnessStart, 1)}).again(t, newRemote(t, p.URL))
-		events := crashed.fine(crashed.resume())
-		require.Equal(t, []string{"Done."}, said(events))
+		crashed := again(t, f.crashed(t, event.TypeHarnessStart, 1), remotetest.Billing(t, p.URL))
+		events := crashed.Fine(crashed.resume())
+		require.Equal(t, []string{"Done."}, remotetest.Said(events))
 	}
-	f.fine(f.turn("second"))
+	f.Fine(f.Turn("second"))
 	for _, c := range p.made(sends) {
 		ids[c.Params.Message.ID]++
 		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, c.Params.Message.ID)
@@ -223,10 +224,10 @@ func TestCrashBeforeTheHandle(t *testing.T) {
 // A message that is turned away after a crash may have been taken before it.
 func TestRefusedAfterACrash(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Done.")) })
-	f := newRunner(t, newRemote(t, p.URL))
-	f.fine(f.turn("first"))
+	f := newRunner(t, remotetest.Billing(t, p.URL))
+	f.Fine(f.Turn("first"))
 	p.set(func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "I know this message") })
-	crashed := (&fixture{store: f.crashed(t, event.TypeHarnessStart, 1)}).again(t, newRemote(t, p.URL))
+	crashed := again(t, f.crashed(t, event.TypeHarnessStart, 1), remotetest.Billing(t, p.URL))
 	_, _, err := crashed.resume()
 	require.ErrorContains(t, err, "I know this message")
 	require.NotErrorIs(t, err, agent.ErrRefused)
@@ -245,9 +246,9 @@ func TestCrashBehindTheHandle(t *testing.T) {
 			c.reply(w, taskJSON("INPUT_REQUIRED", "Which one?", "a", "Two charges."))
 		}
 	})
-	f := newRunner(t, newRemote(t, p.URL))
-	f.fine(f.turn("refund"))
-	f.fine(f.turn("the second"))
+	f := newRunner(t, remotetest.Billing(t, p.URL))
+	f.Fine(f.Turn("refund"))
+	f.Fine(f.Turn("the second"))
 
 	store := f.crashed(t, event.TypeRemoteTask, 3) // the second turn's handle
 	p.set(func(w http.ResponseWriter, c call) {
@@ -263,10 +264,10 @@ func TestCrashBehindTheHandle(t *testing.T) {
 		}
 	})
 	before := len(p.made(sends))
-	crashed := (&fixture{store: store}).again(t, newRemote(t, p.URL), runner.WithStreaming())
+	crashed := again(t, store, remotetest.Billing(t, p.URL), runner.WithStreaming())
 	events, streamed, err := crashed.resume()
 	require.NoError(t, err)
-	require.Equal(t, []string{"Refunded."}, said(events))
+	require.Equal(t, []string{"Refunded."}, remotetest.Said(events))
 	require.Equal(t, "Refunded.", streamed)
 	require.Equal(t, []string{"completed"}, handles(events), "the handle is stored already")
 	require.Len(t, p.made(sends), before)
@@ -278,8 +279,8 @@ func TestTaskIsLostInACrash(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) {
 		c.stream(w, taskEvent("WORKING", ""), statusEvent("COMPLETED", "Done."))
 	})
-	f := newRunner(t, newRemote(t, p.URL))
-	f.fine(f.turn("refund"))
+	f := newRunner(t, remotetest.Billing(t, p.URL))
+	f.Fine(f.Turn("refund"))
 	store := f.crashed(t, event.TypeRemoteTask, 1)
 	p.set(func(w http.ResponseWriter, c call) {
 		if c.Method == sends {
@@ -288,16 +289,16 @@ func TestTaskIsLostInACrash(t *testing.T) {
 		}
 		c.fail(w, taskNotFound, "who?")
 	})
-	crashed := (&fixture{store: store}).again(t, newRemote(t, p.URL))
+	crashed := again(t, store, remotetest.Billing(t, p.URL))
 	events, _, err := crashed.resume()
 	requireCode(t, err, a2a.CodeTaskGone)
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 	require.Equal(t, []string{"unknown"}, handles(events))
-	require.Equal(t, string(a2a.CodeTaskGone), find[*event.Failure](events)[0].Code)
+	require.Equal(t, string(a2a.CodeTaskGone), remotetest.Find[*event.Failure](events)[0].Code)
 	require.Len(t, p.made(sends), 1)
 	require.Empty(t, p.made(cancels), "there is nothing to cancel")
-	events = crashed.fine(crashed.turn("hello?"))
-	require.Equal(t, []string{"Hello again."}, said(events))
+	events = crashed.Fine(crashed.Turn("hello?"))
+	require.Equal(t, []string{"Hello again."}, remotetest.Said(events))
 	require.Equal(t, []string{"refund", "hello?"}, texts(p.made(sends)[1].Params.Message))
 }
 
@@ -310,7 +311,7 @@ func TestTaskIsLostMeanwhile(t *testing.T) {
 		}
 		c.fail(w, taskNotFound, "who?")
 	})
-	_, _, err := newRunner(t, newRemote(t, p.URL)).turn("refund")
+	_, _, err := newRunner(t, remotetest.Billing(t, p.URL)).Turn("refund")
 	requireCode(t, err, a2a.CodeTaskGone)
 	require.Len(t, p.made(sends), 1)
 }
@@ -323,7 +324,7 @@ func TestResumeAfterCancel(t *testing.T) {
 		yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("thinking")), nil)
 		<-ctx.Done()
 	})
-	f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
+	f := newRunner(t, remotetest.Billing(t, srv.cardURL()), runner.WithStreaming())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for e, err := range f.Run(ctx, key, llm.UserText("hi")) {
@@ -333,14 +334,14 @@ func TestResumeAfterCancel(t *testing.T) {
 	}
 	srv.mu.Lock()
 	require.Len(t, srv.canceled, 1)
-	srv.execute = completes("Here again.")
+	srv.execute = remotetest.Completes("Here again.")
 	srv.mu.Unlock()
-	events := f.fine(f.resume())
-	require.Equal(t, []string{"Here again."}, said(events))
+	events := f.Fine(f.resume())
+	require.Equal(t, []string{"Here again."}, remotetest.Said(events))
 	first, second := srv.messages()[0], srv.messages()[1]
 	require.NotEqual(t, first.ID, second.ID)
 	require.Equal(t, texts(first), texts(second))
-	require.Equal(t, find[*event.RemoteTask](events)[0].ContextID, second.ContextID)
+	require.Equal(t, remotetest.Find[*event.RemoteTask](events)[0].ContextID, second.ContextID)
 }
 
 // An answer that does not end is cut off when it is larger than it may be, however it is
@@ -378,7 +379,7 @@ func TestEndlessAnswers(t *testing.T) {
 					breaks()
 				}
 			})
-			_, _, err := newRunner(t, newRemote(t, p.URL, a2a.WithMaxResponse(most)), runner.WithStreaming()).turn("hi")
+			_, _, err := newRunner(t, remotetest.Billing(t, p.URL, a2a.WithMaxResponse(most)), runner.WithStreaming()).Turn("hi")
 			requireCode(t, err, a2a.CodeTooLarge)
 			require.Less(t, sent, 200)
 			require.Len(t, p.made(cancels), 1)

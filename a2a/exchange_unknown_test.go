@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
@@ -53,9 +54,9 @@ func TestUnknownThings(t *testing.T) {
 						cl.reply(w, c.events[0])
 					}
 				})
-				events, streamed, err := newRunner(t, newRemote(t, p.URL), runner.WithStreaming()).turn("hi")
+				events, streamed, err := newRunner(t, remotetest.Billing(t, p.URL), runner.WithStreaming()).Turn("hi")
 				require.NoError(t, err)
-				require.Equal(t, c.said, said(events))
+				require.Equal(t, c.said, remotetest.Said(events))
 				if len(c.said) == 0 {
 					require.Empty(t, streamed)
 				}
@@ -84,9 +85,9 @@ func TestUnreadableStreams(t *testing.T) {
 				}
 				c.stream(w, taskEvent("WORKING", ""), deltaEvent("a", "All "), bad, deltaEvent("a", "of it."), statusEvent("COMPLETED", ""))
 			})
-			events, streamed, err := newRunner(t, newRemote(t, p.URL), runner.WithStreaming()).turn("hi")
+			events, streamed, err := newRunner(t, remotetest.Billing(t, p.URL), runner.WithStreaming()).Turn("hi")
 			require.NoError(t, err)
-			require.Equal(t, []string{"All of it."}, said(events))
+			require.Equal(t, []string{"All of it."}, remotetest.Said(events))
 			require.Equal(t, "All of it.", streamed)
 			require.Less(t, time.Since(began), 5*time.Second)
 		})
@@ -98,7 +99,7 @@ func TestUnreadableStreams(t *testing.T) {
 		}
 		c.stream(w, taskEvent("WORKING", ""), `{"task":`)
 	})
-	_, _, err := newRunner(t, newRemote(t, p.URL)).turn("hi")
+	_, _, err := newRunner(t, remotetest.Billing(t, p.URL)).Turn("hi")
 	requireCode(t, err, a2a.CodeProtocol)
 	require.Len(t, p.made(gets), 1)
 }
@@ -112,7 +113,7 @@ func TestNilEverywhere(t *testing.T) {
 		subscribe: func(context.Context) iter.Seq2[sdk.Event, error] { return yields(nil, nothing...) },
 		get:       func() (*sdk.Task, error) { return nil, nil }}
 	r := must.Get(a2a.Remote("billing", "", a2a.WithClient(c)))
-	_, _, err := newRunner(t, r, runner.WithStreaming()).turn("hi")
+	_, _, err := newRunner(t, r, runner.WithStreaming()).Turn("hi")
 	require.ErrorContains(t, err, "ended before it was complete")
 
 	synctest.Test(t, func(t *testing.T) {
@@ -120,14 +121,14 @@ func TestNilEverywhere(t *testing.T) {
 			return yields(nil, append(nothing, working())...)
 		}
 		f := newRunner(t, r, runner.WithStreaming())
-		_, _, err = f.turn("hi")
+		_, _, err = f.Turn("hi")
 		require.ErrorContains(t, err, "holds no task")
 
 		long := working()
 		long.ID, long.ContextID = sdk.TaskID(strings.Repeat("x", 1<<20)), strings.Repeat("x", 1<<20)
 		c.send = func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(nil, long) }
-		events, _, err := f.turn("hi")
+		events, _, err := f.Turn("hi")
 		require.ErrorContains(t, err, "ended before it was complete")
-		require.Empty(t, find[*event.RemoteTask](events))
+		require.Empty(t, remotetest.Find[*event.RemoteTask](events))
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 )
 
@@ -26,8 +27,8 @@ func TestAnswersOfMyriadsOfValues(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, body)
 		})
-		f := newRunner(t, newRemote(t, p.URL))
-		_, _, err := f.turn("refund")
+		f := newRunner(t, remotetest.Billing(t, p.URL))
+		_, _, err := f.Turn("refund")
 		var failed *a2a.Error
 		require.ErrorAs(t, err, &failed, kind)
 		require.Equal(t, a2a.CodeTooLarge, failed.Code)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
@@ -173,31 +173,14 @@ func messageEvent(text string) string {
 	return fmt.Sprintf(`{"message":{"messageId":"m1","role":"ROLE_AGENT","contextId":"c1","parts":[{"text":%q}]}}`, text)
 }
 
-// turns of a fixture that may be cut off.
-
-func (f *fixture) collect(seq iter.Seq2[*event.Event, error]) (events []*event.Event, streamed string, err error) {
-	for e, turnErr := range sessiontest.Turn(f.t, seq) {
-		switch {
-		case turnErr != nil:
-			err = turnErr
-		case e.Partial:
-			streamed += e.Text()
-		default:
-			events = append(events, e)
-		}
-	}
-	return events, streamed, err
-}
-
 func (f *fixture) resume() ([]*event.Event, string, error) {
-	return f.collect(f.Resume(context.Background(), key))
+	return f.Collect(f.Resume(context.Background(), key))
 }
 
 // again is the fixture after its process has died: nothing is left but the store.
-func (f *fixture) again(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
+func again(t *testing.T, store session.Store, root agent.Agent, opts ...runner.Option) *fixture {
 	t.Helper()
-	r := must.Get(runner.New(root, f.store, opts...))
-	return &fixture{r, f.store, t}
+	return &fixture{remotetest.On(t, store, root, opts...)}
 }
 
 // crashed returns a copy of the session as a crash behind the n-th event of a type
@@ -208,7 +191,7 @@ func (f *fixture) crashed(t *testing.T, typ string, n int) session.Store {
 	copied := sessiontest.Memory(t)
 	lease := must.Get(sessiontest.Acquire(ctx, copied, key, session.Self()))
 	var write []*event.Event
-	for e, err := range f.store.Load(ctx, key, 0) {
+	for e, err := range f.Store.Load(ctx, key, 0) {
 		require.NoError(t, err)
 		own := *e
 		write = append(write, &own)

@@ -82,7 +82,7 @@ func TestPlainErrorsAreAnswers(t *testing.T) {
 		node := must.Get(a2a.Remote("billing", "", a2a.WithClient(peer)))
 		f := newRunner(t, node)
 		begun := time.Now()
-		_, _, err := f.turn("hello")
+		_, _, err := f.Turn("hello")
 		requireCode(t, err, a2a.CodeTaskGone)
 		require.Zero(t, time.Since(begun))
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2atest"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
@@ -131,13 +132,13 @@ func asked(t *testing.T, events []*event.Event, err error) *event.Relay {
 	t.Helper()
 	require.NoError(t, err)
 	require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
-	relays := find[*event.Relay](events)
+	relays := remotetest.Find[*event.Relay](events)
 	require.Len(t, relays, 1)
 	return relays[0]
 }
 
 func (f *fixture) answers(q *event.Relay, words string) ([]*event.Event, string, error) {
-	return f.collect(f.Resume(context.Background(), key, runner.Answer(q.ToolCallID, words)))
+	return f.Collect(f.Resume(context.Background(), key, runner.Answer(q.ToolCallID, words)))
 }
 
 // words returns what the user was told by the last event that tells something.
@@ -162,9 +163,9 @@ func TestQuestionsInsideOfAgents(t *testing.T) {
 					opts = append(opts, runner.WithStreaming())
 				}
 				p := newClerk(t)
-				root := func() agent.Agent { return c.root(t, newRemote(t, p.url)) }
+				root := func() agent.Agent { return c.root(t, remotetest.Billing(t, p.url)) }
 				f := newRunner(t, root(), opts...)
-				events, _, err := f.turn("refund")
+				events, _, err := f.Turn("refund")
 				first := asked(t, events, err)
 				require.Equal(t, event.RelayInput, first.Kind)
 				require.Equal(t, a2a.AskTool, first.Tool)
@@ -172,22 +173,22 @@ func TestQuestionsInsideOfAgents(t *testing.T) {
 				require.Empty(t, first.Schema)
 				require.Equal(t, c.within, first.Within)
 				require.JSONEq(t, string(event.EncodeJSON(map[string]string{"message": first.Message})), string(first.Params))
-				require.Empty(t, said(events), "the question is no answer")
+				require.Empty(t, remotetest.Said(events), "the question is no answer")
 				require.Equal(t, sdk.TaskStateInputRequired, p.task(t).Status.State)
 
-				f = f.again(t, root(), opts...)
-				events = f.fine(f.resume())
+				f = again(t, f.Store, root(), opts...)
+				events = f.Fine(f.resume())
 				require.Empty(t, events, "nothing was decided")
 				events, _, err = f.answers(first, "the second")
 				second := asked(t, events, err)
 				require.Contains(t, second.Message, "To which card?")
 				require.NotContains(t, second.Message, "Which of the two")
 				require.NotEqual(t, first.ToolCallID, second.ToolCallID)
-				result := find[*event.ToolResult](events)[0]
+				result := remotetest.Find[*event.ToolResult](events)[0]
 				require.Equal(t, &event.ToolResult{Name: a2a.AskTool, Output: json.RawMessage(`"the second"`)}, result)
 
-				f = f.again(t, root(), opts...)
-				events = f.fine(f.answers(second, "the red one"))
+				f = again(t, f.Store, root(), opts...)
+				events = f.Fine(f.answers(second, "the red one"))
 				require.Equal(t, event.FinishReasonStop, lastEnd(events))
 				require.Contains(t, words(events), "the second")
 				require.Contains(t, words(events), "the red one")
@@ -203,43 +204,43 @@ func TestAnswersAfterACrash(t *testing.T) {
 	for name, c := range places {
 		t.Run(name, func(t *testing.T) {
 			p := newClerk(t)
-			root := c.root(t, newRemote(t, p.url))
+			root := c.root(t, remotetest.Billing(t, p.url))
 			f := newRunner(t, root)
-			events, _, err := f.turn("refund")
+			events, _, err := f.Turn("refund")
 			first := asked(t, events, err)
 			ctx, stop := context.WithCancelCause(context.Background())
 			p.stop.Store(&stop)
-			_, _, err = f.collect(f.Resume(ctx, key, runner.Answer(first.ToolCallID, "the second")))
+			_, _, err = f.Collect(f.Resume(ctx, key, runner.Answer(first.ToolCallID, "the second")))
 			require.ErrorIs(t, err, agent.ErrSuspended)
 			p.stop.Store(nil)
 			require.Equal(t, sdk.TaskStateInputRequired, p.task(t).Status.State)
-			f = f.again(t, root)
+			f = again(t, f.Store, root)
 			events, _, err = f.resume()
 			second := asked(t, events, err)
 			require.Contains(t, second.Message, "To which card?")
 
 			crashed := func(answers int, want func(f *fixture, events []*event.Event, err error)) (n int) {
 				var fold session.Fold
-				taken, log := false, stored(t, f.store)
+				taken, log := false, stored(t, f.Store)
 				for i, e := range log[:len(log)-1] {
 					fold.Apply(e)
 					if log[i+1].Time.Equal(e.Time) || e.Type() == event.TypeHarnessEnd && e.Scope == "" {
 						continue
 					}
-					if taken = taken || e.Agent == "billing" && e.Type() == event.TypeHarnessStart && len(find[*event.RelayResolved](log[:i])) == answers; !taken || fold.Held() {
+					if taken = taken || e.Agent == "billing" && e.Type() == event.TypeHarnessStart && len(remotetest.Find[*event.RelayResolved](log[:i])) == answers; !taken || fold.Held() {
 						continue // nothing was sent, or nothing is open
 					}
-					cut := &fixture{nil, sessiontest.Memory(t), t}
+					cut := &fixture{&remotetest.Client{Store: sessiontest.Memory(t), T: t}}
 					ctx := context.Background()
-					lease := must.Get(sessiontest.Acquire(ctx, cut.store, key, session.Self()))
+					lease := must.Get(sessiontest.Acquire(ctx, cut.Store, key, session.Self()))
 					var write []*event.Event
 					for _, e := range log[:i+1] {
 						own := *e
 						write = append(write, &own)
 					}
-					require.NoError(t, sessiontest.Append(ctx, cut.store, key, 0, lease, write...))
-					require.NoError(t, sessiontest.Release(ctx, cut.store, key, lease))
-					cut = cut.again(t, c.root(t, newRemote(t, p.url)))
+					require.NoError(t, sessiontest.Append(ctx, cut.Store, key, 0, lease, write...))
+					require.NoError(t, sessiontest.Release(ctx, cut.Store, key, lease))
+					cut = again(t, cut.Store, c.root(t, remotetest.Billing(t, p.url)))
 					events, _, err := cut.resume()
 					want(cut, events, err)
 					n++
@@ -249,14 +250,14 @@ func TestAnswersAfterACrash(t *testing.T) {
 			n := crashed(1, func(_ *fixture, events []*event.Event, err error) {
 				require.NoError(t, err)
 				require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
-				for _, q := range find[*event.Relay](events) {
+				for _, q := range remotetest.Find[*event.Relay](events) {
 					require.Contains(t, q.Message, "To which card?")
 				}
 				require.Equal(t, sdk.TaskStateInputRequired, p.task(t).Status.State)
 			})
 			require.Greater(t, n, 2)
 
-			f.fine(f.answers(second, "the red one"))
+			f.Fine(f.answers(second, "the red one"))
 			n = crashed(2, func(_ *fixture, events []*event.Event, err error) {
 				require.NoError(t, err)
 				require.Equal(t, event.FinishReasonStop, lastEnd(events))
@@ -274,11 +275,11 @@ func TestDeclinedInsideOfAgents(t *testing.T) {
 	for name, c := range places {
 		t.Run(name, func(t *testing.T) {
 			p := newClerk(t)
-			f := newRunner(t, c.root(t, newRemote(t, p.url)))
-			events, _, err := f.turn("refund")
+			f := newRunner(t, c.root(t, remotetest.Billing(t, p.url)))
+			events, _, err := f.Turn("refund")
 			q := asked(t, events, err)
-			f = f.again(t, c.root(t, newRemote(t, p.url)))
-			events, _, err = f.collect(f.Resume(context.Background(), key, runner.Deny(q.ToolCallID, "that is private")))
+			f = again(t, f.Store, c.root(t, remotetest.Billing(t, p.url)))
+			events, _, err = f.Collect(f.Resume(context.Background(), key, runner.Deny(q.ToolCallID, "that is private")))
 			if c.called {
 				require.NoError(t, err)
 				require.Contains(t, words(events), "declined")
@@ -287,8 +288,8 @@ func TestDeclinedInsideOfAgents(t *testing.T) {
 				requireCode(t, err, a2a.CodeDeclined)
 				require.ErrorContains(t, err, "that is private")
 			}
-			require.Equal(t, string(a2a.CodeDeclined), find[*event.Failure](events)[0].Code)
-			require.True(t, find[*event.ToolResult](events)[0].IsError)
+			require.Equal(t, string(a2a.CodeDeclined), remotetest.Find[*event.Failure](events)[0].Code)
+			require.True(t, remotetest.Find[*event.ToolResult](events)[0].IsError)
 			require.Equal(t, []string{"canceled"}, handles(events))
 			require.Equal(t, sdk.TaskStateCanceled, p.task(t).Status.State)
 		})
@@ -302,35 +303,35 @@ func TestWithdrawnInsideOfAgents(t *testing.T) {
 		for how, act := range map[string]func(f *fixture) ([]*event.Event, error){
 			"canceled": func(f *fixture) ([]*event.Event, error) { return f.Cancel(context.Background(), key) },
 			"something else": func(f *fixture) (events []*event.Event, err error) {
-				events, _, err = f.turn("never mind")
+				events, _, err = f.Turn("never mind")
 				return events, err
 			},
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				p := newClerk(t)
-				f := newRunner(t, c.root(t, newRemote(t, p.url)))
-				events, _, err := f.turn("refund")
+				f := newRunner(t, c.root(t, remotetest.Billing(t, p.url)))
+				events, _, err := f.Turn("refund")
 				q := asked(t, events, err)
 				task := p.task(t)
-				f = f.again(t, c.root(t, newRemote(t, p.url)))
+				f = again(t, f.Store, c.root(t, remotetest.Billing(t, p.url)))
 				events, err = act(f)
 				require.NoError(t, err)
-				require.True(t, find[*event.ToolResult](events)[0].IsError)
+				require.True(t, remotetest.Find[*event.ToolResult](events)[0].IsError)
 				require.Contains(t, handles(events), "canceled")
 				now, err := p.server.RequestHandler().GetTask(context.Background(), &sdk.GetTaskRequest{ID: task.ID})
 				require.NoError(t, err)
 				require.Equal(t, sdk.TaskStateCanceled, now.Status.State)
 				var fold session.Fold
-				for _, e := range stored(t, f.store) {
+				for _, e := range stored(t, f.Store) {
 					fold.Apply(e)
 				}
 				for _, r := range fold.Remote {
 					require.NotEqual(t, string(task.ID), r.TaskID)
 				}
-				before := len(stored(t, f.store))
-				events = f.fine(f.answers(q, "the second"))
+				before := len(stored(t, f.Store))
+				events = f.Fine(f.answers(q, "the second"))
 				require.Len(t, events, 1, "what became of the call, once more")
-				require.Len(t, stored(t, f.store), before)
+				require.Len(t, stored(t, f.Store), before)
 			})
 		}
 	}
@@ -346,14 +347,14 @@ func TestAnsweredBySomebodyElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("INPUT_REQUIRED", "Which one?")) })
-			f := newRunner(t, inGraph(t, newRemote(t, p.URL)))
-			events, _, err := f.turn("refund")
+			f := newRunner(t, inGraph(t, remotetest.Billing(t, p.URL)))
+			events, _, err := f.Turn("refund")
 			q := asked(t, events, err)
 			require.Equal(t, "Which one?", q.Message)
 			p.set(func(w http.ResponseWriter, c call) { c.reply(w, now) })
 			events, _, err = f.answers(q, "the second")
 			requireCode(t, err, a2a.CodeTaskGone)
-			require.Empty(t, said(events))
+			require.Empty(t, remotetest.Said(events))
 			require.Len(t, p.made(sends), 1)
 			require.Empty(t, p.made(cancels))
 		})
@@ -365,11 +366,11 @@ func TestAnswersAreSentUnderOneID(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) {
 		c.stream(w, taskEvent("WORKING", ""), deltaEvent("a", "Two charges."), statusEvent("INPUT_REQUIRED", "Which one?"))
 	})
-	f := newRunner(t, inGraph(t, newRemote(t, p.URL)), runner.WithStreaming())
-	events, _, err := f.turn("refund")
+	f := newRunner(t, inGraph(t, remotetest.Billing(t, p.URL)), runner.WithStreaming())
+	events, _, err := f.Turn("refund")
 	q := asked(t, events, err)
 	require.Equal(t, "Two charges.\n\nWhich one?", q.Message)
-	require.Len(t, find[*event.Discard](events), 1, "what was shown is no answer")
+	require.Len(t, remotetest.Find[*event.Discard](events), 1, "what was shown is no answer")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	p.set(func(w http.ResponseWriter, c call) {
 		if c.Method == gets {
@@ -379,9 +380,9 @@ func TestAnswersAreSentUnderOneID(t *testing.T) {
 		cancel(agent.ErrSuspended) // the process stops before it hears anything
 		<-c.ctx.Done()
 	})
-	_, _, err = f.collect(f.Resume(ctx, key, runner.Answer(q.ToolCallID, "the second")))
+	_, _, err = f.Collect(f.Resume(ctx, key, runner.Answer(q.ToolCallID, "the second")))
 	require.ErrorIs(t, err, agent.ErrSuspended)
-	f = f.again(t, inGraph(t, newRemote(t, p.URL)))
+	f = again(t, f.Store, inGraph(t, remotetest.Billing(t, p.URL)))
 	p.set(func(w http.ResponseWriter, c call) {
 		if c.Method == gets {
 			c.reply(w, taskJSON("INPUT_REQUIRED", "Which one?", "a", "Two charges."))
@@ -389,8 +390,8 @@ func TestAnswersAreSentUnderOneID(t *testing.T) {
 		}
 		c.stream(w, taskEvent("COMPLETED", "", "a", "Two charges.", "b", "Refunded."))
 	})
-	events = f.fine(f.resume())
-	require.Equal(t, []string{"Refunded."}, said(events))
+	events = f.Fine(f.resume())
+	require.Equal(t, []string{"Refunded."}, remotetest.Said(events))
 	sent := p.made(sends)
 	require.Len(t, sent, 3)
 	first, second := sent[1].Params.Message, sent[2].Params.Message

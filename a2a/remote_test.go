@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
@@ -24,8 +25,6 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // server is a real A2A server on loopback, whose agent does what the test says.
@@ -111,13 +110,6 @@ func newServer(t *testing.T, streaming bool, execute func(context.Context, *a2as
 	return s
 }
 
-func newRemote(t *testing.T, url string, opts ...a2a.Option) agent.Agent {
-	t.Helper()
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	return must.Get(a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport})}, opts...)...))
-}
-
 // tree is a support agent that hands over to the remote one when it is asked
 // anything.
 func tree(t *testing.T, s *scripted.Script, remote agent.Agent) agent.Agent {
@@ -129,62 +121,14 @@ func transfer() scripted.Answer {
 	return scripted.Reply(scripted.Text("One moment."), scripted.CallID("t1", "transfer_to_agent", `{"agent_name":"billing"}`))
 }
 
-type fixture struct {
-	*runner.Runner
-	store session.Store
-	t     testing.TB
-}
+type fixture struct{ *remotetest.Client }
 
 func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
 	t.Helper()
-	store := sessiontest.Memory(t)
-	r := must.Get(runner.New(root, store, opts...))
-	return &fixture{r, store, t}
+	return &fixture{remotetest.NewClient(t, root, opts...)}
 }
 
-var key = session.ID("s1")
-
-// turn runs a turn and returns its stored events, the streamed text, and its error.
-func (f *fixture) turn(text string) (events []*event.Event, streamed string, err error) {
-	for e, turnErr := range sessiontest.Turn(f.t, f.Run(context.Background(), key, llm.UserText(text))) {
-		switch {
-		case turnErr != nil:
-			err = turnErr
-		case e.Partial:
-			if e.Agent == "billing" {
-				streamed += e.Text()
-			}
-		default:
-			events = append(events, e)
-		}
-	}
-	return events, streamed, err
-}
-
-// fine requires that a turn ended without an error, and returns its stored events.
-func (f *fixture) fine(events []*event.Event, _ string, err error) []*event.Event {
-	require.NoError(f.t, err)
-	return events
-}
-
-func find[T event.Data](events []*event.Event) (found []T) {
-	for _, e := range events {
-		if d, ok := e.Data.(T); ok {
-			found = append(found, d)
-		}
-	}
-	return found
-}
-
-// said returns what the remote agent said, of stored events.
-func said(events []*event.Event) (texts []string) {
-	for _, e := range events {
-		if e.Agent == "billing" && e.Type() == event.TypeText {
-			texts = append(texts, e.Text())
-		}
-	}
-	return texts
-}
+var key = remotetest.Key
 
 func texts(m *sdk.Message) (texts []string) {
 	for _, p := range m.Parts {
@@ -194,7 +138,7 @@ func texts(m *sdk.Message) (texts []string) {
 }
 
 func lastEnd(events []*event.Event) event.FinishReason {
-	ends := find[*event.HarnessEnd](events)
+	ends := remotetest.Find[*event.HarnessEnd](events)
 	return ends[len(ends)-1].FinishReason
 }
 
@@ -207,37 +151,20 @@ func requireCode(t *testing.T, err error, code a2a.ErrorCode) *a2a.Error {
 	return e
 }
 
-// completes answers with an artifact in pieces, then a snapshot of it.
-func completes(pieces ...string) func(context.Context, *a2asrv.ExecutorContext, func(sdk.Event, error) bool) {
-	return func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
-		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
-		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateWorking, nil), nil)
-		first := sdk.NewArtifactEvent(ec, sdk.NewTextPart(pieces[0]))
-		yield(first, nil)
-		for _, p := range pieces[1:] {
-			yield(sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart(p)), nil)
-		}
-		snapshot := sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart(strings.Join(pieces, "")))
-		snapshot.Append, snapshot.LastChunk = false, true
-		yield(snapshot, nil)
-		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
-	}
-}
-
 func TestTransferAndFollowUp(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		for _, streaming := range []bool{true, false} {
 			t.Run(fmt.Sprintf("server streams=%v runner streams=%v", streams, streaming), func(t *testing.T) {
-				srv := newServer(t, streams, completes("I see ", "two ", "charges."))
+				srv := newServer(t, streams, remotetest.Completes("I see ", "two ", "charges."))
 				s := scripted.New().Add("support", transfer())
 				var opts []runner.Option
 				if streaming {
 					opts = append(opts, runner.WithStreaming())
 				}
-				f := newRunner(t, tree(t, s, newRemote(t, srv.cardURL())), opts...)
-				events, streamed, err := f.turn("I was charged twice")
+				f := newRunner(t, tree(t, s, remotetest.Billing(t, srv.cardURL())), opts...)
+				events, streamed, err := f.Turn("I was charged twice")
 				require.NoError(t, err)
-				require.Equal(t, []string{"I see two charges."}, said(events))
+				require.Equal(t, []string{"I see two charges."}, remotetest.Said(events))
 				if streaming {
 					require.Equal(t, "I see two charges.", streamed)
 				} else {
@@ -246,22 +173,22 @@ func TestTransferAndFollowUp(t *testing.T) {
 				require.Equal(t, event.FinishReasonStop, lastEnd(events))
 				require.Equal(t, []string{"I was charged twice", "[support] One moment."}, texts(srv.messages()[0]))
 				require.Empty(t, srv.messages()[0].TaskID)
-				handles := find[*event.RemoteTask](events)
+				handles := remotetest.Find[*event.RemoteTask](events)
 				last := handles[len(handles)-1]
 				require.Equal(t, "completed", last.Status)
 				require.Equal(t, srv.URL+"/rpc", last.URL)
 				require.NotEmpty(t, last.ContextID)
 
 				srv.mu.Lock()
-				srv.execute = completes("Refunded.")
+				srv.execute = remotetest.Completes("Refunded.")
 				srv.mu.Unlock()
-				events = f.fine(f.turn("Refund the second one"))
+				events = f.Fine(f.Turn("Refund the second one"))
 				require.NoError(t, s.Done(), "the coordinator is not asked again")
-				require.Equal(t, []string{"Refunded."}, said(events))
+				require.Equal(t, []string{"Refunded."}, remotetest.Said(events))
 				second := srv.messages()[1]
 				require.Equal(t, []string{"Refund the second one"}, texts(second), "only the new words")
 				require.Equal(t, last.ContextID, second.ContextID)
-				require.NotEqual(t, last.TaskID, find[*event.RemoteTask](events)[0].TaskID, "a completed task gets no new words")
+				require.NotEqual(t, last.TaskID, remotetest.Find[*event.RemoteTask](events)[0].TaskID, "a completed task gets no new words")
 				require.Equal(t, 1, srv.fetches(), "the card is fetched once")
 			})
 		}
@@ -276,7 +203,7 @@ func TestHandleIsStoredFirst(t *testing.T) {
 		<-release
 		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, sdk.NewMessageForTask(sdk.MessageRoleAgent, ec, sdk.NewTextPart("Done."))), nil)
 	})
-	f := newRunner(t, newRemote(t, srv.cardURL()))
+	f := newRunner(t, remotetest.Billing(t, srv.cardURL()))
 	var statuses []string
 	for e, err := range f.Run(context.Background(), key, llm.UserText("hi")) {
 		require.NoError(t, err)
@@ -296,30 +223,30 @@ func TestMessageAnswer(t *testing.T) {
 			m.ContextID = ec.ContextID
 			yield(m, nil)
 		})
-		f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
-		events := f.fine(f.turn("hi"))
-		require.Equal(t, []string{"Just words."}, said(events))
-		f.fine(f.turn("and?"))
+		f := newRunner(t, remotetest.Billing(t, srv.cardURL()), runner.WithStreaming())
+		events := f.Fine(f.Turn("hi"))
+		require.Equal(t, []string{"Just words."}, remotetest.Said(events))
+		f.Fine(f.Turn("and?"))
 		require.Equal(t, []string{"and?"}, texts(srv.messages()[1]))
-		require.Equal(t, find[*event.RemoteTask](events)[0].ContextID, srv.messages()[1].ContextID)
+		require.Equal(t, remotetest.Find[*event.RemoteTask](events)[0].ContextID, srv.messages()[1].ContextID)
 		require.NotEmpty(t, srv.messages()[1].ContextID)
 	}
 }
 
 // An unreachable remote keeps the conversation where it is, and its address is told neither to the model nor to the user.
 func TestUnreachable(t *testing.T) {
-	srv := newServer(t, true, completes("x"))
+	srv := newServer(t, true, remotetest.Completes("x"))
 	url := strings.Replace(srv.cardURL(), "http://", "http://ann:hunter2@", 1) + "?key=hunter3"
 	srv.Close()
 	s := scripted.New().Add("support", transfer(), scripted.Reply(scripted.ExpectResult("not ready"), scripted.Text("Billing is closed.")))
-	f := newRunner(t, tree(t, s, newRemote(t, url)))
-	events := f.fine(f.turn("I was charged twice"))
+	f := newRunner(t, tree(t, s, remotetest.Billing(t, url)))
+	events := f.Fine(f.Turn("I was charged twice"))
 	require.NoError(t, s.Done())
-	transfers := find[*event.Transfer](events)
+	transfers := remotetest.Find[*event.Transfer](events)
 	require.Len(t, transfers, 1)
 	require.Equal(t, event.TransferFailed, transfers[0].Outcome)
 	require.Equal(t, "support", must.Get(f.Active(context.Background(), key)))
-	for _, r := range find[*event.ToolResult](events) {
+	for _, r := range remotetest.Find[*event.ToolResult](events) {
 		require.Contains(t, string(r.Output), "remote_unreachable")
 		require.NotContains(t, string(r.Output), strings.TrimPrefix(srv.URL, "http://"))
 		require.NotContains(t, string(r.Output), "hunter")
@@ -327,10 +254,10 @@ func TestUnreachable(t *testing.T) {
 }
 
 func TestConcurrentFirstUses(t *testing.T) {
-	srv := newServer(t, true, completes("Here."))
+	srv := newServer(t, true, remotetest.Completes("Here."))
 	gate := make(chan struct{})
 	srv.cardGate = gate
-	ready := newRemote(t, srv.cardURL()).(agent.Readier)
+	ready := remotetest.Billing(t, srv.cardURL()).(agent.Readier)
 	var wg sync.WaitGroup
 	errs := make([]error, 20)
 	begun := make(chan struct{}, len(errs))
@@ -353,10 +280,10 @@ func TestConcurrentFirstUses(t *testing.T) {
 
 // Whoever leads the fetch may go away; the others still get the card.
 func TestLeaderOfFetchIsCanceled(t *testing.T) {
-	srv := newServer(t, true, completes("Here."))
+	srv := newServer(t, true, remotetest.Completes("Here."))
 	gate := make(chan struct{})
 	srv.cardGate = gate
-	ready := newRemote(t, srv.cardURL()).(agent.Readier)
+	ready := remotetest.Billing(t, srv.cardURL()).(agent.Readier)
 	ctx, cancel := context.WithCancel(context.Background())
 	leader, follower := make(chan error, 1), make(chan error, 1)
 	go func() { leader <- ready.Ready(ctx) }()
@@ -377,23 +304,23 @@ func TestFailingTasks(t *testing.T) {
 				yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("half an ans")), nil)
 				yield(sdk.NewStatusUpdateEvent(ec, state, sdk.NewMessageForTask(sdk.MessageRoleAgent, ec, sdk.NewTextPart("no funds"))), nil)
 			})
-			f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
-			events, streamed, err := f.turn("pay")
+			f := newRunner(t, remotetest.Billing(t, srv.cardURL()), runner.WithStreaming())
+			events, streamed, err := f.Turn("pay")
 			e := requireCode(t, err, code)
 			require.Contains(t, e.Error(), "no funds")
 			var run *agent.RunError
 			require.ErrorAs(t, err, &run)
 			require.Equal(t, "half an ans", streamed)
-			require.Empty(t, said(events))
-			require.Len(t, find[*event.Discard](events), 1, "what was shown is void")
-			require.Equal(t, string(code), find[*event.Failure](events)[0].Code)
+			require.Empty(t, remotetest.Said(events))
+			require.Len(t, remotetest.Find[*event.Discard](events), 1, "what was shown is void")
+			require.Equal(t, string(code), remotetest.Find[*event.Failure](events)[0].Code)
 			require.Equal(t, event.FinishReasonError, lastEnd(events))
 
 			srv.mu.Lock()
-			srv.execute = completes("Paid.")
+			srv.execute = remotetest.Completes("Paid.")
 			srv.mu.Unlock()
-			events = f.fine(f.turn("again"))
-			require.Equal(t, []string{"Paid."}, said(events))
+			events = f.Fine(f.Turn("again"))
+			require.Equal(t, []string{"Paid."}, remotetest.Said(events))
 			require.Empty(t, srv.messages()[1].TaskID, "a new task")
 			require.NotEmpty(t, srv.messages()[1].ContextID, "in the same context")
 		})
@@ -415,21 +342,21 @@ func TestInputRequired(t *testing.T) {
 				yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("Refunded.")), nil)
 				yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
 			})
-			f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
-			events := f.fine(f.turn("refund"))
-			require.Equal(t, []string{"Two charges found.\n\nWhich one?"}, said(events))
+			f := newRunner(t, remotetest.Billing(t, srv.cardURL()), runner.WithStreaming())
+			events := f.Fine(f.Turn("refund"))
+			require.Equal(t, []string{"Two charges found.\n\nWhich one?"}, remotetest.Said(events))
 			require.Equal(t, event.FinishReasonStop, lastEnd(events))
-			handles := find[*event.RemoteTask](events)
+			handles := remotetest.Find[*event.RemoteTask](events)
 			require.Equal(t, "input_required", handles[len(handles)-1].Status)
 
-			events, streamed, err := f.turn("the second")
+			events, streamed, err := f.Turn("the second")
 			require.NoError(t, err)
-			require.Equal(t, []string{"Refunded."}, said(events))
+			require.Equal(t, []string{"Refunded."}, remotetest.Said(events))
 			require.Equal(t, "Refunded.", streamed)
 			require.Equal(t, handles[0].TaskID, string(srv.messages()[1].TaskID))
 			require.Equal(t, []string{"the second"}, texts(srv.messages()[1]))
 
-			f.fine(f.turn("thanks"))
+			f.Fine(f.Turn("thanks"))
 			require.NotEqual(t, handles[0].TaskID, string(srv.messages()[2].TaskID), "the task is over now")
 			require.Equal(t, handles[0].ContextID, srv.messages()[2].ContextID)
 		})
@@ -445,7 +372,7 @@ func TestCancel(t *testing.T) {
 				yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("thinking")), nil)
 				<-ctx.Done()
 			})
-			f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
+			f := newRunner(t, remotetest.Billing(t, srv.cardURL()), runner.WithStreaming())
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			var last error
@@ -463,20 +390,20 @@ func TestCancel(t *testing.T) {
 			}
 			srv.mu.Lock()
 			require.Len(t, srv.canceled, 1)
-			srv.execute = completes("Here again.")
+			srv.execute = remotetest.Completes("Here again.")
 			srv.mu.Unlock()
-			events := f.fine(f.turn("are you there?"))
-			require.Equal(t, []string{"Here again."}, said(events))
+			events := f.Fine(f.Turn("are you there?"))
+			require.Equal(t, []string{"Here again."}, remotetest.Said(events))
 			require.Equal(t, []string{"hi", "are you there?"}, texts(srv.messages()[1]), "it never answered the first words")
 		})
 	}
 }
 
 func TestConstruction(t *testing.T) {
-	r := newRemote(t, "https://example.com", a2a.WithDescription("Refunds"))
+	r := remotetest.Billing(t, "https://example.com", a2a.WithDescription("Refunds"))
 	require.Equal(t, "billing", r.Name())
 	require.Equal(t, "Refunds", r.Description())
-	require.Equal(t, "billing", newRemote(t, "https://example.com").Description())
+	require.Equal(t, "billing", remotetest.Billing(t, "https://example.com").Description())
 	require.Empty(t, r.SubAgents())
 	require.Equal(t, r, r.FindAgent("billing"))
 	require.Nil(t, r.FindAgent("other"))
@@ -516,7 +443,7 @@ func TestNoGoroutineStays(t *testing.T) {
 				require.ErrorIs(t, err, context.Canceled)
 			}
 		}
-		_, _, err := f.turn("again") // the time limit of the card ends this one
+		_, _, err := f.Turn("again") // the time limit of the card ends this one
 		requireCode(t, err, a2a.CodeTimeout)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -15,9 +16,9 @@ import (
 // A remote agent stays in charge, unless it is said that its parent answers next.
 func TestReturn(t *testing.T) {
 	for policy, active := range map[agent.ReturnPolicy]string{agent.StayActive: "billing", agent.ReturnToParent: "support"} {
-		srv := newServer(t, true, completes("Done."))
-		f := newRunner(t, tree(t, scripted.New().Add("support", transfer()), newRemote(t, srv.cardURL(), a2a.WithReturn(policy))))
-		f.fine(f.turn("refund"))
+		srv := newServer(t, true, remotetest.Completes("Done."))
+		f := newRunner(t, tree(t, scripted.New().Add("support", transfer()), remotetest.Billing(t, srv.cardURL(), a2a.WithReturn(policy))))
+		f.Fine(f.Turn("refund"))
 		require.Equal(t, active, must.Get(f.Active(context.Background(), key)))
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
@@ -26,11 +27,11 @@ func (hidesWhy) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.T
 // The turn alone decides whether a task is left at work, not what ends the agent.
 func TestSuspendedTurnEndsAnAgentForNoReason(t *testing.T) {
 	p := waitsForever(t)
-	f := newRunner(t, withTool(t, newRemote(t, p.URL)), runner.WithInterceptors(hidesWhy{}))
+	f := newRunner(t, withTool(t, remotetest.Billing(t, p.URL)), runner.WithInterceptors(hidesWhy{}))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	go onceStored(f, 1, func() { cancel(agent.ErrSuspended) })
-	_, _, last := f.collect(f.Run(ctx, key, llm.UserText("refund")))
+	_, _, last := f.Collect(f.Run(ctx, key, llm.UserText("refund")))
 	require.ErrorIs(t, last, agent.ErrSuspended)
 	require.Empty(t, p.made(cancels))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/internal/dialguard"
 	"github.com/agentarbor/arbor/internal/must"
 )
@@ -40,7 +41,7 @@ func TestCardsMustNotLeadInside(t *testing.T) {
 			port := inside.URL[strings.LastIndex(inside.URL, ":")+1:]
 			turn := func(interfaceURL string, opts ...a2a.Option) error {
 				srv.card.SupportedInterfaces = []*sdk.AgentInterface{sdk.NewAgentInterface(interfaceURL, protocol)}
-				_, _, err := newRunner(t, newRemote(t, onLocalhost(t, srv.URL), opts...)).turn("hi")
+				_, _, err := newRunner(t, remotetest.Billing(t, onLocalhost(t, srv.URL), opts...)).Turn("hi")
 				return err
 			}
 			at := inside.card.SupportedInterfaces[0].URL
@@ -81,7 +82,7 @@ func TestNamesOfLoopback(t *testing.T) {
 			for _, host := range []string{"127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "LOCALHOST", "localhost.", "127.8.9.10"} {
 				srv.card.SupportedInterfaces = []*sdk.AgentInterface{sdk.NewAgentInterface("http://"+host+port+path, protocol)}
 				before := len(srv.asked())
-				_, _, err := newRunner(t, newRemote(t, srv.URL, a2a.WithBearer("secret-of-ours"))).turn("hi")
+				_, _, err := newRunner(t, remotetest.Billing(t, srv.URL, a2a.WithBearer("secret-of-ours"))).Turn("hi")
 				require.NoError(t, err, host)
 				for _, req := range srv.asked()[before:] {
 					require.Equal(t, srv.URL, "http://"+req.Host, "only the developer's name is called")
@@ -122,11 +123,11 @@ func TestOwnDialers(t *testing.T) {
 			inside = newPeer(t, sdk.TransportProtocolJSONRPC, nil)
 			r := must.Get(a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: transport})))
 			require.NoError(t, ready(r), "the developer named this host")
-			_, _, err := newRunner(t, r).turn("hi")
+			_, _, err := newRunner(t, r).Turn("hi")
 			requireCode(t, err, a2a.CodeAddress)
 			require.Empty(t, inside.asked())
 			r = must.Get(a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: transport}), a2a.WithTrustedOrigin("http://REBINDING.test.")))
-			_, _, err = newRunner(t, r).turn("hi")
+			_, _, err = newRunner(t, r).Turn("hi")
 			require.NoError(t, err)
 		})
 	}
@@ -138,7 +139,7 @@ func TestOwnDialers(t *testing.T) {
 	}, DialContext: dial}
 	card = strings.Replace(card, "http://rebinding", "https://rebinding", 1)
 	r := must.Get(a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: withTLS})))
-	_, _, err := newRunner(t, r).turn("hi")
+	_, _, err := newRunner(t, r).Turn("hi")
 	requireCode(t, err, a2a.CodeAddress)
 	require.Equal(t, []string{"rebinding.test:443"}, dialed)
 	require.Empty(t, inside.asked())
@@ -160,7 +161,7 @@ func TestProxies(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	turn := func() error {
 		r := must.Get(a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: transport})))
-		_, _, err := newRunner(t, r).turn("hi")
+		_, _, err := newRunner(t, r).Turn("hi")
 		return err
 	}
 	require.NoError(t, turn())
@@ -276,7 +277,7 @@ func TestLimits(t *testing.T) {
 					c.handler(w, req)
 					return true
 				}
-				_, _, err := newRunner(t, newRemote(t, srv.URL, c.opt)).turn("hi")
+				_, _, err := newRunner(t, remotetest.Billing(t, srv.URL, c.opt)).Turn("hi")
 				requireCode(t, err, c.code)
 			})
 		}
@@ -318,7 +319,7 @@ func TestErrorsOfTheProtocol(t *testing.T) {
 					_, _ = io.WriteString(w, c.body)
 					return true
 				}
-				_, _, err := newRunner(t, newRemote(t, srv.URL)).turn("hi")
+				_, _, err := newRunner(t, remotetest.Billing(t, srv.URL)).Turn("hi")
 				requireCode(t, err, a2a.CodeProtocol)
 				require.ErrorContains(t, err, c.text)
 				if c.is != nil {
@@ -341,7 +342,7 @@ func TestTaskIDsAreNotPaths(t *testing.T) {
 			fmt.Fprintf(w, "data: {\"task\":{\"id\":%q,\"contextId\":\"c\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}\n\n", id)
 			return true
 		}
-		_, _, err := newRunner(t, newRemote(t, srv.URL, a2a.WithTimeout(5*time.Second))).turn("hi")
+		_, _, err := newRunner(t, remotetest.Billing(t, srv.URL, a2a.WithTimeout(5*time.Second))).Turn("hi")
 		var e *a2a.Error
 		require.ErrorAs(t, err, &e, id)
 		require.Equal(t, a2a.CodeProtocol, e.Code, "%s: %v", id, err)

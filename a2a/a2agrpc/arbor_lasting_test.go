@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -35,9 +36,9 @@ func TestConnectionsEnd(t *testing.T) {
 	c := &connections{}
 	script := scripted.New().Add("helper", scripted.Reply(scripted.Text("One.")), scripted.Reply(scripted.Text("Two.")), scripted.Reply(scripted.Text("Three.")))
 	a := newArbor(t, talker(t, script), []grpc.ServerOption{grpc.StatsHandler(c)})
-	f := newRunner(t, newRemote(t, a.cardURL, a2a.WithCardTTL(0)))
+	f := remotetest.NewClient(t, newRemote(t, a.cardURL, a2a.WithCardTTL(0)))
 	for range 3 {
-		_, _, err := f.turn("hi")
+		_, _, err := f.Turn("hi")
 		require.NoError(t, err)
 	}
 	require.Eventually(t, func() bool {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
@@ -31,7 +32,7 @@ import (
 
 // A node without the binding says which package has it.
 func TestWithoutBinding(t *testing.T) {
-	p := newPeer(t, true, completes("x"))
+	p := newPeer(t, true, remotetest.Completes("x"))
 	r := must.Get(a2a.Remote("billing", p.cardURL))
 	err := r.(agent.Readier).Ready(context.Background())
 	var e *a2a.Error
@@ -44,12 +45,12 @@ func TestWithoutBinding(t *testing.T) {
 // origin of its own.
 func TestCredentials(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
-		p := newPeer(t, true, completes("ok"))
+		p := newPeer(t, true, remotetest.Completes("ok"))
 		opts := []a2a.Option{a2a.WithBearer("hunter2"), a2a.WithHeader("X-Key", "k"), a2a.WithHeader("Connection", "close")}
 		if trusted {
 			opts = append(opts, a2a.WithTrustedOrigin("http://"+p.address))
 		}
-		_, _, err := newRunner(t, newRemote(t, p.cardURL, opts...)).turn("hi")
+		_, _, err := remotetest.NewClient(t, newRemote(t, p.cardURL, opts...)).Turn("hi")
 		require.NoError(t, err)
 		md := p.seen()[0]
 		if trusted {
@@ -66,11 +67,11 @@ func TestCredentials(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	one := strings.Repeat("x", 3000)
 	for name, c := range map[string]struct {
-		execute   execute
+		execute   remotetest.Execute
 		streaming bool
 	}{
-		"one message": {completes(strings.Repeat(one, 10)), true},
-		"one answer":  {completes(strings.Repeat(one, 10)), false},
+		"one message": {remotetest.Completes(strings.Repeat(one, 10)), true},
+		"one answer":  {remotetest.Completes(strings.Repeat(one, 10)), false},
 		"a long stream": {func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
 			yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
 			for range 10 {
@@ -81,7 +82,7 @@ func TestTooLarge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, c.streaming, c.execute)
-			_, _, err := newRunner(t, newRemote(t, p.cardURL, a2a.WithMaxResponse(20_000))).turn("hi")
+			_, _, err := remotetest.NewClient(t, newRemote(t, p.cardURL, a2a.WithMaxResponse(20_000))).Turn("hi")
 			var e *a2a.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, a2a.CodeTooLarge, e.Code)
@@ -92,8 +93,8 @@ func TestTooLarge(t *testing.T) {
 
 // What the server does not take is not the answer's size.
 func TestRequestTooLarge(t *testing.T) {
-	p := newPeer(t, true, completes("x"), grpc.MaxRecvMsgSize(1000))
-	_, _, err := newRunner(t, newRemote(t, p.cardURL, a2a.WithMaxResponse(1000))).turn(strings.Repeat("x", 2000))
+	p := newPeer(t, true, remotetest.Completes("x"), grpc.MaxRecvMsgSize(1000))
+	_, _, err := remotetest.NewClient(t, newRemote(t, p.cardURL, a2a.WithMaxResponse(1000))).Turn(strings.Repeat("x", 2000))
 	var e *a2a.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, a2a.CodeProtocol, e.Code)
@@ -154,9 +155,9 @@ func TestBrokenConnection(t *testing.T) {
 	})
 	front := newProxy(t, p.address)
 	p.card.SupportedInterfaces[0].URL = front.Addr().String()
-	f := newRunner(t, newRemote(t, p.cardURL), runner.WithStreaming())
+	f := remotetest.NewClient(t, newRemote(t, p.cardURL), runner.WithStreaming())
 	var stored []*event.Event
-	for e, err := range f.Run(context.Background(), key, llm.UserText("hi")) {
+	for e, err := range f.Run(context.Background(), remotetest.Key, llm.UserText("hi")) {
 		require.NoError(t, err)
 		if !e.Partial {
 			stored = append(stored, e)
@@ -165,26 +166,26 @@ func TestBrokenConnection(t *testing.T) {
 			close(release)
 		}
 	}
-	require.Equal(t, []string{"All of it."}, said(stored))
+	require.Equal(t, []string{"All of it."}, remotetest.Said(stored))
 	require.Len(t, p.messages(), 1)
 }
 
 // A server that is gone is an error that says so; one that is back is reached again.
 func TestServerRestarts(t *testing.T) {
-	p := newPeer(t, true, completes("One."))
-	f := newRunner(t, newRemote(t, p.cardURL))
-	_, _, err := f.turn("hi")
+	p := newPeer(t, true, remotetest.Completes("One."))
+	f := remotetest.NewClient(t, newRemote(t, p.cardURL))
+	_, _, err := f.Turn("hi")
 	require.NoError(t, err)
 	p.grpc.Stop()
-	_, _, err = f.turn("still there?")
+	_, _, err = f.Turn("still there?")
 	var e *a2a.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, a2a.CodeUnreachable, e.Code)
 	p.serve(t, p.address, a2asrv.NewHandler(p))
-	p.set(completes("Back."))
+	p.set(remotetest.Completes("Back."))
 	require.Eventually(t, func() bool { // it is not tried again before a moment has passed
-		events, _, err := f.turn("and now?")
-		return err == nil && len(said(events)) == 1 && said(events)[0] == "Back."
+		events, _, err := f.Turn("and now?")
+		return err == nil && len(remotetest.Said(events)) == 1 && remotetest.Said(events)[0] == "Back."
 	}, 5*time.Second, 50*time.Millisecond)
 }
 
@@ -211,21 +212,21 @@ func TestStatusOfPeers(t *testing.T) {
 		"words about itself":   {status.Error(codes.Internal, "the disk is full"), a2a.CodeProtocol, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, true, completes("x"))
+			p := newPeer(t, true, remotetest.Completes("x"))
 			p.broken = func(string) error { return c.err }
 			remote := newRemote(t, p.cardURL)
 			require.NoError(t, remote.(agent.Readier).Ready(context.Background()))
 			if c.err == nil {
 				p.grpc.Stop()
 			}
-			_, _, err := newRunner(t, remote).turn("hi")
+			_, _, err := remotetest.NewClient(t, remote).Turn("hi")
 			var e *a2a.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, c.code, e.Code, "%v", err)
 
 			script := scripted.New().Add("support", scripted.Reply(scripted.CallID("t1", "transfer_to_agent", `{"agent_name":"billing"}`)), scripted.Reply(scripted.Text("Billing is closed.")))
 			support := must.Get(llmagent.New("support", "You route.", script.Model("support"), llmagent.WithSubAgents(remote)))
-			_, _, err = newRunner(t, support).turn("hi")
+			_, _, err = remotetest.NewClient(t, support).Turn("hi")
 			require.Equal(t, c.back, err == nil, "%v", err)
 			require.Equal(t, c.back, script.Done() == nil, "the source is asked again")
 		})
@@ -237,7 +238,7 @@ func TestIdle(t *testing.T) {
 		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
 		<-ctx.Done()
 	})
-	_, _, err := newRunner(t, newRemote(t, p.cardURL, a2a.WithIdleTimeout(50*time.Millisecond))).turn("hi")
+	_, _, err := remotetest.NewClient(t, newRemote(t, p.cardURL, a2a.WithIdleTimeout(50*time.Millisecond))).Turn("hi")
 	var e *a2a.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, a2a.CodeTimeout, e.Code)
@@ -246,7 +247,7 @@ func TestIdle(t *testing.T) {
 // TLS is used where the address asks for it, with the certificate of the environment.
 func TestTLS(t *testing.T) {
 	authority := newAuthority(t)
-	p := newPeer(t, true, completes("Secret."), authority.serverOption(t))
+	p := newPeer(t, true, remotetest.Completes("Secret."), authority.serverOption(t))
 	i := &sdk.AgentInterface{URL: "https://" + p.address + "/ignored", ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: "1.0"}
 	var asked *url.URL
 	env := a2a.Environment{MaxResponse: 1 << 20, TLS: &tls.Config{RootCAs: authority.pool, Certificates: []tls.Certificate{authority.issue(t, "ann")}},

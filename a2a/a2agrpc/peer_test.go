@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 
@@ -18,17 +17,11 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
-	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sessiontest"
 )
-
-type execute func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool)
 
 // peer is the protocol library's own server over gRPC on loopback, whose agent does what the
 // test says. Its card stands on a server of its own.
@@ -39,7 +32,7 @@ type peer struct {
 	grpc    *grpc.Server
 
 	mu       sync.Mutex
-	execute  execute
+	execute  remotetest.Execute
 	got      []*sdk.Message
 	metadata []metadata.MD
 	broken   func(method string) error // instead of an answer
@@ -61,7 +54,7 @@ func (p *peer) Cancel(_ context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[s
 	}
 }
 
-func (p *peer) set(e execute) {
+func (p *peer) set(e remotetest.Execute) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.execute = e
@@ -113,7 +106,7 @@ func (p *peer) serve(t *testing.T, address string, handler a2asrv.RequestHandler
 	p.address = listener.Addr().String()
 }
 
-func newPeer(t *testing.T, streaming bool, e execute, opts ...grpc.ServerOption) *peer {
+func newPeer(t *testing.T, streaming bool, e remotetest.Execute, opts ...grpc.ServerOption) *peer {
 	t.Helper()
 	p := &peer{execute: e}
 	p.serve(t, servers.Address(t), a2asrv.NewHandler(p), opts...)
@@ -132,58 +125,5 @@ func newPeer(t *testing.T, streaming bool, e execute, opts ...grpc.ServerOption)
 // newRemote makes a node that speaks gRPC.
 func newRemote(t *testing.T, url string, opts ...a2a.Option) agent.Agent {
 	t.Helper()
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	return must.Get(a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport}), a2a.WithBinding(a2agrpc.Binding())}, opts...)...))
-}
-
-type fixture struct{ *runner.Runner }
-
-func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
-	t.Helper()
-	r := must.Get(runner.New(root, sessiontest.Memory(t), opts...))
-	return &fixture{r}
-}
-
-var key = session.ID("s1")
-
-// turn runs a turn and returns its stored events, the streamed text, and its error.
-func (f *fixture) turn(text string) (events []*event.Event, streamed string, err error) {
-	for e, turnErr := range f.Run(context.Background(), key, llm.UserText(text)) {
-		switch {
-		case turnErr != nil:
-			err = turnErr
-		case e.Partial:
-			streamed += e.Text()
-		default:
-			events = append(events, e)
-		}
-	}
-	return events, streamed, err
-}
-
-func said(events []*event.Event) (texts []string) {
-	for _, e := range events {
-		if e.Agent == "billing" && e.Type() == event.TypeText {
-			texts = append(texts, e.Text())
-		}
-	}
-	return texts
-}
-
-// completes answers with an artifact in pieces, then a snapshot of it.
-func completes(pieces ...string) execute {
-	return func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
-		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
-		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateWorking, nil), nil)
-		first := sdk.NewArtifactEvent(ec, sdk.NewTextPart(pieces[0]))
-		yield(first, nil)
-		for _, p := range pieces[1:] {
-			yield(sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart(p)), nil)
-		}
-		snapshot := sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart(strings.Join(pieces, "")))
-		snapshot.Append, snapshot.LastChunk = false, true
-		yield(snapshot, nil)
-		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
-	}
+	return remotetest.Billing(t, url, append([]a2a.Option{a2a.WithBinding(a2agrpc.Binding())}, opts...)...)
 }

@@ -20,13 +20,9 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2av0"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // peer is the server of the Go library of 0.3 on loopback, whose agent does what the test says.
@@ -84,42 +80,7 @@ func newPeer(t *testing.T, streaming bool, execute func(context.Context, *oldsrv
 
 func newRemote(t *testing.T, url string, opts ...a2a.Option) agent.Agent {
 	t.Helper()
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	return must.Get(a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport}), a2a.WithBinding(a2av0.Bindings()...)}, opts...)...))
-}
-
-type fixture struct{ *runner.Runner }
-
-func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
-	t.Helper()
-	r := must.Get(runner.New(root, sessiontest.Memory(t), opts...))
-	return &fixture{r}
-}
-
-var key = session.ID("s1")
-
-func (f *fixture) turn(text string) (events []*event.Event, streamed string, err error) {
-	for e, turnErr := range f.Run(context.Background(), key, llm.UserText(text)) {
-		switch {
-		case turnErr != nil:
-			err = turnErr
-		case e.Partial:
-			streamed += e.Text()
-		default:
-			events = append(events, e)
-		}
-	}
-	return events, streamed, err
-}
-
-func said(events []*event.Event) (texts []string) {
-	for _, e := range events {
-		if e.Agent == "billing" && e.Type() == event.TypeText {
-			texts = append(texts, e.Text())
-		}
-	}
-	return texts
+	return remotetest.Billing(t, url, append([]a2a.Option{a2a.WithBinding(a2av0.Bindings()...)}, opts...)...)
 }
 
 // completes answers with an artifact in pieces.
@@ -162,7 +123,7 @@ func TestFailures(t *testing.T) {
 				}
 				p := newPeer(t, streams, c.execute)
 				p.wrap = c.wrap
-				_, _, err := newRunner(t, newRemote(t, p.URL)).turn("pay")
+				_, _, err := remotetest.NewClient(t, newRemote(t, p.URL)).Turn("pay")
 				var e *a2a.Error
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, c.code, e.Code, "%v", err)
@@ -190,9 +151,9 @@ func TestUnknownParts(t *testing.T) {
 		if streams {
 			p.wrap = answers("text/event-stream; charset=utf-8", "event: message\r\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":"+message+"}\r\n\r\n")
 		}
-		events, _, err := newRunner(t, newRemote(t, p.URL)).turn("hi")
+		events, _, err := remotetest.NewClient(t, newRemote(t, p.URL)).Turn("hi")
 		require.NoError(t, err)
-		require.Equal(t, []string{"Fine."}, said(events))
+		require.Equal(t, []string{"Fine."}, remotetest.Said(events))
 		require.Equal(t, "0.3", p.headers[0].Get("A2A-Version"))
 		require.Contains(t, p.bodies[0], `"blocking":true`)
 	}
@@ -226,7 +187,7 @@ func TestIDsInPaths(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprintf(w, "data: {\"task\":{\"id\":\"%s\",\"contextId\":\"c\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}\n\n", id)
 		})
-		_, _, err := newRunner(t, newRemote(t, srv.URL, a2a.WithTimeout(5*time.Second))).turn("hi")
+		_, _, err := remotetest.NewClient(t, newRemote(t, srv.URL, a2a.WithTimeout(5*time.Second))).Turn("hi")
 		var e *a2a.Error
 		require.ErrorAs(t, err, &e, id)
 		require.Equal(t, a2a.CodeProtocol, e.Code, "%s: %v", id, err)

@@ -6,7 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/runner"
 )
 
 // Another server, which takes the protocol lightly.
@@ -15,16 +17,16 @@ func TestRemoteTakesItLightly(t *testing.T) {
 	p := start(t, "aimock.mjs")
 	unary := must.Get(a2a.Remote("billing", p.Unary))
 	for words, answer := range map[string]string{"message": "Just words.", "task": "All at once."} {
-		events, _, err := newClient(t, unary).turn(t.Context(), words)
+		events, _, err := remotetest.NewClient(t, unary, runner.WithStreaming()).Turn(words)
 		require.NoError(t, err)
-		require.Equal(t, []string{answer}, said(events))
+		require.Equal(t, []string{answer}, remotetest.Said(events))
 	}
 
 	streams := must.Get(a2a.Remote("billing", p.URL))
-	events, _, err := newClient(t, streams).turn(t.Context(), "message")
+	events, _, err := remotetest.NewClient(t, streams, runner.WithStreaming()).Turn("message")
 	var failed *a2a.Error
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, a2a.CodeProtocol, failed.Code)
 	require.Contains(t, failed.Message, "No matching pattern")
-	require.Empty(t, said(events))
+	require.Empty(t, remotetest.Said(events))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2av0"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
@@ -19,8 +20,6 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // cardPath is where cards are.
@@ -42,12 +41,6 @@ func bindings() []binding {
 		{name: "http03", script: "server03.mjs", opts: []a2a.Option{a2a.WithBinding(a2av0.Bindings()...)}},
 		{name: "jsonrpc03", script: "server03.mjs", opts: []a2a.Option{a2a.WithBinding(a2av0.Bindings()...)}},
 	}
-}
-
-// client is a tree in a runner whose agent billing is the peer's.
-type client struct {
-	*runner.Runner
-	key session.Key
 }
 
 // eachBinding runs a test over all bindings, with peers that stream and peers that
@@ -75,51 +68,6 @@ func eachBinding(t *testing.T, test func(t *testing.T, remote agent.Agent, p *pe
 	}
 }
 
-func newClient(t *testing.T, root agent.Agent) *client {
-	t.Helper()
-	r := must.Get(runner.New(root, sessiontest.Memory(t), runner.WithStreaming()))
-	return &client{Runner: r, key: session.ID("s1")}
-}
-
-// turn runs a turn and returns its stored events, what billing streamed, and its
-// error.
-func (c *client) turn(ctx context.Context, text string) ([]*event.Event, string, error) {
-	return collect(c.Run(ctx, c.key, llm.UserText(text)))
-}
-
-func collect(seq func(func(*event.Event, error) bool)) (events []*event.Event, streamed string, err error) {
-	for e, turnErr := range seq {
-		switch {
-		case turnErr != nil:
-			err = turnErr
-		case !e.Partial:
-			events = append(events, e)
-		case e.Agent == "billing":
-			streamed += e.Text()
-		}
-	}
-	return events, streamed, err
-}
-
-func find[T event.Data](events []*event.Event) (found []T) {
-	for _, e := range events {
-		if d, ok := e.Data.(T); ok {
-			found = append(found, d)
-		}
-	}
-	return found
-}
-
-// said returns what billing said, of stored events.
-func said(events []*event.Event) (texts []string) {
-	for _, e := range events {
-		if e.Agent == "billing" && e.Type() == event.TypeText {
-			texts = append(texts, e.Text())
-		}
-	}
-	return texts
-}
-
 // last returns the last of the remote tasks and ends of an event list.
 func last[T any](list []T) T { return list[len(list)-1] }
 
@@ -128,22 +76,22 @@ func TestRemotePieces(t *testing.T) {
 		s := scripted.New().Add("support",
 			scripted.Reply(scripted.Text("One moment."), scripted.CallID("t1", "transfer_to_agent", `{"agent_name":"billing"}`)))
 		support := must.Get(llmagent.New("support", "You route.", s.Model("support"), llmagent.WithSubAgents(remote)))
-		c := newClient(t, support)
-		events, streamed, err := c.turn(t.Context(), "pieces")
+		c := remotetest.NewClient(t, support, runner.WithStreaming())
+		events, streamed, err := c.Turn("pieces")
 		require.NoError(t, err)
-		require.Equal(t, []string{"I see two charges."}, said(events))
+		require.Equal(t, []string{"I see two charges."}, remotetest.Said(events))
 		require.Equal(t, "I see two charges.", streamed)
-		task := last(find[*event.RemoteTask](events))
+		task := last(remotetest.Find[*event.RemoteTask](events))
 		require.Equal(t, "completed", task.Status)
 		require.NotEmpty(t, task.TaskID)
-		require.Equal(t, event.FinishReasonStop, last(find[*event.HarnessEnd](events)).FinishReason)
+		require.Equal(t, event.FinishReasonStop, last(remotetest.Find[*event.HarnessEnd](events)).FinishReason)
 
 		// The next words go to the remote agent at once, in the same context, to a
 		// task of their own.
-		events, _, err = c.turn(t.Context(), "And why?")
+		events, _, err = c.Turn("And why?")
 		require.NoError(t, err)
 		require.NoError(t, s.Done())
-		require.Equal(t, []string{"You said: And why?"}, said(events))
+		require.Equal(t, []string{"You said: And why?"}, remotetest.Said(events))
 		heard := p.heard(t).in(task.ContextID)
 		require.Len(t, heard.Messages, 2)
 		require.Equal(t, []string{"pieces", "[support] One moment."}, heard.texts(0))
@@ -155,11 +103,11 @@ func TestRemotePieces(t *testing.T) {
 func TestRemoteWhole(t *testing.T) {
 	eachBinding(t, func(t *testing.T, remote agent.Agent, _ *peer, _ bool) {
 		for words, answer := range map[string]string{"message": "Just words.", "task": "All at once."} {
-			events, streamed, err := newClient(t, remote).turn(t.Context(), words)
+			events, streamed, err := remotetest.NewClient(t, remote, runner.WithStreaming()).Turn(words)
 			require.NoError(t, err)
-			require.Equal(t, []string{answer}, said(events))
+			require.Equal(t, []string{answer}, remotetest.Said(events))
 			require.Contains(t, []string{"", answer}, streamed)
-			require.Equal(t, "completed", last(find[*event.RemoteTask](events)).Status)
+			require.Equal(t, "completed", last(remotetest.Find[*event.RemoteTask](events)).Status)
 		}
 	})
 }
@@ -167,18 +115,18 @@ func TestRemoteWhole(t *testing.T) {
 // A question of the remote agent is answered on the task that asked it.
 func TestRemoteAsks(t *testing.T) {
 	eachBinding(t, func(t *testing.T, remote agent.Agent, p *peer, _ bool) {
-		c := newClient(t, remote)
-		events, _, err := c.turn(t.Context(), "ask")
+		c := remotetest.NewClient(t, remote, runner.WithStreaming())
+		events, _, err := c.Turn("ask")
 		require.NoError(t, err)
-		require.Equal(t, []string{"Which one?"}, said(events))
-		task := last(find[*event.RemoteTask](events))
+		require.Equal(t, []string{"Which one?"}, remotetest.Said(events))
+		task := last(remotetest.Find[*event.RemoteTask](events))
 		require.Equal(t, "input_required", task.Status)
-		require.Equal(t, event.FinishReasonStop, last(find[*event.HarnessEnd](events)).FinishReason)
+		require.Equal(t, event.FinishReasonStop, last(remotetest.Find[*event.HarnessEnd](events)).FinishReason)
 
-		events, _, err = c.turn(t.Context(), "the second")
+		events, _, err = c.Turn("the second")
 		require.NoError(t, err)
-		require.Equal(t, []string{"It is the second."}, said(events))
-		done := last(find[*event.RemoteTask](events))
+		require.Equal(t, []string{"It is the second."}, remotetest.Said(events))
+		done := last(remotetest.Find[*event.RemoteTask](events))
 		require.Equal(t, task.TaskID, done.TaskID)
 		require.Equal(t, "completed", done.Status)
 		heard := p.heard(t).in(task.ContextID)
@@ -191,13 +139,13 @@ func TestRemoteAsks(t *testing.T) {
 // A turn that is canceled cancels the remote task, if its id is known by then.
 func TestRemoteIsCanceled(t *testing.T) {
 	eachBinding(t, func(t *testing.T, remote agent.Agent, p *peer, streams bool) {
-		c := newClient(t, remote)
+		c := remotetest.NewClient(t, remote, runner.WithStreaming())
 		before := len(p.heard(t).Messages)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		known, over := make(chan *event.RemoteTask, 10), make(chan error, 1)
 		go func() {
-			for e, err := range c.Run(ctx, c.key, llm.UserText("wait")) {
+			for e, err := range c.Run(ctx, remotetest.Key, llm.UserText("wait")) {
 				if err != nil {
 					over <- err
 				} else if task, ok := e.Data.(*event.RemoteTask); ok {
@@ -231,22 +179,22 @@ func TestRemoteFails(t *testing.T) {
 			"reject": {a2a.CodeTaskRejected, "Not my job."},
 			"crash":  {a2a.CodeTaskFailed, "the wheels came off"},
 		} {
-			c := newClient(t, remote)
-			events, streamed, err := c.turn(t.Context(), words)
+			c := remotetest.NewClient(t, remote, runner.WithStreaming())
+			events, streamed, err := c.Turn(words)
 			var failed *a2a.Error
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, want.code, failed.Code)
 			require.Contains(t, failed.Message, want.text)
-			require.Empty(t, said(events))
+			require.Empty(t, remotetest.Said(events))
 			if streams && words == "fail" {
 				require.Equal(t, "Half an ans", streamed)
-				require.Len(t, find[*event.Discard](events), 1)
+				require.Len(t, remotetest.Find[*event.Discard](events), 1)
 			}
-			require.Equal(t, event.FinishReasonError, last(find[*event.HarnessEnd](events)).FinishReason)
+			require.Equal(t, event.FinishReasonError, last(remotetest.Find[*event.HarnessEnd](events)).FinishReason)
 
-			events, _, err = c.turn(t.Context(), "message") // the session stays usable
+			events, _, err = c.Turn("message") // the session stays usable
 			require.NoError(t, err)
-			require.Equal(t, []string{"Just words."}, said(events))
+			require.Equal(t, []string{"Just words."}, remotetest.Said(events))
 		}
 	})
 }
@@ -254,13 +202,13 @@ func TestRemoteFails(t *testing.T) {
 // What is no text is named, and metadata neither routes nor shows.
 func TestRemoteSendsOddThings(t *testing.T) {
 	eachBinding(t, func(t *testing.T, remote agent.Agent, _ *peer, _ bool) {
-		c := newClient(t, remote)
-		events, _, err := c.turn(t.Context(), "odd")
+		c := remotetest.NewClient(t, remote, runner.WithStreaming())
+		events, _, err := c.Turn("odd")
 		require.NoError(t, err)
-		require.Empty(t, find[*event.Transfer](events))
-		text := strings.Join(said(events), "")
+		require.Empty(t, remotetest.Find[*event.Transfer](events))
+		text := strings.Join(remotetest.Said(events), "")
 		require.True(t, strings.HasPrefix(text, `See {"n":1,"nested":[true,null]}`), text)
-		for _, f := range find[*event.File](events) {
+		for _, f := range remotetest.Find[*event.File](events) {
 			text += " " + f.String()
 		}
 		wants := []string{"image/png", "https://files.test/y.png", "y.png", "text/plain"}

@@ -8,28 +8,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/runner"
 )
 
 // A remote agent that wants its user to sign in pauses the turn. A new run goes on
 // with the same task and says nothing a second time.
 func TestRemoteWantsSignIn(t *testing.T) {
 	eachBinding(t, func(t *testing.T, remote agent.Agent, p *peer, _ bool) {
-		c := newClient(t, remote)
-		events, _, err := c.turn(t.Context(), "sign in")
+		c := remotetest.NewClient(t, remote, runner.WithStreaming())
+		events, _, err := c.Turn("sign in")
 		require.NoError(t, err)
-		require.Equal(t, []string{"Sign in first."}, said(events))
-		task := last(find[*event.RemoteTask](events))
+		require.Equal(t, []string{"Sign in first."}, remotetest.Said(events))
+		task := last(remotetest.Find[*event.RemoteTask](events))
 		require.Equal(t, "auth_required", task.Status)
-		require.Equal(t, event.FinishReasonInputRequired, last(find[*event.HarnessEnd](events)).FinishReason)
+		require.Equal(t, event.FinishReasonInputRequired, last(remotetest.Find[*event.HarnessEnd](events)).FinishReason)
 
 		p.grant(t, task.TaskID)
-		events, _, err = collect(c.Resume(t.Context(), c.key))
+		events, _, err = c.Collect(c.Resume(t.Context(), remotetest.Key))
 		require.NoError(t, err)
-		require.Equal(t, []string{"Welcome back."}, said(events))
-		done := last(find[*event.RemoteTask](events))
+		require.Equal(t, []string{"Welcome back."}, remotetest.Said(events))
+		done := last(remotetest.Find[*event.RemoteTask](events))
 		require.Equal(t, task.TaskID, done.TaskID)
 		require.Equal(t, "completed", done.Status)
 		require.Len(t, p.heard(t).in(task.ContextID).Messages, 1)

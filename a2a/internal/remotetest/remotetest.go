@@ -1,0 +1,121 @@
+// Package remotetest has what the tests of remote agents share: a tree with a remote agent that is called billing, and the
+// turns of it.
+package remotetest
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strings"
+	"testing"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// Key is the session of the tests.
+var Key = session.ID("s1")
+
+// Execute is what a peer of the Go SDK does with a message.
+type Execute = func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool)
+
+// Completes answers with an artifact in pieces, then a snapshot of it.
+func Completes(pieces ...string) Execute {
+	return func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateWorking, nil), nil)
+		first := sdk.NewArtifactEvent(ec, sdk.NewTextPart(pieces[0]))
+		yield(first, nil)
+		for _, p := range pieces[1:] {
+			yield(sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart(p)), nil)
+		}
+		snapshot := sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart(strings.Join(pieces, "")))
+		snapshot.Append, snapshot.LastChunk = false, true
+		yield(snapshot, nil)
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
+	}
+}
+
+// Billing returns the remote agent whose card is at an address. Its connections end with the test.
+func Billing(t testing.TB, url string, opts ...a2a.Option) agent.Agent {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return must.Get(a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport})}, opts...)...))
+}
+
+// Client runs the turns of a tree.
+type Client struct {
+	*runner.Runner
+	Store session.Store
+	T     testing.TB
+}
+
+// NewClient returns a client with a store of its own.
+func NewClient(t testing.TB, root agent.Agent, opts ...runner.Option) *Client {
+	t.Helper()
+	return On(t, sessiontest.Memory(t), root, opts...)
+}
+
+// On returns a client on a store, as another process has it.
+func On(t testing.TB, store session.Store, root agent.Agent, opts ...runner.Option) *Client {
+	t.Helper()
+	return &Client{must.Get(runner.New(root, store, opts...)), store, t}
+}
+
+// Turn runs a turn and returns its stored events, what billing streamed, and its error.
+func (c *Client) Turn(text string) (events []*event.Event, streamed string, err error) {
+	return c.Collect(c.Run(context.Background(), Key, llm.UserText(text)))
+}
+
+// Collect does the same with a turn that was begun by the caller.
+func (c *Client) Collect(turn iter.Seq2[*event.Event, error]) (events []*event.Event, streamed string, err error) {
+	for e, turnErr := range sessiontest.Turn(c.T, turn) {
+		switch {
+		case turnErr != nil:
+			err = turnErr
+		case !e.Partial:
+			events = append(events, e)
+		case e.Agent == "billing":
+			streamed += e.Text()
+		}
+	}
+	return events, streamed, err
+}
+
+// Fine requires that a turn ended without an error, and returns its stored events.
+func (c *Client) Fine(events []*event.Event, _ string, err error) []*event.Event {
+	c.T.Helper()
+	require.NoError(c.T, err)
+	return events
+}
+
+// Find returns the data of one type.
+func Find[T event.Data](events []*event.Event) (found []T) {
+	for _, e := range events {
+		if d, ok := e.Data.(T); ok {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// Said returns what billing said, of stored events.
+func Said(events []*event.Event) (texts []string) {
+	for _, e := range events {
+		if e.Agent == "billing" && e.Type() == event.TypeText {
+			texts = append(texts, e.Text())
+		}
+	}
+	return texts
+}
