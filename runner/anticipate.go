@@ -412,26 +412,6 @@ func (a *anticipation) mayTarget(name string) bool {
 	return a.to == "" || a.to == name
 }
 
-// recordAnticipation stores the usage of the early request at the end of a turn, if the log does not have it: a
-// canceled turn stores nothing else.
-func (s *scope) recordAnticipation(failed error) {
-	t, a := s.turn, s.turn.anticipation
-	if a == nil || a.done == nil || errors.Is(failed, agent.ErrConflict) || errors.Is(failed, session.ErrUnavailable) {
-		return
-	}
-	a.stop()
-	t.mu.Lock()
-	owes := t.tally.early != nil && t.mu.left == nil && !t.lost && t.fold().Conversation.Run.Open
-	t.mu.Unlock()
-	if !owes {
-		return
-	}
-	run := t.runOf("")
-	if err := s.commit(context.WithoutCancel(s.ctx), []*event.Event{eventOf(&run, "", a.discard())}); err != nil {
-		t.r.logger.Warn("the usage of a canceled turn's early request could not be stored", "session", t.key.String(), "error", err)
-	}
-}
-
 // close stops the anticipation at the end of the turn. If a model was asked, close waits until its call has returned.
 func (a *anticipation) close() {
 	if a.done == nil {

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/workflowagent"
 )
 
 // spender answers with so many tokens each time; the first answer hands over if
@@ -479,4 +481,102 @@ func TestCostOfSeveralModels(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBudgetsOfBrokenOffAnswers has turns whose answers never come to their end: budgets count what was begun, so turns
+// end with a budget that is spent.
+func TestBudgetsOfBrokenOffAnswers(t *testing.T) {
+	endless := func() agent.Agent {
+		a, err := llmagent.New("slow", "", scripted.Always("slow", scripted.Reply(scripted.Text("Well, let me think."), after(24*time.Hour))), llmagent.WithSettings(llm.Settings{MaxTokens: 100}))
+		require.NoError(t, err)
+		return a
+	}
+	fails, err := llmagent.New("fails", "", scripted.Always("fails", scripted.Reply(after(time.Second), scripted.Status(400, 0))))
+	require.NoError(t, err)
+	within := func(a agent.Agent, err error) agent.Agent {
+		require.NoError(t, err)
+		return a
+	}
+	tool, err := agenttool.New(endless(), agenttool.WithTimeout(time.Second))
+	require.NoError(t, err)
+	calls := scripted.Func("calls", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("Sorry."), scripted.Usage(1, 1, 0))
+		}
+		return scripted.Reply(scripted.Call("slow", `{"input":"x"}`), scripted.Usage(1, 1, 0))
+	})
+	for name, c := range map[string]struct {
+		root           agent.Agent
+		breaks, cancel bool
+	}{
+		"its context ends":       {endless(), false, true},
+		"its consumer breaks":    {endless(), true, false},
+		"in a workflow":          {within(workflowagent.Parallel("both", "", []agent.Agent{endless()})), false, true},
+		"another branch fails":   {within(workflowagent.Parallel("both", "", []agent.Agent{endless(), fails})), false, false},
+		"a workflow's time ends": {within(workflowagent.Sequential("line", "", []agent.Agent{endless()}, workflowagent.WithTimeout(time.Second))), false, false},
+		"a tool's time ends":     {within(llmagent.New("calls", "", calls, llmagent.WithTools(tool))), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRunner(t, c.root, sessiontest.Memory(t), runner.WithStreaming(), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}}))
+				for turn := 0; ; turn++ {
+					require.Less(t, turn, 100, "what was begun costs nothing")
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					var failed error
+					for e, err := range sessiontest.Turn(t, r.Run(ctx, s1, llm.UserText("Hello"))) {
+						if failed = err; err == nil && e.Partial && c.cancel {
+							cancel()
+						} else if err == nil && e.Partial && c.breaks {
+							break
+						}
+					}
+					cancel()
+					if all := load(t, r, s1); errors.Is(failed, agent.ErrLimit) || strings.Contains(string(all[len(all)-3].Type()), "error") {
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBudgetsOfLosers has two agents side by side. What one of them reserves for an answer stays reserved when another
+// model has lost the race for that answer.
+func TestBudgetsOfLosers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := scripted.Always("late", scripted.Reply(after(time.Hour), scripted.Text("Late.")))
+		wins := scripted.Always("wins", scripted.Reply(scripted.Text("Well. "), after(time.Minute), scripted.Text("Yes."), scripted.Usage(10, 300, 0)))
+		hedge, err := policy.NewHedge(time.Second, late, wins)
+		require.NoError(t, err)
+		settings := llmagent.WithSettings(llm.Settings{MaxTokens: 300})
+		first, err := llmagent.New("first", "", hedge, settings)
+		require.NoError(t, err)
+		fine, err := tools.Func("fine", "", func(tools.Context, struct{}) (string, error) { return "fine", nil })
+		require.NoError(t, err)
+		second, err := llmagent.New("second", "", scripted.Always("second", scripted.Reply(after(2*time.Second), scripted.Call("fine", "{}"), scripted.Usage(10, 290, 0))),
+			settings, llmagent.WithTools(fine))
+		require.NoError(t, err)
+		caller := func(a agent.Agent) tools.Tool {
+			tool, err := agenttool.New(a)
+			require.NoError(t, err)
+			return tool
+		}
+		root, err := llmagent.New("root", "", scripted.New().Add("root", scripted.Reply(scripted.Call("first", `{"input":"x"}`), scripted.Call("second", `{"input":"x"}`), scripted.Usage(1, 1, 0))).
+			Always("root", scripted.Reply(scripted.Text("Done."), scripted.Usage(1, 1, 0))).Model("root"), llmagent.WithTools(caller(first), caller(second)))
+		require.NoError(t, err)
+		r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1100}}))
+		_, _ = collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
+		spent := 0
+		for _, e := range load(t, r, s1) {
+			u, _ := e.Data.(*event.Usage)
+			if d, ok := e.Data.(*event.Discard); ok {
+				u = d.Usage
+			}
+			if u != nil {
+				spent += u.InputTokens + u.OutputTokens
+			}
+		}
+		require.Greater(t, spent, 600, "both have answered")
+		require.LessOrEqual(t, spent, 1100)
+	})
 }

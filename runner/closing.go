@@ -31,9 +31,9 @@ func endNode(runID string) string { return runID + ":harness_end" }
 // closer creates the events that close runs which are open or wait. In a fork it leaves the runs of the other session
 // alone.
 type closer struct {
-	fold  *session.Fold
-	lease session.Lease
-	shown shownBlocks
+	fold     *session.Fold
+	lease    session.Lease
+	unstored *unstored
 }
 
 // ofOtherSession reports whether a run belongs to the session that this fork was taken from. A fork writes no events to
@@ -100,8 +100,8 @@ func (c closer) closeScope(events []*event.Event, scope, message string) []*even
 	if !open {
 		return events
 	}
-	if ids := c.shown.unfinished(scope, events); len(ids) > 0 {
-		events = append(events, eventOf(run, scope, &event.Discard{Code: "canceled", Message: notCompleted, IDs: ids}))
+	if void := c.unstored.void(scope, events, "canceled", notCompleted); void != nil {
+		events = append(events, eventOf(run, scope, void))
 	}
 	return append(events, eventOf(run, scope, &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonCanceled}))
 }

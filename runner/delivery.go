@@ -55,7 +55,7 @@ func (s *delivery) show(e *event.Event) bool {
 		e.Time = s.turn.r.now().UTC()
 		if e.ID != s.delta { // the first delta of a block
 			s.turn.mu.Lock()
-			s.turn.shown.addShown(block{s.draft.scope, e.ID})
+			s.turn.unstored.shown.addShown(block{s.draft.scope, e.ID})
 			s.turn.mu.Unlock()
 			s.delta = e.ID
 		}

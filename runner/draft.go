@@ -75,20 +75,18 @@ func textOf(e *event.Event) string {
 	return ""
 }
 
-// void returns what tells the consumer to drop the deltas of an answer that
-// will not be completed, nil if it was shown none. The caller does not hold mu.
+// void returns the discard of an answer that will not be completed, nil if none is needed. The caller does not hold mu.
 func (d *draft) void(code, message string) event.Data {
-	if ids := d.shown(); len(ids) > 0 {
-		return &event.Discard{Code: code, Message: message, IDs: ids}
-	}
-	return nil
+	d.session.mu.Lock()
+	defer d.session.mu.Unlock()
+	return d.session.unstored.void(d.scope, d.events, code, message)
 }
 
 // shown returns the blocks whose deltas were shown, and which neither the log nor this write completes.
 func (d *draft) shown() []string {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()
-	return d.session.shown.unfinished(d.scope, d.events)
+	return d.session.unstored.shown.unfinished(d.scope, d.events)
 }
 
 // pending returns the calls that have a result neither in the log nor in this write. Calls of the write

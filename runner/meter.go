@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -126,7 +127,9 @@ func (t *tally) noteStored(e *event.Event) {
 	}
 	switch d := e.Data.(type) {
 	case *event.Usage, *event.Discard:
-		delete(t.asking, e.Scope)
+		if !t.asking[e.Scope].open { // else it is that of another model, which was asked for the same answer
+			delete(t.asking, e.Scope)
+		}
 	case *event.ToolCall:
 		if d.Name == agent.TransferTool && t.limits.Transfers > 0 {
 			t.grantTransfer(e.Scope)
@@ -183,9 +186,11 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, par
 		next.add(m.dearest)
 	}
 	f, scope := m.session.fold(), m.draft.scope
-	calls := f.Turn.ModelCalls + len(m.asking) + len(m.early) + parallel
-	if _, mine := m.asking[scope]; mine {
-		calls--
+	calls := f.Turn.ModelCalls + len(m.early) + parallel
+	for other, a := range m.asking {
+		if other != scope {
+			calls += a.calls
+		}
 	}
 	for _, e := range m.draft.events {
 		if _, ok := e.Data.(*event.Discard); ok { // a failed attempt that is stored together with this call's answer
@@ -208,6 +213,7 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, par
 		if m.asking == nil {
 			m.asking = make(map[string]amount)
 		}
+		next.calls, next.open = parallel+1, m.counts() // metered closes it
 		m.asking[scope], m.asked = next, true
 	}
 	return nil
@@ -259,6 +265,15 @@ func (t *tally) withinBudget(scope string, b Budget, of string, next amount, cou
 		if other != scope && counts(a.agent) {
 			used.add(a)
 		}
+	}
+	for other, u := range t.session.unstored.used {
+		name := t.session.fold().Scope(other).Run.Agent
+		if _, reserved := t.asking[other]; reserved || !counts(name) {
+			continue
+		}
+		a := amount{tokens: saturatingAdd(int64(u.InputTokens), int64(u.OutputTokens))}
+		a.cost, _ = t.prices.Cost(u.Model, u.Counted()) // without a price the model was not asked
+		used.add(a)
 	}
 	for _, a := range t.early {
 		if counts(a.agent) {
@@ -316,6 +331,21 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 	}
 	return func(yield func(llm.Chunk, error) bool) {
 		var a modelAnswer
+		var used *llm.Usage
+		defer func() {
+			if used == nil && a.broken(nil) { // whoever reads it has stopped
+				used = m.charge(model.Name(), req, &a)
+			}
+			m.session.mu.Lock()
+			defer m.session.mu.Unlock()
+			if reserved, ok := m.asking[m.draft.scope]; ok {
+				reserved.open = false
+				m.asking[m.draft.scope] = reserved
+			}
+			if used != nil {
+				m.session.unstored.noteUsed(m.draft.scope, cmp.Or(a.model, model.Name()), *used)
+			}
+		}()
 		for chunk, err := range chunks {
 			switch {
 			case chunk.Lost != nil:
@@ -329,15 +359,19 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 				if a.whole && !a.reported && (m.budgets.MissingUsage == EstimateMissingUsage || m.reports(cmp.Or(a.model, model.Name()))) {
 					chunk.Usage = m.charge(model.Name(), req, &a)
 				}
-			case a.broken(err) && !yield(llm.Chunk{Usage: m.charge(model.Name(), req, &a)}, nil):
-				return
+			case a.broken(err):
+				if used = m.charge(model.Name(), req, &a); !yield(llm.Chunk{Usage: used}, nil) {
+					return
+				}
 			}
+			used = cmp.Or(chunk.Usage, used)
 			if !yield(chunk, err) || err != nil {
 				return
 			}
 		}
 		if a.broken(nil) {
-			yield(llm.Chunk{Usage: m.charge(model.Name(), req, &a)}, nil)
+			used = m.charge(model.Name(), req, &a)
+			yield(llm.Chunk{Usage: used}, nil)
 		}
 	}
 }
@@ -377,6 +411,43 @@ func isAnswer(e *event.Event) bool {
 		return true
 	}
 	return false
+}
+
+// recordUsage stores at the end of a turn what answers have used that the turn broke off: a canceled turn stores nothing
+// else.
+func (s *scope) recordUsage(failed error) {
+	t, a := s.turn, s.turn.anticipation
+	if errors.Is(failed, agent.ErrConflict) || errors.Is(failed, session.ErrUnavailable) {
+		return
+	}
+	if a != nil && a.done != nil {
+		a.stop()
+	}
+	events := t.brokenOff()
+	if len(events) == 0 {
+		return
+	}
+	if err := s.commit(context.WithoutCancel(s.ctx), events); err != nil {
+		t.r.logger.Warn("the usage of a canceled turn could not be stored", "session", t.key.String(), "error", err)
+	}
+}
+
+// brokenOff returns the discards of answers whose run is open and whose usage the log lacks, early ones included.
+func (t *turn) brokenOff() (events []*event.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.left != nil || t.lost {
+		return nil
+	}
+	for _, scope := range slices.Sorted(maps.Keys(t.unstored.used)) {
+		if run := &t.fold().Scope(scope).Run; run.Open {
+			events = append(events, eventOf(run, scope, t.unstored.void(scope, nil, "canceled", notCompleted)))
+		}
+	}
+	if run := &t.fold().Conversation.Run; t.tally.early != nil && run.Open {
+		events = append(events, eventOf(run, "", t.anticipation.discard()))
+	}
+	return events
 }
 
 // modelAnswer collects the chunks of a model's answer for an estimate.

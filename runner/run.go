@@ -18,7 +18,7 @@ import (
 // [agent.ErrSessionBusy] or, with the option [At], [agent.ErrConflict]. If an agent failed or a limit was reached, it
 // is an *[agent.RunError], after an error event. Otherwise it is an error of the store or of the context. The session
 // stays usable after each error. If the caller breaks out of the loop, the turn is canceled and stores nothing more,
-// except the usage of a request that [WithAnticipation] has sent early.
+// except the usage of answers that it breaks off: under a budget, and of a request that [WithAnticipation] has sent early.
 func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		o, err := turnOptionsOf(key, msg, opts)
@@ -145,7 +145,7 @@ func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, e
 		defer t.anticipation.close()
 	}
 	err = p.steps(s)
-	s.recordAnticipation(err)
+	s.recordUsage(err)
 	s.recordGivenBack(err)
 	if err != nil && !s.stopped {
 		t.failed = err

@@ -34,7 +34,7 @@ type turnSession struct {
 	saved     map[string]int64 // the sizes of files that agents of this turn have saved, by digest
 	onRead    func()           // in an anticipation: called when an agent has read all stored events; otherwise nil
 	handed    *event.Transfer  // in an anticipation: the last transfer of the stored events
-	shown     shownBlocks
+	unstored  unstored
 	confirmed time.Time // the start of the last write by which the store confirmed the lease
 	lost      bool      // the store refused a write: the lease was lost, or the log differs from the cached session
 }
@@ -285,7 +285,7 @@ func (t *turnSession) encodeSnapshot() (data string) {
 }
 
 // closer returns a closer for the session. The caller holds mu while it uses the closer.
-func (t *turnSession) closer() closer { return closer{t.fold(), t.lease, t.shown} }
+func (t *turnSession) closer() closer { return closer{t.fold(), t.lease, &t.unstored} }
 
 // scopeSession is the agent.Session of an inner scope: it begins at the first event of the scope, and its memos end
 // with the scope. So a call of an agent costs the same in a long conversation, and leaves nothing in memory.

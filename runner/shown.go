@@ -4,7 +4,47 @@ import (
 	"slices"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
 )
+
+// unstored is what the log lacks of answers, complete or not.
+type unstored struct {
+	shown shownBlocks
+	used  map[string]*event.Usage // by scope, under a budget: the usage of the last answer
+}
+
+// noteUsed notes the usage of an answer that has ended.
+func (u *unstored) noteUsed(scope, model string, used llm.Usage) {
+	if u.used == nil {
+		u.used = make(map[string]*event.Usage)
+	}
+	used, _ = used.Plausible()
+	u.used[scope] = &event.Usage{InputTokens: used.InputTokens, OutputTokens: used.OutputTokens, CachedTokens: used.CachedTokens, Model: model}
+}
+
+// settle takes in a stored event.
+func (u *unstored) settle(e *event.Event) {
+	u.shown.settleShown(e)
+	if d, ok := e.Data.(*event.Discard); isAnswer(e) && !(ok && d.Code == event.CodeAnticipated) {
+		delete(u.used, e.Scope)
+	}
+}
+
+// void returns the discard of an answer of a scope that will not be completed: for the consumer, which is to drop the
+// deltas, and for budgets. It is nil if neither the consumer nor the log needs one. The events are those of the next write.
+func (u *unstored) void(scope string, events []*event.Event, code, message string) event.Data {
+	ids, used := u.shown.unfinished(scope, events), u.used[scope]
+	if used != nil && slices.ContainsFunc(events, func(e *event.Event) bool {
+		d, ok := e.Data.(*event.Discard)
+		return e.Scope == scope && isAnswer(e) && !(ok && d.Usage == nil)
+	}) {
+		used = nil
+	}
+	if len(ids) == 0 && used == nil {
+		return nil
+	}
+	return &event.Discard{Code: code, Message: message, IDs: ids, Usage: used}
+}
 
 // block is a block whose deltas are shown, in its scope.
 type block struct{ scope, id string }
