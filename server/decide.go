@@ -71,6 +71,7 @@ func (h *Handler) decide(c *front.Call) error {
 type approval struct {
 	User     string        `json:"user"`
 	Session  string        `json:"session"`
+	Title    string        `json:"title,omitempty"` // if the caller may read the session
 	Turn     string        `json:"turn"`
 	Since    time.Time     `json:"since"`
 	Question form.Question `json:"question"`
@@ -107,12 +108,18 @@ func (h *Handler) approvals(c *front.Call) error {
 		} else if err != nil {
 			return err
 		}
+		title := ""
+		if info.Key.User == c.User.Name || c.User.May(access.Inspect) {
+			if title, err = form.TitleOf(ctx, h.turns.Store(), info); err != nil {
+				return err
+			}
+		}
 		for _, e := range r.Questions() { // calls that a fork copied are decided in the original session
 			if q := e.Data.(*event.Relay); q.Kind != event.RelayInput && e.Seq <= info.ParentSeq {
 				continue
 			}
 			if h.turns.MayDecide(ctx, info.Key, e.Data.(*event.Relay)) {
-				all = append(all, approval{info.Key.User, info.Key.ID, r.ID, e.Time.UTC(), form.QuestionOf(e, true)})
+				all = append(all, approval{info.Key.User, info.Key.ID, title, r.ID, e.Time.UTC(), form.QuestionOf(e, true)})
 			}
 		}
 	}

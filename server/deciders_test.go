@@ -276,13 +276,13 @@ func TestWhoDecides(t *testing.T) {
 func TestApprovalsAgain(t *testing.T) {
 	d := newDeciding(t)
 	client := &caller{t: t, base: d.url + "/api/v1", http: http.DefaultClient, token: "sue"}
-	list := func() (users []string) {
-		var got struct{ Approvals []struct{ User string } }
+	list := func() (calls []string) {
+		var got struct{ Approvals []struct{ User, Title string } }
 		require.NoError(t, json.Unmarshal([]byte(readAll(t, client.request("GET", "/approvals", nil))), &got))
 		for _, a := range got.Approvals {
-			users = append(users, a.User)
+			calls = append(calls, a.User+a.Title)
 		}
-		return users
+		return calls
 	}
 	for i := range 3 {
 		key := session.Key{App: session.DefaultApp, User: "ann", ID: fmt.Sprint("quiet", i)}
@@ -295,8 +295,11 @@ func TestApprovalsAgain(t *testing.T) {
 	require.Equal(t, read, d.loads.Load(), "quiet sessions are not read again")
 	x := must.Get(d.turns.Begin(t.Context(), session.Key{App: session.DefaultApp, User: "ann", ID: "quiet1"}, llm.UserText("refund")))
 	<-x.Done()
+	require.Equal(t, []string{"ann"}, list(), "without the right to read their sessions")
 	require.Equal(t, []string{"ann"}, list())
-	require.Equal(t, []string{"ann"}, list())
+	client.token = session.DefaultUser
+	require.Equal(t, []string{"annhello"}, list())
+	client.token = "sue"
 
 	// However many sessions have changed since.
 	for i := range 510 {

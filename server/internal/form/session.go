@@ -41,15 +41,22 @@ func SessionOf(ctx context.Context, turns *live.Turns, info session.Info) (s Ses
 		return s, err
 	}
 	s.Seq, s.Active, s.State, s.Turn = now.Seq, now.Agent, now.State, now.Turn
-	// A fork's title is its own first message, which tells it apart from its parent.
-	if s.Title, err = titleOf(ctx, turns.Store(), info.Key, info.ParentSeq); err == nil && s.Title == "" && s.Parent != nil {
-		s.Title, err = titleOf(ctx, turns.Store(), info.Key, 0)
-	}
+	s.Title, err = TitleOf(ctx, turns.Store(), info)
 	return s, err
 }
 
-// titleOf returns a title made of the user's first message after a position, or "" if there is no message.
-func titleOf(ctx context.Context, store session.Store, key session.Key, after int64) (string, error) {
+// TitleOf returns a title made of the user's first message, or "" if there is none. A fork's title is made of its own
+// first message, which tells it apart from its parent.
+func TitleOf(ctx context.Context, store session.Store, info session.Info) (string, error) {
+	own, err := titleAfter(ctx, store, info.Key, info.ParentSeq)
+	if err == nil && own == "" && info.ParentSeq > 0 {
+		return titleAfter(ctx, store, info.Key, 0)
+	}
+	return own, err
+}
+
+// titleAfter returns a title made of the user's first message after a position, or "" if there is no message.
+func titleAfter(ctx context.Context, store session.Store, key session.Key, after int64) (string, error) {
 	for e, err := range store.Load(ctx, key, after) {
 		if err != nil {
 			return "", err

@@ -1766,6 +1766,8 @@ export interface components {
             approvals: {
                 user: string;
                 session: string;
+                /** @description That of the session, if the caller may read it. */
+                title?: string;
                 turn: string;
                 /**
                  * Format: date-time

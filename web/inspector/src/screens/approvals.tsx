@@ -30,7 +30,7 @@ export function Approvals(): JSX.Element {
         <>
           <p role="status">{n === 0 ? texts.approvals.none : texts.approvals.waiting(n)}</p>
           <Cards
-            all={all.map(({ user, session, turn, since, question }) => {
+            all={all.map(({ user, session, title, turn, since, question }) => {
               const own = user === me.value?.user;
               const query = own ? {} : { user };
               return {
@@ -40,7 +40,7 @@ export function Approvals(): JSX.Element {
                 call: question,
                 head: (
                   <>
-                    {own || may("inspect") ? <Link to={{ screen: "session", id: session, middle: "talk", ...query }}>{visible(session)}</Link> : visible(session)}
+                    {own || may("inspect") ? <Link to={{ screen: "session", id: session, middle: "talk", ...query }}>{visible(title || session)}</Link> : visible(session)}
                     <span class="soft">
                       {texts.approvals.where(
                         own ? "" : visible(user),
