@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/internal/choice"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools/transfer"
+	"github.com/agentarbor/arbor/view"
 )
 
 // chooser asks a model which agent answers the user's last message.
@@ -24,12 +25,17 @@ type chooser struct {
 	names    []string // the names of the candidates
 }
 
+// question returns the question that the agent asks about who answers, nil if it asks none.
+func (x *execution) question() *decision {
+	if d := x.agent.decision; d != nil || !x.inv.Node().SmallModels() {
+		return d
+	}
+	return &decision{threshold: defaultThreshold}
+}
+
 // chooser returns the chooser of a run that has not decided yet which agent answers, or nil.
 func (x *execution) chooser() *chooser {
-	d, n := x.agent.decision, x.inv.Node()
-	if d == nil && n.SmallModels() {
-		d = &decision{threshold: defaultThreshold}
-	}
+	d, n := x.question(), x.inv.Node()
 	if d == nil || x.run.Answered || len(x.templateFor(n, x.run).targets) == 0 {
 		return nil
 	}
@@ -61,17 +67,15 @@ func (c *chooser) choose() error {
 	if name == "" {
 		return c.undecided(outcome, true, "the model "+c.model.Name()+" named none of "+strings.Join(c.names, ", "))
 	}
-	how := transfer.Decided
-	if known {
-		how = fmt.Sprintf("%s with a confidence of %.2f", transfer.Decided, confidence)
-	}
 	var target *agent.Node // nil: the agent itself
 	if i := slices.Index(c.names, name); i >= 0 {
 		target = c.all[i].via
 	}
+	named := ""
 	if target != nil && target.Agent.Name() != name {
-		how += transfer.OnTheWay + name
+		named = name
 	}
+	how := view.ChosenReason(confidence, known, named)
 	switch {
 	case known && confidence < c.decision.threshold && c.mayAskUser():
 		return c.askUser(outcome, fmt.Sprintf("the user is asked whom they mean: %s, %s", name, how))

@@ -64,7 +64,8 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 	var last, since *event.Transfer   // the last one, and the one of an earlier turn that gave the agent the conversation
 	running, limited, done, answered, itself, aside := false, false, false, false, false, int64(0)
 	from, bounced, returned := "", false, map[string]bool{}
-	silent, gave := "", "" // who has said nothing since it got the conversation, and who gave it
+	chosen, onTheWay := false, false // by the question who answers
+	silent, gave := "", ""           // who has said nothing since it got the conversation, and who gave it
 	for e, err := range w.store.Load(context.Background(), s.key, 0) {
 		require.NoError(w.t, err)
 		if e.Seq > s.seq {
@@ -105,6 +106,9 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 		case *event.HarnessStart:
 			if !running { // else it takes up what another has begun
 				running, began, done = true, handed, false
+				chosen, onTheWay = byQuestion(handed)
+				itself = chosen && w.traits[s.agent].decides
+				answered = itself
 				if from = ""; handed != nil && handed.TransferType == "" && !handed.Routed() && !returned[handed.From] {
 					from = handed.From
 				} else if since != nil {
@@ -134,7 +138,6 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 	}
 	var targets []string
 	for _, t := range n.Targets() {
-		onTheWay := began != nil && strings.HasPrefix(began.Reason, transfer.Decided) && strings.Contains(began.Reason, transfer.OnTheWay)
 		held := !done && !onTheWay && began != nil && began.TransferType != event.TransferTypeRoute && !began.Routed() &&
 			(bounced || w.traits[s.agent].holds && began.TransferType != event.TransferTypeRefused)
 		if limited || returned[t.Agent.Name()] || held && t.Parent != n && !t.Virtual() {
@@ -180,6 +183,16 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 	case len(targets) < len(n.Targets()):
 		w.happened["an agent that is held or got the conversation back"] = true
 	}
+}
+
+// byQuestion reports whether the question who answers made a transfer: for its target, or for an agent that the target
+// leads to.
+func byQuestion(t *event.Transfer) (chosen, onTheWay bool) {
+	if t == nil || t.TransferType != "" || !strings.HasPrefix(t.Reason, "decided") {
+		return false, false
+	}
+	onTheWay = strings.Contains(t.Reason, ": for ")
+	return !onTheWay, onTheWay
 }
 
 // offered returns the agents that a request offers to hand over to.

@@ -29,6 +29,9 @@ type Run struct {
 	From, Reason string
 	// Arrived reports that the run started with that transfer.
 	Arrived bool
+	// Chosen reports that the routing question of the agent From named this agent, and OnTheWay that it named an agent
+	// to which this agent leads.
+	Chosen, OnTheWay bool
 	// Bounced reports that in this turn the model of an agent that a transfer had started transferred the conversation
 	// up or sideways before the agent had said or done anything.
 	Bounced bool

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -126,7 +127,26 @@ func (v *progress) startedRun(run Run) Run {
 	if t.TransferType == "" && !slices.Contains(v.arrival.returned, t.From) {
 		run.From, run.Reason, run.Arrived = t.From, v.reason(t), true
 	}
+	if m := chosenReason.FindStringSubmatch(t.Reason); m != nil && t.TransferType == "" {
+		run.Chosen, run.OnTheWay = m[1] == "", m[1] != ""
+	}
 	return run
+}
+
+// chosenReason matches what [ChosenReason] returns.
+var chosenReason = lazyregexp.New(`^decided(?: with a confidence of \d\.\d\d)?(?:: for (\S+))?$`)
+
+// ChosenReason returns the reason of a transfer by the routing question: with its confidence, if that is known, and
+// the agent that it named, if that is not the target.
+func ChosenReason(confidence float64, known bool, named string) string {
+	reason := "decided"
+	if known {
+		reason += fmt.Sprintf(" with a confidence of %.2f", confidence)
+	}
+	if named != "" {
+		reason += ": for " + named
+	}
+	return reason
 }
 
 // byRule reports whether a rule made a transfer: a router, or a route after an answer or a failure.

@@ -36,7 +36,7 @@ func Offered(n *agent.Node, p agent.TransferPolicy, run view.Run) []*agent.Node 
 	small := n.SmallModels()
 	held := small && run.Arrived
 	if t := run.Transfer; t != nil {
-		held = !onTheWay(t) && (run.Bounced || (small || p.HoldOnArrival) && t.TransferType != event.TransferTypeRefused)
+		held = !run.OnTheWay && (run.Bounced || (small || p.HoldOnArrival) && t.TransferType != event.TransferTypeRefused)
 	}
 	if !held && len(run.Returned) == 0 {
 		return n.Targets()
@@ -44,17 +44,6 @@ func Offered(n *agent.Node, p agent.TransferPolicy, run view.Run) []*agent.Node 
 	return slices.DeleteFunc(slices.Clone(n.Targets()), func(t *agent.Node) bool {
 		return slices.Contains(run.Returned, t.Agent.Name()) || held && !n.Down(t)
 	})
-}
-
-// Decided begins the reason of a transfer by the question who answers, and OnTheWay comes before the name of
-// the agent that answers where the target is only on the way there.
-const (
-	Decided  = "decided"
-	OnTheWay = ": for "
-)
-
-func onTheWay(t *event.Transfer) bool {
-	return strings.HasPrefix(t.Reason, Decided) && strings.Contains(t.Reason, OnTheWay)
 }
 
 // Call is a transfer that a model asks for.

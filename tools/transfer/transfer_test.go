@@ -251,8 +251,8 @@ func TestOffered(t *testing.T) {
 		{"billing", closed, view.Run{Transfer: from("support", ""), Bounced: true}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
 		{"billing", closed, view.Run{Bounced: true}, nil},
 		{"billing", hold, view.Run{Transfer: from("support", "")}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
-		{"billing", hold, view.Run{Transfer: &event.Transfer{From: "refunds", Reason: "decided with a confidence of 0.90: for tech"}, Bounced: true}, nil},
-		{"billing", hold, view.Run{Transfer: &event.Transfer{From: "support", Reason: "decided"}}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
+		{"billing", hold, view.Run{Transfer: from("refunds", ""), OnTheWay: true, Bounced: true}, nil},
+		{"billing", hold, view.Run{Transfer: from("support", ""), Chosen: true}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
 		{"billing", hold, view.Run{Transfer: from("refunds", event.TransferTypeRefused), Returned: []string{"refunds"}}, []string{"refunds"}}, // it had the conversation before
 		{"support", closed, view.Run{Transfer: from("billing", ""), Bounced: true, Returned: []string{"billing"}}, []string{"billing"}},
 		{"support", closed, view.Run{Bounced: true, Returned: []string{"billing", "gone"}}, []string{"billing"}},
@@ -292,7 +292,7 @@ func TestOfferedToSmallModels(t *testing.T) {
 	require.NoError(t, err)
 	all, children := []string{"support", "refunds", "tech"}, []string{"refunds"}
 	for want, runs := range map[*[]string][]view.Run{
-		&all:      {{}, {Transfer: &event.Transfer{From: "support", Reason: "decided: for refunds"}, From: "support", Arrived: true}, {From: "support"}},
+		&all:      {{}, {Transfer: &event.Transfer{From: "support"}, From: "support", Arrived: true, OnTheWay: true}, {From: "support"}},
 		&children: {{Transfer: &event.Transfer{From: "support"}, From: "support", Arrived: true}, {From: "support", Arrived: true}},
 	} {
 		for _, run := range runs {
