@@ -157,9 +157,9 @@ func (c *chooser) askUser(outcome *answer, notice string) error {
 	return outcome.deliver()
 }
 
-// request returns the request that asks which agent answers. Small models learn the task from examples: each
-// description is shown as a message that its agent answers, and so are the user's earlier messages. The descriptions
-// are in the reverse order of the list, so that the first or last place in one of the two has no influence.
+// request returns the request that asks which agent answers. Small models learn the task from examples: the parts of
+// each description are shown as messages that its agent answers, and so are the user's earlier messages. The
+// descriptions are in the reverse order of the list, so that the first or last place in one of the two has no influence.
 func (c *chooser) request() (*llm.Request, error) {
 	d, system := c.decision, ""
 	if !d.brief {
@@ -177,8 +177,13 @@ func (c *chooser) request() (*llm.Request, error) {
 			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: form.reply(name)}})
 		}
 	}
-	for _, one := range slices.Backward(c.all) {
-		example(strings.TrimSuffix(one.Agent.Description(), "."), one.Agent.Name())
+	parts := c.descriptionParts()
+	for round := range exampleParts {
+		for i, one := range slices.Backward(c.all) {
+			if round < len(parts[i]) {
+				example(strings.TrimSpace(parts[i][round]), one.Agent.Name())
+			}
+		}
 	}
 	said, before := c.view.Exchanges()
 	for _, e := range before {
@@ -195,6 +200,25 @@ func (c *chooser) request() (*llm.Request, error) {
 		change(&req.Settings)
 	}
 	return req, nil
+}
+
+// exampleParts is the number of parts of a description, and maxExamples of those of all, that the question shows as
+// examples.
+const exampleParts, maxExamples = 6, 48
+
+// descriptionParts returns the parts of each candidate's description between commas and semicolons, or whole
+// descriptions if there are many candidates.
+func (c *chooser) descriptionParts() [][]string {
+	most := min(exampleParts, maxExamples/len(c.all))
+	all := make([][]string, len(c.all))
+	for i, one := range c.all {
+		text := strings.TrimSuffix(one.Agent.Description(), ".")
+		if all[i] = []string{text}; most > 1 && !c.decision.brief {
+			parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",;，；、", r) })
+			all[i] = parts[:min(most, len(parts))]
+		}
+	}
+	return all
 }
 
 // candidate is an agent that may answer: the agent itself, or one that the conversation can reach through one of its

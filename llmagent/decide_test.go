@@ -169,6 +169,7 @@ func TestDecisionOnTheWire(t *testing.T) {
 		return `,{"role":"user","content":"Message: \"` + text + `\"\nName:"}],`
 	}
 	descriptions := example("Answers first", "support") + example("Invoices, charges", "billing") + example("Refunds", "bill")
+	parts := example("Answers first", "support") + example("Invoices", "billing") + example("Refunds", "bill") + example("charges", "billing")
 	json := strings.NewReplacer(`\"\nName:`, `\"`, `"content":"support"`, `"content":"{\"agent\": \"support\"}"`,
 		`"content":"billing"`, `"content":"{\"agent\": \"billing\"}"`, `"content":"bill"`, `"content":"{\"agent\": \"bill\"}"`)
 	const table = `agents = {\n    \"bill\": \"Refunds\",\n    \"billing\": \"Invoices, charges\",\n    \"support\": \"Answers first.\",\n}`
@@ -179,11 +180,11 @@ func TestDecisionOnTheWire(t *testing.T) {
 		opts          options
 		first, second string
 	}{
-		"as it is": {options{llmagent.DecisionThreshold(0)}, own + inNames + descriptions + last("Hi") + tail, own + inNames + descriptions + example("Hi", "support") + last("Bye") + tail},
+		"as it is": {options{llmagent.DecisionThreshold(0)}, own + inNames + parts + last("Hi") + tail, own + inNames + parts + example("Hi", "support") + last("Bye") + tail},
 		"brief":    {options{llmagent.DecisionBrief()}, prompt + table + `"}` + code.Replace(descriptions+last("Hi")) + tail, prompt + table + `"}` + code.Replace(descriptions+example("Hi", "support")+last("Bye")) + tail},
 		"brief, in JSON": {options{llmagent.DecisionBrief(), llmagent.DecisionSchema()}, prompt + table + `\n` + inJSON + json.Replace(code.Replace(descriptions+last("Hi"))) + schema,
 			prompt + table + `\n` + inJSON + json.Replace(code.Replace(descriptions+example("Hi", "support")+last("Bye"))) + schema},
-		"in JSON": {options{llmagent.DecisionSchema()}, own + inJSON + json.Replace(descriptions+last("Hi")) + schema, own + inJSON + json.Replace(descriptions+example("Hi", "support")+last("Bye")) + schema},
+		"in JSON": {options{llmagent.DecisionSchema()}, own + inJSON + json.Replace(parts+last("Hi")) + schema, own + inJSON + json.Replace(parts+example("Hi", "support")+last("Bye")) + schema},
 	} {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " ", stream), func(t *testing.T) {
