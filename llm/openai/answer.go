@@ -256,7 +256,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 // fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It
 // removes an object that models copy around them: one whose only member is arguments or parameters, for a tool that has
 // parameters, but none with that name. A value that was written as a text, for a parameter that cannot be a text,
-// becomes the value, and a number for a parameter that can only be a text becomes one. It removes null and an empty
+// becomes the value, and a number for a parameter that can only be a text, or one of its enum, becomes one. It removes null and an empty
 // text for an optional parameter that can be neither.
 func fitted(args string, parameters json.RawMessage) string {
 	var given map[string]json.RawMessage
@@ -289,7 +289,7 @@ func fitted(args string, parameters json.RawMessage) string {
 			delete(given, key)
 		case kind == "string" && of != "string" && allows(of):
 			given[key] = json.RawMessage(fits)
-		case (kind == "integer" || kind == "number") && !allows(kind) && allows("string"):
+		case (kind == "integer" || kind == "number") && !allows(kind) && allows("string") && lists(takes.Properties[key], string(value)):
 			given[key] = json.RawMessage(quote(string(value)))
 		default:
 			continue
@@ -325,6 +325,13 @@ func appendTypes(types []any, schema json.RawMessage) []any {
 		types = appendTypes(types, branch)
 	}
 	return types
+}
+
+// lists reports whether a text can be a value of a schema: whether the schema has no enum, or one with the text.
+func lists(schema json.RawMessage, text string) bool {
+	var s struct{ Enum []any }
+	_ = json.Unmarshal(schema, &s) // of a schema that cannot be read nothing is known
+	return s.Enum == nil || slices.Contains(s.Enum, any(text))
 }
 
 // kindOf returns the type of a value in JSON.

@@ -118,12 +118,12 @@ func TestArgumentsAndCallsWithin(t *testing.T) {
 func TestArgumentsOfOtherTypes(t *testing.T) {
 	req := stock()
 	req.Tools[0].Parameters = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"},"f":{"type":"number"},"b":{"type":"boolean"},"l":{"type":"array","items":{}},
-		"o":{"type":"object","properties":{}},"s":{"type":"string"},"u":{"anyOf":[{"type":"integer"},{"type":"null"}]},"m":{"type":["string","integer"]},"any":{},"of":{"oneOf":[{"enum":["1"]},{"type":"integer"}]}},"required":["b"]}`)
+		"o":{"type":"object","properties":{}},"s":{"type":"string"},"e":{"type":"string","enum":["1"]},"u":{"anyOf":[{"type":"integer"},{"type":"null"}]},"m":{"type":["string","integer"]},"any":{},"of":{"oneOf":[{"enum":["1"]},{"type":"integer"}]}},"required":["b"]}`)
 	for args, want := range map[string]string{
 		`{"n":"5"}`: `{"n":5}`, `{"n":"1.5"}`: `{"n":"1.5"}`, `{"n":"five"}`: `{"n":"five"}`, `{"n":" 5\n"}`: `{"n":5}`, `{"n":"[5]"}`: `{"n":"[5]"}`,
 		`{"f":"5"}`: `{"f":5}`, `{"f":"1.5"}`: `{"f":1.5}`, `{"b":"false"}`: `{"b":false}`, `{"b":"True"}`: `{"b":true}`, `{"b":"1"}`: `{"b":"1"}`,
 		`{"l":"[1, 2]"}`: `{"l":[1,2]}`, `{"l":"7"}`: `{"l":"7"}`, `{"o":"{\"x\": \"y\"}"}`: `{"o":{"x":"y"}}`, `{"u":"7"}`: `{"u":7}`, `{"u":"null"}`: `{"u":null}`,
-		`{"s":"5"}`: `{"s":"5"}`, `{"s":4711.50}`: `{"s":"4711.50"}`, `{"s":true}`: `{"s":true}`, `{"m":5}`: `{"m":5}`, `{"any":5}`: `{"any":5}`, `{"b":5}`: `{"b":5}`, `{"m":"5"}`: `{"m":"5"}`, `{"any":"5"}`: `{"any":"5"}`, `{"of":"1"}`: `{"of":"1"}`, `{"other":"5"}`: `{"other":"5"}`,
+		`{"s":"5"}`: `{"s":"5"}`, `{"s":4711.50}`: `{"s":"4711.50"}`, `{"s":true}`: `{"s":true}`, `{"e":1}`: `{"e":"1"}`, `{"e":7}`: `{"e":7}`, `{"m":5}`: `{"m":5}`, `{"any":5}`: `{"any":5}`, `{"b":5}`: `{"b":5}`, `{"m":"5"}`: `{"m":"5"}`, `{"any":"5"}`: `{"any":"5"}`, `{"of":"1"}`: `{"of":"1"}`, `{"other":"5"}`: `{"other":"5"}`,
 		`{"n":null,"s":null}`: `{}`, `{"n":"","s":""}`: `{"s":""}`, `{"u":null,"any":null}`: `{"u":null,"any":null}`, `{"b":null}`: `{"b":null}`, `{"b":""}`: `{"b":""}`,
 		`{"other":null}`: `{"other":null}`, `{"arguments": {"n":"5"}}`: `{"n":5}`, `{"n": 5}`: `{"n": 5}`,
 	} {
