@@ -1,6 +1,7 @@
 package a2a_test
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,4 +40,18 @@ func TestRemoteAsTool(t *testing.T) {
 	}
 	require.Len(t, contexts, 2)
 	require.Equal(t, 1, srv.fetches())
+}
+
+// A model that reads of a failure only after a crash does not read the address either.
+func TestRecordedErrorHasNoAddress(t *testing.T) {
+	p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("FAILED", "")) })
+	root := withTool(t, remotetest.Billing(t, p.URL))
+	f := newRunner(t, root)
+	_, _, _ = f.Turn("refund")
+	events, _, _ := again(t, f.crashed(t, event.TypeHarnessEnd, 1), root).resume()
+	results := remotetest.Find[*event.ToolResult](events)
+	require.Len(t, results, 1)
+	require.True(t, results[0].IsError)
+	require.NotContains(t, string(results[0].Output), "127.0.0.1")
+	require.Contains(t, string(results[0].Output), "agent billing")
 }

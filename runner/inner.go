@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -122,7 +121,7 @@ func (s *inner) replayRecorded() (failed error) {
 		}
 		switch d := e.Data.(type) {
 		case *event.Failure:
-			failed = &agent.RunError{Agent: e.Agent, Code: d.Code, Err: errors.New(d.Message)}
+			failed = &agent.RunError{Agent: e.Agent, Code: d.Code, Err: recordedError{d}}
 			if d.Code == event.CodeTripwire { // no model may read the text that tripped the guard
 				failed = &agent.TripwireError{Guard: "of " + e.Agent, Agent: e.Agent, Err: failed}
 			}
@@ -131,6 +130,18 @@ func (s *inner) replayRecorded() (failed error) {
 		}
 	}
 	return failed
+}
+
+// recordedError is an error that the log has. A model reads of it what it would have read of the error itself, or less.
+type recordedError struct{ *event.Failure }
+
+func (e recordedError) Error() string { return e.Message }
+
+func (e recordedError) Public() string {
+	if e.Code == errorCode(nil) { // of a function or a tool
+		return e.Message
+	}
+	return e.Failure.Public().Message
 }
 
 // closeRun ends a run that is still open because its tool call ended first. If the whole turn was canceled, the write
