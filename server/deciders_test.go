@@ -277,7 +277,9 @@ func TestApprovalsAgain(t *testing.T) {
 	d := newDeciding(t)
 	client := &caller{t: t, base: d.url + "/api/v1", http: http.DefaultClient, token: "sue"}
 	list := func() (calls []string) {
-		var got struct{ Approvals []struct{ User, Title string } }
+		var got struct {
+			Approvals []struct{ User, Title string }
+		}
 		require.NoError(t, json.Unmarshal([]byte(readAll(t, client.request("GET", "/approvals", nil))), &got))
 		for _, a := range got.Approvals {
 			calls = append(calls, a.User+a.Title)

@@ -203,7 +203,7 @@ test("a turn's runs: bars are log times, inner runs hang deeper, transfers are l
 test("boxes: a box a turn, a run or a node, an inner run beside, no two boxes in one place, in every zoom", () => {
   const { graph } = fromBeginning(turns(600));
   for (const zoom of ["messages", "blocks", "chunks"]) {
-    const { boxes } = boxesOf(graph, zoom, {});
+    const { boxes, columns, lanes } = boxesOf(graph, zoom, {});
     if (zoom === "messages") assert.equal(boxes.length, 2 * [...graph.nodes()].filter((n) => n.kind === "user").length);
     if (zoom === "blocks") assert.equal(boxes.length, [...graph.runs()].length);
     if (zoom === "chunks") assert.equal(boxes.length, graph.size);
@@ -211,11 +211,25 @@ test("boxes: a box a turn, a run or a node, an inner run beside, no two boxes in
     for (const b of boxes) if (b.parent >= 0) assert.ok(boxes[b.parent].layer < b.layer, zoom);
     assert.ok(boxes.every((b) => b.onPath));
     assert.ok(Math.max(...boxes.map((b) => b.column)) <= 2, zoom);
+    for (const b of boxes) if (b.column === 0) assert.equal(lanes[b.lane], b.agent, zoom);
+    assert.ok(boxes.every((b) => b.lane < columns[b.column]), zoom);
+    assert.equal(boxes.some((b) => b.calls > 0), zoom !== "chunks", zoom);
   }
   const [, answer] = boxesOf(graph, "messages", {}).boxes;
   assert.deepEqual([...answer.runs], ["h1", "a1", "i1"]);
   assert.equal(answer.agent, "billing", "the agent whose words it shows");
   assert.ok(answer.label.startsWith("answer "), answer.label);
+});
+
+test("boxes: the agents without a lane of their own share the last one", () => {
+  const events = [{ type: "user", runId: "u", turnId: "t", content: "hi" }];
+  for (let i = 0; i < 12; i++) {
+    const run = { runId: `r${i}`, turnId: "t", agent: `a${i}` };
+    events.push({ ...run, type: "harness_start", agentId: `a${i}`, parentId: i === 0 ? "u:user" : `r${i - 1}:harness_end` }, { ...run, type: "harness_end", agentId: `a${i}` });
+  }
+  const { boxes, columns, lanes } = boxesOf(fromBeginning(events).graph, "blocks", {});
+  assert.deepEqual([columns, lanes], [[8], ["", "a0", "a1", "a2", "a3", "a4", "a5", "a6"]]);
+  assert.deepEqual(boxes.map((b) => b.lane), [0, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7, 7]);
 });
 
 test("what relatives have besides stands beside the path of the session", () => {

@@ -20,11 +20,13 @@ const high = 40;
 const gapX = 28;
 const gapY = 20;
 const margin = 16;
+/** What a lane is to the right of the one before. Boxes of a chain are below each other, so lanes may be narrower than boxes. */
+const step = 44;
 const zooms: readonly Zoom[] = ["messages", "blocks", "chunks"];
 /** Relatives of a session are shown next to it if there are at most this many, and no longer. */
 const most = { relatives: 12, events: 20_000 };
 
-/** The conversation as a graph, in which branches are next to each other. */
+/** The conversation as a graph: agents have lanes, what follows is below, and branches are next to each other. */
 export function ConversationGraph({ session }: { readonly session: OpenSession }): JSX.Element {
   const moment = session.moment.value;
   const now = route.value as SessionRoute;
@@ -128,11 +130,19 @@ interface ViewProps {
   readonly choose: (box: Box) => void;
 }
 
-const xOf = (b: Box): number => margin + b.column * (wide + gapX);
+/** Where the columns begin, and where the last one ends. */
+function startsOf(columns: readonly number[]): readonly number[] {
+  const starts = [margin];
+  for (const lanes of columns) starts.push(starts.at(-1)! + (lanes - 1) * step + wide + gapX);
+  return starts;
+}
+
 const yOf = (b: Box): number => margin + b.layer * (high + gapY);
 
 /** Boxes in sight, above the lines between them. */
-function Picture({ boxes: { boxes, columns, layers }, chosen, choose, signed }: ViewProps & { readonly signed: boolean }): JSX.Element {
+function Picture({ boxes: { boxes, columns, lanes, layers }, chosen, choose, signed }: ViewProps & { readonly signed: boolean }): JSX.Element {
+  const starts = startsOf(columns);
+  const xOf = (b: Box): number => starts[b.column]! + b.lane * step;
   const box = useRef<HTMLDivElement>(null);
   const [see, look] = useState({ x: 0, y: 0, w: 0, h: 0 });
   useLayoutEffect(() => {
@@ -155,17 +165,30 @@ function Picture({ boxes: { boxes, columns, layers }, chosen, choose, signed }: 
     const above = boxes[b.parent]!;
     return inSight(Math.min(xOf(b), xOf(above)), yOf(above), Math.abs(xOf(b) - xOf(above)) + wide, yOf(b) - yOf(above) + high);
   });
-  const width = 2 * margin + columns * (wide + gapX) - gapX;
+  const width = starts.at(-1)! - gapX + margin;
   const height = 2 * margin + layers * (high + gapY) - gapY;
   return (
     <div class="convgraph-box" ref={box} tabIndex={0} role="group" aria-label={texts.graph.name}>
+      <div class="convgraph-lanes" style={{ width: `${width}px` }} aria-hidden="true">
+        {lanes.map((agent, i) => (
+          <span key={agent} style={{ left: `${margin + i * step}px` }}>
+            {agent === "" ? texts.you : <Mark agent={agent} />}
+          </span>
+        ))}
+      </div>
       <div class="convgraph-all" style={{ width: `${width}px`, height: `${height}px` }}>
         <svg class="convgraph-edges" width={width} height={height} aria-hidden="true">
+          <marker id="convgraph-arrow" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" markerUnits="userSpaceOnUse" orient="auto">
+            <path d="M0 0L6 3L0 6z" />
+          </marker>
           {edges.slice(0, 600).map((b) => {
             const above = boxes[b.parent]!;
             const [x1, y1, x2, y2] = [xOf(above) + 20, yOf(above) + high, xOf(b) + 20, yOf(b)];
-            const d = x1 === x2 ? `M${x1} ${y1}V${y2}` : `M${x1} ${y1}V${y2 - gapY + 8}q0 6 6 6H${x2 - 6}q6 0 6 6V${y2}`;
-            return <path key={b.id} d={d} class={b.onPath && above.onPath ? "on-path" : ""} />;
+            const to = x2 < x1 ? -6 : 6;
+            const d = x1 === x2 ? `M${x1} ${y1}V${y2}` : `M${x1} ${y1}V${y2 - gapY + 8}q0 4 ${to} 4H${x2 - to}q${to} 0 ${to} 4V${y2}`;
+            // An arrow where one agent has the conversation from another.
+            const passed = above.agent !== "" && b.agent !== "" && b.agent !== above.agent;
+            return <path key={b.id} d={d} class={b.onPath && above.onPath ? "on-path" : ""} marker-end={passed ? "url(#convgraph-arrow)" : undefined} />;
           })}
         </svg>
         {shown.map((b) => (
@@ -175,7 +198,7 @@ function Picture({ boxes: { boxes, columns, layers }, chosen, choose, signed }: 
             data-path={b.onPath}
             data-kind={b.node.kind}
             aria-pressed={chosen(b)}
-            aria-label={texts.graph.box(b.agent, b.node.kind, visible(b.label), b.onPath)}
+            aria-label={texts.graph.box(b.agent, b.node.kind, visible(b.label), b.calls, b.onPath)}
             style={{ transform: `translate(${xOf(b)}px, ${yOf(b)}px)` }}
             onClick={() => choose(b)}
           >
@@ -186,6 +209,11 @@ function Picture({ boxes: { boxes, columns, layers }, chosen, choose, signed }: 
               </span>
             )}
             <span class="convgraph-label">{visible(b.label)}</span>
+            {b.calls > 0 && (
+              <span class="convgraph-sign" aria-hidden="true">
+                {sign("tool_call").repeat(Math.min(b.calls, 3))}
+              </span>
+            )}
           </button>
         ))}
       </div>

@@ -1,5 +1,6 @@
-// The conversation graph as boxes in layers, in three zooms: messages (a box a turn), blocks (a box
-// a run) and chunks (a box a node). What follows is below, in the same column; branches have their own columns.
+// The conversation graph as boxes in layers, in three zooms: messages (a box a turn), blocks (a box a run) and chunks (a
+// box a node). What follows is below, in the same column, and each agent has a lane of the column; branches have their
+// own columns.
 import { texts } from "../texts-behind.js";
 import { type Active, type Graph, type Node, hypergraph, thread } from "@agentarbor/conversation";
 
@@ -16,14 +17,21 @@ export interface Box {
   /** The box that it hangs on, by its place. */
   readonly parent: number;
   readonly column: number;
+  /** The place of its agent in the column. */
+  readonly lane: number;
   readonly layer: number;
+  /** How many tools its runs call. */
+  readonly calls: number;
   /** Whether the path of the address leads through it. */
   readonly onPath: boolean;
 }
 
 export interface Boxes {
   readonly boxes: readonly Box[];
-  readonly columns: number;
+  /** The number of lanes of each column. */
+  readonly columns: readonly number[];
+  /** The agents in the lanes of the first column; "" is the user. The last lane has all agents for which there is no other. */
+  readonly lanes: readonly string[];
   readonly layers: number;
 }
 
@@ -42,11 +50,12 @@ export function boxesOf(graph: Graph, zoom: Zoom, active: Active, own = graph): 
     if (place === undefined) {
       place = boxes.length;
       places.set(id, place);
-      boxes.push({ id, node, runs: new Set(), agent: "", label: "", parent: -1, column: 0, layer: 0, onPath: false, kids: [], inside: false });
+      boxes.push({ id, node, runs: new Set(), agent: "", label: "", parent: -1, column: 0, lane: 0, layer: 0, calls: 0, onPath: false, kids: [], inside: false });
     }
     const box = boxes[place]!;
     box.runs.add(node.runId);
     box.onPath ||= path.has(node.runId);
+    if (zoom !== "chunks" && node.kind === "tool_call" && node.name !== "transfer_to_agent") box.calls++;
     byNode.set(node.id, place);
   }
   boxes.forEach((box, i) => {
@@ -98,26 +107,33 @@ function runsOn(graph: Graph, active: Active): ReadonlySet<string> {
   return runs;
 }
 
+/** The most lanes of a column. */
+const most = 8;
+
 function place(boxes: readonly Making[]): Boxes {
-  const columns: { from: number; to: number }[][] = [];
+  const taken: { from: number; to: number }[][] = [];
+  const columns: number[] = [];
   let layers = 0;
   // A chain goes down in one column; its branches are placed later, in order.
   const waiting: { box: number; layer: number; after: number }[] = [];
   const roots = boxes.flatMap((b, i) => (b.parent < 0 ? [i] : []));
+  const lanes = lanesOf(boxes, roots.flatMap((root) => chainOf(boxes, root)));
   let below = 0; // conversations without a common root are below each other
   for (const root of roots) {
     waiting.push({ box: root, layer: below, after: -1 });
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
       const chain = chainOf(boxes, next.box);
+      const agents = next.after < 0 ? lanes : lanesOf(boxes, chain);
       const from = next.layer;
       const to = from + chain.length - 1;
       let column = next.after + 1;
-      while (columns[column]?.some((c) => c.from <= to && from <= c.to)) column++;
-      (columns[column] ??= []).push({ from, to });
+      while (taken[column]?.some((c) => c.from <= to && from <= c.to)) column++;
+      (taken[column] ??= []).push({ from, to });
+      columns[column] = Math.max(columns[column] ?? 0, agents.length);
       layers = Math.max(layers, to + 1);
       chain.forEach((i, n) => {
-        boxes[i]!.column = column;
-        boxes[i]!.layer = from + n;
+        const lane = agents.indexOf(boxes[i]!.agent);
+        Object.assign(boxes[i]!, { column, lane: lane < 0 ? agents.length - 1 : lane, layer: from + n });
       });
       for (let n = 0; n < chain.length; n++) {
         for (const kid of boxes[chain[n]!]!.kids) if (kid !== chain[n + 1]) waiting.push({ box: kid, layer: from + n + 1, after: column });
@@ -125,7 +141,12 @@ function place(boxes: readonly Making[]): Boxes {
     }
     below = layers;
   }
-  return { boxes, columns: columns.length, layers };
+  return { boxes, columns, lanes, layers };
+}
+
+/** The agents of a chain, in the order in which they come. */
+function lanesOf(boxes: readonly Making[], chain: readonly number[]): readonly string[] {
+  return [...new Set(chain.map((i) => boxes[i]!.agent))].slice(0, most);
 }
 
 function chainOf(boxes: readonly Making[], first: number): readonly number[] {

@@ -932,7 +932,7 @@ export const texts: Texts = {
     loading: "Die Unterhaltung wird geladen…",
     none: "Noch keine Nachrichten. Schreibe eine in der Unterhaltung.",
     calls: (names) => (names === "" ? "sagt nichts" : `ruft ${names} auf`),
-    box: (agent, kind, text, shown) => `${agent || "Benutzer"}, ${kind}: ${text}${shown ? "" : ", auf einem anderen Zweig"}`,
+    box: (agent, kind, text, called, shown) => `${agent || "Benutzer"}, ${kind}: ${text}${called === 0 ? "" : `, ${calls(called)}`}${shown ? "" : ", auf einem anderen Zweig"}`,
     columns: ["Nr.", "Agent", "Art", "Was", "Folgt auf", "Zweig"],
     follows: (n) => `folgt auf ${count(n)}`,
     shown: "gezeigt",

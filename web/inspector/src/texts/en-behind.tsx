@@ -655,7 +655,8 @@ export const graph = {
   loading: "Loading the conversation…",
   none: "No messages yet. Write one in the conversation.",
   calls: (tools: string) => (tools === "" ? "says nothing" : `calls ${tools}`),
-  box: (agent: string, kind: string, text: string, shown: boolean) => `${agent || "user"}, ${kind}: ${text}${shown ? "" : ", on another branch"}`,
+  box: (agent: string, kind: string, text: string, called: number, shown: boolean) =>
+    `${agent || "user"}, ${kind}: ${text}${called === 0 ? "" : `, ${counted(called, "call", "calls")}`}${shown ? "" : ", on another branch"}`,
   columns: ["No", "Agent", "Kind", "What", "Follows", "Branch"],
   follows: (n: number) => `follows ${count(n)}`,
   shown: "shown",

@@ -930,7 +930,7 @@ export const texts: Texts = {
     loading: "Cargando la conversación…",
     none: "Todavía no hay mensajes. Escribe uno en la conversación.",
     calls: (names) => (names === "" ? "no dice nada" : `llama a ${names}`),
-    box: (agent, kind, text, shown) => `${agent || "usuario"}, ${kind}: ${text}${shown ? "" : ", en otra rama"}`,
+    box: (agent, kind, text, called, shown) => `${agent || "usuario"}, ${kind}: ${text}${called === 0 ? "" : `, ${calls(called)}`}${shown ? "" : ", en otra rama"}`,
     columns: ["N.º", "Agente", "Clase", "Qué", "Sigue a", "Rama"],
     follows: (n) => `sigue a ${count(n)}`,
     shown: "mostrada",
