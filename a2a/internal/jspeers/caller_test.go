@@ -17,8 +17,8 @@ import (
 	"github.com/agentarbor/arbor/internal/must"
 )
 
-// patience bounds how long a test waits for a client's next word.
-const patience = 20 * time.Second
+// patience bounds how long a test waits for a client's next word. A machine under load takes its time.
+const patience = 2 * time.Minute
 
 // caller is a process of Node.js with clients in it, which does what the test says.
 type caller struct {
