@@ -43,6 +43,9 @@ func (a *aliases) expand(n ast.Node) expanded {
 		}
 	case *ast.MappingNode:
 		for _, pair := range v.Values {
+			if key, ok := a.expand(pair.Key).node.(ast.MapKeyNode); ok {
+				pair.Key = key
+			}
 			within(&pair.Value)
 		}
 	case *ast.AnchorNode:

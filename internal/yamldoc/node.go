@@ -24,7 +24,7 @@ const (
 	Bool
 	List
 	Mapping
-	Other // such as an alias in the place of a key
+	Other // such as an anchor in the place of a key
 )
 
 // Kind says what the value is.

@@ -114,7 +114,17 @@ func TestAliases(t *testing.T) {
 		new(Decoder).Any(file.Documents[0]))
 	require.Equal(t, 1, file.Documents[0].Pair(1).Value.Item(0).Line())
 	require.Equal(t, map[string]any{"x": int64(2)}, new(Decoder).Any(file.Documents[1]))
+	for text, want := range map[string]map[string]any{
+		"&k a: 1\nb: *k":             {"a": int64(1), "b": "a"},
+		"{&k a: &v b, *v : *k}":      {"a": "b", "b": "a"},
+		"a: &x 1\nb: {c: 2, *x : 3}": {"a": int64(1), "b": map[string]any{"c": int64(2), "1": int64(3)}},
+	} {
+		file, problems := Parse(text, Rules{})
+		require.Empty(t, problems, text)
+		require.Equal(t, want, new(Decoder).Any(file.Documents[0]), text)
+	}
 	for text, want := range map[string][]Problem{
+		"&k a: 1\n&k b: 2":                 {{Line: 2, Col: 1, Message: "the anchor &k stands on line 1 already"}},
 		"a: *x\nb: *x\nc: &x 1":            {{Line: 1, Col: 4, Message: "no anchor &x stands before the alias *x"}},
 		"a: &x {b: *x}":                    {{Line: 1, Col: 11, Message: "no anchor &x stands before the alias *x"}},
 		"a: &x 1\nb: &x 2":                 {{Line: 2, Col: 4, Message: "the anchor &x stands on line 1 already"}},
