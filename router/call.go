@@ -11,32 +11,34 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// maxUnreturned is the maximum number of calls of a classifier that have missed their deadline and have not returned.
-// Beyond it the router does not call the classifier.
-const maxUnreturned = 64
+// maxLate is the number of late calls of a classifier, which have missed their deadline and have not returned, at which
+// the router does not start another one. Calls that a decision still waits for do not count: a busy router needs them.
+const maxLate = 64
 
-var errUnreturned = errors.New("too many earlier calls have not returned")
+var errLate = errors.New("too many earlier calls have not returned")
 
 // source is a classifier of a router.
 type source struct {
 	Classifier
 	deadline time.Duration
-	running  atomic.Int32 // calls that have not returned
-	awaited  atomic.Int32 // the running calls that a decision still waits for
+	late     atomic.Int32 // calls that have not returned and that no decision waits for
 }
 
 // call runs f on a separate goroutine and returns when f returns or ctx ends, whichever comes first. A panic of f is an
 // error. f can pass do a function to run on the goroutine of the caller, and do waits for it. If do reports false, call
 // has returned already, and f must not use anything of the decision any more.
 func (s *source) call(ctx context.Context, f func(ctx context.Context, do func(func()) bool) error) error {
-	if s.running.Load()-s.awaited.Load() >= maxUnreturned {
-		return errUnreturned
+	if s.late.Load() >= maxLate {
+		return errLate
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.awaited.Add(1)
-	defer s.awaited.Add(-1)
-	s.running.Add(1)
+	var over atomic.Bool // whether f or its caller has ended; the other one then sees that
+	defer func() {
+		if !over.Swap(true) {
+			s.late.Add(1)
+		}
+	}()
 	asked, done := make(chan func()), make(chan error, 1)
 	go func() {
 		var err error
@@ -44,7 +46,9 @@ func (s *source) call(ctx context.Context, f func(ctx context.Context, do func(f
 			if p := recover(); p != nil {
 				err = fmt.Errorf("the classifier panicked: %v", p)
 			}
-			s.running.Add(-1)
+			if over.Swap(true) {
+				s.late.Add(-1)
+			}
 			done <- err
 		}()
 		err = f(ctx, func(g func()) bool {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
@@ -118,6 +120,42 @@ func TestCallsLeftBehind(t *testing.T) {
 			require.EqualValues(t, 65, calls.Load())
 		})
 	}
+}
+
+// TestManyDecisionsAtOnce: a busy router asks its classifier for all decisions under way. If these calls become late
+// together, it starts no other one until fewer than 64 of them have not returned.
+func TestManyDecisionsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, answers := new(atomic.Int32), make(chan struct{})
+		r := signalled(t, classifier{router.KindIntent, func(context.Context, router.Input) ([]router.Score, error) {
+			calls.Add(1)
+			<-answers
+			return []router.Score{{Label: "x", Value: 1}}, nil
+		}}).(*router.Router)
+		decideAtOnce := func(n, answered int, want string) (asked int32) {
+			before, all := calls.Load(), new(sync.WaitGroup)
+			for range n {
+				all.Go(func() {
+					d, err := r.Explain(t.Context(), "hello", nil, nil)
+					assert.NoError(t, err)
+					assert.Equal(t, want, d.To)
+				})
+			}
+			synctest.Wait()
+			for range answered {
+				answers <- struct{}{}
+			}
+			all.Wait()
+			synctest.Wait()
+			return calls.Load() - before
+		}
+		require.EqualValues(t, 1000, decideAtOnce(1000, 1000, "x"))
+		require.EqualValues(t, 1000, decideAtOnce(1000, 0, "rest"))
+		require.Zero(t, decideAtOnce(1000, 1000-64, "rest"))
+		require.Zero(t, decideAtOnce(1000, 1, "rest"))
+		require.EqualValues(t, 1000, decideAtOnce(1000, 0, "rest"))
+		close(answers)
+	})
 }
 
 // TestModelPanics: it costs the signal, and is counted as a question.

@@ -44,7 +44,7 @@ type Score struct {
 // The router calls Classify at most once a decision, on a separate goroutine, and only if it reaches a rule that needs
 // the signal. When the deadline passes, the context ends and Classify must return. The router continues without the
 // signal and ignores a later result. While 64 such late calls of a classifier have not returned, the router does not
-// call it. After an error or a panic, the signal is not known. Labels that Classify does not return have the value 0.
+// call it again; calls that decisions wait for at that moment may still become late too. After an error or a panic, the signal is not known. Labels that Classify does not return have the value 0.
 type Classifier interface {
 	Kind() Kind
 	// Labels returns all labels that Classify can return, or nil if they are not known. If they are known, a rule with
@@ -135,8 +135,8 @@ func (d *deciding) measure(kind Kind) *signal {
 	scores, err := d.classify(ctx, c)
 	switch {
 	case d.ctx.Err() != nil: // the turn is over
-	case errors.Is(err, errUnreturned):
-		d.notice(NoticeSignalLate, "the %s of the message is not known: %d earlier calls of the classifier have not returned", kind, maxUnreturned)
+	case errors.Is(err, errLate):
+		d.notice(NoticeSignalLate, "the %s of the message is not known: %d earlier calls of the classifier have not returned", kind, maxLate)
 	case err != nil && ctx.Err() != nil:
 		d.notice(NoticeSignalLate, "the %s of the message is not known: that took longer than %s", kind, c.deadline)
 	case err != nil: // the notice does not contain the error, which may quote anything
