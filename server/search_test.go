@@ -7,6 +7,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/internal/form"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // A search finds sessions by their first and last words, phrases, agent, state and date, among all that a user has, and
@@ -59,4 +66,19 @@ func TestForkTitle(t *testing.T) {
 	require.Equal(t, "hello there", s.get(t, "ann", "/sessions/fork").json(t)["title"])
 	s.say(t, "fork", "something else")
 	require.Equal(t, "something else", s.get(t, "ann", "/sessions/fork").json(t)["title"])
+}
+
+// A title is made of what is said in the first events alone, however long the log is.
+func TestTitleOfLongLog(t *testing.T) {
+	for title, first := range map[string]int64{"late": 200, "": 201} {
+		store, key := session.NewMemory(), session.Key{App: "app", User: "ann", ID: "s"}
+		lease := must.Get(sessiontest.Acquire(t.Context(), store, key, session.Self()))
+		var log []*event.Event
+		for seq := range first {
+			log = append(log, &event.Event{Seq: seq + 1, ID: "e", TurnID: "t", RunID: "r", Data: &event.Text{Content: "x"}})
+		}
+		log[first-1].Data = &event.User{Content: llm.Content{Text: "late"}}
+		require.NoError(t, sessiontest.Append(t.Context(), store, key, 0, lease, log...))
+		require.Equal(t, title, must.Get(form.TitleOf(t.Context(), store, session.Info{Key: key})))
+	}
 }

@@ -46,7 +46,7 @@ func SessionOf(ctx context.Context, turns *live.Turns, info session.Info) (s Ses
 }
 
 // TitleOf returns a title made of the user's first message, or "" if there is none. A fork's title is made of its own
-// first message, which tells it apart from its parent.
+// first message, which tells it apart from its parent. A message that comes after many other events makes none.
 func TitleOf(ctx context.Context, store session.Store, info session.Info) (string, error) {
 	own, err := titleAfter(ctx, store, info.Key, info.ParentSeq)
 	if err == nil && own == "" && info.ParentSeq > 0 {
@@ -55,11 +55,17 @@ func TitleOf(ctx context.Context, store session.Store, info session.Info) (strin
 	return own, err
 }
 
+// titleEvents is how many events after a position are read for a title.
+const titleEvents = 200
+
 // titleAfter returns a title made of the user's first message after a position, or "" if there is no message.
 func titleAfter(ctx context.Context, store session.Store, key session.Key, after int64) (string, error) {
 	for e, err := range store.Load(ctx, key, after) {
 		if err != nil {
 			return "", err
+		}
+		if e.Seq > after+titleEvents {
+			break
 		}
 		if user, ok := e.Data.(*event.User); ok {
 			return title(user.Unclaimed().PlainText()), nil
