@@ -3,6 +3,7 @@ package a2a
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/httptoken"
 )
 
@@ -176,11 +178,19 @@ func (c *credentials) refused(h http.Header) {
 // would be found everywhere.
 const minSecret = 5
 
-// keepSecret notes a secret in the forms in which a message might repeat it.
+// keepSecret notes a secret.
 func (c *credentials) keepSecret(s string) {
 	if len(s) >= minSecret {
-		c.secrets = append(c.secrets, s, url.QueryEscape(s), url.PathEscape(s))
+		c.secrets = append(c.secrets, forms(s)...)
 	}
+}
+
+// forms returns a secret as a message might repeat it: alone, in an address, and in JSON with HTML escapes and without.
+func forms(secret string) []string {
+	html, _ := json.Marshal(secret) // of a text, which never fails
+	plain, _ := event.Marshal(secret)
+	return slices.Compact([]string{url.QueryEscape(secret), url.PathEscape(secret), secret,
+		string(plain[1 : len(plain)-1]), string(html[1 : len(html)-1])})
 }
 
 // redact takes credentials out of a text. A peer may repeat in an error what it was

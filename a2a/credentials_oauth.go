@@ -67,7 +67,7 @@ type tokens struct {
 	flight flight[string]
 	mu     sync.Mutex
 	last   *oauth2.Token
-	seen   []string // the last tokens, which no message may hold
+	seen   [][]string // the forms of the last tokens, which no message may hold
 }
 
 func (t *tokens) fresh() string {
@@ -94,7 +94,7 @@ func (t *tokens) fetch(caller context.Context) (string, error) {
 	}
 	t.mu.Lock()
 	t.last = token
-	t.seen = append(t.seen, token.AccessToken)
+	t.seen = append(t.seen, forms(token.AccessToken))
 	t.seen = t.seen[max(0, len(t.seen)-4):]
 	t.mu.Unlock()
 	// A token whose lifetime is shorter than the margin that Valid leaves is good for
@@ -114,7 +114,7 @@ func (t *tokens) refused(header string) {
 func (t *tokens) known() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.seen)
+	return slices.Concat(t.seen...)
 }
 
 // tokenError is a token that could not be had. What the endpoint answered is not

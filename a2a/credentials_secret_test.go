@@ -19,6 +19,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/remotetest"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 )
@@ -156,6 +157,7 @@ func TestSecretsStaySecret(t *testing.T) {
 // A peer that repeats a token in its answer repeats it to nobody else, however it is cut into pieces.
 func TestSecretsInAnswers(t *testing.T) {
 	const token = "hunter2-of-the-peer"
+	const odd = `hunter<3>&"of"\'the\\peer` // which JSON escapes
 	text := "Sent: " + token + ", and of the token: " + token[:9]
 	artifact := func(more bool, parts string) string {
 		return fmt.Sprintf(`{"artifactUpdate":{"taskId":"t1","contextId":"c1","append":%v,"artifact":{"artifactId":"a","parts":[%s]}}}`, more, parts)
@@ -174,12 +176,14 @@ func TestSecretsInAnswers(t *testing.T) {
 			return letters
 		}()...), statusEvent("COMPLETED", "")),
 		"files":    {taskEvent("WORKING", "", "b", text), artifact(false, `{"raw":"aGk=","filename":"`+token+`.txt"},{"url":"https://x.test/?key=`+token+`"}`), statusEvent("COMPLETED", "")},
+		"data":     {taskEvent("WORKING", ""), artifact(false, fmt.Sprintf(`{"text":%q},{"data":{"key":%s}}`, token[:9], must.Get(json.Marshal(odd)))), statusEvent("COMPLETED", "")},
+		"JSON":     {taskEvent("COMPLETED", "", "a", token[:9]+string(must.Get(event.Marshal(odd)))), statusEvent("COMPLETED", "")},
 		"a change": {taskEvent("WORKING", ""), deltaEvent("a", text[:12]), deltaEvent("b", "!"), deltaEvent("a", text[12:]), statusEvent("COMPLETED", "")},
 	} {
 		for _, place := range []string{"", "a node of a graph"} {
 			t.Run(name+" "+place, func(t *testing.T) {
 				p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, events...) })
-				root := remotetest.Billing(t, p.URL, a2a.WithBearer(token))
+				root := remotetest.Billing(t, p.URL, a2a.WithBearer(token), a2a.WithHeader("X-Key", odd))
 				if place != "" {
 					root = places[place].root(t, root)
 				}
@@ -192,6 +196,7 @@ func TestSecretsInAnswers(t *testing.T) {
 				require.Contains(t, stored, token[:9])
 				for _, text := range []string{everything(err), log.String(), stored, streamed} {
 					require.NotContains(t, text, token)
+					require.NotContains(t, text, "peer", "the end of each secret")
 				}
 			})
 		}
