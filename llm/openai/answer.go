@@ -6,9 +6,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/internal/plainjson"
@@ -255,8 +255,9 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 
 // fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It
 // removes an object that models copy around them: one whose only member is arguments or parameters, for a tool that has
-// parameters, but none with that name. A value that was written as a text, for a parameter that cannot be a text,
-// becomes the value, and a number for a parameter that can only be a text, or one of its enum, becomes one. It removes null and an empty
+// parameters, but none with that name. Otherwise it changes only the arguments themselves, not what is within them. A
+// value that was written as a text, for a parameter that cannot be a text, becomes the value. A number becomes a text if
+// the parameter can be a text and no number, and has no enum or one that lists this text. It removes null and an empty
 // text for an optional parameter that can be neither.
 func fitted(args string, parameters json.RawMessage) string {
 	var given map[string]json.RawMessage
@@ -275,21 +276,19 @@ func fitted(args string, parameters json.RawMessage) string {
 	}
 	changed := false
 	for key, value := range given {
-		types := appendTypes(nil, takes.Properties[key])
+		var may allowed
+		may.add(takes.Properties[key], []any{"string", "null", "number", "boolean", "array", "object"})
 		var text string
 		if value[0] == '"' {
 			_ = json.Unmarshal(value, &text) // likewise
 		}
-		allows := func(kind any) bool {
-			return slices.Contains(types, kind) || kind == "integer" && slices.Contains(types, any("number"))
-		}
-		fits, kind := typed(text, types), kindOf(string(value))
+		fits, kind := typed(text, may.types), kindOf(string(value))
 		switch of := kindOf(fits); {
-		case (string(value) == "null" || string(value) == `""`) && !allows(kind) && !slices.Contains(takes.Required, key):
+		case (string(value) == "null" || string(value) == `""`) && !may.allows(kind) && !slices.Contains(takes.Required, key):
 			delete(given, key)
-		case kind == "string" && of != "string" && allows(of):
+		case kind == "string" && of != "string" && may.allows(of):
 			given[key] = json.RawMessage(fits)
-		case (kind == "integer" || kind == "number") && !allows(kind) && allows("string") && lists(takes.Properties[key], string(value)):
+		case (kind == "integer" || kind == "number") && !may.allows("integer") && may.allowsText(string(value)):
 			given[key] = json.RawMessage(quote(string(value)))
 		default:
 			continue
@@ -303,43 +302,67 @@ func fitted(args string, parameters json.RawMessage) string {
 	return args
 }
 
-// appendTypes appends the types that a schema allows. A schema that names none allows any.
-func appendTypes(types []any, schema json.RawMessage) []any {
+// allowed is what a schema allows: types of values, and those values that its branches list.
+type allowed struct {
+	types  []any
+	listed []json.RawMessage
+	free   bool // a branch allows any text
+}
+
+// add adds what a schema allows. If it names no type, its values have the given one, or one of the given ones.
+func (a *allowed) add(schema json.RawMessage, kind any) {
 	var s struct {
-		Type  any               `json:"type"`
-		AnyOf []json.RawMessage `json:"anyOf"`
-		OneOf []json.RawMessage `json:"oneOf"`
+		Type     any               `json:"type"`
+		Nullable bool              `json:"nullable"`
+		Enum     []json.RawMessage `json:"enum"`
+		Const    json.RawMessage   `json:"const"`
+		AnyOf    []json.RawMessage `json:"anyOf"`
+		OneOf    []json.RawMessage `json:"oneOf"`
 	}
 	_ = json.Unmarshal(schema, &s) // of a schema that cannot be read nothing is known
-	switch t := s.Type.(type) {
-	case string:
-		return append(types, t)
-	case []any:
-		return append(types, t...)
+	if s.Type != nil {
+		kind = s.Type
+	}
+	if s.Nullable {
+		a.types = append(a.types, "null")
+	}
+	if len(s.Const) > 0 {
+		s.Enum = append(s.Enum, s.Const)
+	}
+	for _, value := range s.Enum {
+		a.listed, a.types = append(a.listed, value), append(a.types, kindOf(string(value)))
 	}
 	branches := append(s.AnyOf, s.OneOf...)
-	if len(branches) == 0 {
-		return append(types, "string", "null", "number", "boolean", "array", "object")
-	}
 	for _, branch := range branches {
-		types = appendTypes(types, branch)
+		a.add(branch, kind)
 	}
-	return types
+	if len(branches) > 0 {
+		return
+	}
+	types, several := kind.([]any)
+	if !several {
+		types = []any{kind}
+	}
+	a.types = append(a.types, types...)
+	a.free = a.free || len(s.Enum) == 0 && slices.Contains(types, any("string"))
 }
 
-// lists reports whether a text can be a value of a schema: whether the schema has no enum, or one with the text.
-func lists(schema json.RawMessage, text string) bool {
-	var s struct{ Enum []any }
-	_ = json.Unmarshal(schema, &s) // of a schema that cannot be read nothing is known
-	return s.Enum == nil || slices.Contains(s.Enum, any(text))
+// allows reports whether a value may have a type. An integer is a number, too.
+func (a *allowed) allows(kind any) bool {
+	return slices.Contains(a.types, kind) || kind == "integer" && slices.Contains(a.types, any("number"))
 }
 
-// kindOf returns the type of a value in JSON.
+// allowsText reports whether a value may be the text.
+func (a *allowed) allowsText(text string) bool {
+	return a.free || slices.ContainsFunc(a.listed, func(value json.RawMessage) bool { return string(value) == quote(text) })
+}
+
+// kindOf returns the type of a value in JSON. A number without a fraction is an integer.
 func kindOf(value string) any {
 	if of, ok := map[byte]string{'{': "object", '[': "array", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}[value[0]]; ok {
 		return of
 	}
-	if strings.ContainsAny(value, ".eE") {
+	if f, err := strconv.ParseFloat(value, 64); err != nil || f != math.Trunc(f) {
 		return "number"
 	}
 	return "integer"

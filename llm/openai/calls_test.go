@@ -118,13 +118,16 @@ func TestArgumentsAndCallsWithin(t *testing.T) {
 func TestArgumentsOfOtherTypes(t *testing.T) {
 	req := stock()
 	req.Tools[0].Parameters = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"},"f":{"type":"number"},"b":{"type":"boolean"},"l":{"type":"array","items":{}},
-		"o":{"type":"object","properties":{}},"s":{"type":"string"},"e":{"type":"string","enum":["1"]},"u":{"anyOf":[{"type":"integer"},{"type":"null"}]},"m":{"type":["string","integer"]},"any":{},"of":{"oneOf":[{"enum":["1"]},{"type":"integer"}]}},"required":["b"]}`)
+		"o":{"type":"object","properties":{}},"s":{"type":"string"},"e":{"type":"string","enum":["1"]},"u":{"anyOf":[{"type":"integer"},{"type":"null"}]},
+		"sn":{"type":"string","nullable":true},"en":{"type":"string","enum":["a",null]},"ae":{"anyOf":[{"type":"string","enum":["1"]},{"type":"null"}]},"ac":{"type":"string","oneOf":[{"const":"1"},{"const":"2"}]},"ad":{"type":["string","integer"],"nullable":true},"m":{"type":["string","integer"]},"any":{},"of":{"oneOf":[{"enum":["1"]},{"type":"integer"}]}},"required":["b"]}`)
 	for args, want := range map[string]string{
 		`{"n":"5"}`: `{"n":5}`, `{"n":"1.5"}`: `{"n":"1.5"}`, `{"n":"five"}`: `{"n":"five"}`, `{"n":" 5\n"}`: `{"n":5}`, `{"n":"[5]"}`: `{"n":"[5]"}`,
 		`{"f":"5"}`: `{"f":5}`, `{"f":"1.5"}`: `{"f":1.5}`, `{"b":"false"}`: `{"b":false}`, `{"b":"True"}`: `{"b":true}`, `{"b":"1"}`: `{"b":"1"}`,
 		`{"l":"[1, 2]"}`: `{"l":[1,2]}`, `{"l":"7"}`: `{"l":"7"}`, `{"o":"{\"x\": \"y\"}"}`: `{"o":{"x":"y"}}`, `{"u":"7"}`: `{"u":7}`, `{"u":"null"}`: `{"u":null}`,
 		`{"s":"5"}`: `{"s":"5"}`, `{"s":4711.50}`: `{"s":"4711.50"}`, `{"s":true}`: `{"s":true}`, `{"e":1}`: `{"e":"1"}`, `{"e":7}`: `{"e":7}`, `{"m":5}`: `{"m":5}`, `{"any":5}`: `{"any":5}`, `{"b":5}`: `{"b":5}`, `{"m":"5"}`: `{"m":"5"}`, `{"any":"5"}`: `{"any":"5"}`, `{"of":"1"}`: `{"of":"1"}`, `{"other":"5"}`: `{"other":"5"}`,
 		`{"n":null,"s":null}`: `{}`, `{"n":"","s":""}`: `{"s":""}`, `{"u":null,"any":null}`: `{"u":null,"any":null}`, `{"b":null}`: `{"b":null}`, `{"b":""}`: `{"b":""}`,
+		`{"m":5.0}`: `{"m":5.0}`, `{"m":1e3}`: `{"m":1e3}`, `{"m":1.5}`: `{"m":1.5}`, `{"n":"5.0"}`: `{"n":5.0}`, `{"sn":null,"en":null,"ad":null}`: `{"sn":null,"en":null,"ad":null}`, `{"sn":7}`: `{"sn":"7"}`,
+		`{"ae":1,"ac":2}`: `{"ac":"2","ae":"1"}`, `{"ae":12,"ac":12}`: `{"ae":12,"ac":12}`, `{"ac":null}`: `{}`, `{"o":{"n":"5"}}`: `{"o":{"n":"5"}}`,
 		`{"other":null}`: `{"other":null}`, `{"arguments": {"n":"5"}}`: `{"n":5}`, `{"n": 5}`: `{"n": 5}`,
 	} {
 		got, err := ask(t, serve(t, jsonOf(`{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"lookup","arguments":`+quoted(args)+`}}]},"finish_reason":"tool_calls"}]}`)), req)
