@@ -41,7 +41,8 @@ var (
 		"reduce the length of the messages",      // Groq, Cerebras
 		"middle-out",                             // OpenRouter
 		"`inputs` must have less than",           // TGI
-		"must be at least 1, got -",              // vLLM, if the prompt leaves no room
+		"max_tokens must be at least 1, got -",   // vLLM, if the prompt leaves no room: no request asks for less than 1
+		"max_completion_tokens must be at least 1, got -",
 	}
 )
 
@@ -75,7 +76,7 @@ var (
 	limited            = []string{"rate limit", "too many requests"}
 	limitedCodes       = []string{"rate_limit_exceeded", "rate_limit_error", "rate_limit_reached", "resource_exhausted", "throttling"}
 	wrongKey           = []string{"api key not valid", "invalid api key", "incorrect api key"}
-	wrongKeyCodes      = []string{"invalid_api_key", "1004", "2049"} // MiniMax
+	wrongKeyCodes      = []string{"invalid_api_key", "base_resp 1004", "base_resp 2049"} // MiniMax
 	noModelCodes       = []string{"model_not_found"}
 	malformedCall      = []string{"failed to call a function", "tool call validation failed"} // Groq, also through gateways
 	malformedCallCodes = []string{"tool_use_failed", "output_parse_failed"}

@@ -59,6 +59,7 @@ func TestContextLengthWords(t *testing.T) {
 		"input_tokens 9000 must be less than 8192",
 		"Model token limit exceeded, please shorten your input.",
 		"max_tokens must be at least 1, got -160.", // vllm-project/vllm#5700
+		"max_completion_tokens must be at least 1, got -160.",
 	} {
 		for _, status := range []int{400, 413, 429, 500} {
 			code, retry := classify(status, parseError([]byte(`{"error":{"message":`+strconv.Quote(words)+`}}`)), false)
@@ -78,6 +79,7 @@ func TestContextLengthWords(t *testing.T) {
 		"The request contains 21 images, which exceeds the limit of 20 images.",
 		"max_tokens must be greater than thinking.budget_tokens",
 		"max_tokens must be at least 1, got 0.",
+		"n must be at least 1, got -1",
 		"messages[3].tool_calls[0].id: string too long, maximum length 40",
 	} {
 		code, _ := classify(400, parseError([]byte(`{"error":{"message":`+strconv.Quote(words)+`}}`)), false)
@@ -129,6 +131,11 @@ func TestClassify(t *testing.T) {
 	e := (&client{config: defaults()}).objectError(parseError([]byte(`{"base_resp":{},"error":{"message":"insufficient balance","code":"1008"}}`)))
 	require.Equal(t, llm.CodeRateLimited, e.Code)
 	require.False(t, e.Retryable)
+	for _, stream := range []bool{true, false} {
+		_, err := ask(t, serve(t, jsonOf(`{"base_resp":{"status_code":1004,"status_msg":"cookie is missing, log in again"}}`)), &llm.Request{Messages: hello.Messages, Stream: stream})
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, llm.CodeUnauthorized, e.Code, "MiniMax")
+	}
 }
 
 // TestErrorsInsideAnswers: an error means the same with a status and inside an answer that began well.
@@ -157,7 +164,7 @@ func TestErrorsInsideAnswers(t *testing.T) {
 		{400, `{"code":"invalid_prompt","message":"The prompt was refused"}`, llm.CodeBadRequest, false},
 		{413, `{"type":"request_too_large","message":"Request exceeds the maximum size"}`, llm.CodeBadRequest, false},
 		{401, `{"type":"authentication_error","message":"invalid x-api-key"}`, llm.CodeUnauthorized, false},
-		{500, `{"code":1004,"message":"login fail: Please carry the API secret key"}`, llm.CodeUnauthorized, false}, // MiniMax
+		{500, `{"code":1004,"message":"The tool has failed"}`, llm.CodeServer, true},
 		{403, `{"type":"permission_error","message":"no access"}`, llm.CodeUnauthorized, false},
 		{404, `{"type":"not_found_error","message":"model: m"}`, llm.CodeNotFound, false},
 		{408, `{"type":"timeout_error","message":"too slow"}`, llm.CodeTimeout, true},

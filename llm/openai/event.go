@@ -197,7 +197,7 @@ func (f *failing) failure(bare, whole bool) *goopenai.APIError {
 	fails := f.Type == "error" || f.Object == "error" || string(f.Error) == "true"
 	code, texts := cmp.Or(f.Code, f.ErrorCode), []json.RawMessage{f.Message, f.Msg, f.ErrorMsg, f.Detail, f.Errors}
 	if base := f.Base.Code; base != "" && base != "0" {
-		code, texts, fails = base, []json.RawMessage{f.Base.Msg}, true
+		code, texts, fails = "base_resp "+base, []json.RawMessage{f.Base.Msg}, true
 	}
 	fails = fails || bare && (f.Success == "false" || !slices.Contains([]flexText{"", "0", "200", "success", "ok", "OK"}, code))
 	for _, text := range texts {
