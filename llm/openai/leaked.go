@@ -235,6 +235,9 @@ func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r'
 // text.
 func (l *leakFilter) mustSuppress(cut bool) bool {
 	begin := strings.TrimLeft(string(l.held), " \t\r\n")
+	if cut && l.tight && strings.HasPrefix(begin, "<tool_call>") {
+		return false // this may be text about calls
+	}
 	if !cut && (!l.first || !strings.HasPrefix(begin, "<") && !strings.HasPrefix(begin, "]<") && !strings.HasPrefix(begin, "[TOOL_CALLS]")) {
 		return false
 	}

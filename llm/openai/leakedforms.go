@@ -152,6 +152,7 @@ type form struct {
 	python bool
 	loose  bool // it starts without a mark
 	rare   bool // its first mark is a single token of a model
+	glm    bool // it is GLM's, which also writes it directly after a sentence
 	others bool // its mark begins what the model has made up for others
 }
 
@@ -213,10 +214,11 @@ func formOf(parts ...part) *form {
 		p.last = p.kind == "info" || p.kind == "others" || p.kind == "mark" && (p.optional || len(p.text) > 1) && f.parts[i+1].last
 		f.python = f.python || p.kind == "("
 		f.others = f.others || p.kind == "others"
+		f.glm = f.glm || p.text == "<arg_key>"
 	}
 	first := &f.parts[0]
 	f.loose = first.kind == "name" || first.text == "print("
-	f.rare = slices.ContainsFunc([]string{"<|", "<｜", "<‖", "< |", "]<]", "[TOOL_", "<tool_call>"}, func(token string) bool { return strings.HasPrefix(first.text, token) })
+	f.rare = slices.ContainsFunc([]string{"<|", "<｜", "<‖", "< |", "]<]", "[TOOL_"}, func(token string) bool { return strings.HasPrefix(first.text, token) })
 	if first.kind == "call" {
 		f.begins = "{"
 	}

@@ -196,8 +196,22 @@ func TestLeakedForms(t *testing.T) {
 				check("I look it up.\n"+words, "I look it up.\n")
 				check("I look it up. "+words, "I look it up. ")
 			}
-			if slices.ContainsFunc([]string{"<|", "]<", "<｜", "<‖", "[TOOL", "<tool_call>"}, func(token string) bool { return strings.HasPrefix(words, token) }) { // GLM: vllm-project/vllm#47024
+			glm := strings.HasPrefix(words, "<tool_call>") && strings.Contains(words, "<arg_key>") // vllm-project/vllm#47024
+			if glm || slices.ContainsFunc([]string{"<|", "]<", "<｜", "<‖", "[TOOL"}, func(token string) bool { return strings.HasPrefix(words, token) }) {
 				check("I look it up."+words, "I look it up.")
+			}
+			if strings.HasPrefix(words, "<tool_call>") {
+				line, _, _ := strings.Cut(strings.ReplaceAll(words, "\n", ""), "<|observation|>") // at the beginning of a line other forms count
+				about := []string{"GLM writes it so:" + line, "See e.g." + line + " That is all.", "See e.g." + line[:strings.Index(line, "Ulm")], "See e.g.<tool_call>ping</tool_call>"}
+				if !glm {
+					about = append(about, "See e.g."+line)
+				}
+				for _, prose := range about {
+					out, calls, l := readLeaked(stock(), prose, 1)
+					require.Equal(t, prose, out)
+					require.Empty(t, calls, prose)
+					require.False(t, l.endsInCall())
+				}
 			}
 			if strings.IndexByte("<[]{", words[0]) >= 0 {
 				half := "I look it up.\n" + words[:strings.Index(words, "Ulm")]

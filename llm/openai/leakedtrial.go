@@ -192,7 +192,8 @@ func (l *leakFilter) enter(t trial, at, c int) {
 		case "}":
 			t.at = p.jump - 1
 		case "end":
-			if args, ok := l.keyed(&t); !ok || !l.commit(&t, args) {
+			bare := l.tight && t.form.glm && len(t.calls)+len(t.args) == 0 // this may be text about calls
+			if args, ok := l.keyed(&t); bare || !ok || !l.commit(&t, args) {
 				return
 			}
 		case "open":
@@ -242,7 +243,7 @@ func (l *leakFilter) keep(t trial) {
 // fits reports whether a form can begin with the byte after the trial.
 func (l *leakFilter) fits(f *form, t *trial, c byte) bool {
 	switch {
-	case f.begins != "" && strings.IndexByte(f.begins, c) < 0, l.tight && !t.closed && !f.rare, f.python && t.fenced, f.others && (len(t.calls) == 0 || t.fenced):
+	case f.begins != "" && strings.IndexByte(f.begins, c) < 0, l.tight && !t.closed && !f.rare && (!f.glm || l.after == ':'), f.python && t.fenced, f.others && (len(t.calls) == 0 || t.fenced):
 		return false
 	case f.loose:
 		return l.first || t.open != ""
