@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -162,20 +163,18 @@ func (m *meter) Read(p []byte) (int, error) {
 }
 
 func (m *meter) read(p []byte) (int, error) {
-	if m.in != nil {
-		return m.in.Read(p)
+	if m.in == nil {
+		in := bufio.NewReader(m.src)
+		m.in = in
+		if head, _ := in.Peek(2); string(head) == "\x1f\x8b" { // neither JSON nor an event begins with these bytes
+			zip, err := gzip.NewReader(in)
+			if err != nil {
+				return 0, err
+			}
+			m.in = zip
+		}
 	}
-	m.in = m.src
-	n, err := m.src.Read(p)
-	if !bytes.HasPrefix(p[:n], []byte("\x1f\x8b")) { // neither JSON nor an event begins with these bytes
-		return n, err
-	}
-	zip, err := gzip.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(p[:n])), m.src))
-	if err != nil {
-		return 0, err
-	}
-	m.in = zip
-	return zip.Read(p)
+	return m.in.Read(p)
 }
 
 func (m *meter) Close() error { return m.src.Close() }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -133,6 +134,16 @@ func TestDefect4_ManyKeepAliveComments(t *testing.T) {
 // TestCompressedAnswers: proxies compress although the request does not allow it (Anionex/agent-vision-toolkit#36), and
 // do not always say so (Wei-Shaw/claude-relay-service#1039).
 func TestCompressedAnswers(t *testing.T) {
+	slow := WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err == nil {
+			resp.Body = struct {
+				io.Reader
+				io.Closer
+			}{iotest.OneByteReader(resp.Body), resp.Body}
+		}
+		return resp, err
+	})})
 	for _, encoding := range []string{"gzip", ""} {
 		compressed := func(status int, body string) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) {
@@ -147,6 +158,9 @@ func TestCompressedAnswers(t *testing.T) {
 		}
 		for _, req := range []*llm.Request{hello, helloS} {
 			got, err := ask(t, serve(t, compressed(200, text("all")+delta(`{}`, "stop")+done)), req)
+			require.NoError(t, err)
+			require.Equal(t, "all", got.Text)
+			got, err = ask(t, serve(t, compressed(200, text("all")+delta(`{}`, "stop")+done), slow), req)
 			require.NoError(t, err)
 			require.Equal(t, "all", got.Text)
 			_, err = ask(t, serve(t, compressed(400, `{"error":{"message":"odd"}}`)), req)
