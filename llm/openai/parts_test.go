@@ -2,6 +2,7 @@ package openai
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -223,7 +224,9 @@ func TestResponsesItems(t *testing.T) {
 			`{"type":"response.function_call_arguments.delta",`+at+`"item_id":"x","delta":"`+args+`"}`, `{"type":"response.output_item.done",`+at+`"item":`+call+`}`)
 		whole = append(whole, call)
 	}
-	for _, answer := range []http.HandlerFunc{bodyOf(events(append(streamed, completed(strings.Join(whole, ",")))...)),
+	late := append(slices.Clone(streamed), completed(""))
+	late[3], late[4] = late[4], late[3] // a part before what adds its item
+	for _, answer := range []http.HandlerFunc{bodyOf(events(append(streamed, completed(strings.Join(whole, ",")))...)), bodyOf(events(late...)),
 		jsonOf(`{"object":"response","status":"completed","output":[` + strings.Join(whole, ",") + `]}`)} {
 		got, err := ask(t, serve(t, answer, WithResponses()), helloS)
 		require.NoError(t, err)
