@@ -99,6 +99,7 @@ func TestHostileLists(t *testing.T) {
 	t.Run("odd", func(t *testing.T) {
 		r, err := start(t, "odd").Tools(t.Context())
 		require.ErrorContains(t, err, "the tool a/b is left out: another one has its name, a_b")
+		require.ErrorContains(t, err, "the tool _1password_get is left out: another one has its name, _1password_get")
 		require.ErrorContains(t, err, "the tool list is left out: ")
 		require.ErrorContains(t, err, "the tool wrong is left out: ")
 		require.Equal(t, []string{"_1password_get", "a_b", "bad", "echo", strings.Repeat("n", 55) + "_4e9d8231", "no_schema"}, r.Names())

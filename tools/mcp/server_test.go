@@ -206,7 +206,7 @@ func hostile(mode string) {
 			case "endless":
 				next = `,"nextCursor":"again"`
 			case "odd":
-				list = append(list, `null`, `{"name":"","inputSchema":{"type":"object"}}`, `{"name":"no schema"}`, `{"name":"list","inputSchema":{"type":"array"}}`, `{"name":"1password.get","inputSchema":{"type":"object"}}`,
+				list = append(list, `null`, `{"name":"","inputSchema":{"type":"object"}}`, `{"name":"no schema"}`, `{"name":"list","inputSchema":{"type":"array"}}`, `{"name":"1password.get","inputSchema":{"type":"object"}}`, `{"name":"_1password_get","inputSchema":{"type":"object"}}`,
 					`{"name":"a.b","inputSchema":{"type":"object"}}`, `{"name":"a/b","inputSchema":{"type":"object"}}`, `{"name":"wrong","inputSchema":{"type":"object","properties":{"x":{"minLength":"many"}}}}`,
 					fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, strings.Repeat("n", 100)))
 			}
