@@ -18,6 +18,7 @@ type answer struct {
 	x       *execution
 	attempt int
 	quiet   bool // the answer is not streamed
+	chosen  bool // the calls come from the question who answers
 
 	text, reasoning block
 	sealed          string // data about the reasoning that the endpoint needs back

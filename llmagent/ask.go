@@ -196,6 +196,10 @@ func (ans *answer) deliver() error {
 		events = append(events, &event.Event{Data: call, More: true})
 		if call.Name == agent.TransferTool {
 			lastTransfer = events[len(events)-1]
+			if given, err := transfer.Parse(call.Input); err == nil && !ans.chosen && view.IsChosenReason(given.Reason) {
+				given.Reason = strconv.Quote(given.Reason) // a model's own words
+				call.Input = event.EncodeJSON(given)
+			}
 		}
 	}
 	sameWrite := lastTransfer != nil && x.transfersInSameWrite(ans.calls)

@@ -21,6 +21,7 @@ type chooser struct {
 	*execution
 	decision *decision
 	model    llm.Model
+	offered  []*agent.Node // the targets
 	all      []candidate
 	names    []string // the names of the candidates
 }
@@ -36,15 +37,19 @@ func (x *execution) question() *decision {
 // chooser returns the chooser of a run that has not decided yet which agent answers, or nil.
 func (x *execution) chooser() *chooser {
 	d, n := x.question(), x.inv.Node()
-	if d == nil || x.run.Answered || len(x.templateFor(n, x.run).targets) == 0 {
+	if d == nil || x.run.Answered {
+		return nil
+	}
+	offered := x.templateFor(n, x.run).targets
+	if len(offered) == 0 {
 		return nil
 	}
 	model := d.model
 	if model == nil {
 		model = x.agent.model
 	}
-	all := x.candidates()
-	return &chooser{x, d, model, all, candidateNames(all)}
+	all := x.candidates(offered)
+	return &chooser{x, d, model, offered, all, candidateNames(all)}
 }
 
 // choose asks which agent answers, and acts on the answer. The stored outcome keeps the run from asking again in any
@@ -84,6 +89,11 @@ func (c *chooser) choose() error {
 	case c.inv.Node().InputFor(target) != nil:
 		return c.undecided(outcome, true, target.Agent.Name()+" needs an input, which the agent's own model has to give")
 	}
+	// The target does not ask again if it could name nobody who was not in this question.
+	if all := c.inv.Node().Targets(); named == "" && (len(c.offered) < len(all) || known && confidence < c.decision.threshold) {
+		how += "; the target asks again"
+	}
+	outcome.chosen = true
 	outcome.calls = []llm.ToolCall{{Name: agent.TransferTool, Arguments: string(event.EncodeJSON(struct {
 		AgentName string `json:"agent_name"`
 		Reason    string `json:"reason"`
@@ -231,8 +241,8 @@ type candidate struct {
 // candidates returns the agents that the conversation can reach from the targets, then the agent itself. The order is
 // that of the tree, followed by the person. Each candidate is reached on the shortest way. The list omits each target
 // of the agent that the model is not offered now, and every agent that can be reached only through such a target.
-func (x *execution) candidates() []candidate {
-	n, targets := x.inv.Node(), x.templateFor(x.inv.Node(), x.run).targets
+func (x *execution) candidates(targets []*agent.Node) []candidate {
+	n := x.inv.Node()
 	via := map[*agent.Node]*agent.Node{n: nil}
 	for _, t := range n.Targets() {
 		via[t] = nil

@@ -192,7 +192,7 @@ func byQuestion(t *event.Transfer) (chosen, onTheWay bool) {
 		return false, false
 	}
 	onTheWay = strings.Contains(t.Reason, ": for ")
-	return !onTheWay, onTheWay
+	return !onTheWay && !strings.Contains(t.Reason, "asks again"), onTheWay
 }
 
 // offered returns the agents that a request offers to hand over to.

@@ -127,11 +127,14 @@ func (v *progress) startedRun(run Run) Run {
 	if t.TransferType == "" && !slices.Contains(v.arrival.returned, t.From) {
 		run.From, run.Reason, run.Arrived = t.From, v.reason(t), true
 	}
-	if m := chosenReason.FindStringSubmatch(t.Reason); m != nil && t.TransferType == "" {
+	if m := chosenReason.FindStringSubmatch(t.Reason); m != nil && t.TransferType == "" && t.ToolCallID != "" {
 		run.Chosen, run.OnTheWay = m[1] == "", m[1] != ""
 	}
 	return run
 }
+
+// IsChosenReason reports whether a reason is one that [ChosenReason] returns. No model may give such a reason.
+func IsChosenReason(reason string) bool { return chosenReason.MatchString(reason) }
 
 // chosenReason matches what [ChosenReason] returns.
 var chosenReason = lazyregexp.New(`^decided(?: with a confidence of \d\.\d\d)?(?:: for (\S+))?$`)

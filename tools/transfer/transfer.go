@@ -50,7 +50,7 @@ func Offered(n *agent.Node, p agent.TransferPolicy, run view.Run) []*agent.Node 
 type Call struct {
 	Target string          `json:"agent_name"`
 	Reason string          `json:"reason"`
-	Input  json.RawMessage `json:"input"`
+	Input  json.RawMessage `json:"input,omitempty"`
 }
 
 // Parse reads the arguments of a call. Surrounding space is dropped, and a JSON
