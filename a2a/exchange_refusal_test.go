@@ -88,7 +88,7 @@ func TestRefusedFirstMessage(t *testing.T) {
 	}
 }
 
-// A connection that is not made in time is told of without its address.
+// A connection that is not made in time is reported without its address.
 func TestNoConnectionInTime(t *testing.T) {
 	p := newWire(t, nil)
 	p.card.SupportedInterfaces[0].URL = "http://billing.test:1/rpc"

@@ -51,7 +51,7 @@ func (x *execution) openView() error {
 func (x *execution) catchUp() error {
 	err := x.view.CatchUp(x.inv.Session().Events(x.ctx, x.view.Seq()))
 	x.run = x.view.Run()
-	// The question of the agent before had at least the agents to choose from that this one can reach.
+	// The question of the agent before chose from at least the agents that this one can reach.
 	x.run.Decided = x.run.Decided || x.run.Chosen && x.question() != nil
 	return err
 }

@@ -2,8 +2,8 @@ package runner_test
 
 import (
 	"context"
-	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -519,25 +519,50 @@ func TestBudgetsOfBrokenOffAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRunner(t, c.root, sessiontest.Memory(t), runner.WithStreaming(), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}}))
-				for turn := 0; ; turn++ {
-					require.Less(t, turn, 100, "what was begun costs nothing")
-					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-					var failed error
-					for e, err := range sessiontest.Turn(t, r.Run(ctx, s1, llm.UserText("Hello"))) {
-						if failed = err; err == nil && e.Partial && c.cancel {
-							cancel()
-						} else if err == nil && e.Partial && c.breaks {
-							break
-						}
-					}
-					cancel()
-					if all := load(t, r, s1); errors.Is(failed, agent.ErrLimit) || strings.Contains(string(all[len(all)-3].Type()), "error") {
-						return
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				for e, err := range sessiontest.Turn(t, r.Run(ctx, s1, llm.UserText("Hello"))) {
+					if err == nil && e.Partial && c.cancel {
+						cancel()
+					} else if err == nil && e.Partial && c.breaks {
+						break
 					}
 				}
+				require.True(t, slices.ContainsFunc(load(t, r, s1), func(e *event.Event) bool {
+					d, ok := e.Data.(*event.Discard)
+					return ok && d.Usage != nil && d.Usage.InputTokens > 0 && d.Usage.OutputTokens > 0
+				}), "what was begun costs nothing")
 			})
 		})
 	}
+}
+
+// TestBudgetsOfManyAnswers: a function that asks again and again before it yields anything pays for each answer.
+func TestBudgetsOfManyAnswers(t *testing.T) {
+	m := scripted.Always("m", scripted.Reply(scripted.Text("yes"), scripted.Usage(100, 100, 0)))
+	asks, err := agent.New("asks", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			for {
+				for _, err := range inv.Runtime().Ask(ctx, inv, m, &llm.Request{Messages: []llm.Message{llm.UserText("x")}, Settings: llm.Settings{MaxTokens: 100}}) {
+					if err != nil {
+						yield(nil, err)
+						return
+					}
+				}
+			}
+		}
+	})
+	require.NoError(t, err)
+	r := newRunner(t, asks, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}}))
+	_, err = collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
+	require.ErrorIs(t, err, agent.ErrLimit)
+	spent := 0
+	for _, e := range load(t, r, s1) {
+		if d, ok := e.Data.(*event.Discard); ok {
+			spent += d.Usage.InputTokens + d.Usage.OutputTokens
+		}
+	}
+	require.Equal(t, 1000, spent)
 }
 
 // TestBudgetsOfLosers has two agents side by side. What one of them reserves for an answer stays reserved when another

@@ -132,7 +132,7 @@ func (s *inner) replayRecorded() (failed error) {
 	return failed
 }
 
-// recordedError is an error that the log has. A model reads of it what it would have read of the error itself, or less.
+// recordedError is an error that the log has. Public returns the same text as the original error, or a shorter one.
 type recordedError struct{ *event.Failure }
 
 func (e recordedError) Error() string { return e.Message }

@@ -127,7 +127,7 @@ func (t *tally) noteStored(e *event.Event) {
 	}
 	switch d := e.Data.(type) {
 	case *event.Usage, *event.Discard:
-		if !t.asking[e.Scope].open { // else it is that of another model, which was asked for the same answer
+		if !t.asking[e.Scope].open { // an open reservation belongs to the hedge that still answers
 			delete(t.asking, e.Scope)
 		}
 	case *event.ToolCall:
@@ -268,7 +268,7 @@ func (t *tally) withinBudget(scope string, b Budget, of string, next amount, cou
 	}
 	for other, u := range t.session.unstored.used {
 		name := t.session.fold().Scope(other).Run.Agent
-		if _, reserved := t.asking[other]; reserved || !counts(name) {
+		if _, reserved := t.asking[other]; reserved && other != scope || !counts(name) {
 			continue
 		}
 		a := amount{tokens: saturatingAdd(int64(u.InputTokens), int64(u.OutputTokens))}
@@ -333,7 +333,7 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 		var a modelAnswer
 		var used *llm.Usage
 		defer func() {
-			if used == nil && a.broken(nil) { // whoever reads it has stopped
+			if used == nil && a.broken(nil) { // the consumer stopped reading
 				used = m.charge(model.Name(), req, &a)
 			}
 			m.session.mu.Lock()

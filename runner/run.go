@@ -18,7 +18,8 @@ import (
 // [agent.ErrSessionBusy] or, with the option [At], [agent.ErrConflict]. If an agent failed or a limit was reached, it
 // is an *[agent.RunError], after an error event. Otherwise it is an error of the store or of the context. The session
 // stays usable after each error. If the caller breaks out of the loop, the turn is canceled and stores nothing more,
-// except the usage of answers that it breaks off: under a budget, and of a request that [WithAnticipation] has sent early.
+// except, under a budget, the usage of the answers that it breaks off, and the usage of a request that
+// [WithAnticipation] has sent early.
 func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		o, err := turnOptionsOf(key, msg, opts)

@@ -7,39 +7,73 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// unstored is what the log lacks of answers, complete or not.
+// unstored has the shown blocks and the usage that are not yet in the log.
 type unstored struct {
 	shown shownBlocks
-	used  map[string]*event.Usage // by scope, under a budget: the usage of the last answer
+	used  map[string]*spentUnstored // by scope, under a budget
+}
+
+// spentUnstored is what answers of a scope have used. The model is that of the last one.
+type spentUnstored struct {
+	event.Usage
+	answers int
 }
 
 // noteUsed notes the usage of an answer that has ended.
 func (u *unstored) noteUsed(scope, model string, used llm.Usage) {
 	if u.used == nil {
-		u.used = make(map[string]*event.Usage)
+		u.used = make(map[string]*spentUnstored)
+	}
+	if u.used[scope] == nil {
+		u.used[scope] = &spentUnstored{}
 	}
 	used, _ = used.Plausible()
-	u.used[scope] = &event.Usage{InputTokens: used.InputTokens, OutputTokens: used.OutputTokens, CachedTokens: used.CachedTokens, Model: model}
+	sum := u.used[scope]
+	sum.answers++
+	sum.Model = model
+	sum.InputTokens += used.InputTokens
+	sum.OutputTokens += used.OutputTokens
+	sum.CachedTokens += used.CachedTokens
 }
 
-// settle takes in a stored event.
-func (u *unstored) settle(e *event.Event) {
+// noteStored removes what a stored event completes.
+func (u *unstored) noteStored(e *event.Event) {
 	u.shown.settleShown(e)
-	if d, ok := e.Data.(*event.Discard); isAnswer(e) && !(ok && d.Code == event.CodeAnticipated) {
-		delete(u.used, e.Scope)
+	stored, sum := usageIn(e), u.used[e.Scope]
+	if stored == nil || sum == nil {
+		return
 	}
+	if sum.answers--; sum.answers <= 0 {
+		delete(u.used, e.Scope)
+		return
+	}
+	sum.InputTokens = max(0, sum.InputTokens-stored.InputTokens)
+	sum.OutputTokens = max(0, sum.OutputTokens-stored.OutputTokens)
+	sum.CachedTokens = max(0, sum.CachedTokens-stored.CachedTokens)
+}
+
+// usageIn returns the usage of an answer that an event stores, or nil. An early request has no part in unstored.
+func usageIn(e *event.Event) *event.Usage {
+	switch d := e.Data.(type) {
+	case *event.Usage:
+		return d
+	case *event.Discard:
+		if d.Code != event.CodeAnticipated {
+			return d.Usage
+		}
+	}
+	return nil
 }
 
 // void returns the discard of an answer of a scope that will not be completed: for the consumer, which is to drop the
 // deltas, and for budgets. It is nil if neither the consumer nor the log needs one. The events are those of the next write.
 func (u *unstored) void(scope string, events []*event.Event, code, message string) event.Data {
-	ids, used := u.shown.unfinished(scope, events), u.used[scope]
-	if used != nil && slices.ContainsFunc(events, func(e *event.Event) bool {
-		d, ok := e.Data.(*event.Discard)
-		return e.Scope == scope && isAnswer(e) && !(ok && d.Usage == nil)
-	}) {
-		used = nil
+	var used *event.Usage
+	if sum := u.used[scope]; sum != nil && !slices.ContainsFunc(events, func(e *event.Event) bool { return e.Scope == scope && usageIn(e) != nil }) {
+		of := sum.Usage
+		used = &of
 	}
+	ids := u.shown.unfinished(scope, events)
 	if len(ids) == 0 && used == nil {
 		return nil
 	}

@@ -281,7 +281,7 @@ func (t *turn) appendEvents(ctx context.Context, events []*event.Event) error {
 		t.cached.apply(e)
 		t.updateState(e)
 		t.tally.noteStored(e)
-		t.unstored.settle(e)
+		t.unstored.noteStored(e)
 	}
 	t.log = append(t.log, events...)
 	return nil

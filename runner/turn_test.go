@@ -654,6 +654,25 @@ func TestTreeProblemsAllAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "two tools")
 }
 
+// An agent returns the conversation to its parent, and by the parent's own policy further up.
+func TestReturnToParent(t *testing.T) {
+	s := must.Get(scripted.Parse([]byte(`
+support: call transfer_to_agent {"agent_name": "tech"}
+tech: call transfer_to_agent {"agent_name": "network"}
+network: "Pull the plug."
+support: expect user "And now?" "Tell me more."`)))
+	network := must.Get(llmagent.New("network", "", s.Model("network"), llmagent.WithReturn(agent.ReturnToParent)))
+	tech := must.Get(llmagent.New("tech", "", s.Model("tech"), llmagent.WithReturn(agent.ReturnToParent), llmagent.WithSubAgents(network)))
+	support := must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(tech)))
+	r := newRun(t, support)
+	run(t, r, s1, "It does not work")
+	require.Equal(t, "support", must.Get(r.Active(context.Background(), s1)), "the parent's own policy counts too")
+	events := run(t, r, s1, "And now?")
+	who, _ := lastText(events)
+	require.Equal(t, "support", who)
+	require.NoError(t, s.Done())
+}
+
 // A session that was deleted and made anew shares nothing with the old one, also
 // when its log has the same length and the runner knew the old one.
 func TestDeletedSessionIsForgotten(t *testing.T) {

@@ -54,7 +54,7 @@ func TestManyProcessesOpenANewDatabase(t *testing.T) {
 			all = append(all, storetest.Start(t, "open", url, strconv.Itoa(i)))
 		}
 		for _, p := range all {
-			p.GoOn(t)
+			p.Continue(t)
 		}
 		for _, p := range all {
 			p.Finish(t)
@@ -146,7 +146,7 @@ func TestKilledProcesses(t *testing.T) {
 			}
 		}
 		p := storetest.Start(t, "turns", url+"&application_name=killed", name)
-		p.GoOn(t)
+		p.Continue(t)
 		told := make([]int, killedSessions)
 		after := rand.IntN(80)
 		if k%5 == 0 { // while it opens the database, or soon after
@@ -275,7 +275,7 @@ func TestTwoMachines(t *testing.T) {
 	s := open(t, url)
 	machine := func(name, skew string, pause int) *storetest.Process {
 		p := storetest.Start(t, "machine", url, name, "ARBOR_TEST_SKEW="+skew, fmt.Sprint("ARBOR_TEST_PAUSE=", pause))
-		p.GoOn(t)
+		p.Continue(t)
 		return p
 	}
 	expire := func() { run(t, url, "UPDATE arbor.session SET lease_until = clock_timestamp()") }
@@ -327,7 +327,7 @@ func TestTwoMachines(t *testing.T) {
 		b.Finish(t)
 		check(length)
 		length = len(storetest.Load(t, s, session.ID("s")))
-		a.GoOn(t)
+		a.Continue(t)
 		require.Regexp(t, "^conflict .*lease was lost", a.Line(t))
 		a.Finish(t)
 		require.Len(t, storetest.Load(t, s, session.ID("s")), length, "a stale writer stored something")

@@ -76,8 +76,8 @@ func playTurns(path, name string) error {
 func TestTwoProcesses(t *testing.T) {
 	path := newFile(t)
 	a, b := storetest.Start(t, "turns", path, "a"), storetest.Start(t, "turns", path, "b")
-	a.GoOn(t)
-	b.GoOn(t)
+	a.Continue(t)
+	b.Continue(t)
 	a.Finish(t)
 	b.Finish(t)
 
@@ -136,7 +136,7 @@ func TestManyProcessesOpenANewFile(t *testing.T) {
 			all = append(all, storetest.Start(t, "open", path, strconv.Itoa(i)))
 		}
 		for _, p := range all {
-			p.GoOn(t)
+			p.Continue(t)
 		}
 		for _, p := range all {
 			p.Finish(t)
@@ -223,7 +223,7 @@ func TestKilledWriters(t *testing.T) {
 			after, bit = 0, time.Duration(rand.Int64N(int64(15*time.Millisecond)))
 		}
 		kill := func() { time.AfterFunc(bit, func() { _ = p.Process.Kill() }) }
-		p.GoOn(t)
+		p.Continue(t)
 		if after == 0 {
 			kill()
 		}

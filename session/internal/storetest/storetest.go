@@ -92,7 +92,7 @@ type Process struct {
 	in     io.WriteCloser
 }
 
-// Start starts a process on a database, and returns when it is ready. The process waits for GoOn.
+// Start starts a process on a database, and returns when it is ready. The process waits for Continue.
 func Start(t testing.TB, role, place, name string, env ...string) *Process {
 	t.Helper()
 	p := &Process{Cmd: exec.Command(os.Args[0]), Errors: new(strings.Builder)}
@@ -114,8 +114,8 @@ func (p *Process) Line(t testing.TB) string {
 	return strings.TrimSpace(line)
 }
 
-// GoOn lets the process begin, or go on where it reads a line.
-func (p *Process) GoOn(t testing.TB) {
+// Continue lets the process begin, or continue where it reads a line.
+func (p *Process) Continue(t testing.TB) {
 	t.Helper()
 	_, err := p.in.Write([]byte("\n"))
 	require.NoError(t, err)
