@@ -48,7 +48,7 @@ func DecisionSettings(change func(*llm.Settings)) DecisionOption {
 	return func(d *decision) { d.settings = append(d.settings, change) }
 }
 
-// WithDecision is for models that do not call tools reliably. Each run of an agent that can transfer begins with a
+// WithDecision is for models that do not call tools reliably. A run of an agent that can transfer begins with a
 // short question to model: which agent answers the user's last message. If model is nil, the agent's own model is
 // asked. The candidates are the agent itself and all agents that the conversation can reach, from agent to agent. If
 // the answer names another agent, the agent transfers the conversation to the first agent on the way to it, as if its

@@ -52,7 +52,7 @@ func WithTransferPolicy(p agent.TransferPolicy) Option {
 //   - Each target has its own transfer tool.
 //   - After a transfer, the target may transfer only to its children for the rest of its run.
 //     ([agent.TransferPolicy.HoldOnArrival] alone ends after the first tool result.)
-//   - Each run begins with the question of [WithDecision].
+//   - A run begins with the question of [WithDecision], unless that question has just named the agent.
 //
 // An agent's own options for the tools and for the question take precedence.
 func WithSmallModels() Option { return func(a *Agent) { a.properties.SmallModels = true } }
