@@ -114,8 +114,7 @@ func (r *Report) named(name string, decisions []runner.Decision) (from int64, er
 // same reports whether a stored decision is equal to the given one.
 func (r *Report) same(stored *event.RelayResolved, d runner.Decision) bool {
 	asked := slices.IndexFunc(r.Log.Asked, func(e *event.Event) bool { return e.ID == stored.RelayID })
-	return asked >= 0 && r.Log.Asked[asked].Data.(*event.Relay).ToolCallID == d.CallID && stored.Approved == d.Approved &&
-		stored.Reason == d.Reason && string(event.CompactJSON(stored.Content)) == string(event.CompactJSON(d.Content))
+	return asked >= 0 && r.Log.Asked[asked].Data.(*event.Relay).ToolCallID == d.CallID && d.Equals(stored)
 }
 
 // retryBusy calls try again while the session is busy, as long as the request's Wait allows, and after a conflict if

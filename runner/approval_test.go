@@ -155,9 +155,8 @@ support: expect result "withdrawn" "As you like."`)
 	c.say("Money back")
 	events := c.say("Never mind")
 	require.Contains(t, string(events[0].Data.(*event.ToolResult).Output), "withdrawn: the user went on")
-	again, err := c.resume(runner.Approve("c1"))
-	require.NoError(t, err)
-	require.Len(t, again, 1)
+	_, err := c.resume(runner.Approve("c1"))
+	require.ErrorIs(t, err, runner.ErrNoApproval)
 	require.Empty(t, c.refunds, "a withdrawn call never runs")
 }
 

@@ -46,9 +46,15 @@ func Answer(callID string, content any) Decision {
 // Deny refuses a call that waits for an approval, or declines to answer one.
 func Deny(callID, reason string) Decision { return Decision{CallID: callID, Reason: reason} }
 
+// Equals reports whether a stored decision about the same call says the same, whoever decided.
+func (d Decision) Equals(stored *event.RelayResolved) bool {
+	return stored.Approved == d.Approved && (stored.Reason == d.Reason || stored.Reason == inFork(d.Reason)) &&
+		(!d.Approved || string(event.CompactJSON(stored.Content)) == string(event.CompactJSON(d.Content)))
+}
+
 // storeDecisions stores the decisions, each in the scope of its call, and opens a run of the
 // conversation that resumes the paused one, in one write. The agent that opened an inner scope
-// resumes the scope. Decisions that were made before only deliver the recorded results. In a fork, what the other session asks is denied and cannot be approved.
+// resumes the scope. Repeated decisions only deliver the recorded results. In a fork, what the other session asks is denied and cannot be approved.
 func (t *opening) storeDecisions(decisions []Decision) error {
 	f := t.fold()
 	run, held := &f.Scope("").Run, f.Held()
@@ -57,16 +63,15 @@ func (t *opening) storeDecisions(decisions []Decision) error {
 		return err
 	}
 	var events []*event.Event
-	var settled []string
+	var settled []Decision
 	took := make(map[string]string) // scopes to the runs that take them up, in a fork
 	for _, d := range decisions {
 		c, scope := f.Call(d.CallID)
 		switch {
 		case d.ID != "" && !usableID(d.ID):
 			return fmt.Errorf("the decision about call %q has an id that no event can have: %w", d.CallID, agent.ErrBadInput)
-		case c == nil || c.Relay == "":
-			settled = append(settled, d.CallID)
-		case c.Resolved: // the call has not run yet, and the log continues there
+		case c == nil || !c.Open(): // a decided call may not have run yet, and the log continues there
+			settled = append(settled, d)
 		case slices.ContainsFunc(events, func(e *event.Event) bool { r, ok := e.Data.(*event.RelayResolved); return ok && r.RelayID == c.Relay }):
 			return fmt.Errorf("call %q is decided twice: %w", d.CallID, agent.ErrBadInput)
 		default:
@@ -136,11 +141,14 @@ func (t *opening) withDenials(decisions []Decision) ([]Decision, error) {
 		case d.Approved:
 			return nil, fmt.Errorf("call %q waits in the session that this one was forked from, and is decided there: %w", d.CallID, ErrNoApproval)
 		default:
-			d.Reason = strings.TrimPrefix(d.Reason+"; "+agent.NotInFork, "; ")
+			d.Reason = inFork(d.Reason)
 		}
 	}
 	return slices.Concat(decisions, denials), nil
 }
+
+// inFork adds to the reason of a denial that the call belongs to the session that this one was forked from.
+func inFork(reason string) string { return strings.TrimPrefix(reason+"; "+agent.NotInFork, "; ") }
 
 // denyShared returns denials of the calls that wait for a permission in the session that this one was forked
 // from. Such a call is approved once and runs once, however many forks there are.
@@ -180,27 +188,36 @@ func (d *Decision) answers(asked *event.Relay) error {
 	return nil
 }
 
-// recallResults queues the recorded results of calls that were decided before, so that a second decision returns the
-// result of the first.
-func (t *opening) recallResults(calls []string) error {
-	asked := make(map[string]bool)
-	results := make(map[string]*event.Event)
+// recallResults queues the recorded results of calls that were decided before, so that a repeated decision returns the
+// result of the first. Another decision is refused: its caller must not believe that it was stored.
+func (t *opening) recallResults(decisions []Decision) error {
+	calls := make(map[string]string) // the calls of the questions
+	stored, results := make(map[string]*event.Event), make(map[string]*event.Event)
 	for e, err := range t.r.store.Load(t.ctx, t.key, 0) {
 		if err != nil {
 			return err
 		}
 		switch d := e.Data.(type) {
 		case *event.Relay:
-			asked[d.ToolCallID] = true
+			calls[e.ID] = d.ToolCallID
+			delete(stored, d.ToolCallID) // it asks again
+		case *event.RelayResolved:
+			stored[calls[d.RelayID]] = e
 		case *event.ToolResult:
 			results[e.ID] = e
 		}
 	}
-	for _, id := range calls {
-		if !asked[id] || results[id] == nil {
-			return fmt.Errorf("call %q of session %s: %w", id, t.key, ErrNoApproval)
+	for _, d := range decisions {
+		e := stored[d.CallID]
+		if e == nil {
+			return fmt.Errorf("call %q of session %s: %w", d.CallID, t.key, ErrNoApproval)
 		}
-		t.recalled = append(t.recalled, results[id])
+		if first := e.Data.(*event.RelayResolved); !d.Equals(first) || e.ID != d.ID && first.By != d.By {
+			return fmt.Errorf("call %q of session %s was decided before, by another decision: %w", d.CallID, t.key, ErrNoApproval)
+		}
+		if results[d.CallID] != nil {
+			t.recalled = append(t.recalled, results[d.CallID])
+		}
 	}
 	return nil
 }

@@ -59,8 +59,11 @@ func TestApprovalInAFork(t *testing.T) {
 	require.Equal(t, "Not twice; "+agent.NotInFork, denial.Reason)
 	require.Equal(t, events[0].Time, events[2].Time, "one write")
 	_, err = c.resumeFork(runner.Approve("c2"))
+	require.ErrorIs(t, err, runner.ErrNoApproval)
+	again, err := c.resumeFork(runner.Deny("c2", "Not twice"))
 	require.NoError(t, err)
-	require.Empty(t, c.refunds, "the recorded result")
+	require.Len(t, again, 1, "the recorded result")
+	require.Empty(t, c.refunds)
 
 	require.Len(t, load(t, c.process(), s1), len(past))
 	_, err = c.resume(runner.Approve("c2"))
@@ -138,7 +141,7 @@ support: expect result "withdrawn" "As you like."`)
 	c.fork()
 	run(t, c.process(), forked, "Never mind")
 	_, err := c.resumeFork(runner.Approve("c1"))
-	require.NoError(t, err)
+	require.ErrorIs(t, err, runner.ErrNoApproval)
 	require.Empty(t, c.refunds)
 }
 

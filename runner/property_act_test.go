@@ -314,6 +314,8 @@ func (w *world) decide(r *runner.Runner) {
 		switch {
 		case c == nil || c.last() == nil:
 			a.refused = append(a.refused, runner.ErrNoApproval)
+		case (c.result != nil || c.last().resolved != nil) && (c.last().resolved == nil || !d.Equals(c.last().resolved)):
+			a.refused = append(a.refused, runner.ErrNoApproval)
 		case c.result != nil:
 			a.recalled = append(a.recalled, c.result)
 			w.happened["a decision that comes again"] = true

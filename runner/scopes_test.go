@@ -214,9 +214,10 @@ func TestApprovalsInsideGivenUp(t *testing.T) {
 			}
 			require.Equal(t, []string{"clerk1", "buyer2", "front2"}, withdrawn)
 			require.Empty(t, f.waits())
-			_, err := f.decide(runner.Approve("front2"))
-			require.ErrorIs(t, err, runner.ErrNoApproval)
-			require.Len(t, f.resume(runner.Approve("clerk1")), 1, "what was withdrawn")
+			for _, call := range []string{"front2", "clerk1"} { // clerk1 was withdrawn
+				_, err := f.decide(runner.Approve(call))
+				require.ErrorIs(t, err, runner.ErrNoApproval)
+			}
 			require.NotContains(t, f.ran, "pay 7")
 		})
 	}

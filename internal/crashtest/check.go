@@ -197,8 +197,8 @@ func (c *campaign) checkDesk(r snapshot) {
 	require.Equal(c, strings.Join(want, "\n"), strings.Join(r.desk, "\n"))
 }
 
-// checkEnd checks a session at the end of its story: the log is complete, there is nothing to resume, and a repeated or
-// different decision gets the recorded result.
+// checkEnd checks a session at the end of its story: the log is complete, there is nothing to resume, a repeated decision
+// gets the recorded result, and another one is refused.
 func (c *campaign) checkEnd(at Place, r snapshot) {
 	root, err := c.story.tree(&storyTree{path: filepath.Join(at.Dir, "calls"), odometer: &Odometer{}})
 	require.NoError(c, err)
@@ -215,12 +215,14 @@ func (c *campaign) checkEnd(at Place, r snapshot) {
 	if c.CheckLog != nil {
 		c.CheckLog(c.T, run, r.events)
 	}
-	collect := func(decisions ...runner.Decision) (events []*event.Event) {
+	collect := func(decisions ...runner.Decision) (events []*event.Event, failed error) {
 		for e, err := range sessiontest.Turn(c.T, run.Resume(context.Background(), at.Key, decisions...)) {
-			require.NoError(c, err)
+			if err != nil {
+				return events, err
+			}
 			events = append(events, e)
 		}
-		return events
+		return events, nil
 	}
 
 	open := make(map[string]bool) // runs without an end and calls without a result, in all scopes
@@ -238,17 +240,29 @@ func (c *campaign) checkEnd(at Place, r snapshot) {
 	}
 	require.Empty(c, open)
 
-	require.Empty(c, collect(), "nothing is left to resume")
-	results := make(map[string]*event.Event)
+	rest, err := collect()
+	require.NoError(c, err)
+	require.Empty(c, rest, "nothing is left to resume")
+	results, stored := make(map[string]*event.Event), make(map[string]*event.RelayResolved)
 	for _, e := range r.events {
-		if e.Type() == event.TypeToolResult {
+		switch d := e.Data.(type) {
+		case *event.ToolResult:
 			results[e.ID] = e
+		case *event.RelayResolved:
+			stored[d.RelayID] = d
 		}
 	}
 	for _, e := range r.events {
 		if d, ok := e.Data.(*event.Relay); ok {
 			for _, approve := range []bool{true, false} {
-				require.Equal(c, []*event.Event{results[d.ToolCallID]}, collect(decision(d, approve)))
+				again := decision(d, approve)
+				events, err := collect(again)
+				if stored[e.ID] == nil || !again.Equals(stored[e.ID]) {
+					require.ErrorIs(c, err, runner.ErrNoApproval)
+					continue
+				}
+				require.NoError(c, err)
+				require.Equal(c, []*event.Event{results[d.ToolCallID]}, events)
 			}
 		}
 	}
