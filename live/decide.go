@@ -36,7 +36,7 @@ func (l *logs) Last(ctx context.Context, key session.Key, turn string) (*Report,
 // the decisions. Only ID and Wait of the request are used. In addition to the errors of Resume and [Turns.Last] it
 // returns [ErrMismatch], or runner.ErrNoApproval if the turn has no open question about one of the calls.
 func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, req Request, decisions ...runner.Decision) (*Begun, error) {
-	return t.retryBusy(ctx, key, req, func() (*Begun, error) {
+	return t.retryBusy(ctx, key, req, func(refused error) (*Begun, error) {
 		unlock, err := t.Lock(ctx, key, nil)
 		if err != nil {
 			return nil, err
@@ -55,6 +55,9 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 				return b, t.ResumeInterrupted(ctx, key)
 			}
 			b.From = r.Seq
+		}
+		if refused != nil {
+			return nil, refused
 		}
 		for _, d := range decisions {
 			of := func(q *event.Relay) bool { return q.ToolCallID == d.CallID }
@@ -117,15 +120,20 @@ func (r *Report) same(stored *event.RelayResolved, d runner.Decision) bool {
 	return asked >= 0 && r.Log.Asked[asked].Data.(*event.Relay).ToolCallID == d.CallID && d.Equals(stored)
 }
 
-// retryBusy calls try again while the session is busy, as long as the request's Wait allows, and after a conflict if
-// the request does not set At.
-func (t *Turns) retryBusy(ctx context.Context, key session.Key, req Request, try func() (*Begun, error)) (*Begun, error) {
-	for deadline, tries := time.Now().Add(req.Wait), 1; ; tries++ {
-		b, err := try()
+// retryBusy calls try again while the session is busy, as long as the request's Wait allows, and up to ten times after a
+// conflict if the request does not set At. If another process may have begun the same request meanwhile, the last call
+// gets the error: it only looks for the request, and returns that error if the log does not have it.
+func (t *Turns) retryBusy(ctx context.Context, key session.Key, req Request, try func(refused error) (*Begun, error)) (*Begun, error) {
+	for deadline, conflicts := time.Now().Add(req.Wait), 0; ; {
+		b, err := try(nil)
+		moved, busy := errors.Is(err, agent.ErrConflict), errors.Is(err, agent.ErrSessionBusy)
 		switch {
-		case errors.Is(err, agent.ErrConflict) && req.At == nil && tries < 10:
-		case errors.Is(err, agent.ErrSessionBusy) && time.Now().Before(deadline):
+		case moved && req.At == nil && conflicts < 10:
+			conflicts++
+		case busy && time.Now().Before(deadline):
 			_ = t.WaitFree(ctx, key, deadline)
+		case (moved || busy) && req.ID != "":
+			return try(err)
 		default:
 			return b, err
 		}

@@ -28,15 +28,18 @@ func (t *Turns) DeliverOnce(ctx context.Context, key session.Key, req Request, m
 		return err
 	}
 	msg.ID = name + requestName(msg.HandoffID, string(said))
-	_, err = t.retryBusy(ctx, key, req, func() (*Begun, error) {
+	_, err = t.retryBusy(ctx, key, req, func(refused error) (*Begun, error) {
 		unlock, err := t.Lock(ctx, key, nil)
 		if err != nil {
 			return nil, err
 		}
 		defer unlock()
 		if req.ID != "" {
-			if err := t.checkUnique(ctx, key, name, msg); err != nil {
+			if known, err := t.delivered(ctx, key, name, msg); known || err != nil {
 				return nil, err
+			}
+			if refused != nil {
+				return nil, refused
 			}
 		}
 		run, err := t.RunnerOf(key)
@@ -48,24 +51,27 @@ func (t *Turns) DeliverOnce(ctx context.Context, key session.Key, req Request, m
 	return err
 }
 
-// checkUnique returns ErrMismatch if the log of the handoff has another message with the name of the request.
-func (t *Turns) checkUnique(ctx context.Context, key session.Key, name string, msg human.Event) error {
+// delivered reports whether the log of the handoff has the message. It returns ErrMismatch if the log has another message
+// with the name of the request.
+func (t *Turns) delivered(ctx context.Context, key session.Key, name string, msg human.Event) (bool, error) {
 	info, _, err := session.Find(ctx, t.store, key)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for e, err := range session.Backward(ctx, t.store, key, info.Seq+1) {
 		if err != nil {
-			return err
+			return false, err
 		}
 		s, ok := e.Data.(*event.HandoffStatus)
 		switch {
 		case !ok:
 		case s.HandoffID != msg.HandoffID:
-			return nil
-		case strings.HasPrefix(s.DeskEventID, name) && s.DeskEventID != msg.ID:
-			return ErrMismatch
+			return false, nil
+		case s.DeskEventID == msg.ID:
+			return true, nil
+		case strings.HasPrefix(s.DeskEventID, name):
+			return false, ErrMismatch
 		}
 	}
-	return nil
+	return false, nil
 }

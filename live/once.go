@@ -86,10 +86,10 @@ func (t *Turns) BeginOnce(ctx context.Context, key session.Key, msg llm.Message,
 		sum := sha256.Sum256(words)
 		name.sum = hex.EncodeToString(sum[:16])
 	}
-	return t.retryBusy(ctx, key, r, func() (*Begun, error) { return t.beginOnce(ctx, key, msg, r, name) })
+	return t.retryBusy(ctx, key, r, func(refused error) (*Begun, error) { return t.beginOnce(ctx, key, msg, r, name, refused) })
 }
 
-func (t *Turns) beginOnce(ctx context.Context, key session.Key, msg llm.Message, r Request, name request) (*Begun, error) {
+func (t *Turns) beginOnce(ctx context.Context, key session.Key, msg llm.Message, r Request, name request, refused error) (*Begun, error) {
 	opts, metadata, at := r.Options, r.Metadata, r.At
 	if r.ID != "" {
 		unlock, err := t.Lock(ctx, key, nil)
@@ -103,6 +103,9 @@ func (t *Turns) beginOnce(ctx context.Context, key session.Key, msg llm.Message,
 		}
 		if b, err := t.requested(ctx, key, info, name); b != nil || err != nil {
 			return b, err
+		}
+		if refused != nil {
+			return nil, refused
 		}
 		if at == nil {
 			at = &info.Seq

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,5 +71,62 @@ func TestOppositeDecisionsAtOnce(t *testing.T) {
 		})
 		_, err := b.DecideOnce(ctx, key, turn, Request{ID: "no"}, runner.Deny(call, "never"))
 		require.ErrorIs(t, err, runner.ErrNoApproval)
+	})
+}
+
+// TestTheSameRequestAtOnce: of two servers that get the same request, one runs it and the other one returns the same
+// turn, although it finds the session busy or the log grown.
+func TestTheSameRequestAtOnce(t *testing.T) {
+	for name, r := range map[string]struct {
+		words string
+		at    *int64
+	}{"busy": {"think", nil}, "created": {"hello", new(int64)}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				d, a, b, slow := twoServers(t)
+				var first *Begun
+				slow.beforeNext(func() {
+					first = must.Get(a.BeginOnce(ctx, key, llm.UserText(r.words), Request{ID: "k", At: r.at}))
+					if r.at != nil {
+						require.NoError(t, first.Wait(ctx))
+					}
+				})
+				second, err := b.BeginOnce(ctx, key, llm.UserText(r.words), Request{ID: "k", At: r.at})
+				d.free <- struct{}{}
+				require.NoError(t, err)
+				require.True(t, second.Repeated)
+				require.Equal(t, first.ID, second.ID)
+			})
+		})
+	}
+	t.Run("decided", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := t.Context()
+			_, a, b, slow := twoServers(t)
+			turn, call := asked(t, a)
+			slow.beforeNext(func() { must.Get(a.DecideOnce(ctx, key, turn, Request{ID: "k"}, runner.Approve(call))) })
+			_, err := b.DecideOnce(ctx, key, turn, Request{ID: "k"}, runner.Approve(call))
+			require.NoError(t, err)
+		})
+	})
+}
+
+// TestAQueuedMessageGetsNoConflict: a message waits at one server for a turn of another one. However long it has waited,
+// it starts when the turn ends between two writes.
+func TestAQueuedMessageGetsNoConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		d, a, b, slow := twoServers(t)
+		x := must.Get(a.Begin(ctx, key, llm.UserText("think")))
+		<-d.thinks
+		time.AfterFunc(5*time.Second, func() {
+			slow.beforeNext(func() {
+				d.free <- struct{}{}
+				_ = x.Wait(ctx)
+			})
+		})
+		_, err := b.BeginOnce(ctx, key, llm.UserText("hello"), Request{ID: "k", Wait: time.Minute})
+		require.NoError(t, err)
 	})
 }
