@@ -141,31 +141,35 @@ func (l *orphanSearch) search(ctx context.Context) {
 	l.foreign, l.failing = foreign, false
 }
 
-// ours reports whether a session belongs to the tree and its turn may be resumed automatically. Other trees may use
-// the same store.
-func (l *orphanSearch) ours(ctx context.Context, key session.Key) (ours bool) {
+// ours reports whether the search adopts the turn of a session, or releases the session. Other trees may use the same
+// store.
+func (l *orphanSearch) ours(ctx context.Context, key session.Key) bool {
 	t := l.turns
 	if key.App != t.app && !strings.HasPrefix(key.App, t.app+":") {
 		return false
 	}
-	run, err := t.RunnerOf(key)
-	if err != nil {
-		return false
+	cut, ours, err := t.interrupted(ctx, key)
+	return !cut || ours || err != nil // after an error, the session may belong to the tree
+}
+
+// interrupted reports whether the last turn of a session was interrupted, or runs, and whether these Turns may adopt it:
+// the tree has its agent, and WithAutoResume accepts it.
+func (t *Turns) interrupted(ctx context.Context, key session.Key) (cut, ours bool, err error) {
+	run, gone := t.RunnerOf(key)
+	if gone != nil {
+		return true, false, nil
 	}
 	err = run.Glance(ctx, key, func(f *session.Fold) error {
-		if ours = !f.Unfinished(); ours { // nothing to resume: the lease is released
-			return nil
-		}
 		last := &f.Scope("").Run
 		next := last.Agent
 		if !last.Open {
 			next = last.Target
 		}
 		known := next == "" || last.TurnID != f.Turn.ID || run.Tree().Node(next) != nil
-		ours = known && t.resume(f.Turn.User)
+		cut, ours = f.Unfinished(), known && t.resume(f.Turn.User)
 		return nil
 	})
-	return ours || err != nil // after an error, the session may belong to the tree
+	return cut, ours, err
 }
 
 // adopt adopts the turn of an orphan, or releases the session if there is nothing to resume. The error says why the

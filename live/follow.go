@@ -51,12 +51,8 @@ func (t *Turns) watch(ctx context.Context, key session.Key) (timer *time.Timer) 
 			return
 		}
 		if len(t.here(key)) == 0 {
-			cut := false
-			err := t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
-				cut = f.Unfinished() && t.resume(f.Turn.User)
-				return nil
-			})
-			if err == nil && cut {
+			cut, ours, err := t.interrupted(ctx, key)
+			if cut = err == nil && cut && ours; cut {
 				cut, err = t.begun(ctx, key)
 			}
 			if err == nil && ctx.Err() == nil && cut {

@@ -166,23 +166,18 @@ func (t *Turns) requested(ctx context.Context, key session.Key, info session.Inf
 }
 
 // ResumeInterrupted resumes the last turn in the background if it was interrupted or stopped here, because its client
-// has returned. If its process died, the turn is adopted: see [Turns.Adopt]. ResumeInterrupted does nothing if a
+// has returned, and these Turns may adopt it: see [WithAdoption]. If its process died, the turn is adopted: see [Turns.Adopt]. ResumeInterrupted does nothing if a
 // process runs the turn. The error says why the session cannot be read.
 func (t *Turns) ResumeInterrupted(ctx context.Context, key session.Key) error {
 	if len(t.here(key)) > 0 {
 		return nil
 	}
-	cut := false
-	err := t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
-		cut = f.Unfinished()
-		return nil
-	})
-	if !cut {
-		return err
-	}
-	if t.forgetStopped(key) {
+	cut, ours, err := t.interrupted(ctx, key)
+	switch {
+	case err != nil || !cut || !ours:
+	case t.forgetStopped(key):
 		t.ResumeInBackground(key, nil)
-	} else {
+	default:
 		t.Adopt(key)
 	}
 	return err

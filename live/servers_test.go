@@ -9,8 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -128,5 +131,33 @@ func TestAQueuedMessageGetsNoConflict(t *testing.T) {
 		})
 		_, err := b.BeginOnce(ctx, key, llm.UserText("hello"), Request{ID: "k", Wait: time.Minute})
 		require.NoError(t, err)
+	})
+}
+
+// TestAnOlderTreeAdoptsNothing: a server whose tree lacks the agent of a turn does not adopt it by itself: not in its
+// search, not for a follower, and not for a client that repeats its request.
+func TestAnOlderTreeAdoptsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		billing := must.Get(llmagent.New("billing", "", scripted.Always("m", scripted.Reply(scripted.WaitFor(make(chan struct{}))))))
+		root := func(children ...agent.Agent) agent.Agent {
+			model := scripted.Always("m", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)))
+			return must.Get(llmagent.New("desk", "", model, llmagent.WithSubAgents(children...)))
+		}
+		store := sessiontest.Memory(t)
+		newer, older := newTurns(t, root(billing), store), newTurns(t, root(), store, WithAdoption(time.Second))
+		x := must.Get(newer.BeginOnce(ctx, key, llm.UserText("hello"), Request{ID: "k"}))
+		synctest.Wait()
+		require.NoError(t, newer.Close(ctx)) // a rolling restart replaces it
+		before := stateIs(t, older, key, CutOff)
+		go func() {
+			for range older.Follow(ctx, key, "") {
+			}
+		}()
+		again := must.Get(older.BeginOnce(ctx, key, llm.UserText("hello"), Request{ID: "k"}))
+		require.Equal(t, x.ID, again.ID)
+		time.Sleep(time.Minute)
+		require.Equal(t, before, stateIs(t, older, key, CutOff))
 	})
 }
