@@ -155,7 +155,7 @@ func TestDocumentErrors(t *testing.T) {
 	g := agentsGraph(t)
 	resolve := ResolveDocuments(g.Agents, anyModel)
 	for ref, want := range map[string]string{
-		"bad":       `line 34: the agent "bad@1.0.0": spec: temperature must be a number, not "hot"`,
+		"bad":       `line 34: the agent "bad@1.0.0": spec: temperature must be a number from 0 to 2, not "hot"`,
 		"modelless": `line 39: the agent "modelless@1.0.0": the model "no-such" cannot be used: the endpoint does not serve it`,
 		"tooled":    `line 44: the agent "tooled@1.0.0": spec.tools names "fly", and the program has no such tool`,
 		"no name":   `line 49: the agent "no name@1.0.0": agent name "no name" contains ' '`,

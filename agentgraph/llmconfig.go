@@ -42,7 +42,7 @@ func (e *ConfigError) Error() string { return "config." + e.Key + " " + e.Messag
 // It understands model; instructions, or else role; and the
 // settings temperature, topP, maxTokens, stop, toolChoice, parallelToolCalls, seed, reasoningEffort, thinking,
 // reasoningEcho, endpoint, timeouts, leakedCalls and responseFormat, which is a JSON schema. Their names may be written with underscores as well,
-// and they may be in a mapping llm. null takes a value back. The error is a [*ConfigError].
+// and they may be in a mapping llm. null takes a value back, and an empty list a list. The error is a [*ConfigError].
 func (c LLMConfig) Read(layers ...map[string]any) (LLMConfig, error) {
 	role, d := "", &yamldoc.Decoder{}
 	known := c.settings(&role, d)
@@ -119,7 +119,11 @@ func (s *setting) read(d *yamldoc.Decoder, given map[string]any) (err error) {
 	if _, merged := v.(map[string]any); there && !merged {
 		s.clear()
 	}
-	if v == nil {
+	value, err := event.Marshal(v)
+	switch {
+	case err != nil:
+		return &ConfigError{name, "has no JSON form: " + err.Error()}
+	case string(value) == "null", string(value) == "[]" && strings.HasSuffix(s.key.Type, "a list of texts"):
 		return nil
 	}
 	d.Report = func(_, _ int, message string) {
@@ -131,7 +135,7 @@ func (s *setting) read(d *yamldoc.Decoder, given map[string]any) (err error) {
 			err = &ConfigError{key, wrong}
 		}
 	}
-	text := configJSON(map[string]json.RawMessage{name: configJSON(v)}) // JSON is YAML
+	text := configJSON(map[string]json.RawMessage{name: value}) // JSON is YAML
 	file, problems := yamldoc.Parse(string(text), yamldoc.Rules{})
 	if file == nil {
 		return &ConfigError{name, "cannot be read: " + problems[0].Message}

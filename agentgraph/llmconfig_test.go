@@ -3,6 +3,7 @@ package agentgraph
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -32,10 +33,11 @@ func TestLLMConfig(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, LLMConfig{}, c)
 
-	// null takes back what the agent's own configuration says.
-	c, err = LLMConfig{}.Read(map[string]any{"temperature": 1, "instructions": "I", "role": "R"}, map[string]any{"temperature": nil, "instructions": nil})
+	// null takes back what the agent's own configuration says, and so does an empty list.
+	c, err = LLMConfig{}.Read(map[string]any{"temperature": 1, "instructions": "I", "role": "R", "stop": "s", "endpoint": "openai"},
+		map[string]any{"temperature": nil, "instructions": nil, "stop": []any{}, "endpoint": []string{}})
 	require.NoError(t, err)
-	require.Nil(t, c.Settings.Temperature)
+	require.Equal(t, llm.Settings{}, c.Settings)
 	require.Equal(t, "R", c.Instructions)
 
 	// Numbers of a graph's file are int64, uint64 and float64.
@@ -59,6 +61,15 @@ func TestConfigTexts(t *testing.T) {
 		require.Equal(t, text, c.Instructions)
 		require.Equal(t, []string{text}, c.Settings.Stop)
 	}
+	for _, text := range []string{"\n", " ", " x ", "1e9"} {
+		c, err := LLMConfig{}.Read(map[string]any{"stop": text})
+		require.NoError(t, err)
+		require.Equal(t, []string{text}, c.Settings.Stop)
+	}
+	for _, none := range []any{func() {}, math.NaN(), []any{func() {}}, 1e21} {
+		_, err := LLMConfig{}.Read(map[string]any{"model": none})
+		require.ErrorContains(t, err, "config.model ")
+	}
 	for _, n := range []any{1e-7, 0.1, 5e-324, json.Number("1e-2"), 1e-1} {
 		_, err := LLMConfig{}.Read(map[string]any{"temperature": n})
 		require.NoError(t, err)
@@ -67,13 +78,18 @@ func TestConfigTexts(t *testing.T) {
 
 func TestConfigErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"temperature": "hot"}`:                       `config.temperature must be a number, not "hot"`,
+		`{"temperature": "hot"}`:                       `config.temperature must be a number from 0 to 2, not "hot"`,
 		`{"temperature": 2.1}`:                         `config.temperature must be a number from 0 to 2, not 2.1`,
 		`{"top_p": -1}`:                                `config.topP must be a number from 0 to 1, not -1`,
-		`{"topP": true}`:                               `config.topP must be a number, not true`,
+		`{"topP": true}`:                               `config.topP must be a number from 0 to 1, not true`,
+		`{"maxTokens": 1e21}`:                          `config.maxTokens must be a whole number from 1, not the number 1e+21`,
+		`{"seed": 1e21}`:                               `config.seed must be a whole number, not the number 1e+21`,
+		`{"model": 1e21}`:                              `config.model must be a text, not the number 1e+21: put it in quotes, "1e+21"`,
+		`{"stop": [1e21]}`:                             `config.stop must be a text or a list of texts, but one of them is the number 1e+21: put it in quotes, "1e+21"`,
+		`{"stop": ""}`:                                 `config.stop is empty`,
 		`{"maxTokens": 0}`:                             `config.maxTokens must be a whole number from 1, not 0`,
-		`{"maxTokens": 1.5}`:                           `config.maxTokens must be a whole number, not the number 1.5`,
-		`{"maxTokens": [1]}`:                           `config.maxTokens must be a whole number, not a list`,
+		`{"maxTokens": 1.5}`:                           `config.maxTokens must be a whole number from 1, not the number 1.5`,
+		`{"maxTokens": [1]}`:                           `config.maxTokens must be a whole number from 1, not a list`,
 		`{"leakedCalls": "maybe"}`:                     `config.leakedCalls must be auto, any or off, not "maybe"`,
 		`{"timeouts": 5}`:                              `config.timeouts must be a mapping such as {first: 20m, silence: 2m, answer: 30m}, not the number 5`,
 		`{"timeouts": {"frist": "1m"}}`:                `config.timeouts has an unknown key "timeouts.frist"; did you mean "first"?`,

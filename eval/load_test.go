@@ -132,7 +132,7 @@ func TestLoadProblems(t *testing.T) {
 		"- say: a\n  says:\n  - ok\n  - /(/\n  saysNot: //\n":               {`c:4: says: "/(/" is no regular expression of Go: missing closing ): ` + "`(?i)(`", `c:5: saysNot: "//" is an empty regular expression`},
 		"- {say: a, max: {}}":                                               {"c:1: max bounds transfers, modelCalls, tokens, cost or time, as in max: {modelCalls: 3}"},
 		"- {say: a, max: {modelcalls: 3}}":                                  {`c:1: unknown key "max.modelcalls"; did you mean "modelCalls"?`},
-		"- {say: a, max: {transfers: 0, cost: free, time: 0s, tokens: -1}}": {`c:1: max.cost must be a number, not "free"`, "c:1: max.time must be above 0", "c:1: max.tokens must be a whole number from 1, not -1", "c:1: max.transfers must be a whole number from 1, not 0"},
+		"- {say: a, max: {transfers: 0, cost: free, time: 0s, tokens: -1}}": {`c:1: max.cost must be a number over 0, not "free"`, "c:1: max.time must be above 0", "c:1: max.tokens must be a whole number from 1, not -1", "c:1: max.transfers must be a whole number from 1, not 0"},
 		"- {say: a, pth: x}":                                                {`c:1: unknown key "pth"; did you mean "path"?`},
 		"- {say: a, says: b, user: c}":                                      {`c:1: unknown key "user"; the keys here are say, metadata, approve, deny, reply, path, answers, tools, noTools, asks, says, saysNot, judge, max, turns, name, note, tags, state`},
 		"- {say: a, max: 3}":                                                {"c:1: max bounds transfers, modelCalls, tokens, cost or time, as in max: {modelCalls: 3}"},

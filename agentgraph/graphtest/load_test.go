@@ -102,7 +102,7 @@ func TestBadMocks(t *testing.T) {
 		"a: {outputs: 1}":                      "m:1: outputs must be a list, not the number 1",
 		"a: {output: 1, times: 2}":             "m:1: the mock a: times says how many calls fail, and error is missing",
 		"a: {error: x, times: 0, output: 1}":   "m:1: times must be a whole number from 1, not 0",
-		"a: {error: x, times: 1.5, output: 1}": "m:1: times must be a whole number, not the number 1.5",
+		"a: {error: x, times: 1.5, output: 1}": "m:1: times must be a whole number from 1, not the number 1.5",
 		"a: {error: x, times: 1, failTimes: 1, output: 1}": "m:1: times and failTimes say the same thing",
 		"a: {error: 5}":                       `m:1: error must be a text, not the number 5: put it in quotes, "5"`,
 		"a: {error: ''}":                      "m:1: error is empty",

@@ -1,6 +1,7 @@
 package yamldoc
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -236,7 +237,7 @@ func (d *Decoder) suggest(keys []Key, prefix, name string) string {
 
 // WrongType reports a value of another type than the key's.
 func (d *Decoder) WrongType(k *Key, n Node) {
-	example := ""
+	want, example := cmp.Or(k.want, k.Type), ""
 	switch {
 	case k.Example != "" && k.Type != "true or false":
 		example = " such as " + k.Example
@@ -245,11 +246,11 @@ func (d *Decoder) WrongType(k *Key, n Node) {
 	}
 	switch {
 	case n.Kind() == Nothing:
-		d.add(MissingValue, d.Key, "%s has no value: it must be %s; remove the key if none is meant", d.called(), k.Type)
+		d.add(MissingValue, d.Key, "%s has no value: it must be %s; remove the key if none is meant", d.called(), want)
 	case k.Secret:
-		d.Add(n, "%s must be %s%s", d.called(), k.Type, example)
+		d.Add(n, "%s must be %s%s", d.called(), want, example)
 	default:
-		d.Add(n, "%s must be %s%s, not %s%s", d.called(), k.Type, example, n.Quote(), k.quotes(n))
+		d.Add(n, "%s must be %s%s, not %s%s", d.called(), want, example, n.Quote(), k.quotes(n))
 	}
 }
 
@@ -268,10 +269,14 @@ func (d *Decoder) String(k *Key, n Node) (string, bool) {
 	case !ok:
 		d.WrongType(k, n)
 	case strings.TrimSpace(v) == "":
-		d.add(MissingValue, n, "%s is empty: remove the key if none is meant", d.called())
+		d.empty(n)
 		ok = false
 	}
 	return v, ok
+}
+
+func (d *Decoder) empty(n Node) {
+	d.add(MissingValue, n, "%s is empty: remove the key if none is meant", d.called())
 }
 
 // List calls read for each text of a list.
@@ -293,14 +298,15 @@ func (d *Decoder) List(k *Key, n Node, read func(text string, n Node)) {
 	}
 }
 
-// Words calls read for a text, or for each text of a list that is not empty.
+// Words calls read for a text, or for each text of a list. Neither may be empty.
 func (d *Decoder) Words(k *Key, n Node, read func(text string, n Node)) {
+	text, one := n.Trimmed()
 	switch {
-	case n.Kind() != List:
-		if v, ok := d.String(k, n); ok {
-			read(v, n)
-		}
-	case n.Len() == 0:
+	case one && text == "":
+		d.empty(n)
+	case one:
+		read(text, n)
+	case n.Kind() == List && n.Len() == 0:
 		d.Add(d.Key, "%s is empty", d.called())
 	default:
 		d.List(k, n, read)

@@ -18,6 +18,7 @@ type Key struct {
 	Keys    []Key    // of a mapping
 	Also    []string // other names
 	Secret  bool     // the value may be a secret, which no message repeats
+	want    string   // Type with the range of the value, if it has one, for messages
 	nested  bool
 	limits  map[string]any // of the value, as a JSON schema says them
 	about   string         // for editors
@@ -93,7 +94,7 @@ func Strings(name, example string, to *[]string) Key {
 	}}
 }
 
-// Words is the key of a text, or of a list of texts that is not empty. A check may report what is wrong with one.
+// Words is the key of a text, or of a list of texts. Neither may be empty. A check may report what is wrong with one.
 func Words(name string, to *[]string, checks ...func(text string, n Node)) Key {
 	return Key{Name: name, Type: "a text or a list of texts", read: func(d *Decoder, k *Key, n Node) {
 		d.Words(k, n, func(text string, n Node) {
@@ -137,34 +138,33 @@ func Flag(name string, to *bool) Key { return Switch(name, func(b bool) { *to = 
 
 // Switch is Flag for a function.
 func Switch(name string, set func(bool)) Key {
-	return scalar(Key{Name: name, Type: "true or false", Example: "true"}, Node.Bool, "", nil, set)
+	return scalar(Key{Name: name, Type: "true or false", Example: "true"}, Node.Bool, nil, set)
 }
 
 // AnyNumber is the key of any number.
 func AnyNumber(name, example string, to *float64) Key {
-	return scalar(Key{Name: name, Type: "a number", Example: example}, Node.Number, "", nil, func(v float64) { *to = v })
+	return scalar(Key{Name: name, Type: "a number", Example: example}, Node.Number, nil, func(v float64) { *to = v })
 }
 
 // Float is the key of a number in a range.
 func Float(name, example string, low, high float64, to **float64) Key {
 	k := Key{Name: name, Type: "a number", Example: example, limits: map[string]any{"minimum": low, "maximum": high}}
-	fits := func(v float64) bool { return v >= low && v <= high }
-	return scalar(k, Node.Number, fmt.Sprintf("a number from %g to %g", low, high), fits, func(v float64) { *to = &v })
+	k.want = fmt.Sprintf("a number from %g to %g", low, high)
+	return scalar(k, Node.Number, func(v float64) bool { return v >= low && v <= high }, func(v float64) { *to = &v })
 }
 
 // Positive is the key of a number over 0 and at most 1, or without a bound.
 func Positive(name, example string, most float64, to *float64) Key {
-	k := Key{Name: name, Type: "a number", Example: example, limits: map[string]any{"exclusiveMinimum": 0}}
-	want := "a number over 0"
+	k := Key{Name: name, Type: "a number", want: "a number over 0", Example: example, limits: map[string]any{"exclusiveMinimum": 0}}
 	if most == 1 {
-		k.limits["maximum"], want = 1, want+" and at most 1"
+		k.limits["maximum"], k.want = 1, k.want+" and at most 1"
 	}
-	return scalar(k, Node.Number, want, func(v float64) bool { return v > 0 && v <= most }, func(v float64) { *to = v })
+	return scalar(k, Node.Number, func(v float64) bool { return v > 0 && v <= most }, func(v float64) { *to = v })
 }
 
 // AnyWhole is the key of any whole number.
 func AnyWhole(name, example string, set func(int64)) Key {
-	return scalar(Key{Name: name, Type: "a whole number", Example: example}, Node.Whole, "", nil, set)
+	return scalar(Key{Name: name, Type: "a whole number", Example: example}, Node.Whole, nil, set)
 }
 
 // Int is the key of a whole number from 1, in 32 bits where it is an int.
@@ -173,9 +173,8 @@ func Int[T int | int64](name, example string, to *T) Key {
 	if _, long := any(*to).(int64); long {
 		most = math.MaxInt64
 	}
-	k := Key{Name: name, Type: "a whole number", Example: example, limits: map[string]any{"minimum": 1}}
-	fits := func(v int64) bool { return v >= 1 && v <= most }
-	return scalar(k, Node.Whole, "a whole number from 1", fits, func(v int64) { *to = T(v) })
+	k := Key{Name: name, Type: "a whole number", want: "a whole number from 1", Example: example, limits: map[string]any{"minimum": 1}}
+	return scalar(k, Node.Whole, func(v int64) bool { return v >= 1 && v <= most }, func(v int64) { *to = T(v) })
 }
 
 // Duration is the key of a time over 0.
@@ -185,18 +184,18 @@ func Duration(name, example string, to *time.Duration) Key {
 		t, err := time.ParseDuration(v)
 		return t, err == nil && t > 0
 	}
-	return scalar(Key{Name: name, Type: "a time with its unit", Example: example}, read, "", nil, func(t time.Duration) { *to = t })
+	return scalar(Key{Name: name, Type: "a time with its unit", Example: example}, read, nil, func(t time.Duration) { *to = t })
 }
 
-// scalar returns a key whose value has a type, and fits what is wanted unless fits is nil.
-func scalar[T any](k Key, read func(Node) (T, bool), want string, fits func(T) bool, set func(T)) Key {
+// scalar returns a key whose value has a type, and is in the range of the key unless fits is nil.
+func scalar[T any](k Key, read func(Node) (T, bool), fits func(T) bool, set func(T)) Key {
 	k.read = func(d *Decoder, k *Key, n Node) {
 		v, ok := read(n)
 		switch {
 		case !ok:
 			d.WrongType(k, n)
 		case fits != nil && !fits(v):
-			d.Add(n, "%s must be %s, not %v", d.called(), want, v)
+			d.Add(n, "%s must be %s, not %v", d.called(), k.want, v)
 		default:
 			set(v)
 		}

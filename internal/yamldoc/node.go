@@ -29,10 +29,15 @@ const (
 
 // Kind says what the value is.
 func (n Node) Kind() Kind {
-	switch n.ast.(type) {
+	switch v := n.ast.(type) {
 	case *ast.NullNode, nil:
 		return Nothing
-	case *ast.StringNode, *ast.LiteralNode:
+	case *ast.StringNode:
+		if _, ok := number(v); ok {
+			return Number
+		}
+		return Text
+	case *ast.LiteralNode:
 		return Text
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		return Number
@@ -105,7 +110,9 @@ func (n Node) Pair(i int) Pair {
 func (n Node) Text() (string, bool) {
 	switch v := n.ast.(type) {
 	case *ast.StringNode:
-		return v.Value, true
+		if n.Kind() == Text {
+			return v.Value, true
+		}
 	case *ast.LiteralNode:
 		if v.Value == nil {
 			return "", true

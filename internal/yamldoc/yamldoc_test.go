@@ -89,7 +89,7 @@ func TestNodes(t *testing.T) {
 		`true 11:7 the value false false bool `,
 		`float 12:8 the number 1.5 1.5 float64 `,
 		`big 13:6 the number 18446744073709551615 18446744073709551615 uint64 `,
-		`exp 14:6 the text "1e-07" 1e-07 json.Number `,
+		`exp 14:6 the number 1e-07 1e-07 json.Number `,
 		`nan 15:6 the number .nan <nil> <nil> the number .nan is no number that JSON has`,
 	}, got)
 	text := doc.Pair(1).Value.Pair(0).Value
