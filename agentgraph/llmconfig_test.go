@@ -94,7 +94,7 @@ func TestConfigErrors(t *testing.T) {
 		`{"timeouts": 5}`:                              `config.timeouts must be a mapping such as {first: 20m, silence: 2m, answer: 30m}, not the number 5`,
 		`{"timeouts": {"frist": "1m"}}`:                `config.timeouts has an unknown key "timeouts.frist"; did you mean "first"?`,
 		`{"timeouts": {"first": "-1m"}}`:               `config.timeouts.first must be a time with its unit such as 20m, not "-1m"`,
-		`{"leakedCalls": false}`:                       `config.leakedCalls must be a text such as off, not false: put it in quotes, "false"`,
+		`{"leakedCalls": false}`:                       `config.leakedCalls must be auto, any or off, not false`,
 		`{"model": 4}`:                                 `config.model must be a text, not the number 4: put it in quotes, "4"`,
 		`{"model": " "}`:                               `config.model is empty`,
 		`{"instructions": {}}`:                         `config.instructions must be a text, not a mapping`,

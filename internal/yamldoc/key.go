@@ -66,8 +66,8 @@ func String[T ~string](name, example string, to *T) Key {
 
 // OneOf is the key of a text that is one of a few.
 func OneOf(name, example string, set func(string), values ...string) Key {
-	return Key{Name: name, Type: "a text", Example: example, limits: map[string]any{"enum": values}, read: func(d *Decoder, k *Key, n Node) {
-		v, ok := d.String(k, n)
+	return Key{Name: name, Type: "a text", Example: example, limits: map[string]any{"enum": values}, read: func(d *Decoder, _ *Key, n Node) {
+		v, ok := d.String(&Key{Type: Or(values)}, n)
 		switch {
 		case !ok:
 		case slices.Contains(values, v):
