@@ -38,7 +38,7 @@ func (c *checker) check() {
 			continue
 		}
 		if first, twice := c.ids[n.ID]; twice {
-			where := fmt.Sprintf("stands on line %d already", c.nodeLines[first].id)
+			where := fmt.Sprintf("is already on line %d", c.nodeLines[first].id)
 			if c.nodeLines[first].id == 0 { // of a Builder
 				where = "is that of another node"
 			}
@@ -241,7 +241,7 @@ func (c *checker) choices() {
 		}
 		p := place{from, e.Priority}
 		if other, twice := first[p]; twice {
-			c.add(CodeDuplicateID, index(c.path("edges"), i)+".priority", e.Line, "an edge from %q with the priority %d stands on line %d already: one of the two comes first", yamldoc.Short(e.From), e.Priority, other)
+			c.add(CodeDuplicateID, index(c.path("edges"), i)+".priority", e.Line, "line %d already has an edge from %q with the priority %d: one of the two comes first", other, yamldoc.Short(e.From), e.Priority)
 			continue
 		}
 		first[p] = e.Line

@@ -54,7 +54,7 @@ func (n *Node) approval() *Approval {
 func (r *reader) when(node *Node, k *yamldoc.Key, n yamldoc.Node) {
 	node.approval()
 	if word, ok := r.String(k, n); ok && word != "human" {
-		r.Add(n, "when takes only the word human, not %q: a condition stands on an edge", yamldoc.Short(word))
+		r.Add(n, "when takes only the word human, not %q: write conditions on edges", yamldoc.Short(word))
 	}
 }
 

@@ -56,7 +56,7 @@ func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 		nested += inner.nested
 	}
 	if d.depth+nested > maxNested {
-		return wrong(CodeYAML, "graphs stand in each other at most %d deep", maxNested)
+		return wrong(CodeYAML, "graphs nest at most %d deep", maxNested)
 	}
 	if done {
 		return inner
@@ -94,7 +94,7 @@ func (r *reader) agent(a AgentDocument) {
 		place += " of " + yamldoc.Short(r.file)
 	}
 	if first, twice := r.files.known[key]; twice && a.Name != "" {
-		r.add(CodeDuplicateID, "metadata.name", a.Line, "the agent %q stands on %s already", yamldoc.Short(a.Name), first)
+		r.add(CodeDuplicateID, "metadata.name", a.Line, "the agent %q is already on %s", yamldoc.Short(a.Name), first)
 		return
 	}
 	r.files.known[key] = place

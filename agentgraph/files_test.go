@@ -90,7 +90,7 @@ func TestProblemsOfFiles(t *testing.T) {
 		"inner is inline": {map[string]string{"top": graphOf("graph: {agents: [{id: i, graph: sub/a}, {id: j, graph: nope}], edges: [{from: i, to: j}], entrypoint: i}"), "sub/a": graphOf("graph: b"), "sub/b": graphOf("agentRef: no")},
 			[]string{":7 spec.agents[0].graph.agents[1].graph unknown_agent_ref", "sub/b:7 spec.agents[0].agentRef unknown_agent_ref"}, ""},
 		"one name, two agents": {map[string]string{"top": graphOf("graph: a") + "---\napiVersion: arbor/v1\nkind: Agent\nmetadata: {name: q}\n", "a": head + "---\napiVersion: arbor/v1\nkind: Agent\nmetadata: {name: q}\n"},
-			[]string{":10 documents[1].metadata.name duplicate_id"}, "stands on line 15 of a already"},
+			[]string{":10 documents[1].metadata.name duplicate_id"}, "is already on line 15 of a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load([]byte(c.files["top"]), WithFile("dir/top"), WithFS(mapFS(c.files), "top"), WithRefs("x"))

@@ -214,7 +214,7 @@ func (r *reader) together(d *draft, node *Node, found map[string]yamldoc.Pair) {
 	switch {
 	case has("tool") || has("toolsOf"):
 		if has("tool") && has("toolsOf") || has("graph") || has("toolsOf") && has("agentRef") {
-			r.add(CodeYAML, r.Name, node.Line, "an agent has both: one of agentRef, graph, tool and toolsOf says what it runs, and a tool may have an agentRef, whose tool it is")
+			r.add(CodeYAML, r.Name, node.Line, "set exactly one of agentRef, graph, tool and toolsOf (a tool may have an agentRef, whose tool it is)")
 		}
 		if has("config") && (!has("agentRef") || !has("tool")) {
 			wrong("config", "config is for an agentRef: a tool takes none")
@@ -239,7 +239,7 @@ func (r *reader) together(d *draft, node *Node, found map[string]yamldoc.Pair) {
 	}
 	switch {
 	case has("when") && d.depth > 1:
-		wrong("when", "in a graph that stands in another one nobody can be asked: ask before the agent in whose place it stands")
+		wrong("when", "an inner graph cannot ask a person: set when on the outer node")
 	case !has("when") && (has("ask") || has("by")):
 		r.add(CodeMissingField, r.Name+".when", node.Line, "when is missing: ask is the question of when: human, and by says who answers it")
 	}

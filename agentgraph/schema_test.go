@@ -27,7 +27,7 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 // structural are the messages about keys, types and patterns. Those of the codes
 // below are always about them.
 var (
-	structural      = regexp.MustCompile(`must be a (text|list|mapping)|an? (agent|edge) must be|YAML reads|has no value|is empty|is missing|unknown key|not part of AgentGraph|has both|takes none|must be a (whole number|time|mapping)|only the word human|letters, digits|reducer must|atMax must|initial value for`)
+	structural      = regexp.MustCompile(`must be a (text|list|mapping)|an? (agent|edge) must be|YAML reads|has no value|is empty|is missing|unknown key|not part of AgentGraph|has both|exactly one of|takes none|must be a (whole number|time|mapping)|only the word human|letters, digits|reducer must|atMax must|initial value for`)
 	structuralCodes = map[Code]bool{CodeMissingField: true, CodeUnknownField: true, CodeBadVersion: true, CodeBadStrategy: true,
 		CodeBadMaxRetries: true, CodeWrongAPIVersion: true, CodeWrongKind: true}
 	// What a schema cannot see: values that have no place in JSON, keys that

@@ -14,7 +14,7 @@ func (r *reader) subgraph(d *draft, node *Node, k *yamldoc.Key, n yamldoc.Node) 
 	case node.Tool != "" || node.ToolsOf != "": // which is reported
 	case kind == yamldoc.Mapping:
 		if d.depth >= maxNested {
-			r.add(CodeYAML, r.Name, line, "graphs stand in each other at most %d deep", maxNested)
+			r.add(CodeYAML, r.Name, line, "graphs nest at most %d deep", maxNested)
 			return
 		}
 		inner := &draft{base: r.Name, depth: d.depth + 1, graph: &Graph{APIVersion: d.graph.APIVersion, Name: node.ID, Version: d.graph.Version, sound: true}}

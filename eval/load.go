@@ -213,7 +213,7 @@ func (l *loader) name(c *Case, n yamldoc.Node) {
 		c.Name, hint = cut(strings.Join(strings.Fields(c.Turns[0].User), " "), 120), ": give it a name of its own"
 	}
 	if first := l.names[c.Name]; c.Name != "" && first > 0 {
-		l.Add(n, "the case %q stands on line %d already%s", cut(c.Name, 60), first, hint)
+		l.Add(n, "the case %q is already on line %d%s", cut(c.Name, 60), first, hint)
 		return
 	}
 	l.names[c.Name] = c.Line

@@ -84,7 +84,7 @@ func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
 	for _, body := range r.Documents(data, agentgraph.MaxFile) {
 		c := r.testCase(body)
 		if first := lines[c.Name]; c.Name != "" && first > 0 {
-			r.Add(body, "the name %q stands on line %d already", yamldoc.Short(c.Name), first)
+			r.Add(body, "the name %q is already on line %d", yamldoc.Short(c.Name), first)
 		}
 		lines[c.Name] = c.Line
 		cases = append(cases, c)

@@ -161,7 +161,7 @@ func TestBadCases(t *testing.T) {
 		"name: x\nexpect: {status: failed}\ngraph:\n  kind: AgentGraph\n":                                             "c:3: graph must be a text: put | behind graph:",
 		"name: x\nexpect: {status: failed}\ngraph: \"a\"\n":                                                           "c:3: line 1 of the graph: a document must be a mapping",
 		"name: a\n---\nname: [\n":                                                                                     "c:3: this is not valid YAML",
-		withGraph("name: x\nexpect: {status: failed}\n") + "---\n" + withGraph("name: x\nexpect: {status: failed}\n"): `c:15: the name "x" stands on line 1 already`,
+		withGraph("name: x\nexpect: {status: failed}\n") + "---\n" + withGraph("name: x\nexpect: {status: failed}\n"): `c:15: the name "x" is already on line 1`,
 	} {
 		_, err := LoadCases([]byte(text), "c")
 		require.ErrorContains(t, err, want, text)

@@ -52,7 +52,7 @@ func (a *aliases) expand(n ast.Node) expanded {
 		name := v.Name.GetToken().Value
 		e = a.expand(v.Value) // in which the anchor does not exist yet
 		if first := a.anchors[name]; first.line > 0 {
-			a.file.add(v.GetToken(), "the anchor &%s stands on line %d already", Short(name), first.line)
+			a.file.add(v.GetToken(), "the anchor &%s is already on line %d", Short(name), first.line)
 		}
 		e.line, _ = a.file.place(v.GetToken())
 		a.anchors[name] = e
@@ -60,7 +60,7 @@ func (a *aliases) expand(n ast.Node) expanded {
 		name := v.Value.GetToken().Value
 		target, known := a.anchors[name]
 		if !known {
-			a.file.add(v.GetToken(), "no anchor &%s stands before the alias *%s", Short(name), Short(name))
+			a.file.add(v.GetToken(), "the alias *%[1]s has no anchor &%[1]s before it", Short(name))
 			target = e
 			a.anchors[name] = target
 		}

@@ -117,7 +117,7 @@ func (d *Decoder) Each(mapping Node, read func(name string, pair Pair)) {
 		case !ok:
 			d.add(Unreadable, pair.Key, "a key must be a word, not %s", pair.Key.Quote())
 		case line > 0:
-			d.add(Unreadable, pair.Key, "the key %q is repeated: it stands on line %d already", Short(name), line)
+			d.add(Unreadable, pair.Key, "the key %q is repeated: it is already on line %d", Short(name), line)
 			d.doubt(name)
 		default:
 			first[name] = pair.Key.Line()
@@ -192,7 +192,7 @@ func (d *Decoder) Any(n Node) any {
 		d.add(Unreadable, n, "%s", wrong)
 	}
 	if number, ok := v.(json.Number); ok && d.Floats {
-		f, _ := number.Float64() // which has it
+		f, _ := number.Float64() // cannot fail: it was parsed as a number
 		return f
 	}
 	return v

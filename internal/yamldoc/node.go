@@ -185,7 +185,7 @@ func (n Node) Number() (float64, bool) {
 		return v.Value, true
 	case *ast.StringNode:
 		written, ok := number(v)
-		f, _ := written.Float64() // which has it
+		f, _ := written.Float64() // cannot fail: it was parsed as a number
 		return f, ok
 	}
 	v, ok := n.Whole()

@@ -124,11 +124,11 @@ func TestAliases(t *testing.T) {
 		require.Equal(t, want, new(Decoder).Any(file.Documents[0]), text)
 	}
 	for text, want := range map[string][]Problem{
-		"&k a: 1\n&k b: 2":                 {{Line: 2, Col: 1, Message: "the anchor &k stands on line 1 already"}},
-		"a: *x\nb: *x\nc: &x 1":            {{Line: 1, Col: 4, Message: "no anchor &x stands before the alias *x"}},
-		"a: &x {b: *x}":                    {{Line: 1, Col: 11, Message: "no anchor &x stands before the alias *x"}},
-		"a: &x 1\nb: &x 2":                 {{Line: 2, Col: 4, Message: "the anchor &x stands on line 1 already"}},
-		"a: &x 1\n---\nb: *x":              {{Line: 3, Col: 4, Message: "no anchor &x stands before the alias *x"}},
+		"&k a: 1\n&k b: 2":                 {{Line: 2, Col: 1, Message: "the anchor &k is already on line 1"}},
+		"a: *x\nb: *x\nc: &x 1":            {{Line: 1, Col: 4, Message: "the alias *x has no anchor &x before it"}},
+		"a: &x {b: *x}":                    {{Line: 1, Col: 11, Message: "the alias *x has no anchor &x before it"}},
+		"a: &x 1\nb: &x 2":                 {{Line: 2, Col: 4, Message: "the anchor &x is already on line 1"}},
+		"a: &x 1\n---\nb: *x":              {{Line: 3, Col: 4, Message: "the alias *x has no anchor &x before it"}},
 		"a: &x [1, 2]\nb: [*x, *x]":        {{Line: 1, Message: "aliases make the file more than 4 values larger"}},
 		"a: &x [[1]]\nb: &y [*x]\nc: [*y]": {{Line: 1, Message: "aliases make the file more than 4 values larger"}},
 	} {

@@ -280,7 +280,7 @@ func fitted(args string, parameters json.RawMessage) string {
 		may.add(takes.Properties[key], []any{"string", "null", "number", "boolean", "array", "object"})
 		var text string
 		if value[0] == '"' {
-			_ = json.Unmarshal(value, &text) // likewise
+			_ = json.Unmarshal(value, &text) // cannot fail: it was decoded from JSON
 		}
 		fits, kind := typed(text, may.types), kindOf(string(value))
 		switch of := kindOf(fits); {
@@ -296,7 +296,7 @@ func fitted(args string, parameters json.RawMessage) string {
 		changed = true
 	}
 	if changed {
-		all, _ := plainjson.Marshal(given) // likewise
+		all, _ := plainjson.Marshal(given) // cannot fail: its values are JSON
 		return string(all)
 	}
 	return args
