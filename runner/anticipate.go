@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -30,8 +32,9 @@ type Prospect struct {
 
 // Predictor returns the name of the agent to which a turn will probably transfer first, and how sure it is, from 0 to
 // 1. A name that is not one of the prospect's targets predicts nothing. The runner calls it on a separate goroutine
-// while the model of the active agent answers, so the turn does not wait for it. It should return when ctx ends. A
-// panic is logged and predicts nothing. A Predictor must be safe for concurrent use.
+// while the model of the active agent answers, so the turn does not wait for it. It must return when ctx ends: while 64
+// calls of ended turns have not returned, the runner predicts nothing. A panic is logged and predicts nothing. A
+// Predictor must be safe for concurrent use.
 type Predictor func(ctx context.Context, p Prospect) (target string, confidence float64)
 
 // anticipation is the early request to the probable target of a transfer, sent while the agent that may transfer still
@@ -44,6 +47,7 @@ type anticipation struct {
 	expected amount         // the estimated usage of that agent's request
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when the goroutine has ended; nil before it starts
+	over     atomic.Bool   // whether the goroutine or the turn has ended; the other one then sees that
 	changed  chan struct{} // has an element after a new chunk or the end of the answer; capacity 1
 
 	mu     sync.Mutex
@@ -112,7 +116,7 @@ func (s runtime) anticipate(ctx context.Context, inv *agent.Invocation, model ll
 		}
 	}
 	limit := s.meter.limits.Transfers
-	if _, turn := s.runAndTurn(); len(a.prospect.Targets) == 0 || limit > 0 && turn.Transfers >= limit {
+	if _, turn := s.runAndTurn(); len(a.prospect.Targets) == 0 || t.r.late.Load() >= maxLate || limit > 0 && turn.Transfers >= limit {
 		return
 	}
 	if s.meter.counts() {
@@ -146,10 +150,16 @@ func (a *anticipation) begin(ctx context.Context) {
 	defer close(a.done)
 	defer a.cancel()
 	defer func() {
+		if a.over.Swap(true) {
+			r.late.Add(-1)
+		}
 		if p := recover(); p != nil {
 			_ = r.panicked("a predictor", name, p)
 		}
 	}()
+	if ctx.Err() != nil {
+		return
+	}
 	target, confidence := r.predictor(ctx, a.prospect)
 	i := slices.IndexFunc(a.prospect.Targets, func(n *agent.Node) bool { return n.Agent.Name() == target })
 	if i < 0 || !(confidence >= r.threshold) || ctx.Err() != nil {
@@ -412,7 +422,15 @@ func (a *anticipation) mayTarget(name string) bool {
 	return a.to == "" || a.to == name
 }
 
-// close stops the anticipation at the end of the turn. If a model was asked, close waits until its call has returned.
+// grace is how long a turn waits at its end for an early request that it has cancelled, as tools.Execute waits for a
+// tool.
+const grace = 2 * time.Second
+
+// maxLate is the number of anticipations that have not returned after their turns at which a runner begins no other one.
+const maxLate = 64
+
+// close stops the anticipation at the end of the turn. If a model was asked, close waits until its call has returned. A
+// call that ignores its context for too long is left running.
 func (a *anticipation) close() {
 	if a.done == nil {
 		return
@@ -422,7 +440,14 @@ func (a *anticipation) close() {
 	asked := a.req != nil
 	a.mu.Unlock()
 	if asked {
-		<-a.done
+		select {
+		case <-a.done:
+		case <-time.After(grace):
+			a.turn.r.logger.Warn("a model ignores the end of its context and is left running", "agent", a.to)
+		}
+	}
+	if !a.over.Swap(true) {
+		a.turn.r.late.Add(1)
 	}
 }
 

@@ -602,3 +602,63 @@ func TestAnticipationFails(t *testing.T) {
 		})
 	}
 }
+
+// TestAnticipationNeverReturns has a predictor, a predicted target's instruction or its model ignore the end of its
+// context: the turn ends all the same, and after 64 such turns the runner asks nothing early until a call returns.
+func TestAnticipationNeverReturns(t *testing.T) {
+	for _, ignores := range []string{"predictor", "instruction", "model"} {
+		t.Run(ignores, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release, calls := make(chan struct{}), new(atomic.Int32)
+				defer close(release)
+				block := func(who string) {
+					if who == ignores {
+						calls.Add(1)
+						<-release
+					}
+				}
+				billing := must.Get(llmagent.New("billing", "", modelFunc(func(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
+					return func(func(llm.Chunk, error) bool) { block("model") }
+				}), llmagent.WithInstructionFunc(func(context.Context, *agent.Invocation) (string, error) {
+					block("instruction")
+					return "You bill.", nil
+				})))
+				desk := must.Get(llmagent.New("desk", "", scripted.Always("desk", scripted.Reply(after(firstToken), scripted.Text("Hello."))), llmagent.WithSubAgents(billing)))
+				r := newRun(t, desk, runner.WithAnticipation(func(context.Context, runner.Prospect) (string, float64) {
+					block("predictor")
+					return "billing", 1
+				}, 1))
+				for range 70 {
+					began := time.Now()
+					run(t, r, s1, "Hi")
+					require.LessOrEqual(t, time.Since(began), firstToken+2*time.Second)
+				}
+				require.EqualValues(t, 64, calls.Load())
+				_, discards := lines(load(t, r, s1))
+				require.Len(t, discards, map[string]int{"model": 64}[ignores])
+				for _, d := range discards {
+					require.Positive(t, d.Usage.InputTokens, "the endpoint may charge for it")
+				}
+				release <- struct{}{}
+				synctest.Wait()
+				run(t, r, s1, "Hi")
+				require.EqualValues(t, 65, calls.Load())
+			})
+		})
+	}
+}
+
+// TestNoPredictionAfterTheTurn: a turn that is cancelled before its predictor is called does not call it.
+func TestNoPredictionAfterTheTurn(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	desk := must.Get(llmagent.New("desk", "", scripted.Always("desk", scripted.Reply(scripted.Text("Hello."))), llmagent.WithInstructionFunc(
+		func(context.Context, *agent.Invocation) (string, error) { cancel(); return "You greet.", nil }), llmagent.WithSubAgents(must.Get(llmagent.New("billing", "", scripted.Always("m", scripted.Reply()))))))
+	begun := false
+	r := newRun(t, desk, runner.AnticipatesFirst(), runner.WithAnticipation(func(context.Context, runner.Prospect) (string, float64) {
+		begun = true
+		return "billing", 1
+	}, 1))
+	_, err := collect(r.Run(ctx, s1, llm.UserText("Hi")))
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, begun)
+}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -18,6 +19,7 @@ type setup struct {
 	cache  *cache
 	bounds *bounds
 	inner  innerTrees
+	late   atomic.Int32 // anticipations that have not returned and whose turns are over
 }
 
 // makeTree makes the tree, with a node for the person of the desk.
