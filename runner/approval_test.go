@@ -323,15 +323,21 @@ func TestBreakAnywhereInApproval(t *testing.T) {
 	}
 }
 
-// When the agent that waits has left the tree, its calls are answered and the
-// root goes on; nothing runs that the tree no longer has.
-func TestApprovalOfAnAgentThatLeftTheTree(t *testing.T) {
+// TestApprovalWithoutItsAgentOrTool: where the tree lacks the agent or the tool that asks, an approval is refused, nothing
+// is stored, and the call keeps waiting. A denial is stored, and the root goes on for an agent that is gone.
+func TestApprovalWithoutItsAgentOrTool(t *testing.T) {
 	c := newCashier(t, `support: call refund#c1 {"amount": 19}`)
 	c.say("Money back")
+	before := load(t, c.process(), s1)
 	root, script := tree(t, "front", `front: expect user "not executed" "I take over."`)
-	r := newRunner(t, root, c.store)
-	events := finish(t, resume(r, s1, runner.Approve("c1")))
-	who, text := lastText(events)
+	front := newRunner(t, root, c.store)
+	for missing, r := range map[string]*runner.Runner{`the agent "support"`: front, `the tool "refund"`: newRunner(t, says(t, "support", "Hello."), c.store)} {
+		_, err := collect(resume(r, s1, runner.Approve("c1")))
+		require.ErrorIs(t, err, agent.ErrBadInput)
+		require.ErrorContains(t, err, missing)
+		require.Equal(t, before, load(t, r, s1))
+	}
+	who, text := lastText(finish(t, resume(front, s1, runner.Deny("c1", ""))))
 	require.Equal(t, "front I take over.", who+" "+text)
 	require.Empty(t, c.refunds)
 	require.NoError(t, script.Done())

@@ -9,6 +9,8 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/schema"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // Decision answers a question: whether a call may run, or what a call asks for. Digest and ID are optional.
@@ -75,7 +77,11 @@ func (t *opening) storeDecisions(decisions []Decision) error {
 		case slices.ContainsFunc(events, func(e *event.Event) bool { r, ok := e.Data.(*event.RelayResolved); return ok && r.RelayID == c.Relay }):
 			return fmt.Errorf("call %q is decided twice: %w", d.CallID, agent.ErrBadInput)
 		default:
-			if err := d.answers(c.Asks); err != nil {
+			err := d.answers(c.Asks)
+			if err == nil && d.Approved {
+				err = t.checkRunnable(c, scope)
+			}
+			if err != nil {
 				return err
 			}
 			of := &f.Scope(scope).Run
@@ -157,6 +163,38 @@ func (t *opening) denyShared() (all []Decision) {
 		all = append(all, Deny(q.ToolCallID, agent.NotInFork))
 	}
 	return all
+}
+
+// checkRunnable returns agent.ErrBadInput if the tree lacks the conversation's agent, or its tool that a call means: the
+// decision would be used up, and the call would not run.
+func (t *opening) checkRunnable(c *session.Call, scope string) error {
+	name, missing := t.fold().Scope("").Run.Agent, ""
+	switch n := t.r.tree.Node(name); {
+	case n == nil:
+		missing = fmt.Sprintf("the agent %q", name)
+	case scope == "" && c.Name != agent.TransferTool && t.lacksTool(n, c.Name):
+		missing = fmt.Sprintf("the tool %q of the agent %q", c.Name, name)
+	default:
+		return nil
+	}
+	return fmt.Errorf("call %q cannot run here, because the tree lacks %s: decide at a server that has it, or deny the call: %w", c.ID, missing, agent.ErrBadInput)
+}
+
+// lacksTool reports whether an agent certainly has no tool with this name. A set or the client may have it.
+func (t *opening) lacksTool(n *agent.Node, name string) bool {
+	a, ok := agent.As[interface {
+		Tools() []tools.Tool
+		Toolsets() []tools.Set
+	}](n.Agent)
+	if !ok || len(a.Toolsets()) > 0 || slices.ContainsFunc(a.Tools(), func(o tools.Tool) bool { return o.Info().Name == name }) {
+		return false
+	}
+	user := t.fold().Turn.User
+	if user == nil {
+		return true
+	}
+	sent, err := tools.ClientToolsIn(user.Metadata)
+	return err == nil && sent == nil
 }
 
 // answers checks that a decision answers the question, and converts it to the form in which it is stored.
