@@ -204,7 +204,7 @@ func TestADecisionInAnInnerScope(t *testing.T) {
 		events := run(t, newRun(t, root), s1, "Hi")
 		i := slices.IndexFunc(events, func(e *event.Event) bool { d, ok := e.Data.(*event.Transfer); return ok && d.To == "billing" })
 		require.Positive(t, i)
-		require.Equal(t, "decided with a confidence of 0.29", events[i].Data.(*event.Transfer).Reason)
+		require.Equal(t, "decided with a confidence of 0.29; the target asks again", events[i].Data.(*event.Transfer).Reason)
 		require.NotEmpty(t, events[i].Scope)
 	}
 	require.NoError(t, s.Done())
@@ -225,7 +225,7 @@ func TestADecisionThatCannotBeCarriedOut(t *testing.T) {
 
 	// Beyond the limit no transfer is offered any more.
 	deep, script := tree(t, "support decide\n  desk decide\n    billing", `
-support: "{\"agent\": \"desk\"}"
+support: "{\"agent\": \"billing\"}"
 desk: "{\"agent\": \"billing\"}"
 desk: expect tools none expect result "limit reached" "I answer."`)
 	run(t, newRun(t, deep, runner.WithLimits(runner.Limits{Transfers: 1})), s1, "Hi")
