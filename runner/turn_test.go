@@ -694,3 +694,15 @@ support: "I am the root."`)
 	who, _ := lastText(events)
 	require.Equal(t, "support", who)
 }
+
+func TestResumeRoot(t *testing.T) {
+	root, _ := tree(t, "support\n  billing", `
+support: call transfer_to_agent#c1 {"agent_name": "billing"}
+billing: "Hello."
+support: "Root again."`)
+	r := must.Get(runner.New(root, sessiontest.Memory(t), runner.ResumeRoot()))
+	run(t, r, s1, "Hi")
+	events := run(t, r, s1, "And now?")
+	who, _ := lastText(events)
+	require.Equal(t, "support", who)
+}
