@@ -50,8 +50,11 @@ func TestSwap(t *testing.T) {
 		require.NoError(t, begin("3", "hello").Wait(ctx))
 		require.Equal(t, "I am new.", said("3"))
 
-		// What waits goes on with the new tree, which knows no such tool any more.
-		x, err := turns.Resume(ctx, session.ID("asks"), runner.Approve(stateIs(t, turns, session.ID("asks"), Waiting).Pending[0].ToolCallID))
+		// What waits can only be denied in the new tree, which has no such tool any more.
+		asked := stateIs(t, turns, session.ID("asks"), Waiting).Pending[0].ToolCallID
+		_, err := turns.Resume(ctx, session.ID("asks"), runner.Approve(asked))
+		require.ErrorIs(t, err, agent.ErrBadInput)
+		x, err := turns.Resume(ctx, session.ID("asks"), runner.Deny(asked, ""))
 		require.NoError(t, err)
 		require.NoError(t, x.Wait(ctx))
 		require.Equal(t, "I am new.", said("asks"))

@@ -129,8 +129,10 @@ func TestTwoReplicas(t *testing.T) {
 	done, _, _ := follow(t, a, last, func(e *event.Event) bool { require.Greater(t, e.Seq, asked.Seq); return e.Text() != "" })
 	require.Equal(t, "Done: ch_7 is paid back.", done.Text())
 
+	status, _ = do(t, "POST", a.URL+"/sessions/s1/decisions", "ann's", `{"callId":"`+call["callId"].(string)+`","approved":true}`)
+	require.Less(t, status, 300, "the same decision again changes nothing")
 	status, _ = do(t, "POST", a.URL+"/sessions/s1/decisions", "ann's", `{"callId":"`+call["callId"].(string)+`","approved":false}`)
-	require.Less(t, status, 300, "a decision that was made before changes nothing")
+	require.Equal(t, http.StatusConflict, status, "the call has run")
 	status, _ = do(t, "POST", a.URL+"/sessions/s1/cancel", "ann's", "")
 	require.Equal(t, http.StatusNoContent, status)
 }
