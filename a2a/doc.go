@@ -35,8 +35,9 @@
 // [WithClientCredentials], [WithClientCertificate], and more) go to the card's own
 // origin and to those of [WithTrustedOrigin], are never taken along by a redirect,
 // and are taken out of errors in which a peer repeats them, those of 16 bytes or more
-// out of answers too, but not out of the bytes of files. What a card names must be a public address, at the moment in which it is dialed ([WithPrivateNetworks]).
-// Time, silence and size of answers are bounded, and so are cards and redirects.
+// out of answers too, but not out of the bytes of files. What a card names must be a public address, at the moment in
+// which it is dialed ([WithPrivateNetworks]). Time, silence and size of answers are bounded, and so are cards and
+// redirects.
 //
 // The package imports agent, event, llm and view, internal/dialguard, and of
 // github.com/a2aproject/a2a-go the types and the clients for HTTP.

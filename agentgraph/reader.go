@@ -42,7 +42,7 @@ func newReader(all *files, file string, depth int) *reader {
 	return r
 }
 
-// documents parses a file. It reports what is wrong; the result is then nil.
+// documents parses a file. It reports the problems of a wrong file, and then returns nil.
 func (r *reader) documents(data []byte) *yamldoc.File {
 	if len(data) <= MaxFile {
 		r.lines = bytes.Count(data, []byte("\n")) + 1

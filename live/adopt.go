@@ -152,8 +152,8 @@ func (l *orphanSearch) ours(ctx context.Context, key session.Key) bool {
 	return !cut || ours || err != nil // after an error, the session may belong to the tree
 }
 
-// interrupted reports whether the last turn of a session was interrupted, or runs, and whether these Turns may adopt it:
-// the tree has its agent, and WithAutoResume accepts it.
+// interrupted reports whether the last turn of a session was interrupted, or runs, and whether these Turns may adopt
+// it: the tree has its agent, and WithAutoResume accepts it.
 func (t *Turns) interrupted(ctx context.Context, key session.Key) (cut, ours bool, err error) {
 	run, gone := t.RunnerOf(key)
 	if gone != nil {

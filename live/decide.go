@@ -120,9 +120,9 @@ func (r *Report) same(stored *event.RelayResolved, d runner.Decision) bool {
 	return asked >= 0 && r.Log.Asked[asked].Data.(*event.Relay).ToolCallID == d.CallID && d.Equals(stored)
 }
 
-// retryBusy calls try again while the session is busy, as long as the request's Wait allows, and up to ten times after a
-// conflict if the request does not set At. If another process may have begun the same request meanwhile, the last call
-// gets the error: it only looks for the request, and returns that error if the log does not have it.
+// retryBusy calls try again while the session is busy, as long as the request's Wait allows, and up to ten times after
+// a conflict if the request does not set At. If another process may have begun the same request meanwhile, the last
+// call gets the error: it only looks for the request, and returns that error if the log does not have it.
 func (t *Turns) retryBusy(ctx context.Context, key session.Key, req Request, try func(refused error) (*Begun, error)) (*Begun, error) {
 	for deadline, conflicts := time.Now().Add(req.Wait), 0; ; {
 		b, err := try(nil)

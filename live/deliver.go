@@ -51,8 +51,8 @@ func (t *Turns) DeliverOnce(ctx context.Context, key session.Key, req Request, m
 	return err
 }
 
-// delivered reports whether the log of the handoff has the message. It returns ErrMismatch if the log has another message
-// with the name of the request.
+// delivered reports whether the log of the handoff has the message. It returns ErrMismatch if the log has another
+// message with the name of the request.
 func (t *Turns) delivered(ctx context.Context, key session.Key, name string, msg human.Event) (bool, error) {
 	info, _, err := session.Find(ctx, t.store, key)
 	if err != nil {

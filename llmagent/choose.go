@@ -169,7 +169,8 @@ func (c *chooser) askUser(outcome *answer, notice string) error {
 
 // request returns the request that asks which agent answers. Small models learn the task from examples: the parts of
 // each description are shown as messages that its agent answers, and so are the user's earlier messages. The
-// descriptions are in the reverse order of the list, so that the first or last place in one of the two has no influence.
+// descriptions are in the reverse order of the list, so that the first or last place in one of the two has no
+// influence.
 func (c *chooser) request() (*llm.Request, error) {
 	d, system := c.decision, ""
 	if !d.brief {

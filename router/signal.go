@@ -44,7 +44,8 @@ type Score struct {
 // The router calls Classify at most once a decision, on a separate goroutine, and only if it reaches a rule that needs
 // the signal. When the deadline passes, the context ends and Classify must return. The router continues without the
 // signal and ignores a later result. While 64 such late calls of a classifier have not returned, the router does not
-// call it again; calls that decisions wait for at that moment may still become late too. After an error or a panic, the signal is not known. Labels that Classify does not return have the value 0.
+// call it again; calls that decisions wait for at that moment may still become late too. After an error or a panic,
+// the signal is not known. Labels that Classify does not return have the value 0.
 type Classifier interface {
 	Kind() Kind
 	// Labels returns all labels that Classify can return, or nil if they are not known. If they are known, a rule with

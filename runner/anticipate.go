@@ -426,7 +426,8 @@ func (a *anticipation) mayTarget(name string) bool {
 // tool.
 const grace = 2 * time.Second
 
-// maxLate is the number of anticipations that have not returned after their turns at which a runner begins no other one.
+// maxLate is the number of anticipations that have not returned after their turns at which a runner begins no other
+// one.
 const maxLate = 64
 
 // close stops the anticipation at the end of the turn. If a model was asked, close waits until its call has returned. A

@@ -56,7 +56,8 @@ func (d Decision) Equals(stored *event.RelayResolved) bool {
 
 // storeDecisions stores the decisions, each in the scope of its call, and opens a run of the
 // conversation that resumes the paused one, in one write. The agent that opened an inner scope
-// resumes the scope. Repeated decisions only deliver the recorded results. In a fork, what the other session asks is denied and cannot be approved.
+// resumes the scope. Repeated decisions only deliver the recorded results. In a fork, what the other session asks is
+// denied and cannot be approved.
 func (t *opening) storeDecisions(decisions []Decision) error {
 	f := t.fold()
 	run, held := &f.Scope("").Run, f.Held()
@@ -165,8 +166,8 @@ func (t *opening) denyShared() (all []Decision) {
 	return all
 }
 
-// checkRunnable returns agent.ErrBadInput if the tree lacks the conversation's agent, or its tool that a call means: the
-// decision would be used up, and the call would not run.
+// checkRunnable returns agent.ErrBadInput if the tree lacks the conversation's agent, or its tool that a call means:
+// the decision would be used up, and the call would not run.
 func (t *opening) checkRunnable(c *session.Call, scope string) error {
 	name, missing := t.fold().Scope("").Run.Agent, ""
 	switch n := t.r.tree.Node(name); {

@@ -413,8 +413,8 @@ func isAnswer(e *event.Event) bool {
 	return false
 }
 
-// recordUsage stores at the end of a turn what answers have used that the turn broke off: a canceled turn stores nothing
-// else.
+// recordUsage stores at the end of a turn what answers have used that the turn broke off: a canceled turn stores
+// nothing else.
 func (s *scope) recordUsage(failed error) {
 	t, a := s.turn, s.turn.anticipation
 	if errors.Is(failed, agent.ErrConflict) || errors.Is(failed, session.ErrUnavailable) {

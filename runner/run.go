@@ -42,8 +42,8 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts
 // If the turn waits for approvals, Resume stores the decisions and continues, in any process, days later too. Calls
 // without a decision keep waiting. A repeated decision does not run its call again; Resume yields the stored result.
 // The error is [ErrNoApproval] if a decision is for a call without a question, or for one that was decided otherwise;
-// then nothing is stored. In a fork, a call that the other session made cannot be approved. Resume denies it there, even without decisions, and the model
-// reads that the call belongs to the other session.
+// then nothing is stored. In a fork, a call that the other session made cannot be approved. Resume denies it there,
+// even without decisions, and the model reads that the call belongs to the other session.
 func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decision) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		begin := func(t *opening) error {

@@ -197,8 +197,8 @@ func (c *campaign) checkDesk(r snapshot) {
 	require.Equal(c, strings.Join(want, "\n"), strings.Join(r.desk, "\n"))
 }
 
-// checkEnd checks a session at the end of its story: the log is complete, there is nothing to resume, a repeated decision
-// gets the recorded result, and another one is refused.
+// checkEnd checks a session at the end of its story: the log is complete, there is nothing to resume, a repeated
+// decision gets the recorded result, and another one is refused.
 func (c *campaign) checkEnd(at Place, r snapshot) {
 	root, err := c.story.tree(&storyTree{path: filepath.Join(at.Dir, "calls"), odometer: &Odometer{}})
 	require.NoError(c, err)

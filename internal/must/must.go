@@ -2,8 +2,8 @@
 // every package can use it.
 package must
 
-// Get returns the value, and panics with the error if there is one. It is for the set-up of a test. What the test is about
-// is compared by require, which says more about it.
+// Get returns the value, and panics with the error if there is one. It is for the set-up of a test. What the test is
+// about is compared by require, which says more about it.
 func Get[T any](value T, err error) T {
 	if err != nil {
 		panic(err)

@@ -35,7 +35,8 @@ const (
 
 // of returns the item of an event: the one with its id, or with its position, or else the last one of its kind. Some
 // gateways give all items the same id, so the position decides between items with the id, and an item that is complete
-// gets nothing for another position. Before that it may: other gateways count an item differently at its beginning and end.
+// gets nothing for another position. Before that it may: other gateways count an item differently at its beginning and
+// end.
 func (i *items) of(kind, id, at string) *item {
 	var named, found *item
 	for _, it := range i.list {

@@ -224,7 +224,7 @@ func TestBusy(t *testing.T) {
 	err := sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 1)...)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "other programs kept it locked for 20ms")
-	require.Empty(t, storetest.Contents(t, s, key), "reading goes on")
+	require.Empty(t, storetest.Contents(t, s, key), "reading still works")
 
 	patient := open(t, path) // opening does not have to write
 	done := make(chan error, 1)

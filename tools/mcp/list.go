@@ -192,8 +192,8 @@ func destructive(a *sdk.ToolAnnotations) bool {
 	return a == nil || !a.ReadOnlyHint && (a.DestructiveHint == nil || *a.DestructiveHint)
 }
 
-// legal returns a name that a tool may have at every endpoint. Servers may use dots and slashes, which endpoints refuse,
-// and a digit at the beginning, which Gemini refuses.
+// legal returns a name that a tool may have at every endpoint. Servers may use dots and slashes, which endpoints
+// refuse, and a digit at the beginning, which Gemini refuses.
 func legal(name string) string {
 	mapped := strings.Map(func(c rune) rune {
 		if tools.CheckName(string(c)) != nil {

@@ -1,5 +1,5 @@
-// Package remotetest has what the tests of remote agents share: a tree with a remote agent that is called billing, and the
-// turns of it.
+// Package remotetest has what the tests of remote agents share: a tree with a remote agent that is called billing, and
+// the turns of it.
 package remotetest
 
 import (
