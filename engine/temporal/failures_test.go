@@ -196,7 +196,7 @@ func TestAnotherTurn(t *testing.T) {
 	events, err := d.say("Never mind")
 	require.NoError(t, err)
 	require.Equal(t, event.FinishReasonStop, last(events))
-	require.NoError(t, d.engine.Decide(t.Context(), d.key, runner.Approve(d.call(0))))
+	require.ErrorIs(t, d.engine.Decide(t.Context(), d.key, runner.Approve(d.call(0))), runner.ErrNoApproval)
 	require.Zero(t, d.paid.Load(), "it was withdrawn")
 }
 
