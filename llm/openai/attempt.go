@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -164,10 +163,11 @@ func (m *meter) Read(p []byte) (int, error) {
 
 func (m *meter) read(p []byte) (int, error) {
 	if m.in == nil {
-		in := bufio.NewReader(m.src)
-		m.in = in
-		if head, _ := in.Peek(2); string(head) == "\x1f\x8b" { // neither JSON nor an event begins with these bytes
-			zip, err := gzip.NewReader(in)
+		head := make([]byte, 2)
+		n, _ := io.ReadFull(m.src, head) // the next read returns the error again
+		m.in = io.MultiReader(bytes.NewReader(head[:n]), m.src)
+		if string(head) == "\x1f\x8b" { // neither JSON nor an event begins with these bytes
+			zip, err := gzip.NewReader(m.in)
 			if err != nil {
 				return 0, err
 			}
