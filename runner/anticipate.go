@@ -415,7 +415,7 @@ func (s *scope) mayFollow(a *anticipation, out outcome, err error) bool {
 	return out.more && len(pending) > 0 && !slices.ContainsFunc(pending, func(c session.Call) bool { return c.Name != agent.TransferTool })
 }
 
-// mayTarget reports whether the anticipation has asked the agent's model, or none yet.
+// mayTarget reports whether the anticipation has asked no model yet, or that of the agent with this name.
 func (a *anticipation) mayTarget(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -426,8 +426,8 @@ func (a *anticipation) mayTarget(name string) bool {
 // tool.
 const grace = 2 * time.Second
 
-// maxLate is the number of anticipations that have not returned after their turns at which a runner begins no other
-// one.
+// maxLate limits the anticipations that have not returned although their turns are over. At the limit, the runner
+// begins no other one.
 const maxLate = 64
 
 // close stops the anticipation at the end of the turn. If a model was asked, close waits until its call has returned. A

@@ -6,7 +6,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// cancelTurn closes what is open, opening a run first where none is.
+// cancelTurn stores the events that close what is open. If no run is open, it opens one for them.
 func (t *opening) cancelTurn() error {
 	if err := t.branchOff(); err != nil {
 		return err
@@ -15,7 +15,7 @@ func (t *opening) cancelTurn() error {
 	run := f.Scope("").Run // a copy: the fold changes with each write
 	current := run.TurnID == f.Turn.ID
 	n := t.r.tree.Node(run.Agent)
-	var waiting []event.Data // what becomes of what the agent has waiting elsewhere
+	var waiting []event.Data // the payloads about what the agent waits for elsewhere
 	if n != nil && current {
 		var err error
 		params := agent.InvocationParams{Tree: t.r.tree, Session: &t.turnSession, TurnID: run.TurnID, RunID: run.ID, Since: run.Since}
@@ -39,7 +39,7 @@ func (t *opening) cancelTurn() error {
 	events := append(inner, closing...) // of inner scopes
 	parent := endNode(run.ID)
 	switch {
-	case !current: // nobody has begun to answer
+	case !current: // no agent has begun to answer
 		n, _ = t.r.activeNode(f)
 		parent = f.Turn.UserRunID + ":user"
 	case run.Finish == event.FinishReasonTransfer:
@@ -57,7 +57,7 @@ func (t *opening) cancelTurn() error {
 			events = append(events, e)
 		}
 	}
-	for _, d := range waiting { // they are what the agent says of its run before
+	for _, d := range waiting { // they belong to the run before
 		e := eventOf(&run, "", d)
 		e.RunID = start.RunID
 		events = append(events, e)

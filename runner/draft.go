@@ -12,8 +12,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// draft is the write that a scope puts together: events of the run whose step is being done. They are stored
-// when the write is whole.
+// draft is the next write of a scope: events of the step under way. They are stored together when the write is
+// complete.
 type draft struct {
 	session *turnSession
 	scope   string
@@ -22,7 +22,7 @@ type draft struct {
 	events  []*event.Event
 }
 
-// stamp fills in what an event of the run shares with the others.
+// stamp sets the fields that all events of the run have in common.
 func (d *draft) stamp(e *event.Event) *event.Event {
 	e.TurnID, e.RunID, e.Scope, e.Agent, e.Path = d.run.TurnID, d.run.ID, d.scope, d.run.Agent, d.run.Path
 	return e
@@ -36,7 +36,7 @@ func (d *draft) addEvent(e *event.Event) {
 	d.events = append(d.events, d.stamp(e))
 }
 
-// addData adds events with these payloads, of which nil ones are left out.
+// addData adds an event for each payload that is not nil.
 func (d *draft) addData(payloads ...event.Data) {
 	for _, data := range payloads {
 		if data != nil {
@@ -57,7 +57,7 @@ func (d *draft) hasText() bool {
 	return slices.ContainsFunc(d.events, func(e *event.Event) bool { return textOf(e) != "" })
 }
 
-// lastText is what the run said last, as the log has it.
+// lastText returns the run's last text as the log stores it.
 func (d *draft) lastText() string {
 	for _, e := range slices.Backward(d.events) {
 		if text := textOf(e); text != "" {
@@ -67,7 +67,7 @@ func (d *draft) lastText() string {
 	return d.session.runOf(d.scope).Said
 }
 
-// textOf returns the text of an event, "" if it has none but spaces.
+// textOf returns the text of an event, or "" if the event has no text or only spaces.
 func textOf(e *event.Event) string {
 	if t, ok := e.Data.(*event.Text); ok && strings.TrimSpace(t.Content) != "" {
 		return t.Content
@@ -82,7 +82,7 @@ func (d *draft) void(code, message string) event.Data {
 	return d.session.unstored.void(d.scope, d.events, code, message)
 }
 
-// shown returns the blocks whose deltas were shown, and which neither the log nor this write completes.
+// shown returns the blocks whose deltas were shown and that neither the log nor this write completes.
 func (d *draft) shown() []string {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()
@@ -105,7 +105,8 @@ func (d *draft) pending() (pending []session.Call) {
 	return pending
 }
 
-// answerPending gives every call that still waits for a result one; calls that are to be left out are, if there are any.
+// answerPending adds an error result for each pending call, except for those for which leave returns true. Leave may be
+// nil.
 func (d *draft) answerPending(message string, leave func(session.Call) bool) {
 	for _, c := range d.pending() {
 		if leave == nil || !leave(c) {
@@ -115,7 +116,7 @@ func (d *draft) answerPending(message string, leave func(session.Call) bool) {
 	}
 }
 
-// answerRunning answers the calls that the step has run, some of which may have done their work.
+// answerRunning adds results for the calls that the step has started. Such a call may have had its effect.
 func (d *draft) answerRunning() {
 	if len(d.run.Pending) > 0 {
 		d.answerPending("interrupted; outcome unknown; check before you repeat it", func(c session.Call) bool {
@@ -124,7 +125,7 @@ func (d *draft) answerRunning() {
 	}
 }
 
-// awaits reports whether a call of this id waits for its result.
+// awaits reports whether a call with this id waits for its result.
 func (d *draft) awaits(id string) bool {
 	for _, e := range slices.Backward(d.events) {
 		if e.ID == id {
@@ -136,7 +137,7 @@ func (d *draft) awaits(id string) bool {
 	return run.Call(id) != nil
 }
 
-// checkFile makes sure that an event names bytes that are stored.
+// checkFile returns an error if a file event is invalid or the bytes that it names are not stored.
 func (d *draft) checkFile(ctx context.Context, f *event.File) error {
 	if err := f.Check(); err != nil {
 		return fmt.Errorf("the agent yielded an invalid file event: %w", err)

@@ -10,11 +10,10 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// notCompleted is why blocks are void whose deltas were shown.
+// notCompleted is the message of a discard for blocks that were only shown in part.
 const notCompleted = "the answer was not completed"
 
-// errClosed is the error of a run that was closed meanwhile, because the run or the call
-// that had opened its scope is over.
+// errClosed is the error of a run that was closed because the run or the call that had opened its scope is over.
 var errClosed = errors.New("the run was closed")
 
 // FailureOf returns the failure that the log stores for an error of a turn or of a sample. It leaves out the error of
@@ -29,7 +28,7 @@ func FailureOf(err error) *event.Failure {
 
 func errorCode(err error) string { return cmp.Or(agent.ErrorCode(err), "agent_error") }
 
-// unsaved is what a store says, in words that a model may read.
+// unsaved is an error of a store, with a message that a model may read.
 type unsaved struct {
 	words string
 	cause error

@@ -43,7 +43,7 @@ func (t *turnSession) File(ctx context.Context, name string) (*event.File, []byt
 	return found.File, data, nil
 }
 
-// sentFile returns a file out of a user's message.
+// sentFile returns a file of a user's message.
 func (t *turnSession) sentFile(ctx context.Context, f fileAt) (*event.File, []byte, error) {
 	for e, err := range t.Events(ctx, f.Seq-1) {
 		if err != nil {
@@ -63,7 +63,7 @@ func (t *turnSession) sentFile(ctx context.Context, f fileAt) (*event.File, []by
 	return nil, nil, fmt.Errorf("%.80q was sent as a link, and not as bytes: %w", f.Name, agent.ErrNoFile)
 }
 
-// saveFile keeps the bytes of a file.
+// saveFile stores the bytes of a file.
 func (t *turnSession) saveFile(ctx context.Context, name, mediaType string, data []byte) (*event.File, error) {
 	f, err := event.NewFile(name, mediaType, data)
 	switch {

@@ -57,8 +57,8 @@ func (r *Runner) Next(f *session.Fold) *agent.Node {
 	return n
 }
 
-// Pending returns the open questions of the session's turn, in the order in which they were asked, also of agents in
-// tools and graphs. A page that was reloaded shows them. [Runner.Resume] takes the decisions.
+// Pending returns the open questions of the session's turn, including those of agents in tools and graphs, in the order
+// in which they were asked. A page shows them after a reload. [Runner.Resume] takes the decisions.
 func (r *Runner) Pending(ctx context.Context, key session.Key) (asked []*event.Relay, err error) {
 	err = r.Glance(ctx, key, func(f *session.Fold) error {
 		if f.Paused() {

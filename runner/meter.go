@@ -413,7 +413,7 @@ func isAnswer(e *event.Event) bool {
 	return false
 }
 
-// recordUsage stores at the end of a turn what answers have used that the turn broke off: a canceled turn stores
+// recordUsage stores, at the end of a turn, the usage of the answers that the turn broke off. A canceled turn stores
 // nothing else.
 func (s *scope) recordUsage(failed error) {
 	t, a := s.turn, s.turn.anticipation

@@ -18,7 +18,7 @@ type Preview struct {
 	*llm.Request
 	// Tokens is the size of the request, by the runner's token counter.
 	Tokens int
-	// Model is whom the request would go to.
+	// Model is the model that would get the request.
 	Model llm.Model
 }
 
@@ -43,7 +43,7 @@ func (r *Runner) PreviewAt(ctx context.Context, key session.Key, seq int64, name
 	return r.preview(ctx, w, name)
 }
 
-// sessionAt is a session as it was at a position.
+// sessionAt returns a session as it was at a position.
 func (r *setup) sessionAt(ctx context.Context, key session.Key, seq int64) (*cachedSession, error) {
 	w := &cachedSession{key: key}
 	for e, err := range r.store.Load(ctx, key, 0) {
@@ -75,14 +75,14 @@ func (r *Runner) preview(ctx context.Context, w *cachedSession, name string) (pr
 
 // Sample is an answer of a model that is not stored.
 type Sample struct {
-	// Message has the words, the calls, which nobody runs, and the reasoning.
+	// Message has the text, the reasoning and the calls of the answer. The calls are not run.
 	llm.Message
-	// Model is the name of the model that answered, as its endpoint gives it if it does.
+	// Model is the name of the model that answered: the endpoint's if it reports one, otherwise that of the llm.Model.
 	Model string
-	// Usage is what the answer has used, zero if the endpoint does not say.
+	// Usage is zero if the endpoint does not report it.
 	Usage  llm.Usage
 	Finish llm.FinishReason
-	// LogProbs are those of the answer's tokens, if the request asks for them and the endpoint gives them.
+	// LogProbs are set if the request asks for them and the endpoint returns them.
 	LogProbs []llm.LogProb
 }
 
@@ -132,15 +132,15 @@ func (r *Runner) Sample(ctx context.Context, key session.Key, seq int64, name st
 	return sample, err
 }
 
-// imaginary returns a turn of a session in which nothing is stored.
+// imaginary returns a turn that stores nothing.
 func (r *setup) imaginary(ctx context.Context, w *cachedSession) *turn {
 	t := newTurn(ctx, r, w.key)
 	t.cached, t.read, t.newID = w, w.tail, randomID
 	return t
 }
 
-// imagine gives what the model of an agent would be asked in the turn to a function, unless the
-// agent has none. A panic of the agent, or of the function, is an error.
+// imagine calls do with the next request to the model of an agent. If the agent has no model, it does not call do. A
+// panic of the agent or of do is an error.
 func (t *turn) imagine(name string, do func(*scope, *agent.Invocation, llm.Model, *llm.Request) error) (failed error) {
 	r, w, ctx := t.r, t.cached, t.ctx
 	defer t.cancel(nil)

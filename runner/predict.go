@@ -28,7 +28,7 @@ func SharedWords(_ context.Context, p Prospect) (target string, confidence float
 	return target, confidence
 }
 
-// describing adds the words that describe an agent, and if it is asked for, the agents below it.
+// describing adds the words of an agent's name and description and, if below is true, those of all agents below it.
 func describing(words []bm25.Word, n *agent.Node, below bool) []bm25.Word {
 	words = append(words, bm25.Split(n.Agent.Name()+" "+n.Agent.Description())...)
 	if below {

@@ -8,10 +8,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// cancelRemote cancels tasks that agents have at remote ones. It returns the events for
-// scopes that are open, and the rest for the conversation. All are cancelled at once, since
-// each may have to wait for a peer that does not answer. An error of one does not stop the
-// others.
+// cancelRemote cancels remote tasks of agents, all at once because a peer may not answer. An error of one does not stop
+// the others. It returns the events of open inner scopes, and the payloads to store in the conversation.
 func (t *turn) cancelRemote(which func(session.Remote) bool) (inner []*event.Event, rest []event.Data) {
 	var tasks []session.Remote
 	for _, r := range t.fold().Remote {
@@ -41,7 +39,7 @@ func (t *turn) cancelRemote(which func(session.Remote) bool) (inner []*event.Eve
 				if err != nil {
 					t.r.logger.Error("the task of a remote agent could not be canceled", "agent", r.Agent, "task", r.TaskID, "error", err)
 				}
-				if len(data) > 0 { // of several that may be meant, one says it
+				if len(data) > 0 { // only one of several agents has the task
 					recorded[i] = data
 				}
 			}
@@ -67,8 +65,8 @@ type placed struct {
 	tree *agent.Tree
 }
 
-// remoteAgents finds the agent of a remote task, wherever agents run it: none if it is not there
-// any more, and several if the log does not say which of one name it was.
+// remoteAgents returns the agents that may have begun a remote task, in tools and graphs too. There is none if the
+// agent has left the tree, and more than one if the log does not say which agent of this name it was.
 func (t *turn) remoteAgents(r session.Remote) (agents []placed) {
 	if r.Scope != "" && len(r.Way) == 0 {
 		return nil
@@ -91,8 +89,7 @@ func (t *turn) remoteAgents(r session.Remote) (agents []placed) {
 	return agents
 }
 
-// askCanceler asks an agent to give up what it has waiting elsewhere, and returns what is to be
-// recorded of that.
+// askCanceler asks an agent to cancel what it waits for elsewhere, and returns the payloads to store.
 func (t *turn) askCanceler(n *agent.Node, params agent.InvocationParams) (data []event.Data, failed error) {
 	c, ok := agent.As[agent.Canceler](n.Agent)
 	if !ok {

@@ -32,9 +32,9 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts
 	}
 }
 
-// Resume continues a turn that a crash or a cancellation interrupted, from the log alone. It does not ask again for
-// what the log has, also in agents that tools and graphs run. It runs a tool with an unknown outcome again only if
-// the tool is idempotent or resumable. If there is no unfinished turn, the sequence is empty.
+// Resume continues a turn that a crash or a cancellation interrupted, from the log alone. It does not repeat a model
+// call or a tool call whose result the log has, in agents that tools and graphs run too. It runs a tool with an unknown
+// outcome again only if the tool is idempotent or resumable. If there is no unfinished turn, the sequence is empty.
 //
 // If the turn waits for something outside, such as an authorization at a remote agent, Resume starts a new run of the
 // same agent, which checks whether it has arrived.

@@ -76,20 +76,21 @@ func (r *setup) activeNode(f *session.Fold) (n *agent.Node, missing bool) {
 	return n, false
 }
 
-// panicked logs a panic of an agent, or of what it uses, and returns the error that its run ends with.
+// panicked logs a panic of an agent, or of something that the agent uses, and returns the error that ends the agent's
+// run.
 func (c *config) panicked(what, name string, p any) error {
 	c.logger.Error(what+" panicked", "agent", name, "panic", p, "stack", string(debug.Stack()))
 	return &agent.RunError{Agent: name, Code: event.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
 }
 
-// innerTrees are the trees of agents that run in scopes of their own. They are kept, because agents
-// keep things next to their nodes.
+// innerTrees caches the trees of agents that run in inner scopes, because agents keep values with their nodes.
 type innerTrees struct {
 	mu    sync.Mutex
 	trees map[agent.Agent]*agent.Tree
 }
 
-// maxInner bounds the trees that are kept. Agents that a program makes anew for every call would fill it.
+// maxInner is the maximum number of cached trees. A program that makes a new agent for every call would otherwise fill
+// the memory.
 const maxInner = 256
 
 // treeOf returns the validated tree of an agent.

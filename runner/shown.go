@@ -13,7 +13,7 @@ type unstored struct {
 	used  map[string]*spentUnstored // by scope, under a budget
 }
 
-// spentUnstored is what answers of a scope have used. The model is that of the last one.
+// spentUnstored is the usage of a scope's answers that the log lacks. Model is that of the last answer.
 type spentUnstored struct {
 	event.Usage
 	answers int
@@ -95,10 +95,10 @@ func (b block) settledBy(e *event.Event) bool {
 	return false
 }
 
-// shownBlocks are the blocks whose deltas were shown, but not yet the whole.
+// shownBlocks are blocks of which only deltas were shown so far.
 type shownBlocks []block
 
-// addShown notes that a delta is shown: its block is to be stored as a whole, or discarded.
+// addShown records that a delta of a block was shown. The block must later be completed or discarded.
 func (s *shownBlocks) addShown(b block) {
 	if !slices.Contains(*s, b) {
 		*s = append(*s, b)
@@ -116,7 +116,8 @@ func (s shownBlocks) unfinished(scope string, events []*event.Event) (ids []stri
 	return ids
 }
 
-// settleShown takes in a stored event, and marks a whole block whose deltas were shown.
+// settleShown removes the blocks that a stored event completes or discards. If deltas of the event's own block were
+// shown, it marks the event as streamed.
 func (s *shownBlocks) settleShown(e *event.Event) {
 	if len(*s) > 0 {
 		e.Streamed = slices.Contains(*s, block{e.Scope, e.ID})

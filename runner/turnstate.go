@@ -13,14 +13,14 @@ func turnStateOf(f *session.Fold) TurnState {
 	return s
 }
 
-// TurnState says how the last turn of a session stands.
+// TurnState is the state of the last turn of a session.
 type TurnState struct {
 	Seq  int64  // where the log ends
 	Turn string // the turn's id, "" without a message of a user
-	// Over reports that nothing is left to do until a new message or a decision comes. Waits says that the turn
-	// is not finished then: it waits for a decision, or for something that is done elsewhere.
+	// Over reports that the turn has no next step before a new message or a decision comes. If Waits is true, the turn
+	// is not finished: it waits for a decision, or for something that is done elsewhere.
 	Over, Waits bool
-	// Asked are the open questions. They are shared.
+	// Asked are the open questions. The caller must not change them.
 	Asked []*event.Relay
 	// Finish is how the conversation's last run ended, "" if the turn is not Over.
 	Finish event.FinishReason
