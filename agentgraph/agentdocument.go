@@ -6,7 +6,7 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// ref is the most exact reference to the agent.
+// ref returns the most specific reference to the agent.
 func (a AgentDocument) ref() string {
 	if a.Version == "" {
 		return a.Name
@@ -14,8 +14,8 @@ func (a AgentDocument) ref() string {
 	return a.Name + "@" + a.Version
 }
 
-// agentDocument reads a document of kind Agent. Its format has many more keys than
-// a graph needs, so that unknown ones are not reported.
+// agentDocument reads a document of kind Agent. It does not report unknown keys, because that format has many more keys
+// than a graph needs.
 func (r *reader) agentDocument(n yamldoc.Node) {
 	a, role, foreign := AgentDocument{Line: n.Line()}, "", &table{foreign: true}
 	below := func(name string, keys ...yamldoc.Key) yamldoc.Key {

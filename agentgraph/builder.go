@@ -7,16 +7,15 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// Values are what a function on an edge or of a node gets: the output of the edge's
-// source or of the node, the input of the run, and the state that the nodes share.
-// They are as encoding/json decodes them, but with numbers as json.Number. The
-// function may change them.
+// Values are the arguments of a function on an edge or a node: the output of the edge's source or of the node, the
+// input of the run, and the shared state. They are decoded by encoding/json, with numbers as json.Number. The function
+// may change them.
 type Values struct {
 	Output, Input any
 	State         map[string]any
 }
 
-// called calls a function. A panic is an error.
+// called calls a function and turns a panic into an error.
 func called[T any](f func(Values) (any, error), v Values) (out T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -28,23 +27,22 @@ func called[T any](f func(Values) (any, error), v Values) (out T, err error) {
 	return out, err
 }
 
-// Builder makes a graph in Go: the same as a file, with agents and functions in place
-// of references and expressions. Its methods return it, and what is wrong is reported
-// by Build, all at once.
+// Builder builds a graph in Go, with agents and functions instead of the references and expressions of a file. Its
+// methods return the Builder. Build reports all errors at once.
 type Builder struct {
 	graph  Graph
 	agents []AgentOption
 	errs   []error
 }
 
-// NewBuilder begins a graph. Its entrypoint is the first node unless Entrypoint says
-// otherwise, and its strategy is [FailFast].
+// NewBuilder returns a Builder for a new graph. The entrypoint defaults to the first node, and the strategy to
+// [FailFast].
 func NewBuilder(name string) *Builder {
 	return &Builder{graph: Graph{Name: name, OnError: ErrorHandling{Strategy: FailFast, MaxRetries: DefaultMaxRetries}}}
 }
 
-// Node adds a node. The id is what the graph's events and results call the agent; the
-// same agent may be given to several nodes, and a graph is an agent.
+// Node adds a node. Events and results of the graph name the agent by this id. Several nodes may have the same agent,
+// and the agent may itself be a graph.
 func (b *Builder) Node(id string, a agent.Agent, opts ...NodeOption) *Builder {
 	if a == nil {
 		b.errs = append(b.errs, fmt.Errorf("node %q: the agent is nil", id))
@@ -69,14 +67,13 @@ func (b *Builder) Node(id string, a agent.Agent, opts ...NodeOption) *Builder {
 // EdgeOption configures an edge of a [Builder].
 type EdgeOption func(*Edge)
 
-// When takes the edge only if a function says so. An error is one of routing, which
-// the graph's strategy handles.
+// When takes the edge only if the function returns true. An error of the function is a routing error, which the graph's
+// strategy handles.
 func When(holds func(Values) (bool, error)) EdgeOption {
 	return func(e *Edge) { e.Condition = function(holds) }
 }
 
-// Transform gives the target the function's value, which must have a JSON form, in
-// place of the source's output.
+// Transform passes the function's value to the target instead of the source's output. The value must have a JSON form.
 func Transform(value func(Values) (any, error)) EdgeOption {
 	return func(e *Edge) { e.Transform = function(value) }
 }
@@ -95,20 +92,20 @@ func (b *Builder) Edge(from, to string, opts ...EdgeOption) *Builder {
 	return b
 }
 
-// Entrypoint names the node that gets the run's input.
+// Entrypoint sets the node that gets the run's input.
 func (b *Builder) Entrypoint(id string) *Builder {
 	b.graph.Entrypoint = id
 	return b
 }
 
-// OnError says what happens when an agent fails.
+// OnError sets what happens when an agent fails.
 func (b *Builder) OnError(h ErrorHandling) *Builder {
 	b.graph.OnError = h
 	return b
 }
 
-// Build makes the agent. The error has every problem: those of an [*Error], as Load
-// finds them, and those of options and agents.
+// Build returns the agent. The error contains every problem: those that Load would find, as an [*Error], and those of
+// options and agents.
 func (b *Builder) Build(opts ...AgentOption) (*Agent, error) {
 	g := b.graph
 	errs := append(b.errs[:len(b.errs):len(b.errs)], b.checkOptions()...)
@@ -131,7 +128,7 @@ func (b *Builder) Build(opts ...AgentOption) (*Agent, error) {
 	return New(&g, nil, append(b.agents[:len(b.agents):len(b.agents)], opts...)...)
 }
 
-// checkBuilt holds a graph against the rules that files must keep.
+// checkBuilt checks a graph by the same rules as a file.
 func checkBuilt(g *Graph) error {
 	if len(g.Nodes) == 0 {
 		return errors.New("the graph has no nodes")

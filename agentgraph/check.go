@@ -9,25 +9,24 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// checker holds a graph against the rules that its whole has to keep.
+// checker checks the rules that concern a graph as a whole.
 type checker struct {
 	*reader
 	*draft
 	entrypoint, fallback int // their lines
-	// unsure is true where an agent's id or an edge's end could not be read, so
-	// that reachability cannot be judged.
+	// unsure is true if an agent's id or an end of an edge could not be read, so that reachability cannot be checked.
 	unsure bool
 
-	ids   map[string]int // of the first node with an id
+	ids   map[string]int // the first node with each id
 	names []string
-	out   [][]int // edges by their source
-	// astray are edges whose target is unknown.
+	out   [][]int // edges by source
+	// astray contains the edges whose target is unknown.
 	astray []int
 }
 
 func (c *checker) check() {
 	g := c.graph
-	if len(g.Nodes) == 0 { // which is reported: no id could be right
+	if len(g.Nodes) == 0 { // already reported; every id would be wrong
 		return
 	}
 	c.ids = make(map[string]int, len(g.Nodes))
@@ -39,7 +38,7 @@ func (c *checker) check() {
 		}
 		if first, twice := c.ids[n.ID]; twice {
 			where := fmt.Sprintf("is already on line %d", c.nodeLines[first].id)
-			if c.nodeLines[first].id == 0 { // of a Builder
+			if c.nodeLines[first].id == 0 { // from a Builder
 				where = "is that of another node"
 			}
 			c.add(CodeDuplicateID, index(c.path("agents"), i)+".id", c.nodeLines[i].id, "the id %q %s", yamldoc.Short(n.ID), where)
@@ -77,9 +76,8 @@ func (c *checker) check() {
 	}
 }
 
-// edgeEnds checks that edges lead from agents to agents. It returns the nodes that
-// may be meant by the ends that do not, so that they are not reported again as
-// nodes that no edge reaches.
+// edgeEnds checks that edges connect existing agents. It returns the nodes that a wrong end may stand for, so that they
+// are not reported again as unreachable.
 func (c *checker) edgeEnds() (maybe []int) {
 	g := c.graph
 	c.out = make([][]int, len(g.Nodes))
@@ -110,7 +108,7 @@ func (c *checker) edgeEnds() (maybe []int) {
 	return maybe
 }
 
-// idHint says which id is probably meant.
+// idHint returns a hint about which id is probably meant.
 func (c *checker) idHint(name string) string {
 	if i := c.byRef(name); i >= 0 {
 		return "; that is an agentRef, and the agent's id is \"" + yamldoc.Short(c.graph.Nodes[i].ID) + "\""
@@ -118,7 +116,7 @@ func (c *checker) idHint(name string) string {
 	return c.didYouMean(name, c.names)
 }
 
-// byRef returns the node whose agentRef a name is, or -1.
+// byRef returns the first node with this agentRef, or -1.
 func (c *checker) byRef(name string) int {
 	if c.hints >= maxHints {
 		return -1
@@ -132,11 +130,11 @@ func (c *checker) byRef(name string) int {
 	return -1
 }
 
-// cycles reports each edge that closes a circle, going from the entrypoint first.
+// cycles reports each edge that closes a cycle. The search begins at the entrypoint.
 func (c *checker) cycles() {
 	g := c.graph
 	seen, place := make([]bool, len(g.Nodes)), make(map[int]int)
-	var way []int // from the first node to the one that is visited
+	var way []int // the path from the first node to the current one
 	var visit func(i int)
 	visit = func(i int) {
 		if seen[i] {
@@ -162,7 +160,7 @@ func (c *checker) cycles() {
 	}
 }
 
-// maxRing is the largest number of agents of a circle that a message names.
+// maxRing is the largest number of agents of a cycle that a message names.
 const maxRing = 20
 
 func (c *checker) ring(nodes []int) string {
@@ -177,8 +175,7 @@ func (c *checker) ring(nodes []int) string {
 	return strings.Join(append(names, first), " → ")
 }
 
-// unreachable reports the agents to which no way leads from the entrypoint. The fallback
-// needs no way.
+// unreachable reports the agents that cannot be reached from the entrypoint. The fallback may be unreachable.
 func (c *checker) unreachable(entry, fallback int, maybe []int) {
 	g := c.graph
 	seen := make([]bool, len(g.Nodes))
@@ -205,8 +202,8 @@ func (c *checker) unreachable(entry, fallback int, maybe []int) {
 	walk()
 	behind := make([]bool, 0)
 	if fallback >= 0 && !seen[fallback] {
-		// What can only be reached from the fallback never runs: its output ends a
-		// run, or replaces that of another agent.
+		// Nodes that only the fallback leads to never run: its output ends a run, or replaces the output of another
+		// agent.
 		before := append([]bool(nil), seen...)
 		mark(fallback)
 		walk()
@@ -226,8 +223,8 @@ func (c *checker) unreachable(entry, fallback int, maybe []int) {
 	}
 }
 
-// choices checks what decides between the edges of a node: priorities, which differ,
-// and constant ids in next, which are those of targets.
+// choices checks what selects among the edges of a node: priorities must differ, and constant ids in next must be
+// targets.
 func (c *checker) choices() {
 	if !c.arbor {
 		return
@@ -261,7 +258,7 @@ func (c *checker) choices() {
 		}
 		at := index(c.path("agents"), i) + ".next"
 		switch {
-		case !sure: // the edge is reported
+		case !sure: // the edge is already reported
 		case len(targets) == 0:
 			c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "next chooses among the edges from %q, and there are none", yamldoc.Short(n.ID))
 		default:
@@ -311,7 +308,7 @@ func (r *reader) refs(o *options, known *refs) {
 	}
 }
 
-// refs is a set of agents' names, which may have versions.
+// refs is a set of agent names, with or without versions.
 type refs struct {
 	exact map[string]bool
 	bare  map[string]bool // names that exist in some version
@@ -339,7 +336,7 @@ func (s *refs) add(name string) {
 	}
 }
 
-// addNodes adds the agents of nodes.
+// addNodes adds the agents of the nodes with these ids.
 func (s *refs) addNodes(g *Graph, prefix string, ids []string) {
 	for _, n := range g.Nodes {
 		if slices.Contains(ids, prefix+n.ID) && n.Ref != "" {
@@ -351,8 +348,8 @@ func (s *refs) addNodes(g *Graph, prefix string, ids []string) {
 	}
 }
 
-// has: a reference without a version means any version, and an agent without a
-// version counts as every version.
+// has reports whether a reference exists. A reference without a version matches any version, and an agent without a
+// version matches every version.
 func (s *refs) has(ref string) bool {
 	if s.exact[ref] || s.bare[ref] {
 		return true

@@ -10,21 +10,21 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// decision is what a node decides about its edges before they are looked at one by one.
+// decision is what a node decides about its edges before they are evaluated one by one.
 type decision struct {
 	chosen bool     // the node has named targets
-	to     []string // them
-	first  int      // the edge with a priority that is taken, -1 for none
+	to     []string // the named targets
+	first  int      // the edge with a priority that is taken, or -1
 	value  json.RawMessage
 }
 
-// allows reports whether an edge can be taken.
+// allows reports whether an edge may be taken.
 func (c *decision) allows(e *planEdge) bool { return !c.chosen || slices.Contains(c.to, e.To) }
 
-// chooses reports whether a node has more to decide than its edges' conditions.
+// chooses reports whether a node decides more than the conditions of its edges.
 func (n *planNode) chooses() bool { return n.Next != nil || len(n.ranked) > 0 }
 
-// rank notes the edges with a priority.
+// rank sorts the edges with a priority.
 func (n *planNode) rank(edges []planEdge) {
 	for _, at := range n.out {
 		if edges[at].Priority > 0 {
@@ -34,8 +34,8 @@ func (n *planNode) rank(edges []planEdge) {
 	slices.SortStableFunc(n.ranked, func(a, b int) int { return edges[b].Priority - edges[a].Priority })
 }
 
-// choose asks for the targets, then for the first edge with a priority that leads to
-// one of them and holds. Conditions after it are not evaluated.
+// choose evaluates the node's targets, then finds the first edge with a priority that leads to one of them and whose
+// condition is true. It does not evaluate the conditions after it.
 func (f *flow) choose(i int, v *values) decision {
 	n := &f.plan.nodes[i]
 	c := decision{first: -1}
@@ -47,7 +47,7 @@ func (f *flow) choose(i int, v *values) decision {
 		}
 		if err != nil {
 			f.misrouted(i, -1, &nodeError{n.ID, "next", n.Next.Source(), err})
-			return c // with no target
+			return c // no target
 		}
 		c.to = to
 	}
@@ -59,7 +59,7 @@ func (f *flow) choose(i int, v *values) decision {
 		if err != nil {
 			f.misrouted(i, at, err)
 			var route *routeError
-			if f.stopped != nil || errors.As(err, &route) && route.what == "transform" { // the edge was to be taken
+			if f.stopped != nil || errors.As(err, &route) && route.what == "transform" { // the condition was true
 				return c
 			}
 			continue
@@ -72,7 +72,7 @@ func (f *flow) choose(i int, v *values) decision {
 	return c
 }
 
-// targets checks that ids are those of targets.
+// targets checks that an edge leads to each id.
 func (f *flow) targets(n *planNode, to []string) error {
 	for _, id := range to {
 		if !slices.ContainsFunc(n.out, func(at int) bool { return f.edges[at].To == id }) {
@@ -82,7 +82,7 @@ func (f *flow) targets(n *planNode, to []string) error {
 	return nil
 }
 
-// nodeError is the error of an expression of a node.
+// nodeError is an error of an expression of a node.
 type nodeError struct {
 	node, what, source string
 	err                error
@@ -90,7 +90,7 @@ type nodeError struct {
 
 func (e *nodeError) Error() string {
 	var bad *expression.EvalError
-	if errors.As(e.err, &bad) { // which would say the expression again
+	if errors.As(e.err, &bad) { // its text would repeat the expression
 		return fmt.Sprintf("%s of the agent %s, %q: %s", e.what, e.node, e.source, bad.Message)
 	}
 	return fmt.Sprintf("%s of the agent %s, %q: %v", e.what, e.node, e.source, e.err)

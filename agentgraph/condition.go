@@ -6,9 +6,9 @@ import (
 	"github.com/agentarbor/arbor/internal/expression"
 )
 
-// Condition compiles a condition in the language of the conditions of graphs, for decisions
-// elsewhere. It sees output and input, and of a state these keys, whose values
-// [Expression.WithState] gives. The error says what cannot be read, and where in the source.
+// Condition compiles a condition in the language of graph conditions, for decisions outside of graphs. The condition
+// sees output, input, and the given state keys, whose values [Expression.WithState] sets. The error reports the
+// position in the source.
 func Condition(source string, stateKeys ...string) (*Expression, error) {
 	program, err := expression.WithState(stateKeys...).CompileCondition(source)
 	if err != nil {
@@ -17,8 +17,8 @@ func Condition(source string, stateKeys ...string) (*Expression, error) {
 	return &Expression{program: program}, nil
 }
 
-// OutputValue returns an agent's output as expressions see it: a text that is JSON, also
-// between the marks of a code block, is the value that it means. It is not to be changed.
+// OutputValue returns an agent's output as expressions see it. A string that contains JSON, also inside a code fence,
+// becomes that JSON value. The caller must not change the result.
 func OutputValue(output json.RawMessage) any {
 	d := dataOf(output)
 	return d.decoded()

@@ -11,23 +11,22 @@ import (
 	"github.com/agentarbor/arbor/internal/schema"
 )
 
-// data is a JSON value on its way through a graph. Its bytes are shared and never
-// changed; what expressions see is decoded from them once, and their results are
-// copies, so that no node's value is part of another's.
+// data is a JSON value that moves through a graph. Its bytes are shared and never changed. They are decoded once for
+// expressions, whose results are copies, so that no node's value is part of another's.
 type data struct {
 	raw   json.RawMessage
 	value any
 	known bool
 }
 
-// values are what expressions see. state is nil in graphs that have none.
+// values contains what expressions see. state is nil if the graph has no shared state.
 type values struct {
 	output, input *data
 	state         map[string]any
 }
 
-// dataOf takes a node's output: a text that is JSON, also between the marks of a code
-// block, counts as the value that it is.
+// dataOf returns a node's output as data. A string that contains JSON, also inside a code fence, becomes that JSON
+// value.
 func dataOf(raw json.RawMessage) data {
 	if len(raw) == 0 {
 		return data{raw: json.RawMessage("null"), known: true}
@@ -46,12 +45,12 @@ func dataOf(raw json.RawMessage) data {
 	return data{raw: b.Bytes()}
 }
 
-// mayBeJSON looks at the first character, because most texts are not JSON.
+// mayBeJSON reports whether the first character can begin JSON. Most texts fail this check, which is cheap.
 func mayBeJSON(text string) bool {
 	return text != "" && strings.IndexByte(`{["-0123456789tfn`, text[0]) >= 0
 }
 
-// decoded returns the value as expressions see it. It is shared.
+// decoded returns the value as expressions see it. The value is shared.
 func (d *data) decoded() any {
 	if !d.known {
 		d.value, d.known = expression.Decode(d.raw), true
@@ -59,15 +58,15 @@ func (d *data) decoded() any {
 	return d.value
 }
 
-// decode returns a value of its own, with numbers as json.Number.
+// decode returns a new value, with numbers as json.Number.
 func decode(raw json.RawMessage) any {
 	var v any
-	_ = plainjson.Unmarshal(raw, &v) // what is not JSON does not get here
+	_ = plainjson.Unmarshal(raw, &v) // raw is always JSON
 	return v
 }
 
-// object puts values together under names, which are JSON texts, in this order; nil
-// ones are left out.
+// object returns a JSON object with these values, in order. The names are JSON strings. Values that are nil are left
+// out.
 func object(names func(i int) json.RawMessage, values []json.RawMessage) json.RawMessage {
 	size := 2
 	for i, v := range values {

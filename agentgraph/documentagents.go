@@ -16,17 +16,15 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// ResolveDocuments returns a resolver that makes LLM agents of documents of kind Agent.
-// The [ToolRef] of one of t is a tool node of it.
-// A reference name@version is the document with that version, or one that has none; a
-// name alone is the document without a version, or the one with the highest.
+// ResolveDocuments returns a resolver that makes LLM agents from documents of kind Agent. It resolves the [ToolRef] of
+// each tool in t to a tool node. The reference name@version resolves to the document with that version, or else to one
+// without a version. A name alone resolves to the document without a version, or else to the highest version.
 //
-// Each call makes a new agent. Its instructions are spec.instructions or spec.role; its
-// tools are those of t that spec.tools names; and its model and settings are those of
-// spec.llm, with spec.config over them and the node's configuration over both, as
-// [LLMConfig.Read] reads them. model gives the model of a name, and of "" the default
-// one. The error of a document that makes no agent is a [*DocumentError], and that of
-// a node's configuration a [*ConfigError].
+// Each call makes a new agent. Its instructions are spec.instructions or spec.role. Its tools are the tools of t that
+// spec.tools names. Its model and settings come from spec.llm, overridden by spec.config, and both by the node's
+// configuration; [LLMConfig.Read] describes the keys. model returns the model with a name, and the default model for
+// "". If a document cannot make an agent, the error is a [*DocumentError]. If a node's configuration is invalid, it is
+// a [*ConfigError].
 func ResolveDocuments(documents []AgentDocument, model func(name string) (llm.Model, error), t ...tools.Tool) Resolver {
 	all := make([]refVersion, len(documents))
 	for i, d := range documents {
@@ -44,10 +42,10 @@ func ResolveDocuments(documents []AgentDocument, model func(name string) (llm.Mo
 	}
 }
 
-// DocumentError says why a document of kind Agent makes no agent.
+// DocumentError reports why a document of kind Agent cannot make an agent.
 type DocumentError struct {
-	File  string // as far as it is known; may be empty
-	Line  int    // where the document begins
+	File  string // the file, or "" if it is not known
+	Line  int    // the line where the document begins
 	Agent string // name, or name@version
 	Err   error
 }
@@ -118,8 +116,8 @@ func (a AgentDocument) agent(config map[string]any, model func(name string) (llm
 	return made, nil
 }
 
-// own returns the layers of the document's own configuration. Of spec.llm only what an
-// LLM agent understands counts, because providers have keys of their own.
+// own returns the layers of the document's own configuration. It drops the keys of spec.llm that an LLM agent does not
+// understand, because providers have their own keys.
 func (a AgentDocument) own() ([]map[string]any, error) {
 	var layers []map[string]any
 	if below, ok := a.Spec["llm"].(map[string]any); ok {
@@ -138,7 +136,7 @@ func (a AgentDocument) own() ([]map[string]any, error) {
 	return layers, nil
 }
 
-// ofSpec says that a configuration is the document's and no node's.
+// ofSpec turns the error of a node's configuration into one about the document's spec.
 func ofSpec(err error) error {
 	var bad *ConfigError
 	if errors.As(err, &bad) {
@@ -147,7 +145,7 @@ func ofSpec(err error) error {
 	return err
 }
 
-// tools returns those of all tools that spec.tools names.
+// tools returns the tools that spec.tools names.
 func (a AgentDocument) tools(all []tools.Tool) (mine []tools.Tool, err error) {
 	v := a.Spec["tools"]
 	list, ok := v.([]any)
@@ -175,7 +173,7 @@ func (a AgentDocument) tools(all []tools.Tool) (mine []tools.Tool, err error) {
 	return mine, nil
 }
 
-// toolChoice returns what is wrong with the choice of a tool among these.
+// toolChoice returns what is wrong with a tool choice among these tools, or "".
 func toolChoice(choice llm.ToolChoice, among []tools.Tool) string {
 	switch choice {
 	case "", llm.ToolChoiceAuto, llm.ToolChoiceNone, llm.ToolChoiceRequired:
@@ -187,13 +185,12 @@ func toolChoice(choice llm.ToolChoice, among []tools.Tool) string {
 	return fmt.Sprintf("%q is neither auto, none nor required, nor a tool of this agent", choice)
 }
 
-// refVersion is what references choose by.
+// refVersion is the name and version that a reference is matched against.
 type refVersion struct{ name, version string }
 
-// pick returns the agent that a reference means, or -1. It is the one with exactly
-// that name and version. For a name without version it is the one with the highest
-// version, the first of equals. For a version that does not exist it is the agent
-// without a version, which counts as every version.
+// pick returns the index of the agent that a reference resolves to, or -1. An exact match of name and version comes
+// first. A name without a version resolves to the highest version, and to the first of equal ones. If the version does
+// not exist, an agent without a version matches.
 func pick(all []refVersion, ref string) int {
 	best := -1
 	for i, a := range all {

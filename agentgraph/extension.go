@@ -10,13 +10,13 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// MaxTimeout is the longest time that a file can give, for a call or between calls.
+// MaxTimeout is the longest duration that a file can set for a timeout or a backoff.
 const MaxTimeout = 24 * time.Hour
 
-// duration is the form of time.ParseDuration without a sign.
+// duration matches the format of time.ParseDuration without a sign.
 var duration = lazyregexp.New(`^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
-// history is the key of what a node's agents see of the conversation.
+// history returns the key that selects how much of the conversation a node's agents see.
 func (r *reader) history(node *Node) yamldoc.Key {
 	return yamldoc.Custom("history", `"full", "text_only", "own" or "last_turns:N" with N from 1`, "", func(k *yamldoc.Key, n yamldoc.Node) {
 		text, _ := n.Text()
@@ -43,7 +43,7 @@ func (r *reader) retry(p *RetryPolicy) []yamldoc.Key {
 	}
 }
 
-// approval is the question of a node, which some keys are about.
+// approval returns the node's approval, which several keys fill in. It creates the approval if there is none.
 func (n *Node) approval() *Approval {
 	if n.Human == nil {
 		n.Human = &Approval{}
@@ -71,7 +71,7 @@ func (r *reader) by(node *Node, k *yamldoc.Key, n yamldoc.Node) {
 	}
 }
 
-// duration is the key of a time.
+// duration returns a key whose value is a duration.
 func (r *reader) duration(name string, to *time.Duration) yamldoc.Key {
 	return yamldoc.Custom(name, "a time with a unit", `"30s", "1m30s" or "500ms"`, func(k *yamldoc.Key, n yamldoc.Node) {
 		text, _ := n.Text()

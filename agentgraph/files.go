@@ -12,25 +12,24 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// The bounds of graphs within graphs.
+// The limits of graphs within graphs.
 const (
-	maxNested = 8        // levels of graphs inside graphs, the first included
-	maxNodes  = 100_000  // of a graph and all within it, each as often as it occurs
+	maxNested = 8        // levels of nested graphs, including the outermost
+	maxNodes  = 100_000  // nodes of a graph and all graphs inside it, counted each time they occur
 	maxTotal  = 16 << 20 // bytes of all files of a graph
 )
 
-// files are the files that a graph is made from.
+// files contains the files that a graph consists of.
 type files struct {
 	options *options
-	open    []string // that are being read, each in the one before
+	open    []string // the files that are being read, from the outermost to the innermost
 	drafts  map[string]*draft
 	bytes   int
 	readers []*reader         // of all files, the graph's own first
-	known   map[string]string // where agents are
+	known   map[string]string // the places of known agents
 }
 
-// include reads the file of a graph that a node runs in place of an agent. A file
-// is read once.
+// include reads the file of a graph that a node runs in place of an agent. Each file is read once.
 func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 	all := r.files
 	wrong := func(code Code, format string, args ...any) *draft {
@@ -48,7 +47,7 @@ func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 		return wrong(CodeCycle, "a graph cannot stand in itself: %s", strings.Join(append(slices.Clone(all.open[i:]), file), " → "))
 	}
 	inner, done := all.drafts[file]
-	if done && inner == nil { // its problems are reported
+	if done && inner == nil { // its problems are already reported
 		return nil
 	}
 	nested := 1
@@ -87,7 +86,7 @@ func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 	return inner
 }
 
-// agent notes an agent of a file. A name means the same agent in all files.
+// agent stores an agent of a file. A name stands for the same agent in all files.
 func (r *reader) agent(a AgentDocument) {
 	key, place := a.Name+"\x00"+a.Version, fmt.Sprintf("line %d", a.Line)
 	if r.file != "" {

@@ -12,12 +12,11 @@ import (
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// flow is the state of one run. It starts nothing itself: it receives how calls
-// ended, and returns which are to be made next. So it is the same function whether
-// the ends come from agents or, after a crash, from the log.
+// flow is the state of one run. It starts nothing itself: it receives the outcomes of calls and returns the calls to
+// make next. So it behaves the same whether the outcomes come from agents or, after a crash, from the log.
 type flow struct{ progress }
 
-// progress is how far a run has come, from which its result and state are read.
+// progress is how far a run has come. The run's result and state are computed from it.
 type progress struct {
 	*plan
 	input data
@@ -26,71 +25,71 @@ type progress struct {
 	starts  []*call // to be made, in the order in which they became due
 	delayed []*call // to be made after a pause
 
-	stopped *failure   // why nothing new begins
+	stopped *failure   // why no new call starts
 	first   *failure   // the first error
 	saved   bool       // the fallback was asked to save the run, if there is one
-	rescued bool       // and it has given the run's output
-	errs    []*failure // all that went wrong
-	outputs int        // how many nodes have an output, their own or a fallback's
-	// records are further events that the graph's own run stores, in this order.
+	rescued bool       // the fallback gave the run's output
+	errs    []*failure // all errors
+	outputs int        // the number of nodes with an output, their own or a fallback's
+	// records contains further events that the graph's own run stores, in order.
 	records []event.Data
 	held    []int           // nodes that wait for an approval
-	waits   []*call         // whose agents wait for somebody
-	standIn int             // how many calls of the fallback in place of a node neither ended nor wait
+	waits   []*call         // calls whose agents wait for an answer
+	standIn int             // the number of running or due calls of the fallback in place of a node
 	state   map[string]any  // shared by the nodes; nil if the graph has none
-	large   map[string]bool // keys of it that are not written to the log any more
-	crossed []EdgeState     // what became of the edges, if somebody wants to know
+	large   map[string]bool // state keys that are no longer written to the log
+	crossed []EdgeState     // the states of the edges; nil if the caller does not need them
 }
 
 type nodeState struct {
 	phase    Phase
-	left     int // edges that are not resolved
+	left     int // unresolved incoming edges
 	taken    bool
-	last     int               // the source whose edge was taken last
-	followed bool              // one of its edges was taken
-	calls    int               // that were wanted
-	made     int               // and begun
-	cause    string            // the run after which it starts
+	last     int               // the source of the edge that was taken last
+	followed bool              // one of its outgoing edges was taken
+	calls    int               // calls that were scheduled
+	made     int               // calls that were started
+	cause    string            // the event after which it starts
 	parts    []json.RawMessage // by source, if there are several
 	input    json.RawMessage
 	output   data
 	has      bool // it has an output
 	ended    string
-	attempt  int // calls since its input came
+	attempt  int // calls since its input arrived
 	round    int // of a loop, from 0
 	approved bool
 	again    json.RawMessage // the input of a later round
-	refused  bool            // a call of it as the fallback failed
-	asked    json.RawMessage // what it was given as the fallback
-	answered data            // and gave; nothing if it has no raw
+	refused  bool            // it failed as the fallback
+	asked    json.RawMessage // its input as the fallback
+	answered data            // its output as the fallback; raw is nil if there is none
 }
 
-// call is one run of a node's agent.
+// call is one call of a node's agent.
 type call struct {
 	workflow.Child
 	node   int
-	number int // of the node's calls, from 1
-	// standIn is the node that the fallback is asked for, -1 for a node's own call.
+	number int // among the node's calls, from 1
+	// standIn is the failed node for which the fallback is called, or -1.
 	standIn int
-	// rescue is the fallback's call that is to save the run.
+	// rescue marks the fallback's call that may save the run.
 	rescue bool
 	begun  bool
-	pause  int       // which retry it is, from 1: its pause grows
-	until  time.Time // when the pause is over, once it is known
+	pause  int       // the number of the retry, from 1, for the length of its pause
+	until  time.Time // when the pause is over, once that is known
 }
 
-// failure is one error of a run.
+// failure is an error of a run.
 type failure struct {
 	node     int
-	edge     int    // -1 if it was none
-	routing  bool   // an edge, or the choice among edges, has failed, and not the node's agent
+	edge     int    // -1 if no edge failed
+	routing  bool   // an edge or the choice of edges failed, not the node's agent
 	code     string // of the error event
 	message  string
-	err      error // nil if it comes from the log
-	limit    bool  // of the turn, which nobody can get around
+	err      error // nil if it was read from the log
+	limit    bool  // a limit of the turn; retries and the fallback would meet it too
 	attempts int
 	cause    string // the run that failed
-	after    string // or without one, the parent of the node's
+	after    string // without such a run, the parent that the node's run would have
 	input    json.RawMessage
 }
 
@@ -106,7 +105,7 @@ func newFlow(p *plan, input json.RawMessage, cause string) *flow {
 	return f
 }
 
-// begin makes a node's own call due, unless a person has to approve it first.
+// begin schedules a node's own call, unless a person must approve it first.
 func (f *flow) begin(i int) {
 	if f.asks(i) {
 		return
@@ -129,7 +128,7 @@ func (f *flow) call(i int, input json.RawMessage, cause string) *call {
 	return c
 }
 
-// started notes that a call is made.
+// started marks a call as started.
 func (f *flow) started(c *call) {
 	c.begun = true
 	n := &f.nodes[c.node]
@@ -141,7 +140,7 @@ func (f *flow) started(c *call) {
 	n.phase = PhaseRunning
 }
 
-// goesOn notes that a call resumes that was cut off, or waited.
+// goesOn marks an interrupted or waiting call as running again.
 func (f *flow) goesOn(c *call) {
 	if at := slices.Index(f.waits, c); at >= 0 {
 		f.waits = slices.Delete(f.waits, at, at+1)
@@ -164,7 +163,7 @@ type outcome struct {
 	err     error
 }
 
-// problem returns what is wrong with an outcome, "" if nothing is.
+// problem returns the error message of an outcome, or "".
 func (o *outcome) problem() string {
 	if o.reason == event.FinishReasonStop {
 		return ""
@@ -172,7 +171,7 @@ func (o *outcome) problem() string {
 	return (&workflow.Result{Reason: o.reason, Message: o.message}).Failure().Error()
 }
 
-// end takes in how a call ended.
+// end applies the outcome of a call.
 func (f *flow) end(c *call, o outcome) {
 	problem := o.problem()
 	switch {
@@ -185,7 +184,7 @@ func (f *flow) end(c *call, o outcome) {
 			f.nodes[c.node].phase = PhasePaused
 		}
 		return
-	case o.reason == event.FinishReasonInputRequired: // for what nobody needs any more
+	case o.reason == event.FinishReasonInputRequired: // the answer is no longer needed
 		o.reason = event.FinishReasonCanceled
 	}
 	switch {
@@ -241,8 +240,8 @@ func (f *flow) end(c *call, o outcome) {
 
 func endOf(run string) string { return run + ":harness_end" }
 
-// mayRetry reports whether a node whose call failed is called again. The limits of
-// the turn would only be met again, and a tool that was refused would be refused again.
+// mayRetry reports whether a node is called again after a failure. It does not retry when a limit of the turn was
+// reached or a tool was refused, because a retry would fail the same way.
 func (f *progress) mayRetry(fail *failure) bool {
 	most := 0
 	if f.onError.Strategy == Retry {
@@ -254,7 +253,7 @@ func (f *progress) mayRetry(fail *failure) bool {
 	return fail.attempts <= most && !fail.limit && fail.code != event.CodeToolRefused
 }
 
-// finish gives a node its output and takes its edges.
+// finish sets the output of a node and takes its edges.
 func (f *flow) finish(i int, output data, run string) {
 	n := &f.nodes[i]
 	n.phase, n.output, n.has, n.ended = PhaseFinished, output, true, run
@@ -265,7 +264,7 @@ func (f *flow) finish(i int, output data, run string) {
 	f.leave(i, true)
 }
 
-// leave resolves the edges of a node; without an output none is taken.
+// leave resolves the outgoing edges of a node. If ok is false, none is taken.
 func (f *flow) leave(i int, ok bool) {
 	v := values{&f.nodes[i].output, &f.input, f.state}
 	chosen := decision{first: -1}
@@ -291,7 +290,7 @@ func (f *flow) leave(i int, ok bool) {
 	}
 }
 
-// try evaluates an edge of a node. An error is handled.
+// try evaluates an edge of a node and handles its error.
 func (f *flow) try(i, at int, v *values) (value json.RawMessage, taken bool) {
 	value, taken, err := f.cross(&f.edges[at], v)
 	if err != nil {
@@ -300,7 +299,7 @@ func (f *flow) try(i, at int, v *values) (value json.RawMessage, taken bool) {
 	return value, taken && err == nil
 }
 
-// mark notes what became of an edge.
+// mark stores the state of an edge.
 func (f *flow) mark(at int, taken bool) {
 	switch {
 	case f.crossed == nil:
@@ -311,7 +310,7 @@ func (f *flow) mark(at int, taken bool) {
 	}
 }
 
-// cross evaluates an edge: whether it is taken, and with what.
+// cross evaluates an edge and returns whether it is taken, and the value that it passes on.
 func (f *flow) cross(e *planEdge, v *values) (value json.RawMessage, taken bool, failed error) {
 	if e.Condition != nil {
 		holds, err := v.test(e.Condition)
@@ -343,8 +342,7 @@ func encode(v any) (json.RawMessage, error) {
 	return raw, err
 }
 
-// arrive gives the target of an edge that is taken its value. Of several edges from
-// one source the first one counts.
+// arrive passes a value to the target of an edge. If several edges of one source are taken, the first one counts.
 func (f *flow) arrive(e *planEdge, value json.RawMessage) {
 	n := &f.nodes[e.to]
 	sources := f.plan.nodes[e.to].sources
@@ -362,8 +360,8 @@ func (f *flow) arrive(e *planEdge, value json.RawMessage) {
 	}
 }
 
-// resolve counts an edge to a node, and makes the node due, or skips it, when it was
-// the last one. What is skipped resolves its own edges.
+// resolve counts a resolved edge to a node. After the last one, the node becomes due or is skipped. A skipped node
+// resolves its own edges.
 func (f *flow) resolve(to, from int, taken bool) {
 	if taken {
 		f.nodes[to].taken, f.nodes[to].last = true, from
@@ -388,7 +386,7 @@ func (f *flow) resolve(to, from int, taken bool) {
 	}
 }
 
-// fill makes what a node begins with of what its edges gave.
+// fill builds a node's input from the values of its edges.
 func (f *flow) fill(i int) {
 	n, sources := &f.nodes[i], f.plan.nodes[i].sources
 	n.cause = endOf(f.nodes[n.last].ended)
@@ -398,8 +396,7 @@ func (f *flow) fill(i int) {
 	}
 }
 
-// misrouted handles an error in finding the way from a node that has an output. edge is
-// -1 if it is not that of one edge.
+// misrouted handles a routing error after a node's output. edge is -1 if the error is not about a single edge.
 func (f *flow) misrouted(i, edge int, err error) {
 	n := &f.nodes[i]
 	fail := &failure{node: i, edge: edge, routing: true, message: err.Error(), err: err, attempts: n.attempt, cause: n.ended, input: n.input}
@@ -418,7 +415,7 @@ func (f *flow) note(fail *failure) {
 	}
 }
 
-// fail handles a node whose agent failed and is not tried again.
+// fail handles a failed node that is not retried.
 func (f *flow) fail(fail *failure) {
 	f.nodes[fail.node].phase = PhaseFailed
 	f.note(fail)
@@ -436,7 +433,7 @@ func (f *flow) fail(fail *failure) {
 	}
 }
 
-// report is what a fallback is given.
+// report returns the fallback's input.
 func (f *flow) report(fail *failure) json.RawMessage {
 	input := fail.input
 	if len(input) == 0 {
@@ -450,8 +447,8 @@ func (f *flow) report(fail *failure) json.RawMessage {
 	}{f.plan.nodes[fail.node].ID, fail.forModel(), fail.attempts, input})
 }
 
-// forModel are the words that the fallback's model may read: neither what a guard has
-// refused nor what a panic happened to say.
+// forModel returns the error message that the fallback's model may read. It omits what a guard refused and the text of
+// a panic.
 func (fail *failure) forModel() string {
 	switch fail.code {
 	case event.CodeTripwire:
@@ -462,8 +459,7 @@ func (fail *failure) forModel() string {
 	return fail.message
 }
 
-// stop lets nothing new begin. What runs is cancelled by the caller, who then calls
-// save.
+// stop prevents new calls. The caller cancels the running ones, then calls save.
 func (f *flow) stop(fail *failure) {
 	f.stopped = fail
 	for _, c := range slices.Concat(f.starts, f.delayed) {
@@ -471,10 +467,10 @@ func (f *flow) stop(fail *failure) {
 			continue
 		}
 		n := &f.nodes[c.node]
-		n.calls-- // it is not made
+		n.calls-- // it will not be made
 		if c.standIn < 0 {
 			switch n.phase = PhaseWaiting; {
-			case n.attempt > 1: // it failed before and was to be called again
+			case n.attempt > 1: // it failed before and waited for a retry
 				n.phase = PhaseFailed
 			case n.round > 0:
 				n.phase = PhaseCancelled
@@ -489,7 +485,7 @@ func (f *flow) stop(fail *failure) {
 	f.waits = nil
 }
 
-// save asks the fallback to save a run that was stopped, once.
+// save schedules the fallback to save a stopped run. It is called once.
 func (f *flow) save() {
 	fail := f.stopped
 	f.saved = true
@@ -511,12 +507,12 @@ func (f *flow) rescueEnded(c *call, problem string, o outcome) {
 	f.nodes[c.node].answered = dataOf(o.output)
 }
 
-// bothFailed adds the fallback's error to the one it was asked for.
+// bothFailed adds the fallback's error to the error that it was called for.
 func (f *flow) bothFailed(fail *failure, problem string) {
 	fail.message = fmt.Sprintf("%s; and the fallback %s failed: %s", fail.message, f.plan.nodes[f.fallback].ID, problem)
 }
 
-// standInEnded gives a failed node the fallback's output for its own.
+// standInEnded uses the fallback's output as the output of a failed node.
 func (f *flow) standInEnded(c *call, problem string, o outcome) {
 	if problem != "" {
 		f.nodes[c.node].refused = true
@@ -535,14 +531,14 @@ func (f *flow) standInEnded(c *call, problem string, o outcome) {
 	f.leave(c.standIn, true)
 }
 
-// due returns at most as many calls as are given, to be made now, in the order of the file. The
-// slice is valid until the next call ends.
+// due returns the calls to start now, at most this many, in the order of the file. The slice is valid until the next
+// call ends.
 func (f *flow) due(most int) []*call {
 	batch := f.starts
 	if len(batch) > 1 {
 		slices.SortStableFunc(batch, func(a, b *call) int { return a.node - b.node })
 	}
-	if len(batch) <= most { // the slice is used again
+	if len(batch) <= most { // f.starts reuses the array
 		f.starts = batch[:0]
 		return batch
 	}

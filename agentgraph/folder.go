@@ -15,42 +15,40 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// The bounds of a folder of agents. What is beyond them is not read.
+// The limits of a folder of agents. Deeper folders are not read; too many files are an error.
 const (
 	maxFolderFiles = 2_000
 	maxFolderDepth = 8
 )
 
-// Folder is the agents of a folder, for graphs to refer to.
+// Folder contains the agents of a folder, for graphs to refer to.
 type Folder struct {
-	Agents []FolderAgent // in the order of the files, those of sub-folders after their parent
+	Agents []FolderAgent // in the order of the files; those of sub-folders follow their parent
 
 	invalid []invalidFile
 }
 
-// invalidFile is a file of the folder that holds no agent, or not all that it should.
+// invalidFile is a file of the folder without an agent, or with invalid ones.
 type invalidFile struct {
-	names []string // the agents that it could hold
-	why   string   // it does not
+	names []string // the agents that it may have been meant to contain
+	why   string   // why it does not
 }
 
-// FolderAgent is one agent of a folder.
+// FolderAgent is an agent of a folder.
 type FolderAgent struct {
-	Name, Version string // Version is empty in Markdown, and may be in a document
-	File          string // in the folder, with slashes
-	// Document is nil for an agent in Markdown.
+	Name, Version string // Version is empty in Markdown, and optional in a document
+	File          string // the path in the folder, with slashes
+	// Document is nil for a Markdown agent.
 	Document *AgentDocument
-	// Problems are what is wrong with the document. The caller of ReadFolder may add those
-	// of a Markdown file.
+	// Problems contains the problems of the document. The caller of [ReadFolder] may add those of a Markdown file.
 	Problems []Problem
 }
 
-// ReadFolder finds the agents in a folder: those in Markdown, and the documents of kind
-// Agent in files that end in .yaml or .yml. Like sub-agents, Markdown agents may be in
-// a folder that is named like their parent's file; other folders are not read. The function
-// markdown returns the name of the agent in a Markdown file, and false for a file without one.
-// Files that hold no agent, and documents that cannot be read, are left out. The error about a
-// reference that only such a file could satisfy names it.
+// ReadFolder finds the agents in a folder: those in Markdown files, and the documents of kind Agent in .yaml and .yml
+// files. Like sub-agents, Markdown agents may also be in a folder named after their parent's file; other folders are
+// not read. markdown returns the name of the agent in a Markdown file, or false if there is none. ReadFolder skips
+// files without an agent and documents that it cannot read. If only such a file could satisfy a reference, the error
+// about the reference names the file.
 func ReadFolder(fsys fs.FS, markdown func(file string) (name string, ok bool)) (*Folder, error) {
 	f := &folder{fsys: fsys, markdown: markdown}
 	if err := f.read(".", 0, true); err != nil {
@@ -59,8 +57,7 @@ func ReadFolder(fsys fs.FS, markdown func(file string) (name string, ok bool)) (
 	return &f.Folder, nil
 }
 
-// Refs returns the names by which the agents can be referred to, with their versions
-// where they have one, for [WithRefs].
+// Refs returns the names of the agents, with their versions if they have one, for [WithRefs].
 func (f *Folder) Refs() []string {
 	names := make([]string, len(f.Agents))
 	for i, a := range f.Agents {
@@ -70,8 +67,8 @@ func (f *Folder) Refs() []string {
 	return slices.Compact(names)
 }
 
-// Find returns the agent that a reference means, by the rules of [ResolveDocuments]. The
-// error is [ErrUnknownRef], or names the places of two agents that are called the same.
+// Find returns the agent that a reference resolves to, by the rules of [ResolveDocuments]. The error is
+// [ErrUnknownRef], or names the files of two agents with the same name and version.
 func (f *Folder) Find(ref string) (*FolderAgent, error) {
 	all := make([]refVersion, len(f.Agents))
 	for i, a := range f.Agents {
@@ -89,7 +86,7 @@ func (f *Folder) Find(ref string) (*FolderAgent, error) {
 	return &f.Agents[found], nil
 }
 
-// almost returns why a file that could contain the agent does not, or "".
+// almost returns why a file that should contain the agent does not, or "".
 func (f *Folder) almost(ref string) string {
 	name := ref
 	if at := strings.LastIndexByte(ref, '@'); at > 0 {
@@ -108,8 +105,8 @@ func (f *Folder) almost(ref string) string {
 	return ""
 }
 
-// check reports why a reference is not that of a valid agent, "" if it is. known says
-// whether the folder has something to say about it.
+// check returns why a reference does not resolve to a valid agent, or "". known is false if the folder has neither the
+// agent nor a reason.
 func (f *Folder) check(ref string) (wrong string, known bool) {
 	a, err := f.Find(ref)
 	switch {
@@ -186,7 +183,7 @@ func (f *folder) documents(file string) {
 			f.Agents = append(f.Agents, FolderAgent{Name: a.Name, Version: a.Version, File: file, Document: &a})
 		}
 	}
-	// The other problems of the file are not those of its agents.
+	// Problems of the rest of the file do not belong to its agents.
 	var err error
 	if bytes.Contains(data, []byte("Agent")) {
 		_, err = Load(data, WithAnyRef(), WithFile(file), func(o *options) { o.seen = found })

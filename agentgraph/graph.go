@@ -8,183 +8,167 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// Graph is a graph of agents without a problem: its ids are unique, its edges lead
-// from agents to agents without a circle, and all agents can be reached from the
-// entrypoint. It is shared and must not be changed.
+// Graph is a valid graph of agents: ids are unique, edges connect existing nodes without a cycle, and every node can be
+// reached from the entrypoint. It is shared and must not be changed.
 type Graph struct {
-	// APIVersion is ossa.ai/v0.2.7, another v0.2 with a warning, or arbor/v1. In an
-	// inline graph it is that of the file around it.
+	// APIVersion is ossa.ai/v0.2.7, another v0.2 version with a warning, or arbor/v1. An inline graph has the version
+	// of the file around it.
 	APIVersion                 string
 	Name, Version, Description string
-	// Metadata holds the other keys of the metadata block, such as labels; they
-	// have no effect.
+	// Metadata contains the other keys of the metadata block, such as labels. They have no effect.
 	Metadata map[string]any
 
-	Nodes      []Node // in the order of the file, at least one
+	Nodes      []Node // at least one, in the order of the file
 	Edges      []Edge // in the order of the file
 	Entrypoint string // the id of the node that gets the run's input
 	OnError    ErrorHandling
-	// State are the keys of the state that the nodes of a run share, in the order of
-	// the file; only a graph of arbor/v1 has any.
+	// State contains the keys of the state that the nodes of a run share, in the order of the file. Only an arbor/v1
+	// graph has any.
 	State []StateKey
 
-	// Agents are the documents of kind Agent in the same file.
+	// Agents contains the documents of kind Agent in the same file.
 	Agents []AgentDocument
-	// Warnings are what is odd about the file and no reason to refuse it. Their
-	// codes are those of problems.
+	// Warnings contains findings that do not make the file invalid. Their codes are those of problems.
 	Warnings []Problem
 
-	sound bool // it was checked: New refuses other graphs
+	sound bool // checked; New refuses other graphs
 }
 
-// Node is one agent's place in a graph. Two nodes may have the same agent. Of its
-// fields, those from Graph to History can be set in a graph of arbor/v1 only.
+// Node is the place of an agent in a graph. Two nodes may have the same agent. The fields from Graph to History require
+// arbor/v1.
 type Node struct {
 	ID string
-	// Ref is the agent's name, or name@version, or the [ToolRef] of a tool; empty if there
-	// is a Graph or ToolsOf.
+	// Ref is the agent's name, name@version, or the [ToolRef] of a tool. It is empty if Graph or ToolsOf is set.
 	Ref string
-	// Config overrides the agent's own configuration, mapping by mapping; nil is
-	// none. Its values are those of JSON, with whole numbers as int64, or uint64
-	// above the largest.
+	// Config overrides the agent's own configuration, mapping by mapping, or is nil. Its values are JSON values, with
+	// integers as int64, or uint64 if they are larger.
 	Config map[string]any
-	// Graph takes the place of an agent: its entrypoint gets the node's input, and the
-	// output of its run is the node's output.
+	// Graph replaces the agent: its entrypoint gets the node's input, and the output of its run is the node's output.
 	Graph *Graph
-	// Tool is the tool that the node calls with its input, which must be a JSON object of
-	// arguments. It is a tool of the agent Ref, or the one that Ref means.
+	// Tool is the tool that the node calls with its input, which must be a JSON object of arguments. It is a tool of
+	// the agent Ref, or the tool that a [ToolRef] in Ref names.
 	Tool string
-	// ToolsOf is the id of another node, whose agent then passes its tool calls on: this node
-	// runs the calls of the last message of its input. See [llmagent.Agent.Split].
+	// ToolsOf is the id of another node. That node's agent passes its tool calls on, and this node runs the calls of
+	// the last message in its input. See [llmagent.Agent.Split].
 	ToolsOf string
-	// Loop calls the node again with its own output; nil is one call.
+	// Loop calls the node again with its own output. Nil means one call.
 	Loop *Loop
-	// Human asks a person before the node runs; nil asks nobody.
+	// Human asks a person for approval before the node runs. Nil means no approval.
 	Human *Approval
-	// Next gives the ids of those targets of the node's edges that may be reached from
-	// it in this run: a text, or a list of texts. Edges to others are not taken,
-	// whatever their conditions say. Nil leaves it to the conditions.
+	// Next evaluates to the ids of the targets that may be reached from the node in this run: a string, or a list of
+	// strings. Edges to other targets are not taken, whatever their conditions. Nil leaves the choice to the
+	// conditions.
 	Next *Expression
-	// Update are the node's writes to the shared state. They are made when a call of it
-	// has given an output, before that is used for anything else. All of them see the
-	// state as it was before.
+	// Update contains the node's writes to the shared state. They are applied after each call that gives an output,
+	// before that output is used. All of them see the state as it was before.
 	Update []Update
-	// Transform gives the node's output from that of its agent, after the last call of a
-	// loop; nil is the agent's.
+	// Transform computes the node's output from its agent's output, after the last call of a loop. Nil means the
+	// agent's output.
 	Transform *Expression
-	// Timeout is what one call of the node may take; 0 is no limit of its own.
+	// Timeout limits the duration of one call of the node. 0 means no limit of its own.
 	Timeout time.Duration
-	// Retry says how often the node is called again after an error, whatever the
-	// strategy of the graph; nil leaves it to the strategy.
+	// Retry sets how often the node is called again after an error, whatever the graph's strategy. Nil leaves it to the
+	// strategy.
 	Retry *RetryPolicy
-	// History is how the node's agents see the conversation around the graph; nil shows
-	// nothing of it.
+	// History selects what the node's agents see of the conversation around the graph. Nil shows nothing.
 	History *view.Policy
 	Line    int
 }
 
-// Loop is the repetition of a node, whose output is its next input.
+// Loop repeats a node. The output of each call is the input of the next.
 type Loop struct {
-	// Until ends the loop if it holds for the output of a call.
+	// Until ends the loop when it is true for the output of a call.
 	Until *Expression
-	// Max is the largest number of calls, from 1 to [MaxLoop]. The last one's output
-	// is used, whether Until holds for it or not.
+	// Max is the largest number of calls, from 1 to [MaxLoop]. Unless Fail is set, the output of the last call is used
+	// even if Until is false for it.
 	Max int
-	// Fail makes the node fail if Until does not hold after Max calls.
+	// Fail makes the node fail if Until is false after Max calls.
 	Fail bool
 }
 
-// MaxLoop is the largest limit that a loop can have.
+// MaxLoop is the largest value of Loop.Max.
 const MaxLoop = 1000
 
-// Approval is a question to a person.
+// Approval is an approval request to a person.
 type Approval struct {
-	Ask string   // what to ask; may be empty
+	Ask string   // the question; may be empty
 	By  tools.By // who may answer; the zero value leaves it to the server
 }
 
 // Update is a write to the shared state.
 type Update struct {
-	Key string // the name of one of the graph's state keys
-	// Value is evaluated on the node's output. The key's reducer joins it with what
-	// is there.
+	Key string // a state key of the graph
+	// Value is evaluated on the node's output. The key's reducer combines it with the current value.
 	Value *Expression
 }
 
-// RetryPolicy is a node's own rule for errors.
+// RetryPolicy sets how a node is retried after an error.
 type RetryPolicy struct {
-	// Max is how often the node is called again; 0 is never.
+	// Max is how often the node is called again. 0 means never.
 	Max int
-	// Backoff is the pause before the first of these calls. It doubles with each one.
-	// 0 is the pause of the graph.
+	// Backoff is the pause before the first retry. It doubles with each one. 0 uses the pause of the graph.
 	Backoff time.Duration
 }
 
-// StateKey is one value of the state that the nodes of a run share.
+// StateKey is a key of the state that the nodes of a run share.
 type StateKey struct {
 	Name    string
-	Reducer Reducer // ReduceReplace if the file does not say
-	// Initial is the value at the beginning of a run, as those of Node.Config; nil is
-	// none.
+	Reducer Reducer // ReduceReplace if the file sets none
+	// Initial is the value at the start of a run, with the types of Node.Config values. Nil means no value.
 	Initial any
 	Line    int
 }
 
-// Reducer joins a value that is written to a state key with the one that is there.
-// Nodes write in the order in which they end, and those that end together in the
-// order of the file.
+// Reducer combines a value that is written to a state key with the current one. Nodes write in the order in which they
+// end. Nodes that end together write in the order of the file.
 type Reducer string
 
-// The reducers. A key without a value takes the first one that is written, except
-// that ReduceAppend makes a list of it. A value that is missing is not written, except
-// by ReduceReplace.
+// The reducers. A key without a value takes the first value that is written, except that ReduceAppend makes a list of
+// it. Writing no value has no effect, except with ReduceReplace.
 const (
-	ReduceReplace Reducer = "replace" // the last one counts
-	ReduceAppend  Reducer = "append"  // a list gets one more item, or those of a list
-	ReduceMerge   Reducer = "merge"   // mappings, merged mapping by mapping
-	ReduceSum     Reducer = "sum"     // numbers
-	ReduceMin     Reducer = "min"     // numbers, the smallest
-	ReduceMax     Reducer = "max"     // numbers, the largest
+	ReduceReplace Reducer = "replace" // the last value replaces the others
+	ReduceAppend  Reducer = "append"  // appends an item to a list, or the items of a list
+	ReduceMerge   Reducer = "merge"   // merges mappings at any depth
+	ReduceSum     Reducer = "sum"     // adds numbers
+	ReduceMin     Reducer = "min"     // keeps the smallest number
+	ReduceMax     Reducer = "max"     // keeps the largest number
 )
 
-// Edge leads from the output of a node to the input of another.
+// Edge connects the output of a node to the input of another.
 type Edge struct {
-	From, To string // ids
-	// Condition decides on the output of From whether the edge is taken; nil is
-	// always.
+	From, To string // node ids
+	// Condition decides on the output of From whether the edge is taken. Nil means always.
 	Condition *Expression
-	// Transform makes what To gets of the output of From; nil is the output itself.
+	// Transform computes the input of To from the output of From. Nil means the output itself.
 	Transform *Expression
-	// Priority makes edges of one source exclude each other. Of those that have a
-	// priority only the first that holds is taken, the largest number first. It is
-	// from 1 to [MaxPriority]. 0 means no priority: such an edge does not compete. Only an
-	// edge of arbor/v1 has one.
+	// Priority makes edges of one source exclusive: of those with a priority, only the first whose condition is true is
+	// taken, starting with the largest number. It is from 1 to [MaxPriority], and requires arbor/v1. 0 means no
+	// priority; such an edge does not compete.
 	Priority int
 	Line     int
 }
 
-// MaxPriority is the largest priority that an edge can have.
+// MaxPriority is the largest priority of an edge.
 const MaxPriority = 1_000_000
 
-// Strategy says what a run does when an agent fails.
+// Strategy is what a run does when an agent fails.
 type Strategy string
 
 // The strategies.
 const (
 	FailFast Strategy = "fail-fast" // the first error ends the run
-	Continue Strategy = "continue"  // the others go on
+	Continue Strategy = "continue"  // the other nodes continue
 	Retry    Strategy = "retry"     // the agent is called again, then as FailFast
 )
 
-// DefaultMaxRetries is how often an agent is called again under [Retry] if the file
-// does not say.
+// DefaultMaxRetries is how often an agent is called again under [Retry] if the file does not set it.
 const DefaultMaxRetries = 3
 
-// ErrorHandling is what the file says about errors.
+// ErrorHandling is the error handling of a graph.
 type ErrorHandling struct {
-	Strategy   Strategy // FailFast if the file does not say
-	MaxRetries int      // DefaultMaxRetries if the file does not say
-	Fallback   string   // the id of the node that is asked after an error; may be empty
+	Strategy   Strategy // FailFast if the file sets none
+	MaxRetries int      // DefaultMaxRetries if the file sets none
+	Fallback   string   // the id of the node that is called after an error; may be empty
 }
 
 // AgentDocument is a document of kind Agent.
@@ -197,15 +181,14 @@ type AgentDocument struct {
 	Line          int
 }
 
-// Expression is a compiled condition, transform or other expression. It is immutable and can be
-// evaluated by any number of goroutines at once.
+// Expression is a compiled condition, transform or other expression. It is immutable and safe for concurrent use.
 type Expression struct {
 	program *expression.Program
-	call    func(Values) (any, error) // in place of program, of a Builder
+	call    func(Values) (any, error) // replaces program; set by a Builder
 	state   map[string]any
 }
 
-// Source returns the text in the file, or for a function of a [Builder] that it is one.
+// Source returns the text in the file, or "a function" for a function of a [Builder].
 func (e *Expression) Source() string {
 	if e.program == nil {
 		return "a function"
@@ -213,29 +196,28 @@ func (e *Expression) Source() string {
 	return e.program.Source()
 }
 
-// Test evaluates a condition. output is the value of the edge's source and input
-// that of the whole run: values of JSON as encoding/json returns them, with numbers of
-// any Go type. A missing value is false. A comparison by size with a missing value, and
-// every other expression without a value, is an error. Time and memory are bounded.
+// Test evaluates a condition. output is the output of the edge's source, and input the input of the run. Both are JSON
+// values as encoding/json returns them, with numbers of any Go type. A missing value is false. An ordering comparison
+// with a missing value, and any other expression without a value, is an error. Time and memory are limited.
 func (e *Expression) Test(output, input any) (bool, error) {
 	return evaluate(e, output, input, (*expression.Program).Test)
 }
 
-// Value evaluates a transform. The result shares nothing with output and input; it
-// is nil, bool, string, int, float64, []any or map[string]any. Time and memory are bounded.
+// Value evaluates a transform. The result shares nothing with output and input. It is nil, bool, string, int, float64,
+// []any or map[string]any. Time and memory are limited.
 func (e *Expression) Value(output, input any) (any, error) {
 	return evaluate(e, output, input, (*expression.Program).Value)
 }
 
-// Choose evaluates what a node has as Next: the ids, or none. Whether they are ids
-// is not checked. Time and memory are bounded.
+// Choose evaluates the Next expression of a node and returns the ids. It does not check that the graph has these ids.
+// Time and memory are limited.
 func (e *Expression) Choose(output, input any) ([]string, error) {
 	return evaluate(e, output, input, (*expression.Program).Texts)
 }
 
-// WithState returns the expression as it is evaluated with a shared state, whose
-// values are as those of output; without it every key of the state is missing. The
-// state is only read, and may not change while the expression is evaluated.
+// WithState returns the expression for evaluation with a shared state, whose values have the types of output in
+// [Expression.Test]. Without it, every key of the state is missing. The state is only read, and must not change during
+// an evaluation.
 func (e *Expression) WithState(state map[string]any) *Expression {
 	return &Expression{e.program, e.call, state}
 }

@@ -14,15 +14,14 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// ErrUnknownRef is the error of a [Resolver] that knows no agent of that name.
+// ErrUnknownRef is the error of a [Resolver] that does not know a reference.
 var ErrUnknownRef = errors.New("unknown agent")
 
-// Resolver makes the agent of one node. It is called once for each node, so that two
-// nodes with one reference have two agents. ref is as written in the graph, config
-// the node's own, nil if it has none.
+// Resolver returns the agent of a node. It is called once per node, so two nodes with the same reference have two
+// agents. ref is the reference as written in the graph. config is the node's configuration, or nil.
 type Resolver func(ref string, config map[string]any) (agent.Agent, error)
 
-// Resolvers asks several resolvers, until one knows the reference.
+// Resolvers returns a resolver that tries the given resolvers in order until one does not return [ErrUnknownRef].
 func Resolvers(resolvers ...Resolver) Resolver {
 	return func(ref string, config map[string]any) (agent.Agent, error) {
 		for _, resolve := range resolvers {
@@ -34,55 +33,58 @@ func Resolvers(resolvers ...Resolver) Resolver {
 	}
 }
 
-// AgentOption configures an Agent.
+// AgentOption configures an [Agent].
 type AgentOption func(*Agent)
 
-// WithAgent gives a node its agent; no resolver is called for it. A node of a graph
-// inside a node is named by both ids with a slash between them.
+// WithAgent sets the agent of a node; no resolver is called for it. For a node of a graph inside a node, id is both ids
+// with a slash between them.
 func WithAgent(id string, a agent.Agent) AgentOption {
 	return func(g *Agent) { g.given[id] = a }
 }
 
-// WithConcurrency bounds how many nodes run at once. 0, the default, is no bound.
+// WithConcurrency limits how many nodes run at the same time. 0, the default, is no limit.
 func WithConcurrency(n int) AgentOption { return func(g *Agent) { g.concurrency = n } }
 
-// DefaultSettle is the settle time of an agent that is given none.
+// DefaultSettle is the settle time if [WithSettle] is not given.
 const DefaultSettle = workflow.Settle
 
-// WithSettle sets the time within which what several nodes do counts as simultaneous:
-// it is then taken in the order of the file, so that a run has the same events in the
-// same order each time. A node that has something to store waits so long for others
-// that run. 0 takes everything as it comes.
+// WithSettle sets the time within which events of several nodes count as simultaneous. Simultaneous events are ordered
+// as the nodes are in the file, so that a run always has the same events in the same order. A node that has an event to
+// store waits up to this long for other running nodes. 0 stores each event as it arrives.
+//
+// Defaults to [DefaultSettle].
 func WithSettle(d time.Duration) AgentOption { return func(g *Agent) { g.settle = d } }
 
-// WithBackoff sets the pause before a node is called again after an error, and the
-// longest one: pauses double, and each is up to half as long or half as much longer by
-// chance. The default is 500 ms and 30 s. A node's own first pause is longer than the
-// longest one only if this option is not given.
+// WithBackoff sets the first and the longest pause before a node is called again after an error. The pause doubles with
+// each retry, and varies at random by up to half. A node's own first pause may exceed the longest pause only if this
+// option is not given.
+//
+// Defaults to 500 ms and 30 s.
 func WithBackoff(first, most time.Duration) AgentOption {
 	return func(g *Agent) { g.backoff, g.maxBackoff, g.bounded = first, most, true }
 }
 
-// WithName names the agent; the default is the graph's name, with - in place of what an
-// agent's name cannot have.
+// WithName sets the agent's name.
+//
+// Defaults to the graph's name, with - for each character that an agent's name cannot have.
 func WithName(name string) AgentOption { return func(g *Agent) { g.name = name } }
 
-// WithDescription says what the agent is for; the default is the graph's description.
+// WithDescription sets the agent's description.
+//
+// Defaults to the graph's description.
 func WithDescription(d string) AgentOption { return func(g *Agent) { g.description = d } }
 
-// WithReturn says who answers the user's next message after a graph that the
-// conversation was handed to. The default is agent.ReturnToParent, because a graph
-// cannot hand on itself.
+// WithReturn sets which agent answers the user's next message after a transfer to this graph.
+//
+// Defaults to agent.ReturnToParent, because a graph cannot transfer.
 func WithReturn(p agent.ReturnPolicy) AgentOption { return func(g *Agent) { g.returns = p } }
 
-// Agent runs a graph. It can be used wherever an agent can: as the root of a tree, as
-// a target of transfers, in an agent tool, or as a node of another graph. It is
-// immutable and safe for concurrent use.
+// Agent is an agent that runs a graph. It can be used like any other agent: as the root of a tree, as the target of a
+// transfer, in an agent tool, or as a node of another graph. It is immutable and safe for concurrent use.
 //
-// Its input is what the user says, or the input of an inner scope. Each node runs in a
-// scope of its own, and sees only what its edges give it. If every run ends at one
-// node, the run's output is that node's output. Otherwise it is a mapping from the ids
-// of the nodes at which it did end to their outputs. In a conversation the same is said
+// Its input is the user's message, or the input of an inner scope. Each node runs in its own scope and sees only the
+// values of its edges. If every run ends at the same node, the run's output is that node's output. Otherwise it is a
+// mapping from the ids of the nodes where the run ended to their outputs. In a conversation, the agent sends the output
 // as text.
 type Agent struct {
 	graph             *Graph
@@ -94,12 +96,11 @@ type Agent struct {
 	settle            time.Duration
 	backoff           time.Duration
 	maxBackoff        time.Duration
-	bounded           bool // maxBackoff holds for the nodes' own pauses too
+	bounded           bool // maxBackoff also limits the nodes' own pauses
 }
 
-// New makes an agent from a graph that [Load] has returned. It refuses one that a
-// program has put together itself: use a [Builder] for that. The error names every node
-// whose agent cannot be resolved, or is not valid.
+// New returns an agent for a graph from [Load]. It refuses a graph that a program assembled itself; use a [Builder] for
+// that. The error names every node whose agent cannot be resolved or is invalid.
 func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 	if g == nil {
 		return nil, errors.New("agentgraph: the graph is nil")
@@ -139,7 +140,7 @@ func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 	return a, nil
 }
 
-// resolve gives a node its agent.
+// resolve sets the agent of a node.
 func (a *Agent) resolve(n *planNode, resolve Resolver) error {
 	member, err := a.member(n, resolve)
 	if err != nil {
@@ -159,7 +160,7 @@ func (a *Agent) resolve(n *planNode, resolve Resolver) error {
 	return nil
 }
 
-// legalName makes an agent's name of a graph's.
+// legalName returns a valid agent name for a graph's name.
 func legalName(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' {
@@ -167,7 +168,7 @@ func legalName(name string) string {
 		}
 		return '-'
 	}, name)
-	if name == "user" || name == "human" { // which an agent's cannot be
+	if name == "user" || name == "human" { // reserved names
 		name += "-graph"
 	}
 	return name[:min(len(name), 64)]
@@ -176,17 +177,17 @@ func legalName(name string) string {
 // Graph returns the graph.
 func (a *Agent) Graph() *Graph { return a.graph }
 
-// Name implements agent.Agent.
+// Name implements [agent.Agent].
 func (a *Agent) Name() string { return a.name }
 
-// Description implements agent.Agent.
+// Description implements [agent.Agent].
 func (a *Agent) Description() string { return a.description }
 
-// SubAgents implements agent.Agent. The nodes of a graph are no sub-agents: no agent can
-// transfer to one.
+// SubAgents implements [agent.Agent]. It returns nil: the nodes of a graph are not sub-agents, and no agent can
+// transfer to them.
 func (a *Agent) SubAgents() []agent.Agent { return nil }
 
-// FindAgent implements agent.Agent.
+// FindAgent implements [agent.Agent].
 func (a *Agent) FindAgent(name string) agent.Agent {
 	if name == a.name {
 		return a
@@ -194,8 +195,7 @@ func (a *Agent) FindAgent(name string) agent.Agent {
 	return nil
 }
 
-// Properties says that the agent is a workflow, and which agents its nodes are, by their
-// ids.
+// Properties reports that the agent is a workflow, and lists the agents of its nodes, named by node id.
 func (a *Agent) Properties() agent.Properties {
 	p := agent.Properties{Workflow: true, Return: a.returns, Inner: make([]agent.Agent, len(a.plan.nodes))}
 	for i := range a.plan.nodes {
@@ -204,7 +204,7 @@ func (a *Agent) Properties() agent.Properties {
 	return p
 }
 
-// Run implements agent.Agent: it runs the graph, or resumes it where the log ends.
+// Run implements [agent.Agent]. It runs the graph, or resumes it from the end of the log.
 func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		r := &run{agent: a, inv: inv}

@@ -10,24 +10,24 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// ApprovalTool is the name of the call that asks for an approval of a node. Its input
-// is {agent, question, input}: the node's id, what is asked, and what the node would
-// get. No model makes it, and no tool of that name is run.
+// ApprovalTool is the tool name of the call that asks a person to approve a node. Its input is {agent, question,
+// input}: the node's id, the question, and the input that the node would get. The graph makes the call, not a model,
+// and no tool with this name runs.
 const ApprovalTool = "approve_agent"
 
-// codeDenied is the code of a node's failure that a person has denied.
+// codeDenied is the failure code of a node that a person denied.
 const codeDenied = "denied"
 
-// question is one that was put to a person.
+// question is an approval request that the graph made.
 type question struct {
 	node    int
-	call    string // its id
+	call    string // the id of the call
 	relay   string
 	verdict *event.RelayResolved
-	settled bool // the call has its result
+	settled bool // the call has a result
 }
 
-// asks notes that a node waits for an approval, and reports whether it does.
+// asks reports whether a node needs an approval that it does not have yet, and adds such a node to those that wait.
 func (f *flow) asks(i int) bool {
 	n := &f.nodes[i]
 	if f.plan.nodes[i].Human == nil || n.approved {
@@ -38,7 +38,7 @@ func (f *flow) asks(i int) bool {
 	return true
 }
 
-// decide takes in what a person has said about a node.
+// decide applies a person's decision about a node.
 func (f *flow) decide(i int, verdict *event.RelayResolved) {
 	at := slices.Index(f.held, i)
 	if at < 0 || f.stopped != nil {
@@ -63,7 +63,7 @@ func (f *flow) refuse(i int, why string) {
 	f.fail(&failure{node: i, edge: -1, code: codeDenied, message: why, after: n.cause, input: n.input})
 }
 
-// parent is what the failure was caused by, as the parent of a run.
+// parent returns the event that caused the failure, as the parent of a run.
 func (fail *failure) parent() string {
 	if fail.after != "" {
 		return fail.after
@@ -71,7 +71,7 @@ func (fail *failure) parent() string {
 	return endOf(fail.cause)
 }
 
-// applyApproval applies an event of the graph's own run about approvals.
+// applyApproval applies an event of the graph's own run that is about approvals.
 func (rp *replay) applyApproval(e *event.Event) {
 	find := func(ok func(q *question) bool) *question {
 		if i := slices.IndexFunc(rp.questions, func(q *question) bool { return ok(q) }); i >= 0 {
@@ -109,15 +109,16 @@ func (rp *replay) applyApproval(e *event.Event) {
 	}
 }
 
-// approved reports whether a node would run with what a person has approved: the same question and the same input.
+// approved reports whether a person approved exactly what the node would run with: the same question and the same
+// input.
 func (r *run) approved(i int) bool {
 	n := &r.flow.plan.nodes[i]
 	digest := tools.Digest(tools.Info{ToolSpec: llm.ToolSpec{Name: ApprovalTool}}, n.Human.By.Needs(), event.EncodeJSON(approvalInput{n.ID, n.Human.Ask, r.flow.nodes[i].input}))
 	return slices.ContainsFunc(r.questions, func(q *question) bool { return q.node == i && q.verdict != nil && q.verdict.Digest == digest })
 }
 
-// staysBehind fails, where a fork takes the graph up, the nodes that a person has approved and that have not ended: they
-// run in the other session, and an approval is for one run.
+// staysBehind is called where a fork begins. It fails the approved nodes that have not ended: they run in the original
+// session, and an approval is for one run only.
 func (rp *replay) staysBehind() {
 	rp.index()
 	for _, q := range rp.questions {
@@ -146,8 +147,7 @@ type approvalInput struct {
 	Input    json.RawMessage `json:"input"`
 }
 
-// answer yields the results of the calls that a person has decided on. It reports
-// whether to go on.
+// answer yields the results of the approval calls that a person has decided. It returns false if the consumer stopped.
 func (r *run) answer(yield func(*event.Event, error) bool) bool {
 	for _, q := range r.questions {
 		if q.verdict == nil || q.settled {
@@ -168,9 +168,8 @@ func (r *run) answer(yield func(*event.Event, error) bool) bool {
 	return true
 }
 
-// pauses asks about the nodes that wait for an approval when nothing else is left to do,
-// and ends the run until somebody answers, or does what agents of nodes wait for. It reports
-// whether there are any.
+// pauses makes the approval requests of the waiting nodes when nothing else is left to do, and ends the run until an
+// answer arrives. It reports whether nodes wait, for approvals or for what their agents asked.
 func (r *run) pauses(yield func(*event.Event, error) bool) bool {
 	f := r.flow
 	if f.stopped != nil {

@@ -8,29 +8,28 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// table is what a mapping says besides its keys.
+// table describes a mapping of the format, except for the keys that its functions read.
 type table struct {
-	needs []string // the keys that must be there
-	rest  string   // of the mapping's JSON schema
-	open  bool     // other keys are kept, unless they look like one of the mapping's
-	// meant says which key is probably meant by a word that resembles none.
+	needs []string // the required keys
+	rest  string   // the rest of the mapping's JSON schema
+	open  bool     // unknown keys are kept unless they resemble a known one
+	// meant maps words that do not resemble a key to the key that the author probably meant.
 	meant words[string]
-	// future are keys of features that the version of the format does not have, or
-	// has elsewhere.
+	// future maps keys of features that this version of the format does not have, or has in another place.
 	future words[feature]
-	arbor  bool // the mapping is one of arbor/v1
-	// foreign is a mapping of another format, whose other keys are not looked at.
+	arbor  bool // the mapping belongs to arbor/v1
+	// foreign marks a mapping of another format, whose unknown keys are ignored.
 	foreign bool
 }
 
-// words are words and what is known of them. It is a list, which costs nothing when a
-// program starts, because it is looked into only when something is wrong.
+// words maps words to values. It is a list, not a map, so that it costs nothing at program start; it is searched only
+// after an error.
 type words[V any] []struct {
 	word string
 	is   V
 }
 
-// find returns what is known of a word. The last entry counts.
+// find returns the value of a word. If the word occurs twice, the last entry counts.
 func (w words[V]) find(word string) (is V, ok bool) {
 	for _, entry := range slices.Backward(w) {
 		if entry.word == word {
@@ -40,10 +39,10 @@ func (w words[V]) find(word string) (is V, ok bool) {
 	return is, false
 }
 
-// feature is what AgentGraph v0.2.7 does not have.
+// feature is a feature that AgentGraph v0.2.7 does not have.
 type feature struct {
-	what string // the feature that is "not part of" the format
-	key  string // where arbor/v1 has it; "" is nowhere
+	what string // the subject of "not part of the format", with its verb
+	key  string // where arbor/v1 has it; "" if it does not
 }
 
 var (
@@ -57,7 +56,7 @@ var (
 	people   = feature{"waiting for a person is", "when: human of an agent"}
 )
 
-// The schemas of values.
+// The JSON schemas of common values.
 const (
 	aText        = `{"$ref": "#/$defs/text"}`
 	anExpression = `{"$ref": "#/$defs/expression"}`
@@ -100,7 +99,7 @@ var (
 	}
 )
 
-// The mappings that arbor/v1 has in place of those, or in addition to them.
+// The tables of the arbor/v1 mappings.
 var (
 	arborSpecTable  = specTable.extended("", words[string]{{"sharedState", "state"}, {"reducers", "state"}, {"memory", "state"}})
 	arborAgentTable = agentTable.extended(
@@ -129,7 +128,7 @@ var (
 	}
 )
 
-// extended returns the table of arbor/v1.
+// extended returns the arbor/v1 table that extends t.
 func (t table) extended(rest string, meant words[string]) table {
 	return table{needs: t.needs, rest: cmp.Or(rest, t.rest), meant: slices.Concat(t.meant, meant), future: t.future, arbor: true}
 }
@@ -140,7 +139,7 @@ func (r *reader) documentKeys() []yamldoc.Key {
 		yamldoc.Custom("apiVersion", "a text", APIVersion, r.apiVersion).
 			Says("The version of the format: ossa.ai/v0.2.7, or arbor/v1, which has extensions. Other versions 0.2 are read with a warning.",
 				`{"type": "string", "pattern": "^(ossa\\.ai/v0\\.2\\.(0|[1-9][0-9]*)|arbor/v1)$", "examples": ["ossa.ai/v0.2.7", "arbor/v1"]}`),
-		yamldoc.Custom("kind", "a text", "", func(*yamldoc.Key, yamldoc.Node) {}).Says("", `{"const": "AgentGraph"}`), // which was read
+		yamldoc.Custom("kind", "a text", "", func(*yamldoc.Key, yamldoc.Node) {}).Says("", `{"const": "AgentGraph"}`), // already read
 		yamldoc.Custom("metadata", "a mapping with name and version", "", r.metadata).Says("", `{"$ref": "#/$defs/metadata"}`),
 		yamldoc.Custom("spec", "a mapping with agents, edges and entrypoint", "", spec).Says("The graph itself: agents, edges and where it begins.", "{}"),
 	}
@@ -183,7 +182,7 @@ func (r *reader) specKeys(c *checker) (*table, []yamldoc.Key) {
 		yamldoc.Custom("errorHandling", "a mapping", "", handling).Says("", `{"$ref": "#/$defs/errorHandling"}`))
 }
 
-// placed is the key of a text whose line is wanted, too.
+// placed returns a key whose value is text, and stores its line too.
 func (r *reader) placed(name string, to *string, line *int) yamldoc.Key {
 	return yamldoc.Custom(name, "a text", "", func(k *yamldoc.Key, n yamldoc.Node) {
 		if v, ok := r.String(k, n); ok {
@@ -229,7 +228,7 @@ func (r *reader) agentKeys(d *draft, node *Node) (*table, []yamldoc.Key) {
 	with := func(name, typ string, read func(k *yamldoc.Key, n yamldoc.Node)) yamldoc.Key {
 		return yamldoc.Custom(name, typ, "", read)
 	}
-	return &arborAgentTable, append(keys, // tool and toolsOf before graph, which is not read with them
+	return &arborAgentTable, append(keys, // tool and toolsOf come before graph: if either is set, graph is not read
 		yamldoc.String("tool", "", &node.Tool).
 			Says("The name of a tool, of the agent that agentRef names or of the program, which is called with the node's input.", aText),
 		yamldoc.String("toolsOf", "", &node.ToolsOf).Says("The id of an agent that passes its tool calls on, for this node to run.", aText),

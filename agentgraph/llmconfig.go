@@ -16,33 +16,31 @@ import (
 	"github.com/agentarbor/arbor/llm/openai"
 )
 
-// LLMConfig is a configuration as an LLM agent understands it. Its zero value sets
-// nothing.
+// LLMConfig is the configuration of an LLM agent. The zero value sets nothing.
 type LLMConfig struct {
-	Model        string // a name; "" if the configuration does not say
-	Instructions string // in place of the agent's own; "" if the configuration does not say
-	// Settings are the model settings that the configuration names. A response format
-	// has no name: that is for the agent to give.
+	Model        string // the model's name, or "" if not set
+	Instructions string // replace the agent's own, or "" if not set
+	// Settings contains the model settings. A response format has no name; the agent sets it.
 	Settings llm.Settings
-	// Other are the keys that mean nothing to a model's endpoint. They are for the
-	// agent itself, and [LLMConfig.Prompt] tells the model about them.
+	// Other contains the keys that are not settings of a model. They are for the agent itself; [LLMConfig.Prompt] adds
+	// them to the prompt.
 	Other map[string]any
 }
 
-// ConfigError is a configuration with a value that cannot be used.
+// ConfigError reports an invalid value in a configuration.
 type ConfigError struct {
-	Key     string // such as temperature, or llm.temperature if it is written below llm
+	Key     string // such as temperature, or llm.temperature if it is below llm
 	Message string // what the value must be, and what it is
 }
 
 // Error returns the key and the message.
 func (e *ConfigError) Error() string { return "config." + e.Key + " " + e.Message }
 
-// Read lays configurations over this one, in their order: mappings are merged as [MergeConfig] does it.
-// It understands model; instructions, or else role; and the
-// settings temperature, topP, maxTokens, stop, toolChoice, parallelToolCalls, seed, reasoningEffort, thinking,
-// reasoningEcho, endpoint, timeouts, leakedCalls and responseFormat, which is a JSON schema. Their names may be written with underscores as well,
-// and they may be in a mapping llm. null takes a value back, and an empty list a list. The error is a [*ConfigError].
+// Read applies configurations to this one, in order, and merges mappings like [MergeConfig]. It understands model;
+// instructions, or else role; and the settings temperature, topP, maxTokens, stop, toolChoice, parallelToolCalls, seed,
+// reasoningEffort, thinking, reasoningEcho, endpoint, timeouts, leakedCalls and responseFormat, which is a JSON schema.
+// Their names may also be written with underscores, and they may be in a mapping llm. null resets a value, and an empty
+// list resets a list. The error is a [*ConfigError].
 func (c LLMConfig) Read(layers ...map[string]any) (LLMConfig, error) {
 	role, d := "", &yamldoc.Decoder{}
 	known := c.settings(&role, d)
@@ -74,7 +72,7 @@ func to[T any](field *T, key yamldoc.Key) setting {
 	return setting{key, func() { *field = *new(T) }}
 }
 
-// settings are the keys that an LLM agent understands. d reads their values.
+// settings returns the keys that an LLM agent understands. d reads their values.
 func (c *LLMConfig) settings(role *string, d *yamldoc.Decoder) []setting {
 	s := &c.Settings
 	endpoint := func(name string, n yamldoc.Node) {
@@ -112,7 +110,7 @@ func (c *LLMConfig) settings(role *string, d *yamldoc.Decoder) []setting {
 	}
 }
 
-// read reads the setting, if it is given.
+// read reads the setting if it is present.
 func (s *setting) read(d *yamldoc.Decoder, given map[string]any) (err error) {
 	name := s.key.Name
 	v, there := given[name]
@@ -144,8 +142,8 @@ func (s *setting) read(d *yamldoc.Decoder, given map[string]any) (err error) {
 	return err
 }
 
-// canonicalConfig returns the settings of a configuration, by their names without underscores and
-// without llm, and its other keys.
+// canonicalConfig splits a configuration into its settings, under their names without underscores and without llm, and
+// its other keys.
 func canonicalConfig(layer map[string]any, known []setting) (given, other map[string]any, err error) {
 	given, other = map[string]any{}, maps.Clone(layer)
 	from := map[string]string{}
@@ -195,9 +193,8 @@ func camelKey(key string) string {
 	return strings.Join(words, "")
 }
 
-// Prompt is the system prompt of an agent with these instructions of its own: the
-// configuration's instructions take their place, and a last line has, as JSON, the
-// keys that mean nothing to an endpoint.
+// Prompt returns the system prompt of an agent with the instructions own. The configuration's instructions replace
+// them. The last line contains the Other keys as JSON.
 func (c LLMConfig) Prompt(own string) string {
 	if c.Instructions != "" {
 		own = c.Instructions
@@ -212,7 +209,7 @@ func (c LLMConfig) Prompt(own string) string {
 	return strings.TrimRight(own, "\n") + "\n\n" + line
 }
 
-// configJSON returns a value as JSON, and as a text if it has no JSON form, such as a function.
+// configJSON returns a value as JSON, or as a quoted string if it has no JSON form, such as a function.
 func configJSON(v any) []byte {
 	text, err := event.Marshal(v)
 	if err != nil {
@@ -221,7 +218,7 @@ func configJSON(v any) []byte {
 	return text
 }
 
-// showSetting names a value in a message.
+// showSetting describes a value for a message.
 func showSetting(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -239,7 +236,7 @@ func showSetting(v any) string {
 func readFormat(d *yamldoc.Decoder, before *llm.ResponseFormat, n yamldoc.Node) *llm.ResponseFormat {
 	var own map[string]any
 	if before != nil {
-		_ = json.Unmarshal(before.Schema, &own) // which was checked
+		_ = json.Unmarshal(before.Schema, &own) // already checked
 	}
 	over, _ := d.Any(n).(map[string]any)
 	raw := json.RawMessage(configJSON(MergeConfig(own, over)))

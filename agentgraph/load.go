@@ -12,7 +12,7 @@ import (
 	"github.com/agentarbor/arbor/internal/option"
 )
 
-// Option configures Load and LoadFile.
+// Option configures [Load] and [LoadFile].
 type Option func(*options)
 
 type options struct {
@@ -21,37 +21,36 @@ type options struct {
 	nodes  []string
 	anyRef bool
 	folder *Folder
-	seen   func(AgentDocument) // of each agent that the file holds
+	seen   func(AgentDocument) // called for each agent document in the file
 	fsys   fs.FS
-	name   string // of the graph's own file in fsys
+	name   string // the graph's own file in fsys
 }
 
-// WithFile names the file in errors.
+// WithFile sets the file name that errors show.
 func WithFile(name string) Option { return func(o *options) { o.file = name } }
 
-// WithRefs names agents that exist in addition to those of the file itself, as name or
-// name@version. A name without version means every version.
+// WithRefs names agents that exist in addition to those in the file, as name or name@version. A name without a version
+// stands for every version.
 func WithRefs(names ...string) Option {
 	return func(o *options) { o.refs = append(o.refs, names...) }
 }
 
-// WithNodes says that the agents of these nodes exist, for [WithAgent]; it names nodes as that does.
+// WithNodes declares that these nodes get their agents from [WithAgent], so Load does not report their references.
+// Nodes are named as in [WithAgent].
 func WithNodes(ids ...string) Option {
 	return func(o *options) { o.nodes = append(o.nodes, ids...) }
 }
 
-// WithFolder adds to the agents that exist the valid ones of a
-// folder. The problem of a reference that only an invalid file of the folder could satisfy
-// names the file, and what is wrong with it.
+// WithFolder adds the valid agents of a folder to the agents that exist. If only an invalid file of the folder could
+// satisfy a reference, the problem names that file and its first error.
 func WithFolder(f *Folder) Option { return func(o *options) { o.folder = f } }
 
 // WithAnyRef accepts every reference, for callers that need only the shape of a graph.
 func WithAnyRef() Option { return func(o *options) { o.anyRef = true } }
 
-// WithFS says where the files are that a graph of arbor/v1 names in place of agents.
-// name is the graph's own file in fsys. Files are looked for in the folder of the
-// file that names them, and only in the folder of name and below it. LoadFile needs
-// no such option; without it, Load finds no files.
+// WithFS sets the file system with the files that an arbor/v1 graph names in place of agents. name is the graph's own
+// file in fsys. A file name is relative to the folder of the file that contains it, and must stay in the folder of name
+// or below it. LoadFile sets this option itself; without it, Load finds no files.
 func WithFS(fsys fs.FS, name string) Option {
 	return func(o *options) {
 		o.fsys, o.name = nil, path.Base(name)
@@ -61,9 +60,8 @@ func WithFS(fsys fs.FS, name string) Option {
 	}
 }
 
-// Load reads and checks a graph. The error is an [*Error] with all problems; the
-// graph is then nil. Time and memory grow with the length of data, and of the files
-// that it names. At most [MaxFile] bytes of data are read.
+// Load reads and checks a graph. On failure the graph is nil and the error is an [*Error] with all problems. Time and
+// memory grow with the length of data and of the files that it names. Data larger than [MaxFile] bytes is refused.
 func Load(data []byte, opts ...Option) (*Graph, error) {
 	var o options
 	if err := option.Apply(&o, opts); err != nil {
@@ -127,14 +125,15 @@ func (r *reader) read(data []byte) {
 	}
 }
 
-// The message about a file without a graph, of which agentsOnly is no problem for its agents.
+// noGraph is the end of the message about a file without a graph. The message agentsOnly is not a problem of the file's
+// agents.
 const (
 	noGraph    = ": a document of kind AgentGraph is missing"
 	agentsOnly = "the file holds agents only" + noGraph
 )
 
-// LoadFile is Load for a file, whose folder is that of the files that it names. An error that is no [*Error] says why the file
-// cannot be read.
+// LoadFile reads and checks the graph in a file. The files that the graph names are found relative to its folder. An
+// error that is not an [*Error] reports that the file cannot be read.
 func LoadFile(name string, opts ...Option) (*Graph, error) {
 	data, err := confined.Read(name, MaxFile+1)
 	switch {
@@ -149,8 +148,7 @@ func LoadFile(name string, opts ...Option) (*Graph, error) {
 	return Load(data, append([]Option{WithFS(confined.Folder(filepath.Dir(name)), filepath.Base(name))}, opts...)...)
 }
 
-// Problems returns the problems of an error of Load, or nil if it is about
-// something else.
+// Problems returns the problems in an error of [Load], or nil for any other error.
 func Problems(err error) []Problem {
 	var e *Error
 	if errors.As(err, &e) {

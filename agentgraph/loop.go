@@ -8,8 +8,8 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// given is the input of the node's present call: what its edges gave it, or in a loop
-// its own output.
+// given returns the input of the node's current call: the values of its edges, or its previous output in a later round
+// of a loop.
 func (n *nodeState) given() json.RawMessage {
 	if n.round > 0 {
 		return n.again
@@ -17,8 +17,9 @@ func (n *nodeState) given() json.RawMessage {
 	return n.input
 }
 
-// loops calls a node with a loop again that has given an output, and reports whether
-// it does. A call in which until has no value counts as failed.
+// loops decides after an output whether a node with a loop is called again. It returns false if the loop has ended and
+// the output is final; otherwise it has scheduled the next call or failed the node. A call after which until has no
+// value counts as failed.
 func (f *flow) loops(i int, output *data, run string) bool {
 	n, loop := &f.nodes[i], f.plan.nodes[i].Loop
 	v := values{output, &f.input, f.state}

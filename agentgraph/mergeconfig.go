@@ -1,9 +1,8 @@
 package agentgraph
 
-// MergeConfig lays one configuration over another: mappings are merged key by key,
-// at any depth, and any other value of over takes the place of what own has, lists
-// included. The result shares no mapping and no list with own or over, and is nil if
-// both are.
+// MergeConfig merges the configuration over into own. Mappings are merged key by key at any depth; any other value of
+// over, including a list, replaces the value of own. The result shares no mapping or list with own or over. It is nil
+// if both are nil.
 func MergeConfig(own, over map[string]any) map[string]any {
 	if own == nil && over == nil {
 		return nil
@@ -24,7 +23,7 @@ func MergeConfig(own, over map[string]any) map[string]any {
 	return merged
 }
 
-// copyConfig copies a value of JSON with all that it holds.
+// copyConfig returns a deep copy of a JSON value.
 func copyConfig(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -11,72 +11,69 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// NodeOption configures a node of a [Builder], with what files have under arbor/v1.
+// NodeOption configures a node of a [Builder], like the keys of an agent in an arbor/v1 file.
 type NodeOption func(*Node)
 
-// Timeout bounds one call of the node.
+// Timeout limits the duration of one call of the node.
 func Timeout(d time.Duration) NodeOption {
 	return func(n *Node) { n.Timeout = d }
 }
 
-// Retries calls the node again after an error, at most this often, whatever the
-// graph's strategy is. 0 as the first pause is that of the graph.
+// Retries calls the node again after an error, at most this often, whatever the graph's strategy. backoff is the first
+// pause; 0 uses the pause of the graph.
 func Retries(most int, backoff time.Duration) NodeOption {
 	return func(n *Node) { n.Retry = &RetryPolicy{most, backoff} }
 }
 
-// History shows the node's agents the conversation around the graph, its images and files too,
-// as the policy says.
+// History shows the node's agents the conversation around the graph, including its images and files, as the policy
+// selects.
 func History(p view.Policy) NodeOption {
 	return func(n *Node) { n.History = &p }
 }
 
-// LoopUntil calls the node again with its own output until a function says that it is done,
-// at most this often. An error of the function is one of the node.
+// LoopUntil calls the node again with its own output until done returns true, at most this often. If done returns an
+// error, the node fails.
 func LoopUntil(most int, done func(Values) (bool, error)) NodeOption {
 	return func(n *Node) { n.Loop = &Loop{Until: function(done), Max: most} }
 }
 
-// LoopOrFail is [LoopUntil] for a loop whose node fails if it is not done after its last
-// call.
+// LoopOrFail is like [LoopUntil], but the node fails if it is not done after its last call.
 func LoopOrFail(most int, done func(Values) (bool, error)) NodeOption {
 	return func(n *Node) { n.Loop = &Loop{function(done), most, true} }
 }
 
-// ToolsOf makes the node run the tools of another node's agent, which is the same as this
-// one's: see [Node].
+// ToolsOf makes the node run the tools of another node's agent. Both nodes get the same agent; see [Node].
 func ToolsOf(id string) NodeOption {
 	return func(n *Node) { n.Ref, n.ToolsOf = "", id }
 }
 
-// Output gives the node's output from that of its agent. An error is one of the node.
+// Output computes the node's output from its agent's output. If the function returns an error, the node fails.
 func Output(value func(Values) (any, error)) NodeOption {
 	return func(n *Node) { n.Transform = function(value) }
 }
 
-// Choose names the targets that may be reached from the node. An error is one of
-// routing, and so is a name to which no edge leads.
+// Choose selects the targets that may be reached from the node. An error of the function, and an id to which no edge
+// leads, are routing errors.
 func Choose(targets func(Values) ([]string, error)) NodeOption {
 	return func(n *Node) { n.Next = function(targets) }
 }
 
-// Write writes to a key of the state that Builder.State has declared, after each call
-// that gives an output. An error is one of routing.
+// Write writes to a state key that Builder.State declares, after each call that gives an output. An error of the
+// function is a routing error.
 func Write(key string, value func(Values) (any, error)) NodeOption {
 	return func(n *Node) { n.Update = append(n.Update, Update{key, function(value)}) }
 }
 
-// AskFirst asks a person before the node runs. The question may be empty. By says who may answer, as that of
-// [tools.NeedsApproval] does.
+// AskFirst asks a person for approval before the node runs. The question may be empty. by restricts who may answer, as
+// in [tools.NeedsApproval].
 func AskFirst(question string, by ...tools.By) NodeOption {
 	return func(n *Node) { n.Human = &Approval{question, tools.Strictest(by...)} }
 }
 
-// Priority makes the edge exclude others of its source: see [Edge].
+// Priority makes the edge exclusive with the other edges of its source that have a priority; see [Edge].
 func Priority(n int) EdgeOption { return func(e *Edge) { e.Priority = n } }
 
-// State declares a key of the state that the nodes share. initial must have a JSON
-// form; nil means no initial value.
+// State declares a key of the state that the nodes share. initial must have a JSON form; nil means no initial value.
 func (b *Builder) State(key string, reducer Reducer, initial any) *Builder {
 	value, err := canonical(initial)
 	if err != nil {
@@ -86,7 +83,7 @@ func (b *Builder) State(key string, reducer Reducer, initial any) *Builder {
 	return b
 }
 
-// function makes an expression of a function. Nil gives one that Build refuses.
+// function returns an expression that calls a function. If f is nil, Build refuses the expression.
 func function[T any](f func(Values) (T, error)) *Expression {
 	if f == nil {
 		return &Expression{}
@@ -94,7 +91,7 @@ func function[T any](f func(Values) (T, error)) *Expression {
 	return &Expression{call: func(v Values) (any, error) { return f(v) }}
 }
 
-// canonical returns a value as expressions give it.
+// canonical returns a value in the form that expressions return.
 func canonical(v any) (any, error) {
 	text, err := plainjson.Marshal(v)
 	if err != nil {
@@ -103,8 +100,7 @@ func canonical(v any) (any, error) {
 	return expression.Decode(text), nil
 }
 
-// checkOptions finds what is wrong with the options of a Builder; checkBuilt judges the shape of
-// the graph.
+// checkOptions returns the errors in the options of a Builder. checkBuilt checks the shape of the graph.
 func (b *Builder) checkOptions() (errs []error) {
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	keys := make(map[string]bool)

@@ -10,47 +10,46 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// plan is a graph as it is run: ids are numbers, and who waits for whom is counted.
-// It is made once and shared by all runs.
+// plan is a graph in the form in which it runs: nodes have indexes instead of ids, and incoming edges are counted. It
+// is made once and shared by all runs.
 type plan struct {
 	name     string
 	nodes    []planNode
 	edges    []planEdge
 	index    map[string]int
 	entry    int
-	fallback int // -1 for none
+	fallback int // -1 if there is none
 	onError  ErrorHandling
 	state    []StateKey
-	// reductions are those of the state's keys.
+	// reductions contains the reducers of the state keys.
 	reductions map[string]reduction
-	// sorted returns the nodes in the order of the edges, ties in that of the file.
+	// sorted returns the nodes in the order of the edges. Ties are in the order of the file.
 	sorted func() []int
-	// single is the only node whose output can be the end of a run, -1 if there are
-	// several.
+	// single is the only node where a run can end, or -1 if there are several.
 	single int
-	body   bool // a loop runs it: the output of a run with one end is that of the end
+	body   bool // a loop runs it; the output of a run with one end is that node's output
 }
 
 type planNode struct {
 	*Node
-	out    []int           // edges, in the order of the file
-	in     int             // how many edges lead here
+	out    []int           // outgoing edges, in the order of the file
+	in     int             // the number of incoming edges
 	quoted json.RawMessage // the id in JSON
 	first  string          // the key of the first call
-	// sources are the nodes with an edge to here, in the order of the edges.
+	// sources contains the nodes with an edge to this one, in the order of the edges.
 	sources []int
 	ranked  []int // edges with a priority, the largest first
 	tree    *agent.Tree
-	toolsAt string // the id of a node that runs the agent's tools
+	toolsAt string // the id of the node that runs the agent's tools
 }
 
 type planEdge struct {
 	from, to int
-	slot     int // the place of from among the sources of to
+	slot     int // the index of from in the sources of to
 	*Edge
 }
 
-// name is how errors call an edge.
+// name returns the name of the edge in errors.
 func (e *planEdge) name() string { return e.From + "->" + e.To }
 
 func newPlan(g *Graph) *plan {
@@ -94,14 +93,13 @@ func newPlan(g *Graph) *plan {
 	return p
 }
 
-// sort puts every node after its sources. Of those that could be next the first of the
-// file is.
+// sort returns the nodes so that each comes after its sources. Ties are in the order of the file.
 func (p *plan) sort() []int {
 	left := make([]int, len(p.nodes))
 	next := make(least, 0, len(p.nodes))
 	for i := range p.nodes {
 		if left[i] = p.nodes[i].in; left[i] == 0 {
-			next = append(next, i) // a heap, since they are in order
+			next = append(next, i) // ascending order is a valid heap
 		}
 	}
 	order := make([]int, 0, len(p.nodes))
@@ -118,7 +116,7 @@ func (p *plan) sort() []int {
 	return order
 }
 
-// least is a heap of numbers.
+// least is a min-heap of indexes.
 type least []int
 
 func (l least) Len() int           { return len(l) }
@@ -133,8 +131,8 @@ func (l *least) Pop() any {
 	return x
 }
 
-// onlyEnd returns the node at which every run ends that has no errors, or -1. A node
-// is an end if it is possible that none of its edges is taken.
+// onlyEnd returns the node where every run without errors ends, or -1. A run can end at a node if possibly none of its
+// edges is taken.
 func (p *plan) onlyEnd() int {
 	end := -1
 	for i := range p.nodes {
@@ -157,13 +155,13 @@ func (p *plan) onlyEnd() int {
 	return end
 }
 
-// bare reports whether a node is there only to be asked after errors.
+// bare reports whether a node is only the fallback, and no edge leads to it.
 func (p *plan) bare(i int) bool { return i == p.fallback && i != p.entry && p.nodes[i].in == 0 }
 
-// routeError is the error of a condition or a transform.
+// routeError is an error of a condition or a transform on an edge.
 type routeError struct {
 	edge   string
-	what   string // the expression
+	what   string // condition or transform
 	source string
 	err    error
 }

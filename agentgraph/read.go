@@ -13,9 +13,8 @@ import (
 // APIVersion is the version of the format that this package implements.
 const APIVersion = "ossa.ai/v0.2.7"
 
-// APIVersionArbor is that version with the extensions of this project: loops, graphs
-// within graphs, routing at run time, shared state, and times, retries and approvals
-// of single nodes.
+// APIVersionArbor is that version with the extensions of this project: loops, graphs within graphs, routing at run
+// time, shared state, and timeouts, retries and approvals of single nodes.
 const APIVersionArbor = "arbor/v1"
 
 const (
@@ -23,20 +22,19 @@ const (
 	kindAgent = "Agent"
 )
 
-// draft is a graph that is being read: that of a document, or one in place of an
-// agent.
+// draft is a graph that is being read: the graph of a document, or one in place of an agent.
 type draft struct {
 	graph *Graph
 	base  string // the path of its spec
 	depth int    // 1 for the graph's own document
-	// The lines of the parts of nodes and of edges.
+	// The lines of the parts of nodes and edges.
 	nodeLines []nodeLines
 	edgeLines [][2]int // from, to
 	state     expression.Language
-	keys      map[string]bool // of the state
+	keys      map[string]bool // the declared state keys
 	compiled  map[source]*compiled
-	// nested is the depth of the graphs within it, and size the number of its nodes,
-	// those of graphs within it included.
+	// nested is the depth of the graphs inside it. size is its number of nodes, including those of the graphs inside
+	// it.
 	nested, size int
 }
 
@@ -44,7 +42,7 @@ type nodeLines struct{ id, ref, next, tool int }
 
 func (d *draft) path(name string) string { return d.base + "." + name }
 
-// wanted is what an expression is for.
+// wanted is the kind of result that an expression must have.
 type wanted int
 
 const (
@@ -53,7 +51,7 @@ const (
 	choice                  // ids
 )
 
-// source is a text to compile, and what as.
+// source is the text of an expression with the kind of its result.
 type source struct {
 	text string
 	want wanted
@@ -64,7 +62,7 @@ type compiled struct {
 	err        *expression.CompileError
 }
 
-// document reads the graph's own document, or an agent's.
+// document reads the graph's own document, or the document of an agent.
 func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 	if n.Kind() != yamldoc.Mapping {
 		r.add(CodeWrongKind, "", n.Line(), "a document must be a mapping with apiVersion, kind, metadata and spec, not %s", n.Describe())
@@ -94,7 +92,7 @@ func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 	}
 }
 
-// kind looks for the kind before anything else is read.
+// kind returns the document's kind and its line, before any other key is read.
 func (r *reader) kind(n yamldoc.Node) (string, int) {
 	for i := range n.Len() {
 		p := n.Pair(i)
@@ -114,7 +112,7 @@ func (r *reader) kind(n yamldoc.Node) (string, int) {
 
 var (
 	apiVersion = lazyregexp.New(`^ossa\.ai/v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)$`)
-	// The expression of semver.org.
+	// The regular expression that semver.org recommends.
 	semVer = lazyregexp.New(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
 )
 
@@ -149,7 +147,7 @@ func (r *reader) metadata(k *yamldoc.Key, n yamldoc.Node) {
 	}
 }
 
-// version is the key of a semantic version, which may be nothing if it is optional.
+// version returns a key for a semantic version. If it is optional, the value may be null.
 func (r *reader) version(to *string, optional bool) yamldoc.Key {
 	return yamldoc.Custom("version", "a text", "1.0.0", func(k *yamldoc.Key, n yamldoc.Node) {
 		if optional && n.Kind() == yamldoc.Nothing {
@@ -173,7 +171,7 @@ func (r *reader) version(to *string, optional bool) yamldoc.Key {
 	})
 }
 
-// spec reads a graph's agents, edges and the rest, and checks them.
+// spec reads and checks a graph's agents, edges and other keys.
 func (r *reader) spec(d *draft, k *yamldoc.Key, n yamldoc.Node) {
 	r.drafts = append(r.drafts, d)
 	d.compiled = map[source]*compiled{}
@@ -207,7 +205,7 @@ func (r *reader) nodes(c *checker, k *yamldoc.Key, n yamldoc.Node) {
 	})
 }
 
-// together checks which keys a node has together, and completes it.
+// together checks which keys a node may combine, and completes the node.
 func (r *reader) together(d *draft, node *Node, found map[string]yamldoc.Pair) {
 	has := func(name string) bool { return lineOf(found[name]) > 0 }
 	wrong := func(name, message string) { r.add(CodeYAML, r.Name+"."+name, lineOf(found[name]), "%s", message) }
@@ -264,7 +262,7 @@ func (r *reader) edges(c *checker, k *yamldoc.Key, n yamldoc.Node) {
 	})
 }
 
-// compiles is the key of an expression. The same text is compiled once.
+// compiles returns a key for an expression. The same text is compiled only once.
 func (r *reader) compiles(d *draft, name string, want wanted, to **Expression) yamldoc.Key {
 	return yamldoc.Custom(name, "a text", "", func(k *yamldoc.Key, n yamldoc.Node) { *to = r.expression(d, want, k, n) })
 }
@@ -310,7 +308,7 @@ func (r *reader) expression(d *draft, want wanted, k *yamldoc.Key, n yamldoc.Nod
 	return c.expression
 }
 
-// whole is the key of a whole number from least to most. wrong is the code of other values.
+// whole returns a key for an integer from least to most. wrong is the problem code of other values.
 func (r *reader) whole(name string, wrong Code, least, most int64, to *int) yamldoc.Key {
 	typ := fmt.Sprintf("a whole number from %d to %d", least, most)
 	if most == math.MaxInt32 {

@@ -9,28 +9,28 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// MaxFile is the largest file in bytes that is read.
+// MaxFile is the size in bytes of the largest file that is read.
 const MaxFile = 4 << 20
 
 var rules = yamldoc.Rules{Tokens: 1_000_000, Depth: 64, Keys: 1_000, Documents: 100, Aliases: 10_000}
 
-// reader reads the documents of one file, and collects what is wrong.
+// reader reads the documents of one file and collects their problems.
 type reader struct {
-	yamldoc.Decoder        // whose Name is the path of the key that is being read
-	file            string // for problems; empty for the graph's own file
-	lines           int    // of the file
-	prefix          string // of paths, in documents that are not the graph's
+	yamldoc.Decoder        // Name is the path of the current key
+	file            string // the file name in problems; empty for the graph's own file
+	lines           int    // the number of lines in the file
+	prefix          string // of paths, in documents other than the graph's
 	problems        []Problem
 	warnings        []Problem
 	hints           int
-	as              Code           // of the decoder's problems; "" leaves it to the key
-	table           *table         // of the mapping that is being read
+	as              Code           // the code of the decoder's problems; "" derives it from the key
+	table           *table         // of the current mapping
 	other           map[string]any // further keys of an open mapping
 
-	depth  int // of the file's graph in others
+	depth  int // the nesting depth of the file's graph
 	files  *files
-	arbor  bool   // the graph is one of arbor/v1
-	top    *draft // the file's graph
+	arbor  bool   // the graph's version is arbor/v1
+	top    *draft // the graph of the file
 	drafts []*draft
 	agents []AgentDocument
 }
@@ -42,7 +42,7 @@ func newReader(all *files, file string, depth int) *reader {
 	return r
 }
 
-// documents parses a file. It reports the problems of a wrong file, and then returns nil.
+// documents parses a file. If the file is invalid, it reports the problems and returns nil.
 func (r *reader) documents(data []byte) *yamldoc.File {
 	if len(data) <= MaxFile {
 		r.lines = bytes.Count(data, []byte("\n")) + 1
@@ -59,7 +59,7 @@ func (r *reader) documents(data []byte) *yamldoc.File {
 	return file
 }
 
-// code is that of the mistake that the decoder reports.
+// code returns the code of the problem that the decoder reports.
 func (r *reader) code() Code {
 	if r.as != "" {
 		return r.as
@@ -94,7 +94,7 @@ func (r *reader) code() Code {
 	return CodeYAML
 }
 
-// wrongType is WrongType with a code.
+// wrongType is like WrongType, with a problem code.
 func (r *reader) wrongType(code Code, k *yamldoc.Key, n yamldoc.Node) {
 	r.as = code
 	r.WrongType(k, n)
@@ -111,7 +111,7 @@ func (r *reader) object(k *yamldoc.Key, n yamldoc.Node, t *table, keys ...yamldo
 	return true
 }
 
-// mapping reads a mapping. line is that of problems about keys that are missing.
+// mapping reads a mapping. Problems about missing keys are on the given line.
 func (r *reader) mapping(t *table, keys []yamldoc.Key, path string, n yamldoc.Node, line int) map[string]yamldoc.Pair {
 	key, prefix := r.Key, join(path, "")
 	r.table = t
@@ -139,7 +139,7 @@ func (r *reader) items(k *yamldoc.Key, n yamldoc.Node, read func(yamldoc.Node)) 
 	r.Name = path
 }
 
-// free is the key of an optional mapping of any values.
+// free returns a key for an optional mapping with any values.
 func (r *reader) free(name string, set func(map[string]any)) yamldoc.Key {
 	return yamldoc.Custom(name, "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) {
 		switch n.Kind() {
@@ -152,7 +152,7 @@ func (r *reader) free(name string, set func(map[string]any)) yamldoc.Key {
 	})
 }
 
-// lineOf returns the line of a value, or of the key if there is no value, and 0 if the key is missing.
+// lineOf returns the line of a value, or of its key if there is no value, or 0 if the key is missing.
 func lineOf(p yamldoc.Pair) int {
 	switch {
 	case p.Key == yamldoc.Node{}:
@@ -163,7 +163,7 @@ func lineOf(p yamldoc.Pair) int {
 	return p.Value.Line()
 }
 
-// unknown handles a key that the mapping does not have.
+// unknown reports a key that the mapping does not have, or keeps it if the mapping is open.
 func (r *reader) unknown(keys []yamldoc.Key, name string, p yamldoc.Pair) bool {
 	t, names := r.table, yamldoc.Names(keys, "")
 	meant, _ := t.meant.find(name)

@@ -8,33 +8,32 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// replay brings the flow of one run to where a log ends: it tells it, in the order of
-// the log, which calls began and how they ended. The flow decides the same as it did
-// when the log was written.
+// replay rebuilds the flow of a run from a log: it passes on, in log order, which calls started and how they ended. The
+// flow makes the same decisions as when the log was written.
 type replay struct {
 	flow      *flow
-	runs      []string         // of the graph: the first, and those that took up its work
-	due       map[string]*call // that have not begun, by key
-	begun     map[string]*call // that have not ended, by key
+	runs      []string         // runs of the graph: the first, and those that continued its work
+	due       map[string]*call // calls that have not started, by key
+	begun     map[string]*call // calls that have not ended, by key
 	scopes    map[string]string
 	failed    map[string]*event.Failure // of runs that have not ended
-	recorded  int                       // how many of the flow's records are in the log
+	recorded  int                       // the number of the flow's records in the log
 	questions []*question
 
-	starts, delayed int // how many of the flow's calls are in due
+	starts, delayed int // the number of the flow's calls that are already in due
 }
 
-// newReplay begins the run of a graph with its input.
+// newReplay returns the replay of a run that starts with this input.
 func newReplay(p *plan, runID, scope string, input json.RawMessage) *replay {
 	rp := &replay{flow: newFlow(p, input, runID+":harness_start"), runs: []string{runID}}
 	rp.settle()
 	return rp
 }
 
-// takenUp notes that another run of the graph continues the work of the first.
+// takenUp adds another run of the graph that continues the work of the first.
 func (rp *replay) takenUp(runID string) { rp.runs = append(rp.runs, runID) }
 
-// apply takes in an event of the log. Those of other agents are ignored.
+// apply applies an event of the log. It ignores events of other agents.
 func (rp *replay) apply(e *event.Event) {
 	if slices.Contains(rp.runs, e.RunID) {
 		if isRecord(e) {
@@ -60,7 +59,7 @@ func (rp *replay) apply(e *event.Event) {
 		c := rp.begun[key]
 		switch {
 		case c == nil || rp.scopes[key] != e.Scope || d.FinishReason == event.FinishReasonTransfer:
-		case d.FinishReason == event.FinishReasonInputRequired: // until it goes on
+		case d.FinishReason == event.FinishReasonInputRequired: // until it resumes
 			rp.flow.end(c, outcome{run: e.RunID, reason: d.FinishReason})
 		default:
 			o := outcome{run: e.RunID, reason: d.FinishReason, output: d.Output}
@@ -75,16 +74,16 @@ func (rp *replay) apply(e *event.Event) {
 	}
 }
 
-// settle asks the fallback to save a run that was stopped.
+// settle schedules the fallback to save a stopped run.
 func (rp *replay) settle() {
 	if rp.flow.stopped != nil && !rp.flow.saved {
-		rp.starts, rp.delayed = 0, 0 // none of them is made
+		rp.starts, rp.delayed = 0, 0 // none of these calls is made
 		rp.due = nil
 		rp.flow.save()
 	}
 }
 
-// isRecord reports whether an event can be one of the flow's records.
+// isRecord reports whether an event can be a record of the flow.
 func isRecord(e *event.Event) bool {
 	switch d := e.Data.(type) {
 	case *event.State:
@@ -95,7 +94,7 @@ func isRecord(e *event.Event) bool {
 	return false
 }
 
-// key returns the key of a call's scope.
+// key returns the key of the call with this scope.
 func (rp *replay) key(scope string) (string, bool) {
 	for _, run := range rp.runs {
 		if rest, ok := strings.CutPrefix(scope, run); ok && strings.HasPrefix(rest, ".") && strings.Contains(rest, "/") {
@@ -105,8 +104,7 @@ func (rp *replay) key(scope string) (string, bool) {
 	return "", false
 }
 
-// start notes that a call was made. One that was cut off is continued in its scope, in a
-// fork by another run.
+// start marks a call as started. An interrupted call continues in its own scope; in a fork, another run continues it.
 func (rp *replay) start(key, scope string) {
 	if rp.begun == nil {
 		rp.begun, rp.scopes = make(map[string]*call), make(map[string]string)
@@ -114,7 +112,7 @@ func (rp *replay) start(key, scope string) {
 	rp.index()
 	c := rp.due[key]
 	if c == nil && rp.begun[key] == nil {
-		return // of another version of the graph
+		return // from another version of the graph
 	}
 	if c != nil {
 		delete(rp.due, key)
@@ -125,7 +123,7 @@ func (rp *replay) start(key, scope string) {
 	rp.flow.goesOn(rp.begun[key])
 }
 
-// index makes the calls that the flow wants made known by their keys.
+// index adds the flow's new calls to due, by their keys.
 func (rp *replay) index() {
 	if rp.due == nil {
 		rp.due = make(map[string]*call)
@@ -139,12 +137,11 @@ func (rp *replay) index() {
 	rp.starts, rp.delayed = len(rp.flow.starts), len(rp.flow.delayed)
 }
 
-// rest ends the replay. It returns the calls that were cut off or wait, which are to be
-// continued.
+// rest ends the replay. It returns the interrupted and waiting calls, which the run continues.
 func (rp *replay) rest() (cut []*call) {
 	f := rp.flow
 	made := func(c *call) bool { return c.begun }
-	f.starts = append(slices.DeleteFunc(f.starts, made), slices.DeleteFunc(f.delayed, made)...) // a crash was pause enough
+	f.starts = append(slices.DeleteFunc(f.starts, made), slices.DeleteFunc(f.delayed, made)...) // no further pause after a crash
 	f.delayed = nil
 	for key, c := range rp.begun {
 		if f.stopped != nil && !c.rescue {

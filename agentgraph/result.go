@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Status says what became of a run.
+// Status is the outcome of a run.
 type Status string
 
 // The statuses of a run.
@@ -18,21 +18,21 @@ const (
 	Completed           Status = "completed"
 	CompletedWithErrors Status = "completed_with_errors" // under Continue
 	Failed              Status = "failed"
-	Recovered           Status = "recovered" // the fallback's output is the run's
-	Waiting             Status = "waiting"   // for approvals of nodes, or what their agents wait for; Resume continues it
-	Cancelled           Status = "cancelled" // it was cut off, and nobody has continued it
+	Recovered           Status = "recovered" // the fallback's output is the run's output
+	Waiting             Status = "waiting"   // for approvals, or for answers to agents; Resume continues it
+	Cancelled           Status = "cancelled" // it was interrupted and not continued
 )
 
-// Phase says how a node stands in a run.
+// Phase is the progress of a node in a run.
 type Phase string
 
-// The phases of a node. In a run that is over there are only the last five.
+// The phases of a node. A run that is over has only the last five.
 const (
 	PhaseWaiting   Phase = "waiting" // for edges
 	PhaseAsking    Phase = "asking"  // for an approval
-	PhaseDue       Phase = "due"     // it begins next, or again
+	PhaseDue       Phase = "due"     // it starts next, or is called again
 	PhaseRunning   Phase = "running"
-	PhasePaused    Phase = "paused" // its agent waits for somebody
+	PhasePaused    Phase = "paused" // its agent waits for an answer
 	PhaseFinished  Phase = "finished"
 	PhaseFailed    Phase = "failed"
 	PhaseSkipped   Phase = "skipped"
@@ -40,12 +40,12 @@ const (
 	PhaseNotRun    Phase = "not_run"
 )
 
-// EdgeState says what became of an edge in a run.
+// EdgeState is the state of an edge in a run.
 type EdgeState string
 
 // The states of an edge.
 const (
-	EdgeWaiting  EdgeState = "waiting" // for its source; in a run that is over it came to nothing
+	EdgeWaiting  EdgeState = "waiting" // for its source; in a run that is over, the source never finished
 	EdgeTaken    EdgeState = "taken"
 	EdgeNotTaken EdgeState = "not_taken"
 )
@@ -57,46 +57,44 @@ type ResultEdge struct {
 	State EdgeState `json:"state"`
 }
 
-// Result is what became of one run, as the session's log has it. Lists of nodes are
-// in the order of the file, Order in that of the edges; nothing in it is nil but Error
-// and State.
+// Result is the outcome of a run, read from the session's log. Lists of nodes are in the order of the file, except
+// Order. Only Error and State can be nil.
 type Result struct {
 	Status Status `json:"status"`
-	// Open says that the run has neither ended nor paused: it is under way, or was cut off and
-	// can go on. The log does not tell which; the status is that of one that was cut off.
+	// Open reports that the run has neither ended nor paused: it is still running, or was interrupted and can continue.
+	// The log does not show which, so Status is that of an interrupted run.
 	Open bool `json:"open,omitempty"`
-	// Order has the nodes that were called: none before one of its sources, and of two
-	// that could change places the first in the file. The fallback is last if it was
-	// called. When each began is in the log.
+	// Order lists the nodes that were called, each after its sources. Where the edges leave the order open, the order
+	// of the file decides. The fallback is last if it was called. The log shows when each node started.
 	Order     []string                   `json:"order"`
-	Skipped   []string                   `json:"skipped"`   // no edge to them was taken, and they were not asked as the fallback
-	Failed    []string                   `json:"failed"`    // their agents gave errors to the last; also the fallback's
-	Cancelled []string                   `json:"cancelled"` // they ran when the run was stopped
-	NotRun    []string                   `json:"notRun"`    // the run ended before
-	Calls     map[string]int             `json:"calls"`     // of every node
-	Inputs    map[string]json.RawMessage `json:"inputs"`    // of nodes that began
+	Skipped   []string                   `json:"skipped"`   // no edge to them was taken, and the fallback was not called in their place
+	Failed    []string                   `json:"failed"`    // their last attempt failed; includes a failed fallback
+	Cancelled []string                   `json:"cancelled"` // no edge to them was taken; not called as fallback
+	NotRun    []string                   `json:"notRun"`    // their last attempt failed; also the fallback
+	Calls     map[string]int             `json:"calls"`     // for every node
+	Inputs    map[string]json.RawMessage `json:"inputs"`    // for nodes that started
 	Outputs   map[string]json.RawMessage `json:"outputs"`
-	Phases    map[string]Phase           `json:"phases"` // of every node
+	Phases    map[string]Phase           `json:"phases"` // for every node
 	Edges     []ResultEdge               `json:"edges"`  // in the order of the file
-	// Terminal are the outputs that went nowhere. Of a run that has not failed they are
-	// its own; a run that was recovered has the fallback's alone.
+	// Terminal contains the outputs that no edge passed on. They are the run's output unless the run failed. If the run
+	// was recovered, it contains only the fallback's output.
 	Terminal map[string]json.RawMessage `json:"terminal"`
-	// State is the shared state at the end, without keys that have no value; nil if the
-	// graph has none.
+	// State is the shared state at the end, without keys that have no value. It is nil if the graph has no shared
+	// state.
 	State map[string]json.RawMessage `json:"state,omitempty"`
-	// Error is the one that ended the run, or else the first.
+	// Error is the error that ended the run, or else the first error.
 	Error *ResultError `json:"error,omitempty"`
 }
 
-// ResultError is an error of a node's agent, or of an edge. It is of neither if the run had
-// to give up, such as at a limit of time between two calls.
+// ResultError is an error of a node's agent or of an edge. Agent and Edge are both empty if neither caused it, such as
+// a time limit that was reached between two calls.
 type ResultError struct {
 	Agent   string `json:"agent,omitempty"` // a node's id
 	Edge    string `json:"edge,omitempty"`  // such as a->b
 	Message string `json:"message"`
 }
 
-// Run is a run of a graph in a session, by the event with which it began.
+// Run is a run of a graph in a session. Its fields identify the event that started it.
 type Run struct {
 	ID    string    `json:"runId"`
 	Turn  string    `json:"turnId"`
@@ -106,9 +104,9 @@ type Run struct {
 	Result
 }
 
-// Results reads from a session's log what became of each run of this agent, the oldest
-// first: of the conversation, and of inner scopes in which it runs under its own name.
-// The graph must be the one that was run. An error is one of the events' sequence.
+// Results reads the outcome of each run of this agent from a session's log, oldest first. It includes the runs in the
+// conversation and in inner scopes where the agent runs under its own name. The graph must be the one that was run. The
+// error is an error of events.
 func (a *Agent) Results(events iter.Seq2[*event.Event, error]) ([]Result, error) {
 	runs, err := a.Runs(events)
 	var results []Result
@@ -121,18 +119,18 @@ func (a *Agent) Results(events iter.Seq2[*event.Event, error]) ([]Result, error)
 	return results, err
 }
 
-// Runs is [Agent.Results] with where each run began.
+// Runs is like [Agent.Results], and adds where each run started.
 func (a *Agent) Runs(events iter.Seq2[*event.Event, error]) ([]Run, error) {
 	type own struct {
 		*replay
 		began  *event.Event
 		reason event.FinishReason // of its last run
 		open   bool
-		failed *event.Failure // of a run that had to give up
+		failed *event.Failure // set if the run itself failed
 	}
 	var all []*own
 	last := make(map[string]*own) // by scope
-	// The runs of this graph and those in them, among which a node may have its name.
+	// The runs of this graph and the runs inside them, where a node may have the same name.
 	within := make(map[string]bool)
 	user := json.RawMessage("null")
 	for e, err := range events {
@@ -168,7 +166,7 @@ func (a *Agent) Runs(events iter.Seq2[*event.Event, error]) ([]Run, error) {
 		case *event.HarnessEnd:
 			if r := last[e.Scope]; r != nil && e.Agent == a.name {
 				if r.open, r.reason = false, d.FinishReason; d.FinishReason != event.FinishReasonInputRequired {
-					delete(last, e.Scope) // nothing more comes of it
+					delete(last, e.Scope) // the run is over
 				}
 				continue
 			}
@@ -187,10 +185,10 @@ func (a *Agent) Runs(events iter.Seq2[*event.Event, error]) ([]Run, error) {
 		b := r.began
 		runs[i] = Run{b.RunID, b.TurnID, b.Scope, b.Seq, b.Time, r.flow.result(r.open || r.reason == event.FinishReasonInputRequired)}
 		runs[i].Open = r.open
-		if !r.open && r.reason == event.FinishReasonInputRequired && runs[i].Status == Cancelled { // others are due when it goes on
+		if !r.open && r.reason == event.FinishReasonInputRequired && runs[i].Status == Cancelled { // other calls are due when it resumes
 			runs[i].Status = Waiting
 		}
-		if r.failed != nil && runs[i].Status == Cancelled { // by no node, but by a limit of the turn or an error of the store
+		if r.failed != nil && runs[i].Status == Cancelled { // a limit of the turn or an error of the store ended it, not a node
 			runs[i].Status = Failed
 			if runs[i].Error == nil {
 				runs[i].Error = &ResultError{Message: r.failed.Message}
@@ -200,12 +198,12 @@ func (a *Agent) Runs(events iter.Seq2[*event.Event, error]) ([]Run, error) {
 	return runs, nil
 }
 
-// status is the outcome of the run.
+// status returns the status of the run.
 func (f *progress) status() Status {
 	switch {
 	case f.rescued:
 		return Recovered
-	case f.stopped != nil && len(f.waits) > 0: // the fallback
+	case f.stopped != nil && len(f.waits) > 0: // the fallback waits
 		return Waiting
 	case f.stopped != nil:
 		return Failed
@@ -228,7 +226,7 @@ func (f *progress) status() Status {
 	return CompletedWithErrors
 }
 
-// phaseOf is the phase of a node in a run that is over, or with goesOn in one that continues or can be resumed.
+// phaseOf returns the phase of a node. goesOn is true if the run continues or can be resumed.
 func (f *progress) phaseOf(i int, goesOn bool) Phase {
 	n := &f.nodes[i]
 	switch {
@@ -252,7 +250,7 @@ func (f *progress) phaseOf(i int, goesOn bool) Phase {
 	return n.phase
 }
 
-// result is that of a run that is over, or with goesOn of one that continues or can be resumed.
+// result returns the result of the run. goesOn is true if the run continues or can be resumed.
 func (f *progress) result(goesOn bool) Result {
 	r := Result{Status: f.status(), Order: []string{}, Skipped: []string{}, Failed: []string{}, Cancelled: []string{}, NotRun: []string{},
 		Calls: make(map[string]int, len(f.nodes)), Inputs: make(map[string]json.RawMessage), Outputs: make(map[string]json.RawMessage),
@@ -321,7 +319,7 @@ func (f *progress) result(goesOn bool) Result {
 	return r
 }
 
-// cause is the error that ended the run, or else the first, nil if there was none.
+// cause returns the error that ended the run, or else the first error, or nil.
 func (f *progress) cause() *failure {
 	if f.stopped != nil {
 		return f.stopped
@@ -329,7 +327,7 @@ func (f *progress) cause() *failure {
 	return f.first
 }
 
-// ends are the nodes whose outputs went nowhere.
+// ends returns the nodes whose outputs no edge passed on.
 func (f *progress) ends() (ends []int) {
 	if f.rescued {
 		return []int{f.fallback}
@@ -343,8 +341,8 @@ func (f *progress) ends() (ends []int) {
 	return ends
 }
 
-// inputOf is what a node was given: by its edges, or as the fallback if it saves the
-// run or has no part in it besides.
+// inputOf returns a node's input: the values of its edges, or the failure report if the node was called only as the
+// fallback or to save the run.
 func (f *progress) inputOf(i int) json.RawMessage {
 	n := &f.nodes[i]
 	if n.asked != nil && (f.stopped != nil || n.attempt == 0) {
@@ -353,7 +351,7 @@ func (f *progress) inputOf(i int) json.RawMessage {
 	return n.input
 }
 
-// outputOf is what a node gave, likewise; nil if it gave nothing.
+// outputOf returns a node's output by the same rule, or nil.
 func (f *progress) outputOf(i int) json.RawMessage {
 	n := &f.nodes[i]
 	if n.has && (!f.rescued || i != f.fallback) {
@@ -362,7 +360,7 @@ func (f *progress) outputOf(i int) json.RawMessage {
 	return n.answered.raw
 }
 
-// output returns the run's output, and what is said of it in a conversation.
+// output returns the run's output, and the text that represents it in a conversation.
 func (f *progress) output() (json.RawMessage, string) {
 	ends := f.ends()
 	if len(ends) == 1 {

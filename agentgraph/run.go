@@ -15,20 +15,20 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// run is one run of a graph, in one process.
+// run is a run of a graph in one process.
 type run struct {
 	agent     *Agent
 	inv       *agent.Invocation
 	flow      *flow
 	group     workflow.Group
-	cut       []*call // that a crash cut off, or that wait
+	cut       []*call // calls that a crash interrupted or that wait
 	running   int
 	batch     []*workflow.Child
 	questions []*question
-	recorded  int // how many of the flow's records the log has
+	recorded  int // the number of the flow's records in the log
 }
 
-// load brings the flow to where the log ends.
+// load replays the log into the flow.
 func (r *run) load(ctx context.Context) error {
 	input := r.inv.Input()
 	if r.inv.Scope() == "" {
@@ -47,11 +47,11 @@ func (r *run) load(ctx context.Context) error {
 			}
 			continue
 		}
-		if rp != nil { // else it came in the same write, before the graph's run
+		if rp != nil { // otherwise the event was written before the graph's run started
 			rp.apply(e)
 		}
 	}
-	if rp == nil { // a runtime that keeps no log
+	if rp == nil { // the runtime keeps no log
 		rp = newReplay(r.agent.plan, r.inv.RunID(), r.inv.Scope(), input)
 	}
 	r.flow, r.recorded, r.questions = rp.flow, rp.recorded, rp.questions
@@ -59,7 +59,7 @@ func (r *run) load(ctx context.Context) error {
 	return nil
 }
 
-// all makes calls until none is left.
+// all runs calls until none is left.
 func (r *run) all(ctx context.Context) error {
 	var err error
 	if r.group, err = workflow.NewGroup(ctx, r.inv, r.agent.settle); err != nil {
@@ -92,7 +92,7 @@ func (r *run) all(ctx context.Context) error {
 	}
 }
 
-// start makes the calls that are due, as many as may run at once.
+// start starts the calls that are due, up to the concurrency limit.
 func (r *run) start() error {
 	f, now := r.flow, time.Now()
 	f.delayed = slices.DeleteFunc(f.delayed, func(c *call) bool {
@@ -137,7 +137,7 @@ func (r *run) start() error {
 	return r.group.Start(r.batch...)
 }
 
-// pause is how long to wait before a node is called again.
+// pause returns the time to wait before a retry.
 func (r *run) pause(c *call) time.Duration {
 	first := r.agent.backoff
 	if own := r.flow.plan.nodes[c.node].Retry; own != nil && own.Backoff > 0 {
@@ -154,7 +154,7 @@ func (r *run) pause(c *call) time.Duration {
 	return max(0, d)
 }
 
-// wait is how long it is until a call is due, 0 if none is waited for.
+// wait returns the time until the next delayed call is due, or 0 if no call is delayed.
 func (r *run) wait() time.Duration {
 	if len(r.flow.delayed) == 0 {
 		return 0
@@ -163,7 +163,7 @@ func (r *run) wait() time.Duration {
 	return max(1, time.Until(next.until))
 }
 
-// record puts into the log what the flow has to say.
+// record writes the flow's new records to the log.
 func (r *run) record() {
 	for _, data := range r.flow.records[min(r.recorded, len(r.flow.records)):] {
 		r.group.Add(&event.Event{Data: data})
@@ -171,7 +171,7 @@ func (r *run) record() {
 	r.recorded = len(r.flow.records)
 }
 
-// stop cancels what runs.
+// stop cancels the running calls.
 func (r *run) stop() {
 	for _, child := range r.group.Stop() {
 		r.flow.end(child.Data.(*call), outcome{reason: event.FinishReasonCanceled})
@@ -179,7 +179,7 @@ func (r *run) stop() {
 	r.running, r.cut = 0, nil
 }
 
-// failed returns the error of a run without an output.
+// failed returns the error of a failed run, or nil if the run has an output.
 func (f *progress) failed() error {
 	fail := f.cause()
 	if f.status() != Failed || fail == nil {
@@ -188,8 +188,8 @@ func (f *progress) failed() error {
 	return &agent.RunError{Agent: f.plan.nodes[fail.node].ID, Code: cmp.Or(fail.code, "graph_failed"), Err: fail}
 }
 
-// Error implements error, with what the log has of it.
+// Error implements error. It returns the message as the log contains it.
 func (fail *failure) Error() string { return fail.message }
 
-// Unwrap returns the error itself, nil if it comes from the log.
+// Unwrap returns the original error, or nil if the failure was read from the log.
 func (fail *failure) Unwrap() error { return fail.err }

@@ -7,9 +7,8 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// Schema returns the JSON schema (draft 2020-12) of a graph's document, for editors.
-// It describes the structure: keys, types and patterns. What it refuses, Load
-// refuses; Load also checks what no schema can say.
+// Schema returns the JSON schema (draft 2020-12) of a graph's document, for editors. It describes the structure: keys,
+// types and patterns. Load refuses everything that the schema refuses, and checks more.
 func Schema() []byte {
 	r := newReader(nil, "", 0)
 	r.top = &draft{graph: &Graph{}}
@@ -39,7 +38,7 @@ func Schema() []byte {
 	def("retry")(&retryTable, r.retry(&RetryPolicy{}))
 	def("state")(&stateTable, r.stateKeys(&StateKey{}))
 	s["$defs"] = defs
-	text, _ := json.MarshalIndent(s, "", "  ") // of maps, lists and texts, which is no error
+	text, _ := json.MarshalIndent(s, "", "  ") // marshals only maps, lists and strings, so it cannot fail
 	return append(text, '\n')
 }
 
@@ -55,9 +54,9 @@ func (t *table) schema(keys []yamldoc.Key) map[string]any {
 	return s
 }
 
-// parsed reads a part of a schema that the source holds; "" is an empty one.
+// parsed returns a part of a schema that is written as JSON in the source; "" is an empty one.
 func parsed(text string) map[string]any {
 	v := map[string]any{}
-	_ = json.Unmarshal([]byte(text), &v) // which the tests have read
+	_ = json.Unmarshal([]byte(text), &v) // the tests parse every part
 	return v
 }

@@ -8,29 +8,26 @@ import (
 	"github.com/agentarbor/arbor/internal/expression"
 )
 
-// maxPublished is the largest JSON form in bytes of a list or a mapping that grows and is
-// written to the log on each change: a larger one would make the log grow with the square
-// of the number of changes. The state itself needs none of these events, because it
-// follows from the outputs in the log.
+// maxPublished is the largest JSON form, in bytes, of a growing list or mapping that is written to the log on each
+// change. Without this limit the log would grow with the square of the number of changes. The state itself does not
+// depend on these events; replay computes it from the outputs in the log.
 const maxPublished = 4 << 10
 
-// reduction joins values of the shared state.
+// reduction combines values of the shared state.
 type reduction struct {
 	reducer Reducer
-	// program gives the value of input, which is there, and output, which is new; for
-	// numbers only.
+	// program computes a number from input, the current value, and output, the new one. It is nil for other reducers.
 	program *expression.Program
 }
 
-// arithmetic are the reducers of numbers.
+// arithmetic contains the reducers of numbers as expressions.
 var arithmetic = map[Reducer]string{
 	ReduceSum: "input + output",
 	ReduceMin: "output < input ? output : input",
 	ReduceMax: "output > input ? output : input",
 }
 
-// reductions are those of a graph's state, nil without any. What Load returns has no
-// reducers but those that it knows.
+// reductions returns the reducers of a graph's state, or nil if it has none. Load and Build refuse unknown reducers.
 func reductions(keys []StateKey) map[string]reduction {
 	if len(keys) == 0 {
 		return nil
@@ -39,16 +36,15 @@ func reductions(keys []StateKey) map[string]reduction {
 	for _, k := range keys {
 		r := reduction{reducer: k.Reducer}
 		if source, ok := arithmetic[k.Reducer]; ok {
-			r.program, _ = expression.Compile(source) // a constant
+			r.program, _ = expression.Compile(source) // a constant, so it compiles
 		}
 		all[k.Name] = r
 	}
 	return all
 }
 
-// join returns the value after a write, or for a mapping the graft that makes it.
-// Values are shared and not changed, but for the room after the end of a list, which
-// only the newest list has.
+// join returns the value after a write, or for a mapping the graft that makes it. Values are shared and not changed. A
+// list may grow into the spare capacity of its array, which only the newest list uses.
 func (r reduction) join(old, written any) (any, error) {
 	switch r.reducer {
 	case ReduceAppend:
@@ -94,11 +90,11 @@ func (r reduction) join(old, written any) (any, error) {
 	return written, nil
 }
 
-// graft is a merge that is to be made once it is known that all writes of an update are.
+// graft is a merge that is delayed until all writes of an update are known to succeed.
 type graft struct{ there, more map[string]any }
 
-// make merges into the mapping that is there, which belongs to the state alone: a new
-// one for each write would make many writes expensive.
+// make merges more into there, which belongs to the state alone. A copy for each write would make many writes
+// expensive.
 func (g graft) make() map[string]any {
 	if g.there == nil {
 		return g.more
@@ -115,7 +111,7 @@ func (g graft) make() map[string]any {
 	return g.there
 }
 
-// share begins the shared state of a run.
+// share initializes the shared state of a run.
 func (f *progress) share(keys []StateKey) {
 	if len(keys) == 0 {
 		return
@@ -124,15 +120,15 @@ func (f *progress) share(keys []StateKey) {
 	initial := make(map[string]any)
 	for _, k := range keys {
 		if k.Initial != nil {
-			v, _ := expression.Copy(k.Initial) // which all runs share, and which is a value of JSON
+			v, _ := expression.Copy(k.Initial) // the value is shared by all runs; a JSON value always copies
 			f.state[k.Name], initial[k.Name] = v, v
 		}
 	}
 	f.publish(initial)
 }
 
-// update makes a node's writes to the shared state: all of them, or if one has an error
-// none. Their expressions see the state as it was before.
+// update applies a node's writes to the shared state: all of them, or none if one fails. Their expressions see the
+// state as it was before.
 func (f *flow) update(i int, output *data) {
 	n := &f.plan.nodes[i]
 	v := values{output, &f.input, f.state}
@@ -156,8 +152,8 @@ func (f *flow) update(i int, output *data) {
 	f.publish(after)
 }
 
-// publish puts values of the shared state into the session's, where tools can see them,
-// but for those that have grown large.
+// publish writes values of the shared state to the session state, where tools can read them, except for values that
+// have grown too large.
 func (f *progress) publish(values map[string]any) {
 	if len(values) == 0 {
 		return
@@ -173,7 +169,7 @@ func (f *progress) publish(values map[string]any) {
 			}
 			v, f.large[k] = nil, true
 		}
-		if m, ok := v.(map[string]any); ok { // it may be merged into, and the event may not change
+		if m, ok := v.(map[string]any); ok { // a later merge changes the value, but the event must not change
 			v = copyConfig(m)
 		}
 		delta["turn:"+f.plan.name+"."+k] = v
@@ -183,13 +179,13 @@ func (f *progress) publish(values map[string]any) {
 	}
 }
 
-// grows reports whether a key can hold more than one write has written.
+// grows reports whether the value of a key can grow with each write.
 func (f *progress) grows(key string) bool {
 	r := f.reductions[key].reducer
 	return r == ReduceAppend || r == ReduceMerge
 }
 
-// test, value and choose evaluate expressions, or functions, on the values.
+// test, value and choose evaluate expressions or functions on the values.
 func (v *values) test(e *Expression) (bool, error) { return on(v, e, (*expression.Program).Test) }
 
 func (v *values) choose(e *Expression) ([]string, error) {
@@ -204,7 +200,7 @@ func (v *values) value(e *Expression) (any, error) {
 	return canonical(out)
 }
 
-// on evaluates a program on the values, or calls a function with values of its own.
+// on evaluates a program on the values, or calls a function with copies of them.
 func on[T any](v *values, e *Expression, program func(*expression.Program, expression.Env) (T, error)) (T, error) {
 	if e.call == nil {
 		return program(e.program, expression.Env{Output: v.output.decoded(), Input: v.input.decoded(), State: v.state})

@@ -6,10 +6,10 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// identifier is the form of a state key's name, so that state.name is an expression.
+// identifier matches the names of state keys, so that state.name is a valid expression.
 var identifier = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
-// reducers and what their values are; the order is that of messages.
+// reducers contains the reducers and the values that they accept, in the order of messages.
 var reducers = []struct {
 	name Reducer
 	fits func(v any) bool
@@ -62,7 +62,7 @@ func (d *draft) stateNames() []string {
 }
 
 func (r *reader) stateKey(key *StateKey, p yamldoc.Pair) {
-	if p.Value.Kind() != yamldoc.Mapping { // the key may be called as one that has a code of its own
+	if p.Value.Kind() != yamldoc.Mapping { // the key's name may be one that has a problem code
 		r.add(CodeYAML, r.Name, p.Value.Line(), "%s must be a mapping, not %s", key.Name, p.Value.Describe())
 		return
 	}

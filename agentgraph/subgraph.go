@@ -9,9 +9,9 @@ import (
 
 // subgraph reads the graph that a node has in place of an agent.
 func (r *reader) subgraph(d *draft, node *Node, k *yamldoc.Key, n yamldoc.Node) {
-	line := r.Key.Line() // the value of a mapping begins below
+	line := r.Key.Line() // the value of a mapping begins on a later line
 	switch kind := n.Kind(); {
-	case node.Tool != "" || node.ToolsOf != "": // which is reported
+	case node.Tool != "" || node.ToolsOf != "": // already reported
 	case kind == yamldoc.Mapping:
 		if d.depth >= maxNested {
 			r.add(CodeYAML, r.Name, line, "graphs nest at most %d deep", maxNested)
@@ -31,7 +31,7 @@ func (r *reader) subgraph(d *draft, node *Node, k *yamldoc.Key, n yamldoc.Node) 
 	}
 }
 
-// inside notes what a graph in a node's place adds.
+// inside adds an inner graph to a node, and its depth and size to the draft.
 func (r *reader) inside(d, inner *draft, node *Node, line int) {
 	node.Graph = inner.graph
 	d.nested = max(d.nested, inner.nested+1)
@@ -42,8 +42,8 @@ func (r *reader) inside(d, inner *draft, node *Node, line int) {
 	}
 }
 
-// inner makes the agent of the graph that a node has in place of an agent. What was
-// set for the graph around it also applies to it.
+// inner returns the agent of the graph that a node has in place of an agent. The options of the outer graph also apply
+// to it.
 func (a *Agent) inner(n *planNode, resolve Resolver) (agent.Agent, error) {
 	opts := []AgentOption{WithName(legalName(n.ID)), WithConcurrency(a.concurrency), WithSettle(a.settle),
 		func(in *Agent) {
@@ -55,14 +55,13 @@ func (a *Agent) inner(n *planNode, resolve Resolver) (agent.Agent, error) {
 		}
 	}
 	in, err := New(n.Graph, resolve, opts...)
-	if err != nil { // not in, which would be no nil
+	if err != nil { // a nil *Agent would be a non-nil interface
 		return nil, err
 	}
 	return in, nil
 }
 
-// has reports whether the graph has a node, or a graph in a node's place that may have
-// it.
+// has reports whether the graph has a node, or a node with an inner graph that may have it.
 func (a *Agent) has(id string) bool {
 	if _, ok := a.plan.index[id]; ok {
 		return true
@@ -75,8 +74,8 @@ func (a *Agent) has(id string) bool {
 	return false
 }
 
-// inLoop returns the graph as a loop runs it: if a round ends at one node, its output is
-// that node's, so that the next round gets what the same graph has given.
+// inLoop returns the graph for use in a loop. If a round ends at one node, the round's output is that node's output, so
+// that the next round gets it without a mapping around it.
 func (a *Agent) inLoop() *Agent {
 	in, p := *a, *a.plan
 	p.body, in.plan = true, &p

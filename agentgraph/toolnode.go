@@ -11,20 +11,19 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// Tool makes the agent of a tool node: it calls the tool with the node's input, and the
-// tool's output is the node's. See [llmagent.ToolAgent].
+// Tool returns the agent of a tool node. It calls the tool with the node's input, and the tool's output is the node's
+// output. See [llmagent.ToolAgent].
 func Tool(t tools.Tool) (agent.Agent, error) { return llmagent.ToolAgent(t) }
 
 const toolPrefix = "tool:"
 
-// ToolRef returns the reference by which a [Resolver] is asked for the agent of a tool node
-// that names no agent, and by which [WithRefs] says that there is such a tool.
+// ToolRef returns the reference of a tool node that names no agent. A [Resolver] is called with it, and [WithRefs]
+// accepts it to declare that the tool exists.
 func ToolRef(tool string) string { return toolPrefix + tool }
 
 func isTool(ref string) bool { return strings.HasPrefix(ref, toolPrefix) }
 
-// Runs says what the node runs: "tool lookup", "tools of agent", or the reference of its agent,
-// "" for a graph.
+// Runs describes what the node runs: "tool lookup", "tools of agent", the reference of its agent, or "" for a graph.
 func (n *Node) Runs() string {
 	switch {
 	case n.ToolsOf != "":
@@ -49,7 +48,7 @@ func ResolveTools(all ...tools.Tool) Resolver {
 	}
 }
 
-// toolsOf checks that the nodes whose tools others run have agents with tools.
+// toolsOf checks that each node named by toolsOf has an agent with tools.
 func (c *checker) toolsOf() {
 	for i, n := range c.graph.Nodes {
 		if n.ToolsOf == "" {
@@ -66,8 +65,8 @@ func (c *checker) toolsOf() {
 	}
 }
 
-// Resolve makes the agent of a node without a graph: that of its reference, or the tool of it
-// that the node calls.
+// Resolve returns the agent of a node without a graph: the agent of its reference, or the tool of that agent if the
+// node calls one.
 func (n *Node) Resolve(resolve Resolver) (agent.Agent, error) {
 	a, err := resolve(n.Ref, n.Config)
 	if err != nil || a == nil || n.Tool == "" || isTool(n.Ref) {
@@ -87,7 +86,7 @@ type splitter interface {
 	Split() (model, runs agent.Agent, err error)
 }
 
-// member finds or makes the agent of a node.
+// member returns the agent of a node, given or newly made.
 func (a *Agent) member(n *planNode, resolve Resolver) (agent.Agent, error) {
 	if n.ToolsOf != "" {
 		return a.runsTools(n, resolve)
@@ -109,19 +108,19 @@ func (a *Agent) member(n *planNode, resolve Resolver) (agent.Agent, error) {
 	}
 	if s, ok := member.(splitter); ok {
 		member, _, err = s.Split()
-	} else if !given { // what a program gives may pass its calls on by itself
+	} else if !given { // a given agent may pass its calls on itself
 		err = fmt.Errorf("the agent %q has no tools of its own for %q to run", n.Ref, n.toolsAt)
 	}
 	return member, err
 }
 
-// runsTools makes the agent of a node that runs the tools of another one's agent: of the
-// one that was given for either of them, or of a new one.
+// runsTools returns the agent of a node that runs the tools of another node's agent. It splits the agent given for
+// either node, or a new one.
 func (a *Agent) runsTools(n *planNode, resolve Resolver) (agent.Agent, error) {
 	of := &a.plan.nodes[a.plan.index[n.ToolsOf]]
 	member := a.given[n.ID]
 	s, ok := member.(splitter)
-	if !ok && member != nil { // a mock, or a part that was made before
+	if !ok && member != nil { // a mock, or an already split agent
 		return member, nil
 	}
 	if !ok {
@@ -141,7 +140,7 @@ func (a *Agent) runsTools(n *planNode, resolve Resolver) (agent.Agent, error) {
 	return runs, err
 }
 
-// lastMessage returns the last message that the part of a split agent has given.
+// lastMessage returns the last message in the output of a split agent.
 func lastMessage(v Values) (map[string]any, error) {
 	object, _ := v.Output.(map[string]any)
 	if messages, _ := object["messages"].([]any); len(messages) > 0 {
@@ -152,21 +151,21 @@ func lastMessage(v Values) (map[string]any, error) {
 	return nil, errors.New("the output has no messages: it is not that of an agent whose tools another node runs")
 }
 
-// HasCalls reports whether the last message calls tools, for [When] on the edge from an agent
-// to the node that runs its tools.
+// HasCalls reports whether the last message calls tools. Use it with [When] on the edge from an agent to the node that
+// runs its tools.
 func HasCalls(v Values) (bool, error) {
 	m, err := lastMessage(v)
 	return m["tool_calls"] != nil, err
 }
 
-// Answered reports whether the last message is an answer without calls, for [LoopOrFail] and
-// [LoopUntil] around an agent and the node that runs its tools.
+// Answered reports whether the last message is an answer without calls. Use it with [LoopOrFail] and [LoopUntil] around
+// an agent and the node that runs its tools.
 func Answered(v Values) (bool, error) {
 	m, err := lastMessage(v)
 	return m["role"] == "assistant" && m["tool_calls"] == nil, err
 }
 
-// Answer returns the text of the last message, for [Output] of such a loop.
+// Answer returns the text of the last message. Use it with [Output] on a node with such a loop.
 func Answer(v Values) (any, error) {
 	m, err := lastMessage(v)
 	return m["content"], err
