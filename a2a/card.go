@@ -111,7 +111,7 @@ func (c *cards) fetch(caller context.Context) (*peer, error) {
 	defer cancel()
 	p, err := c.refresh(ctx)
 	if err != nil && caller.Err() == nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("the card was not there within %s: %w", c.timeout, ctx.Err())
+		return nil, fmt.Errorf("the agent card did not arrive within %s: %w", c.timeout, ctx.Err())
 	}
 	return p, err
 }
@@ -191,7 +191,7 @@ func (c *cards) read(ctx context.Context, u *url.URL, old *keptCard) (*fetched, 
 	f := &fetched{source: u.String(), asked: time.Now()}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.source, nil)
 	if err != nil {
-		return nil, errors.New("the card's URL cannot be asked for")
+		return nil, errors.New("no request can be made for the card's URL")
 	}
 	req.Header = old.conditional(f.source)
 	asks := len(req.Header) > 0

@@ -164,7 +164,7 @@ func (x *exchange) follow(streams bool) *Error {
 			if failures++; failures > maxFailures || !x.broke(err) {
 				return x.failed(err)
 			}
-			x.inv.Logger().Warn("the connection to a remote agent broke, its task is asked for again", "agent", x.name, "card", x.cards.shown, "failures", failures)
+			x.inv.Logger().Warn("the connection to a remote agent broke: its task is fetched again", "agent", x.name, "card", x.cards.shown, "failures", failures)
 		}
 		if sleep.For(x.ctx, wait.NextBackOff()) != nil {
 			return x.failed(context.Cause(x.ctx))
@@ -195,7 +195,7 @@ func (x *exchange) complete(id sdk.TaskID) {
 	}
 	task, err := x.getTask(id)
 	if err != nil {
-		x.inv.Logger().Warn("the whole answer of a remote agent cannot be had, some of its words may be missing", "agent", x.name, "task", string(id), "error", x.classify(x.ctx, err).Error())
+		x.inv.Logger().Warn("the whole answer of a remote agent cannot be fetched: some of its text may be missing", "agent", x.name, "task", string(id), "error", x.classify(x.ctx, err).Error())
 		return
 	}
 	x.take(task)

@@ -120,7 +120,7 @@ func (b *Builder) checkOptions() (errs []error) {
 		case keys[k.Name]:
 			add("the state has the key %q twice", k.Name)
 		case !identifier.MatchString(k.Name):
-			add("the key %q of the state is no name of letters, digits and _", k.Name)
+			add("the key %q of the state is not a name of letters, digits and _", k.Name)
 		}
 		keys[k.Name] = true
 	}

@@ -53,7 +53,7 @@ func (r reduction) join(old, written any) (any, error) {
 		}
 		list, ok := old.([]any)
 		if !ok && old != nil {
-			return nil, fmt.Errorf("what is there is no list")
+			return nil, fmt.Errorf("the present value is not a list")
 		}
 		if more, ok := written.([]any); ok {
 			return append(list, more...), nil
@@ -65,11 +65,11 @@ func (r reduction) join(old, written any) (any, error) {
 		case written == nil:
 			return old, nil
 		case !ok:
-			return nil, fmt.Errorf("it must be a mapping to be merged")
+			return nil, fmt.Errorf("only a mapping can be merged")
 		}
 		there, ok := old.(map[string]any)
 		if !ok && old != nil {
-			return nil, fmt.Errorf("what is there is no mapping")
+			return nil, fmt.Errorf("the present value is not a mapping")
 		}
 		return graft{there, more}, nil
 	case ReduceSum, ReduceMin, ReduceMax:

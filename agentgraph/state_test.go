@@ -76,7 +76,7 @@ func TestStateErrors(t *testing.T) {
 		"sum of a text":    {"reducer: sum", "output.text", `update of k of the agent a, "output.text": it must be a number for sum`},
 		"sum too large":    {"reducer: sum, initial: 9223372036854775807", "1", "too large"},
 		"max of a mapping": {"reducer: max, initial: 1", "output", "it must be a number for max"},
-		"merge of a text":  {"reducer: merge", "output.text", "it must be a mapping"},
+		"merge of a text":  {"reducer: merge", "output.text", "only a mapping"},
 		"broken":           {"reducer: replace", "output.no.no", "cannot fetch no from nil"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -130,7 +130,7 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 			}
 			failed := err != nil && ctx.Err() == nil
 			if failed { // the store will be there again, or the session is gone
-				s.logger.Warn("what happens to a task cannot be posted to its webhooks for now", "task", string(id), "error", err)
+				s.logger.Warn("updates of a task cannot be posted to its webhooks for now", "task", string(id), "error", err)
 				_ = sleep.For(ctx, pause)
 				pause = min(2*pause, longestPause)
 				failed = s.hooks.Follows(t)
@@ -154,7 +154,7 @@ func (s *served) left(ctx context.Context, key session.Key) {
 	}
 	marks, err := s.lately(ctx, key, 2)
 	if err != nil {
-		s.logger.Warn("the task before cannot be found, its webhooks are not told that it is over", "session", key.String(), "error", err)
+		s.logger.Warn("the previous task cannot be found, so its webhooks are not notified of its end", "session", key.String(), "error", err)
 	} else if len(marks) > 1 {
 		s.push(key, marks[0].id)
 	}

@@ -296,7 +296,7 @@ func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Opt
 	if s.hooks != nil && s.pushOpts.Store != nil {
 		s.posts.Go(func() {
 			if err := s.recover(); err != nil && s.background.Err() == nil {
-				s.logger.Error("not all tasks with webhooks could be taken up again", "error", err)
+				s.logger.Error("the updates of some tasks cannot be posted to their webhooks after this restart", "error", err)
 			}
 		})
 	}
@@ -429,7 +429,7 @@ func (s *Server) closeHooks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := s.hooks.Close(ctx); err != nil {
-		s.logger.Info("webhooks are told the rest after the restart", "error", err)
+		s.logger.Info("webhooks get the remaining updates after the restart", "error", err)
 	}
 	return nil
 }

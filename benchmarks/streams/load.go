@@ -120,7 +120,7 @@ func follow(client *http.Client, r *http.Request, tokens int, from, to time.Time
 		}
 	}
 	if came != tokens {
-		return nil, errors.Join(fmt.Errorf("%d of %d tokens came by themselves", came, tokens), lines.Err())
+		return nil, errors.Join(fmt.Errorf("%d of %d tokens arrived separately", came, tokens), lines.Err())
 	}
 	return delays, nil
 }

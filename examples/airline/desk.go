@@ -83,7 +83,7 @@ func (d *desk) read(ctx context.Context, query string, args ...any) (json.RawMes
 	var text string
 	err := d.db.QueryRowContext(ctx, query, args...).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = errors.New("there is none of this id")
+		err = errors.New("nothing has this id")
 	}
 	return json.RawMessage(text), err
 }

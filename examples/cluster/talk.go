@@ -107,7 +107,7 @@ func (t *talk) check(log []*event.Event) error {
 			answered[e.TurnID] = true
 		case *event.ToolCall:
 			if calls[e.ID] {
-				return fmt.Errorf("the call %s stands there twice", e.ID)
+				return fmt.Errorf("the call %s is there twice", e.ID)
 			}
 			calls[e.ID] = true
 		}

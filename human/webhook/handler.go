@@ -69,6 +69,6 @@ func (d *Desk) refuse(w http.ResponseWriter, session agent.SessionKey, e human.E
 		w.Header().Set("Retry-After", "1")
 		code, says = http.StatusServiceUnavailable, "the session is busy: send it again"
 	}
-	d.log.Warn("a word of the desk was not delivered", "session", session.String(), "handoff", e.HandoffID, "event", e.ID, "status", code, "error", err)
+	d.log.Warn("a message of the desk was not delivered", "session", session.String(), "handoff", e.HandoffID, "event", e.ID, "status", code, "error", err)
 	http.Error(w, says, code)
 }

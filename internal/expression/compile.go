@@ -80,7 +80,7 @@ func (l Language) compile(source string, want want) (p *Program, err error) {
 	case strings.TrimSpace(source) == "":
 		return nil, &CompileError{Message: "the expression is empty"}
 	case len(source) > MaxSource:
-		return nil, &CompileError{Message: fmt.Sprintf("the expression has %d bytes, and %d are the most", len(source), MaxSource)}
+		return nil, &CompileError{Message: fmt.Sprintf("the expression has %d bytes; at most %d are allowed", len(source), MaxSource)}
 	case !utf8.ValidString(source):
 		return nil, &CompileError{Message: "the expression is not UTF-8"}
 	}
@@ -222,7 +222,7 @@ func typeName(goType string) string {
 // checkPattern limits the regular expression of matches.
 func checkPattern(text string) error {
 	if len(text) > maxPattern {
-		return fmt.Errorf("the pattern has %d bytes, and %d are the most", len(text), maxPattern)
+		return fmt.Errorf("the pattern has %d bytes; at most %d are allowed", len(text), maxPattern)
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {

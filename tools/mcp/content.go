@@ -17,13 +17,13 @@ import (
 // become files of the session, which a line names.
 func content(ctx tools.Context, tool string, r *sdk.CallToolResult) (any, error) {
 	if r == nil {
-		return nil, errors.New("the server has answered with nothing")
+		return nil, errors.New("the server's answer is empty")
 	}
 	w := writer{ctx: ctx, tool: tool}
 	text := w.all(r.Content)
 	switch {
 	case r.IsError && text == "":
-		return nil, errors.New("the server says that the call has failed, and not why")
+		return nil, errors.New("the server reports that the call has failed, without a reason")
 	case r.IsError:
 		return nil, errors.New(text)
 	case len(r.Content) == 0 && r.StructuredContent != nil:

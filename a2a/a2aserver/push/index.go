@@ -116,7 +116,7 @@ func (p *Sender) ended(w *webhook) {
 	r.Ended = p.now().UTC()
 	if p.opts.Store != nil {
 		if err := p.opts.Store.Put(p.ctx, r); err != nil {
-			p.log.Warn("the end of a push notification config cannot be stored; its webhook may hear of the task again",
+			p.log.Warn("the end of a push notification config cannot be stored: its webhook may get updates of the task again",
 				"task", w.task.Task, "config", w.id, "error", err)
 			return
 		}

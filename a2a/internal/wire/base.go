@@ -26,7 +26,7 @@ func BaseOf(ctx context.Context) string {
 // say it: a server behind one is given its public URL.
 func RequestBase(r *http.Request) (string, error) {
 	if !IsHost(r.Host) {
-		return "", errors.New("the Host of the request is no name")
+		return "", errors.New("the Host of the request is not a valid name")
 	}
 	scheme := "http"
 	if r.TLS != nil {
