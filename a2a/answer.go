@@ -12,39 +12,38 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// answer puts together what a remote agent says in one exchange, from messages,
-// tasks, and the updates of a stream in any mixture. Artifacts are known by their
-// ids, so that a snapshot replaces what its deltas built and doubles nothing.
-// What it costs grows with what is received, and what it keeps is bounded.
+// answer assembles what a remote agent sends in one exchange, from messages, tasks and stream updates in any mixture.
+// It identifies artifacts by their ids, so that a snapshot replaces the text that its deltas built and duplicates
+// nothing. The work grows with the number of bytes received, and the number of bytes kept is bounded.
 type answer struct {
 	limit   int          // the maximum number of bytes to keep; 0: no limit
-	secrets *credentials // what is taken out of words, names and addresses; nil: nothing
+	secrets *credentials // redacted from texts, names and addresses; nil: nothing is
 
 	taskID    sdk.TaskID
 	contextID string
 	state     sdk.TaskState // "" until there is a task
 	message   bool          // the answer is a message, without a task
 	blocks    list          // artifacts
-	said      list          // the words of earlier states, by message id
-	final     string        // the words of the status that ended the exchange
+	said      list          // the texts of earlier states, by message id
+	final     string        // the text of the status that ended the exchange
 	old       map[string]string
-	quiet     bool // a question that was asked before is not asked again
+	quiet     bool // do not repeat a question that was asked before
 	usage     []event.Usage
 	files     fileList
 
-	shown    []byte // what was given out by next
-	pending  []byte // to be given out by next
-	diverged bool   // the answer does not begin with what was shown any more
-	compared int    // how long the answer was when it was last compared
+	shown    []byte // what next has returned
+	pending  []byte // what next has yet to return
+	diverged bool   // the answer no longer begins with what was shown
+	compared int    // length of the answer when it was last compared
 	credit   int    // how many bytes may be compared
 	blind    bool   // deltas may be missing, until the next snapshot
 }
 
-// maxID bounds the ids of tasks and contexts, which the log keeps. What is longer, or holds
-// a secret, is no id.
+// maxID bounds the ids of tasks and contexts in bytes, because the log keeps them. A longer id, or one that contains a
+// secret, is ignored.
 const maxID = 1024
 
-// settled reports whether nothing more is to come.
+// settled reports whether the answer is complete.
 func (a *answer) settled() bool {
 	return a.message || a.state.Terminal() || interrupted(a.state)
 }
@@ -53,7 +52,7 @@ func interrupted(s sdk.TaskState) bool {
 	return s == sdk.TaskStateInputRequired || s == sdk.TaskStateAuthRequired
 }
 
-// progress is what changes when an answer goes on.
+// progress is the part of an answer that changes when the peer sends more.
 type progress struct {
 	state sdk.TaskState
 	size  int
@@ -63,13 +62,12 @@ func (a *answer) progress() progress {
 	return progress{a.state, a.blocks.size + a.said.size + a.files.size}
 }
 
-// tooLarge reports whether more was received than may be kept.
+// tooLarge reports whether the answer exceeds the limit.
 func (a *answer) tooLarge() bool {
 	return a.limit > 0 && a.blocks.size+a.said.size+a.files.size+len(a.final) > a.limit
 }
 
-// baseline notes what a task held before it was given new words, which is no
-// part of the answer to them.
+// baseline notes what a task contained before it received a new message, which is no part of the answer to it.
 func (a *answer) baseline(t *sdk.Task) {
 	a.old = make(map[string]string)
 	for _, artifact := range t.Artifacts {
@@ -87,11 +85,10 @@ func (a *answer) baseline(t *sdk.Task) {
 	}
 }
 
-// recall is baseline for a task that is taken up again: it notes the words of the task
-// that the log has already.
+// recall is baseline for a task that the run resumes: it notes the texts of the task that the log already contains.
 func (a *answer) recall(t *sdk.Task, said []string) {
 	a.old = make(map[string]string)
-	known := make([]int, len(t.Artifacts)) // how much of each was said
+	known := make([]int, len(t.Artifacts)) // how many bytes of each the log contains
 	texts := make([]string, len(t.Artifacts))
 	for i, artifact := range t.Artifacts {
 		if artifact != nil {
@@ -106,7 +103,7 @@ func (a *answer) recall(t *sdk.Task, said []string) {
 			}
 			n := common(left, rest)
 			if n < len(left) && rest[n:] != "" && !strings.HasPrefix(rest[n:], separator) {
-				break // the words are others
+				break // the log has another text
 			}
 			known[i] += n
 			rest = strings.TrimPrefix(rest[n:], separator)
@@ -131,7 +128,7 @@ func (a *answer) recall(t *sdk.Task, said []string) {
 	}
 }
 
-// common returns how many bytes two texts have in common at their beginnings.
+// common returns the length in bytes of the longest common prefix of two texts.
 func common(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -140,31 +137,31 @@ func common(a, b string) int {
 	return n
 }
 
-// ends reports whether said ends with text, as a paragraph of its own.
+// ends reports whether said ends with text as a separate paragraph.
 func ends(said, text string) bool {
 	head, ok := strings.CutSuffix(said, text)
 	return ok && text != "" && (head == "" || strings.HasSuffix(head, separator))
 }
 
-// add takes in the next event. An event of an unknown kind says nothing.
+// add applies the next event. It ignores events of unknown kinds.
 func (a *answer) add(e sdk.Event) {
 	if absent(e) {
 		return
 	}
 	if m, ok := e.(*sdk.Message); ok && m.Role == sdk.MessageRoleUser {
-		return // our own words, come back
+		return // an echo of our own message
 	}
 	info := e.TaskInfo()
 	if a.isID(info.ContextID) {
 		a.contextID = info.ContextID
 	}
-	if a.taskID == "" && a.isID(string(info.TaskID)) { // one exchange is about one task
+	if a.taskID == "" && a.isID(string(info.TaskID)) { // an exchange has one task
 		a.taskID = info.TaskID
 	}
 	snapshot := false
 	switch e := e.(type) {
 	case *sdk.Message:
-		if e.TaskID != "" && a.state != "" { // a message about the task, not instead of one
+		if e.TaskID != "" && a.state != "" { // a message about the task does not replace it
 			a.say(e)
 			break
 		}
@@ -200,17 +197,16 @@ func (a *answer) add(e sdk.Event) {
 	a.compare(snapshot || a.settled())
 }
 
-// isID reports whether a text can be the id of a task or of a context.
+// isID reports whether a text is acceptable as the id of a task or a context.
 func (a *answer) isID(id string) bool {
 	return id != "" && len(id) <= maxID && a.secrets.redactSaid(id) == id
 }
 
-// absent reports whether there is no event at all, which a client may yield.
+// absent reports whether a client yielded a nil event.
 func absent(e sdk.Event) bool { return e == nil || reflect.ValueOf(e).IsNil() }
 
-// status takes in a state. The words of a state that ends the exchange belong to
-// the answer; those of earlier states tell of progress. A state that nobody has
-// heard of is one of progress.
+// status applies a task status. The text of a state that ends the exchange belongs to the answer; the texts of earlier
+// states report progress. An unknown state counts as progress.
 func (a *answer) status(s sdk.TaskStatus) {
 	if s.State != "" && !a.settled() {
 		a.state = known(s.State)
@@ -226,12 +222,12 @@ func (a *answer) status(s sdk.TaskStatus) {
 	if text := a.words(s.Message.Parts); text != a.old["message "+s.Message.ID] || text == "" {
 		a.final = text
 	} else if interrupted(a.state) && !a.quiet {
-		a.final = text // it asks the same again
+		a.final = text // the peer repeats its question
 	}
 }
 
-// known returns a state by the name that the protocol has for it, also if a peer
-// writes it as older versions do: "completed", "input-required".
+// known returns a state under its name in A2A 1.0, even if a peer writes it as older versions do: "completed",
+// "input-required".
 func known(s sdk.TaskState) sdk.TaskState {
 	if strings.HasPrefix(string(s), "TASK_STATE_") {
 		return s
@@ -249,7 +245,7 @@ func known(s sdk.TaskState) sdk.TaskState {
 }
 
 func (a *answer) say(m *sdk.Message) {
-	if slices.Contains(m.Extensions, Extension) { // what our own agents tell beside their words
+	if slices.Contains(m.Extensions, Extension) { // metadata of our own agents
 		return
 	}
 	text := a.words(m.Parts)
@@ -295,13 +291,12 @@ const separator = "\n\n"
 
 func (a *answer) diverge() { a.diverged, a.pending = true, a.pending[:0] }
 
-// eventCredit is how many bytes may be compared for one event, on average and besides
-// its own. Without a bound a peer could have a long answer compared for each byte.
+// eventCredit is the number of bytes that may be compared for each event on average, in addition to the event's own.
+// Without a bound, each byte that a peer sends could cause the comparison of a long answer.
 const eventCredit = 64 << 10
 
-// compare checks whether the answer begins with what was shown after all, once a block
-// other than the last has changed: then the rest can be shown. While the answer grows it
-// is compared now and then.
+// compare checks whether the answer again begins with what was shown, after a block other than the last has changed. If
+// so, the rest can be shown. While the answer grows, it is compared only from time to time.
 func (a *answer) compare(now bool) {
 	a.credit += eventCredit
 	if !a.diverged {
@@ -317,10 +312,11 @@ func (a *answer) compare(now bool) {
 	}
 }
 
-// gap notes that events may have been missed.
+// gap notes that events may have been lost.
 func (a *answer) gap() { a.blind = true }
 
-// next returns what can be shown beyond what was shown before. What may be the beginning of a secret waits for more.
+// next returns the text that can be shown after what was shown before. It holds back what may be the beginning of a
+// secret.
 func (a *answer) next() string {
 	if a.blind || a.diverged || len(a.pending) == 0 {
 		return ""
@@ -335,7 +331,7 @@ func (a *answer) next() string {
 func (a *answer) text() string {
 	text := string(a.blocks.joined())
 	switch {
-	case a.final == "" || strings.Contains(text, a.final): // many repeat their artifact in the last status
+	case a.final == "" || strings.Contains(text, a.final): // many peers repeat their artifact in the last status
 	case text == "":
 		text = a.final
 	default:
@@ -347,12 +343,12 @@ func (a *answer) text() string {
 	return strings.ToValidUTF8(a.secrets.redactSaid(text), "\uFFFD")
 }
 
-// list is texts with ids, in the order in which they came.
+// list is a list of texts with ids, in the order of arrival.
 type list struct {
 	blocks []block
 	at     map[string]int
-	text   int // the length of all texts
-	size   int // what is kept, ids included
+	text   int // total length of the texts in bytes
+	size   int // bytes kept, ids included
 }
 
 type block struct {
@@ -377,7 +373,7 @@ func (l *list) set(id, text string) {
 		i = len(l.blocks)
 		l.at[id] = i
 		l.blocks = append(l.blocks, block{id: id})
-		l.size += len(id) + 64 // and what it costs to keep it
+		l.size += len(id) + 64 // the approximate overhead of an entry
 	}
 	b := &l.blocks[i]
 	l.text += len(text) - len(b.text)
@@ -391,7 +387,7 @@ func (l *list) append(i int, text string) {
 	l.blocks[i].text = append(l.blocks[i].text, text...)
 }
 
-// length returns the length of all texts joined.
+// length returns the length of all texts joined, in bytes.
 func (l *list) length() int { return l.text + max(0, len(l.blocks)-1)*len(separator) }
 
 func (l *list) joined() []byte {
@@ -405,12 +401,11 @@ func (l *list) joined() []byte {
 	return joined
 }
 
-// words returns parts as text without secrets.
+// words returns the text of parts without secrets.
 func (a *answer) words(parts sdk.ContentParts) string { return a.secrets.redactSaid(partsText(parts)) }
 
-// partsText returns parts as text, data as JSON, without files. Our own servers
-// ask for an approval in words and in a data part for programs, which is left out beside
-// the words.
+// partsText returns the text of parts: data parts as JSON, file parts omitted. Arbor's own servers ask for an approval
+// with a text part and a data part for programs; the data part is omitted after a text.
 func partsText(parts sdk.ContentParts) string {
 	if len(parts) == 1 && parts[0] != nil {
 		if text, ok := parts[0].Content.(sdk.Text); ok {
@@ -450,7 +445,7 @@ func asksForApproval(v any) bool {
 	return call && tool
 }
 
-// clip cuts s to at most n bytes at the border of a character, and says so.
+// clip shortens s to at most n bytes, at a character boundary, and appends an ellipsis.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -15,67 +15,56 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 )
 
-// Binding is a way to speak to peers beside those that every remote agent has,
-// which are JSON-RPC and HTTP+JSON of A2A 1.0.
+// Binding is a protocol binding in addition to those that every remote agent has: JSON-RPC and HTTP+JSON of A2A 1.0.
 type Binding struct {
-	// Protocol is the binding as cards name it: GRPC, JSONRPC, HTTP+JSON, or
-	// another.
+	// Protocol is the binding's name in cards: GRPC, JSONRPC, HTTP+JSON, or another.
 	Protocol sdk.TransportProtocol
-	// Version is the version of the protocol that the binding speaks, such as 1.0
-	// or 0.3. It is sent to the peer with every call. The binding is used for interfaces of
-	// the same line: of the same major version, below 1.0 of the same minor too.
+	// Version is the protocol version of the binding, such as 1.0 or 0.3. It is sent to the peer with every call. The
+	// binding is used for interfaces with the same major version, and below 1.0 with the same minor version too.
 	Version string
-	// Dial makes the connection to the interface i of a card. It should not wait
-	// for the network: the first call does. ctx ends with Dial, and must not bound
-	// what it returns. The transport is used by many goroutines, and destroyed when
-	// nothing can use it any more.
+	// Dial returns a transport for the interface i of a card. It should not wait for the network: the first call
+	// connects. ctx ends when Dial returns, and must not bound the transport. The transport is used concurrently, and
+	// is destroyed when nothing can use it any more.
 	Dial func(ctx context.Context, i *sdk.AgentInterface, env Environment) (a2aclient.Transport, error)
-	// Mend, if not nil, brings an answer over HTTP, or one event of a stream, into a form
-	// that the transport can read, so that peers may be newer, older or sloppier than it.
-	// It returns the answer itself where nothing needs mending, and nil for an event to be
-	// left out. It must be safe for concurrent use.
+	// Mend, if not nil, rewrites an answer over HTTP, or one event of a stream, so that the transport can parse answers
+	// of peers that are newer, older or less strict than it. It returns its argument if nothing needs to change, and
+	// nil to drop an event. It must be safe for concurrent use.
 	Mend func(answer []byte) []byte
-	// ParseCard, if not nil, reads cards that name no interface of A2A 1.0, as
-	// those of earlier versions do.
+	// ParseCard, if not nil, parses cards that name no interface of A2A 1.0, such as those of earlier versions.
 	ParseCard func(card []byte) (*sdk.AgentCard, error)
 }
 
-// Environment is what a [Binding] needs of the remote agent that it connects, for
-// one interface of its card.
+// Environment is what a remote agent provides to a [Binding] for one interface of its card.
 type Environment struct {
-	// HTTP is the client for bindings on HTTP. Credentials, limits and the guard
-	// of addresses are in its transport already: what is below is for bindings
-	// that do not use it.
+	// HTTP is the client for bindings over HTTP. Its transport already applies the credentials, the limits and the
+	// address checks: the fields below are for bindings that do not use it.
 	HTTP *http.Client
-	// TLS is the configuration for connections to this interface, with the client
-	// certificate if it may see it. nil is the system's.
+	// TLS is the configuration for connections to this interface. It includes the client certificate if the interface's
+	// origin is trusted. nil means the system's defaults.
 	TLS *tls.Config
-	// Credentials returns the headers to send to the target, cookies included. Only
-	// scheme, host and port of the target count. It returns nil if the target is not
-	// trusted with them. It is to be called for every request: tokens are fetched
-	// and refreshed as needed, which may fail.
+	// Credentials returns the headers to send to the target, cookies included, or nil if the target is not trusted.
+	// Only the scheme, host and port of the target count. Call it for every request: it fetches and refreshes tokens as
+	// needed, which may fail.
 	Credentials func(ctx context.Context, target *url.URL) (http.Header, error)
-	// Refused says that the peer did not accept these credentials, so that the
-	// next call of Credentials fetches a token anew if there is one to be fetched.
+	// Refused reports that the peer did not accept these credentials. The next call of Credentials then fetches a new
+	// token, if the credentials include one.
 	Refused func(h http.Header)
-	// DialContext connects, unless the address is one that the card may not lead
-	// to. It is to be given host and port as the card names them: a name that was
-	// resolved before is not known any more as the one that the developer trusts.
+	// DialContext connects to an address, unless the card may not lead there. Pass the host and port as the card names
+	// them: a resolved address is no longer recognized as a host that the developer trusts.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
-	// MaxResponse bounds one response in bytes, a whole stream included.
+	// MaxResponse bounds the size of one response in bytes; a stream counts as a whole.
 	MaxResponse int64
-	// Heard is to be called with the context of the call whenever something of its
-	// response arrives, for the limit of [WithIdleTimeout].
+	// Heard resets the limit of [WithIdleTimeout]. Call it with the context of the call whenever a part of its response
+	// arrives.
 	Heard func(ctx context.Context)
 }
 
-// WithBinding adds ways to speak to peers. Before the built-in ones, and in the
-// order given, they are asked whether they speak an interface.
+// WithBinding adds protocol bindings. They are tried in the given order, before the built-in ones.
 func WithBinding(b ...Binding) Option {
 	return func(r *remote) { r.bindings = append(r.bindings, b...) }
 }
 
-// builtin are the bindings that every remote agent has.
+// builtin returns the bindings that every remote agent has.
 func builtin() []Binding {
 	return []Binding{
 		{Protocol: sdk.TransportProtocolJSONRPC, Version: "1.0", Mend: mend,
@@ -95,8 +84,8 @@ func builtin() []Binding {
 
 var errNoURL = errors.New("it is not an absolute http or https URL")
 
-// segments keeps ids of tasks, which are the peer's, from becoming other paths: the
-// libraries put them into the paths of HTTP+JSON as they are.
+// segments rejects task ids that would lead to another path. The peer chooses the ids, and the SDK inserts them into
+// the paths of HTTP+JSON without escaping.
 type segments struct {
 	a2aclient.PassthroughInterceptor
 }
@@ -114,13 +103,13 @@ func (segments) Before(ctx context.Context, call *a2aclient.Request) (context.Co
 		return ctx, nil, nil
 	}
 	if id == "" || id == "." || id == ".." || strings.ContainsAny(string(id), "/?#%\\") || strings.ContainsFunc(string(id), isControl) {
-		// It is the peer's mistake, and none that goes away.
+		// It is the peer's mistake, and a retry would not help.
 		return ctx, nil, sdk.NewError(sdk.ErrInvalidAgentResponse, "the id of the task cannot be part of a path, which HTTP+JSON would need")
 	}
 	return ctx, nil, nil
 }
 
-// line is what two versions share that understand each other.
+// line returns the part of a version that compatible versions share.
 func line(version string) string {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if parts[0] == "0" && len(parts) > 1 {
@@ -133,8 +122,8 @@ func (b *Binding) speaks(i *sdk.AgentInterface) bool {
 	return b.Protocol == i.ProtocolBinding && i.ProtocolVersion != "" && line(b.Version) == line(string(i.ProtocolVersion))
 }
 
-// connect makes a client for the first interface of the card that we speak: the
-// order is the peer's preference (A2A 1.0, section 8.3.1).
+// connect returns a client for the first interface of the card that a binding supports: the card lists them in the
+// peer's order of preference (A2A 1.0, section 8.3.1).
 func (r *remote) connect(ctx context.Context, card *sdk.AgentCard) (*peer, error) {
 	var failures []error
 	for _, offered := range card.SupportedInterfaces {
@@ -160,7 +149,7 @@ func (r *remote) connect(ctx context.Context, card *sdk.AgentCard) (*peer, error
 	return nil, r.offersNothing(card)
 }
 
-// dial connects to one interface.
+// dial returns a client for one interface.
 func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sdk.AgentInterface) (*peer, error) {
 	u, err := url.Parse(i.URL)
 	isHTTP := err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
@@ -170,15 +159,14 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 	endpoint := clip(i.URL, 500)
 	if isHTTP {
 		u.User, u.Fragment = nil, ""
-		// A server on this machine may call itself localhost where the developer wrote an address. It is called by the
-		// developer's name, to which the credentials belong: another name may lead to another server.
+		// A server on this machine may call itself localhost where the developer wrote an address. The client then uses
+		// the developer's name, because the credentials belong to it and another name may lead to another server.
 		if own := r.cards.url; u.Scheme == own.Scheme && u.Port() == own.Port() && canonicalHost(u.Hostname()) == loopback && canonicalHost(own.Hostname()) == loopback {
 			u.Host = own.Host
 		}
 		i.URL, endpoint = u.String(), shownURL(u)
 	}
-	// What the dialer would refuse is known before the conversation is handed over,
-	// if the host is written as an address.
+	// If the host is written as an address, a refusal by the dialer is known before the conversation is transferred.
 	if target := target(i.URL); target != nil {
 		if err := r.connections.dialer.check(target.Hostname()); err != nil {
 			return nil, err
@@ -188,8 +176,8 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 	if err != nil {
 		return nil, err
 	}
-	// The client of the protocol library looks at the card to know whether the peer
-	// streams, and at the interface for the version and the tenant to tell the peer.
+	// The SDK's client reads from the card whether the peer streams, and from the interface which version and tenant to
+	// send.
 	i.ProtocolVersion = sdk.ProtocolVersion(b.Version)
 	one := *card
 	one.SupportedInterfaces = []*sdk.AgentInterface{&i}
@@ -204,12 +192,12 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 	if err != nil {
 		return nil, errors.Join(err, transport.Destroy())
 	}
-	// Whoever is in a call holds the client, and nobody says when it is the last one.
+	// Calls in progress hold the client, and nothing signals the last one.
 	runtime.AddCleanup(client, func(t a2aclient.Transport) { go func() { _ = t.Destroy() }() }, transport)
 	return &peer{client: client, card: card, endpoint: endpoint}, nil
 }
 
-// environment is what a binding gets for an interface.
+// environment returns the Environment of a binding for an interface.
 func (r *remote) environment(b *Binding, i *sdk.AgentInterface) Environment {
 	mend := b.Mend
 	if mend == nil {
@@ -233,8 +221,8 @@ func (r *remote) environment(b *Binding, i *sdk.AgentInterface) Environment {
 	return env
 }
 
-// target returns the address of an interface as a URL, or nil if it is not one. An address of gRPC may have no scheme:
-// its connections use TLS.
+// target returns the address of an interface as a URL, or nil if it is not one. An address of gRPC may have no scheme;
+// target then assumes TLS.
 func target(interfaceURL string) *url.URL {
 	if !strings.Contains(interfaceURL, "://") {
 		interfaceURL = "https://" + interfaceURL
@@ -246,7 +234,7 @@ func target(interfaceURL string) *url.URL {
 	return u
 }
 
-// offersNothing says what the card offers, and what we speak.
+// offersNothing returns an error that lists the interfaces that the card offers and the bindings of this agent.
 func (r *remote) offersNothing(card *sdk.AgentCard) error {
 	var offers, speaks []string
 	grpc, old := false, false
@@ -276,8 +264,7 @@ func (r *remote) offersNothing(card *sdk.AgentCard) error {
 	return fmt.Errorf("the card offers %s, and this agent speaks %s%s", strings.Join(offers, ", "), strings.Join(speaks, ", "), hint)
 }
 
-// label names a binding and its version in a message, although a card may give any text
-// for them.
+// label returns a binding and its version for a message. It bounds their length, because a card may contain any text.
 func label(protocol sdk.TransportProtocol, version string) string {
 	return strings.ToValidUTF8(clip(string(protocol), 40)+" "+clip(version, 20), "\uFFFD")
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Cancel implements agent.Canceler: a task that waits for the user's words, or that
-// a crash left behind, is canceled at the peer. A peer that cannot be reached is no
-// error: its task waits in vain, and nobody asks for it again.
+// Cancel implements agent.Canceler: it cancels at the peer a task that waits for the user, or that a crash left
+// unfinished. An unreachable peer is not an error: its task keeps waiting, and no later run asks for it.
 func (r *remote) Cancel(ctx context.Context, inv *agent.Invocation) ([]event.Data, error) {
 	m, err := r.memory(ctx, inv)
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// The paths at which agents publish their cards: that of A2A 1.0, and the older
-// one.
+// The paths at which agents publish their cards, in A2A 1.0 and before.
 const (
 	wellKnown    = "/.well-known/agent-card.json"
 	oldWellKnown = "/.well-known/agent.json"
@@ -28,22 +27,21 @@ const (
 // maxCard bounds an agent card in bytes.
 const maxCard = 1 << 20
 
-// peer is a client, and the card that it was made of.
+// peer is a client and the card that it was created from.
 type peer struct {
 	client   Client
 	card     *sdk.AgentCard // nil if there is none
-	endpoint string         // as errors and events may show it
+	endpoint string         // without query and credentials, for errors and events
 }
 
-// cards fetches the card once for all who need it at the same time, and keeps it
-// for a while. A failure is not kept.
+// cards fetches the card once for all concurrent callers and keeps it for its lifetime. It does not keep errors.
 type cards struct {
 	url     *url.URL
 	shown   string
 	client  *http.Client
 	ttl     time.Duration
 	timeout time.Duration
-	verify  func(ctx context.Context, card []byte) error // nil: nothing is verified
+	verify  func(ctx context.Context, card []byte) error // nil: cards are not verified
 	parse   func(card []byte) (*sdk.AgentCard, error)
 	connect func(context.Context, *sdk.AgentCard) (*peer, error)
 	given   *peer // set if there is no card to fetch
@@ -53,18 +51,18 @@ type cards struct {
 	kept   *keptCard
 }
 
-// keptCard is the card that was fetched last, and how long it is good for.
+// keptCard is the last fetched card and its expiry.
 type keptCard struct {
 	peer  *peer
 	until time.Time
 	sum   [sha256.Size]byte
-	// What is needed to ask the URL that it came from whether it has changed.
+	// The URL that the card came from, and the headers with which to revalidate it.
 	source string
 	header http.Header
 }
 
-// conditional returns the headers that ask for a card only if it has changed; none
-// if the peer cannot tell.
+// conditional returns the headers that request a card only if it has changed. It returns none if the last response had
+// no validators or came from another URL.
 func (k *keptCard) conditional(source string) http.Header {
 	h := make(http.Header)
 	if k == nil || k.source != source {
@@ -79,7 +77,7 @@ func (k *keptCard) conditional(source string) http.Header {
 	return h
 }
 
-// get returns the peer, from the cache if it is fresh.
+// get returns the peer of the kept card, and fetches the card if it has expired.
 func (c *cards) get(ctx context.Context) (*peer, error) {
 	if c.given != nil {
 		return c.given, nil
@@ -96,8 +94,8 @@ func (c *cards) fresh() *peer {
 	return nil
 }
 
-// drop has the card fetched again after a call to the peer failed. If it turns out
-// to be the same, the connection is used further.
+// drop lets the card of p expire after a failed call, so that the next use fetches it again. If the card has not
+// changed, its connection stays in use.
 func (c *cards) drop(p *peer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +114,7 @@ func (c *cards) fetch(caller context.Context) (*peer, error) {
 	return p, err
 }
 
-// refresh fetches the card, or hears that the one we have is still good.
+// refresh fetches the card, or extends the kept one if it has not changed.
 func (c *cards) refresh(ctx context.Context) (*peer, error) {
 	urls := []*url.URL{c.url}
 	if c.url.Path == "" || c.url.Path == "/" {
@@ -141,8 +139,7 @@ func (c *cards) refresh(ctx context.Context) (*peer, error) {
 	}
 	kept := &keptCard{source: got.source, header: got.header}
 	if got.body == nil {
-		// It has not changed, and what was said of it before holds unless it is said
-		// anew (RFC 9111, section 3.2).
+		// The card has not changed. Its earlier headers apply unless the response repeats them (RFC 9111, section 3.2).
 		kept.header, kept.sum = old.header.Clone(), old.sum
 		kept.header.Del("Age")
 		maps.Copy(kept.header, got.header)
@@ -160,7 +157,7 @@ func (c *cards) refresh(ctx context.Context) (*peer, error) {
 		kept.source, kept.header = "", nil
 	}
 	if old != nil && kept.sum == old.sum {
-		same := *old.peer // another value, so that a late failure of before does not drop it
+		same := *old.peer // a copy, so that the late error of an earlier call does not drop it
 		kept.peer = &same
 	} else {
 		card, err := c.parse(got.body)
@@ -177,16 +174,15 @@ func (c *cards) refresh(ctx context.Context) (*peer, error) {
 	return kept.peer, nil
 }
 
-// fetched is the response to a request for a card.
+// fetched is the response to a card request.
 type fetched struct {
 	source string
-	asked  time.Time // the age of what is kept counts from here
+	asked  time.Time // the age of the kept card counts from here
 	header http.Header
 	body   []byte // nil if the card has not changed
 }
 
-// read asks for the card at u: whether it has changed, if the one we have came
-// from there.
+// read requests the card at u, conditionally if the kept card came from there.
 func (c *cards) read(ctx context.Context, u *url.URL, old *keptCard) (*fetched, error) {
 	f := &fetched{source: u.String(), asked: time.Now()}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.source, nil)
@@ -223,10 +219,10 @@ func (c *cards) read(ctx context.Context, u *url.URL, old *keptCard) (*fetched, 
 	return f, nil
 }
 
-// parseCard reads a card: one of A2A 1.0, or one that a binding of another version
-// can read, since to a reader of 1.0 it has no interfaces.
+// parseCard parses a card of A2A 1.0, or one that a binding of another version can parse, because as a card of 1.0 it
+// has no interfaces.
 func (r *remote) parseCard(body []byte) (*sdk.AgentCard, error) {
-	// Only what we use is read, so that nothing else in a card can be in the way.
+	// It decodes only the fields that are used, so that an invalid value elsewhere in the card does no harm.
 	var card struct {
 		Name                string                `json:"name"`
 		Description         string                `json:"description"`

@@ -8,32 +8,27 @@ import (
 	"time"
 )
 
-// maxCardAge bounds how long a card is used without asking the peer, even if its headers
-// allow more.
+// maxCardAge bounds how long a card is used without asking the peer, even if the card's headers allow more.
 const maxCardAge = 24 * time.Hour
 
-// WithCardTTL sets how long a fetched card is used before the peer is asked again,
-// if the card's headers do not say; the default is 5 minutes. They may, with
-// Cache-Control or Expires (RFC 9111; A2A 1.0, section 8.6), up to 24 hours. 0 asks for
-// every use. Asking fetches the card only if it has changed, where the peer can tell. A card is also
-// asked for again after a call failed.
+// WithCardTTL sets how long a fetched card is used before the peer is asked again, if the response's headers set no
+// lifetime. Cache-Control or Expires (RFC 9111; A2A 1.0, section 8.6) override it, up to 24 hours. 0 asks before every
+// use. A peer that supports conditional requests sends the card only if it has changed. The card is also requested
+// again after a failed call. Defaults to 5 minutes.
 func WithCardTTL(d time.Duration) Option { return func(r *remote) { r.cards.ttl = d } }
 
-// WithCardTimeout bounds one fetch of the card, and one of a token; the default is 10
-// seconds.
+// WithCardTimeout bounds one fetch of the card, and one fetch of a token. It must be positive. Defaults to 10 seconds.
 func WithCardTimeout(d time.Duration) Option { return func(r *remote) { r.cards.timeout = d } }
 
-// WithCardVerifier has f verify cards before they are used, such as their
-// signatures (A2A 1.0, section 8.4). It gets the card as it was received whenever
-// it was fetched, and must be safe for concurrent use. Its error refuses the card,
-// and is shown.
+// WithCardVerifier sets a function that verifies cards before they are used, for example their signatures (A2A 1.0,
+// section 8.4). After each fetch, f receives the card's bytes as they were received. It must be safe for concurrent
+// use. If f returns an error, the card is refused and the error's text is shown.
 func WithCardVerifier(f func(ctx context.Context, card []byte) error) Option {
 	return func(r *remote) { r.cards.verify = f }
 }
 
-// lifetime says for how long a response may be used, counted from when it was
-// asked for, and whether what is needed to ask for changes may be kept (RFC 9111,
-// section 4.2). Without a word about it, it is ttl.
+// lifetime returns how long a response may be used, counted from the time of the request, and whether its headers may
+// be kept for conditional requests (RFC 9111, section 4.2). If the headers set no lifetime, it is ttl.
 func lifetime(h http.Header, asked time.Time, ttl time.Duration) (d time.Duration, stored bool) {
 	d, stored, explicit := ttl, true, false
 	fresh := true
@@ -46,14 +41,14 @@ func lifetime(h http.Header, asked time.Time, ttl time.Duration) (d time.Duratio
 			fresh = false
 		case "max-age":
 			age := seconds(strings.Trim(value, `"`))
-			if explicit { // of two that differ, the cautious one
+			if explicit { // the shorter one of two
 				age = min(age, d)
 			}
 			d, explicit = age, true
 		}
 	}
 	if expires := h.Get("Expires"); !explicit && expires != "" {
-		explicit, d = true, 0 // what is no date, such as 0, has expired
+		explicit, d = true, 0 // an invalid date, such as 0, means expired
 		if at, err := http.ParseTime(expires); err == nil {
 			date, err := http.ParseTime(h.Get("Date"))
 			if err != nil {
@@ -71,7 +66,7 @@ func lifetime(h http.Header, asked time.Time, ttl time.Duration) (d time.Duratio
 	return max(d, 0), stored
 }
 
-// seconds reads a number of seconds. It returns 0 for any other text, and a long time for a number that is too large.
+// seconds parses a number of seconds. It returns 0 for any other text, and a long time for a number that is too large.
 func seconds(s string) time.Duration {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 31)
 	if err != nil {

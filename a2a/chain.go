@@ -9,20 +9,19 @@ import (
 	turnorigin "github.com/agentarbor/arbor/a2a/internal/origin"
 )
 
-// Extension is the URI of our own extension of the protocol (A2A 1.0, section 4.6).
-// Agents that speak it put what they say into metadata, below this URI as the key:
-// servers say in artifacts, statuses and tasks which agent of their tree spoke and what
-// its models have used; clients say in messages through which agents the words came.
-// Nobody has to understand it.
+// Extension is the URI of Arbor's extension of the protocol (A2A 1.0, section 4.6). Agents that support it add metadata
+// under this URI as the key. Servers add to artifacts, statuses and tasks which agent of their tree spoke and how much
+// its models have used. Clients add to messages the chain of agents that the message came through. No peer has to
+// understand it.
 const Extension = "https://github.com/agentarbor/arbor/a2a/extension/v1"
 
-// withExtension asks for the extension in the calls made with ctx.
+// withExtension requests the extension in the calls made with ctx.
 func withExtension(ctx context.Context) context.Context {
 	return a2aclient.AttachServiceParams(ctx, a2aclient.ServiceParams{sdk.SvcParamExtensions: {Extension}})
 }
 
-// chained says in a message through which agents the words of this turn came, so that
-// agents that call each other in a circle notice it.
+// chained adds to a message the chain of agents that the turn came through, so that agents that call each other in a
+// circle detect it.
 func chained(msg *sdk.Message, metadata map[string]any) {
 	chain := turnorigin.Of(metadata).Chain
 	if len(chain) == 0 {

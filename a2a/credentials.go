@@ -18,21 +18,20 @@ import (
 	"github.com/agentarbor/arbor/internal/httptoken"
 )
 
-// WithHeader sends a header with every request, credentials included. It goes to
-// the origin (scheme, host, port) of the card's URL and to trusted origins,
-// wherever the card may point.
+// WithHeader adds a header, credentials included, to every request to a trusted origin. Trusted are the origin (scheme,
+// host, port) of the card's URL and those of [WithTrustedOrigin], wherever the card points.
 func WithHeader(name, value string) Option {
 	return func(r *remote) { r.credentials.header.Add(name, value) }
 }
 
-// WithBearer sends a bearer token (RFC 6750), as WithHeader does.
+// WithBearer sends a bearer token (RFC 6750), to the same origins as [WithHeader].
 func WithBearer(token string) Option {
 	return func(r *remote) { r.credentials.header.Set("Authorization", "Bearer "+token) }
 }
 
-// WithAPIKey sends a key under a name that the peer's card tells, in a header, in
-// the query of every URL, or as a cookie (A2A 1.0, section 4.5.2). It goes where
-// headers of WithHeader go. Bindings that are not HTTP cannot send a query.
+// WithAPIKey sends a key under the name that the peer's card specifies: in a header, in the query of every URL, or as a
+// cookie (A2A 1.0, section 4.5.2). It goes to the same origins as [WithHeader]. Bindings that do not use HTTP cannot
+// send a query.
 func WithAPIKey(in sdk.APIKeySecuritySchemeLocation, name, key string) Option {
 	return func(r *remote) {
 		c := r.credentials
@@ -53,14 +52,13 @@ func WithAPIKey(in sdk.APIKeySecuritySchemeLocation, name, key string) Option {
 	}
 }
 
-// WithTrustedOrigin lets credentials, client certificates included, go to another
-// origin too, such as https://api.example.com, for cards that point elsewhere. Its
-// host may have any address.
+// WithTrustedOrigin allows another origin, such as https://api.example.com, to receive the credentials, client
+// certificates included, if the card points there. Its host may have any address. Repeat it to trust several.
 func WithTrustedOrigin(origin string) Option {
 	return func(r *remote) { r.trusted = append(r.trusted, origin) }
 }
 
-// credentials are what a remote agent shows to those whom it trusts.
+// credentials are the credentials of a remote agent and the origins that may receive them.
 type credentials struct {
 	header  http.Header
 	query   url.Values
@@ -68,12 +66,12 @@ type credentials struct {
 	tokens  *tokens // nil: no OAuth2
 	origins map[string]bool
 
-	errs    []error  // of options
-	secrets []string // what no message may hold
+	errs    []error  // errors of options
+	secrets []string // redacted from all messages
 }
 
-// check finds what cannot be sent, and notes the secrets. The errors name names
-// and never values.
+// check returns an error for credentials that cannot be sent, and notes the secrets. Its errors contain names but never
+// values.
 func (c *credentials) check() error {
 	errs := c.errs
 	for name, values := range c.header {
@@ -105,17 +103,17 @@ func (c *credentials) check() error {
 			errs = append(errs, errors.New("both OAuth2 and another credential would be the Authorization header"))
 		}
 	}
-	// A secret may be part of another.
+	// The longest first, because a secret may be part of another.
 	slices.SortFunc(c.secrets, func(a, b string) int { return len(b) - len(a) })
 	return errors.Join(errs...)
 }
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-// trusts reports whether credentials may go to a URL.
+// trusts reports whether the credentials may be sent to a URL.
 func (c *credentials) trusts(u *url.URL) bool { return c.origins[origin(u)] }
 
-// headers returns what to send to a target, nil if it is not trusted.
+// headers returns the headers to send to a target, or nil if it is not trusted.
 func (c *credentials) headers(ctx context.Context, target *url.URL) (http.Header, error) {
 	if !c.trusts(target) {
 		return nil, nil
@@ -137,7 +135,7 @@ func (c *credentials) headers(ctx context.Context, target *url.URL) (http.Header
 	return h, nil
 }
 
-// addCookie adds to the one Cookie header that a request has (RFC 6265).
+// addCookie adds a cookie to the only Cookie header that a request may have (RFC 6265).
 func addCookie(h http.Header, pair string) {
 	if others := h.Get("Cookie"); others != "" {
 		pair = others + "; " + pair
@@ -145,8 +143,8 @@ func addCookie(h http.Header, pair string) {
 	h.Set("Cookie", pair)
 }
 
-// sign returns the request with all credentials for its target, which must be
-// trusted. The request itself stays as it was: its URL gets into errors.
+// sign returns a copy of the request with all credentials for its target, which must be trusted. It does not change
+// req, because errors contain the URL of req.
 func (c *credentials) sign(req *http.Request) (*http.Request, error) {
 	h, err := c.headers(req.Context(), req.URL)
 	if err != nil {
@@ -166,35 +164,34 @@ func (c *credentials) sign(req *http.Request) (*http.Request, error) {
 	return req, nil
 }
 
-// refused has the token of a request that the peer did not accept fetched anew
-// when the next request needs one.
+// refused drops the token of a request that the peer did not accept, so that the next request fetches a new one.
 func (c *credentials) refused(h http.Header) {
 	if c.tokens != nil {
 		c.tokens.refused(h.Get("Authorization"))
 	}
 }
 
-// minSecret is the length below which a secret is not looked for in messages: it
-// would be found everywhere.
+// minSecret is the minimum length in bytes of a secret that is redacted from errors. Shorter ones would match
+// everywhere.
 const minSecret = 5
 
-// keepSecret notes a secret.
+// keepSecret adds a secret to those that are redacted.
 func (c *credentials) keepSecret(s string) {
 	if len(s) >= minSecret {
 		c.secrets = append(c.secrets, forms(s)...)
 	}
 }
 
-// forms returns a secret as a message might repeat it: alone, in an address, and in JSON with HTML escapes and without.
+// forms returns the forms in which a message might repeat a secret: as it is, escaped in a URL, and escaped in JSON
+// with and without HTML escapes.
 func forms(secret string) []string {
-	html, _ := json.Marshal(secret) // of a text, which never fails
+	html, _ := json.Marshal(secret) // encoding a string cannot fail
 	plain, _ := event.Marshal(secret)
 	return slices.Compact([]string{url.QueryEscape(secret), url.PathEscape(secret), secret,
 		string(plain[1 : len(plain)-1]), string(html[1 : len(html)-1])})
 }
 
-// redact takes credentials out of a text. A peer may repeat in an error what it was
-// sent.
+// redact removes credentials from a text. A peer's error may repeat what it received.
 func (c *credentials) redact(text string) string { return redactAll(text, c.known(minSecret)) }
 
 func redactAll(text string, secrets []string) string {
@@ -204,14 +201,14 @@ func redactAll(text string, secrets []string) string {
 	return text
 }
 
-// minSaid is the length below which a secret is not taken out of what a peer says: values of
-// headers can be words, such as the name of a tenant.
+// minSaid is the minimum length in bytes of a secret that is redacted from a peer's answers. Shorter values of headers
+// can be ordinary words, such as the name of a tenant.
 const minSaid = 16
 
-// redactSaid takes credentials out of what a peer says.
+// redactSaid removes credentials from a peer's answer.
 func (c *credentials) redactSaid(text string) string { return redactAll(text, c.known(minSaid)) }
 
-// begun returns how many bytes at the end of a text may be the beginning of a secret that a peer says.
+// begun returns the number of bytes at the end of a text that may be the beginning of a secret.
 func (c *credentials) begun(text string) (longest int) {
 	for _, s := range c.known(minSaid) {
 		n := min(len(s)-1, len(text))
@@ -223,7 +220,7 @@ func (c *credentials) begun(text string) (longest int) {
 	return longest
 }
 
-// known returns the secrets of at least some length. A nil c has none.
+// known returns the secrets of at least the given length in bytes. It returns none if c is nil.
 func (c *credentials) known(least int) (secrets []string) {
 	if c == nil {
 		return nil

@@ -17,20 +17,19 @@ import (
 	"github.com/agentarbor/arbor/internal/httptoken"
 )
 
-// ClientCredentials are those of the OAuth 2.0 grant of that name (RFC 6749,
-// section 4.4). Printed, they do not show the secret.
+// ClientCredentials configures the client credentials grant of OAuth 2.0 (RFC 6749, section 4.4). Its printed form
+// omits the secret.
 type ClientCredentials struct {
-	// TokenURL is the token endpoint. It is never taken from a card, which could
-	// name anybody's.
+	// TokenURL is the token endpoint. It is never taken from a card, because a card could name a foreign endpoint.
 	TokenURL string
 	ID       string
 	Secret   string `json:"-"`
 	Scopes   []string
-	// Params are further parameters of the request for a token, such as audience.
+	// Params are additional parameters of the token request, such as audience.
 	Params url.Values
 }
 
-// String implements fmt.Stringer, so that no log shows the secret.
+// String implements fmt.Stringer, so that logs do not contain the secret.
 func (c ClientCredentials) String() string {
 	return fmt.Sprintf("client %q at a token endpoint of its own", c.ID)
 }
@@ -38,11 +37,10 @@ func (c ClientCredentials) String() string {
 // GoString implements fmt.GoStringer for the same reason.
 func (c ClientCredentials) GoString() string { return c.String() }
 
-// WithClientCredentials gets access tokens at a token endpoint and sends them as
-// WithBearer does. A token is fetched before the first request, again before it
-// expires, and once more when the peer answers 401; all who need one share one
-// fetch, which [WithCardTimeout] bounds. The token endpoint gets the client
-// certificate only if its origin is trusted; redirects of it are not followed.
+// WithClientCredentials fetches access tokens from a token endpoint and sends them as [WithBearer] does. It fetches a
+// token before the first request, before the last one expires, and once more if the peer answers 401. Concurrent
+// requests share one fetch, which [WithCardTimeout] bounds. The token endpoint receives the client certificate only if
+// its origin is trusted. Redirects of the token endpoint are not followed.
 func WithClientCredentials(c ClientCredentials) Option {
 	return func(r *remote) {
 		u, err := url.Parse(c.TokenURL)
@@ -57,7 +55,7 @@ func WithClientCredentials(c ClientCredentials) Option {
 	}
 }
 
-// tokens gets access tokens and keeps the last one.
+// tokens fetches access tokens and keeps the last one.
 type tokens struct {
 	config  clientcredentials.Config
 	url     *url.URL
@@ -67,19 +65,19 @@ type tokens struct {
 	flight flight[string]
 	mu     sync.Mutex
 	last   *oauth2.Token
-	seen   [][]string // the forms of the last tokens, which no message may hold
+	seen   [][]string // the forms of the last tokens, to be redacted
 }
 
 func (t *tokens) fresh() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.last.Valid() { // nil is not
+	if !t.last.Valid() { // a nil token is not valid
 		return ""
 	}
 	return t.last.Type() + " " + t.last.AccessToken
 }
 
-// get returns the value of the Authorization header.
+// get returns the value of the Authorization header, and fetches a token if needed.
 func (t *tokens) get(ctx context.Context) (string, error) { return t.flight.get(ctx, t.fresh, t.fetch) }
 
 func (t *tokens) fetch(caller context.Context) (string, error) {
@@ -97,12 +95,11 @@ func (t *tokens) fetch(caller context.Context) (string, error) {
 	t.seen = append(t.seen, forms(token.AccessToken))
 	t.seen = t.seen[max(0, len(t.seen)-4):]
 	t.mu.Unlock()
-	// A token whose lifetime is shorter than the margin that Valid leaves is good for
-	// the requests that wait for it.
+	// A token that expires within the margin of Valid is still good for the waiting requests.
 	return token.Type() + " " + token.AccessToken, nil
 }
 
-// refused drops the token that a header held, unless another has come meanwhile.
+// refused drops the token of a header, unless it was already replaced.
 func (t *tokens) refused(header string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,8 +114,8 @@ func (t *tokens) known() []string {
 	return slices.Concat(t.seen...)
 }
 
-// tokenError is a token that could not be had. What the endpoint answered is not
-// in it, but for its status and its error code: answers repeat requests.
+// tokenError reports that no token could be fetched. Of the endpoint's answer it contains only the HTTP status and the
+// error code, because answers may repeat the request.
 type tokenError struct {
 	status int
 	text   string
@@ -144,8 +141,7 @@ func newTokenError(err error) *tokenError {
 	}
 	var call *url.Error
 	if !errors.As(err, &call) {
-		// The library's other errors are about answers that cannot be understood,
-		// and may quote them.
+		// The library's other errors concern unreadable answers, and may quote them.
 		return &tokenError{text: "the answer of the token endpoint is not one of OAuth 2.0"}
 	}
 	for errors.As(err, &call) {

@@ -14,33 +14,31 @@ import (
 	"github.com/agentarbor/arbor/internal/dialguard"
 )
 
-// ErrorCode classifies what went wrong with a remote agent.
+// ErrorCode classifies an error of a remote agent.
 type ErrorCode string
 
 // The codes of [Error]. They are also the codes of error events in the log.
 const (
-	CodeCard          ErrorCode = "remote_card"           // the card cannot be had, or offers nothing we speak
-	CodeUnreachable   ErrorCode = "remote_unreachable"    // no connection, or it broke
+	CodeCard          ErrorCode = "remote_card"           // the card cannot be fetched, or offers no supported interface
+	CodeUnreachable   ErrorCode = "remote_unreachable"    // no connection, or the connection broke
 	CodeAddress       ErrorCode = "remote_address"        // the card leads to an address that is not allowed
 	CodeUnauthorized  ErrorCode = "remote_unauthorized"   // credentials are missing or refused
-	CodeTimeout       ErrorCode = "remote_timeout"        // one of the time limits passed
-	CodeTooLarge      ErrorCode = "remote_too_large"      // the response is longer than allowed
-	CodeProtocol      ErrorCode = "remote_protocol"       // a protocol error, or not what the protocol promises
+	CodeTimeout       ErrorCode = "remote_timeout"        // a time limit was exceeded
+	CodeTooLarge      ErrorCode = "remote_too_large"      // the response exceeds the size limit
+	CodeProtocol      ErrorCode = "remote_protocol"       // a protocol error, or an answer that violates the protocol
 	CodeTaskFailed    ErrorCode = "remote_task_failed"    // the task ended as failed
 	CodeTaskRejected  ErrorCode = "remote_task_rejected"  // the remote agent refused the task
-	CodeTaskCanceled  ErrorCode = "remote_task_canceled"  // the task was canceled by somebody else
-	CodeNothingToSend ErrorCode = "remote_nothing_to_say" // the conversation holds no new words
+	CodeTaskCanceled  ErrorCode = "remote_task_canceled"  // another party canceled the task
+	CodeNothingToSend ErrorCode = "remote_nothing_to_say" // the conversation has no new messages
 )
 
-// Error is a failure of a remote agent. Its text holds neither credentials nor
-// the query of a URL.
+// Error is an error of a remote agent. Its text contains neither credentials nor the query of a URL.
 type Error struct {
 	Agent string
-	// Card is the URL of the agent's card, without query and credentials; "" if it
-	// has none.
+	// Card is the URL of the agent's card, without query and credentials. It is "" if the agent has no card.
 	Card string
 	Code ErrorCode
-	// Status is the HTTP status, 0 if there was none.
+	// Status is the HTTP status, or 0 if there was none.
 	Status  int
 	Message string
 	// Err is the cause, if any.
@@ -58,8 +56,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("remote agent %s (%s): %s", who, code, e.Message)
 }
 
-// Public returns the error for people who do not run the program and for models: without the address of the agent, and without
-// the message of an error of the connection, which has addresses too.
+// Public returns the error's text for end users and models: without the agent's address, and without the message of a
+// connection error, which contains addresses too.
 func (e *Error) Public() string {
 	text := fmt.Sprintf("remote agent %q (%s)", e.Agent, e.Code)
 	switch e.Code {
@@ -77,10 +75,10 @@ var (
 	errBadJSON  = errors.New("the response is not JSON, although it says so")
 )
 
-// statusError is a response that is no success.
+// statusError is a response with an HTTP status other than success.
 type statusError struct {
 	status  int
-	message string // the peer's words, if any
+	message string // the peer's message, if any
 }
 
 func (e *statusError) Error() string {
@@ -94,14 +92,14 @@ func (e *statusError) unauthorized() bool {
 	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
 }
 
-// verifyError is a card that the developer's verifier refused.
+// verifyError reports that the developer's verifier refused a card.
 type verifyError struct{ err error }
 
 func (e *verifyError) Error() string { return "it was not accepted: " + e.err.Error() }
 
 func (e *verifyError) Unwrap() error { return e.err }
 
-// quietError takes the place of an error whose text holds credentials.
+// quietError replaces an error whose text contains credentials.
 type quietError struct {
 	text string
 	err  error
@@ -109,7 +107,7 @@ type quietError struct {
 
 func (e *quietError) Error() string { return e.text }
 
-// Is lets the error be compared, and nothing be taken out of it.
+// Is lets errors.Is match the wrapped error. There is no Unwrap, so that errors.As cannot extract it.
 func (e *quietError) Is(target error) bool { return errors.Is(e.err, target) }
 
 func (r *remote) fault(code ErrorCode, message string) *Error {
@@ -117,15 +115,15 @@ func (r *remote) fault(code ErrorCode, message string) *Error {
 	return &Error{Agent: r.name, Card: r.cards.shown, Code: code, Message: message}
 }
 
-// classify makes an Error of what a call returned. It drops the URLs that the
-// HTTP client writes into its errors, and credentials that a peer repeats.
+// classify returns the Error for a failed call. It removes the URLs that the HTTP client adds to its errors, and
+// credentials that a peer repeats.
 func (r *remote) classify(ctx context.Context, err error) *Error {
 	var own *Error
 	if errors.As(err, &own) {
 		if own.Agent != "" {
 			return own
 		}
-		e := *own // of a binding, which does not know whose it is
+		e := *own // from a binding, which does not know the agent
 		e.Agent, e.Card = r.name, r.cards.shown
 		return &e
 	}
@@ -161,7 +159,7 @@ func (r *remote) classify(ctx context.Context, err error) *Error {
 		}
 	case errors.Is(cause, context.DeadlineExceeded):
 		e.Code, e.Message = CodeTimeout, "the time limit of one answer passed"
-	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*net.OpError)): // a limit of its own, which it names
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*net.OpError)): // another limit, which the error names
 		e.Code = CodeTimeout
 	case errors.As(err, &status):
 		e.Status = status.status

@@ -14,14 +14,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// fileList is the file parts of artifacts and messages, in the order in which these came.
+// fileList contains the file parts of artifacts and messages, in the order of arrival.
 type fileList struct {
 	ids   []string
 	parts map[string][]*sdk.Part
-	size  int // of the bytes
+	size  int // in bytes
 }
 
-// put takes in the parts of an artifact or a message: the whole of it, or more.
+// put adds the parts of an artifact or a message: it appends them if more is set, and replaces the earlier ones
+// otherwise.
 func (l *fileList) put(id string, parts sdk.ContentParts, more bool) {
 	var files []*sdk.Part
 	for _, p := range parts {
@@ -52,7 +53,8 @@ func (l *fileList) put(id string, parts sdk.ContentParts, more bool) {
 	l.parts[id] = files
 }
 
-// fileCost is what a file costs besides its bytes: the log gets an event for each, and the store a file.
+// fileCost is the size in bytes that is counted for each file in addition to its content, because each one adds an
+// event to the log and a file to the store.
 const fileCost = 4 << 10
 
 func filesSize(parts []*sdk.Part) (n int) {
@@ -62,7 +64,7 @@ func filesSize(parts []*sdk.Part) (n int) {
 	return n
 }
 
-// all returns the parts.
+// all returns the parts of all artifacts and messages.
 func (l *fileList) all() (parts []*sdk.Part) {
 	for _, id := range l.ids {
 		parts = append(parts, l.parts[id]...)
@@ -70,7 +72,7 @@ func (l *fileList) all() (parts []*sdk.Part) {
 	return parts
 }
 
-// named makes a file of a part; its bytes are not stored yet.
+// named returns the file of a part. It does not store the bytes.
 func (a *answer) named(p *sdk.Part) *event.File {
 	data, name := p.Raw(), a.secrets.redactSaid(p.Filename)
 	address := a.secrets.redactSaid(string(p.URL()))
@@ -79,7 +81,7 @@ func (a *answer) named(p *sdk.Part) *event.File {
 	}
 	name = event.FileName(name, "file")
 	f, err := event.NewFile(name, a.secrets.redactSaid(p.MediaType), data)
-	if err != nil { // of the media type
+	if err != nil { // the media type is invalid
 		f, _ = event.NewFile(name, "application/octet-stream", data)
 	}
 	if f.URL = address; f.URL == "" {
@@ -90,13 +92,13 @@ func (a *answer) named(p *sdk.Part) *event.File {
 	return f
 }
 
-// fileSum is the same for files that are.
+// fileSum returns the same text for equal files.
 func fileSum(f *event.File) string {
 	return session.Digest(fmt.Appendf(nil, "%q %q %q", f.Name, f.Digest, f.URL))
 }
 
-// keep saves the files of the answer, but those that the log has of this task by their sums, and returns what it
-// says in words of those that cannot be kept.
+// keep saves the files of the answer and yields an event for each, except those that the log already has for this task
+// (had contains their sums). lines has one line for each new file, and one for each file that could not be kept.
 func (x *exchange) keep(had []string) (lines []string, err error) {
 	for _, p := range x.answer.files.all() {
 		f := x.answer.named(p)
@@ -126,7 +128,8 @@ func (x *exchange) keep(had []string) (lines []string, err error) {
 	return lines, nil
 }
 
-// inWords returns an answer, or the names of its files if it has no words.
+// inWords returns the text of an answer followed by the lines of the files that could not be kept. Without a text it
+// returns the lines of all files.
 func inWords(text string, lines []string) string {
 	lost := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return strings.HasPrefix(l, "[") })
 	switch {

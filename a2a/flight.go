@@ -9,12 +9,11 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// flight fetches a thing once for all who need it at the same time. Its zero value is
-// ready for use.
+// flight fetches a value once for all concurrent callers. Its zero value is ready for use.
 type flight[T comparable] struct{ group singleflight.Group }
 
-// get returns what is kept, unless it is the zero value, or what is fetched. All who wait
-// for a fetch share its result and its failure, but not that whoever began it gave up.
+// get returns the kept value, or fetches it if that is the zero value. Concurrent callers share one fetch with its
+// result or error. If the caller that started the fetch is canceled, another one fetches again.
 func (f *flight[T]) get(ctx context.Context, kept func() T, fetch func(context.Context) (T, error)) (T, error) {
 	var none T
 	for {
@@ -24,7 +23,7 @@ func (f *flight[T]) get(ctx context.Context, kept func() T, fetch func(context.C
 		var led atomic.Bool
 		landing := f.group.DoChan("", func() (any, error) {
 			led.Store(true)
-			if v := kept(); v != none { // of a flight that ended just now
+			if v := kept(); v != none { // from a fetch that has just ended
 				return v, nil
 			}
 			v, err := fetch(ctx)
@@ -38,7 +37,7 @@ func (f *flight[T]) get(ctx context.Context, kept func() T, fetch func(context.C
 		case res = <-landing:
 		case <-ctx.Done():
 			if led.Load() {
-				<-landing // it ends with ctx, and nothing shall outlive the turn
+				<-landing // it ends with ctx, and nothing may outlive the turn
 			}
 			return none, context.Cause(ctx)
 		}

@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// lenient has the body of a response to a call read as its binding mends it: a stream
-// event by event, any other body as a whole.
+// lenient replaces the body of a response to a call by one that its binding has mended: a stream event by event, any
+// other body as a whole.
 func lenient(resp *http.Response, isStream bool, mend func(answer []byte) []byte) error {
 	if isStream {
 		resp.Body = &mendedStream{body: resp.Body, from: bufio.NewReader(resp.Body), mend: mend}
@@ -31,12 +31,12 @@ func lenient(resp *http.Response, isStream bool, mend func(answer []byte) []byte
 	return nil
 }
 
-// maxValues bounds the objects and lists of one answer, or one event: two bytes each as
-// they are sent, and a hundred and more once they are read.
+// maxValues bounds the number of objects and lists of one answer or event. Each takes at least two bytes on the wire,
+// but a hundred or more in memory.
 const maxValues = 1 << 18
 
-// checkValues refuses what would take up far more memory than its length says. Braces
-// within texts count too; no text comes near the bound.
+// checkValues refuses data that would take far more memory than its length suggests. It also counts braces within
+// strings; no ordinary text comes near the limit.
 func checkValues(data []byte) error {
 	if len(data) > maxValues && bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) > maxValues {
 		return fmt.Errorf("%w of %d objects and lists", errTooLarge, maxValues)
@@ -44,15 +44,15 @@ func checkValues(data []byte) error {
 	return nil
 }
 
-// mendedStream is a stream of server-sent events whose events are mended. It holds one
-// event at a time; what it reads from is bounded.
+// mendedStream is a stream of server-sent events that are mended one at a time. It buffers one event; the body is
+// bounded.
 type mendedStream struct {
 	body   io.ReadCloser
 	from   *bufio.Reader
 	mend   func(event []byte) []byte
 	line   []byte
-	data   []byte // of the event that is being read
-	isData bool   // the event has data, which may be empty
+	data   []byte // of the current event
+	isData bool   // the event has a data field, which may be empty
 	out    bytes.Buffer
 	err    error
 }
@@ -69,7 +69,7 @@ func (s *mendedStream) Read(p []byte) (int, error) {
 
 func (s *mendedStream) Close() error { return s.body.Close() }
 
-// next reads a line.
+// next reads a line, and writes the event that it completes.
 func (s *mendedStream) next() {
 	s.line = s.line[:0]
 	for {
@@ -97,7 +97,7 @@ func (s *mendedStream) next() {
 	}
 }
 
-// event writes an event that is whole.
+// event mends a complete event and writes it.
 func (s *mendedStream) event(data []byte) {
 	if err := checkValues(data); err != nil {
 		s.err = err

@@ -13,10 +13,10 @@ import (
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// isTime reports whether the library can read a time.
+// isTime reports whether the SDK can parse a time.
 func isTime(text string) bool { return new(time.Time).UnmarshalText([]byte(text)) == nil }
 
-// envelope is an answer of JSON-RPC. An answer of HTTP+JSON is what is its result here.
+// envelope is a response of JSON-RPC. In HTTP+JSON the whole body is what Result is here.
 type envelope struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id,omitempty"`
@@ -24,11 +24,10 @@ type envelope struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
-// mend brings an answer of A2A 1.0 into a form that the SDK can read. The SDK refuses a whole
-// stream for one part of a kind that it does not know, one time that it cannot read, one event of
-// a new kind. Peers are newer, older and sloppier than the SDK: mend leaves out what it cannot
-// read, and a note takes the place of a part that is left out. It returns the answer itself if it
-// needs no mending or cannot be mended, and nil for an event of an unknown kind.
+// mend rewrites an answer of A2A 1.0 so that the SDK can parse it. The SDK rejects a whole stream for one part of an
+// unknown kind, one invalid time or one event of a new kind. mend omits what the SDK cannot parse, because peers may be
+// newer, older or less strict than it, and replaces an unknown part by a note. It returns its argument if nothing needs
+// to change or the answer cannot be mended, and nil for an event of an unknown kind.
 func mend(answer []byte) []byte {
 	var e envelope
 	if json.Unmarshal(answer, &e) != nil {
@@ -37,7 +36,7 @@ func mend(answer []byte) []byte {
 	if e.JSONRPC == "" {
 		return mendPayload(answer)
 	}
-	if e.Result == nil { // it is an error
+	if e.Result == nil { // an error response
 		return answer
 	}
 	mended := mendPayload(e.Result)
@@ -54,7 +53,7 @@ func mend(answer []byte) []byte {
 	return answer
 }
 
-// eventKinds are what an event can be.
+// eventKinds are the kinds of events and their types.
 var eventKinds = []struct {
 	name string
 	form reflect.Type
@@ -65,13 +64,13 @@ var eventKinds = []struct {
 	{"artifactUpdate", reflect.TypeFor[sdk.TaskArtifactUpdateEvent]()},
 }
 
-// mendPayload mends an event, or a task alone.
+// mendPayload mends an event or a task.
 func mendPayload(payload []byte) []byte {
-	if json.Unmarshal(payload, new(sdk.StreamResponse)) == nil { // as most are
+	if json.Unmarshal(payload, new(sdk.StreamResponse)) == nil { // most payloads are valid
 		return payload
 	}
 	var top map[string]json.RawMessage
-	if json.Unmarshal(payload, &top) != nil || top["kind"] != nil { // which protocol 0.3 has
+	if json.Unmarshal(payload, &top) != nil || top["kind"] != nil { // A2A 0.3 has a kind
 		return payload
 	}
 	isEvent := false
@@ -84,14 +83,14 @@ func mendPayload(payload []byte) []byte {
 	case isTask:
 		target = new(sdk.Task)
 	case !isEvent && len(top) == 1:
-		// An event of a new kind has one field, which holds an object and is no error.
+		// An event of a new kind has one field with an object, and is not an error.
 		for name, value := range top {
 			if name != "error" && bytes.HasPrefix(bytes.TrimSpace(value), []byte("{")) {
 				return nil
 			}
 		}
 		return payload
-	case !isEvent: // another answer, in which nothing needs mending
+	case !isEvent: // another answer, which needs no mending
 		return payload
 	}
 	if json.Unmarshal(payload, target) == nil {
@@ -113,8 +112,7 @@ func mendPayload(payload []byte) []byte {
 	return mended
 }
 
-// mendEvent mends an event, which is to be of exactly one kind. It reports whether it is
-// of any.
+// mendEvent reduces an event to exactly one known kind and mends that. It reports whether the event has a known kind.
 func mendEvent(event map[string]any) bool {
 	taken := false
 	for _, kind := range eventKinds {
@@ -128,8 +126,8 @@ func mendEvent(event map[string]any) bool {
 	return taken
 }
 
-// fit returns a value as it can be read into a type of the SDK: without the fields of objects that are not what they
-// should be, and without what is no object in lists of objects. It reports whether there is anything left.
+// fit returns a value in a form that can be decoded into a type of the SDK: without fields of the wrong type, and
+// without list members that are not objects where objects are expected. It reports whether a usable value remains.
 func fit(v any, t reflect.Type) (fitting any, ok bool) {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -170,8 +168,8 @@ func fit(v any, t reflect.Type) (fitting any, ok bool) {
 	return v, ok
 }
 
-// fitList removes the members of a list that do not fit. A list of texts must contain nothing but texts. In the place
-// of a list of objects, any other value becomes an empty list.
+// fitList removes the members of a list that do not fit. A list of strings must contain only strings. If objects are
+// expected and the value is not a list, the result is an empty list.
 func fitList(v any, elem reflect.Type) (any, bool) {
 	list, ok := v.([]any)
 	left := make([]any, 0, len(list))
@@ -183,8 +181,7 @@ func fitList(v any, elem reflect.Type) (any, bool) {
 	return left, elem.Kind() != reflect.String || ok && len(left) == len(list)
 }
 
-// mendPart leaves a part with the content that is understood, and puts a text in
-// the place of one that has none.
+// mendPart reduces a part to one known content. If it has none, a note replaces it.
 func mendPart(p map[string]any) {
 	for _, name := range []string{"text", "raw", "url", "filename", "mediaType"} {
 		text, isText := p[name].(string)

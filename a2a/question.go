@@ -10,25 +10,25 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// AskTool is the name of the call by which a remote agent inside of another one asks the user:
-// in an agent tool, a graph or a workflow. Its input is {message}: the remote agent's words. No
-// model makes it, and no tool of that name is run.
+// AskTool is the name of the tool call with which a remote agent asks the user from within an agent tool, a graph or a
+// workflow. Its input is {message}, the remote agent's text. Models do not make this call, and no tool of that name
+// runs.
 const AskTool = "ask_user"
 
-// CodeDeclined is the code of an [Error]: the user declined to answer what the remote agent
-// asked inside of another one, and its task was canceled.
+// CodeDeclined is the code of an [Error]: the user declined to answer a question that the remote agent asked from
+// within an agent tool, a graph or a workflow, and its task was canceled.
 const CodeDeclined ErrorCode = "remote_question_declined"
 
-// question is what the task of an inner scope asked the user last, until words were sent behind
+// question is the last question that a task of an inner scope asked the user. It is kept until a message is sent after
 // the answer.
 type question struct {
 	call, relay string
 	message     string
 	verdict     *event.RelayResolved
-	settled     bool // the call has its result
+	settled     bool // the call has a result
 }
 
-// noteQuestion takes in the agent's next event.
+// noteQuestion applies the agent's next event.
 func (m *memory) noteQuestion(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.ToolCall:
@@ -70,16 +70,16 @@ type askInput struct {
 	Message string `json:"message"`
 }
 
-// asking returns what a call asks the user, if it is one that does.
+// asking returns the question of a call, and whether the call asks one.
 func asking(d *event.ToolCall) (message string, ok bool) {
 	var input askInput
 	ok = d.Name == AskTool && json.Unmarshal(d.Input, &input) == nil
 	return input.Message, ok
 }
 
-// ask puts the words of the task to the user, in one write with the end of the run.
+// ask asks the user the question of the task, in one write with the end of the run.
 func (x *exchange) ask(text string) {
-	if x.textID != "" { // what was shown as an answer is a question
+	if x.textID != "" { // the text shown as an answer is a question
 		void := &event.Discard{Code: "replaced", Message: "the remote agent asks", IDs: []string{x.textID}}
 		if !x.give(&event.Event{Data: void, More: true}) {
 			return
@@ -91,11 +91,11 @@ func (x *exchange) ask(text string) {
 		Data: &event.Relay{Kind: event.RelayInput, ToolCallID: call.ID, Tool: AskTool, Params: input, Message: text}})
 }
 
-// settle gives the call that asked its result, and reports whether the answer is to be sent. A
-// question that nobody has decided goes on waiting.
+// settle yields the result of the call that asked, and reports whether the answer is to be sent. If the user has not
+// answered yet, the question stays open.
 //
-// The remote agent is not told that the user declined: the protocol has no such message, and
-// words that say so could be taken for the answer. Its task is canceled instead.
+// If the user declines, the task is canceled. The protocol has no message for it, and the remote agent could take a
+// text that says so for the answer.
 func (x *exchange) settle(q *question) (send bool, failed *Error) {
 	if q.verdict == nil {
 		x.waits = true
@@ -112,7 +112,7 @@ func (x *exchange) settle(q *question) (send bool, failed *Error) {
 	if q.verdict.Reason != "" {
 		why += ": " + q.verdict.Reason
 	}
-	// Both are stored with the error.
+	// Both events are stored with the error.
 	x.give(&event.Event{ID: q.call, More: true, Data: &event.ToolResult{Name: AskTool, Output: event.EncodeJSON(why), IsError: true}})
 	for _, d := range data {
 		if !x.stopped {
@@ -122,14 +122,14 @@ func (x *exchange) settle(q *question) (send bool, failed *Error) {
 	return false, x.fault(CodeDeclined, "the user declined to answer its question, and its task was canceled ("+why+")")
 }
 
-// stands reports whether a task that asks something asks this, as far as its status says.
+// stands reports whether a task that asks something still asks q, as far as its status shows.
 func (x *exchange) stands(q *question, asks *sdk.Message) bool {
 	return asks == nil || strings.Contains(q.message, strings.ToValidUTF8(x.answer.words(asks.Parts), "\uFFFD"))
 }
 
-// reply sends the user's answer to the task that asked. If the run was cut off before, the
-// answer may have come there: a task that asks nothing, or something else, has it, and one that
-// asks the same gets it under the same message id.
+// reply sends the user's answer to the task that asked. If the run was interrupted before, the answer may have arrived.
+// A task that asks nothing or another question has received it. A task that asks the same question receives the answer
+// again, under the same message id.
 func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 	id, again := sdk.TaskID(m.Task.TaskID), x.inv.Attempt() > 1
 	task, err := x.reach(id)
@@ -152,7 +152,7 @@ func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 	x.answer.taskID = id
 	if state != sdk.TaskStateInputRequired || !x.stands(m.asked, task.Status.Message) {
 		if !again && (!state.Terminal() || state == sdk.TaskStateCompleted) {
-			x.gone = true // who answered it goes on with it
+			x.gone = true // another client answered the task, and it must not be canceled
 			return false, x.fault(CodeTaskGone, "the task does not wait for this answer any more: it is "+status(state)+" without it")
 		}
 		x.take(task)

@@ -19,31 +19,29 @@ import (
 	"github.com/agentarbor/arbor/internal/dialguard"
 )
 
-// ErrNotSent is in an error of a transport when nothing of the request has left this
-// process. Bindings whose transports do not run over net/http wrap it, because only
-// they can know.
+// ErrNotSent is wrapped by a transport's error if no part of the request has left this process. Bindings whose
+// transports do not use net/http have to wrap it, because only they can know.
 //
-// It matters for the first message after a transfer. The conversation goes back to the
-// agent that handed it over only if the peer has certainly not begun to work on the
-// message: if it was not sent (no card, no connection, an address that is not allowed);
-// if the peer answered with an error of the protocol, or with an HTTP status of 400 and
-// more, before anything else; if it rejected the task without a word of an answer. A
-// connection that breaks after the request was sent says nothing: the peer may have done
-// what it was asked for, and whoever gets the conversation back might have it done once
-// more. So do 408 and 504, by which somebody else tells that the peer did not answer in
-// time, and a message that is sent again after a crash. These are errors of the run.
+// It decides the first message after a transfer. The conversation returns to the transferring agent only if the peer
+// has certainly not begun to work on the message. That holds in three cases: the message was not sent (no card, no
+// connection, a forbidden address); the peer answered first with a protocol error or an HTTP status of 400 or more; or
+// it rejected the task without any other answer.
+//
+// All other errors end the run, because the peer may have done the work, and the transferring agent might have it done
+// again. Among them are a connection that breaks after the request was sent, the HTTP statuses 408 and 504, with which
+// a proxy may report that the peer did not answer in time, and a message that is sent again after a crash.
 var ErrNotSent = errors.New("the request was not sent")
 
-// delivery is what is known about the way of a message.
+// delivery records how far a message got.
 type delivery struct {
-	begun   bool        // it was handed to the client
-	refused bool        // it certainly came to nothing
-	heard   atomic.Bool // something came back
+	begun   bool        // the client was called
+	refused bool        // the peer has certainly not begun to work on it
+	heard   atomic.Bool // an event arrived
 	dialed  atomic.Bool
 	wrote   atomic.Bool
 }
 
-// watch notes what becomes of the request that is made with the context.
+// watch returns a context that records the progress of the request made with it.
 func (d *delivery) watch(ctx context.Context) context.Context {
 	d.begun = true
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -54,7 +52,7 @@ func (d *delivery) watch(ctx context.Context) context.Context {
 	})
 }
 
-// failed notes the error with which the call ended.
+// failed records the error that ended the call.
 func (d *delivery) failed(err error) {
 	if d.heard.Load() {
 		return
@@ -73,31 +71,31 @@ func (d *delivery) failed(err error) {
 	}
 }
 
-// unsent reports whether nothing of the request has left this process for certain.
+// unsent reports whether certainly no part of the request has left this process.
 func (d *delivery) unsent() bool { return d.dialed.Load() && !d.wrote.Load() }
 
-// isAnswer reports whether an error is what the peer answered: one of the protocol's,
-// also without the details that come over a wire, or a status of HTTP.
+// isAnswer reports whether an error is the peer's answer: a protocol error, with or without its details, or an HTTP
+// status.
 func isAnswer(err error) bool {
 	var protocol *sdk.Error
 	return errors.As(err, &protocol) || errors.As(err, new(*statusError)) || errors.Is(err, sdk.ErrInternalError) ||
-		sdk.ErrorReason(err) != "INTERNAL_ERROR" // which is also the reason of errors that the protocol does not have
+		sdk.ErrorReason(err) != "INTERNAL_ERROR" // also the reason of errors that the protocol does not define
 }
 
-// unreadable reports whether an error says that the peer's answer has another form than
-// the protocol promises. Asking again would not help.
+// unreadable reports whether an error says that the form of the peer's answer violates the protocol. A retry would not
+// help.
 func unreadable(err error) bool {
 	var syntax *json.SyntaxError
 	var typ *json.UnmarshalTypeError
 	if errors.As(err, &syntax) || errors.As(err, &typ) || errors.As(err, new(*time.ParseError)) || errors.Is(err, errBadJSON) {
 		return true
 	}
-	return slices.ContainsFunc([]string{"unknown event type", "unknown part content type", "expected exactly one"}, // of the protocol library, without types
+	return slices.ContainsFunc([]string{"unknown event type", "unknown part content type", "expected exactly one"}, // errors of the SDK that have no types
 		func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
-// refusal makes an agent.RefusedError of an error if the peer has certainly not begun
-// to work on the message.
+// refusal returns an agent.RefusedError that wraps err if the peer has certainly not begun to work on the message, and
+// err otherwise.
 func (x *exchange) refusal(err *Error) error {
 	switch {
 	case !x.fresh, x.inv.Attempt() > 1, x.textID != "":
@@ -111,7 +109,7 @@ func (x *exchange) refusal(err *Error) error {
 	reason := strings.ToValidUTF8(strings.Join(strings.Fields(err.Message), " "), "\uFFFD")
 	switch {
 	case err.Status == 0 && (err.Code == CodeUnreachable || err.Code == CodeCard || err.Code == CodeAddress):
-		reason = "it cannot be reached" // the message has its address
+		reason = "it cannot be reached" // the message contains its address
 	case err.Status != 0 && !strings.Contains(reason, "HTTP"):
 		reason = fmt.Sprintf("HTTP status %d: %s", err.Status, reason)
 	}

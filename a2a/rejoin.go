@@ -15,37 +15,35 @@ import (
 	"github.com/agentarbor/arbor/internal/sleep"
 )
 
-// CodeTaskGone is the code of an [Error]: the peer took a task and does not know it any more,
-// or it went on without the answer that it asked for.
+// CodeTaskGone is the code of an [Error]: the peer accepted a task and no longer knows it, or the task continued
+// without the answer that it asked for.
 const CodeTaskGone ErrorCode = "remote_task_gone"
 
-// maxFailures bounds how often in a row a task is asked for in vain: for about twenty
-// seconds, in which a peer can restart.
+// maxFailures bounds the consecutive failed requests for a task. They take about twenty seconds, in which a peer can
+// restart.
 const maxFailures = 10
 
-// messageID is the id of the message that a run sends: the same however often it is
-// sent, so that a server that drops what it has seen recognises a message that is sent
-// again after a crash between the sending and the handle. Only when the task of the
-// first one is known to be canceled does the run send another message.
+// messageID returns the id of the run's message. It stays the same however often the message is sent, so that a server
+// that drops duplicates recognizes a message that is sent again after a crash before its task was recorded. The id
+// changes only if the run sends another message, after the task of the first one was canceled.
 func (x *exchange) messageID(m *memory) string {
 	key := x.inv.Session().Key()
 	h := sha256.New()
 	for _, s := range []string{key.App, key.User, key.ID, x.inv.Scope(), x.inv.Agent().Name(), x.inv.RunID()} {
-		_ = binary.Write(h, binary.BigEndian, uint32(len(s))) // a hash has no errors
+		_ = binary.Write(h, binary.BigEndian, uint32(len(s))) // writing to a hash never fails
 		h.Write([]byte(s))
 	}
 	fmt.Fprint(h, m.tasks(x.inv.Since()))
 	id := h.Sum(nil)[:16]
-	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // a UUID of version 8, as RFC 9562 has it
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // a UUID of version 8 (RFC 9562)
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// rejoin takes up the task of a run that a crash cut off, or that waited for an
-// authorization, instead of sending its words a second time. It reports whether there
-// is one to follow.
+// rejoin resumes the task of a run that a crash interrupted, or that waited for an authorization, instead of sending
+// the message a second time. It reports whether there is a task to follow.
 //
-// A task that the peer does not know any more, after it has taken it, is an error: it
-// may have done all or nothing of it, and the next message of the user begins a new one.
+// If the peer no longer knows a task that it accepted, the run fails: the peer may have done all or none of the work.
+// The user's next message starts a new task.
 func (x *exchange) rejoin(m *memory) (bool, *Error) {
 	if x.fresh {
 		return false, nil
@@ -63,7 +61,7 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 		return true, x.failed(err)
 	}
 	if known(task.Status.State) == sdk.TaskStateCanceled && !waited && len(m.news(x.ctx, x.inv.Session().File)) > 0 {
-		return false, nil // by us, when the turn was cut off
+		return false, nil // canceled by us when the turn was interrupted
 	}
 	said, err := m.said(x.ctx, x.inv.Session())
 	if err != nil {
@@ -77,7 +75,7 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 	return true, nil
 }
 
-// reach gets a task, and asks again a bounded number of times while the connection breaks.
+// reach gets a task. If the connection breaks, it retries up to maxFailures times.
 func (x *exchange) reach(id sdk.TaskID) (*sdk.Task, error) {
 	return backoff.Retry(x.ctx, func() (*sdk.Task, error) {
 		task, err := x.getTask(id)
@@ -96,7 +94,7 @@ func (x *exchange) getTask(id sdk.TaskID) (*sdk.Task, error) {
 	return task, err
 }
 
-// lost records that the peer does not know a task any more, and says so.
+// lost records that the peer no longer knows a task, and returns the error.
 func (x *exchange) lost(id sdk.TaskID) *Error {
 	x.gone, x.answer.taskID = true, id
 	x.give(&event.Event{More: true, Data: &event.RemoteTask{TaskID: string(id), ContextID: x.answer.contextID, Status: "unknown", URL: x.peer.endpoint}})
@@ -112,9 +110,8 @@ func newBackOff() *backoff.ExponentialBackOff {
 	return b
 }
 
-// follow waits for the end of a task that is not settled although its stream has
-// ended: it subscribes to the task again, and where the peer has no streams, polls it.
-// A connection that breaks is tried again, a bounded number of times in a row.
+// follow waits until a task whose stream has ended is settled. It subscribes to the task again, or polls it if the peer
+// does not stream. It retries after a broken connection, up to maxFailures times in a row.
 func (x *exchange) follow(streams bool) *Error {
 	if x.answer.settled() {
 		return nil
@@ -141,7 +138,7 @@ func (x *exchange) follow(streams bool) *Error {
 			case x.answer.settled():
 				x.complete(id)
 				return nil
-			case err != nil && !x.broke(err): // it has no streams, or none of this task any more
+			case err != nil && !x.broke(err): // the peer does not stream this task
 				streams, err = false, nil
 			}
 		}
@@ -172,9 +169,8 @@ func (x *exchange) follow(streams bool) *Error {
 	}
 }
 
-// subscribe takes in a stream of the task until it ends. What it missed before is in
-// the snapshot with which streams begin (A2A 1.0, section 3.1.6); until there is one
-// nothing is shown.
+// subscribe applies a stream of the task until it ends. Streams begin with a snapshot (A2A 1.0, section 3.1.6), which
+// contains what was missed; nothing is shown before it.
 func (x *exchange) subscribe(id sdk.TaskID) error {
 	x.answer.gap()
 	for e, err := range x.peer.client.SubscribeToTask(x.ctx, &sdk.SubscribeToTaskRequest{ID: id}) {
@@ -188,7 +184,7 @@ func (x *exchange) subscribe(id sdk.TaskID) error {
 	return x.ctx.Err()
 }
 
-// complete gets the whole task after a stream that may have missed some of it.
+// complete gets the whole task after a stream that may have missed a part of it.
 func (x *exchange) complete(id sdk.TaskID) {
 	if x.answer.message {
 		return

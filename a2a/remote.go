@@ -18,42 +18,37 @@ import (
 // Option configures a remote agent.
 type Option func(*remote)
 
-// WithDescription tells other agents what the remote one is for. The default is
-// its name: a description that its card may hold is not known before the card is
-// fetched, and what a peer says of itself is not put before models unseen.
+// WithDescription sets the description that other agents see. Defaults to the agent's name. A card's description is not
+// used: it is unknown before the card is fetched, and a peer's own text should not reach models unreviewed.
 func WithDescription(d string) Option { return func(r *remote) { r.description = d } }
 
-// WithReturn says who answers the user's next message after the remote agent has
-// answered one: the remote agent itself, unless it is agent.ReturnToParent. Its parent
-// then also gets the answer to a question of its task, and has to hand it on.
+// WithReturn sets which agent answers the user's next message after the remote agent has answered one. Defaults to the
+// remote agent itself. With agent.ReturnToParent it is the parent, which then also receives the user's answer to a
+// question of the task, and has to transfer it.
 func WithReturn(p agent.ReturnPolicy) Option { return func(r *remote) { r.returns = p } }
 
-// WithHTTPClient sets the HTTP client. Its transport, cookie jar and timeout are
-// used; redirects are followed within one origin only, up to five. An
-// *http.Transport is copied, so that addresses can be checked where they are
-// dialed: those that a dial function of its own connected to are checked before
-// anything is sent, those behind a proxy cannot be. A transport of another type
-// connects by itself, and only hosts that are written as addresses are checked.
+// WithHTTPClient sets the HTTP client. Its transport, cookie jar and timeout are used; redirects are followed within
+// one origin only, up to five. An *http.Transport is copied, so that addresses are checked when they are dialed. If it
+// has a dial function, the address is checked after connecting and before anything is sent. Addresses after a proxy
+// cannot be checked. A transport of another type connects by itself, and only hosts written as addresses are checked.
 func WithHTTPClient(c *http.Client) Option { return func(r *remote) { r.base = c } }
 
-// WithTimeout bounds one answer, polling included; the default is 15 minutes, and 0 is
-// no bound besides the turn's.
+// WithTimeout bounds the time of one answer, polling included. 0 sets no limit except the turn's. Defaults to 15
+// minutes.
 func WithTimeout(d time.Duration) Option { return func(r *remote) { r.timeout = d } }
 
-// WithIdleTimeout bounds how long the remote agent may send nothing at all, not
-// even a keep-alive, while a response is open; the default is 2 minutes, and 0 is no
-// bound.
+// WithIdleTimeout bounds the time in which the remote agent sends nothing, not even a keep-alive, while a response is
+// open. 0 sets no limit. Defaults to 2 minutes.
 func WithIdleTimeout(d time.Duration) Option { return func(r *remote) { r.idle = d } }
 
-// WithMaxResponse bounds the body of one response in bytes, a whole stream
-// included; the default is 16 MiB. Cards are bounded by 1 MiB besides, headers by 256 KiB unless the
-// HTTP client's transport has a bound of its own, and the objects and lists of one
-// answer or event by 262,144, because small ones take up far more memory than bytes.
+// WithMaxResponse bounds the body of one response in bytes; a stream counts as a whole. Defaults to 16 MiB. Cards are
+// also limited to 1 MiB, and headers to 256 KiB unless the HTTP client's transport sets a limit. One answer or event
+// may contain 262,144 objects and lists, because small ones take far more memory than bytes on the wire.
 func WithMaxResponse(n int64) Option { return func(r *remote) { r.maxBody = n } }
 
-// WithHistory says what of the conversation the remote agent gets to see of what
-// is new. The default is view.TextOnly: the words of the user and, attributed,
-// of other agents, not what their tools did. A policy on the edge replaces it.
+// WithHistory selects which part of the new messages the remote agent receives. Defaults to view.TextOnly: the user's
+// messages and, with their names, those of other agents, without tool calls and results. A policy on the edge replaces
+// it.
 func WithHistory(p view.Policy) Option { return func(r *remote) { r.history = p } }
 
 type remote struct {
@@ -74,15 +69,13 @@ type remote struct {
 	cards             cards
 }
 
-// Remote makes an agent of the peer whose agent card is at cardURL. A URL
-// without a path means the well-known path of cards on that host. A user
-// and password in it are sent as basic authentication and shown nowhere.
+// Remote returns an agent for the peer whose agent card is at cardURL. A URL without a path means the well-known path
+// of cards on that host. A user and password in the URL are sent as basic authentication and never shown.
 //
-// The card is fetched before the first use, or by runner.Runner.Prepare before that. The agent is an agent.Readier: while
-// the card cannot be fetched, or offers no interface that we speak, a transfer to
-// it is refused and the conversation stays where it is; if a router chose it, its run fails. It has no sub-agents, may
-// transfer nowhere, and is safe for concurrent use. Errors of its runs are
-// *agent.RunError values that wrap an [*Error].
+// The card is fetched before the first use, or earlier by runner.Runner.Prepare. The agent is an agent.Readier: if the
+// card cannot be fetched, or offers no supported interface, a transfer to the agent is refused and the conversation
+// stays with the transferring agent; if a router chose it, its run fails. The agent has no sub-agents, cannot transfer,
+// and is safe for concurrent use. Errors of its runs are *agent.RunError values that wrap an [*Error].
 func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
 	r := &remote{name: name, description: name, history: view.TextOnly(), timeout: 15 * time.Minute, idle: 2 * time.Minute, maxBody: 16 << 20}
 	r.credentials = &credentials{header: make(http.Header), query: make(url.Values), origins: make(map[string]bool)}
@@ -117,11 +110,11 @@ func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
 	return r, nil
 }
 
-// locate prepares what leads to the peer.
+// locate prepares the card's URL, the credentials and the connections.
 func (r *remote) locate(cardURL string) error {
 	u, err := url.Parse(cardURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		// The text of a parse error would repeat the URL, credentials and all.
+		// A parse error's text would repeat the URL with its credentials.
 		return errors.New("the card's URL is not an absolute http or https URL")
 	}
 	if u.User != nil {
@@ -177,7 +170,7 @@ func (r *remote) locate(cardURL string) error {
 func (r *remote) Name() string        { return r.name }
 func (r *remote) Description() string { return r.description }
 func (r *remote) Properties() agent.Properties {
-	return agent.Properties{Return: r.returns, Policy: agent.TransferPolicy{NoHuman: true}} // its peer hands nothing over here
+	return agent.Properties{Return: r.returns, Policy: agent.TransferPolicy{NoHuman: true}} // the peer cannot hand off to a person here
 }
 func (r *remote) SubAgents() []agent.Agent { return nil }
 func (r *remote) FindAgent(name string) agent.Agent {
@@ -187,11 +180,11 @@ func (r *remote) FindAgent(name string) agent.Agent {
 	return nil
 }
 
-// CardURL returns the address of the agent's card without user, password and query,
-// as lists and drawings of a tree may show it; "" for [WithClient] without one.
+// CardURL returns the address of the agent's card without user, password and query, for lists and drawings of a tree.
+// It returns "" for [WithClient] without a URL.
 func (r *remote) CardURL() string { return r.cards.shown }
 
-// origin is the part of a URL that credentials are bound to.
+// origin returns the part of a URL that credentials are bound to.
 func origin(u *url.URL) string {
 	host, port := strings.ToLower(u.Hostname()), u.Port()
 	if port == "" {
@@ -200,7 +193,7 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + host + ":" + port
 }
 
-// shownURL is a URL as errors and logs may show it: queries can hold keys.
+// shownURL returns a URL for errors and logs: without its query, which may contain keys.
 func shownURL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// cancelTimeout bounds the call that cancels a task nobody waits for any more.
+// cancelTimeout bounds the call that cancels a task that no run waits for any more.
 const cancelTimeout = 3 * time.Second
 
-// Ready implements agent.Readier: the card can be fetched and offers an interface
-// that we speak. A card that was fetched within its TTL counts.
+// Ready implements agent.Readier: it returns nil if the card can be fetched and offers a supported interface. A card
+// within its TTL is not fetched again.
 func (r *remote) Ready(ctx context.Context) error {
 	if _, err := r.cards.get(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -38,9 +38,8 @@ func (r *remote) cardError(ctx context.Context, err error) *Error {
 	return e
 }
 
-// Run implements agent.Agent: one exchange with the remote agent. If the peer has
-// certainly not begun to work on the message, the error is an agent.RefusedError; see
-// [ErrNotSent] for what that takes.
+// Run implements agent.Agent: it runs one exchange with the remote agent. If the peer has certainly not begun to work
+// on the message, the error wraps an agent.RefusedError; see [ErrNotSent].
 func (r *remote) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		x := &exchange{remote: r, inv: inv, outer: ctx, yield: yield}
@@ -59,7 +58,7 @@ func (r *remote) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*even
 			yield(nil, context.Cause(ctx))
 			return
 		}
-		if x.textID != "" { // what was shown will not be completed
+		if x.textID != "" { // the shown text will not be completed
 			discard := &event.Discard{Code: string(err.Code), Message: err.Message, IDs: []string{x.textID}}
 			if !yield(&event.Event{Data: discard, More: true}, nil) {
 				return
@@ -69,23 +68,23 @@ func (r *remote) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*even
 	}
 }
 
-// exchange is one message to a remote agent and all that comes back.
+// exchange is one message to a remote agent and its answer.
 type exchange struct {
 	*remote
 	inv    *agent.Invocation
 	outer  context.Context // the turn's
-	ctx    context.Context // the same within the time limits, asking for our extension
+	ctx    context.Context // outer within the time limits, requesting our extension
 	peer   *peer
 	answer answer
 	yield  func(*event.Event, error) bool
 
-	fresh    bool     // the run has not begun a task yet
-	delivery delivery // of the message
-	recorded bool     // the handle of the task is stored
-	textID   string   // of the block whose deltas were shown
-	stopped  bool     // the consumer wants no more
-	waits    bool     // the task waits for an answer of the user, or for what is done elsewhere
-	gone     bool     // the peer does not know the task any more
+	fresh    bool     // the run has not started a task yet
+	delivery delivery // the state of the message's delivery
+	recorded bool     // the task's id is stored
+	textID   string   // the id of the text that is being shown
+	stopped  bool     // the consumer has stopped
+	waits    bool     // the task waits for the user or for an action elsewhere
+	gone     bool     // the peer no longer has the task
 }
 
 func (x *exchange) run() *Error {
@@ -127,8 +126,7 @@ func (x *exchange) run() *Error {
 	return x.finish()
 }
 
-// begin takes up the task of the run, or gives the peer what is to be sent. It reports whether
-// the peer answers with streams.
+// begin resumes the task of the run, or sends a message. It reports whether the peer streams its answers.
 func (x *exchange) begin(m *memory) (streams bool, failed *Error) {
 	if m.asked != nil {
 		return x.reply(m)
@@ -139,7 +137,7 @@ func (x *exchange) begin(m *memory) (streams bool, failed *Error) {
 	return x.send(m)
 }
 
-// send gives the peer the new words.
+// send sends the new messages to the peer.
 func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 	parts := m.news(x.ctx, x.inv.Session().File)
 	if len(parts) == 0 {
@@ -148,8 +146,8 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: parts, ContextID: m.Task.ContextID}
 	chained(msg, x.inv.Metadata())
 	if state := m.Task.Status; m.Task.TaskID != "" && (state == status(sdk.TaskStateInputRequired) || state == status(sdk.TaskStateAuthRequired)) {
-		// The task waits for these words. What it holds already is not its answer
-		// to them; a task that is gone or over meanwhile gets a successor.
+		// The task waits for this message, and its present content is not the answer to it. If the task has ended or is
+		// gone, the peer starts another one.
 		task, err := x.getTask(sdk.TaskID(m.Task.TaskID))
 		switch {
 		case err == nil && !known(task.Status.State).Terminal():
@@ -162,8 +160,7 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 	return x.deliver(msg)
 }
 
-// deliver sends a message and takes in what the peer answers at once. It reports whether the
-// peer answers with streams.
+// deliver sends a message and applies the immediate answer. It reports whether the peer streams its answers.
 func (x *exchange) deliver(msg *sdk.Message) (streams bool, failed *Error) {
 	events := 0
 	sending, stop := x.outlast(x.delivery.watch(x.ctx))
@@ -178,7 +175,7 @@ func (x *exchange) deliver(msg *sdk.Message) (streams bool, failed *Error) {
 			return !unreadable(err), nil
 		}
 		x.delivery.heard.Store(true)
-		if x.outer.Err() != nil { // the turn is over, and the task is known that it has begun
+		if x.outer.Err() != nil { // the turn is over: note the task to cancel
 			if !absent(e) {
 				x.answer.add(e)
 			}
@@ -197,14 +194,14 @@ func (x *exchange) deliver(msg *sdk.Message) (streams bool, failed *Error) {
 	return events != 1, nil
 }
 
-// broke reports whether an error is one of the connection, after which the task may
-// still be there, and not the peer's own.
+// broke reports whether an error is a connection error, after which the task may still exist, rather than the peer's
+// answer.
 func (x *exchange) broke(err error) bool {
 	return x.ctx.Err() == nil && !isAnswer(err) && !unreadable(err) && !errors.Is(err, errTooLarge)
 }
 
-// take takes in one event: it stores the handle of a new task before anything
-// else is waited for, and shows what text there is. It reports whether to go on.
+// take applies one event. It stores the id of a new task before waiting for anything else, and yields new text. It
+// reports whether to continue.
 func (x *exchange) take(e sdk.Event) bool {
 	if absent(e) {
 		return true
@@ -236,18 +233,18 @@ func (x *exchange) give(e *event.Event) bool {
 	return !x.stopped
 }
 
-// record stores the handle of the task, or of the peer's context alone.
+// record stores the state of the task, or only the peer's context id if there is no task.
 func (x *exchange) record(state sdk.TaskState, more bool) bool {
 	return x.give(&event.Event{More: more, Data: &event.RemoteTask{TaskID: string(x.answer.taskID), ContextID: x.answer.contextID,
 		Status: status(state), URL: x.peer.endpoint, Usage: x.answer.usage}})
 }
 
-// status is a task's state as the log has it: working, input_required, ….
+// status returns the log's name for a task state: working, input_required, ….
 func status(s sdk.TaskState) string {
 	return strings.ToLower(strings.TrimPrefix(string(s), "TASK_STATE_"))
 }
 
-// finish yields the state of the task, and the whole answer.
+// finish yields the state of the task and the whole answer.
 func (x *exchange) finish() *Error {
 	state := x.answer.state
 	if x.answer.message {
@@ -282,7 +279,7 @@ func (x *exchange) finish() *Error {
 		return x.failed(err)
 	}
 	text = inWords(text, lines)
-	asks := state == sdk.TaskStateInputRequired && x.inv.Scope() != "" // where the user's next words do not come
+	asks := state == sdk.TaskStateInputRequired && x.inv.Scope() != "" // where no user message arrives
 	if text == "" && interrupted(state) && (asks || !x.answer.quiet) {
 		text = "(" + strings.ReplaceAll(status(state), "_", " ") + ")"
 	}
@@ -298,8 +295,8 @@ func (x *exchange) finish() *Error {
 	return nil
 }
 
-// showRest shows what is missing of the answer, such as the question behind its words, or
-// takes back what was shown of one that has become another. It reports whether to go on.
+// showRest yields the rest of the answer, such as the question after its text, or discards the shown text if the answer
+// no longer begins with it. It reports whether to continue.
 func (x *exchange) showRest(text string) bool {
 	rest, ok := strings.CutPrefix(text, strings.ToValidUTF8(string(x.answer.shown), "\uFFFD"))
 	switch {
@@ -313,28 +310,28 @@ func (x *exchange) showRest(text string) bool {
 	return true
 }
 
-// failed makes the exchange's error of a call's, and has the card fetched anew.
+// failed classifies the error of a call, and lets the card expire.
 func (x *exchange) failed(err error) *Error {
 	x.cards.drop(x.peer)
 	return x.classify(x.ctx, err)
 }
 
-// abandon cancels a task that still runs although nobody waits for it: the turn was
-// canceled, the consumer has gone, a time limit passed or the exchange failed.
+// abandon cancels a task that still runs after the exchange ended: because the turn was canceled, the consumer stopped,
+// a time limit was exceeded or the exchange failed.
 func (x *exchange) abandon() {
 	if x.suspended() {
-		return // whoever resumes the turn follows the task again
+		return // the process that resumes the turn follows the task
 	}
 	if x.answer.taskID != "" && !x.answer.settled() && !x.gone {
 		x.cancelTask()
 	}
 }
 
-// suspended asks the turn, because what is around an agent may end it before the agent's own
-// context has ended, and for no reason of its own.
+// suspended reports whether the turn is suspended. It asks the runtime, because an enclosing agent may stop this one
+// before its context ends, with no other reason than the suspension.
 func (x *exchange) suspended() bool { return x.inv.Runtime().Suspended() }
 
-// cancelTask cancels the task at the peer, also when the turn is over.
+// cancelTask cancels the task at the peer, even if the turn is over.
 func (x *exchange) cancelTask() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.outer), cancelTimeout)
 	defer cancel()

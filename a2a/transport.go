@@ -7,11 +7,10 @@ import (
 	"net/http"
 )
 
-// maxRedirects bounds the redirects of one request.
+// maxRedirects bounds the number of redirects of one request.
 const maxRedirects = 5
 
-// newClient returns the client for cards and, with the way to mend their answers, for
-// calls.
+// newClient returns the HTTP client for calls, or with a nil mend the one for cards.
 func (r *remote) newClient(mend func(answer []byte) []byte) *http.Client {
 	client := &http.Client{}
 	if r.base != nil {
@@ -35,8 +34,8 @@ var (
 	errRedirect  = errors.New("a redirect to another origin is not followed")
 )
 
-// newTokenClient returns the client for the token endpoint. A redirect would carry
-// the secret elsewhere, so none is followed. The OAuth library bounds what it reads.
+// newTokenClient returns the HTTP client for the token endpoint. It follows no redirects, because one would send the
+// secret elsewhere. The OAuth library bounds the size of the answers.
 func (r *remote) newTokenClient(c *connections) *http.Client {
 	client := &http.Client{}
 	if r.base != nil {
@@ -52,9 +51,8 @@ func (r *remote) newTokenClient(c *connections) *http.Client {
 
 var errTokenRedirect = errors.New("a redirect of the token endpoint is not followed")
 
-// transport adds the credentials where they may go, keeps requests from addresses
-// where they may not go, bounds what comes back, and rewrites what the protocol
-// library would misread.
+// transport adds the credentials for trusted origins, refuses requests to forbidden addresses, bounds the size of
+// responses, and rewrites responses that the SDK would misread.
 type transport struct {
 	*connections
 	credentials *credentials
@@ -74,7 +72,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return readable(req, resp, t.mend)
 }
 
-// send sends a request with what its target may know.
+// send sends a request, with credentials if its target is trusted.
 func (t *transport) send(req *http.Request) (*http.Response, error) {
 	if err := t.dialer.check(req.URL.Hostname()); err != nil {
 		closeBody(req)
@@ -92,8 +90,8 @@ func (t *transport) send(req *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || t.credentials.tokens == nil || req.Body != nil && req.GetBody == nil {
 		return resp, err
 	}
-	// The token may have been revoked before it expired. It was refused before
-	// anything was done, so that the request can be sent again.
+	// The token may have been revoked before it expired. The peer refused it before doing anything, so the request can
+	// be sent again.
 	_, _ = io.CopyN(io.Discard, resp.Body, 4096)
 	_ = resp.Body.Close()
 	t.credentials.refused(signed.Header)
@@ -110,7 +108,7 @@ func (t *transport) send(req *http.Request) (*http.Response, error) {
 	return t.trusted.RoundTrip(signed)
 }
 
-// closeBody does what is expected of a round tripper that does not send a request.
+// closeBody closes the body of a request that is not sent, as http.RoundTripper requires.
 func closeBody(req *http.Request) {
 	if req.Body != nil {
 		_ = req.Body.Close()

@@ -13,10 +13,11 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// maxError bounds the body of an error response that is read.
+// maxError bounds the number of bytes that are read of an error response.
 const maxError = 64 << 10
 
-// readable makes of a response one that the protocol library reads right.
+// readable rewrites a response that the SDK would misread, and returns an error for one that is not an answer of the
+// protocol.
 func readable(req *http.Request, resp *http.Response, mend func(answer []byte) []byte) (*http.Response, error) {
 	if resp.StatusCode >= 400 {
 		if err := readableError(resp); err != nil {
@@ -24,13 +25,12 @@ func readable(req *http.Request, resp *http.Response, mend func(answer []byte) [
 		}
 	}
 	if resp.StatusCode > http.StatusOK && resp.StatusCode < 300 && isJSON(resp.Header) {
-		// Some say that they have created what was sent; the library knows one success.
+		// Some peers answer 201 or another success status; the SDK expects 200.
 		resp.StatusCode, resp.Status = http.StatusOK, "200 OK"
 	}
 	asksForStream := strings.Contains(req.Header.Get("Accept"), "text/event-stream")
 	if resp.StatusCode < 300 && asksForStream && isJSON(resp.Header) {
-		// A peer may answer a streaming call with plain JSON, above all with an
-		// error. As the only event of a stream it is understood like any other.
+		// A peer may answer a streaming call with plain JSON, usually an error. It becomes the only event of a stream.
 		var line bytes.Buffer
 		line.WriteString("data: ")
 		data, err := io.ReadAll(resp.Body)
@@ -53,9 +53,8 @@ func readable(req *http.Request, resp *http.Response, mend func(answer []byte) [
 	return resp, nil
 }
 
-// readableError lets errors of the protocol through: those of JSON-RPC, which some
-// send with a status of HTTP that says the same, as answers, and those of HTTP+JSON
-// (A2A 1.0, section 11.6) as they are. All others become a statusError.
+// readableError passes errors of the protocol on: those of JSON-RPC, which some peers send with an HTTP error status,
+// with status 200, and those of HTTP+JSON (A2A 1.0, section 11.6) as they are. All others become a statusError.
 func readableError(resp *http.Response) error {
 	status := &statusError{status: resp.StatusCode}
 	if !isJSON(resp.Header) || status.unauthorized() {
@@ -81,7 +80,7 @@ func readableError(resp *http.Response) error {
 	case body.JSONRPC != "":
 		resp.StatusCode, resp.Status = http.StatusOK, "200 OK"
 	case isOfProtocol(body.Error.Details):
-		resp.Header.Set("Content-Type", "application/json") // the only name that the library knows
+		resp.Header.Set("Content-Type", "application/json") // the only media type that the SDK accepts
 	default:
 		status.message = clip(strings.ToValidUTF8(body.Error.Message, "\uFFFD"), 500)
 		return status
@@ -90,13 +89,12 @@ func readableError(resp *http.Response) error {
 	return nil
 }
 
-// isOfProtocol reports whether the details of an error say which of the protocol's
-// errors it is.
+// isOfProtocol reports whether the details of an error name an error of the protocol.
 func isOfProtocol(details json.RawMessage) bool {
 	var list []struct {
 		Domain string `json:"domain"`
 	}
-	_ = json.Unmarshal(details, &list) // what has another form says nothing
+	_ = json.Unmarshal(details, &list) // details in another form name none
 	for _, d := range list {
 		if d.Domain == sdk.ProtocolDomain {
 			return true
@@ -110,9 +108,8 @@ func isJSON(h http.Header) bool {
 	return err == nil && (typ == "application/json" || strings.HasSuffix(typ, "+json"))
 }
 
-// silence calls a func when nothing was heard for a while. It is at rest until
-// something is heard, and again when a response has ended. A nil silence watches
-// nothing.
+// silence calls a func when nothing has been received for a time. Its timer runs from each receipt until the end of the
+// response. A nil silence does nothing.
 type silence struct {
 	after time.Duration
 	timer *time.Timer
@@ -138,7 +135,7 @@ func (s *silence) over() {
 	}
 }
 
-// limitedBody fails, instead of ending, when a body is longer than allowed.
+// limitedBody returns an error, instead of truncating, when a body exceeds the limit.
 type limitedBody struct {
 	body        io.ReadCloser
 	limit, left int64

@@ -18,34 +18,31 @@ import (
 	"github.com/agentarbor/arbor/internal/dialguard"
 )
 
-// WithPrivateNetworks lets the interfaces that a card names lead to loopback
-// addresses and into private networks. Without it only public addresses are
-// connected to, besides the hosts that the developer named: in the card's URL, in
-// that of a token endpoint for tokens, and with [WithTrustedOrigin]. Link-local
-// addresses and the metadata services of clouds need the latter in any case. The
-// address is checked when it is dialed, after the name was resolved.
+// WithPrivateNetworks allows the interfaces that a card names to have loopback and private addresses. Without it, only
+// public addresses are allowed, except for hosts that the developer named: in the card's URL, in the URL of the token
+// endpoint for tokens, and with [WithTrustedOrigin]. Link-local addresses and the metadata services of clouds always
+// need [WithTrustedOrigin]. Addresses are checked when they are dialed, after name resolution.
 func WithPrivateNetworks() Option { return func(r *remote) { r.private = true } }
 
-// WithTLSConfig sets the TLS configuration of all connections: authorities, and
-// client certificates for mutual TLS. Certificates are shown to the card's origin
-// and to trusted origins only.
+// WithTLSConfig sets the TLS configuration of all connections: certificate authorities, and client certificates for
+// mutual TLS. Only the card's origin and trusted origins receive a client certificate.
 func WithTLSConfig(c *tls.Config) Option { return func(r *remote) { r.tls = c } }
 
-// WithClientCertificate adds a client certificate for mutual TLS (A2A 1.0, section
-// 4.5.6), shown to the card's origin and to trusted origins only.
+// WithClientCertificate adds a client certificate for mutual TLS (A2A 1.0, section 4.5.6). Only the card's origin and
+// trusted origins receive it.
 func WithClientCertificate(c tls.Certificate) Option {
 	return func(r *remote) { r.certificates = append(r.certificates, c) }
 }
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// dialer decides where connections may lead: to hosts that the developer named
-// wherever these are, to others where the guard lets them.
+// dialer restricts connections: hosts that the developer named may have any address, others only addresses that the
+// guard allows.
 type dialer struct {
 	hosts map[string]bool
 	guard *dialguard.Guard
-	// proxies are the addresses of proxies in use. They are dialed in place of the
-	// target, which is then out of the guard's sight.
+	// proxies are the addresses of the proxies in use. They are dialed instead of the target, so that the guard does
+	// not see the target.
 	proxies sync.Map
 }
 
@@ -57,9 +54,8 @@ func newDialer(guard *dialguard.Guard, hosts []string) *dialer {
 	return d
 }
 
-// dial returns a dial function that uses one of the developer's own, which may be nil.
-// What that one connects to is checked afterwards, before anything is sent; else
-// it is checked before a connection is made.
+// dial returns a dial function that applies the guard. own is the developer's dial function, or nil. An address that
+// own connected to is checked before anything is sent; without own, an address is checked before connecting.
 func (d *dialer) dial(own dialFunc) dialFunc {
 	free, guarded := own, d.checked(own)
 	if own == nil {
@@ -96,7 +92,7 @@ func (d *dialer) checked(own dialFunc) dialFunc {
 	}
 }
 
-// check refuses hosts that are written as addresses, before any transport dials them.
+// check refuses hosts that are written as forbidden addresses, before any transport dials them.
 func (d *dialer) check(host string) error {
 	if d.hosts[canonicalHost(host)] {
 		return nil
@@ -108,10 +104,10 @@ func (d *dialer) check(host string) error {
 	return d.guard.Check(addr)
 }
 
-// loopback is the canonical name of this machine, whether it is written as a name or as an address.
+// loopback is the canonical host of this machine, for its name and its loopback addresses.
 const loopback = "localhost"
 
-// canonicalHost is the form in which hosts are compared.
+// canonicalHost returns the form in which hosts are compared.
 func canonicalHost(host string) string {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -129,7 +125,7 @@ func canonicalHost(host string) string {
 // maxHeader bounds the headers of a response in bytes.
 const maxHeader = 256 << 10
 
-// connections are the ways of a remote agent to others.
+// connections are the transports and dial settings of a remote agent.
 type connections struct {
 	trusted, others http.RoundTripper // with the client certificates, and without
 	dial            dialFunc          // for bindings that are not HTTP
@@ -137,7 +133,7 @@ type connections struct {
 	dialer          *dialer
 }
 
-// newConnections makes connections, in which the hosts may have any address.
+// newConnections returns connections that allow any address for the given hosts.
 func (r *remote) newConnections(hosts ...string) (*connections, error) {
 	var opts []dialguard.Option
 	if r.private {
@@ -153,14 +149,14 @@ func (r *remote) newConnections(hosts ...string) (*connections, error) {
 	case nil:
 		if def, ok := http.DefaultTransport.(*http.Transport); ok {
 			t = def.Clone()
-		} else { // it was replaced by something that could not be guarded
+		} else { // the default was replaced by a type that cannot be guarded
 			t = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second}
 		}
 	case *http.Transport:
 		t = b.Clone()
 		own = ownDial(t)
-		// Settings would end HTTP/2 on a transport that had none. One that speaks it
-		// has offered it in its TLS configuration by now.
+		// net/http turns HTTP/2 off for a transport with a dial function or a TLS configuration, unless this is set. A
+		// transport that already speaks HTTP/2 has h2 in its TLS configuration.
 		t.ForceAttemptHTTP2 = t.ForceAttemptHTTP2 || t.TLSClientConfig != nil && slices.Contains(t.TLSClientConfig.NextProtos, "h2")
 	default:
 		if r.tls != nil || len(r.certificates) > 0 {
@@ -172,7 +168,7 @@ func (r *remote) newConnections(hosts ...string) (*connections, error) {
 	if t.MaxResponseHeaderBytes == 0 {
 		t.MaxResponseHeaderBytes = maxHeader
 	}
-	if t.IdleConnTimeout == 0 { // nobody can close the connections of a copy
+	if t.IdleConnTimeout == 0 { // no caller can close the idle connections of a copy
 		t.IdleConnTimeout = 90 * time.Second
 	}
 	if t.DialTLSContext != nil {
@@ -201,7 +197,7 @@ func (r *remote) newConnections(hosts ...string) (*connections, error) {
 		return c, nil
 	}
 	c.tls = t.TLSClientConfig.Clone()
-	c.tls.NextProtos = nil // they are HTTP's
+	c.tls.NextProtos = nil // they are for HTTP
 	if len(c.tls.Certificates) > 0 || c.tls.GetClientCertificate != nil {
 		anonymous := t.Clone()
 		anonymous.TLSClientConfig = withoutCertificates(t.TLSClientConfig)
@@ -210,8 +206,8 @@ func (r *remote) newConnections(hosts ...string) (*connections, error) {
 	return c, nil
 }
 
-// ownDial is the dial function that a transport was given, in either form. What is
-// deprecated is read so that it is not lost.
+// ownDial returns the dial function of a transport, from the current or the deprecated field, and converts a deprecated
+// DialTLS.
 func ownDial(t *http.Transport) dialFunc {
 	//lint:ignore SA1019 transports of others may still have them
 	dial, dialTLS := t.Dial, t.DialTLS
@@ -224,19 +220,19 @@ func ownDial(t *http.Transport) dialFunc {
 	return t.DialContext
 }
 
-// withoutCertificates is a configuration that does not show who we are.
+// withoutCertificates returns a copy of a configuration without client certificates.
 func withoutCertificates(c *tls.Config) *tls.Config {
 	if c == nil {
 		return nil
 	}
 	c = c.Clone()
 	c.Certificates, c.GetClientCertificate = nil, nil
-	// Sessions of the other configuration must not be taken up: they would tell.
+	// Sessions of the original configuration must not be resumed, because they identify the client.
 	c.ClientSessionCache = nil
 	return c
 }
 
-// proxyAddr is the address at which a proxy is dialed.
+// proxyAddr returns the address at which a proxy is dialed.
 func proxyAddr(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

@@ -7,18 +7,17 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// The bounds of what a peer may say about its usage.
+// Limits of the usage that a peer reports.
 const (
 	maxUsageModels = 32
 	maxModelName   = 200
 	maxTokens      = 1 << 40
 )
 
-// account takes in what a peer that speaks our extension says its models have used,
-// in the metadata of a task or of its last status: under the extension's key
-// {"usage": [{"model": …, "inputTokens": …, "outputTokens": …, "cachedTokens": …}]}.
-// Nothing else is read from metadata, and usage counts towards no limit. An entry
-// that has another form is left out. What is said last counts.
+// account stores the usage that a peer with our extension reports for its models, in the metadata of a task or of its
+// last status: under the extension's key {"usage": [{"model": …, "inputTokens": …, "outputTokens": …, "cachedTokens":
+// …}]}. No other metadata is read, and the usage counts towards no limit. Invalid entries are skipped. A later report
+// replaces an earlier one.
 func (a *answer) account(metadata map[string]any) {
 	ours, _ := metadata[Extension].(map[string]any)
 	entries, _ := ours["usage"].([]any)
@@ -44,7 +43,7 @@ func (a *answer) account(metadata map[string]any) {
 	}
 }
 
-// tokenCount reads a number of tokens.
+// tokenCount returns a number of tokens, and whether it is valid.
 func tokenCount(v any) (int, bool) {
 	f, ok := v.(float64)
 	if !ok || f < 0 || f > maxTokens || f != math.Trunc(f) {

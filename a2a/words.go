@@ -12,30 +12,28 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// memory is what the log says of one remote agent in one scope. Each new
-// event updates it. The runner stores that of the conversation as JSON: a change of what it keeps of a log changes the name of
-// its snapshot.
+// memory is a view of the log for one remote agent in one scope, updated by each new event. The runner stores that of
+// the conversation as JSON: if a change alters what memory keeps, it must also alter SnapshotName.
 type memory struct {
 	view  *view.View
 	name  string
 	scope string
-	asked *question // of an inner scope, whose answer was not sent yet
+	asked *question // the question of an inner scope whose answer was not sent yet
 
-	Position int64            // up to which the log was read
-	Task     event.RemoteTask // the last one that was recorded
-	RunID    string           // the run that recorded it
-	Recorded int64            // and where
-	Since    int64            // where the task was first recorded
-	Files    []string         // that it has made since then, as sums
-	Begun    []int64          // where tasks were first recorded, in this turn
-	Heard    int64            // where a task had dealt with all that was said, even if it gave no answer
-	Answered int64            // where the last answer is
+	Position int64            // the position up to which the log was applied
+	Task     event.RemoteTask // the last recorded task
+	RunID    string           // the run that recorded Task
+	Recorded int64            // the position where Task was last recorded
+	Since    int64            // the position where the task was first recorded
+	Files    []string         // the sums of the files that the task has produced
+	Begun    []int64          // the positions where tasks were first recorded in this turn
+	Heard    int64            // the position where a task had processed all messages, even without an answer
+	Answered int64            // the position of the last answer
 }
 
 type memoryKey struct{ name, scope string }
 
-// memory returns what is known, brought up to date with the log. Inside of a workflow
-// the agent can have another name.
+// memory returns the memory of the agent, updated from the log. Within a workflow the agent can have another name.
 func (r *remote) memory(ctx context.Context, inv *agent.Invocation) (*memory, error) {
 	s, name := inv.Session(), inv.Agent().Name()
 	m := s.Memo(memoryKey{name, inv.Scope()}, func() any {
@@ -45,14 +43,14 @@ func (r *remote) memory(ctx context.Context, inv *agent.Invocation) (*memory, er
 	return m, m.CatchUp(s.Events(ctx, min(m.view.Seq(), m.Position)))
 }
 
-// begin makes an empty view begin with the turn of the last answer: what came before that is not sent again.
+// begin lets an empty view start at the turn of the last answer, because earlier messages are not sent again.
 func (m *memory) begin(turns agent.Turns) { m.view.BeginAt(turns, turns.Of(m.Answered)) }
 
-// Seq is the position up to which the log was read.
+// Seq returns the position up to which the log was applied.
 func (m *memory) Seq() int64 { return m.Position }
 
-// SnapshotName is the name under which the runner stores a memory, "" if it does not: what is asked of the user is of
-// inner scopes, of which nothing is stored.
+// SnapshotName returns the name under which the runner stores a memory. It is "" for inner scopes, which are not
+// stored; only these have questions.
 func (m *memory) SnapshotName() string {
 	if m.scope != "" {
 		return ""
@@ -60,7 +58,7 @@ func (m *memory) SnapshotName() string {
 	return "remote " + m.name
 }
 
-// CatchUp takes in the events after those that were taken in before. The runner calls it after a turn, too.
+// CatchUp applies events, and skips those that were applied before. The runner also calls it after each turn.
 func (m *memory) CatchUp(events iter.Seq2[*event.Event, error]) error {
 	for e, err := range events {
 		if err != nil {
@@ -103,7 +101,7 @@ func (m *memory) apply(e *event.Event) {
 	}
 }
 
-// said reads from the log what the agent has said since its task was first recorded.
+// said returns the agent's texts and questions in the log since its task was first recorded.
 func (m *memory) said(ctx context.Context, s agent.Session) (said []string, err error) {
 	for e, err := range s.Events(ctx, m.Since) {
 		if err != nil {
@@ -126,7 +124,7 @@ func (m *memory) said(ctx context.Context, s agent.Session) (said []string, err 
 	return said, nil
 }
 
-// tasks returns how many tasks were begun behind a position of this turn.
+// tasks returns the number of tasks that were first recorded in this turn after a position.
 func (m *memory) tasks(since int64) int {
 	n := 0
 	for _, seq := range m.Begun {
@@ -137,9 +135,9 @@ func (m *memory) tasks(since int64) int {
 	return n
 }
 
-// news returns what was said since the remote agent last spoke, or last had nothing to
-// say: the user's words as they are, others' with their names. Words with which its task
-// failed or was canceled are sent again, because it may not remember them.
+// news returns the messages since the remote agent last answered, or last finished without an answer: the user's as
+// they are, other agents' with their names. Messages whose task failed or was canceled are sent again, because the peer
+// may not remember them.
 func (m *memory) news(ctx context.Context, load func(context.Context, string) (*event.File, []byte, error)) []*sdk.Part {
 	messages := m.view.Filled(ctx, load)
 	first := 0
