@@ -141,7 +141,8 @@ func (rp *replay) index() {
 func (rp *replay) rest() (cut []*call) {
 	f := rp.flow
 	made := func(c *call) bool { return c.begun }
-	f.starts = append(slices.DeleteFunc(f.starts, made), slices.DeleteFunc(f.delayed, made)...) // no further pause after a crash
+	// After a crash, delayed calls start without a further pause.
+	f.starts = append(slices.DeleteFunc(f.starts, made), slices.DeleteFunc(f.delayed, made)...)
 	f.delayed = nil
 	for key, c := range rp.begun {
 		if f.stopped != nil && !c.rescue {

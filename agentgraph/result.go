@@ -67,10 +67,10 @@ type Result struct {
 	// Order lists the nodes that were called, each after its sources. Where the edges leave the order open, the order
 	// of the file decides. The fallback is last if it was called. The log shows when each node started.
 	Order     []string                   `json:"order"`
-	Skipped   []string                   `json:"skipped"`   // no edge to them was taken, and the fallback was not called in their place
-	Failed    []string                   `json:"failed"`    // their last attempt failed; includes a failed fallback
-	Cancelled []string                   `json:"cancelled"` // no edge to them was taken; not called as fallback
-	NotRun    []string                   `json:"notRun"`    // their last attempt failed; also the fallback
+	Skipped   []string                   `json:"skipped"`   // no edge to them was taken; not called as fallback
+	Failed    []string                   `json:"failed"`    // their last attempt failed; also the fallback
+	Cancelled []string                   `json:"cancelled"` // they were running when the run was stopped
+	NotRun    []string                   `json:"notRun"`    // the run ended before they started
 	Calls     map[string]int             `json:"calls"`     // for every node
 	Inputs    map[string]json.RawMessage `json:"inputs"`    // for nodes that started
 	Outputs   map[string]json.RawMessage `json:"outputs"`
@@ -185,10 +185,10 @@ func (a *Agent) Runs(events iter.Seq2[*event.Event, error]) ([]Run, error) {
 		b := r.began
 		runs[i] = Run{b.RunID, b.TurnID, b.Scope, b.Seq, b.Time, r.flow.result(r.open || r.reason == event.FinishReasonInputRequired)}
 		runs[i].Open = r.open
-		if !r.open && r.reason == event.FinishReasonInputRequired && runs[i].Status == Cancelled { // other calls are due when it resumes
+		if !r.open && r.reason == event.FinishReasonInputRequired && runs[i].Status == Cancelled { // other calls are due
 			runs[i].Status = Waiting
 		}
-		if r.failed != nil && runs[i].Status == Cancelled { // a limit of the turn or an error of the store ended it, not a node
+		if r.failed != nil && runs[i].Status == Cancelled { // by a limit or a store error
 			runs[i].Status = Failed
 			if runs[i].Error == nil {
 				runs[i].Error = &ResultError{Message: r.failed.Message}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// DOT writes a drawing in the language of Graphviz, https://graphviz.org. It returns the error of w.
+// DOT writes the drawing in the DOT language of Graphviz, https://graphviz.org. The error is an error of w.
 func (p *Picture) DOT(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "digraph \"%s\" {\n", dotText(short(p.Name, maxTip)))
@@ -41,7 +41,7 @@ func (p *Picture) dotPart(b *bufio.Writer, prefix, indent string) {
 	}
 }
 
-// dotAbout returns the attributes with the texts of a box or a line.
+// dotAbout returns the label and tooltip attributes of a box or a line.
 func dotAbout(text []string, tip string) (about []string) {
 	if len(text) > 0 {
 		about = append(about, `label="`+dotText(text...)+`"`)
@@ -66,7 +66,7 @@ func (p *Picture) dotLine(b *bufio.Writer, prefix, indent string, l Line) {
 	if l.Dashed {
 		about = append(about, "style=dashed")
 	}
-	if l.Dashed && !p.Boxes[l.From].start() { // the line leads up, and must not change the ranks of its boxes
+	if l.Dashed && !p.Boxes[l.From].start() { // the line leads up and must not change the ranks of its boxes
 		about = append(about, "constraint=false")
 	}
 	list := ""
@@ -76,8 +76,8 @@ func (p *Picture) dotLine(b *bufio.Writer, prefix, indent string, l Line) {
 	fmt.Fprintf(b, "%s%s -> %s%s;\n", indent, from, to, list)
 }
 
-// dotEnd returns the node at which an edge ends, and the cluster of a node that runs a graph. Edges of Graphviz cannot
-// end at a cluster: they end at a node in it, and are cut off at the border of the cluster.
+// dotEnd returns the node where an edge ends, and the cluster of a node that runs a graph. A Graphviz edge cannot end
+// at a cluster: it ends at a node inside it, and is clipped at the border of the cluster.
 func (p *Picture) dotEnd(prefix string, i int, enters bool) (end, cluster string) {
 	end = p.mark(prefix, i)
 	inner := p.Boxes[i].Inner
@@ -97,6 +97,6 @@ func (p *Picture) dotEnd(prefix string, i int, enters bool) (end, cluster string
 
 var dotEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "&", "&amp;", "\n", `\n`)
 
-// dotText joins lines and escapes them for a text in quotes of DOT, in which Graphviz reads HTML's
-// names of characters and escapes of its own such as \N.
+// dotText joins lines and escapes them for a quoted DOT string. In such a string, Graphviz interprets HTML entities and
+// its own escapes, such as \N.
 func dotText(lines ...string) string { return dotEscapes.Replace(strings.Join(lines, "\n")) }

@@ -8,15 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// The default limits of Mermaid. A page that shows larger flowcharts must set
-// maxTextSize and maxEdges.
+// The default limits of Mermaid. A page that shows a larger flowchart must set maxTextSize and maxEdges.
 const (
-	MermaidMaxTextSize = 50_000 // characters
+	MermaidMaxTextSize = 50_000 // in characters
 	MermaidMaxEdges    = 500
 )
 
-// Mermaid writes a flowchart of Mermaid, https://mermaid.js.org, which many sites show in Markdown. It returns the error
-// of w.
+// Mermaid writes the drawing as a Mermaid flowchart, https://mermaid.js.org, which many sites render in Markdown. The
+// error is an error of w.
 func (p *Picture) Mermaid(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "flowchart TD")
@@ -24,8 +23,8 @@ func (p *Picture) Mermaid(w io.Writer) error {
 	return b.Flush()
 }
 
-// mermaidPart writes a graph whose identifiers begin with a prefix. They are
-// numbered, because Mermaid has many words that cannot be identifiers.
+// mermaidPart writes a graph whose identifiers begin with prefix. Identifiers are numbered, because Mermaid reserves
+// many words.
 func (p *Picture) mermaidPart(b *bufio.Writer, prefix, indent string) {
 	for i, box := range p.Boxes {
 		id, text := p.mark(prefix, i), mermaidText(box.Text)
@@ -51,7 +50,7 @@ func (p *Picture) mermaidPart(b *bufio.Writer, prefix, indent string) {
 	}
 }
 
-// mermaidText escapes lines for a text in quotes of a Mermaid flowchart.
+// mermaidText escapes lines for a quoted text in a Mermaid flowchart.
 func mermaidText(lines []string) string {
 	var b strings.Builder
 	for i, line := range lines {
@@ -63,14 +62,14 @@ func mermaidText(lines []string) string {
 	return b.String()
 }
 
-// mermaidLine escapes one line. In texts Mermaid first reads its own marks, such as #35; for a
-// character by its number and %%{ for a directive, then HTML, then Markdown. A character that could be part
-// of one of these is written by its number. Mermaid looks for some marks after it has replaced the numbers
-// by characters: an invisible character is written between the characters of such a mark.
+// mermaidLine escapes one line. In texts, Mermaid first reads its own syntax, such as #35; for a character by number
+// and %%{ for a directive, then HTML, then Markdown. A character that could be part of such syntax is written by
+// number. Mermaid looks for some of the syntax after it has replaced the numbers by characters; there, mermaidLine
+// inserts an invisible character.
 func mermaidLine(b *strings.Builder, line string) {
-	start := true    // nothing but digits so far: "1." and "-" would begin a list
-	previous := ' '  // the character before
-	lastThree := " " // the characters before in small letters, for the www. of a link
+	start := true    // only digits so far: "1." and "-" would begin a list
+	previous := ' '  // the previous character
+	lastThree := " " // the previous characters in lower case, to find the www. of a link
 	for i, r := range line {
 		rest := line[i+utf8.RuneLen(r):]
 		next, _ := utf8.DecodeRuneInString(rest)
@@ -91,10 +90,10 @@ func mermaidLine(b *strings.Builder, line string) {
 		default:
 			b.WriteRune(r)
 		}
-		if r == '\\' && next == 'n' || // a new line
+		if r == '\\' && next == 'n' || // a line break
 			r == ':' && strings.HasPrefix(rest, "fa-") || // an icon
 			r == '$' && next == '$' || // mathematics
-			r == 'ﬂ' || r == '¶' { // Mermaid's own signs for characters by number
+			r == 'ﬂ' || r == '¶' { // Mermaid's internal signs for characters by number
 			fmt.Fprintf(b, "#%d;", wordJoiner)
 		}
 		start = start && '0' <= r && r <= '9'
@@ -106,10 +105,10 @@ func mermaidLine(b *strings.Builder, line string) {
 	}
 }
 
-// wordJoiner is invisible and has no width.
+// wordJoiner is an invisible character without width.
 const wordJoiner = '\u2060'
 
-// isWordRune reports whether an underscore next to a character is part of a word.
+// isWordRune reports whether an underscore next to r is part of a word.
 func isWordRune(r rune) bool {
 	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }

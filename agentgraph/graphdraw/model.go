@@ -10,20 +10,20 @@ import (
 	"github.com/agentarbor/arbor/internal/layered"
 )
 
-// MaxDepth is the maximal number of levels of graphs within graphs in a drawing.
+// MaxDepth is the largest number of levels of nested graphs in a drawing.
 const MaxDepth = 32
 
-// ErrInvalid is the error for a graph that neither files nor builders can produce: an
-// edge to a node that does not exist, a cycle, or graphs that contain each other.
+// ErrInvalid reports a graph that neither a file nor a Builder can produce: an edge to a node that does not exist, a
+// cycle, or graphs that contain each other.
 var ErrInvalid = errors.New("graphdraw: the graph cannot be drawn")
 
-// The texts at the starts of the edges that do not come from a node.
+// The texts of the boxes where edges start that do not come from a node.
 const (
 	inputText = "input"
 	errorText = "on error"
 )
 
-// The maximal lengths of shown texts, in characters.
+// The largest lengths of shown texts, in characters.
 const (
 	maxName       = 36
 	maxExpression = 44
@@ -31,20 +31,20 @@ const (
 	maxTipSource  = 2000
 )
 
-// Picture is a drawing. [Picture.Arrange] gives its parts their places, without their style, for programs that draw
-// by themselves; its JSON form is for a page. Lengths are in pixels for a text of 12 pixels; the upper left corner
-// is 0, 0, and Y grows downwards.
+// Picture is a drawing. [Picture.Arrange] sets the positions of its parts, for programs that draw it themselves; its
+// JSON form is for a web page. Lengths are in pixels for text of 12 pixels. The upper left corner is 0, 0, and Y grows
+// downwards.
 type Picture struct {
-	Name string `json:"-"` // of the graph, with its version
+	Name string `json:"-"` // the graph's name and version
 	Size
 	Boxes []Box  `json:"boxes"`
 	Lines []Line `json:"lines"`
 }
 
-// Box is a node, or one of the starts "input" and "error", which have no ID and come after the nodes.
+// Box is a node, or one of the starts "input" and "error". A start has no ID and comes after the nodes.
 type Box struct {
 	ID   string   `json:"id,omitempty"`
-	Kind string   `json:"kind"`          // node, tool, input, error, or what other programs give it
+	Kind string   `json:"kind"`          // node, tool, input, error, or a kind that another program sets
 	Text []string `json:"text"`          // at least one line
 	Tip  string   `json:"tip,omitempty"` // the tooltip
 	Rect
@@ -52,21 +52,21 @@ type Box struct {
 	Inner   *Picture `json:"inner,omitempty"`
 	InnerAt *Point   `json:"innerAt,omitempty"`
 
-	asks bool // whether a person is asked first
+	asks bool // the node needs an approval
 }
 
-// Line is an edge. The edges of a graph come first, in its order, and then those from the starts.
+// Line is an edge. The edges of the graph come first, in its order, then those of the starts.
 type Line struct {
-	From   int      `json:"from"` // indices of boxes
+	From   int      `json:"from"` // indexes of boxes
 	To     int      `json:"to"`
 	Text   []string `json:"text,omitempty"`
 	Tip    string   `json:"tip,omitempty"`
 	Dashed bool     `json:"-"`
-	Points []Point  `json:"points"` // vertical from each with an even index to the next, bent between
+	Points []Point  `json:"points"` // vertical from each even index to the next point, curved in between
 	Label  *Rect    `json:"label,omitempty"`
 }
 
-// Point is a position, Size a size, and Rect a position with a size.
+// Point is a position, Size is a size, and Rect is a position with a size.
 type (
 	Point = layered.Point
 	Size  = layered.Size
@@ -76,7 +76,7 @@ type (
 	}
 )
 
-// The kinds of boxes whose shapes differ from those of ordinary nodes, in Mermaid and in DOT.
+// The kinds of boxes that have their own shapes in Mermaid and DOT.
 const (
 	kindTool  = "tool"
 	kindInput = "input"
@@ -98,7 +98,7 @@ func frameOf(kind string) frame {
 
 // mark returns the identifier of a box in Mermaid and DOT.
 func (p *Picture) mark(prefix string, i int) string {
-	if b := &p.Boxes[i]; b.start() || b.Kind == kindHuman { // of which there is one
+	if b := &p.Boxes[i]; b.start() || b.Kind == kindHuman { // there is only one
 		return prefix + b.Kind
 	}
 	return fmt.Sprintf("%sn%d", prefix, i)
@@ -106,7 +106,7 @@ func (p *Picture) mark(prefix string, i int) string {
 
 func (b *Box) start() bool { return b.Kind == kindInput || b.Kind == kindError }
 
-// Of returns the drawing of a graph, not arranged yet. The error is ErrInvalid.
+// Of returns the drawing of a graph, without positions. The error is [ErrInvalid].
 func Of(g *agentgraph.Graph) (*Picture, error) { return of(g, 1) }
 
 func of(g *agentgraph.Graph, depth int) (*Picture, error) {
@@ -232,7 +232,7 @@ func newLine(e agentgraph.Edge) (drawn Line) {
 	return drawn
 }
 
-// terminal returns the last node without an edge to another one.
+// terminal returns the last node without an outgoing edge.
 func (p *Picture) terminal() int {
 	leads := make([]bool, len(p.Boxes))
 	for _, l := range p.Lines {

@@ -10,19 +10,16 @@ import (
 	"github.com/agentarbor/arbor/internal/layered"
 )
 
-// ErrTooLarge is the error for a graph whose layout would take too much time and
-// memory.
+// ErrTooLarge reports a graph whose layout would take too much time and memory.
 var ErrTooLarge = errors.New("graphdraw: the graph is too large for SVG")
 
-// MaxSVGNodes is the maximal number of nodes in an SVG picture, including those of graphs within
-// the graph. There is also a limit for edges, which counts the layers of nodes that
-// they cross: graphs with a few edges for each node stay below it.
+// MaxSVGNodes is the largest number of nodes in an SVG picture, including those of inner graphs. Edges are limited too,
+// together with the layers of nodes that they cross; graphs with a few edges per node stay below that limit.
 const MaxSVGNodes = 5000
 
-// SVG arranges a drawing, and writes it as a picture: nodes in layers from top to bottom, with tooltips
-// for texts that are too long. The picture is readable on light and dark
-// backgrounds, and contains neither scripts nor references to other files. SVG returns
-// the error of w, or of [Picture.Arrange], in which case it has written nothing.
+// SVG arranges the drawing and writes it as an SVG picture: nodes in layers from top to bottom, with tooltips for
+// shortened texts. The picture is readable on light and dark backgrounds, and contains no scripts or references to
+// other files. The error is an error of w or of [Picture.Arrange]; in the latter case, nothing was written.
 func (p *Picture) SVG(w io.Writer) error {
 	if err := p.Arrange(); err != nil {
 		return err
@@ -40,7 +37,7 @@ func (p *Picture) SVG(w io.Writer) error {
 }
 
 const (
-	margin   = 12 // around the picture, and around a graph within a box
+	margin   = 12 // around the picture, and around an inner graph
 	padding  = 10 // between a text and its box
 	minWidth = 64 // of a node
 	pill     = 26 // the height of a start
@@ -59,7 +56,8 @@ func (p *Picture) count() int {
 	return n
 }
 
-// Arrange computes the positions of boxes and lines, which must have no cycle. The error is ErrInvalid or ErrTooLarge.
+// Arrange computes the positions of boxes and lines. The graph must have no cycle. The error is [ErrInvalid] or
+// [ErrTooLarge].
 func (p *Picture) Arrange() error {
 	if n := p.count(); n > MaxSVGNodes {
 		return fmt.Errorf("%w: it has %d nodes, and %d are possible; Mermaid and DOT have no such bound", ErrTooLarge, n, MaxSVGNodes)
@@ -67,7 +65,7 @@ func (p *Picture) Arrange() error {
 	return p.arrange()
 }
 
-// arrange computes all positions, first those in graphs within the graph.
+// arrange computes all positions, those of inner graphs first.
 func (p *Picture) arrange() error {
 	sizes, ways := make([]Size, len(p.Boxes)), make([]layered.Edge, len(p.Lines))
 	for i := range p.Boxes {
@@ -117,8 +115,8 @@ func (p *Picture) arrange() error {
 	return nil
 }
 
-// The colours. Boxes have backgrounds of their own, and lines are of a grey and a red
-// that contrast with white as much as with black.
+// The colours. Boxes have their own backgrounds. The grey and the red of the lines contrast with white as much as with
+// black.
 const (
 	ink, paleInk        = "#1a2433", "#475569"
 	line, errorLine     = "#7c7c7c", "#d1493f"
@@ -131,7 +129,7 @@ const (
 	arrowLong, arrowTop = 8, 4
 )
 
-// write draws the edges first, so that boxes and labels lie above them.
+// write draws the edges first, so that boxes and labels cover them.
 func (p *Picture) write(b *bufio.Writer) {
 	for _, l := range p.Lines {
 		fmt.Fprint(b, `<g>`)
@@ -148,7 +146,7 @@ func (p *Picture) write(b *bufio.Writer) {
 	for _, box := range p.Boxes {
 		box.write(b)
 	}
-	for _, l := range p.Lines { // above all else
+	for _, l := range p.Lines { // on top of everything else
 		if l.Label != nil {
 			fmt.Fprint(b, `<g class="label">`)
 			title(b, l.Tip)
@@ -200,14 +198,14 @@ func rect(b *bufio.Writer, at Rect, round int, fill, stroke, more string) {
 	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" rx="%d" fill="%s" stroke="%s"%s/>`, at.X, at.Y, at.Width, at.Height, round, fill, stroke, more)
 }
 
-// path draws an edge and its head.
+// path draws an edge and its arrowhead.
 func path(b *bufio.Writer, points []layered.Point, colour, more string) {
 	end := points[len(points)-1]
 	fmt.Fprintf(b, `<path d="M%d %d`, points[0].X, points[0].Y)
 	for i, pt := range points[1:] {
-		y := min(pt.Y, end.Y-arrowLong/2) // the tip is the head's
+		y := min(pt.Y, end.Y-arrowLong/2) // the arrowhead draws the tip
 		from := points[i]
-		if i%2 == 1 { // a bend, that begins and ends vertically
+		if i%2 == 1 { // a curve that begins and ends vertically
 			middle := (from.Y + y) / 2
 			fmt.Fprintf(b, "C%d %d %d %d %d %d", from.X, middle, pt.X, middle, pt.X, y)
 		} else if pt.Y > from.Y && y > from.Y {
@@ -224,11 +222,10 @@ func title(b *bufio.Writer, text string) {
 	fmt.Fprint(b, "</title>")
 }
 
-// svgEscapes are those of encoding/xml, a package that takes longer to compile than all that
-// draws.
+// svgEscapes escapes like encoding/xml, a package that takes longer to compile than all of graphdraw.
 var svgEscapes = strings.NewReplacer(`"`, "&#34;", "'", "&#39;", "&", "&amp;", "<", "&lt;", ">", "&gt;", "\t", "&#x9;", "\n", "&#xA;", "\r", "&#xD;")
 
-// escape writes a text for XML; what XML cannot hold becomes U+FFFD.
+// escape writes text as XML. Characters that XML does not allow become U+FFFD.
 func escape(b *bufio.Writer, text string) {
 	_, _ = svgEscapes.WriteString(b, strings.Map(func(r rune) rune { // Flush reports the error
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\uFFFE' || r == '\uFFFF' {
@@ -238,8 +235,8 @@ func escape(b *bufio.Writer, text string) {
 	}, text))
 }
 
-// texts writes lines in the middle of a box that was measured with textSize. The
-// first one is the name of a node, if there is one.
+// texts writes lines in the middle of a box that was measured with textSize. If named is true, the first line is a
+// node's name.
 func texts(b *bufio.Writer, at Rect, lines []string, named bool) {
 	y := at.Y + (at.Height-len(lines)*lineHeight)/2 + baseline
 	for i, text := range lines {

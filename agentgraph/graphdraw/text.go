@@ -8,13 +8,12 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// short makes one line of a text and shows at most so many letters of it. Characters
-// that cannot be seen, and those that would turn the direction of the text around
-// it, are escaped.
+// short returns a text on one line and at most this many characters long. It escapes invisible characters and those
+// that change the direction of the surrounding text.
 func short(text string, most int) string {
 	text = strings.TrimSpace(text)
 	cut := len(text) > most*16
-	if cut { // never work on a long text
+	if cut { // limits the work on a long text
 		end := most * 16
 		for end > 0 && !utf8.RuneStart(text[end]) {
 			end--
@@ -46,7 +45,7 @@ func short(text string, most int) string {
 	if len(line) > most {
 		end := most - 1
 		for end > 1 && (unicode.Is(unicode.M, line[end]) || line[end] == zeroWidthJoiner || line[end-1] == zeroWidthJoiner) {
-			end-- // not in the middle of what is one letter
+			end-- // not inside one visible character
 		}
 		return strings.TrimRight(string(line[:end]), " ") + "…"
 	}
@@ -59,5 +58,5 @@ func short(text string, most int) string {
 	return string(line)
 }
 
-// zeroWidthJoiner joins what is drawn as one.
+// zeroWidthJoiner joins characters that are drawn as one.
 const zeroWidthJoiner = '\u200d'

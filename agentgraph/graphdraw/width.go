@@ -9,14 +9,14 @@ import (
 	"github.com/agentarbor/arbor/internal/layered"
 )
 
-// The measures of texts in pixels.
+// The measures of text, in pixels.
 const (
 	fontSize   = 12
 	lineHeight = 16
-	baseline   = 12 // below the upper edge of a line
+	baseline   = 12 // below the top of a line
 )
 
-// textSize is the room that lines take with some space around them.
+// textSize returns the size of a box for these lines, with padding.
 func textSize(lines []string, named bool) layered.Size {
 	s := layered.Size{Height: len(lines)*lineHeight + padding}
 	for i, text := range lines {
@@ -25,8 +25,7 @@ func textSize(lines []string, named bool) layered.Size {
 	return s
 }
 
-// textWidth estimates how wide a text is, as wide as in the wider ones of the fonts
-// that browsers take for sans-serif.
+// textWidth estimates the width of a text, in the wider ones of the fonts that browsers use for sans-serif.
 func textWidth(text string, bold bool) int {
 	sum := 0
 	for _, r := range text {
@@ -38,7 +37,7 @@ func textWidth(text string, bold bool) int {
 	return sum*fontSize/1000 + 1
 }
 
-// runeWidth is in thousandths of the font's size.
+// runeWidth returns a width in thousandths of the font size.
 func runeWidth(r rune) int {
 	switch {
 	case r < 0x80:
@@ -74,9 +73,8 @@ func asciiWidth(r rune) int {
 	return 640
 }
 
-// measurable says whether the estimate of a text can be relied on. Letters of other
-// scripts join and grow in ways that only a font knows: such a text gets its width as
-// an attribute.
+// measurable reports whether the estimate of a text is reliable. Letters of other scripts join and change size in ways
+// that only the font knows; such a text gets its width as an attribute.
 func measurable(text string) bool {
 	for _, r := range text {
 		if r >= 0x500 && r != '…' && r != '→' || unicode.Is(unicode.M, r) {

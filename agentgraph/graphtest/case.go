@@ -14,64 +14,62 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// Case is a graph with an input, mocks for its agents, and what is expected of the
-// run. docs/command-graphs.md describes the files of cases.
+// Case is a graph with an input, mocks for its agents, and the expected result of the run. docs/command-graphs.md
+// describes the files of cases.
 type Case struct {
 	Name string
-	Note string // for people
-	// File and Line say where the case begins; they are empty if it is made in Go.
+	Note string // for readers
+	// File and Line are the place where the case begins. They are empty if the case was made in Go.
 	File string
 	Line int
 
 	Graph *agentgraph.Graph
-	// Input is what the entrypoint gets: anything that has a JSON form.
+	// Input is the input of the run: any value with a JSON form.
 	Input any
 	Mocks Mocks
-	// Approve and Deny are the ids of nodes that wait for an approval, with what a
-	// person says about them. Of others nothing is said, so that the run stays waiting.
+	// Approve and Deny are the ids of nodes that wait for an approval and that a person approves or denies. If other
+	// nodes wait for an approval, the run stays waiting.
 	Approve, Deny []string
 	Expect        Expect
 
-	// Refused is what is expected of a graph that is not to run; nil of one that is.
-	// With it there is no Graph, and nothing is run.
+	// Refused describes a graph that must be refused; nil means that the graph must run. If it is set, Graph is nil and
+	// nothing runs.
 	Refused  *Refusal
-	problems []agentgraph.Problem // of such a graph
+	problems []agentgraph.Problem // the problems of a graph that must be refused
 }
 
-// Expect is what is compared with a run. What is nil, empty or 0 is not looked at,
-// except that an empty list or map that is not nil must be empty in the run.
+// Expect is the expected result of a run. Fields that are nil, empty or 0 are not compared, but an empty list or map
+// that is not nil must be empty in the run.
 type Expect struct {
 	Status string
-	// Order is compared as it is, the other lists of ids whatever their order.
+	// Order is compared in order; the other lists of ids are compared in any order.
 	Order, Skipped, Failed, Cancelled, NotRun []string
-	// Parallel are groups of nodes. All nodes of a group must have started before
-	// any of them ended. Their mocks wait for each other.
+	// Parallel contains groups of nodes. All nodes of a group must start before any of them ends. Their mocks wait for
+	// each other.
 	Parallel [][]string
-	// Calls, Inputs and Outputs are looked at for the ids that they name, Terminal is
-	// the whole. Values are the same if their JSON is, numbers if their values are.
+	// Calls, Inputs and Outputs are compared only for the ids in them; Terminal is compared completely. Values are
+	// equal if their JSON is equal; numbers are compared by value.
 	Calls                     map[string]int
 	Inputs, Outputs, Terminal map[string]any
-	// State is looked at for the keys that it names.
+	// State is compared only for the keys in it.
 	State map[string]any
 	Error *ExpectError
-	// FallbackInputHas are texts that the JSON of the fallback's input holds.
+	// FallbackInputHas contains texts that must occur in the JSON of the fallback's input.
 	FallbackInputHas []string
-	// ConfigSeen is the configuration of agents: a node's own, merged over the one in
-	// the document of its agent, if the graph's file has that. It is looked at for the
-	// keys that it names.
+	// ConfigSeen is the configuration of agents: a node's own, merged over that of its agent's document if the file of
+	// the graph contains the document. It is compared only for the keys in it.
 	ConfigSeen map[string]map[string]any
 }
 
-// ExpectError is what is expected of the error that a run reports.
+// ExpectError is the expected error of a run.
 type ExpectError struct {
 	Agent    string   // the id of the node that failed
-	Edge     string   // or the edge that could not be judged, as from->to
+	Edge     string   // or the edge that failed, as from->to
 	Contains []string // texts in its message
 }
 
-// LoadCases reads cases, one in each YAML document. The name of the file is for
-// errors, which are an [*Error] with all problems, those of graphs among them, and a
-// case's graphFile is relative to its folder.
+// LoadCases reads cases, one per YAML document. file is the file name in errors, and a case's graphFile is relative to
+// its folder. The error is an [*Error] with all problems, including those of graphs.
 func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
 	r := &reader{}
 	r.File = file
@@ -80,7 +78,7 @@ func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
 		return nil, fmt.Errorf("graphtest: %w", err)
 	}
 	var cases []Case
-	lines := map[string]int{} // of names
+	lines := map[string]int{} // by name
 	for _, body := range r.Documents(data, agentgraph.MaxFile) {
 		c := r.testCase(body)
 		if first := lines[c.Name]; c.Name != "" && first > 0 {
@@ -98,8 +96,7 @@ func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
 	return cases, nil
 }
 
-// LoadCaseFile is LoadCases for a file. An error that is no [*Error] says why it
-// cannot be read.
+// LoadCaseFile reads the cases in a file. An error that is not an [*Error] reports that the file cannot be read.
 func LoadCaseFile(path string, opts ...LoadOption) ([]Case, error) {
 	data, err := confined.Read(path, agentgraph.MaxFile+1)
 	if err != nil {
@@ -108,7 +105,7 @@ func LoadCaseFile(path string, opts ...LoadOption) ([]Case, error) {
 	return LoadCases(data, path, opts...)
 }
 
-// pairs are the keys of a mapping with their values.
+// pairs contains the keys of a mapping with their values.
 type pairs = map[string]yamldoc.Pair
 
 func (r *reader) testCase(body yamldoc.Node) Case {
@@ -168,8 +165,7 @@ func (r *reader) testCase(body yamldoc.Node) Case {
 	return c
 }
 
-// graph loads a graph that is written in a case. The lines of its problems are
-// those of the case's file.
+// graph loads a graph that is written inside a case. Its problems are reported with lines of the case's file.
 func (r *reader) graph(text string, at yamldoc.Node) *agentgraph.Graph {
 	g, err := agentgraph.Load([]byte(text), agentgraph.WithAnyRef())
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// differences collects how a run is not as expected.
+// differences collects the differences between a run and the expected result.
 type differences []string
 
 func (d *differences) add(format string, args ...any) {
@@ -21,8 +21,7 @@ func (d *differences) add(format string, args ...any) {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// compare holds a run against what is expected. An error is of expected values that
-// have no JSON form.
+// compare compares a run with the expected result. The error is always nil.
 func (c *Case) compare(out *Outcome) ([]string, error) {
 	var d differences
 	e, got := &c.Expect, &out.Result
@@ -69,10 +68,10 @@ func (c *Case) compare(out *Outcome) ([]string, error) {
 	return d, nil
 }
 
-// list shows ids.
+// list formats ids.
 func list(ids []string) string { return "[" + strings.Join(ids, ", ") + "]" }
 
-// set compares ids whatever their order.
+// set compares ids in any order.
 func (d *differences) set(name string, got, want []string) {
 	if want == nil {
 		return
@@ -83,7 +82,7 @@ func (d *differences) set(name string, got, want []string) {
 	}
 }
 
-// values compares the values that are wanted.
+// values compares the expected values; other values are ignored.
 func (d *differences) values(name string, got map[string]json.RawMessage, want map[string]any) {
 	for _, id := range sortedKeys(want) {
 		w, err := plainjson.Marshal(want[id])
@@ -104,14 +103,13 @@ func (d *differences) values(name string, got map[string]json.RawMessage, want m
 	}
 }
 
-// shown cuts a value for a difference.
+// shown shortens a value for a difference.
 func shown(v json.RawMessage) string { return yamldoc.Cut(string(v), 400) }
 
-// overlap checks in the log that all nodes of a group started before one of them
-// ended.
+// overlap checks in the log that all nodes of a group started before any of them ended.
 func (d *differences) overlap(events []*event.Event, group []string) {
 	started := map[string]bool{}
-	run := "" // the graph's
+	run := "" // the graph's run
 	for _, e := range events {
 		if _, ok := e.Data.(*event.HarnessStart); ok && e.Scope == "" && run == "" {
 			run = e.RunID
@@ -181,15 +179,15 @@ func (d *differences) fallback(got *agentgraph.Result, id string, texts []string
 		return
 	}
 	for _, text := range texts {
-		quoted, _ := plainjson.Marshal(text) // a text has a JSON form
+		quoted, _ := plainjson.Marshal(text) // a string always has a JSON form
 		if s := string(input); !strings.Contains(s, text) && !strings.Contains(s, strings.Trim(string(quoted), `"`)) {
 			d.add("fallbackInputHas: %q is not in %s", text, shown(input))
 		}
 	}
 }
 
-// configOf returns the configuration that the agent of a node gets: the node's,
-// merged mapping by mapping over that of the agent's document.
+// configOf returns the configuration of a node's agent: the node's, merged mapping by mapping over that of the agent's
+// document.
 func configOf(g *agentgraph.Graph, id string) map[string]json.RawMessage {
 	var config map[string]any
 	for _, n := range g.Nodes {

@@ -10,11 +10,11 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// statuses are those that a run can end with.
+// statuses contains the statuses that a run can end with.
 var statuses = []string{string(agentgraph.Completed), string(agentgraph.CompletedWithErrors), string(agentgraph.Recovered), string(agentgraph.Failed),
 	string(agentgraph.Waiting), string(agentgraph.Cancelled)}
 
-// expect reads what is expected of a run.
+// expect reads the expected result of a run.
 func (r *reader) expect(e *Expect, k *yamldoc.Key, n yamldoc.Node) pairs {
 	if n.Len() == 0 && (n.Kind() == yamldoc.Mapping || n.Kind() == yamldoc.Nothing) {
 		r.Add(r.Key, "expect is empty: nothing would be checked")
@@ -62,7 +62,7 @@ func (r *reader) expect(e *Expect, k *yamldoc.Key, n yamldoc.Node) pairs {
 	}, "", n)
 }
 
-// groups reads the groups of nodes that run at the same time.
+// groups reads the groups of nodes that must run at the same time.
 func (r *reader) groups(k *yamldoc.Key, n yamldoc.Node) (groups [][]string) {
 	if n.Kind() != yamldoc.List {
 		r.WrongType(k, n)

@@ -20,36 +20,31 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// Mock says what the mock agent of one node does. The zero value gives null at
-// once.
+// Mock describes the mock agent of one node. The zero value returns null at once.
 type Mock struct {
-	// Output is what every call gives: anything that has a JSON form.
+	// Output is the output of every call: any value with a JSON form.
 	Output any
-	// Outputs, if there are some, are what calls give in their order. The last one
-	// is given again. Calls that fail do not count. It excludes Output.
+	// Outputs, if not empty, are the outputs of the calls, in order. The last one repeats. Failing calls do not count.
+	// Output must not be set too.
 	Outputs []any
-	// Error, if it is not empty, is the error of the first Times calls, or with a
-	// Times of 0 of every call.
+	// Error, if not empty, is the error of the first Times calls, or of every call if Times is 0.
 	Error string
 	Times int
-	// Delay is how long a call takes, whether it fails or not. It ends with the
-	// call's context.
+	// Delay is the duration of a call, whether it fails or not. It ends early with the call's context.
 	Delay time.Duration
-	// BlockUntilCancelled makes every call last until its context ends: the node runs
-	// until something else stops the run. It excludes Error; no output is ever given.
+	// BlockUntilCancelled makes every call last until its context ends: the node runs until something else stops the
+	// run. It gives no output, and excludes Error.
 	BlockUntilCancelled bool
 
 	file string
 	line int
 }
 
-// Agent makes the agent. It counts its calls from now on, over all runs that it is
-// part of, and finishes with the output without a word. It may be called by many
-// goroutines. The error says what contradicts itself, or has no JSON form.
+// Agent returns the mock agent. It counts its calls from now on, in all its runs, and sends no text, only the output.
+// It is safe for concurrent use. The error reports contradicting fields, or an output without a JSON form.
 func (m Mock) Agent(name string) (agent.Agent, error) { return m.agent(name, nil) }
 
-// agent makes the agent. Its first call calls first, if that is not nil, and fails
-// with its error.
+// agent returns the mock agent. Its first call calls first, if it is not nil, and fails with its error.
 func (m Mock) agent(name string, first func(context.Context) error) (agent.Agent, error) {
 	if said := m.contradiction(); said != "" {
 		return nil, fmt.Errorf("graphtest: the mock %s: %s", name, said)
@@ -113,17 +108,17 @@ func (m Mock) contradiction() string {
 	return ""
 }
 
-// Mocks are mocks by the ids of their nodes.
+// Mocks contains mocks by node id.
 type Mocks map[string]Mock
 
-// LoadMocks reads YAML that maps ids of nodes to mocks, as in
+// LoadMocks reads YAML that maps node ids to mocks, for example
 //
 //	classifier: {output: {intent: billing}}
 //	billing:    {error: is down, times: 2, output: done, delay: 50ms}
 //	general:    {outputs: [first, second]}
 //	audit:      {blockUntilCancelled: true}
 //
-// The name of the file is for errors, which are an [*Error] with all problems.
+// file is the file name in errors. The error is an [*Error] with all problems.
 func LoadMocks(data []byte, file string) (Mocks, error) {
 	r := &reader{}
 	r.File = file
@@ -186,7 +181,7 @@ func (r *reader) mock(id string, p yamldoc.Pair) Mock {
 	_, delayed := f["delay"]
 	switch {
 	case said != "":
-	case one && several: // output: null
+	case one && several: // output may be null
 		said = "output and outputs exclude each other"
 	case m.Error == "" && !one && !several && !m.BlockUntilCancelled && !delayed:
 		said = "it says neither output nor outputs nor error nor blockUntilCancelled"
@@ -197,15 +192,13 @@ func (r *reader) mock(id string, p yamldoc.Pair) Mock {
 	return m
 }
 
-// place is a node in its place: the id of a node of a graph inside a node is that of
-// both, as outer/inner.
+// place is a node with its full id. The id of a node in an inner graph contains both ids, as outer/inner.
 type place struct {
 	id   string
 	node *agentgraph.Node
 }
 
-// places returns the nodes of a graph, each with those of the graph in its place behind
-// it.
+// places returns the nodes of a graph, each followed by the nodes of its inner graph.
 func places(g *agentgraph.Graph) []place { return appendPlaces(nil, g, "") }
 
 func appendPlaces(out []place, g *agentgraph.Graph, prefix string) []place {
@@ -219,7 +212,7 @@ func appendPlaces(out []place, g *agentgraph.Graph, prefix string) []place {
 	return out
 }
 
-// Check reports mocks whose ids the graph does not have. The error is an [*Error].
+// Check reports mocks for ids that the graph does not have. The error is an [*Error].
 func (m Mocks) Check(g *agentgraph.Graph) error {
 	var ids []string
 	known := make(map[string]bool)
@@ -238,8 +231,8 @@ func (m Mocks) Check(g *agentgraph.Graph) error {
 	return yamldoc.AsError(problems)
 }
 
-// Unmocked returns the nodes that need an agent and have no mock. Of a graph in a node's
-// place, they are the nodes within it, with ids such as outer/inner.
+// Unmocked returns the nodes that need an agent and have no mock. For an unmocked node with an inner graph, it returns
+// the unmocked nodes of that graph, with ids such as outer/inner.
 func (m Mocks) Unmocked(g *agentgraph.Graph) []agentgraph.Node { return m.unmocked(nil, g, "") }
 
 func (m Mocks) unmocked(out []agentgraph.Node, g *agentgraph.Graph, prefix string) []agentgraph.Node {
@@ -258,10 +251,8 @@ func (m Mocks) unmocked(out []agentgraph.Node, g *agentgraph.Graph, prefix strin
 	return out
 }
 
-// Agents returns the options that put the mocks in the places of the graph's agents. A
-// mock can take the place of a node, or under an id such as outer/inner that of a node
-// of the graph inside a node. A mock for an id that the graph does not have is an
-// error.
+// Agents returns options that replace the graph's agents by the mocks. The id of a mock is a node's id, or outer/inner
+// for a node of an inner graph. A mock for an id that the graph does not have is an error.
 func (m Mocks) Agents(g *agentgraph.Graph) ([]agentgraph.AgentOption, error) { return m.agents(g, nil) }
 
 func (m Mocks) agents(g *agentgraph.Graph, first map[string]func(context.Context) error) ([]agentgraph.AgentOption, error) {
@@ -275,7 +266,7 @@ func (m Mocks) agents(g *agentgraph.Graph, first map[string]func(context.Context
 			continue
 		}
 		name := p.node.ID
-		if agent.CheckName(name) != nil { // ids may be any text
+		if agent.CheckName(name) != nil { // an id may be any text
 			name = "mock"
 		}
 		a, err := mock.agent(name, first[p.id])

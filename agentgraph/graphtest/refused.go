@@ -12,22 +12,23 @@ import (
 // LoadOption configures [LoadCases].
 type LoadOption func(*reader)
 
-// WithKnown says which agents and tools exist, by options such as [agentgraph.WithRefs], for
-// cases of graphs that are refused. Without it all of them do.
+// WithKnown sets which agents and tools exist, with options such as [agentgraph.WithRefs], for cases of graphs that are
+// refused.
+//
+// Defaults to all.
 func WithKnown(known ...agentgraph.Option) LoadOption {
 	return func(r *reader) { r.load = known }
 }
 
-// Refusal is what is expected of a graph that is refused.
+// Refusal describes how a graph must be refused.
 type Refusal struct {
-	// Codes are those of all of its problems, each once, in any order.
+	// Codes contains the codes of all problems, each once, in any order.
 	Codes []string
-	// Where is the path of one of them; empty is any.
+	// Where is the path of one of the problems. Empty means any.
 	Where string
 }
 
-// refused reads a case of a graph that is refused, which has code, and where, in place of
-// all that is about a run.
+// refused reads a case of a graph that must be refused. It has code and where instead of the keys about a run.
 func (r *reader) refused(c *Case, f pairs, body yamldoc.Node, codes, graph string) {
 	for _, key := range []string{"graphFile", "input", "mock", "approve", "deny", "expect"} {
 		if p, ok := f[key]; ok {
@@ -45,7 +46,7 @@ func (r *reader) refused(c *Case, f pairs, body yamldoc.Node, codes, graph strin
 	c.problems = agentgraph.Problems(err)
 }
 
-// refusal holds the problems of a graph against those that are expected.
+// refusal compares the problems of a graph with the expected ones.
 func (c *Case) refusal() *Outcome {
 	got := make(map[string]bool)
 	there := c.Refused.Where == ""
@@ -63,7 +64,7 @@ func (c *Case) refusal() *Outcome {
 	return &Outcome{Differences: d}
 }
 
-// problemText returns the list of the problems, or "" without problems.
+// problemText returns the problems as text, or "" if there are none.
 func (c *Case) problemText() string {
 	if len(c.problems) == 0 {
 		return ""

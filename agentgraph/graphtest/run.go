@@ -29,35 +29,36 @@ type options struct {
 	barrier time.Duration
 }
 
-// WithResolver gives nodes without a mock their agents. Without it they are an error.
+// WithResolver resolves the agents of nodes without a mock. Without a resolver, such a node is an error.
 func WithResolver(r agentgraph.Resolver) Option { return func(o *options) { o.resolve = r } }
 
-// WithAgentOptions are options of the graph's agent.
+// WithAgentOptions sets options of the graph's agent.
 func WithAgentOptions(opts ...agentgraph.AgentOption) Option {
 	return func(o *options) { o.agent = append(o.agent, opts...) }
 }
 
-// WithBarrier is how long the mocks of a group of Expect.Parallel wait for each other
-// before they fail. The default is 5 s.
+// WithBarrier sets how long the mocks of a group in Expect.Parallel wait for each other before they fail.
+//
+// Defaults to 5 s.
 func WithBarrier(d time.Duration) Option { return func(o *options) { o.barrier = d } }
 
-// Outcome is what became of a case.
+// Outcome is the outcome of a case.
 type Outcome struct {
 	Result agentgraph.Result
-	Events []*event.Event // of the session, in order
-	// Differences say how the run is not as expected, one a text, without line breaks.
+	Events []*event.Event // all events of the session, in order
+	// Differences lists the differences from the expected result, one per element, without line breaks.
 	Differences []string
 }
 
 // OK reports whether the run was as expected.
 func (o *Outcome) OK() bool { return len(o.Differences) == 0 }
 
-// Backoff is the pause before a failed agent is called again in a case, and the most
-// that it grows to: short, because nothing is overloaded in a test.
+// Backoff is the pause before a failed agent is called again in a case. Later pauses grow to at most four times as
+// long. It is short because a test overloads no server.
 const Backoff = time.Millisecond
 
-// Run runs a case and compares. An error says why there was nothing to compare: the
-// case is wrong, or ctx has ended.
+// Run runs the case and compares the result. The error reports why there is nothing to compare: the case is wrong, or
+// ctx has ended.
 func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
 	o := options{barrier: 5 * time.Second}
 	if err := option.Apply(&o, opts); err != nil {
@@ -136,8 +137,8 @@ func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
 	return out, err
 }
 
-// decisions are what the case says about calls that wait for an approval, those left
-// out that were answered before.
+// decisions returns the case's decisions about calls that wait for an approval, except those that were already
+// answered.
 func (c *Case) decisions(events []*event.Event, answered map[string]bool) (decisions []runner.Decision) {
 	for _, e := range events {
 		relay, ok := e.Data.(*event.Relay)
@@ -161,7 +162,7 @@ func (c *Case) decisions(events []*event.Event, answered map[string]bool) (decis
 	return decisions
 }
 
-// barrier is where the mocks of a group wait for each other.
+// barrier lets the mocks of a group wait for each other.
 type barrier struct {
 	group []string
 	limit time.Duration
@@ -171,7 +172,7 @@ type barrier struct {
 	arrived []string
 }
 
-// barriers returns what the first call of each node of a group begins with.
+// barriers returns, for each node in a group, the function that its first call runs first.
 func barriers(groups [][]string, limit time.Duration) map[string]func(context.Context) error {
 	waits := make(map[string]func(context.Context) error)
 	for _, group := range groups {

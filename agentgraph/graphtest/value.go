@@ -12,8 +12,8 @@ import (
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// sameJSON compares the JSON of two values. Numbers are the same if their values are:
-// 1, 1.0 and 1e0. An error is of what is no JSON.
+// sameJSON reports whether two JSON values are equal. Numbers are compared by value: 1, 1.0 and 1e0 are equal. The
+// error reports invalid JSON.
 func sameJSON(a, b []byte) (bool, error) {
 	var x, y any
 	if err := errors.Join(plainjson.Unmarshal(a, &x), plainjson.Unmarshal(b, &y)); err != nil {
@@ -46,8 +46,8 @@ func same(a, b any) bool {
 	return a == b
 }
 
-// sameNumber compares numbers exactly where they are whole or have few digits, and
-// as float64 where the exponent would make exactness expensive.
+// sameNumber compares numbers exactly, except that it compares them as float64 if the exponent or the length would make
+// that expensive.
 func sameNumber(a, b string) bool {
 	if a == b {
 		return true

@@ -5,13 +5,13 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// reader reads a file of cases or of mocks.
+// reader reads a file of cases or mocks.
 type reader struct {
 	yamldoc.Decoder
-	load []agentgraph.Option // of graphs that are refused
+	load []agentgraph.Option // options for graphs that must be refused
 }
 
-// each calls read for each key of a mapping of any keys.
+// each calls read for each key of a mapping with any keys.
 func (r *reader) each(k *yamldoc.Key, n yamldoc.Node, read func(name string, p yamldoc.Pair)) {
 	if n.Kind() != yamldoc.Mapping && n.Kind() != yamldoc.Nothing {
 		r.WrongType(k, n)
