@@ -21,18 +21,16 @@ import (
 )
 
 const (
-	// Servers close connections that ping more often than every five minutes, unless they are
-	// configured otherwise.
+	// By default, servers close connections that ping more often than every five minutes.
 	pingEvery   = 5*time.Minute + 10*time.Second
 	pingTimeout = 20 * time.Second
-	// idleAfter is how long a connection without calls stays open.
+	// idleAfter is the time after which a connection without calls is closed.
 	idleAfter = 5 * time.Minute
 	// maxHeaders bounds the metadata of one answer in bytes.
 	maxHeaders = 64 << 10
 )
 
-// reconnect is quicker than gRPC's own choice, which has calls fail for up to two minutes after
-// a server came back.
+// reconnect is faster than gRPC's default, with which calls fail for up to two minutes after a server has returned.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 	MinConnectTimeout: 10 * time.Second,
@@ -40,32 +38,29 @@ var reconnect = grpc.ConnectParams{
 
 type plaintext struct{ grpc.EmptyDialOption }
 
-// WithPlaintext lets [Binding] connect without TLS unless the scheme of the interface in a card is https or grpcs.
-// It is for networks that encrypt all connections, such as a service mesh. Connections to loopback addresses do not
-// need it.
+// WithPlaintext allows [Binding] to connect without TLS, unless the scheme of a card's interface is https or grpcs. It
+// is for networks that encrypt all connections, such as a service mesh. Connections to loopback addresses do not need
+// it.
 func WithPlaintext() grpc.DialOption { return plaintext{} }
 
-// Binding makes remote agents speak gRPC of A2A 1.0, for a2a.WithBinding. The URL of an
-// interface is an address with or without a scheme: agents.example.com:443,
-// dns:///agents.example.com:443, grpc://agents.example.com or https://agents.example.com; a path
-// in it is ignored, because gRPC has none. The connection uses TLS with the configuration of the
-// remote agent; without it are only servers on loopback that are not named by https or grpcs,
-// and with [WithPlaintext] all such servers.
+// Binding returns the binding for gRPC of A2A 1.0, for a2a.WithBinding. The URL of an interface is an address with or
+// without a scheme: agents.example.com:443, dns:///agents.example.com:443, grpc://agents.example.com or
+// https://agents.example.com. A path in it is ignored, because gRPC has none. Connections use TLS with the
+// configuration of the remote agent. They use none on loopback, and with [WithPlaintext] anywhere, unless the scheme is
+// https or grpcs.
 //
-// The remote agent's credentials are sent as metadata, under the rules for headers: only if the
-// server's origin, such as https://agents.example.com:8443, is that of the card or a trusted
-// one. API keys that belong into a query are not sent, because gRPC has none. Time and size
-// limits are those of the remote agent; the size limit holds for one message and for a stream in
-// all. Names are resolved and addresses checked by the remote agent's dialer, without a proxy.
+// The remote agent's credentials are sent as metadata, under the same rules as headers: only if the server's origin,
+// such as https://agents.example.com:8443, is that of the card or a trusted one. API keys for a query are not sent,
+// because gRPC has no query. Time and size limits are those of the remote agent; the size limit applies to one message
+// and to a stream as a whole. The remote agent's dialer resolves names and checks addresses, without a proxy.
 //
-// Each fetched card has one connection, made at the first call, closed after five minutes
-// without calls and made again when it is needed. It ends for good when nothing uses the card
-// any more. Lost connections are made again by the next call.
+// Each fetched card has one connection. The first call opens it, five minutes without calls close it, and the next call
+// opens it again. It is closed for good when nothing uses the card any more. The call after a lost connection
+// reconnects.
 //
-// The options are used last and can replace everything said here, such as the keep-alive (a ping
-// every five minutes while calls are open, the most that servers accept unless they are configured
-// otherwise), the dialer, or the transport credentials, which should be set through the remote
-// agent's TLS configuration instead.
+// The options are applied last and can replace all of these settings: the keep-alive (a ping every five minutes while
+// calls are open, the most that servers accept by default), the dialer, or the transport credentials. To change the
+// latter, prefer the remote agent's TLS configuration.
 func Binding(opts ...grpc.DialOption) a2a.Binding {
 	plain := false
 	for _, o := range opts {
@@ -114,7 +109,7 @@ func dial(i *sdk.AgentInterface, env a2a.Environment, plain bool, opts []grpc.Di
 			return conn, err
 		}))
 	}
-	// The name goes to the dialer as it is, which checks the addresses that it resolves to.
+	// The dialer receives the name, and checks the addresses that it resolves to.
 	conn, err := grpc.NewClient("passthrough:///"+to.address, append(all, opts...)...)
 	if err != nil {
 		return nil, err
@@ -124,14 +119,12 @@ func dial(i *sdk.AgentInterface, env a2a.Environment, plain bool, opts []grpc.Di
 	return t, nil
 }
 
-// Interface returns what the card of a server says of its gRPC binding, for
-// a2aserver.WithInterface. The url is where peers reach the server that [NewServer] or
-// [Register] made, such as agents.example.com:8443.
+// Interface returns the gRPC interface for the card of a server, for a2aserver.WithInterface. The url is where peers
+// reach the server of [NewServer] or [Register], such as agents.example.com:8443.
 //
-// A scheme in it is left out, and a path, because clients of the SDKs hand the text to gRPC as an
-// address, which has neither; the port that http or https imply is added. Whether there is
-// TLS is for clients to know: the ones of [Binding] use it everywhere but on loopback, unless
-// they are configured otherwise.
+// A scheme or path in it is removed, because the SDKs' clients pass the text to gRPC as an address; the port that http
+// or https implies is added. Clients decide whether to use TLS: those of [Binding] use it everywhere except on
+// loopback, unless they are configured otherwise.
 func Interface(url string) sdk.AgentInterface {
 	return sdk.AgentInterface{URL: bareAddress(url), ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}
 }

@@ -15,11 +15,10 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// All is converted through its JSON, which is the same for all
-// bindings: an answer does not depend on the binding by which it came. The SDK's pbconv loses data
-// that is no object.
+// Values are converted through their JSON, which is the same for all bindings: a result does not depend on the binding.
+// The SDK's pbconv loses data that is not an object.
 
-// encode makes a protobuf message of a value of the SDK.
+// encode converts a value of the SDK to a protobuf message.
 func encode[V, M any, P interface {
 	*M
 	proto.Message
@@ -32,7 +31,7 @@ func encode[V, M any, P interface {
 	return m, protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, m)
 }
 
-// decode makes a value of the SDK of a protobuf message.
+// decode converts a protobuf message to a value of the SDK.
 func decode[V any](m proto.Message) (*V, error) {
 	data, err := protojson.Marshal(m)
 	if err != nil {
@@ -42,8 +41,8 @@ func decode[V any](m proto.Message) (*V, error) {
 	return v, json.Unmarshal(data, v)
 }
 
-// decodeRequest refuses values that are nested deeper than in requests of JSON. A part of a kind
-// that is not known here is refused, too: it must not be dropped as if it had been read.
+// decodeRequest decodes a request. It refuses values that are nested deeper than JSON requests may be, and parts of
+// unknown kinds, which must not be dropped silently.
 func decodeRequest[V any](m proto.Message) (*V, error) {
 	err := protorange.Range(m.ProtoReflect(), func(p protopath.Values) error {
 		if len(p.Path) > maxPath {
@@ -59,12 +58,12 @@ func decodeRequest[V any](m proto.Message) (*V, error) {
 
 const (
 	maxDepth = 100
-	// maxPath is the length of a path in protobuf: three steps for each level of JSON, and those
-	// from a request to a value in one of its parts.
+	// maxPath is the maximum length of a path in protobuf: three steps for each level of JSON, and those from a request
+	// to a value in one of its parts.
 	maxPath = 3*maxDepth + 8
 )
 
-// decodeAnswer leaves out parts, states and roles that are newer than the generated types.
+// decodeAnswer decodes an answer. It omits parts, states and roles that are newer than the generated types.
 func decodeAnswer[V any](m proto.Message) (*V, error) {
 	err := protorange.Range(m.ProtoReflect(), func(p protopath.Values) error {
 		inner, ok := p.Index(-1).Value.Interface().(protoreflect.Message)
@@ -96,7 +95,7 @@ func decodeAnswer[V any](m proto.Message) (*V, error) {
 	return v, nil
 }
 
-// unknown reports whether a part has no content, or none that the SDK reads from JSON.
+// unknown reports whether a part has no content that the SDK can decode from JSON.
 func unknown(p *pb.Part) bool {
 	switch c := p.GetContent().(type) {
 	case nil:
@@ -110,7 +109,7 @@ func unknown(p *pb.Part) bool {
 	return false
 }
 
-// fromEvent returns nil for a kind of event that is newer than the generated types.
+// fromEvent decodes an event. It returns nil for a kind that is newer than the generated types.
 func fromEvent(r *pb.StreamResponse) (sdk.Event, error) {
 	if r.GetPayload() == nil {
 		return nil, nil

@@ -13,9 +13,8 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// credentialsOf returns what a call brought along to prove who makes it: metadata are its
-// headers, and it has no query. A certificate counts only if the connection's configuration had
-// it verified.
+// credentialsOf returns the credentials of a call. Metadata entries serve as its headers, and it has no query. A
+// certificate counts only if the server's TLS configuration verified it.
 func credentialsOf(ctx context.Context, md metadata.MD) access.Credentials {
 	c := access.Credentials{
 		Header: func(name string) []string { return md.Get(name) },

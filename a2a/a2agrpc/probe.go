@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// probeAfter is the silence of a stream after which its task is asked for.
+	// probeAfter is how long a stream may be silent before its task is requested.
 	probeAfter   = 30 * time.Second
 	probeTimeout = 10 * time.Second
 )
 
-// probe finds out whether a server whose stream is silent still has the task. Streams over HTTP
-// carry comments that keep them alive; gRPC has none, so that a task that thinks for longer than
-// the remote agent's limit of silence would look like a server that is gone.
+// probe checks whether a server whose stream is silent still has the task. Streams over HTTP carry keep-alive comments,
+// but gRPC streams do not: a task that works for longer than the idle limit of the remote agent would look like a dead
+// server.
 type probe struct {
 	*transport
-	ctx    context.Context // of the stream
+	ctx    context.Context // the stream's context
 	params a2aclient.ServiceParams
 	tenant string
 
@@ -30,8 +30,7 @@ type probe struct {
 	asks  sync.WaitGroup
 }
 
-// watch begins to wait for silence. Whoever ends the stream ends its context and then calls
-// stop.
+// watch starts the timer. At the end of the stream, the caller cancels ctx and then calls stop.
 func (t *transport) watch(ctx context.Context, params a2aclient.ServiceParams, tenant string) *probe {
 	p := &probe{transport: t, ctx: ctx, params: params, tenant: tenant}
 	p.mu.Lock()
@@ -40,7 +39,7 @@ func (t *transport) watch(ctx context.Context, params a2aclient.ServiceParams, t
 	return p
 }
 
-// saw notes what came, and waits for silence again.
+// saw notes the task of an event and restarts the timer.
 func (p *probe) saw(e sdk.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +64,7 @@ func (p *probe) ask() {
 	if id != "" {
 		ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
 		defer cancel()
-		// A call that succeeds is heard. One that fails says nothing: the stream is what counts.
+		// A successful call resets the idle limit. A failed one is ignored: only the stream counts.
 		none := 0
 		_, _ = p.GetTask(ctx, p.params, &sdk.GetTaskRequest{Tenant: p.tenant, ID: id, HistoryLength: &none})
 	}
@@ -76,7 +75,7 @@ func (p *probe) ask() {
 	}
 }
 
-// stop waits for a question that is on its way.
+// stop stops the timer and waits for a request in progress.
 func (p *probe) stop() {
 	p.mu.Lock()
 	p.timer.Stop()

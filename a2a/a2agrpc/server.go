@@ -13,12 +13,11 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// The limits of a server that [NewServer] makes.
+// Limits of a server of [NewServer].
 const (
-	// maxStreams bounds the calls that one connection has open.
+	// maxStreams bounds the number of open calls on one connection.
 	maxStreams = 1024
-	// minPing is the shortest time between two pings of a client. Clients that ping more
-	// often are disconnected.
+	// minPing is the minimum time between two pings of a client. Clients that ping more often are disconnected.
 	minPing = 20 * time.Second
 )
 
@@ -27,20 +26,16 @@ type logTo struct {
 	logger *slog.Logger
 }
 
-// WithLogger has [NewServer] log panics, and answers that cannot be encoded. Clients learn only
-// that something failed.
+// WithLogger sets the logger of [NewServer] for panics and for errors that are not sent to clients.
 func WithLogger(l *slog.Logger) grpc.ServerOption { return logTo{logger: l} }
 
-// NewServer makes a gRPC server for s with limits: of messages ([access.MaxBody]), of calls that one
-// connection has open (1,024), of metadata (64 KiB), of the time for a handshake (20 s) and of
-// pings (one in 20 s). It notices clients that are gone,
-// closes connections that are idle for 15 minutes, and its Stop waits for the calls it ends. The
-// options are used last; without grpc.Creds connections are not encrypted, which section 7.1 of
-// A2A 1.0 asks for outside of a machine. For client certificates, grpc.Creds must have them
-// verified.
+// NewServer returns a gRPC server for s with limits: on messages ([access.MaxBody]), on open calls of one connection
+// (1,024), on metadata (64 KiB), on the time of a handshake (20 s) and on pings (one in 20 s). The server detects dead
+// clients and closes connections that are idle for 15 minutes. Its Stop waits for the handlers of the calls that it
+// ends. The options are applied last. Without grpc.Creds, connections are not encrypted, which section 7.1 of A2A 1.0
+// requires between machines. For client certificates, grpc.Creds must verify them.
 //
-// The caller serves and stops it. GracefulStop waits for streams that are open; closing s first
-// ends them.
+// The caller serves and stops the server. GracefulStop waits for open streams; close s first to end them.
 func NewServer(s *a2aserver.Server, opts ...grpc.ServerOption) (*grpc.Server, error) {
 	if s == nil {
 		return nil, errors.New("a2agrpc: there is no server to serve")
@@ -62,10 +57,10 @@ func NewServer(s *a2aserver.Server, opts ...grpc.ServerOption) (*grpc.Server, er
 	return server, nil
 }
 
-// Register adds the A2A service to a gRPC server that has other services too. Who calls, and in
-// which version of the protocol, is checked and panics are caught within the service; limits are
-// those of the server, which by default are few. The logger gets what clients are not told; nil
-// logs nothing. Like all registrations it ends the process if the service is there already.
+// Register adds the A2A service to a gRPC server that also has other services. The service itself checks the caller and
+// the protocol version, and recovers from panics. Limits are those of the server, which has few by default. The logger
+// receives the errors that clients do not; nil logs nothing. Like all registrations, Register ends the process if the
+// service is already registered.
 func Register(r grpc.ServiceRegistrar, s *a2aserver.Server, logger *slog.Logger) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -73,7 +68,7 @@ func Register(r grpc.ServiceRegistrar, s *a2aserver.Server, logger *slog.Logger)
 	pb.RegisterA2AServiceServer(r, &service{handler: s.RequestHandler(), authenticate: s.Authenticate, params: s.ServiceParams, logger: logger, sendTimeout: sendTimeout})
 }
 
-// limits are the options of a server that sets no others.
+// limits returns the default options of a server.
 func limits() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(access.MaxBody),
@@ -81,7 +76,7 @@ func limits() []grpc.ServerOption {
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ConnectionTimeout(20 * time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-		// A client that is gone without saying so is noticed within 80 seconds.
+		// A dead client is detected within 80 seconds.
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute, Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.WaitForHandlers(true),
 	}

@@ -27,11 +27,11 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// sendTimeout is how long a client may take to accept one event of a stream.
+// sendTimeout bounds the time that a client takes to accept one event of a stream.
 const sendTimeout = 30 * time.Second
 
-// service answers the calls of gRPC through the handler that all bindings share. All that a call
-// needs to be safe is in here and not in interceptors, so that it holds on any grpc.Server.
+// service answers gRPC calls through the handler that all bindings share. It contains all safety checks instead of
+// interceptors, so that they apply on any grpc.Server.
 type service struct {
 	pb.UnimplementedA2AServiceServer
 	handler      a2asrv.RequestHandler
@@ -41,7 +41,7 @@ type service struct {
 	sendTimeout  time.Duration
 }
 
-// begin checks who calls and in which version, and returns the context of the handler.
+// begin checks the caller and the protocol version, and returns the context for the handler.
 func (s *service) begin(incoming context.Context) (context.Context, *a2asrv.CallContext, error) {
 	md, _ := metadata.FromIncomingContext(incoming)
 	ctx, err := s.authenticate(incoming, credentialsOf(incoming, md))
@@ -57,20 +57,20 @@ func (s *service) begin(incoming context.Context) (context.Context, *a2asrv.Call
 	for name, values := range md {
 		header[http.CanonicalHeaderKey(name)] = values
 	}
-	// The version was checked, and who left it out has found a service of this version.
+	// The version was checked. A client that names none has called the service of this version.
 	header.Set(sdk.SvcParamVersion, string(sdk.Version))
 	ctx, call := a2asrv.NewCallContext(ctx, s.params(header))
 	return ctx, call, nil
 }
 
-// supported reports whether a version is ours. Patch numbers do not count, and a client that
-// names none found the service by the name of its package, which has the version in it.
+// supported reports whether a version is 1.0. Patch numbers do not count. A client that names no version has called the
+// service by its package name, which contains the version.
 func supported(version string) bool {
 	version = strings.TrimSpace(version)
 	return version == "" || version == "1" || version == string(sdk.Version) || strings.HasPrefix(version, string(sdk.Version)+".")
 }
 
-// fail makes the status of a handler's error.
+// fail returns the status of a handler's error, and logs an error that the status hides.
 func (s *service) fail(ctx context.Context, err error) error {
 	st, hidden := toError(err)
 	if hidden && ctx.Err() == nil {
@@ -80,7 +80,7 @@ func (s *service) fail(ctx context.Context, err error) error {
 	return st
 }
 
-// recovered turns a panic into an error that says nothing of it.
+// recovered turns a panic into an internal error without details, and logs the panic.
 func (s *service) recovered(ctx context.Context, err *error) {
 	if r := recover(); r != nil {
 		method, _ := grpc.Method(ctx)
@@ -89,7 +89,7 @@ func (s *service) recovered(ctx context.Context, err *error) {
 	}
 }
 
-// activated is the metadata that says which extensions an answer makes use of.
+// activated returns the metadata that names the extensions that an answer uses.
 func activated(call *a2asrv.CallContext) metadata.MD {
 	uris := call.Extensions().ActivatedURIs()
 	if len(uris) == 0 {
@@ -114,7 +114,7 @@ func answer[M any, P interface {
 	}
 	result, err := call(ctx, req)
 	if md := activated(params); md != nil {
-		// It fails only if the answer has begun, which it has not.
+		// It fails only after the answer has begun.
 		_ = grpc.SetTrailer(ctx, md)
 	}
 	if err != nil {
@@ -141,7 +141,7 @@ func events[Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamRespon
 	defer func() { stream.SetTrailer(activated(params)) }()
 	ctx, stop := access.UntilRevoked(ctx)
 	defer stop()
-	over := func() error { return cmp.Or(wire.Revoked(ctx), ctx.Err()) } // its client has gone, or was revoked
+	over := func() error { return cmp.Or(wire.Revoked(ctx), ctx.Err()) } // the client disconnected, or its access was revoked
 	for e, err := range call(ctx, req) {
 		if err = cmp.Or(over(), err); err != nil {
 			return s.fail(ctx, err)
@@ -160,8 +160,8 @@ func events[Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamRespon
 	return nil
 }
 
-// send bounds the time for which a client that does not read holds its stream: the other side's
-// window can stay closed for ever. The goroutine that waits for it ends with the call.
+// send sends an event, and fails if the client does not accept it in time: a client that does not read could block the
+// stream forever. The goroutine ends with the call.
 func (s *service) send(stream grpc.ServerStreamingServer[pb.StreamResponse], message *pb.StreamResponse) error {
 	sent := make(chan error, 1)
 	go func() { sent <- stream.Send(message) }()

@@ -17,18 +17,17 @@ import (
 	"github.com/agentarbor/arbor/a2a/internal/wire"
 )
 
-// toError makes the status of an error that a handler returned. Errors that the protocol does
-// not name are not sent: they can hold what is not for the caller. The second result says
-// whether err is one of them and should be logged.
+// toError returns the gRPC status of a handler's error. It does not send the text of errors that the protocol does not
+// define, because it may be confidential. hidden reports that err is such an error and should be logged.
 func toError(err error) (st error, hidden bool) {
 	t := wire.Tell(err, "", time.Time{})
 	out := &spb.Status{Code: int32(codeOf(t.Kind)), Message: t.Message}
 	for _, d := range t.Details {
 		var form any = d
-		if d.TypeURL == errordetails.StructType { // whose fields are below a name of their own in Any
+		if d.TypeURL == errordetails.StructType { // its Any form has the fields under "value"
 			form = map[string]any{"@type": d.TypeURL, "value": d.Value}
 		}
-		if detail, err := encode[any, anypb.Any](form); err == nil { // without it the code still says what it is
+		if detail, err := encode[any, anypb.Any](form); err == nil { // without the detail, the code still identifies the error
 			out.Details = append(out.Details, detail)
 		}
 	}
@@ -36,14 +35,13 @@ func toError(err error) (st error, hidden bool) {
 }
 
 func codeOf(k wire.Kind) (code codes.Code) {
-	_ = code.UnmarshalJSON([]byte(strconv.Quote(k.Name))) // the names are gRPC's
+	_ = code.UnmarshalJSON([]byte(strconv.Quote(k.Name))) // the names are those of gRPC
 	return code
 }
 
-// fromError makes the protocol's error of a status that a peer answered. The reason decides, if
-// there is one: in version 1.0.0 of the specification some errors had other codes. A status that
-// has none, of a code by which servers fail in ways of their own, is no error of the protocol:
-// it does not say how far they got.
+// fromError returns the protocol error of a peer's status. The reason decides, if there is one, because some errors had
+// other codes in version 1.0.0 of the specification. Otherwise the code decides. A code with which servers also report
+// failures of their own, such as Internal, is not a protocol error, because it does not show how far the server got.
 func fromError(st *status.Status) error {
 	var reason string
 	var meta map[string]string

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// target is where a card says that a gRPC server is.
+// target is the address of a gRPC server from a card.
 type target struct {
 	address string // host:port
 	secure  bool
@@ -16,9 +16,8 @@ type target struct {
 
 var errNoAddress = errors.New("it is not an address of gRPC such as agents.example.com:443 or https://agents.example.com")
 
-// parseTarget reads what cards write: host:port with or without a scheme. Only names and
-// addresses are taken that TCP reaches, and only the system's way to resolve names: a card comes
-// from somebody else, and shall not lead to sockets of this machine.
+// parseTarget parses the address of an interface: host:port with or without a scheme. It accepts only TCP hosts and the
+// system's name resolution, because a foreign card must not lead to sockets of this machine.
 func parseTarget(raw string, plain bool) (target, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found {
@@ -26,7 +25,7 @@ func parseTarget(raw string, plain bool) (target, error) {
 		scheme = "grpc"
 	}
 	scheme = strings.ToLower(scheme)
-	if scheme == "dns" { // dns:///host:port; a name between the slashes would be that of a server to ask
+	if scheme == "dns" { // dns:///host:port; a name between the slashes would be a DNS server
 		var ok bool
 		if rest, ok = strings.CutPrefix(rest, "/"); !ok {
 			return target{}, errNoAddress
@@ -34,7 +33,7 @@ func parseTarget(raw string, plain bool) (target, error) {
 	}
 	u, err := url.Parse("grpc://" + rest)
 	if err != nil || !isHost(u.Hostname()) || !found && u.Path != "" {
-		// The text of a parse error would repeat the address, credentials and all.
+		// A parse error's text would repeat the address with its credentials.
 		return target{}, errNoAddress
 	}
 	t := target{}
@@ -61,8 +60,8 @@ func parseTarget(raw string, plain bool) (target, error) {
 	return t, nil
 }
 
-// bareAddress is the address in a URL, as gRPC itself reads it. What is no URL of the web stays
-// as it is.
+// bareAddress returns the address in an http or https URL in the form that gRPC expects. It returns any other text
+// unchanged.
 func bareAddress(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" {
@@ -78,7 +77,7 @@ func bareAddress(raw string) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// isHost reports whether a name is an address, or made of what names of hosts are made of.
+// isHost reports whether a name is an IP address or contains only characters of host names.
 func isHost(name string) bool {
 	if net.ParseIP(name) != nil {
 		return true
@@ -94,7 +93,7 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// url is the target as the one that credentials are bound to.
+// url returns the target as a URL whose origin the credentials are bound to.
 func (t target) url() *url.URL {
 	return &url.URL{Scheme: map[bool]string{true: "https", false: "http"}[t.secure], Host: t.address}
 }

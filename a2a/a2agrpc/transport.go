@@ -27,7 +27,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 )
 
-// transport calls one gRPC server. The operations that remote agents do not use are those of the SDK's transport.
+// transport calls one gRPC server. The SDK's transport provides the operations that remote agents do not use.
 type transport struct {
 	a2aclient.Transport
 	conn   *grpc.ClientConn
@@ -38,19 +38,19 @@ type transport struct {
 
 	probeAfter time.Duration
 
-	undialed atomic.Pointer[error] // of the last dial that failed: gRPC keeps its text only
+	undialed atomic.Pointer[error] // error of the last failed dial, because gRPC keeps only its text
 }
 
-// hopHeaders describe a connection of HTTP/1 and must not travel as metadata.
+// hopHeaders are headers of an HTTP/1 connection, which must not be sent as metadata.
 var hopHeaders = map[string]bool{"connection": true, "host": true, "content-length": true, "transfer-encoding": true, "upgrade": true,
 	"keep-alive": true, "proxy-connection": true}
 
-// outgoing returns the context of a call: what the caller's context says of other calls is left
-// out, so that nobody else's credentials are sent here.
+// outgoing returns the context of a call. It replaces outgoing metadata of the caller's context, so that no credentials
+// of other calls are sent.
 func (t *transport) outgoing(ctx context.Context, params a2aclient.ServiceParams) (context.Context, http.Header, error) {
 	md := metadata.MD{}
 	for name, values := range params {
-		// Lists are one entry with commas (A2A 1.0, section 10.2).
+		// A list is one entry with commas (A2A 1.0, section 10.2).
 		md.Set(strings.ToLower(name), strings.Join(values, ","))
 	}
 	var sent http.Header
@@ -74,18 +74,18 @@ func (t *transport) heard(ctx context.Context) {
 	}
 }
 
-// attempt is one call on its way.
+// attempt is one attempt of a call.
 type attempt struct {
 	*transport
 	request proto.Message
 	sent    http.Header // credentials
 	left    atomic.Bool // the request may have left this process
-	heard   bool        // something came back
+	heard   bool        // an answer arrived
 }
 
 type attemptKey struct{}
 
-// sentry notes which calls got as far as a connection.
+// sentry records which calls reached a connection.
 type sentry struct{}
 
 func (sentry) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
@@ -99,8 +99,8 @@ func (sentry) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	}
 }
 
-// call makes a call, and once more with other credentials if the peer refused those that were
-// sent before it did anything.
+// call makes a call. If the peer refused the credentials before doing anything, and there are others, it repeats the
+// call once with these.
 func (t *transport) call(ctx context.Context, params a2aclient.ServiceParams, req proto.Message, do func(context.Context, *attempt) error) error {
 	var refused http.Header
 	for {
@@ -124,10 +124,9 @@ func (t *transport) call(ctx context.Context, params a2aclient.ServiceParams, re
 	}
 }
 
-// failed makes of a call's error what remote agents understand: the protocol's errors, the
-// context's, an *a2a.Error for an answer that is too large, and a *url.Error for a server that
-// cannot be reached or a connection that broke. a2a.ErrNotSent is in it if the request never
-// left.
+// failed converts a call's error for the remote agent: to a protocol error, the context's error, an *a2a.Error for an
+// answer that is too large, or a *url.Error for an unreachable server or a broken connection. The error wraps
+// a2a.ErrNotSent if the request was not sent.
 func (a *attempt) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -140,7 +139,7 @@ func (a *attempt) failed(ctx context.Context, err error) error {
 	case code == codes.DeadlineExceeded:
 		return fmt.Errorf("the server ended the call: %w", context.DeadlineExceeded)
 	case code == codes.ResourceExhausted && strings.Contains(st.Message(), "larger than max") && proto.Size(a.request) <= a.limit:
-		// A server that refuses a request for its size says the same, in the same words.
+		// A server that refuses a large request answers with the same text.
 		return a.tooLarge()
 	case code == codes.Unavailable, code == codes.Canceled, strings.HasPrefix(st.Message(), "stream terminated by RST_STREAM"):
 		cause := errors.New(st.Message())
@@ -155,8 +154,9 @@ func (a *attempt) failed(ctx context.Context, err error) error {
 	return fromError(st)
 }
 
-// tooLarge is the peer's own doing, and asking again is of no use; but if it is all that came
-// back for a message, the peer has worked on it, and it must not look like one that was refused.
+// tooLarge returns the error for an answer that is too large. It marks the error as the peer's fault, so that it is not
+// retried, except when it is the only answer to a message: the peer has worked on that, and the message must not appear
+// to be refused.
 func (a *attempt) tooLarge() error {
 	message := fmt.Sprintf("the response is longer than the limit of %d bytes", a.limit)
 	err := &a2a.Error{Card: a.target.String(), Code: a2a.CodeTooLarge, Message: message}
@@ -166,7 +166,7 @@ func (a *attempt) tooLarge() error {
 	return err
 }
 
-// unary makes a call with one answer.
+// unary makes a call with a single answer.
 func unary[V, R, M any, Q interface {
 	*M
 	proto.Message
@@ -188,7 +188,7 @@ func unary[V, R, M any, Q interface {
 	return decodeAnswer[V](answer)
 }
 
-// stream makes a call with many answers. The call ends when the consumer stops.
+// stream makes a call with a stream of answers. The call ends when the consumer stops.
 func stream[R, M any, Q interface {
 	*M
 	proto.Message
@@ -239,7 +239,7 @@ func stream[R, M any, Q interface {
 	}
 }
 
-// unsent says of an error that nothing was sent.
+// unsent marks an error as one before sending.
 func unsent(err error) error { return fmt.Errorf("%w: %w", a2a.ErrNotSent, err) }
 
 func (t *transport) SendMessage(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
@@ -247,7 +247,7 @@ func (t *transport) SendMessage(ctx context.Context, params a2aclient.ServicePar
 	if err != nil {
 		return nil, err
 	}
-	return result.Event.(sdk.SendMessageResult), nil // the answer has no other kinds
+	return result.Event.(sdk.SendMessageResult), nil // the only kinds of this answer
 }
 
 func (t *transport) SendStreamingMessage(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
@@ -266,5 +266,5 @@ func (t *transport) CancelTask(ctx context.Context, params a2aclient.ServicePara
 	return unary[sdk.Task](ctx, t, params, r, t.client.CancelTask)
 }
 
-// Destroy closes the connection. Calls that are open end as if it had broken.
+// Destroy closes the connection. Open calls fail as after a broken connection.
 func (t *transport) Destroy() error { return t.conn.Close() }

@@ -15,9 +15,8 @@ import (
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// parseCard reads a card of A2A 0.3 (section 5.5 of its specification). What it cannot read of
-// security schemes is left out, because they are the client's own affair. The error is about a
-// document that is no such card.
+// parseCard parses a card of A2A 0.3 (section 5.5 of its specification). If its security schemes cannot be parsed, they
+// are omitted, because the remote agent does not use them. It returns an error if the document is not a card of 0.3.
 func parseCard(doc []byte) (*sdk.AgentCard, error) {
 	var old struct {
 		ProtocolVersion      string `json:"protocolVersion"`
@@ -27,15 +26,15 @@ func parseCard(doc []byte) (*sdk.AgentCard, error) {
 			URL       string `json:"url"`
 			Transport string `json:"transport"`
 		} `json:"additionalInterfaces"`
-		SupportedInterfaces any `json:"supportedInterfaces"` // as cards of 1.0 name them
+		SupportedInterfaces any `json:"supportedInterfaces"` // in cards of 1.0
 	}
 	if err := json.Unmarshal(doc, &old); err != nil {
 		return nil, fmt.Errorf("the card of A2A 0.3 cannot be read: %w", err)
 	}
 	if old.ProtocolVersion == "" {
-		old.ProtocolVersion = version // the default of the schema
+		old.ProtocolVersion = version // the schema's default
 	}
-	// What is said of messages and tasks is the same in 0.2.5 and 0.2.6.
+	// Versions 0.2.5 and 0.2.6 define messages and tasks in the same way.
 	if old.URL == "" || !strings.HasPrefix(old.ProtocolVersion, "0.3") && !strings.HasPrefix(old.ProtocolVersion, "0.2") {
 		return nil, errors.New("the document is no card of A2A 0.3: it has no url, or another protocolVersion")
 	}
@@ -89,9 +88,8 @@ func parseWithoutSecurity(doc []byte) (*sdk.AgentCard, error) {
 	return compat.NewAgentCardParser()(doc)
 }
 
-// bothCard writes a card that clients of A2A 1.0 and of 0.3 can read: that of 1.0, with what 0.3 has
-// in other places. For clients of 0.3 the first interface of that version is the preferred one;
-// a card without one is an error.
+// bothCard encodes a card for clients of both A2A 1.0 and 0.3: the card of 1.0 with additional fields for 0.3. The
+// first interface of version 0.3 is the preferred one for its clients; a card without one is an error.
 func bothCard(card *sdk.AgentCard) ([]byte, error) {
 	tree, err := cardjson.Tree(card)
 	if err != nil {
@@ -133,8 +131,8 @@ func bothCard(card *sdk.AgentCard) ([]byte, error) {
 	return plainjson.Marshal(tree)
 }
 
-// addOldForm puts the fields of a security scheme, which 1.0 has below the name of its kind,
-// beside that name, where 0.3 looks for them.
+// addOldForm copies the fields of a security scheme to where 0.3 expects them. In 1.0 they are nested under the name of
+// the scheme's kind.
 func addOldForm(scheme map[string]any) {
 	for kind, old := range map[string]string{"apiKeySecurityScheme": "apiKey", "httpAuthSecurityScheme": "http", "oauth2SecurityScheme": "oauth2",
 		"openIdConnectSecurityScheme": "openIdConnect", "mtlsSecurityScheme": "mutualTLS"} {

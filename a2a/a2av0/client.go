@@ -10,15 +10,14 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 )
 
-// version is the version that is sent to peers, and that cards of this package name.
+// version is the version that is sent to peers, and the default of cards.
 const version = string(compat.Version)
 
-// Bindings returns the bindings of A2A 0.3, for a2a.WithBinding: JSON-RPC (section 3.2.1 of its
-// specification) and HTTP+JSON (section 3.2.3). Credentials and limits are those of the remote
-// agent, as for 1.0.
+// Bindings returns the bindings of A2A 0.3 for a2a.WithBinding: JSON-RPC (section 3.2.1 of its specification) and
+// HTTP+JSON (section 3.2.3). Credentials and limits are those of the remote agent, as for 1.0.
 //
-// 0.3 cannot list tasks, and has nothing of tenants. Parts of kinds that 0.3 does not know are
-// passed over. Cards without a transport mean JSON-RPC, as that version says.
+// Version 0.3 cannot list tasks and has no tenants. Parts of kinds that 0.3 does not define are skipped. A card that
+// names no transport means JSON-RPC, as 0.3 specifies.
 func Bindings() []a2a.Binding {
 	return []a2a.Binding{
 		{Protocol: sdk.TransportProtocolJSONRPC, Version: version, ParseCard: parseCard, Mend: repaired,

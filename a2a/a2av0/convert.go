@@ -6,12 +6,12 @@ import (
 	compat "github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 )
 
-// toSend checks what the library's conversion takes for granted.
+// toSend converts the parameters, after checking what the SDK's conversion does not check.
 func toSend(p *old.MessageSendParams) (*sdk.SendMessageRequest, error) {
 	if p.Message == nil {
 		return nil, sdk.NewError(sdk.ErrInvalidParams, "params.message is required")
 	}
-	// Without a word about it, 0.3 waits for the end, as 1.0 does.
+	// Without a setting, 0.3 waits for the end, as 1.0 does.
 	req, err := compat.ToV1SendMessageRequest(p)
 	if err != nil {
 		return nil, sdk.NewError(sdk.ErrInvalidParams, err.Error())
@@ -19,20 +19,20 @@ func toSend(p *old.MessageSendParams) (*sdk.SendMessageRequest, error) {
 	return req, nil
 }
 
-// always makes a conversion that cannot fail one that could.
+// always adds a nil error to a conversion that cannot fail.
 func always[A, B any](convert func(A) B) func(A) (B, error) {
 	return func(a A) (B, error) { return convert(a), nil }
 }
 
 func fromTask(t *sdk.Task) (any, error) { return fromEvent(t) }
 
-// fromHooks makes a list of 0.3, which is never null.
+// fromHooks converts a list of push configurations to 0.3. The result is never null in JSON.
 func fromHooks(list []*sdk.PushConfig) []*old.TaskPushConfig {
 	return append([]*old.TaskPushConfig{}, compat.FromV1PushConfigs(list)...)
 }
 
-// fromEvent makes an event of 0.3. It is the last of its stream if the task is over, or waits
-// for somebody.
+// fromEvent converts an event to 0.3. It marks an event as the last of its stream if the task is over, or waits for the
+// user or an authorization.
 func fromEvent(e sdk.Event) (any, error) {
 	event, err := compat.FromV1Event(e)
 	if err != nil {
@@ -48,7 +48,7 @@ func fromEvent(e sdk.Event) (any, error) {
 	return event, nil
 }
 
-// known names the state that 0.3 has for those it does not know.
+// known replaces a state that 0.3 does not have by its unknown state.
 func known(s *old.TaskStatus) {
 	if s.State == old.TaskStateUnspecified {
 		s.State = old.TaskStateUnknown

@@ -12,7 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 )
 
-// decode reads parameters. What has another form is the client's mistake; the text says where.
+// decode decodes parameters. An error is the client's, and its text names the place.
 func decode[T any](params json.RawMessage) (*T, error) {
 	var v T
 	if err := json.Unmarshal(params, &v); err != nil {
@@ -26,7 +26,7 @@ type (
 	stream = func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error]
 )
 
-// operation makes a method of an operation and the conversions around it.
+// operation returns a method that converts the parameters, calls an operation and converts its result.
 func operation[P, Q, R, A any](to func(*P) (Q, error), call func(a2asrv.RequestHandler, context.Context, Q) (R, error), from func(R) (A, error)) method {
 	return func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error) {
 		p, err := decode[P](params)
@@ -45,7 +45,7 @@ func operation[P, Q, R, A any](to func(*P) (Q, error), call func(a2asrv.RequestH
 	}
 }
 
-// methods are those of 0.3 with one answer (section 7 of its specification).
+// methods are the methods of 0.3 with a single answer (section 7 of its specification).
 var methods = map[string]method{
 	"message/send":                        operation(toSend, a2asrv.RequestHandler.SendMessage, func(r sdk.SendMessageResult) (any, error) { return fromEvent(r) }),
 	"tasks/get":                           operation(always(compat.ToV1GetTaskRequest), a2asrv.RequestHandler.GetTask, fromTask),
@@ -57,7 +57,7 @@ var methods = map[string]method{
 	"agent/getAuthenticatedExtendedCard":  extendedCard,
 }
 
-// streams are those with many.
+// streams are the methods with a stream of answers.
 var streams = map[string]stream{
 	"message/stream":    streamOf(toSend, a2asrv.RequestHandler.SendStreamingMessage),
 	"tasks/resubscribe": streamOf(always(compat.ToV1SubscribeToTaskRequest), a2asrv.RequestHandler.SubscribeToTask),
@@ -76,7 +76,7 @@ func streamOf[P, Q any](to func(*P) (Q, error), call func(a2asrv.RequestHandler,
 	}
 }
 
-// getHook also answers who names no config, which 0.3 allows: with the first one.
+// getHook returns a push configuration. If the client names none, which 0.3 allows, it returns the first one.
 func getHook(h a2asrv.RequestHandler, ctx context.Context, r *sdk.GetTaskPushConfigRequest) (*sdk.PushConfig, error) {
 	if r.ID != "" {
 		return h.GetTaskPushConfig(ctx, r)
@@ -91,7 +91,7 @@ func getHook(h a2asrv.RequestHandler, ctx context.Context, r *sdk.GetTaskPushCon
 	return list.Configs[0], nil
 }
 
-// allHooks collects what 1.0 gives out in pages, which 0.3 does not have.
+// allHooks collects all pages of the list, because 0.3 has no pages.
 func allHooks(h a2asrv.RequestHandler, ctx context.Context, r *sdk.ListTaskPushConfigRequest) ([]*sdk.PushConfig, error) {
 	var all []*sdk.PushConfig
 	for {
@@ -111,12 +111,12 @@ func deleteHook(h a2asrv.RequestHandler, ctx context.Context, r *sdk.DeleteTaskP
 	return json.RawMessage("null"), h.DeleteTaskPushConfig(ctx, r)
 }
 
-// extendedCard has no parameters.
+// extendedCard returns the extended card. It has no parameters.
 func extendedCard(h a2asrv.RequestHandler, ctx context.Context, _ json.RawMessage) (any, error) {
 	card, err := h.GetExtendedAgentCard(ctx, &sdk.GetExtendedAgentCardRequest{})
 	if errors.Is(err, sdk.ErrUnsupportedOperation) {
-		// An agent that has none: 0.3 has an error for that, which 1.0 keeps for one that
-		// declares a card and has none.
+		// The agent has no extended card. Version 0.3 has an error for that, which 1.0 reserves for an agent that
+		// declares a card but has none.
 		err = sdk.NewError(sdk.ErrExtendedCardNotConfigured, err.Error())
 	}
 	if err != nil {

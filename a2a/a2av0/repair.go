@@ -8,10 +8,9 @@ import (
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// repaired returns one answer of JSON-RPC in the form that the library reads. The library takes
-// the data of errors for a list of its own, where 0.3 allows anything, ids for text, and refuses
-// a whole answer for one part of a kind that it does not know. What is no such answer, or needs
-// no repair, is returned as it is.
+// repaired rewrites a JSON-RPC answer so that the SDK can parse it. The SDK expects error data in a form of its own,
+// although 0.3 allows any, and ids as strings, and rejects a whole answer for one part of an unknown kind. It returns
+// any other answer unchanged.
 func repaired(data []byte) []byte {
 	var answer map[string]json.RawMessage
 	if json.Unmarshal(data, &answer) != nil {
@@ -35,12 +34,12 @@ func repaired(data []byte) []byte {
 	if !changed {
 		return data
 	}
-	data, _ = json.Marshal(answer) // of raw messages that were valid before
+	data, _ = json.Marshal(answer) // raw messages that were valid before
 	return data
 }
 
-// dropUnknownParts drops parts of unknown kinds from all messages and artifacts of a result. It
-// reports whether there were any.
+// dropUnknownParts drops parts of unknown kinds from all messages and artifacts of a result. It reports whether it
+// dropped any.
 func dropUnknownParts(v any) (dropped bool) {
 	switch v := v.(type) {
 	case []any:
@@ -51,7 +50,7 @@ func dropUnknownParts(v any) (dropped bool) {
 		for name, e := range v {
 			list, ok := e.([]any)
 			if name != "parts" || !ok {
-				if name != "metadata" && name != "data" { // which are others' to fill
+				if name != "metadata" && name != "data" { // free-form fields, not ours to change
 					dropped = dropUnknownParts(e) || dropped
 				}
 				continue
