@@ -13,13 +13,13 @@ import (
 	"github.com/agentarbor/arbor/internal/replace"
 )
 
-// ErrChanged is in the error of [WriteBody] for a file that is not as it was read.
+// ErrChanged is wrapped in the error of [WriteBody] if the file has changed since it was read.
 var ErrChanged = errors.New("the file has changed since it was read")
 
-// Body is the text of an agent's Markdown file below its front matter.
+// Body is the text of an agent's Markdown file after its front matter.
 type Body struct {
-	Text    string // without blank lines around it; its lines end in \n
-	Version string // of the whole file: it is another one whenever a byte of the file is
+	Text    string // without surrounding blank lines; lines end in \n
+	Version string // of the whole file; it changes with every byte
 }
 
 // ReadBody reads the body of an agent's file.
@@ -28,11 +28,11 @@ func ReadBody(file string) (Body, error) {
 	return p.Body, err
 }
 
-// WriteBody gives an agent's file another text, all of it or, with an error, none. The front matter, the blank lines
-// around the text, and the permissions stay as they are; the lines of the text end as the first of the file does. The file
-// must have the version of the body, else the error is [ErrChanged]. Callers write a file one after the other: what another
-// program writes within the same instant can be lost. WriteBody does not look at what the text says: [Load] does, with
-// [WithChange].
+// WriteBody replaces the text of an agent's file, completely or, on an error, not at all. The front matter, the blank
+// lines around the text and the permissions do not change. Lines of the text end like the first line of the file. If
+// the file no longer has the version in b, the error is [ErrChanged]. Callers must not write a file concurrently: a
+// write by another program at the same moment can be lost. WriteBody does not check the text; [Load] with [WithChange]
+// does.
 func WriteBody(file string, b Body) (Body, error) {
 	p, err := partsOf(file)
 	if err != nil {
@@ -66,14 +66,14 @@ func WriteBody(file string, b Body) (Body, error) {
 	return got.Body, nil
 }
 
-// bodyText returns a text as it is read from a file that holds it.
+// bodyText returns a text in the form in which it is read back from a file.
 func bodyText(s string) string { return trimBlankLines(strings.ReplaceAll(s, "\r\n", "\n")) }
 
-// bodyParts are those of an agent's file.
+// bodyParts contains the parts of an agent's file.
 type bodyParts struct {
 	Body
-	before, after []byte // the text, as they are in the file
-	target        string // the file itself, when the path is a link
+	before, after []byte // the bytes before and after the text
+	target        string // the file itself if the path is a link
 	mode          os.FileMode
 }
 
@@ -107,7 +107,7 @@ func inParts(file string, data []byte) (p bodyParts, err error) {
 		return bodyParts{}, fmt.Errorf("%s: %s", file, problem)
 	}
 	rest := data
-	for range strings.Count(front, "\n") + 2 { // and two lines ---
+	for range strings.Count(front, "\n") + 2 { // and the two lines ---
 		_, rest, _ = cutLine(rest)
 	}
 	raw := bytes.TrimSuffix([]byte(trimBlankLines(string(rest))), []byte("\r"))
@@ -115,7 +115,7 @@ func inParts(file string, data []byte) (p bodyParts, err error) {
 	sum := sha256.Sum256(data)
 	n := len(data) - len(rest) + at
 	if len(raw) == 0 {
-		n = len(data) // blank lines stay in front of what is written
+		n = len(data) // keep the blank lines before the new text
 	}
 	return bodyParts{Body: Body{text, hex.EncodeToString(sum[:16])}, before: bytes.Clone(data[:n]), after: bytes.Clone(data[n+len(raw):])}, nil
 }

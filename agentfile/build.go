@@ -21,10 +21,10 @@ import (
 	"github.com/agentarbor/arbor/workflowagent"
 )
 
-// builtin are the tools that need no registration.
+// builtin returns the names of the tools that need no registration.
 func builtin() []string { return []string{summarize.Name, workflowagent.ExitToolName} }
 
-// checkDefinition reports what is wrong with an agent whose place in the tree is known.
+// checkDefinition reports the problems of an agent whose place in the tree is known.
 func (l *loader) checkDefinition(r *report, d *definition) {
 	switch {
 	case d.broken:
@@ -75,7 +75,7 @@ func (l *loader) checkTools(r *report, d *definition) {
 	}
 }
 
-// toolChoice returns what is wrong with an agent's tool choice.
+// toolChoice returns what is wrong with an agent's tool choice, or "".
 func (l *loader) toolChoice(d *definition) string {
 	callable := append(valuesOf(d.tools), d.transfers().Names(d.targets())...)
 	choice := string(d.settings.ToolChoice)
@@ -86,8 +86,8 @@ func (l *loader) toolChoice(d *definition) string {
 	return fmt.Sprintf("%q is neither auto, none nor required, nor a tool of this agent%s", choice, nearest.Hint(choice, append(modes, callable...)))
 }
 
-// transfers returns how the agent's model is shown the agents that it may transfer to, as
-// llmagent does it.
+// transfers returns the form in which the agent's model sees the agents that it may transfer to, by the same rule as
+// llmagent.
 func (d *definition) transfers() transfer.Form {
 	if len(d.tools)+len(d.targets()) > cmp.Or(d.maxTools, llmagent.DefaultMaxTools) {
 		return transfer.DefaultForm(transfer.OneTool)
@@ -99,8 +99,8 @@ func (d *definition) transfers() transfer.Form {
 	return transfer.DefaultForm(transfer.OneTool)
 }
 
-// smallModels reports whether the profile for small models holds for the agent: by its own key or that
-// of an agent above it. Where files name each other in a circle, which is a problem, it ends all the same.
+// smallModels reports whether the profile for small models applies to the agent, by its own key or that of an ancestor.
+// It also ends if files name each other in a cycle, which is a problem reported elsewhere.
 func (d *definition) smallModels() bool {
 	for seen := map[*definition]bool{}; !seen[d]; d = d.parents[0].parent {
 		if d.small || len(d.parents) == 0 {
@@ -111,7 +111,8 @@ func (d *definition) smallModels() bool {
 	return false
 }
 
-// inherited returns the settings with what those of agents above say about endpoints, reasoning and time limits.
+// inherited returns the agent's settings, with the endpoints, reasoning and timeouts that it inherits from its
+// ancestors.
 func (d *definition) inherited() llm.Settings {
 	s := d.settings
 	for seen := map[*definition]bool{}; !seen[d]; d = d.parents[0].parent {
@@ -128,7 +129,7 @@ func (d *definition) inherited() llm.Settings {
 	return s
 }
 
-// owns reports whether a name is that of a listed tool.
+// owns reports whether a listed tool has this name.
 func (d *definition) owns(name string) bool {
 	return slices.ContainsFunc(d.tools, func(t item) bool { return t.value == name })
 }
@@ -138,8 +139,8 @@ func (d *definition) targets() []string {
 	return namesOf(d.near(d.policy.AllowTransferToParent, d.policy.AllowTransferToPeers))
 }
 
-// checkModel resolves the agent's model. A default model that cannot be made is
-// no file's fault, and is reported once by check.
+// checkModel resolves the agent's models. An unavailable default model is not the fault of a file; check reports it
+// once.
 func (l *modelCache) checkModel(r *report, d *definition) {
 	models := append([]item{{value: d.model, at: d.at["model"]}}, d.fallbacks...)
 	if d.decide != nil && d.decide.model != "" {
@@ -155,7 +156,7 @@ func (l *modelCache) checkModel(r *report, d *definition) {
 	}
 }
 
-// modelOf returns the model of a name, asked for once.
+// modelOf returns the model with a name. It resolves each name once.
 func (l *modelCache) modelOf(name string) (llm.Model, error) {
 	if l.model == nil {
 		return absentModel(name), nil
@@ -173,8 +174,8 @@ func (l *modelCache) modelOf(name string) (llm.Model, error) {
 	return l.models[name], l.failed[name]
 }
 
-// chainOf returns the model of an agent. Agents that name the same models share one
-// chain, and so what it knows of their failures.
+// chainOf returns the model of an agent. Agents with the same list of models share one chain, and so its knowledge of
+// failures.
 func (l *modelCache) chainOf(d *definition) (llm.Model, error) {
 	names := append([]string{d.model}, valuesOf(d.fallbacks)...)
 	models := make([]llm.Model, len(names))
@@ -201,8 +202,7 @@ func (l *modelCache) chainOf(d *definition) (llm.Model, error) {
 	return l.chains[of], nil
 }
 
-// absentModel is used where models are not checked, or where a missing one is
-// reported later.
+// absentModel takes the place of a model if models are not checked, or if a missing one is reported later.
 type absentModel string
 
 func (m absentModel) Name() string { return string(m) }
@@ -236,14 +236,14 @@ func (l *loader) load() (*Tree, error) {
 	return nil, err
 }
 
-// index puts the agents in their places.
+// index builds the tree and reports its problems.
 func (l *loader) index(t *Tree, root agent.Agent) error {
 	if err := l.report.err(); err != nil {
 		return err
 	}
 	var opts []agent.TreeOption
 	if l.people {
-		opts = append(opts, agent.WithHuman(human.NewAgent(human.Log{}))) // the runner has a desk of its own
+		opts = append(opts, agent.WithHuman(human.NewAgent(human.Log{}))) // the runner sets its own desk
 	}
 	index, err := agent.NewTree(root, opts...)
 	var invalid *agent.TreeError
@@ -258,8 +258,7 @@ func (l *loader) index(t *Tree, root agent.Agent) error {
 	return err
 }
 
-// build makes an agent and its sub-agents. A problem is reported, and the agent
-// is then nil.
+// build makes an agent and its sub-agents. After a problem, it reports the problem and returns nil.
 func (l *loader) build(r *report, d *definition, sources map[string]Source) agent.Agent {
 	sources[d.name] = Source{r.given(d.file), d.pos().line}
 	var a agent.Agent
@@ -273,7 +272,7 @@ func (l *loader) build(r *report, d *definition, sources map[string]Source) agen
 		a, err = l.routerAgent(r, d, sources)
 	case d.isWorkflow():
 		a, err = l.workflowAgent(r, d, sources)
-	default: // which takes guards and budgets itself
+	default: // handles guards and budgets itself
 		a, err = l.llmAgent(r, d, sources)
 	}
 	if !d.hasModel() {
@@ -300,7 +299,7 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 	list := make([]tools.Tool, 0, len(d.tools))
 	for _, i := range d.tools {
 		tool := l.registry.Get(i.value)
-		if tool == nil { // check has seen that it is the built-in one
+		if tool == nil { // a built-in tool; check refused all others
 			if i.value == workflowagent.ExitToolName {
 				tool, err = workflowagent.ExitTool()
 			} else {

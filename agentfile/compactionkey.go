@@ -6,12 +6,12 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 )
 
-// compactionKeys are the keys below compaction.
+// compactionKeys contains the keys below compaction.
 type compactionKeys struct {
 	window     int
 	at, keep   *float64
 	summarizer string
-	summary    bool // by the agent's own model
+	summary    bool // summarize with the agent's own model
 }
 
 func compactionKey(p *parser) yamldoc.Key {
@@ -35,7 +35,7 @@ func compactionKey(p *parser) yamldoc.Key {
 		}))
 }
 
-// settings returns the compaction without its model.
+// settings returns the compaction settings without the model.
 func (c *compactionKeys) settings() llmagent.Compaction {
 	made := llmagent.Compaction{Window: c.window}
 	if c.at != nil {
@@ -47,10 +47,10 @@ func (c *compactionKeys) settings() llmagent.Compaction {
 	return made
 }
 
-// checkCompaction reports what would make the agent impossible.
+// checkCompaction reports settings with which the agent cannot be made.
 func (d *definition) checkCompaction(r *report) {
 	c := d.compaction
-	if c == nil || c.window == 0 { // which is reported
+	if c == nil || c.window == 0 { // already reported
 		return
 	}
 	if err := c.settings().Check(d.settings.MaxTokens); err != nil {
@@ -58,7 +58,7 @@ func (d *definition) checkCompaction(r *report) {
 	}
 }
 
-// compactionOf makes the option of an agent that has this key.
+// compactionOf returns the option for an agent with this key.
 func (l *modelCache) compactionOf(d *definition, own llm.Model) (llmagent.Option, error) {
 	made := d.compaction.settings()
 	var err error

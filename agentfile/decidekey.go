@@ -6,14 +6,14 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 )
 
-// decideKeys are the keys below transfer.decide.
+// decideKeys contains the keys below transfer.decide.
 type decideKeys struct {
 	model, question string
 	threshold       *float64
-	form            []llmagent.DecisionOption // how the question is put
+	form            []llmagent.DecisionOption // how the question is asked
 }
 
-// decideKey describes the question that decides who answers.
+// decideKey returns the key of the question that decides which agent answers.
 func decideKey(p *parser) yamldoc.Key {
 	c := &decideKeys{}
 	put := func(name string, when bool, o llmagent.DecisionOption) yamldoc.Key {
@@ -44,12 +44,12 @@ func decideKey(p *parser) yamldoc.Key {
 		put("logprobs", false, noLogProbs))
 }
 
-// decision returns the options of an agent that decides by a question, none for others.
+// decision returns the options of an agent that decides by a question, or none.
 func (l *modelCache) decision(d *definition) ([]llmagent.Option, error) {
 	if d.decide == nil {
 		return nil, nil
 	}
-	var model llm.Model // the agent's own
+	var model llm.Model // nil: the agent's own model
 	if d.decide.model != "" {
 		var err error
 		if model, err = l.modelOf(d.decide.model); err != nil {

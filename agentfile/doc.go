@@ -1,18 +1,14 @@
-// Package agentfile makes a tree of agents from a folder of Markdown files: the
-// front matter of a file configures an agent, its body is the system prompt. An
-// agent may be a graph of agents, and a graph's file may be the tree; the graph's
-// own agents come from the same folder, which is what Resolver is for. An agent may
-// be a remote one, whose address and credentials the front matter names, a router,
-// whose rules stand in the front matter or in a YAML file of its own, or a workflow, which
-// runs other agents of the folder.
-// docs/agentfile.md is the reference; it is written from the same table of keys
-// that drives the parser.
+// Package agentfile loads a tree of agents from a folder of Markdown files. The front matter of a file configures an
+// agent, and its body is the system prompt. Instead of having a model, an agent may be a graph of agents in a YAML
+// file; a remote agent, whose front matter names the address and the credentials; a router, whose rules are in the
+// front matter or in its own YAML file; or a workflow, which runs other agents of the folder. A graph's file may also
+// be the whole tree. Agents of a graph come from the same folder, through Resolver. docs/agentfile.md is the reference;
+// it comes from the same table of keys that the parser uses.
 //
-// Load reads and checks everything before it makes anything, and reports all
-// problems at once, each with its file and line. It calls no model, no tool and no
-// remote agent, and writes nothing. It reads files, and the environment variables that
-// the front matters of remote agents name.
+// Load reads and checks everything before it makes anything, and reports all problems at once, each with its file and
+// line. It calls no model, no tool and no remote agent, and writes nothing. It reads files, and the environment
+// variables that files name.
 //
-// It imports a2a, agent, agentgraph, event, human, llmagent, llm, llm/openai, router, tools, view and workflowagent. It
-// never runs an agent: that is the part of package runner.
+// The package imports a2a, agent, agentgraph, event, human, llmagent, llm, llm/openai, router, tools, view and
+// workflowagent. It never runs an agent; package runner does.
 package agentfile

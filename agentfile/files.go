@@ -9,7 +9,7 @@ import (
 	"github.com/agentarbor/arbor/internal/confined"
 )
 
-// A folder with more entries, or deeper, is hardly one of agents.
+// The limits of a folder of agents. A folder with more entries or more levels is probably not one of agents.
 const (
 	maxEntries = 20_000
 	maxFolders = 32
@@ -20,14 +20,14 @@ type reader struct {
 	*loader
 	entries int
 	defs    []*definition // sorted by file
-	plain   []Problem     // of Markdown files that are not agents, with the paths that messages show
+	plain   []Problem     // Markdown files that are not agents, with paths as in messages
 	yaml    []string      // files in the folder itself that may be graphs
 }
 
 var errTooMany = errors.New("too many entries")
 
-// folder reads the files in dir and below. Hidden entries are left out, links to
-// folders are not followed, links to files are. rel is dir as messages name it.
+// folder reads the files in dir and below. It skips hidden entries and links to folders, and follows links to files.
+// rel is dir as in messages.
 func (r *reader) folder(dir, rel string, depth int) error {
 	entries, err := fs.ReadDir(r.fsys, dir)
 	if err != nil {
@@ -79,8 +79,8 @@ func (r *reader) file(rel string) {
 	}
 }
 
-// unlisted reports the Markdown files that are not agents, unless an agent's key ignore
-// lists them: a mistake in the first line must not take an agent out of the tree silently.
+// unlisted reports Markdown files that are not agents, unless the key ignore of an agent lists them. Otherwise an error
+// in a file's first line would silently remove an agent from the tree.
 func (r *reader) unlisted(defs []*definition) {
 	listed := map[string]bool{}
 	for _, d := range defs {
@@ -105,7 +105,7 @@ func (r *reader) unlisted(defs []*definition) {
 	}
 }
 
-// ignores reports whether a pattern of the key ignore matches a file, or a folder around it.
+// ignores reports whether a pattern of the key ignore matches a file or a folder that contains it.
 func (d *definition) ignores(pattern, file string) bool {
 	if dir := path.Dir(d.file); dir != "." {
 		below, ok := strings.CutPrefix(file, dir+"/")
@@ -121,14 +121,14 @@ func (d *definition) ignores(pattern, file string) bool {
 	return false
 }
 
-// source is a file of an agent that was read: Markdown, or a router in YAML.
+// source is an agent's file that was read: Markdown, or a router in YAML.
 type source struct {
-	d        *definition // nil without front matter, or if it cannot be read
+	d        *definition // nil if there is no front matter or the file cannot be read
 	plain    string      // why the file has no front matter
 	problems []Problem
 }
 
-// source reads a file once. It returns nil for what is no regular file.
+// source reads a file once. It returns nil if the path is not a regular file.
 func (l *sourceCache) source(rel string) *source {
 	if s, done := l.sources[rel]; done {
 		return s
@@ -152,12 +152,12 @@ func (l *sourceCache) source(rel string) *source {
 	return s
 }
 
-// read returns at most one byte more than a file may have.
+// read returns at most one byte more than the size limit.
 func (l *sourceCache) read(rel string, most int64) ([]byte, error) {
 	return confined.ReadIn(l.fsys, path.Join(l.dir, rel), most+1)
 }
 
-// cause leaves out the path, which the message names already.
+// cause removes the path from an error, because the message already names it.
 func cause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -166,7 +166,7 @@ func cause(err error) error {
 	return err
 }
 
-// isYAML reports whether a file may hold a graph.
+// isYAML reports whether the name has a YAML extension.
 func isYAML(name string) bool {
 	ending := path.Ext(name)
 	return ending == ".yaml" || ending == ".yml"

@@ -15,20 +15,20 @@ import (
 	"github.com/agentarbor/arbor/tools/summarize"
 )
 
-// agentFolder is the agents that graphs in a folder can refer to.
+// agentFolder contains the agents that graphs in a folder can refer to.
 type agentFolder struct {
 	*loader
 	dir   string // relative to the folder of the tree
 	list  *agentgraph.Folder
-	found map[string]*agentgraph.FolderAgent // by the references that were asked for
+	found map[string]*agentgraph.FolderAgent // by reference, for resolved references
 	trees map[string]*smallTree              // by the file of the root
 
 	defs   []*definition
 	named  map[string]*definition
-	inside map[string][]*definition // by their folders
+	inside map[string][]*definition // by folder
 }
 
-// smallTree is an agent in Markdown with its sub-agents, apart from all others.
+// smallTree is a Markdown agent with its sub-agents, separate from the tree and from other small trees.
 type smallTree struct {
 	root     *definition
 	problems []Problem
@@ -72,7 +72,7 @@ func (f *agentFolder) add(d *definition) {
 	f.inside[path.Dir(d.file)] = append(f.inside[path.Dir(d.file)], d)
 }
 
-// routers adds the routers in YAML of a folder, which may not be there.
+// routers adds the YAML routers of a folder. The folder need not exist.
 func (f *agentFolder) routers(dir string) {
 	for _, name := range f.yamlFiles(dir) {
 		file := path.Join(dir, name)
@@ -83,7 +83,7 @@ func (f *agentFolder) routers(dir string) {
 	}
 }
 
-// resolve is an [agentgraph.Resolver].
+// resolve implements [agentgraph.Resolver].
 func (f *agentFolder) resolve(ref string, config map[string]any) (agent.Agent, error) {
 	if tool, ok := strings.CutPrefix(ref, agentgraph.ToolRef("")); ok {
 		return f.toolNode(tool)
@@ -115,7 +115,7 @@ func (f *agentFolder) resolve(ref string, config map[string]any) (agent.Agent, e
 	return made, err
 }
 
-// toolNode makes the agent of a tool node, of a tool of the program or the built-in one.
+// toolNode returns the agent of a tool node, for a tool of the program or the built-in one.
 func (f *agentFolder) toolNode(name string) (agent.Agent, error) {
 	t := f.registry.Get(name)
 	if t == nil && name == summarize.Name {
@@ -130,8 +130,7 @@ func (f *agentFolder) toolNode(name string) (agent.Agent, error) {
 	return agentgraph.ResolveTools(t)(agentgraph.ToolRef(name), nil)
 }
 
-// markdownAgent makes the agent of a file, with its sub-agents, as a node's
-// configuration wants it.
+// markdownAgent makes the agent of a file with its sub-agents, with a node's configuration.
 func (f *agentFolder) markdownAgent(file string, config map[string]any) (agent.Agent, error) {
 	tree := f.tree(file)
 	if len(tree.problems) > 0 {
@@ -155,8 +154,8 @@ func (f *agentFolder) markdownAgent(file string, config map[string]any) (agent.A
 	return a, r.err()
 }
 
-// tree finds out which agents are below that of a file, and what is wrong with them. An
-// agent may be below several of a folder, or a node itself too: each tree is for itself.
+// tree returns the agent of a file with its sub-agents, and their problems. Several trees may contain the same agent,
+// and it may also be a node; each tree has its own copies.
 func (f *agentFolder) tree(file string) *smallTree {
 	if t := f.trees[file]; t != nil {
 		return t
@@ -169,7 +168,7 @@ func (f *agentFolder) tree(file string) *smallTree {
 	r := &report{given: f.report.given}
 	t := &smallTree{root: f.subtree(r, s.d)}
 	for d := range members(t.root) {
-		if s := f.sources[d.file]; s != nil { // none of a graph in a list
+		if s := f.sources[d.file]; s != nil { // nil for an inner graph of a list
 			r.problems = append(r.problems, s.problems...)
 		}
 		f.checkProperties(r, d, d == t.root && file == f.file)
@@ -184,7 +183,7 @@ func (f *agentFolder) tree(file string) *smallTree {
 	return t
 }
 
-// configured lays a node's configuration over an agent's own.
+// configured applies a node's configuration to an agent's own.
 func (l *loader) configured(d *definition, config map[string]any) (*definition, error) {
 	if len(config) == 0 {
 		return d, nil
@@ -219,7 +218,7 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 	changed := *d
 	changed.mcp = servers
 	changed.model, changed.settings, changed.body = c.Model, c.Settings, c.Prompt(d.body)
-	if c.Model != d.model { // the node's own has nothing behind it
+	if c.Model != d.model { // a node's own model has no fallbacks
 		changed.fallbacks = nil
 	}
 	if wrong := l.toolChoice(&changed); wrong != "" {
@@ -228,7 +227,7 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 	return &changed, nil
 }
 
-// decoded returns JSON that is known to be valid as a value.
+// decoded decodes JSON that is known to be valid.
 func decoded(data json.RawMessage) (v any) {
 	_ = json.Unmarshal(data, &v)
 	return v

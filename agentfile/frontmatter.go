@@ -8,18 +8,17 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// MaxFile is the largest file in bytes that is read as an agent; maxFrontMatter
-// bounds the part between the lines ---.
+// MaxFile is the size in bytes of the largest file that is read as an agent. maxFrontMatter limits the part between the
+// lines ---.
 const (
 	MaxFile        = 1 << 20
 	maxFrontMatter = 32 << 10
 )
 
-// split cuts a file into front matter and body. ok is false for a file that has
-// no front matter and so is no agent. The front matter starts on line 2 of the
-// file, the body at the place at; lines end in \n in both parts, however they ended in
-// the file. A problem at this place says what is wrong with a file that has a front matter.
-// The parts are then empty, except that a front matter without an end is the rest of the file.
+// split splits a file into front matter and body. ok is false if the file has no front matter and so is not an agent.
+// The front matter begins on line 2 of the file, and the body at the place at. Lines end in \n in both parts, however
+// they end in the file. problem describes a fault at that place in a file with a front matter. Both parts are then
+// empty, except that a front matter without an end is the rest of the file.
 func split(data []byte) (front, body string, ok bool, at pos, problem string) {
 	if yamldoc.UTF16(data) {
 		return "", "", true, pos{1, 0}, "the file is UTF-16: save it as UTF-8"
@@ -52,7 +51,7 @@ func split(data []byte) (front, body string, ok bool, at pos, problem string) {
 	return string(rest), "", true, pos{1, 0}, "the front matter that begins here has no end: a line --- is missing"
 }
 
-// noFrontMatter says why a file that begins with no front matter is not an agent.
+// noFrontMatter returns why a file without front matter is not an agent.
 func noFrontMatter(data []byte) string {
 	n, hint := 0, ""
 	for line := range bytes.Lines(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))) {
@@ -70,18 +69,17 @@ func noFrontMatter(data []byte) string {
 	return "the front matter of an agent begins with a line --- at the top of its file" + hint
 }
 
-// cutLine returns the first line without its end, the rest, and whether the line
-// had an end.
+// cutLine returns the first line without its end, the rest, and whether the line had an end.
 func cutLine(data []byte) (line, rest []byte, ended bool) {
 	line, rest, ended = bytes.Cut(data, []byte("\n"))
 	return bytes.TrimSuffix(line, []byte("\r")), rest, ended
 }
 
-// isRule reports whether a line opens or closes a front matter. Spaces after it
-// cannot be seen in an editor, and so do not count.
+// isRule reports whether a line opens or closes a front matter. It ignores trailing spaces, because an editor does not
+// show them.
 func isRule(line []byte) bool { return string(bytes.TrimRight(line, " \t")) == "---" }
 
-// trimBlankLines removes lines of white space around a text and nothing else.
+// trimBlankLines removes blank lines around a text and nothing else.
 func trimBlankLines(s string) string {
 	for {
 		line, rest, more := strings.Cut(s, "\n")

@@ -19,15 +19,14 @@ import (
 type graphFile struct {
 	file    string            // relative to the folder of the tree
 	graph   *agentgraph.Graph // nil if no agent can be made from the file
-	agents  *agentFolder      // beside the file
+	agents  *agentFolder      // in the same folder
 	resolve agentgraph.Resolver
-	name    string // of the graph's agent, unless a front matter has another one
+	name    string // the graph's agent name, unless a front matter sets another
 	open    bool   // its agents are being checked
 	report  report
 }
 
-// graphAt reads and checks the graph that a place in another file names, and reports
-// what is wrong with it.
+// graphAt reads and checks the graph that another file names at a place, and reports its problems.
 func (l *loader) graphAt(r *report, file, from string, at pos) *graphFile {
 	g := l.graphs[file]
 	switch {
@@ -35,7 +34,7 @@ func (l *loader) graphAt(r *report, file, from string, at pos) *graphFile {
 		g = &graphFile{file: file, report: report{given: l.report.given}, open: true}
 		l.graphs[file] = g
 		if problem := l.readGraph(g); problem != "" {
-			delete(l.graphs, file) // each place that names it is reported
+			delete(l.graphs, file) // report it at each place that names the file
 			r.add(from, at, "%s", problem)
 			return g
 		}
@@ -84,9 +83,9 @@ func (l *loader) readGraph(g *graphFile) (problem string) {
 	return ""
 }
 
-// yamlFiles returns the names of the files in a folder that may be graphs.
+// yamlFiles returns the names of the YAML files in a folder.
 func (l *sourceCache) yamlFiles(dir string) (names []string) {
-	entries, _ := fs.ReadDir(l.fsys, path.Join(l.dir, dir)) // it is for a hint only
+	entries, _ := fs.ReadDir(l.fsys, path.Join(l.dir, dir)) // used only for hints
 	for _, e := range entries {
 		if isYAML(e.Name()) {
 			names = append(names, e.Name())
@@ -95,9 +94,9 @@ func (l *sourceCache) yamlFiles(dir string) (names []string) {
 	return names
 }
 
-// checkNodes makes the agent of every node, and reports those that cannot be made.
+// checkNodes makes the agent of every node, and reports the nodes that fail.
 func (l *loader) checkNodes(g *graphFile) {
-	plain := map[string]bool{} // nodes without a configuration differ in nothing
+	plain := map[string]bool{} // references that need no second check without a configuration
 	var check func(graph *agentgraph.Graph, path string, line int)
 	check = func(graph *agentgraph.Graph, path string, line int) {
 		for _, n := range graph.Nodes {
@@ -105,7 +104,7 @@ func (l *loader) checkNodes(g *graphFile) {
 			if at == 0 {
 				at = n.Line
 			}
-			if n.Graph != nil { // whose own lines may be those of another file
+			if n.Graph != nil { // its lines may belong to another file
 				check(n.Graph, path+n.ID+"/", at)
 			}
 			bare := len(n.Config) == 0 && n.Tool == ""
@@ -121,7 +120,7 @@ func (l *loader) checkNodes(g *graphFile) {
 	check(g.graph, "", 0)
 }
 
-// reportNode reports what keeps a node from having an agent, in the file where it is wrong.
+// reportNode reports why a node has no agent, in the file with the fault.
 func (g *graphFile) reportNode(node string, line int, err error) {
 	var (
 		files    *Error
@@ -139,7 +138,7 @@ func (g *graphFile) reportNode(node string, line int, err error) {
 		}
 		if !slices.ContainsFunc(g.agents.list.Agents, func(a agentgraph.FolderAgent) bool {
 			return a.Document != nil && a.File == path.Base(g.file) && a.Document.Line == document.Line && strings.HasPrefix(document.Agent, a.Name)
-		}) { // the document is in the file of a graph within the graph
+		}) { // the document is in the file of an inner graph
 			g.report.add(g.file, pos{line, 0}, "the node %q: %s", node, message)
 			return
 		}
@@ -151,8 +150,7 @@ func (g *graphFile) reportNode(node string, line int, err error) {
 	}
 }
 
-// tryOut makes an agent of a graph whose nodes are as they must be, to find out what
-// else is wrong with it.
+// tryOut makes the agent of a graph whose nodes are valid, to find the remaining problems.
 func (g *graphFile) tryOut() {
 	if len(g.report.problems) == 0 {
 		a, err := agentgraph.New(g.graph, g.resolve)
@@ -165,7 +163,7 @@ func (g *graphFile) tryOut() {
 	g.graph = nil
 }
 
-// agent makes the graph's agent. What the definition does not say is the graph's own.
+// agent makes the graph's agent. Name and description default to those of the graph.
 func (g *graphFile) agent(d *definition) (agent.Agent, error) {
 	opts := []agentgraph.AgentOption{agentgraph.WithName(d.name)}
 	if d.description != "" {
@@ -174,8 +172,8 @@ func (g *graphFile) agent(d *definition) (agent.Agent, error) {
 	return agentgraph.New(g.graph, g.resolve, opts...)
 }
 
-// listGraphs returns what an agent lists among its sub-agents that is no agent of the
-// folder by its name: the files of graphs and routers, and specialists without a file.
+// listGraphs returns the entries of an agent's sub-agents that are not agents of the folder by name: the files of
+// graphs and routers, and specialists without a file.
 func (l *loader) listGraphs(r *report, d *definition) (graphs []*definition) {
 	for i := range d.subagents {
 		item := &d.subagents[i]
@@ -219,7 +217,7 @@ func (l *loader) listGraphs(r *report, d *definition) (graphs []*definition) {
 
 var kindLine = lazyregexp.New(`(?m)^kind:[ \t]*["']?(AgentGraph|Router)\b`)
 
-// kind says what a YAML file is by its looks: AgentGraph, Router or "".
+// kind returns the kind that a YAML file declares: AgentGraph, Router or "". It does not parse the file.
 func (l *sourceCache) kind(file string) string {
 	data, _ := l.read(file, agentgraph.MaxFile)
 	if found := kindLine.FindStringSubmatch(string(data)); found != nil {
@@ -228,7 +226,7 @@ func (l *sourceCache) kind(file string) string {
 	return ""
 }
 
-// graphsOf returns those of some files that are graphs by their looks.
+// graphsOf returns the files that declare a graph.
 func (l *sourceCache) graphsOf(files []string) (graphs []string) {
 	for _, file := range files {
 		if l.kind(file) == "AgentGraph" {

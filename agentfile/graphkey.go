@@ -29,8 +29,7 @@ func (p *parser) graphPath(k *yamldoc.Key, n yamldoc.Node) {
 	p.d.graph = file
 }
 
-// within returns the path in the folder of the tree of what a file in it calls name,
-// or what is wrong with the name.
+// within resolves a path in a file relative to the tree's folder, or returns what is wrong with it.
 func within(file, name string) (rel, problem string) {
 	switch rel = path.Join(path.Dir(file), name); {
 	case strings.Contains(name, `\`):
@@ -41,7 +40,7 @@ func within(file, name string) (rel, problem string) {
 	return rel, ""
 }
 
-// graphOnly reports keys that mean nothing next to the key graph.
+// graphOnly reports keys that are not allowed with the key graph.
 func graphOnly(p *parser) {
 	if !p.d.isGraph {
 		return
@@ -50,7 +49,7 @@ func graphOnly(p *parser) {
 	p.noBody("graph", "the key graph on line %d says what the agent is, and a graph has no system prompt")
 }
 
-// only reports the keys that do not go with the key that says what the agent is.
+// only reports the keys that do not go with the key that sets the kind of agent.
 func (p *parser) only(key, why string, with ...string) {
 	for _, k := range p.Top {
 		if at, there := p.keys[k.Name]; there && !slices.Contains(with, k.Name) {
@@ -59,14 +58,15 @@ func (p *parser) only(key, why string, with ...string) {
 	}
 }
 
-// noBody reports a body next to a key that says what the agent is; why is the message, with a verb for its line.
+// noBody reports a body next to a key that sets the kind of agent. why is the message, with a verb for the line of the
+// key.
 func (p *parser) noBody(key, why string) {
 	if p.d.body != "" {
 		p.add(p.d.bodyAt, "the body must be empty: "+why, p.keys[key].line)
 	}
 }
 
-// responseFormat reads a JSON schema, with its keys in the order of the file.
+// responseFormat reads a JSON schema and keeps the order of its keys.
 func (p *parser) responseFormat(k *yamldoc.Key, n yamldoc.Node) {
 	if n.Kind() != yamldoc.Mapping {
 		p.WrongType(k, n)
@@ -93,7 +93,7 @@ func (p *parser) json(b *bytes.Buffer, n yamldoc.Node) {
 		p.Each(n, func(name string, pair yamldoc.Pair) {
 			b.WriteByte(before)
 			before = ','
-			data, _ := json.Marshal(name) // a text never fails
+			data, _ := json.Marshal(name) // a string never fails
 			b.Write(data)
 			b.WriteByte(':')
 			p.json(b, pair.Value)
@@ -113,7 +113,7 @@ func (p *parser) json(b *bytes.Buffer, n yamldoc.Node) {
 		b.WriteByte(']')
 	default:
 		v, wrong := n.Scalar()
-		if wrong != "" { // a number that is infinite or none
+		if wrong != "" { // an infinite number or NaN
 			p.Add(n, "%s holds %s, which JSON does not have", p.Name, n.Quote())
 			return
 		}

@@ -16,13 +16,13 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// keys are those of a front matter, which store into the parser's definition. The table in
-// docs/agentfile.md says what each means; a test compares the two.
+// keys returns the keys of a front matter, which store into the parser's definition. The table in docs/agentfile.md
+// describes them; a test compares the two.
 func keys(p *parser) []yamldoc.Key {
 	return slices.Concat(ownKeys(p), propertyKeys(p), workflowTable(p), routerTable(p), remoteTable(p))
 }
 
-// ownKeys are those of agents with a model, and of graphs.
+// ownKeys returns the keys of agents with a model, and of graphs.
 func ownKeys(p *parser) []yamldoc.Key {
 	d := p.d
 	return []yamldoc.Key{
@@ -97,7 +97,7 @@ func settingsKey(p *parser) yamldoc.Key {
 		yamldoc.OneOf("leaked_calls", "off", func(v string) { s.LeakedCalls = llm.LeakedCalls(v) }, "auto", "any", "off"))
 }
 
-// namesKey is the key of a list of texts without duplicates.
+// namesKey returns a key for a list of strings without duplicates.
 func namesKey(p *parser, name, example string, to *[]item) yamldoc.Key {
 	return yamldoc.Custom(name, "a list of names", example, func(k *yamldoc.Key, n yamldoc.Node) { *to = p.names(k, n) })
 }
@@ -172,33 +172,31 @@ func (p *parser) historyText(k *yamldoc.Key, n yamldoc.Node) {
 type item struct {
 	value string
 	at    pos
-	// Of a sub-agent that is no agent of the folder: what it is instead, or that it cannot
-	// be used.
+	// For a sub-agent that is not an agent of the folder: def is its definition, and void means that it cannot be used.
 	def     *definition
 	void    bool
-	special bool // it is of a router's list of specialists
+	special bool // from a router's list of specialists
 }
 
-// definition is what one file says about its agent.
+// definition is the definition of an agent in one file.
 type definition struct {
 	file string // relative to the folder, with slashes
 	base string // the file's name without folder and .md
-	// broken is true when the front matter could not be read, so that the
-	// agent's sub-agents are not known.
+	// broken is true if the front matter could not be read, so that the agent's sub-agents are unknown.
 	broken bool
-	unsure bool // its sub-agents are not known, for that or another reason
+	unsure bool // its sub-agents are unknown, for that or another reason
 
 	name        string
 	description string
 	global      string
 	model       string
-	fallbacks   []item // the models behind it, in their order
+	fallbacks   []item // the models after it, in order
 	subagents   []item
-	listed      bool // the key subagents is there
+	listed      bool // the key subagents is set
 	policy      agent.TransferPolicy
 	form        transfer.Tools // 0 for the default
-	small       bool           // the profile, for the agents under it too
-	decide      *decideKeys    // nil: the model's calls decide
+	small       bool           // the profile, also for the agents below
+	decide      *decideKeys    // nil: the model's tool calls decide
 	tools       []item
 	mcp         []*mcpKeys
 	toolRules   []toolRule
@@ -209,39 +207,39 @@ type definition struct {
 	routes      []routeKeys
 	guards      []item
 	ignore      []item // patterns of Markdown files that are not agents
-	shares      bool   // requests, of the whole tree
+	shares      bool   // share requests, for the whole tree
 	anticipates float64
 	budgets     agent.Budgets
 	compaction  *compactionKeys // nil: never
 	history     view.Policy
-	around      bool // the key history is there: in a workflow, what its agents see around
+	around      bool // the key history is set: what a workflow's agents see of the surroundings
 	settings    llm.Settings
 	maxTools    int
-	withState   bool   // the body names keys of the state
-	state       []item // if not all of them
+	withState   bool   // the body contains state keys
+	state       []item // the listed state keys, if not all
 	body        string
 	bodyAt      pos
-	isGraph     bool   // the key graph is there
+	isGraph     bool   // the key graph is set
 	graph       string // the graph's file, relative to the folder
-	isRemote    bool   // the key a2a is there
+	isRemote    bool   // the key a2a is set
 	remote      remoteKeys
 	router      *routerKeys // nil for other agents
 	workflow    workflowKeys
 
-	at map[string]pos // the place of a key's value, by its dotted name
+	at map[string]pos // the places of values, by dotted key
 
 	children []*edge
 	parents  []*edge
-	copyOf   *definition // nil for what is no copy
+	copyOf   *definition // the original, or nil
 	inGraph  bool        // a graph refers to it
-	doubled  bool        // another file has the name already
-	hinted   bool        // a misspelt sub-agent is probably this one
+	doubled  bool        // another file has the same name
+	hinted   bool        // a misspelt name probably means this agent
 }
 
-// leaf reports whether the agent can have no sub-agents, whatever its folder holds.
+// leaf reports whether the agent cannot have sub-agents, whatever its folder contains.
 func (d *definition) leaf() bool { return d.isGraph || d.isRemote }
 
-// hasModel reports whether the agent has a model of its own: it is not a graph, a remote agent, a router or a workflow.
+// hasModel reports whether the agent has its own model: it is not a graph, a remote agent, a router or a workflow.
 func (d *definition) hasModel() bool { return !d.leaf() && d.router == nil && !d.isWorkflow() }
 
 // pos returns the place of the agent's name, or the file's first line.
@@ -252,5 +250,5 @@ func (d *definition) pos() pos {
 	return pos{1, 0}
 }
 
-// folder is where the agent's sub-agents are if it lists none.
+// folder returns the folder of the agent's sub-agents if it lists none.
 func (d *definition) folder() string { return strings.TrimSuffix(d.file, path.Ext(d.file)) }

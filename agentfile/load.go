@@ -19,7 +19,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// Option configures Load, LoadFS and Check.
+// Option configures [Load], [LoadFS], [Check] and [Resolver].
 type Option func(*config)
 
 type config struct {
@@ -28,60 +28,58 @@ type config struct {
 	registry *tools.Registry
 	given    []agent.Guard
 	guards   map[string]agent.Guard
-	mcp      func(MCPServer) (tools.Set, error) // nil: not built in
+	mcp      func(MCPServer) (tools.Set, error) // nil if not built in
 	getenv   func(name string) string
-	anyEnv   bool // a variable that is not set is no problem
+	anyEnv   bool // an unset variable is not a problem
 	remotes  []a2a.Option
 	changes  map[string]*change
 }
 
-// WithModel says how a name in the key model becomes a model; "" asks for the
-// default model. It is called once for each name. Load needs it; without it,
-// Check looks at no model.
+// WithModel sets the function that returns the model with a name of the key model. The name "" stands for the default
+// model. It is called once per name. Load requires this option; without it, Check does not check models.
 func WithModel(resolve func(name string) (llm.Model, error)) Option {
 	return func(c *config) { c.model = resolve }
 }
 
-// WithTools makes tools available under their names. A tool with the name of a
-// built-in one takes its place.
+// WithTools registers tools under their names. A tool with the name of a built-in one replaces it.
 func WithTools(t ...tools.Tool) Option {
 	return func(c *config) { c.tools = append(c.tools, t...) }
 }
 
-// WithGuards makes guards available under their names, for the key guards.
+// WithGuards registers guards under their names, for the key guards.
 func WithGuards(g ...agent.Guard) Option {
 	return func(c *config) { c.given = append(c.given, g...) }
 }
 
-// WithGetenv sets the function that reads the environment variables named in the
-// files of remote agents; "" is a variable that is not set. The default is
-// os.Getenv.
+// WithGetenv sets the function that reads the environment variables that files name. It returns "" for an unset
+// variable.
+//
+// Defaults to os.Getenv.
 func WithGetenv(getenv func(name string) string) Option {
 	return func(c *config) { c.getenv = getenv }
 }
 
-// WithoutCredentials makes it no problem that an environment variable is not set, for
-// programs that only look at a tree. An agent that needs the variable is made without
-// it, and should not be run.
+// WithoutCredentials accepts unset environment variables, for programs that only inspect a tree. An agent that needs
+// such a variable is made without it, and must not be run.
 func WithoutCredentials() Option { return func(c *config) { c.anyEnv = true } }
 
-// WithRemoteOptions gives these options to all remote agents, such as further ways to
-// speak to peers. What a file says comes after them.
+// WithRemoteOptions passes these options to all remote agents, such as further transports. The options from a file come
+// after them.
 func WithRemoteOptions(opts ...a2a.Option) Option {
 	return func(c *config) { c.remotes = append(c.remotes, opts...) }
 }
 
-// Change is what an agent has instead of what its file says. A nil field leaves it as the file says.
+// Change overrides parts of an agent's file. A nil field keeps the value of the file.
 type Change struct{ Description, Instructions, Model *string }
 
-// change is a Change, and whether a file described its agent.
+// change is a Change with the information whether it was applied.
 type change struct {
 	Change
 	made bool
 }
 
-// WithChange changes an agent of the loaded tree and writes no file. Load returns an error if no file of the folder
-// describes the agent, or if the change gives instructions or a model to an agent without a model of its own.
+// WithChange changes an agent of the loaded tree without writing its file. Load returns an error if no file of the
+// folder describes the agent, or if the change sets instructions or a model of an agent without a model.
 func WithChange(agent string, c Change) Option {
 	return func(conf *config) {
 		if conf.changes == nil {
@@ -91,7 +89,7 @@ func WithChange(agent string, c Change) Option {
 	}
 }
 
-// change gives an agent what it has instead of what its file says.
+// change applies the Change of an agent.
 func (c *config) change(d *definition) {
 	to := c.changes[d.name]
 	if to == nil || (to.Instructions != nil || to.Model != nil) && !d.hasModel() {
@@ -106,7 +104,7 @@ func (c *config) change(d *definition) {
 	d.body = bodyText(d.body)
 }
 
-// changed returns an error if a change was not made.
+// changed returns an error if a change was not applied.
 func (c *config) changed() error {
 	for name, to := range c.changes {
 		if !to.made {
@@ -116,7 +114,7 @@ func (c *config) changed() error {
 	return nil
 }
 
-// Tree is a tree of agents that was loaded from files. It is immutable.
+// Tree is a tree of agents that was loaded from files. It is immutable, except for [Tree.Close].
 type Tree struct {
 	index   *agent.Tree
 	sources map[string]Source
@@ -125,15 +123,14 @@ type Tree struct {
 	made    []madeAgent
 }
 
-// madeAgent is an agent with a model, and what its file says of it.
+// madeAgent is an agent with a model and the definition in its file.
 type madeAgent struct {
 	of *llmagent.Agent
 	by *definition
 }
 
-// Connect starts the servers of the Model Context Protocol that the files name, and returns what is wrong
-// with them, with their lists, and with the rules that are about their tools; none if all is well. A
-// server that cannot be reached is a problem.
+// Connect starts the MCP servers that the files name. It returns the problems of the servers, of their tools, and of
+// the rules about these tools. A server that cannot be reached is a problem.
 func (t *Tree) Connect(ctx context.Context) []Problem {
 	r := &report{given: t.given}
 	for _, m := range t.made {
@@ -166,21 +163,21 @@ func (t *Tree) Connect(ctx context.Context) []Problem {
 	return nil
 }
 
-// Source says which file an agent comes from.
+// Source is the place in a file where an agent comes from.
 type Source struct {
-	File string // begins with the path that was given to Load
-	Line int    // of its name, or 1 if the name is the file's
+	File string // begins with the path that was passed to Load
+	Line int    // the line of the name, or 1 if the file name is the agent's name
 }
 
-// Root returns the root agent, which is what a runner takes.
+// Root returns the root agent, for a runner.
 func (t *Tree) Root() agent.Agent { return t.index.Root().Agent }
 
-// Index returns the agents in their places.
+// Index returns the tree of the agents.
 func (t *Tree) Index() *agent.Tree { return t.index }
 
-// Close ends what Load has started for the tree's agents alone, such as the processes of
-// their tools. The caller of Load calls it when no turn of the tree runs any more. What the
-// options gave, such as the tools of WithTools, stays open.
+// Close stops what Load started only for the tree's agents, such as the processes of their tools. The caller of Load
+// must call it when no turn of the tree runs any more. What the options contain, such as the tools of [WithTools],
+// stays open.
 func (t *Tree) Close() error {
 	var errs []error
 	for _, c := range slices.Backward(t.closers) {
@@ -190,18 +187,16 @@ func (t *Tree) Close() error {
 	return errors.Join(errs...)
 }
 
-// Source returns where an agent comes from; it is false for an unknown name.
+// Source returns where an agent comes from, or false for an unknown name.
 func (t *Tree) Source(name string) (Source, bool) {
 	s, ok := t.sources[name]
 	return s, ok
 }
 
-// Load makes the tree of agents that the folder at path describes, or the graph of
-// agents in the file at path, which ends in .yaml or .yml. A folder without agents in
-// Markdown may hold one graph, too. The error is an [*Error] with all problems of the
-// files, or what is wrong with an option or the default model. Nothing is called but
-// the functions of WithModel and WithGetenv, and nothing is fetched. No file outside of
-// the folder is read, whatever a link in it or a path in a file says.
+// Load loads the tree of agents from the folder at path, or the graph of agents from the file at path, which ends in
+// .yaml or .yml. A folder without Markdown agents may also contain a single graph. The error is an [*Error] with all
+// problems of the files, or an error of an option or the default model. Load calls only functions that options set and
+// fetches nothing. It reads no file outside of the folder, whatever a link or a path in a file says.
 func Load(path string, opts ...Option) (*Tree, error) {
 	l, err := open(path, opts)
 	if err != nil {
@@ -210,8 +205,8 @@ func Load(path string, opts ...Option) (*Tree, error) {
 	return l.load()
 }
 
-// LoadFS is Load for a folder of a file system, such as an embed.FS. dir is
-// "." for all of it; it may be the path of a graph.
+// LoadFS is like [Load] for a folder of a file system, such as an embed.FS. dir is "." for the whole file system, and
+// may be the path of a graph.
 func LoadFS(fsys fs.FS, dir string, opts ...Option) (*Tree, error) {
 	l, err := openFS(fsys, dir, opts)
 	if err != nil {
@@ -220,9 +215,8 @@ func LoadFS(fsys fs.FS, dir string, opts ...Option) (*Tree, error) {
 	return l.load()
 }
 
-// Check returns every problem of the folder or graph at path, sorted by file and
-// line, and none if Load would succeed. The error is about the options or the default
-// model, not about a file.
+// Check returns every problem of the folder or graph at path, sorted by file and line, or none if Load would succeed.
+// The error is about the options or the default model, not about a file.
 func Check(path string, opts ...Option) ([]Problem, error) {
 	l, err := open(path, opts)
 	if err != nil {
@@ -231,7 +225,7 @@ func Check(path string, opts ...Option) ([]Problem, error) {
 	return result(l.look())
 }
 
-// look checks, and keeps nothing.
+// look runs all checks and closes what they opened.
 func (l *loader) look() error {
 	err := l.check()
 	if closing := (&Tree{closers: l.closers}).Close(); err == nil {
@@ -252,29 +246,29 @@ func result(err error) ([]Problem, error) {
 type loader struct {
 	modelCache
 	sourceCache
-	file    string // the graph that is the tree, in dir; "" for a folder of Markdown
+	file    string // the graph file that is the tree, in dir; "" for a folder of Markdown
 	root    *definition
 	graphs  map[string]*graphFile
 	folders map[string]*agentFolder
-	listed  map[string]*definition // of graphs in lists of sub-agents
-	closers []func() error         // of what was begun for the tree
+	listed  map[string]*definition // graphs in lists of sub-agents
+	closers []func() error         // close what was opened for the tree
 	made    []madeAgent
-	people  bool // somebody may hand over to a person
+	people  bool // an agent may hand off to a person
 }
 
-// modelCache makes the models that agents name, each once.
+// modelCache resolves the models that agents name, each once.
 type modelCache struct {
 	config
 	models   map[string]llm.Model
 	failed   map[string]error
-	chains   map[string]llm.Model // of models with fallbacks, by their names
-	tolerant bool                 // that there is no default model is reported at the end
+	chains   map[string]llm.Model // models with fallbacks, by their names
+	tolerant bool                 // a missing default model is reported at the end
 }
 
 // sourceCache reads the files of the tree's folder, each once.
 type sourceCache struct {
 	fsys    fs.FS
-	dir     string // in fsys: the folder of the tree
+	dir     string // the folder of the tree, in fsys
 	report  report
 	sources map[string]*source
 }
@@ -289,7 +283,8 @@ func open(dir string, opts []Option) (*loader, error) {
 		folder, file = filepath.Split(dir)
 		folder = filepath.Clean(folder)
 	}
-	if linked, err := filepath.EvalSymlinks(dir); err == nil && file != "" && info != nil && info.Mode().IsRegular() { // a graph's folder is where the file really is
+	// A graph's folder is that of the link's target.
+	if linked, err := filepath.EvalSymlinks(dir); err == nil && file != "" && info != nil && info.Mode().IsRegular() {
 		folder, file = filepath.Dir(linked), filepath.Base(linked)
 	}
 	given := func(rel string) string { return filepath.Join(folder, filepath.FromSlash(rel)) }
@@ -341,7 +336,7 @@ func newLoader(fsys fs.FS, dir, file string, given func(string) string, opts []O
 	return l, nil
 }
 
-// check reads all files and reports what is wrong with them.
+// check reads and checks all files.
 func (l *loader) check() error {
 	l.tolerant = true
 	info, err := fs.Stat(l.fsys, path.Join(l.dir, l.file))
@@ -372,7 +367,7 @@ func (l *loader) check() error {
 	return nil
 }
 
-// checkGraph makes a graph's file the tree.
+// checkGraph makes the graph in a file the tree.
 func (l *loader) checkGraph(file string) {
 	g := l.graphAt(&l.report, file, file, pos{})
 	if g.graph == nil {
@@ -394,7 +389,7 @@ func (l *loader) checkFiles() {
 	defs := r.defs
 	for i := 0; i < len(defs); i++ {
 		d := defs[i]
-		if d.isGraph && i < len(r.defs) { // before the shape of the tree, to which a graph's agents do not belong
+		if d.isGraph && i < len(r.defs) { // before shape: a graph's agents are not part of the tree
 			l.checkDefinition(&l.report, d)
 		}
 		for _, g := range l.listGraphs(&l.report, d) {

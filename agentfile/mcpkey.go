@@ -16,37 +16,36 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// MCPServer is a server of the Model Context Protocol as a file describes it, with the
-// variables of the environment put in. Either Command or URL is there.
+// MCPServer is the description of an MCP server in a file, with the values of its environment variables. Exactly one of
+// Command and URL is set.
 type MCPServer struct {
 	Name    string
 	Command string
 	Args    []string
-	Env     []string // NAME=VALUE, all that a subprocess gets
+	Env     []string // NAME=VALUE; the subprocess gets no other variables
 	Dir     string
 	URL     string
 	Headers map[string]string
 	Tools   []string // names and patterns; nil means all
 	Prefix  string
-	Approve []string // the tools whose calls wait for an approval: names and patterns
-	// Timeout bounds one call; 0 is the default.
+	Approve []string // tools that need an approval: names and patterns
+	// Timeout limits the duration of one call. 0 means the default.
 	Timeout time.Duration
-	// StartTimeout is how long a turn waits for the server to start and to list its tools; 0 is the default.
+	// StartTimeout limits how long a turn waits for the server to start and to list its tools. 0 means the default.
 	StartTimeout       time.Duration
 	Resources, Prompts bool
-	// Required ends the start, and any turn, that cannot have the server's tools.
+	// Required makes the start, and any turn, fail if the server's tools are not available.
 	Required bool
 }
 
-// WithMCP makes the key mcp of agents possible: open makes the tools of a server, without
-// starting it. It is called for each agent that has the server; package agentfile/agentmcp gives
-// agents whose files describe the same one the same. A set that is an io.Closer is closed by
-// [Tree.Close].
+// WithMCP enables the key mcp of agents. open returns the tools of a server without starting it. It is called for each
+// agent with the server; with package agentfile/agentmcp, agents whose files describe the same server share it.
+// [Tree.Close] closes a set that is an io.Closer.
 func WithMCP(open func(MCPServer) (tools.Set, error)) Option {
 	return func(c *config) { c.mcp = open }
 }
 
-// mcpKeys is what a file says of a server.
+// mcpKeys contains the keys of a server in a file.
 type mcpKeys struct {
 	at      pos
 	server  MCPServer
@@ -56,7 +55,7 @@ type mcpKeys struct {
 	url     value
 	env     map[string]value
 	headers map[string]value
-	approve []item // unless it is all
+	approve []item // if not all
 }
 
 func mcpKey(p *parser) yamldoc.Key {
@@ -88,7 +87,7 @@ func (p *parser) servers(k *yamldoc.Key, n yamldoc.Node) {
 	})
 }
 
-// serverKeys are the keys of one server, which store into s.
+// serverKeys returns the keys of one server, which store into s.
 func serverKeys(p *parser, s *mcpKeys) []yamldoc.Key {
 	return []yamldoc.Key{
 		yamldoc.String("name", "files", &s.server.Name),
@@ -126,7 +125,7 @@ func serverKeys(p *parser, s *mcpKeys) []yamldoc.Key {
 	}
 }
 
-// valuesKey is the key of a mapping of texts, or of variables that hold them; of secrets only the latter.
+// valuesKey returns a key for a mapping of strings or environment variables. Secrets must be environment variables.
 func valuesKey(p *parser, name, example string, secrets bool, to *map[string]value) yamldoc.Key {
 	return yamldoc.Custom(name, "a mapping", example, func(k *yamldoc.Key, n yamldoc.Node) {
 		*to = map[string]value{}
@@ -145,8 +144,8 @@ func valuesKey(p *parser, name, example string, secrets bool, to *map[string]val
 	}).Hidden()
 }
 
-// toolsets opens the servers of an agent, and reports what is wrong with them. Nothing is
-// started, and no message holds what a variable holds.
+// toolsets opens the servers of an agent and reports their problems. It starts no server. No message contains the value
+// of a variable.
 func (l *loader) toolsets(r *report, d *definition) (sets []tools.Set) {
 	for _, s := range d.mcp {
 		s.checkApprove(r, d)
@@ -165,7 +164,7 @@ func (l *loader) toolsets(r *report, d *definition) (sets []tools.Set) {
 			server.Headers[name] = held(s.headers[name])
 		}
 		if server.URL = held(s.url); s.url.there() && server.URL == "" {
-			server.URL = "http://$" + s.url.variable // it is only looked at
+			server.URL = "http://$" + s.url.variable // a placeholder; the server is not started
 		}
 		if server.Command = held(s.command); s.command.there() && server.Command == "" {
 			server.Command = "$" + s.command.variable
@@ -195,8 +194,7 @@ func (l *loader) toolsets(r *report, d *definition) (sets []tools.Set) {
 	return sets
 }
 
-// mcpOf reads the servers that the configuration of a graph's node adds, as those of a
-// front matter.
+// mcpOf reads the servers that the configuration of a graph's node adds, in the format of a front matter.
 func mcpOf(d *definition, config any) ([]*mcpKeys, error) {
 	r := &report{given: func(file string) string { return file }}
 	p := newParser(r, &definition{file: d.file, at: map[string]pos{}, mcp: slices.Clone(d.mcp)})
@@ -207,8 +205,8 @@ func mcpOf(d *definition, config any) ([]*mcpKeys, error) {
 	return p.d.mcp, nil
 }
 
-// withoutMCP refuses servers for documents of kind Agent, whose tools are those of the
-// program: the key would only be shown to the model.
+// withoutMCP refuses servers for documents of kind Agent, which use the tools of the program: otherwise the key would
+// only be shown to the model.
 func withoutMCP(resolve agentgraph.Resolver) agentgraph.Resolver {
 	return func(ref string, config map[string]any) (agent.Agent, error) {
 		a, err := resolve(ref, config)

@@ -7,7 +7,7 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// rules bound a front matter, which begins on line 2 of its file.
+// rules limits a front matter, which begins on line 2 of its file.
 var rules = yamldoc.Rules{
 	What: "the front matter", Before: 1, Tokens: 4096, Flow: 16,
 	NoAliases:    "anchors, aliases and merge keys are not allowed in a front matter: write the value out",
@@ -20,8 +20,8 @@ type parser struct {
 	yamldoc.Decoder
 	report *report
 	d      *definition
-	keys   map[string]pos  // the places of the keys of the front matter itself
-	opened map[string]bool // the mappings that were read, by their dotted names
+	keys   map[string]pos  // the places of the top-level keys
+	opened map[string]bool // whether the value of a dotted key is a mapping
 }
 
 func newParser(r *report, d *definition) *parser {
@@ -40,9 +40,8 @@ func newParser(r *report, d *definition) *parser {
 	return p
 }
 
-// parse reads a file. It returns nil for a file without front matter, which is
-// no agent. What is wrong is reported; the definition is then as complete as it
-// can be.
+// parse reads a file. It returns nil if the file has no front matter and so is not an agent. It reports all problems;
+// the definition is then as complete as possible.
 func parse(r *report, file string, data []byte) *definition {
 	front, body, ok, at, problem := split(data)
 	if !ok {
@@ -68,7 +67,7 @@ func (p *parser) add(at pos, format string, args ...any) {
 	p.report.add(p.d.file, at, format, args...)
 }
 
-// fail reports what makes the front matter unreadable.
+// fail reports a problem that makes the front matter unreadable.
 func (p *parser) fail(at pos, format string, args ...any) {
 	p.d.broken, p.d.unsure, p.d.router = true, true, nil
 	p.add(at, format, args...)
@@ -85,7 +84,7 @@ func (p *parser) front(front string) {
 	}
 }
 
-// document reads a text that contains one mapping, by its table of keys. It reports false for any other text.
+// document reads a text with a single mapping, by its table of keys. It returns false for any other text.
 func (p *parser) document(text string, rules yamldoc.Rules, table []yamldoc.Key, such string) bool {
 	file, problems := yamldoc.Parse(text, rules)
 	for _, problem := range problems {
@@ -109,8 +108,8 @@ func (p *parser) document(text string, rules yamldoc.Rules, table []yamldoc.Key,
 	return true
 }
 
-// recoverName finds the name in a front matter that cannot be read, so that other
-// files' references to the agent are not reported too.
+// recoverName finds the name in an unreadable front matter, so that references of other files to the agent are not
+// reported too.
 func (d *definition) recoverName(front string) {
 	for i, line := range strings.Split(front, "\n") {
 		if v, ok := strings.CutPrefix(line, "name:"); ok {

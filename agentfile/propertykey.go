@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// propertyKeys describe what agents of all kinds can have, because the runner applies it and not
-// the agent: guards and budgets.
+// propertyKeys returns the keys that agents of all kinds can have, because the runner applies them: guards, budgets and
+// others.
 func propertyKeys(p *parser) []yamldoc.Key {
 	d := p.d
 	budget := func(b *agent.Budget) []yamldoc.Key {
@@ -31,7 +31,7 @@ func propertyKeys(p *parser) []yamldoc.Key {
 	}
 }
 
-// checkProperties reports guards that the program has not registered, and budgets that would bound nothing.
+// checkProperties reports unregistered guards, keys that only the root may have, and budgets without effect.
 func (l *config) checkProperties(r *report, d *definition, isRoot bool) {
 	for _, g := range d.guards {
 		if _, there := l.guards[g.value]; !there {
@@ -71,7 +71,7 @@ func (l *config) guardsOf(d *definition) (guards []agent.Guard) {
 	return guards
 }
 
-// asRoot gives the root of a tree what its file says about the requests of all agents.
+// asRoot adds the properties about the requests of all agents to the root of a tree.
 func asRoot(a agent.Agent, d *definition) agent.Agent {
 	if a == nil || !d.shares && d.anticipates == 0 {
 		return a
@@ -81,7 +81,7 @@ func asRoot(a agent.Agent, d *definition) agent.Agent {
 	return &extended{a, properties}
 }
 
-// extended is an agent with the properties of its file in addition to its own.
+// extended is an agent with the properties from its file in addition to its own.
 type extended struct {
 	agent.Agent
 	properties agent.Properties
@@ -90,7 +90,7 @@ type extended struct {
 func (e *extended) Unwrap() agent.Agent          { return e.Agent }
 func (e *extended) Properties() agent.Properties { return e.properties }
 
-// extend gives an agent the guards and budgets of its file.
+// extend adds the guards and budgets from its file to an agent.
 func (l *config) extend(a agent.Agent, d *definition) agent.Agent {
 	if a == nil || len(d.guards) == 0 && d.budgets == (agent.Budgets{}) {
 		return a

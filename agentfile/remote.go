@@ -12,8 +12,8 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// checkRemote reports what is wrong with the variables that a remote agent needs.
-// Nothing is fetched. No message holds what a variable holds.
+// checkRemote reports the problems of the variables that a remote agent needs. It fetches nothing. No message contains
+// the value of a variable.
 func (l *config) checkRemote(r *report, d *definition) {
 	before := len(r.problems)
 	for _, v := range d.remote.values() {
@@ -33,7 +33,7 @@ func (l *config) checkRemote(r *report, d *definition) {
 	if len(r.problems) > before || !d.remote.address.there() || agent.CheckName(d.name) != nil {
 		return
 	}
-	if _, err := l.remoteAgent(d); err != nil { // such as a key that no cookie can hold
+	if _, err := l.remoteAgent(d); err != nil { // for example, a name that no cookie can have
 		r.add(d.file, d.at["a2a"], "%s", strings.TrimPrefix(err.Error(), fmt.Sprintf("remote agent %q: ", d.name)))
 	}
 }
@@ -54,8 +54,7 @@ func (l *config) checkVariable(r *report, d *definition, v value) bool {
 	return true
 }
 
-// held returns a value's text, or what its variable holds: "" for a variable
-// that is not set.
+// held returns a value's text, or the value of its variable. It returns "" for an unset variable.
 func (l *config) held(v value) string {
 	if v.variable == "" {
 		return v.text
@@ -63,8 +62,8 @@ func (l *config) held(v value) string {
 	return l.getenv(v.variable)
 }
 
-// certificate reads the client certificate, and returns nil if there is none. The
-// error does not name the file, because the wrong variable may hold a secret.
+// certificate loads the client certificate, or returns nil if there is none. The error does not contain the file name,
+// because a wrong variable may contain a secret.
 func (l *config) certificate(d *definition) (*tls.Certificate, error) {
 	cert, key := l.held(d.remote.certificate.cert), l.held(d.remote.certificate.key)
 	if cert == "" || key == "" {
@@ -77,12 +76,12 @@ func (l *config) certificate(d *definition) (*tls.Certificate, error) {
 	return &c, nil
 }
 
-// remoteAgent makes the node of a remote agent, whose variables were checked.
+// remoteAgent makes a remote agent whose variables were checked.
 func (l *config) remoteAgent(d *definition) (agent.Agent, error) {
 	k := &d.remote
 	address := l.held(k.address)
 	if address == "" {
-		address = "http://$" + k.address.variable // it is only looked at
+		address = "http://$" + k.address.variable // a placeholder; the agent is not called
 	}
 	opts := append([]a2a.Option{a2a.WithDescription(d.description)}, l.remotes...)
 	if _, there := d.at["history"]; there {

@@ -9,18 +9,17 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// value is a text of a front matter, or the name of an environment variable,
-// written with a $ in front.
+// value is a string in a front matter, or the name of an environment variable, written with a $ prefix.
 type value struct {
-	key      string // dotted, as problems name it
+	key      string // the dotted key, as in problems
 	text     string
-	variable string // without the $; "" for a text
+	variable string // without the $; "" for a string
 	at       pos
 }
 
 func (v value) there() bool { return v.text != "" || v.variable != "" }
 
-// remoteKeys is what the keys a2a and auth say of a remote agent.
+// remoteKeys contains the keys a2a and auth of a remote agent.
 type remoteKeys struct {
 	address value
 	bearer  value
@@ -33,7 +32,7 @@ type remoteKeys struct {
 	origins     []string
 }
 
-// values returns those that are there, in the order of the table.
+// values returns the values that are set, in the order of the table.
 func (k *remoteKeys) values() []value {
 	all := []value{k.address, k.bearer, k.apiKey.value, k.apiKey.header, k.apiKey.query, k.apiKey.cookie,
 		k.oauth2.tokenURL, k.oauth2.clientID, k.oauth2.clientSecret,
@@ -41,7 +40,7 @@ func (k *remoteKeys) values() []value {
 	return slices.DeleteFunc(all, func(v value) bool { return !v.there() })
 }
 
-// remoteTable describes the keys of remote agents.
+// remoteTable returns the keys of remote agents.
 func remoteTable(p *parser) []yamldoc.Key {
 	r := &p.d.remote
 	return []yamldoc.Key{
@@ -77,7 +76,7 @@ func (p *parser) origins(k *yamldoc.Key, n yamldoc.Node) {
 
 var variableName = lazyregexp.New(`^\$[A-Za-z_][A-Za-z0-9_]*$`)
 
-// value makes a value of a text: $NAME is a variable.
+// value converts a string to a value: $NAME is a variable.
 func (p *parser) value(text string, n yamldoc.Node) value {
 	v := value{key: p.Name, text: text, at: place(n)}
 	if variableName.MatchString(text) {
@@ -86,7 +85,7 @@ func (p *parser) value(text string, n yamldoc.Node) value {
 	return v
 }
 
-// valueKey is the key of a text, or of the variable that holds one.
+// valueKey returns a key for a string or an environment variable.
 func valueKey(p *parser, name, example string, to *value) yamldoc.Key {
 	return yamldoc.Custom(name, "a text", example, func(k *yamldoc.Key, n yamldoc.Node) {
 		if text, ok := p.String(k, n); ok {
@@ -95,8 +94,8 @@ func valueKey(p *parser, name, example string, to *value) yamldoc.Key {
 	})
 }
 
-// address is the key of a URL, or of the variable that holds one. No message repeats the URL,
-// because people write passwords into them.
+// address returns a key for a URL or an environment variable. No message repeats the URL, because it may contain a
+// password.
 func address(p *parser, name, example string, to *value) yamldoc.Key {
 	return yamldoc.Custom(name, "a text", example, func(k *yamldoc.Key, n yamldoc.Node) {
 		text, ok := p.String(k, n)
@@ -124,8 +123,8 @@ func absolute(u *url.URL) bool {
 	return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// secret is the key of the name of a variable. No message repeats what is written there
-// instead, because that may be the secret.
+// secret returns a key for the name of an environment variable. No message repeats another value, because it may be the
+// secret itself.
 func secret(p *parser, name, example string, to *value) yamldoc.Key {
 	return yamldoc.Custom(name, "the name of an environment variable", example, func(_ *yamldoc.Key, n yamldoc.Node) {
 		text, ok := n.Trimmed()
@@ -139,7 +138,7 @@ func secret(p *parser, name, example string, to *value) yamldoc.Key {
 
 var wordText = lazyregexp.New("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-// word is the key of the name of a header, a parameter or a cookie.
+// word returns a key for the name of a header, a parameter or a cookie.
 func word(p *parser, name, example string, to *value) yamldoc.Key {
 	return yamldoc.Custom(name, "a text", example, func(k *yamldoc.Key, n yamldoc.Node) {
 		text, ok := p.String(k, n)
@@ -153,8 +152,7 @@ func word(p *parser, name, example string, to *value) yamldoc.Key {
 	})
 }
 
-// remoteOnly reports keys that mean nothing next to the key a2a, and
-// credentials that are not complete.
+// remoteOnly reports keys that are not allowed with the key a2a, and incomplete credentials.
 func remoteOnly(p *parser) {
 	at, there := p.keys["auth"]
 	if _, p.d.isRemote = p.keys["a2a"]; !p.d.isRemote {
@@ -164,14 +162,14 @@ func remoteOnly(p *parser) {
 		return
 	}
 	if p.d.isGraph {
-		return // which has complained of the key a2a
+		return // graphOnly has reported the key a2a
 	}
 	p.only("a2a", "the remote agent has its own", "name", "description", "history", "guards", "budgets", "ignore", "a2a", "auth")
 	p.noBody("a2a", "the key a2a on line %d says who answers, and a remote agent is sent no system prompt; what it is for is its description")
 	authWhole(p)
 }
 
-// authWhole reports credentials that are not complete, or too many.
+// authWhole reports incomplete or contradicting credentials.
 func authWhole(p *parser) {
 	missing := func(in string, names ...string) {
 		for _, name := range names {
@@ -197,7 +195,7 @@ func authWhole(p *parser) {
 	}
 }
 
-// count returns how many of some keys are there, right or wrong.
+// count returns how many of these keys are set, valid or not.
 func (p *parser) count(names ...string) (n int) {
 	for _, name := range names {
 		if _, there := p.d.at[name]; there {

@@ -12,17 +12,14 @@ import (
 	"github.com/agentarbor/arbor/tools/summarize"
 )
 
-// Resolver gives graphs the agents of a folder: those in Markdown, each with its
-// sub-agents, and the documents of kind Agent; and tool nodes their tools. The names that
-// it knows are those of [agentgraph.Folder.Refs] and of [ToolRefs]; the error of another one
-// is [agentgraph.ErrUnknownRef].
+// Resolver returns a resolver for the agents of a folder: Markdown agents with their sub-agents, documents of kind
+// Agent, and the tools of tool nodes. It knows the names in [agentgraph.Folder.Refs] and [ToolRefs]. For any other name
+// the error is [agentgraph.ErrUnknownRef].
 //
-// Each call makes a new agent. The configuration of a node is laid over what the front
-// matter says, as [agentgraph.LLMConfig.Read] does it, and not over what is said about
-// sub-agents. The error of an agent that is not as it must be is an [*Error] with the
-// problems of its files, a [*agentgraph.DocumentError], or a [*agentgraph.ConfigError].
-// Files are read when Resolver is called, and graphs that are agents when they are first
-// needed. It may be called by several goroutines.
+// Each call makes a new agent. A node's configuration overrides the agent's front matter, as in
+// [agentgraph.LLMConfig.Read], but not that of its sub-agents. The error for an invalid agent is an [*Error] with the
+// problems of its files, a [*agentgraph.DocumentError], or a [*agentgraph.ConfigError]. Files are read when Resolver is
+// called; graphs that are agents are read on first use. The resolver is safe for concurrent use.
 func Resolver(dir string, opts ...Option) (agentgraph.Resolver, error) {
 	l, err := open(dir, opts)
 	if err != nil {
@@ -46,8 +43,8 @@ func Resolver(dir string, opts ...Option) (agentgraph.Resolver, error) {
 	}, nil
 }
 
-// ToolRefs returns the references to the tools that tool nodes can name: these, and the
-// built-in summarize_text.
+// ToolRefs returns the references of the tools that tool nodes can name: the given ones, and the built-in
+// summarize_text.
 func ToolRefs(t ...tools.Tool) []string {
 	refs := []string{agentgraph.ToolRef(summarize.Name)}
 	for _, tool := range t {
@@ -56,8 +53,8 @@ func ToolRefs(t ...tools.Tool) []string {
 	return refs
 }
 
-// ReadFolder is [agentgraph.ReadFolder] with the problems of the agents in Markdown that
-// their files alone have.
+// ReadFolder is like [agentgraph.ReadFolder], and adds the problems of Markdown agents that can be found in their files
+// alone.
 func ReadFolder(fsys fs.FS) (*agentgraph.Folder, error) {
 	l, err := openFS(fsys, ".", nil)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// routeKeys is a way on that needs no model.
+// routeKeys is a route that needs no model.
 type routeKeys struct {
 	to   item
-	when *agentgraph.Expression // nil: always
-	keys []string               // of the state, that the condition may ask for
+	when *agentgraph.Expression // nil means always
+	keys []string               // the state keys in the condition
 }
 
 func routesKey(p *parser) yamldoc.Key {
@@ -35,7 +35,7 @@ func routesKey(p *parser) yamldoc.Key {
 	}).Over(wayKeys(p, &routeKeys{})...)
 }
 
-// wayKeys are the keys of one route, which store into r.
+// wayKeys returns the keys of one route, which store into r.
 func wayKeys(p *parser, r *routeKeys) []yamldoc.Key {
 	return []yamldoc.Key{
 		target(p, "to", "review", &r.to),
@@ -47,7 +47,7 @@ func wayKeys(p *parser, r *routeKeys) []yamldoc.Key {
 	}
 }
 
-// condition compiles a condition, which may ask for any key of the state.
+// condition compiles a condition, which may use any key of the state.
 func (p *parser) condition(source string, n yamldoc.Node) (*agentgraph.Expression, []string) {
 	keys := stateKeys(source)
 	when, err := agentgraph.Condition(source, keys...)
@@ -57,8 +57,7 @@ func (p *parser) condition(source string, n yamldoc.Node) (*agentgraph.Expressio
 	return when, keys
 }
 
-// holds is the condition in Go. What has no value, such as a comparison with a key that is not
-// there, does not hold.
+// holds evaluates the condition. A condition without a value, such as a comparison with a missing key, is false.
 func (r routeKeys) holds(_ context.Context, inv *agent.Invocation, answer string) (bool, error) {
 	state := stateOf(inv, r.keys)
 	message := inv.Message().PlainText()
@@ -74,7 +73,7 @@ func (r routeKeys) holds(_ context.Context, inv *agent.Invocation, answer string
 	return ok, nil
 }
 
-// stateOf returns those of some keys that have a value.
+// stateOf returns the values of the keys that have one.
 func stateOf(inv *agent.Invocation, keys []string) map[string]any {
 	state := make(map[string]any, len(keys))
 	for _, key := range keys {
@@ -85,8 +84,8 @@ func stateOf(inv *agent.Invocation, keys []string) map[string]any {
 	return state
 }
 
-// way returns the agent that a route leads to, nil for one that the agent cannot reach. A person
-// is a definition of that name.
+// way returns the agent that a route leads to, or nil if the agent cannot reach it. For a person, it returns a
+// definition named agent.Human.
 func (d *definition) way(i item) *definition {
 	if i.value == agent.Human {
 		return &definition{name: agent.Human}
@@ -103,7 +102,7 @@ func (d *definition) way(i item) *definition {
 	return byBase(near, i.value)
 }
 
-// near returns the sub-agents and, if asked for, the parent and its other sub-agents.
+// near returns the sub-agents and, if selected, the parent and its other sub-agents.
 func (d *definition) near(parent, peers bool) (all []*definition) {
 	for _, e := range d.children {
 		all = append(all, e.child)
@@ -131,7 +130,7 @@ func namesOf(all []*definition) (names []string) {
 	return names
 }
 
-// checkRoutes reports routes that lead nowhere, or in a circle.
+// checkRoutes reports routes without a target and routes in a cycle.
 func (d *definition) checkRoutes(r *report) {
 	for _, route := range d.routes {
 		to := d.way(route.to)
@@ -148,7 +147,7 @@ func (d *definition) checkRoutes(r *report) {
 	}
 }
 
-// wayTo returns the names along routes from an agent to another one, nil if none lead there.
+// wayTo returns the names along routes from d to another agent, or nil if no routes lead there.
 func (d *definition) wayTo(other *definition, seen map[*definition]bool) []string {
 	if d == other {
 		return []string{d.name}
@@ -167,7 +166,7 @@ func (d *definition) wayTo(other *definition, seen map[*definition]bool) []strin
 	return nil
 }
 
-// onStop makes the routes.
+// onStop returns the agent's routes.
 func (l *loader) onStop(d *definition) (routes []agent.Route) {
 	for _, route := range d.routes {
 		to := d.way(route.to).name

@@ -24,7 +24,7 @@ func (l *loader) checkRouterFile(file string) {
 	l.root = t.root
 }
 
-// route returns the name of the specialist that a router's file means, or "".
+// route returns the name of the specialist that a router's file names, or "".
 func (d *definition) route(i item) string {
 	if i.value == agent.Human {
 		return agent.Human
@@ -41,7 +41,7 @@ func (d *definition) route(i item) string {
 	return meant
 }
 
-// checkRouter reports what is wrong with a router whose specialists are known.
+// checkRouter reports the problems of a router whose specialists are known.
 func (l *modelCache) checkRouter(r *report, d *definition) {
 	k := d.router
 	known := append(namesOf(d.near(false, false)), agent.Human)
@@ -74,7 +74,7 @@ func (l *modelCache) checkRouter(r *report, d *definition) {
 	if _, err := router.New("trial", append(signals, router.Rules(trial...), router.Default(router.Human("trial")))...); !errors.As(err, &wrong) {
 		return
 	}
-	for _, problem := range wrong.Problems { // each begins with "rule N: "
+	for _, problem := range wrong.Problems { // each problem begins with "rule N: "
 		rule, text, _ := strings.Cut(strings.TrimPrefix(problem, "rule "), ": ")
 		if n, err := strconv.Atoi(rule); err == nil && n < len(places) {
 			r.add(d.file, places[n], "%s", strings.ReplaceAll(text, "give one by Signals", "write signals: {"+string(router.KindIntent)+": …}"))
@@ -82,7 +82,7 @@ func (l *modelCache) checkRouter(r *report, d *definition) {
 	}
 }
 
-// errorCircles reports specialists that are each other's target after an error.
+// errorCircles reports cycles among the specialists' targets after an error.
 func (d *definition) errorCircles(r *report) {
 	next := map[string]string{}
 	for _, o := range d.router.onError {
@@ -100,7 +100,7 @@ func (d *definition) errorCircles(r *report) {
 	}
 }
 
-// intents makes the classifier that a router's file describes, once; nil if it describes none.
+// intents makes the classifier in a router's file, once. It returns nil if the file has none.
 func (l *modelCache) intents(d *definition) (router.Classifier, error) {
 	k, s := d.router, &d.router.signals
 	if k.measured != nil || s.model == "" && s.examples == nil {
@@ -139,7 +139,7 @@ func (l *loader) routerAgent(r *report, d *definition, sources map[string]Source
 	agents, targets, instead := map[string]agent.Agent{}, map[string]*router.Target{}, map[string]item{}
 	for _, e := range d.children {
 		if agents[e.child.name] = l.build(r, e.child, sources); agents[e.child.name] == nil {
-			return nil, nil // which is reported
+			return nil, nil // already reported
 		}
 	}
 	for _, o := range d.router.onError {

@@ -17,24 +17,23 @@ import (
 	"github.com/agentarbor/arbor/router"
 )
 
-// routerKeys is what a file says of a router. Its specialists are in the definition's list
-// of sub-agents.
+// routerKeys contains the keys of a router in a file. Its specialists are the definition's sub-agents.
 type routerKeys struct {
 	rules    []routerRule
 	onError  []onError
-	fallback item // without a value the router has no default
+	fallback item // an empty value means no default
 	sticky   bool
 	signals  struct {
 		deadline time.Duration
-		at       pos // of intent
+		at       pos // the place of intent
 		examples map[string][]string
 		model    string
 		labels   []router.Label
 	}
 	leaves []leafMatcher
 
-	named    bool              // the key specialists is there
-	measured router.Classifier // of intents
+	named    bool              // the key specialists is set
+	measured router.Classifier // the classifier of intents
 }
 
 type routerRule struct {
@@ -44,18 +43,18 @@ type routerRule struct {
 }
 
 type onError struct {
-	of string // a specialist, as the list has it
+	of string // a specialist, as written in the list
 	to item
 }
 
-// leafMatcher is a matcher that holds no others, with its place.
+// leafMatcher is a matcher that contains no others, with its place.
 type leafMatcher struct {
 	when   router.Matcher
 	at     pos
-	intent string // the label, if it is about one
+	intent string // the label, for an intent matcher
 }
 
-// routerTable describes the keys of routers.
+// routerTable returns the keys of routers.
 func routerTable(p *parser) []yamldoc.Key {
 	r, rules := p.d.router, ruleKeys(p, &routerRule{})
 	if !isYAML(p.d.file) {
@@ -73,7 +72,7 @@ func routerTable(p *parser) []yamldoc.Key {
 	}
 }
 
-// routerFile describes the keys of a router in YAML.
+// routerFile returns the keys of a router in YAML.
 func routerFile(p *parser) []yamldoc.Key {
 	kind := yamldoc.Custom("kind", "Router", "", func(k *yamldoc.Key, n yamldoc.Node) {
 		if v, _ := n.Text(); v != "Router" {
@@ -104,7 +103,7 @@ func parseRouter(r *report, file string, data []byte) *definition {
 	return d
 }
 
-// routerOnly makes the definition that of a router, or reports the keys of a router in another definition.
+// routerOnly makes the definition a router, or reports router keys in another definition.
 func routerOnly(p *parser) {
 	at, there := p.keys["rules"]
 	others := slices.DeleteFunc(routerTable(p), func(k yamldoc.Key) bool { _, there := p.keys[k.Name]; return !there || k.Name == "rules" })
@@ -130,7 +129,7 @@ func routerOnly(p *parser) {
 	routerWhole(p)
 }
 
-// routerWhole reports what is missing in a router, and finds its specialists if there is no list.
+// routerWhole reports missing keys of a router, and derives the specialists from the targets if they are not listed.
 func routerWhole(p *parser) {
 	k := p.d.router
 	if _, there := p.keys["default"]; !there {
@@ -146,7 +145,7 @@ func routerWhole(p *parser) {
 	p.d.unsure = p.d.unsure || len(p.report.problems) > 0
 }
 
-// targets are all places that name who answers.
+// targets returns all items that name an agent that answers.
 func (k *routerKeys) targets() (all []item) {
 	for _, rule := range k.rules {
 		all = append(all, rule.to)
@@ -157,7 +156,7 @@ func (k *routerKeys) targets() (all []item) {
 	return slices.DeleteFunc(append(all, k.fallback), func(i item) bool { return i.value == "" })
 }
 
-// target is the key of a name of an agent.
+// target returns a key for the name of an agent.
 func target(p *parser, name, example string, to *item) yamldoc.Key {
 	return yamldoc.Custom(name, "a text", example, func(k *yamldoc.Key, n yamldoc.Node) {
 		v, _ := p.String(k, n)
@@ -179,7 +178,7 @@ func (p *parser) rules(k *yamldoc.Key, n yamldoc.Node) {
 	})
 }
 
-// ruleKeys are the keys of one rule of a router, which store into rule.
+// ruleKeys returns the keys of one rule of a router, which store into rule.
 func ruleKeys(p *parser, rule *routerRule) []yamldoc.Key {
 	return []yamldoc.Key{
 		yamldoc.Custom("when", "a mapping", "{keywords: [refund]}", func(_ *yamldoc.Key, n yamldoc.Node) { rule.when = p.matcher(n) }).
@@ -189,7 +188,7 @@ func ruleKeys(p *parser, rule *routerRule) []yamldoc.Key {
 	}
 }
 
-// specialistKeys are the keys of one specialist, which store into the parser's definition and what is given.
+// specialistKeys returns the keys of one specialist, which store into the parser's definition, named and instead.
 func specialistKeys(p *parser, named, instead *item) []yamldoc.Key {
 	front := ownKeys(p)
 	return slices.Concat([]yamldoc.Key{target(p, "agent", "billing", named), target(p, "onError", "support", instead),
@@ -242,8 +241,8 @@ func (p *parser) specialists(k *yamldoc.Key, n yamldoc.Node) {
 
 var notInName = lazyregexp.New(`[^A-Za-z0-9_]+`)
 
-// name makes the name of an agent of an address: the last part of its path, or else the
-// beginning of its host; of a variable its own, without _URL.
+// name derives an agent's name from an address: the last part of the path, or else the first label of the host. For a
+// variable, it is the variable's name without _URL.
 func (v value) name() string {
 	name := strings.TrimSuffix(strings.ToLower(v.variable), "_url")
 	if u, err := url.Parse(v.text); name == "" && err == nil {
@@ -258,7 +257,7 @@ func (v value) name() string {
 	return strings.Trim(notInName.Get().ReplaceAllString(name, "-"), "-")
 }
 
-// parts are the values of a matcher, of which one key has some.
+// parts contains the values of a matcher, which has one key and so uses only some of them.
 type parts struct {
 	words                 []string
 	text, label, stateKey string
@@ -268,7 +267,7 @@ type parts struct {
 	turns                 int64
 }
 
-// matcher reads what a rule is for: one key with its value.
+// matcher reads the matcher of a rule: one key with its value.
 func (p *parser) matcher(n yamldoc.Node) router.Matcher {
 	in, before := p.Name, p.Problems
 	if n.Kind() != yamldoc.Mapping || n.Len() != 1 {
@@ -309,7 +308,7 @@ func (p *parser) matcher(n yamldoc.Node) router.Matcher {
 	return leaf.when
 }
 
-// keys describe all matchers.
+// keys returns the keys of all matchers.
 func (m *parts) keys(p *parser) []yamldoc.Key {
 	several := func(k *yamldoc.Key, n yamldoc.Node) {
 		p.Entries(k, n, func(n yamldoc.Node) { m.inner = append(m.inner, p.matcher(n)) })
@@ -342,7 +341,7 @@ func (m *parts) keys(p *parser) []yamldoc.Key {
 	}
 }
 
-// leaf makes a matcher that holds no others.
+// leaf returns a matcher that contains no others.
 func (m *parts) leaf(p *parser, what, in string, value yamldoc.Node) router.Matcher {
 	switch what {
 	case "keywords":
@@ -369,7 +368,7 @@ var (
 	inputField = lazyregexp.New(`\binput\s*\??\.\s*([A-Za-z_]\w*)`)
 )
 
-// expression makes the matcher of an expression, which may ask for any key of the state.
+// expression returns the matcher of an expression, which may use any key of the state.
 func (p *parser) expression(in string, at yamldoc.Node, source string) router.Matcher {
 	fields := []string{"message", "metadata", "language", "intent", "sentiment"}
 	for _, f := range inputField.Get().FindAllStringSubmatch(quotedText.Get().ReplaceAllString(source, "''"), -1) {
@@ -380,7 +379,7 @@ func (p *parser) expression(in string, at yamldoc.Node, source string) router.Ma
 	return router.Expr(source, stateKeys(source)...)
 }
 
-// stateKeys returns the keys of the state that an expression names.
+// stateKeys returns the state keys in an expression.
 func stateKeys(source string) (keys []string) {
 	for _, found := range stateKey.Get().FindAllStringSubmatch(source, -1) {
 		keys = append(keys, found[1]+found[2])

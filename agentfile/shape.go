@@ -10,17 +10,16 @@ import (
 	"github.com/agentarbor/arbor/internal/nearest"
 )
 
-// edge leads from an agent to a sub-agent. at is the place in the parent's file.
+// edge connects an agent to a sub-agent. at is the place in the parent's file.
 type edge struct {
 	parent, child *definition
 	at            pos
-	as            string // the parent's name for it, "" for one of its folder
+	as            string // the name in the parent's list, or "" for an agent of its folder
 	back          bool   // it closes a cycle
 }
 
-// shape finds out which agent is whose sub-agent and returns the root, or nil if
-// there is not exactly one. What is wrong is reported. graphs are those in the
-// folder, which may be meant where there is no tree.
+// shape connects agents to their sub-agents and returns the root, or nil if there is not exactly one. It reports
+// problems. graphs returns the graphs in the folder, for a hint if there is no single root.
 func shape(r *report, defs []*definition, graphs func() []string) *definition {
 	byName, byFolder := names(r, defs), map[string][]*definition{}
 	for _, d := range defs {
@@ -46,7 +45,7 @@ func shape(r *report, defs []*definition, graphs func() []string) *definition {
 	return root(r, defs, roots, graphs)
 }
 
-// names checks the agents' names; of two equal ones the first file's counts.
+// names checks the agents' names. If two are equal, the first file keeps the name.
 func names(r *report, defs []*definition) map[string]*definition {
 	byName := make(map[string]*definition, len(defs))
 	for _, d := range defs {
@@ -68,8 +67,8 @@ func names(r *report, defs []*definition) map[string]*definition {
 	return byName
 }
 
-// listed connects an agent to the sub-agents that it lists, by name or, where
-// no agent has that name, by the name of the file. Hints are about all agents.
+// listed connects an agent to the sub-agents in its list, by name or else by file name. Hints consider the agents in
+// all.
 func listed(r *report, d *definition, defs, all []*definition, byName map[string]*definition) {
 	for _, i := range d.subagents {
 		if i.void {
@@ -92,7 +91,7 @@ func listed(r *report, d *definition, defs, all []*definition, byName map[string
 				known = append(known, other.name)
 			}
 		}
-		// Some write the path of the agent's file.
+		// A list may contain the path of the agent's file.
 		name := strings.TrimSuffix(path.Base(strings.TrimSpace(i.value)), ".md")
 		if meant := byName[nearest.Of(name, known)]; meant != nil {
 			meant.hinted = true
@@ -113,7 +112,7 @@ func (i item) child(defs []*definition, byName map[string]*definition) *definiti
 	return byBase(defs, i.value)
 }
 
-// byBase returns the one agent whose file is called so, nil if there are more.
+// byBase returns the only agent whose file has this base name, or nil.
 func byBase(defs []*definition, base string) (found *definition) {
 	for _, d := range defs {
 		if d.base == base {
@@ -134,7 +133,7 @@ func (d *definition) edge(child *definition) *edge {
 	return nil
 }
 
-// list is the key that lists the sub-agents.
+// list returns the name of the key that lists the sub-agents.
 func (d *definition) list() string {
 	if d.router != nil {
 		return "specialists"
@@ -151,9 +150,8 @@ func connect(parent, child *definition, at pos, as string) {
 	child.parents = append(child.parents, e)
 }
 
-// cycles marks and reports the edges that lead back to an ancestor, and returns
-// the agents that are nobody's sub-agent. It starts at those, so that a cycle is
-// reported where it is closed.
+// cycles marks and reports the edges that lead back to an ancestor, and returns the agents without a parent. It starts
+// at those agents, so that a cycle is reported at the edge that closes it.
 func cycles(r *report, defs []*definition) (roots []*definition) {
 	for _, d := range defs {
 		if len(d.parents) == 0 {
@@ -199,7 +197,7 @@ func circle(way []*definition) string {
 	return strings.Join(append(names, way[0].name), " → ")
 }
 
-// parents reports agents that have more than one parent.
+// parents reports agents with more than one parent.
 func parents(r *report, defs []*definition) {
 	for _, d := range defs {
 		var real []*edge
@@ -208,7 +206,7 @@ func parents(r *report, defs []*definition) {
 				real = append(real, e)
 			}
 		}
-		// A parent by its folder has no line of its own to be blamed.
+		// Report the parent that lists the agent: a parent by folder has no line to report.
 		slices.SortStableFunc(real, func(a, b *edge) int {
 			return cmp.Or(cmp.Compare(byList(a), byList(b)), cmp.Compare(a.parent.file, b.parent.file))
 		})
@@ -231,9 +229,8 @@ func byList(e *edge) int {
 	return 0
 }
 
-// root returns the one root. With more, the one with the largest tree is taken
-// to be meant and the others are reported, except those whose parent cannot be
-// known because of another problem.
+// root returns the only root. If there are several, it takes the one with the largest tree as the intended root and
+// reports the others. It reports nothing if another problem hides the parents of some agents.
 func root(r *report, defs, roots []*definition, graphs func() []string) *definition {
 	if len(roots) == 1 {
 		return roots[0]
@@ -256,7 +253,7 @@ func root(r *report, defs, roots []*definition, graphs func() []string) *definit
 			main, most = d, n
 		}
 	}
-	closed := map[string]string{} // by the folder that does not count: why
+	closed := map[string]string{} // the reason, by folder whose agents are not sub-agents
 	for _, d := range defs {
 		switch {
 		case d.isRemote:

@@ -2,8 +2,8 @@ package agentfile
 
 import "iter"
 
-// subtree finds out which agents of the folder are below root, and returns copies that
-// are connected to each other and to nothing else. What is wrong with them is reported.
+// subtree returns a copy of root with copies of the agents of the folder below it. The copies are connected only to
+// each other. It reports their problems.
 func (f *agentFolder) subtree(r *report, root *definition) *definition {
 	copies := map[*definition]*definition{}
 	var all, originals []*definition

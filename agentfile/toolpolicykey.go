@@ -13,15 +13,15 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// toolRule is a rule about calls of tools, with its place.
+// toolRule is a rule about tool calls, with its place.
 type toolRule struct {
 	tools.Rule
-	key string // that says it
-	at  pos    // of the tool
+	key string // the key that contains it
+	at  pos    // the place of the tool
 	arg map[string]pos
 }
 
-// approveKey describes the short form of rules about tools.
+// approveKey returns the key for the short form of rules about tools.
 func approveKey(p *parser) yamldoc.Key {
 	const example = "{book: user, 'delete_*': staff, refund: [refunds]}"
 	return yamldoc.Custom("approve", "a list of names, or a mapping of names to who decides", example, func(k *yamldoc.Key, n yamldoc.Node) {
@@ -37,7 +37,7 @@ func approveKey(p *parser) yamldoc.Key {
 	})
 }
 
-// deciders is the type of values that say who decides.
+// deciders is the type name of values that name who decides.
 const deciders = "user, staff, or a list of rights"
 
 // by reads who decides.
@@ -57,7 +57,7 @@ func (p *parser) by(k *yamldoc.Key, n yamldoc.Node) tools.By {
 	return by
 }
 
-// approverKey describes the default for what waits.
+// approverKey returns the key for the default approver.
 func approverKey(p *parser) yamldoc.Key {
 	return yamldoc.Custom("approver", deciders, "staff", func(k *yamldoc.Key, n yamldoc.Node) { p.d.approver = p.by(k, n) })
 }
@@ -70,8 +70,7 @@ func (p *parser) pattern(r toolRule) {
 	p.d.toolRules = append(p.d.toolRules, r)
 }
 
-// isToolRule reports by its keys whether an entry of rules is about tools; those of routers have
-// others.
+// isToolRule reports whether an entry of rules is about tools, by its keys. Entries of routers have other keys.
 func isToolRule(n yamldoc.Node) bool {
 	about := false
 	for i := range n.Len() {
@@ -97,7 +96,7 @@ func (p *parser) toolRule(n yamldoc.Node) {
 	}
 }
 
-// toolRuleKeys are the keys of one rule about a tool, which store into r.
+// toolRuleKeys returns the keys of one rule about a tool, which store into r.
 func toolRuleKeys(p *parser, r *toolRule) []yamldoc.Key {
 	decisions := map[string]tools.Decision{"allow": tools.Allow, "ask": tools.Ask, "deny": tools.Deny}
 	return []yamldoc.Key{
@@ -117,7 +116,7 @@ func toolRuleKeys(p *parser, r *toolRule) []yamldoc.Key {
 	}
 }
 
-// arg reads what an argument must be: a pattern, or a mapping.
+// arg reads the condition on an argument: a pattern or a mapping.
 func (p *parser) arg(k *yamldoc.Key, n yamldoc.Node) (arg tools.Arg) {
 	before, name := p.Problems, p.Name
 	if n.Kind() != yamldoc.Mapping {
@@ -151,7 +150,7 @@ func (p *parser) arg(k *yamldoc.Key, n yamldoc.Node) (arg tools.Arg) {
 	return arg
 }
 
-// compared reads a value that arguments are compared with, a number with all of its digits.
+// compared reads a value to compare arguments with. Numbers keep all digits.
 func (p *parser) compared(n yamldoc.Node) any {
 	switch n.Kind() {
 	case yamldoc.Number:
@@ -167,9 +166,9 @@ func (p *parser) compared(n yamldoc.Node) any {
 	return nil
 }
 
-// checkToolRules reports rules that match nothing, because the agent has no such tool or the tool no
-// such argument: the calls that they are for would run without a question. What a server might have
-// that the file does not say is left to when its list is there.
+// checkToolRules reports rules that match nothing, because the agent has no such tool or the tool has no such argument:
+// calls that they should stop would run without an approval. Rules about tools that only a server can list are checked
+// when the list is available.
 func (l *config) checkToolRules(r *report, d *definition) {
 	all := make([]tools.Info, 0, len(d.tools))
 	for _, t := range d.tools {
@@ -183,7 +182,7 @@ func (l *config) checkToolRules(r *report, d *definition) {
 		all = append(all, s.known()...)
 	}
 	policy, err := d.toolPolicy()
-	if err != nil { // reported already
+	if err != nil { // already reported
 		return
 	}
 	var own []string
@@ -205,7 +204,7 @@ func (l *config) checkToolRules(r *report, d *definition) {
 	}
 }
 
-// mistake reports what is wrong with a rule of the agent, which has tools of these names.
+// mistake reports a problem of a rule of the agent. names are the agent's tools.
 func (d *definition) mistake(r *report, m tools.Mistake, names []string) {
 	switch rule := d.toolRules[m.Rule]; {
 	case m.Arg != "":
@@ -217,7 +216,7 @@ func (d *definition) mistake(r *report, m tools.Mistake, names []string) {
 	}
 }
 
-// known returns the tools that the file names of a server. It does not know their arguments.
+// known returns the tools that the file names for a server. It does not know their arguments.
 func (s *mcpKeys) known() (all []tools.Info) {
 	names := slices.Clone(s.server.Tools)
 	if s.server.Resources {
@@ -234,12 +233,12 @@ func (s *mcpKeys) known() (all []tools.Info) {
 	return all
 }
 
-// checkApprove reports names of tools of which the file itself says that the server's are others.
+// checkApprove reports tool names that cannot match, if the file itself lists the server's tools.
 func (s *mcpKeys) checkApprove(r *report, d *definition) {
 	for _, i := range s.approve {
 		policy, err := tools.NewPolicy(tools.Rule{Tool: i.value, Decision: tools.Ask})
 		if err != nil || s.mayHave(i.value) {
-			continue // the server itself reports a bad pattern
+			continue // the server reports a bad pattern itself
 		}
 		for _, m := range policy.Mistakes(s.known()) {
 			r.add(d.file, i.at, "mcp.approve of the server %s: %s", s.server.Name, m)
@@ -247,8 +246,8 @@ func (s *mcpKeys) checkApprove(r *report, d *definition) {
 	}
 }
 
-// mayHave reports whether a rule may be about a tool of the server that known does not return: because
-// the file names none, or by a pattern, or one that gets another name.
+// mayHave reports whether a rule may match a tool of the server that known does not return: because the file lists no
+// tools, or lists a pattern or a tool whose name will change.
 func (s *mcpKeys) mayHave(rule string) bool {
 	const wild = `*?[\`
 	return len(s.server.Tools) == 0 || slices.ContainsFunc(s.server.Tools, func(name string) bool {
@@ -268,7 +267,7 @@ func (s *mcpKeys) mayHave(rule string) bool {
 	})
 }
 
-// whichTools says which tools an agent has, if they are few.
+// whichTools lists an agent's tools for a message, if there are few.
 func whichTools(names []string) string {
 	if len(names) == 0 {
 		return ": it has no tools"
@@ -279,7 +278,7 @@ func whichTools(names []string) string {
 	return fmt.Sprintf("; it has %s", strings.Join(names, ", "))
 }
 
-// toolPolicy makes the policy of the agent's rules, or returns nil without rules.
+// toolPolicy returns the policy of the agent's rules, or nil if there are none.
 func (d *definition) toolPolicy() (*tools.Policy, error) {
 	if len(d.toolRules) == 0 {
 		return nil, nil
@@ -291,7 +290,7 @@ func (d *definition) toolPolicy() (*tools.Policy, error) {
 	return tools.NewPolicy(rules...)
 }
 
-// transferApproveKey describes the approval of transfers, which no rule is about.
+// transferApproveKey returns the key for the approval of transfers, which rules do not cover.
 func transferApproveKey(p *parser) yamldoc.Key {
 	return yamldoc.Custom("approve", "true or false, or "+deciders, "user", func(k *yamldoc.Key, n yamldoc.Node) {
 		if ask, ok := n.Bool(); ok {

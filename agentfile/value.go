@@ -2,13 +2,13 @@ package agentfile
 
 import "github.com/agentarbor/arbor/internal/yamldoc"
 
-// list reads a list of texts.
+// list reads a list of strings.
 func (p *parser) list(k *yamldoc.Key, n yamldoc.Node) (items []item) {
 	p.List(k, n, func(text string, n yamldoc.Node) { items = append(items, item{value: text, at: place(n)}) })
 	return items
 }
 
-// valuesOf returns the texts of a list.
+// valuesOf returns the values of a list.
 func valuesOf(items []item) (values []string) {
 	for _, i := range items {
 		values = append(values, i.value)
@@ -16,7 +16,7 @@ func valuesOf(items []item) (values []string) {
 	return values
 }
 
-// names reads a list of texts without duplicates.
+// names reads a list of strings without duplicates.
 func (p *parser) names(k *yamldoc.Key, n yamldoc.Node) (items []item) {
 	seen := map[string]bool{}
 	for _, i := range p.list(k, n) {
@@ -30,7 +30,7 @@ func (p *parser) names(k *yamldoc.Key, n yamldoc.Node) (items []item) {
 	return items
 }
 
-// oneOrMore reads a text, or a list of texts without duplicates.
+// oneOrMore reads a string, or a list of strings without duplicates.
 func (p *parser) oneOrMore(k *yamldoc.Key, n yamldoc.Node) []item {
 	if n.Kind() == yamldoc.List {
 		return p.names(k, n)

@@ -13,12 +13,11 @@ import (
 	"github.com/agentarbor/arbor/workflowagent"
 )
 
-// workflowKeys is what a file says of a workflow. Its agents are in the definition's list
-// of sub-agents.
+// workflowKeys contains the keys of a workflow in a file. Its agents are the definition's sub-agents.
 type workflowKeys struct {
 	kind        string                 // "" for other agents
-	until       *agentgraph.Expression // nil: nothing but the limit and the exit tool
-	keys        []string               // of the state, that until may ask for
+	until       *agentgraph.Expression // nil if only the limit and the exit tool end the loop
+	keys        []string               // the state keys in until
 	limit       int
 	concurrency int
 	collect     bool
@@ -27,7 +26,7 @@ type workflowKeys struct {
 var workflowKinds = map[string]func(string, string, []agent.Agent, ...workflowagent.Option) (agent.Agent, error){
 	"sequential": workflowagent.Sequential, "parallel": workflowagent.Parallel, "loop": workflowagent.Loop}
 
-// workflowTable describes the keys of workflows.
+// workflowTable returns the keys of workflows.
 func workflowTable(p *parser) []yamldoc.Key {
 	w := &p.d.workflow
 	return []yamldoc.Key{
@@ -50,11 +49,10 @@ func workflowTable(p *parser) []yamldoc.Key {
 	}
 }
 
-// isWorkflow reports whether the agent runs others in place of a model.
+// isWorkflow reports whether the agent runs other agents instead of a model.
 func (d *definition) isWorkflow() bool { return d.workflow.kind != "" }
 
-// workflowOnly reports keys that mean nothing in a workflow, and those of workflows
-// elsewhere.
+// workflowOnly reports keys that are not allowed in a workflow, and workflow keys in other agents.
 func workflowOnly(p *parser) {
 	at, there := p.keys["kind"]
 	kind := p.d.workflow.kind
@@ -98,7 +96,7 @@ func workflowOnly(p *parser) {
 	p.noBody("kind", "the key kind on line %d says what the agent is, and a workflow has no system prompt")
 }
 
-// checkWorkflow reports what the agents of a workflow cannot do there.
+// checkWorkflow reports transfer keys without effect in the agents of a workflow.
 func (l *loader) checkWorkflow(r *report, d *definition) {
 	for _, e := range d.children {
 		for _, where := range []string{"parent", "peers"} {
@@ -109,8 +107,7 @@ func (l *loader) checkWorkflow(r *report, d *definition) {
 	}
 }
 
-// inWorkflow reports whether the agent is one of a workflow's: it can transfer to neither a parent
-// nor peers.
+// inWorkflow reports whether the agent runs in a workflow, so that it cannot transfer to a parent or peers.
 func (d *definition) inWorkflow() bool {
 	return slices.ContainsFunc(d.parents, func(e *edge) bool { return e.parent.isWorkflow() })
 }
@@ -120,7 +117,7 @@ func (l *loader) workflowAgent(r *report, d *definition, sources map[string]Sour
 	for _, e := range d.children {
 		child := l.build(r, e.child, sources)
 		if child == nil {
-			return nil, nil // which is reported
+			return nil, nil // already reported
 		}
 		agents = append(agents, child)
 	}
@@ -144,7 +141,7 @@ func (l *loader) workflowAgent(r *report, d *definition, sources map[string]Sour
 	return workflowKinds[k.kind](d.name, d.description, agents, opts...)
 }
 
-// over is the condition until in Go.
+// over evaluates the condition until.
 func (k *workflowKeys) over(_ context.Context, inv *agent.Invocation, output json.RawMessage) (bool, error) {
 	input := inv.Input()
 	if inv.Scope() == "" {
