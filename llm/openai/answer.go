@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/internal/plainjson"
@@ -36,6 +37,8 @@ type reading struct {
 
 	thinking thinking
 	leaks    *leakFilter // holds back text that may be a call
+	mused    *leakFilter // holds back reasoning that may be a call
+	worded   bool        // text was yielded that is not white space
 	tools    []llm.ToolSpec
 	plain    bool // their properties have other names in the request
 	probs    bool // the request asks for log probabilities
@@ -79,7 +82,7 @@ func (a *attempt) event() error {
 		return a.responsesEvent(data)
 	}
 	r.ev.reset()
-	if err := json.Unmarshal(data, &r.ev); err != nil {
+	if err := decode(data, &r.ev); err != nil {
 		return a.client.badEvent(data, err)
 	}
 	if e := r.ev.failure(len(r.ev.Choices) == 0, a.body.json); e != nil {
@@ -165,6 +168,9 @@ func (a *attempt) readChoice(c *choice, whole bool) {
 	}
 	r.none = r.none || c.FinishReason.none
 	a.finish(string(c.FinishReason.flexText))
+	if native := strings.ToLower(string(c.NativeReason)); strings.Contains(native, "error") || strings.Contains(native, "malformed") {
+		a.finish(native)
+	}
 }
 
 // native tells the filter of leaked calls that native calls came, if some did.
@@ -214,6 +220,9 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	if r.leaks.endsInCall() && r.end != endFilter {
 		return a.client.truncated(errors.New("it ends within a call that the model wrote as text"), a.body.odd)
 	}
+	if len(calls)+len(leaked) == 0 && strings.TrimSpace(words) == "" && !r.worded && r.end == endWell {
+		leaked = r.mused.markedCalls()
+	}
 	if words != "" {
 		if err := yield(llm.Chunk{Text: words}); err != nil {
 			return err
@@ -232,7 +241,9 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 		if i >= len(calls)-len(leaked) {
 			a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as text counts as a call", slog.String("model", r.model), slog.String("tool", calls[i].Name))
 		}
-		calls[i].Name = resolveName(calls[i].Name, r.offers)
+		if !strings.Contains(calls[i].Name, "<arg_key>") { // otherwise its arguments are in its name
+			calls[i].Name = resolveName(calls[i].Name, r.offers)
+		}
 		if at := slices.IndexFunc(r.tools, func(t llm.ToolSpec) bool { return hasName(t, calls[i].Name) }); at >= 0 {
 			parameters, own := r.tools[at].Parameters, keyNames(nil)
 			if r.plain {
@@ -255,10 +266,10 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 
 // fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It
 // removes an object that models copy around them: one whose only member is arguments or parameters, for a tool that has
-// parameters, but none with that name. Otherwise it changes only the arguments themselves, not what is within them. A
-// value that was written as a text, for a parameter that cannot be a text, becomes the value. A number becomes a text
-// if the parameter can be a text and no number, and has no enum or one that lists this text. It removes null and an
-// empty text for an optional parameter that can be neither.
+// parameters, but none with that name. Otherwise it changes only the arguments themselves, not what is within them. The
+// name of a parameter loses the tokens of a template around it. A value that was written as a text, for a parameter that
+// cannot be a text, becomes the value. A number becomes a text if the parameter can be a text and no number, and has no
+// enum or one that lists this text. It removes null and an empty text for an optional parameter that can be neither.
 func fitted(args string, parameters json.RawMessage) string {
 	var given map[string]json.RawMessage
 	var takes struct {
@@ -275,7 +286,14 @@ func fitted(args string, parameters json.RawMessage) string {
 		}
 	}
 	changed := false
-	for key, value := range given {
+	for written, value := range given {
+		key := resolveName(written, func(name string) bool {
+			return takes.Properties[name] != nil && (name == written || given[name] == nil)
+		})
+		if key != written {
+			delete(given, written)
+			given[key], changed = value, true
+		}
 		var may allowed
 		may.add(takes.Properties[key], []any{"string", "null", "number", "boolean", "array", "object"})
 		var text string

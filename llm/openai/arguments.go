@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"html"
 	"slices"
 	"strings"
 
@@ -89,6 +90,9 @@ func repaired(text string) (string, bool) {
 	from := strings.IndexByte(text, '{')
 	if from < 0 {
 		return "", false
+	}
+	if all := html.UnescapeString(text); strings.HasPrefix(strings.TrimLeft(text[from+1:], whitespace), "&") && isObject(all) {
+		return all, true // it was escaped as if it were a page
 	}
 	object, rest, ok := lenient(text[from:])
 	for more := ok; more; { // the object may come twice

@@ -30,6 +30,7 @@ func TestFormsOfStreams(t *testing.T) {
 		"empty choices":      {`data: {"choices":[],"prompt_filter_results":[{}]}` + "\n\ndata: " + ev1 + "\n\ndata: {}\n\ndata: " + ev2 + "\n\n" + done, ""},
 		"other choices":      {`data: {"choices":[{"index":1,"delta":{"content":"no"}}]}` + "\n\ndata: " + ev1 + "\n\ndata: " + ev2 + "\n\n" + done, ""},
 		"odd types":          {`data: {"id":7,"created":1.5,"choices":[{"delta":{"content":[{"type":"text","text":"Hello "},{"type":"text","text":"world"}]},"logprobs":"no"}],"usage":"none"}` + "\n\n" + `data: {"choices":[{"delta":null,"finish_reason":"stop"}],"model":"m-1"}`, ""},
+		"empty lists":        {`data: {"base_resp":[],"x_groq":"","choices":[{"delta":{"content":"Hello world","function_call":"","tool_calls":false}}],"model":"m-1"}` + "\n\n" + `data: {"choices":[{"delta":[],"message":"","finish_reason":"stop"}]}`, ""},
 		"json":               {`{"choices":[{"message":{"role":"assistant","content":"Hello world"},"finish_reason":"stop"}],"model":"m-1"}`, ""},
 		"pretty json":        {"\n \r\n{\"choices\":[\n  {\"message\":{\"content\":\"Hello world\"}}\r\n],\n\"model\":\"m-1\"}\n", ""},
 		"events of events":   {"data: data: " + ev1 + "\n\ndata: data: " + ev2 + "\n\ndata: data: [done]\n\n", ""},

@@ -72,15 +72,17 @@ func TestMissingAndRepeatedCallIDs(t *testing.T) {
 
 func TestArgumentsWithOneMeaning(t *testing.T) {
 	for written, want := range map[string]string{
-		`{"a":1}{"a":1}`:             `{"a":1}`,
-		`{"a":1} {"a": 1}{"a":1}`:    `{"a":1}`,
-		`{"a":1}{"a":2}`:             `{"a":1}{"a":2}`,
-		`[{"a":1}]`:                  `{"a":1}`,
-		`[{"a":1},{"a":2}]`:          `[{"a":1},{"a":2}]`,
-		`{a: 1, "b": "x, c: 2",}`:    `{"a": 1, "b": "x, c: 2"}`,
-		quoted(`{"a":1}`):            quoted(`{"a":1}`),
-		quoted(quoted(`{"a":1}`)):    quoted(`{"a":1}`),
-		quoted(quoted(`["a", "b"]`)): quoted(quoted(`["a", "b"]`)),
+		`{"a":1}{"a":1}`:                     `{"a":1}`,
+		`{"a":1} {"a": 1}{"a":1}`:            `{"a":1}`,
+		`{"a":1}{"a":2}`:                     `{"a":1}{"a":2}`,
+		`[{"a":1}]`:                          `{"a":1}`,
+		`[{"a":1},{"a":2}]`:                  `[{"a":1},{"a":2}]`,
+		`{&quot;a&quot;: &quot;&amp;&quot;}`: `{"a": "&"}`, // tetsuo-ai/AgenC#1283
+		`{"a":"&quot;"}`:                     `{"a":"&quot;"}`,
+		`{a: 1, "b": "x, c: 2",}`:            `{"a": 1, "b": "x, c: 2"}`,
+		quoted(`{"a":1}`):                    quoted(`{"a":1}`),
+		quoted(quoted(`{"a":1}`)):            quoted(`{"a":1}`),
+		quoted(quoted(`["a", "b"]`)):         quoted(quoted(`["a", "b"]`)),
 	} {
 		got, err := ask(t, serve(t, bodyOf(toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":`+quoted(written)+`}}`)+delta(`{}`, "tool_calls")+done)), helloS)
 		require.NoError(t, err)
@@ -128,12 +130,21 @@ func TestArgumentsOfOtherTypes(t *testing.T) {
 		`{"n":null,"s":null}`: `{}`, `{"n":"","s":""}`: `{"s":""}`, `{"u":null,"any":null}`: `{"u":null,"any":null}`, `{"b":null}`: `{"b":null}`, `{"b":""}`: `{"b":""}`,
 		`{"m":5.0}`: `{"m":5.0}`, `{"m":1e3}`: `{"m":1e3}`, `{"m":1.5}`: `{"m":1.5}`, `{"n":"5.0"}`: `{"n":5.0}`, `{"sn":null,"en":null,"ad":null}`: `{"sn":null,"en":null,"ad":null}`, `{"sn":7}`: `{"sn":"7"}`,
 		`{"ae":1,"ac":2}`: `{"ac":"2","ae":"1"}`, `{"ae":12,"ac":12}`: `{"ae":12,"ac":12}`, `{"ac":null}`: `{}`, `{"o":{"n":"5"}}`: `{"o":{"n":"5"}}`,
+		`{"n</arg_key>":"5"}`: `{"n":5}`, `{"n</arg_key>":"5","n":6}`: `{"n</arg_key>":"5","n":6}`, // vllm-project/vllm#54971
 		`{"other":null}`: `{"other":null}`, `{"arguments": {"n":"5"}}`: `{"n":5}`, `{"n": 5}`: `{"n": 5}`,
 	} {
 		got, err := ask(t, serve(t, jsonOf(`{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"lookup","arguments":`+quoted(args)+`}}]},"finish_reason":"tool_calls"}]}`)), req)
 		require.NoError(t, err, args)
 		require.Equal(t, want, got.Calls[0].Arguments, args)
 	}
+}
+
+// TestArgumentsInAName: what was lost to the name does not run without them.
+func TestArgumentsInAName(t *testing.T) {
+	const name = "lookup\n<arg_key>city</arg_key><arg_value>Ulm</arg_value>"
+	got, err := ask(t, serve(t, bodyOf(toolDelta(`{"id":"1","function":{"name":`+quoted(name)+`,"arguments":"{}"}}`)+done)), stock())
+	require.NoError(t, err)
+	require.Equal(t, name, got.Calls[0].Name)
 }
 
 func TestRepeatedNameWithEveryPart(t *testing.T) {

@@ -103,6 +103,7 @@ func TestErrorsUnderSuccess(t *testing.T) {
 		"text as data":        begun + "data: Error: boom\n\n" + done,
 		"type":                begun + `data: {"type":"error","message":"boom"}` + "\n\n" + done,
 		"event of its type":   begun + "event: error\ndata: {\"type\":\"error\",\"message\":\"boom\"}\n\n" + done,
+		"native reason":       begun + `data: {"choices":[{"delta":{},"finish_reason":"stop","native_finish_reason":"boom_error"}]}` + "\n\n" + done, // OleksandrChekhovskyi/hax#15
 		"last words":          begun + "data: boom\n\n",
 	} {
 		for _, stream := range []bool{true, false} {

@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -48,6 +49,7 @@ type (
 		Usage        json.RawMessage `json:"usage"` // Kimi
 		LogProbs     json.RawMessage `json:"logprobs"`
 		FinishReason reasonField     `json:"finish_reason"`
+		NativeReason flexText        `json:"native_finish_reason"` // OpenRouter
 		Error        json.RawMessage `json:"error"`
 	}
 	output struct {
@@ -55,6 +57,8 @@ type (
 		Refusal          pieceText       `json:"refusal"`
 		ReasoningContent pieceText       `json:"reasoning_content"`
 		Reasoning        pieceText       `json:"reasoning"`
+		ReasoningText    pieceText       `json:"reasoning_text"` // Copilot
+		Thinking         pieceText       `json:"thinking"`       // gateways to Ollama and Claude
 		Details          json.RawMessage `json:"reasoning_details"`
 		ToolCalls        callParts       `json:"tool_calls"`
 		FunctionCall     *functionOut    `json:"function_call"` // of old servers
@@ -93,6 +97,16 @@ type (
 		Cached flexText `json:"cached_tokens"`
 	}
 )
+
+// decode reads an event. It leaves out fields of another form, such as an empty list in place of an object.
+func decode(data []byte, event any) error {
+	err := json.Unmarshal(data, event)
+	var odd *json.UnmarshalTypeError
+	if errors.As(err, &odd) && odd.Field != "" {
+		return nil
+	}
+	return err
+}
 
 // reset prepares for the next event and reuses the memory. It keeps the fields that nearly all events of an answer
 // repeat, so that they are not copied again.
@@ -201,7 +215,7 @@ func (f *failing) failure(bare, whole bool) *goopenai.APIError {
 	}
 	fails = fails || bare && (f.Success == "false" || !slices.Contains([]flexText{"", "0", "200", "success", "ok", "OK"}, code))
 	for _, text := range texts {
-		if len(text) > 0 && string(text) != "null" && (fails || bare && whole) {
+		if reported(text) && (fails || bare && whole) {
 			e := parseError(text)
 			e.Code = string(code)
 			return e
@@ -230,7 +244,7 @@ func (o *output) toolCalls() callParts {
 }
 
 func (o *output) reasoning() string {
-	return string(cmp.Or(o.ReasoningContent, o.Reasoning)) // some endpoints send both with the same text
+	return string(cmp.Or(o.ReasoningContent, o.Reasoning, o.ReasoningText, o.Thinking)) // some endpoints send two with the same text
 }
 
 // field returns the name of the field with the reasoning.

@@ -156,6 +156,13 @@ func (a *arguments) UnmarshalJSON(b []byte) error {
 type callParts []callPart
 
 func (l *callParts) UnmarshalJSON(b []byte) error {
+	var text string
+	switch {
+	case !reported(b):
+		return nil
+	case json.Unmarshal(b, &text) == nil && json.Valid([]byte(text)):
+		b = []byte(text) // the list was written as a text
+	}
 	var list []json.RawMessage
 	if json.Unmarshal(b, &list) != nil {
 		list = []json.RawMessage{b}

@@ -151,17 +151,25 @@ func (l *leakFilter) end(native []llm.ToolCall) (text string, calls []llm.ToolCa
 		case p.kind == "bare" && l.isBare(l.name()) && !l.mentioned(l.name()):
 			return "", []llm.ToolCall{{ID: "call_" + randomHex(), Name: l.name(), Arguments: "{}"}}
 		case p.kind == "over", p.kind == "info" && t.size == 0:
-			blank = blank || l.first && t.closed && len(t.calls) == 0 && t.open == "" && !t.fenced
+			blank = blank || (l.first || isToken(string(l.held)) && l.after != ':') && t.closed && len(t.calls) == 0 && t.open == "" && !t.fenced
 		}
 	}
 	switch {
 	case blank:
-		return "", nil // empty marks are not an answer
+		return "", nil // empty marks are not an answer, and the tokens at its end not a part of it
 	case l.mustSuppress(true) && (l.first || l.held[len(l.held)-1] != '`'): // otherwise it is code in a text
 		l.suppress, l.cutOff = l.first, !l.first
 		return "", nil
 	}
 	return string(l.release()), nil
+}
+
+// markedCalls returns the calls in marks at the end of a text that is reasoning: some models stop after them.
+func (l *leakFilter) markedCalls() (calls []llm.ToolCall) {
+	if l != nil && len(l.held) > 0 && strings.IndexByte("<]", l.held[0]) >= 0 {
+		_, calls = l.end(nil)
+	}
+	return calls
 }
 
 // textPosition is a position in a text. It knows whether a call can begin there: at the beginning of the text, of a

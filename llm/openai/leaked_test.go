@@ -183,6 +183,12 @@ func TestMarksAroundNothing(t *testing.T) {
 	for _, words := range []string{"<tools></tools> Hello.", "Well.\n<tools></tools>", "<tools>", "<tools></tools>{"} {
 		require.Equal(t, words, answers(t, words, asking()).Text)
 	}
+	for _, token := range []string{"<|im_end|>", "]<]minimax[>[</tool_call>", "<|tool_calls_section_end|>"} { // anomalyco/opencode#30684
+		require.Equal(t, "There are 7.", answers(t, "There are 7."+token, asking()).Text)
+		for _, words := range []string{"It is: " + token, "There are 7." + token + " or so", "Write `" + token} {
+			require.Equal(t, words, answers(t, words, asking()).Text)
+		}
+	}
 	require.Equal(t, toBillingArgs, answers(t, "<tools></tools>\n"+toBilling, asking()).Calls[0].Arguments)
 }
 
@@ -552,6 +558,27 @@ func TestLeakedCallsOfBrokenAnswers(t *testing.T) {
 }
 
 // Reasoning is not looked at, and is not held back.
+// TestCallsInReasoning: a model that stops within its thoughts, after a call in marks, has called (vllm-project/vllm#33646,
+// sgl-project/sglang#11764). A call that it only thinks of, beside an answer or without marks, is none.
+func TestCallsInReasoning(t *testing.T) {
+	call := "<tool_call>\n" + toBilling + "\n</tool_call>"
+	for thought, said := range map[string]map[string]int{
+		"I hand over.\n" + call:      {"": 1, " \n": 1, "Hello.": 0},
+		call + "\nNo, I answer.":     {"": 0},
+		"I could call\n" + toBilling: {"": 0},
+		"I write `" + call:           {"": 0},
+	} {
+		for words, calls := range said {
+			for _, body := range []string{delta(`{"reasoning_content":`+quoted(thought)+`}`, "") + text(words), text("<think>" + thought + "</think>" + words)} {
+				got, err := ask(t, serve(t, bodyOf(body+delta(`{}`, "stop")+done)), asking())
+				require.NoError(t, err)
+				require.Len(t, got.Calls, calls, thought)
+				require.Equal(t, strings.TrimSpace(words), strings.TrimSpace(got.Text))
+			}
+		}
+	}
+}
+
 func TestReasoningBesideALeakedCall(t *testing.T) {
 	req := *asking()
 	req.Stream = true

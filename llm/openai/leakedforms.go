@@ -28,6 +28,7 @@ const leakedForms = `
 call { ; call }
 [ call { , call } ]
 \{ "tool_calls" : [ call { , call } ] \}
+\{ "role" : "assistant" , "content" : null? ""? , "tool_calls" : [ call { , call } ] \}
 \{ "tool_call" : call \}
 \{ "function_call" : call \}
 name (
@@ -65,6 +66,8 @@ functools
 tool_code
 Action:
 <|start_header_id|>assistant<|end_header_id|>
+<|open|>tools<|sep|> … <|close|>tools<|sep|>
+<|close|>message<|sep|>
 <|plugin|>
 <|tool_calls|>
 <|message_sep|>
@@ -111,6 +114,8 @@ Action: name Action·Input: object
 <xai:function_call·name=" name "> { <parameter·name=" key "> value </parameter> } </xai:function_call> end
 <tool_call> <name> name </name> <arguments> object </arguments> </tool_call>
 <tool_use> <name> name </name> <arguments> object </arguments> </tool_use>
+<|open|>call·tool=" name "·index=" key "<|sep|> { <|open|>argument·key=" key "·type=" string? number? integer? boolean? object? array? null? "<|sep|> value <|close|>argument<|sep|> } <|close|>call<|sep|> end
+<|open|>call·tool=" name "·index=" key "<|sep|> <|open|>json·type="object"<|sep|> object <|close|>json<|sep|> <|close|>call<|sep|>
 <|tools_prefix|> [ \{ " name ": object \} { , \{ " name ": object \} } ] <|tools_suffix|>
 <@invoke·name=" name "> { <@parameter·name=" key " string="true"? string="false"? > value </@parameter> } </@invoke> end
 <@invoke·name=" name "> object </@invoke>
@@ -126,6 +131,7 @@ Action: name Action·Input: object
 <|start|>assistant? <|channel|> commentary? analysis? final? <|constrain|>? json? to= name <|constrain|>? json? code? <|message|> object
 <|start|>assistant? to= name <|channel|> commentary? analysis? <|constrain|>? json? code? <|message|> object
 assistant? commentary to= name json? code? object
+assistant to= name commentary? analysis? json? code? object
 `
 
 const fence = "```"
@@ -207,6 +213,11 @@ var turnsOfOthers = sync.OnceValue(func() (marks []string) {
 	return marks
 })
 
+// isToken reports whether a text begins with a token of a model's template.
+func isToken(text string) bool {
+	return slices.ContainsFunc([]string{"<|", "<｜", "<‖", "< |", "]<]"}, func(token string) bool { return strings.HasPrefix(text, token) })
+}
+
 func formOf(parts ...part) *form {
 	f := &form{parts: append(parts, part{kind: "over", last: true})}
 	for i := len(parts) - 1; i >= 0; i-- {
@@ -218,7 +229,7 @@ func formOf(parts ...part) *form {
 	}
 	first := &f.parts[0]
 	f.loose = first.kind == "name" || first.text == "print("
-	f.rare = slices.ContainsFunc([]string{"<|", "<｜", "<‖", "< |", "]<]", "[TOOL_"}, func(token string) bool { return strings.HasPrefix(first.text, token) })
+	f.rare = isToken(first.text) || strings.HasPrefix(first.text, "[TOOL_")
 	if first.kind == "call" {
 		f.begins = "{"
 	}

@@ -70,10 +70,13 @@ var ulmForms = map[string]string{
 	"MiniMax M3, no token":        `<tool_call><invoke name="lookup"><city>Ulm</city></invoke></tool_call>`,
 	"Gemma, tags":                 "<function name=\"lookup\">\n<parameter name=\"city\">Ulm</parameter>\n</function>",
 	"DeepSeek V3.2, double bars":  dsml("｜｜DSML｜｜", "tool_calls"),
-	"DeepSeek V4, a space":        dsml("｜｜DSML｜｜ ", "calls"),                                                                                                    // CommandCodeAI/command-code#909
-	"DeepSeek V4, another bar":    dsml("‖DSML‖", "tool_calls"),                                                                                                  // lsdefine/GenericAgent#804
-	"DeepSeek V4, spaces":         dsml(" | DSML | ", "tool_use"),                                                                                                // AgentFlocks/flocks#687
-	"Hunyuan 3":                   "<tool_calls>\n<tool_call>lookup<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n</tool_call>\n</tool_calls>", // vllm-project/vllm#43872
+	"DeepSeek V4, a space":        dsml("｜｜DSML｜｜ ", "calls"),                                                                                                                                // CommandCodeAI/command-code#909
+	"DeepSeek V4, another bar":    dsml("‖DSML‖", "tool_calls"),                                                                                                                              // lsdefine/GenericAgent#804
+	"DeepSeek V4, spaces":         dsml(" | DSML | ", "tool_use"),                                                                                                                            // AgentFlocks/flocks#687
+	"Hunyuan 3":                   "<tool_calls>\n<tool_call>lookup<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n</tool_call>\n</tool_calls>",                             // vllm-project/vllm#43872
+	"Kimi K3":                     k3("<|open|>tools<|sep|>", `<|open|>argument key="city" type="string"<|sep|>Ulm<|close|>argument<|sep|>`, "<|close|>tools<|sep|><|close|>message<|sep|>"), // can1357/oh-my-pi#8495
+	"Kimi K3, no section":         k3("", `<|open|>argument key="city" type="string"<|sep|>Ulm<|close|>argument<|sep|>`, ""),
+	"Kimi K3, JSON":               k3("<|open|>tools<|sep|>", `<|open|>json type="object"<|sep|>`+ulmArgs+"<|close|>json<|sep|>", "<|close|>tools<|sep|>"),
 	"ReAct":                       "Action: lookup\nAction Input: " + ulmArgs,
 	"Command R, older":            "Action: ```json\n[{\"tool_name\": \"lookup\", \"parameters\": {\"city\": \"Ulm\"}}]```",
 	"harmony":                     "<|channel|>commentary to=functions.lookup <|constrain|>json<|message|>" + ulmArgs + "<|call|>",
@@ -81,6 +84,7 @@ var ulmForms = map[string]string{
 	"harmony, in the role":        "<|start|>assistant to=functions.lookup<|channel|>commentary json<|message|>" + ulmArgs,
 	"harmony, analysis":           "<|channel|>analysis to=functions.lookup code<|message|>" + ulmArgs,
 	"harmony without tokens":      "commentary to=functions.lookup json" + ulmArgs,
+	"harmony, the role alone":     "assistant to=functions.lookup commentary json\n" + ulmArgs, // openai/codex#13114
 	"Jamba, Hunyuan":              "<tool_calls>[" + ulmCall + "]</tool_calls>",
 	"InternLM":                    `<|action_start|><|plugin|>{"name": "lookup", "parameters": {"city": "Ulm"}}<|action_end|>`,
 	"Command R":                   `<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "lookup", "parameters": {"city": "Ulm"}}]<|END_ACTION|>`,
@@ -101,6 +105,7 @@ var ulmForms = map[string]string{
 	"GigaChat":                    "<|message_sep|>\n\nfunction call<|role_sep|>\n" + ulmCall,
 	"Hermes, a dict":              "<tool_call>\n{'name': 'lookup', 'arguments': {'city': 'Ulm'}}\n</tool_call>",
 	"as on the wire":              `{"tool_calls": [{"id": "1", "type": "function", "function": {"name": "lookup", "arguments": "{\"city\": \"Ulm\"}"}}]}`,
+	"as on the wire, a message":   `{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "lookup", "arguments": "{\"city\": \"Ulm\"}"}}]}`,
 	"Hermes, quotes and a name":   "<tool_call>\n" + `{"name": " functions.lookup", "arguments": {"city": "Ulm"}}` + "\n</tool_call><|im_end|>",
 	"DeepSeek V3.2 through ASCII": "<|DSML|function_calls>\n<|DSML|invoke name=\"lookup\">\n<|DSML|parameter name=\"city\" string=\"true\">Ulm</|DSML|parameter>\n</|DSML|invoke>\n</|DSML|function_calls>",
 	"DeepSeek V3.2, JSON":         "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"lookup\">" + ulmArgs + "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
@@ -139,6 +144,10 @@ var ulmForms = map[string]string{
 }
 
 // dsml returns a call in the tags of DeepSeek, with a namespace and the name of the tag around the calls.
+func k3(open, args, end string) string {
+	return open + `<|open|>call tool="lookup" index="1"<|sep|>` + args + "<|close|>call<|sep|>" + end
+}
+
 func dsml(space, calls string) string {
 	return strings.NewReplacer("DSML", space, "calls", calls).Replace("<DSMLcalls>\n<DSMLinvoke name=\"lookup\">\n<DSMLparameter name=\"city\" string=\"true\">Ulm</DSMLparameter>\n</DSMLinvoke>\n</DSMLcalls>")
 }

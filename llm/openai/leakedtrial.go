@@ -205,7 +205,7 @@ func (l *leakFilter) enter(t trial, at, c int) {
 			}
 			t.open, t.opened = p.text, len(t.calls)
 		case "close":
-			if t.open != p.text && (t.open != "" || len(t.calls) == 0 || l.after == '>') {
+			if t.open != p.text && (t.open != "" || len(t.calls) == 0 && !t.form.rare || l.after == '>') {
 				return
 			}
 			t.open = ""

@@ -153,7 +153,7 @@ func (l *responsesTexts) UnmarshalJSON(b []byte) error {
 func (a *attempt) responsesEvent(data []byte) error {
 	r := &a.reading
 	var ev responsesEvent
-	if err := json.Unmarshal(data, &ev); err != nil {
+	if err := decode(data, &ev); err != nil {
 		return a.client.badEvent(data, err)
 	}
 	if name := a.body.name; ev.Type == "" && strings.HasPrefix(name, "response.") {
