@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -137,30 +138,54 @@ const longestWait = 1000 * time.Hour // a longer wait would overflow, and means 
 // retryAfter returns how long a response asks to wait; 0 if it does not, or if the value makes no sense. The header in
 // milliseconds is OpenAI's own.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	for _, f := range []struct {
-		name string
-		unit time.Duration
-	}{{"Retry-After-Ms", time.Millisecond}, {"Retry-After", time.Second}} {
-		if n, err := strconv.ParseFloat(h.Get(f.name), 64); err == nil && n > 0 {
-			return bounded(n * float64(f.unit))
-		}
-	}
-	at, err := http.ParseTime(h.Get("Retry-After"))
-	if err != nil {
-		return 0
-	}
 	if server, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = server // the server's clock may differ from this machine's
 	}
-	return max(0, min(at.Sub(now), longestWait))
+	return cmp.Or(waitOf(h.Get("Retry-After-Ms"), time.Millisecond, now), waitOf(h.Get("Retry-After"), time.Second, now))
 }
+
+// resetAfter returns how long it takes until all limits are reset that the headers of a response call used up.
+func resetAfter(h http.Header, now time.Time) (wait time.Duration) {
+	for name := range h {
+		limit, of, ok := strings.Cut(name, "Ratelimit-Reset")
+		if ok && h.Get(limit+"Ratelimit-Remaining"+of) == "0" {
+			wait = max(wait, waitOf(h.Get(name), time.Second, now))
+		}
+	}
+	return wait
+}
+
+// waitOf reads a wait: a number of units, a duration such as 6m0s, or a time as a date or in seconds or milliseconds
+// since 1970.
+func waitOf(text string, unit time.Duration, now time.Time) time.Duration {
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		switch {
+		case n > 1e12 && n < 1e14:
+			return until(time.UnixMilli(int64(n)), now)
+		case n > 1e9 && n < 1e11:
+			return until(time.Unix(int64(n), 0), now)
+		}
+		return bounded(max(0, n) * float64(unit))
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return max(0, min(d, longestWait))
+	}
+	for _, layout := range []string{http.TimeFormat, time.RFC850, time.ANSIC, time.RFC3339} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return until(at, now)
+		}
+	}
+	return 0
+}
+
+func until(at, now time.Time) time.Duration { return max(0, min(at.Sub(now), longestWait)) }
 
 func bounded(d float64) time.Duration { return time.Duration(min(d, float64(longestWait))) }
 
 // The forms of waits in the body of an error: Google's RetryInfo, fields of gateways, texts such as "try again in
 // 1m2.5s" or "retry after 10 seconds", and dates.
 var (
-	waitFields = lazyregexp.New(`(?i)"(retryDelay|retry_after|retry_after_ms|retryAfterMs|retryAfter|estimated_time)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?`)
+	waitFields = lazyregexp.New(`(?i)"(retryDelay|retry_after|retry_after_ms|retryAfterMs|retryAfter|estimated_time|X-RateLimit-Reset)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?`)
 	waitWords  = lazyregexp.New(`(?i)\b(?:again|retry|wait)\s+(?:(?:in|after|for|about|approximately|at least|another)\s+)*(?:(\d[\dhms.]*[hms])\b|((?:\d+(?:\.\d+)?\s*` + waitUnit + `[\s,]*(?:and\s+)?)+))`)
 	waitParts  = lazyregexp.New(`(?i)(\d+(?:\.\d+)?)\s*(` + waitUnit + `)`)
 	waitDates  = lazyregexp.New(`(?i)\b(?:again|retry|resets?|reset)\s+(?:at|after|on)\s+(\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d))`)
@@ -175,8 +200,7 @@ func waitIn(body []byte, now time.Time) time.Duration {
 		if strings.HasSuffix(strings.ToLower(string(m[1])), "ms") || strings.EqualFold(string(m[3]), "ms") {
 			unit = time.Millisecond
 		}
-		n, _ := strconv.ParseFloat(string(m[2]), 64)
-		return bounded(n * float64(unit))
+		return waitOf(string(m[2]), unit, now)
 	}
 	if m := waitWords.Get().FindSubmatch(body); m != nil {
 		if d, err := time.ParseDuration(strings.ToLower(string(m[1]))); err == nil {
@@ -190,9 +214,7 @@ func waitIn(body []byte, now time.Time) time.Duration {
 		return bounded(sum)
 	}
 	if m := waitDates.Get().FindSubmatch(body); m != nil {
-		if at, err := time.Parse(time.RFC3339, string(m[1])); err == nil {
-			return max(0, min(at.Sub(now), longestWait))
-		}
+		return waitOf(string(m[1]), time.Second, now)
 	}
 	return 0
 }

@@ -136,7 +136,7 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		Error    json.RawMessage `json:"error"`
 		Errors   json.RawMessage `json:"errors"` // watsonx, Cloudflare
 		Message  flexText        `json:"message"`
-		Detail   flexText        `json:"detail"`
+		Detail   json.RawMessage `json:"detail"`
 		Says     flexText        `json:"error_description"` // OAuth
 		Type     flexText        `json:"type"`
 		Code     flexText        `json:"code"`
@@ -159,9 +159,24 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		if json.Unmarshal(data, &text) != nil {
 			text = flexText(data)
 		}
-		return &goopenai.APIError{Message: string(text), Code: ""}
+		e := &goopenai.APIError{Code: ""}
+		if at := strings.IndexByte(string(text), '{'); at >= 0 {
+			if object, _, ok := lenient(string(text[at:])); ok { // of the endpoint behind a gateway
+				if e = parseErrorAt([]byte(object), depth+1); at == 0 {
+					return e
+				}
+			}
+		}
+		e.Message = string(text)
+		return e
 	}
-	said := cmp.Or(o.Message, o.Detail, o.Says)
+	var detail flexText
+	if len(o.Detail) > 0 && o.Detail[0] == '{' {
+		o.Errors = o.Detail
+	} else if len(o.Detail) > 0 {
+		_ = json.Unmarshal(o.Detail, &detail) // it was decoded from JSON
+	}
+	said := cmp.Or(o.Message, detail, o.Says)
 	for _, inner := range []json.RawMessage{o.Error, o.Errors} {
 		if len(inner) > 0 && !slices.Contains([]string{"null", "[]"}, string(inner)) {
 			e := parseErrorAt(inner, depth+1)
@@ -236,6 +251,7 @@ func (c *client) endpointError(a *goopenai.APIError, status int) *goopenai.APIEr
 func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, string) {
 	// Use what was read, even if reading fails.
 	data, _ := io.ReadAll(io.LimitReader(body, 64<<10))
+	data = unframed(data)
 	a := &goopenai.APIError{Code: ""}
 	text, cause := c.describePage(data), error(nil)
 	if !isHTML(data) {
@@ -245,14 +261,24 @@ func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, s
 	said := waitIn(data, time.Now())
 	code, retry := classify(resp.StatusCode, a, said > 0)
 	e := c.errorf(code, cause, "%s: %s%s", statusText(resp.StatusCode), text, c.advice(code, retry, resp, a))
-	e.Status, e.Retryable = resp.StatusCode, retry
-	if retry {
-		e.RetryAfter = cmp.Or(retryAfter(resp.Header, time.Now()), said)
+	e.Status, e.Retryable = resp.StatusCode, retry && resp.Header.Get("X-Should-Retry") != "false" // OpenAI, Anthropic
+	if e.Retryable {
+		e.RetryAfter = cmp.Or(retryAfter(resp.Header, time.Now()), said, resetAfter(resp.Header, time.Now()))
 	}
 	if e.RetryAfter > c.maxRetryAfter {
 		e.Message += fmt.Sprintf("; it asks to wait %v, which is longer than this client waits", e.RetryAfter.Round(time.Second))
 	}
 	return e, string(data) + "\n" + a.Message // without escapes, too
+}
+
+// unframed returns the body of an error without the event in which some endpoints send it.
+func unframed(data []byte) []byte {
+	data = bytes.TrimPrefix(bytes.TrimSpace(data), []byte("\ufeff"))
+	if bytes.HasPrefix(data, []byte("data:")) || bytes.HasPrefix(data, []byte("event:")) {
+		_, data, _ = bytes.Cut(data, []byte("data:"))
+		data, _, _ = bytes.Cut(data, []byte("\n"))
+	}
+	return data
 }
 
 func statusText(status int) string {

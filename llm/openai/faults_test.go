@@ -56,6 +56,11 @@ func TestFaultMatrix(t *testing.T) {
 		"429 quota":         {status(429, object("pay", "", "insufficient_quota")), llm.CodeRateLimited, 429, false, "pay (insufficient_quota)", 0},
 		"429 seconds":       {status(429, "", "Retry-After", "3"), llm.CodeRateLimited, 429, true, "", 3 * time.Second},
 		"429 date":          {status(429, "", "Retry-After", inADay), llm.CodeRateLimited, 429, true, "it asks to wait 2", 24 * time.Hour},
+		"429 no retry":      {status(429, "", "X-Should-Retry", "false"), llm.CodeRateLimited, 429, false, "Too Many Requests", 0},
+		"429 in an event":   {status(429, "event: error\ndata: {\"error\":{\"message\":\"no more\",\"code\":\"insufficient_quota\"}}\n\n"), llm.CodeRateLimited, 429, false, "Too Many Requests: no more (ins", 0}, // openclaw/openclaw#76444
+		"429 BOM":           {status(429, "\ufeff{\"error\":{\"message\":\"no more\",\"code\":\"insufficient_quota\"}}"), llm.CodeRateLimited, 429, false, "Too Many Requests: no more (ins", 0},
+		"429 detail":        {status(429, `{"detail":{"message":"no more","code":"insufficient_quota"}}`), llm.CodeRateLimited, 429, false, "Too Many Requests: no more (ins", 0},
+		"429 in a text":     {status(429, `{"error":"Upstream - {'error': {'message': 'no more', 'code': 'insufficient_quota'}}"}`), llm.CodeRateLimited, 429, false, "Too Many Requests: Upstream - {'err", 0},
 		"429 absurd":        {status(429, "", "Retry-After", "99999999999999999999"), llm.CodeRateLimited, 429, true, "longer than this client waits", 1000 * time.Hour},
 		"429 negative":      {status(429, "", "Retry-After", "-5"), llm.CodeRateLimited, 429, true, "", 0},
 		"429 nonsense":      {status(429, "", "Retry-After", "soon"), llm.CodeRateLimited, 429, true, "", 0},
