@@ -2,9 +2,11 @@ package schema
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -85,6 +87,10 @@ func tuple(m map[string]any) {
 		return
 	}
 	var items any = false
+	if limit, err := strconv.Atoi(fmt.Sprint(m["maxItems"])); rest == nil && (err != nil || limit > len(all)) {
+		delete(m, "items") // any items may follow
+		return
+	}
 	for _, s := range append(slices.Clip(all), rest) {
 		switch {
 		case s == nil || s == false:

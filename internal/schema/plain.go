@@ -364,12 +364,36 @@ func hoist(m map[string]any) {
 	}
 }
 
+// typeBranches moves the type of a schema with alternatives into them, because Kimi refuses a type next to anyOf. The
+// alternatives of an object with properties are merged.
+func typeBranches(m map[string]any) {
+	if m["properties"] != nil {
+		hoist(m)
+		return
+	}
+	for _, k := range []string{"anyOf", "oneOf"} {
+		list, _ := m[k].([]any)
+		for i, s := range list {
+			if branch, ok := s.(map[string]any); ok && branch["type"] == nil && branch["anyOf"] == nil && branch["oneOf"] == nil {
+				branch = maps.Clone(branch)
+				branch["type"] = m["type"]
+				finish(branch)
+				list[i] = branch
+			}
+		}
+	}
+	delete(m, "type")
+}
+
 // finish gives an object its properties, and an array its items.
 func finish(m map[string]any) {
 	for _, k := range []string{"allOf", "anyOf", "oneOf"} {
 		if list, _ := m[k].([]any); len(list) == 0 {
 			delete(m, k)
 		}
+	}
+	if _, typed := m["type"].(string); typed && (m["anyOf"] != nil || m["oneOf"] != nil) {
+		typeBranches(m)
 	}
 	properties, ok := m["properties"].(map[string]any)
 	maps.DeleteFunc(properties, func(_ string, s any) bool { return s == false })

@@ -16,14 +16,16 @@ import (
 
 func TestPlain(t *testing.T) {
 	for name, c := range map[string]struct{ from, to string }{
-		"no properties":        {`{"type":"object"}`, `{"type":"object","properties":{}}`},
-		"nothing":              {`{}`, `{"properties":{},"type":"object"}`},
-		"as it was":            {`{ "type":"object", "properties":{"a":{"type":"array","items":{"type":"string"}}} }`, `{ "type":"object", "properties":{"a":{"type":"array","items":{"type":"string"}}} }`},
-		"the order stays":      {`{"type":"object","properties":{"z":{"type":"array"},"a":{"const":1.0}}}`, `{"type":"object","properties":{"z":{"type":"array","items":{}},"a":{"type":"number","description":"(one of 1.0)"}}}`},
-		"a property const":     {`{"type":"object","properties":{"const":{"type":"string"},"pattern":{"enum":["(?!a)"]}}}`, `{"type":"object","properties":{"const":{"type":"string"},"pattern":{"enum":["(?!a)"]}}}`},
-		"a pattern":            {`{"type":"object","properties":{"a":{"type":"string","pattern":"^(?!a)<b>&"},"b":{"pattern":"^<b>&$"}}}`, `{"type":"object","properties":{"a":{"type":"string"},"b":{"pattern":"^<b>&$"}}}`},
-		"types":                {`{"type":["object","null"],"properties":{"a":{"type":["string","null"],"minLength":1,"description":"A"}}}`, `{"type":"object","properties":{"a":{"description":"A","anyOf":[{"type":"string","minLength":1},{"type":"null"}]}}}`},
-		"types with values":    {`{"type":"object","properties":{"a":{"type":["string","integer","null"],"enum":["x",null]}}}`, `{"type":"object","properties":{"a":{"anyOf":[{"type":"string","enum":["x"]},{"type":"null"}]}}}`},
+		"no properties":     {`{"type":"object"}`, `{"type":"object","properties":{}}`},
+		"nothing":           {`{}`, `{"properties":{},"type":"object"}`},
+		"as it was":         {`{ "type":"object", "properties":{"a":{"type":"array","items":{"type":"string"}}} }`, `{ "type":"object", "properties":{"a":{"type":"array","items":{"type":"string"}}} }`},
+		"the order stays":   {`{"type":"object","properties":{"z":{"type":"array"},"a":{"const":1.0}}}`, `{"type":"object","properties":{"z":{"type":"array","items":{}},"a":{"type":"number","description":"(one of 1.0)"}}}`},
+		"a property const":  {`{"type":"object","properties":{"const":{"type":"string"},"pattern":{"enum":["(?!a)"]}}}`, `{"type":"object","properties":{"const":{"type":"string"},"pattern":{"enum":["(?!a)"]}}}`},
+		"a pattern":         {`{"type":"object","properties":{"a":{"type":"string","pattern":"^(?!a)<b>&"},"b":{"pattern":"^<b>&$"}}}`, `{"type":"object","properties":{"a":{"type":"string"},"b":{"pattern":"^<b>&$"}}}`},
+		"types":             {`{"type":["object","null"],"properties":{"a":{"type":["string","null"],"minLength":1,"description":"A"}}}`, `{"type":"object","properties":{"a":{"description":"A","anyOf":[{"type":"string","minLength":1},{"type":"null"}]}}}`},
+		"types with values": {`{"type":"object","properties":{"a":{"type":["string","integer","null"],"enum":["x",null]}}}`, `{"type":"object","properties":{"a":{"anyOf":[{"type":"string","enum":["x"]},{"type":"null"}]}}}`},
+		"a type and alternatives": {`{"type":"object","properties":{"a":{"type":"string","anyOf":[{"enum":["x"]},{"type":"null"}]},"b":{"type":"object","properties":{"c":{"type":"string"},"d":{"type":"string"}},"anyOf":[{"required":["c"]},{"required":["d"]}]},"e":{"type":"object","oneOf":[{"properties":{"f":{"type":"string"}}}]}}}`,
+			`{"type":"object","properties":{"a":{"anyOf":[{"type":"string","enum":["x"]},{"type":"null"}]},"b":{"type":"object","properties":{"c":{"type":"string"},"d":{"type":"string"}}},"e":{"oneOf":[{"type":"object","properties":{"f":{"type":"string"}}}]}}}`}, // MoonshotAI/kimi-code#2661
 		"a tuple":              {`{"type":"object","properties":{"a":{"type":"array","prefixItems":[{"type":"string"},{"type":"number"}],"items":false}}}`, `{"type":"object","properties":{"a":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"}]}}}}`},
 		"a reference":          {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x~1y","description":"Mine"}},"$defs":{"x/y":{"type":"string","description":"Its"}}}`, `{"type":"object","properties":{"a":{"type":"string","description":"Mine"}}}`},
 		"a reference at top":   {`{"$ref":"#/definitions/A","definitions":{"A":{"type":"object","properties":{"b":{"type":"string"}},"required":["b"]}},"$schema":"http://json-schema.org/draft-07/schema#"}`, `{"type":"object","properties":{"b":{"type":"string"}},"required":["b"]}`},
@@ -39,8 +41,8 @@ func TestPlain(t *testing.T) {
 		"an old draft":           {`{"type":"object","properties":{"a":{"type":"any","required":true,"exclusiveMinimum":true,"minimum":1}}}`, `{"type":"object","properties":{"a":{"minimum":1}}}`},
 		"unknown types":          {`{"type":"object","properties":{"a":{"type":[{},{},"string"]}}}`, `{"type":"object","properties":{"a":{"type":"string"}}}`},
 		"required without names": {`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"type":"object","required":[{},{}]}}}`, `{"type":"object","properties":{"a":{"type":"object","properties":{}}}}`},
-		"a tuple of values": {`{"type":"object","properties":{"a":{"type":"array","items":[{"type":["string","null"],"enum":["x"]},{"type":["string","null"],"enum":["y"]}]}}}`,
-			`{"type":"object","properties":{"a":{"type":"array","items":{"anyOf":[{"type":"string","enum":["x","y"]}]}}}}`},
+		"a tuple of values": {`{"type":"object","properties":{"a":{"type":"array","maxItems":2,"items":[{"type":["string","null"],"enum":["x"]},{"type":["string","null"],"enum":["y"]}]}}}`,
+			`{"type":"object","properties":{"a":{"type":"array","maxItems":2,"items":{"anyOf":[{"type":"string","enum":["x","y"]}]}}}}`},
 		"what Gemini refuses": {`{"type":"object","properties":{"a":{"type":"integer","enum":[1,2],"description":"A"},"b":{"type":"string","format":"uri"},` +
 			`"c":{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1.5},"d":{"type":"object","propertyNames":{"pattern":"^x"}},"e":{"type":"string","enum":["x",null],"format":"date-time"}}}`,
 			`{"type":"object","properties":{"a":{"type":"integer","description":"A (one of 1,2)"},"b":{"type":"string","description":"(format: uri)"},` +

@@ -16,6 +16,9 @@ const (
 	signature  = "skip_thought_signature_validator" // Google's, for calls that its model has not made
 )
 
+// maxDescription is the number of characters of a tool's description for endpoints that accept 1,024.
+const maxDescription = 1000
+
 // messageQuirks are the quirks that change messages.
 const messageQuirks = quirkAlternate | quirkBridge | quirkNoSystem | quirkNoEmpty
 
@@ -59,6 +62,8 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	if q.has(quirkNoToolChoice) {
 		if r.ToolChoice == llm.ToolChoiceNone {
 			r.Tools = nil
+		} else if !r.ToolChoice.Mode() {
+			r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t llm.ToolSpec) bool { return t.Name != string(r.ToolChoice) })
 		}
 		r.ToolChoice = ""
 	}
@@ -83,6 +88,10 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	if q.has(quirkTools) && len(r.Tools) == 0 && slices.ContainsFunc(r.Messages, calls) {
 		r.Tools = []llm.ToolSpec{{Name: "none", Description: "This is no tool. Never call it."}}
 	}
+	q.fitTools(&r)
+	if q.has(quirkMaxTokensAlways) && r.MaxTokens <= 0 {
+		r.MaxTokens = 8192
+	}
 	if q.has(quirkEffortNone) && len(r.Tools) > 0 {
 		r.Thinking, r.ReasoningEffort = nil, "none"
 	}
@@ -105,6 +114,27 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 		r.Messages = q.add(r.Messages, m)
 	}
 	return &r
+}
+
+// fitTools changes the schemas and descriptions of a request's tools.
+func (q quirks) fitTools(r *llm.Request) {
+	if !q.has(quirkBareSchemas | quirkShortDescriptions | quirkNoEmpty) {
+		return
+	}
+	r.Tools = slices.Clone(r.Tools)
+	for i := range r.Tools {
+		t := &r.Tools[i]
+		if q.has(quirkBareSchemas) {
+			t.Parameters = bareSchema(t.Parameters)
+		}
+		if q.has(quirkNoEmpty) {
+			t.Description = cmp.Or(t.Description, t.Name)
+		}
+		if words := []rune(t.Description); q.has(quirkShortDescriptions) && len(words) > maxDescription {
+			t.Description = string(words[:maxDescription]) + "…"
+			r.System = strings.TrimPrefix(r.System+"\n\nMore about the tool "+t.Name+": …"+string(words[maxDescription:]), "\n\n")
+		}
+	}
 }
 
 // withText returns the content of a tool message with a text after the output.

@@ -13,7 +13,7 @@ import (
 )
 
 // quirks is a set of rows of quirkTable: what an endpoint refuses of an ordinary request, or requires in addition.
-type quirks uint32
+type quirks uint64
 
 const (
 	quirkEchoEmpty quirks = 1 << iota
@@ -46,6 +46,9 @@ const (
 	quirkLetterNames
 	quirkSingleCalls
 	quirkPlainKeys
+	quirkBareSchemas
+	quirkShortDescriptions
+	quirkMaxTokensAlways
 	quirkLateSystem
 	quirkAllowedTools
 )
@@ -64,41 +67,48 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"no-signatures", "calls go back without the fields of others, such as `extra_content`", "extra_content|provider_specific_fields|thought_signature", ""},
 	{"max-completion-tokens", "`max_completion_tokens` in place of `max_tokens`", `\bmax_tokens`, `max_completion_tokens.{0,2} instead`}, // OpenAI
 	{"max-tokens", "`max_tokens` in place of `max_completion_tokens`", "max_completion_tokens", `[^_]max_tokens.{0,2} instead`},
-	{"alternate", "messages of one role in a row are joined, a user's message is the first, and `bridge`", "", `\balternat(e|es|ing)\b|consecutive.{0,30}(role|messages|user|assistant)`},
+	{"alternate", "messages of one role in a row are joined, a user's message is the first, and `bridge`", "", `\balternat(e|es|ing)\b|turn comes immediately after|consecutive.{0,30}(role|messages|user|assistant)`},
 	{"bridge", "a short message of the assistant between a result and a user's message", "", `role.{0,6}user.{0,20}after.{0,20}tool|after.{0,30}tool.{0,60}(assistant|not user)`},                                         // Mistral
 	{"no-system", "the system text as the first message of the user", `\bsystem\b|developer instruction`, `'system'.{0,20}not one of|tag 'system'|roles are supported|role: unexpected value|first message must be user`}, // Gemma, o1-mini
 	{"tool-names", "each result with the tool's name", "", `function_?response\.name|\bname\b.{0,40}role .?tool`},                                                                                                         // Gemini behind gateways
-	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|不能为空|non-?whitespace|blank|at least (1|one) character|trailing whitespace`},                                       // Claude, Bedrock
+	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|不能为空|non-?whitespace|blank|min(imum)? length|at least (1|one) character|trailing whitespace`},                     // Claude, Bedrock
 	{"string-content", "the content of a message is always a string, also next to calls", "", `content.{0,80}(null|nil\b|none\b|string|不能为空)|(null|none\b|string).{0,60}content|missing field .content|'content' is missing|参数非法|valid string|sequence, expected a string|at least one content`},
 	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
 	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                    // Fireworks, old vLLM, Mistral
 	{"no-stream", "no `stream`: the answer comes whole", "", `verified to stream|(not|n.t) support( tool use in)? stream|stream(ing)? (is )?(not |un)support`},                          // OpenAI, Bedrock
 	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel_tool_calls", ""},                                                                                                        // o3, o4-mini
-	{"no-tool-choice", "no `tool_choice`", "tool.choice", ""}, // DeepSeek, Kimi
+	{"no-tool-choice", "no `tool_choice`; a tool that must be called is the only one", "tool.choice", `invalid tool_choice|tool_choice.{0,40}(must|should) be`},                         // DeepSeek, Kimi
 	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", `response_format|response.(mime.type|schema)|json_schema|json (schema )?mode|guided_json|text_?format|structured output`,
 		`json mode cannot be combined|must be 'json_schema' or 'text'|populating 'response_mime_type'|` + schemaFeatures}, // DeepSeek, Gemini, Groq, LM Studio, vLLM
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
 	{"no-sampling", "no `temperature` and no `top_p`", "temperature|top_p", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
 	{"no-seed", "no `seed`", `\bseed\b`, ""},
-	{"no-stop", "no `stop`", `\bstop\b`, ""},                                                                                                        // OpenAI's reasoning models, xAI
-	{"effort-none", "`reasoning_effort` is `none` in requests with tools", "", `reasoning_effort to .?none`},                                        // OpenAI, with tools
-	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|\bthinking\b`, ""},             // xAI
-	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                                // Gemini
-	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                                 // Llama
-	{"plain-keys", "properties of tools get names of at most 64 letters, digits, `_` and `-`", "", `property (keys?|names?).{0,40}(match|pattern)`}, // Claude, Bedrock
-	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},                // OpenAI
-	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                                       // OpenAI
+	{"no-stop", "no `stop`", `\bstop\b`, ""},                                                                 // OpenAI's reasoning models, xAI
+	{"effort-none", "`reasoning_effort` is `none` in requests with tools", "", `reasoning_effort to .?none`}, // OpenAI, with tools
+	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|\bthinking\b`, `invalid.{0,30}reasoning.?effort|reasoning.?effort.{0,30}(input should|must be|invalid)`}, // xAI
+	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                                                                                                          // Gemini
+	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                                                                                                           // Llama
+	{"plain-keys", "properties of tools get names of at most 64 letters, digits, `_` and `-`", "", `property (keys?|names?).{0,40}(match|pattern)`},                                                                           // Claude, Bedrock
+	{"bare-schemas", "schemas of tools with the commonest keywords only", "", functionSchema + `|(tools?|function|function_declarations)\b.{0,80}(unsupported (field|keyword)|cannot find field)`},    // Kimi, llama.cpp
+	{"short-descriptions", "descriptions of tools continue in the system text after 1,000 characters", "", `description.{0,60}(too long|maximum length|exceed)|(too long|exceed).{0,60}description`},                    // OpenAI, Azure
+	{"max-tokens-always", "a limit of 8,192 tokens where none is set", "", `max_(completion_)?tokens.{0,12}(field required|is required|missing)|(required|missing).{0,30}max_(completion_)?tokens`},                           // gateways to Claude
+	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},                                                                                          // OpenAI
+	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                                                                                                                 // OpenAI
 }
 
 // schemaFeatures matches refusals of a single schema. Other schemas may be accepted.
 const schemaFeatures = `xgrammar`
+
+// functionSchema matches refusals of the schema of a tool. Its author is often someone else.
+const functionSchema = `schema for function|function_parameters|failed to parse grammar|moonshot flavored|unknown name.{0,60}function_declarations`
 
 // oneSchema matches schemaFeatures, and invalidSchema a schema that is wrong, which its author must see. passing
 // matches server errors that do not depend on the form of a request.
 var (
 	oneSchema     = lazyregexp.New(schemaFeatures)
 	invalidSchema = lazyregexp.New(`invalid\W{1,3}(\w+\W{1,3}){0,2}schema|invalid_json_schema|invalid_function_parameters|in context=\(`)
+	toolSchema    = lazyregexp.New(functionSchema)
 	passing       = lazyregexp.New(`(^|["'.,:;!?] ?|please |can )(retry\b|try (again|your|later))|try again (later|in|soon)|temporar|overload|too busy|is busy`)
 )
 
@@ -225,7 +235,7 @@ func (q quirks) resolved() quirks {
 type habit struct {
 	endings endingHabit
 	opens   atomic.Int32  // whether a mark opens its thoughts
-	refused atomic.Uint32 // of quirks
+	refused atomic.Uint64 // of quirks
 }
 
 func (c *client) habit(model string) *habit {
@@ -301,7 +311,8 @@ func (w *writing) mend(err error, refusal string) bool {
 	}
 	refusal = strings.ToLower(refusal)
 	fault := e.Code == llm.CodeServer
-	if invalidSchema.Get().MatchString(refusal) ||
+	ofTool := toolSchema.Get().MatchString(refusal)
+	if !ofTool && invalidSchema.Get().MatchString(refusal) ||
 		fault && (e.Status == http.StatusServiceUnavailable || e.RetryAfter > 0 || passing.Get().MatchString(refusal)) {
 		return false
 	}
@@ -312,7 +323,7 @@ func (w *writing) mend(err error, refusal string) bool {
 	once := fault || oneSchema.Get().MatchString(refusal)
 	for i, says := range refusals() {
 		form := quirks(1) << i
-		if w.learned.has(form) || !says.MatchString(refusal) {
+		if w.learned.has(form) || ofTool && form != quirkBareSchemas || !says.MatchString(refusal) {
 			continue
 		}
 		if body, err := w.bytes(w.learned | form); err == nil && string(body) != string(w.body) {

@@ -117,7 +117,7 @@ var refusalsOf = map[string]struct {
 	"max-tokens":            {has("max_completion_tokens"), []string{"Validation error at #/max_completion_tokens: Extra inputs are not permitted"}},
 	"alternate": {func(req wireObject) bool {
 		return follows("user", "user")(req) || follows("assistant", "assistant")(req) || follows("tool", "user")(req) || follows("system", "assistant")(req)
-	}, []string{"Conversation roles must alternate user/assistant/user/assistant/...", "After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s)."}},
+	}, []string{"Please ensure that function call turn comes immediately after a user turn or after a function response turn.", "Conversation roles must alternate user/assistant/user/assistant/...", "After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s)."}},
 	"bridge": {follows("tool", "user"), []string{"Unexpected role 'user' after role 'tool'"}},
 	"no-system": {func(req wireObject) bool { return some(req, func(m wireObject) bool { return m["role"] == "system" }) }, []string{"'system' is not one of ['user', 'assistant', 'tool'] - 'messages.0.role'",
 		"Input tag 'system' found using 'role' does not match any of the expected tags: 'user', 'assistant', 'tool'", "messages.0.role: unexpected value; permitted: 'user', 'assistant'",
@@ -134,7 +134,8 @@ var refusalsOf = map[string]struct {
 		"This model doesn't support tool use in streaming mode.", "Streaming is not supported for this model", "Model does not support streaming. Set stream=false."}},
 	"no-parallel-calls": {has("parallel_tool_calls"), []string{"Unsupported parameter: 'parallel_tool_calls' is not supported with this model."}},
 	"no-tool-choice": {has("tool_choice"), []string{"deepseek-reasoner does not support this tool_choice", "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
-		"No endpoints found that support the provided 'tool_choice' value.", "tool_choice 'specified' is incompatible with thinking enabled"}},
+		"No endpoints found that support the provided 'tool_choice' value.", "tool_choice 'specified' is incompatible with thinking enabled",
+		"Invalid tool_choice type: 'object'. Supported string values: none, auto, required"}},
 	"schema-in-prompt": {has("response_format"), []string{"This response_format type is unavailable now", "Function calling with a response mime type: 'application/json' is unsupported",
 		"For controlled generation of only function calls, please set 'tool_config.function_calling_config.mode' field to ANY instead of populating 'response_mime_type' and 'response_schema' fields.",
 		"json mode cannot be combined with tool/function calling", "'response_format.type' must be 'json_schema' or 'text'", "The provided JSON schema contains features not supported by xgrammar.",
@@ -161,7 +162,22 @@ var refusalsOf = map[string]struct {
 	}, []string{"* GenerateContentRequest.contents[2].parts[0].function_response.name: Name cannot be empty."}},
 	"plain-keys": {func(req wireObject) bool { return strings.Contains(fmt.Sprint(req["tools"]), "filter[id]") },
 		[]string{"tools.14.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"}},
-	"single-calls": {func(req wireObject) bool { return some(req, func(m wireObject) bool { return len(callsOf(m)) > 1 }) }, []string{"This model only supports single tool-calls at once!"}},
+	"bare-schemas": {func(req wireObject) bool { return strings.Contains(fmt.Sprint(req["tools"]), "minimum") }, []string{
+		"Failed to initialize samplers: failed to parse grammar", // ggml-org/llama.cpp#25895
+		"tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'properties.stop': when using anyOf, type should be defined in anyOf items instead of the parent schema>", // MoonshotAI/kimi-code#2661
+		"Invalid JSON payload received. Unknown name \"minimum\" at 'tools[0].function_declarations[0].parameters.properties[0].value': Cannot find field.",                                                  // can1357/oh-my-pi#1405
+		"tools[0].function.parameters contains unsupported field minimum", // gittensor-ai-lab/sparkinfer#972
+		"Invalid schema for function 'f': In context=('properties', 'seed'), 'minimum' is not permitted."}},
+	"short-descriptions": {func(req wireObject) bool {
+		for _, t := range req["tools"].([]any) {
+			if d, _ := t.(wireObject)["function"].(wireObject)["description"].(string); len([]rune(d)) > 1024 {
+				return true
+			}
+		}
+		return false
+	}, []string{"Invalid 'tools[1].function.description': string too long. Expected a string with maximum length 1024, but got a string with length 2121 instead."}}, // langchain-ai/open_deep_research#80
+	"max-tokens-always": {func(req wireObject) bool { return !has("max_tokens", "max_completion_tokens")(req) }, []string{"max_tokens: Field required"}}, // sigoden/aichat#1314
+	"single-calls":      {func(req wireObject) bool { return some(req, func(m wireObject) bool { return len(callsOf(m)) > 1 }) }, []string{"This model only supports single tool-calls at once!"}},
 }
 
 // strictEndpoint refuses what the rules say, one at a time, and gives an answer otherwise.
@@ -211,7 +227,7 @@ func everything(m *Model, rules ...string) *llm.Request {
 		assistant(" ", sealedBy(m, "because"), llm.ToolCall{ID: "call_1", Name: "f", Arguments: `{"a":1}`}, llm.ToolCall{ID: "call_3", Name: "3f"}),
 		toolResult("call_1", ""), toolResult("call_3", ""),
 		llm.UserText("three"), assistant("", llm.Reasoning{Text: "a secret"}, llm.ToolCall{ID: "call_2", Name: "f"}), toolResult("call_2", "r"), assistant("four"), llm.UserText("\n"),
-	}, Tools: []llm.ToolSpec{{Name: "f", Parameters: json.RawMessage(`{"type":"object","properties":{"filter[id]":{}}}`)}, {Name: "3f"}}, Settings: llm.Settings{Temperature: ptr(0.5), Seed: ptr(int64(7)), Stop: []string{"X"}, ReasoningEffort: "low", MaxTokens: 9, ToolChoice: llm.ToolChoiceAuto, ParallelToolCalls: &no, TopLogProbs: 2,
+	}, Tools: []llm.ToolSpec{{Name: "f", Parameters: json.RawMessage(`{"type":"object","properties":{"filter[id]":{"minimum":1}}}`)}, {Name: "3f"}}, Settings: llm.Settings{Temperature: ptr(0.5), Seed: ptr(int64(7)), Stop: []string{"X"}, ReasoningEffort: "low", MaxTokens: 9, ToolChoice: llm.ToolChoiceAuto, ParallelToolCalls: &no, TopLogProbs: 2,
 		ResponseFormat: &llm.ResponseFormat{Schema: json.RawMessage(`{"a":1}`)}}}
 	for _, rule := range rules {
 		switch rule {
@@ -221,6 +237,10 @@ func everything(m *Model, rules ...string) *llm.Request {
 			req.Echo = llm.EchoOn
 		case "max-tokens":
 			req.Endpoint = []string{"max-completion-tokens"}
+		case "short-descriptions":
+			req.Tools[0].Description = strings.Repeat("ä", 1025)
+		case "max-tokens-always":
+			req.MaxTokens = 0
 		case "no-signatures":
 			req.Endpoint = []string{"signatures"}
 		}
@@ -238,7 +258,7 @@ func saidIn(req wireObject) string {
 		}
 		for _, p := range texts {
 			for line := range strings.Lines(p.(wireObject)["text"].(string)) {
-				if line = strings.TrimSpace(line); line != "" && line != noText && line != noOutput && line != bridgeText && line != beginning && !strings.HasPrefix(line, "Answer with JSON") {
+				if line = strings.TrimSpace(line); line != "" && line != noText && line != noOutput && line != bridgeText && line != beginning && !strings.HasPrefix(line, "Answer with JSON") && !strings.HasPrefix(line, "More about the tool f: …ä") {
 					b.WriteString(line + "\n")
 				}
 			}
