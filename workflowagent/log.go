@@ -37,18 +37,19 @@ const noticeExit = "loop_exit"
 
 // step is the state of one run of a child, from the log. Before the log has the end of the run, it is from the group.
 type step struct {
-	workflow.Result             // the Reason is "" while the child runs
-	child                       workflow.Child
-	scope                       string          // "" before the start
-	input                       json.RawMessage // the recorded input
-	requestedOutput, exitOutput json.RawMessage // the output that the exit tool sets, from its call and after its result
-	exitsLoop                   bool            // the child has ended the loop around it
+	workflow.Result // the Reason is "" while the child runs
+	child           workflow.Child
+	scope           string          // "" before the start
+	input           json.RawMessage // the recorded input
+	// The output that the exit tool sets: from its call, and confirmed by its result.
+	requestedOutput, exitOutput json.RawMessage
+	exitsLoop                   bool // the child has ended the loop around it
 }
 
 func (s *step) isPaused() bool { return s.Reason == event.FinishReasonInputRequired }
 func (s *step) isDone() bool   { return s.Reason != "" && !s.isPaused() }
 
-// setResult records how the child has ended.
+// setResult records how the child ended.
 func (s *step) setResult(how workflow.Result) {
 	if s.Result = how; s.exitOutput != nil && how.Reason == event.FinishReasonStop {
 		s.Output = s.exitOutput

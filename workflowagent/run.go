@@ -25,10 +25,10 @@ type run struct {
 	seq          int64
 	runs         []string
 	children     map[int]*step
-	exitRecorded bool // the log has the notice that a child ended the loop around
+	exitRecorded bool // the log has the notice that a child ended the surrounding loop
 	// The outcome.
 	output json.RawMessage
-	text   string // the output as text of the conversation; "": the output itself
+	text   string // the output as text of the conversation; "" means the output itself
 	paused bool   // a child waits for something outside the turn
 	notice *event.Notice
 }
@@ -45,7 +45,7 @@ func (f *flow) run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.
 			yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 			return
 		}
-		// The notice of an exit is stored before the end of this run, because a workflow around this one reads the log in
+		// The notice of an exit is stored before the end of this run, because a surrounding workflow reads the log in
 		// between.
 		if n := r.notice; n != nil && !(n.Code == noticeExit && (r.exitRecorded || f.kind == loop)) && !yield(&event.Event{Data: n, More: n.Code != noticeExit}, nil) {
 			return
@@ -78,7 +78,7 @@ func (r *run) runChildren(ctx context.Context) (err error) {
 	return r.runSequentially(ctx, input)
 }
 
-// runSequentially runs the children one after the other.
+// runSequentially runs the children one after another.
 func (r *run) runSequentially(ctx context.Context, input json.RawMessage) error {
 	cause := r.runs[0] + ":harness_start"
 	for n := 1; ; n++ {
@@ -185,7 +185,7 @@ func (r *run) prepare(n int, input json.RawMessage, cause string) {
 	r.ready = append(r.ready, &s.child)
 }
 
-// await starts the children that are ready, and waits until children have ended.
+// await starts the children that are ready, and waits until at least one child has ended.
 func (r *run) await(ctx context.Context) error {
 	if err := r.group.Start(r.ready...); err != nil {
 		return err

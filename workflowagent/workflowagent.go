@@ -1,10 +1,10 @@
-// Package workflowagent makes agents that run other agents in a fixed order: one after the other ([Sequential]), at
-// the same time ([Parallel]), or in rounds ([Loop]). Package agentgraph is for anything more complex.
+// Package workflowagent makes agents that run other agents in a fixed order: one after another ([Sequential]), at the
+// same time ([Parallel]), or in rounds ([Loop]). Package agentgraph is for anything more complex.
 //
-// A workflow can be used wherever an agent can. Its input is the user's message or the input of an inner scope. In a
-// conversation its output is also said as text. Each run of a child has a scope of its own: the child sees its input,
-// and the surrounding conversation only with [WithHistory]. A transfer inside moves only that inner conversation, and
-// no agent outside can transfer to a child. The state of a workflow follows from the log: after a crash or a pause it
+// A workflow can be used like any other agent. Its input is the user's message or the input of an inner scope. In a
+// conversation, it also sends its output as text. Each run of a child has its own scope: the child sees its input, and
+// the surrounding conversation only with [WithHistory]. A transfer inside moves only that inner conversation, and no
+// agent outside can transfer to a child. The state of a workflow is computed from the log: after a crash or a pause, it
 // resumes with the children that had not finished.
 //
 // The package imports agent, agent/workflow, event, tools and view. The runner runs the agents.
@@ -38,36 +38,38 @@ type flow struct {
 
 const sequential, parallel, loop = agent.FlowSequential, agent.FlowParallel, agent.FlowLoop
 
-// Condition reports after a round whether a loop ends. output is that of the round's last agent. A condition should
-// depend only on its arguments: after a crash it may be called again. An error ends the run of the loop.
+// Condition reports after a round whether a loop ends. output is the output of the round's last agent. A condition
+// should depend only on its arguments, because it may be called again after a crash. An error ends the run of the loop.
 type Condition func(ctx context.Context, inv *agent.Invocation, output json.RawMessage) (bool, error)
 
 // Option configures a workflow.
 type Option func(*flow)
 
 // WithReturn sets which agent answers the user's next message if a transfer started the workflow.
+//
 // Defaults to agent.ReturnToParent, because a workflow cannot transfer.
 func WithReturn(p agent.ReturnPolicy) Option { return func(f *flow) { f.properties.Return = p } }
 
-// WithGuards adds checks of what the workflow receives, and of what it and its children say.
+// WithGuards adds guards that check what the workflow receives, and the messages of the workflow and its children.
 func WithGuards(guards ...agent.Guard) Option {
 	return func(f *flow) { f.properties.Guards = append(f.properties.Guards, guards...) }
 }
 
-// WithHistory shows the children the conversation around the workflow, as the policy says. By default they see only
+// WithHistory shows the children the conversation around the workflow, as the policy selects. By default, they see only
 // their input.
 func WithHistory(p view.Policy) Option {
 	return func(f *flow) { f.edgeOptions = append(f.edgeOptions, view.Around(p)) }
 }
 
-// WithTimeout limits each run of a child. A run that takes longer fails with agent.ErrTimeout. 0 is no limit.
+// WithTimeout limits each run of a child. A run that takes longer fails with agent.ErrTimeout. 0, the default, is no
+// limit.
 func WithTimeout(d time.Duration) Option { return func(f *flow) { f.timeout = d } }
 
 // Collect lets a Parallel continue when a child fails. The child's output is then {"error": message}. A limit of the
-// turn or a spent budget ends the workflow nevertheless.
+// turn or an exhausted budget still ends the workflow.
 func Collect() Option { return optionOf(parallel, "Collect", func(f *flow) { f.collect = true }) }
 
-// WithConcurrency limits how many children of a Parallel run at the same time; 0 is no limit.
+// WithConcurrency limits how many children of a Parallel run at the same time. 0, the default, is no limit.
 func WithConcurrency(n int) Option {
 	return optionOf(parallel, "WithConcurrency", func(f *flow) { f.concurrency = n })
 }
@@ -75,8 +77,9 @@ func WithConcurrency(n int) Option {
 // Until ends a Loop after the first round for which done is true. An error of done ends the run.
 func Until(done Condition) Option { return optionOf(loop, "Until", func(f *flow) { f.until = done }) }
 
-// WithLimit limits the rounds of a Loop, at least 1. A Loop that reaches the limit does not fail: its output is that
-// of the last round, and a notice in the log reports the limit.
+// WithLimit limits the rounds of a Loop, at least 1. A Loop that reaches the limit does not fail: its output is that of
+// the last round, and a notice in the log reports the limit.
+//
 // Defaults to 10.
 func WithLimit(rounds int) Option {
 	return optionOf(loop, "WithLimit", func(f *flow) { f.limit = rounds })
@@ -103,9 +106,9 @@ func (f *flow) addError(format string, args ...any) {
 	f.errs = append(f.errs, fmt.Errorf(format, args...))
 }
 
-// Sequential returns a workflow that runs agents one after the other: the output of each is the input of the next, and
-// the output of the last is the workflow's. The first agent that fails ends the workflow. The same agent may be in the
-// list several times. The error lists all problems.
+// Sequential returns a workflow that runs agents one after another: the output of each is the input of the next, and
+// the output of the last is the workflow's output. The first agent that fails ends the workflow. The same agent may be
+// in the list several times. The error lists all problems.
 func Sequential(name, description string, agents []agent.Agent, opts ...Option) (agent.Agent, error) {
 	return newFlow(sequential, name, description, agents, opts)
 }
@@ -117,9 +120,9 @@ func Parallel(name, description string, agents []agent.Agent, opts ...Option) (a
 	return newFlow(parallel, name, description, agents, opts)
 }
 
-// Loop returns a workflow that runs agents as [Sequential] does, in rounds: the input of a round is the output of the
-// round before. The loop ends when the condition of [Until] holds, when an agent has called the tool of [ExitTool], or
-// at its limit of rounds. The error lists all problems.
+// Loop returns a workflow that runs agents like [Sequential], in rounds: the input of a round is the output of the
+// previous round. The loop ends when the condition of [Until] is true, when an agent has called the tool of [ExitTool],
+// or at its limit of rounds. The error lists all problems.
 func Loop(name, description string, agents []agent.Agent, opts ...Option) (agent.Agent, error) {
 	return newFlow(loop, name, description, agents, opts)
 }

@@ -29,8 +29,7 @@ const (
 	maxPatternNodes = 1_000 // instructions of a compiled one
 )
 
-// Program is a compiled expression. It is immutable and can be evaluated by any
-// number of goroutines at once.
+// Program is a compiled expression. It is immutable and safe for concurrent use.
 type Program struct {
 	source    string
 	code      *vm.Program
@@ -67,7 +66,7 @@ const (
 	wantTexts
 )
 
-// Compile is [Language.Compile] for expressions that see output and input.
+// Compile is like [Language.Compile] for expressions that see output and input.
 func Compile(source string) (*Program, error) { return Language{}.Compile(source) }
 
 func (l Language) compile(source string, want want) (p *Program, err error) {
@@ -94,8 +93,8 @@ func (l Language) compile(source string, want want) (p *Program, err error) {
 		return nil, syntaxError(source, err)
 	}
 	g := guard{source: []rune(source), language: l}
-	// Before the type checker: a chain of comparisons contains its middle part twice, and nested ones make the
-	// checker's work exponential.
+	// The guard runs before the type checker: a chain of comparisons contains its middle part twice, so nested chains
+	// would make the checker's work exponential.
 	if err := g.node(tree.Node); err != nil {
 		return nil, err
 	}
@@ -124,7 +123,7 @@ func (l Language) compile(source string, want want) (p *Program, err error) {
 	config.Functions, config.Expect = added(), reflect.Invalid
 	code, err := compiler.Compile(tree, config)
 	if err != nil {
-		first, _, _ := strings.Cut(err.Error(), "\n") // a stack follows
+		first, _, _ := strings.Cut(err.Error(), "\n") // without the stack trace
 		return nil, &CompileError{Message: "the expression cannot be read: " + first}
 	}
 	return &Program{source, code, found}, nil
@@ -163,7 +162,7 @@ func errorAt(source []rune, at int, format string, args ...any) error {
 
 var unexpected = lazyregexp.New(`^unexpected token \w+\("(.*)"\)$`)
 
-// syntaxError describes the text that the parser could not read, and a probable intention.
+// syntaxError describes the text that the parser could not read, with a hint about what was probably meant.
 func syntaxError(source string, err error) error {
 	message, at := err.Error(), 0
 	var where *file.Error

@@ -35,7 +35,7 @@ func EnvOf(output, input any, state map[string]any) (env Env, err error) {
 	return env, nil
 }
 
-// names are the variables of the virtual machine.
+// names contains the variables of the virtual machine.
 type names struct {
 	Output any  `expr:"output"`
 	Input  any  `expr:"input"`
@@ -43,7 +43,7 @@ type names struct {
 	Run    *run `expr:"$run"` // for the calls that the patcher adds
 }
 
-// EvalError says why an expression has no value for its input.
+// EvalError reports why an expression has no value for its input.
 type EvalError struct {
 	Source  string // of the whole expression
 	Message string
@@ -53,8 +53,8 @@ func (e *EvalError) Error() string {
 	return fmt.Sprintf("the expression %s: %s", short(e.Source), e.Message)
 }
 
-// Test evaluates a condition. A missing value is false; any value but true and false is an error. The error is an
-// [*EvalError].
+// Test evaluates a condition. A missing value is false; any other value except true and false is an error. The error is
+// an [*EvalError].
 func (p *Program) Test(env Env) (bool, error) {
 	v, err := p.run(env)
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *Program) Test(env Env) (bool, error) {
 	return false, &EvalError{p.source, "a condition must be true or false, and this is " + describe(v)}
 }
 
-// Texts evaluates an expression that is a text, a list of texts, or nil, which means no texts. The error is an
+// Texts evaluates an expression whose value is a string, a list of strings, or nil for none. The error is an
 // [*EvalError].
 func (p *Program) Texts(env Env) ([]string, error) {
 	v, err := p.Value(env)
@@ -110,7 +110,7 @@ func (p *Program) Value(env Env) (any, error) {
 }
 
 func (p *Program) run(env Env) (any, error) {
-	if env.State == nil { // each key of it is missing
+	if env.State == nil { // all of its keys are missing
 		env.State = map[string]any(nil)
 	}
 	r := &run{until: time.Now().Add(MaxTime), left: MaxMemory}
@@ -121,7 +121,7 @@ func (p *Program) run(env Env) (any, error) {
 	return v, nil
 }
 
-// plain replaces Go's names of values by those of JSON.
+// plain replaces Go's names of types by those of JSON.
 var plain = strings.NewReplacer("interface conversion: interface {} is ", "this is ",
 	"map[string]interface {}", "a mapping", "[]interface {}", "a list", "<nil>", "nil")
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// functions are the allowed functions of the language, sorted. The others use a clock, return values that are not JSON,
-// or can become very large.
+// functions contains the allowed functions of the language, sorted. The others use a clock, return values that are not
+// JSON, or can become very large.
 var functions = []string{
 	"abs", "all", "any", "ceil", "concat", "count", "filter", "find", "findIndex", "findLast", "findLastIndex", "first",
 	"float", "floor", "fromJSON", "get", "hasPrefix", "hasSuffix", "int", "join", "keys", "last", "len", "lower", "map",
@@ -15,7 +15,7 @@ var functions = []string{
 	"trim", "trimPrefix", "trimSuffix", "type", "upper", "values",
 }
 
-// overLists are the functions over a list, most of them with a condition or another expression.
+// overLists contains the functions over a list, most of them with a condition or another expression.
 var overLists = []string{
 	"all", "any", "count", "filter", "find", "findIndex", "findLast", "findLastIndex", "map", "none", "one", "sum",
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// guard walks a syntax tree and refuses forbidden constructs. It counts a node that is in the tree twice at each visit,
-// as evaluation does.
+// guard walks a syntax tree and refuses forbidden constructs. It counts a node at each visit, even if the node is in
+// the tree twice, because evaluation visits it as often.
 type guard struct {
 	source    []rune
 	language  Language
@@ -142,7 +142,7 @@ func (g *guard) member(n *ast.MemberNode) error {
 	return g.all([]ast.Node{n.Node, n.Property})
 }
 
-// bracket reports whether a member is written a["b"]; a.b gives the same tree.
+// bracket reports whether a member is written a["b"]; a.b has the same tree.
 func (g *guard) bracket(n *ast.MemberNode) bool {
 	at := n.Location().From
 	return at >= 0 && at < len(g.source) && g.source[at] == '['

@@ -6,7 +6,7 @@ import (
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
-// Habits from other languages, with the correct form. The first match counts.
+// habits contains notations of other languages, with the correct form. The first match counts.
 var habits = []struct {
 	pattern *lazyregexp.Regexp
 	hint    string
@@ -23,7 +23,7 @@ var habits = []struct {
 	{lazyregexp.New(`^\s*\w+(\s+\w+){2,}[\s.?!]*$`), "a sentence cannot be evaluated: an expression is such as output.intent == 'billing'"},
 }
 
-// hint guesses the intention of a source that cannot be parsed; "" if it has no guess.
+// hint returns a hint about what a source that cannot be parsed probably means, or "".
 func hint(source string) string {
 	plain := blankTexts(source)
 	for _, h := range habits {
@@ -61,13 +61,13 @@ func blankTexts(source string) string {
 	return out.String()
 }
 
-// foreignWords are keywords of other languages that look like names here.
+// foreignWords maps keywords of other languages that look like names here to their replacements.
 var foreignWords = map[string]string{
 	"null": "nil", "None": "nil", "undefined": "nil", "NULL": "nil", "Nil": "nil",
 	"True": "true", "TRUE": "true", "False": "false", "FALSE": "false",
 }
 
-// foreignMethods are methods of other languages with their replacements.
+// foreignMethods maps methods of other languages to their replacements.
 var foreignMethods = map[string]string{
 	"includes": "a contains b for texts, b in a for lists", "contains": "a contains b for texts, b in a for lists",
 	"startsWith": "a startsWith b", "startswith": "a startsWith b", "endsWith": "a endsWith b", "endswith": "a endsWith b",

@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// patcher adds calls of the functions below to a tree that was checked. A source cannot contain their names.
+// patcher adds calls of the functions below to a checked syntax tree. A source cannot contain their names.
 type patcher struct{}
 
 // Visit implements [ast.Visitor].
@@ -85,7 +85,7 @@ func step(args ...any) (any, error) {
 	return v, err
 }
 
-// count counts the bytes of a value. Shared parts count each time.
+// count subtracts the bytes of a value from the budget. Shared parts count each time.
 func (r *run) count(v any) error {
 	switch v := v.(type) {
 	case string:
@@ -176,7 +176,7 @@ func sum(args ...any) (total any, err error) {
 	return total, nil
 }
 
-// list refuses other values that the virtual machine treats as a list, such as a text.
+// list refuses values other than lists that the virtual machine would treat as a list, such as a string.
 func list(args ...any) (any, error) {
 	if _, ok := args[0].([]any); !ok {
 		return nil, fmt.Errorf("a list is needed, and this is %s", describe(args[0]))
@@ -197,7 +197,7 @@ func toJSON(args ...any) (any, error) {
 	return string(out), err
 }
 
-// text returns a text unchanged, and the JSON of any other value.
+// text returns a string unchanged, and the JSON of any other value.
 func text(args ...any) (any, error) {
 	if _, ok := args[0].(string); ok {
 		return args[0], nil

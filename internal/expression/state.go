@@ -9,15 +9,15 @@ import (
 	"github.com/agentarbor/arbor/internal/nearest"
 )
 
-// Language contains the variables of an expression. The zero value has output and input.
+// Language selects the variables that an expression sees. The zero value has output and input.
 type Language struct {
 	state bool
 	keys  []string
 	known map[string]bool
 }
 
-// WithState returns a language in which expressions also see state, a map with these keys. A key that the source names
-// after state must be one of them. A computed key can be any text; its value is missing if it is not one of them.
+// WithState returns a language in which expressions also see state, a map with these keys. A key that is written after
+// state must be one of them. A computed key can be any string; if it is not one of them, its value is missing.
 func WithState(keys ...string) Language {
 	l := Language{true, slices.Clone(keys), make(map[string]bool, len(keys))}
 	for _, k := range keys {
@@ -35,8 +35,8 @@ func (l Language) CompileCondition(source string) (*Program, error) {
 	return l.compile(source, wantTruth)
 }
 
-// CompileTexts compiles an expression that is a text, a list of texts, or nil. It accepts an expression whose type is
-// known only at evaluation. The error is a [*CompileError].
+// CompileTexts compiles an expression that is a string, a list of strings, or nil. It accepts an expression whose type
+// is known only at evaluation. The error is a [*CompileError].
 func (l Language) CompileTexts(source string) (*Program, error) {
 	return l.compile(source, wantTexts)
 }
@@ -66,8 +66,8 @@ func (g *guard) stateKey(n *ast.MemberNode) error {
 	return g.fail(n, "the state has no key %q; it has %s", short(name.Value), short(strings.Join(g.language.keys, ", ")))
 }
 
-// Constants returns the literal texts that the expression may return: the expression itself, an item of its list, or a
-// choice of a condition or ??.
+// Constants returns the literal strings that the expression may return: the expression itself, an item of its list, or
+// a branch of a conditional or ??.
 func (p *Program) Constants() []string { return p.constants }
 
 func constants(n ast.Node, found []string) []string {

@@ -6,8 +6,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// neverTrue returns the part of a condition that is never a boolean, and its type; nil if there is none. The type
-// checker finds other cases, but accepts arithmetic with an unknown value, whose result can have any type for it.
+// neverTrue returns the part of a condition that is never a boolean, and its type, or nil if there is none. The type
+// checker finds other cases, but accepts arithmetic with an unknown value, because it treats the result as of any type.
 func neverTrue(n ast.Node) (part ast.Node, is string) {
 	switch n := n.(type) {
 	case *ast.BinaryNode:

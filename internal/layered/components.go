@@ -1,8 +1,8 @@
 package layered
 
-// together moves parts of the graph that no edge connects towards each other:
-// otherwise they could be far apart. A part to the right of everything in its layers
-// moves to the left, then the same from the other side.
+// together moves the connected components of the graph towards each other, because they could otherwise be far apart.
+// It moves each component that is at the right end of all its layers to the left, then repeats this from the other
+// side.
 func (l *layout) together() {
 	part, parts := l.parts()
 	if parts < 2 {
@@ -10,7 +10,7 @@ func (l *layout) together() {
 	}
 	for _, side := range []int{-1, 1} {
 		const unknown = -1
-		room := make([]int, parts) // how far each part can move
+		room := make([]int, parts) // how far each component can move
 		outer := make([]bool, parts)
 		for p := range room {
 			room[p], outer[p] = unknown, true
@@ -44,7 +44,7 @@ func (l *layout) together() {
 	}
 }
 
-// parts numbers the parts of the graph that edges connect.
+// parts returns the number of the connected component of each place, and the number of components.
 func (l *layout) parts() (part []int, parts int) {
 	part = make([]int, len(l.size))
 	for v := range part {

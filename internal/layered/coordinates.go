@@ -2,8 +2,8 @@ package layered
 
 import "slices"
 
-// coordinates finds the middles of the places: each one as near as possible to the
-// middle of its neighbours, with the order and the distances of its layer kept.
+// coordinates computes the middles of the places: each as close as possible to the middle of its neighbours, while its
+// layer keeps its order and distances.
 func (l *layout) coordinates() {
 	l.x = make([]int, len(l.size))
 	for _, layer := range l.layers {
@@ -40,7 +40,7 @@ func (l *layout) coordinates() {
 	}
 }
 
-// distance is the smallest one between the middles of two places side by side.
+// distance returns the smallest distance between the middles of two neighbouring places in a layer.
 func (l *layout) distance(left, right int) int {
 	gap := gapEdges
 	if left < len(l.boxes) && right < len(l.boxes) {
@@ -49,8 +49,7 @@ func (l *layout) distance(left, right int) int {
 	return (l.size[left].Width+1)/2 + (l.size[right].Width+1)/2 + gap
 }
 
-// weight says how much it matters that two places are one below the other: long
-// edges should be straight.
+// weight returns how important it is that two places are on a vertical line. Long edges should be straight.
 func (l *layout) weight(a, b int) int {
 	switch {
 	case a >= len(l.boxes) && b >= len(l.boxes):
@@ -61,14 +60,13 @@ func (l *layout) weight(a, b int) int {
 	return 1
 }
 
-// shift moves the places of a layer to where they would like to be, in the sense of
-// least squares: it pools neighbours that would overlap into blocks, which move as
-// one (isotonic regression, the "pool adjacent violators" algorithm).
+// shift moves the places of a layer to their preferred positions by least squares. It pools neighbours that would
+// overlap into blocks, which move as one (isotonic regression, the "pool adjacent violators" algorithm).
 func (l *layout) shift(layer int, neighbours [][]int) {
 	type block struct{ sum, weight, count int }
 	at := func(b block) int { return floorDiv(b.sum, b.weight) }
 	var blocks []block
-	offset := 0 // of a place from the first one, if all are as near as allowed
+	offset := 0 // of a place from the first one, at the smallest distances
 	for i, v := range l.layers[layer] {
 		if i > 0 {
 			offset += l.distance(l.layers[layer][i-1], v)
@@ -111,7 +109,7 @@ func floorDiv(a, b int) int {
 	return q
 }
 
-// drawing gives layers their heights, and edges their ways.
+// drawing computes the heights of layers and the routes of edges.
 func (l *layout) drawing() Drawing {
 	d := Drawing{Boxes: make([]Point, len(l.boxes)), Edges: make([]Route, len(l.edges))}
 	if len(l.boxes) == 0 {
@@ -136,8 +134,7 @@ func (l *layout) drawing() Drawing {
 			} else {
 				y += gapLayers
 			}
-			// Edges that lead far to a side need some height to be
-			// distinguishable.
+			// Edges that lead far to a side need height to be distinguishable.
 			far := 0
 			for _, v := range layer {
 				for _, above := range l.up[v] {
@@ -177,8 +174,8 @@ func (l *layout) drawing() Drawing {
 	return d
 }
 
-// ports returns where each edge leaves its box and where it enters the other one. The
-// edges of a box are side by side, in the order of where they come from or lead to.
+// ports returns where each edge leaves its box and where it enters the other box. The edges of a box are side by side,
+// ordered by the position of their other ends.
 func (l *layout) ports() (starts, ends []int) {
 	n := len(l.edges)
 	starts, ends = make([]int, n), make([]int, n)

@@ -5,61 +5,59 @@ import (
 	"fmt"
 )
 
-// Size is how much room something takes, in any unit.
+// Size is a width and a height, in any unit.
 type Size struct {
 	Width  int `json:"width"`
 	Height int `json:"height"`
 }
 
-// Point is a place; Y grows downwards.
+// Point is a position. Y grows downwards.
 type Point struct {
 	X int `json:"x"`
 	Y int `json:"y"`
 }
 
-// Edge leads from one box to another one. Several edges may have the same ends.
+// Edge leads from one box to another. Several edges may have the same ends.
 type Edge struct {
-	From, To int  // indices of boxes
-	Label    Size // the room for its label; the zero value means no label
+	From, To int  // indexes of boxes
+	Label    Size // the size of its label; the zero value means no label
 }
 
-// Drawing is the place of everything. The upper left corner is 0, 0.
+// Drawing contains all positions. The upper left corner is 0, 0.
 type Drawing struct {
 	Size  Size
 	Boxes []Point // their upper left corners
 	Edges []Route
 }
 
-// Route is the way of an edge.
+// Route is the path of an edge.
 type Route struct {
-	// Points has an even number of points: the edge is a vertical line from each one
-	// with an even index to the next one, and bends between these lines, where there
-	// are no boxes.
+	// Points has an even number of points. The edge is a vertical line from each point with an even index to the next
+	// one. Between these lines, where there are no boxes, it is a curve.
 	Points []Point
-	Label  Point // its upper left corner, if the edge has one
+	Label  Point // its upper left corner, if the edge has a label
 }
 
-// The distances between things.
+// The smallest distances.
 const (
-	gapBoxes  = 36 // side by side
-	gapEdges  = 14 // beside the line of an edge, or a label
-	gapLayers = 48 // one above the other
-	gapLabels = 20 // above and below a layer of labels
+	gapBoxes  = 36 // between boxes side by side
+	gapEdges  = 14 // next to the line of an edge or a label
+	gapLayers = 48 // between layers
+	gapLabels = 20 // before and after a layer of labels
 )
 
-// MaxPlaces bounds the work: it is the largest number of boxes, labels and crossings
-// of edges with layers in one drawing.
+// MaxPlaces limits the work: it is the largest number of boxes, labels and crossings of edges with layers in one
+// drawing.
 const MaxPlaces = 100_000
 
-// The reasons why there is no drawing.
+// The errors of [Layout].
 var (
 	ErrTooLarge = errors.New("the graph is too large to be laid out")
 	ErrCycle    = errors.New("the graph has a circle")
 )
 
-// Layout finds the places. The error is ErrTooLarge or ErrCycle, or is about an edge
-// whose box does not exist. Time and memory grow with the number of places, times a
-// logarithm, and are about a second and 100 MB at most.
+// Layout computes a drawing. The error is [ErrTooLarge], [ErrCycle], or reports an edge whose box does not exist. Time
+// is O(n log n) in the number of places, at most about a second. Memory is at most about 100 MB.
 func Layout(boxes []Size, edges []Edge) (Drawing, error) {
 	if len(boxes)+len(edges) > MaxPlaces {
 		return Drawing{}, fmt.Errorf("%w: %d boxes and %d edges", ErrTooLarge, len(boxes), len(edges))
@@ -83,8 +81,8 @@ func Layout(boxes []Size, edges []Edge) (Drawing, error) {
 	return l.drawing(), nil
 }
 
-// rank gives every box the number of its layer: the length of the longest way to it.
-// A box to which no edge leads is right above what it leads to.
+// rank returns the layer number of every box: the length of the longest path to it. A box without incoming edges is
+// directly above its nearest target.
 func rank(n int, edges []Edge) ([]int, error) {
 	out := make([][]int, n)
 	waits := make([]int, n)
@@ -125,27 +123,27 @@ func rank(n int, edges []Edge) ([]int, error) {
 	return ranks, nil
 }
 
-// layout is a drawing in the making. Its places are the boxes, in their order, and
-// one for each layer that an edge crosses, which is also the place of its label.
+// layout is a drawing in progress. Its places are the boxes, in order, and one place for each layer that an edge
+// crosses. The first such place of an edge is also the place of its label.
 type layout struct {
 	boxes []Size
 	edges []Edge
 
 	size   []Size // by place
 	layer  []int
-	up     [][]int // by place: those that it is connected with in the layer above
+	up     [][]int // by place: the connected places in the layer above
 	down   [][]int
-	chains [][]int // by edge: its places between its ends, from above
+	chains [][]int // by edge: its places between its ends, from top to bottom
 
 	layers [][]int // places, from left to right
-	labels []bool  // by layer: whether it is one of labels
+	labels []bool  // by layer: whether it contains labels
 	at     []int   // by place: its index in its layer
 	x      []int   // by place: its middle
 }
 
-// place makes the places, and the layers with them in a first order.
+// place creates the places, and the layers in an initial order.
 func (l *layout) place(ranks []int) error {
-	// Below a layer of boxes is one of labels, if there is a label for it.
+	// A layer of labels follows a layer of boxes if an edge from there has a label.
 	last := 0
 	for _, r := range ranks {
 		last = max(last, r)
@@ -204,8 +202,8 @@ func (l *layout) connect(above, below int) {
 	l.up[below] = append(l.up[below], above)
 }
 
-// firstOrder fills the layers in the order in which a search, depth first and from
-// the first box on, finds the places. A tree has no crossing then.
+// firstOrder fills the layers in the order in which a depth-first search from the first box finds the places. A tree
+// then has no crossings.
 func (l *layout) firstOrder() {
 	l.layers = make([][]int, len(l.labels))
 	l.at = make([]int, len(l.size))

@@ -2,9 +2,8 @@ package layered
 
 import "slices"
 
-// reorder sorts the places of each layer by the middle of their neighbours in the
-// layer above, then below, again and again, and keeps the order with the fewest
-// crossings of edges.
+// reorder sorts the places of each layer by the middle of their neighbours, alternately in the layers above and below,
+// and keeps the order with the fewest crossings.
 func (l *layout) reorder() {
 	best, fewest := l.order(), l.crossings()
 	for i, stale := 0, 0; i < l.rounds(24) && stale < 4 && fewest > 0; i++ {
@@ -30,7 +29,7 @@ func (l *layout) reorder() {
 	}
 }
 
-// rounds bounds the number of rounds so that large graphs do not take long.
+// rounds limits the number of rounds so that large graphs do not take long.
 func (l *layout) rounds(most int) int { return max(2, min(most, 400_000/(len(l.size)+1))) }
 
 func (l *layout) order() [][]int {
@@ -41,7 +40,7 @@ func (l *layout) order() [][]int {
 	return order
 }
 
-// sort orders one layer; what has no neighbours keeps its rank.
+// sort orders one layer. Places without neighbours keep their rank.
 func (l *layout) sort(layer int, neighbours [][]int) {
 	places := l.layers[layer]
 	key := make(map[int]int, len(places))
@@ -62,8 +61,8 @@ func (l *layout) sort(layer int, neighbours [][]int) {
 	}
 }
 
-// crossings counts the pairs of edges that cross: between two layers, sorted by their
-// upper ends, they are the inversions among their lower ends.
+// crossings counts the pairs of edges that cross. Between two layers, with edges sorted by their upper ends, these are
+// the inversions among their lower ends.
 func (l *layout) crossings() int {
 	total := 0
 	for i := range len(l.layers) - 1 {

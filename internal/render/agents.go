@@ -12,10 +12,10 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// Agents is a tree in the form of tree --format json, with the settings of agents at their places.
+// Agents is a tree in the form of tree --format json, with the settings of each agent's place.
 type Agents struct {
 	Root *jsonNode `json:"root"`
-	// Human is the person who can get the conversation, nil if there is none.
+	// Human is the person who can receive the conversation, or nil.
 	Human *jsonNode `json:"human,omitempty"`
 }
 
@@ -34,13 +34,13 @@ type jsonEdge struct {
 	OnError    string          `json:"onError,omitempty"` // the agent that continues if it fails
 }
 
-// jsonRoute is a transfer that no model chooses.
+// jsonRoute is a transfer that happens without a choice of the model.
 type jsonRoute struct {
 	To          string `json:"to"`
 	Conditional bool   `json:"conditional,omitempty"`
 }
 
-// AgentsOf returns a tree in this form.
+// AgentsOf returns the Agents of a tree.
 func AgentsOf(tree *agent.Tree) Agents {
 	all := Agents{Root: nodeJSON(tree.Root(), placeJSON)}
 	if h := tree.Root().Human(); h != nil {
@@ -49,7 +49,7 @@ func AgentsOf(tree *agent.Tree) Agents {
 	return all
 }
 
-// Own removes what a user without the right to inspect does not see: addresses, rules, graphs and edges.
+// Own removes what only users with the right to inspect may see: addresses, rules, graphs and edges.
 func (a Agents) Own() Agents {
 	a.Root.own()
 	return a
@@ -95,11 +95,11 @@ func placeJSON(n *agent.Node) *jsonPlace {
 	return p
 }
 
-// ErrNoDrawing means that an agent is neither a graph nor a router.
+// ErrNoDrawing reports that an agent is neither a graph nor a router.
 var ErrNoDrawing = errors.New("the agent is neither a graph nor a router: there is nothing to draw")
 
 // Drawing returns the picture of an agent that is a graph, or a router with the targets of its rules. The error is
-// ErrNoDrawing, or one of package graphdraw.
+// [ErrNoDrawing], or an error of package graphdraw.
 func Drawing(n *agent.Node) (*graphdraw.Picture, error) {
 	if g := GraphOf(n.Agent); g != nil {
 		p, err := graphdraw.Of(g)

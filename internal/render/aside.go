@@ -5,7 +5,7 @@ import "github.com/agentarbor/arbor/event"
 // asides describes events other than texts, calls and transfers.
 type asides struct{ handoffs }
 
-// of returns one line about an event, "" if people do not see the event, or not as one line. bad reports a failure.
+// of returns one line about an event, or "" if the event is not shown, or not on one line. bad reports a failure.
 func (a *asides) of(e *event.Event) (line string, bad bool) {
 	switch d := e.Data.(type) {
 	case *event.Route:

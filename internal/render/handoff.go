@@ -9,10 +9,10 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// handoffs records the status of handoffs, so that repeated news is not shown.
+// handoffs records the status of handoffs, so that unchanged news is not repeated.
 type handoffs struct{ last string }
 
-// news describes the status of a handoff, "" if nothing has changed for people.
+// news describes the status of a handoff, or returns "" if nothing has changed for the reader.
 func (h *handoffs) news(d *event.HandoffStatus) string {
 	same := h.last == d.HandoffID+d.Status
 	h.last = d.HandoffID + d.Status
@@ -40,7 +40,7 @@ func handoff(d *event.HandoffStatus) string {
 	return text
 }
 
-// routed describes the decision of a router, or that another agent continues for one that failed.
+// routed describes the decision of a router, or that another agent continues for a failed one.
 func routed(d *event.Route) string {
 	if d.Failed != nil {
 		return fmt.Sprintf("%s failed: %s; %s goes on", d.From, d.Failed.Message, d.To)

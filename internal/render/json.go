@@ -21,8 +21,8 @@ func (jsonLines) Finish()                {}
 // writer; events always have a JSON form.
 func JSON(w io.Writer, v any) { _ = encode(w, v, "") }
 
-// IndentedJSON is JSON with each level of the value on its own lines. It returns an error if the value is nested too
-// deeply for that.
+// IndentedJSON is like [JSON], with each level of the value on its own lines. It returns an error if the value is
+// nested too deeply for that.
 func IndentedJSON(w io.Writer, v any) error { return encode(w, v, "  ") }
 
 func encode(w io.Writer, v any, indentation string) error {

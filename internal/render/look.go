@@ -6,12 +6,12 @@ import (
 	"golang.org/x/term"
 )
 
-// Look is the style of text for people. The zero value is plain.
+// Look is the style of text output. The zero value is plain.
 type Look struct {
 	color bool
-	// Live allows lines that are erased again, such as a spinner's.
+	// Live allows lines that are erased later, such as a spinner's.
 	Live bool
-	// Columns and Rows are the size of the terminal, 0 for anything else.
+	// Columns and Rows are the size of the terminal, or 0 for other outputs.
 	Columns, Rows int
 }
 

@@ -39,7 +39,7 @@ func drawNodes(w io.Writer, g *agentgraph.Graph, l Look, indent string) {
 			line += " → " + strings.Join(targets, ", ")
 		}
 		notes := nodeText(g, n)
-		if i > 0 && n.ID == g.Entrypoint { // otherwise the first node is the first line
+		if i > 0 && n.ID == g.Entrypoint { // otherwise the first line is the entrypoint
 			notes = strings.TrimSuffix("first; "+notes, "; ")
 		}
 		if notes != "" {
@@ -120,7 +120,7 @@ func nodeText(g *agentgraph.Graph, n agentgraph.Node) string {
 	return strings.Join(notes, "; ")
 }
 
-// edgeText describes when an edge is followed and its value; "" means always, with the output itself.
+// edgeText describes when an edge is taken and which value it passes on. "" means always, with the output itself.
 func edgeText(e agentgraph.Edge) string {
 	var notes []string
 	if e.Condition != nil {

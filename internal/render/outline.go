@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// outline draws a node with those below it. show writes the lines of one: its own starts with first, and those below it
-// with under.
+// outline draws a node with its descendants. show writes the lines of one node: its own line begins with first, and the
+// lines below it with under.
 func outline[N any](n N, first, rest string, children func(N) []N, show func(n N, first, under string)) {
 	below := children(n)
 	under := rest + "  "
@@ -39,14 +39,14 @@ func agentLine(name, description, active string, l Look) string {
 	return line
 }
 
-// Outline is the drawing of an agent that runs elsewhere, with those below it.
+// Outline is the drawing of an agent that runs elsewhere, with its sub-agents.
 type Outline struct {
 	Name, Description, Remote string
 	Tools, Targets            []string
 	SubAgents                 []*Outline
 }
 
-// Draw draws the agents as [Tree] does, and marks the active one.
+// Draw draws the agents like [Tree], and marks the active one.
 func (o *Outline) Draw(w io.Writer, l Look, active string) {
 	below := func(o *Outline) []*Outline { return o.SubAgents }
 	outline(o, "", "", below, func(o *Outline, first, under string) {

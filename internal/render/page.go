@@ -19,10 +19,10 @@ import (
 //go:embed page.html
 var pageSource string
 
-// pageTemplate escapes values according to their place.
+// pageTemplate escapes values according to their context in the page.
 var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageSource)) })
 
-// htmlPage is a session in the form of page.html.
+// htmlPage is a session as page.html needs it.
 type htmlPage struct {
 	Title   string
 	Facts   string
@@ -50,7 +50,7 @@ type htmlCall struct {
 }
 
 // Page writes a session as a self-contained page: the nodes of a thread, with lines for events that the thread does not
-// show. If the events end with an error, Page writes nothing.
+// show. If events ends with an error, Page writes nothing.
 func Page(w io.Writer, title, facts string, thread []graph.ViewNode, events iter.Seq2[*event.Event, error]) error {
 	page := pager{hues: map[string]int{"user": 0}, calls: make(map[string]bool), lines: make(map[string][]string)}
 	begins := make(map[string]bool)
@@ -99,7 +99,7 @@ func eachNode(thread []graph.ViewNode, visit func(*graph.ViewNode)) {
 // pager creates the page of a thread. Events that are not nodes of the graph become lines at their place.
 type pager struct {
 	hues  map[string]int
-	calls map[string]bool     // the calls of transfers, which become lines
+	calls map[string]bool     // the calls of transfers, which are shown as lines
 	lines map[string][]string // by the node before them
 }
 

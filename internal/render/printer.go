@@ -13,21 +13,21 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Printer prints events to people as they come: the speaker, texts, tool calls and transfers. It is not safe for
-// concurrent use.
+// Printer prints events as they arrive: the speaker, texts, tool calls and transfers. It is not safe for concurrent
+// use.
 type Printer struct {
 	w    io.Writer
 	look Look
 	spin *Spinner
-	// distinguishes transfers from tools; may be nil
+	// tree distinguishes transfers from tools; it may be nil.
 	tree *agent.Tree
 	// transcript also prints the user's messages.
 	transcript bool
-	// deciding leaves waiting calls to the conversation.
+	// deciding leaves waiting calls to the caller.
 	deciding bool
 
 	log     session.Reader
-	open    string         // the block whose deltas are being printed, "" if there is none
+	open    string         // the block whose deltas are being printed, or ""
 	words   visible.Stream // of the open block
 	calls   []pendingCall
 	asides  asides
@@ -41,15 +41,15 @@ type pendingCall struct {
 	paused bool
 }
 
-// Conversation returns the printer of turns in a tree, which may be nil. It does not print waiting calls, because the
-// caller asks about them.
+// Conversation returns a printer for the turns in a tree, which may be nil. It does not print waiting calls, because
+// the caller asks about them.
 func Conversation(w io.Writer, l Look, tree *agent.Tree) *Printer {
 	p := newPrinter(w, l, tree)
 	p.deciding = true
 	return p
 }
 
-// Transcript returns the printer of a stored session. It also prints the user's messages.
+// Transcript returns a printer for a stored session. It also prints the user's messages.
 func Transcript(w io.Writer, l Look) *Printer {
 	p := newPrinter(w, l, nil)
 	p.transcript = true
@@ -156,7 +156,7 @@ func (p *Printer) closeLine() {
 	p.midline, p.open = false, ""
 }
 
-// text prints the new part of a block. The name of the speaker comes first, as soon as there is more than white space.
+// text prints the new part of a block. It first prints the name of the speaker, once the text is more than white space.
 func (p *Printer) text(rec session.Record) {
 	b, words, before := rec.Block, rec.News, rec.Block.Shown
 	if p.open != b.ID {
@@ -186,13 +186,13 @@ func (p *Printer) text(rec session.Record) {
 	}
 }
 
-// shows reports whether a part of a block's deltas was printed: they belong to the conversation, and are not only white
+// shows reports whether these deltas of a block were printed: they belong to the conversation, and are not only white
 // space.
 func shows(b *session.Block, deltas []byte) bool {
 	return b.Scope == "" && b.Type() == event.TypeText && len(bytes.TrimSpace(deltas)) > 0
 }
 
-// compacted reports that an agent's view was shortened; people still see everything.
+// compacted describes the compaction of an agent's view. People still see everything.
 func compacted(e *event.Event, d *event.Compaction) string {
 	if d.Summary == "" {
 		return e.Agent + " no longer sees the oldest part of the conversation"
@@ -247,7 +247,7 @@ func (p *Printer) end(e *event.Event, d *event.HarnessEnd) {
 		}
 		return
 	}
-	p.spin.Hide() // clients that follow a session may see nothing else for long
+	p.spin.Hide() // clients that follow a session may receive no other event for long
 	text := ""
 	switch d.FinishReason {
 	case event.FinishReasonLength:
@@ -266,12 +266,13 @@ func (p *Printer) end(e *event.Event, d *event.HarnessEnd) {
 	}
 }
 
-// node prints the result of a node of a graph, in a line like that of a tool.
+// node prints the result of a graph's node, in a line like that of a tool.
 func (p *Printer) node(e *event.Event, text string) {
 	p.line("%s%s → %s", indent(""), p.look.Paint(Faint, visible.Line(e.Agent)), text)
 }
 
-// isTransfer reports whether a call with this name is a transfer, which is printed by its record and not as a call.
+// isTransfer reports whether a call with this name is a transfer. A transfer is printed from its own event, not as a
+// call.
 func (p *Printer) isTransfer(name string) bool {
 	return name == agent.TransferTool || p.tree != nil && p.tree.Node(name) != nil
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// Every row of a call's arguments starts with a mark, so that none looks like a line of the command, such as a prompt.
+// Every row of a call's arguments begins with a mark, so that none looks like a line of the command, such as a prompt.
 const (
 	argumentMark = "  │ "
 	brokenMark   = "  ┆ " // continues a row that was too long for the terminal
 )
 
-// Question describes a question: a waiting call with all of its arguments, in one line if they fit, otherwise in rows
-// after the line; or the question of a call, in rows. columns is the width of the terminal, 0 for none.
+// Question describes a question. For a waiting call, line contains all arguments if they fit; otherwise rows contain
+// them. For a tool that asks, rows contain its question. columns is the width of the terminal, or 0.
 func Question(d *event.Relay, columns int) (line string, rows []string) {
 	if d.Kind == event.RelayInput {
 		return visible.Line(d.Tool) + " asks" + within(d) + ", call " + visible.Line(d.ToolCallID) + ":", visible.Wrap(asked(d), argumentMark, brokenMark, columns)
@@ -32,7 +32,7 @@ func Question(d *event.Relay, columns int) (line string, rows []string) {
 	return visible.Line(d.Tool) + waits + size, visible.Wrap(lines, argumentMark, brokenMark, columns)
 }
 
-// within names the agents around the asking one.
+// within names the agents that contain the asking one.
 func within(d *event.Relay) string {
 	if len(d.Within) == 0 {
 		return ""
@@ -40,7 +40,7 @@ func within(d *event.Relay) string {
 	return " inside of " + visible.Line(strings.Join(d.Within, " > "))
 }
 
-// asked returns the lines of a call's question, and the required form of the answer.
+// asked returns the lines of a tool's question, and the required form of the answer.
 func asked(d *event.Relay) []string {
 	lines := strings.Split(visible.Text(d.Message), "\n")
 	if d.Schema != nil {
@@ -49,8 +49,7 @@ func asked(d *event.Relay) []string {
 	return lines
 }
 
-// relay prints a question. If it is answered next, the printer leaves this to the conversation, which prints it at the
-// end of the turn.
+// relay prints a question. In a conversation, the caller prints it at the end of the turn instead.
 func (p *Printer) relay(e *event.Event, d *event.Relay) {
 	for i, c := range p.calls {
 		if c.id == d.ToolCallID {

@@ -12,14 +12,13 @@ import (
 	"github.com/agentarbor/arbor/router"
 )
 
-// RouterOf returns a router, or the one that an agent wraps; nil if there is none.
+// RouterOf returns the router that an agent is or wraps, or nil.
 func RouterOf(a agent.Agent) *router.Router {
 	r, _ := agent.As[*router.Router](a)
 	return r
 }
 
-// onErrors returns the agents that continue after an error of an agent below a router, by the name of the agent that
-// failed.
+// onErrors returns the agents that continue after an error of a router's specialist, by the name of the failed agent.
 func onErrors(n *agent.Node) map[string]string {
 	instead := map[string]string{}
 	for _, child := range n.Children() {
@@ -93,7 +92,7 @@ func arrows(n *agent.Node) (all []*arrow) {
 	return all
 }
 
-// maxArrowLines is the maximal number of lines at an arrow.
+// maxArrowLines is the largest number of lines at an arrow.
 const maxArrowLines = 6
 
 // jsonRouter is the part of tree --format json that only routers have.

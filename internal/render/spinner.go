@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// Spinner shows on the current line of a terminal that work is in progress. A nil Spinner shows nothing. It must be
-// hidden before any other output to the same terminal.
+// Spinner shows on the current line of a terminal that work is in progress. A nil Spinner shows nothing. Hide it before
+// any other output to the same terminal.
 type Spinner struct {
 	w    io.Writer
 	look Look

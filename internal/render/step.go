@@ -9,16 +9,16 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// How much of a step a history shows, in characters.
+// The largest lengths of texts in a step, in characters.
 const (
 	maxStep  = 100
 	maxWords = 40
 )
 
-// Step describes in a few words the events of one step.
+// Step describes the events of one step in a few words.
 func Step(events []*event.Event) string {
 	var parts, closing []string
-	handed := make(map[string]bool) // the calls of transfers, whose records say more than their results
+	handed := make(map[string]bool) // the calls of transfers, which are shown by their own events
 	for _, e := range events {
 		if t, ok := e.Data.(*event.Transfer); ok {
 			handed[t.ToolCallID] = true
@@ -73,8 +73,8 @@ func continues(events []*event.Event, i int) bool {
 	return call && before.Agent == events[i].Agent
 }
 
-// eventWords describes one event, "" if there is nothing to say. isCall reports that it is a call, because several
-// calls become one part.
+// eventWords describes one event, or returns "" if it is not shown. isCall reports that it is a call, because
+// consecutive calls are joined.
 func eventWords(e *event.Event) (words string, isCall bool) {
 	who := visible.Line(e.Agent)
 	quoted := func(text string) string { return `"` + Cut(visible.Line(text), maxWords) + `"` }
@@ -127,7 +127,7 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 	return visible.Line(line), false
 }
 
-// unreadable describes a stored event that cannot be read; "" for any other event.
+// unreadable describes a stored event that cannot be read, or returns "" for any other event.
 func unreadable(e *event.Event, u *event.Unknown) string {
 	damage, ok := u.Damage()
 	if !ok {

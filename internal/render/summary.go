@@ -10,14 +10,15 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// summaryWidth is the maximal number of characters of an output or an error in a summary.
+// summaryWidth is the largest length of an output or an error in a summary, in characters.
 const summaryWidth = 100
 
-// summaryName is the maximal number of characters of an id.
+// summaryName is the largest length of an id, in characters.
 const summaryName = 40
 
-// GraphRun prints a line for each node of a graph run, in the order in which they ran and then in that of the file, and
-// how the run ended. said contains the errors of nodes, and waits the nodes that wait for a person.
+// GraphRun prints a line for each node of a graph run, and how the run ended. Nodes that ran come first, in that order,
+// then the others in the order of the file. said contains the errors of nodes, and waits the nodes that wait for a
+// person.
 func GraphRun(w io.Writer, l Look, graph *agentgraph.Graph, r *agentgraph.Result, said map[string]string, waits []string) {
 	var ids []string
 	width := 0

@@ -10,14 +10,14 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// How much of a tool call people see, in characters and rows.
+// The largest lengths of a tool call, in characters and rows.
 const (
 	maxArgument = 60
 	maxResult   = 160
 	maxRows     = 4
 )
 
-// callLine returns a tool call in one line: name(argument="value", …).
+// callLine returns a tool call on one line: name(argument="value", …).
 func callLine(call *event.ToolCall) string {
 	var args []string
 	for _, m := range members(call.Input) {
@@ -26,8 +26,8 @@ func callLine(call *event.ToolCall) string {
 	return visible.Line(call.Name) + "(" + Cut(strings.Join(args, ", "), maxResult) + ")"
 }
 
-// resultLines returns a tool's result: in one line or, for a list of objects, in a line with their number and a line
-// for each of the first ones.
+// resultLines returns a tool's result on one line. For a list of objects, line contains their number and rows the first
+// ones.
 func resultLines(result *event.ToolResult) (line string, rows []string) {
 	if result.IsError {
 		return "failed: " + Cut(visible.Line(event.OutputText(result.Output)), maxResult), nil
@@ -44,7 +44,7 @@ func resultLines(result *event.ToolResult) (line string, rows []string) {
 	return Cut(visible.Line(event.OutputText(result.Output)), maxResult), nil
 }
 
-// table returns the rows of a list of objects, nil for any other list.
+// table returns the rows of a list of objects, or nil for any other list.
 func table(list []json.RawMessage) []string {
 	var rows []string
 	for i, item := range list {
@@ -61,7 +61,7 @@ func table(list []json.RawMessage) []string {
 	return rows
 }
 
-// pairs returns an object in one line, "" for anything else: key: value, …
+// pairs returns an object on one line, as key: value, …, or "" for any other value.
 func pairs(object json.RawMessage) string {
 	var parts []string
 	for _, m := range members(object) {
@@ -75,7 +75,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// members returns the members of a JSON object in order, nil for anything else.
+// members returns the members of a JSON object in order, or nil for any other value.
 func members(object json.RawMessage) []member {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

@@ -42,8 +42,8 @@ func toolNames(a agent.Agent) []string {
 	return names
 }
 
-// remoteURL returns the address of a remote agent's card, without user, password and query; "" if it is unknown. remote
-// is false for other agents.
+// remoteURL returns the address of a remote agent's card, without user, password and query, or "" if it is unknown.
+// remote is false for other agents.
 func remoteURL(a agent.Agent) (url string, remote bool) {
 	r, remote := agent.As[interface{ CardURL() string }](a)
 	if !remote {
@@ -52,7 +52,7 @@ func remoteURL(a agent.Agent) (url string, remote bool) {
 	return visible.Line(r.CardURL()), true
 }
 
-// flowWords describes how a workflow runs its agents, "" for other agents.
+// flowWords describes how a workflow runs its agents, or returns "" for other agents.
 func flowWords(n *agent.Node) string {
 	return map[string]string{agent.FlowSequential: "in turn", agent.FlowParallel: "side by side", agent.FlowLoop: "in rounds"}[n.Properties.Flow]
 }
@@ -80,7 +80,7 @@ func flowLine(n *agent.Node) string {
 	return flowWords(n) + ": " + strings.Join(names, ", ")
 }
 
-// labels returns the lines of an agent in drawings.
+// labels returns the lines that describe an agent in a drawing.
 func labels(n *agent.Node) []string {
 	a := n.Agent
 	if n.Properties.Flow != "" {
@@ -146,7 +146,7 @@ func Tree(w io.Writer, tree *agent.Tree, l Look, active string) {
 	draw(tree.Root(), "", "")
 }
 
-// diagram returns the picture of a tree, with the person next to it.
+// diagram returns the picture of a tree, including the person.
 func diagram(tree *agent.Tree) (*graphdraw.Picture, error) {
 	nodes := slices.Collect(tree.Walk())
 	if h := tree.Root().Human(); h != nil {

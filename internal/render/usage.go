@@ -15,12 +15,13 @@ import (
 )
 
 // Usage returns a sink that sums the usage of each agent's models, and at the end writes a table, or one JSON object
-// per line. It includes costs if there are prices.
+// per line. It includes costs if prices is not nil.
 func Usage(w io.Writer, asJSON bool, prices llm.Prices) Sink {
 	return &ledger{w: w, json: asJSON, prices: prices}
 }
 
-// Cost is like [Usage], but separate for each turn, and with the tokens that were not cached because of transfers.
+// Cost is like [Usage], but with separate rows for each turn, and with the tokens that were not cached because of
+// transfers.
 func Cost(w io.Writer, asJSON bool, prices llm.Prices) Sink {
 	return &ledger{w: w, json: asJSON, prices: prices, turns: true}
 }
@@ -29,16 +30,16 @@ type ledger struct {
 	w      io.Writer
 	json   bool
 	prices llm.Prices   // nil shows no costs
-	rows   []*ledgerRow // in the order of the agents' first answers
+	rows   []*ledgerRow // in the order in which the agents first answered
 	turns  bool         // each turn has its own rows
 
 	turn     int
 	arrivals session.Arrivals
 }
 
-// ledgerRow counts an agent's answers and tokens. Cached tokens are input tokens from a provider's cache. Cost is that
-// of the answers whose model has a price; Unpriced names the other models. Anew are input tokens of the first answers
-// after transfers that came from no cache.
+// ledgerRow counts an agent's answers and tokens. CachedTokens are input tokens from a provider's cache. Cost is the
+// cost of the answers whose model has a price; Unpriced names the other models. Anew counts the uncached input tokens
+// of the first answers after transfers.
 type ledgerRow struct {
 	Turn         int      `json:"turn,omitempty"`
 	Agent        string   `json:"agent"`

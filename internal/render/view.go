@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// View prints a request to people.
+// View prints a request to a model.
 func View(w io.Writer, l Look, req *llm.Request) {
 	say := func(role, words string) {
 		fmt.Fprintf(w, "%s: %s\n", l.Paint(Cyan, role), visible.Text(strings.TrimSpace(words)))

@@ -30,7 +30,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// grouped is [Count] with digit groups for large numbers.
+// grouped is like [Count], with digit groups for large numbers.
 func grouped(n int, noun string) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {

@@ -2,22 +2,22 @@ package yamldoc
 
 import "github.com/goccy/go-yaml/ast"
 
-// aliases replaces the aliases of one document by the values of their anchors.
+// aliases replaces the aliases of a document by the values of their anchors.
 type aliases struct {
 	file    *File
 	anchors map[string]expanded
-	added   int // values that aliases have added
+	added   int // the number of values that aliases have added
 }
 
 // expanded is a value without aliases.
 type expanded struct {
 	node   ast.Node
-	line   int // of the anchor; 0 for a missing one, which is reported once
-	values int // in the value, itself included
+	line   int // of the anchor; 0 for a missing anchor, which is reported once
+	values int // the number of values in it, including itself
 	depth  int
 }
 
-// expand returns the document without aliases. Its time is linear: all aliases of an anchor share one value.
+// expand returns the document without aliases. It takes linear time, because all aliases of an anchor share one value.
 func (f *File) expand(document ast.Node) ast.Node {
 	a := aliases{f, map[string]expanded{}, 0}
 	e := a.expand(document)
@@ -50,7 +50,7 @@ func (a *aliases) expand(n ast.Node) expanded {
 		}
 	case *ast.AnchorNode:
 		name := v.Name.GetToken().Value
-		e = a.expand(v.Value) // in which the anchor does not exist yet
+		e = a.expand(v.Value) // the anchor is not yet defined inside its value
 		if first := a.anchors[name]; first.line > 0 {
 			a.file.add(v.GetToken(), "the anchor &%s is already on line %d", Short(name), first.line)
 		}

@@ -2,16 +2,16 @@ package yamldoc
 
 import "github.com/goccy/go-yaml/token"
 
-// level is one collection that is open where the tokens have been read to.
+// level is a collection that is open at the current token.
 type level struct {
 	column int // of a block collection; 0 for a flow collection
 	keys   int
 }
 
-// levels are the collections that are open, the innermost last.
+// levels contains the open collections, the innermost last.
 type levels []level
 
-// entry notes that a block collection has an entry in a column.
+// entry records an entry of a block collection in a column.
 func (l *levels) entry(column int) *level {
 	for len(*l) > 0 && (*l)[len(*l)-1].column > column {
 		*l = (*l)[:len(*l)-1]
@@ -22,7 +22,7 @@ func (l *levels) entry(column int) *level {
 	return &(*l)[len(*l)-1]
 }
 
-// endFlow closes the innermost flow collection, and what was open in it.
+// endFlow closes the innermost flow collection and the collections inside it.
 func (l *levels) endFlow() {
 	for len(*l) > 0 && (*l)[len(*l)-1].column != 0 {
 		*l = (*l)[:len(*l)-1]
@@ -30,11 +30,10 @@ func (l *levels) endFlow() {
 	*l = (*l)[:max(0, len(*l)-1)]
 }
 
-// over reports whether a bound is passed.
+// over reports whether n exceeds a bound. A bound of 0 means no limit.
 func over(n, bound int) bool { return bound > 0 && n > bound }
 
-// bounded refuses what could make a short text expensive, or mean something else
-// than what is written.
+// bounded checks the limits and refuses constructs that make a short text expensive or give it an unexpected meaning.
 func (f *File) bounded(tokens token.Tokens) bool {
 	rules := &f.rules
 	if over(len(tokens), rules.Tokens) {
@@ -100,7 +99,7 @@ func (f *File) bounded(tokens token.Tokens) bool {
 	return len(f.problems) == 0
 }
 
-// refuse reports a token of what is not read.
+// refuse reports a token of an unsupported construct.
 func (f *File) refuse(t *token.Token) {
 	rules := &f.rules
 	switch t.Type {

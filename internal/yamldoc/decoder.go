@@ -13,45 +13,45 @@ import (
 	"github.com/agentarbor/arbor/internal/nearest"
 )
 
-// Decoder stores the values of mappings where their keys say. It continues after a mistake, so that
-// it reports all of them.
+// Decoder reads mappings and stores their values as the keys specify. It continues after an error, so that it reports
+// all of them.
 type Decoder struct {
-	// Report receives each mistake; Mistake and Name say what it is about. Without Report [Decoder.Err]
-	// returns the mistakes, with the name in File.
+	// Report receives each error. Mistake and Name describe the error during the call. If Report is nil, [Decoder.Err]
+	// returns the errors, with File as the file name.
 	Report  func(line, col int, message string)
 	Mistake Mistake
 	File    string
-	// Seen, if set, receives each known key with its value, before the value is read.
+	// Seen, if set, receives each known key with its value before the value is read.
 	Seen func(name string, key, value Node)
-	// Top are the keys of the file, among which a hint about a key in the wrong place looks.
+	// Top contains all keys of the file. A hint about a misplaced key searches them.
 	Top []Key
-	// Unknown, if set, may handle a key that is none of the mapping's.
+	// Unknown, if set, is called for a key that the mapping does not have. It returns true if it has handled the key.
 	Unknown func(keys []Key, name string, pair Pair) (handled bool)
-	Brief   bool // messages call a key by its own name alone
-	Floats  bool // [Decoder.Any] returns float64 in place of json.Number
+	Brief   bool // messages contain only a key's own name
+	Floats  bool // [Decoder.Any] returns float64 instead of json.Number
 
-	Name     string          // of the key whose value is being read, with the names of its mappings
-	Key      Node            // that key
-	Problems int             // the number of mistakes so far
-	Doubtful map[string]bool // keys that are repeated, or that an unknown key probably means
-	found    []Problem       // without Report
+	Name     string          // the dotted name of the current key
+	Key      Node            // the current key
+	Problems int             // the number of errors so far
+	Doubtful map[string]bool // repeated keys, and keys that an unknown key probably means
+	found    []Problem       // if Report is nil
 }
 
-// Mistake is the kind of a mistake.
+// Mistake is the kind of an error.
 type Mistake int
 
-// The kinds of mistakes.
+// The kinds of errors.
 const (
 	WrongValue   Mistake = iota
-	MissingValue         // the key has no value, or an empty text
+	MissingValue         // the key has no value, or an empty string
 	UnknownKey
-	Unreadable // a repeated key, a key that is no word, or a value that JSON does not have
+	Unreadable // a repeated key, a key that is not a word, or a value that JSON does not have
 )
 
-// Err returns the mistakes, which are known by their lines, as an [*Error], or nil without mistakes.
+// Err returns the errors as an [*Error], or nil if there are none. Columns are omitted.
 func (d *Decoder) Err() error { return AsError(d.found) }
 
-// Add reports a mistake at a node.
+// Add reports an error at a node.
 func (d *Decoder) Add(n Node, format string, args ...any) {
 	line, col := n.Place()
 	d.AddAt(line, col, fmt.Sprintf(format, args...))
@@ -63,7 +63,7 @@ func (d *Decoder) add(m Mistake, n Node, format string, args ...any) {
 	d.Mistake = WrongValue
 }
 
-// called is what messages call the key whose value is being read.
+// called returns the name of the current key for messages.
 func (d *Decoder) called() string {
 	if d.Brief {
 		return d.Name[strings.LastIndexByte(d.Name, '.')+1:]
@@ -71,7 +71,7 @@ func (d *Decoder) called() string {
 	return d.Name
 }
 
-// AddAt reports a mistake at a place.
+// AddAt reports an error at a place.
 func (d *Decoder) AddAt(line, col int, message string) {
 	d.Problems++
 	if d.Report != nil {
@@ -81,13 +81,13 @@ func (d *Decoder) AddAt(line, col int, message string) {
 	d.found = append(d.found, Problem{File: d.File, Line: line, Message: message})
 }
 
-// maxDepth and maxDocuments bound the files of [Decoder.Documents].
+// maxDepth and maxDocuments limit the files of [Decoder.Documents].
 const maxDepth, maxDocuments = 64, 1000
 
 const notRead = "anchors, aliases and tags are not read here: write the value out"
 
-// Documents returns the values of a file of at most this many bytes, without those that are nothing. The
-// file holds only keys, lists and scalars.
+// Documents returns the documents of a file of at most this many bytes, without empty ones. The file may contain only
+// mappings, lists and scalars.
 func (d *Decoder) Documents(data []byte, most int) (values []Node) {
 	text, problem := Decode(data, most)
 	if problem != nil {
@@ -104,7 +104,7 @@ func (d *Decoder) Documents(data []byte, most int) (values []Node) {
 	return slices.DeleteFunc(file.Documents, func(n Node) bool { return n.Kind() == Nothing })
 }
 
-// Each calls read for each key of a mapping, with its name added to Name. The keys are any names, each once.
+// Each calls read for each key of a mapping, with the key added to Name. Keys may have any name, but only once.
 func (d *Decoder) Each(mapping Node, read func(name string, pair Pair)) {
 	first, in := make(map[string]int, mapping.Len()), d.Name
 	for i := range mapping.Len() {
@@ -127,8 +127,8 @@ func (d *Decoder) Each(mapping Node, read func(name string, pair Pair)) {
 	d.Name = in
 }
 
-// Mapping reads a mapping, in the order of the keys, and returns what it holds by their names. prefix is its
-// name with a dot, empty for the file's own.
+// Mapping reads a mapping in the order of keys, and returns its pairs by name. prefix is the mapping's name with a dot,
+// or empty at the top level.
 func (d *Decoder) Mapping(keys []Key, prefix string, mapping Node) map[string]Pair {
 	found := make(map[string]Pair, mapping.Len())
 	d.Name = strings.TrimSuffix(prefix, ".")
@@ -171,7 +171,7 @@ func (d *Decoder) unknown(keys []Key, prefix, name string, pair Pair) {
 	}
 }
 
-// Any converts a value of any kind as encoding/json would decode it, except as [Node.Scalar] says.
+// Any converts a value of any kind to the types of encoding/json, with the exceptions of [Node.Scalar].
 func (d *Decoder) Any(n Node) any {
 	switch n.Kind() {
 	case List:
@@ -205,7 +205,7 @@ func (d *Decoder) doubt(name string) {
 	d.Doubtful[name] = true
 }
 
-// suggest looks for the key that is meant: first among those of the mapping, then in the whole file.
+// suggest returns a hint about the key that is probably meant. It searches the mapping first, then the whole file.
 func (d *Decoder) suggest(keys []Key, prefix, name string) string {
 	here := make([]string, len(keys))
 	for i, k := range keys {
@@ -235,7 +235,7 @@ func (d *Decoder) suggest(keys []Key, prefix, name string) string {
 	return "; the keys here are " + strings.Join(here, ", ")
 }
 
-// WrongType reports a value of another type than the key's.
+// WrongType reports a value of a type other than the key's.
 func (d *Decoder) WrongType(k *Key, n Node) {
 	want, example := cmp.Or(k.want, k.Type), ""
 	switch {
@@ -254,7 +254,7 @@ func (d *Decoder) WrongType(k *Key, n Node) {
 	}
 }
 
-// quotes ends a message about a value that quotes would turn into the text that is wanted.
+// quotes returns the end of a message about a value that would be the wanted string if it were quoted.
 func (k *Key) quotes(n Node) string {
 	if (n.Kind() == Number || n.Kind() == Bool) && strings.Contains(k.Type, "text") {
 		return fmt.Sprintf(": put it in quotes, %q", n.Written())
@@ -262,7 +262,7 @@ func (k *Key) quotes(n Node) string {
 	return ""
 }
 
-// String reads a text that is not blank.
+// String reads a string that is not blank.
 func (d *Decoder) String(k *Key, n Node) (string, bool) {
 	v, ok := n.Trimmed()
 	switch {
@@ -279,7 +279,7 @@ func (d *Decoder) empty(n Node) {
 	d.add(MissingValue, n, "%s is empty: remove the key if none is meant", d.called())
 }
 
-// List calls read for each text of a list.
+// List calls read for each string of a list.
 func (d *Decoder) List(k *Key, n Node, read func(text string, n Node)) {
 	if n.Kind() != List {
 		d.WrongType(k, n)
@@ -298,7 +298,7 @@ func (d *Decoder) List(k *Key, n Node, read func(text string, n Node)) {
 	}
 }
 
-// Words calls read for a text, or for each text of a list. Neither may be empty.
+// Words calls read for a string, or for each string of a list. Neither may be empty.
 func (d *Decoder) Words(k *Key, n Node, read func(text string, n Node)) {
 	text, one := n.Trimmed()
 	switch {
@@ -313,7 +313,7 @@ func (d *Decoder) Words(k *Key, n Node, read func(text string, n Node)) {
 	}
 }
 
-// Texts reads a list of texts.
+// Texts reads a list of strings.
 func (d *Decoder) Texts(k *Key, n Node) (all []string) {
 	d.List(k, n, func(text string, _ Node) { all = append(all, text) })
 	return all
@@ -336,7 +336,7 @@ func (d *Decoder) Entries(k *Key, n Node, read func(Node)) {
 	}
 }
 
-// Needs reports keys that a mapping must have.
+// Needs reports missing keys of a mapping.
 func (d *Decoder) Needs(mapping Node, in string, names ...string) {
 	for i := range mapping.Len() {
 		name, _ := mapping.Pair(i).Key.Word()
@@ -347,7 +347,7 @@ func (d *Decoder) Needs(mapping Node, in string, names ...string) {
 	}
 }
 
-// Labels calls read for each value of a mapping whose keys are labels; the values are of a type.
+// Labels calls read for each value of a mapping whose keys are labels. typ is the type of the values in messages.
 func (d *Decoder) Labels(k *Key, n Node, typ string, read func(label string, k *Key, n Node)) {
 	if n.Kind() != Mapping {
 		d.WrongType(k, n)
@@ -360,10 +360,10 @@ func (d *Decoder) Labels(k *Key, n Node, typ string, read func(label string, k *
 	})
 }
 
-// TimeType is the type of a key that [Decoder.Time] reads.
+// TimeType is the type name of keys that [Decoder.Time] reads.
 const TimeType = "a time such as 50ms or 1.5s, or a number of milliseconds"
 
-// Time reads a time that is not negative.
+// Time reads a duration of at least 0.
 func (d *Decoder) Time(k *Key, n Node) (time.Duration, bool) {
 	if text, ok := n.Text(); ok {
 		if t, err := time.ParseDuration(text); err == nil && t >= 0 {
@@ -378,7 +378,7 @@ func (d *Decoder) Time(k *Key, n Node) (time.Duration, bool) {
 	return time.Duration(ms * float64(time.Millisecond)), true
 }
 
-// Trimmed returns a text, without the line ends below one whose lines begin below it.
+// Trimmed returns a string. It removes trailing line breaks from a block scalar.
 func (n Node) Trimmed() (string, bool) {
 	v, ok := n.Text()
 	if n.Block() != "" {
@@ -387,7 +387,7 @@ func (n Node) Trimmed() (string, bool) {
 	return v, ok
 }
 
-// Quote is Describe with short texts and true or false as they are written.
+// Quote is like [Node.Describe], but shows short strings in quotes, and true and false as written.
 func (n Node) Quote() string {
 	switch n.Kind() {
 	case Text:

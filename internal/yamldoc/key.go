@@ -10,52 +10,52 @@ import (
 	"github.com/agentarbor/arbor/internal/nearest"
 )
 
-// Key is one key of a mapping: its name, and where its value goes. [Schema] says the same to editors.
+// Key is a key of a mapping: its name, and where its value is stored. [Schema] describes it for editors.
 type Key struct {
 	Name    string
-	Type    string   // in words, for messages: "a text"
+	Type    string   // the name of the type in messages, such as "a text"
 	Example string   // for messages; may be empty
-	Keys    []Key    // of a mapping
+	Keys    []Key    // the keys of a mapping
 	Also    []string // other names
-	Secret  bool     // the value may be a secret, which no message repeats
-	want    string   // Type with the range of the value, if it has one, for messages
+	Secret  bool     // the value may be a secret and must not be in messages
+	want    string   // Type with the range of the value, for messages; empty without a range
 	nested  bool
-	limits  map[string]any // of the value, as a JSON schema says them
-	about   string         // for editors
-	said    string         // the JSON schema of the value, if Type does not say all of it
+	limits  map[string]any // limits of the value, as in a JSON schema
+	about   string         // a description for editors
+	said    string         // the JSON schema of the value, if Type does not describe it fully
 	read    func(d *Decoder, k *Key, n Node)
 }
 
-// Hidden is a key whose value may be a secret.
+// Hidden returns the key, marked as one whose value may be a secret.
 func (k Key) Hidden() Key {
 	k.Secret = true
 	return k
 }
 
-// Over is a key with the keys of its mapping, which its function reads.
+// Over returns the key with the keys of its mapping, which its function reads.
 func (k Key) Over(keys ...Key) Key {
 	k.Keys = keys
 	return k
 }
 
-// Or is a key with other names.
+// Or returns the key with alternative names.
 func (k Key) Or(names ...string) Key {
 	k.Also = names
 	return k
 }
 
-// Says is a key with a description for editors, which may be empty, and with the JSON schema of its value.
+// Says returns the key with a description for editors, which may be empty, and the JSON schema of its value.
 func (k Key) Says(about, schema string) Key {
 	k.about, k.said = about, schema
 	return k
 }
 
-// Custom is a key whose value a function reads.
+// Custom returns a key whose value a function reads.
 func Custom(name, typ, example string, read func(k *Key, n Node)) Key {
 	return Key{Name: name, Type: typ, Example: example, read: func(_ *Decoder, k *Key, n Node) { read(k, n) }}
 }
 
-// String is the key of a text that is not blank.
+// String returns a key for a string that is not blank.
 func String[T ~string](name, example string, to *T) Key {
 	return Key{Name: name, Type: "a text", Example: example, read: func(d *Decoder, k *Key, n Node) {
 		if v, ok := d.String(k, n); ok {
@@ -64,7 +64,7 @@ func String[T ~string](name, example string, to *T) Key {
 	}}
 }
 
-// OneOf is the key of a text that is one of a few.
+// OneOf returns a key for a string that must be one of values.
 func OneOf(name, example string, set func(string), values ...string) Key {
 	return Key{Name: name, Type: "a text", Example: example, limits: map[string]any{"enum": values}, read: func(d *Decoder, _ *Key, n Node) {
 		v, ok := d.String(&Key{Type: Or(values)}, n)
@@ -78,7 +78,7 @@ func OneOf(name, example string, set func(string), values ...string) Key {
 	}}
 }
 
-// Or joins words as an English sentence does: "auto, any or off".
+// Or joins words as in an English sentence: "auto, any or off".
 func Or(words []string) string {
 	last := len(words) - 1
 	if last < 1 {
@@ -87,14 +87,14 @@ func Or(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Strings is the key of a list of texts, which is empty and not nil if it holds none.
+// Strings returns a key for a list of strings. An empty list is stored as an empty slice, not nil.
 func Strings(name, example string, to *[]string) Key {
 	return Key{Name: name, Type: "a list of texts", Example: example, read: func(d *Decoder, k *Key, n Node) {
 		*to = append([]string{}, d.Texts(k, n)...)
 	}}
 }
 
-// Words is the key of a text, or of a list of texts. Neither may be empty. A check may report what is wrong with one.
+// Words returns a key for a string or a list of strings. Neither may be empty. checks may report errors in each string.
 func Words(name string, to *[]string, checks ...func(text string, n Node)) Key {
 	return Key{Name: name, Type: "a text or a list of texts", read: func(d *Decoder, k *Key, n Node) {
 		d.Words(k, n, func(text string, n Node) {
@@ -106,7 +106,7 @@ func Words(name string, to *[]string, checks ...func(text string, n Node)) Key {
 	}}
 }
 
-// Maybe is the key of a text that may be empty, or nothing.
+// Maybe returns a key for a string that may be empty or null.
 func Maybe(name string, to *string) Key {
 	return Key{Name: name, Type: "a text", read: func(d *Decoder, k *Key, n Node) {
 		var ok bool
@@ -116,12 +116,12 @@ func Maybe(name string, to *string) Key {
 	}}
 }
 
-// Value is the key of a value of any kind.
+// Value returns a key for a value of any kind.
 func Value(name string, to *any) Key {
 	return Key{Name: name, read: func(d *Decoder, _ *Key, n Node) { *to = d.Any(n) }}
 }
 
-// Values is the key of a mapping of any values, which is empty for nothing.
+// Values returns a key for a mapping with any values. Null is stored as an empty map.
 func Values(name string, to *map[string]any) Key {
 	return Key{Name: name, Type: "a mapping", read: func(d *Decoder, k *Key, n Node) {
 		if n.Kind() != Mapping && n.Kind() != Nothing {
@@ -133,27 +133,27 @@ func Values(name string, to *map[string]any) Key {
 	}}
 }
 
-// Flag is the key of true or false.
+// Flag returns a key for true or false.
 func Flag(name string, to *bool) Key { return Switch(name, func(b bool) { *to = b }) }
 
-// Switch is Flag for a function.
+// Switch is like [Flag], but calls a function.
 func Switch(name string, set func(bool)) Key {
 	return scalar(Key{Name: name, Type: "true or false", Example: "true"}, Node.Bool, nil, set)
 }
 
-// AnyNumber is the key of any number.
+// AnyNumber returns a key for any number.
 func AnyNumber(name, example string, to *float64) Key {
 	return scalar(Key{Name: name, Type: "a number", Example: example}, Node.Number, nil, func(v float64) { *to = v })
 }
 
-// Float is the key of a number in a range.
+// Float returns a key for a number in a range.
 func Float(name, example string, low, high float64, to **float64) Key {
 	k := Key{Name: name, Type: "a number", Example: example, limits: map[string]any{"minimum": low, "maximum": high}}
 	k.want = fmt.Sprintf("a number from %g to %g", low, high)
 	return scalar(k, Node.Number, func(v float64) bool { return v >= low && v <= high }, func(v float64) { *to = &v })
 }
 
-// Positive is the key of a number over 0 and at most 1, or without a bound.
+// Positive returns a key for a number above 0. most is 1 or infinite.
 func Positive(name, example string, most float64, to *float64) Key {
 	k := Key{Name: name, Type: "a number", want: "a number over 0", Example: example, limits: map[string]any{"exclusiveMinimum": 0}}
 	if most == 1 {
@@ -162,12 +162,12 @@ func Positive(name, example string, most float64, to *float64) Key {
 	return scalar(k, Node.Number, func(v float64) bool { return v > 0 && v <= most }, func(v float64) { *to = v })
 }
 
-// AnyWhole is the key of any whole number.
+// AnyWhole returns a key for any integer.
 func AnyWhole(name, example string, set func(int64)) Key {
 	return scalar(Key{Name: name, Type: "a whole number", Example: example}, Node.Whole, nil, set)
 }
 
-// Int is the key of a whole number from 1, in 32 bits where it is an int.
+// Int returns a key for an integer of at least 1. For an int, it must fit into 32 bits.
 func Int[T int | int64](name, example string, to *T) Key {
 	most := int64(math.MaxInt32)
 	if _, long := any(*to).(int64); long {
@@ -177,7 +177,7 @@ func Int[T int | int64](name, example string, to *T) Key {
 	return scalar(k, Node.Whole, func(v int64) bool { return v >= 1 && v <= most }, func(v int64) { *to = T(v) })
 }
 
-// Duration is the key of a time over 0.
+// Duration returns a key for a duration above 0.
 func Duration(name, example string, to *time.Duration) Key {
 	read := func(n Node) (time.Duration, bool) {
 		v, _ := n.Text()
@@ -187,7 +187,7 @@ func Duration(name, example string, to *time.Duration) Key {
 	return scalar(Key{Name: name, Type: "a time with its unit", Example: example}, read, nil, func(t time.Duration) { *to = t })
 }
 
-// scalar returns a key whose value has a type, and is in the range of the key unless fits is nil.
+// scalar returns a key for a value of one type. If fits is not nil, the value must also be in the key's range.
 func scalar[T any](k Key, read func(Node) (T, bool), fits func(T) bool, set func(T)) Key {
 	k.read = func(d *Decoder, k *Key, n Node) {
 		v, ok := read(n)
@@ -203,7 +203,7 @@ func scalar[T any](k Key, read func(Node) (T, bool), fits func(T) bool, set func
 	return k
 }
 
-// Object is the key of a mapping.
+// Object returns a key for a mapping.
 func Object(name, example string, keys ...Key) Key {
 	read := func(d *Decoder, k *Key, n Node) {
 		if n.Kind() != Mapping {
@@ -215,7 +215,7 @@ func Object(name, example string, keys ...Key) Key {
 	return Key{Name: name, Type: "a mapping", Example: example, Keys: keys, nested: true, read: read}
 }
 
-// Find returns the key with the name, or nil if the keys have none.
+// Find returns the key with this name, or nil.
 func Find(keys []Key, name string) *Key {
 	for i := range keys {
 		if keys[i].Name == name || slices.Contains(keys[i].Also, name) {
@@ -225,11 +225,11 @@ func Find(keys []Key, name string) *Key {
 	return nil
 }
 
-// Names returns the names of all keys, and of those of mappings below them.
+// Names returns the names of all keys, including the dotted names of keys in mappings below them.
 func Names(keys []Key, prefix string) (names []string) {
 	for _, k := range keys {
 		names = append(names, prefix+k.Name)
-		if k.nested { // not those of the mappings in a list
+		if k.nested { // keys of mappings in a list are left out
 			names = append(names, Names(k.Keys, prefix+k.Name+".")...)
 		}
 	}

@@ -7,27 +7,27 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Node is a value of a file, or a key. The zero Node is a value that is not there.
+// Node is a value of a file, or a key. The zero Node is a missing value.
 type Node struct {
 	ast  ast.Node
 	file *File
 }
 
-// Kind says what a value is.
+// Kind is the kind of a value.
 type Kind int
 
 // The kinds of values.
 const (
 	Nothing Kind = iota // no value, or null
 	Text
-	Number // infinite ones and NaN too
+	Number // also infinite numbers and NaN
 	Bool
 	List
 	Mapping
-	Other // such as an anchor in the place of a key
+	Other // such as an anchor instead of a key
 )
 
-// Kind says what the value is.
+// Kind returns the kind of the value.
 func (n Node) Kind() Kind {
 	switch v := n.ast.(type) {
 	case *ast.NullNode, nil:
@@ -51,7 +51,7 @@ func (n Node) Kind() Kind {
 	return Other
 }
 
-// Place returns where the value begins in its file; col is 0 if it is not known.
+// Place returns where the value begins in its file. col is 0 if it is unknown.
 func (n Node) Place() (line, col int) {
 	switch v := n.ast.(type) {
 	case nil:
@@ -61,7 +61,7 @@ func (n Node) Place() (line, col int) {
 		return n.file.place(nil)
 	case *ast.MappingNode:
 		if !v.IsFlowStyle && len(v.Values) > 0 {
-			return n.file.place(v.Values[0].Key.GetToken()) // its own token is the first colon
+			return n.file.place(v.Values[0].Key.GetToken()) // the mapping's own token is the first colon
 		}
 	}
 	return n.file.place(n.ast.GetToken())
@@ -73,7 +73,7 @@ func (n Node) Line() int {
 	return line
 }
 
-// Len returns how many items a list has, or keys a mapping; 0 of other values.
+// Len returns the number of items of a list or keys of a mapping, and 0 for other values.
 func (n Node) Len() int {
 	switch n := n.ast.(type) {
 	case *ast.SequenceNode:
@@ -84,7 +84,7 @@ func (n Node) Len() int {
 	return 0
 }
 
-// Item returns an item of a list.
+// Item returns an item of a list. It returns a missing value if there is no such item.
 func (n Node) Item(i int) Node {
 	if seq, ok := n.ast.(*ast.SequenceNode); ok && i < len(seq.Values) {
 		return Node{seq.Values[i], n.file}
@@ -95,8 +95,7 @@ func (n Node) Item(i int) Node {
 // Pair is a key with its value.
 type Pair struct{ Key, Value Node }
 
-// Pair returns a key of a mapping with its value, in the order of the file. A key may
-// be there more than once.
+// Pair returns a key of a mapping with its value, in the order of the file. The same key may occur more than once.
 func (n Node) Pair(i int) Pair {
 	m, ok := n.ast.(*ast.MappingNode)
 	if !ok {
@@ -106,7 +105,7 @@ func (n Node) Pair(i int) Pair {
 	return Pair{Node{p.Key, n.file}, Node{p.Value, n.file}}
 }
 
-// Text returns a text as it is written in the file.
+// Text returns a string as written in the file.
 func (n Node) Text() (string, bool) {
 	switch v := n.ast.(type) {
 	case *ast.StringNode:
@@ -122,8 +121,7 @@ func (n Node) Text() (string, bool) {
 	return "", false
 }
 
-// Block returns the first sign of a text whose lines begin below it, | or >, and nothing
-// for other values.
+// Block returns the indicator of a block scalar, | or >, and "" for other values.
 func (n Node) Block() string {
 	if v, ok := n.ast.(*ast.LiteralNode); ok && v.Start != nil && v.Start.Value != "" {
 		return v.Start.Value[:1]
@@ -131,8 +129,7 @@ func (n Node) Block() string {
 	return ""
 }
 
-// Written returns a value as it is written in the file, if that is one word: the text of
-// a number or of true before it was read.
+// Written returns a scalar as written in the file, such as the text of a number or of true.
 func (n Node) Written() string {
 	if n.ast == nil {
 		return ""
@@ -140,7 +137,7 @@ func (n Node) Written() string {
 	return n.ast.GetToken().Value
 }
 
-// Word returns the word that a key is.
+// Word returns the text of a key that is a string.
 func (n Node) Word() (string, bool) {
 	if v, ok := n.ast.(*ast.StringNode); ok {
 		return v.Value, true
@@ -148,8 +145,7 @@ func (n Node) Word() (string, bool) {
 	return "", false
 }
 
-// Name is Word, and also reads what is in the place of a word, such as 1 and
-// true.
+// Name is like [Node.Word], and also accepts other scalars as keys, such as 1 and true.
 func (n Node) Name() (string, bool) {
 	switch n.ast.(type) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
@@ -158,13 +154,13 @@ func (n Node) Name() (string, bool) {
 	return n.Word()
 }
 
-// Bool returns true or false.
+// Bool returns the value of true or false.
 func (n Node) Bool() (value, ok bool) {
 	v, ok := n.ast.(*ast.BoolNode)
 	return ok && v.Value, ok
 }
 
-// Whole returns a whole number; the largest there is in place of larger ones.
+// Whole returns an integer. An integer above math.MaxInt64 is returned as math.MaxInt64.
 func (n Node) Whole() (int64, bool) {
 	if v, ok := n.ast.(*ast.IntegerNode); ok {
 		switch i := v.Value.(type) {
@@ -177,8 +173,8 @@ func (n Node) Whole() (int64, bool) {
 	return 0, false
 }
 
-// Number returns a number that is neither infinite nor NaN by its name, whole ones as
-// Whole does, and those that [Node.Scalar] returns as json.Number.
+// Number returns a finite number. Integers are converted like [Node.Whole]. It includes the numbers that [Node.Scalar]
+// returns as json.Number.
 func (n Node) Number() (float64, bool) {
 	switch v := n.ast.(type) {
 	case *ast.FloatNode:
@@ -192,10 +188,9 @@ func (n Node) Number() (float64, bool) {
 	return float64(v), ok
 }
 
-// Scalar returns a value that is neither list nor mapping as encoding/json would, except
-// that whole numbers are int64, or uint64 above the largest, and larger ones and those
-// with an exponent and no point are a json.Number that a float64 has. A value that JSON
-// has not gives what is wrong with it.
+// Scalar returns a scalar with the types of encoding/json, with these exceptions: integers are int64, or uint64 if they
+// are larger. Integers beyond 64 bits, and numbers with an exponent but no point, are json.Number. For a value that
+// JSON does not have, wrong describes the problem.
 func (n Node) Scalar() (value any, wrong string) {
 	switch v := n.ast.(type) {
 	case nil, *ast.NullNode:
@@ -227,7 +222,7 @@ func (n Node) Scalar() (value any, wrong string) {
 	return nil, ""
 }
 
-// Describe says in words what the value is.
+// Describe describes the value for a message.
 func (n Node) Describe() string {
 	switch n.Kind() {
 	case Nothing:

@@ -11,13 +11,12 @@ import (
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
-// jsonNumber is the grammar of JSON, whose numbers are the same in YAML.
+// jsonNumber matches JSON numbers, which YAML reads in the same way.
 var jsonNumber = lazyregexp.New(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// number returns the number that a text without quotes is. The parser reads numbers with
-// an exponent and no point, as in 1e-07, and whole ones beyond 64 bits as texts. In YAML
-// 1.2 (yaml.org/spec/1.2.2, 10.3.2) they are numbers, and in JSON, which is YAML too. It
-// reports false for other texts, and for numbers that no float64 has, which stay texts.
+// number returns the number in an unquoted string. The parser returns integers beyond 64 bits, and numbers with an
+// exponent but no point, such as 1e-07, as strings. In YAML 1.2 (yaml.org/spec/1.2.2, 10.3.2) and in JSON they are
+// numbers. It returns false for other strings, and for numbers beyond the range of float64, which remain strings.
 func number(n *ast.StringNode) (json.Number, bool) {
 	if n.Token == nil || n.Token.Type != token.StringType || !jsonNumber.MatchString(n.Value) {
 		return "", false

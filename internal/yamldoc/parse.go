@@ -13,37 +13,36 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Rules limit what a text may contain. A bound of 0 sets no limit. The limits keep the parser fast: it takes quadratic
-// time for deep texts, for mappings with many keys and for many documents.
+// Rules limits what a text may contain. 0 means no limit. The limits keep parsing fast: the parser takes quadratic time
+// for deeply nested texts, for mappings with many keys, and for many documents.
 type Rules struct {
-	What   string // what messages call the text; empty is the file
-	Before int    // the lines of the file above the text
+	What   string // the name of the text in messages; defaults to the file
+	Before int    // the number of lines of the file before the text
 
 	Tokens    int
-	Depth     int // of collections in each other
-	Flow      int // of those in brackets and braces
-	Keys      int // of one mapping
+	Depth     int // of nested collections
+	Flow      int // of nested collections in brackets and braces
+	Keys      int // per mapping
 	Documents int
-	Aliases   int // the values that aliases may add to a document
+	Aliases   int // the number of values that aliases may add to a document
 
-	// The messages about what is not read. Without a message, each alias stands for the value of
-	// its anchor, directives mean nothing, and tags are refused with a message of this package.
-	// Merge keys are never read.
+	// The messages for unsupported constructs. Without a message, aliases are expanded, directives are ignored, and
+	// tags are refused with a message of this package. Merge keys are always refused.
 	NoAliases, NoTags, NoDirectives string
 }
 
-// File is a text that was read.
+// File is a parsed text.
 type File struct {
-	Documents []Node // those that hold something besides comments
+	Documents []Node // without those that contain only comments
 	lines     int
 	rules     Rules
 	problems  []Problem
 }
 
-// Parse reads a text. Without problems, which do not name the file, the result is not nil.
+// Parse parses a text. If there are problems, file is nil. The problems do not contain the file name.
 func Parse(text string, rules Rules) (file *File, problems []Problem) {
 	f := &File{rules: rules, lines: max(1, strings.Count(strings.TrimSuffix(text, "\n"), "\n")+1)}
-	defer func() { // a defect of the parser is a problem of this file
+	defer func() { // a panic of the parser is a problem of this file
 		if p := recover(); p != nil {
 			f.add(nil, "%s cannot be read as YAML: %v", f.what(), p)
 			file, problems = nil, f.problems
@@ -81,8 +80,7 @@ func (f *File) add(t *token.Token, format string, args ...any) {
 	f.problems = append(f.problems, Problem{Line: line, Col: col, Message: fmt.Sprintf(format, args...)})
 }
 
-// place returns where a token begins in the file. It never leaves the text, whatever
-// the parser says.
+// place returns where a token begins in the file. The line is always inside the text, whatever the parser reports.
 func (f *File) place(t *token.Token) (line, col int) {
 	if t == nil || t.Position == nil {
 		return f.rules.Before + 1, 0
@@ -96,7 +94,7 @@ func (f *File) syntax(err error) {
 	var syntax yaml.Error
 	if errors.As(err, &syntax) {
 		at, message = syntax.GetToken(), syntax.GetMessage()
-	} else { // of such an error Error would draw the text, which takes long
+	} else { // err.Error of a yaml.Error would format the source, which is slow
 		message = err.Error()
 	}
 	switch {

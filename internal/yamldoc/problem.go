@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Problem is one mistake in a file that people write.
+// Problem is one problem in a file.
 type Problem struct {
-	File string `json:"file"` // as the caller gave it
-	// Line and Col count from 1, Col in characters. Line is 0 for a problem of no line, such
-	// as one of a folder; Col is 0 where only the line is known.
+	File string `json:"file"` // as the caller named it
+	// Line and Col count from 1, Col in characters. Line is 0 for a problem without a line, such as that of a folder.
+	// Col is 0 if only the line is known.
 	Line    int    `json:"line"`
 	Col     int    `json:"-"`
 	Message string `json:"message"`
-	// Exact has String name the column, too, if it is known.
+	// Exact makes String include the column if it is known.
 	Exact bool `json:"-"`
 }
 
-// String returns the problem as file:line: message, without a line of 0.
+// String returns the problem as file:line: message, without the line if it is 0.
 func (p Problem) String() string {
 	switch {
-	case p.File == "" && p.Line == 0: // of what a program has made
+	case p.File == "" && p.Line == 0: // a problem of something that a program has made
 		return p.Message
 	case p.Line == 0:
 		return p.File + ": " + p.Message
@@ -32,14 +32,14 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message)
 }
 
-// Error holds every problem of some files, at least one.
+// Error contains every problem of some files, at least one.
 type Error struct{ Problems []Problem }
 
-// Error returns one problem a line.
+// Error returns one line per problem.
 func (e *Error) Error() string { return Lines(e.Problems, Problem.String) }
 
-// AsError returns an [*Error] with the problems, each once, or nil if there are none. It sorts the slice
-// by file, line and column; problems of one place keep their order.
+// AsError returns an [*Error] with the problems, without duplicates, or nil if there are none. It sorts the slice by
+// file, line and column. Problems at the same place keep their order.
 func AsError(problems []Problem) error {
 	if len(problems) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func AsError(problems []Problem) error {
 	return &Error{slices.Compact(problems)}
 }
 
-// Lines returns one problem a line.
+// Lines returns one line per problem.
 func Lines[P any](problems []P, line func(P) string) string {
 	lines := make([]string, len(problems))
 	for i, p := range problems {
@@ -59,18 +59,18 @@ func Lines[P any](problems []P, line func(P) string) string {
 	return strings.Join(lines, "\n")
 }
 
-// MaxMessage bounds a message in bytes: what it quotes may be as long as the file.
+// MaxMessage is the largest length of a message in bytes: a message may quote text as long as the file.
 const MaxMessage = 600
 
-// Message returns the message of a problem: one line that is not long.
+// Message returns the message of a problem on one line, shortened to [MaxMessage].
 func Message(format string, args ...any) string {
 	return Cut(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "), MaxMessage)
 }
 
-// Short cuts a name or another short text that a message quotes.
+// Short shortens a name or another short text in a message.
 func Short(s string) string { return Cut(s, 60) }
 
-// Cut cuts a text to at most this many bytes.
+// Cut shortens a text to at most this many bytes.
 func Cut(s string, most int) string {
 	if len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"

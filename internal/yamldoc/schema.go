@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Schema returns the JSON schema of a mapping with the keys that a [Decoder] reads. It refuses only what the
-// decoder refuses: other keys, and values of another type or out of range.
+// Schema returns the JSON schema of a mapping with the keys that a [Decoder] reads. It refuses only what the decoder
+// refuses: other keys, and values of the wrong type or out of range.
 func Schema(keys []Key) map[string]any {
 	properties := make(map[string]any, len(keys))
 	for i := range keys {
@@ -22,7 +22,7 @@ func Schema(keys []Key) map[string]any {
 func (k *Key) schema() map[string]any {
 	if k.said != "" {
 		var s map[string]any
-		_ = json.Unmarshal([]byte(k.said), &s) // of the source, which tests read
+		_ = json.Unmarshal([]byte(k.said), &s) // a constant in the source, which the tests parse
 		if k.about != "" {
 			s["description"] = k.about
 		}
@@ -41,7 +41,7 @@ func (k *Key) schema() map[string]any {
 	return map[string]any{"anyOf": types}
 }
 
-// typed returns the schema of one type, as messages name it. A word that is no type stands for itself.
+// typed returns the schema for the name of a type in messages. A word that names no type stands for itself.
 func (k *Key) typed(typ string) map[string]any {
 	if of, ok := strings.CutPrefix(typ, "a list of "); ok {
 		return map[string]any{"type": "array", "items": k.typed("a " + strings.TrimSuffix(of, "s"))}

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Decode returns the text of a file of at most this many bytes, with lines that end in \n,
-// or a problem that the bytes alone show, without the name of the file.
+// Decode returns the text of a file, with lines that end in \n. If the file has more than most bytes or is not valid
+// text, it returns a problem without the file name.
 func Decode(data []byte, most int) (string, *Problem) {
 	if len(data) > most {
 		return "", &Problem{Line: 1, Message: fmt.Sprintf("the file is larger than %d MiB, which is the most that is read", most>>20)}
@@ -27,12 +27,12 @@ func Decode(data []byte, most int) (string, *Problem) {
 	return strings.ReplaceAll(string(data), "\r\n", "\n"), nil
 }
 
-// UTF16 reports whether a file begins as one in UTF-16 does.
+// UTF16 reports whether a file begins with the byte order mark of UTF-16.
 func UTF16(data []byte) bool {
 	return bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff"))
 }
 
-// NotUTF8 returns the first line that is not UTF-8, 0 if all are.
+// NotUTF8 returns the number of the first line that is not UTF-8, or 0.
 func NotUTF8(data []byte) (line int) {
 	if utf8.Valid(data) {
 		return 0
