@@ -8,8 +8,8 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// Graph is a valid graph of agents: ids are unique, edges connect existing nodes without a cycle, and every node can be
-// reached from the entrypoint. It is shared and must not be changed.
+// Graph is a valid graph of agents: ids are unique, edges connect existing nodes without a cycle, and every node except
+// the fallback can be reached from the entrypoint. It is shared and must not be changed.
 type Graph struct {
 	// APIVersion is ossa.ai/v0.2.7, another v0.2 version with a warning, or arbor/v1. An inline graph has the version
 	// of the file around it.
