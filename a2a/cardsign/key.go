@@ -16,22 +16,19 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// minRSA is the size in bits of the smallest RSA key that is used (RFC 7518,
-// section 3.3).
+// minRSA is the minimum size of an RSA key in bits (RFC 7518, section 3.3).
 const minRSA = 2048
 
-// Key is a public key and the id by which signatures name it.
+// Key is a public key and its id in signatures.
 type Key struct {
-	// ID is the key id, "kid" in signatures. A key without an id is tried for
-	// signatures that name any id.
+	// ID is the key id, "kid" in signatures. A key without an id is tried for signatures with any id.
 	ID string
 	// Public is an *ecdsa.PublicKey on P-256, P-384 or P-521, an ed25519.PublicKey,
 	// or an *rsa.PublicKey of at least 2,048 bits.
 	Public crypto.PublicKey
 }
 
-// parsePrivateKey reads a PEM block with a private key: PKCS #8, SEC 1 or PKCS #1,
-// not encrypted.
+// parsePrivateKey parses a PEM block with an unencrypted private key: PKCS #8, SEC 1 or PKCS #1.
 func parsePrivateKey(text []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -59,8 +56,8 @@ func parsePrivateKey(text []byte) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// KeySet returns the keys as a JSON Web Key Set (RFC 7517), for the address that [WithKeySetURL]
-// names. The type jose.JSONWebKeySet of go-jose reads it.
+// KeySet returns the keys as a JSON Web Key Set (RFC 7517), to be published at the address of [WithKeySetURL]. The type
+// jose.JSONWebKeySet of go-jose decodes it. A key of an unsupported type is an error.
 func KeySet(keys ...Key) ([]byte, error) {
 	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
 	for _, k := range keys {
@@ -73,8 +70,7 @@ func KeySet(keys ...Key) ([]byte, error) {
 	return json.Marshal(set)
 }
 
-// algorithms returns the algorithms of a key, first the one that a signer uses. A signature cannot
-// choose another one.
+// algorithms returns the algorithms that signatures of a key may use. The first one is the signer's.
 func algorithms(key crypto.PublicKey) ([]jose.SignatureAlgorithm, error) {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:
@@ -104,7 +100,7 @@ func algorithms(key crypto.PublicKey) ([]jose.SignatureAlgorithm, error) {
 	return nil, fmt.Errorf("a key of type %T is not supported; use ECDSA, Ed25519 or RSA", key)
 }
 
-// thumbprint is the id of a key that was given none (RFC 7638).
+// thumbprint returns the default id of a key (RFC 7638).
 func thumbprint(key crypto.PublicKey) (string, error) {
 	k := jose.JSONWebKey{Key: key}
 	sum, err := k.Thumbprint(crypto.SHA256)

@@ -27,24 +27,23 @@ type Signer struct {
 	jws jose.Signer
 }
 
-// SignerOption changes what a signer writes into the header of its signatures.
+// SignerOption sets a field in the header of a signer's signatures.
 type SignerOption func(*signerConfig)
 
 type signerConfig struct {
 	kid, jku string
 }
 
-// WithKeyID sets the id that signatures name their key by. Without it, it is the
-// thumbprint of the key (RFC 7638).
+// WithKeyID sets the key id in signatures. Defaults to the thumbprint of the key (RFC 7638).
 func WithKeyID(id string) SignerOption { return func(c *signerConfig) { c.kid = id } }
 
-// WithKeySetURL names the https address of a key set that holds the public key,
-// for example one made by [KeySet]. Nothing is said of it without this option.
+// WithKeySetURL sets the https address of a key set with the public key, such as one of [KeySet]. Without this option,
+// signatures name no key set.
 func WithKeySetURL(jku string) SignerOption { return func(c *signerConfig) { c.jku = jku } }
 
-// NewSigner makes a signer of a private key, which may live elsewhere, such as
-// in a key management service. The algorithm is that of the key: ES256, ES384 or
-// ES512 for ECDSA, EdDSA for Ed25519, RS256 for RSA of at least 2,048 bits.
+// NewSigner returns a signer with a private key. The key may be stored elsewhere, for example in a key management
+// service. The key determines the algorithm: ES256, ES384 or ES512 for ECDSA, EdDSA for Ed25519, RS256 for RSA of at
+// least 2,048 bits.
 func NewSigner(key crypto.Signer, opts ...SignerOption) (*Signer, error) {
 	if key == nil {
 		return nil, errors.New("cardsign: the key is nil")
@@ -77,8 +76,7 @@ func NewSigner(key crypto.Signer, opts ...SignerOption) (*Signer, error) {
 	return &Signer{Key{cfg.kid, public}, jws}, nil
 }
 
-// NewSignerPEM is [NewSigner] with the private key in a PEM block: PKCS #8, SEC 1
-// or PKCS #1, not encrypted.
+// NewSignerPEM is [NewSigner] with an unencrypted private key in a PEM block: PKCS #8, SEC 1 or PKCS #1.
 func NewSignerPEM(text []byte, opts ...SignerOption) (*Signer, error) {
 	key, err := parsePrivateKey(text)
 	if err != nil {
@@ -87,12 +85,11 @@ func NewSignerPEM(text []byte, opts ...SignerOption) (*Signer, error) {
 	return NewSigner(key, opts...)
 }
 
-// Key returns the public key with the id that the signatures name.
+// Key returns the public key with the id in the signatures.
 func (s *Signer) Key() Key { return s.key }
 
-// Sign adds signatures to the card, after those that it has. They are over the
-// card as A2A 1.0 writes it, in which required fields that are empty are there.
-// On an error the card is as it was.
+// Sign appends signatures to the card. They cover the card as A2A 1.0 encodes it, with empty required fields. On an
+// error the card is unchanged.
 func (s *Signer) Sign(card *sdk.AgentCard) error {
 	tree, err := cardjson.Tree(card)
 	if err != nil {
@@ -106,10 +103,9 @@ func (s *Signer) Sign(card *sdk.AgentCard) error {
 	return nil
 }
 
-// SignJSON returns the card with further signatures. It is for documents that
-// hold more than the fields of A2A 1.0, such as those of protocol 0.3 beside
-// them: one signature is for those who know the fields of 1.0 only, and one is
-// over the whole document. The names in the result are in order.
+// SignJSON returns the card with added signatures. It is for documents with fields beyond A2A 1.0, such as those of
+// protocol 0.3: one signature covers only the fields of 1.0, for verifiers that know no others, and one covers the
+// whole document. The members of the result are sorted by name.
 func (s *Signer) SignJSON(card []byte) ([]byte, error) {
 	tree, err := cardjson.Parse(card)
 	if err != nil {
@@ -134,9 +130,8 @@ func (s *Signer) SignJSON(card []byte) ([]byte, error) {
 	return plainjson.Marshal(tree)
 }
 
-// sign signs every form of the document that some verifier may look at: the one
-// of the specification, the one without what is empty, and, if there are fields
-// beside those of the protocol, the whole.
+// sign signs each form of the document that a verifier may check: the form of the specification, the one without empty
+// fields, and, if the document has fields that the protocol does not define, the whole document.
 func (s *Signer) sign(tree map[string]any) ([]sdk.AgentCardSignature, error) {
 	var known, whole []cardjson.Form
 	for _, f := range cardjson.Forms(tree) {
@@ -147,7 +142,7 @@ func (s *Signer) sign(tree map[string]any) ([]sdk.AgentCardSignature, error) {
 			known = append(known, f)
 		}
 	}
-	signed := whole[:2] // no verifier needs the third form, the document as it is
+	signed := whole[:2] // no verifier needs the third form, the unchanged document
 	if known != nil {
 		signed = append(known, whole[0])
 	}
@@ -176,9 +171,9 @@ func (s *Signer) sign(tree map[string]any) ([]sdk.AgentCardSignature, error) {
 	return sigs, nil
 }
 
-// checked is a key whose ECDSA signatures are checked, because the library takes them
-// apart without a look. With a key in memory they are deterministic (RFC 6979): equal cards
-// get equal signatures, so that copies of a server give the same document and ETag.
+// checked is a key whose ECDSA signatures are verified, because go-jose splits them without validation. Signatures with
+// a key in memory are deterministic (RFC 6979): equal cards get equal signatures, so that replicas of a server return
+// the same document and ETag.
 type checked struct{ crypto.Signer }
 
 func (c checked) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {

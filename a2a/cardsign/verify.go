@@ -15,25 +15,25 @@ import (
 )
 
 const (
-	maxSignatures = 16   // of a card that are looked at
+	maxSignatures = 16   // signatures of a card that are checked
 	maxName       = 2048 // bytes of alg, kid and jku
 )
 
 var (
-	// ErrUnsigned: the card has no signature.
+	// ErrUnsigned reports that the card has no signature.
 	ErrUnsigned = errors.New("the agent card is not signed")
-	// ErrUnverified: no signature of the card is right. What is wrong with each of
-	// them is in the error's text, and in its tree.
+	// ErrUnverified reports that no signature of the card is valid. The error's text and its wrapped errors contain the
+	// reason for each signature.
 	ErrUnverified = errors.New("no signature of the agent card could be verified")
-	// ErrUnknownKey: a signature names a key that is not known. Lookups return it.
+	// ErrUnknownKey reports that a signature names an unknown key. A [KeyLookup] returns it.
 	ErrUnknownKey = errors.New("unknown key")
 )
 
-// UnsignedFieldsError reports a signature that is right but does not cover all of
-// the card: it omits fields that are not of A2A 1.0, which anybody may have added, or
-// the security schemes, as the SDK for JavaScript does. errors.Is finds [ErrUnverified].
+// UnsignedFieldsError reports a valid signature that does not cover the whole card. It omits fields that A2A 1.0 does
+// not define, which anybody may have added, or the security schemes, as signatures of the SDK for JavaScript do.
+// errors.Is finds [ErrUnverified].
 type UnsignedFieldsError struct {
-	Fields []string // their paths, in order
+	Fields []string // their paths, sorted
 }
 
 func (e *UnsignedFieldsError) Error() string {
@@ -43,11 +43,10 @@ func (e *UnsignedFieldsError) Error() string {
 // Is makes errors.Is(err, ErrUnverified) true.
 func (e *UnsignedFieldsError) Is(target error) bool { return target == ErrUnverified }
 
-// KeyLookup returns the public key of an id, or [ErrUnknownKey]. jku is the address of
-// the key set that the signature names, "" if it names none. The author of the card
-// chose that address: a lookup may fetch it only if it trusts the owner, and must guard
-// against addresses of its own network. It must refuse keys that were revoked or have
-// expired. It may be called concurrently.
+// KeyLookup returns the public key with an id, or [ErrUnknownKey]. jku is the address of the key set in the signature,
+// or "" if it has none. The author of the card chose that address: fetch it only if its owner is trusted, and guard
+// against addresses of the own network. A lookup must refuse revoked and expired keys, and must be safe for concurrent
+// use.
 type KeyLookup func(ctx context.Context, kid, jku string) (crypto.PublicKey, error)
 
 // Verifier verifies the signatures of agent cards. It is immutable and safe for
@@ -58,9 +57,8 @@ type Verifier struct {
 	unsigned []string
 }
 
-// NewVerifier returns a verifier that trusts these keys and no other. It ignores the
-// addresses of key sets in signatures. It is an error if there are no keys, or one is
-// of an unsupported kind.
+// NewVerifier returns a verifier that trusts only these keys. It ignores the addresses of key sets in signatures. It
+// returns an error if there are no keys, or if one has an unsupported type.
 func NewVerifier(keys ...Key) (*Verifier, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("cardsign: a verifier needs at least one key")
@@ -73,8 +71,8 @@ func NewVerifier(keys ...Key) (*Verifier, error) {
 	return &Verifier{keys: slices.Clone(keys)}, nil
 }
 
-// NewVerifierFunc returns a verifier that trusts the keys that the lookup returns. It is
-// an error if the lookup is nil.
+// NewVerifierFunc returns a verifier that trusts the keys that the lookup returns. It returns an error if the lookup is
+// nil.
 func NewVerifierFunc(lookup KeyLookup) (*Verifier, error) {
 	if lookup == nil {
 		return nil, errors.New("cardsign: the lookup is nil")
@@ -82,24 +80,22 @@ func NewVerifierFunc(lookup KeyLookup) (*Verifier, error) {
 	return &Verifier{lookup: lookup}, nil
 }
 
-// AllowUnsigned returns a verifier that accepts these fields without a signature
-// over them. They are named by the paths of an [UnsignedFieldsError], such as "url" of
-// servers that sign the fields of 1.0 and add those of 0.3. Callers must not act on such
-// fields, least of all on "securitySchemes": an attacker who changes these can ask for
-// credentials at another address.
+// AllowUnsigned returns a copy of the verifier that accepts these fields without a signature. Name them by the paths of
+// an [UnsignedFieldsError], such as "url" for servers that sign the fields of 1.0 and add those of 0.3. Callers must
+// not rely on such fields, least of all on "securitySchemes": an attacker who changes them can request credentials for
+// another address.
 func (v *Verifier) AllowUnsigned(fields ...string) *Verifier {
 	c := *v
 	c.unsigned = slices.Concat(v.unsigned, fields)
 	return &c
 }
 
-// Verify returns nil if at least one signature of the card is right, by a key
-// that is trusted, and covers all of its fields. The card is the JSON document
-// as it was received. The error is [ErrUnsigned], [ErrUnverified], an
-// [UnsignedFieldsError], or the cause of ctx.
+// Verify returns nil if at least one signature of the card is valid, belongs to a trusted key and covers all fields.
+// The card is the JSON document as it was received. The error wraps [ErrUnsigned], [ErrUnverified] or an
+// [UnsignedFieldsError], or is the cause of ctx.
 //
-// Signatures must name their key, and use ECDSA, EdDSA or RSA: "none" and shared
-// secrets are refused, and so are critical extensions (RFC 7515, section 4.1.11).
+// Signatures must name their key, and use ECDSA, EdDSA or RSA. "none", shared secrets and critical extensions (RFC
+// 7515, section 4.1.11) are refused.
 func (v *Verifier) Verify(ctx context.Context, card []byte) error {
 	tree, err := cardjson.Parse(card)
 	if err != nil {
@@ -134,8 +130,7 @@ func (v *Verifier) Verify(ctx context.Context, card []byte) error {
 	return fmt.Errorf("cardsign: %w"+strings.Repeat("; %w", len(errs)-1), errs...)
 }
 
-// payload is a canonical form, and what is wrong with a card that is signed in
-// this form only.
+// payload is a canonical form, and the error for a card that is signed only in this form.
 type payload struct {
 	bytes []byte
 	lacks error
@@ -157,13 +152,12 @@ func (v *Verifier) payloads(tree map[string]any) ([]payload, error) {
 	return out, nil
 }
 
-// verify checks one signature. It reads nothing from the header that the
-// signature does not protect.
+// verify checks one signature. It uses only the protected header.
 func (v *Verifier) verify(ctx context.Context, sig any, forms []payload) error {
 	m, _ := sig.(map[string]any)
 	protected, _ := m["protected"].(string)
 	value, _ := m["signature"].(string)
-	// Strict, so that there is only one way to write a signature.
+	// Strict decoding, so that a signature has only one encoding.
 	header, err := base64.RawURLEncoding.Strict().DecodeString(protected)
 	if err != nil || protected == "" {
 		return errors.New("its protected header is not base64url")

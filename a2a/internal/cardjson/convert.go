@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// Marshal returns the card as A2A 1.0 wants it: with every required field, with capabilities that are
-// false where they are not true, and with objects for the scopes of security requirements.
+// Marshal returns the JSON of a card that A2A 1.0 requires: with all required fields, with capabilities that are false
+// if unset, and with objects for the scopes of security requirements.
 func Marshal(c *sdk.AgentCard) ([]byte, error) {
 	tree, err := Tree(c)
 	if err != nil {
@@ -19,7 +19,7 @@ func Marshal(c *sdk.AgentCard) ([]byte, error) {
 	return plainjson.Marshal(tree)
 }
 
-// Tree is Marshal before the bytes are written.
+// Tree returns the tree that Marshal encodes.
 func Tree(c *sdk.AgentCard) (map[string]any, error) {
 	if c == nil {
 		return nil, errors.New("there is no card")
@@ -50,8 +50,7 @@ func Tree(c *sdk.AgentCard) (map[string]any, error) {
 	return tree, nil
 }
 
-// scopesAsObjects writes the scopes in the security requirements of a card or a skill as objects with
-// a list.
+// scopesAsObjects replaces the scopes in the security requirements of a card or a skill by objects with a list.
 func scopesAsObjects(tree map[string]any) {
 	requirements, _ := tree["securityRequirements"].([]any)
 	for _, v := range requirements {

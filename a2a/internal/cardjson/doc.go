@@ -1,10 +1,8 @@
-// Package cardjson writes agent cards in the JSON that A2A 1.0 defines by its Protocol Buffer schema,
-// and brings the JSON of cards into the forms that are signed.
+// Package cardjson encodes agent cards in the JSON that A2A 1.0 defines by its Protocol Buffer schema, and converts the
+// JSON of cards to the forms that signatures cover.
 //
-// The types of github.com/a2aproject/a2a-go leave required fields out when they
-// are empty, and write the scopes of security requirements as plain arrays instead
-// of objects (a2aproject/a2a-go#430). [Marshal] corrects both.
+// The types of github.com/a2aproject/a2a-go omit empty required fields, and encode the scopes of security requirements
+// as plain arrays instead of objects (a2aproject/a2a-go#430). [Marshal] corrects both.
 //
-// It imports those types and nothing of this module. It fetches nothing and
-// knows nothing of keys.
+// The package imports those types and nothing else of this module. It fetches nothing and handles no keys.
 package cardjson

@@ -6,29 +6,24 @@ import (
 	"strconv"
 )
 
-// Form is a tree that a signature may be over.
+// Form is a form of a document that a signature may cover.
 type Form struct {
 	Tree map[string]any
-	// Lacks are the paths of the document's fields that the tree does not have,
-	// although they say something.
+	// Lacks are the paths of non-empty fields of the document that the tree does not have.
 	Lacks []string
 }
 
-// Forms returns what signatures of the document may be over, without its
-// signatures. Specification and practice differ, and so do signers:
+// Forms returns the forms of a document that its signatures may cover, without the signatures. The specification and
+// signers in use differ:
 //
-//   - the document by the rules of A2A 1.0, section 8.4.1: required fields are
-//     there even when they are empty, and other fields with default values only
-//     if the schema calls them optional;
-//   - the same without whatever is empty, required or not, as the SDKs for
-//     JavaScript and Python have it;
-//   - the document as it is.
+//   - the document by the rules of A2A 1.0, section 8.4.1: required fields are present even if they are empty, and other
+//     fields with default values only if the schema calls them optional;
+//   - the same without all empty fields, required or not, as the SDKs for JavaScript and Python sign it;
+//   - the unchanged document.
 //
-// The first two come once more without the fields that the schema does not know,
-// if there are any, because a reader who rebuilds the card from its types has
-// only these. The last one, if there are security schemes, is without them: the
-// SDK for JavaScript loses them when it signs or verifies a card that it has
-// already parsed (as of 1.3.0). Some forms may be equal.
+// If there are fields that the schema does not define, the first two forms are repeated without them, because a reader
+// who rebuilds the card from its types does not have them. If there are security schemes, the last form omits them: the
+// SDK for JavaScript loses them when it signs or verifies a parsed card (as of 1.3.0). Some forms may be equal.
 func Forms(doc map[string]any) []Form {
 	raw := maps.Clone(doc)
 	delete(raw, "signatures")
@@ -48,8 +43,7 @@ func Forms(doc map[string]any) []Form {
 	return forms
 }
 
-// Unknown returns the paths of the fields that the schema does not know, in
-// order.
+// Unknown returns the sorted paths of the fields that the schema does not define.
 func Unknown(doc map[string]any) []string {
 	var r rules
 	r.message(card(), doc, "")
@@ -57,13 +51,12 @@ func Unknown(doc map[string]any) []string {
 	return r.unknown
 }
 
-// present applies the rules of presence. Null counts as absent, as it does in
-// the JSON of Protocol Buffers.
+// present applies the rules of field presence. Null counts as absent, as in the JSON of Protocol Buffers.
 func present(doc map[string]any, keepUnknown bool) map[string]any {
 	return (&rules{keepUnknown: keepUnknown}).message(card(), doc, "")
 }
 
-// rules are those of presence, and what they find in a document.
+// rules applies the rules of field presence to a document, and collects its unknown fields.
 type rules struct {
 	keepUnknown bool
 	unknown     []string // paths
@@ -122,8 +115,7 @@ func (r *rules) value(f field, v any, at string) any {
 	return v
 }
 
-// full returns the tree without null, "", [] and {}, however deep, and without
-// what is empty once they are gone.
+// full returns the tree without null, "", [] and {} at any depth, and without what is empty after their removal.
 func full(m map[string]any) map[string]any {
 	out, _ := fullValue(m).(map[string]any)
 	if out == nil {

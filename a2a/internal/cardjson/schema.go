@@ -8,7 +8,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// kind is what the value of a field is.
+// kind is the type of a field.
 type kind int
 
 const (
@@ -22,27 +22,26 @@ const (
 	msgMap               // an object of objects
 )
 
-// presence says what becomes of a field that has its default value (A2A 1.0,
-// sections 5.7 and 8.4.1).
+// presence is the rule for a field with its default value (A2A 1.0, sections 5.7 and 8.4.1).
 type presence int
 
 const (
-	implicit presence = iota // it is left out
-	optional                 // it stays if it was there
-	required                 // it is always there
+	implicit presence = iota // it is omitted
+	optional                 // it is kept if it is present
+	required                 // it is always written
 )
 
 type field struct {
 	kind     kind
 	presence presence
-	of       schema // of messages
+	of       schema // the schema of messages
 }
 
-// schema is what the fields of a message are, by their names in JSON.
+// schema contains the fields of a message by their JSON names.
 type schema map[string]field
 
-// card returns the schema of an agent card in A2A 1.0. The library's types have the
-// names of the fields and what is required; what they do not tell is written here.
+// card returns the schema of an agent card in A2A 1.0. The SDK's types define the names and which fields are required;
+// the rest is defined here.
 var card = sync.OnceValue(func() schema {
 	flows := schema{
 		"authorizationCode": {kind: message, of: schemaOf[sdk.AuthorizationCodeOAuthFlow]()},
@@ -51,7 +50,7 @@ var card = sync.OnceValue(func() schema {
 		"password":          {kind: message, of: schemaOf[sdk.PasswordOAuthFlow]()},
 		"deviceCode":        {kind: message, of: schemaOf[sdk.DeviceCodeOAuthFlow]()},
 	}
-	for _, name := range []string{"implicit", "password"} { // deprecated, and nothing in them is required
+	for _, name := range []string{"implicit", "password"} { // deprecated, and without required fields
 		for inner := range flows[name].of {
 			flows[name].of.set(inner, implicit)
 		}
@@ -88,8 +87,7 @@ func (s schema) set(name string, p presence) {
 
 func schemaOf[T any]() schema { return fieldsOf(reflect.TypeFor[T]()) }
 
-// fieldsOf reads the fields of a struct: one that is written when it is empty is
-// required.
+// fieldsOf returns the fields of a struct. A field without omitempty is required.
 func fieldsOf(t reflect.Type) schema {
 	s := schema{}
 	for f := range t.Fields() {
@@ -139,8 +137,7 @@ func (f field) empty() any {
 	}
 }
 
-// isDefault reports whether v is the default value. A message has none: it is
-// there or not.
+// isDefault reports whether v is the default value. A message has no default value.
 func (f field) isDefault(v any) bool {
 	switch f.kind {
 	case text:

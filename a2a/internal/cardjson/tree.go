@@ -19,14 +19,13 @@ const (
 	maxDepth = 64
 )
 
-// ErrJSON is wrapped by the errors of a document that is no JSON object, or one
-// that two readers might not understand in the same way.
+// ErrJSON is wrapped by the errors for a document that is not a JSON object, or that parsers might interpret
+// differently.
 var ErrJSON = errors.New("no agent card")
 
-// Parse reads a JSON object as a tree of map[string]any, []any, string,
-// json.Number, bool and nil. What readers are known to disagree about is
-// refused: bytes that are not UTF-8, and names that an object has twice. So are
-// documents of more than 4 MiB and of more than 64 levels.
+// Parse parses a JSON object into a tree of map[string]any, []any, string, json.Number, bool and nil. It refuses what
+// parsers are known to treat differently: invalid UTF-8, and duplicate names in an object. It also refuses documents of
+// more than 4 MiB or more than 64 levels.
 func Parse(doc []byte) (map[string]any, error) {
 	if len(doc) > maxSize {
 		return nil, fmt.Errorf("%w: the document is larger than %d bytes", ErrJSON, maxSize)
@@ -83,7 +82,7 @@ func parseValue(d *json.Decoder, depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := t.(string) // the decoder takes nothing else here
+		name := t.(string) // the decoder accepts nothing else here
 		if _, twice := m[name]; twice {
 			return nil, fmt.Errorf("an object has the name %q twice", name)
 		}
@@ -95,8 +94,8 @@ func parseValue(d *json.Decoder, depth int) (any, error) {
 	return m, err
 }
 
-// Canonical returns the canonical form of a tree (RFC 8785). The library writes strings and numbers,
-// but the time that it takes for an object grows with the square of its names.
+// Canonical returns the canonical form of a tree (RFC 8785). The library encodes only strings and numbers, because its
+// time for an object grows with the square of the number of members.
 func Canonical(tree map[string]any) ([]byte, error) {
 	var b bytes.Buffer
 	err := canonical(&b, tree)
@@ -133,7 +132,7 @@ func canonical(b *bytes.Buffer, v any) error {
 		b.WriteByte(']')
 		return nil
 	}
-	alone, err := json.Marshal([]any{v}) // the library accepts no scalar by itself
+	alone, err := json.Marshal([]any{v}) // the library accepts no bare scalar
 	if err == nil {
 		alone, err = jcs.Transform(alone)
 	}

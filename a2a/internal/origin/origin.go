@@ -1,29 +1,27 @@
-// Package origin keeps what a turn must remember of the A2A message that began it:
-// in the metadata of the turn's user event, where the log holds it for good. The
-// server writes it, remote nodes read the chain to pass it on. It imports nothing of
-// the project.
+// Package origin encodes what a turn remembers of the A2A message that started it, in the metadata of the turn's user
+// event, so that the log keeps it. The server writes it, and remote agents read the chain to pass it on. The package
+// imports nothing of the project.
 package origin
 
 import "slices"
 
-// Key is the key below which the metadata of a user event has it.
+// Key is the key of the origin in the metadata of a user event.
 const Key = "a2a"
 
-// MaxChain bounds the agents that a chain may name.
+// MaxChain is the maximum number of agents in a chain.
 const MaxChain = 16
 
-// Origin says where a turn came from. The zero value is that of a turn that no A2A
-// message began.
+// Origin describes where a turn came from. The zero value means that no A2A message started it.
 type Origin struct {
-	// Message is the id that the client gave its message.
+	// Message is the client's id of the message.
 	Message string
-	// Task is the task that the turn belongs to, "" if the turn begins one.
+	// Task is the id of the task that the turn continues, or "" if the turn starts one.
 	Task string
-	// Chain names the agents that the words went through, this one last.
+	// Chain contains the agents that the message came through, including this one at the end.
 	Chain []string
 }
 
-// Metadata returns what the user event is to hold.
+// Metadata returns the metadata for the user event.
 func (o Origin) Metadata() map[string]any {
 	m := make(map[string]any)
 	if o.Message != "" {
@@ -42,8 +40,7 @@ func (o Origin) Metadata() map[string]any {
 	return map[string]any{Key: m}
 }
 
-// Of reads what the metadata of a user event holds. What has another form is not
-// there.
+// Of decodes the metadata of a user event. It ignores values of the wrong form.
 func Of(metadata map[string]any) Origin {
 	m, _ := metadata[Key].(map[string]any)
 	var o Origin
@@ -53,7 +50,7 @@ func Of(metadata map[string]any) Origin {
 	return o
 }
 
-// Chain reads the agents that an object names as its chain, whoever wrote it.
+// Chain returns the agents in the chain of an object from any writer.
 func Chain(m map[string]any) []string {
 	list, _ := m["chain"].([]any)
 	if len(list) > MaxChain+1 {

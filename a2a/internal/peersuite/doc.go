@@ -1,6 +1,5 @@
-// Package peersuite holds tests alone: of specialists behind A2A, which must
-// behave as the same specialists beside their coordinator do, and of trees in processes of
-// their own that call each other.
+// Package peersuite contains only tests. They compare specialists behind A2A with the same specialists in the process
+// of their coordinator, and run trees in separate processes that call each other.
 //
-// Its tests import every half of A2A there is. Nothing imports it.
+// The tests import the client and the server side of A2A. Nothing imports the package.
 package peersuite

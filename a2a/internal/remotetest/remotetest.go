@@ -1,5 +1,5 @@
-// Package remotetest has what the tests of remote agents share: a tree with a remote agent that is called billing, and
-// the turns of it.
+// Package remotetest contains test support for remote agents: a tree with a remote agent called billing, and a client
+// that runs its turns.
 package remotetest
 
 import (
@@ -23,13 +23,13 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
-// Key is the session of the tests.
+// Key is the session key of the tests.
 var Key = session.ID("s1")
 
-// Execute is what a peer of the Go SDK does with a message.
+// Execute is how a peer of the Go SDK handles a message.
 type Execute = func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool)
 
-// Completes answers with an artifact in pieces, then a snapshot of it.
+// Completes answers with an artifact in pieces, then with a snapshot of it.
 func Completes(pieces ...string) Execute {
 	return func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
 		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
@@ -46,7 +46,7 @@ func Completes(pieces ...string) Execute {
 	}
 }
 
-// Billing returns the remote agent whose card is at an address. Its connections end with the test.
+// Billing returns a remote agent with the card at an address. Its connections are closed at the end of the test.
 func Billing(t testing.TB, url string, opts ...a2a.Option) agent.Agent {
 	t.Helper()
 	transport := &http.Transport{}
@@ -61,13 +61,13 @@ type Client struct {
 	T     testing.TB
 }
 
-// NewClient returns a client with a store of its own.
+// NewClient returns a client with a new store.
 func NewClient(t testing.TB, root agent.Agent, opts ...runner.Option) *Client {
 	t.Helper()
 	return On(t, sessiontest.Memory(t), root, opts...)
 }
 
-// On returns a client on a store, as another process has it.
+// On returns a client for a store, as another process would have.
 func On(t testing.TB, store session.Store, root agent.Agent, opts ...runner.Option) *Client {
 	t.Helper()
 	return &Client{must.Get(runner.New(root, store, opts...)), store, t}
@@ -78,7 +78,7 @@ func (c *Client) Turn(text string) (events []*event.Event, streamed string, err 
 	return c.Collect(c.Run(context.Background(), Key, llm.UserText(text)))
 }
 
-// Collect does the same with a turn that was begun by the caller.
+// Collect is Turn for a turn that the caller has started.
 func (c *Client) Collect(turn iter.Seq2[*event.Event, error]) (events []*event.Event, streamed string, err error) {
 	for e, turnErr := range sessiontest.Turn(c.T, turn) {
 		switch {
@@ -100,7 +100,7 @@ func (c *Client) Fine(events []*event.Event, _ string, err error) []*event.Event
 	return events
 }
 
-// Find returns the data of one type.
+// Find returns the data of one type from events.
 func Find[T event.Data](events []*event.Event) (found []T) {
 	for _, e := range events {
 		if d, ok := e.Data.(T); ok {
@@ -110,7 +110,7 @@ func Find[T event.Data](events []*event.Event) (found []T) {
 	return found
 }
 
-// Said returns what billing said, of stored events.
+// Said returns the texts of billing from stored events.
 func Said(events []*event.Event) (texts []string) {
 	for _, e := range events {
 		if e.Agent == "billing" && e.Type() == event.TypeText {
