@@ -90,7 +90,7 @@ func unreadable(err error) bool {
 	if errors.As(err, &syntax) || errors.As(err, &typ) || errors.As(err, new(*time.ParseError)) || errors.Is(err, errBadJSON) {
 		return true
 	}
-	return slices.ContainsFunc([]string{"unknown event type", "unknown part content type", "expected exactly one"}, // errors of the SDK that have no types
+	return slices.ContainsFunc([]string{"unknown event type", "unknown part content type", "expected exactly one"}, // untyped errors of the SDK
 		func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 

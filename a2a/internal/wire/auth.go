@@ -16,15 +16,14 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// Authenticator is that of package a2aserver.
+// Authenticator is the interface of package a2aserver.
 type Authenticator interface {
 	access.Authenticator
 	Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme
 }
 
-// Authenticate puts the caller into the context. Without an authenticator the context is
-// returned as it is. The error is the protocol's, or says why the credentials could not be
-// checked.
+// Authenticate returns a context with the caller. Without an authenticator it returns ctx. The error is a protocol
+// error, or the reason why the credentials could not be checked.
 func Authenticate(ctx context.Context, a Authenticator, c access.Credentials) (context.Context, error) {
 	if a == nil {
 		return ctx, nil
@@ -45,7 +44,7 @@ func Authenticate(ctx context.Context, a Authenticator, c access.Credentials) (c
 	return ctx, err
 }
 
-// refusedCaller is an error of an authenticator that the protocol has a name for.
+// refusedCaller is an authenticator's error that maps to a protocol error.
 type refusedCaller struct {
 	error
 	kind error
@@ -53,9 +52,8 @@ type refusedCaller struct {
 
 func (e refusedCaller) Unwrap() []error { return []error{e.kind, e.error} }
 
-// challenges returns the values of WWW-Authenticate for the schemes of a card (RFC 9110,
-// section 11.6.1, and RFC 6750, section 3). API keys and client certificates have no
-// registered scheme; theirs say what to send.
+// challenges returns the values of WWW-Authenticate for the schemes of a card (RFC 9110, section 11.6.1, and RFC 6750,
+// section 3). API keys and client certificates have no registered scheme; their values describe what to send.
 func challenges(a Authenticator, err error) []string {
 	if a == nil {
 		return nil

@@ -19,10 +19,10 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// Checks is a request handler that passes on only requests that are complete and within bounds, in
-// every binding: required fields are there (A2A 1.0, section 5.7), numbers are in their ranges, the
-// tenant exists, the parts are of accepted media types, the client accepts something of what can be
-// answered, and the caller has no more calls under way than it may. Bindings need not look at any of it.
+// Checks is a request handler for all bindings that passes on only complete requests within the limits: required fields
+// are set (A2A 1.0, section 5.7), numbers are in their ranges, the tenant exists, the media types of the parts are
+// accepted, the client accepts a media type that the server can answer with, and the caller has not too many calls
+// open.
 type Checks struct {
 	a2asrv.InterceptedHandler
 	inputModes  []string
@@ -32,9 +32,9 @@ type Checks struct {
 	failed      func(ctx context.Context, operation string, err error) error
 }
 
-// NewChecks returns a handler that checks requests before next answers them. Empty modes accept
-// everything. open bounds the streams and the sends that wait; nil means [access.MaxStreams] for a
-// caller and [access.MaxAllStreams] for all. failed maps the errors of next; nil passes them on.
+// NewChecks returns a handler that checks requests before next answers them. Empty modes accept everything. open bounds
+// the streams and the waiting sends; nil means [access.MaxStreams] for each caller and [access.MaxAllStreams] for all.
+// failed maps the errors of next; nil passes them on.
 func NewChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []string, open *access.Limit,
 	failed func(ctx context.Context, operation string, err error) error,
 ) *Checks {
@@ -48,11 +48,11 @@ func NewChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []st
 
 // Before implements a2asrv.CallInterceptor: it checks a request.
 func (c *Checks) Before(ctx context.Context, _ *a2asrv.CallContext, req *a2asrv.Request) (context.Context, any, error) {
-	// Clients of the SDK would pass the tenant on to the peers that this server calls.
+	// The SDK's clients would send the tenant to the peers that this server calls.
 	return sdk.AttachTenant(ctx, ""), nil, c.check(req.Payload)
 }
 
-// After implements a2asrv.CallInterceptor: it maps the errors of the handler, and leaves those of Before as they are.
+// After implements a2asrv.CallInterceptor: it maps the errors of the handler, but not those of Before.
 func (c *Checks) After(ctx context.Context, call *a2asrv.CallContext, resp *a2asrv.Response) error {
 	if resp.Err != nil && c.failed != nil && !errors.As(resp.Err, new(*violation)) {
 		resp.Err = c.failed(ctx, call.Method(), resp.Err)
@@ -60,12 +60,12 @@ func (c *Checks) After(ctx context.Context, call *a2asrv.CallContext, resp *a2as
 	return nil
 }
 
-// tenantOf returns where a request names its tenant: each type of request has such a field.
+// tenantOf returns a pointer to the tenant of a request. Each type of request has this field.
 func tenantOf(req any) *string {
 	return reflect.ValueOf(req).Elem().FieldByName("Tenant").Addr().Interface().(*string)
 }
 
-// check refuses a request that is incomplete, or out of bounds.
+// check returns an error for a request that is incomplete or exceeds a limit.
 func (c *Checks) check(req any) error {
 	if name := *tenantOf(req); name != "" && !slices.Contains(c.tenants, name) {
 		return &violation{"tenant", "there is no such tenant", nil}
@@ -106,7 +106,7 @@ func checkList(req *sdk.ListTasksRequest) error {
 	return nil
 }
 
-// requireFields tells which of some ids is missing; they come in pairs of a field and its value.
+// requireFields returns an error for the first empty field. The arguments are pairs of a field's name and value.
 func requireFields(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] == "" {
@@ -132,7 +132,7 @@ func notNegative(field string, n *int) error {
 	return nil
 }
 
-// send checks what is sent.
+// send checks a message to send and its configuration.
 func (c *Checks) send(req *sdk.SendMessageRequest) error {
 	m := req.Message
 	if m == nil {
@@ -145,7 +145,7 @@ func (c *Checks) send(req *sdk.SendMessageRequest) error {
 		return &violation{"message.messageId", fmt.Sprintf("is longer than %d bytes", maxID), nil}
 	}
 	if m.Role != sdk.MessageRoleUser {
-		// A client that could speak for the agent could put words into its mouth.
+		// A client must not speak for the agent.
 		return &violation{"message.role", "must be ROLE_USER: a client sends messages of the user", nil}
 	}
 	if len(m.Parts) == 0 {
@@ -179,7 +179,7 @@ func (c *Checks) send(req *sdk.SendMessageRequest) error {
 	return c.accepts(cfg.AcceptedOutputModes)
 }
 
-// accepts tells whether anything that can be answered is among what the client accepts.
+// accepts returns an error if the client accepts no media type that the server can answer with.
 func (c *Checks) accepts(modes []string) error {
 	if len(modes) == 0 || len(c.outputModes) == 0 {
 		return nil
@@ -198,8 +198,8 @@ func (c *Checks) accepts(modes []string) error {
 	return &violation{"configuration.acceptedOutputModes", "none of them can be answered; possible are " + strings.Join(c.outputModes, ", "), sdk.ErrUnsupportedContentType}
 }
 
-// mediaType is the media type of a part, without parameters; "" if only fetching it would
-// tell. A part that names none is taken for what it holds.
+// mediaType returns the media type of a part without parameters. A part that names none has the type of its content. It
+// returns "" if the content would have to be fetched to determine the type.
 func mediaType(p *sdk.Part) (string, error) {
 	if p.MediaType != "" {
 		t, _, err := mime.ParseMediaType(p.MediaType)
@@ -222,13 +222,13 @@ func mediaType(p *sdk.Part) (string, error) {
 	}
 }
 
-// anyMatch tells whether one of some media ranges holds a type; no ranges hold every type.
+// anyMatch reports whether one of the media ranges contains a type. An empty list contains every type.
 func anyMatch(ranges []string, t string) bool {
 	return len(ranges) == 0 || slices.ContainsFunc(ranges, func(r string) bool { return mediaMatches(r, t) })
 }
 
-// mediaMatches tells whether a media range ("*/*", "text/*", "text/plain") holds a type. Names are
-// case-insensitive, parameters do not count.
+// mediaMatches reports whether a media range ("*/*", "text/*", "text/plain") contains a type. It ignores case and
+// parameters.
 func mediaMatches(mediaRange, t string) bool {
 	mediaRange, _, _ = strings.Cut(mediaRange, ";")
 	mediaRange = strings.ToLower(strings.TrimSpace(mediaRange))
@@ -240,7 +240,7 @@ func mediaMatches(mediaRange, t string) bool {
 	return all && strings.HasSuffix(prefix, "/") && strings.HasPrefix(t, prefix)
 }
 
-// SendMessage is counted for as long as it lasts.
+// SendMessage counts as an open call until it returns.
 func (c *Checks) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err
@@ -249,12 +249,12 @@ func (c *Checks) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (
 	return c.InterceptedHandler.SendMessage(ctx, req)
 }
 
-// SendStreamingMessage is counted for as long as it is read.
+// SendStreamingMessage counts as an open call while the stream is read.
 func (c *Checks) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
 	return c.counted(ctx, c.InterceptedHandler.SendStreamingMessage(ctx, req))
 }
 
-// SubscribeToTask is counted for as long as it is read.
+// SubscribeToTask counts as an open call while the stream is read.
 func (c *Checks) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
 	return c.counted(ctx, c.InterceptedHandler.SubscribeToTask(ctx, req))
 }
@@ -270,11 +270,11 @@ func (c *Checks) counted(ctx context.Context, events iter.Seq2[sdk.Event, error]
 	}
 }
 
-// ErrTooManyCalls is that of package a2aserver.
+// ErrTooManyCalls is the error of the same name in package a2aserver.
 var ErrTooManyCalls = fmt.Errorf("too many calls are under way: %w", sdk.ErrServerError)
 
-// TooMany returns the protocol error for a *[access.LimitError], and any other error as it is. format has a verb for the
-// limit and one for who has reached it.
+// TooMany returns the protocol error for a *[access.LimitError], and any other error unchanged. format has a verb for
+// the limit and one for the caller or callers that reached it.
 func TooMany(err error, format string) error {
 	var limit *access.LimitError
 	if !errors.As(err, &limit) {
@@ -290,7 +290,7 @@ func TooMany(err error, format string) error {
 	return e
 }
 
-// enter counts a call, until leave is called.
+// enter counts an open call until leave is called.
 func (c *Checks) enter(ctx context.Context) error {
 	return TooMany(c.open.Await(ctx, access.UserOf(ctx).Name), "more than %d calls of %s are under way: close some streams and try again")
 }

@@ -25,8 +25,8 @@ type Kind struct {
 	Reason string // of google.rpc.ErrorInfo
 }
 
-// Kinds are the mappings of A2A 1.0, section 5.4, those of JSON-RPC 2.0, and what the
-// specification leaves open. The first one of a name is what gRPC means by its code alone.
+// Kinds are the mappings of A2A 1.0, section 5.4, those of JSON-RPC 2.0, and mappings for cases that the specification
+// leaves open. If several kinds have the same Name, a gRPC code without a reason means the first one.
 var Kinds = []Kind{
 	{sdk.ErrTaskNotFound, -32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"},
 	{sdk.ErrUnsupportedOperation, -32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"},
@@ -50,11 +50,11 @@ var Kinds = []Kind{
 	{context.Canceled, -32603, 499, "CANCELLED", "INTERNAL_ERROR"},
 }
 
-// internalKind is what every other error is.
+// internalKind is the kind of all errors without a mapping.
 var internalKind = Kind{sdk.ErrInternalError, -32603, 500, "INTERNAL", "INTERNAL_ERROR"}
 
-// HTTPError is an error that HTTP has a status for and A2A no name. In JSON-RPC too it keeps
-// its status, because what stands between client and server acts upon it.
+// HTTPError is an error with an HTTP status that A2A does not define. It keeps its status in JSON-RPC too, because
+// proxies act upon it.
 type HTTPError struct {
 	Kind
 	message string
@@ -64,7 +64,7 @@ type HTTPError struct {
 func (e *HTTPError) Error() string { return e.message }
 func (e *HTTPError) Unwrap() error { return e.Err }
 
-// newHTTPError returns an error that a client sees with this status and words.
+// newHTTPError returns an error with this status and text for the client.
 func newHTTPError(status, code int, name, reason, format string, a ...any) *HTTPError {
 	return &HTTPError{Kind: Kind{Code: code, Status: status, Name: name, Reason: reason}, message: fmt.Sprintf(format, a...)}
 }
@@ -73,10 +73,10 @@ func errMediaType(format string, a ...any) error {
 	return &HTTPError{Kind{sdk.ErrUnsupportedContentType, -32005, 415, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"}, fmt.Sprintf(format, a...), nil}
 }
 
-// violation is a field of a request that is not as it must be. It is an invalid parameter.
+// violation is an error of a request's field. Without a kind it maps to an invalid parameter.
 type violation struct {
 	field string // where, such as "message.parts[0].text"; "" is the whole
-	what  string // what is wrong, and what would be right
+	what  string // what is wrong, and what is allowed
 	kind  error  // nil: sdk.ErrInvalidParams
 }
 
@@ -94,7 +94,7 @@ func (v *violation) Unwrap() error {
 	return sdk.ErrInvalidParams
 }
 
-// refusal is the kind of error that a client gets for a refusal of package access.
+// refusal returns the error that a client receives for a refusal of package access.
 func refusal(r *access.RefusedError) *HTTPError {
 	kind := Kind{nil, -31403, r.Status, "PERMISSION_DENIED", "ORIGIN_NOT_ALLOWED"}
 	switch r.Status {
@@ -106,26 +106,26 @@ func refusal(r *access.RefusedError) *HTTPError {
 	return &HTTPError{kind, r.Message, nil}
 }
 
-// Told is an error in the form that a client gets.
+// Told is an error in the form that a client receives.
 type Told struct {
 	Kind
 	Message string
 	Details []*errordetails.Typed
-	// Inner says that the message was withheld: the cause belongs into the log.
+	// Inner reports that the message is hidden from the client, and the cause should be logged.
 	Inner  bool
 	header http.Header
-	http   bool // the error is one of HTTP itself
+	http   bool // an error of HTTP, not of A2A
 }
 
 const (
 	badRequestType = "type.googleapis.com/google.rpc.BadRequest"
-	// errorDomain is the domain of the reasons that A2A does not define.
+	// errorDomain is the domain of reasons that A2A does not define.
 	errorDomain = "github.com/agentarbor/arbor"
 )
 
-// classify finds the error that decides what a client gets: the first that has a place in the
-// mappings, in the order in which errors were wrapped. So what an error says by itself comes
-// before what its cause says, which may be the error of another peer.
+// classify returns the mapping that applies to an error: that of the first error in the chain with a mapping, in
+// wrapping order. An error's own mapping takes precedence over that of its cause, which may be an error of another
+// peer.
 func classify(err error) (kind Kind, protocol *sdk.Error, own *HTTPError, found bool) {
 	switch e := err.(type) {
 	case nil:
@@ -157,8 +157,8 @@ func classify(err error) (kind Kind, protocol *sdk.Error, own *HTTPError, found 
 	return Kind{}, nil, nil, false
 }
 
-// Tell maps an error. What A2A has no error for is an internal error and told without its
-// text, which may name files, hosts and people. Without a task or a time the details have none.
+// Tell maps an error to the form for clients. An error without a mapping becomes an internal error without its text,
+// which may contain files, hosts and people. If task is "" or now is zero, the details omit it.
 func Tell(err error, task sdk.TaskID, now time.Time) Told {
 	t := Told{Kind: internalKind, Message: "internal error", Inner: true}
 	domain := sdk.ProtocolDomain
@@ -221,8 +221,8 @@ func Tell(err error, task sdk.TaskID, now time.Time) Told {
 	return t
 }
 
-// rpcStatus is the HTTP status of a JSON-RPC response that holds the error: 200, unless
-// the error is one of HTTP.
+// rpcStatus returns the HTTP status of a JSON-RPC response with the error: 200, unless the error is one of HTTP or
+// about the caller's credentials.
 func (t Told) rpcStatus() int {
 	if t.http || t.Err == sdk.ErrUnauthenticated || t.Err == sdk.ErrUnauthorized {
 		return t.Status
@@ -230,15 +230,14 @@ func (t Told) rpcStatus() int {
 	return http.StatusOK
 }
 
-// rpcError is the error object of JSON-RPC 2.0, section 5.1, with the details of A2A 1.0,
-// section 9.5.
+// rpcError is an error object of JSON-RPC 2.0, section 5.1, with details as in A2A 1.0, section 9.5.
 type rpcError struct {
 	Code    int                   `json:"code"`
 	Message string                `json:"message"`
 	Data    []*errordetails.Typed `json:"data,omitempty"`
 }
 
-// rpcAnswer is a response object of JSON-RPC 2.0: with a result, or an error.
+// rpcAnswer is a response object of JSON-RPC 2.0, with a result or an error.
 type rpcAnswer struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -250,7 +249,7 @@ func (t Told) rpc(id json.RawMessage) []byte {
 	return mustEncode(rpcAnswer{JSONRPC: "2.0", ID: id, Error: &rpcError{t.Code, t.Message, t.Details}})
 }
 
-// rest is the error in the form of google.rpc.Status, as A2A 1.0, section 11.6, wants it.
+// rest returns the error as google.rpc.Status (A2A 1.0, section 11.6).
 func (t Told) rest() []byte {
 	var body struct {
 		Error struct {
@@ -264,8 +263,8 @@ func (t Told) rest() []byte {
 	return mustEncode(body)
 }
 
-// mustEncode encodes what holds nothing but strings, numbers and details. Details that a
-// handler made of something else are dropped with the rest of the answer's particulars.
+// mustEncode encodes a value of strings, numbers and details. If details cannot be encoded, it encodes an internal
+// error instead.
 func mustEncode(v any) []byte {
 	data, err := json.Marshal(v)
 	if err == nil {

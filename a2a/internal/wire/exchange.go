@@ -20,23 +20,22 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// exchange is one request and its answer.
+// exchange is one request and its response.
 type exchange struct {
 	f          *frontHandler
 	w          *access.Writer
 	r          *http.Request
 	query      url.Values
-	rpc        bool   // errors are told as JSON-RPC does
-	legacy     bool   // the answer is one of version 0.3
-	id         []byte // of the JSON-RPC request, as it was written
-	tenant     string // of the path
+	rpc        bool   // errors have the form of JSON-RPC
+	legacy     bool   // the response is of version 0.3
+	id         []byte // the JSON-RPC request's id, as it was written
+	tenant     string // the tenant in the path
 	pathTask   string
 	pathConfig string
 	task       sdk.TaskID // for the details of errors
 }
 
-// ServeHTTP answers a request. What goes wrong below it, panics included, is answered as an
-// error of the binding.
+// ServeHTTP answers a request. Errors and panics become errors of the binding.
 func (f *frontHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{f: f, w: f.guard.Open(w, r), r: r, id: []byte("null")}
 	defer func() {
@@ -49,7 +48,7 @@ func (f *frontHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve answers, or returns why it did not.
+// serve answers a request, or returns an error if it has not.
 func (x *exchange) serve() (err error) {
 	f, w, r := x.f, x.w, x.r
 	if err := f.guard.CheckHost(r); err != nil {
@@ -62,7 +61,7 @@ func (x *exchange) serve() (err error) {
 		return newHTTPError(http.StatusNotFound, -32601, "NOT_FOUND", "PATH_NOT_FOUND", "there is nothing at this path")
 	}
 	operation, allowed := route.methods[r.Method]
-	// A card is for everybody; nothing else is for pages of other origins.
+	// Pages of other origins may read cards, and nothing else.
 	if err := f.guard.CheckOrigin(w, r); err != nil && (route.kind != routeCard || r.Method == http.MethodOptions) {
 		return err
 	}
@@ -111,7 +110,7 @@ func (x *exchange) serve() (err error) {
 	return x.serveREST(ctx, call, operation)
 }
 
-// readQuery reads the parameters of a URL, all of them or none.
+// readQuery parses the query of a URL. It returns an error if any parameter is malformed.
 func readQuery(raw string) (url.Values, error) {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
@@ -125,10 +124,10 @@ func readQuery(raw string) (url.Values, error) {
 	return query, nil
 }
 
-// maxExtensions is how many extensions a client may ask for; more are not looked at.
+// maxExtensions is the maximum number of requested extensions; more are ignored.
 const maxExtensions = 64
 
-// Secrets returns the names of the headers that hold credentials, of auth too, which may be nil.
+// Secrets returns the names of the headers that contain credentials, including those of auth, which may be nil.
 func Secrets(auth Authenticator) []string {
 	names := []string{"Authorization", "Proxy-Authorization", "Cookie"}
 	if auth == nil {
@@ -142,8 +141,8 @@ func Secrets(auth Authenticator) []string {
 	return names
 }
 
-// ServiceParams returns what handlers may see of headers: all but the secrets. The extensions
-// that a client asks for come in a list (A2A 1.0, section 9.2), of which the SDK wants to have each.
+// ServiceParams returns the headers that handlers may see: all except the secrets. It splits the list of requested
+// extensions (A2A 1.0, section 9.2), because the SDK expects one value for each.
 func ServiceParams(h http.Header, secrets []string) *a2asrv.ServiceParams {
 	h = h.Clone()
 	for _, name := range secrets {
@@ -167,10 +166,10 @@ func ServiceParams(h http.Header, secrets []string) *a2asrv.ServiceParams {
 	return a2asrv.NewServiceParams(h)
 }
 
-// legacyExtensions is the name that the header A2A-Extensions has in version 0.3.
+// legacyExtensions is the name of the header A2A-Extensions in version 0.3.
 const legacyExtensions = "X-A2A-Extensions"
 
-// activated tells the client which extensions it got.
+// activated sets the response header that names the activated extensions.
 func (x *exchange) activated(call *a2asrv.CallContext) {
 	name := sdk.SvcParamExtensions
 	if x.legacy {
@@ -183,7 +182,7 @@ func (x *exchange) activated(call *a2asrv.CallContext) {
 
 // serveREST answers a request of the HTTP+JSON binding.
 func (x *exchange) serveREST(ctx context.Context, call *a2asrv.CallContext, name string) error {
-	// Only JSON-RPC is served in the words of version 0.3.
+	// Version 0.3 is served over JSON-RPC only.
 	if _, err := negotiate(x.r, x.query, false); err != nil {
 		return err
 	}
@@ -195,7 +194,7 @@ func (x *exchange) serveREST(ctx context.Context, call *a2asrv.CallContext, name
 	return x.do(ctx, call, op, doc)
 }
 
-// do runs an operation and answers in the words of the binding.
+// do runs an operation and answers in the form of the binding.
 func (x *exchange) do(ctx context.Context, call *a2asrv.CallContext, op *operation, doc []byte) error {
 	if op.many != nil {
 		return x.stream(ctx, call, op, doc)
@@ -222,13 +221,12 @@ func (x *exchange) result(result any) ([]byte, error) {
 	return data, err
 }
 
-// document is the parameters of a request of HTTP+JSON: its body where it is sent to something,
-// its query where it asks for something.
+// document returns the parameters of an HTTP+JSON request: from the body of a POST, and from the query otherwise.
 func (x *exchange) document(name string, s *shape) ([]byte, error) {
 	if x.r.Method != http.MethodPost {
 		return fitQuery(x.query, s)
 	}
-	// What only names a task needs no body.
+	// A request that only names a task needs no body.
 	body, err := x.readBody(name == "CancelTask" || name == "SubscribeToTask")
 	if err != nil {
 		return nil, err
@@ -239,7 +237,7 @@ func (x *exchange) document(name string, s *shape) ([]byte, error) {
 	return fit(parse(body), s)
 }
 
-// stream answers with events.
+// stream answers with a stream of events.
 func (x *exchange) stream(ctx context.Context, call *a2asrv.CallContext, op *operation, doc []byte) error {
 	events, err := op.many(x, doc)
 	if err != nil {
@@ -268,15 +266,15 @@ func (x *exchange) stream(ctx context.Context, call *a2asrv.CallContext, op *ope
 	return serveStream(ctx, x.w, x.f.KeepAlive, x.legacy, func() { x.activated(call) }, events, encode, failure)
 }
 
-// answer writes a whole answer.
+// answer writes a complete response.
 func (x *exchange) answer(status int, data []byte) {
 	x.w.Header().Set("Content-Type", x.answerType())
 	x.w.WriteHeader(status)
-	// The client is gone, or too slow, if it cannot be written; nobody is left to tell.
+	// A failed write means that the client disconnected or is too slow.
 	_, _ = x.w.Write(append(data, '\n'))
 }
 
-// tell words an error for the client, and logs what the client is not told.
+// tell returns the error for the client, and logs what it hides.
 func (x *exchange) tell(err error) Told {
 	t := Tell(err, x.task, time.Now())
 	if x.legacy {
@@ -290,13 +288,13 @@ func (x *exchange) tell(err error) Told {
 	case t.Inner && ctx.Err() == nil:
 		log.ErrorContext(ctx, "a2a: a request failed", "method", x.r.Method, "task", string(x.task), "error", err.Error())
 	case t.Status == http.StatusUnauthorized || t.Status == http.StatusForbidden || t.Status == http.StatusMisdirectedRequest:
-		// Anybody can cause this as often as they like, so it is no warning.
+		// Any client can cause this at any rate, so it is not a warning.
 		log.InfoContext(ctx, "a2a: a request was refused", "method", x.r.Method, "status", t.Status, "remote", x.r.RemoteAddr, "reason", t.Message)
 	}
 	return t
 }
 
-// fail answers with an error, if nothing was answered yet.
+// fail answers with an error, unless the response has begun.
 func (x *exchange) fail(err error) {
 	t := x.tell(err)
 	if x.w.Status() != 0 {
@@ -323,7 +321,7 @@ func (x *exchange) fail(err error) {
 	x.answer(t.Status, t.rest())
 }
 
-// panicError is a panic that was caught.
+// panicError is a recovered panic.
 type panicError struct {
 	value any
 	stack []byte
@@ -331,7 +329,7 @@ type panicError struct {
 
 func (*panicError) Error() string { return "panic" }
 
-// panicked makes an error of what recover returned. net/http's own way to break off goes on.
+// panicked returns an error for a recovered value. It panics again with http.ErrAbortHandler.
 func panicked(v any) error {
 	if v == http.ErrAbortHandler {
 		panic(v)

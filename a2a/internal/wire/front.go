@@ -19,66 +19,64 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// Front serves a request handler over HTTP: JSON-RPC at /rpc, HTTP+JSON at the root, the card
-// at its well-known paths, and all three below the name of each tenant. It checks what
-// comes in (who sends it, from where, how much, in which version and form) before the handler
-// sees it. The zero value of every field but handler and card is a default.
+// Front configures the HTTP handler for a request handler: JSON-RPC at /rpc, HTTP+JSON at the root, the card at its
+// well-known paths, and all three below the name of each tenant. It checks each request (caller, origin, size, version
+// and form) before the handler receives it. The zero value of every field except Handler and Card is a default.
 type Front struct {
-	// Handler answers requests that no other code has checked, as [Checks] can. It is called with the
-	// caller in the context, see [access.UserOf].
+	// Handler answers requests. Only [Checks] or another handler of this kind checks their content. The context
+	// contains the caller, see [access.UserOf].
 	Handler a2asrv.RequestHandler
 	// Card serves the card of a tenant ("" is the tree itself) for GET and HEAD.
 	Card func(w http.ResponseWriter, r *http.Request, tenant string)
-	// EncodeCard encodes an extended card; nil: as the SDK does.
+	// EncodeCard encodes an extended card. Defaults to the SDK's encoding.
 	EncodeCard func(*sdk.AgentCard) ([]byte, error)
-	// Legacy is the JSON-RPC binding of version 0.3; without it 0.3 is refused and requests that name no version are
-	// taken to be of 1.0.
+	// Legacy is the JSON-RPC binding of version 0.3. Without it, 0.3 is refused, and requests that name no version are
+	// treated as 1.0.
 	Legacy *Legacy
-	// Auth asks who calls; without it nobody is asked.
+	// Auth authenticates callers. Without it, callers are not authenticated.
 	Auth Authenticator
-	// Tenants are the names of tenants, besides "".
+	// Tenants are the names of tenants, in addition to "".
 	Tenants []string
-	// Hosts are names under which the server is reached besides loopback's, such as the host of
-	// its public URL. A server that listens on loopback refuses every other Host, because
-	// a page in a browser can point a name of its own at 127.0.0.1.
+	// Hosts are the host names of the server in addition to those of loopback, such as the host of its public URL. A
+	// server that listens on loopback refuses every other Host, because a page in a browser can resolve a name of its
+	// own to 127.0.0.1.
 	Hosts []string
-	// Origins are the origins of web pages that may call, such as "https://app.example.com";
-	// "*" is any. Without it only pages of the server's own origin may.
+	// Origins are the origins of web pages that may call the server, such as "https://app.example.com"; "*" allows any.
+	// Without it, only pages of the server's own origin may.
 	Origins []string
-	// MaxBody bounds a request's body in bytes; 0: [access.MaxBody].
+	// MaxBody bounds a request's body in bytes. Defaults to [access.MaxBody].
 	MaxBody int64
-	// KeepAlive is the time after which a silent stream sends a comment; 0: 15 seconds,
-	// negative: never.
+	// KeepAlive is the time after which a silent stream sends a comment. Negative: never. Defaults to 15 seconds.
 	KeepAlive time.Duration
-	// BodyTimeout bounds the time that a request's body takes to arrive; 0: one minute.
+	// BodyTimeout bounds the time in which a request's body must arrive. Defaults to one minute.
 	BodyTimeout time.Duration
-	// WriteTimeout bounds the time that a client takes to accept one piece of an answer;
-	// 0: 30 seconds. A client that is slower is disconnected.
+	// WriteTimeout bounds the time in which a client must accept one piece of a response. Slower clients are
+	// disconnected. Defaults to 30 seconds.
 	WriteTimeout time.Duration
-	// Logger gets what went wrong; nil: nothing is logged.
+	// Logger receives errors and refusals; nil logs nothing.
 	Logger *slog.Logger
 }
 
-// Legacy is what the JSON-RPC binding of version 0.3 has of its own: the operations by their names there, and the
-// form of its events. The handlers that its functions call set the tenant, which 0.3 does not know.
+// Legacy is the part of the JSON-RPC binding that is specific to version 0.3: its operations and the form of its
+// events. The handlers that its functions receive set the tenant, which 0.3 does not have.
 type Legacy struct {
-	// Methods answer once, with what is encoded as the result.
+	// Methods are the operations with a single result, by name. The returned value is encoded as the result.
 	Methods map[string]func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error)
-	// Streams answer with events.
+	// Streams are the operations that answer with events, by name.
 	Streams map[string]func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error]
-	// Event returns what an event is encoded as.
+	// Event returns the value that is encoded for an event.
 	Event func(sdk.Event) (any, error)
 }
 
-// frontHandler is a Front with all that is unset set.
+// frontHandler is a Front with its defaults applied.
 type frontHandler struct {
 	Front
 	guard   *access.Guard
-	secrets []string // headers that hold credentials
+	secrets []string // headers that contain credentials
 }
 
-// New makes the handler. It is an error if the handler or the card is missing, or a tenant
-// has a name that is no segment of a path or means something else there.
+// New returns the handler. It returns an error if the handler or the card is missing, or if a tenant's name is not a
+// valid path segment, is used twice or is reserved.
 func New(f Front) (http.Handler, error) {
 	if f.Handler == nil || f.Card == nil {
 		return nil, errors.New("a2aserver: the front needs a request handler and a card")

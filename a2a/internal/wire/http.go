@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// The media types of requests and answers.
+// Media types of requests and responses.
 const (
 	jsonType = "application/json"
 	// a2aType is the media type of the HTTP+JSON binding (A2A 1.0, section 14.1.1).
@@ -22,20 +22,20 @@ const (
 	sseType = "text/event-stream"
 )
 
-// sameMediaType tells whether a header names a media type, whatever its parameters.
+// sameMediaType reports whether a header names a media type, ignoring parameters.
 func sameMediaType(header, t string) bool {
 	got, _, err := mime.ParseMediaType(header)
 	return err == nil && got == t
 }
 
-// readBody reads a request's body and checks that it says to be JSON. It is bounded in size and
-// in time. A request without a body is an empty one where that is allowed.
+// readBody reads a request's body and checks that it is JSON by its type and content. Size and time are bounded. If
+// mayBeEmpty is set, it returns nil for a request without a body.
 func (x *exchange) readBody(mayBeEmpty bool) ([]byte, error) {
 	r := x.r
 	if mayBeEmpty && (r.Body == nil || r.Body == http.NoBody) {
 		return nil, nil
 	}
-	// A client without a body need not name its type, and a body in chunks shows only at its end that it is empty.
+	// A client without a body need not name a type, and a chunked body shows only at its end that it is empty.
 	typeErr := checkContentType(r.Header.Values("Content-Type"))
 	if typeErr != nil && (!mayBeEmpty || len(r.Header.Values("Content-Type")) > 0) {
 		return nil, typeErr
@@ -58,8 +58,8 @@ func (x *exchange) readBody(mayBeEmpty bool) ([]byte, error) {
 	return body, checkJSON(body)
 }
 
-// checkContentType accepts the two media types of JSON. A form or a text needs no leave of a
-// browser to be sent across origins, nor does what has no type; JSON does.
+// checkContentType accepts only the two media types of JSON. Browsers send forms, plain text and untyped bodies across
+// origins without a preflight request, but not JSON.
 func checkContentType(types []string) error {
 	if len(types) != 1 {
 		return errMediaType("the request needs one Content-Type: %s or %s", jsonType, a2aType)
@@ -74,7 +74,7 @@ func checkContentType(types []string) error {
 	return nil
 }
 
-// parseAccept returns how much a client likes the media ranges of a header Accept.
+// parseAccept returns the quality values of the media ranges in an Accept header.
 func parseAccept(values []string) map[string]float64 {
 	ranges := make(map[string]float64)
 	for _, item := range strings.Split(strings.Join(values, ","), ",") {
@@ -84,14 +84,13 @@ func parseAccept(values []string) map[string]float64 {
 		}
 		ranges[t] = 1
 		if s, ok := params["q"]; ok {
-			ranges[t], _ = strconv.ParseFloat(s, 64) // what is no number is 0
+			ranges[t], _ = strconv.ParseFloat(s, 64) // an invalid number counts as 0
 		}
 	}
 	return ranges
 }
 
-// quality is how much a client likes a media type: the most special range decides (RFC 9110,
-// section 12.5.1).
+// quality returns the quality value of a media type. The most specific range decides (RFC 9110, section 12.5.1).
 func quality(ranges map[string]float64, t string) float64 {
 	kind, _, _ := strings.Cut(t, "/")
 	for _, r := range []string{t, kind + "/*", "*/*"} {
@@ -102,9 +101,9 @@ func quality(ranges map[string]float64, t string) float64 {
 	return 0
 }
 
-// answerType chooses the media type of an answer that is no stream. HTTP+JSON has two: its
-// own for clients that name it, in Accept or as the type of what they send, and plain
-// JSON for the others, because there are clients that read errors in nothing else.
+// answerType returns the media type of a response that is not a stream. HTTP+JSON has two: its own for clients that
+// name it, in Accept or as the type of their request, and plain JSON for all others, because some clients parse errors
+// only in that.
 func (x *exchange) answerType() string {
 	if x.rpc {
 		return jsonType
@@ -124,7 +123,7 @@ func (x *exchange) answerType() string {
 	}
 }
 
-// checkAccept refuses a client that could read nothing of what this server answers.
+// checkAccept returns an error for a client that accepts none of the server's media types.
 func (x *exchange) checkAccept() error {
 	values := x.r.Header.Values("Accept")
 	ranges := parseAccept(values)

@@ -11,18 +11,18 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 )
 
-// rpcRequest is the envelope of JSON-RPC 2.0, section 4.
+// rpcRequest contains the envelope of a request of JSON-RPC 2.0, section 4.
 type rpcRequest struct {
 	ID     json.RawMessage
 	Method string
 	Params object
 }
 
-// maxID bounds the id of a request, which each frame of a stream repeats, and that of a message.
+// maxID bounds the id of a request, which each frame of a stream repeats, and that of a message, in bytes.
 const maxID = 1024
 
-// readEnvelope reads a request. The document must have passed checkJSON. The id is that of the
-// answer, "null" where none could be read, also beside an error.
+// readEnvelope parses a request that has passed checkJSON. Even with an error, req.ID is the id for the response, or
+// "null" if there is none.
 func readEnvelope(body []byte) (req rpcRequest, err error) {
 	req.ID = json.RawMessage("null")
 	invalid := func(format string, a ...any) error {
@@ -72,7 +72,7 @@ func readEnvelope(body []byte) (req rpcRequest, err error) {
 	return req, nil
 }
 
-// encodeID returns the id of a request as its answer repeats it, and false for one that is not allowed.
+// encodeID returns the id of a request in JSON, and whether it is allowed.
 func encodeID(id any) (raw json.RawMessage, ok bool) {
 	switch id := id.(type) {
 	case string, nil:
@@ -115,8 +115,8 @@ func (x *exchange) serveRPC(ctx context.Context, call *a2asrv.CallContext) error
 	return x.do(ctx, call, op, doc)
 }
 
-// serveLegacy answers a request of version 0.3, once it is known to be well-formed. A stream there begins with a frame
-// even if that is an error, and errors have neither details nor a status of HTTP.
+// serveLegacy answers a well-formed request of version 0.3. There, a stream begins with a frame even if that is an
+// error, and errors have neither details nor an HTTP status.
 func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
 	if operations[req.Method] != nil {
 		return fmt.Errorf("%w: %s is an operation of A2A 1.0, and the request is one of 0.3: send the header A2A-Version: 1.0", sdk.ErrMethodNotFound, req.Method)
@@ -148,7 +148,7 @@ func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
 	return noOperation(req.Method, version03)
 }
 
-// ofTenant sets the tenant of requests, which 0.3 does not know.
+// ofTenant sets the tenant of requests, which 0.3 does not have.
 type ofTenant struct {
 	a2asrv.PassthroughCallInterceptor
 	tenant string

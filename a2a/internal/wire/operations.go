@@ -11,28 +11,27 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 )
 
-// operation is one of the protocol's (A2A 1.0, section 3.1), as both bindings of HTTP serve it:
-// with a document of the parameters in the form of its shape.
+// operation is an operation of the protocol (A2A 1.0, section 3.1) for both HTTP bindings. Its parameters are a
+// document in the form of its shape.
 type operation struct {
 	shape *shape
-	// one answers once, with what is encoded as the result.
+	// one returns the single result.
 	one func(ctx context.Context, x *exchange, doc []byte) (any, error)
-	// many answers with events. Nothing has happened when it returns.
+	// many returns a stream of events. The operation starts only when the stream is read.
 	many func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error)
 }
 
-// decode reads the parameters.
+// decode decodes the parameters.
 func decode[P any](doc []byte) (*P, error) {
 	req := new(P)
 	if err := json.Unmarshal(doc, req); err != nil {
-		// The words of encoding/json are about Go, and a rewritten document always fits.
+		// The error of encoding/json would mention Go types, and does not occur for a document that fit has rewritten.
 		return nil, &violation{"", "the parameters do not fit the operation", nil}
 	}
 	return req, nil
 }
 
-// bind sets a field to what the path has; a client that says something else in the body
-// contradicts itself.
+// bind sets a field to the value from the path. It returns an error if the body has another value.
 func bind[S ~string](field string, value *S, path string) error {
 	if path == "" {
 		return nil
@@ -44,7 +43,7 @@ func bind[S ~string](field string, value *S, path string) error {
 	return nil
 }
 
-// unary makes an operation that answers once. The function bound sets what the path has.
+// unary returns an operation with a single result. bound sets the fields from the path.
 func unary[P, R any](bound func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) (R, error)) *operation {
 	return &operation{shape: shapeOf(reflect.TypeFor[P]()), one: func(ctx context.Context, x *exchange, doc []byte) (any, error) {
 		req, err := decode[P](doc)
@@ -58,7 +57,7 @@ func unary[P, R any](bound func(x *exchange, p *P) error, do func(h a2asrv.Reque
 	}}
 }
 
-// streaming makes an operation that answers with events.
+// streaming returns an operation with a stream of events.
 func streaming[P any](bound func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) iter.Seq2[sdk.Event, error]) *operation {
 	return &operation{shape: shapeOf(reflect.TypeFor[P]()), many: func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
 		req, err := decode[P](doc)
@@ -85,7 +84,7 @@ func boundTask(x *exchange, tenant *string, field string, id *sdk.TaskID) error 
 	return err
 }
 
-// operations are the protocol's, by their names in JSON-RPC (A2A 1.0, section 5.3).
+// operations are the protocol's operations by their names in JSON-RPC (A2A 1.0, section 5.3).
 var operations = map[string]*operation{
 	"SendMessage": unary(boundSend, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.SendMessageRequest) (sdk.StreamResponse, error) {
 		result, err := h.SendMessage(ctx, p)
@@ -142,7 +141,7 @@ var operations = map[string]*operation{
 	}, a2asrv.RequestHandler.GetExtendedAgentCard),
 }
 
-// errNoResult is a handler's answer without an error and without a result.
+// errNoResult reports that a handler returned neither an error nor a result.
 var errNoResult = fmt.Errorf("%w: the handler answered nothing", sdk.ErrInvalidAgentResponse)
 
 func isNil(v any) bool {

@@ -13,12 +13,11 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// maxDepth bounds how deep the values of a request are nested. Protocol Buffers, in which
-// A2A is defined, stop at 100 too.
+// maxDepth bounds the nesting of a request's values. Protocol Buffers, in which A2A is defined, also allow 100 levels.
 const maxDepth = 100
 
-// object is a JSON object with its members in their order, also those whose name occurs twice.
-// The other values that [parse] returns are []any, string, json.Number, bool and nil.
+// object is a JSON object with its members in order, including duplicate names. The other values that [parse] returns
+// are []any, string, json.Number, bool and nil.
 type object []member
 
 type member struct {
@@ -26,7 +25,7 @@ type member struct {
 	value any
 }
 
-// checkJSON returns an error unless a body is one JSON document in UTF-8 and nothing else.
+// checkJSON returns an error unless a body is exactly one JSON document in UTF-8.
 func checkJSON(body []byte) error {
 	if len(bytes.TrimLeft(body, " \t\r\n")) == 0 {
 		return fmt.Errorf("%w: the body is empty; it must be a JSON object", sdk.ErrParseError)
@@ -44,14 +43,14 @@ func checkJSON(body []byte) error {
 	return nil
 }
 
-// parse reads a document that has passed checkJSON.
+// parse parses a document that has passed checkJSON.
 func parse(doc []byte) any {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
 	return next(d)
 }
 
-// next reads the next value. The document is valid, so that no call returns an error.
+// next parses the next value. The document is valid, so that no call returns an error.
 func next(d *json.Decoder) any {
 	token, _ := d.Token()
 	switch token {
@@ -74,12 +73,11 @@ func next(d *json.Decoder) any {
 	return token
 }
 
-// fit returns a parsed value as JSON that the SDK's types read: the fields of a shape under their
-// camelCase names, once each, with values of their types. Protocol Buffers let clients write fields
-// in snake_case, enums and numbers in two forms each and bytes in two alphabets (ProtoJSON), while
-// encoding/json takes names in any case, the last of several, and reports only the first wrong type.
-// Values that a shape leaves free (metadata, data parts) stay as they are. Unknown fields are
-// dropped, as A2A 1.0, section 5.7, asks.
+// fit converts a parsed value to JSON that the SDK's types can decode: the fields of a shape under their camelCase
+// names, once each, with values of their types. Protocol Buffers allow clients to write fields in snake_case, enums and
+// numbers in two forms each, and bytes in two alphabets (ProtoJSON). encoding/json, however, ignores the case of names,
+// takes the last of duplicate ones, and reports only the first wrong type. Values that a shape does not restrict
+// (metadata, data parts) stay unchanged. Unknown fields are dropped, as A2A 1.0, section 5.7, requires.
 func fit(v any, s *shape) ([]byte, error) {
 	fitting, err := new(fitter).value("", v, s)
 	if err != nil {
@@ -90,10 +88,11 @@ func fit(v any, s *shape) ([]byte, error) {
 
 type fitter struct {
 	depth int
-	query bool // the values come from a URL, where all are strings
+	query bool // the values come from a URL, and are all strings
 }
 
-// enter is called before the members of an object or array are read, and depth is lowered after them.
+// enter counts a level of nesting. It is called before the members of an object or array are converted; the caller
+// lowers depth afterwards.
 func (f *fitter) enter(field string) error {
 	if f.depth++; f.depth > maxDepth {
 		return &violation{field, fmt.Sprintf("values are nested more than %d deep", maxDepth), sdk.ErrInvalidRequest}
@@ -101,7 +100,7 @@ func (f *fitter) enter(field string) error {
 	return nil
 }
 
-// value returns a value in the form of a shape.
+// value converts a value to the form of a shape.
 func (f *fitter) value(field string, v any, s *shape) (any, error) {
 	switch v := v.(type) {
 	case object:
@@ -145,9 +144,9 @@ func (f *fitter) object(field string, o object, s *shape) (any, error) {
 		return nil, err
 	}
 	defer func() { f.depth-- }()
-	seen := make(map[string]string) // by their names in camelCase, as they were written
+	seen := make(map[string]string) // camelCase names and how they were written
 	fitting := make(map[string]any)
-	count := 0 // of the fields that one may have only one of
+	count := 0 // number of fields of oneOf
 	for _, m := range o {
 		known, isKnown := s.field(m.name)
 		name := m.name
@@ -162,7 +161,7 @@ func (f *fitter) object(field string, o object, s *shape) (any, error) {
 		}
 		seen[name] = m.name
 		switch {
-		case !isKnown: // nothing malformed gets through
+		case !isKnown: // unknown fields are checked too
 			if _, err := f.free(at, m.value); err != nil {
 				return nil, err
 			}
@@ -186,8 +185,7 @@ func (f *fitter) object(field string, o object, s *shape) (any, error) {
 	return fitting, nil
 }
 
-// free returns a value as it is, and refuses only names that occur twice in an object, about which
-// no two readers agree.
+// free returns a value unchanged. It refuses duplicate names in an object, which parsers treat differently.
 func (f *fitter) free(field string, v any) (any, error) {
 	switch v := v.(type) {
 	case []any:

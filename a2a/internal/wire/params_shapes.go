@@ -10,7 +10,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// kind is the type of a value in a request.
+// jsonKind is the type of a value in a request.
 type jsonKind int
 
 const (
@@ -30,17 +30,17 @@ func (k jsonKind) String() string {
 		"a whole number", "the name of a value", "a time such as 2025-10-28T10:30:00.000Z", "a string in base64"}[k]
 }
 
-// shape is what a value of a request looks like.
+// shape describes a value of a request.
 type shape struct {
 	kind     jsonKind
-	members  func() map[string]*shape // of an object, by their names in camelCase; nil: a free one
+	members  func() map[string]*shape // of an object, by camelCase name; nil: any members
 	elem     *shape                   // of an array
-	names    []string                 // of an enum, in the order of its numbers
-	min, max int64                    // of a number; max 0: none
-	oneOf    []string                 // fields of which exactly one is there
+	names    []string                 // of an enum, by number
+	min, max int64                    // of a number; max 0: no maximum
+	oneOf    []string                 // exactly one of these fields must be set
 
-	once   sync.Once             // makes fields, at the first use
-	fields map[string]shapeField // the members, by both spellings of their names
+	once   sync.Once             // sets fields at the first use
+	fields map[string]shapeField // the members by camelCase and snake_case name
 }
 
 // shapeField is a field of an object.
@@ -49,12 +49,12 @@ type shapeField struct {
 	shape *shape
 }
 
-// wrong returns the error for a value of another type.
+// wrong returns the error for a value of the wrong type.
 func (s *shape) wrong(field string) error {
 	return &violation{field, "must be " + s.kind.String(), nil}
 }
 
-// bounds words the limits of a number.
+// bounds describes the limits of a number.
 func (s *shape) bounds() string {
 	if s.max != 0 {
 		return fmt.Sprintf("must be between %d and %d", s.min, s.max)
@@ -62,8 +62,8 @@ func (s *shape) bounds() string {
 	return fmt.Sprintf("must be at least %d", s.min)
 }
 
-// shapeOf returns the shape of a type of the SDK: its fields have the names of the protocol's specification/a2a.proto.
-// The members of objects are asked for at the first use.
+// shapeOf returns the shape of a type of the SDK, whose fields have the names in the protocol's
+// specification/a2a.proto. The members of objects are computed at the first use.
 func shapeOf(t reflect.Type) *shape {
 	switch t {
 	case reflect.TypeFor[sdk.Part]():
@@ -130,7 +130,7 @@ func snakeCase(camel string) string {
 	return b.String()
 }
 
-// The shapes of values. They are never changed.
+// Shapes of values. They are immutable.
 var (
 	aValue  = &shape{kind: kindAny}
 	aString = &shape{kind: kindString}
@@ -146,7 +146,7 @@ var (
 		"TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_REJECTED",
 		"TASK_STATE_AUTH_REQUIRED",
 	}}
-	// The SDK has an interface for what a part holds.
+	// The SDK's type has an interface for the content of a part.
 	partShape = &shape{kind: kindObject, oneOf: []string{"text", "raw", "url", "data"}, members: func() map[string]*shape {
 		return map[string]*shape{
 			"text": aString, "raw": {kind: kindBytes}, "url": {kind: kindString, min: 1}, "data": aValue,

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// fitQuery is [fit] for the parameters of a URL. It leaves out parameters that the shape does not
-// have, and those without a value.
+// fitQuery is [fit] for the parameters of a URL. It drops unknown parameters, and those without a value.
 func fitQuery(query url.Values, s *shape) ([]byte, error) {
 	var o object
 	for _, name := range slices.Sorted(maps.Keys(query)) {
@@ -30,7 +29,7 @@ func fitQuery(query url.Values, s *shape) ([]byte, error) {
 	return json.Marshal(fitting)
 }
 
-// scalar returns a string, number, true, false or null in the form of a shape.
+// scalar converts a string, number, boolean or null to the form of a shape.
 func (f *fitter) scalar(field string, v any, s *shape) (any, error) {
 	text, isText := v.(string)
 	switch s.kind {
@@ -55,7 +54,7 @@ func (f *fitter) scalar(field string, v any, s *shape) (any, error) {
 			return v, nil
 		}
 	case kindBytes:
-		// Clients may write either alphabet of RFC 4648, padded or not.
+		// Clients may use either alphabet of RFC 4648, padded or not.
 		standard := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(text, "="))
 		if data, err := base64.RawStdEncoding.DecodeString(standard); err == nil && isText {
 			return data, nil
@@ -76,7 +75,7 @@ func (f *fitter) scalar(field string, v any, s *shape) (any, error) {
 	return nil, s.wrong(field)
 }
 
-// int returns a whole number of 32 bits, which may be written as a string.
+// int converts a whole number of 32 bits, which may be written as a string.
 func (s *shape) int(field string, v any) (any, error) {
 	text, _ := v.(string)
 	if number, ok := v.(json.Number); ok {
@@ -92,7 +91,7 @@ func (s *shape) int(field string, v any) (any, error) {
 	return int64(n), nil
 }
 
-// clipKey shortens a name that a client chose, for an error.
+// clipKey shortens a name that a client chose, for an error text.
 func clipKey(key string) string {
 	if len(key) > 64 {
 		return strings.ToValidUTF8(key[:64], "") + "…"

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// route is what is served at a path.
+// route is the handler for a path, with the ids in it.
 type route struct {
 	kind    routeKind
-	methods map[string]string // of the HTTP+JSON binding: the operation of each HTTP method
+	methods map[string]string // the operation of each HTTP method in HTTP+JSON
 	task    string            // the task's id, unescaped
 	config  string            // the push configuration's id, unescaped
 }
@@ -25,11 +25,11 @@ const (
 	routeREST
 )
 
-// The last segments of paths that are taken, so that no tenant may have their names.
+// Reserved path segments, which cannot be names of tenants.
 var reservedSegments = []string{".well-known", "rpc", "message:send", "message:stream", "tasks", "extendedAgentCard"}
 
-// routeOf finds what a path means and for which tenant. Segments are unescaped one by one, so
-// that ids may hold escaped slashes, dots and colons.
+// routeOf returns the route and the tenant of a URL. It unescapes each segment separately, so that ids may contain
+// escaped slashes, dots and colons.
 func (f *frontHandler) routeOf(u *url.URL) (r route, tenant string) {
 	segments := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
 	if r = f.match(segments); r.kind != routeNone || len(segments) < 2 {
@@ -42,7 +42,7 @@ func (f *frontHandler) routeOf(u *url.URL) (r route, tenant string) {
 	return f.match(segments[1:]), tenant
 }
 
-// match finds a path without its tenant (A2A 1.0, sections 5.3 and 11.3).
+// match returns the route of a path without its tenant (A2A 1.0, sections 5.3 and 11.3).
 func (f *frontHandler) match(segments []string) route {
 	plain := make([]string, len(segments))
 	for i, s := range segments {
@@ -83,17 +83,17 @@ func (f *frontHandler) match(segments []string) route {
 	return route{}
 }
 
-// matchTask finds the action at the end of an escaped segment. A colon of the id itself may be
-// escaped or not: only the actions that there are end an id.
+// matchTask returns the route for an escaped segment with a task id and an optional action. A colon of the id may be
+// escaped or not: only known actions end an id.
 func matchTask(segment string) route {
 	r := route{kind: routeREST, methods: map[string]string{"GET": "GetTask", "HEAD": "GetTask"}}
 	if id, ok := cutAction(segment, "cancel"); ok {
 		segment, r.methods = id, map[string]string{"POST": "CancelTask"}
 	} else if id, ok := cutAction(segment, "subscribe"); ok {
-		// The specification's text says POST, its Protocol Buffers say GET.
+		// The specification's text has POST, its Protocol Buffers have GET.
 		segment, r.methods = id, map[string]string{"POST": "SubscribeToTask", "GET": "SubscribeToTask"}
 	}
-	r.task, _ = url.PathUnescape(segment) // it was unescaped before
+	r.task, _ = url.PathUnescape(segment) // match has unescaped it without an error
 	if r.task == "" {
 		return route{}
 	}
@@ -109,7 +109,7 @@ func cutAction(segment, action string) (id string, ok bool) {
 	return segment, false
 }
 
-// allow is the value of the header Allow.
+// allow returns the value of the Allow header.
 func (r route) allow() string {
 	return strings.Join(append(slices.Sorted(maps.Keys(r.methods)), http.MethodOptions), ", ")
 }

@@ -13,9 +13,8 @@ import (
 
 var errEmptyStream = errors.New("the stream ended before its first event")
 
-// serveStream writes what the events are encoded to. An error that comes before the first event
-// is returned and nothing was written, unless all errors are to be frames; a later one is encoded by failure into a
-// last frame.
+// serveStream encodes the events and writes them. It returns an error before the first event without writing anything,
+// unless allFrames is set. Any other error becomes the last frame, encoded by failure.
 func serveStream(ctx context.Context, w *access.Writer, keepAlive time.Duration, allFrames bool, begin func(),
 	events func(context.Context) iter.Seq2[sdk.Event, error],
 	encode func(sdk.Event) ([]byte, error), failure func(error) access.Frame,
@@ -34,7 +33,7 @@ func serveStream(ctx context.Context, w *access.Writer, keepAlive time.Duration,
 		if err == nil || !begun && !allFrames {
 			return err
 		}
-		_ = send(failure(err)) // the stream ends either way
+		_ = send(failure(err)) // the stream ends anyway
 		return nil
 	}
 	defer func() {
@@ -60,7 +59,7 @@ func serveStream(ctx context.Context, w *access.Writer, keepAlive time.Duration,
 	return fail(err)
 }
 
-// revoked returns the error of a call whose user was revoked while it waited, nil for any other call.
+// Revoked returns the error of a call whose caller's access was revoked during the call, and nil for any other call.
 func Revoked(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, access.ErrRevoked) {
 		return sdk.NewError(sdk.ErrUnauthenticated, cause.Error())

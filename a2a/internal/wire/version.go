@@ -11,16 +11,15 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// versions of the protocol, as major.minor.
+// Protocol versions, as major.minor.
 const (
 	version10 = "1.0"
 	version03 = "0.3"
 )
 
-// versionOf returns the version that a request asks for in the header A2A-Version or in the
-// query parameter of that name, as major.minor, "" if it asks for none. The patch number is
-// dropped, because it must not matter (A2A 1.0, section 3.6). It is a
-// VersionNotSupportedError if it is no version, or there are several.
+// versionOf returns the version, as major.minor, that a request names in the header A2A-Version or in the query
+// parameter of that name. It returns "" if the request names none. It drops the patch number, which must not matter
+// (A2A 1.0, section 3.6). An invalid version, or two different ones, are a VersionNotSupportedError.
 func versionOf(r *http.Request, query url.Values, supported []string) (string, error) {
 	asked := ""
 	for _, value := range append(r.Header.Values(sdk.SvcParamVersion), parameter(query, sdk.SvcParamVersion)...) {
@@ -45,8 +44,8 @@ func versionOf(r *http.Request, query url.Values, supported []string) (string, e
 	return numbers[0] + "." + numbers[1], nil
 }
 
-// parameter returns the values of a service parameter from a query; its name is
-// case-insensitive (A2A 1.0, section 3.2.6).
+// parameter returns the values of a service parameter in a query. Its name is case-insensitive (A2A 1.0, section
+// 3.2.6).
 func parameter(query url.Values, name string) []string {
 	var all []string
 	for key, values := range query {
@@ -58,9 +57,8 @@ func parameter(query url.Values, name string) []string {
 	return all
 }
 
-// negotiate returns the version in whose words a request is answered. A request that names
-// none is of version 0.3 where that is served, as the specification wants it, and else of 1.0:
-// refusing it would help nobody.
+// negotiate returns the version in which to answer a request. A request that names none gets version 0.3 if that is
+// served, as the specification requires, and otherwise 1.0, because a refusal would help no client.
 func negotiate(r *http.Request, query url.Values, legacy bool) (string, error) {
 	supported := []string{version10}
 	if legacy {
@@ -79,7 +77,7 @@ func negotiate(r *http.Request, query url.Values, legacy bool) (string, error) {
 	}
 }
 
-// errVersion names the versions that are there, so that a client can choose one.
+// errVersion returns an error that lists the supported versions, so that a client can choose one.
 func errVersion(asked string, supported []string, format string, a ...any) error {
 	if len(asked) > 64 {
 		asked = asked[:64]
