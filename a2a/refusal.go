@@ -20,10 +20,10 @@ import (
 )
 
 // ErrNotSent is wrapped by a transport's error if no part of the request has left this process. Bindings whose
-// transports do not use net/http have to wrap it, because only they can know.
+// transports do not use net/http have to wrap it, because no other code can tell.
 //
-// It decides the first message after a transfer. The conversation returns to the transferring agent only if the peer
-// has certainly not begun to work on the message. That holds in three cases: the message was not sent (no card, no
+// It matters for the first message after a transfer. The conversation returns to the transferring agent only if the
+// peer has certainly not begun to work on the message. That holds in three cases: the message was not sent (no card, no
 // connection, a forbidden address); the peer answered first with a protocol error or an HTTP status of 400 or more; or
 // it rejected the task without any other answer.
 //

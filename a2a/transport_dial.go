@@ -209,7 +209,7 @@ func (r *remote) newConnections(hosts ...string) (*connections, error) {
 // ownDial returns the dial function of a transport, from the current or the deprecated field, and converts a deprecated
 // DialTLS.
 func ownDial(t *http.Transport) dialFunc {
-	//lint:ignore SA1019 transports of others may still have them
+	//lint:ignore SA1019 a caller's transport may still use them
 	dial, dialTLS := t.Dial, t.DialTLS
 	if dialTLS != nil && t.DialTLSContext == nil {
 		t.DialTLSContext = func(_ context.Context, network, addr string) (net.Conn, error) { return dialTLS(network, addr) }
