@@ -12,10 +12,10 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-// ask makes the parts of the message that asks: words for people, and one data part
-// {callId, tool, params, digest} a call for programs, with the message and the schema of what a
-// call wants to know. The words show all of what a call would run with, each line of
-// long arguments marked as one, because whoever answers sees nothing else.
+// ask returns the parts of the message that asks for answers: one text part for people, and one data part {callId,
+// tool, params, digest} per call for programs. For a call that asks for input, the data part also contains the message
+// and the schema. The text contains all arguments of a call and marks each line of a long argument as part of it,
+// because it is the only thing that the person who answers sees.
 func ask(pending []*event.Relay) []*sdk.Part {
 	var b strings.Builder
 	for _, q := range pending {
@@ -43,9 +43,9 @@ func ask(pending []*event.Relay) []*sdk.Part {
 	return parts
 }
 
-// resolved tells of a decision as of the message that made it. The task goes on.
+// resolved returns the update for a decision, and records the decision as the message that made it. The task continues.
 func (p *projection) resolved(e *event.Event, d *event.RelayResolved) []sdk.Event {
-	text := d.Reason // the client's own words, if it used any
+	text := d.Reason // the client's own text, if it sent any
 	switch {
 	case text != "":
 	case d.Content != nil:
@@ -59,10 +59,9 @@ func (p *projection) resolved(e *event.Event, d *event.RelayResolved) []sdk.Even
 	return p.status(e, sdk.TaskStateWorking, nil)
 }
 
-// decisions reads a message as the answer to the calls that wait, and to no question that
-// the calls ask later. Words answer the only one that does. It returns none for words that are neither yes nor no where a call
-// waits for an approval: who was not understood is asked again, because nothing may run on
-// a guess.
+// decisions reads a message as answers to the pending calls, and never to a question that a call asks later. Text
+// answers the only pending call. If that call waits for an approval and the text is neither yes nor no, decisions
+// returns none, so that the server asks again and runs nothing on a guess.
 func decisions(parts sdk.ContentParts, pending []*event.Relay) ([]runner.Decision, error) {
 	waits := make(map[string]*event.Relay, len(pending))
 	for _, q := range pending {
@@ -103,7 +102,7 @@ func decisions(parts sdk.ContentParts, pending []*event.Relay) ([]runner.Decisio
 				return nil, fmt.Errorf("part %d of the message: \"approved\" is not true or false", i)
 			}
 			d.Digest = cmp.Or(digest, q.Digest)
-			delete(waits, id) // decided twice is refused above
+			delete(waits, id) // the checks above refuse a second decision
 			list = append(list, d)
 		}
 	}

@@ -18,29 +18,28 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// cardConfig is what a card says besides what the tree says.
+// cardConfig contains what the card says in addition to what the tree provides.
 type cardConfig struct {
-	base     string // public base URL without a slash at its end
+	base     string // public base URL without a trailing slash
 	tenant   string // "" for the tree itself
 	version  string // of the agent; "" is "0"
 	provider *sdk.AgentProvider
 	push     bool
-	extended bool // whether callers who say who they are get a card of their own
-	// legacy is the address of JSON-RPC of protocol 0.3, "" if it is off.
+	extended bool // whether authenticated callers can get an extended card
+	// legacy is the URL of the JSON-RPC binding of protocol 0.3, or "" if the server does not serve it.
 	legacy string
-	// more are further interfaces; one without a tenant gets the card's.
+	// more are additional interfaces. An interface without a tenant gets the tenant of the card.
 	more []sdk.AgentInterface
-	// schemes are the ways to authenticate, each of which suffices.
+	// schemes are the security schemes, each of which suffices.
 	schemes map[sdk.SecuritySchemeName]sdk.SecurityScheme
-	// inputModes and outputModes are media types; none is text/plain.
+	// inputModes and outputModes are media types. If empty, they default to text/plain.
 	inputModes, outputModes []string
 }
 
-// buildCard describes a tree as an agent of A2A 1.0 (section 4.4.1). Its skills are
-// the agents that a conversation can reach: the root, and every agent that transfers can
-// lead to from there. An agent that only works inside a workflow is not a skill.
-// Of an agent, the card contains the name, the description and the place in the tree, and
-// nothing else. Equal trees give equal cards.
+// buildCard describes a tree as an A2A 1.0 agent (section 4.4.1). The skills are the agents that a conversation can
+// reach: the root, and every agent that transfers or routes lead to from there. An agent that only works inside a
+// workflow is not a skill. The card contains the name, the description and the path of each of these agents, and
+// nothing else about them. Equal trees give equal cards.
 func buildCard(tree *agent.Tree, cfg cardConfig) (*sdk.AgentCard, error) {
 	if cfg.base == "" {
 		return nil, errors.New("a2aserver: the card needs the public URL of the server")
@@ -75,7 +74,7 @@ func buildCard(tree *agent.Tree, cfg cardConfig) (*sdk.AgentCard, error) {
 		card.SupportedInterfaces = append(card.SupportedInterfaces, &i)
 	}
 	if cfg.legacy != "" {
-		// The last one: who can speak 1.0 shall do so.
+		// It is the last one, so that clients that support 1.0 use 1.0.
 		card.SupportedInterfaces = append(card.SupportedInterfaces,
 			&sdk.AgentInterface{URL: cfg.legacy, ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: "0.3", Tenant: cfg.tenant})
 	}
@@ -92,7 +91,7 @@ func buildCard(tree *agent.Tree, cfg cardConfig) (*sdk.AgentCard, error) {
 			ID: name, Name: name, Description: cmp.Or(n.Agent.Description(), name), Tags: []string{n.Path},
 		})
 	}
-	if _, err := cardjson.Tree(card); err != nil { // such as a scheme of an unknown type
+	if _, err := cardjson.Tree(card); err != nil { // for example with a scheme of an unknown type
 		return nil, fmt.Errorf("a2aserver: the card has no JSON form: %w", err)
 	}
 	return card, nil
@@ -105,13 +104,13 @@ func modes(m []string) []string {
 	return slices.Clone(m)
 }
 
-// reachable returns the nodes that a conversation can come to, in tree order.
+// reachable returns the nodes that a conversation can reach, in tree order.
 func reachable(tree *agent.Tree) []*agent.Node {
 	seen := map[*agent.Node]bool{tree.Root(): true}
 	for next := []*agent.Node{tree.Root()}; len(next) > 0; next = next[1:] {
 		n := next[0]
 		if n.Properties.Workflow {
-			continue // it conducts its children and hands nothing to them
+			continue // a workflow calls its children and never transfers to them
 		}
 		ways := slices.Clone(n.Targets())
 		for _, r := range n.Routes() {
@@ -133,8 +132,8 @@ func reachable(tree *agent.Tree) []*agent.Node {
 	return nodes
 }
 
-// renderCard writes a card for its well-known path: for readers of protocol 0.3
-// as well if legacy is there, and with signatures if the signer is.
+// renderCard returns the JSON of a card for its well-known path. If legacy is set, clients of protocol 0.3 can read it
+// as well. If a signer is set, the card has its signature.
 func renderCard(card *sdk.AgentCard, legacy func(*sdk.AgentCard) ([]byte, error), signer *cardsign.Signer) ([]byte, error) {
 	write := cardjson.Marshal
 	if legacy != nil {

@@ -14,15 +14,15 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// cardCache says for how long a client need not ask again (A2A 1.0, section 8.6).
-// After that, an unchanged card costs an answer without a body.
+// cardCache lets a client use a card for five minutes without asking again (A2A 1.0, section 8.6). After that, the
+// answer for an unchanged card has no body.
 const cardCache = "public, max-age=300"
 
 // cardDocument is a card as it is sent. It is immutable.
 type cardDocument struct {
-	tree     *agent.Tree // that it describes
+	tree     *agent.Tree // the tree that it describes
 	body     []byte
-	etag     string // strong, of the body
+	etag     string // a strong tag of the body
 	modified time.Time
 }
 
@@ -31,8 +31,8 @@ func newCardDocument(body []byte, modified time.Time) *cardDocument {
 	return &cardDocument{nil, body, `"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`, modified}
 }
 
-// ServeHTTP answers GET and HEAD, the only methods that come here, with 304 to whoever has the document already.
-// The card is public, so that pages of any origin may read it, without cookies.
+// ServeHTTP answers GET and HEAD, the only methods that reach it, and answers 304 if the client has the current
+// document. The card is public, so pages of every origin may read it, without cookies.
 func (d *cardDocument) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")
@@ -44,11 +44,12 @@ func (d *cardDocument) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", d.modified, bytes.NewReader(d.body))
 }
 
-// cardDocuments has the cards of a server by tenant. They are made when they are first asked for, and each time if the
-// server does not know its public URL: then they name the host that is asked for them.
+// cardDocuments caches the cards of a server by tenant. It renders a card at the first request and after a change of
+// the tree. If the server does not know its public URL, it renders the card for each request, with the host of that
+// request.
 type cardDocuments struct {
-	base     string                          // "" takes that of the request
-	tree     func(tenant string) *agent.Tree // of a tenant that exists, as it is now
+	base     string                          // "" uses the host of the request
+	tree     func(tenant string) *agent.Tree // the current tree of a tenant that exists
 	render   func(tenant, base string) ([]byte, error)
 	modified time.Time
 	log      *slog.Logger
@@ -57,9 +58,8 @@ type cardDocuments struct {
 	docs map[string]*cardDocument
 }
 
-// newCardDocuments takes what makes the card of a tenant's tree for a base URL, and the
-// public base URL if there is one. Without it, the card names the host of each
-// request, which a stranger may have chosen: a card like this must not be signed.
+// newCardDocuments returns the documents that render makes for a tenant and a base URL. base is the public base URL, or
+// "". If it is "", the card names the host of each request, which anyone may choose, so such a card must not be signed.
 func newCardDocuments(base string, tree func(tenant string) *agent.Tree, render func(tenant, base string) ([]byte, error), log *slog.Logger) *cardDocuments {
 	return &cardDocuments{
 		base: strings.TrimSuffix(base, "/"), tree: tree, render: render, modified: time.Now(), log: log,

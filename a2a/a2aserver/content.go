@@ -12,14 +12,14 @@ import (
 
 func textPart(s string) *sdk.Part { return sdk.NewTextPart(s) }
 
-// jsonValue reads JSON for a place where the protocol has any value.
+// jsonValue decodes JSON for a field that can contain any JSON value.
 func jsonValue(raw json.RawMessage) any {
 	var v any
-	_ = json.Unmarshal(raw, &v) // what the log holds is JSON
+	_ = json.Unmarshal(raw, &v) // everything in the log is valid JSON
 	return v
 }
 
-// partsOf makes parts of what a user said.
+// partsOf converts a user's content to parts.
 func partsOf(c llm.Content) sdk.ContentParts {
 	var parts sdk.ContentParts
 	if c.Text != "" || len(c.Parts) == 0 {
@@ -40,7 +40,7 @@ func partsOf(c llm.Content) sdk.ContentParts {
 	return parts
 }
 
-// contentOf makes what a user says of a message's parts. Data becomes its JSON.
+// contentOf converts the parts of a message to a user's content. Data becomes its JSON text.
 func contentOf(parts sdk.ContentParts) (llm.Content, error) {
 	var c llm.Content
 	for i, p := range parts {

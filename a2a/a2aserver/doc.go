@@ -1,15 +1,12 @@
-// Package a2aserver serves a tree as an A2A agent, protocol 1.0: over JSON-RPC and
-// HTTP+JSON with server-sent events, and over further bindings through
-// [Server.RequestHandler].
+// Package a2aserver serves a tree as an agent of A2A protocol 1.0: over JSON-RPC and HTTP+JSON with server-sent events,
+// and over further bindings through [Server.RequestHandler].
 //
-// A context of the protocol is a session, and a task is what a session's log says of
-// one turn, or of several if the turn asked for something: a projection, as everything
-// else that looks at a session from outside. Nothing is kept of tasks beside the log.
-// So a task survives a restart, is the same in every process that has the store, and
-// spans all agents that hand the conversation to each other. A turn runs in the
-// background: who began it may go away, and others may subscribe.
+// A context of the protocol is a session. A task is a projection of the session's log: it covers one turn, or several
+// if the turn asked for something. The package stores nothing about tasks besides the log. So a task survives a
+// restart, is the same in every process with that store, and includes all agents that transfer the conversation to each
+// other. A turn runs in the background: the client that started it may disconnect, and other clients may subscribe.
 //
-// It imports a2a, access, agent, event, live, llm, runner and session, and of github.com/a2aproject/a2a-go
-// the types and the servers of its bindings. It never decides who answers, and what a
-// client's metadata says changes nothing but whether a circle of agents is cut.
+// The package imports a2a, access, agent, event, live, llm, runner and session, and from github.com/a2aproject/a2a-go
+// the types and the servers of the bindings. It never decides which agent answers. A client's metadata has one effect
+// only: the server refuses a message that comes back in a circle of agents.
 package a2aserver

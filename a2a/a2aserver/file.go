@@ -7,7 +7,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// file makes an artifact of a file that an agent or a tool has made.
+// file converts a file that an agent or a tool created to an artifact.
 func (p *projection) file(e *event.Event, d *event.File) []sdk.Event {
 	if p.outline {
 		return nil
@@ -20,7 +20,7 @@ func (p *projection) file(e *event.Event, d *event.File) []sdk.Event {
 	return []sdk.Event{&sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: a, LastChunk: true}}
 }
 
-// filePart returns a file as a part: its bytes, or where they are.
+// filePart returns the part for a file: its bytes, its URL, or a text that says why the bytes are missing.
 func (p *projection) filePart(d *event.File) *sdk.Part {
 	part := &sdk.Part{MediaType: d.MediaType, Filename: d.Name}
 	if d.URL != "" {

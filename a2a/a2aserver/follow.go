@@ -13,26 +13,23 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// adopt goes on with a task that nobody works on, because the process that did has
-// gone. It does not wait. Who holds the session's lease is at work, and nothing
-// happens.
+// adopt continues a task whose process died. It does not wait. If another process holds the session's lease, adopt does
+// nothing.
 func (s *served) adopt(f *found) {
 	if !f.settled() && f.a2a {
 		s.turns.Adopt(f.key)
 	}
 }
 
-// lookAgain goes on with a task that waits for something done elsewhere, such as an
-// authorization that a remote agent asked for: perhaps it is done by now. Its webhooks
-// heard that it waits, and nothing since.
+// lookAgain resumes a task that waits for something external, such as an authorization that a remote agent asked for,
+// because that may be done by now. The webhooks of the task last received that it waits.
 func (s *served) lookAgain(f *found) {
-	key, id := f.key, f.task.ID // f is changed by who follows it
+	key, id := f.key, f.task.ID // follow changes f
 	s.turns.ResumeInBackground(key, func() { s.push(key, id) })
 }
 
-// follow yields what happens to a task after what was found of it, until the task is
-// settled, the context ends or the server stops. What was found is changed. A task
-// that waits is followed until it is settled anew.
+// follow yields the updates of a task that come after f, until the task is settled, the context ends or the server
+// stops. It updates f. If the task already waits, follow continues until it is settled again.
 func (s *served) follow(ctx context.Context, f *found) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		ctx, leave := s.untilClosed(ctx)
@@ -62,8 +59,8 @@ func (s *served) follow(ctx context.Context, f *found) iter.Seq2[sdk.Event, erro
 	}
 }
 
-// watch is follow for a client that waits. If the turn is stopped, or no process adopts it any more, which changes
-// nothing of the task, the sequence ends with [live.ErrStopped].
+// watch is follow for a client that waits. If the turn is stopped, or no process adopts it any more, the sequence ends
+// with [live.ErrStopped]. This does not change the task.
 func (s *served) watch(ctx context.Context, f *found) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -80,8 +77,7 @@ func (s *served) watch(ctx context.Context, f *found) iter.Seq2[sdk.Event, error
 	}
 }
 
-// recover goes on with the tasks whose webhooks have not heard how they ended, after a
-// restart.
+// recover runs after a restart. It resumes the tasks whose webhooks have not received the end of the task.
 func (s *Server) recover() error {
 	return s.hooks.Resume(s.background, func(ctx context.Context, t push.Task) (*sdk.Task, error) {
 		tree := s.trees[t.Tenant]
@@ -104,7 +100,8 @@ func (s *Server) recover() error {
 	})
 }
 
-// untilClosed returns a context that ends with the server, too, where its turns do not.
+// untilClosed returns a context that also ends when the server closes, if its turns are shared and so do not end with
+// it.
 func (s *Server) untilClosed(ctx context.Context) (closing context.Context, leave func()) {
 	if !s.shared {
 		return ctx, func() {}

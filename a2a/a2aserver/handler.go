@@ -18,15 +18,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// handler is the protocol's operations, whatever binding they come over (A2A 1.0,
-// section 3.1). Requests have passed the checks of [wire.Checks]. What it returns are the protocol's errors; others are logged, and the
-// client learns only that there was one.
+// handler implements the operations of the protocol for all bindings (A2A 1.0, section 3.1). Its requests have passed
+// the checks of [wire.Checks]. It returns the errors of the protocol. Other errors are logged, and the client only
+// learns that the request failed.
 type handler struct{ *Server }
 
 var _ a2asrv.RequestHandler = handler{}
 
-// SendMessage implements a2asrv.RequestHandler. Unless the client wants the answer at
-// once, it waits until the task is over or asks for something.
+// SendMessage implements a2asrv.RequestHandler. It waits until the task is over or asks for something, unless the
+// client wants the answer at once.
 func (h handler) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
 	s, f, err := h.send(ctx, req)
 	if err != nil {
@@ -47,7 +47,7 @@ func (h handler) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (
 	return f.snapshot(config.HistoryLength), nil
 }
 
-// untilSettled follows a task until it is.
+// untilSettled follows a task until it is settled.
 func (s *served) untilSettled(ctx context.Context, f *found) error {
 	if f.settled() {
 		return nil
@@ -60,7 +60,7 @@ func (s *served) untilSettled(ctx context.Context, f *found) error {
 	return context.Cause(ctx)
 }
 
-// directly returns the message that answers another one, nil if a task does.
+// directly returns the message that answers m, or nil if the answer is a task.
 func (h handler) directly(m *sdk.Message, f *found) *sdk.Message {
 	if !h.answersDirectly(m) || f.task.Status.State != sdk.TaskStateCompleted {
 		return nil
@@ -88,7 +88,7 @@ func (h handler) send(ctx context.Context, req *sdk.SendMessageRequest) (*served
 	if hook != nil && h.hooks == nil {
 		return nil, nil, sdk.ErrPushNotificationNotSupported
 	}
-	if hook != nil { // before anything is begun
+	if hook != nil { // check it before anything starts
 		if err := h.hooks.Refuses(h.protocol(ctx), hook); err != nil {
 			return nil, nil, err
 		}
@@ -100,9 +100,8 @@ func (h handler) send(ctx context.Context, req *sdk.SendMessageRequest) (*served
 	return s, f, err
 }
 
-// SendStreamingMessage implements a2asrv.RequestHandler. The stream begins with the
-// task and ends when it is over or asks for something. Who stops reading does not stop
-// the task.
+// SendStreamingMessage implements a2asrv.RequestHandler. The stream begins with the task, and ends when the task is
+// over or asks for something. A client that stops reading does not stop the task.
 func (h handler) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		s, f, err := h.send(ctx, req)
@@ -130,9 +129,8 @@ func (h handler) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageR
 	}
 }
 
-// SubscribeToTask implements a2asrv.RequestHandler: the task as it is, then what
-// happens to it. A task that nobody works on, because the server was stopped, is taken
-// up again.
+// SubscribeToTask implements a2asrv.RequestHandler. The stream begins with the task as it is now and continues with its
+// updates. If no process works on the task because the server was stopped, this server adopts it.
 func (h handler) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		s, f, err := h.find(ctx, req.Tenant, req.ID)
@@ -169,12 +167,12 @@ func (h handler) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Tas
 	return f.snapshot(req.HistoryLength), nil
 }
 
-// CancelTask implements a2asrv.RequestHandler. It returns when the turn has ended, and
-// what its remote agents do for it was canceled.
+// CancelTask implements a2asrv.RequestHandler. It returns after the turn has ended and the work of its remote agents
+// was canceled.
 func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*sdk.Task, error) {
 	s := h.trees[req.Tenant]
 	_, _, contextID, _ := parseTaskID(req.ID)
-	unlock, err := s.turns.Lock(ctx, s.key(ctx, contextID), nil) // no message begins another turn meanwhile
+	unlock, err := s.turns.Lock(ctx, s.key(ctx, contextID), nil) // so that no message starts another turn meanwhile
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +184,7 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 	if f.task.Status.State.Terminal() {
 		return nil, sdk.NewError(sdk.ErrTaskNotCancelable, "the task is over ("+stateName(f.task.Status.State)+")")
 	}
-	// What is canceled is the session's last turn, so it must be this task's.
+	// CancelIf cancels the session's last turn, so that must be the turn of this task.
 	_, err = s.turns.CancelIf(ctx, f.key, func(ctx context.Context) (seq int64, rests bool, err error) {
 		if f, err = s.find(ctx, req.ID, f.extended); err == nil && f.task.Status.State.Terminal() {
 			err = errOver
@@ -214,11 +212,11 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 	return f.snapshot(nil), nil
 }
 
-// errOver says that there is nothing to cancel any more.
+// errOver reports that there is nothing left to cancel.
 var errOver = errors.New("the task is over")
 
-// GetExtendedAgentCard implements a2asrv.RequestHandler: who has shown who they are gets
-// the card with what only callers may know.
+// GetExtendedAgentCard implements a2asrv.RequestHandler. An authenticated caller gets the card with the parts that only
+// callers may see.
 func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedAgentCardRequest) (*sdk.AgentCard, error) {
 	if h.auth == nil {
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the agent has no extended card")
@@ -232,13 +230,13 @@ func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 	}
 	card, err := h.cardAt(req.Tenant, base)
 	if err == nil && h.card.Signer != nil {
-		err = h.card.Signer.Sign(card) // who verifies cards looks at this one instead of the public one
+		err = h.card.Signer.Sign(card) // clients that verify cards check this one instead of the public card
 	}
 	return card, err
 }
 
-// told returns the error that the client receives. An error that is not one of the protocol's is logged instead: its
-// text can contain files, addresses and messages of other users.
+// told returns the error that the client receives. It logs an error that is not one of the protocol's and returns a
+// general one instead, because the text can contain files, addresses and messages of other users.
 func (s *Server) told(ctx context.Context, operation string, err error) error {
 	var protocol *sdk.Error
 	switch {
@@ -254,14 +252,14 @@ func (s *Server) told(ctx context.Context, operation string, err error) error {
 			return err
 		}
 	}
-	if s.background.Err() != nil || errors.Is(err, live.ErrClosed) { // a turn that was cut off says so in many ways
+	if s.background.Err() != nil || errors.Is(err, live.ErrClosed) { // a turn that was cut off fails with various errors
 		return sdk.NewError(sdk.ErrInternalError, "the server is being stopped")
 	}
 	s.logger.Error("a request failed", "operation", operation, "error", err)
 	return sdk.NewError(sdk.ErrInternalError, "the request failed; the server's log says why")
 }
 
-// wants reports whether the client asked for our extension, and activates it.
+// wants reports whether the client asked for our extension, and activates the extension if it did.
 func wants(ctx context.Context) bool {
 	call, ok := a2asrv.CallContextFrom(ctx)
 	if !ok {
@@ -276,7 +274,7 @@ func wants(ctx context.Context) bool {
 	return asked
 }
 
-// caller names who calls; without an authenticator everybody is the default user.
+// caller returns the name of the caller. Without an authenticator it is the default user.
 func (s *Server) caller(ctx context.Context) string {
 	if caller := access.UserOf(ctx).Name; caller != "" {
 		return caller
@@ -284,7 +282,7 @@ func (s *Server) caller(ctx context.Context) string {
 	return session.DefaultUser
 }
 
-// key names the session of a context, for the caller.
+// key returns the key of the caller's session for a context.
 func (s *served) key(ctx context.Context, contextID string) session.Key {
 	return session.Key{App: s.app, User: s.caller(ctx), ID: contextID}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// The operations on push notification configs (A2A 1.0, sections 3.1.7 to 3.1.10). A
-// config belongs to a task, so its task is looked up first, as its caller sees it.
+// The operations on push notification configs follow (A2A 1.0, sections 3.1.7 to 3.1.10). A config belongs to a task,
+// so each operation first looks up the task with the rights of the caller.
 
 // CreateTaskPushConfig implements a2asrv.RequestHandler.
 func (h handler) CreateTaskPushConfig(ctx context.Context, req *sdk.PushConfig) (*sdk.PushConfig, error) {
@@ -71,17 +71,17 @@ func (s *served) pushTask(f *found) push.Task {
 	return push.Task{Tenant: s.tenant, Caller: f.key.User, Task: f.task.ID}
 }
 
-// hook saves a config for a task and has its events posted from now on.
+// hook saves a config for a task and starts to post the task's events to it.
 func (s *served) hook(ctx context.Context, f *found, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
 	saved, err := s.hooks.Save(ctx, s.pushTask(f), s.protocol(ctx), cfg)
 	if err == nil {
 		s.hooks.Behind(s.pushTask(f), saved.ID)
-		s.push(f.key, f.task.ID) // also of a task that is over, so that the webhook hears of it
+		s.push(f.key, f.task.ID) // even if the task is over, so that the webhook receives its end
 	}
 	return saved, err
 }
 
-// protocol is the protocol version of a request.
+// protocol returns the protocol version of a request.
 func (s *Server) protocol(ctx context.Context) sdk.ProtocolVersion {
 	if call, ok := a2asrv.CallContextFrom(ctx); ok {
 		if v, ok := call.ServiceParams().Get(sdk.SvcParamVersion); ok && len(v) > 0 && v[0] != "" {
@@ -94,12 +94,10 @@ func (s *Server) protocol(ctx context.Context) sdk.ProtocolVersion {
 	return sdk.Version
 }
 
-// longestPause is the longest before a task that could not be read is read again for its
-// webhooks.
+// longestPause is the longest pause before the server retries to read a task for its webhooks.
 const longestPause = time.Minute
 
-// push has what happens to a task posted to its webhooks, if it has any, beginning
-// with the task as it is. It returns at once.
+// push posts a task and its later updates to its webhooks, if it has any. It returns at once.
 func (s *served) push(key session.Key, id sdk.TaskID) {
 	t := push.Task{Tenant: s.tenant, Caller: key.User, Task: id}
 	if s.hooks == nil || !s.hooks.Follows(t) {
@@ -129,7 +127,7 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 				err = s.hooks.Drop(ctx, t)
 			}
 			failed := err != nil && ctx.Err() == nil
-			if failed { // the store will be there again, or the session is gone
+			if failed { // the store will be back, or the session no longer exists
 				s.logger.Warn("updates of a task cannot be posted to its webhooks for now", "task", string(id), "error", err)
 				_ = sleep.For(ctx, pause)
 				pause = min(2*pause, longestPause)
@@ -146,8 +144,8 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 	}()
 }
 
-// left has the webhooks of the task that a session has left for another one told that it
-// is over, if it waited for somebody: nobody follows it then.
+// left posts to the webhooks of the session's previous task that the task is over, if it waited for an answer. No other
+// code follows that task.
 func (s *served) left(ctx context.Context, key session.Key) {
 	if s.hooks == nil || !s.hooks.Has(s.tenant, key.User) {
 		return
@@ -160,7 +158,7 @@ func (s *served) left(ctx context.Context, key session.Key) {
 	}
 }
 
-// post has the task as it is posted, and then what happens to it until it is settled.
+// post posts the task as it is now, and then its updates until it is settled.
 func (s *served) post(ctx context.Context, t push.Task, f *found) error {
 	s.hooks.Notify(t, f.current(), f.current)
 	if f.settled() {

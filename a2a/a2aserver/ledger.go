@@ -15,45 +15,44 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// mark is what a list must know of a task: enough to filter and to sort it.
+// mark contains what a list needs to filter and sort a task.
 type mark struct {
 	id    sdk.TaskID
 	state sdk.TaskState
-	at    time.Time // of the state
+	at    time.Time // when the state changed
 }
 
 func (m mark) compare(o mark) int { // newest first
 	return cmp.Or(o.at.Compare(m.at), cmp.Compare(o.id, m.id))
 }
 
-// ledgers keeps the marks of sessions that were listed lately, so that a list reads
-// only what is new in them.
+// ledgers caches the marks of recently listed sessions, so that a list reads only new events.
 type ledgers struct {
 	mu   sync.Mutex
 	byID map[session.Key]*ledger
 }
 
-// maxLedgers bounds the sessions whose marks are kept.
+// maxLedgers is the largest number of sessions whose marks are kept.
 const maxLedgers = 4096
 
-// ledger is the marks of one session's tasks, as far as its log was read.
+// ledger contains the marks of one session's tasks, up to the last event that was read.
 type ledger struct {
 	mu          sync.Mutex
-	head        session.Head // of the log, as far as it was read
-	incarnation int64        // of the session, 0 if nobody has said
+	head        session.Head // the last event that was read
+	incarnation int64        // of the session; 0 if unknown
 	marks       []mark
-	open        *projection // of the last task
-	told        bool        // that the session cannot be read
+	open        *projection // the last task
+	told        bool        // an error about this session was logged
 }
 
-// lately returns the marks of a session's last n tasks, the oldest first.
+// lately returns the marks of a session's last n tasks, oldest first.
 func (s *served) lately(ctx context.Context, key session.Key, n int) (last []mark, err error) {
 	err = s.look(ctx, session.Info{Key: key}, func(l *ledger) { last = slices.Clone(l.marks[max(0, len(l.marks)-n):]) })
 	return last, err
 }
 
-// since returns where a session's log ends, and the marks of the tasks that began behind a
-// position of it or were the last one there; with a negative position, of the last task.
+// since returns the end of a session's log, the marks of the tasks that began after a position, and the mark of the
+// task before them. If the position is negative, it returns only the mark of the last task.
 func (s *served) since(ctx context.Context, key session.Key, position int64) (end int64, marks []mark, err error) {
 	err = s.look(ctx, session.Info{Key: key}, func(l *ledger) {
 		end = l.head.Seq
@@ -66,8 +65,8 @@ func (s *served) since(ctx context.Context, key session.Key, position int64) (en
 	return end, marks, err
 }
 
-// look shows what is known of a session. It changes when show has returned. Nothing is read of a session that is, as its info says, as it was last time;
-// an info with the key alone says nothing.
+// look calls show with the ledger of a session, which is only valid until show returns. It does not read the log if
+// info shows that the session has not changed. An info that contains only the key always causes a read.
 func (s *served) look(ctx context.Context, info session.Info, show func(*ledger)) error {
 	l := s.ledgers.of(info.Key)
 	l.mu.Lock()
@@ -81,8 +80,8 @@ func (s *served) look(ctx context.Context, info session.Info, show func(*ledger)
 	return nil
 }
 
-// glance is look for lists: a session that cannot be read has no tasks there, which is
-// logged once. Its log may hold anything, and is not quoted.
+// glance is look for lists. If a session cannot be read, it has no tasks in the list, and glance logs that once. It
+// does not log the error itself, because it may contain content of the log.
 func (s *served) glance(ctx context.Context, info session.Info, show func(*ledger)) error {
 	err := s.look(ctx, info, show)
 	if err == nil || ctx.Err() != nil {
@@ -98,14 +97,14 @@ func (s *served) glance(ctx context.Context, info session.Info, show func(*ledge
 	return nil
 }
 
-// of returns what is known of a session.
+// of returns the ledger of a session, and adds it if it is missing.
 func (s *ledgers) of(key session.Key) *ledger {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.byID[key]
 	if l == nil {
 		if len(s.byID) >= maxLedgers {
-			for k := range s.byID { // any: it can be read again
+			for k := range s.byID { // any of them, because it can be read again
 				delete(s.byID, k)
 				break
 			}
@@ -116,7 +115,7 @@ func (s *ledgers) of(key session.Key) *ledger {
 	return l
 }
 
-// update reads what is new in the log, or all of it if the session was deleted or the database restored.
+// update reads the new events of the log, or the whole log if the session was deleted or the database restored.
 func (l *ledger) update(ctx context.Context, store session.Store, info session.Info) error {
 	err := l.read(ctx, store, info.Key)
 	if errors.Is(err, agent.ErrConflict) {

@@ -12,17 +12,16 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// ListTasks implements a2asrv.RequestHandler (A2A 1.0, section 3.1.4): the caller's
-// tasks, the one whose state changed last first, a page at a time. A page goes on
-// after the last task of the one before, so that new tasks shift nothing; it ends early
-// when its tasks hold much, so that no answer grows without bound, and when it was looked
-// for long for tasks that are asked for. The total is that of all tasks as far as they
-// were looked at, and so the least that it can be if the caller has very many.
+// ListTasks implements a2asrv.RequestHandler (A2A 1.0, section 3.1.4). It returns the caller's tasks in pages, the most
+// recently changed first. A page continues after the last task of the previous page, so new tasks do not shift the
+// pages. A page ends early when its tasks are large, so that an answer cannot grow without limit, and when the search
+// for matching tasks takes too long. The total counts the tasks that were visited, so for a caller with very many tasks
+// it is a lower bound.
 func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
 	s := h.trees[req.Tenant]
 	size := cmp.Or(req.PageSize, 50)
 	if req.ContextID != "" && session.CheckKey(s.key(ctx, req.ContextID)) != nil {
-		return &sdk.ListTasksResponse{Tasks: []*sdk.Task{}, PageSize: size}, nil // no session is called that
+		return &sdk.ListTasksResponse{Tasks: []*sdk.Task{}, PageSize: size}, nil // no session can have this name
 	}
 	from, err := readBookmark(req.PageToken)
 	if err != nil {
@@ -44,7 +43,7 @@ func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk
 			if ctx.Err() != nil {
 				return nil, err
 			}
-			if !errors.Is(err, sdk.ErrTaskNotFound) { // else it was deleted meanwhile
+			if !errors.Is(err, sdk.ErrTaskNotFound) { // otherwise it was deleted meanwhile
 				s.logger.Error("a task cannot be read: it is left out of a list", "task", string(m.id), "caller", s.caller(ctx))
 			}
 			continue
@@ -67,10 +66,10 @@ func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk
 	return res, nil
 }
 
-// maxPage is how many bytes the tasks of a page hold, but for the last one's.
+// maxPage is the size in bytes after which a page gets no further task.
 const maxPage = 8 << 20
 
-// weight is about how many bytes a task has on the wire.
+// weight returns the approximate size of a task on the wire, in bytes.
 func weight(t *sdk.Task) int {
 	n := 0
 	parts := func(parts sdk.ContentParts) {

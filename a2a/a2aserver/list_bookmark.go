@@ -12,28 +12,27 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// bookmark is where a page of a list ends and the next one goes on. Clients hold it, and
-// can have changed it: it names nothing but places in what they may see.
+// bookmark is the place where a page of a list ends and the next one continues. The client keeps it and may have
+// changed it, so it contains only places in lists that the client may see.
 type bookmark struct {
-	// At and Task are the last task that was shown, Shown is how many were. A foreign log
-	// can have times that are no number of nanoseconds.
+	// At and Task identify the last task that was shown, and Shown counts the tasks shown so far. A log from elsewhere
+	// can contain times that do not fit into Unix nanoseconds.
 	At    int64      `json:"t,omitempty"` // in Unix seconds
-	Nano  int64      `json:"m,omitempty"` // and the rest
+	Nano  int64      `json:"m,omitempty"` // nanoseconds within the second
 	Task  sdk.TaskID `json:"i,omitempty"`
 	Shown int        `json:"n,omitempty"`
-	// Top is the first session when the list was begun. Those between From and Read were
-	// looked at, and have to be again; those before From have shown all their tasks, but
-	// for Late.
+	// Top is the first session at the time when the list began. Sessions between From and Read were visited and must be
+	// visited again. All tasks of sessions before From were shown, except those of Late.
 	Top  spot     `json:"a,omitzero"`
 	From spot     `json:"f,omitzero"`
 	Read spot     `json:"r,omitzero"`
-	Late []string `json:"l,omitempty"` // contexts
+	Late []string `json:"l,omitempty"` // context ids
 }
 
-// maxLate bounds the length of a bookmark.
+// maxLate limits the length of a bookmark.
 const maxLate = 16
 
-// spot is the place of one of the caller's sessions in the store's list.
+// spot is the position of one of the caller's sessions in the store's list.
 type spot struct {
 	Updated int64  `json:"u"` // in Unix nanoseconds
 	Context string `json:"c"`
@@ -41,8 +40,7 @@ type spot struct {
 
 func spotOf(i session.Info) spot { return spot{i.Updated.UnixNano(), i.Key.ID} }
 
-// compare is negative if a spot comes before another one in lists. The zero spot comes
-// before all.
+// compare returns a negative number if s comes before o in lists. The zero spot comes before all others.
 func (s spot) compare(o spot) int {
 	if s == (spot{}) || o == (spot{}) {
 		return cmp.Compare(s.Context, o.Context)
@@ -52,10 +50,10 @@ func (s spot) compare(o spot) int {
 
 func (b bookmark) mark() mark { return mark{id: b.Task, at: time.Unix(b.At, b.Nano)} }
 
-// shown reports whether a task was shown, if its session was looked at.
+// shown reports whether a task was shown, provided that its session was visited.
 func (b bookmark) shown(m mark) bool { return b.Task != "" && m.compare(b.mark()) <= 0 }
 
-// bookmark returns where the list goes on after a page that shows these tasks.
+// bookmark returns the bookmark for a page that shows these tasks.
 func (w *walk) bookmark(shown []mark) bookmark {
 	b := w.from
 	b.Top, b.Late = w.top, nil
@@ -69,7 +67,7 @@ func (w *walk) bookmark(shown []mark) bookmark {
 			b.Late = append(b.Late, v.at.Context)
 		}
 	}
-	// Sessions of which nothing is shown yet were looked at too early.
+	// Sessions of which the page shows nothing count as not visited.
 	read := 0
 	for i, v := range w.visits {
 		if v.found && b.shown(v.first) || read == i && !v.found {
@@ -95,7 +93,7 @@ func (w *walk) bookmark(shown []mark) bookmark {
 }
 
 func (b bookmark) token() string {
-	data, _ := json.Marshal(b) // it is numbers and strings
+	data, _ := json.Marshal(b) // numbers and strings always have a JSON form
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 

@@ -10,44 +10,43 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// walk finds the tasks of one page of a list. It goes through the caller's sessions as
-// they were updated, the last one first, and stops where those that are left can have
-// none for the page: no task changed after its session. So a page costs what it shows,
-// however many sessions there are.
+// walk finds the tasks of one page of a list. It visits the caller's sessions, the most recently updated first, and
+// stops when the remaining sessions cannot have a task for the page, because no task changes after its session. So the
+// cost of a page depends on what it shows, not on the number of sessions.
 //
-// A session whose later tasks were shown may have earlier ones that come pages later.
-// The bookmark names such sessions, and the walk of the next page begins behind them.
+// A session whose later tasks were shown may have earlier tasks that belong to a later page. The bookmark names such
+// sessions, and the walk for the next page starts after them.
 type walk struct {
 	*served
 	req  *sdk.ListTasksRequest
 	size int
 	from bookmark
 
-	marks  []mark // the best so far, and one more if there are others behind them
-	total  int    // of the tasks that were not shown before
+	marks  []mark // the first ones for the page, and one more if the list continues
+	total  int    // tasks that earlier pages have not shown
 	late   []visit
-	visits []visit // from the bookmark on, in order
-	top    spot    // the first session when the list was begun
+	visits []visit // the visits from the bookmark on, in order
+	top    spot    // the first session when the list began
 	seen   map[string]bool
-	cut    bool // there are sessions that were not looked at
+	cut    bool // the walk stopped before the last session
 }
 
-// visit is a look at a session.
+// visit is the result of a visit to a session.
 type visit struct {
 	at          spot
-	found       bool // tasks that were not shown before
-	first, last mark // of these
+	found       bool // it has tasks that were not shown before
+	first, last mark // the first and last of them
 }
 
 const (
-	// maxWalk is how many sessions are looked at for one page that few tasks are found for.
+	// maxWalk is the largest number of sessions that the walk visits for one page.
 	maxWalk = 2000
-	// maxCounted is how many are looked at to know the total.
+	// maxCounted is the number of sessions that the walk visits to compute the total when the page is already full.
 	maxCounted = 200
-	// maxChunk is how many are listed at a time.
+	// maxChunk is the largest number of sessions that are listed at a time.
 	maxChunk = 100
-	// skew is how far the clocks of writers and of the store may be apart before a list
-	// of what changed since some time misses something.
+	// skew is the largest difference between the clocks of the writers and of the store at which a list of the tasks
+	// that changed since some time is complete.
 	skew = time.Minute
 )
 
@@ -86,8 +85,8 @@ func (w *walk) all(ctx context.Context) error {
 	if err != nil || w.top == (spot{}) {
 		return err
 	}
-	// What was updated since the list was begun stands before all that, or in the same
-	// moment beside it; most often nothing was.
+	// Sessions that were updated since the list began come before the first session, or next to it if the time is the
+	// same. Most often there are none.
 	n := 0
 	return w.through(ctx, spot{}, 2, func(info session.Info) (bool, error) {
 		if n++; n > maxWalk || info.Updated.UnixNano() < w.top.Updated {
@@ -98,7 +97,7 @@ func (w *walk) all(ctx context.Context) error {
 	})
 }
 
-// through lists the sessions behind a spot, first so many, until do returns false.
+// through lists the sessions after a spot, the first time at most first of them, and calls do until it returns false.
 func (w *walk) through(ctx context.Context, after spot, first int, do func(session.Info) (bool, error)) error {
 	filter := w.key(ctx, w.req.ContextID)
 	page := session.Page{Limit: min(first, maxChunk)}
@@ -122,8 +121,7 @@ func (w *walk) through(ctx context.Context, after spot, first int, do func(sessi
 	}
 }
 
-// visit takes in the tasks of a session, but for those that were shown; nothing was of a
-// session that is fresh.
+// visit adds the tasks of a session, without those that were shown. If the session is fresh, none was shown.
 func (w *walk) visit(ctx context.Context, info session.Info, fresh bool) (v visit, err error) {
 	v.at = spotOf(info)
 	if w.seen[info.Key.ID] {
@@ -131,7 +129,7 @@ func (w *walk) visit(ctx context.Context, info session.Info, fresh bool) (v visi
 	}
 	w.seen[info.Key.ID] = true
 	err = w.glance(ctx, info, func(l *ledger) {
-		for _, m := range slices.Backward(l.marks) { // the newest, which are most likely on the page
+		for _, m := range slices.Backward(l.marks) { // newest first: these are the most likely on the page
 			if w.req.Status != "" && m.state != w.req.Status || w.req.StatusTimestampAfter != nil && m.at.Before(*w.req.StatusTimestampAfter) ||
 				!fresh && w.from.shown(m) {
 				continue
@@ -149,7 +147,7 @@ func (w *walk) visit(ctx context.Context, info session.Info, fresh bool) (v visi
 	return v, err
 }
 
-// add takes in a task, in any order.
+// add adds a task. Tasks may come in any order.
 func (w *walk) add(m mark) {
 	w.total++
 	if len(w.marks) > w.size && m.compare(w.marks[w.size]) >= 0 {

@@ -16,34 +16,32 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// projection makes an A2A task of the events of a session's log: what the task is
-// now, and what its subscribers are to be told of each event. It is a function of the
-// events alone, so a task looks the same while it runs, after a restart and in another
-// process.
+// projection converts the events of a session's log to an A2A task: the current state of the task, and the updates that
+// its subscribers receive for each event. It depends only on the events, so a task looks the same while it runs, after
+// a restart and in another process.
 //
-// A task begins with a user event, spans all agents that the turn goes through, and
-// goes on with the next turn if that one answers what it asked. It is over at the
-// latest when the session goes on with something else.
+// A task begins with a user event and includes all agents of the turn. It continues with the next turn if that turn
+// answers what the task asked. It ends at the latest when the session continues with another task.
 type projection struct {
-	start    int64 // the position of the user event that begins the task
+	start    int64 // the position of the user event that starts the task
 	turn     string
-	extended bool // the subscriber wants our extension's metadata
-	outline  bool // only the state is wanted, not what was said
+	extended bool // the subscriber wants the metadata of our extension
+	outline  bool // compute only the state, without the content
 
 	task *sdk.Task
-	over bool // the session went on with another task
+	over bool // the session continued with another task
 
 	log    session.Reader
-	blocks int // complete texts of the current run
+	blocks int // number of complete texts of the current run
 	run    string
 	said   string // the run's last complete text
-	remote string // how a remote task of the current run stands
-	person bool   // the conversation is with a person, or waits for one
+	remote string // the status of a remote task of the current run
+	person bool   // a person answers the conversation, or it waits for one
 	usage  []modelUsage
 
-	blob    func(digest string) ([]byte, error) // reads the bytes of files; nil if nothing of them is wanted
-	private func(*event.Event) bool             // reports facts that peers are not told; nil reports none
-	maxFile int64                               // of those that are sent
+	blob    func(digest string) ([]byte, error) // reads the bytes of files; nil reads none
+	private func(*event.Event) bool             // reports facts that peers do not get; nil reports none
+	maxFile int64                               // largest size of a file that is sent, in bytes
 }
 
 func newProjection(key agent.SessionKey, first *event.Event) *projection {
@@ -52,29 +50,29 @@ func newProjection(key agent.SessionKey, first *event.Event) *projection {
 		Status: sdk.TaskStatus{State: sdk.TaskStateSubmitted}}}
 }
 
-// settled reports whether the task waits for somebody, or is over.
+// settled reports whether the task waits for something or is over.
 func (p *projection) settled() bool {
 	state := p.task.Status.State
 	return state.Terminal() || state == sdk.TaskStateInputRequired || state == sdk.TaskStateAuthRequired
 }
 
-// apply takes in the next event and returns what subscribers are to be told.
+// apply applies the next event and returns the updates for the subscribers.
 func (p *projection) apply(e *event.Event) []sdk.Event {
 	if p.over {
 		return nil
 	}
 	rec := p.log.Next(e)
-	switch d := e.Data.(type) { // of whatever scope
+	switch d := e.Data.(type) { // these count in every scope
 	case *event.User:
 		return p.user(e, d)
-	case *event.File: // it is the session's
+	case *event.File: // a file belongs to the session
 		return p.file(e, d)
 	case *event.Usage:
 		p.used(d)
 	case *event.RelayResolved:
 		return p.resolved(e, d)
 	}
-	if e.Scope != "" { // what agents do within agents
+	if e.Scope != "" { // the work of inner agents
 		return nil
 	}
 	switch d := e.Data.(type) {
@@ -100,17 +98,17 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 		p.person = !event.HandoffOver(d.Status)
 	case *event.HarnessEnd:
 		return p.ended(rec, d)
-	case *event.User, *event.File, *event.Usage, *event.RelayResolved: // above, whatever their scope
-	case *event.Relay, *event.Failure: // the record has what they mean
-	case *event.Reasoning, *event.ToolProgress, *event.State, *event.Compaction, *event.Notice, *event.Route: // peers are not told
+	case *event.User, *event.File, *event.Usage, *event.RelayResolved: // handled above for every scope
+	case *event.Relay, *event.Failure: // part of the record
+	case *event.Reasoning, *event.ToolProgress, *event.State, *event.Compaction, *event.Notice, *event.Route: // not for peers
 	}
 	return nil
 }
 
 func (p *projection) user(e *event.Event, u *event.User) []sdk.Event {
 	from := origin.Of(u.Metadata)
-	// What is over stays so, whatever words say that they are for it. In a fork the words
-	// of before name the task as the other session has it.
+	// A task that is over stays so, even if a message names it. In a fork, earlier messages name the task with the
+	// context of the parent session.
 	head, _, _ := strings.Cut(from.Task, ".")
 	mine := e.Seq == p.start || head != "" && strings.HasPrefix(string(p.task.ID), head+".") && !p.task.Status.State.Terminal()
 	if !mine {
@@ -132,7 +130,7 @@ func (p *projection) user(e *event.Event, u *event.User) []sdk.Event {
 	return p.status(e, sdk.TaskStateWorking, nil)
 }
 
-// say puts a message into the task's history.
+// say adds a message to the task's history.
 func (p *projection) say(m *sdk.Message) {
 	if !p.outline {
 		p.task.History = append(p.task.History, m)
@@ -152,8 +150,8 @@ func (p *projection) shows(b *session.Block) bool {
 	return b.RunID == p.run && b.Type() == event.TypeText
 }
 
-// text takes in a delta, or a complete text. Each complete text is an artifact; what
-// a later attempt says takes the place of what was shown of a discarded one.
+// text converts a delta or a complete text. Each complete text is an artifact. The text of a later attempt replaces the
+// shown text of a discarded one.
 func (p *projection) text(rec session.Record, content string) []sdk.Event {
 	if rec.RunID != p.run {
 		return nil
@@ -170,8 +168,9 @@ func (p *projection) text(rec session.Record, content string) []sdk.Event {
 	return p.whole(p.artifact(rec.Event, content))
 }
 
-// whole stores a complete artifact of the run, and tells subscribers of it. It takes the place of the pieces that they
-// were sent: some clients, such as those of google-adk, keep only the chunk that is marked as the last one.
+// whole stores a complete artifact of the run and returns the update for it. The artifact replaces the pieces that
+// subscribers received, because some clients, such as those of google-adk, keep only the chunk that is marked as the
+// last one.
 func (p *projection) whole(a *sdk.Artifact) []sdk.Event {
 	p.blocks++
 	if !p.outline {
@@ -180,7 +179,7 @@ func (p *projection) whole(a *sdk.Artifact) []sdk.Event {
 	return []sdk.Event{&sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: a, LastChunk: true}}
 }
 
-// artifact is the run's text under way: its place in the run names it.
+// artifact returns the artifact for the run's current text. Its id is the id of the run with the number of the text.
 func (p *projection) artifact(e *event.Event, text string) *sdk.Artifact {
 	a := &sdk.Artifact{ID: sdk.ArtifactID(p.run + "-" + strconv.Itoa(p.blocks+1)), Name: e.Agent, Parts: sdk.ContentParts{textPart(text)}}
 	if p.extended {
@@ -191,13 +190,13 @@ func (p *projection) artifact(e *event.Event, text string) *sdk.Artifact {
 
 func (p *projection) update(e *event.Event, text string, more bool) sdk.Event {
 	a := p.artifact(e, text)
-	if more { // the first piece said whose it is, and most of the bytes of a stream would say it again
+	if more { // the first piece named the author; repeating it would be most of the bytes of a stream
 		a.Extensions, a.Metadata = nil, nil
 	}
 	return &sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: a, Append: more}
 }
 
-// author says under our extension's key who speaks.
+// author returns the metadata that names the agent, under our extension's key.
 func (p *projection) author(e *event.Event, more map[string]any) map[string]any {
 	m := map[string]any{"agent": e.Agent, "path": e.Path, "runId": e.RunID}
 	for k, v := range more {
@@ -206,9 +205,9 @@ func (p *projection) author(e *event.Event, more map[string]any) map[string]any 
 	return map[string]any{a2a.Extension: m}
 }
 
-// fact tells subscribers that want it what an agent does besides talking.
+// fact returns an update about something other than text, for subscribers that want it.
 func (p *projection) fact(e *event.Event, value map[string]any, tool string) []sdk.Event {
-	if !p.extended || p.private != nil && p.private(e) || tool == agent.TransferTool || p.settled() { // that calls are withdrawn is told by what comes next
+	if !p.extended || p.private != nil && p.private(e) || tool == agent.TransferTool || p.settled() { // the next state shows withdrawn calls
 		return nil
 	}
 	m := p.message(e, sdk.NewDataPart(value))
@@ -217,19 +216,18 @@ func (p *projection) fact(e *event.Event, value map[string]any, tool string) []s
 		Status: sdk.TaskStatus{State: p.task.Status.State, Timestamp: p.task.Status.Timestamp, Message: m}}}
 }
 
-// message is what the agent says beside its artifacts; its id is the event's.
+// message returns a message of the agent outside of its artifacts. Its id contains that of the event.
 func (p *projection) message(e *event.Event, parts ...*sdk.Part) *sdk.Message {
 	return &sdk.Message{ID: e.RunID + "-" + e.ID, Role: sdk.MessageRoleAgent, TaskID: p.task.ID, ContextID: p.task.ContextID, Parts: parts}
 }
 
-// stamp sets the state, without telling anybody.
+// stamp sets the state without an update.
 func (p *projection) stamp(e *event.Event, state sdk.TaskState, m *sdk.Message) {
 	at := e.Time
 	p.task.Status = sdk.TaskStatus{State: state, Message: m, Timestamp: &at}
 }
 
-// status sets the state and tells of it. What the agent says with it stands in the
-// history as well.
+// status sets the state and returns the update. It also adds the agent's message to the history.
 func (p *projection) status(e *event.Event, state sdk.TaskState, m *sdk.Message) []sdk.Event {
 	p.stamp(e, state, m)
 	if m != nil {
@@ -247,8 +245,8 @@ func (p *projection) status(e *event.Event, state sdk.TaskState, m *sdk.Message)
 	return []sdk.Event{u}
 }
 
-// ended takes in the end of a run, which is the end of the task unless another agent
-// goes on.
+// ended converts the end of a run. The task ends with it, unless another agent continues or the task waits for
+// something.
 func (p *projection) ended(rec session.Record, end *event.HarnessEnd) []sdk.Event {
 	e := rec.Event
 	if e.RunID != p.run {
@@ -271,13 +269,13 @@ func (p *projection) ended(rec session.Record, end *event.HarnessEnd) []sdk.Even
 		}
 		return p.status(e, state, p.words(e))
 	}
-	if p.remote == "input_required" || p.person { // a remote agent's question is ours, and a person may say more
+	if p.remote == "input_required" || p.person { // the remote agent asked, or a person may send more
 		return p.status(e, sdk.TaskStateInputRequired, p.words(e))
 	}
 	return append(p.output(e, end), p.status(e, sdk.TaskStateCompleted, nil)...)
 }
 
-// output makes an artifact of what a workflow gives out, if it says nothing in words.
+// output returns an artifact with the output of a workflow that has shown no text.
 func (p *projection) output(e *event.Event, end *event.HarnessEnd) []sdk.Event {
 	if p.blocks > 0 || len(end.Output) == 0 || string(end.Output) == "null" {
 		return nil
@@ -294,7 +292,7 @@ func (p *projection) words(e *event.Event) *sdk.Message {
 	return p.message(e, textPart(p.said))
 }
 
-// failed says what went wrong in the words that strangers may read.
+// failed returns a text about the failure that every client may read.
 func failed(why *event.Failure, end *event.HarnessEnd) string {
 	switch {
 	case why != nil && why.Code != "":
@@ -305,10 +303,10 @@ func failed(why *event.Failure, end *event.HarnessEnd) string {
 	return "The agent failed."
 }
 
-// used adds up what models have used, if the subscriber wants to know.
+// used adds the usage of an answer, if the subscriber wants it.
 func (p *projection) used(u *event.Usage) {
 	counted := u.Counted()
-	if !p.extended || counted.InputTokens+counted.OutputTokens == 0 { // nobody said what it used
+	if !p.extended || counted.InputTokens+counted.OutputTokens == 0 { // the model did not report its usage
 		return
 	}
 	i := slices.IndexFunc(p.usage, func(o modelUsage) bool { return o.model == u.Model })
@@ -319,7 +317,7 @@ func (p *projection) used(u *event.Usage) {
 	p.usage[i].Usage = p.usage[i].Usage.Add(counted)
 }
 
-// modelUsage is what one model has used.
+// modelUsage is the usage of one model.
 type modelUsage struct {
 	model string
 	llm.Usage

@@ -28,11 +28,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// send gives a message to the tree and returns the task that it began, or that it
-// belongs to. What the task becomes is not waited for. A session that is busy is waited
-// for; then the message is looked at anew, because what it answers may be over, or it
-// may have been sent twice and be known by now. So it is if the session has changed
-// between the look at the message and the turn, which other processes can bring about.
+// send gives a message to the tree and returns the task that the message started or belongs to. It does not wait for
+// the result. If the session is busy, send waits and then examines the message again, because the task that it answers
+// may be over, or the other turn may have started with the same message. It does the same if another process changed
+// the session after the message was examined and before the turn started.
 func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found, error) {
 	m := req.Message
 	from, err := s.origin(m)
@@ -52,9 +51,9 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 			return nil, notFound(m.TaskID)
 		}
 	case contextID == "" && extended:
-		// Such a client sends a message again, under the same id, when it did not hear
-		// what became of it: then it finds the context that it began. Other words under
-		// the id, of a client that numbers its messages, begin another one.
+		// A client with our extension sends a message again under the same id if it received no answer. It then finds
+		// the context that it started. A different text under the same id, from a client that numbers its messages,
+		// starts another context.
 		words, err := json.Marshal(partsOf(content))
 		if err != nil {
 			return nil, sdk.NewError(sdk.ErrInvalidParams, "the message has no JSON form")
@@ -72,7 +71,7 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 		if !busy && !errors.Is(err, agent.ErrConflict) || !time.Now().Before(deadline) {
 			return f, refused(err, key)
 		}
-		if !busy && tries < 4 { // else the log is not what the store says it is, or much is going on
+		if !busy && tries < 4 { // otherwise the store disagrees with its log, or the session changes very often
 			continue
 		}
 		if err := s.turns.WaitFree(ctx, key, deadline); err != nil {
@@ -81,11 +80,10 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 	}
 }
 
-// give is one attempt to send. Those of one session go one after the other, so that of
-// two that are the same message, or answer the same question, the second one sees what
-// the first has made of it. Those of other processes are told apart by the store: a turn
-// begins only if the log ends where it was looked at. came is where the log ended when
-// the message came, and negative until that is known.
+// give makes one attempt to send. The attempts for a session run one after the other. So if two messages are the same,
+// or answer the same question, the second attempt sees the effect of the first. Between processes the store ensures
+// this: a turn starts only if the log still has the end that give has seen. came is the end of the log when the message
+// arrived, and negative until it is known.
 func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, content llm.Content, from origin.Origin, extended bool, came *int64) (*found, error) {
 	unlock, err := s.turns.Lock(ctx, key, func() (err error) {
 		if *came < 0 && session.CheckKey(key) == nil {
@@ -97,7 +95,7 @@ func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, cont
 		return nil, err
 	}
 	defer unlock()
-	sent := &sdk.Message{ID: m.ID, Role: m.Role, Parts: partsOf(content)} // as the log has it
+	sent := &sdk.Message{ID: m.ID, Role: m.Role, Parts: partsOf(content)} // as it is in the log
 	msg := llm.Message{Role: llm.RoleUser, Content: content}
 	if m.TaskID != "" {
 		f, err := s.find(ctx, m.TaskID, extended)
@@ -112,7 +110,7 @@ func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, cont
 	if err := checkContext(key); err != nil {
 		return nil, err
 	}
-	at := int64(0) // of a context of its own
+	at := int64(0) // the end of a new context
 	if m.ContextID != "" || extended {
 		var f *found
 		if f, at, err = s.again(ctx, key, sent, extended, *came); f != nil || err != nil {
@@ -129,8 +127,7 @@ func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, cont
 	return f, err
 }
 
-// begin runs a turn with new words, if the log ends at a position. The task is a new one
-// unless it is named.
+// begin starts a turn with a user message if the log ends at a position. It starts a new task unless task is set.
 func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.Message, from origin.Origin, task sdk.TaskID, extended bool) (*found, error) {
 	from.Task = string(task)
 	turn, err := s.turns.Begin(ctx, key, msg, runner.At(at), runner.WithMetadata(from.Metadata()))
@@ -145,14 +142,13 @@ func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.M
 	return f, err
 }
 
-// answer gives a message to a task that exists: decisions about calls that wait, or
-// words that the agent asked for.
+// answer adds a message to a task that exists: decisions about pending calls, or a text that the agent asked for.
 func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg llm.Message, from origin.Origin) (*found, error) {
 	decided := decisionID(f.task.ID, m.ID)
 	switch state := f.task.Status.State; {
 	case slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, sent) || strings.HasPrefix(h.ID, decided) }):
 		s.adopt(f)
-		return f, nil // sent again
+		return f, nil // the client sent it again
 	case state.Terminal():
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is over ("+stateName(state)+"): send the message with its contextId alone to begin a new one")
 	case !f.settled():
@@ -181,10 +177,9 @@ func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg
 	return f, err
 }
 
-// again returns the last task of a session if the message is in it: a client that did not
-// hear the answer has sent it once more. Of the tasks that began since the message came it
-// is any that has it, because that can only be the same one. If it is in none, at is where
-// the log ended then.
+// again returns the task of a session that contains the message, if the client sent the message once more because it
+// received no answer. It searches the last task and the tasks that began after the message arrived. If none contains
+// the message, at is the end of the log.
 func (s *served) again(ctx context.Context, key session.Key, sent *sdk.Message, extended bool, came int64) (f *found, at int64, err error) {
 	at, marks, err := s.since(ctx, key, came)
 	if err != nil {
@@ -203,15 +198,15 @@ func (s *served) again(ctx context.Context, key session.Key, sent *sdk.Message, 
 	return nil, at, nil
 }
 
-// same reports whether two messages are one that was sent twice. Some clients number
-// their messages anew in each process, so the id alone does not say so.
+// same reports whether b is a's message, sent again. It compares the parts as well, because some clients restart the
+// numbering of their messages in each process.
 func same(a, b *sdk.Message) bool {
 	return a.ID == b.ID && a.Role == sdk.MessageRoleUser && len(a.Parts) == len(b.Parts) && slices.EqualFunc(a.Parts, b.Parts, func(a, b *sdk.Part) bool {
 		return a != nil && b != nil && reflect.DeepEqual(a.Content, b.Content)
 	})
 }
 
-// checkContext refuses contexts that no session can have the name of.
+// checkContext returns an error for a context id that cannot name a session.
 func checkContext(key session.Key) error {
 	if session.CheckKey(key) != nil || len(key.ID) > 128 || strings.ContainsFunc(key.ID, func(r rune) bool { return r == '/' || r == ' ' || !unicode.IsPrint(r) }) {
 		return sdk.NewError(sdk.ErrInvalidParams, "the contextId is not accepted: send none to begin a new context, or at most 128 printable characters without spaces and slashes")
@@ -219,8 +214,8 @@ func checkContext(key session.Key) error {
 	return nil
 }
 
-// origin reads where a message comes from, and refuses one that has been here: two
-// trees that hand a question to each other would do so for ever.
+// origin reads the origin of a message and refuses a message that was here before: two trees that pass a question to
+// each other would never stop.
 func (s *served) origin(m *sdk.Message) (origin.Origin, error) {
 	meta, _ := m.Metadata[a2a.Extension].(map[string]any)
 	chain := origin.Chain(meta)
@@ -233,17 +228,17 @@ func (s *served) origin(m *sdk.Message) (origin.Origin, error) {
 	return origin.Origin{Message: m.ID, Chain: append(slices.Clone(chain), s.id)}, nil
 }
 
-// began reports whether an A2A message began the turn of a user event.
+// began reports whether an A2A message started the turn of a user event.
 func began(u *event.User) bool { return origin.Of(u.Metadata).Message != "" }
 
-// decisionID begins the ids that the decisions of a message have in the log, so that a
-// message that is sent again is known, and its "yes" approves nothing else.
+// decisionID returns the prefix of the ids that the decisions of a message have in the log. With it, answer recognizes
+// a message that was sent again, so that its "yes" does not approve another call.
 func decisionID(task sdk.TaskID, messageID string) string {
 	sum := sha256.Sum256([]byte(string(task) + "\x00" + messageID))
 	return "decision-" + hex.EncodeToString(sum[:16]) + "-"
 }
 
-// refused makes a protocol error of one with which a turn did not begin.
+// refused converts an error that prevented the start of a turn to an error of the protocol.
 func refused(err error, key session.Key) error {
 	switch {
 	case err == nil:

@@ -14,13 +14,13 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// What a tree can be given, if nobody says otherwise, and what it answers.
+// The default media types of messages, and the media types of answers.
 var (
 	defaultInput = []string{"text/plain", "text/markdown", "application/json", "image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"}
 	outputModes  = []string{"text/plain", "application/json"}
 )
 
-// serve puts the operations behind the checks and the HTTP bindings.
+// serve creates the checks and the HTTP bindings for the operations.
 func (s *Server) serve() error {
 	if s.card.Signer != nil && s.base == nil {
 		return errors.New("a2aserver: a signed card needs the server's public URL, which no caller may choose")
@@ -60,7 +60,7 @@ func (s *Server) inputModes() []string {
 	return defaultInput
 }
 
-// publicURL is the base URL without a slash at its end, "" if it is not known.
+// publicURL returns the base URL without a trailing slash, or "" if it is not known.
 func (s *Server) publicURL() string {
 	if s.base == nil {
 		return ""
@@ -68,8 +68,7 @@ func (s *Server) publicURL() string {
 	return strings.TrimSuffix(s.base.String(), "/")
 }
 
-// Card returns the card of a tenant's tree, or of the tree itself for "". It needs
-// [WithURL].
+// Card returns the card of a tenant's tree. The tenant "" is the server's own tree. It requires [WithURL].
 func (s *Server) Card(tenant string) (*sdk.AgentCard, error) {
 	return s.cardAt(tenant, s.publicURL())
 }

@@ -28,42 +28,41 @@ import (
 	"github.com/agentarbor/arbor/session/tail"
 )
 
-// Server serves one tree, or several as tenants, as A2A agents. It is an http.Handler
-// and safe for concurrent use.
+// Server serves one tree, or several as tenants, as A2A agents. It is an http.Handler and safe for concurrent use.
 type Server struct {
 	config
 	store   live.Store
-	shared  bool               // the turns of the tree itself are others' too
+	shared  bool               // other code also uses the turns of the tree itself
 	trees   map[string]*served // by tenant
-	hooks   *push.Sender       // nil: no push notifications
+	hooks   *push.Sender       // nil if push notifications are off
 	front   http.Handler
-	checked a2asrv.RequestHandler // the operations behind the checks of all bindings
+	checked a2asrv.RequestHandler // the operations with the checks for all bindings
 	ledgers ledgers
 
-	background context.Context // of what webhooks are told
+	background context.Context // ends the posts to webhooks
 	stop       context.CancelFunc
 	posts      sync.WaitGroup
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	closed     bool
-	posting    map[push.Task]bool // tasks whose events are posted; true: look at it again
-	firstPause time.Duration      // before a task that could not be read is read again for its webhooks
+	posting    map[push.Task]bool // tasks whose events are being posted; true means to read the task again
+	firstPause time.Duration      // before the first retry to read a task for its webhooks
 }
 
 // served is one tree of a server.
 type served struct {
 	*Server
 	tenant string
-	app    string // of its sessions' keys
-	id     string // by which chains of agents name it
+	app    string // the app in the keys of its sessions
+	id     string // its name in the chains of agents
 	turns  *live.Turns
 }
 
-// config is what the options say.
+// config contains the values of the options.
 type config struct {
 	app        string
 	base       *url.URL
-	local      *url.URL               // without a public URL, where HTTP is served; its host may be missing
+	local      *url.URL               // where HTTP is served if there is no public URL; may have no host
 	roots      map[string]agent.Agent // by tenant
 	runnerOpts []runner.Option
 	wait       time.Duration
@@ -82,8 +81,8 @@ type config struct {
 // Option configures a Server.
 type Option func(*config)
 
-// WithURL sets the public base URL of the server, which the card names. Without it the
-// card names the host that the request for it came to.
+// WithURL sets the public base URL of the server, which the card names. Without it, the card names the host of each
+// request for it.
 func WithURL(base string) Option {
 	return func(c *config) {
 		u, err := url.Parse(base)
@@ -95,9 +94,9 @@ func WithURL(base string) Option {
 	}
 }
 
-// WithLocalURL sets where the server is reached over HTTP, for the extended cards of clients that call over another
-// binding and so do not say it. Without a host, as in http://:8420, the card names the host that the client called.
-// Without either URL such a client gets no extended card.
+// WithLocalURL sets the URL at which the server is reached over HTTP. The extended card uses it for clients of other
+// bindings, which do not send it. If it has no host, as in http://:8420, the card names the host that the client
+// called. Without a public and a local URL, such a client gets no extended card.
 func WithLocalURL(base string) Option {
 	return func(c *config) {
 		u, err := url.Parse(base)
@@ -108,12 +107,11 @@ func WithLocalURL(base string) Option {
 	}
 }
 
-// WithApp sets the app part of the keys of sessions, session.DefaultApp if it is not
-// set. The sessions of a tenant have the tenant's name in its place.
+// WithApp sets the app in the keys of sessions. The sessions of a tenant have the tenant's name instead. Defaults to
+// session.DefaultApp.
 func WithApp(app string) Option { return func(c *config) { c.app = app } }
 
-// WithTenant serves another tree at the same address, under the name that requests give
-// as their tenant.
+// WithTenant serves another tree at the same address. Requests select it with this name as their tenant.
 func WithTenant(name string, root agent.Agent) Option {
 	return func(c *config) {
 		if err := agent.CheckName(name); err != nil {
@@ -125,115 +123,110 @@ func WithTenant(name string, root agent.Agent) Option {
 	}
 }
 
-// WithRunnerOptions configures the runners of all trees: limits, budgets, interceptors.
+// WithRunnerOptions configures the runners of all trees, for example with limits, budgets and interceptors.
 func WithRunnerOptions(opts ...runner.Option) Option {
 	return func(c *config) { c.runnerOpts = append(c.runnerOpts, opts...) }
 }
 
-// WithWait sets how long a message waits for another task of its context to end before
-// it is refused. The default is 30 s.
+// WithWait sets how long a message waits for the end of another task of its context before the server refuses it.
+// Defaults to 30 s.
 func WithWait(d time.Duration) Option { return func(c *config) { c.wait = d } }
 
-// WithAuthenticator asks who calls. Each caller has its own contexts and tasks, and
-// does not see others'. Without it everybody is the same caller.
+// WithAuthenticator sets how the server identifies callers. Each caller has separate contexts and tasks, and does not
+// see those of others. Without it, all requests have the same caller.
 func WithAuthenticator(a Authenticator) Option { return func(c *config) { c.auth = a } }
 
-// WithLogger sets the logger; by default nothing is logged.
+// WithLogger sets the logger. By default the server logs nothing.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
-// WithInterface names a further interface in the card, such as the address at which the
-// same server is served over gRPC. A URL that is only a port, such as :9000, gets the host that the rest of the card
-// names.
+// WithInterface adds an interface to the card, such as the address of the same server over gRPC. A URL that is only a
+// port, such as :9000, gets the host of the other URLs of the card.
 func WithInterface(i sdk.AgentInterface) Option {
 	return func(c *config) { c.more = append(c.more, i) }
 }
 
-// Compat serves version 0.3 of the protocol beside version 1.0. The package a2a/a2av0 makes one.
+// Compat serves protocol 0.3 in addition to 1.0. Package a2a/a2av0 creates it.
 type Compat struct {
-	// Legacy is the JSON-RPC binding. Webhooks get its events.
+	// Legacy is the JSON-RPC binding. It also encodes the events for webhooks.
 	Legacy wire.Legacy
-	// Card returns a card that peers of both versions can read.
+	// Card returns the JSON of a card that clients of both versions can read.
 	Card func(*sdk.AgentCard) ([]byte, error)
 }
 
-// ErrTooManyCalls is in the error of a call that is refused because its caller has too many
-// under way. It is an a2a.ErrServerError, too.
+// ErrTooManyCalls reports that a call was refused because its caller has too many open calls. The error is also an
+// a2a.ErrServerError.
 var ErrTooManyCalls = wire.ErrTooManyCalls
 
 // WithCompat also serves clients of protocol 0.3.
 func WithCompat(compat Compat) Option { return func(c *config) { c.compat = &compat } }
 
-// WithPush configures push notifications; WithoutPush refuses them.
+// WithPush configures push notifications. By default they are on with the zero Options.
 func WithPush(o push.Options) Option { return func(c *config) { c.pushOpts = &o } }
 
 // WithoutPush refuses push notifications, and the card says so.
 func WithoutPush() Option { return func(c *config) { c.pushOpts = nil } }
 
-// HTTPOptions are the limits of the HTTP bindings, and who may reach them. The zero value
-// is safe.
+// HTTPOptions contains the limits of the HTTP bindings, and who may call them. The zero value is safe.
 type HTTPOptions struct {
-	// Hosts are names under which the server is reached, besides those of loopback and
-	// that of its public URL. A server that listens on loopback refuses requests for
-	// others, because a page in a browser can point a name of its own at it.
+	// Hosts are host names of the server in addition to loopback names and the host of its public URL. A server that
+	// listens on loopback refuses requests for other hosts, because a page in a browser can resolve its own host name
+	// to loopback.
 	Hosts []string
-	// Origins are the origins of web pages that may call, such as
-	// https://app.example.com; "*" is any. By default only the server's own may.
+	// Origins are the origins of web pages that may call, such as https://app.example.com; "*" allows all. Defaults to
+	// the server's own origin.
 	Origins []string
-	// MaxBody bounds the body of a request in bytes; 0 is [access.MaxBody].
+	// MaxBody is the largest size of a request's body, in bytes. Defaults to [access.MaxBody].
 	MaxBody int64
-	// Streams bounds the streams, and the requests that wait for an answer, that a caller has open in all
-	// bindings, and those of all callers. Other APIs may share it. nil is [access.MaxStreams] and [access.MaxAllStreams].
+	// Streams limits the open streams and the requests that wait for an answer, per caller and in total, over all
+	// bindings. Other APIs may share it. Defaults to [access.MaxStreams] and [access.MaxAllStreams].
 	Streams *access.Limit
-	// Turns bounds the turns that run for a caller, and for all; nil is 1,024 for a caller. [NewOn] does
-	// not use it.
+	// Turns limits the running turns, per caller and in total. Defaults to 1,024 per caller. [NewOn] does not use it.
 	Turns *access.Limit
-	// KeepAlive is the silence after which a stream sends a comment, so that nothing
-	// on the way closes it; 0 is 15 s, a negative one sends none.
+	// KeepAlive is the time without an event after which a stream sends a comment, so that proxies do not close it.
+	// Defaults to 15 s. A negative value sends none.
 	KeepAlive time.Duration
-	// BodyTimeout bounds the time that a request's body takes to arrive; 0 is a minute.
+	// BodyTimeout limits the time in which a request's body must arrive. Defaults to one minute.
 	BodyTimeout time.Duration
-	// WriteTimeout bounds the time that a client takes to accept a piece of an answer;
-	// 0 is 30 s. A slower one is disconnected; no turn waits for it.
+	// WriteTimeout limits the time in which a client must accept a piece of an answer. Defaults to 30 s. The server
+	// disconnects a slower client. No turn waits for a client.
 	WriteTimeout time.Duration
 }
 
-// WithHTTP sets limits of the HTTP bindings.
+// WithHTTP sets the limits of the HTTP bindings.
 func WithHTTP(o HTTPOptions) Option { return func(c *config) { c.web = o } }
 
-// CardOptions are what the card says besides what the tree says of itself.
+// CardOptions contains what the card says in addition to what the tree provides.
 type CardOptions struct {
-	// Version is the agent's own version; "" is 0.
+	// Version is the version of the agent. Defaults to "0".
 	Version  string
 	Provider *sdk.AgentProvider
-	// InputModes are the media types of parts that clients may send; none are text,
-	// JSON, the usual images and PDF. What a model makes of them is its own.
+	// InputModes are the media types of the parts that clients may send. Defaults to text, JSON, the usual images and
+	// PDF. Whether a model can use them depends on the model.
 	InputModes []string
-	// Signer signs the card. It needs a public URL.
+	// Signer signs the card. It requires a public URL.
 	Signer *cardsign.Signer
 }
 
-// WithCard says more in the card.
+// WithCard sets the additional content of the card.
 func WithCard(o CardOptions) Option { return func(c *config) { c.card = o } }
 
-// WithMaxFile bounds the bytes of a file that is sent as a part of an artifact, 4 MiB without
-// it. In the place of a larger one is a line that says so.
+// WithMaxFile sets the largest size in bytes of a file that is sent as a part of an artifact. In the place of a larger
+// file the client gets a text that says so. Defaults to 4 MiB.
 func WithMaxFile(bytes int64) Option { return func(c *config) { c.maxFile = bytes } }
 
-// WithDirectAnswers answers the messages that direct says with a message instead of a task,
-// once the turn is over: it holds all that the agent has said and made. Over a stream it is
-// the only event. The client gets a task nevertheless if it does not want to wait, and if the
-// turn does not come to its end, because it failed or waits for something. What continues a task is never
-// answered so. direct must be safe for concurrent use, and must not change the message.
+// WithDirectAnswers answers the messages for which direct returns true with a message instead of a task. The message is
+// sent when the turn is over, and contains all texts and files of the agent. In a stream it is the only event. The
+// client gets a task nevertheless if it does not want to wait, if the turn fails or waits for something, and if its
+// message continues a task. direct must be safe for concurrent use, and must not change the message.
 func WithDirectAnswers(direct func(*sdk.Message) bool) Option {
 	return func(c *config) { c.direct = direct }
 }
 
-// New makes a server for the tree below root. Tasks are projections of the sessions in
-// the store, so they are there after a restart, and a session that was begun elsewhere
-// is a context. The store stays the caller's; if it is a session.Tail, tasks can be
-// followed word by word through all processes that use it, else within this one.
-// Tasks with stored webhooks that a restart cut off are taken up again at once, others
-// when a client asks for them.
+// New returns a server for the tree below root. Tasks are projections of the sessions in the store, so they survive a
+// restart, and a session that was started elsewhere is a context. The caller closes the store. If the store is a
+// live.Store, clients can follow the text of a task through every process that uses the store, and otherwise only
+// through this process. Tasks that a restart interrupted are resumed at once if they have stored webhooks, and
+// otherwise when a client asks for them.
 //
 // The error reports all problems of the options and of the trees at once.
 func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error) {
@@ -250,10 +243,9 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 	return newServer(root, nil, follows, opts)
 }
 
-// NewOn is [New] for a tree whose turns are begun elsewhere, too: what is begun here is
-// followed there, and the other way round. The turns stay the caller's, who closes them
-// after the server. When they get another tree, the card describes that one. [WithRunnerOptions] and [HTTPOptions].Turns
-// do not apply to these turns.
+// NewOn is [New] for turns that other code starts as well: clients of this server can follow turns that were started
+// elsewhere, and the reverse. The caller closes the turns after the server. If the tree of the turns is replaced, the
+// card describes the new tree. [WithRunnerOptions] and [HTTPOptions].Turns do not apply to these turns.
 func NewOn(turns *live.Turns, opts ...Option) (*Server, error) {
 	if turns == nil {
 		return nil, errors.New("a2aserver: the turns are nil")
@@ -303,9 +295,9 @@ func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Opt
 	return s, nil
 }
 
-// plant makes the trees, that of "" on turns of others if there are any.
+// plant creates the trees. The tree of the tenant "" runs on the given turns, if there are any.
 func (s *Server) plant(turns *live.Turns) error {
-	unique := rand.Text() // of this process, if the server has no address to be known by
+	unique := rand.Text() // names this process if the server has no URL
 	limit := s.web.Turns
 	if limit == nil {
 		limit = access.NewLimit(0, 0)
@@ -334,13 +326,12 @@ func (s *Server) plant(turns *live.Turns) error {
 	return errors.Join(errs...)
 }
 
-// RequestHandler returns the server's operations, for further bindings such as gRPC.
-// Its callers authenticate with [Server.Authenticate] first.
+// RequestHandler returns the server's operations for further bindings such as gRPC. Its callers must authenticate with
+// [Server.Authenticate] first.
 func (s *Server) RequestHandler() a2asrv.RequestHandler { return s.checked }
 
-// Authenticate returns a context that carries the caller, for bindings that are not
-// HTTP. The error is a2a.ErrUnauthenticated or a2a.ErrUnauthorized, or says why the
-// credentials could not be checked.
+// Authenticate returns a context that contains the caller, for bindings other than HTTP. The error is
+// a2a.ErrUnauthenticated or a2a.ErrUnauthorized, or says why the credentials could not be checked.
 func (s *Server) Authenticate(ctx context.Context, c access.Credentials) (context.Context, error) {
 	ctx, err := wire.Authenticate(ctx, s.auth, c)
 	if err != nil {
@@ -352,13 +343,13 @@ func (s *Server) Authenticate(ctx context.Context, c access.Credentials) (contex
 	return ctx, nil
 }
 
-// ServiceParams returns what handlers may see of the headers of a request, or of what another binding has in their
-// place: all but credentials, and each extension of the lists of A2A-Extensions, at most 64.
+// ServiceParams returns the headers of a request, or their equivalent in another binding, that handlers may see: all
+// except credentials. The lists of A2A-Extensions are split, into at most 64 extensions.
 func (s *Server) ServiceParams(h http.Header) *a2asrv.ServiceParams {
 	return wire.ServiceParams(h, wire.Secrets(s.auth))
 }
 
-// localURL is the base URL for a client that calls over another binding than HTTP.
+// localURL returns the base URL for a client of a binding other than HTTP.
 func (s *Server) localURL(c access.Credentials) string {
 	u := *s.local
 	if u.Hostname() == "" && c.Header != nil {
@@ -374,12 +365,12 @@ func (s *Server) localURL(c access.Credentials) string {
 	return u.String()
 }
 
-// ServeHTTP implements http.Handler: the card, JSON-RPC at /rpc and HTTP+JSON.
+// ServeHTTP implements http.Handler. It serves the card, JSON-RPC at /rpc, and HTTP+JSON.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.front.ServeHTTP(w, r) }
 
-// Close stops all turns and streams, and waits for them until the context ends. What
-// was cut off can be resumed: this server's successor does so when a client asks for
-// the task. The store stays open. Closing twice does nothing.
+// Close stops all turns and streams, and waits for them until the context ends. The interrupted turns can be resumed:
+// the next server with the store does so when a client asks for the task. Close does not close the store. Further calls
+// do nothing.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	closed := s.closed
@@ -420,8 +411,8 @@ func (s *Server) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// closeHooks delivers what waits for webhooks. Where their configs are stored, those that
-// do not answer at once hear the rest after the restart.
+// closeHooks delivers the events that wait for webhooks. If the configs are stored, it waits for one second at most,
+// because the other webhooks receive the rest after a restart.
 func (s *Server) closeHooks(ctx context.Context) error {
 	if s.pushOpts.Store == nil {
 		return s.hooks.Close(ctx)

@@ -13,8 +13,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// taskID names a task: where in which session it begins, and the turn that must be
-// found there. So a task is found without an index, and costs nothing to keep.
+// taskID returns the id of a task: the position at which it begins, its turn and its session. The server finds a task
+// by its id without an index, so tasks need no storage.
 func taskID(seq int64, turnID, contextID string) sdk.TaskID {
 	return sdk.TaskID(strconv.FormatInt(seq, 36) + "-" + turnID + "." + contextID)
 }
@@ -29,33 +29,31 @@ func parseTaskID(id sdk.TaskID) (seq int64, turnID, contextID string, ok bool) {
 	return seq, turnID, contextID, err == nil && seq > 0 && strconv.FormatInt(seq, 36) == first
 }
 
-// startOf is where in its session a task begins.
+// startOf returns the position at which a task begins in its session.
 func startOf(id sdk.TaskID) int64 {
 	seq, _, _, _ := parseTaskID(id)
 	return seq
 }
 
 func notFound(id sdk.TaskID) error {
-	// Some clients look for the protocol's own words.
+	// Some clients search for the wording of the protocol.
 	return sdk.NewError(sdk.ErrTaskNotFound, fmt.Sprintf("task not found: %.300q", string(id)))
 }
 
-// found is a task as the log has it, and how far the log was read.
+// found is a task that was read from the log. seq is the last position that was read.
 type found struct {
 	*projection
 	key session.Key
 	seq int64
-	a2a bool // an A2A message began it
+	a2a bool // an A2A message started it
 }
 
-// find reads a task of the caller's from the log. The task of another caller, or of
-// another tenant, is not there.
+// find reads a task of the caller from the log. It does not find tasks of other callers or tenants.
 func (s *served) find(ctx context.Context, id sdk.TaskID, extended bool) (*found, error) {
 	return s.findAt(ctx, id, nil, extended)
 }
 
-// findAt reads a task as it was when an event had just been stored, the one it stands
-// at; nil is as it is now.
+// findAt reads a task as it was when the event at had just been stored. If at is nil, it reads the task as it is now.
 func (s *served) findAt(ctx context.Context, id sdk.TaskID, at *event.Event, extended bool) (*found, error) {
 	seq, turnID, contextID, ok := parseTaskID(id)
 	key := s.key(ctx, contextID)
@@ -89,7 +87,7 @@ func (s *served) findAt(ctx context.Context, id sdk.TaskID, at *event.Event, ext
 	return f, nil
 }
 
-// snapshot returns a copy of the task with its last n messages, all if n is nil.
+// snapshot returns a copy of the task with its last n messages, or with all of them if n is nil.
 func (p *projection) snapshot(n *int) *sdk.Task {
 	t := *p.task
 	t.Artifacts = append([]*sdk.Artifact(nil), t.Artifacts...)
@@ -100,8 +98,8 @@ func (p *projection) snapshot(n *int) *sdk.Task {
 	return &t
 }
 
-// current is a snapshot with the text that is under way, as far as it was shown, because
-// the updates that follow append to it.
+// current returns a snapshot that also contains the incomplete text that was shown so far, because later updates append
+// to it.
 func (p *projection) current() *sdk.Task {
 	t := p.snapshot(nil)
 	for _, b := range p.log.Blocks {

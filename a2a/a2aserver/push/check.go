@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/internal/outbound"
 )
 
-// The longest that the texts of a config may be.
+// The largest lengths of the texts of a config, in bytes.
 const (
 	maxURL    = 2048
 	maxSecret = 8192
@@ -24,9 +24,8 @@ func invalid(what string) error {
 	return sdk.NewError(sdk.ErrInvalidParams, "push notification config: "+what)
 }
 
-// check refuses a config that could never be used, and says why in words for the
-// client, without its secrets. An address that is refused here is refused again
-// when a connection is made, because a name may lead elsewhere by then.
+// check returns an error for the client, without secrets, if a config could never be used. The guard checks the address
+// again at each connection, because the name may have another address by then.
 func (p *Sender) check(c *sdk.PushConfig) error {
 	if len(c.ID) > maxID || strings.ContainsFunc(c.ID, isControl) {
 		return invalid(fmt.Sprintf("id must be at most %d bytes, without control characters", maxID))
@@ -64,7 +63,7 @@ func (p *Sender) checkURL(s string) error {
 	}
 }
 
-// checkHost refuses what is known without a look-up to be no public address.
+// checkHost returns an error if the host is not public as far as is known without a DNS lookup.
 func (p *Sender) checkHost(host string) error {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if !p.opts.AllowLoopback && (name == "localhost" || strings.HasSuffix(name, ".localhost")) {

@@ -16,10 +16,9 @@ import (
 	"github.com/agentarbor/arbor/internal/replace"
 )
 
-// File is a Store in a file that only its owner can read. Every change
-// writes the file anew and replaces it at once, so that a crash leaves the old
-// one or the new one: it is for hundreds of configs, not for millions. The file
-// belongs to one process at a time.
+// File is a Store in a file that only its owner can read. Every change writes a new file that replaces the old one
+// atomically, so after a crash the file is the old or the new one. It is meant for hundreds of configs, not for
+// millions. Only one process may use the file at a time.
 type File struct {
 	path string
 
@@ -27,14 +26,14 @@ type File struct {
 	records map[recordKey]Record
 }
 
-// fileForm is what the file holds.
+// fileForm is the content of the file.
 type fileForm struct {
 	Version int      `json:"version"`
 	Configs []Record `json:"configs"`
 }
 
-// NewFile opens the file, which may not exist yet; its folder must. A file that
-// others can read is an error, because it holds the secrets of clients.
+// NewFile opens the file. The file may be missing, but its folder must exist. If other users can read the file, NewFile
+// returns an error, because the file contains secrets of clients.
 func NewFile(path string) (*File, error) {
 	s := &File{path: path, records: make(map[recordKey]Record)}
 	info, err := os.Stat(filepath.Dir(path))
@@ -59,7 +58,7 @@ func NewFile(path string) (*File, error) {
 	}
 	var f fileForm
 	if err := json.Unmarshal(b, &f); err != nil || f.Version != 1 {
-		// The cause may quote a secret.
+		// The error of the decoder may quote a secret.
 		return nil, fmt.Errorf("push: %s is not a file of push notification configs of version 1", path)
 	}
 	for _, r := range f.Configs {
@@ -85,7 +84,7 @@ func (s *File) Delete(_ context.Context, r Record) error {
 	return s.change(func(m map[recordKey]Record) { delete(m, r.key()) })
 }
 
-// All implements Store: oldest first.
+// All implements Store. It yields the oldest record first.
 func (s *File) All(context.Context) iter.Seq2[Record, error] {
 	s.mu.Lock()
 	records := sortedRecords(s.records)
@@ -99,7 +98,7 @@ func (s *File) All(context.Context) iter.Seq2[Record, error] {
 	}
 }
 
-// change makes a change in a copy, which becomes the truth once it is on the disk.
+// change applies a change to a copy of the records, which replaces the records after it was written to the disk.
 func (s *File) change(do func(map[recordKey]Record)) error {
 	next := maps.Clone(s.records)
 	do(next)

@@ -12,8 +12,8 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// admit finds the config that would be replaced, or else makes sure that there
-// is room for one more. It returns the caller's configs of old that have to go.
+// admit returns the config that the new one replaces. If there is none, it checks that the limits allow one more. It
+// also returns expired configs, which the caller must delete.
 func (p *Sender) admit(t Task, id string) (dropped []*webhook, old *webhook, err error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -36,7 +36,7 @@ func (p *Sender) admit(t Task, id string) (dropped []*webhook, old *webhook, err
 			}
 		}
 	}
-	if old == nil && len(own) >= p.opts.perCaller { // then those go early whose tasks are over
+	if old == nil && len(own) >= p.opts.perCaller { // then delete configs of finished tasks before they expire
 		for w := range own {
 			if !w.current().Ended.IsZero() && !slices.Contains(dropped, w) {
 				dropped = append(dropped, w)
@@ -105,7 +105,7 @@ func (p *Sender) forget(w *webhook) {
 	}
 }
 
-// ended notes that the webhook has heard the end of its task.
+// ended records that the webhook has received the end of its task.
 func (p *Sender) ended(w *webhook) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -124,17 +124,17 @@ func (p *Sender) ended(w *webhook) {
 	w.replace(r)
 }
 
-// compare tells which of two records comes first in lists: the older one.
+// compare compares two records for lists, in which the older record comes first.
 func (r Record) compare(o Record) int {
 	return cmp.Or(r.Created.Compare(o.Created), strings.Compare(r.Config.ID, o.Config.ID))
 }
 
-// token names the place behind a record in the list of its task's.
+// token returns a page token for the place after a record in the list of its task.
 func (r Record) token() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(r.Created.UnixNano(), 36) + "." + r.Config.ID))
 }
 
-// readToken returns a record with the place that a token names, the zero one for none.
+// readToken returns a record for the place of a page token, or the zero record for "".
 func readToken(token string) (r Record, err error) {
 	if token == "" {
 		return r, nil

@@ -1,10 +1,9 @@
-// Package push posts what happens to the tasks of an A2A server to the webhooks of its
-// clients (A2A 1.0, sections 4.3 and 13.2): a [Sender] keeps their configs, in a [Store] if
-// there is one, and posts events in their order, again after failures, and never to an
-// address that is not public unless [Options] allow it.
+// Package push posts the updates of an A2A server's tasks to the webhooks of its clients (A2A 1.0, sections 4.3 and
+// 13.2). A [Sender] keeps their configs, in a [Store] if there is one, and posts events in order. It retries after
+// failures, and never connects to an address that is not public unless [Options] allow it.
 //
-// It imports the A2A library and nothing of sessions or agents. Package a2aserver asks it;
-// users give that one Options, and a Store such as [File].
+// The package imports the A2A library, and nothing about sessions or agents. Package a2aserver calls it; programs only
+// configure it with Options and a Store such as [File].
 package push
 
 import (
@@ -28,70 +27,65 @@ import (
 	"github.com/agentarbor/arbor/internal/outbound"
 )
 
-// Options say how clients are told of their tasks by webhooks (A2A 1.0,
-// sections 4.3 and 13.2). The zero value is safe: configs are kept in memory,
-// only https is accepted, and no connection is made to an address that is not
-// public, whatever name led to it.
+// Options configures push notifications to webhooks (A2A 1.0, sections 4.3 and 13.2). The zero value is safe: it keeps
+// configs in memory, accepts only https, and never connects to an address that is not public, whatever its name.
 type Options struct {
-	// Store keeps the configs over restarts. Nil keeps them in memory.
+	// Store keeps the configs over restarts. If nil, they are kept in memory.
 	Store Store
-	// AllowHTTP accepts http besides https: what is sent, tokens included, can
-	// then be read on the way.
+	// AllowHTTP also accepts http. The network can then read everything that is sent, including tokens.
 	AllowHTTP bool
-	// AllowLoopback lets webhooks be on this machine. It is for tests and for
-	// receivers that run beside the server.
+	// AllowLoopback allows webhooks on this machine, for tests and for receivers that run next to the server.
 	AllowLoopback bool
-	// AllowAddresses lets webhooks be at these addresses even if they are not public,
-	// for receivers in a network of one's own.
+	// AllowAddresses allows webhooks at these addresses even if they are not public, for receivers in a private
+	// network.
 	AllowAddresses []netip.Prefix
-	// AllowHost, if set, is asked for the host of each URL, without its port, and
-	// refuses it by false. It is called when a config is made and must not block.
+	// AllowHost is called with the host of each URL, without its port, when a config is saved. It returns false to
+	// refuse the host. It must not block. If nil, every host is allowed.
 	AllowHost func(host string) bool
-	// TLS is used for connections to webhooks, for example with the certificates
-	// of a private authority. Nil uses the system's.
+	// TLS configures the connections to webhooks, for example with the certificates of a private authority. Defaults to
+	// the system's certificates.
 	TLS *tls.Config
-	// GiveUpAfter bounds all attempts for one event. Defaults to 5 minutes.
+	// GiveUpAfter limits the time for all attempts to deliver one event. Defaults to 5 minutes.
 	GiveUpAfter time.Duration
 
-	// Tests change the bounds that follow, and the resolver. 0 is the default.
+	// Tests change the following limits and the resolver. 0 and nil are the defaults.
 	timeout   time.Duration // for one attempt
-	retain    time.Duration // how long a config can still be read after its task has ended and its webhook knows
-	perTask   int           // the number of configs of a task
-	perCaller int           // the number of configs of a caller
-	queue     int           // the number of events that wait for a webhook before a snapshot of the task replaces them
-	resolver  *net.Resolver // nil is the system's
+	retain    time.Duration // how long a config stays readable after its webhook received the end of the task
+	perTask   int           // largest number of configs of a task
+	perCaller int           // largest number of configs of a caller
+	queue     int           // largest number of waiting events of a webhook; then a snapshot replaces them
+	resolver  *net.Resolver // nil is the system's resolver
 }
 
-// Task names a task as one caller of one tenant sees it. Two callers whose
-// tasks have the same id never meet.
+// Task identifies a task of one caller of one tenant. Tasks of two callers are never mixed, even if their ids are
+// equal.
 type Task struct {
 	Tenant string
 	Caller string
 	Task   sdk.TaskID
 }
 
-// Encoder returns what an event is encoded as for the clients of protocol 0.3.
+// Encoder returns the JSON value of an event for clients of protocol 0.3.
 type Encoder func(sdk.Event) (any, error)
 
-// Sender keeps the push notification configs of tasks and posts the tasks'
-// events to them. All methods are safe for concurrent use. None checks that a
-// task exists: whoever calls has done so.
+// Sender keeps the push notification configs of tasks and posts the events of the tasks to them. All methods are safe
+// for concurrent use. None of them checks that a task exists: the caller has to.
 type Sender struct {
 	opts   Options
-	legacy Encoder // nil if 0.3 is off
+	legacy Encoder // nil if the server does not support 0.3
 	log    *slog.Logger
 	poster *outbound.Poster
 	guard  *dialguard.Guard
 	now    func() time.Time
 
-	ctx    context.Context // canceled by Close, when its time is up
+	ctx    context.Context // canceled by Close when its time is over
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the workers
 
-	writing sync.Mutex // held while configs change: store first, then index
-	swept   time.Time  // when all were looked through; guarded by writing
+	writing sync.Mutex // held while configs change, first in the store, then in the index
+	swept   time.Time  // when expired configs were last searched; guarded by writing
 
-	mu      sync.RWMutex // guards what follows; never held during I/O
+	mu      sync.RWMutex // guards the fields below; never held during I/O
 	tasks   map[Task][]*webhook
 	callers map[caller]map[*webhook]struct{}
 	closed  bool
@@ -101,10 +95,9 @@ type caller struct{ tenant, caller string }
 
 func (t Task) by() caller { return caller{t.Tenant, t.Caller} }
 
-// New makes a sender with the configs that the store holds. It logs what could not be
-// delivered, never where to; a nil logger logs nothing. Without an encoder clients of
-// protocol 0.3 are refused. The error says which option is wrong, or that the store
-// cannot be read. Whoever calls it calls [Sender.Close].
+// New returns a sender with the configs of the store. It logs failed deliveries, but never the URL. A nil logger logs
+// nothing. Without an encoder it refuses clients of protocol 0.3. The error reports an invalid option, or that the
+// store cannot be read. The caller must call [Sender.Close].
 func New(opts Options, log *slog.Logger, legacy Encoder) (*Sender, error) {
 	if opts.GiveUpAfter < 0 {
 		return nil, errors.New("push: Options.GiveUpAfter is negative; leave it 0 for the default")
@@ -142,10 +135,9 @@ func New(opts Options, log *slog.Logger, legacy Encoder) (*Sender, error) {
 	return p, nil
 }
 
-// Save creates the config, or replaces the one of the same id, and returns it as
-// it is stored: with an id, the task and the tenant. Protocol is the version of
-// the request ("" is 1.0), which decides the form of what is posted. The error
-// is ErrInvalidParams for what a client can correct, and says what.
+// Save creates the config, or replaces the one with the same id. It returns the config as it is stored, with an id, the
+// task and the tenant. protocol is the version of the request ("" is 1.0), which determines the format of the
+// notifications. If the client can correct the config, the error is ErrInvalidParams and says what is wrong.
 func (p *Sender) Save(ctx context.Context, t Task, protocol sdk.ProtocolVersion, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
 	r := Record{Tenant: t.Tenant, Caller: t.Caller, Protocol: protocol, Created: p.now().UTC().Round(0)}
 	if cfg == nil {
@@ -190,8 +182,8 @@ func (p *Sender) Save(ctx context.Context, t Task, protocol sdk.ProtocolVersion,
 	return clone(&r.Config), nil
 }
 
-// Refuses says why a config cannot be saved, whatever its task; nil if it can, as far as
-// there is room.
+// Refuses returns the reason why a config cannot be saved for any task. If it returns nil, Save can fail only because
+// of the limits or the store.
 func (p *Sender) Refuses(protocol sdk.ProtocolVersion, cfg *sdk.PushConfig) error {
 	if err := p.check(cfg); err != nil {
 		return err
@@ -202,8 +194,7 @@ func (p *Sender) Refuses(protocol sdk.ProtocolVersion, cfg *sdk.PushConfig) erro
 	return nil
 }
 
-// Get returns ErrTaskNotFound if the task has no such config, as section 3.1.8
-// asks.
+// Get returns a config. If the task has no such config, the error is ErrTaskNotFound, as section 3.1.8 requires.
 func (p *Sender) Get(_ context.Context, t Task, id string) (*sdk.PushConfig, error) {
 	if w := p.find(t, id); w != nil {
 		r := w.current()
@@ -212,8 +203,8 @@ func (p *Sender) Get(_ context.Context, t Task, id string) (*sdk.PushConfig, err
 	return nil, sdk.NewError(sdk.ErrTaskNotFound, "the task has no push notification config of this id")
 }
 
-// List returns the task's configs, oldest first, in pages of at most pageSize
-// (0 is 50, and more than 100 is 100). The list is never nil.
+// List returns the task's configs, oldest first, in pages of at most pageSize configs. A pageSize of 0 is 50, and more
+// than 100 is 100. The list is never nil.
 func (p *Sender) List(_ context.Context, t Task, pageSize int, pageToken string) (*sdk.ListTaskPushConfigResponse, error) {
 	switch {
 	case pageSize < 0:
@@ -232,7 +223,7 @@ func (p *Sender) List(_ context.Context, t Task, pageSize int, pageToken string)
 	p.mu.RUnlock()
 	res := &sdk.ListTaskPushConfigResponse{Configs: []*sdk.PushConfig{}}
 	last := after
-	for _, w := range hooks { // in their order
+	for _, w := range hooks { // oldest first
 		r := w.current()
 		if r.compare(after) <= 0 {
 			continue
@@ -246,8 +237,8 @@ func (p *Sender) List(_ context.Context, t Task, pageSize int, pageToken string)
 	return res, nil
 }
 
-// Delete removes a config, drops what waits for its webhook and cancels what is
-// being sent. Deleting what is not there is no error (section 3.1.10).
+// Delete deletes a config, drops the events that wait for its webhook and cancels the request that is being sent. If
+// the config does not exist, Delete returns nil (section 3.1.10).
 func (p *Sender) Delete(ctx context.Context, t Task, id string) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -264,7 +255,7 @@ func (p *Sender) Delete(ctx context.Context, t Task, id string) error {
 	return nil
 }
 
-// Drop removes all configs of a task that is there no more, which nobody could delete.
+// Drop deletes all configs of a task that no longer exists, because no client can delete them.
 func (p *Sender) Drop(ctx context.Context, t Task) error {
 	p.mu.RLock()
 	hooks := slices.Clone(p.tasks[t])
@@ -277,8 +268,7 @@ func (p *Sender) Drop(ctx context.Context, t Task) error {
 	return nil
 }
 
-// Follows reports whether anybody is still to be told of the task. It costs a look
-// into a map.
+// Follows reports whether a webhook still expects updates of the task. It is a cheap lookup in a map.
 func (p *Sender) Follows(t Task) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -292,26 +282,23 @@ func (p *Sender) Has(tenant, user string) bool {
 	return len(p.callers[caller{tenant, user}]) > 0
 }
 
-// Behind says that a webhook has not seen what there is of its task: it gets a snapshot
-// instead of the next event, which may be of use only to who has seen all before.
+// Behind records that a webhook has not received the earlier events of its task. The next event is then replaced by a
+// snapshot, because some events are only useful to a receiver of all earlier ones.
 func (p *Sender) Behind(t Task, id string) {
 	if w := p.find(t, id); w != nil {
 		w.lost()
 	}
 }
 
-// Notify queues an event of the task for each of its configs and returns at
-// once. Events of one task must be given in their order, one after the other;
-// they reach each webhook in that order. The event is shared and must not change
-// afterwards.
+// Notify queues an event of the task for each of its configs and returns at once. Callers must pass the events of a
+// task in their order, one after the other, and each webhook receives them in that order. The event is shared and must
+// not change afterwards.
 //
-// Artifact updates that wait may be joined, which changes nothing in the
-// artifact that results. If a webhook is so slow that its queue is full, or an
-// earlier event could not be delivered, then the newest state of the task takes
-// the place of all that waits: snapshot is called for it, within notify and at
-// most once. It returns the task as it is after the event, or nil if that is not
-// known, and must not call Sender. After an event that ends the task, and its
-// delivery, the configs are forgotten in time.
+// Notify may join waiting artifact updates, which does not change the resulting artifact. If the queue of a slow
+// webhook is full, or an earlier event could not be delivered, the newest state of the task replaces all waiting
+// events. To get it, Notify calls snapshot, at most once and before it returns. snapshot returns the task as it is
+// after the event, or nil if that is not known, and must not call the Sender. Some time after an event that ends the
+// task was delivered, the sender deletes the configs.
 func (p *Sender) Notify(t Task, e sdk.Event, snapshot func() *sdk.Task) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -334,11 +321,9 @@ func (p *Sender) Notify(t Task, e sdk.Event, snapshot func() *sdk.Task) {
 	}
 }
 
-// Resume is called once after a restart. It asks load for each task of which a
-// webhook has not heard the end, and posts what it returns: the task's state, if
-// the task is over or waits for its user. Load returns nil for a task about
-// which there is nothing to tell yet. A webhook may hear the same twice, and
-// never nothing.
+// Resume is called once after a restart. For each task with a webhook that has not received the end of the task, it
+// calls load and posts the result: the state of the task, if the task is over or waits for its user. load returns nil
+// if there is nothing to post yet. A webhook may receive an update twice, but it always receives the end of its task.
 func (p *Sender) Resume(ctx context.Context, load func(context.Context, Task) (*sdk.Task, error)) error {
 	p.mu.RLock()
 	var open []Task
@@ -362,9 +347,9 @@ func (p *Sender) Resume(ctx context.Context, load func(context.Context, Task) (*
 	return errors.Join(errs...)
 }
 
-// Close takes no more events and waits until those that wait are delivered, or
-// given up on. When ctx is done before that, the rest is not delivered, and the
-// error says so; [Sender.Resume] makes up for it after a restart.
+// Close stops accepting events, and waits until the waiting events were delivered or given up. If ctx ends first, the
+// other events are not delivered and Close returns an error. After a restart [Sender.Resume] posts the state of these
+// tasks.
 func (p *Sender) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true

@@ -9,11 +9,10 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// maxJoined is how many parts a joined artifact update may have.
+// maxJoined is the largest number of parts of a joined artifact update.
 const maxJoined = 256
 
-// webhook is a config with the events that wait for it. At most one worker posts
-// them, so that they arrive in their order.
+// webhook is a config with its waiting events. At most one worker posts them, so that they arrive in order.
 type webhook struct {
 	task  Task
 	id    string
@@ -25,8 +24,8 @@ type webhook struct {
 	mu      sync.Mutex
 	record  Record
 	waiting []sdk.Event
-	stale   bool // an event was lost, so that the next one must be a snapshot
-	working bool // a worker runs
+	stale   bool // an event was lost, so the next one must be a snapshot
+	working bool // a worker is running
 	gone    bool
 }
 
@@ -42,7 +41,7 @@ func (w *webhook) current() Record {
 	return w.record
 }
 
-// open reports whether the webhook has not heard the end of its task.
+// open reports whether the webhook still expects the end of its task.
 func (w *webhook) open() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,7 +54,7 @@ func (w *webhook) replace(r Record) {
 	w.record = r
 }
 
-// Drop forgets what waits and cancels what is being sent.
+// drop removes the waiting events and cancels the request that is being sent.
 func (w *webhook) drop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,8 +62,7 @@ func (w *webhook) drop() {
 	w.cancel()
 }
 
-// add queues the event and reports whether a worker must be started. To who has
-// heard the end of the task there is nothing more to say.
+// add queues the event and reports whether the caller must start a worker. It ignores events after the end of the task.
 func (w *webhook) add(e sdk.Event, snapshot func() *sdk.Task) (start bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +70,7 @@ func (w *webhook) add(e sdk.Event, snapshot func() *sdk.Task) (start bool) {
 		return false
 	}
 	if isLegacy(w.record.Protocol) {
-		// Its receivers expect tasks (A2A 0.3 leaves it open, and its SDKs do so).
+		// Receivers of protocol 0.3 expect tasks. The specification does not require it, but its SDKs do so.
 		switch e.(type) {
 		case *sdk.TaskArtifactUpdateEvent:
 			return false
@@ -88,7 +86,7 @@ func (w *webhook) add(e sdk.Event, snapshot func() *sdk.Task) (start bool) {
 		if t := snapshot(); t != nil {
 			w.waiting, w.stale = []sdk.Event{t}, false
 		} else {
-			// Nobody knows the state. What ends the task is worth more than the rest.
+			// The state is not known. Drop the oldest event, because the one that ends the task matters most.
 			w.waiting = append(slices.Delete(w.waiting, 0, min(1, len(w.waiting))), e)
 		}
 	case joined != nil:
@@ -107,8 +105,7 @@ func (w *webhook) last() sdk.Event {
 	return w.waiting[len(w.waiting)-1]
 }
 
-// next takes the event that is to be posted, and the config as it is now. False
-// ends the worker.
+// next removes and returns the next event with the current config. If it returns false, the worker ends.
 func (w *webhook) next() (sdk.Event, Record, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,9 +119,8 @@ func (w *webhook) next() (sdk.Event, Record, bool) {
 	return e, w.record, true
 }
 
-// lost notes that an event was not delivered. Updates that append to artifacts
-// are of no use any more to who has not seen all before, so they go as well; a
-// snapshot will take their place.
+// lost records that an event was not delivered. It also removes waiting updates that append to artifacts, because they
+// are useless without the earlier ones. A snapshot will replace them.
 func (w *webhook) lost() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,9 +131,8 @@ func (w *webhook) lost() {
 	})
 }
 
-// joinUpdates returns one artifact update that does what both would do one after
-// the other, or nil if there is none. The updates are shared with others and
-// stay as they are.
+// joinUpdates returns one artifact update with the effect of both, or nil if they cannot be joined. It does not change
+// the updates, because they are shared.
 func joinUpdates(before, after sdk.Event) sdk.Event {
 	a, ok := before.(*sdk.TaskArtifactUpdateEvent)
 	b, ok2 := after.(*sdk.TaskArtifactUpdateEvent)
@@ -158,7 +153,7 @@ func joinUpdates(before, after sdk.Event) sdk.Event {
 	return &joined
 }
 
-// endsTask reports whether there will be nothing more to say of the task.
+// endsTask reports whether the event is the last one of the task.
 func endsTask(e sdk.Event) bool {
 	switch e := e.(type) {
 	case *sdk.Task:

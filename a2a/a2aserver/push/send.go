@@ -12,11 +12,10 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// tokenHeader carries the token of a config, by which the receiver knows
-// that the notification is of its own making.
+// tokenHeader contains the token of a config. With it, the receiver recognizes notifications that it asked for.
 const tokenHeader = "X-A2A-Notification-Token"
 
-// work posts what waits for the webhook, one after the other, until nothing does.
+// work posts the waiting events of the webhook one after the other, until none is left.
 func (p *Sender) work(w *webhook) {
 	defer p.wg.Done()
 	for {
@@ -26,7 +25,7 @@ func (p *Sender) work(w *webhook) {
 		}
 		err := p.deliver(w.ctx, r, e)
 		if w.ctx.Err() != nil {
-			return // deleted, or the server closes: then the end is told after a restart
+			return // the config was deleted, or the server closes and posts the end after a restart
 		}
 		if err != nil {
 			w.lost()
@@ -39,8 +38,7 @@ func (p *Sender) work(w *webhook) {
 	}
 }
 
-// deliver posts one event until it is taken, or refused, or too much time has
-// gone by.
+// deliver posts one event until the receiver accepts or refuses it, or the time is over.
 func (p *Sender) deliver(ctx context.Context, r Record, e sdk.Event) error {
 	body, contentType, err := p.encode(r.Protocol, e)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package webhooktest has a webhook for the tests of a2aserver and of its pushes.
+// Package webhooktest contains a webhook for the tests of a2aserver and its pushes.
 package webhooktest
 
 import (
@@ -14,20 +14,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Posted is what a webhook got.
+// Posted is a request that a webhook received.
 type Posted struct {
 	Header http.Header
 	Body   []byte
-	Event  sdk.Event // nil if it is none of 1.0
+	Event  sdk.Event // nil if the body is not an event of protocol 1.0
 }
 
-// Receiver is a webhook. What it gets arrives in Got, before it answers.
+// Receiver is a webhook. It sends each request to Got before it answers.
 type Receiver struct {
 	*httptest.Server
 	Got chan Posted
 }
 
-// New starts a receiver, which answers as told, and 200 without.
+// New starts a receiver that answers with the given handler, or with 200 if the handler is nil.
 func New(t testing.TB, answer http.HandlerFunc) *Receiver {
 	r := &Receiver{Got: make(chan Posted, 10_000)}
 	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -47,12 +47,12 @@ func New(t testing.TB, answer http.HandlerFunc) *Receiver {
 	return r
 }
 
-// TLSConfig trusts the receiver's certificate.
+// TLSConfig returns a configuration that trusts the receiver's certificate.
 func (r *Receiver) TLSConfig() *tls.Config {
 	return r.Client().Transport.(*http.Transport).TLSClientConfig
 }
 
-// Next returns what is posted next, and fails the test if nothing is for 20 seconds.
+// Next returns the next request. It fails the test if none arrives within 20 seconds.
 func (r *Receiver) Next(t testing.TB) Posted {
 	t.Helper()
 	select {
