@@ -11,47 +11,46 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// Answer is what the peer does with one message. The zero value completes the task
-// without a text. Answers are values: a script may contain one several times.
+// Answer is what the peer does with one message. The zero value completes the task without a text. Answers are values:
+// a script may contain the same answer several times.
 type Answer struct {
 	ops       []op
 	checks    []func(*sdk.SendMessageRequest) error
 	metadata  map[string]any
 	artifacts int
 	isMessage bool
-	ended     bool   // by an item that nothing can follow
-	wrong     string // what is impossible about the answer
+	ended     bool   // an item ended it, so nothing can follow
+	wrong     string // why the answer is impossible
 }
 
 // op is one step of an answer.
 type op struct {
-	// One of these.
+	// Exactly one of these is set.
 	artifact *artifact
 	state    sdk.TaskState
 	message  bool
 	waits    bool            // until ch is closed
-	ch       <-chan struct{} // nil: for ever
-	cut      error           // ends the streams that are open, and leaves the task alone
+	ch       <-chan struct{} // nil: never closed
+	cut      error           // ends the open streams, but not the task
 	fail     error           // ends the call and the task
 
-	parts  []*sdk.Part // of state and message
-	outage int         // of cut: how many further calls fail
+	parts  []*sdk.Part // for state and message
+	outage int         // for cut: the number of further calls that fail
 }
 
-// artifact is a piece of an artifact, or the whole.
+// artifact is a piece of an artifact, or a complete one.
 type artifact struct {
 	number int // within the answer
 	parts  []*sdk.Part
-	more   bool // it is appended
+	more   bool // the piece is appended
 	last   bool
 }
 
 // Item is one piece of an [Answer]; see [Reply]. The zero value does nothing.
 type Item struct{ apply func(*Answer) }
 
-// Reply returns an answer of items, in the order in which they happen. [Metadata] and
-// the expectations may be anywhere. An item after one that ends the answer is a
-// mistake that [Mock.Done] reports.
+// Reply returns an answer with these items, which happen in their order. [Metadata] and the expectations may be at any
+// position. An item after one that ends the answer is a mistake, which [Mock.Done] reports.
 func Reply(items ...Item) Answer {
 	var a Answer
 	for _, i := range items {
@@ -69,7 +68,7 @@ func (a *Answer) push(o op) {
 	a.ops = append(a.ops, o)
 }
 
-// ends is an item that nothing can follow.
+// ends returns an item that nothing can follow.
 func ends(o op) Item {
 	return Item{func(a *Answer) {
 		a.push(o)
@@ -77,7 +76,7 @@ func ends(o op) Item {
 	}}
 }
 
-// Text is an artifact of text. A stream sends each delta as an update of its own.
+// Text sends an artifact with text. A stream sends each delta as a separate update.
 func Text(deltas ...string) Item {
 	return Item{func(a *Answer) {
 		a.artifacts++
@@ -87,8 +86,7 @@ func Text(deltas ...string) Item {
 	}}
 }
 
-// Snapshots is an artifact of text that is sent whole each time, as peers without
-// deltas do: each text replaces the one before.
+// Snapshots sends an artifact with text as peers without deltas do: each text replaces the previous one.
 func Snapshots(texts ...string) Item {
 	return Item{func(a *Answer) {
 		a.artifacts++
@@ -98,7 +96,7 @@ func Snapshots(texts ...string) Item {
 	}}
 }
 
-// Parts is an artifact of any parts, such as a data part. They are shared, and must not be changed.
+// Parts sends an artifact with any parts, such as a data part. The parts are shared and must not change.
 func Parts(parts ...*sdk.Part) Item {
 	return Item{func(a *Answer) {
 		a.artifacts++
@@ -106,7 +104,7 @@ func Parts(parts ...*sdk.Part) Item {
 	}}
 }
 
-// Progress is a status update with a text.
+// Progress sends a status update with a text.
 func Progress(text string) Item {
 	return Item{func(a *Answer) { a.push(op{state: sdk.TaskStateWorking, parts: words(text)}) }}
 }
@@ -122,8 +120,7 @@ func Message(text string) Item {
 	}}
 }
 
-// Completed ends the task with a text in its last status. A task that no item ends
-// is completed without one.
+// Completed ends the task with a text in its last status. If no item ends the task, it is completed without a text.
 func Completed(text string) Item { return state(sdk.TaskStateCompleted, text) }
 
 // Failed ends the task as failed; text may be empty.
@@ -132,43 +129,41 @@ func Failed(text string) Item { return state(sdk.TaskStateFailed, text) }
 // Rejected ends the task as rejected; text may be empty.
 func Rejected(text string) Item { return state(sdk.TaskStateRejected, text) }
 
-// Canceled ends the task as somebody else's cancellation does; text may be empty.
+// Canceled ends the task as if another client canceled it; text may be empty.
 func Canceled(text string) Item { return state(sdk.TaskStateCanceled, text) }
 
-// InputRequired asks the user something. The next message to the task is answered
-// with the script's next answer.
+// InputRequired asks the user for input. The next message to the task gets the next answer of the script.
 func InputRequired(text string) Item { return state(sdk.TaskStateInputRequired, text) }
 
 func state(s sdk.TaskState, text string) Item {
 	return ends(op{state: s, parts: words(text)})
 }
 
-// AuthRequired asks the user to log in somewhere. When a client next asks for the task
-// or subscribes to it, the user has done so, and the items that follow are played. If
-// none follows, the task stays as it is until it gets a message.
+// AuthRequired asks the user to log in somewhere. When a client next gets the task or subscribes to it, the user has
+// done so, and the following items run. Without following items, the task stays in this state until it gets a message.
 func AuthRequired(text string) Item {
 	return Item{func(a *Answer) { a.push(op{state: sdk.TaskStateAuthRequired, parts: words(text)}) }}
 }
 
-// WaitFor waits until ch is closed; if it is nil, as [Block] does.
+// WaitFor waits until ch is closed. If ch is nil, it waits as [Block] does.
 func WaitFor(ch <-chan struct{}) Item {
 	return Item{func(a *Answer) { a.push(op{waits: true, ch: ch}) }}
 }
 
-// Block does nothing until the task is canceled, or the caller gives up.
+// Block waits until the task is canceled or the caller gives up.
 func Block() Item { return ends(op{waits: true}) }
 
-// Cut breaks the connections of all listeners: their calls fail with
-// io.ErrUnexpectedEOF. The task continues, and clients can ask for it.
+// Cut breaks the connections of all clients that follow the task: their calls fail with io.ErrUnexpectedEOF. The task
+// continues, and clients can get it.
 func Cut() Item { return Outage(0) }
 
-// Outage is [Cut], and the next calls of any kind fail in the same way.
+// Outage is like [Cut], but the next calls of every kind also fail in the same way.
 func Outage(calls int) Item {
 	return Item{func(a *Answer) { a.push(op{cut: io.ErrUnexpectedEOF, outage: calls}) }}
 }
 
-// Fail ends the call with err, such as sdk.ErrUnauthenticated or a network's error.
-// As the first item it does so before there is a task; later, the task is lost.
+// Fail ends the call with err, such as sdk.ErrUnauthenticated or a network error. If it is the first item, there is no
+// task; otherwise the peer loses the task.
 func Fail(err error) Item {
 	if err == nil {
 		err = errors.New("a2atest: Fail was given no error")
@@ -176,8 +171,7 @@ func Fail(err error) Item {
 	return ends(op{fail: err})
 }
 
-// Metadata is sent with everything that the answer holds: events, artifacts and
-// messages.
+// Metadata adds metadata to all events, artifacts and messages of the answer.
 func Metadata(key string, value any) Item {
 	return Item{func(a *Answer) {
 		a.metadata = maps.Clone(a.metadata)
@@ -188,14 +182,13 @@ func Metadata(key string, value any) Item {
 	}}
 }
 
-// Expect checks the request before the answer begins; an error is drift: the call
-// fails and [Mock.Done] reports it.
+// Expect checks the request before the answer begins. If check returns an error, the call fails and [Mock.Done] reports
+// the error.
 func Expect(check func(*sdk.SendMessageRequest) error) Item {
 	return Item{func(a *Answer) { a.checks = append(a.checks, check) }}
 }
 
-// ExpectText requires that the texts of the message, joined by line feeds, contain
-// text.
+// ExpectText requires that the texts of the message, joined with line feeds, contain text.
 func ExpectText(text string) Item {
 	return Expect(func(req *sdk.SendMessageRequest) error {
 		if got := plain(req.Message); !strings.Contains(got, text) {
@@ -205,8 +198,7 @@ func ExpectText(text string) Item {
 	})
 }
 
-// ExpectWords requires that the parts of the message are these texts and nothing
-// else.
+// ExpectWords requires that the message consists of exactly these texts.
 func ExpectWords(texts ...string) Item {
 	return Expect(func(req *sdk.SendMessageRequest) error {
 		var got []string
@@ -232,7 +224,7 @@ func ExpectTask() Item {
 	})
 }
 
-// script returns the steps of an answer, the end included.
+// script returns the steps of an answer, including the last one.
 func (a *Answer) script() []op {
 	if a.ended || len(a.ops) > 0 && a.ops[len(a.ops)-1].state == sdk.TaskStateAuthRequired {
 		return a.ops

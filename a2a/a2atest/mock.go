@@ -14,32 +14,31 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// ErrDrift is wrapped by every error that says that the messages sent are not those
-// that the script foresaw.
+// ErrDrift is wrapped by every error that reports a message that the script does not expect.
 var ErrDrift = errors.New("a2atest: the messages and the script drifted apart")
 
-// Mock is a peer that follows a script. It has the operations of A2A 1.0 that
-// a2a.Client lists, and is safe for concurrent use: answers are taken in the order
-// in which messages arrive. What it returns is shared and must not be changed.
+// Mock is a peer that follows a script. It has the operations of A2A 1.0 that a2a.Client lists, and is safe for
+// concurrent use: messages get answers in the order in which they arrive. Callers must not change its results, because
+// they are shared.
 type Mock struct {
 	mu       sync.Mutex
 	streams  bool
 	answers  []Answer
 	rest     func(*sdk.SendMessageRequest) Answer
-	asked    int // messages that took an answer
-	tasks    int // ids given out so far
+	asked    int // number of messages that got an answer
+	tasks    int // number of ids used so far
 	contexts int
 	runs     map[sdk.TaskID]*run
 	calls    []Call
 	drift    []error
-	down     int // calls that fail before they reach the peer
+	down     int // number of next calls that fail before they reach the peer
 }
 
 // Option configures a [Mock].
 type Option func(*Mock)
 
-// WithoutStreaming makes a peer that does not stream: whoever sends a message for a
-// stream gets the whole result at once, and nobody can subscribe.
+// WithoutStreaming creates a peer that does not stream: a streaming call returns the complete result at once, and
+// clients cannot subscribe.
 func WithoutStreaming() Option { return func(m *Mock) { m.streams = false } }
 
 // New returns a peer with an empty script.
@@ -66,13 +65,13 @@ func (m *Mock) Add(answers ...Answer) *Mock {
 	return m
 }
 
-// Always gives a to every message that has no listed answer, and returns m.
+// Always answers every message for which the script has no answer with a, and returns m.
 func (m *Mock) Always(a Answer) *Mock {
 	return m.Func(func(*sdk.SendMessageRequest) Answer { return a })
 }
 
-// Func lets f answer every message that has no listed answer, and returns m. f may
-// run in several goroutines at once.
+// Func calls f for every message for which the script has no answer, and returns m. f may run in several goroutines at
+// the same time.
 func (m *Mock) Func(f func(*sdk.SendMessageRequest) Answer) *Mock {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,16 +81,15 @@ func (m *Mock) Func(f func(*sdk.SendMessageRequest) Answer) *Mock {
 
 // Call is one call of an operation.
 type Call struct {
-	// Operation is the name of the method: SendMessage, SendStreamingMessage, GetTask,
-	// SubscribeToTask or CancelTask.
+	// Operation is the name of the method: SendMessage, SendStreamingMessage, GetTask, SubscribeToTask or CancelTask.
 	Operation string
-	// Task is the task that the call is about, "" if there is none.
+	// Task is the task of the call, or "" if there is none.
 	Task sdk.TaskID
-	// Message is a copy of the message that was sent, nil for other calls.
+	// Message is a copy of the message that was sent, or nil for other calls.
 	Message *sdk.Message
 }
 
-// Calls returns all calls so far, oldest first, those that failed included.
+// Calls returns all calls so far, oldest first, including those that failed.
 func (m *Mock) Calls() []Call {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,8 +107,8 @@ func (m *Mock) Messages() []*sdk.Message {
 	return messages
 }
 
-// Done returns nil if every listed answer was asked for and nothing drifted from the
-// script; otherwise an error that lists all of it and wraps [ErrDrift].
+// Done returns nil if the script's answers were all used and every message was expected. Otherwise it returns an error
+// that lists all problems and wraps [ErrDrift].
 func (m *Mock) Done() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,8 +132,8 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// SendStreamingMessage sends a message and returns what the answer consists of. Each
-// iteration of the sequence sends the message again.
+// SendStreamingMessage sends a message and returns the events of the answer. Each iteration of the sequence sends the
+// message again.
 func (m *Mock) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		if !m.streams {
@@ -156,8 +154,8 @@ func (m *Mock) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageReq
 	}
 }
 
-// SendMessage sends a message and returns the task once it is settled, or a message.
-// If the request wants it, the task is returned at once.
+// SendMessage sends a message and returns the task once it is settled, or a message. If the request asks for it,
+// SendMessage returns the task at once.
 func (m *Mock) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
 	return m.send(ctx, "SendMessage", req)
 }
@@ -185,8 +183,7 @@ func (m *Mock) send(ctx context.Context, operation string, req *sdk.SendMessageR
 	return r.snapshot(), nil
 }
 
-// GetTask returns a task in its present state. What the peer does without waiting is
-// done first.
+// GetTask returns a task in its current state. Before that, it runs the steps of the answer up to the next wait.
 func (m *Mock) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,8 +205,8 @@ func (m *Mock) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task,
 	}
 }
 
-// SubscribeToTask returns a task in its present state and then its updates. A task that
-// has ended is sdk.ErrUnsupportedOperation.
+// SubscribeToTask returns a task in its current state and then its updates. If the task has ended, the error is
+// sdk.ErrUnsupportedOperation.
 func (m *Mock) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		r, now, from, err := m.subscribe(req.ID)
@@ -236,7 +233,7 @@ func (m *Mock) subscribe(id sdk.TaskID) (r *run, now *sdk.Task, from int, err er
 	return r, r.snapshot(), len(r.events), nil
 }
 
-// CancelTask cancels a task, and so ends the streams that follow it.
+// CancelTask cancels a task, which ends the streams that follow it.
 func (m *Mock) CancelTask(_ context.Context, req *sdk.CancelTaskRequest) (*sdk.Task, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -252,7 +249,7 @@ func (m *Mock) CancelTask(_ context.Context, req *sdk.CancelTaskRequest) (*sdk.T
 	return r.snapshot(), nil
 }
 
-// find records a call and returns the task that it is about. m.mu is held.
+// find records a call and returns its task. The caller holds m.mu.
 func (m *Mock) find(operation string, id sdk.TaskID) (*run, error) {
 	m.calls = append(m.calls, Call{Operation: operation, Task: id})
 	if err := m.reach(); err != nil {
@@ -264,7 +261,7 @@ func (m *Mock) find(operation string, id sdk.TaskID) (*run, error) {
 	return nil, sdk.ErrTaskNotFound
 }
 
-// reach fails while the peer cannot be reached. m.mu is held.
+// reach returns an error while the peer cannot be reached. The caller holds m.mu.
 func (m *Mock) reach() error {
 	if m.down > 0 {
 		m.down--
@@ -273,8 +270,8 @@ func (m *Mock) reach() error {
 	return nil
 }
 
-// begin takes the answer to a message. It returns its run, and from which event on
-// the sender has to hear of it.
+// begin starts the answer to a message. It returns the run of the answer and the number of the first event that the
+// sender receives.
 func (m *Mock) begin(operation string, req *sdk.SendMessageRequest) (*run, int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -292,7 +289,7 @@ func (m *Mock) begin(operation string, req *sdk.SendMessageRequest) (*run, int, 
 	var r *run
 	a, err := m.next(req)
 	if err == nil {
-		r, err = m.waiting(message) // another message may have come while a func was asked
+		r, err = m.waiting(message) // another message may have arrived while m.mu was unlocked
 	}
 	if err != nil {
 		return nil, 0, err
@@ -311,7 +308,7 @@ func (m *Mock) begin(operation string, req *sdk.SendMessageRequest) (*run, int, 
 	return r, from, nil
 }
 
-// open makes a task. m.mu is held.
+// open creates a task. The caller holds m.mu.
 func (m *Mock) open(r *run, message *sdk.Message) {
 	m.tasks++
 	id, contextID := sdk.TaskID(fmt.Sprintf("task-%d", m.tasks)), message.ContextID
@@ -323,9 +320,8 @@ func (m *Mock) open(r *run, message *sdk.Message) {
 	m.runs[id] = r
 }
 
-// waiting returns the run of the task that a message continues, nil for none. A
-// message to a task that does not wait for one is refused, as peers do, and takes no
-// answer. m.mu is held.
+// waiting returns the run of the task that a message continues, or nil if it continues none. Like other peers, it
+// refuses a message to a task that does not wait for one; such a message uses no answer. The caller holds m.mu.
 func (m *Mock) waiting(message *sdk.Message) (*run, error) {
 	if message.TaskID == "" {
 		return nil, nil
@@ -370,8 +366,8 @@ func (m *Mock) next(req *sdk.SendMessageRequest) (*Answer, error) {
 	return &a, nil
 }
 
-// drifted notes a problem for Done and makes it the call's error, which is a
-// protocol error, so that nobody tries again. m.mu is held.
+// drifted records a problem for Done and returns it as the call's error. It is a protocol error, so that clients do not
+// retry. The caller holds m.mu.
 func (m *Mock) drifted(err error) error {
 	m.drift = append(m.drift, err)
 	return &driftError{err}

@@ -11,27 +11,27 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// run plays answers: those on one task, or one message. The Mock's mutex guards it.
+// run plays the answers of one task, or one message. The Mock's mutex guards it.
 type run struct {
 	task     *sdk.Task // nil for an answer without a task
 	events   []sdk.Event
-	changed  chan struct{} // closed and replaced when there is something new
+	changed  chan struct{} // closed and replaced when an event arrives
 	ops      []op
 	answers  int
 	metadata map[string]any
-	paused   bool  // until a client subscribes to the task again
-	breaks   int   // how often the connections of all who listened broke
-	failure  error // the peer has lost the task
+	paused   bool  // until a client subscribes to the task or gets it
+	breaks   int   // how often the connections of all followers broke
+	failure  error // set after the peer lost the task
 }
 
-// play adds what an answer does to a run.
+// play adds the steps of an answer to a run.
 func (r *run) play(a *Answer, message *sdk.Message) {
 	r.answers++
 	r.ops, r.metadata, r.paused = a.script(), a.metadata, false
 	if r.task == nil {
 		return
 	}
-	asked := *message // what is recorded stays as it was sent
+	asked := *message // do not change the recorded message
 	asked.TaskID, asked.ContextID = r.task.ID, r.task.ContextID
 	r.task.History = append(r.task.History, &asked)
 	if r.answers == 1 {
@@ -52,7 +52,7 @@ func (r *run) wake() {
 	r.changed = make(chan struct{})
 }
 
-// enter puts the task into a state.
+// enter sets the state of the task.
 func (r *run) enter(s sdk.TaskState, parts []*sdk.Part) {
 	now := time.Now()
 	r.task.Status = sdk.TaskStatus{State: s, Timestamp: &now}
@@ -94,23 +94,23 @@ func (r *run) put(a *artifact) {
 	r.add(&sdk.TaskArtifactUpdateEvent{TaskID: r.task.ID, ContextID: r.task.ContextID, Artifact: piece, Append: a.more, LastChunk: a.last, Metadata: maps.Clone(r.metadata)})
 }
 
-// snapshot returns a copy of the task, for others to keep.
+// snapshot returns a copy of the task that the caller may keep.
 func (r *run) snapshot() *sdk.Task {
 	t := *r.task
 	t.Artifacts, t.History, t.Metadata = slices.Clone(t.Artifacts), slices.Clone(t.History), maps.Clone(t.Metadata)
 	return &t
 }
 
-// step is what came of playing the next op.
+// step is the result of the next step.
 type step struct {
 	over   bool
 	waits  bool            // until ch is closed
-	ch     <-chan struct{} // nil: for ever
-	err    error           // for those who listen
+	ch     <-chan struct{} // nil: never closed
+	err    error           // for the clients that follow
 	outage int
 }
 
-// step plays the next op.
+// step runs the next step.
 func (r *run) step() step {
 	if r.paused || len(r.ops) == 0 {
 		return step{over: true}
@@ -144,8 +144,8 @@ func (r *run) step() step {
 	return step{}
 }
 
-// follow yields the events of a run from one on, and plays it on. It ends when the
-// task is settled. Who is patient waits for the next message to an interrupted one.
+// follow yields the events of a run, starting with number from, and runs its steps. It ends when the task is settled.
+// If patient is set, it waits for the next message to an interrupted task.
 func (m *Mock) follow(ctx context.Context, r *run, from int, patient bool, yield func(sdk.Event, error) bool) {
 	m.mu.Lock()
 	breaks := r.breaks
@@ -198,7 +198,7 @@ func (m *Mock) follow(ctx context.Context, r *run, from int, patient bool, yield
 	}
 }
 
-// settles reports whether a stream ends with an event.
+// settles reports whether a stream ends after an event.
 func settles(e sdk.Event) bool {
 	switch e := e.(type) {
 	case *sdk.Message:

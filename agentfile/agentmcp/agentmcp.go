@@ -1,6 +1,6 @@
-// Package agentmcp opens the servers of the Model Context Protocol that files of agents
-// name, for agentfile.WithMCP. It imports agentfile and tools/mcp; programs whose files name
-// no such servers need neither it nor the protocol's SDK.
+// Package agentmcp opens the servers of the Model Context Protocol that agent files name, for agentfile.WithMCP. It
+// imports agentfile and tools/mcp. Programs whose files name no such servers need neither this package nor the
+// protocol's SDK.
 package agentmcp
 
 import (
@@ -14,14 +14,13 @@ import (
 	"github.com/agentarbor/arbor/tools/mcp"
 )
 
-// Servers are the servers of one program. Agents whose files describe a server in the same
-// words share it, also those of a tree that is loaded again; it ends with the last of these
-// trees. They are safe for concurrent use.
+// Servers contains the servers of one program. Agents whose files describe a server identically share it, even if their
+// tree is loaded again. The server ends with the last of these trees. Servers is safe for concurrent use.
 type Servers struct {
 	opts []mcp.Option
 
 	mu   sync.Mutex
-	open map[string]*shared // by their descriptions
+	open map[string]*shared // by description
 }
 
 // shared is a server that several agents use.
@@ -36,24 +35,23 @@ type use struct {
 	end func() error
 }
 
-// Close ends the use, and the server with the last one.
+// Close ends the use. The last Close also closes the server.
 func (u use) Close() error { return u.end() }
 
-// New makes an empty set. The options are for all servers; what a file says comes after
-// them.
+// New returns an empty set. The options apply to all servers, before the options in a file.
 func New(opts ...mcp.Option) *Servers {
 	return &Servers{opts: opts, open: map[string]*shared{}}
 }
 
-// Opener returns the functions that open servers of a new set and end all of them, with a logger for what people
-// should know. It is the field Servers of cli.MCP.
+// Opener returns the functions that open servers of a new set and close all of them. The servers log to the given
+// logger. Opener is the value of the field Servers of cli.MCP.
 func Opener(logger *slog.Logger) (open func(agentfile.MCPServer) (tools.Set, error), end func() error) {
 	s := New(mcp.WithLogger(logger))
 	return s.Open, s.Close
 }
 
-// Open returns the server of a description, for one agent: the result is an io.Closer. The
-// server is started when its tools are first asked for.
+// Open returns the server of a description for one agent. The result is an io.Closer. The server starts when its tools
+// are first needed.
 func (s *Servers) Open(c agentfile.MCPServer) (tools.Set, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +81,7 @@ func (s *Servers) Open(c agentfile.MCPServer) (tools.Set, error) {
 	return s.use(key, s.open[key]), nil
 }
 
-// use counts one more user of a server. The caller holds mu.
+// use adds a user to a server. The caller holds mu.
 func (s *Servers) use(key string, of *shared) tools.Set {
 	of.users++
 	return use{of.Server, sync.OnceValue(func() error {
@@ -101,7 +99,7 @@ func (s *Servers) use(key string, of *shared) tools.Set {
 	})}
 }
 
-// Close ends all servers, side by side.
+// Close closes all servers in parallel.
 func (s *Servers) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

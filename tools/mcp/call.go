@@ -18,25 +18,25 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// call is one call of a tool, from its request to its answer. It outlives the execution
-// that began it while the turn waits for what the server asks.
+// call is one call of a tool, from its request to its answer. While the turn waits for an answer to a question of the
+// server, the call outlives the execution that started it.
 type call struct {
 	conn      *conn
 	life      context.Context // ends with the call
 	cancel    context.CancelFunc
-	done      chan outcome   // holds the outcome when there is one
-	questions chan *question // that the server asks
-	asked     []*question    // in this order, with those that are answered
-	replayed  int            // how many of them the execution under way has asked for
-	expiry    *time.Timer    // while it is parked
+	done      chan outcome   // receives the outcome
+	questions chan *question // questions of the server
+	asked     []*question    // all questions so far, in order
+	replayed  int            // the number of them that the current execution has asked
+	expiry    *time.Timer    // set while the call is parked
 	refused   atomic.Bool    // the server has answered its POST with status 404
 
 	mu   sync.Mutex
-	ctx  tools.Context // of the execution under way
-	open *question     // the last that is known to be of this call
+	ctx  tools.Context // of the current execution
+	open *question     // the last question that is known to belong to this call
 }
 
-// place is a call of a tool in a session, also of another process.
+// place identifies a call of a tool in a session, also across processes.
 type place struct {
 	session agent.SessionKey
 	call    string
@@ -61,8 +61,8 @@ func (r *call) attach(ctx tools.Context) {
 	r.ctx, r.replayed = ctx, 0
 }
 
-// call calls a tool of the server. If the call was left open because the turn waited for an
-// answer, it goes on.
+// call calls a tool of the server. If an earlier execution left the call open because the turn waited for an answer,
+// call continues it.
 func (s *Server) call(ctx tools.Context, name string, input json.RawMessage) (any, error) {
 	key := place{ctx.Session(), ctx.IdempotencyKey()}
 	r := s.unpark(key)
@@ -106,8 +106,8 @@ func (s *Server) call(ctx tools.Context, name string, input json.RawMessage) (an
 	}
 }
 
-// MetaIdempotencyKey is the name in the metadata of a call under which a server finds what
-// is the same for every execution of it, see tools.Context.IdempotencyKey.
+// MetaIdempotencyKey is the key in the metadata of a call under which the server finds the idempotency key, which is
+// the same for every execution of the call; see tools.Context.IdempotencyKey.
 const MetaIdempotencyKey = "agentarbor/idempotencyKey"
 
 // begin sends a call to the server.
@@ -131,13 +131,13 @@ func (s *Server) begin(ctx tools.Context, name string, input json.RawMessage) (*
 	return r, nil
 }
 
-// unsent reports whether the server did not get the call, so that the call can be sent again. If the server has forgotten
-// the session, as any request of it may find, it may have executed all calls that it did not refuse.
+// unsent reports whether the server did not get the call, so that it can be sent again. If the server forgot the
+// session, which every request can report, it may have executed each call that it did not refuse.
 func (r *call) unsent(err error) bool {
 	return errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing) && r.refused.Load()
 }
 
-// output is what the model gets.
+// output returns the result for the model.
 func (s *Server) output(ctx tools.Context, tool string, o outcome) (any, error) {
 	switch {
 	case o.err == nil:
@@ -151,11 +151,11 @@ func (s *Server) output(ctx tools.Context, tool string, o outcome) (any, error) 
 	return nil, s.errorf("%s", plain(o.err))
 }
 
-// rejected is the code of the SDK's own error for what its transport could not send.
+// rejected is the code of the SDK's error for a message that its transport could not send.
 const rejected = -32005
 
-// plain is an error in words for people and models: what the server says, without the words
-// of the SDK around it, or what has failed, without a query that the URL may have.
+// plain returns the text of an error for people and models. It is the server's message without the text that the SDK
+// adds, or the failure without the query of a URL.
 func plain(err error) string {
 	var said *jsonrpc.Error
 	if errors.As(err, &said) && said.Code != rejected {
@@ -164,8 +164,8 @@ func plain(err error) string {
 	return redact.Text(err.Error())
 }
 
-// park keeps a call open while the turn waits. If there are too many the one is given up
-// that was parked first; it is made again when its answer is there.
+// park keeps a call open while the turn waits. If too many calls are parked, park cancels this one, and the next
+// execution sends it again.
 func (s *Server) park(key place, r *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +194,7 @@ func (s *Server) unpark(key place) *call {
 	}
 	delete(s.parked, key)
 	r.expiry.Stop()
-	if !r.conn.alive() || r.asked[len(r.asked)-1].over() { // many wait a minute
+	if !r.conn.alive() || r.asked[len(r.asked)-1].over() { // many servers wait only a minute
 		r.cancel()
 		return nil
 	}

@@ -29,34 +29,34 @@ type conn struct {
 	mu       sync.Mutex
 	tokens   int64
 	calls    map[string]*call // by progress token
-	running  []*call          // in the order of their starts
-	unpaired []*question      // of which it is not known yet which call asks
+	running  []*call          // in the order in which they started
+	unpaired []*question      // questions whose call is not known yet
 }
 
-// greeting is how a connection begins.
+// greeting is the way in which a connection begins.
 type greeting int
 
 const (
-	// probing asks what the server speaks, and greets it as older servers are greeted if half of the start timeout
-	// passes without an answer: servers from before version 2026-07-28 may say nothing to what they do not know.
+	// probing asks for the server's protocol version. If half of the start timeout passes without an answer, it uses
+	// the older greeting, because servers from before version 2026-07-28 may ignore unknown messages.
 	probing greeting = iota
-	older            // such a server may also end when it is asked
+	older            // for a server of an older version, which may also end when it gets the question
 	patient          // the server refuses the older greeting, and needs longer for its answer
 )
 
-// unsettled reports whether a server that could not be greeted may answer another greeting.
+// unsettled reports whether a server that could not be greeted may accept another greeting.
 func unsettled(ctx context.Context, err error) bool {
 	var unstarted *startError
 	return err != nil && ctx.Err() == nil && !errors.As(err, &unstarted)
 }
 
-// refused reports whether the server has answered the greeting with an error.
+// refused reports whether the server answered the greeting with an error.
 func refused(err error) bool {
 	var said *jsonrpc.Error
 	return errors.As(err, &said) && said.Code != rejected
 }
 
-// connect starts the server, or reaches it, and greets it.
+// connect starts the server or connects to it, and greets it.
 func (s *Server) connect(ctx context.Context, form greeting) (*conn, error) {
 	var probe time.Duration
 	if form == probing {
@@ -104,14 +104,13 @@ func (s *Server) connect(ctx context.Context, form greeting) (*conn, error) {
 	return c, nil
 }
 
-// plainError is an error of the SDK whose text is that of plain.
+// plainError is an error of the SDK with the text that plain returns.
 type plainError struct{ error }
 
 func (e *plainError) Error() string { return plain(e.error) }
 func (e *plainError) Unwrap() error { return e.error }
 
-// greet connects, and returns when the time is up even if the server takes no message. The
-// connection is then closed.
+// greet connects, and closes the connection and returns when the context ends, even if the server accepts no message.
 func greet(ctx context.Context, client *sdk.Client, kept *keeping, how *sdk.ClientSessionOptions) (*sdk.ClientSession, error) {
 	type greeted struct {
 		session *sdk.ClientSession
@@ -138,7 +137,7 @@ func greet(ctx context.Context, client *sdk.Client, kept *keeping, how *sdk.Clie
 	}
 }
 
-// keeping is a transport that keeps its connection, so that it can be closed under the SDK.
+// keeping is a transport that keeps its connection, so that the package can close it without the SDK.
 type keeping struct {
 	sdk.Transport
 	mu   sync.Mutex
@@ -162,8 +161,8 @@ func (k *keeping) close() {
 	}
 }
 
-// guard keeps what a server sends from ending the program. The SDK looks into parameters
-// that may not be there, in one place with a lock that a panic leaves locked.
+// guard ensures that a message of the server cannot crash the program. The SDK reads parameters that may be missing, in
+// one place while it holds a lock that a panic would leave locked.
 func (s *Server) guard(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (res sdk.Result, err error) {
 		if p := reflect.ValueOf(req.GetParams()); strings.Contains(method, "elicitation/") && (!p.IsValid() || p.Kind() == reflect.Pointer && p.IsNil()) {
@@ -188,7 +187,7 @@ func (c *conn) alive() bool {
 	}
 }
 
-// end settles what waits for the connection, once its session has ended.
+// end cancels the unpaired questions of the connection after its session has ended.
 func (c *conn) end() {
 	c.once.Do(func() { close(c.ended) })
 	c.mu.Lock()
@@ -199,8 +198,8 @@ func (c *conn) end() {
 	c.unpaired = nil
 }
 
-// close ends the session and waits for that. Calls that run are cancelled first, because
-// the SDK waits for them.
+// close ends the session and waits until it has ended. It cancels the running calls first, because the SDK waits for
+// them.
 func (c *conn) close() {
 	c.mu.Lock()
 	for _, r := range c.running {
@@ -218,8 +217,7 @@ func (c *conn) close() {
 	}
 }
 
-// check closes a connection whose server says nothing any more, so that the next call has
-// a new one.
+// check closes a connection whose server no longer answers, so that the next call opens a new one.
 func (c *conn) check() {
 	ctx, cancel := context.WithTimeout(c.server.ctx, pingTimeout)
 	defer cancel()
@@ -229,13 +227,13 @@ func (c *conn) check() {
 	}
 }
 
-// How long a server has to say that it is there, and a session to end by itself.
+// How long the server may take to answer a ping, and a session to end by itself.
 const (
 	pingTimeout  = 5 * time.Second
 	closeTimeout = 3 * time.Second
 )
 
-// begin notes a call that runs, and gives it its token.
+// begin records a running call and returns its progress token.
 func (c *conn) begin(r *call) (token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,8 +244,8 @@ func (c *conn) begin(r *call) (token string) {
 	return token
 }
 
-// over notes that a call has ended, with a result or without one. A call that has a result asks nothing any more: a
-// question that is open then was paired with the wrong one of several calls, and the answer to it still comes.
+// over records that a call has ended, with or without a result. A call with a result has no open question: if a
+// question is open, it belongs to another of several calls, and its answer is still expected.
 func (c *conn) over(r *call, token string, result bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// content is the result of a call for the model. One text that is a JSON object or list is
-// passed on as that; what has structure and no words is that JSON. Images and other bytes
-// become files of the session, which a line names.
+// content returns the result of a call for the model. A single text that is a JSON object or list becomes that JSON. A
+// result with structured content and no other content becomes that JSON. Images and other bytes become files of the
+// session, and a line of text names each of them.
 func content(ctx tools.Context, tool string, r *sdk.CallToolResult) (any, error) {
 	if r == nil {
 		return nil, errors.New("the server's answer is empty")
@@ -36,7 +36,7 @@ func content(ctx tools.Context, tool string, r *sdk.CallToolResult) (any, error)
 	return text, nil
 }
 
-// writer makes text of what a server answers to a call.
+// writer converts the server's answer to text.
 type writer struct {
 	ctx   tools.Context
 	tool  string
@@ -79,10 +79,10 @@ func (w *writer) resource(r *sdk.ResourceContents) string {
 	return r.Text
 }
 
-// file saves bytes, and returns a line about them.
+// file saves bytes and returns a line that names the file.
 func (w *writer) file(mediaType string, data []byte) string {
 	w.files++
-	mediaType, _, _ = mime.ParseMediaType(mediaType) // "" is found out from the bytes
+	mediaType, _, _ = mime.ParseMediaType(mediaType) // if it is "", SaveFile detects the type
 	name := fmt.Sprintf("%s-%d", w.tool, w.files)
 	if endings, _ := mime.ExtensionsByType(mediaType); len(endings) > 0 {
 		name += endings[0]

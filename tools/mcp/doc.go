@@ -1,9 +1,7 @@
-// Package mcp makes servers of the Model Context Protocol sources of tools: a [Server] is
-// a tools.Set for llmagent.WithToolset, over standard input and output of a subprocess or
-// over streamable HTTP.
+// Package mcp provides the tools of servers of the Model Context Protocol: a [Server] is a tools.Set for
+// llmagent.WithToolset, over standard input and output of a subprocess or over streamable HTTP.
 //
-// It imports tools and the protocol's Go SDK, which does the talking. What a server does
-// ends no turn: what it gets wrong is the result of a call, or a line for people. What a
-// server says of its tools allows nothing, and its words are data, never instructions of an
-// agent.
+// The package imports tools and the protocol's Go SDK, which implements the protocol. A server cannot end a turn: its
+// mistakes become results of calls or log lines. The annotations of a server allow nothing, and its texts are data,
+// never instructions for an agent.
 package mcp

@@ -12,13 +12,13 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// question is what the server asks the user while a call runs.
+// question is a question of the server to the user while a call runs.
 type question struct {
 	message string
 	schema  json.RawMessage
 	once    sync.Once
-	settled chan struct{}     // closed when there is an answer
-	result  *sdk.ElicitResult // that
+	settled chan struct{}     // closed when result is set
+	result  *sdk.ElicitResult // the answer
 }
 
 func (q *question) answer(r *sdk.ElicitResult) {
@@ -30,7 +30,7 @@ func (q *question) answer(r *sdk.ElicitResult) {
 
 func cancelled() *sdk.ElicitResult { return &sdk.ElicitResult{Action: "cancel"} }
 
-// elicit takes a question of the server, and waits for its answer.
+// elicit receives a question of the server and waits for its answer.
 func (c *conn) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	if req.Params == nil || req.Params.Mode == "url" {
 		return nil, errors.New("only forms can be answered")
@@ -43,7 +43,7 @@ func (c *conn) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.ElicitR
 		}
 		q.schema = schema
 	}
-	if r, ok := ctx.Value(callKey{}).(*call); ok { // from version 2026-07-28 on it is known who asks
+	if r, ok := ctx.Value(callKey{}).(*call); ok { // since version 2026-07-28 the call is known
 		go r.ask(q)
 	} else {
 		c.mu.Lock()
@@ -63,17 +63,17 @@ func (c *conn) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.ElicitR
 	}
 }
 
-// ask hands a question to the execution of its call.
+// ask passes a question to the execution of its call.
 func (r *call) ask(q *question) {
 	select {
 	case r.questions <- q:
-	case <-q.settled: // the server does not wait for it any more
+	case <-q.settled: // the server no longer waits for the answer
 	case <-r.life.Done():
 		q.answer(cancelled())
 	}
 }
 
-// question returns what the call waits for, nil if that is nothing.
+// question returns the open question of the call, or nil if there is none.
 func (r *call) question() *question {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *call) question() *question {
 	return r.open
 }
 
-// over reports whether the server waits for the answer no more.
+// over reports whether the server no longer waits for the answer.
 func (q *question) over() bool {
 	select {
 	case <-q.settled:
@@ -99,10 +99,10 @@ func (r *call) note(q *question) {
 	r.open = q
 }
 
-// pair finds the calls that ask. Before version 2026-07-28 a question does not say of which
-// call it is: so it waits until no other call runs that might have asked it. Several that
-// ask at once are paired in the order of their starts if they are of one conversation, whose
-// user is asked in any case; between conversations nothing is guessed.
+// pair finds the calls to which the questions belong. Before version 2026-07-28 a question does not name its call. So
+// it waits until every running call that may have asked it has a question. If several calls of one conversation ask at
+// the same time, pair assigns the questions in the order in which the calls started, because the same user answers all
+// of them. If the calls belong to several conversations, pair does not guess.
 func (c *conn) pair() {
 	var might []*call
 	one := true
@@ -129,8 +129,8 @@ func (c *conn) pair() {
 	c.unpaired = nil
 }
 
-// answer reads the answers to what the server has asked in a call, and sends it the last one. If the last question has
-// no answer yet, the error is agent.ErrWaits: the turn pauses, and the call stays open.
+// answer asks for the answers to the server's questions in a call, and sends the last answer to the server. If the last
+// question has no answer yet, the error is agent.ErrWaits: the turn pauses, and the call stays open.
 func (s *Server) answer(r *call, ctx tools.Context, key place) error {
 	var content json.RawMessage
 	err := errors.New("nothing is asked")
@@ -153,7 +153,7 @@ func (s *Server) answer(r *call, ctx tools.Context, key place) error {
 	}
 	accepted := &sdk.ElicitResult{Action: "accept"}
 	if json.Unmarshal(content, &accepted.Content) != nil || accepted.Content == nil {
-		accepted.Content = map[string]any{} // there was no schema, and the answer is in words
+		accepted.Content = map[string]any{} // without a schema the answer is a text
 	}
 	last.answer(accepted)
 	return nil

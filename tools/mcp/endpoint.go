@@ -13,16 +13,16 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Endpoint is where a server is: [Stdio], [HTTP] or a [Transport].
+// Endpoint is the address of a server: [Stdio], [HTTP] or a [Transport].
 type Endpoint interface {
 	check() error
-	// dial begins a connection. Why returns afterwards what is known of its failure, "" or
-	// "; " and some words. Unless probe is 0, the transport itself refuses the question what the server
-	// speaks if the server says nothing for that long.
+	// dial begins a connection. why returns what is known about its failure: "", or "; " and a text. If probe is not 0
+	// and the server does not answer discover within that time, the transport itself answers that the server does not
+	// know the method.
 	dial(s *Server, probe time.Duration) (t sdk.Transport, why func() string, err error)
 }
 
-// startError is the error of a server that could not even be begun with.
+// startError is the error of a server that could not be started.
 type startError struct{ err error }
 
 func (e *startError) Error() string { return "it cannot be started: " + e.err.Error() }
@@ -30,10 +30,10 @@ func (e *startError) Unwrap() error { return e.err }
 
 func nothing() string { return "" }
 
-// discover is the question what a server speaks, since version 2026-07-28.
+// discover is the method that asks for the server's protocol versions, since version 2026-07-28.
 const discover = "server/discover"
 
-// Transport is a transport of the protocol's SDK, made anew for each connection.
+// Transport returns a transport of the protocol's SDK. It is called for each connection.
 type Transport func() (sdk.Transport, error)
 
 func (t Transport) check() error {
@@ -48,14 +48,14 @@ func (t Transport) dial(*Server, time.Duration) (sdk.Transport, func() string, e
 	return made, nothing, err
 }
 
-// HTTP is a server behind a URL, over streamable HTTP.
+// HTTP is a server at a URL, over streamable HTTP.
 type HTTP struct {
 	URL string
-	// Headers go with each request, such as Authorization. They are sent to the host of
-	// the URL alone, and redirections to another one are refused.
+	// Headers are sent with each request, for example Authorization. They are sent only to the host of the URL:
+	// redirections to other hosts are refused.
 	Headers map[string]string
-	// Client makes the requests; nil is a client with the transport of the standard
-	// library. Its own redirection policy is not used.
+	// Client sends the requests. Defaults to a client with the standard library's transport. Its redirection policy is
+	// not used.
 	Client *http.Client
 }
 
@@ -90,8 +90,8 @@ func (h HTTP) dial(_ *Server, probe time.Duration) (sdk.Transport, func() string
 	return &sdk.StreamableClientTransport{Endpoint: h.URL, HTTPClient: &client, MaxEventSize: maxMessage}, nothing, nil
 }
 
-// bounded sends the headers, records which calls the server refuses, and bounds answers that are not streams, because the
-// SDK reads them to their end.
+// bounded sends the headers, records which calls the server refuses, and limits answers that are not streams, because
+// the SDK reads them completely.
 type bounded struct {
 	http.RoundTripper
 	at    HTTP

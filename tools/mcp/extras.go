@@ -11,16 +11,16 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// extra is a tool for what a server has besides tools.
+// extra is a tool for the resources or prompts of a server.
 type extra struct {
 	info tools.Info
 	call func(tools.Context, json.RawMessage) (any, error)
 }
 
-// page bounds how many resources or prompts one call lists.
+// page is the largest number of resources or prompts that one call lists.
 const page = 200
 
-// extras are the tools that WithResources and WithPrompts add.
+// extras returns the tools that WithResources and WithPrompts add.
 func (s *Server) extras() (all []extra) {
 	add := func(name, description, schema string, call func(ctx tools.Context, c *conn, in map[string]any) (any, error)) {
 		info := tools.Info{ToolSpec: llm.ToolSpec{Name: legal(s.prefix + name), Description: description, Parameters: json.RawMessage(schema)},
@@ -140,8 +140,8 @@ func row(pairs ...string) map[string]string {
 	return m
 }
 
-// within waits for f as long as the context lasts: a message that the server does not take
-// is held in the SDK for longer.
+// within calls f and returns its result, or the context's error when the context ends. The SDK may wait longer if the
+// server does not read a message.
 func within(ctx tools.Context, f func() (any, error)) (any, error) {
 	type given struct {
 		out any

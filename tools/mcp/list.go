@@ -21,7 +21,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// The bounds of a list of tools, and of one of them in bytes.
+// The limits of a list of tools, and in bytes those of one tool.
 const (
 	maxPages       = 100
 	maxListed      = 10_000
@@ -29,7 +29,7 @@ const (
 	maxSchema      = 64 << 10
 )
 
-// listing is a list of tools, as it was when it was last asked for.
+// listing is the last list of tools.
 type listing struct {
 	of       *conn
 	digest   [sha256.Size]byte
@@ -37,9 +37,9 @@ type listing struct {
 	problem  error
 }
 
-// list asks for the tools, and notes them. A list that has not changed keeps its registry.
+// list requests the tools and stores them. If the list has not changed, it keeps the registry.
 func (s *Server) list(ctx context.Context, c *conn) error {
-	c.stale.Store(false) // before, so that a change in the meantime is not lost
+	c.stale.Store(false) // first, so that a change meanwhile is not lost
 	found, err := c.tools(ctx)
 	if err != nil {
 		c.stale.Store(true)
@@ -81,7 +81,7 @@ func (c *conn) tools(ctx context.Context) (all []*sdk.Tool, err error) {
 	return nil, fmt.Errorf("the list has more than %d pages", maxPages)
 }
 
-// registry makes tools of what the server lists. The error says what is left out.
+// registry creates the tools for the server's list. The error reports the tools that are left out.
 func (s *Server) registry(found []*sdk.Tool) (*tools.Registry, error) {
 	found = slices.DeleteFunc(slices.Clone(found), func(t *sdk.Tool) bool { return t == nil })
 	var problems []string
@@ -159,12 +159,12 @@ func (s *Server) registry(found []*sdk.Tool) (*tools.Registry, error) {
 	return registry, err
 }
 
-// approves reports whether a pattern of WithApproval is about a tool, by the server's name for it.
+// approves reports whether a pattern of WithApproval matches a tool. name is the server's name for the tool.
 func (s *Server) approves(pattern, name string) bool {
 	return matches(pattern, name) || matches(pattern, legal(s.prefix+name))
 }
 
-// tool returns what makes a tool of one that the server lists.
+// tool returns the arguments that create a tool for one of the server's list.
 func (s *Server) tool(t *sdk.Tool) (info tools.Info, call func(tools.Context, json.RawMessage) (any, error), err error) {
 	info.Own = t.Name
 	parameters, err := json.Marshal(t.InputSchema)
@@ -187,13 +187,14 @@ func (s *Server) tool(t *sdk.Tool) (info tools.Info, call func(tools.Context, js
 	return info, func(ctx tools.Context, input json.RawMessage) (any, error) { return s.call(ctx, info.Own, input) }, nil
 }
 
-// destructive reports what a server says of a tool; one that says nothing counts as destructive, as the protocol has it.
+// destructive reports whether a tool is destructive according to its annotations. As the protocol requires, a tool
+// without annotations is.
 func destructive(a *sdk.ToolAnnotations) bool {
 	return a == nil || !a.ReadOnlyHint && (a.DestructiveHint == nil || *a.DestructiveHint)
 }
 
-// legal returns a name that a tool may have at every endpoint. Servers may use dots and slashes, which endpoints
-// refuse, and a digit at the beginning, which Gemini refuses.
+// legal converts a name to one that every endpoint accepts. Servers may use dots and slashes, which endpoints refuse,
+// and a digit at the beginning, which Gemini refuses.
 func legal(name string) string {
 	mapped := strings.Map(func(c rune) rune {
 		if tools.CheckName(string(c)) != nil {
@@ -216,7 +217,7 @@ func chosen(patterns []string, name string) bool {
 }
 
 func matches(pattern, name string) bool {
-	ok, _ := path.Match(pattern, name) // New has seen that it is a pattern
+	ok, _ := path.Match(pattern, name) // New has checked the pattern
 	return ok || pattern == name
 }
 

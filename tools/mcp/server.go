@@ -14,27 +14,26 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// The limits of a server that sets none.
+// The defaults and limits of a server.
 const (
 	// defaultStartTimeout is how long a turn waits for a server to start and to list its tools.
 	defaultStartTimeout = 30 * time.Second
-	// startLimit is how long a server that is not Required may take to start, while turns continue
-	// without its tools.
+	// startLimit is how long a server that is not Required may take to start, while turns continue without its tools.
 	startLimit = 5 * time.Minute
-	// defaultMaxTools is how many tools of a server are used; endpoints refuse long lists.
+	// defaultMaxTools is the default number of tools of a server that agents use, because endpoints refuse long lists.
 	defaultMaxTools = 100
-	// maxMessage bounds, in bytes, one message of a server. The call that a longer one
-	// answers fails.
+	// maxMessage is the largest size of a message of a server, in bytes. If the answer to a call is larger, the call
+	// fails.
 	maxMessage = 16 << 20
 )
 
-// The bounds of calls that are kept while a turn waits for an answer.
+// The limits of calls that are kept open while a turn waits for an answer.
 const (
 	maxParked = 64
 	parkedFor = 30 * time.Minute
 )
 
-// The time between two attempts to reach a server that cannot be reached.
+// The pauses between two attempts to connect to a server that cannot be reached.
 const (
 	firstPause = time.Second
 	lastPause  = time.Minute
@@ -43,9 +42,8 @@ const (
 // ErrClosed is the error of a Server that was closed.
 var ErrClosed = errors.New("mcp: the server is closed")
 
-// Server is a server of the Model Context Protocol as a source of tools. It is started
-// when tools are first asked for, once for all agents that use it, and again when it has
-// ended. It is safe for concurrent use.
+// Server is a server of the Model Context Protocol as a source of tools. It starts when its tools are first needed,
+// once for all agents that use it, and starts again after it has ended. It is safe for concurrent use.
 type Server struct {
 	name string
 	at   Endpoint
@@ -54,12 +52,12 @@ type Server struct {
 	cancel context.CancelFunc
 
 	mu       sync.Mutex
-	conn     *conn         // nil before the first one
-	trying   chan struct{} // closed when the attempt under way has ended
+	conn     *conn         // nil before the first connection
+	trying   chan struct{} // closed when the current attempt ends
 	greeting greeting      // the one that succeeded last
-	failed   error         // the last attempt
-	slow     error         // the start timeout has passed once: callers get this and do not wait until the server can be used
-	said     func() string // what it said last, "" or "; it said: " and some words
+	failed   error         // the error of the last attempt
+	slow     error         // set after the start timeout; callers do not wait then
+	said     func() string // returns the last output of the server: "", or "; it said: " and a text
 	pause    time.Duration // before the next attempt
 	next     time.Time
 	listing  listing
@@ -84,42 +82,41 @@ type config struct {
 // Option configures a Server.
 type Option func(*config)
 
-// WithPrefix begins the names of all its tools with a text, such as "files_".
+// WithPrefix adds a prefix to the names of all its tools, such as "files_".
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithTools chooses tools by the names that the server gives them, without the prefix:
-// names, or patterns as of path.Match. Without it all are used.
+// WithTools selects tools by the server's names, without the prefix. A pattern is a name, or a pattern for path.Match.
+// Defaults to all tools.
 func WithTools(patterns ...string) Option {
 	return func(c *config) { c.filter = append(c.filter, patterns...) }
 }
 
-// WithIdempotent says of which tools a call may be made again after a crash has left its
-// outcome unknown, as WithTools names them. What the server says of that counts for
-// nothing.
+// WithIdempotent selects the tools whose calls may run again if a crash left the outcome unknown. The patterns are
+// those of WithTools. The server's own annotations about this are ignored.
 func WithIdempotent(patterns ...string) Option {
 	return func(c *config) { c.idempotent = append(c.idempotent, patterns...) }
 }
 
-// WithApproval says which tools' calls wait for an approval, as WithTools names them or with the
-// prefix; "*" is all. As long as one of the names is that of no tool, all calls are refused.
+// WithApproval selects the tools whose calls wait for an approval. The patterns are those of WithTools, or contain the
+// prefix; "*" selects all tools. While a pattern matches no tool, all calls are refused.
 func WithApproval(patterns ...string) Option {
 	return func(c *config) { c.approval = append(c.approval, patterns...) }
 }
 
-// WithTimeout bounds one call. 0 is tools.DefaultTimeout.
+// WithTimeout limits the time of one call. Defaults to tools.DefaultTimeout, also if d is 0.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
-// WithStartTimeout bounds how long a turn waits for the server to start and to list its tools. A
-// server that takes longer continues to start, up to 5 minutes, and agents get its tools as soon as
-// it can be used. One that is [Required] fails instead. Defaults to 30 seconds, also if d is 0.
+// WithStartTimeout limits how long a turn waits for the server to start and to list its tools. A server that takes
+// longer continues to start, for up to 5 minutes, and agents get its tools as soon as it can be used. A server that is
+// [Required] fails instead. Defaults to 30 seconds, also if d is 0.
 func WithStartTimeout(d time.Duration) Option { return func(c *config) { c.start = d } }
 
-// WithMaxOutput bounds, in bytes, what a model reads of one result. 0 is
-// tools.DefaultMaxOutput.
+// WithMaxOutput limits the size of a result for the model, in bytes. Defaults to tools.DefaultMaxOutput, also if n is
+// 0.
 func WithMaxOutput(n int) Option { return func(c *config) { c.maxOutput = n } }
 
-// WithMaxTools bounds how many tools are used: the first n of those that the server lists and [WithTools] chooses. A
-// notice reports the others. Defaults to 100, also if n is 0, because endpoints refuse long lists.
+// WithMaxTools limits the number of tools: agents use the first n of those that the server lists and [WithTools]
+// selects. A notice reports the others. Defaults to 100, also if n is 0, because endpoints refuse long lists.
 func WithMaxTools(n int) Option { return func(c *config) { c.maxTools = n } }
 
 // WithResources adds the tools list_resources and read_resource.
@@ -128,18 +125,17 @@ func WithResources() Option { return func(c *config) { c.resources = true } }
 // WithPrompts adds the tools list_prompts and get_prompt.
 func WithPrompts() Option { return func(c *config) { c.prompts = true } }
 
-// Required makes the server's tools necessary. Without it an agent goes without the tools of a
-// server that cannot be reached, and a notice says so. With it, runner.Start returns an error that
-// wraps tools.ErrRequired, and so ends each turn that needs the server; a tool that WithTools
-// names and the server does not have counts as well.
+// Required makes the server's tools necessary. Without it, if the server cannot be reached, an agent runs without its
+// tools and a notice reports that. With it, runner.Start returns an error that wraps tools.ErrRequired, and each turn
+// that needs the server ends with that error. The same applies if the server lacks a tool that WithTools names.
 func Required() Option { return func(c *config) { c.required = true } }
 
-// WithLogger logs what a subprocess writes to standard error, and what is wrong with what
-// a server sends. Defaults to slog.Default().
+// WithLogger sets the logger for the standard error of a subprocess and for invalid messages of a server. Defaults to
+// slog.Default().
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
-// New makes a source of tools. Its name stands in messages to people and to models. Nothing
-// is started yet; the error says what is wrong with the name, the endpoint or an option.
+// New returns a source of tools. Its name appears in messages to people and models. New does not start the server. The
+// error reports an invalid name, endpoint or option.
 func New(name string, at Endpoint, opts ...Option) (*Server, error) {
 	s := &Server{name: name, at: at, parked: map[place]*call{}, pause: firstPause, said: nothing}
 	err := option.Apply(&s.config, opts)
@@ -181,11 +177,11 @@ func New(name string, at Endpoint, opts ...Option) (*Server, error) {
 // Name returns the name that was given to New.
 func (s *Server) Name() string { return s.name }
 
-// String returns what drawings of a tree call the server.
+// String returns the name of the server in drawings of a tree.
 func (s *Server) String() string { return "mcp " + s.name }
 
-// Close ends the server's process or its connection, and the calls that run. It waits for
-// both, some seconds at most, and may be called more than once.
+// Close ends the server's process or connection and the running calls. It waits for both, for some seconds at most. It
+// may be called more than once.
 func (s *Server) Close() error {
 	s.cancel()
 	s.mu.Lock()
@@ -203,14 +199,14 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// errorf is an error for people and models, with the server's name.
+// errorf returns an error with the server's name for people and models.
 func (s *Server) errorf(format string, args ...any) error {
 	return fmt.Errorf("mcp server %s: "+format, append([]any{s.name}, args...)...)
 }
 
-// ready returns a connection that works and, if the caller wants tools, whose tools are listed. It
-// starts an attempt unless one is under way, and waits for it; the attempt continues when the wait ends.
-// Once the start timeout has passed, no caller waits until the server can be used.
+// ready returns a working connection. If listed is set, its tools are listed as well. It starts an attempt unless one
+// is running, and waits for it. If the caller stops waiting, the attempt continues. After the start timeout has passed
+// once, callers do not wait until the server can be used.
 func (s *Server) ready(ctx context.Context, listed bool) (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,17 +227,17 @@ func (s *Server) ready(ctx context.Context, listed bool) (*conn, error) {
 		if s.slow != nil {
 			return nil, s.slow
 		}
-		if patience == nil && !s.required { // else the attempt ends with the start timeout
+		if patience == nil && !s.required { // otherwise the attempt ends with the start timeout
 			patience = time.After(s.start)
 		}
 		if err := s.wait(ctx, s.trying, patience); err != nil {
 			return nil, err
 		}
-		listed = false // a server that changes its list all the time is not asked all the time
+		listed = false // do not list again and again if the server always reports changes
 	}
 }
 
-// wait waits for an attempt. The caller holds mu, which is free meanwhile.
+// wait waits for an attempt. The caller holds mu, which wait releases meanwhile.
 func (s *Server) wait(ctx context.Context, trying chan struct{}, patience <-chan time.Time) error {
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -266,7 +262,7 @@ func (s *Server) wait(ctx context.Context, trying chan struct{}, patience <-chan
 	return s.slow
 }
 
-// limit bounds one attempt.
+// limit returns the longest duration of one attempt.
 func (s *Server) limit() time.Duration {
 	if s.required {
 		return s.start
@@ -274,10 +270,10 @@ func (s *Server) limit() time.Duration {
 	return max(s.start, startLimit)
 }
 
-// current reports whether the list of tools is that of the connection. The caller holds mu.
+// current reports whether the list of tools belongs to the connection and is current. The caller holds mu.
 func (s *Server) current() bool { return s.listing.of == s.conn && !s.conn.stale.Load() }
 
-// try makes one attempt to reach the server and to list its tools, and notes what came of it.
+// try makes one attempt to connect to the server and to list its tools, and stores the result.
 func (s *Server) try(done chan struct{}) {
 	err := s.reach()
 	s.mu.Lock()
@@ -285,7 +281,7 @@ func (s *Server) try(done chan struct{}) {
 	defer close(done)
 	level := slog.LevelWarn
 	if s.failed != nil || s.slow != nil {
-		level = slog.LevelDebug // until it has been reached once more
+		level = slog.LevelDebug // until the server was reached again
 	}
 	s.trying, s.failed = nil, err
 	if err != nil {
@@ -327,17 +323,17 @@ func (s *Server) reach() error {
 	return s.list(ctx, c)
 }
 
-// Listed returns the tools that the server has listed last, without asking it; nil before the first list. It is safe
-// for concurrent use.
+// Listed returns the tools of the server's last list without a request, or nil before the first list. It is safe for
+// concurrent use.
 func (s *Server) Listed() *tools.Registry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.listing.registry
 }
 
-// Tools implements tools.Set. The registry stays the same until the server says that its
-// list has changed, or is started again with another one. The error says what of it cannot
-// be used, or that the server cannot be reached; then there is the list of before.
+// Tools implements tools.Set. The registry stays the same until the server reports a change of its list, or starts
+// again with another list. The error reports tools that cannot be used, or that the server cannot be reached. In that
+// case the registry is that of the last list.
 func (s *Server) Tools(ctx context.Context) (*tools.Registry, error) {
 	r, err := s.usable(ctx)
 	if err != nil && s.required && ctx.Err() == nil {
@@ -362,5 +358,5 @@ func (s *Server) usable(ctx context.Context) (*tools.Registry, error) {
 	if err != nil && (s.listing.registry == nil || errors.Is(err, ErrClosed)) {
 		return s.listing.registry, err
 	}
-	return s.listing.registry, s.listing.problem // a call will say that the server is away
+	return s.listing.registry, s.listing.problem // a call reports that the server cannot be reached
 }

@@ -24,17 +24,15 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// Stdio is a server that is started as a subprocess, with which messages are exchanged
-// over its standard input and output.
+// Stdio is a server that runs as a subprocess and exchanges messages over its standard input and output.
 type Stdio struct {
-	// Command is the program, a path or a name that is looked for in the PATH of this
-	// process.
+	// Command is the program: a path, or a name that is searched in the PATH of this process.
 	Command string
 	Args    []string
-	// Env is the whole environment of the subprocess, NAME=VALUE each: nothing is handed
-	// on from this process. Programs that look for others need a PATH in it.
+	// Env is the complete environment of the subprocess, as NAME=VALUE. The subprocess inherits no variable of this
+	// process. Programs that start others need a PATH in it.
 	Env []string
-	// Dir is where it runs; "" is the working directory of this process.
+	// Dir is the working directory of the subprocess. Defaults to that of this process.
 	Dir string
 }
 
@@ -52,32 +50,30 @@ func (p Stdio) check() error {
 
 func (p Stdio) dial(s *Server, probe time.Duration) (sdk.Transport, func() string, error) {
 	cmd := exec.Command(p.Command, p.Args...)
-	cmd.Env, cmd.Dir = append([]string{}, p.Env...), p.Dir // nil would hand on ours
+	cmd.Env, cmd.Dir = append([]string{}, p.Env...), p.Dir // nil would pass on our environment
 	said := &stderr{logger: s.logger}
 	cmd.Stderr, cmd.WaitDelay = said, time.Second
 	ownGroup(cmd)
 	return &process{cmd: cmd, logger: s.logger, probe: probe}, said.last, nil
 }
 
-// process is the transport, and then the connection, of a subprocess. The SDK's own ends
-// the connection at the first line that is no message, at one that is too long, and never
-// while the server does not read.
+// process is the transport, and then the connection, of a subprocess. The SDK's own transport ends the connection at
+// the first line that is not a message and at one that is too long, and never ends it while the server does not read.
 type process struct {
 	cmd    *exec.Cmd
 	logger *slog.Logger
-	in     *os.File // of the server
+	in     *os.File // the server's input
 	out    *os.File
 	reader *bufio.Reader
 	probe  time.Duration
-	asked  atomic.Pointer[jsonrpc.ID] // of discover, until the answer
-	until  time.Time                  // when it is refused, set before asked
+	asked  atomic.Pointer[jsonrpc.ID] // the id of discover until the answer arrives
+	until  time.Time                  // when discover is refused; set before asked
 	write  sync.Mutex
 	closed sync.Once
 	err    error
 }
 
-// How long a server may take to read a message, and to end when its input has ended, and
-// when it is told to.
+// How long a server may take to read a message, and to end after its input was closed or after a signal.
 const (
 	writeTimeout = 10 * time.Second
 	endTimeout   = 2 * time.Second
@@ -94,7 +90,7 @@ func (p *process) Connect(context.Context) (sdk.Connection, error) {
 	}
 	p.cmd.Stdin, p.cmd.Stdout, p.in, p.out = in, out, toServer, fromServer
 	err = p.cmd.Start()
-	_, _ = in.Close(), out.Close() // those of the server are its own
+	_, _ = in.Close(), out.Close() // the server has its own copies
 	if err != nil {
 		_, _ = toServer.Close(), fromServer.Close()
 		return nil, &startError{err}
@@ -115,9 +111,9 @@ func (p *process) Write(_ context.Context, m jsonrpc.Message) error {
 	if r, ok := m.(*jsonrpc.Request); ok && r.Method == discover && p.probe > 0 {
 		p.until = time.Now().Add(p.probe)
 		p.asked.Store(&r.ID)
-		_ = p.out.SetReadDeadline(p.until) // of a read under way
+		_ = p.out.SetReadDeadline(p.until) // also for the current read
 	}
-	_ = p.in.SetWriteDeadline(time.Now().Add(writeTimeout)) // where pipes have none it may hang as long as the server
+	_ = p.in.SetWriteDeadline(time.Now().Add(writeTimeout)) // a pipe without deadlines may block the write
 	_, err = p.in.Write(append(b, '\n'))
 	return err
 }
@@ -151,14 +147,14 @@ func (p *process) Read(context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// unanswered waits until the server writes. If its answer to discover is overdue, unanswered returns
-// the one of a server that does not know the question.
+// unanswered waits until the server writes. If its answer to discover is overdue, unanswered returns the answer of a
+// server that does not know the method.
 func (p *process) unanswered() jsonrpc.Message {
 	if p.asked.Load() != nil {
 		_ = p.out.SetReadDeadline(p.until)
 	}
 	_, err := p.reader.Peek(1)
-	_ = p.out.SetReadDeadline(time.Time{}) // a line that has begun is read to its end
+	_ = p.out.SetReadDeadline(time.Time{}) // a line that has begun is read completely
 	id := p.asked.Load()
 	if id == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil
@@ -167,21 +163,20 @@ func (p *process) unanswered() jsonrpc.Message {
 	return &jsonrpc.Response{ID: *id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the server says nothing to " + discover}}
 }
 
-// edge is how much is kept of both ends of a line that is too long.
+// edge is the number of bytes that are kept of both ends of a line that is too long.
 const edge = 4 << 10
 
-// line returns the next line. If it is too long cut is its length, and there are only its
-// ends.
+// line returns the next line. If the line is too long, cut is its length and line contains only its ends.
 func (p *process) line() (line []byte, cut int, err error) {
 	chunk, err := p.reader.ReadSlice('\n')
 	if err == nil {
-		return chunk, 0, nil // valid until the next read, and decoding copies
+		return chunk, 0, nil // valid until the next read; decoding copies it
 	}
 	line = append(line, chunk...)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		chunk, err = p.reader.ReadSlice('\n')
 		if cut == 0 && len(line)+len(chunk) > maxMessage {
-			line, cut = append([]byte(nil), line[:edge]...), len(line) // and the rest of it can be freed
+			line, cut = append([]byte(nil), line[:edge]...), len(line) // so that the rest can be freed
 		}
 		if cut += min(cut, 1) * len(chunk); cut > 0 && len(line)+len(chunk) > 4*edge {
 			line = append(line[:edge], line[max(edge, len(line)-edge):]...)
@@ -194,8 +189,8 @@ func (p *process) line() (line []byte, cut int, err error) {
 
 var idOf = lazyregexp.New(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,|"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 
-// tooLong is the answer in place of one that is too long, if its ends tell of which call
-// it is.
+// tooLong returns an error response instead of an answer that is too long, or nil if the ends of the line do not
+// contain the id of the call.
 func tooLong(line []byte, n int) jsonrpc.Message {
 	m := idOf.Get().FindSubmatch(line)
 	if m == nil {
@@ -209,8 +204,8 @@ func tooLong(line []byte, n int) jsonrpc.Message {
 	return decoded
 }
 
-// Close ends the subprocess: by the end of its input, then by a signal, then by force, and
-// with it what it has started.
+// Close ends the subprocess and the processes that it started. It closes its input, then sends a signal, and then kills
+// it.
 func (p *process) Close() error {
 	p.closed.Do(func() {
 		_ = p.in.Close()
@@ -235,7 +230,7 @@ func (p *process) Close() error {
 	return nil
 }
 
-// stderr logs the lines that a server writes to standard error, and keeps the last.
+// stderr logs the lines that a server writes to standard error, and keeps the last line.
 type stderr struct {
 	logger *slog.Logger
 	mu     sync.Mutex
@@ -265,7 +260,7 @@ func (e *stderr) flush() {
 	e.part = e.part[:0]
 }
 
-// last is for people: what the server has said last, without what looks like a secret.
+// last returns the last line for people, without anything that looks like a secret.
 func (e *stderr) last() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
