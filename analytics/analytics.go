@@ -50,7 +50,7 @@ type Interceptor struct {
 	queueSize int
 	logger    *slog.Logger
 
-	ctx    context.Context // of the sink
+	ctx    context.Context // for the sink
 	cancel context.CancelFunc
 	queue  chan *Event
 	done   chan struct{} // closed after the last write

@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// fold derives events of analytics from those of a turn.
+// fold derives events of analytics from the events of a turn.
 type fold struct {
 	emit    func(*Event)
 	texts   bool
@@ -176,7 +176,7 @@ func (f *fold) begin(g *graph, e *event.Event) *graph {
 	if !person {
 		g.last = e.Path
 	}
-	if !person && !router && g.current.id != "" && below(e.Path, g.current.path) { // it has transferred to an agent below itself
+	if !person && !router && g.current.id != "" && below(e.Path, g.current.path) { // it transferred to an agent below itself
 		g.failure, g.current.ended, g.current.finish = nil, time.Time{}, ""
 		return g
 	}
@@ -230,7 +230,7 @@ func (f *fold) reportEnd(g *graph, at time.Time) {
 
 // exit ends a graph. failure may be nil.
 func (f *fold) exit(g *graph, at time.Time, failure *event.Failure) {
-	if g.current.finish != event.FinishReasonTransfer { // otherwise settle was called before
+	if g.current.finish != event.FinishReasonTransfer { // otherwise it is not the failure of the specialist
 		g.failure = failure
 	}
 	failure = cmp.Or(failure, g.failure)
@@ -255,8 +255,8 @@ func (f *fold) exit(g *graph, at time.Time, failure *event.Failure) {
 
 const panicked = "the turn panicked"
 
-// end exits the remaining graphs after the last event. how says how the sequence ended, "" if regularly; cancelled
-// reports whether the context of the turn had ended.
+// end exits the remaining graphs after the last event. problem says why the sequence ended, and is "" if it ended
+// regularly. cancelled reports whether the context of the turn had ended.
 func (f *fold) end(problem string, err error, cancelled bool) {
 	var failure *event.Failure
 	switch {

@@ -1,19 +1,18 @@
-// Package benchmarks runs the same conversations on Arbor and on other Go agent
-// frameworks, so that what they cost can be compared in one run on one machine.
+// Package benchmarks runs the same conversations on Arbor and on other Go agent frameworks, so that their costs can be
+// compared in one run on one machine.
 //
-// The models answer from a script, in process, so that only the frameworks are
-// measured. Each test file named after a framework adapts it to the interface System in the way
-// its own documentation shows. conversation_test.go has the trees and the answers of their models,
-// composition_test.go the other ways to put agents together, and cmd/report writes docs/benchmarks.md from
-// what the benchmarks measure. The package is part of a module of its own so that nobody who uses Arbor
-// downloads the others. It never opens a connection.
+// The models answer from a script, in process, so that the benchmarks measure only the frameworks. Each test file named
+// after a framework adapts it to the interface System as its own documentation shows. conversation_test.go contains the
+// trees and the answers of their models, composition_test.go the other ways to compose agents, and cmd/report writes
+// docs/benchmarks.md from the results. The package is in a separate module so that users of Arbor do not download the
+// other frameworks. It never opens a connection.
 package benchmarks
 
 // Framework is an agent framework under measurement.
 type Framework struct {
-	Name   string // as in the names of the benchmarks
-	Title  string // as people write it
-	Module string // its Go module, whose version go.mod pins
+	Name   string // in the names of the benchmarks
+	Title  string // for readers
+	Module string // its Go module; go.mod pins the version
 }
 
 // All returns the frameworks, Arbor first.

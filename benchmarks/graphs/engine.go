@@ -1,18 +1,16 @@
-// Package graphs runs the same graphs of functions on Arbor's agentgraph and on the
-// graph engines of other Go agent frameworks, so that the cost of an engine for each node
-// can be compared in one process.
+// Package graphs runs the same graphs of functions on Arbor's agentgraph and on the graph engines of other Go agent
+// frameworks, so that the cost of an engine per node can be compared in one process.
 //
-// No node does any work: it counts its calls and returns a value of its own,
-// so that only the engines are measured. shape_test.go has the graphs. Each test
-// file named after a framework builds and runs them in the way its own documentation
-// shows, and bench_test.go measures. It never opens a connection.
+// The nodes do no work: each counts its calls and returns its own value, so that the benchmarks measure only the
+// engines. shape_test.go contains the graphs. Each test file named after a framework builds and runs them as its own
+// documentation shows, and bench_test.go measures. The package never opens a connection.
 package graphs
 
-// Engine is a graph engine under measurement, used in one way.
+// Engine is a graph engine under measurement with one way to use it.
 type Engine struct {
 	Name   string // in results
-	Title  string // as people write it
-	Module string // its Go module, whose version go.mod pins
+	Title  string // for readers
+	Module string // its Go module; go.mod pins the version
 	// Stored reports that a run is part of a session in memory, where the framework stores its events.
 	// Otherwise the engine runs alone.
 	Stored bool
@@ -37,7 +35,7 @@ func Engines() []Engine {
 	}
 }
 
-// Names of the shapes of the graphs.
+// The names of the shapes of graphs.
 const (
 	ShapeChain  = "chain"
 	ShapeWide   = "wide"

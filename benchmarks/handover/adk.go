@@ -18,7 +18,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// adk returns what plays a turn with ADK-Go, whose agents may transfer to their parent and siblings unless they say otherwise.
+// adk returns a function that plays a turn with ADK-Go, whose agents may transfer to their parent and siblings by
+// default.
 func (p *play) adk() (func(said string) error, error) {
 	var root adkagent.Agent
 	var children []adkagent.Agent
@@ -50,7 +51,7 @@ func (p *play) adk() (func(said string) error, error) {
 	}, err
 }
 
-// adkModel asks the play in the form of ADK-Go, which has no client of chat completions.
+// adkModel passes requests to the play in the form of ADK-Go, which has no client for chat completions.
 type adkModel struct{ *play }
 
 func (m adkModel) GenerateContent(ctx context.Context, req *adkmodel.LLMRequest, _ bool) iter.Seq2[*adkmodel.LLMResponse, error] {
@@ -81,7 +82,7 @@ func (m adkModel) GenerateContent(ctx context.Context, req *adkmodel.LLMRequest,
 	}
 }
 
-// fromADK returns the request with everything that ADK-Go shows a model, in its order.
+// fromADK returns the request with everything that ADK-Go sends to a model, in its order.
 func fromADK(req *adkmodel.LLMRequest) (*llm.Request, error) {
 	asked := &llm.Request{}
 	if req.Config.SystemInstruction != nil {
@@ -143,7 +144,7 @@ func messageOf(content *genai.Content) (llm.Message, error) {
 	return message, nil
 }
 
-// jsonSchema returns a schema whose types are those of JSON schema, in small letters; it holds what ADK-Go's tool for
+// jsonSchema returns a schema whose types are those of JSON schema, in lower case. It contains what ADK-Go's tool for
 // transfers needs.
 func jsonSchema(s *genai.Schema) map[string]any {
 	if s == nil {

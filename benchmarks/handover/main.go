@@ -1,7 +1,7 @@
-// Command handover plays one conversation of seven agents three times against a real endpoint, with requests of each
-// agent's own, with shared requests and with ADK-Go, and reports how many tokens of the prompts the endpoint computed
-// anew. Every third turn is a transfer. What the agents say is fixed, so that all conversations are the same: the endpoint
-// reads each request and answers with one token, which is not used. The OPENAI_* variables name the model.
+// Command handover plays one conversation of seven agents three times against a real endpoint: with separate requests
+// of each agent, with shared requests, and with ADK-Go. It reports how many prompt tokens the endpoint computed anew.
+// Every third turn is a transfer. The texts of the agents are fixed, so that all conversations are the same: the
+// endpoint reads each request and answers with one token, which is not used. The OPENAI_* variables name the model.
 package main
 
 import (
@@ -59,7 +59,7 @@ func main() {
 	}
 }
 
-// role is what an agent is for. Each agent has a tool that looks up records of its own.
+// role is the role of an agent. Each agent has a tool that looks up its own records.
 type role struct{ Name, Description, Instruction string }
 
 var record = strings.Repeat("The record has a line. ", 5)
@@ -91,7 +91,7 @@ func read(file string) (roles []role, err error) {
 type play struct {
 	model                 llm.Model
 	roles                 []role
-	turns, turn, step     int // step is the request of the turn
+	turns, turn, step     int // step is the number of the request in the turn
 	at                    int // the agent that answers
 	moved                 bool
 	plain, arrived, times []int // tokens computed anew in turns without a transfer, and in requests after one with their ms
@@ -100,7 +100,8 @@ type play struct {
 
 func (p *play) Name() string { return p.model.Name() }
 
-// Generate asks the endpoint for one token, counts, and says what comes next in the conversation.
+// Generate sends the request to the endpoint for one token, counts, and returns the next text or call of the
+// conversation.
 func (p *play) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		short, usage, began := *req, llm.Usage{}, time.Now()
@@ -133,7 +134,7 @@ func (p *play) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chu
 func (p *play) count(u llm.Usage, took time.Duration) {
 	anew := u.InputTokens - u.CachedTokens
 	switch {
-	case p.turn%3 != 0 && p.turn > 1: // nothing is cached before the first turn
+	case p.turn%3 != 0 && p.turn > 1: // before the first turn nothing is cached
 		if p.step == 0 {
 			p.plain = append(p.plain, 0)
 		}
@@ -146,7 +147,7 @@ func (p *play) count(u llm.Usage, took time.Duration) {
 	}
 }
 
-// run plays the conversation, a turn for each message of the user.
+// run plays the conversation, with a turn for each message of the user.
 func (p *play) run(turn func(said string) error) error {
 	for p.turn = 1; p.turn <= p.turns; p.turn++ {
 		p.step, p.moved = 0, false
@@ -158,7 +159,7 @@ func (p *play) run(turn func(said string) error) error {
 	return nil
 }
 
-// arbor returns what plays a turn with Arbor.
+// arbor returns a function that plays a turn with Arbor.
 func (p *play) arbor(opts ...runner.Option) (func(said string) error, error) {
 	var root agent.Agent
 	var children []agent.Agent

@@ -31,14 +31,14 @@ func main() {
 	}
 }
 
-// flags are what the command line says.
+// flags contains the values of the flags.
 type flags struct {
 	trees         []string
 	half          string
 	n             int
 	conversations int
 	variants      []variant
-	targets       []int // set: only the tokens of requests are measured
+	targets       []int // if set, only the tokens of requests are measured
 	maxTokens     int
 	out           string
 	read          string
@@ -117,7 +117,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if report == nil {
 		return err
 	}
-	// Also with an error, what is known so far.
+	// Print the report after an error as well.
 	if err := report.Markdown(stdout); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	return err
 }
 
-// readAll puts reports side by side.
+// readAll joins reports.
 func readAll(names []string) (*eval.Report, error) {
 	all := &eval.Report{}
 	for _, name := range names {
@@ -145,25 +145,23 @@ func readAll(names []string) (*eval.Report, error) {
 	return all, nil
 }
 
-// maxModelCalls bounds a turn, so that a model that goes in circles does not take
-// the time of all others.
+// maxModelCalls limits a turn, so that a model that calls in circles does not use the time of all others.
 const maxModelCalls = 10
 
-// connect returns the model that a variant asks. A slow machine is no error, and no error may be
-// hidden by another try.
+// connect returns the model of a variant. It waits for slow machines and does not retry, so that no error is hidden.
 func connect(getenv func(string) string, v variant) (*openai.Model, error) {
 	slow := openai.Timeouts{FirstByte: 10 * time.Minute, Idle: 10 * time.Minute, Attempt: 20 * time.Minute}
 	return openai.FromEnv(getenv, "", append([]openai.Option{openai.WithTimeouts(slow), openai.WithRetries(0)}, v.model...)...)
 }
 
-// round is a tree in the way of a variant, and what it is asked.
+// round is a tree in one variant with its cases.
 type round struct {
 	eval.Subject
 	cases  []eval.Case
 	runner []runner.Option
 }
 
-// rounds returns what is asked, before anything is asked.
+// rounds prepares all rounds before the first request.
 func rounds(f flags, getenv func(string) string) (all []round, err error) {
 	for _, tree := range f.trees {
 		agents, err := roles(tree)
@@ -194,9 +192,8 @@ func rounds(f flags, getenv func(string) string) (all []round, err error) {
 	return all, nil
 }
 
-// ask plays the cases that the file of results does not hold yet, one case at a time, because
-// small machines compute one answer at a time. The report holds what was asked before as well,
-// and is nil if that is nothing.
+// ask plays the cases that are not in the file of results, one at a time, because small machines compute one answer at
+// a time. The report also contains the stored results. It is nil if the file or the flags cannot be used.
 func ask(ctx context.Context, f flags, getenv func(string) string, stderr io.Writer) (*eval.Report, error) {
 	all, err := rounds(f, getenv)
 	if err != nil {
@@ -208,7 +205,7 @@ func ask(ctx context.Context, f flags, getenv func(string) string, stderr io.Wri
 			return nil, fmt.Errorf("-out must be a new file, or one that -out has written: %w", err)
 		}
 	}
-	if err := write(f.out, report); err != nil { // before anything is asked, which may take hours
+	if err := write(f.out, report); err != nil { // before the first request, because all of them may take hours
 		return nil, err
 	}
 	for _, r := range all {
@@ -256,7 +253,7 @@ func write(name string, report *eval.Report) error {
 	return os.Rename(name+".new", name)
 }
 
-// line is a turn for who waits.
+// line returns a line about a turn for the person who waits.
 func line(subject string, o *eval.Outcome, t *eval.TurnOutcome) string {
 	mark := " "
 	if len(t.Differences) > 0 {
@@ -274,10 +271,10 @@ func line(subject string, o *eval.Outcome, t *eval.TurnOutcome) string {
 	return text
 }
 
-// ofModels are the codes of errors that the answers of a model bring about by themselves.
+// ofModels are the codes of errors that a model's answers can cause.
 var ofModels = []string{"transfer_rejected", "transfer_limit", "empty_answer", "repeated_call", "limit"}
 
-// broken says what no model may bring about, however it routes.
+// broken returns an error for the results that no model can cause by its choice of agents.
 func broken(report *eval.Report) error {
 	var found []error
 	for _, s := range report.Subjects {

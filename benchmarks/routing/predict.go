@@ -12,8 +12,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// predict prints how often runner.SharedWords predicts the first transfer of a message, at several thresholds, and how
-// many tokens, as budgets estimate them, the requests to wrong targets have for each message. It asks no model.
+// predict prints how often runner.SharedWords predicts the first transfer of a message, at several thresholds. It also
+// prints the tokens of the requests to wrong targets per message, as budgets estimate them. It asks no model.
 func predict(ctx context.Context, f flags, stdout io.Writer) error {
 	fmt.Fprintln(stdout, "| tree | threshold | transfers predicted right | predicted wrong | nothing predicted | without a transfer, predicted one | wasted tokens a message |\n|---|---|---|---|---|---|---|")
 	for _, name := range f.trees {
@@ -22,7 +22,7 @@ func predict(ctx context.Context, f flags, stdout io.Writer) error {
 			return err
 		}
 		var target string
-		var request *llm.Request // the last one to the target
+		var request *llm.Request // the last request to the target
 		model := scripted.New().Func("m", func(req *llm.Request) scripted.Answer {
 			if request = req; req.Agent == agents[0].Name {
 				return scripted.Reply(scripted.Call(agent.TransferTool, fmt.Sprintf(`{"agent_name":%q}`, target)))

@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// counts reads the flag -targets.
+// counts parses the flag -targets.
 func counts(text string) (all []int, err error) {
 	for _, part := range strings.Split(text, ",") {
 		n, err := strconv.Atoi(part)
@@ -26,8 +26,7 @@ func counts(text string) (all []int, err error) {
 	return all, nil
 }
 
-// crowd returns the coordinator of the star with n specialists: those of the star, repeated under
-// other names.
+// crowd returns the coordinator of the star with n specialists: those of the star, repeated with other names.
 func crowd(n int) ([]role, error) {
 	star, err := roles("star")
 	if err != nil {
@@ -44,7 +43,7 @@ func crowd(n int) ([]role, error) {
 	return all, nil
 }
 
-// tokens prints how many tokens the first request of a turn has, as the endpoint counts them.
+// tokens prints the number of tokens of the first request of a turn, as the endpoint counts them.
 func tokens(ctx context.Context, f flags, getenv func(string) string, stdout io.Writer) error {
 	fmt.Fprintln(stdout, "| variant | targets | tokens of a request |\n|---|---|---|")
 	for _, v := range f.variants {
@@ -85,7 +84,7 @@ func firstRequest(turn func(yield func(*event.Event, error) bool)) (int, error) 
 		switch d := e.Data.(type) {
 		case *event.Usage:
 			u = d
-		case *event.Discard: // an answer of one token is too short for a call
+		case *event.Discard: // a call does not fit into an answer of one token
 			u = d.Usage
 		}
 		if u != nil && u.InputTokens > 0 {

@@ -23,7 +23,7 @@ import (
 //go:embed data/star data/nested
 var files embed.FS
 
-// treeNames returns the trees that can be measured, which are the folders of data.
+// treeNames returns the names of the trees, which are the folders of data.
 func treeNames() []string { return []string{"star", "nested"} }
 
 // role describes an agent of a tree.
@@ -32,9 +32,9 @@ type role struct {
 	Parent      string `json:"parent"` // "" for the coordinator and its own children
 	Description string `json:"description"`
 	Instruction string `json:"instruction"`
-	// Peers allows transfers to siblings. Every agent but the coordinator may transfer to its parent.
+	// Peers allows transfers to siblings. Every agent except the coordinator may transfer to its parent.
 	Peers bool `json:"peers"`
-	// Tools holds names of tools, of which summarize_text is the only one.
+	// Tools contains the names of tools. summarize_text is the only one.
 	Tools []string `json:"tools"`
 	// History is the name of a view policy. Defaults to full.
 	History string `json:"history"`
@@ -61,8 +61,8 @@ func roles(tree string) (all []role, err error) {
 	}
 }
 
-// load returns the first n cases of a file that belong to a half, or to both with "all"; n below 0
-// means all of them.
+// load returns the first n cases of a file that belong to a half, or to both if half is "all". If n is negative, it
+// returns all of them.
 func load(name, half string, n int) ([]eval.Case, error) {
 	text, err := files.ReadFile(name)
 	if err != nil {
@@ -79,7 +79,7 @@ func load(name, half string, n int) ([]eval.Case, error) {
 	return cases, nil
 }
 
-// grow builds a tree of roles, the coordinator first, in the way of a variant.
+// grow builds a tree from roles in the given variant. The first role is the coordinator.
 func grow(all []role, model llm.Model, maxTokens int, v variant) (agent.Agent, error) {
 	if len(all) == 0 {
 		return nil, errors.New("a tree needs a coordinator")

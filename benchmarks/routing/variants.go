@@ -17,15 +17,14 @@ type variant struct {
 	name   string
 	about  string
 	model  []openai.Option
-	agents []llmagent.Option // of every agent, after its own
-	root   []llmagent.Option // of the coordinator, after those of every agent
-	// policy changes the transfer policy of every agent but the coordinator.
+	agents []llmagent.Option // for every agent, after its own options
+	root   []llmagent.Option // for the coordinator, after those for every agent
+	// policy changes the transfer policy of every agent except the coordinator.
 	policy func(*agent.TransferPolicy)
 	runner []runner.Option
 }
 
-// variants returns those that can be measured, what Arbor does without any option
-// first.
+// variants returns all variants. The first one is Arbor without options.
 func variants() []variant {
 	return []variant{
 		{name: "today", about: "what Arbor does without options"},
@@ -52,14 +51,14 @@ func variants() []variant {
 	}
 }
 
-// Words that Arbor had before small models were measured with them.
+// The texts that Arbor used before small models were measured with them.
 const (
 	permissive = "You may hand this conversation to another agent by calling " + transfer.ToolHere + ". Do so when another agent is better suited to" +
 		" the user's request. Do not announce it and do not explain it: the other agent reads the whole conversation and answers. When you are the right one, answer yourself."
 	listed = " The agents:\n" + transfer.TargetsHere
 )
 
-// choose finds variants by a list of names; "all" are all.
+// choose returns the variants of a list of names; "all" means all of them.
 func choose(names string) ([]variant, error) {
 	if names == "all" {
 		return variants(), nil

@@ -16,7 +16,8 @@ const pace = 100 * time.Millisecond
 // mark surrounds the time in a token, which is in nanoseconds.
 const mark = "~"
 
-// serveEndpoint serves a scripted model in the forms of OpenAI and of Gemini. Each answer has the given number of tokens. It prints its address.
+// serveEndpoint serves a scripted model in the formats of OpenAI and Gemini. Each answer has the given number of
+// tokens. It prints its address.
 func serveEndpoint(tokens string) error {
 	n, err := strconv.Atoi(tokens)
 	if err != nil {
@@ -46,7 +47,7 @@ func serveEndpoint(tokens string) error {
 	}))
 }
 
-// serve serves at a free port of loopback and prints the address.
+// serve serves at a free port of the loopback interface and prints the address.
 func serve(h http.Handler) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

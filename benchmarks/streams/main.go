@@ -1,12 +1,12 @@
-// Command streams measures how long the tokens of a model wait in a server while many answers stream at once, compared with
-// ADK-Go's server:
+// Command streams measures how long the tokens of a model wait in a server while many answers stream at the same time,
+// and compares Arbor with ADK-Go's server:
 //
 //	go -C benchmarks run ./streams -streams 500,1000,2000
 //
-// Each server is a process of its own on the first processor. A scripted endpoint, from which both get the same ten words
-// a second for each stream, and the clients, run on the second. Each word says when the endpoint wrote it. So the delay of a
-// word is all that it takes through the server, and the endpoint's and the clients' own part of it, which is the same for
-// both.
+// Each server is a separate process on the first processor. The clients and a scripted endpoint run on the second one.
+// The endpoint sends both servers the same ten words per second and stream. Each word contains the time at which the
+// endpoint wrote it. So the delay of a word is the time through the server, plus the time of the endpoint and the
+// clients, which is the same for both servers.
 package main
 
 import (
@@ -23,14 +23,14 @@ import (
 	"time"
 )
 
-// measured is what one server did with a number of streams.
+// measured is the result of one server with a number of streams.
 type measured struct {
 	server        string
 	streams       int
-	tokens        int           // that came in the window
+	tokens        int           // tokens that arrived in the window
 	p50, p99, max time.Duration // the delay of a token
-	cpu           time.Duration // of the server, for a token
-	memory        int64         // resident bytes of the server for a stream, above what it has without any
+	cpu           time.Duration // of the server, per token
+	memory        int64         // resident bytes of the server per stream, without those at the start
 }
 
 func main() {

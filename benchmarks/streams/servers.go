@@ -22,7 +22,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// process is a server in a process of its own.
+// process is a server in a separate process.
 type process struct {
 	*exec.Cmd
 	said bytes.Buffer
@@ -70,10 +70,10 @@ func (p *process) usage() (cpu time.Duration, memory int64, err error) {
 
 const token = "benchmark-token"
 
-// begin begins the turn of the stream with a number and returns the request whose answer is its stream.
+// begin starts the turn of the stream with a number, and returns the request that reads its stream.
 type begin func(ctx context.Context, client *http.Client, url string, n int) (*http.Request, error)
 
-// server starts the server with a name, whose model is at an endpoint. The binary is Arbor's command.
+// server starts the server with a name, and with the model at an endpoint. The binary is Arbor's command.
 func server(ctx context.Context, name, binary, dir, endpoint string) (*process, begin, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -136,7 +136,7 @@ func beginChat(ctx context.Context, _ *http.Client, url string, n int) (*http.Re
 	return post(ctx, url+"/v1/chat/completions", fmt.Sprintf(`{"model": "bot", "stream": true, "messages": [{"role": "user", "content": "Hello %d"}]}`, n))
 }
 
-// beginRun makes the session first, as ADK-Go's server wants it.
+// beginRun first creates the session, because ADK-Go's server requires it.
 func beginRun(ctx context.Context, client *http.Client, url string, n int) (*http.Request, error) {
 	r, err := post(ctx, fmt.Sprintf("%s/apps/bot/users/u/sessions/s%d", url, n), "{}")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command arbor runs trees of LLM agents. All of it is package cli, with the stores and
-// the protocols that are too large for every program.
+// Command arbor runs trees of LLM agents. It is package cli with the stores and protocols that are too large for every
+// program.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	cli.Main(options()...)
 }
 
-// options are what the command has beyond package cli.
+// options returns the options for everything that package cli does not contain.
 func options() []cli.Option {
 	return []cli.Option{
 		cli.WithPostgres(func(ctx context.Context, address string) (session.Store, error) { return postgres.Open(ctx, address) }),
@@ -45,8 +45,7 @@ func liveTail(ctx context.Context, url string, s session.Store, poll time.Durati
 	return redis.New(ctx, url, s, redis.WithPoll(poll), redis.WithLogger(logger))
 }
 
-// silence keeps the driver of Redis from writing to standard error by itself: what people
-// should know is said by the tail.
+// silence keeps the Redis driver from writing to standard error. The tail logs what people need to know.
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}

@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/telemetry"
 )
 
-// metrics are those of package telemetry, as Prometheus reads them.
+// metrics returns the metrics of package telemetry in the format of Prometheus.
 func metrics() (m cli.Metrics, err error) {
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())

@@ -309,7 +309,7 @@ func (a *answer) asked() *answer {
 	return &chosen
 }
 
-// yieldTo yields the answer as the model did. goes reports that the run may continue after a failure.
+// yieldTo yields the answer as the model did. continues reports that the run may continue after a failure.
 func (a *answer) yieldTo(yield func(llm.Chunk, error) bool, continues bool) {
 	before := a.before
 	whole := a.failed != nil && a.kind == answerBroken && len(before) > 0 && before[len(before)-1].Lost != nil &&

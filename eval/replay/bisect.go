@@ -26,7 +26,7 @@ type Bisection struct {
 	Turn      int    `json:"turn"`
 	Seq       int64  `json:"seq"`
 	Agent     string `json:"agent"`
-	Good      string `json:"good"` // what the good revision does there, in words
+	Good      string `json:"good"` // a description of what the good revision does there
 	Bad       string `json:"bad"`
 	// First is the index of the first bad revision, and Since that of the last good one. Revisions between them were
 	// skipped, and may be the first bad one as well.
@@ -42,17 +42,17 @@ type Skip struct {
 	Reason string
 }
 
-// ErrNoParting is the error of [Bisect] if the first and the last revision do the same.
+// ErrNoParting is the error of [Bisect] if the first and the last revision act the same way.
 var ErrNoParting = errors.New("the good and the bad revision do the same in this session")
 
-// Bisect finds the first bad one of n revisions, of which the first is good and the last is bad. It compares them at
-// the place of the log where these two differ: the first place where one of them does something else than the log or,
-// if there is none, where their requests differ. With [Until] the place is the last request before the position. With
-// [Live] it asks models there, once for each different request, and compares the routes of the turn.
+// Bisect finds the first bad one of n revisions. The first revision is good and the last one is bad. It compares the
+// revisions at the place of the log where these two differ. That is the first place where one of them acts differently
+// from the log or, if there is none, where their requests differ. With [Until] the place is the last request before the
+// position. With [Live] it asks models there, once for each different request, and compares the routes of the turn.
 //
-// tree returns the tree of a revision, and a function to call when the tree is no longer used. If it returns an error,
-// the revision is skipped; so is a revision that does not reach the place. The error is about the first or the last
-// revision, the context's, or [ErrNoParting].
+// tree returns the tree of a revision, and a function to call when the tree is no longer used. If tree returns an
+// error, or the revision does not reach the place, the revision is skipped. The error of Bisect is about the first or
+// the last revision, that of the context, or [ErrNoParting].
 func Bisect(ctx context.Context, l *Log, n int, tree func(i int) (agent.Agent, func(), error), opts ...Option) (*Bisection, error) {
 	c := &config{}
 	if err := option.Apply(c, opts); err != nil {

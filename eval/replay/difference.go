@@ -20,7 +20,7 @@ const (
 	KindEvent    = "event"    // anything else
 )
 
-// Difference is the first place where a tree does something else than the log, or sends another request.
+// Difference is the first place where a tree acts differently from the log, or sends another request.
 type Difference struct {
 	Kind    string `json:"kind"`
 	Turn    int    `json:"turn"` // from 1

@@ -1,13 +1,13 @@
 // Package replay runs a stored session again with another tree of agents, and finds the first place where that tree
-// does something else or sends another request. It uses the real runner. The messages of users and people at the desk
-// and the decisions come from the log, and so do the answers of models and the results of tools. It asks no model and
-// runs no tool, unless [Live] lets the tree's models continue after that place.
+// acts differently or sends a different request. It uses the real runner. The messages of users, the messages of people
+// at the desk and the decisions come from the log, and so do the answers of models and the results of tools. The replay
+// asks no model and runs no tool, unless [Live] lets the tree's models continue after that place.
 //
-// A log does not contain the requests to models. [Play] therefore finds only differences that the log shows: another
-// agent starts, a router chooses another target, a call or a transfer is refused. With [Against] it first plays the
-// tree that made the session over the same log, and compares the requests, too. [Bisect] finds the first revision of a
-// tree that decides otherwise.
+// A log does not contain the requests to models. So [Play] only finds differences that the log shows: another agent
+// starts, a router chooses another target, a call or a transfer is refused. With [Against] it first plays the tree that
+// created the session over the same log, and compares the requests as well. [Bisect] finds the first revision of a tree
+// that acts differently.
 //
-// It imports runner and the packages below it, tools, llmagent, router and human. It changes no store: the session that
-// it creates is in memory.
+// The package imports runner and the packages below it, tools, llmagent, router and human. It changes no store: the
+// session that it creates is in memory.
 package replay

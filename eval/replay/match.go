@@ -168,7 +168,7 @@ func (p *player) sameEvent(was, e *event.Event) bool {
 	return bytes.Equal(event.EncodeJSON(a), event.EncodeJSON(b))
 }
 
-// comparable returns a payload without the values that differ each time. ours reports that it has the ids of the
+// comparable returns a payload without the values that differ each time. replayed reports that it has the ids of the
 // replay.
 func (p *player) comparable(data event.Data, replayed bool) event.Data {
 	id := func(id string) string {

@@ -9,7 +9,7 @@ import (
 	"github.com/agentarbor/arbor/human"
 )
 
-// desk answers as the desk in the log did.
+// desk answers like the desk in the log.
 type desk struct{ p *player }
 
 // RequestTransfer implements human.Desk.

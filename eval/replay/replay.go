@@ -21,7 +21,7 @@ type config struct {
 	files  func(ctx context.Context, digest string) ([]byte, error)
 }
 
-// Against first plays the tree that made the session over the same log, and compares the requests of both trees.
+// Against first plays the tree that created the session over the same log, and compares the requests of both trees.
 func Against(old agent.Agent) Option { return func(c *config) { c.old = old } }
 
 // Until ends the replay at a position of the log. Defaults to 0, its end.
@@ -31,7 +31,8 @@ func Until(seq int64) Option { return func(c *config) { c.at = seq } }
 // result of the same call in that turn of the log. A call without a recorded result ends the replay.
 func Live() Option { return func(c *config) { c.live = true } }
 
-// WithRunner sets options of the runners, such as limits. They must be those of the runner that made the session.
+// WithRunner sets options of the runners, such as limits. They must be the options of the runner that created the
+// session.
 func WithRunner(opts ...runner.Option) Option {
 	return func(c *config) { c.runner = append(c.runner, opts...) }
 }
@@ -133,7 +134,7 @@ func Play(ctx context.Context, l *Log, tree agent.Agent, opts ...Option) (*Resul
 	return out, nil
 }
 
-// reached returns the position where a replay did not continue, 0 if it came to the end.
+// reached returns the position where a replay stopped, or 0 if it reached the end.
 func (p *player) reached() int64 {
 	switch {
 	case p.first != nil:
@@ -144,7 +145,7 @@ func (p *player) reached() int64 {
 	return 0
 }
 
-// why returns why the tree that made a session did not lead to its end.
+// why returns why the replay of the tree that made the session did not reach the end.
 func (p *player) why() string {
 	if p.first != nil {
 		return "the tree that is said to have made the session does not lead to what the log has there: " + p.first.Message

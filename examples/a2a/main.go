@@ -1,8 +1,6 @@
-// Command a2a has two trees in one process that speak the A2A protocol with each
-// other: the billing team serves its tree, and in the tree of the support desk it is
-// a specialist like any other. The billing team's tool waits for an approval, which
-// reaches the user as a question. It uses the endpoint of the OPENAI_* variables, or
-// the offline model if none is set.
+// Command a2a runs two trees in one process that use the A2A protocol: the billing team serves its tree, and the tree
+// of the support desk contains it as a specialist. The billing team's tool waits for an approval, which the user gets
+// as a question. The program uses the endpoint of the OPENAI_* variables, or the offline model if none is set.
 //
 //	go run ./examples/a2a
 package main
@@ -31,7 +29,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// token is what the support desk shows the billing team. A real one is no constant.
+// token is the token that the support desk sends to the billing team. A real token is not a constant.
 const token = "the-support-desk's-token"
 
 func main() {
@@ -45,7 +43,7 @@ func main() {
 	}
 }
 
-// converse starts the billing team's server and has the support desk answer a user.
+// converse starts the billing team's server and lets the support desk answer a user.
 func converse(ctx context.Context, out io.Writer, model llm.Model, messages ...string) error {
 	team, err := billingTeam(model)
 	if err != nil {
@@ -85,7 +83,7 @@ type refundIn struct {
 	ChargeID string `json:"charge_id" jsonschema:"description=The charge to pay back\\, such as ch_1001"`
 }
 
-// billingTeam is a tree that another team runs. It does not know the support desk.
+// billingTeam returns a tree that another team runs. It does not know the support desk.
 func billingTeam(model llm.Model) (agent.Agent, error) {
 	refund, err := tools.Func("refund_charge", "Refund one charge in full.", func(_ tools.Context, in refundIn) (string, error) {
 		return "Charge " + in.ChargeID + " is refunded.", nil
@@ -97,7 +95,7 @@ func billingTeam(model llm.Model) (agent.Agent, error) {
 		llmagent.WithDescription("Refunds, invoices, being charged twice"), llmagent.WithTools(refund))
 }
 
-// supportDesk is a tree with a specialist of its own and one that is somewhere else.
+// supportDesk returns a tree with a local specialist and a remote one.
 func supportDesk(model llm.Model, address string) (agent.Agent, error) {
 	billing, err := a2a.Remote("billing", address, a2a.WithBearer(token),
 		a2a.WithDescription("Refunds, invoices, being charged twice"))
@@ -112,7 +110,7 @@ func supportDesk(model llm.Model, address string) (agent.Agent, error) {
 	return llmagent.New("support", "Route to the right specialist.", model, llmagent.WithSubAgents(billing, tech))
 }
 
-// serve serves a tree at a free port of this machine, to those who have the token.
+// serve serves a tree at a free port of this machine, for clients with the token.
 func serve(root agent.Agent) (address string, stop func(), err error) {
 	callers, err := a2aserver.BearerTokens(map[string]string{token: "support-desk"})
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 //go:embed airline.sql
 var tables string
 
-// desk is what the airline knows: flights, bookings and refunds.
+// desk contains the data of the airline: flights, bookings and refunds.
 type desk struct{ db *sql.DB }
 
-// openDesk opens the database in a file, and creates what it lacks. Without a file it is in memory.
+// openDesk opens the database in a file and creates missing tables. Without a file the database is in memory.
 func openDesk(file string) (*desk, error) {
 	db, err := sql.Open("sqlite", "file:"+cmp.Or(file, ":memory:")+"?_txlock=immediate&_pragma=busy_timeout(5000)")
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1) // in memory, each connection would have a database of its own
+	db.SetMaxOpenConns(1) // in memory, each connection would have its own database
 	if _, err = db.Exec(tables); err != nil {
 		return nil, fmt.Errorf("the bookings in %q: %w", file, err)
 	}
@@ -47,8 +47,9 @@ type (
 	}
 )
 
-// tools are what agents can do. Their files say who approves it. No amount comes from a model, and a call of which
-// a crash leaves the outcome unknown is not repeated: only the two that read are idempotent.
+// tools returns the tools of the agents. The agents' files set who approves them. No amount comes from a model. After a
+// crash that leaves the outcome of a call unknown, only the two tools that read run again, because only they are
+// idempotent.
 func (d *desk) tools() []tools.Tool {
 	return []tools.Tool{
 		must(tools.Func("list_flights", "List all flights.", func(ctx tools.Context, _ struct{}) (json.RawMessage, error) {
@@ -88,7 +89,7 @@ func (d *desk) read(ctx context.Context, query string, args ...any) (json.RawMes
 	return json.RawMessage(text), err
 }
 
-// write makes all changes or none: each has to find its row.
+// write makes all changes or none. Each change must find its row.
 func (d *desk) write(ctx context.Context, args []any, changes ...string) error {
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command airline is the desk of an airline: a tree of five agents in Markdown, embedded, with tools on a database of
-// bookings and a server of the Model Context Protocol, which the program is itself when it is called with "airport".
+// Command airline is the desk of an airline: an embedded tree of five agents in Markdown, with tools on a database of
+// bookings and a server of the Model Context Protocol. With the argument "airport", the program itself is that server.
 // All other arguments are those of package cli: serve, run, chat, users, desk, sessions.
 //
 //	go run ./examples/airline run "I want my money back for booking BK7001"
@@ -32,13 +32,14 @@ func main() {
 	cli.Main(options(must(openDesk(os.Getenv("AIRLINE_DATA"))))...)
 }
 
-// options make the command: conversations can go to a person, who answers with the command desk or on the page.
+// options returns the options of the command. Agents can transfer a conversation to a person, who answers with the
+// command desk or on the page.
 func options(d *desk) []cli.Option {
 	return []cli.Option{cli.WithName("airline"), cli.WithFiles(agents, "agents"), cli.WithTools(d.tools()...),
 		cli.WithMCP(cli.MCP{Servers: agentmcp.Opener}), cli.WithDesk(human.Log{})}
 }
 
-// airport is a server of the Model Context Protocol with one tool.
+// airport runs a server of the Model Context Protocol with one tool.
 func airport() *mcp.Server {
 	type in struct {
 		Flight string `json:"flight_id" jsonschema:"The flight, such as MA101"`

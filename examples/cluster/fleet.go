@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// fleet is the replicas. Each is a process, and is started again when it has ended, as whoever runs
-// them in production does.
+// fleet contains the replicas. Each is a process that starts again when it has ended, as in production.
 type fleet struct {
 	config
 	token string
@@ -26,8 +25,8 @@ type fleet struct {
 
 	mu    sync.Mutex
 	up    []*process // by number; nil while it is down
-	last  int        // that was killed
-	fails error      // why one cannot be started
+	last  int        // the last replica that was killed
+	fails error      // why a replica cannot start
 }
 
 type process struct {
@@ -35,10 +34,11 @@ type process struct {
 	address string
 }
 
-// downFor is how long a replica that was killed is down.
+// downFor is the time for which a killed replica is down.
 const downFor = time.Second
 
-// newFleet starts the replicas and returns when all are up. The first one makes the tables before the others look for them.
+// newFleet starts the replicas and returns when all of them are up. The first one creates the tables before the others
+// start.
 func newFleet(ctx context.Context, c config) (*fleet, error) {
 	f := &fleet{config: c, token: rand.Text(), up: make([]*process, c.replicas)}
 	f.ctx, f.stop = context.WithCancel(ctx)
@@ -54,7 +54,7 @@ func newFleet(ctx context.Context, c config) (*fleet, error) {
 	return f, nil
 }
 
-// start starts a replica and returns when it says where it is.
+// start starts a replica and returns when it prints its address.
 func (f *fleet) start() (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -86,10 +86,10 @@ func (f *fleet) start() (*process, error) {
 	return p, nil
 }
 
-// keep waits for the end of a replica, and starts it again, until the fleet is closed.
+// keep waits for the end of a replica and starts it again, until the fleet is closed.
 func (f *fleet) keep(i int, p *process) {
 	for {
-		_ = p.cmd.Wait() // it was killed, or says itself why it ended
+		_ = p.cmd.Wait() // it was killed, or its output says why it ended
 		f.mu.Lock()
 		f.up[i] = nil
 		f.mu.Unlock()
@@ -112,7 +112,7 @@ func (f *fleet) keep(i int, p *process) {
 	}
 }
 
-// addresses returns where the replicas are that are up.
+// addresses returns the addresses of the replicas that are up.
 func (f *fleet) addresses() (all []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,7 +124,8 @@ func (f *fleet) addresses() (all []string) {
 	return all
 }
 
-// killSome kills one replica after the other until the time is over, and returns how many when the clients are done.
+// killSome kills one replica after the other until the time is over. It returns the number of kills when the clients
+// are done.
 func (f *fleet) killSome(out io.Writer, over time.Time, done <-chan struct{}) (n int, err error) {
 	tick := time.NewTicker(f.kills)
 	defer tick.Stop()
@@ -162,7 +163,7 @@ func (f *fleet) killOne() (string, error) {
 	return "", errors.New("no replica is up that could be killed: leave more time between two kills")
 }
 
-// close ends the replicas.
+// close stops the replicas.
 func (f *fleet) close() {
 	f.stop()
 	f.runs.Wait()

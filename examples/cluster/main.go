@@ -1,13 +1,13 @@
-// Command cluster shows what becomes of conversations when processes die under them. It runs three replicas of a server
-// on one PostgreSQL and one Redis, behind a proxy, has some clients talk to them, and kills one replica every few seconds. At
-// the end it says how many turns there were, how often one was adopted, how long anybody waited,
-// and whether every conversation is whole.
+// Command cluster shows what happens to conversations when their processes die. It runs three replicas of a server on
+// one PostgreSQL and one Redis, behind a proxy. Some clients talk to them while the program kills one replica every few
+// seconds. At the end it prints the number of turns, how often a turn was adopted, the longest wait of a client, and
+// whether every conversation is complete.
 //
 //	go run ./examples/cluster
 //
-// It uses the endpoint of the OPENAI_* variables, or the offline model if none is set. Either model is slowed down so that a
-// kill interrupts answers. Without --postgres and --redis it starts servers of its own, from programs that are installed,
-// which end with it.
+// It uses the endpoint of the OPENAI_* variables, or the offline model if none is set. It slows the model down so that
+// kills interrupt answers. Without --postgres and --redis it starts its own servers from installed programs, and stops
+// them at the end.
 package main
 
 import (
@@ -55,16 +55,16 @@ type config struct {
 	postgres, redis   string
 }
 
-// outcome is what has happened.
+// outcome is the result of the run.
 type outcome struct {
 	turns, kills, adoptions int
-	longest                 time.Duration // that a client heard nothing in a turn
+	longest                 time.Duration // the longest time without an event in a turn
 }
 
-// patience is how long turns may take to end when no new ones begin any more.
+// patience is how long the last turns may take to end.
 const patience = time.Minute
 
-// run runs the cluster and says what happens. The error is what went wrong: also that a conversation is not whole.
+// run runs the cluster and prints the result. It returns an error if anything failed or a conversation is not complete.
 func run(ctx context.Context, out io.Writer, c config) (sum outcome, err error) {
 	if c.replicas < 1 || c.clients < 1 || c.kills <= 0 {
 		return sum, errors.New("there must be a replica, a client, and some time between two kills")
@@ -124,7 +124,7 @@ func run(ctx context.Context, out io.Writer, c config) (sum outcome, err error) 
 	return sum, nil
 }
 
-// startServers starts the servers that nobody has named, and returns what ends them, in any case.
+// startServers starts the servers that the flags do not name. It always returns a function that stops them.
 func (c *config) startServers() (end func() error, err error) {
 	var closers []func() error
 	end = func() error {
@@ -153,7 +153,7 @@ func (c *config) startServers() (end func() error, err error) {
 	return end, nil
 }
 
-// add checks a conversation by its log and adds it to what has happened.
+// add checks a conversation by its log and adds it to the outcome.
 func (sum *outcome) add(ctx context.Context, db session.Store, t *talk) error {
 	log, err := events(ctx, db, session.ID(t.session))
 	if err == nil {
@@ -169,7 +169,7 @@ func (sum *outcome) add(ctx context.Context, db session.Store, t *talk) error {
 	return err
 }
 
-// events reads a log, which must obey the laws of every log.
+// events reads a log and checks the rules that hold for every log.
 func events(ctx context.Context, db session.Store, key session.Key) (log []*event.Event, err error) {
 	for e, err := range db.Load(ctx, key, 0) {
 		if err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// maxBody bounds what the proxy keeps of a request, to send it once more.
+// maxBody is the largest part of a request, in bytes, that the proxy keeps to send it again.
 const maxBody = 1 << 20
 
-// proxy gives requests to the replicas, one after the other.
+// proxy distributes requests over the replicas.
 type proxy struct {
 	url    string
 	server *http.Server
@@ -32,7 +32,7 @@ func serveProxy(f *fleet) (*proxy, error) {
 	p := &proxy{url: "http://" + l.Addr().String(), server: &http.Server{Handler: &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetXForwarded() },
 		Transport:     &roundRobin{backends: f.addresses},
-		FlushInterval: -1, // words are sent on as they come
+		FlushInterval: -1, // send text as it arrives
 		ErrorLog:      log.New(io.Discard, "", 0),
 	}}}
 	access.Harden(p.server)
@@ -42,10 +42,10 @@ func serveProxy(f *fleet) (*proxy, error) {
 
 func (p *proxy) close() { _ = p.server.Close() }
 
-// roundRobin sends each request to the next backend. One that takes no connections is passed over, because it has got nothing
-// of the request; when a connection breaks later the client is told, who knows whether to try again.
+// roundRobin sends each request to the next backend. If a backend accepts no connection, it has received nothing, so
+// the next one gets the request. If a connection breaks later, the client gets an error and decides whether to retry.
 type roundRobin struct {
-	backends func() []string // their addresses
+	backends func() []string // returns the addresses
 	next     atomic.Uint32
 }
 

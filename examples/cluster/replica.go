@@ -18,12 +18,12 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// replicaVariable is set for the processes that are replicas: they are this program too.
+// replicaVariable is set in the processes of the replicas, which also run this program.
 const replicaVariable = "CLUSTER_REPLICA"
 
 func isReplica() bool { return os.Getenv(replicaVariable) != "" }
 
-// replica runs the command "serve", as the command arbor has it.
+// replica runs the command "serve" as the command arbor does.
 func replica() {
 	cli.Main(cli.WithName("cluster"), cli.WithTreeFunc(tree),
 		cli.WithPostgres(func(ctx context.Context, address string) (session.Store, error) { return postgres.Open(ctx, address) }),
@@ -32,7 +32,7 @@ func replica() {
 		}))
 }
 
-// tree makes the agents: one that listens, and one that knows about orders.
+// tree returns the agents: one that talks to users, and one for orders.
 func tree(model llm.Model) (agent.Agent, error) {
 	model = slow{model}
 	list, err := tools.Func("list_orders", "List the orders of the user and where each is.", func(ctx tools.Context, _ struct{}) (string, error) {
@@ -54,7 +54,7 @@ func tree(model llm.Model) (agent.Agent, error) {
 	return llmagent.New("desk", "You find out what people want.", model, llmagent.WithSubAgents(orders))
 }
 
-// slow is a model that takes its time for each word, as most do.
+// slow is a model that waits before each word, as real models do.
 type slow struct{ llm.Model }
 
 func (s slow) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {

@@ -14,27 +14,27 @@ import (
 	"github.com/agentarbor/arbor/server/client"
 )
 
-// lines are what users say.
+// lines are the messages of the users.
 var lines = []string{"Where is my order?", "Please open a ticket: my order is late.", "Is there anything new about my order?"}
 
-// talk is a client that talks in one session, turn after turn.
+// talk is a client that runs turn after turn in one session.
 type talk struct {
 	session string
-	turns   []string      // their ids
+	turns   []string      // the ids of the turns
 	shown   words         // what the client has seen
-	longest time.Duration // that nothing came in a turn
+	longest time.Duration // the longest time without an event in a turn
 }
 
-// words are the texts that were seen and not taken back, by the ids of their blocks.
+// words contains the texts that the client has seen and that were not discarded, by the ids of their blocks.
 type words map[string]string
 
-// take takes in an event as a page that shows words does.
+// take applies an event as a page that shows the texts does.
 func (w words) take(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.Text:
 		if e.Partial {
 			w[e.ID] += d.Content
-		} else if !e.Streamed { // else its deltas are all of it
+		} else if !e.Streamed { // otherwise its deltas are complete
 			w[e.ID] = d.Content
 		}
 	case *event.Discard:
@@ -44,13 +44,13 @@ func (w words) take(e *event.Event) {
 	}
 }
 
-// until talks until it is over, and ends with the turn that is under way then.
+// until runs turns until the time is over, and ends with the current turn.
 func (t *talk) until(ctx context.Context, over time.Time, url, token string) error {
 	c, err := client.New(url, client.WithToken(token), client.WithPatience(patience))
 	if err != nil {
 		return err
 	}
-	if _, err := c.Me(ctx); err != nil { // from now on the server is waited for
+	if _, err := c.Me(ctx); err != nil { // this waits until the server can be reached
 		return err
 	}
 	t.shown = make(words)
@@ -62,7 +62,7 @@ func (t *talk) until(ctx context.Context, over time.Time, url, token string) err
 	return context.Cause(ctx)
 }
 
-// turn says something and follows what comes until the turn is over.
+// turn sends a message and follows the events until the turn is over.
 func (t *talk) turn(ctx context.Context, c *client.Client, line string) error {
 	last := time.Now()
 	heard := func() {
@@ -91,8 +91,8 @@ func (t *talk) turn(ctx context.Context, c *client.Client, line string) error {
 	return nil
 }
 
-// check compares what the client has seen with the log: all turns are there, once, each was answered, and the words
-// are those of the log.
+// check compares what the client has seen with the log: each turn must be in it exactly once with an answer, and the
+// texts must be equal.
 func (t *talk) check(log []*event.Event) error {
 	stored := make(words)
 	var turns []string

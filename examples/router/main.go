@@ -1,6 +1,6 @@
-// Command router is the smallest tree with a router at the root: rules choose between two
-// specialists, and no model decides. It uses the endpoint of the OPENAI_* variables, or the
-// offline model if none is set. The folder desk has the same in files.
+// Command router is the smallest tree with a router at the root: rules choose between two specialists, and no model
+// decides. It uses the endpoint of the OPENAI_* variables, or the offline model if none is set. The folder desk
+// contains the same tree in files.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// converse says something to a new session, and writes who was chosen and why, and the answer.
+// converse sends a message to a new session and writes which agent was chosen and why, and the answer.
 func converse(ctx context.Context, w io.Writer, model llm.Model, messages ...string) error {
 	billing := router.Specialist(must(llmagent.New("billing", "You handle money.", model)))
 	support := router.Specialist(must(llmagent.New("support", "You help.", model)))

@@ -1,12 +1,11 @@
-// Command service serves a tree of agents over HTTP. A message begins a turn, which goes on
-// when its client goes away; events are a stream that a client can come back to; calls that
-// wait for an approval are decided by another request. Any number of its processes share one
-// database, and each serves every session. It uses the endpoint of the OPENAI_* variables, or
-// the offline model if none is set.
+// Command service serves a tree of agents over HTTP. A message starts a turn, which continues when its client
+// disconnects. Clients can resume a stream of events. A separate request decides about a call that waits for an
+// approval. Any number of processes share one database, and each of them serves every session. The program uses the
+// endpoint of the OPENAI_* variables, or the offline model if none is set.
 //
 //	SERVICE_TOKENS=ann=a-secret go run ./examples/service --db service.db
 //
-// The page docs/service.md goes through it.
+// The page docs/service.md explains it.
 package main
 
 import (
@@ -49,7 +48,7 @@ func main() {
 	}
 }
 
-// serve serves until the context ends, and says where.
+// serve serves until the context ends, and prints its address.
 func serve(ctx context.Context, out io.Writer, addr, db, tokens string) error {
 	users, err := readTokens(tokens)
 	if err != nil {
@@ -82,13 +81,13 @@ func serve(ctx context.Context, out io.Writer, addr, db, tokens string) error {
 		return err
 	case <-ctx.Done():
 	}
-	// Turns under way are cut off. Another process, or the next one, goes on with them.
+	// This interrupts running turns. Another process, or the next one, adopts them.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	return errors.Join(turns.Close(last), server.Shutdown(last))
 }
 
-// readTokens reads user=token,user=token.
+// readTokens parses user=token,user=token.
 func readTokens(list string) (map[string]string, error) {
 	users := make(map[string]string)
 	for entry := range strings.SplitSeq(list, ",") {
@@ -101,13 +100,13 @@ func readTokens(list string) (map[string]string, error) {
 	return users, nil
 }
 
-// service is the API. It keeps nothing itself: a session's log has all there is to know.
+// service is the API. It has no state besides the logs of the sessions.
 type service struct {
 	turns  *live.Turns
 	logger *slog.Logger
 }
 
-// newService makes the API on a store that several processes may share.
+// newService returns the API on a store that several processes may share.
 func newService(store session.Store, model llm.Model, users map[string]string, logger *slog.Logger) (http.Handler, *live.Turns, error) {
 	root, err := desk(model)
 	if err != nil {
@@ -147,16 +146,16 @@ func newService(store session.Store, model llm.Model, users map[string]string, l
 	return guard.Handler(mux), turns, nil
 }
 
-// app is the app of all sessions.
+// app is the app in the keys of all sessions.
 const app = "service"
 
-// key names a session of the caller. Nobody reaches those of others: their keys have
+// key returns the key of one of the caller's sessions. Callers cannot reach sessions of others, because those keys have
 // another user.
 func key(r *http.Request) session.Key {
 	return session.Key{App: app, User: access.UserOf(r.Context()).Name, ID: r.PathValue("id")}
 }
 
-// message begins a turn, and answers when the message is stored.
+// message starts a turn, and answers when the message is stored.
 func (s *service) message(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Text string }
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
@@ -167,7 +166,7 @@ func (s *service) message(w http.ResponseWriter, r *http.Request) {
 	s.accepted(w, turn, err)
 }
 
-// decide answers a call that waits for an approval, and goes on with the turn.
+// decide decides about a call that waits for an approval, and resumes the turn.
 func (s *service) decide(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		CallID, Reason string
@@ -187,14 +186,14 @@ func (s *service) accepted(w http.ResponseWriter, turn *live.Turn, err error) {
 		s.refuse(w, err)
 		return
 	}
-	if turn.First == nil { // there was nothing to go on with
+	if turn.First == nil { // there was nothing to resume
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	answer(w, http.StatusAccepted, map[string]string{"turn": turn.First.TurnID})
 }
 
-// status says what a page needs that was opened anew.
+// status returns what a newly opened page needs.
 func (s *service) status(w http.ResponseWriter, r *http.Request) {
 	now, err := s.turns.Look(r.Context(), key(r))
 	if err != nil {
@@ -208,8 +207,8 @@ func (s *service) status(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"state": now.State, "agent": now.Agent, "pending": pending})
 }
 
-// events streams what happens in a session, from the beginning or from where the client
-// was, until it goes.
+// events streams the events of a session, from the beginning or from the client's last position, until the client
+// disconnects.
 func (s *service) events(w http.ResponseWriter, r *http.Request) {
 	stream := access.NewStream(r.Context(), w, 0)
 	defer stream.Close()
@@ -226,7 +225,7 @@ func (s *service) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cancel ends the last turn for good.
+// cancel cancels the last turn.
 func (s *service) cancel(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.turns.Cancel(r.Context(), key(r)); err != nil {
 		s.refuse(w, err)
@@ -235,7 +234,7 @@ func (s *service) cancel(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// refuse answers with an error. What the client cannot change goes to the log alone.
+// refuse answers with an error. Errors that the client cannot correct are only logged.
 func (s *service) refuse(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	var tooMany *access.LimitError

@@ -15,8 +15,8 @@ type charge struct {
 	ID string `json:"id"`
 }
 
-// desk is the tree that is served: whoever asks for money back comes to an agent that is a
-// function, whose refunds a person has to approve.
+// desk returns the tree that is served. If a user asks for a refund, a function agent answers, and a person has to
+// approve its refunds.
 func desk(model llm.Model) (agent.Agent, error) {
 	refund, err := tools.Func("refund", "Pays a charge back.", func(_ tools.Context, in charge) (string, error) {
 		return in.ID + " is paid back", nil
@@ -45,7 +45,7 @@ func desk(model llm.Model) (agent.Agent, error) {
 	return llmagent.New("support", "Route to the right specialist.", model, llmagent.WithSubAgents(refunds))
 }
 
-// chargeIn returns the id of a charge that a text names, "" if it names none.
+// chargeIn returns the id of the charge in a text, or "" if there is none.
 func chargeIn(text string) string {
 	for word := range strings.FieldsSeq(text) {
 		if strings.HasPrefix(word, "ch_") {

@@ -1,5 +1,5 @@
-// Command support is a support desk: a tree of Markdown agents, embedded, and
-// three tools on a database of one customer's orders, charges and refunds.
+// Command support is a support desk: an embedded tree of Markdown agents, and three tools on a database with the
+// orders, charges and refunds of one customer.
 //
 //	go run ./examples/support run "I'm being charged twice for my subscription"
 package main
@@ -21,7 +21,7 @@ import (
 var agents embed.FS
 
 //go:embed shop.sql
-var shop string // tables, and the views that the tools read
+var shop string // the tables, and the views that the tools read
 
 type chargesIn struct {
 	Product string `json:"product,omitempty" jsonschema:"enum=subscription,enum=router,enum=cable,description=Only charges for this product"`
@@ -34,7 +34,7 @@ type refundIn struct {
 func main() {
 	db, err := sql.Open("sqlite", ":memory:")
 	must(err)
-	db.SetMaxOpenConns(1) // each connection would have a database of its own
+	db.SetMaxOpenConns(1) // each connection would have its own database
 	_, err = db.Exec(shop)
 	must(err)
 

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// The variable CI_LIMITS holds the limits of packages as words "FOLDER=DURATION". A folder is relative to the one in
-// which gotest was started, and "default" stands for all others. The go command knows one limit for all packages.
-// Therefore it starts each test binary through "gotest limit", which replaces this limit by that of the package.
+// The variable CI_LIMITS contains the limits of packages as words "FOLDER=DURATION". A folder is relative to the one in
+// which gotest was started, and "default" applies to all others. The go command has only one limit for all packages, so
+// it starts each test binary through "gotest limit", which replaces this limit with that of the package.
 
-// limits returns the limit of each folder; there may be none.
+// limits returns the limit of each folder, which may be empty.
 func limits() (map[string]time.Duration, error) {
 	all := map[string]time.Duration{}
 	for _, word := range strings.Fields(os.Getenv("CI_LIMITS")) {
@@ -29,7 +29,7 @@ func limits() (map[string]time.Duration, error) {
 	return all, nil
 }
 
-// limitFlags are the flags with which the go command starts test binaries through "gotest limit".
+// limitFlags returns the flags with which the go command starts test binaries through "gotest limit".
 func limitFlags() ([]string, error) {
 	all, err := limits()
 	if err != nil || len(all) == 0 {
@@ -47,7 +47,7 @@ func limitFlags() ([]string, error) {
 	return []string{"-exec", fmt.Sprintf("'%s' limit '%s'", self, root), "-timeout", longest.String()}, nil
 }
 
-// startLimited replaces this process by a test binary, which has the limit of the package whose folder is the current
+// startLimited replaces this process with a test binary that has the limit of the package whose folder is the current
 // one. The arguments are the folder in which gotest was started and the command line of the binary.
 func startLimited(args []string) error {
 	all, err := limits()

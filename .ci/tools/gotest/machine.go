@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// machine makes this machine one that somebody uses: the ports of well-known programs are taken, the home folder is
-// another one, and variables of the shell and of other programs are set. A test that depends on any of these fails.
+// machine simulates a machine that a person uses: it takes the ports of well-known programs, sets another home folder,
+// and sets variables of the shell and of other programs. A test that depends on any of these fails.
 type machine struct {
 	home      string
 	env       []string
 	listeners []net.Listener
 }
 
-// ports are those that this project and the programs it works with use unless they are told otherwise: the examples, the
-// command, Ollama, PostgreSQL, Redis, Temporal, gRPC, OpenTelemetry, Prometheus and development servers.
+// ports are the default ports of this project and of the programs that it works with: the examples, the command,
+// Ollama, PostgreSQL, Redis, Temporal, gRPC, OpenTelemetry, Prometheus and development servers.
 var ports = []string{"8080", "8420", "11434", "5432", "6379", "7233", "8233", "50051", "4317", "4318", "9090", "3000", "8000"}
 
-// files are in the home folder.
+// files are the files in the home folder.
 var files = map[string]string{
 	".gitconfig": "[commit]\n\tgpgsign = true\n[core]\n\tautocrlf = true\n\thooksPath = /nowhere\n[init]\n\tdefaultBranch = other\n" +
 		"[user]\n\tuseConfigOnly = true\n[diff]\n\tnoprefix = true\n[color]\n\tui = always\n",
-	".config/go/telemetry/mode": "off", // else the go command writes there
+	".config/go/telemetry/mode": "off", // otherwise the go command writes there
 	".psqlrc":                   "\\set QUIET off\n\\x on\n",
 }
 
@@ -47,7 +47,7 @@ func newMachine() (*machine, error) {
 		for _, host := range []string{"127.0.0.1", "::1"} {
 			l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 			if err != nil {
-				continue // another program has it, or there is no IPv6
+				continue // another program uses it, or there is no IPv6
 			}
 			m.listeners = append(m.listeners, l)
 			go refuse(l)
@@ -57,7 +57,7 @@ func newMachine() (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := []string{"GOCACHE", "GOENV", "GOMODCACHE", "GOPATH", "GOROOT"} // which are below the home folder
+	names := []string{"GOCACHE", "GOENV", "GOMODCACHE", "GOPATH", "GOROOT"} // these are below the home folder
 	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("go env: %w", err)
@@ -73,7 +73,7 @@ func newMachine() (*machine, error) {
 	return m, nil
 }
 
-// refuse ends connections at once.
+// refuse closes connections at once.
 func refuse(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -84,7 +84,7 @@ func refuse(l net.Listener) {
 	}
 }
 
-// untouched returns an error if something has written to the home folder.
+// untouched returns an error if a test wrote to the home folder.
 func (m *machine) untouched() error {
 	var all []error
 	_ = filepath.WalkDir(m.home, func(path string, entry fs.DirEntry, err error) error {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A verdict says what became of a package. It is empty while the package runs.
+// A verdict is the outcome of a package. It is empty while the package runs.
 type verdict string
 
 const (
@@ -17,22 +17,22 @@ const (
 	flaky   verdict = "FLAKY" // it failed, and passed when it ran alone
 )
 
-// result is what became of a package.
+// result is the result of a package.
 type result struct {
 	name     string
 	verdict  verdict
 	tests    map[string]string // the last action of each test
 	printed  []output
-	crash    string   // what ended it before its time, or is wrong with it as a whole: a panic, a data race
+	crash    string   // why it ended early, or a fault of the whole package: a panic, a data race
 	timedOut bool     // the crash is that of the limit
-	running  []string // the tests that ran at the limit
+	running  []string // the tests that were running at the limit
 }
 
-// output is something that a test printed, or the package if test is empty.
+// output is a text that a test printed, or the package if test is empty.
 type output struct{ test, text string }
 
-// print takes what a test prints. What is printed after a crash belongs to no test, although it is given with the name of
-// one, which may even have passed.
+// print records a text that a test printed. Output after a crash belongs to no test, although the go command names one,
+// which may even have passed.
 func (r *result) print(test, text string) {
 	if strings.HasPrefix(text, "=== ") {
 		return
@@ -52,7 +52,7 @@ func (r *result) print(test, text string) {
 	r.printed = append(r.printed, output{test, text})
 }
 
-// show prints the closing line of a package, and what it printed if it failed.
+// show prints the closing line of a package, and its output if it failed.
 func (r *result) show(verbose bool) {
 	if r.verdict != passed {
 		fmt.Print(r.excerpt(400))
@@ -65,10 +65,10 @@ func (r *result) show(verbose bool) {
 	}
 }
 
-// judge says what the second run of a failed package means.
+// judge sets the verdict of a failed package after its second run.
 func (r *result) judge(second *result) {
 	switch {
-	case second == nil || second.verdict == "": // stopped
+	case second == nil || second.verdict == "": // the run was stopped
 	case second.verdict == passed:
 		r.verdict = flaky
 	default:
@@ -76,7 +76,8 @@ func (r *result) judge(second *result) {
 	}
 }
 
-// excerpt is what the package and its failed tests printed, or the beginning and the end of it if it has more lines.
+// excerpt returns the output of the package and its failed tests, or the beginning and the end of it if it has more
+// lines.
 func (r *result) excerpt(lines int) string {
 	var all strings.Builder
 	for _, o := range r.printed {
@@ -92,7 +93,7 @@ func (r *result) excerpt(lines int) string {
 	return strings.Join(split, "")
 }
 
-// String is the line for a failed package: its verdict, its name and the tests that are the cause.
+// String returns the line for a failed package: its verdict, its name and the tests that caused it.
 func (r *result) String() string {
 	tests := r.running
 	for _, causes := range [][]string{{"fail"}, {"run", "cont"}} {
@@ -106,7 +107,7 @@ func (r *result) String() string {
 		}
 	}
 	slices.Sort(tests)
-	causes := slices.DeleteFunc(slices.Clone(tests), func(test string) bool { // one of its parts says more
+	causes := slices.DeleteFunc(slices.Clone(tests), func(test string) bool { // a subtest names the cause more precisely
 		return slices.ContainsFunc(tests, func(other string) bool { return strings.HasPrefix(other, test+"/") })
 	})
 	if more := len(causes) - 5; more > 0 {

@@ -17,9 +17,9 @@ import (
 
 // command is a "go test" command without its packages.
 type command struct {
-	before, after []string // its arguments before and after the packages
+	before, after []string // arguments before and after the packages
 	patterns      []string
-	verbose       bool // print what tests print even if they pass
+	verbose       bool // print the output of passed tests as well
 	env           []string
 }
 
@@ -55,12 +55,12 @@ type suite struct {
 	*command
 	packages map[string]*result
 	order    []*result
-	builds   map[string][]string // what building a package printed
-	rest     []byte              // the beginning of a line
+	builds   map[string][]string // the output of building a package
+	rest     []byte              // the beginning of an incomplete line
 }
 
-// test runs the tests of packages and prints their closing lines. Its error says that the go command failed although no
-// package did, or that ctx ended.
+// test runs the tests of packages and prints their closing lines. It returns an error if the go command failed although
+// no package did, or if ctx ended.
 func (c *command) test(ctx context.Context, packages ...string) (*suite, error) {
 	s := &suite{command: c, packages: map[string]*result{}, builds: map[string][]string{}}
 	cmd := exec.CommandContext(ctx, "go", slices.Concat(c.before, packages, c.after)...)
@@ -73,10 +73,10 @@ func (c *command) test(ctx context.Context, packages ...string) (*suite, error) 
 		}
 		return syscall.Kill(-cmd.Process.Pid, syscall.SIGQUIT) // tests print their goroutines
 	}
-	cmd.WaitDelay = 10 * time.Second // for processes that tests left running
+	cmd.WaitDelay = 10 * time.Second // for processes that tests did not stop
 	err := cmd.Run()
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what is left of them
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kills those that still run
 	}
 	s.end(ctx.Err(), err)
 	switch {
@@ -92,12 +92,12 @@ func (c *command) test(ctx context.Context, packages ...string) (*suite, error) 
 	return s, err
 }
 
-// event is a line that "go test -json" prints.
+// event is a line of the output of "go test -json".
 type event struct {
 	Action, Package, Test, Output, FailedBuild, ImportPath string
 }
 
-// Write takes the output of "go test -json".
+// Write parses the output of "go test -json".
 func (s *suite) Write(p []byte) (int, error) {
 	s.rest = append(s.rest, p...)
 	for {
@@ -116,7 +116,7 @@ func (s *suite) Write(p []byte) (int, error) {
 }
 
 func (s *suite) take(e event) {
-	if e.Package == "" { // of a build
+	if e.Package == "" { // output of a build
 		s.builds[e.ImportPath] = append(s.builds[e.ImportPath], e.Output)
 		return
 	}
@@ -149,8 +149,8 @@ func (s *suite) take(e event) {
 	}
 }
 
-// end judges the packages that have not finished. If the time is over they are left out, unless a test has failed. If
-// nothing stopped the go command, somebody else ended it.
+// end sets the verdicts of the packages that have not finished. If the time is over they are left out, unless a test
+// has failed. If gotest did not stop the go command, another process ended it, and they have failed.
 func (s *suite) end(stopped, ended error) {
 	for _, r := range s.order {
 		switch {
@@ -165,12 +165,12 @@ func (s *suite) end(stopped, ended error) {
 	}
 }
 
-// failures are the packages that failed, in the order of their ends.
+// failures returns the packages that failed, in the order in which they ended.
 func (s *suite) failures() []*result {
 	return slices.DeleteFunc(slices.Clone(s.order), func(r *result) bool { return r.verdict == "" || r.verdict == passed })
 }
 
-// sayLeftOut names the packages that have not finished.
+// sayLeftOut prints the packages that have not finished.
 func (s *suite) sayLeftOut() {
 	at := slices.Index(s.before, "test")
 	list := exec.Command("go", slices.Concat(s.before[:at], []string{"list", "-f", "{{.ImportPath}} {{.Module.Path}}"}, s.patterns)...)

@@ -1,6 +1,6 @@
 // Command systems type checks the packages of the module in the current folder, with their tests, as if they were
-// compiled for the operating systems that are its arguments. It reads what they import from source without the bodies
-// of functions, and compiles nothing: that takes seconds, whereas go vet compiles every dependency for each system.
+// compiled for the operating systems in its arguments. It reads imported packages from source without function bodies
+// and compiles nothing. That takes seconds, whereas go vet compiles every dependency for each system.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// check returns what is wrong with the packages of a folder on a system.
+// check returns the errors in the packages of a folder on a system.
 func check(dir, system string) (faults []string, err error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
@@ -64,7 +64,7 @@ func check(dir, system string) (faults []string, err error) {
 	seen := map[string]bool{}
 	for _, p := range all {
 		if strings.HasSuffix(p.ID, ".test") {
-			continue // its main is written by go test
+			continue // go test generates its main package
 		}
 		for _, e := range p.Errors {
 			if text := strings.ReplaceAll(e.Error(), root+string(filepath.Separator), ""); !seen[text] {

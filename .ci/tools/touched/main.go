@@ -1,8 +1,9 @@
-// Command touched prints what a change touches in the repository of the current folder, as three lines: packages of the
-// module there, the packages that import those of them whose code is changed, or whose tests do, and other modules.
+// Command touched prints which parts of the repository of the current folder a change touches, in three lines: packages
+// of the module, packages that import those whose code changed or whose tests do so, and other modules.
 //
-// The change is what differs from the commit at which the branch left main, or on main itself from the last commit but
-// one, and all that is not committed. A file belongs to the package of its folder, or else of the nearest folder above.
+// The change consists of all differences from the commit at which the branch left main, including uncommitted ones. On
+// main it starts at the last commit but one. A file belongs to the package of its folder, or else of the nearest folder
+// above.
 package main
 
 import (
@@ -14,10 +15,10 @@ import (
 	"strings"
 )
 
-// belongs names the package or the module of files that are in none. All others are documentation.
+// belongs maps folders without a package to the package or module that tests them. All other files are documentation.
 var belongs = map[string]string{".ci": ".ci/tools", ".": "internal/doctest"}
 
-// change is what is touched: folders, relative to the repository.
+// change contains the touched folders, relative to the repository.
 type change struct{ packages, importers, modules []string }
 
 func main() {
@@ -66,7 +67,7 @@ func find() (*change, error) {
 	return c, nil
 }
 
-// owner is the folder of the package, or of the other module, to which the files of a folder belong.
+// owner returns the folder of the package, or of the other module, to which the files of a folder belong.
 func owner(folder string, imports map[string][]string) string {
 	for {
 		if _, ok := imports[folder]; ok {
@@ -82,7 +83,7 @@ func owner(folder string, imports map[string][]string) string {
 	}
 }
 
-// changedFiles are the files of the change.
+// changedFiles returns the files of the change.
 func changedFiles() ([]string, error) {
 	branch, err := output("git", "rev-parse", "--abbrev-ref", "HEAD")
 	if err != nil {
@@ -122,7 +123,7 @@ func listPackages() (map[string][]string, error) {
 	return all, nil
 }
 
-// output runs a command and returns what it prints, without a final newline.
+// output runs a command and returns its output without a final newline.
 func output(name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr

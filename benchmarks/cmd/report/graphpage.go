@@ -8,7 +8,7 @@ import (
 	"github.com/agentarbor/arbor/benchmarks/graphs"
 )
 
-// column is the head of an engine's column.
+// column returns the heading of an engine's column.
 func column(e graphs.Engine) string {
 	if e.Stored {
 		return e.Title
@@ -16,8 +16,8 @@ func column(e graphs.Engine) string {
 	return e.Title + ", alone"
 }
 
-// base is the engine that another one is compared with: Arbor used in the same way,
-// or as it is used if it cannot be.
+// base returns the engine that another one is compared with: Arbor with the same use of sessions if possible, and
+// otherwise Arbor with the other.
 func base(engines []graphs.Engine, of graphs.Engine) string {
 	const own = "github.com/agentarbor/arbor"
 	name := ""
@@ -29,7 +29,8 @@ func base(engines []graphs.Engine, of graphs.Engine) string {
 	return name
 }
 
-// graphTable has a row for each shape in each size and a column for each engine. The benchmark is Build or Run.
+// graphTable returns a table with a row for each shape and size and a column for each engine. The benchmark is Build or
+// Run.
 func graphTable(m *measured, engines []graphs.Engine, benchmark string, cell func(nodes int, own, base []figure) string) string {
 	head, rule := "| |", "|---|"
 	for _, e := range engines {
@@ -54,12 +55,12 @@ func graphTable(m *measured, engines []graphs.Engine, benchmark string, cell fun
 	return strings.Join(rows, "\n")
 }
 
-// timeCell is the time for each node.
+// timeCell returns the time per node.
 func timeCell(nodes int, own, _ []figure) string {
 	return duration(median(each(own, ns)) / float64(nodes))
 }
 
-// ratioCell compares the time, the allocations and the bytes with those of Arbor.
+// ratioCell returns the time, the allocations and the bytes relative to those of Arbor.
 func ratioCell(_ int, own, arbor []figure) string {
 	switch {
 	case arbor == nil:
@@ -70,7 +71,7 @@ func ratioCell(_ int, own, arbor []figure) string {
 	return ratiosOf(own, arbor)
 }
 
-// graphWins names every figure of a run that is better than Arbor's.
+// graphWins returns all figures of a run that are better than Arbor's.
 func graphWins(m *measured, engines []graphs.Engine) string {
 	var found []string
 	for _, shape := range graphs.Shapes() {
@@ -92,7 +93,7 @@ func graphWins(m *measured, engines []graphs.Engine) string {
 	return "To run a graph, peers need less than Arbor here, in the median of the rounds:\n\n" + strings.Join(found, "\n")
 }
 
-// builders are the engines without those that build the same graph as one before.
+// builders returns the engines without those that build the same graph as an earlier one.
 func builders(engines []graphs.Engine) []graphs.Engine {
 	var found []graphs.Engine
 	for _, e := range engines {
@@ -103,7 +104,7 @@ func builders(engines []graphs.Engine) []graphs.Engine {
 	return found
 }
 
-// graphSection is the part of the page with the figures of the graph engines.
+// graphSection returns the section of the page about graph engines.
 func graphSection(m *measured, engines []graphs.Engine) string {
 	if m == nil {
 		return unmeasured

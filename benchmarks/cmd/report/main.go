@@ -1,12 +1,11 @@
-// Command report runs the benchmarks of this module and writes docs/benchmarks.md
-// from what they measured. Run it in the folder benchmarks:
+// Command report runs the benchmarks of this module and writes docs/benchmarks.md from the results. Run it in the
+// folder benchmarks:
 //
 //	go run ./cmd/report
 //
-// It takes some minutes. What was measured is kept in results.txt, composition.txt and
-// graphs.txt. With -only turns, -only composition or -only graphs, only the
-// conversations, the composed agents or the graph engines are measured, and with
-// -render nothing is; what is not measured is as it was the last time.
+// It takes some minutes. It stores the results in results.txt, composition.txt and graphs.txt. With -only turns, -only
+// composition or -only graphs it measures only the conversations, the composed agents or the graph engines, and with
+// -render nothing. For the rest it uses the stored results.
 package main
 
 import (
@@ -25,12 +24,12 @@ import (
 	"strings"
 )
 
-// rounds is how often everything is measured.
+// rounds is the number of times that each benchmark runs.
 const rounds = 5
 
-// options are the flags.
+// options contains the flags.
 type options struct {
-	page, turns, composition, graphs string // files
+	page, turns, composition, graphs string // names of files
 	only                             string
 	render                           bool
 }
@@ -86,8 +85,7 @@ func run(ctx context.Context, o options) error {
 	return writePage(ctx, o)
 }
 
-// writePage writes the page from the files of results. Only that of the conversations
-// must be there.
+// writePage writes the page from the files of results. Only the file of the conversations is required.
 func writePage(ctx context.Context, o options) error {
 	m, err := read(o.turns)
 	if err != nil {
@@ -120,21 +118,20 @@ func read(file string) (*measured, error) {
 	return found, nil
 }
 
-// machine says where this runs.
+// machine describes this machine.
 func machine() string {
 	return fmt.Sprintf("%d cores, %s, %s/%s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// benchRun is a run of some benchmarks. The short ones are run several times, so that
-// they take turns and what disturbs the machine for a while disturbs all frameworks;
-// those on long sessions once, each counted several times, because most of their
-// time goes into making the sessions.
+// benchRun is a run of some benchmarks. The short ones run several times alternately, so that a temporary disturbance
+// of the machine affects all frameworks. Those on long sessions run once, with several counts each, because most of
+// their time goes into creating the sessions.
 type benchRun struct {
 	benchmarks, time string
 	times, count     int
 }
 
-// measure compiles the benchmarks of a package once and runs these.
+// measure compiles the benchmarks of a package once and runs these benchmarks.
 func measure(ctx context.Context, folder string, runs []benchRun) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "benchmarks")
 	if err != nil {

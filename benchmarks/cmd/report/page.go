@@ -15,11 +15,10 @@ import (
 //go:embed page.md
 var template string
 
-// scenario is a row of the page's tables: the benchmark, for Arbor and for the
-// others.
+// scenario is a row of the page's tables: the benchmark for Arbor and the one for the others.
 type scenario struct{ title, arbor, peers string }
 
-// turns are the conversations.
+// turns are the scenarios of conversations.
 var turns = []scenario{
 	{"transfer turn: root → specialist → text", "TransferTurn/depth=1", ""},
 	{"eight levels deep", "TransferTurn/depth=8", ""},
@@ -36,7 +35,7 @@ var turns = []scenario{
 	{"ping-pong, 1,600 hops", "PingPong/hops=1600", ""},
 }
 
-// compositions are the ways to put agents together.
+// compositions are the scenarios of composed agents.
 var compositions = []scenario{
 	{"agent tool: coordinator → specialist → coordinator", "AgentTool/calls=1", ""},
 	{"sequence of 8 agents", "Sequence/agents=8", ""},
@@ -45,7 +44,7 @@ var compositions = []scenario{
 	{"loop of 8 rounds", "Loop/rounds=8", ""},
 }
 
-// unmeasured stands where figures would.
+// unmeasured is shown in place of missing figures.
 const unmeasured = "This version of the page has no figures: none were measured while the machine did nothing else. " +
 	"The command at the end of the page measures them."
 
@@ -57,7 +56,7 @@ func (s scenario) figures(m *measured, framework string) []figure {
 	return m.figures[name][framework]
 }
 
-// page fills the template in.
+// page fills in the template.
 func page(m, composed, g *measured, versions map[string]string) string {
 	var peers []string
 	for _, f := range benchmarks.All() {
@@ -76,7 +75,7 @@ func page(m, composed, g *measured, versions map[string]string) string {
 	).Replace(template)
 }
 
-// compositionSection is the part of the page with the figures of composed agents.
+// compositionSection returns the section of the page about composed agents.
 func compositionSection(m *measured) string {
 	if m == nil {
 		return unmeasured
@@ -90,18 +89,18 @@ func compositionSection(m *measured) string {
 	}, "\n\n")
 }
 
-// timeOf is the time of a turn.
+// timeOf returns the time of a turn.
 func timeOf(own, _ []figure) string {
 	values := each(own, ns)
 	return fmt.Sprintf("%s (%s–%s)", duration(median(values)), duration(slices.Min(values)), duration(slices.Max(values)))
 }
 
-// ratiosOf compares the time, the allocations and the bytes with Arbor's.
+// ratiosOf returns the time, the allocations and the bytes relative to those of Arbor.
 func ratiosOf(own, arbor []figure) string {
 	return times(ratio(own, arbor, ns)) + " / " + times(ratio(own, arbor, allocs)) + " / " + times(ratio(own, arbor, size))
 }
 
-// table has a row for each scenario and a column for each framework.
+// table returns a table with a row for each scenario and a column for each framework.
 func table(m *measured, scenarios []scenario, withArbor bool, cell func(own, arbor []figure) string) string {
 	head, rule := "| |", "|---|"
 	for _, f := range benchmarks.All() {
@@ -130,7 +129,7 @@ func table(m *measured, scenarios []scenario, withArbor bool, cell func(own, arb
 	return strings.Join(rows, "\n")
 }
 
-// wins names every figure that is better than Arbor's.
+// wins returns all figures that are better than Arbor's.
 func wins(m *measured, scenarios []scenario) string {
 	var found []string
 	for _, s := range scenarios {
@@ -150,8 +149,7 @@ func wins(m *measured, scenarios []scenario) string {
 	return "Where a peer is better, in the median of the rounds:\n\n" + strings.Join(found, "\n")
 }
 
-// advantages says what of the time, the allocations and the bytes is less than
-// Arbor's; it is empty if nothing is.
+// advantages says which of time, allocations and bytes are less than Arbor's. It returns "" if none is.
 func advantages(own, arbor []figure) string {
 	var better []string
 	for _, of := range []struct {
@@ -165,7 +163,7 @@ func advantages(own, arbor []figure) string {
 	return strings.Join(better, ", ")
 }
 
-// duration prints nanoseconds in the largest fitting unit.
+// duration formats nanoseconds in the largest fitting unit.
 func duration(ns float64) string {
 	for _, unit := range []struct {
 		name string
@@ -178,7 +176,7 @@ func duration(ns float64) string {
 	return digits(ns) + " ns"
 }
 
-// times prints a ratio, or a dash if it could not be measured.
+// times formats a ratio, or a dash if it could not be measured.
 func times(r float64) string {
 	if math.IsNaN(r) {
 		return "–"
@@ -186,7 +184,7 @@ func times(r float64) string {
 	return digits(r) + " ×"
 }
 
-// digits prints a number with two digits, or all those before the point.
+// digits formats a number with two digits, or with all digits before the point.
 func digits(v float64) string {
 	if v >= 9.95 {
 		return thousands(v)
@@ -194,7 +192,7 @@ func digits(v float64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64)
 }
 
-// thousands prints a whole number with commas.
+// thousands formats a whole number with commas.
 func thousands(v float64) string {
 	s := strconv.FormatFloat(v, 'f', 0, 64)
 	for i := len(s) - 3; i > 0; i -= 3 {

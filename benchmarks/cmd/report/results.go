@@ -16,22 +16,21 @@ import (
 	"github.com/agentarbor/arbor/benchmarks"
 )
 
-// measured is what the benchmarks printed.
+// measured contains the output of the benchmarks.
 type measured struct {
 	machine string
-	// figures are by benchmark and parameter (TransferTurn/depth=1, Run/chain=100), then by the
-	// name of the framework or the graph engine, in the order of the rounds.
+	// figures contains the figures by benchmark and parameter (TransferTurn/depth=1, Run/chain=100), then by the name
+	// of the framework or graph engine, in the order of the rounds.
 	figures map[string]map[string][]figure
 }
 
-// figure is one line of go test: a benchmark in one round, per operation. The time of the
-// processors is 0 if it was not measured.
+// figure is one line of go test: one benchmark in one round, per operation. The processor time is 0 if it was not
+// measured.
 type figure struct{ ns, cpu, bytes, allocs float64 }
 
 var line = regexp.MustCompile(`^Benchmark(\w+)/framework=([\w-]+)/(\w+=\d+)(?:-\d+)?\s+\d+\s+(\S+) ns/op(?:\s+(\S+) cpu-ns/op)?\s+(\S+) B/op\s+(\S+) allocs/op`)
 
-// parse reads the lines that measure wrote, and fails if a benchmark has not as
-// many figures as there were rounds.
+// parse parses the lines that measure wrote. It returns an error if a benchmark does not have one figure per round.
 func parse(text []byte) (*measured, error) {
 	m := &measured{figures: make(map[string]map[string][]figure)}
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -90,8 +89,7 @@ func each(figures []figure, of func(figure) float64) []float64 {
 	return values
 }
 
-// ratio is the median, over the rounds, of what the peer took as a multiple of
-// what Arbor took in the same round.
+// ratio returns the median over the rounds of the peer's cost divided by Arbor's cost in the same round.
 func ratio(peer, arbor []figure, of func(figure) float64) float64 {
 	values := make([]float64, len(peer))
 	for i := range peer {
@@ -100,7 +98,7 @@ func ratio(peer, arbor []figure, of func(figure) float64) float64 {
 	return median(values)
 }
 
-// modules returns the versions of the frameworks' modules, as go.mod pins them.
+// modules returns the versions of the frameworks' modules in go.mod.
 func modules(ctx context.Context) (map[string]string, error) {
 	versions := make(map[string]string)
 	for _, f := range benchmarks.All() {

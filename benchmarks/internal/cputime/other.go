@@ -1,9 +1,9 @@
 //go:build !unix
 
-// Package cputime says how long the processors have worked for this process.
+// Package cputime reports the processor time of this process.
 package cputime
 
 import "time"
 
-// Used is not known here.
+// Used returns 0 because this system is not supported.
 func Used() time.Duration { return 0 }

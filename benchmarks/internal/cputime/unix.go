@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package cputime says how long the processors have worked for this process.
+// Package cputime reports the processor time of this process.
 package cputime
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Used is the time that the processors have spent on this process.
+// Used returns the processor time that this process has used.
 func Used() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
