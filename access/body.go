@@ -11,17 +11,18 @@ import (
 // body is the body of a request within the limits of a guard. Every error of Read except io.EOF is a *[RefusedError].
 type body struct {
 	io.ReadCloser
-	guard *Guard
-	large bool // the Content-Length is above the limit
+	guard   *Guard
+	refused error // set if no byte is read
 }
 
 func (b *body) Read(p []byte) (n int, err error) {
-	if !b.large {
-		n, err = b.ReadCloser.Read(p)
+	if b.refused != nil {
+		return 0, b.refused
 	}
+	n, err = b.ReadCloser.Read(p)
 	switch {
-	case b.large, errors.As(err, new(*http.MaxBytesError)):
-		return n, refusef(http.StatusRequestEntityTooLarge, "the body is larger than the limit of %d bytes", b.guard.opts.MaxBody)
+	case errors.As(err, new(*http.MaxBytesError)):
+		return n, b.guard.tooLarge()
 	case err == nil, err == io.EOF:
 		return n, err
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -29,6 +30,10 @@ func (b *body) Read(p []byte) (n int, err error) {
 	default:
 		return n, refusef(http.StatusBadRequest, "the connection ended before the body was complete")
 	}
+}
+
+func (g *Guard) tooLarge() error {
+	return refusef(http.StatusRequestEntityTooLarge, "the body is larger than the limit of %d bytes", g.opts.MaxBody)
 }
 
 // received reads the whole body of a request, for handlers that would not report why reading failed. The error is that

@@ -208,7 +208,13 @@ func (g *Guard) Open(w http.ResponseWriter, r *http.Request) *Writer {
 	if r.Body != nil && r.Body != http.NoBody {
 		// net/http removes the deadline when the body was read to its end.
 		_ = timed.control.SetReadDeadline(time.Now().Add(g.opts.BodyTimeout))
-		r.Body = &body{http.MaxBytesReader(w, r.Body, g.opts.MaxBody), g, r.ContentLength > g.opts.MaxBody}
+		limited := &body{http.MaxBytesReader(w, r.Body, g.opts.MaxBody), g, nil}
+		if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+			limited.refused = refusef(http.StatusUnsupportedMediaType, "the body has the content encoding %.32q; send it without one", encoding)
+		} else if r.ContentLength > g.opts.MaxBody {
+			limited.refused = g.tooLarge()
+		}
+		r.Body = limited
 	}
 	return timed
 }

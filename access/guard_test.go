@@ -122,6 +122,14 @@ func TestBodiesAreBounded(t *testing.T) {
 		require.Equal(t, status, w.Code)
 	}
 
+	for encoding, status := range map[string]int{"gzip": 415, "identity": 200} {
+		r := httptest.NewRequest("POST", "http://localhost/", strings.NewReader("1234"))
+		r.Header.Set("Content-Encoding", encoding)
+		w := httptest.NewRecorder()
+		guard.Bounded(http.HandlerFunc(hello)).ServeHTTP(w, r)
+		require.Equal(t, status, w.Code)
+	}
+
 	slow := func(h http.Handler) string {
 		server := httptest.NewServer(h)
 		defer server.Close()

@@ -119,7 +119,8 @@ func (c *Call) Body(typ string) ([]byte, error) {
 	} else if got, _, err := mime.ParseMediaType(header); err != nil || got != typ {
 		return nil, &Fault{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Detail: "the body must be " + typ}
 	}
-	return io.ReadAll(c.R.Body)
+	body, err := io.ReadAll(c.R.Body)
+	return bytes.TrimPrefix(body, []byte("\ufeff")), err
 }
 
 // Decode reads a JSON body into the value that v points to. It returns a [Fault] with the paths of members that the

@@ -72,6 +72,9 @@ func TestFront(t *testing.T) {
 		says                      string
 	}{
 		{"GET", "/x/open", "", "", 200, `"open for "`},
+		{"GET", "/x//open", "", "", 200, `"open for "`},
+		{"GET", "/x/./open", "secret", "", 404, "not_found"},
+		{"POST", "/x/body", "secret", "\ufeff" + `{"name":"n"}`, 200, `"name":"n"`},
 		{"GET", "/x/busy", "", "", 401, "unauthenticated"},
 		{"GET", "/x/busy", "secret", "", 409, "session_busy"},
 		{"GET", "/x/panic", "secret", "", 500, "internal"},
