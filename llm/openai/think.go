@@ -20,6 +20,7 @@ var thinkBlocks = [...]struct {
 	{"<thought>", []string{"</thought>"}, false},
 	{"<reasoning>", []string{"</reasoning>"}, false},
 	{"<seed:think>", []string{"</seed:think>"}, false},
+	{"<longcat_think>", []string{"</longcat_think>"}, false},
 	{"<mm:think>", []string{"</mm:think>"}, false},
 	{"[THINK]", []string{"[/THINK]"}, false},
 	{"◁think▷", []string{"◁/think▷"}, false},
