@@ -59,7 +59,7 @@ func TestLedgerOfCosts(t *testing.T) {
 		"total    2        0          140    60      15      0.14\n", got.out)
 	got = show(priced, "--cost")
 	require.Equal(t, 0, got.status, got.err)
-	require.Equal(t, "TURN  AGENT    ANSWERS  DISCARDED  INPUT  CACHED  OUTPUT  READ ANEW  COST  OF THAT READ ANEW\n"+
+	require.Equal(t, "TURN  AGENT    ANSWERS  DISCARDED  INPUT  CACHED  OUTPUT  READ ANEW  COST  READ ANEW COST\n"+
 		"1     support  1        0          100    60      10      0          0.09  0\n"+
 		"1     tech     1        0          40     0       5       40         0.05  0.04\n"+
 		"      total    2        0          140    60      15      40         0.14  0.04\n", got.out)

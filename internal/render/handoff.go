@@ -9,11 +9,11 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// handoffs records the status of handoffs, so that unchanged news is not repeated.
+// handoffs records the status of handoffs, so that an unchanged status is not repeated.
 type handoffs struct{ last string }
 
-// news describes the status of a handoff, or returns "" if nothing has changed for the reader.
-func (h *handoffs) news(d *event.HandoffStatus) string {
+// statusLine describes the status of a handoff, or returns "" if nothing has changed for the reader.
+func (h *handoffs) statusLine(d *event.HandoffStatus) string {
 	same := h.last == d.HandoffID+d.Status
 	h.last = d.HandoffID + d.Status
 	if same && d.TargetAgent == "" && d.Reason == "" && d.QueuePosition == nil && d.EstimatedWaitTime == nil {
@@ -43,7 +43,7 @@ func handoff(d *event.HandoffStatus) string {
 // routed describes the decision of a router, or that another agent continues for a failed one.
 func routed(d *event.Route) string {
 	if d.Failed != nil {
-		return fmt.Sprintf("%s failed: %s; %s goes on", d.From, d.Failed.Message, d.To)
+		return fmt.Sprintf("%s failed: %s; %s continues", d.From, d.Failed.Message, d.To)
 	}
 	text := fmt.Sprintf("%s chose %s in %.3g ms", d.From, d.To, d.LatencyMs)
 	if d.RuleIndex != nil {

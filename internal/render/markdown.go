@@ -15,11 +15,11 @@ import (
 func Markdown(w io.Writer, title string) Sink { return &markdown{w: w, title: title} }
 
 type markdown struct {
-	w      io.Writer
-	title  string
-	begun  bool
-	log    session.Reader
-	asides asides
+	w          io.Writer
+	title      string
+	begun      bool
+	log        session.Reader
+	eventLines eventLines
 }
 
 func (m *markdown) Event(e *event.Event) {
@@ -60,7 +60,7 @@ func (m *markdown) Event(e *event.Event) {
 		}
 		m.note("%s", line)
 	default:
-		if line, _ := m.asides.of(e); line != "" {
+		if line, _ := m.eventLines.describe(e); line != "" {
 			m.note("%s", line)
 		}
 	}

@@ -20,12 +20,12 @@ func GraphOf(a agent.Agent) *agentgraph.Graph {
 }
 
 // drawNodes lists the nodes of a graph in a possible order of execution, each with the targets of its edges.
-func drawNodes(w io.Writer, g *agentgraph.Graph, l Look, indent string) {
+func drawNodes(w io.Writer, g *agentgraph.Graph, l Terminal, indent string) {
 	out := make(map[string][]agentgraph.Edge, len(g.Nodes))
 	for _, e := range g.Edges {
 		out[e.From] = append(out[e.From], e)
 	}
-	for i, n := range inOrder(g) {
+	for i, n := range topologicalOrder(g) {
 		line := indent + visible.Line(n.ID)
 		if runs := n.Runs(); runs != "" && runs != n.ID {
 			line += l.Paint(Faint, " ("+visible.Line(runs)+")")
@@ -61,8 +61,8 @@ func drawNodes(w io.Writer, g *agentgraph.Graph, l Look, indent string) {
 	}
 }
 
-// inOrder returns the nodes of a graph: sources before targets, and otherwise in the order of the file.
-func inOrder(g *agentgraph.Graph) []agentgraph.Node {
+// topologicalOrder returns the nodes of a graph: sources before targets, and otherwise in the order of the file.
+func topologicalOrder(g *agentgraph.Graph) []agentgraph.Node {
 	index := make(map[string]int, len(g.Nodes))
 	for i, n := range g.Nodes {
 		index[n.ID] = i

@@ -28,7 +28,7 @@ func outline[N any](n N, first, rest string, children func(N) []N, show func(n N
 }
 
 // agentLine returns the line of an agent in a drawing for a terminal.
-func agentLine(name, description, active string, l Look) string {
+func agentLine(name, description, active string, l Terminal) string {
 	line := l.Paint(Cyan, visible.Line(name))
 	if name == active {
 		line += l.Paint(Green, " ← active")
@@ -47,14 +47,14 @@ type Outline struct {
 }
 
 // Draw draws the agents like [Tree], and marks the active one.
-func (o *Outline) Draw(w io.Writer, l Look, active string) {
+func (o *Outline) Draw(w io.Writer, l Terminal, active string) {
 	below := func(o *Outline) []*Outline { return o.SubAgents }
 	outline(o, "", "", below, func(o *Outline, first, under string) {
 		fmt.Fprintln(w, first+agentLine(o.Name, o.Description, active, l))
-		beyond := slices.DeleteFunc(slices.Clone(o.Targets), func(name string) bool {
+		otherTargets := slices.DeleteFunc(slices.Clone(o.Targets), func(name string) bool {
 			return slices.ContainsFunc(o.SubAgents, func(child *Outline) bool { return child.Name == name })
 		})
-		for _, line := range []struct{ what, text string }{{"remote: ", o.Remote}, {"tools: ", strings.Join(o.Tools, ", ")}, {"may also transfer to: ", strings.Join(beyond, ", ")}} {
+		for _, line := range []struct{ what, text string }{{"remote: ", o.Remote}, {"tools: ", strings.Join(o.Tools, ", ")}, {"may also transfer to: ", strings.Join(otherTargets, ", ")}} {
 			if line.text != "" {
 				fmt.Fprintln(w, l.Paint(Faint, under+"  "+line.what+visible.Line(line.text)))
 			}

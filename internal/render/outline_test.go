@@ -33,8 +33,8 @@ func TestOutline(t *testing.T) {
 	var told struct{ Root *Outline }
 	require.NoError(t, json.Unmarshal(data, &told))
 	var here, there strings.Builder
-	Tree(&here, tree, Look{}, "leaf")
-	told.Root.Draw(&there, Look{}, "leaf")
+	Tree(&here, tree, Terminal{}, "leaf")
+	told.Root.Draw(&there, Terminal{}, "leaf")
 	require.Equal(t, here.String(), there.String())
 	require.Contains(t, there.String(), "leaf ← active  Below␛")
 }

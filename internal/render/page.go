@@ -53,25 +53,25 @@ type htmlCall struct {
 // show. If events ends with an error, Page writes nothing.
 func Page(w io.Writer, title, facts string, thread []graph.ViewNode, events iter.Seq2[*event.Event, error]) error {
 	page := pager{hues: map[string]int{"user": 0}, calls: make(map[string]bool), lines: make(map[string][]string)}
-	begins := make(map[string]bool)
-	eachNode(thread, func(v *graph.ViewNode) { begins[v.ID] = true })
+	isNode := make(map[string]bool)
+	eachNode(thread, func(v *graph.ViewNode) { isNode[v.ID] = true })
 	last := make(map[string]string) // by scope, the last shown node
 	for e, err := range events {
 		if err != nil {
 			return err
 		}
 		for _, id := range []string{e.ID, e.RunID + ":" + e.Type()} {
-			if begins[id] {
+			if isNode[id] {
 				last[e.Scope] = id
 			}
 		}
-		behind, ok := last[e.Scope]
+		node, ok := last[e.Scope]
 		if !ok {
-			behind = last[""]
+			node = last[""]
 		}
-		page.collect(e, behind)
+		page.collect(e, node)
 	}
-	out := htmlPage{Title: title, Facts: facts, Entries: append(page.linesBehind(""), page.entries(thread)...)}
+	out := htmlPage{Title: title, Facts: facts, Entries: append(page.linesAfter(""), page.entries(thread)...)}
 	var b bytes.Buffer // so that no incomplete page is written
 	if err := pageTemplate().Execute(&b, out); err != nil {
 		return err
@@ -104,7 +104,7 @@ type pager struct {
 }
 
 // collect stores the line of an event after a node, if the thread does not show the event.
-func (p *pager) collect(e *event.Event, behind string) {
+func (p *pager) collect(e *event.Event, node string) {
 	line := ""
 	switch d := e.Data.(type) {
 	case *event.Transfer:
@@ -114,11 +114,11 @@ func (p *pager) collect(e *event.Event, behind string) {
 		}
 		p.calls[d.ToolCallID] = true
 	case *event.Notice, *event.Compaction:
-		line, _ = new(asides).of(e)
+		line, _ = new(eventLines).describe(e)
 	default:
 		return
 	}
-	p.lines[behind] = append(p.lines[behind], visible.Line(line))
+	p.lines[node] = append(p.lines[node], visible.Line(line))
 }
 
 func (p *pager) entries(thread []graph.ViewNode) []htmlEntry {
@@ -128,13 +128,13 @@ func (p *pager) entries(thread []graph.ViewNode) []htmlEntry {
 		if entry.Text != "" || entry.Reasoning != "" || entry.Note != "" || len(entry.Media)+len(entry.Calls)+len(entry.Branches) > 0 {
 			out = append(out, entry)
 		}
-		out = append(out, p.linesBehind(v.ID)...)
+		out = append(out, p.linesAfter(v.ID)...)
 	}
 	return out
 }
 
-// linesBehind returns the lines after a node.
-func (p *pager) linesBehind(id string) []htmlEntry {
+// linesAfter returns the lines after a node.
+func (p *pager) linesAfter(id string) []htmlEntry {
 	var out []htmlEntry
 	for _, line := range p.lines[id] {
 		out = append(out, htmlEntry{Line: line})

@@ -16,22 +16,22 @@ import (
 // Printer prints events as they arrive: the speaker, texts, tool calls and transfers. It is not safe for concurrent
 // use.
 type Printer struct {
-	w    io.Writer
-	look Look
-	spin *Spinner
+	w        io.Writer
+	terminal Terminal
+	spin     *Spinner
 	// tree distinguishes transfers from tools; it may be nil.
 	tree *agent.Tree
 	// transcript also prints the user's messages.
 	transcript bool
-	// deciding leaves waiting calls to the caller.
-	deciding bool
+	// hideQuestions omits waiting calls, because the caller asks about them.
+	hideQuestions bool
 
-	log     session.Reader
-	open    string         // the block whose deltas are being printed, or ""
-	words   visible.Stream // of the open block
-	calls   []pendingCall
-	asides  asides
-	midline bool
+	log        session.Reader
+	open       string         // the block whose deltas are being printed, or ""
+	stream     visible.Stream // of the open block
+	calls      []pendingCall
+	eventLines eventLines
+	midline    bool
 }
 
 type pendingCall struct {
@@ -43,21 +43,21 @@ type pendingCall struct {
 
 // Conversation returns a printer for the turns in a tree, which may be nil. It does not print waiting calls, because
 // the caller asks about them.
-func Conversation(w io.Writer, l Look, tree *agent.Tree) *Printer {
+func Conversation(w io.Writer, l Terminal, tree *agent.Tree) *Printer {
 	p := newPrinter(w, l, tree)
-	p.deciding = true
+	p.hideQuestions = true
 	return p
 }
 
 // Transcript returns a printer for a stored session. It also prints the user's messages.
-func Transcript(w io.Writer, l Look) *Printer {
+func Transcript(w io.Writer, l Terminal) *Printer {
 	p := newPrinter(w, l, nil)
 	p.transcript = true
 	return p
 }
 
-func newPrinter(w io.Writer, l Look, tree *agent.Tree) *Printer {
-	return &Printer{w: w, look: l, spin: NewSpinner(w, l), tree: tree}
+func newPrinter(w io.Writer, l Terminal, tree *agent.Tree) *Printer {
+	return &Printer{w: w, terminal: l, spin: NewSpinner(w, l), tree: tree}
 }
 
 // Event prints one event. It indents events of inner scopes and omits their texts, because the result of the call that
@@ -67,7 +67,7 @@ func (p *Printer) Event(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.User:
 		if p.transcript {
-			p.line("%s: %s", p.look.Paint(Bold, "user"), visible.Text(d.Content.PlainText()))
+			p.line("%s: %s", p.terminal.Paint(Bold, "user"), visible.Text(d.Content.PlainText()))
 		}
 	case *event.HarnessStart:
 		p.Wait(e.Agent)
@@ -90,30 +90,30 @@ func (p *Printer) Event(e *event.Event) {
 		p.transfer(e, d)
 	case *event.Discard:
 		if slices.ContainsFunc(rec.Void, func(b *session.Block) bool { return shows(b, b.Shown) }) {
-			p.line("%s", p.look.Paint(Faint, "(answer discarded, asking again)"))
+			p.line("%s", p.terminal.Paint(Faint, "(answer discarded, asking again)"))
 		}
 	case *event.Failure:
 		switch {
 		case event.ParentRun(e.Scope) != "":
-			p.node(e, p.look.Paint(Red, "failed: "+Cut(visible.Line(d.Message), maxResult)))
+			p.node(e, p.terminal.Paint(Red, "failed: "+Cut(visible.Line(d.Message), maxResult)))
 		case p.transcript:
-			p.aside(e)
+			p.eventLine(e)
 		}
 	case *event.HarnessEnd:
 		p.end(e, d)
 	default:
-		p.aside(e)
+		p.eventLine(e)
 	}
 }
 
-func (p *Printer) aside(e *event.Event) {
+func (p *Printer) eventLine(e *event.Event) {
 	colour := Faint
-	line, bad := p.asides.of(e)
+	line, bad := p.eventLines.describe(e)
 	if bad {
 		colour = Red
 	}
 	if line != "" {
-		p.line("%s", p.look.Paint(colour, "("+visible.Line(line)+")"))
+		p.line("%s", p.terminal.Paint(colour, "("+visible.Line(line)+")"))
 	}
 }
 
@@ -132,7 +132,7 @@ func (p *Printer) Finish() {
 	p.closeLine()
 	for _, c := range p.calls {
 		if !c.paused {
-			p.line("%s%s → %s", indent(c.scope), callLine(c.call), p.look.Paint(Faint, "no result"))
+			p.line("%s%s → %s", indent(c.scope), callLine(c.call), p.terminal.Paint(Faint, "no result"))
 		}
 	}
 	p.calls = nil
@@ -149,7 +149,7 @@ func (p *Printer) Break() { p.closeLine() }
 
 func (p *Printer) closeLine() {
 	p.spin.Hide()
-	rest := p.words.End()
+	rest := p.stream.End()
 	if p.midline {
 		fmt.Fprintln(p.w, rest)
 	}
@@ -158,28 +158,28 @@ func (p *Printer) closeLine() {
 
 // text prints the new part of a block. It first prints the name of the speaker, once the text is more than white space.
 func (p *Printer) text(rec session.Record) {
-	b, words, before := rec.Block, rec.News, rec.Block.Shown
+	b, text, before := rec.Block, rec.News, rec.Block.Shown
 	if p.open != b.ID {
 		p.closeLine()
 		p.open = b.ID
 	}
 	if rec.Partial {
-		before = before[:len(before)-len(words)]
+		before = before[:len(before)-len(text)]
 	}
 	if rec.Fresh || !shows(b, before) {
-		if words = string(b.Shown); !rec.Partial {
-			words = strings.TrimRight(rec.Whole, " \n")
+		if text = string(b.Shown); !rec.Partial {
+			text = strings.TrimRight(rec.Whole, " \n")
 		}
-		if strings.TrimSpace(words) == "" { // a model may begin with line breaks, or write nothing else
+		if strings.TrimSpace(text) == "" { // a model may begin with line breaks, or write nothing else
 			return
 		}
-		words = strings.TrimLeft(words, " \n")
+		text = strings.TrimLeft(text, " \n")
 		p.spin.Hide()
-		fmt.Fprintf(p.w, "%s: ", p.look.Paint(Cyan, visible.Line(b.Agent)))
+		fmt.Fprintf(p.w, "%s: ", p.terminal.Paint(Cyan, visible.Line(b.Agent)))
 	}
-	words = p.words.Next(words)
-	if fmt.Fprint(p.w, words); words != "" {
-		p.midline = !strings.HasSuffix(words, "\n")
+	text = p.stream.Next(text)
+	if fmt.Fprint(p.w, text); text != "" {
+		p.midline = !strings.HasSuffix(text, "\n")
 	}
 	if !rec.Partial {
 		p.closeLine()
@@ -205,7 +205,7 @@ func (p *Printer) result(e *event.Event, d *event.ToolResult) {
 	if i < 0 { // of a transfer, or of a call that another process printed
 		if !p.isTransfer(d.Name) {
 			text, _ := resultLines(d)
-			p.line("%s%s → %s", indent(e.Scope), p.look.Paint(Faint, visible.Line(d.Name)), text)
+			p.line("%s%s → %s", indent(e.Scope), p.terminal.Paint(Faint, visible.Line(d.Name)), text)
 		}
 		return
 	}
@@ -213,9 +213,9 @@ func (p *Printer) result(e *event.Event, d *event.ToolResult) {
 	p.calls = slices.Delete(p.calls, i, i+1)
 	text, rows := resultLines(d)
 	if d.IsError {
-		text = p.look.Paint(Red, text)
+		text = p.terminal.Paint(Red, text)
 	}
-	p.line("%s%s → %s", indent(c.scope), p.look.Paint(Faint, callLine(c.call)), text)
+	p.line("%s%s → %s", indent(c.scope), p.terminal.Paint(Faint, callLine(c.call)), text)
 	for _, row := range rows {
 		p.line("%s  %s", indent(c.scope), row)
 	}
@@ -226,14 +226,14 @@ func (p *Printer) transfer(e *event.Event, d *event.Transfer) {
 	text := transferred(d)
 	switch d.Outcome {
 	case event.TransferCommitted:
-		text = p.look.Paint(Green, text)
+		text = p.terminal.Paint(Green, text)
 		if reason := Cut(visible.Line(d.Reason), maxResult); reason != "" {
 			text += " (" + reason + ")"
 		}
 	case event.TransferConflict:
 		return // the answer that won is printed
 	default:
-		text = p.look.Paint(Red, text)
+		text = p.terminal.Paint(Red, text)
 	}
 	p.line("%s%s", strings.TrimPrefix(indent(e.Scope), "  "), text)
 }
@@ -262,13 +262,13 @@ func (p *Printer) end(e *event.Event, d *event.HarnessEnd) {
 		text = "stopped at a limit of the turn"
 	}
 	if text != "" {
-		p.line("%s", p.look.Paint(Faint, "("+text+")"))
+		p.line("%s", p.terminal.Paint(Faint, "("+text+")"))
 	}
 }
 
 // node prints the result of a graph's node, in a line like that of a tool.
 func (p *Printer) node(e *event.Event, text string) {
-	p.line("%s%s → %s", indent(""), p.look.Paint(Faint, visible.Line(e.Agent)), text)
+	p.line("%s%s → %s", indent(""), p.terminal.Paint(Faint, visible.Line(e.Agent)), text)
 }
 
 // isTransfer reports whether a call with this name is a transfer. A transfer is printed from its own event, not as a

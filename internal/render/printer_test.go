@@ -62,7 +62,7 @@ func TestPrinter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			p := newPrinter(&out, Look{}, nil)
+			p := newPrinter(&out, Terminal{}, nil)
 			for _, e := range tt.events {
 				p.Event(e)
 			}

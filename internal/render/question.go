@@ -56,11 +56,11 @@ func (p *Printer) relay(e *event.Event, d *event.Relay) {
 			p.calls[i].paused = true
 		}
 	}
-	if p.deciding {
+	if p.hideQuestions {
 		return
 	}
-	line, rows := Question(d, p.look.Columns)
-	p.line("%s%s", indent(e.Scope), p.look.Paint(Bold, line))
+	line, rows := Question(d, p.terminal.Columns)
+	p.line("%s%s", indent(e.Scope), p.terminal.Paint(Bold, line))
 	for _, row := range rows {
 		p.line("%s", row)
 	}

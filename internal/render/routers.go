@@ -20,17 +20,17 @@ func RouterOf(a agent.Agent) *router.Router {
 
 // onErrors returns the agents that continue after an error of a router's specialist, by the name of the failed agent.
 func onErrors(n *agent.Node) map[string]string {
-	instead := map[string]string{}
+	fallbacks := map[string]string{}
 	for _, child := range n.Children() {
 		if child.Edge.OnError != "" {
-			instead[child.Agent.Name()] = child.Edge.OnError
+			fallbacks[child.Agent.Name()] = child.Edge.OnError
 		}
 	}
-	return instead
+	return fallbacks
 }
 
 // drawRules lists the rules of a router in order.
-func drawRules(w io.Writer, n *agent.Node, r *router.Router, l Look, indent string) {
+func drawRules(w io.Writer, n *agent.Node, r *router.Router, l Terminal, indent string) {
 	for _, rule := range r.Rules() {
 		line := fmt.Sprintf("%d  %s → %s", rule.Index, Cut(visible.Line(rule.When), 100), rule.To)
 		if reason := visible.Line(rule.Reason); reason != "" && rule.Reason != rule.When {
@@ -43,9 +43,9 @@ func drawRules(w io.Writer, n *agent.Node, r *router.Router, l Look, indent stri
 		stays = "the agent that was in charge before, or "
 	}
 	fmt.Fprintf(w, "%selse → %s%s\n", indent, stays, r.Default())
-	instead := onErrors(n)
+	fallbacks := onErrors(n)
 	for _, child := range n.Children() {
-		if to := instead[child.Agent.Name()]; to != "" {
+		if to := fallbacks[child.Agent.Name()]; to != "" {
 			fmt.Fprintln(w, l.Paint(Faint, indent+"after an error of "+child.Agent.Name()+": "+to))
 		}
 	}
@@ -104,7 +104,7 @@ type jsonRouter struct {
 }
 
 // Decision prints what a router would decide about a message, and why.
-func Decision(w io.Writer, d router.Decision, l Look) {
+func Decision(w io.Writer, d router.Decision, l Terminal) {
 	why := "no rule matches"
 	if d.RuleIndex != nil {
 		why = fmt.Sprintf("rule %d", *d.RuleIndex)

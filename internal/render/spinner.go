@@ -12,8 +12,8 @@ import (
 // Spinner shows on the current line of a terminal that work is in progress. A nil Spinner shows nothing. Hide it before
 // any other output to the same terminal.
 type Spinner struct {
-	w    io.Writer
-	look Look
+	w        io.Writer
+	terminal Terminal
 
 	mu    sync.Mutex
 	label string
@@ -29,11 +29,11 @@ const (
 	spinnerTick  = 100 * time.Millisecond
 )
 
-func NewSpinner(w io.Writer, l Look) *Spinner {
+func NewSpinner(w io.Writer, l Terminal) *Spinner {
 	if !l.Live {
 		return nil
 	}
-	return &Spinner{w: w, look: l}
+	return &Spinner{w: w, terminal: l}
 }
 
 // Show starts drawing, or changes the label.
@@ -67,7 +67,7 @@ func (s *Spinner) draw(stop, done chan struct{}) {
 		s.mu.Lock()
 		label := s.label
 		s.mu.Unlock()
-		fmt.Fprintf(s.w, "\r\x1b[K%c %s", frames[i%len(frames)], s.look.Paint(Faint, label))
+		fmt.Fprintf(s.w, "\r\x1b[K%c %s", frames[i%len(frames)], s.terminal.Paint(Faint, label))
 		wait.Reset(spinnerTick)
 	}
 }

@@ -11,23 +11,23 @@ import (
 
 // The largest lengths of texts in a step, in characters.
 const (
-	maxStep  = 100
-	maxWords = 40
+	maxStep = 100
+	maxText = 40
 )
 
 // Step describes the events of one step in a few words.
 func Step(events []*event.Event) string {
 	var parts, closing []string
-	handed := make(map[string]bool) // the calls of transfers, which are shown by their own events
+	transferCalls := make(map[string]bool) // the calls of transfers, which are shown by their own events
 	for _, e := range events {
 		if t, ok := e.Data.(*event.Transfer); ok {
-			handed[t.ToolCallID] = true
+			transferCalls[t.ToolCallID] = true
 		}
 	}
 	for i, e := range events {
-		words, isCall := eventWords(e)
+		words, isCall := eventText(e)
 		switch {
-		case words == "" || e.Type() == event.TypeToolResult && handed[e.ID]:
+		case words == "" || e.Type() == event.TypeToolResult && transferCalls[e.ID]:
 			continue
 		case isCall && i > 0 && continues(events, i): // in one part with the previous call
 			parts[len(parts)-1] += ", " + visible.Line(e.Data.(*event.ToolCall).Name)
@@ -73,11 +73,11 @@ func continues(events []*event.Event, i int) bool {
 	return call && before.Agent == events[i].Agent
 }
 
-// eventWords describes one event, or returns "" if it is not shown. isCall reports that it is a call, because
+// eventText describes one event, or returns "" if it is not shown. isCall reports that it is a call, because
 // consecutive calls are joined.
-func eventWords(e *event.Event) (words string, isCall bool) {
+func eventText(e *event.Event) (words string, isCall bool) {
 	who := visible.Line(e.Agent)
-	quoted := func(text string) string { return `"` + Cut(visible.Line(text), maxWords) + `"` }
+	quoted := func(text string) string { return `"` + Cut(visible.Line(text), maxText) + `"` }
 	switch d := e.Data.(type) {
 	case *event.User:
 		text := d.Content.PlainText()
@@ -91,7 +91,7 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 		return who + " calls " + visible.Line(d.Name), true
 	case *event.ToolResult:
 		line, _ := resultLines(d)
-		return visible.Line(d.Name) + ": " + Cut(line, maxWords), false
+		return visible.Line(d.Name) + ": " + Cut(line, maxText), false
 	case *event.Relay:
 		if d.Kind == event.RelayInput {
 			return who + ": " + visible.Line(d.Tool) + " asks " + quoted(d.Message), false
@@ -111,19 +111,19 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 		slices.Sort(keys)
 		return "state " + strings.Join(keys, ", "), false
 	case *event.File:
-		return who + " makes " + visible.Line(d.Name), false
+		return who + " creates " + visible.Line(d.Name), false
 	case *event.Notice:
-		return "(" + Cut(visible.Line(d.Message), maxWords) + ")", false
+		return "(" + Cut(visible.Line(d.Message), maxText) + ")", false
 	case *event.Discard:
 		return "answer discarded", false
 	case *event.Failure:
-		return who + " failed: " + Cut(visible.Line(d.Message), maxWords), false
+		return who + " failed: " + Cut(visible.Line(d.Message), maxText), false
 	case *event.HarnessStart:
 		return who + " begins", false
 	case *event.HarnessEnd:
 		return fmt.Sprintf("%s ends (%s)", who, visible.Line(string(d.FinishReason))), false
 	}
-	line, _ := new(asides).of(e)
+	line, _ := new(eventLines).describe(e)
 	return visible.Line(line), false
 }
 
@@ -137,5 +137,5 @@ func unreadable(e *event.Event, u *event.Unknown) string {
 	if damage.Was != "" {
 		was = visible.Line(damage.Was)
 	}
-	return fmt.Sprintf("%s %d cannot be read: %s", was, e.Seq, Cut(visible.Line(damage.Reason), maxWords))
+	return fmt.Sprintf("%s %d cannot be read: %s", was, e.Seq, Cut(visible.Line(damage.Reason), maxText))
 }

@@ -17,9 +17,9 @@ const summaryWidth = 100
 const summaryName = 40
 
 // GraphRun prints a line for each node of a graph run, and how the run ended. Nodes that ran come first, in that order,
-// then the others in the order of the file. said contains the errors of nodes, and waits the nodes that wait for a
-// person.
-func GraphRun(w io.Writer, l Look, graph *agentgraph.Graph, r *agentgraph.Result, said map[string]string, waits []string) {
+// then the others in the order of the file. failures contains the errors of nodes, and waitingIDs the nodes that wait
+// for a person.
+func GraphRun(w io.Writer, l Terminal, graph *agentgraph.Graph, r *agentgraph.Result, failures map[string]string, waitingIDs []string) {
 	var ids []string
 	width := 0
 	shown := make(map[string]bool, len(graph.Nodes))
@@ -36,14 +36,14 @@ func GraphRun(w io.Writer, l Look, graph *agentgraph.Graph, r *agentgraph.Result
 	for _, n := range graph.Nodes {
 		add(n.ID)
 	}
-	failed, cancelled, skipped, waiting, notRun := set(r.Failed), set(r.Cancelled), set(r.Skipped), set(waits), set(r.NotRun)
+	failed, cancelled, skipped, waiting, notRun := set(r.Failed), set(r.Cancelled), set(r.Skipped), set(waitingIDs), set(r.NotRun)
 	for _, id := range ids {
 		output, answered := r.Outputs[id]
 		what, paint, rest := "done", Green, string(output)
 		asked := id == graph.OnError.Fallback && r.Calls[id] > 0
 		switch {
-		case failed[id], asked && !answered && !cancelled[id] && said[id] != "": // a fallback that failed ran in place of another node
-			what, paint, rest = "failed", Red, said[id]
+		case failed[id], asked && !answered && !cancelled[id] && failures[id] != "": // a fallback that failed ran in place of another node
+			what, paint, rest = "failed", Red, failures[id]
 			if rest == "" && r.Error != nil && r.Error.Agent == id { // it was not called
 				rest = r.Error.Message
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// beyond returns the targets of an agent that are not its children.
-func beyond(n *agent.Node) []string {
+// otherTargets returns the targets of an agent that are not its children.
+func otherTargets(n *agent.Node) []string {
 	var names []string
 	for _, t := range n.Targets() {
 		if t.Parent != n {
@@ -52,8 +52,8 @@ func remoteURL(a agent.Agent) (url string, remote bool) {
 	return visible.Line(r.CardURL()), true
 }
 
-// flowWords describes how a workflow runs its agents, or returns "" for other agents.
-func flowWords(n *agent.Node) string {
+// flowText describes how a workflow runs its agents, or returns "" for other agents.
+func flowText(n *agent.Node) string {
 	return map[string]string{agent.FlowSequential: "in turn", agent.FlowParallel: "side by side", agent.FlowLoop: "in rounds"}[n.Properties.Flow]
 }
 
@@ -77,7 +77,7 @@ func flowLine(n *agent.Node) string {
 		}
 		names = append(names, name)
 	}
-	return flowWords(n) + ": " + strings.Join(names, ", ")
+	return flowText(n) + ": " + strings.Join(names, ", ")
 }
 
 // labels returns the lines that describe an agent in a drawing.
@@ -93,7 +93,7 @@ func labels(n *agent.Node) []string {
 }
 
 // TreeAs draws a tree in a format: text, mermaid, dot or json.
-func TreeAs(format string, w io.Writer, tree *agent.Tree, l Look) error {
+func TreeAs(format string, w io.Writer, tree *agent.Tree, l Terminal) error {
 	switch format {
 	case "text":
 		Tree(w, tree, l, "")
@@ -113,7 +113,7 @@ func TreeAs(format string, w io.Writer, tree *agent.Tree, l Look) error {
 }
 
 // Tree draws the tree and marks the active agent.
-func Tree(w io.Writer, tree *agent.Tree, l Look, active string) {
+func Tree(w io.Writer, tree *agent.Tree, l Terminal, active string) {
 	var draw func(n *agent.Node, first, rest string)
 	show := func(n *agent.Node, first, under string) {
 		fmt.Fprintln(w, first+agentLine(n.Agent.Name(), n.Agent.Description(), active, l))
@@ -125,13 +125,13 @@ func Tree(w io.Writer, tree *agent.Tree, l Look, active string) {
 		}
 		if r := RouterOf(n.Agent); r != nil {
 			drawRules(w, n, r, l, under+"  ")
-		} else if b := beyond(n); len(b) > 0 {
+		} else if b := otherTargets(n); len(b) > 0 {
 			fmt.Fprintln(w, l.Paint(Faint, under+"  may also transfer to: "+strings.Join(b, ", ")))
 		}
 		if g := GraphOf(n.Agent); g != nil {
 			drawNodes(w, g, l, under+"  ")
 		}
-		if words := flowWords(n); words != "" {
+		if words := flowText(n); words != "" {
 			fmt.Fprintln(w, l.Paint(Faint, under+"  "+words+":"))
 			for i, child := range Runs(n) {
 				mark := "• "

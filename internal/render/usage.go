@@ -38,8 +38,8 @@ type ledger struct {
 }
 
 // ledgerRow counts an agent's answers and tokens. CachedTokens are input tokens from a provider's cache. Cost is the
-// cost of the answers whose model has a price; Unpriced names the other models. Anew counts the uncached input tokens
-// of the first answers after transfers.
+// cost of the answers whose model has a price; Unpriced names the other models. Uncached counts the uncached input
+// tokens of the first answers after transfers.
 type ledgerRow struct {
 	Turn         int      `json:"turn,omitempty"`
 	Agent        string   `json:"agent"`
@@ -48,15 +48,15 @@ type ledgerRow struct {
 	InputTokens  int      `json:"inputTokens"`
 	CachedTokens int      `json:"cachedTokens"`
 	OutputTokens int      `json:"outputTokens"`
-	Anew         int      `json:"readAnew,omitempty"`
+	Uncached     int      `json:"readAnew,omitempty"`
 	Cost         *float64 `json:"cost,omitempty"`
-	AnewCost     *float64 `json:"readAnewCost,omitempty"`
+	UncachedCost *float64 `json:"readAnewCost,omitempty"`
 	Unpriced     []string `json:"unpriced,omitempty"`
 }
 
 func (l *ledger) Event(e *event.Event) {
-	if u, anew := l.arrivals.Apply(e); u != nil && l.turns {
-		l.readAnew(l.row(e.Agent), u.Model, anew)
+	if u, uncached := l.arrivals.Apply(e); u != nil && l.turns {
+		l.addUncached(l.row(e.Agent), u.Model, uncached)
 	}
 	switch d := e.Data.(type) {
 	case *event.User:
@@ -76,10 +76,10 @@ func (l *ledger) Event(e *event.Event) {
 	}
 }
 
-func (l *ledger) readAnew(r *ledgerRow, model string, tokens int) {
-	r.Anew += tokens
+func (l *ledger) addUncached(r *ledgerRow, model string, tokens int) {
+	r.Uncached += tokens
 	if cost, known := l.prices.Cost(model, llm.Usage{InputTokens: tokens}); known {
-		r.AnewCost = plus(r.AnewCost, cost)
+		r.UncachedCost = plus(r.UncachedCost, cost)
 	}
 }
 
@@ -136,7 +136,7 @@ func (l *ledger) Finish() {
 	if l.prices != nil {
 		head += "\tCOST"
 		if l.turns {
-			head += "\tOF THAT READ ANEW"
+			head += "\tREAD ANEW COST"
 		}
 	}
 	fmt.Fprintln(table, head)
@@ -146,12 +146,12 @@ func (l *ledger) Finish() {
 		sum.Answers += r.Answers
 		sum.Discarded += r.Discarded
 		sum.add(r.used())
-		sum.Anew += r.Anew
+		sum.Uncached += r.Uncached
 		if r.Cost != nil {
 			*sum.Cost += *r.Cost
 		}
-		if r.AnewCost != nil {
-			sum.AnewCost = plus(sum.AnewCost, *r.AnewCost)
+		if r.UncachedCost != nil {
+			sum.UncachedCost = plus(sum.UncachedCost, *r.UncachedCost)
 		}
 		for _, model := range r.Unpriced {
 			if !slices.Contains(sum.Unpriced, model) {
@@ -173,7 +173,7 @@ func (l *ledger) print(w io.Writer, r *ledgerRow) {
 	}
 	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d", visible.Line(r.Agent), r.Answers, r.Discarded, r.InputTokens, r.CachedTokens, r.OutputTokens)
 	if l.turns {
-		fmt.Fprintf(w, "\t%d", r.Anew)
+		fmt.Fprintf(w, "\t%d", r.Uncached)
 	}
 	switch {
 	case l.prices == nil:
@@ -186,9 +186,9 @@ func (l *ledger) print(w io.Writer, r *ledgerRow) {
 	}
 	switch {
 	case !l.turns || l.prices == nil:
-	case r.AnewCost != nil:
-		fmt.Fprintf(w, "\t%.6g", *r.AnewCost)
-	case r.Anew > 0:
+	case r.UncachedCost != nil:
+		fmt.Fprintf(w, "\t%.6g", *r.UncachedCost)
+	case r.Uncached > 0:
 		fmt.Fprint(w, "\tunknown")
 	default:
 		fmt.Fprint(w, "\t0")

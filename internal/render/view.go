@@ -12,7 +12,7 @@ import (
 )
 
 // View prints a request to a model.
-func View(w io.Writer, l Look, req *llm.Request) {
+func View(w io.Writer, l Terminal, req *llm.Request) {
 	say := func(role, words string) {
 		fmt.Fprintf(w, "%s: %s\n", l.Paint(Cyan, role), visible.Text(strings.TrimSpace(words)))
 	}

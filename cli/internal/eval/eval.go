@@ -102,7 +102,7 @@ func (o *options) check(fs *pflag.FlagSet) error {
 func forms(f *factory.Factory) map[string]func(*eval.Report, io.Writer) error {
 	return map[string]func(*eval.Report, io.Writer) error{
 		"text": func(r *eval.Report, w io.Writer) error {
-			look := f.LookOf(w)
+			look := f.TerminalOf(w)
 			return r.Text(w, eval.Look{Paint: func(style, text string) string { return look.Paint(render.Style(style), text) }})
 		},
 		"json":     func(r *eval.Report, w io.Writer) error { return render.IndentedJSON(w, r) },
@@ -145,7 +145,7 @@ func evaluate(ctx context.Context, f *factory.Factory, path string, files []stri
 
 	turn, done := f.Interrupts.Turn(ctx)
 	defer done()
-	spinner := render.NewSpinner(f.Stderr, f.LookOf(f.Stderr))
+	spinner := render.NewSpinner(f.Stderr, f.TerminalOf(f.Stderr))
 	var played, failed atomic.Int64
 	total := len(cases) * o.repeat * len(subjects)
 	opts = append(opts, eval.Repeat(o.repeat), eval.Parallel(o.parallel), eval.Progress(func(_ string, outcome *eval.Outcome) {

@@ -24,11 +24,11 @@ import (
 
 // ShowQuestions prints questions to people, each of them complete.
 func (f *Factory) ShowQuestions(w io.Writer, asked []*event.Relay) {
-	look := f.LookOf(w)
+	terminal := f.TerminalOf(w)
 	var b strings.Builder
 	for _, d := range asked {
-		line, rows := render.Question(d, look.Columns)
-		b.WriteString("  " + look.Paint(render.Bold, line) + "\n")
+		line, rows := render.Question(d, terminal.Columns)
+		b.WriteString("  " + terminal.Paint(render.Bold, line) + "\n")
 		for _, row := range rows {
 			b.WriteString(row + "\n")
 		}

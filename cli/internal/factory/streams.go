@@ -102,8 +102,10 @@ func file(stream any) *os.File {
 	return f
 }
 
-// LookOf returns the style of text on a stream.
-func (f *Factory) LookOf(stream io.Writer) render.Look { return render.LookOf(file(stream), f.Getenv) }
+// TerminalOf returns the style of text on a stream.
+func (f *Factory) TerminalOf(stream io.Writer) render.Terminal {
+	return render.TerminalOf(file(stream), f.Getenv)
+}
 
 // Interrupts turns signals into the end of a turn. The first signal cancels the running turn; another one, or one
 // without a running turn, ends the program. The zero value handles no signals.

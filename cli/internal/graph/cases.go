@@ -152,10 +152,10 @@ func tested(f *factory.Factory, c *graphtest.Case, out *graphtest.Outcome, asJSO
 		render.JSON(f.Stdout, t)
 		return
 	}
-	look := f.LookOf(f.Stdout)
-	word := look.Paint(render.Green, "ok  ")
+	terminal := f.TerminalOf(f.Stdout)
+	word := terminal.Paint(render.Green, "ok  ")
 	if !out.OK() {
-		word = look.Paint(render.Red, "FAIL")
+		word = terminal.Paint(render.Red, "FAIL")
 	}
 	fmt.Fprintf(f.Stdout, "%s %s\n", word, visible.Line(c.Name))
 	for _, d := range out.Differences {

@@ -102,7 +102,7 @@ func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agent
 		for i, q := range asked {
 			waits[i] = questionOf(q).Agent
 		}
-		render.GraphRun(f.Stdout, f.LookOf(f.Stdout), root.Graph(), result, failures(log), waits)
+		render.GraphRun(f.Stdout, f.TerminalOf(f.Stdout), root.Graph(), result, failures(log), waits)
 	}
 	if result.Status == agentgraph.Waiting && failed == nil {
 		g.waiting(c, asked)
@@ -117,7 +117,7 @@ func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agent
 // follow waits for the end of a run, and shows on a terminal which agent is running. It returns whether any event came,
 // and how the graph's own run ended.
 func (g *runOptions) follow(ctx context.Context, c *turn.Conversation, events iter.Seq2[*event.Event, error]) (began bool, end event.FinishReason, failed error) {
-	spin := render.NewSpinner(g.f.Stdout, g.f.LookOf(g.f.Stdout))
+	spin := render.NewSpinner(g.f.Stdout, g.f.TerminalOf(g.f.Stdout))
 	defer spin.Hide()
 	for e, err := range events {
 		if err != nil {

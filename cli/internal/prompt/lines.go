@@ -32,7 +32,7 @@ var ErrInterrupt = errors.New("interrupt at the prompt")
 
 // New returns a line editor if both streams are terminals, and otherwise a plain reader. historyFile may be empty.
 func New(f *factory.Factory, historyFile string) (Lines, error) {
-	if f.Stdin == os.Stdin && factory.IsTerminal(f.Stdin) && f.LookOf(f.Stdout).Live {
+	if f.Stdin == os.Stdin && factory.IsTerminal(f.Stdin) && f.TerminalOf(f.Stdout).Live {
 		return newEditor(f, historyFile)
 	}
 	r := &pipedLines{r: bufio.NewReader(f.Stdin), ask: make(chan struct{}), got: make(chan gotLine)}
@@ -89,7 +89,7 @@ type Editor struct {
 }
 
 func newEditor(f *factory.Factory, historyFile string) (*Editor, error) {
-	prompt := f.LookOf(f.Stdout).Paint(render.Bold, "you") + "> "
+	prompt := f.TerminalOf(f.Stdout).Paint(render.Bold, "you") + "> "
 	rl, err := readline.NewEx(&readline.Config{
 		Prompt:                 prompt,
 		Stdin:                  readline.NewCancelableStdin(&pasted{r: readline.Stdin}),
@@ -235,12 +235,12 @@ func typed(line string) string { return strings.ReplaceAll(line, lineEnd, "\n") 
 // Overhearing returns a printer of events to use while a person may be typing.
 func Overhearing(f *factory.Factory, in Lines) *render.Printer {
 	var w io.Writer = f.Stdout
-	look := f.LookOf(f.Stdout)
-	look.Live = false
+	terminal := f.TerminalOf(f.Stdout)
+	terminal.Live = false
 	if e, ok := in.(*Editor); ok { // it redraws its line below the printed text
 		w = e.stdout()
 	}
-	return render.Transcript(&wholeLines{w: w}, look)
+	return render.Transcript(&wholeLines{w: w}, terminal)
 }
 
 // wholeLines writes only complete lines, because an editor redraws its line after each write.

@@ -165,7 +165,7 @@ var criteria = map[string]string{
 }
 
 func tellFound(f *factory.Factory, b *found, revs []revisions.Revision) {
-	look := f.LookOf(f.Stdout)
+	look := f.TerminalOf(f.Stdout)
 	if len(b.Candidates) > 0 {
 		fmt.Fprintln(f.Stdout, "The first bad revision is one of these, of which all but the last were skipped:")
 		for _, r := range b.Candidates {

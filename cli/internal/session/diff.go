@@ -98,7 +98,7 @@ func printSide(f *factory.Factory, s checkpoint.Side) {
 	}
 	out := transcript(f)
 	title := fmt.Sprintf("--- %s, from %d to %d", visible.Line(factory.ShownID(s.Key)), s.Events[0].Seq, s.Fold.Seq)
-	fmt.Fprintf(f.Stdout, "\n%s\n", f.LookOf(f.Stdout).Paint(render.Bold, title))
+	fmt.Fprintf(f.Stdout, "\n%s\n", f.TerminalOf(f.Stdout).Paint(render.Bold, title))
 	for _, e := range s.Events {
 		out.Event(e)
 	}

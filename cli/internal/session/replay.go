@@ -77,7 +77,7 @@ func replaySession(ctx context.Context, f *factory.Factory, id string, until atF
 	if err != nil {
 		return err
 	}
-	out := render.Transcript(f.Stdout, f.LookOf(f.Stdout))
+	out := render.Transcript(f.Stdout, f.TerminalOf(f.Stdout))
 	ctx, done := f.Interrupts.Turn(ctx)
 	defer done()
 	play := &player{Printer: out, ctx: ctx, speed: speed}
@@ -271,7 +271,7 @@ func position(seq int64) string {
 }
 
 func tellDifference(f *factory.Factory, d *replay.Difference) {
-	look := f.LookOf(f.Stdout)
+	look := f.TerminalOf(f.Stdout)
 	fmt.Fprintf(f.Stdout, "%s\n", look.Paint(render.Bold, fmt.Sprintf("turn %d%s: %s", d.Turn, position(d.Seq), visible.Line(d.Message))))
 	route := func(path []string) string { return visible.Line(strings.Join(path, " → ")) }
 	open := ""
@@ -286,7 +286,7 @@ func tellDifference(f *factory.Factory, d *replay.Difference) {
 }
 
 // printDiff prints the lines of a diff, and those that differ in colours.
-func printDiff(w io.Writer, look render.Look, diff string) {
+func printDiff(w io.Writer, look render.Terminal, diff string) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(diff, "\n"), "\n") {
 		line = strings.TrimRight(visible.Text(line), "\n")
 		switch {

@@ -158,7 +158,7 @@ func shown(f *factory.Factory, o showOptions) (render.Sink, error) {
 
 // transcript returns a printer of stored events.
 func transcript(f *factory.Factory) *render.Printer {
-	l := f.LookOf(f.Stdout)
+	l := f.TerminalOf(f.Stdout)
 	l.Live = false // no spinner
 	return render.Transcript(f.Stdout, l)
 }
@@ -202,7 +202,7 @@ func (s *past) showView(ctx context.Context, at int64, o showOptions) error {
 		render.JSON(f.Stdout, jsonView{name, at, preview.Tokens, chatform.RequestOf(preview.Request)})
 		return nil
 	}
-	render.View(f.Stdout, f.LookOf(f.Stdout), preview.Request)
+	render.View(f.Stdout, f.TerminalOf(f.Stdout), preview.Request)
 	f.Say("what the model of %s is shown at position %d of %d: %s, %s, %s", name, at, s.Seq,
 		render.Count(len(preview.Messages), "message"), render.Count(len(preview.Tools), "tool"), render.Count(preview.Tokens, "token"))
 	return nil
@@ -279,12 +279,12 @@ func followSession(ctx context.Context, f *factory.Factory, id string, o followO
 	case err != nil:
 		return err
 	}
-	return follow(ctx, f, render.Transcript(f.Stdout, f.LookOf(f.Stdout)), factory.StoredSession{DB: db, Key: info.Key}, info.Seq, o)
+	return follow(ctx, f, render.Transcript(f.Stdout, f.TerminalOf(f.Stdout)), factory.StoredSession{DB: db, Key: info.Key}, info.Seq, o)
 }
 
 // followServed follows a session at a server.
 func followServed(ctx context.Context, f *factory.Factory, id string, o followOptions) error {
-	out := render.Transcript(f.Stdout, f.LookOf(f.Stdout))
+	out := render.Transcript(f.Stdout, f.TerminalOf(f.Stdout))
 	api, err := remote.Connect(ctx, f, func(err error) {
 		out.Break() // in the middle of a text
 		f.Say("%s; trying again", err)

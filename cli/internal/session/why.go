@@ -170,7 +170,7 @@ func verdict(d *routing.Decision) string {
 const maxSaid = 200
 
 func (x *explanation) print(w io.Writer, f *factory.Factory) error {
-	fmt.Fprintf(w, "%s\n", f.LookOf(w).Paint(render.Bold, visible.Line(fmt.Sprintf("%s, at %d of %d: %s", x.Session, x.Seq, x.Events, verdict(&x.Decision)))))
+	fmt.Fprintf(w, "%s\n", f.TerminalOf(w).Paint(render.Bold, visible.Line(fmt.Sprintf("%s, at %d of %d: %s", x.Session, x.Seq, x.Events, verdict(&x.Decision)))))
 	row := func(what, text string) {
 		if text != "" {
 			fmt.Fprintf(w, "  %-9s %s\n", what, render.Cut(visible.Line(text), maxSaid))

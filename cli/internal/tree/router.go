@@ -125,7 +125,7 @@ func explain(ctx context.Context, f *factory.Factory, path, message string, e ex
 		if e.json {
 			render.JSON(f.Stdout, d)
 		} else {
-			render.Decision(f.Stdout, d, f.LookOf(f.Stdout))
+			render.Decision(f.Stdout, d, f.TerminalOf(f.Stdout))
 		}
 		r = render.RouterOf(tree.Node(d.To).Agent)
 	}

@@ -34,7 +34,7 @@ It calls no model.`,
 		if err != nil {
 			return err
 		}
-		return render.TreeAs(format, f.Stdout, tree, f.LookOf(f.Stdout))
+		return render.TreeAs(format, f.Stdout, tree, f.TerminalOf(f.Stdout))
 	})
 	cmd.Flags().StringVarP(&format, "format", "f", "text", "draw in this `FORMAT`: text, mermaid, dot or json")
 	return cmd

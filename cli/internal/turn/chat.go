@@ -300,7 +300,7 @@ func (c *Conversation) runCommand(ctx context.Context, line string) (quit bool, 
 	case "/help":
 		fmt.Fprintln(c.Factory.Stdout, chatHelp)
 	case "/agents":
-		return false, c.At.DrawAgents(ctx, c.Factory.Stdout, c.Factory.LookOf(c.Factory.Stdout))
+		return false, c.At.DrawAgents(ctx, c.Factory.Stdout, c.Factory.TerminalOf(c.Factory.Stdout))
 	case "/session":
 		where := ""
 		switch {

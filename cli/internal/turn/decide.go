@@ -49,7 +49,7 @@ func (c *Conversation) markShown(asked ...*event.Relay) {
 
 // printQuestion shows a question on the chat's terminal. If the user stops reading, it prints how much is left.
 func (c *Conversation) printQuestion(d *event.Relay) {
-	look := c.Factory.LookOf(c.Factory.Stdout)
+	look := c.Factory.TerminalOf(c.Factory.Stdout)
 	line, rows := render.Question(d, look.Columns)
 	fmt.Fprintln(c.Factory.Stdout, "  "+look.Paint(render.Bold, line))
 	most := max(look.Rows-3, 5)

@@ -30,7 +30,7 @@ type host interface {
 	// running reports whether a process is running the last turn.
 	running(ctx context.Context) (bool, error)
 	// DrawAgents draws the tree, and marks the agent that answers next.
-	DrawAgents(ctx context.Context, w io.Writer, look render.Look) error
+	DrawAgents(ctx context.Context, w io.Writer, look render.Terminal) error
 	// FileBytes returns the bytes of a file.
 	FileBytes(ctx context.Context, digest string) ([]byte, error)
 }
@@ -58,7 +58,7 @@ func (h localHost) running(ctx context.Context) (bool, error) {
 	return info.Leased, err
 }
 
-func (h localHost) DrawAgents(ctx context.Context, w io.Writer, look render.Look) error {
+func (h localHost) DrawAgents(ctx context.Context, w io.Writer, look render.Terminal) error {
 	active, err := h.c.Active(ctx, h.Key)
 	if err == nil {
 		render.Tree(w, h.c.Tree(), look, active)
@@ -185,7 +185,7 @@ func (t serverHost) stopTurn(ctx context.Context, turn *client.Turn) {
 	}
 }
 
-func (t serverHost) DrawAgents(ctx context.Context, w io.Writer, look render.Look) error {
+func (t serverHost) DrawAgents(ctx context.Context, w io.Writer, look render.Terminal) error {
 	var tree struct{ Root *render.Outline }
 	if err := t.Agents(ctx, &tree); err != nil {
 		return err

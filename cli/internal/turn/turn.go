@@ -147,7 +147,7 @@ func (c *Conversation) draw() {
 		if c.LoadedTree != nil {
 			tree = c.Tree()
 		}
-		c.Out = render.Conversation(c.Factory.Stdout, c.Factory.LookOf(c.Factory.Stdout), tree)
+		c.Out = render.Conversation(c.Factory.Stdout, c.Factory.TerminalOf(c.Factory.Stdout), tree)
 	}
 }
 

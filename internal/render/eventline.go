@@ -2,18 +2,18 @@ package render
 
 import "github.com/agentarbor/arbor/event"
 
-// asides describes events other than texts, calls and transfers.
-type asides struct{ handoffs }
+// eventLines describes events other than texts, calls and transfers.
+type eventLines struct{ handoffs }
 
-// of returns one line about an event, or "" if the event is not shown, or not on one line. bad reports a failure.
-func (a *asides) of(e *event.Event) (line string, bad bool) {
+// describe returns one line about an event, or "" if the event is not shown, or not on one line. bad reports a failure.
+func (a *eventLines) describe(e *event.Event) (line string, bad bool) {
 	switch d := e.Data.(type) {
 	case *event.Route:
 		if d.Failed != nil {
 			line, bad = routed(d), true
 		}
 	case *event.HandoffStatus:
-		line = a.news(d)
+		line = a.statusLine(d)
 	case *event.File:
 		line = "file " + d.String()
 	case *event.Notice:

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Look is the style of text output. The zero value is plain.
-type Look struct {
+// Terminal is the style of text output. The zero value is plain.
+type Terminal struct {
 	color bool
 	// Live allows lines that are erased later, such as a spinner's.
 	Live bool
@@ -15,13 +15,13 @@ type Look struct {
 	Columns, Rows int
 }
 
-// LookOf returns the look for a file, which may be nil: plain unless it is a terminal that supports escape codes, and
+// TerminalOf returns the style for a file, which may be nil: plain unless it is a terminal that supports escape codes, and
 // without colours if the environment has NO_COLOR set to any value (https://no-color.org).
-func LookOf(f *os.File, getenv func(name string) string) Look {
+func TerminalOf(f *os.File, getenv func(name string) string) Terminal {
 	if !IsTerminal(f) {
-		return Look{}
+		return Terminal{}
 	}
-	l := Look{Columns: 80, Rows: 24}
+	l := Terminal{Columns: 80, Rows: 24}
 	if columns, rows, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 && rows > 0 {
 		l.Columns, l.Rows = columns, rows
 	}
@@ -46,8 +46,8 @@ const (
 	Green Style = "32"
 )
 
-// Paint applies a style to a text, unless the text is empty or the look plain.
-func (l Look) Paint(s Style, text string) string {
+// Paint applies a style to a text, unless the text is empty or the output is plain.
+func (l Terminal) Paint(s Style, text string) string {
 	if !l.color || text == "" {
 		return text
 	}
