@@ -151,7 +151,7 @@ func (l *leakFilter) end(native []llm.ToolCall) (text string, calls []llm.ToolCa
 		case p.kind == "bare" && l.isBare(l.name()) && !l.mentioned(l.name()):
 			return "", []llm.ToolCall{{ID: "call_" + randomHex(), Name: l.name(), Arguments: "{}"}}
 		case p.kind == "over", p.kind == "info" && t.size == 0:
-			blank = blank || (l.first || isToken(string(l.held)) && l.after != ':') && t.closed && len(t.calls) == 0 && t.open == "" && !t.fenced
+			blank = blank || (l.first || l.tight && l.after != ':' && isToken(string(l.held))) && t.closed && len(t.calls) == 0 && t.open == "" && !t.fenced
 		}
 	}
 	switch {
