@@ -168,7 +168,7 @@ func TestQuestionsInsideOfAgents(t *testing.T) {
 				events, _, err := f.Turn("refund")
 				first := asked(t, events, err)
 				require.Equal(t, event.RelayInput, first.Kind)
-				require.Equal(t, a2a.AskTool, first.Tool)
+				require.Equal(t, "ask_user", first.Tool)
 				require.Contains(t, first.Message, "Which of the two charges?")
 				require.Empty(t, first.Schema)
 				require.Equal(t, c.within, first.Within)
@@ -185,7 +185,7 @@ func TestQuestionsInsideOfAgents(t *testing.T) {
 				require.NotContains(t, second.Message, "Which of the two")
 				require.NotEqual(t, first.ToolCallID, second.ToolCallID)
 				result := remotetest.Find[*event.ToolResult](events)[0]
-				require.Equal(t, &event.ToolResult{Name: a2a.AskTool, Output: json.RawMessage(`"the second"`)}, result)
+				require.Equal(t, &event.ToolResult{Name: "ask_user", Output: json.RawMessage(`"the second"`)}, result)
 
 				f = again(t, f.Store, root(), opts...)
 				events = f.Fine(f.answers(second, "the red one"))

@@ -86,7 +86,7 @@ func partsOf(file string) (p bodyParts, err error) {
 	if err != nil {
 		return bodyParts{}, fmt.Errorf("%s: %w", file, cause(err))
 	}
-	if !info.Mode().IsRegular() || info.Size() > MaxFile {
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
 		return bodyParts{}, fmt.Errorf("%s: it is no file of at most 1 MiB", file)
 	}
 	data, err := os.ReadFile(target)

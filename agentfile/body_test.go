@@ -60,7 +60,7 @@ func TestWriteBodyRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(old), 0o600))
 	b, err := agentfile.ReadBody(file)
 	require.NoError(t, err)
-	for text, says := range map[string]string{"bad \xff": "not UTF-8", strings.Repeat("x", agentfile.MaxFile): "larger than 1 MiB", "a\r\r\nb": "read as another one"} {
+	for text, says := range map[string]string{"bad \xff": "not UTF-8", strings.Repeat("x", 1<<20): "larger than 1 MiB", "a\r\r\nb": "read as another one"} {
 		_, err := agentfile.WriteBody(file, agentfile.Body{Text: text, Version: b.Version})
 		require.ErrorContains(t, err, says)
 	}

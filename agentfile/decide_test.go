@@ -11,7 +11,6 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
-	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -43,7 +42,7 @@ func TestDecide(t *testing.T) {
 					name = "own"
 				}
 				return scripted.Func(name, func(req *llm.Request) scripted.Answer {
-					if !strings.Contains(req.System, llmagent.DecisionPrompt) && !strings.HasPrefix(req.System, "agents = {") {
+					if !strings.Contains(req.System, "You do not answer yet. You say who answers:") && !strings.HasPrefix(req.System, "agents = {") {
 						return scripted.Reply(scripted.Text("ok"))
 					}
 					asked = name

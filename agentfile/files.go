@@ -134,7 +134,7 @@ func (l *sourceCache) source(rel string) *source {
 		return s
 	}
 	l.sources[rel] = nil
-	data, err := l.read(rel, MaxFile)
+	data, err := l.read(rel, maxFile)
 	if errors.Is(err, confined.ErrFolder) || errors.Is(err, confined.ErrIrregular) {
 		return nil
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// MaxFile is the size in bytes of the largest file that is read as an agent. maxFrontMatter limits the part between the
+// maxFile is the size in bytes of the largest file that is read as an agent. maxFrontMatter limits the part between the
 // lines ---.
 const (
-	MaxFile        = 1 << 20
+	maxFile        = 1 << 20
 	maxFrontMatter = 32 << 10
 )
 
@@ -28,7 +28,7 @@ func split(data []byte) (front, body string, ok bool, at pos, problem string) {
 	if !isRule(first) {
 		return "", "", false, pos{}, ""
 	}
-	if len(data) > MaxFile {
+	if len(data) > maxFile {
 		return "", "", true, pos{1, 0}, "the file is larger than 1 MiB, which is the most an agent's file may have"
 	}
 	if line := yamldoc.NotUTF8(data); line > 0 {

@@ -66,7 +66,7 @@ func TestBodyIsWordForWord(t *testing.T) {
 }
 
 func TestFilesThatCannotBeRead(t *testing.T) {
-	big := "---\nname: big\n---\n" + strings.Repeat("x", MaxFile)
+	big := "---\nname: big\n---\n" + strings.Repeat("x", maxFile)
 	for text, want := range map[string]string{
 		"---\nname: a\n---\nok\nbad \xff\n": "a.md:5: the line is not UTF-8",
 		"---\r\nname: \xe9\r\n---\r\n":      "a.md:2: the line is not UTF-8",

@@ -94,7 +94,7 @@ func parseRouter(r *report, file string, data []byte) *definition {
 	base := strings.TrimSuffix(path.Base(file), path.Ext(file))
 	d := &definition{file: file, base: base, name: base, at: map[string]pos{}, listed: true, router: &routerKeys{}}
 	p := newParser(r, d)
-	text, problem := yamldoc.Decode(data, MaxFile)
+	text, problem := yamldoc.Decode(data, maxFile)
 	if problem != nil {
 		p.fail(pos{problem.Line, problem.Col}, "%s", problem.Message)
 	} else if p.document(text, routerYAML, routerFile(p), "kind: Router") {

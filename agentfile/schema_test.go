@@ -45,7 +45,7 @@ func TestSchema(t *testing.T) {
 			return
 		}
 		var d yamldoc.Decoder
-		for _, doc := range d.Documents([]byte(text), MaxFile) {
+		for _, doc := range d.Documents([]byte(text), maxFile) {
 			if invalid := s.Validate(d.Any(doc)); invalid != nil {
 				require.Error(t, r.err(), "%s is read, but: %v", name, invalid)
 				refused++

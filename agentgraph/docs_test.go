@@ -24,7 +24,7 @@ func TestPages(t *testing.T) {
 	source, err := os.ReadFile("problem.go")
 	require.NoError(t, err)
 	var codes []string
-	for _, m := range regexp.MustCompile(`(?m)^\tCode\w+ +Code = "(\w+)"`).FindAllSubmatch(source, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\t[cC]ode\w+ +Code = "(\w+)"`).FindAllSubmatch(source, -1) {
 		codes = append(codes, string(m[1]))
 	}
 	require.Len(t, codes, 17)

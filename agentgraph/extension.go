@@ -10,8 +10,8 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// MaxTimeout is the longest duration that a file can set for a timeout or a backoff.
-const MaxTimeout = 24 * time.Hour
+// maxTimeout is the longest duration that a file can set for a timeout or a backoff.
+const maxTimeout = 24 * time.Hour
 
 // duration matches the format of time.ParseDuration without a sign.
 var duration = lazyregexp.New(`^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
@@ -30,7 +30,7 @@ func (r *reader) history(node *Node) yamldoc.Key {
 func (r *reader) loop(d *draft, l *Loop) []yamldoc.Key {
 	return []yamldoc.Key{
 		r.compiles(d, "until", condition, &l.Until).Says("Whether to stop after a call, such as output.score > 0.9.", anExpression),
-		r.whole("max", CodeYAML, 1, MaxLoop, &l.Max).Says("The largest number of calls.", `{"type": "integer", "minimum": 1, "maximum": 1000}`),
+		r.whole("max", CodeYAML, 1, maxCalls, &l.Max).Says("The largest number of calls.", `{"type": "integer", "minimum": 1, "maximum": 1000}`),
 		yamldoc.OneOf("atMax", "", func(v string) { l.Fail = v == "fail" }, "continue", "fail").
 			Says("Whether the agent fails if until does not hold after the last call.", `{"enum": ["continue", "fail"], "default": "continue"}`),
 	}
@@ -38,7 +38,7 @@ func (r *reader) loop(d *draft, l *Loop) []yamldoc.Key {
 
 func (r *reader) retry(p *RetryPolicy) []yamldoc.Key {
 	return []yamldoc.Key{
-		r.whole("max", CodeBadMaxRetries, 0, math.MaxInt32, &p.Max).Says("How often the agent is called again.", `{"type": "integer", "minimum": 0, "maximum": 2147483647}`),
+		r.whole("max", codeBadMaxRetries, 0, math.MaxInt32, &p.Max).Says("How often the agent is called again.", `{"type": "integer", "minimum": 0, "maximum": 2147483647}`),
 		r.duration("backoff", &p.Backoff).Says("The pause before the first of these calls, such as 1s; it doubles with each one.", aTime),
 	}
 }
@@ -79,7 +79,7 @@ func (r *reader) duration(name string, to *time.Duration) yamldoc.Key {
 		switch {
 		case !duration.MatchString(text):
 			r.wrongType(CodeYAML, k, n)
-		case err != nil || t <= 0 || t > MaxTimeout:
+		case err != nil || t <= 0 || t > maxTimeout:
 			r.Add(n, "%s is a time above 0 and up to 24h, which %s is not", name, yamldoc.Short(text))
 		default:
 			*to = t

@@ -37,14 +37,14 @@ func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 		return nil
 	}
 	if all.options.fsys == nil {
-		return wrong(CodeUnknownAgentRef, "the graph %q cannot be read: no folder was given to look in", yamldoc.Short(name))
+		return wrong(codeUnknownAgentRef, "the graph %q cannot be read: no folder was given to look in", yamldoc.Short(name))
 	}
 	file := path.Join(path.Dir(all.open[len(all.open)-1]), name)
 	if strings.HasPrefix(name, "/") || strings.ContainsAny(name, "\\:\x00") || !fs.ValidPath(file) {
-		return wrong(CodeUnknownAgentRef, "the graph %q is not read: a file stands in the folder of the outermost graph or below it, and is named with slashes", yamldoc.Short(name))
+		return wrong(codeUnknownAgentRef, "the graph %q is not read: a file stands in the folder of the outermost graph or below it, and is named with slashes", yamldoc.Short(name))
 	}
 	if i := slices.Index(all.open, file); i >= 0 {
-		return wrong(CodeCycle, "a graph cannot stand in itself: %s", strings.Join(append(slices.Clone(all.open[i:]), file), " → "))
+		return wrong(codeCycle, "a graph cannot stand in itself: %s", strings.Join(append(slices.Clone(all.open[i:]), file), " → "))
 	}
 	inner, done := all.drafts[file]
 	if done && inner == nil { // its problems are already reported
@@ -64,9 +64,9 @@ func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 	if err != nil {
 		all.drafts[file] = nil
 		if errors.Is(err, fs.ErrNotExist) {
-			return wrong(CodeUnknownAgentRef, "there is no file %q", yamldoc.Short(file))
+			return wrong(codeUnknownAgentRef, "there is no file %q", yamldoc.Short(file))
 		}
-		return wrong(CodeUnknownAgentRef, "the file %q cannot be read: %v", yamldoc.Short(file), err)
+		return wrong(codeUnknownAgentRef, "the file %q cannot be read: %v", yamldoc.Short(file), err)
 	}
 	if all.bytes += len(data); all.bytes > maxTotal {
 		all.drafts[file] = nil
@@ -93,7 +93,7 @@ func (r *reader) agent(a AgentDocument) {
 		place += " of " + yamldoc.Short(r.file)
 	}
 	if first, twice := r.files.known[key]; twice && a.Name != "" {
-		r.add(CodeDuplicateID, "metadata.name", a.Line, "the agent %q is already on %s", yamldoc.Short(a.Name), first)
+		r.add(codeDuplicateID, "metadata.name", a.Line, "the agent %q is already on %s", yamldoc.Short(a.Name), first)
 		return
 	}
 	r.files.known[key] = place

@@ -96,7 +96,7 @@ type failure struct {
 func newFlow(p *plan, input json.RawMessage, cause string) *flow {
 	f := &flow{progress{plan: p, input: dataOf(input), nodes: make([]nodeState, len(p.nodes))}}
 	for i := range p.nodes {
-		f.nodes[i].left, f.nodes[i].phase = p.nodes[i].in, PhaseWaiting
+		f.nodes[i].left, f.nodes[i].phase = p.nodes[i].in, phaseWaiting
 	}
 	f.share(p.state)
 	n := &f.nodes[p.entry]
@@ -111,7 +111,7 @@ func (f *flow) begin(i int) {
 		return
 	}
 	n := &f.nodes[i]
-	n.phase = PhaseDue
+	n.phase = phaseDue
 	n.attempt++
 	f.starts = append(f.starts, f.call(i, n.input, n.cause))
 }
@@ -137,7 +137,7 @@ func (f *flow) started(c *call) {
 		n.asked = c.Input
 		return
 	}
-	n.phase = PhaseRunning
+	n.phase = phaseRunning
 }
 
 // goesOn marks an interrupted or waiting call as running again.
@@ -147,8 +147,8 @@ func (f *flow) goesOn(c *call) {
 		if c.standIn >= 0 {
 			f.standIn++
 		}
-		if f.nodes[c.node].phase == PhasePaused {
-			f.nodes[c.node].phase = PhaseRunning
+		if f.nodes[c.node].phase == phasePaused {
+			f.nodes[c.node].phase = phaseRunning
 		}
 	}
 }
@@ -180,8 +180,8 @@ func (f *flow) end(c *call, o outcome) {
 		if c.standIn >= 0 {
 			f.standIn--
 		}
-		if f.nodes[c.node].phase == PhaseRunning {
-			f.nodes[c.node].phase = PhasePaused
+		if f.nodes[c.node].phase == phaseRunning {
+			f.nodes[c.node].phase = phasePaused
 		}
 		return
 	case o.reason == event.FinishReasonInputRequired: // the answer is no longer needed
@@ -190,7 +190,7 @@ func (f *flow) end(c *call, o outcome) {
 	switch {
 	case o.reason == event.FinishReasonCanceled:
 		if c.standIn < 0 && !c.rescue {
-			f.nodes[c.node].phase = PhaseCancelled
+			f.nodes[c.node].phase = phaseCancelled
 		}
 		return
 	case c.rescue:
@@ -206,7 +206,7 @@ func (f *flow) end(c *call, o outcome) {
 	if problem != "" {
 		fail := &failure{node: c.node, edge: -1, code: o.code, message: problem, err: o.err, limit: o.reason == event.FinishReasonLimit, attempts: n.attempt, cause: o.run, input: n.given()}
 		if f.stopped == nil && f.mayRetry(fail) {
-			n.phase, n.cause = PhaseDue, endOf(o.run)
+			n.phase, n.cause = phaseDue, endOf(o.run)
 			n.attempt++
 			again := f.call(c.node, n.given(), n.cause)
 			again.pause = n.attempt - 1
@@ -256,7 +256,7 @@ func (f *progress) mayRetry(fail *failure) bool {
 // finish sets the output of a node and takes its edges.
 func (f *flow) finish(i int, output data, run string) {
 	n := &f.nodes[i]
-	n.phase, n.output, n.has, n.ended = PhaseFinished, output, true, run
+	n.phase, n.output, n.has, n.ended = phaseFinished, output, true, run
 	f.outputs++
 	if f.stopped != nil {
 		return
@@ -304,9 +304,9 @@ func (f *flow) mark(at int, taken bool) {
 	switch {
 	case f.crossed == nil:
 	case taken:
-		f.crossed[at] = EdgeTaken
+		f.crossed[at] = edgeTaken
 	default:
-		f.crossed[at] = EdgeNotTaken
+		f.crossed[at] = edgeNotTaken
 	}
 }
 
@@ -377,7 +377,7 @@ func (f *flow) resolve(to, from int, taken bool) {
 			f.fill(i)
 			f.begin(i)
 		default:
-			n.phase = PhaseSkipped
+			n.phase = phaseSkipped
 			for _, at := range f.plan.nodes[i].out {
 				f.mark(at, false)
 				reached = append(reached, f.edges[at].to)
@@ -417,7 +417,7 @@ func (f *flow) note(fail *failure) {
 
 // fail handles a failed node that is not retried.
 func (f *flow) fail(fail *failure) {
-	f.nodes[fail.node].phase = PhaseFailed
+	f.nodes[fail.node].phase = phaseFailed
 	f.note(fail)
 	switch {
 	case f.stopped != nil:
@@ -469,11 +469,11 @@ func (f *flow) stop(fail *failure) {
 		n := &f.nodes[c.node]
 		n.calls-- // it will not be made
 		if c.standIn < 0 {
-			switch n.phase = PhaseWaiting; {
+			switch n.phase = phaseWaiting; {
 			case n.attempt > 1: // it failed before and waited for a retry
-				n.phase = PhaseFailed
+				n.phase = phaseFailed
 			case n.round > 0:
-				n.phase = PhaseCancelled
+				n.phase = phaseCancelled
 			}
 		}
 	}

@@ -79,15 +79,15 @@ type Node struct {
 type Loop struct {
 	// Until ends the loop when it is true for the output of a call.
 	Until *Expression
-	// Max is the largest number of calls, from 1 to [MaxLoop]. Unless Fail is set, the output of the last call is used
+	// Max is the largest number of calls, from 1 to 1,000. Unless Fail is set, the output of the last call is used
 	// even if Until is false for it.
 	Max int
 	// Fail makes the node fail if Until is false after Max calls.
 	Fail bool
 }
 
-// MaxLoop is the largest value of Loop.Max.
-const MaxLoop = 1000
+// maxCalls is the largest value of Loop.Max.
+const maxCalls = 1000
 
 // Approval is an approval request to a person.
 type Approval struct {
@@ -142,14 +142,14 @@ type Edge struct {
 	// Transform computes the input of To from the output of From. Nil means the output itself.
 	Transform *Expression
 	// Priority makes edges of one source exclusive: of those with a priority, only the first whose condition is true is
-	// taken, starting with the largest number. It is from 1 to [MaxPriority], and requires arbor/v1. 0 means no
+	// taken, starting with the largest number. It is from 1 to 1,000,000, and requires arbor/v1. 0 means no
 	// priority; such an edge does not compete.
 	Priority int
 	Line     int
 }
 
-// MaxPriority is the largest priority of an edge.
-const MaxPriority = 1_000_000
+// maxPriority is the largest priority of an edge.
+const maxPriority = 1_000_000
 
 // Strategy is what a run does when an agent fails.
 type Strategy string
@@ -161,13 +161,13 @@ const (
 	Retry    Strategy = "retry"     // the agent is called again, then as FailFast
 )
 
-// DefaultMaxRetries is how often an agent is called again under [Retry] if the file does not set it.
-const DefaultMaxRetries = 3
+// defaultMaxRetries is how often an agent is called again under [Retry] if the file does not set it.
+const defaultMaxRetries = 3
 
 // ErrorHandling is the error handling of a graph.
 type ErrorHandling struct {
 	Strategy   Strategy // FailFast if the file sets none
-	MaxRetries int      // DefaultMaxRetries if the file sets none
+	MaxRetries int      // 3 if the file sets none
 	Fallback   string   // the id of the node that is called after an error; may be empty
 }
 

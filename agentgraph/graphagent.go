@@ -45,14 +45,11 @@ func WithAgent(id string, a agent.Agent) AgentOption {
 // WithConcurrency limits how many nodes run at the same time. 0, the default, is no limit.
 func WithConcurrency(n int) AgentOption { return func(g *Agent) { g.concurrency = n } }
 
-// DefaultSettle is the settle time if [WithSettle] is not given.
-const DefaultSettle = workflow.Settle
-
 // WithSettle sets the time within which events of several nodes count as simultaneous. Simultaneous events are ordered
 // as the nodes are in the file, so that a run always has the same events in the same order. A node that has an event to
 // store waits up to this long for other running nodes. 0 stores each event as it arrives.
 //
-// Defaults to [DefaultSettle].
+// Defaults to a millisecond.
 func WithSettle(d time.Duration) AgentOption { return func(g *Agent) { g.settle = d } }
 
 // WithBackoff sets the first and the longest pause before a node is called again after an error. The pause doubles with
@@ -109,7 +106,7 @@ func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 		return nil, fmt.Errorf("graph %q: it was not checked: Load reads graphs, and a Builder makes them in Go", g.Name)
 	}
 	a := &Agent{graph: g, plan: newPlan(g), name: legalName(g.Name), description: g.Description, given: make(map[string]agent.Agent),
-		returns: agent.ReturnToParent, settle: DefaultSettle, backoff: 500 * time.Millisecond, maxBackoff: 30 * time.Second}
+		returns: agent.ReturnToParent, settle: workflow.Settle, backoff: 500 * time.Millisecond, maxBackoff: 30 * time.Second}
 	for i, o := range opts {
 		if o == nil {
 			return nil, fmt.Errorf("graph %q: option %d is nil", g.Name, i)

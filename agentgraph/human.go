@@ -33,7 +33,7 @@ func (f *flow) asks(i int) bool {
 	if f.plan.nodes[i].Human == nil || n.approved {
 		return false
 	}
-	n.phase = PhaseAsking
+	n.phase = phaseAsking
 	f.held = append(f.held, i)
 	return true
 }

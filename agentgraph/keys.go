@@ -136,7 +136,7 @@ func (t table) extended(rest string, meant words[string]) table {
 func (r *reader) documentKeys() []yamldoc.Key {
 	spec := func(k *yamldoc.Key, n yamldoc.Node) { r.spec(r.top, k, n) }
 	return []yamldoc.Key{
-		yamldoc.Custom("apiVersion", "a text", APIVersion, r.apiVersion).
+		yamldoc.Custom("apiVersion", "a text", ossaVersion, r.apiVersion).
 			Says("The version of the format: ossa.ai/v0.2.7, or arbor/v1, which has extensions. Other versions 0.2 are read with a warning.",
 				`{"type": "string", "pattern": "^(ossa\\.ai/v0\\.2\\.(0|[1-9][0-9]*)|arbor/v1)$", "examples": ["ossa.ai/v0.2.7", "arbor/v1"]}`),
 		yamldoc.Custom("kind", "a text", "", func(*yamldoc.Key, yamldoc.Node) {}).Says("", `{"const": "AgentGraph"}`), // already read
@@ -196,7 +196,7 @@ func (r *reader) errorKeys(c *checker) []yamldoc.Key {
 	return []yamldoc.Key{
 		yamldoc.OneOf("strategy", "", func(v string) { h.Strategy = Strategy(v) }, string(FailFast), string(Continue), string(Retry)).
 			Says("", `{"enum": ["fail-fast", "continue", "retry"], "default": "fail-fast"}`),
-		r.whole("maxRetries", CodeBadMaxRetries, 0, math.MaxInt32, &h.MaxRetries).Says("", `{"type": "integer", "minimum": 0, "maximum": 2147483647, "default": 3}`),
+		r.whole("maxRetries", codeBadMaxRetries, 0, math.MaxInt32, &h.MaxRetries).Says("", `{"type": "integer", "minimum": 0, "maximum": 2147483647, "default": 3}`),
 		r.placed("fallbackAgent", &h.Fallback, &c.fallback).Says("The id of the agent that is asked after an error.", aText),
 	}
 }
@@ -211,7 +211,7 @@ func (r *reader) edgeKeys(d *draft, e *Edge) (*table, []yamldoc.Key) {
 	if !r.arbor {
 		return &edgeTable, keys
 	}
-	return &arborEdgeTable, append(keys, r.whole("priority", CodeYAML, 1, MaxPriority, &e.Priority).
+	return &arborEdgeTable, append(keys, r.whole("priority", CodeYAML, 1, maxPriority, &e.Priority).
 		Says("Of the edges of one source with a priority only the first whose condition holds is taken, the largest number first.",
 			`{"type": "integer", "minimum": 1, "maximum": 1000000}`))
 }

@@ -129,8 +129,8 @@ func (b *Builder) checkOptions() (errs []error) {
 		if n.Timeout < 0 || n.Retry != nil && (n.Retry.Max < 0 || n.Retry.Backoff < 0) {
 			node("a time or a number of retries is negative")
 		}
-		if n.Loop != nil && (n.Loop.Max < 1 || n.Loop.Max > MaxLoop) {
-			node("a loop has from 1 to %d calls", MaxLoop)
+		if n.Loop != nil && (n.Loop.Max < 1 || n.Loop.Max > maxCalls) {
+			node("a loop has from 1 to %d calls", maxCalls)
 		}
 		written := make(map[string]bool)
 		for _, u := range n.Update {
@@ -150,8 +150,8 @@ func (b *Builder) checkOptions() (errs []error) {
 		if e.Condition != nil && e.Condition.call == nil || e.Transform != nil && e.Transform.call == nil {
 			add("edge %s->%s: a function is nil", e.From, e.To)
 		}
-		if e.Priority < 0 || e.Priority > MaxPriority {
-			add("edge %s->%s: a priority is from 1 to %d", e.From, e.To, MaxPriority)
+		if e.Priority < 0 || e.Priority > maxPriority {
+			add("edge %s->%s: a priority is from 1 to %d", e.From, e.To, maxPriority)
 		}
 	}
 	return errs

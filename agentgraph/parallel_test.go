@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
 )
@@ -88,7 +89,7 @@ func TestReadyTogether(t *testing.T) {
 // TestStartedBeforeResults: of nodes that are ready together all have begun before the
 // result of any is looked at, by who comes next or by the consumer.
 func TestStartedBeforeResults(t *testing.T) {
-	for _, settle := range []time.Duration{0, agentgraph.DefaultSettle} {
+	for _, settle := range []time.Duration{0, workflow.Settle} {
 		synctest.Test(t, func(t *testing.T) {
 			b := agentgraph.NewBuilder("ready").Node("first", gives(t, 1))
 			for i := range 20 {

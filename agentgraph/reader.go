@@ -67,29 +67,29 @@ func (r *reader) code() Code {
 	key := leaf(r.Name)
 	switch r.Mistake {
 	case yamldoc.UnknownKey:
-		return CodeUnknownField
+		return codeUnknownField
 	case yamldoc.Unreadable:
 		return CodeYAML
 	case yamldoc.MissingValue:
 		if key != "strategy" {
-			return CodeMissingField
+			return codeMissingField
 		}
 	}
 	switch key {
 	case "apiVersion":
-		return CodeWrongAPIVersion
+		return codeWrongAPIVersion
 	case "version":
-		return CodeBadVersion
+		return codeBadVersion
 	case "agentRef":
-		return CodeUnknownAgentRef
+		return codeUnknownAgentRef
 	case "from", "to":
-		return CodeUnknownEdgeAgent
+		return codeUnknownEdgeAgent
 	case "entrypoint":
-		return CodeUnknownEntrypoint
+		return codeUnknownEntrypoint
 	case "fallbackAgent":
-		return CodeUnknownFallback
+		return codeUnknownFallback
 	case "strategy":
-		return CodeBadStrategy
+		return codeBadStrategy
 	}
 	return CodeYAML
 }
@@ -118,7 +118,7 @@ func (r *reader) mapping(t *table, keys []yamldoc.Key, path string, n yamldoc.No
 	found := r.Mapping(keys, prefix, n)
 	for _, name := range t.needs {
 		if _, there := found[name]; !there {
-			r.add(CodeMissingField, prefix+name, line, "%s is missing", name)
+			r.add(codeMissingField, prefix+name, line, "%s is missing", name)
 		}
 	}
 	r.Key, r.Name = key, path
@@ -178,18 +178,18 @@ func (r *reader) unknown(keys []yamldoc.Key, name string, p yamldoc.Pair) bool {
 	case meant != "":
 		hint = `; did you mean "` + meant + `"?`
 	case ok && t.arbor && future.key != "":
-		hint = ": " + APIVersionArbor + " has " + future.key
+		hint = ": " + arborVersion + " has " + future.key
 	case ok:
 		version := "AgentGraph v0.2.7"
 		if hint = ""; t.arbor {
-			version += " nor of " + APIVersionArbor
+			version += " nor of " + arborVersion
 		} else if future.key != "" {
-			hint = "; apiVersion " + APIVersionArbor + " has it: " + future.key
+			hint = "; apiVersion " + arborVersion + " has it: " + future.key
 		}
-		r.add(CodeUnknownField, r.Name, p.Key.Line(), "%q: %s not part of %s%s", name, future.what, version, hint)
+		r.add(codeUnknownField, r.Name, p.Key.Line(), "%q: %s not part of %s%s", name, future.what, version, hint)
 		return true
 	}
-	r.add(CodeUnknownField, r.Name, p.Key.Line(), "unknown key %q%s", yamldoc.Short(name), hint)
+	r.add(codeUnknownField, r.Name, p.Key.Line(), "unknown key %q%s", yamldoc.Short(name), hint)
 	return true
 }
 

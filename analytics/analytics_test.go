@@ -290,7 +290,7 @@ func TestRemote(t *testing.T) {
 	})
 	require.Equal(t, "entered front|routed front→far|started far|completed far stop|exited specialist front/far", strings.Join(graphs(types(all)), "|"))
 	for _, e := range all {
-		if e.Type == analytics.TypeSpecialistStarted {
+		if e.Type == "agent_specialist_started" {
 			require.Equal(t, "https://example.test/card.json", e.AgentCardURL)
 			require.NotEmpty(t, e.TaskID)
 		}
@@ -368,7 +368,7 @@ func TestTimesAndJSON(t *testing.T) {
 			require.InDelta(t, 55, exited["durationMs"], 0.1)
 		}
 	})
-	raw, err := json.Marshal(analytics.Event{Type: analytics.TypeRouted})
+	raw, err := json.Marshal(analytics.Event{Type: "agent_routed"})
 	require.NoError(t, err)
 	require.Equal(t, `{"type":"agent_routed","timestamp":"0001-01-01T00:00:00Z","ruleIndex":null,"latencyMs":0}`, string(raw))
 }
@@ -469,7 +469,7 @@ func TestRouterOfRules(t *testing.T) {
 		"entered front|routed front→human|exited human front/human", strings.Join(graphs(types(all)), "|"))
 	var rules []any
 	for _, e := range all {
-		if e.Type == analytics.TypeRouted {
+		if e.Type == "agent_routed" {
 			rules = append(rules, e.RuleIndex)
 			require.NotEmpty(t, e.GraphPath)
 		}

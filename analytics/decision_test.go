@@ -172,7 +172,7 @@ func TestDecisionsAreKept(t *testing.T) {
 						}
 						require.Equal(t, strings.Join(want, "\n"), uncoded(all), "%v", last)
 						for _, e := range all {
-							if e.Type == analytics.TypeRouted {
+							if e.Type == "agent_routed" {
 								require.Less(t, e.LatencyMs, 50.0, "the card is no part of the decision")
 							}
 						}

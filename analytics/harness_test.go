@@ -53,9 +53,9 @@ func told(t checking, opts []analytics.Option, run func(agent.Interceptor)) []an
 // grammar is the order of the events of one graph: by the state, what may come and which state
 // follows.
 var grammar = map[string]map[string]string{
-	"outside": {analytics.TypeGraphEntered: "between"},
-	"between": {analytics.TypeRouted: "between", analytics.TypeSpecialistStarted: "within", analytics.TypeGraphExited: "outside"},
-	"within":  {analytics.TypeSpecialistCompleted: "between", analytics.TypeSpecialistFailed: "between"},
+	"outside": {"agent_graph_entered": "between"},
+	"between": {"agent_routed": "between", "agent_specialist_started": "within", "agent_graph_exited": "outside"},
+	"within":  {"agent_specialist_completed": "between", "agent_specialist_failed": "between"},
 }
 
 // follows checks the grammar: of each scope, and that all graphs are exited in the end.
@@ -76,16 +76,16 @@ func follows(t checking, all []analytics.Event) {
 		next := grammar[state[at]][e.Type]
 		require.NotEmpty(t, next, "%s: %s\n%s", state[at], e.Type, strings.Join(types(all), "\n"))
 		switch e.Type {
-		case analytics.TypeGraphEntered, analytics.TypeSpecialistStarted:
+		case "agent_graph_entered", "agent_specialist_started":
 			inside[at] = e
-		case analytics.TypeSpecialistCompleted, analytics.TypeSpecialistFailed:
+		case "agent_specialist_completed", "agent_specialist_failed":
 			require.Equal(t, inside[at].SpecialistID, e.SpecialistID)
 			require.NotNil(t, e.DurationMs)
-			if e.Type == analytics.TypeSpecialistFailed {
+			if e.Type == "agent_specialist_failed" {
 				require.NotEmpty(t, e.Code)
 				require.NotNil(t, e.Retryable)
 			}
-		case analytics.TypeGraphExited:
+		case "agent_graph_exited":
 			require.Contains(t, []string{"specialist", "human", "failed", "cancelled"}, e.Outcome)
 			require.Equal(t, e.GraphID, e.GraphPath[0])
 		}
@@ -104,26 +104,26 @@ func types(all []analytics.Event) (words []string) {
 	for _, e := range all {
 		w := strings.TrimPrefix(e.Type, "agent_")
 		switch e.Type {
-		case analytics.TypeGraphEntered:
+		case "agent_graph_entered":
 			w = "entered " + e.GraphID
 			if e.Resumed {
 				w += " resumed"
 			}
-		case analytics.TypeRouted:
+		case "agent_routed":
 			w = "routed " + e.From + "→" + e.To
-		case analytics.TypeSpecialistStarted:
+		case "agent_specialist_started":
 			w = "started " + e.SpecialistID
-		case analytics.TypeSpecialistCompleted:
+		case "agent_specialist_completed":
 			w = "completed " + e.SpecialistID + " " + e.FinishReason
-		case analytics.TypeSpecialistFailed:
+		case "agent_specialist_failed":
 			w = "failed " + e.SpecialistID + " " + e.Code
-		case analytics.TypeGraphExited:
+		case "agent_graph_exited":
 			w = "exited " + e.Outcome + " " + strings.Join(e.GraphPath, "/")
-		case analytics.TypeMessageSent:
+		case "message_sent":
 			w = "sent " + e.Agent + " " + fmt.Sprint(*e.Size)
-		case analytics.TypeMessageReceived:
+		case "message_received":
 			w = "received " + fmt.Sprint(*e.Size)
-		case analytics.TypeHandoffStatus:
+		case "handoff_status":
 			w = "handoff " + e.Status
 		}
 		words = append(words, w)

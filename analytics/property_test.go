@@ -176,16 +176,16 @@ func TestOrder(t *testing.T) {
 			var decided int
 			ordered := slices.DeleteFunc(slices.Clone(all), func(e analytics.Event) bool { return !strings.HasPrefix(e.Type, "agent_") })
 			for n, e := range ordered { // who was chosen was started, whether or not it could be
-				if to := tree.Node(e.To); e.Type == analytics.TypeRouted && to != nil && to.GraphPath() != nil && to.GraphPath()[0] == e.GraphID && !to.Properties.Router && !cut {
+				if to := tree.Node(e.To); e.Type == "agent_routed" && to != nil && to.GraphPath() != nil && to.GraphPath()[0] == e.GraphID && !to.Properties.Router && !cut {
 					next := ordered[n+1]
-					require.Equal(rt, []string{analytics.TypeSpecialistStarted, e.To}, []string{next.Type, next.SpecialistID}, strings.Join(types(all), "\n"))
+					require.Equal(rt, []string{"agent_specialist_started", e.To}, []string{next.Type, next.SpecialistID}, strings.Join(types(all), "\n"))
 				}
 			}
 			for n, e := range all {
 				switch {
-				case e.Type == analytics.TypeRouted:
+				case e.Type == "agent_routed":
 					decided++
-				case e.Type == analytics.TypeGraphExited && n == len(all)-1 && !cut && agent.PropertiesOf(root).Router: // all of the tree is one graph
+				case e.Type == "agent_graph_exited" && n == len(all)-1 && !cut && agent.PropertiesOf(root).Router: // all of the tree is one graph
 					require.Equal(rt, last != nil, e.Outcome == "failed" || e.Outcome == "cancelled", "%v\n%s", last, strings.Join(types(all), "\n"))
 				}
 			}

@@ -39,7 +39,7 @@ func TestLintRouting(t *testing.T) {
 	require.Equal(t, 1, got.status)
 	var found []routing.Finding
 	require.NoError(t, json.Unmarshal([]byte(got.out), &found))
-	require.Equal(t, []routing.Finding{{Kind: routing.Alike, Agents: []string{"billing", "money"}, File: "billing.md", Line: 1, Message: alike}}, found)
+	require.Equal(t, []routing.Finding{{Kind: routing.Kind("alike"), Agents: []string{"billing", "money"}, File: "billing.md", Line: 1, Message: alike}}, found)
 
 	shopFolder(t, "money.md", "---\ndescription: Shares, funds and savings\n---\nMoney.", "tech.md", "---\ndescription: \"\\e[31m\"\ntransfer: {parent: true}\n---\nNets.")
 	got = invocation{}.run(t, "lint", ".", "--routing")
@@ -145,9 +145,9 @@ func TestLintRoutingForms(t *testing.T) {
 	var asked routing.SurveyResult
 	require.NoError(t, json.Unmarshal([]byte(got.out), &asked))
 	require.Equal(t, []routing.Finding{{Kind: routing.Transfers, Agents: []string{"support"}, File: "support.md", Line: 1, Message: why}}, asked.Findings)
-	require.Equal(t, routing.SmallForm, asked.Take)
+	require.Equal(t, routing.Form("transfer: {profile: small}"), asked.Take)
 	require.Len(t, asked.Forms, 3)
-	require.Equal(t, routing.Measured{Form: routing.SmallForm, Right: eval.Wilson(6, 6), Transfers: 1}, asked.Forms[2])
+	require.Equal(t, routing.Measured{Form: routing.Form("transfer: {profile: small}"), Right: eval.Wilson(6, 6), Transfers: 1}, asked.Forms[2])
 	require.NoError(t, script.Done())
 }
 

@@ -19,7 +19,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
@@ -60,7 +59,7 @@ func TestServePage(t *testing.T) {
 			req.Header.Set("Content-Type", "application/json")
 		}
 		if key != "" {
-			req.Header.Set(access.KeyHeader, key)
+			req.Header.Set("Arbor-CSRF", key)
 		}
 		got, err := browser.Do(req)
 		require.NoError(t, err)

@@ -93,14 +93,14 @@ func (a Active) Branch(g *Graph, id string) (Active, error) {
 // if the graph has no such user node, or [ErrRunExists].
 func (a Active) Edit(g *Graph, id, runID string, content llm.Content) (*Graph, Active, error) {
 	place := g.find(id)
-	if place == none || g.at(place).body.kind != KindUser || g.at(place).prev != none {
+	if place == none || g.at(place).body.kind != event.TypeUser || g.at(place).prev != none {
 		return g, a, fmt.Errorf("%w: the user's %q", ErrNoNode, id)
 	}
 	if runID == "" || g.findRun(runID) != none {
 		return g, a, fmt.Errorf("%w: %q", ErrRunExists, runID)
 	}
 	r := g.runAt(g.at(place).run)
-	e := &event.Event{RunID: runID, ParentID: r.waitsFor, Agent: string(KindUser), Data: &event.User{Content: content}}
+	e := &event.Event{RunID: runID, ParentID: r.waitsFor, Agent: event.TypeUser, Data: &event.User{Content: content}}
 	if r.parent != none {
 		e.ParentID = g.at(r.parent).id
 	}
@@ -187,7 +187,7 @@ func (a Active) Tip(g *Graph) string {
 		return g.at(last.cut).id
 	}
 	r := g.runAt(last.run)
-	if end := g.find(r.id + ":" + string(KindHarnessEnd)); end != none && g.at(end).run == last.run {
+	if end := g.find(r.id + ":" + event.TypeHarnessEnd); end != none && g.at(end).run == last.run {
 		return g.at(end).id // even if results came after it
 	}
 	return g.at(r.last).id

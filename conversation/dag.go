@@ -97,7 +97,7 @@ func (d *drawing) runs(steps []step) {
 		}
 		for _, place := range places {
 			n := g.at(place)
-			d.boxOf[place] = d.add(g.parentOf(n), Box{ID: n.id, Label: n.label(), Kind: string(n.body.kind)})
+			d.boxOf[place] = d.add(g.parentOf(n), Box{ID: n.id, Label: n.label(), Kind: n.body.kind})
 		}
 	})
 }
@@ -165,7 +165,7 @@ func (n *node) label() string {
 	case *event.HarnessEnd:
 		return line(d.AgentID)
 	}
-	return string(n.body.kind)
+	return n.body.kind
 }
 
 // line returns the beginning of a text in one line.

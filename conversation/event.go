@@ -15,7 +15,7 @@ import (
 
 // received is the part of an event that the reducer reads, from an event.Event or from JSON.
 type received struct {
-	kind        Kind // the type, also of events that make no node
+	kind        string // the type, also of events that make no node
 	id          string
 	runID       string
 	parentID    string
@@ -52,7 +52,7 @@ func lookup(fields []field, name string) json.RawMessage {
 
 // ofEvent reads an event.Event. It shares the payload, because delivered events are immutable.
 func ofEvent(e *event.Event) received {
-	in := received{kind: Kind(e.Type()), id: e.ID, runID: e.RunID, parentID: e.ParentID, agent: e.Agent, path: e.Path,
+	in := received{kind: e.Type(), id: e.ID, runID: e.RunID, parentID: e.ParentID, agent: e.Agent, path: e.Path,
 		seq: e.Seq, time: e.Time, partial: e.Partial, data: e.Data}
 	switch d := e.Data.(type) {
 	case *event.RelayResolved:
@@ -81,7 +81,7 @@ func ofJSON(line []byte) (received, error) {
 		return in, err
 	}
 	str := func(name string) string { return unquote(lookup(members, name)) }
-	in.kind = Kind(str("type"))
+	in.kind = str("type")
 	in.id, in.runID, in.parentID = str("id"), str("runId"), str("parentId")
 	in.agent, in.path = str("agent"), str("path")
 	in.seq, _ = strconv.ParseInt(string(lookup(members, "seq")), 10, 64)

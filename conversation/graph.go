@@ -47,7 +47,7 @@ type node struct {
 
 // body is the part of a node that comes from one event.
 type body struct {
-	kind        Kind
+	kind        string
 	agent, path string
 	seq         int64
 	time        time.Time
@@ -84,7 +84,7 @@ type run struct {
 
 func bodyOf(e *received) body {
 	b := body{kind: e.kind, agent: e.agent, path: e.path, seq: e.seq, time: e.time, data: e.data, fields: e.fields}
-	if e.kind == KindUsage || e.kind == KindError {
+	if e.kind == event.TypeUsage || e.kind == event.TypeError {
 		b.event = e.id
 	}
 	return b

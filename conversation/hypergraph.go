@@ -1,5 +1,7 @@
 package conversation
 
+import "github.com/agentarbor/arbor/event"
+
 // HyperedgeKind is the kind of a hyperedge.
 type HyperedgeKind string
 
@@ -42,7 +44,7 @@ func HypergraphOf(g *Graph, active Active) Hypergraph {
 	_, _, steps := p.summarized()
 	p.visit(steps, func(s step, collapsed bool) {
 		for _, place := range g.run(s.run, s.cut) {
-			if kind := g.at(place).body.kind; !collapsed || kind == KindText || kind == KindUser {
+			if kind := g.at(place).body.kind; !collapsed || kind == event.TypeText || kind == event.TypeUser {
 				shown[place] = true
 			}
 		}
@@ -130,5 +132,5 @@ func (m messages) isFirst(ri int32) bool {
 
 // isUser reports whether a run begins with a message of the user.
 func (m messages) isUser(ri int32) bool {
-	return m.path.g.at(m.path.g.runAt(ri).first).body.kind == KindUser
+	return m.path.g.at(m.path.g.runAt(ri).first).body.kind == event.TypeUser
 }

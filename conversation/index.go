@@ -102,7 +102,7 @@ func (x *index) addNode(n *node, runID string, place int32) {
 // redeliveryKey returns the key of a usage or error node in index.keys: a usage event that is delivered twice has one
 // node.
 func redeliveryKey(runID string, b *body) string {
-	return string(b.kind) + "\x00" + runID + "\x00" + b.event
+	return b.kind + "\x00" + runID + "\x00" + b.event
 }
 
 func (x *index) find(h *hints, name string, holds func(place int32) bool) int32 {

@@ -2,55 +2,37 @@ package conversation
 
 import "github.com/agentarbor/arbor/event"
 
-// Kind is the kind of a node: the type of its events.
-type Kind string
-
-// The kinds of nodes.
-const (
-	KindUser         Kind = event.TypeUser
-	KindHarnessStart Kind = event.TypeHarnessStart
-	KindHarnessEnd   Kind = event.TypeHarnessEnd
-	KindText         Kind = event.TypeText
-	KindReasoning    Kind = event.TypeReasoning
-	KindToolCall     Kind = event.TypeToolCall
-	KindToolProgress Kind = event.TypeToolProgress
-	KindToolResult   Kind = event.TypeToolResult
-	KindRelay        Kind = event.TypeRelay
-	KindUsage        Kind = event.TypeUsage
-	KindError        Kind = event.TypeError
-)
-
 // payloadFields returns the names of the payload's fields that a node keeps, or nil for a type without nodes.
-func payloadFields(k Kind) []string {
+func payloadFields(k string) []string {
 	switch k {
-	case KindUser:
+	case event.TypeUser:
 		return []string{"content", "metadata"}
-	case KindHarnessStart:
+	case event.TypeHarnessStart:
 		return []string{"agentId", "input"}
-	case KindHarnessEnd:
+	case event.TypeHarnessEnd:
 		return []string{"agentId", "finishReason", "target", "output"}
-	case KindText, KindReasoning:
+	case event.TypeText, event.TypeReasoning:
 		return []string{"content"}
-	case KindToolCall:
+	case event.TypeToolCall:
 		return []string{"name", "input"}
-	case KindToolProgress:
+	case event.TypeToolProgress:
 		return []string{"toolCallId", "name", "content"}
-	case KindToolResult:
+	case event.TypeToolResult:
 		return []string{"name", "output", "isError"}
-	case KindRelay:
+	case event.TypeRelay:
 		return []string{"kind", "toolCallId", "tool", "params"}
-	case KindUsage:
+	case event.TypeUsage:
 		return []string{"inputTokens", "outputTokens", "cachedTokens", "model"}
-	case KindError:
+	case event.TypeError:
 		return []string{"code", "message", "retryable"}
 	}
 	return nil
 }
 
 // makesNode reports whether events of the type make nodes.
-func (k Kind) makesNode() bool {
+func makesNode(k string) bool {
 	switch k {
-	case KindUser, KindHarnessStart, KindHarnessEnd, KindText, KindReasoning, KindToolCall, KindToolProgress, KindToolResult, KindRelay, KindUsage, KindError:
+	case event.TypeUser, event.TypeHarnessStart, event.TypeHarnessEnd, event.TypeText, event.TypeReasoning, event.TypeToolCall, event.TypeToolProgress, event.TypeToolResult, event.TypeRelay, event.TypeUsage, event.TypeError:
 		return true
 	case event.TypeRelayResolved, event.TypeDiscard: // change a node
 	case event.TypeTransfer, event.TypeRoute, event.TypeHandoffStatus, event.TypeState, event.TypeFile, event.TypeRemoteTask, event.TypeCompaction, event.TypeNotice: // are not in the graph
@@ -59,19 +41,19 @@ func (k Kind) makesNode() bool {
 }
 
 // isBlock reports whether several events with one id make one node of this kind.
-func (k Kind) isBlock() bool { return k == KindText || k == KindReasoning }
+func isBlock(k string) bool { return k == event.TypeText || k == event.TypeReasoning }
 
 // newPayload returns an empty payload of the kind, or nil for a type without nodes.
-func newPayload(k Kind) event.Data {
-	if !k.makesNode() {
+func newPayload(k string) event.Data {
+	if !makesNode(k) {
 		return nil
 	}
-	return event.New(string(k))
+	return event.New(k)
 }
 
 // nodeField returns the name of a payload's field in the JSON of a node, where "kind" has another meaning.
-func nodeField(k Kind, name string) string {
-	if k == KindRelay && name == "kind" {
+func nodeField(k string, name string) string {
+	if k == event.TypeRelay && name == "kind" {
 		return "relayKind"
 	}
 	return name

@@ -53,17 +53,17 @@ func (w *writer) step(s step, collapsed bool) {
 	for _, place := range w.path.g.run(s.run, s.cut) {
 		n := w.path.g.at(place)
 		switch n.body.kind {
-		case KindUser:
+		case event.TypeUser:
 			w.answer(s, &open)
 			if m := userMessage(n); m.Text != "" || len(m.Parts) > 0 {
 				w.out = append(w.out, m)
 			}
-		case KindText:
+		case event.TypeText:
 			if open.answered {
 				w.answer(s, &open)
 			}
 			open.text.WriteString(n.text())
-		case KindToolCall:
+		case event.TypeToolCall:
 			if collapsed {
 				continue
 			}
@@ -71,7 +71,7 @@ func (w *writer) step(s step, collapsed bool) {
 				w.answer(s, &open)
 			}
 			open.calls = append(open.calls, n)
-		case KindToolResult:
+		case event.TypeToolResult:
 			open.answered = true
 		}
 	}

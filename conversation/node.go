@@ -16,7 +16,8 @@ type Node struct {
 	// begins with RUN:.
 	ID    string
 	RunID string
-	Kind  Kind
+	// Kind is the type of its events: one that makes a node, such as [event.TypeText].
+	Kind string
 	// Agent, Path, Seq and Time are those of the event, or zero. A block of several deltas has those of its first delta
 	// until the complete event arrives.
 	Agent, Path string
@@ -44,7 +45,7 @@ func (n Node) Text() string {
 }
 
 func (n *node) text() string {
-	if !n.body.kind.isBlock() {
+	if !isBlock(n.body.kind) {
 		return ""
 	}
 	if n.words.last != nil {
@@ -84,9 +85,9 @@ func (n Node) Data() event.Data {
 func (n *node) data() event.Data {
 	b := n.body
 	switch {
-	case b.kind == KindText && (n.words.last != nil || b.data == nil):
+	case b.kind == event.TypeText && (n.words.last != nil || b.data == nil):
 		return &event.Text{Content: n.text()}
-	case b.kind == KindReasoning && (n.words.last != nil || b.data == nil):
+	case b.kind == event.TypeReasoning && (n.words.last != nil || b.data == nil):
 		return &event.Reasoning{Content: n.text()}
 	case b.data != nil:
 		return b.data
@@ -95,7 +96,7 @@ func (n *node) data() event.Data {
 	for _, f := range b.fields {
 		var one bytes.Buffer
 		writeFields(&one, []field{{f.name, f.value}})
-		if json.Unmarshal(one.Bytes(), data) != nil && b.kind == KindUser && f.name == "content" {
+		if json.Unmarshal(one.Bytes(), data) != nil && b.kind == event.TypeUser && f.name == "content" {
 			// Content of another form becomes a text, so that no message of the user is lost.
 			data.(*event.User).Content = llm.Content{Text: event.OutputText(f.value)}
 		}
@@ -130,7 +131,7 @@ func (n *node) payload() []field {
 // MarshalJSON encodes id, runId and kind, then the fields of the payload as they were received, the state of a relay
 // with a decision, and agent, path, seq and time if the event has them.
 func (n Node) MarshalJSON() ([]byte, error) {
-	fields := []field{{"id", quote(n.ID)}, {"runId", quote(n.RunID)}, {"kind", quote(string(n.Kind))}}
+	fields := []field{{"id", quote(n.ID)}, {"runId", quote(n.RunID)}, {"kind", quote(n.Kind)}}
 	if n.n != nil {
 		fields = append(fields, n.n.payload()...)
 	}

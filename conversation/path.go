@@ -50,7 +50,7 @@ func (p path) beginnings() beginnings {
 			continue
 		}
 		before := last
-		if n := p.g.at(r.first); n.body.kind == KindUser {
+		if n := p.g.at(r.first); n.body.kind == event.TypeUser {
 			key := first{n.body.seq, r.waitsFor}
 			if other, ok := bySeq[key]; ok && key.seq > 0 {
 				before = b.before[other]
@@ -181,7 +181,7 @@ func (p path) spawnedBy(place int32) []int32 {
 // a parent follows no run.
 func (p path) follows(ri int32) bool {
 	r := p.g.runAt(ri)
-	return r.parent != none && r.first != none && (p.g.at(r.first).body.kind == KindUser || p.isEnd(r.parent) || p.continues(ri))
+	return r.parent != none && r.first != none && (p.g.at(r.first).body.kind == event.TypeUser || p.isEnd(r.parent) || p.continues(ri))
 }
 
 // continues reports whether a run continues another run that was interrupted, such as in a fork in the middle of a run.
@@ -193,12 +193,12 @@ func (p path) continues(ri int32) bool {
 		return false
 	}
 	switch p.g.at(r.parent).body.kind {
-	case KindHarnessStart, KindText, KindReasoning, KindToolResult, KindToolProgress, KindRelay, KindUsage, KindError:
+	case event.TypeHarnessStart, event.TypeText, event.TypeReasoning, event.TypeToolResult, event.TypeToolProgress, event.TypeRelay, event.TypeUsage, event.TypeError:
 	default:
 		return false
 	}
 	first, cut := p.g.at(r.first).body, p.g.at(p.g.runAt(p.g.at(r.parent).run).first).body
-	return first.kind == KindHarnessStart && first.agent != "" && first.agent == cut.agent && first.path == cut.path
+	return first.kind == event.TypeHarnessStart && first.agent != "" && first.agent == cut.agent && first.path == cut.path
 }
 
 // agentOf returns the name of the agent of a run.
@@ -216,9 +216,9 @@ func (p path) agentOf(r *run) string {
 // isEnd reports whether a node ends its run, so that its child runs follow the whole run.
 func (p path) isEnd(place int32) bool {
 	switch p.g.at(place).body.kind {
-	case KindUser, KindHarnessEnd:
+	case event.TypeUser, event.TypeHarnessEnd:
 		return true
-	case KindError:
+	case event.TypeError:
 		return p.g.nextOf(place) == none
 	}
 	return false

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
@@ -119,7 +120,7 @@ func anyPath(t *rapid.T, g *Graph) (*Graph, Active) {
 		case 1:
 			a, err = a.Branch(g, id)
 		case 2:
-			if n, _ := g.Node(id); n.Kind == KindUser && g.Run(n.RunID)[0].ID == id {
+			if n, _ := g.Node(id); n.Kind == event.TypeUser && g.Run(n.RunID)[0].ID == id {
 				g, a, err = a.Edit(g, id, fmt.Sprint("edit", i), llm.Content{Text: "edited"})
 			}
 		case 3:
@@ -160,7 +161,7 @@ func TestOperationsRemoveNothing(t *testing.T) {
 			require.NoError(t, err)
 			b, err = b.Collapse(after, id.ID)
 			require.NoError(t, err)
-			if id.Kind == KindUser && before.Parents(id.ID) == nil {
+			if id.Kind == event.TypeUser && before.Parents(id.ID) == nil {
 				next, edited, err := b.Edit(after, id.ID, "new "+id.ID, llm.Content{Text: "other words"})
 				require.NoError(t, err)
 				require.Equal(t, after.Len()+1, next.Len())
@@ -241,11 +242,11 @@ func TestProjectionsHonourThePath(t *testing.T) {
 		var wantText, wantReasoning, wantCalls []string
 		for _, id := range shown {
 			switch n, _ := g.Node(id); n.Kind {
-			case KindText:
+			case event.TypeText:
 				wantText = append(wantText, n.Text())
-			case KindReasoning:
+			case event.TypeReasoning:
 				wantReasoning = append(wantReasoning, n.Text())
-			case KindToolCall:
+			case event.TypeToolCall:
 				wantCalls = append(wantCalls, n.ID)
 			}
 		}
@@ -280,7 +281,7 @@ func TestProjectionsHonourThePath(t *testing.T) {
 		require.Subset(t, shown, left)
 		for _, id := range left {
 			if o, _ := g.Node(id); o.RunID == n.RunID {
-				require.Contains(t, []Kind{KindText, KindUser}, o.Kind)
+				require.Contains(t, []string{event.TypeText, event.TypeUser}, o.Kind)
 			}
 		}
 		require.Equal(t, projected(t, g, a), projected(t, g, must.Get(folded.Expand(g, n.ID))), "and back")

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/agentarbor/arbor/event"
 )
 
 // Len returns the number of nodes.
@@ -83,7 +85,7 @@ func (g *Graph) Last(runID string) (Node, bool) {
 func (g *Graph) Text(runID string) string {
 	var b strings.Builder
 	for _, place := range g.run(g.findRun(runID), none) {
-		if n := g.at(place); n.body.kind == KindText {
+		if n := g.at(place); n.body.kind == event.TypeText {
 			b.WriteString(n.text())
 		}
 	}
@@ -93,7 +95,7 @@ func (g *Graph) Text(runID string) string {
 // ToolCalls returns the tool_call nodes of a run, in order.
 func (g *Graph) ToolCalls(runID string) []Node {
 	calls := g.run(g.findRun(runID), none)
-	return g.views(slices.DeleteFunc(calls, func(place int32) bool { return g.at(place).body.kind != KindToolCall }))
+	return g.views(slices.DeleteFunc(calls, func(place int32) bool { return g.at(place).body.kind != event.TypeToolCall }))
 }
 
 // Walk yields a node and all nodes below it, depth first and each node once. It yields nothing for an unknown id.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
 )
 
 func subagent(t *testing.T) *Graph {
@@ -43,7 +45,7 @@ func TestQueries(t *testing.T) {
 	require.Equal(t, append([]string{"u:user", "a1:harness_start", "p1"}, want...), ids(slices.Collect(g.Topological())))
 	n, ok := g.Node("tc-2")
 	require.True(t, ok)
-	require.Equal(t, KindToolCall, n.Kind)
+	require.Equal(t, event.TypeToolCall, n.Kind)
 	require.Equal(t, "a2", n.RunID)
 }
 

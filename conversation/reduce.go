@@ -30,7 +30,7 @@ func (g *Graph) ReduceJSON(line []byte) (*Graph, error) {
 }
 
 func (g *Graph) reduce(e *received) *Graph {
-	if e.runID == "" || !e.kind.makesNode() && e.kind != event.TypeDiscard && e.kind != event.TypeRelayResolved && !e.void {
+	if e.runID == "" || !makesNode(e.kind) && e.kind != event.TypeDiscard && e.kind != event.TypeRelayResolved && !e.void {
 		return g
 	}
 	ri := g.findRun(e.runID)
@@ -82,7 +82,7 @@ func (c *change) take() bool {
 	r.seq = max(r.seq, e.seq)
 	place, id := c.placeOf(&r)
 	if place == none {
-		if e.kind == KindHarnessEnd && e.seq > 0 && r.open > 0 {
+		if e.kind == event.TypeHarnessEnd && e.seq > 0 && r.open > 0 {
 			c.setRun(c.run, &r)
 			c.dropOpen()
 			r = *c.g.runAt(c.run)
@@ -94,7 +94,7 @@ func (c *change) take() bool {
 	switch {
 	case e.partial && n.complete:
 		return false // a late delta
-	case !n.body.kind.isBlock() || n.body.kind != e.kind || !e.partial && n.streamed:
+	case !isBlock(n.body.kind) || n.body.kind != e.kind || !e.partial && n.streamed:
 		// A complete event replaces the node's payload, but not the decision about a relay.
 		if n.body.kind != e.kind {
 			n.streamed, n.relay = e.partial, relayOpen
@@ -141,7 +141,7 @@ func (n *node) extend(e *received) {
 func (c *change) placeOf(r *run) (place int32, id string) {
 	e := c.e
 	switch e.kind {
-	case KindUsage, KindError:
+	case event.TypeUsage, event.TypeError:
 		if e.id != "" {
 			x, key := c.g.names.Load(), redeliveryKey(r.id, &body{kind: e.kind, event: e.id})
 			place = x.find(&x.keys, key, func(place int32) bool {
@@ -152,7 +152,7 @@ func (c *change) placeOf(r *run) (place int32, id string) {
 				return place, ""
 			}
 		}
-		if e.kind == KindUsage {
+		if e.kind == event.TypeUsage {
 			r.usages++
 			id = r.id + ":usage:" + strconv.Itoa(int(r.usages))
 			break
@@ -162,7 +162,7 @@ func (c *change) placeOf(r *run) (place int32, id string) {
 		if r.errors > 1 {
 			id += ":" + strconv.Itoa(int(r.errors))
 		}
-	case KindToolResult:
+	case event.TypeToolResult:
 		if e.id == "" {
 			break
 		}
@@ -174,8 +174,8 @@ func (c *change) placeOf(r *run) (place int32, id string) {
 	default:
 		id = e.id
 	}
-	if id == "" || e.kind == KindUser || e.kind == KindHarnessStart || e.kind == KindHarnessEnd {
-		id = r.id + ":" + string(e.kind)
+	if id == "" || e.kind == event.TypeUser || e.kind == event.TypeHarnessStart || e.kind == event.TypeHarnessEnd {
+		id = r.id + ":" + e.kind
 	}
 	return c.owned(id)
 }
@@ -317,7 +317,7 @@ func (c *change) resolve() bool {
 	if place == none {
 		place = c.g.find(c.e.relayID) // a relay of another run
 	}
-	if place == none || c.g.at(place).body.kind != KindRelay {
+	if place == none || c.g.at(place).body.kind != event.TypeRelay {
 		return false
 	}
 	n := c.g.at(place).copy()

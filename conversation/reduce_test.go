@@ -230,7 +230,7 @@ func TestTypedAndJSONAreEqual(t *testing.T) {
 	for n := range typed.Nodes() {
 		other, ok := raw.Node(n.ID)
 		require.True(t, ok)
-		if n.Kind != KindUser { // whose metadata hold numbers
+		if n.Kind != event.TypeUser { // whose metadata hold numbers
 			require.Equal(t, n.Data(), other.Data(), n.ID)
 		}
 	}

@@ -182,38 +182,38 @@ func (t *threader) step(s step) []ViewNode {
 	for _, place := range g.run(s.run, s.cut) {
 		n := g.at(place)
 		switch n.body.kind {
-		case KindUser:
+		case event.TypeUser:
 			drafts = append(drafts, draft{ViewNode: t.user(n, r.id)})
 			ended = true
-		case KindText:
+		case event.TypeText:
 			d := at(n)
 			d.text = append(d.text, n.text()...)
-		case KindReasoning:
+		case event.TypeReasoning:
 			if !collapsed && !t.opts.HideReasoning {
 				d := at(n)
 				d.reasoning = append(d.reasoning, n.text()...)
 			}
-		case KindToolCall:
+		case event.TypeToolCall:
 			if collapsed {
 				continue
 			}
 			d := at(n)
 			d.ToolCalls, d.inCalls = append(d.ToolCalls, t.call(s, n)), append(d.inCalls, nil)
 			calls[n.id] = [2]int{len(drafts) - 1, len(d.ToolCalls) - 1}
-		case KindToolResult:
+		case event.TypeToolResult:
 			answered = true
-		case KindToolProgress, KindRelay:
+		case event.TypeToolProgress, event.TypeRelay:
 			if c := callOf(toolCallID(n)); c != nil {
 				t.during(c, n)
 			}
-		case KindError:
+		case event.TypeError:
 			d := at(n)
 			d.Status = StatusError
 			if f, ok := n.data().(*event.Failure); ok {
 				d.Error = f.Message
 			}
 			ended = g.nextOf(place) == none
-		case KindHarnessEnd:
+		case event.TypeHarnessEnd:
 			ended = true
 		}
 		if inside := t.inside(place); len(inside) > 0 && !collapsed {

@@ -10,10 +10,10 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// IndexPrefix is the prefix of the keys in the app's state that list the handoffs in progress, one key for each. A
+// indexPrefix is the prefix of the keys in the app's state that list the handoffs in progress, one key for each. A
 // value is an object with the members user, session, status, from, reason and since. It changes in the same write as
 // the handoff's status.
-const IndexPrefix = "app:handoff:"
+const indexPrefix = "app:handoff:"
 
 // index returns the event that adds the handoff to the app's list, or removes it in a final status.
 func index(key agent.SessionKey, l *leg, s Status) *event.State {
@@ -22,7 +22,7 @@ func index(key agent.SessionKey, l *leg, s Status) *event.State {
 		entry = map[string]any{"user": key.User, "session": key.ID, "status": string(s), "from": l.Asked.From, "reason": l.Asked.Reason,
 			"since": l.Since.UTC().Format(time.RFC3339)}
 	}
-	return &event.State{Delta: map[string]any{IndexPrefix + l.ID: entry}}
+	return &event.State{Delta: map[string]any{indexPrefix + l.ID: entry}}
 }
 
 // Handoff is a handoff in progress, as the app's state lists it.
@@ -44,7 +44,7 @@ type Handoff struct {
 func Handoffs(shared map[string]any) (all []Handoff) {
 	for key, value := range shared {
 		entry, ok := value.(map[string]any)
-		if id, is := strings.CutPrefix(key, IndexPrefix); is && ok {
+		if id, is := strings.CutPrefix(key, indexPrefix); is && ok {
 			text := func(name string) string { s, _ := entry[name].(string); return s }
 			all = append(all, Handoff{id, text("session"), text("user"), Status(text("status")), text("from"), text("reason"), text("since")})
 		}

@@ -19,12 +19,12 @@ func TestHandoffs(t *testing.T) {
 		{ID: "c", Session: "s3", User: "ann", Status: human.Queued, From: "support", Reason: "refund", Since: "2026-03-01T12:00:00Z"},
 		{ID: "a", Session: "s1", User: "ann", Status: human.Queued, From: "support", Reason: "refund", Since: "2026-03-01T12:00:01Z"},
 	}, human.Handoffs(map[string]any{
-		human.IndexPrefix + "a":    entry("s1", "2026-03-01T12:00:01Z"),
-		human.IndexPrefix + "b":    entry("s2", "2026-03-01T12:00:00Z"),
-		human.IndexPrefix + "c":    entry("s3", "2026-03-01T12:00:00Z"),
-		human.IndexPrefix + "odd":  map[string]any{"session": 7},
-		human.IndexPrefix + "none": "words",
-		"app:other":                entry("s9", ""),
-		"user:handoff:d":           entry("s9", ""),
+		"app:handoff:" + "a":    entry("s1", "2026-03-01T12:00:01Z"),
+		"app:handoff:" + "b":    entry("s2", "2026-03-01T12:00:00Z"),
+		"app:handoff:" + "c":    entry("s3", "2026-03-01T12:00:00Z"),
+		"app:handoff:" + "odd":  map[string]any{"session": 7},
+		"app:handoff:" + "none": "words",
+		"app:other":             entry("s9", ""),
+		"user:handoff:d":        entry("s9", ""),
 	}))
 }

@@ -10,13 +10,13 @@ type TokenCounter func(text string) int
 const (
 	// MessageTokens is the overhead of one message with its role, and of the system message.
 	MessageTokens = 4
-	// CallTokens is the overhead of one tool call, or of one tool's description.
-	CallTokens = 8
-	// ReplyTokens is the overhead of starting the model's answer.
-	ReplyTokens = 3
-	// MediaTokens is the estimate for one image or file: about the tokens of an image of a million pixels. The actual
+	// callTokens is the overhead of one tool call, or of one tool's description.
+	callTokens = 8
+	// replyTokens is the overhead of starting the model's answer.
+	replyTokens = 3
+	// mediaTokens is the estimate for one image or file: about the tokens of an image of a million pixels. The actual
 	// number depends on size and detail, and a long document needs more.
-	MediaTokens = 1000
+	mediaTokens = 1000
 )
 
 // EstimateTokens estimates the number of tokens of a text from its characters, without knowing the model. Four ASCII
@@ -59,7 +59,7 @@ var quartersOf = func() (q [256]uint8) {
 // them. Reasoning counts only in a message with calls: few endpoints want other reasoning back, and their models do not
 // read it.
 func CountRequest(req *Request, count TokenCounter) int {
-	n := ReplyTokens + CountTools(req.Tools, count)
+	n := replyTokens + CountTools(req.Tools, count)
 	if count == nil {
 		count = EstimateTokens
 	}
@@ -70,7 +70,7 @@ func CountRequest(req *Request, count TokenCounter) int {
 		n += CountMessage(&req.Messages[i], count)
 	}
 	if f := req.ResponseFormat; f != nil {
-		n += CallTokens + count(f.Name) + count(string(f.Schema))
+		n += callTokens + count(f.Name) + count(string(f.Schema))
 	}
 	return n
 }
@@ -89,9 +89,9 @@ func CountMessage(m *Message, count TokenCounter) int {
 		case TextPart:
 			n += count(p.Text)
 		case Media:
-			n += MediaTokens
+			n += mediaTokens
 		case ToolCall:
-			n += CallTokens + count(p.Name) + count(p.Arguments) + count(thought)
+			n += callTokens + count(p.Name) + count(p.Arguments) + count(thought)
 			thought = ""
 		case ToolResult:
 			n += count(p.Output)
@@ -110,7 +110,7 @@ func CountTools(tools []ToolSpec, count TokenCounter) int {
 	}
 	n := 0
 	for i := range tools {
-		n += CallTokens + count(tools[i].Name) + count(tools[i].Description) + count(string(tools[i].Parameters))
+		n += callTokens + count(tools[i].Name) + count(tools[i].Description) + count(string(tools[i].Parameters))
 	}
 	return n
 }

@@ -303,7 +303,7 @@ func (d *decision) form(all []candidate) questionForm {
 		ask:   func(text string) string { return "Message: \"" + text + "\"\nName:" },
 		reply: func(name string) string { return name },
 	}
-	prompt, list, form := DecisionPrompt, candidateLines(all), "Reply with the name and nothing else."
+	prompt, list, form := decisionPrompt, candidateLines(all), "Reply with the name and nothing else."
 	if d.brief {
 		f.ask = func(text string) string { return "route(" + string(event.EncodeJSON(text)) + ")" }
 		prompt, form = "", ""

@@ -9,9 +9,9 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// DecisionPrompt begins the question which agent answers. The names and descriptions of the candidates follow, then
+// decisionPrompt begins the question which agent answers. The names and descriptions of the candidates follow, then
 // the form of the answer.
-const DecisionPrompt = "You do not answer yet. You say who answers:"
+const decisionPrompt = "You do not answer yet. You say who answers:"
 
 // defaultThreshold is the confidence below which the agent asks the user, unless DecisionThreshold sets another. See
 // docs/routing.md for the measurements.
@@ -30,7 +30,7 @@ func DecisionThreshold(t float64) DecisionOption { return func(d *decision) { d.
 func DecisionQuestion(text string) DecisionOption { return func(d *decision) { d.question = text } }
 
 // DecisionBrief is for the smallest models. The question is a table of the names and descriptions in code, without the
-// agent's instructions and without DecisionPrompt. If the log probabilities show alternative beginnings of the answer,
+// agent's instructions and without decisionPrompt. If the log probabilities show alternative beginnings of the answer,
 // the words that the message shares with a name and its description count in addition to the model's answer. The
 // option was measured with a model of half a billion parameters. A model of one and a half billion parameters chose
 // worse without the instructions.

@@ -12,7 +12,6 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/view"
 )
 
 var (
@@ -105,10 +104,10 @@ func TestAskedOnceMoreAcrossACrash(t *testing.T) {
 	require.ErrorIs(t, failed, agent.ErrEmptyAnswer)
 	require.Len(t, s.script.requests, 2)
 	require.Equal(t, preview.Messages, s.script.requests[1].Messages)
-	require.Equal(t, []llm.Message{llm.UserText("Hello"), llm.UserText(view.AnswerWasEmpty)}, preview.Messages)
+	require.Equal(t, []llm.Message{llm.UserText("Hello"), llm.UserText("[Your answer was empty. Answer now, in words or by calling a tool.]")}, preview.Messages)
 	_, err = s.say(context.Background())
 	require.NoError(t, err)
-	require.Equal(t, []llm.Message{llm.UserText("Hello"), llm.UserText(view.AnswerWasEmpty), llm.UserText("Hello")}, s.script.requests[2].Messages, "it was told once")
+	require.Equal(t, []llm.Message{llm.UserText("Hello"), llm.UserText("[Your answer was empty. Answer now, in words or by calling a tool.]"), llm.UserText("Hello")}, s.script.requests[2].Messages, "it was told once")
 }
 
 func TestEmptyAnswersCount(t *testing.T) {

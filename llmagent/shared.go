@@ -14,11 +14,11 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// Mark begins the last message of a request of agents that share their requests.
-const Mark = "[Your instructions for this answer]"
+// mark begins the last message of a request of agents that share their requests.
+const mark = "[Your instructions for this answer]"
 
 // sharedSystem ends the system text of agents that share their requests. %s is the list of the agents of the tree.
-const sharedSystem = "These agents answer the user, one at a time:\n%s\nYou are one of them. The end of the conversation, after " + Mark +
+const sharedSystem = "These agents answer the user, one at a time:\n%s\nYou are one of them. The end of the conversation, after " + mark +
 	", says which one, what you do and which tools you may call. The user does not see it."
 
 // sharingGroup returns the agents that share their requests with the agent at n, including itself, in the order of the
@@ -211,7 +211,7 @@ func (x *execution) shareRequest(req *llm.Request, full, current *template) erro
 		can = "You may call only these tools now: " + strings.Join(req.Allowed, ", ") + "."
 	}
 	own := strings.TrimPrefix(strings.TrimPrefix(req.System, x.inv.Node().Tree().Root().Properties.GlobalInstruction), "\n\n")
-	last := Mark + "\n" + paragraphs(paragraphs(own, can), x.run.Again)
+	last := mark + "\n" + paragraphs(paragraphs(own, can), x.run.Again)
 	req.System, req.Tools, req.Agent = common.system, common.tools, full.group[0].Path
 	req.Messages = append(slices.Clip(req.Messages), llm.Message{Role: llm.RoleSystem, Content: llm.Content{Text: last}})
 	if len(req.Tools) > common.maxTools {

@@ -66,7 +66,7 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 		in.Session = id
 	}
 	if in.Session != "" {
-		if !strings.HasPrefix(in.Session, SessionPrefix) {
+		if !strings.HasPrefix(in.Session, sessionPrefix) {
 			return nil, nil, fmt.Errorf("the session %q does not exist: use the session of an earlier result", in.Session)
 		}
 		t.key.ID = in.Session

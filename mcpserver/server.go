@@ -36,8 +36,8 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// SessionPrefix is the prefix of the ids of all sessions that clients can use. They cannot use other sessions.
-const SessionPrefix = "mcp-"
+// sessionPrefix is the prefix of the ids of all sessions that clients can use. They cannot use other sessions.
+const sessionPrefix = "mcp-"
 
 // idleTimeout is the time after which the server ends an idle session of a client over HTTP. The store keeps its
 // conversation.
@@ -176,7 +176,7 @@ func (s *Server) owns(user, signed string) bool {
 func (s *Server) connection(user string, caller func() access.User) *sdk.Server {
 	root := s.runner.Load().Tree().Root().Agent
 	id := strings.ToLower(rand.Text())
-	c := &connection{server: s, user: user, caller: caller, session: SessionPrefix + id}
+	c := &connection{server: s, user: user, caller: caller, session: sessionPrefix + id}
 	server := sdk.NewServer(&sdk.Implementation{Name: root.Name(), Version: s.version}, &sdk.ServerOptions{
 		Logger: s.logger, GetSessionID: func() string { return s.sign(user, id) },
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},

@@ -188,7 +188,7 @@ func TestAsk(t *testing.T) {
 		require.False(t, failed, text)
 		require.Equal(t, "Hello.", text)
 		require.Equal(t, "support", r.Agent)
-		require.True(t, strings.HasPrefix(r.Session, mcpserver.SessionPrefix))
+		require.True(t, strings.HasPrefix(r.Session, "mcp-"))
 
 		again := map[string]any{"message": "what did I say?"}
 		if version >= "2026-07-28" { // which has no sessions over HTTP

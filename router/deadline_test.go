@@ -53,7 +53,7 @@ func withSignals(t testing.TB, model bool, end func(context.Context) error) *rou
 	}
 	intents := of(router.KindIntent)
 	if model {
-		intents = router.Within(router.DefaultDeadline, modelIntent(t, asking(func(ctx context.Context, yield func(llm.Chunk, error) bool) {
+		intents = router.Within(50*time.Millisecond, modelIntent(t, asking(func(ctx context.Context, yield func(llm.Chunk, error) bool) {
 			if err := end(ctx); err != nil {
 				yield(llm.Chunk{}, err)
 			} else if yield(llm.Chunk{Text: "x"}, nil) {
@@ -103,14 +103,14 @@ func TestCallsLeftBehind(t *testing.T) {
 			waits := func(context.Context) error { calls.Add(1); <-release; return nil }
 			var signal router.Classifier = classifier{router.KindIntent, func(ctx context.Context, _ router.Input) ([]router.Score, error) { return nil, waits(ctx) }}
 			if model {
-				signal = router.Within(router.DefaultDeadline, modelIntent(t, asking(func(ctx context.Context, _ func(llm.Chunk, error) bool) { _ = waits(ctx) })))
+				signal = router.Within(50*time.Millisecond, modelIntent(t, asking(func(ctx context.Context, _ func(llm.Chunk, error) bool) { _ = waits(ctx) })))
 			}
 			c := newTalk(t, signalled(t, signal))
 			for range 70 {
 				require.Equal(t, "front rest", c.say("hello"))
 				synctest.Wait() // until what ended with the deadline has returned
 				require.NoError(t, c.err)
-				require.Equal(t, router.NoticeSignalLate, of[*event.Notice](c)[0].Code)
+				require.Equal(t, "signal_late", of[*event.Notice](c)[0].Code)
 			}
 			require.EqualValues(t, 64, calls.Load())
 			require.Equal(t, "the intent of the message is not known: 64 earlier calls of the classifier have not returned", of[*event.Notice](c)[0].Message)
@@ -167,7 +167,7 @@ func TestModelPanics(t *testing.T) {
 	require.Equal(t, "front rest", c.say("hello"))
 	require.NoError(t, c.err)
 	require.Equal(t, "the intent of the message is not known: the classifier failed", of[*event.Notice](c)[0].Message)
-	require.Equal(t, router.NoticeSignalFailed, of[*event.Discard](c)[0].Code)
+	require.Equal(t, "signal_failed", of[*event.Discard](c)[0].Code)
 }
 
 // TestChainOfModels: whether a chain may ask another model for an intent depends on the turn's limits.

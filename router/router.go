@@ -227,11 +227,11 @@ func (b *builder) classifiersByKind() map[Kind]*source {
 			} else if deadline < 0 {
 				b.problem("the deadline %s of the classifier of the kind %s is negative", deadline, c.Kind())
 			}
-			given[c.Kind()] = &source{Classifier: inner, deadline: cmp.Or(deadline, DefaultDeadline)}
+			given[c.Kind()] = &source{Classifier: inner, deadline: cmp.Or(deadline, defaultDeadline)}
 		}
 	}
 	if given[KindSentiment] == nil {
-		given[KindSentiment] = &source{Classifier: HeuristicSentiment(), deadline: DefaultDeadline}
+		given[KindSentiment] = &source{Classifier: HeuristicSentiment(), deadline: defaultDeadline}
 	}
 	return given
 }

@@ -347,7 +347,7 @@ func TestSignals(t *testing.T) {
 		c = newTalk(t, signalled(t, classifier{router.KindIntent, bad}))
 		require.Equal(t, "front rest", c.say("hello"))
 		require.NoError(t, c.err)
-		require.Equal(t, []*event.Notice{{Code: router.NoticeSignalFailed, Message: "the intent of the message is not known: the classifier failed"}}, of[*event.Notice](c))
+		require.Equal(t, []*event.Notice{{Code: "signal_failed", Message: "the intent of the message is not known: the classifier failed"}}, of[*event.Notice](c))
 	}
 	c = newTalk(t, signalled(t, router.Within(time.Second, give())))
 	require.Equal(t, "front rest", c.say("hello"))
@@ -368,7 +368,7 @@ func TestLateSignal(t *testing.T) {
 			require.Equal(t, "front rest", c.say("hello"))
 			require.NoError(t, c.err)
 			require.Equal(t, 80*time.Millisecond, time.Since(began))
-			require.Equal(t, []*event.Notice{{Code: router.NoticeSignalLate, Message: "the intent of the message is not known: that took longer than 80ms"}}, of[*event.Notice](c))
+			require.Equal(t, []*event.Notice{{Code: "signal_late", Message: "the intent of the message is not known: that took longer than 80ms"}}, of[*event.Notice](c))
 			require.Empty(t, of[*event.Route](c)[0].IntentLabel)
 			require.EqualValues(t, 1, calls.Load(), "it is asked once for all rules")
 			close(release)
@@ -409,7 +409,7 @@ func TestModelIntent(t *testing.T) {
 	require.Equal(t, []any{"x", 1.0, 0}, []any{of[*event.Route](c)[0].IntentLabel, of[*event.Route](c)[0].IntentConfidence, asked.TopLogProbs})
 	require.Equal(t, "front rest", c.say("nonsense"))
 	require.Len(t, of[*event.Usage](c), 1)
-	require.Equal(t, router.NoticeSignalFailed, of[*event.Notice](c)[0].Code)
+	require.Equal(t, "signal_failed", of[*event.Notice](c)[0].Code)
 
 	c = newTalk(t, signalled(t, longer(t, scripted.Always("m", scripted.Reply(scripted.Text("x"))))), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1}}))
 	require.Equal(t, "front rest", c.say("hello"), "a budget that is spent costs the signal, not the answer")
@@ -438,8 +438,8 @@ func TestLateModel(t *testing.T) {
 		require.Equal(t, "front rest", c.say("hello"))
 		require.NoError(t, c.err)
 		require.Equal(t, 100*time.Millisecond, time.Since(began))
-		require.Equal(t, router.NoticeSignalLate, of[*event.Discard](c)[0].Code, "what was cut off is no answer")
-		require.Equal(t, router.NoticeSignalLate, of[*event.Notice](c)[0].Code)
+		require.Equal(t, "signal_late", of[*event.Discard](c)[0].Code, "what was cut off is no answer")
+		require.Equal(t, "signal_late", of[*event.Notice](c)[0].Code)
 		require.Empty(t, of[*event.Route](c)[0].IntentLabel)
 	})
 }

@@ -122,7 +122,7 @@ func TestPerson(t *testing.T) {
 	require.Equal(t, "", tells(t, r, key, "still there?"))
 	require.Equal(t, []string{"user: still there?"}, desk.words)
 	state := must.Get(store.SharedState(t.Context(), key))
-	entry := state[human.IndexPrefix+req.ID].(map[string]any)
+	entry := state["app:handoff:"+req.ID].(map[string]any)
 	require.NotEmpty(t, entry["since"])
 	delete(entry, "since")
 	require.Equal(t, map[string]any{"user": key.User, "session": key.ID, "status": "queued", "from": "bot", "reason": ""}, entry)

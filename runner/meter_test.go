@@ -116,7 +116,7 @@ func TestBrokenAnswersAreCharged(t *testing.T) {
 	}{
 		"cut":                     {scripted.Reply(scripted.Text("Half", " an"), scripted.Cut()), []runner.Option{budgeted}, []int{7}, ""},
 		"failed":                  {scripted.Reply(scripted.Text("Half"), scripted.Fail(&llm.Error{Code: llm.CodeServer, Retryable: true})), []runner.Option{budgeted}, []int{4}, ""},
-		"after a call":            {scripted.Reply(scripted.CallID("c", "f", "{}"), scripted.Cut()), []runner.Option{budgeted}, []int{llm.CallTokens + 3}, ""},
+		"after a call":            {scripted.Reply(scripted.CallID("c", "f", "{}"), scripted.Cut()), []runner.Option{budgeted}, []int{8 + 3}, ""},
 		"before anything, cut":    {scripted.Reply(scripted.Fail(&llm.Error{Code: llm.CodeTruncated, Retryable: true})), []runner.Option{budgeted}, []int{0}, ""},
 		"before anything, failed": {scripted.Reply(scripted.Status(503, 0)), []runner.Option{budgeted}, nil, "server_error"},
 		"no budget":               {scripted.Reply(scripted.Text("Half"), scripted.Cut()), nil, nil, ""},

@@ -15,7 +15,6 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/tools"
-	"github.com/agentarbor/arbor/view"
 )
 
 // read loads the log, which must go on from where it was.
@@ -423,7 +422,7 @@ func samePart(a, b llm.Part) bool {
 		return a == b
 	}
 	if line, ok := b.(llm.TextPart); ok { // of a request that the endpoint has refused
-		return strings.HasSuffix(line.Text, view.Refused+"]")
+		return strings.HasSuffix(line.Text, ", which the model's endpoint refused"+"]")
 	}
 	y, ok := b.(llm.Media)
 	return ok && x.Kind == y.Kind && x.MediaType == y.MediaType && x.URL == y.URL && x.Name == y.Name && bytes.Equal(x.Data, y.Data)

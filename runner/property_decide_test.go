@@ -39,7 +39,7 @@ func candidates(req *llm.Request) (names []string) {
 		if !asks {
 			continue
 		}
-		_, list, _ = strings.Cut(list, llmagent.DecisionPrompt)
+		_, list, _ = strings.Cut(list, "You do not answer yet. You say who answers:")
 		for line := range strings.Lines(list) {
 			if line, ok := strings.CutPrefix(line, "- "); ok {
 				name, _, _ := strings.Cut(strings.TrimSpace(line), ":")

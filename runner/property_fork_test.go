@@ -199,7 +199,7 @@ func content(t require.TestingT, g *conversation.Graph) []string {
 	for n := range g.Nodes() {
 		data := must.Get(json.Marshal(n))
 		_, data, _ = bytes.Cut(data, []byte(","))
-		if n.Kind == conversation.KindRelay {
+		if n.Kind == event.TypeRelay {
 			data = decided.ReplaceAll(data, nil)
 		}
 		out = append(out, name(n)+" "+string(data))

@@ -169,7 +169,7 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 		}
 	}
 	_, words := transfer.DefaultForm(form).Offer(n, left, from)
-	words, _, _ = strings.Cut(words, transfer.ReasonHere)
+	words, _, _ = strings.Cut(words, "{reason}")
 	if len(n.Tree().Root().Children()) == 0 {
 		words = ""
 	}

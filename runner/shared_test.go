@@ -156,7 +156,7 @@ func TestSharedRequests(t *testing.T) {
 			r := newRun(t, a, opt...)
 			for turn := range rapid.IntRange(1, 9).Draw(rt, "turns") {
 				stop, seen := rapid.IntRange(0, 60).Draw(rt, "stop"), 0
-				for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(fmt.Sprint("turn ", turn, "\n"+llmagent.Mark))) {
+				for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(fmt.Sprint("turn ", turn, "\n"+"[Your instructions for this answer]"))) {
 					if err != nil {
 						break
 					}

@@ -255,7 +255,7 @@ func (s *shows) half() bool { return len(s.words) == 1 }
 // texts are the words that the conversation shows.
 func (s *shows) texts() (all []string) {
 	for n := range s.graph.Nodes() {
-		if n.Kind == conversation.KindText {
+		if n.Kind == event.TypeText {
 			all = append(all, n.Text())
 		}
 	}

@@ -62,7 +62,7 @@ func (c *caller) request(method, path string, body any, header ...string) *http.
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	if c.key != "" {
-		r.Header.Set(access.KeyHeader, c.key)
+		r.Header.Set("Arbor-CSRF", c.key)
 		r.Header.Set("Origin", c.base)
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
 	}

@@ -62,8 +62,8 @@ type call struct {
 	ended        bool
 }
 
-// ProgressInterval is the minimum time between two progress reports of a call. Reports in between are dropped.
-const ProgressInterval = 100 * time.Millisecond
+// progressInterval is the minimum time between two progress reports of a call. Reports in between are dropped.
+const progressInterval = 100 * time.Millisecond
 
 // newContext returns the context of one call.
 func newContext(ctx context.Context, info CallInfo) Context {
@@ -131,7 +131,7 @@ func (c Context) Set(key string, value any) {
 	c.call.delta[key] = plain
 }
 
-// Progress reports the progress of the call. It drops a report within [ProgressInterval] of the last one, and after the
+// Progress reports the progress of the call. It drops a report within progressInterval of the last one, and after the
 // end of the call.
 func (c Context) Progress(content any) {
 	if c.call.Progress == nil {
@@ -139,7 +139,7 @@ func (c Context) Progress(content any) {
 	}
 	c.call.mu.Lock()
 	now := time.Now()
-	drop := c.call.ended || !c.call.lastProgress.IsZero() && now.Sub(c.call.lastProgress) < ProgressInterval
+	drop := c.call.ended || !c.call.lastProgress.IsZero() && now.Sub(c.call.lastProgress) < progressInterval
 	if !drop {
 		c.call.lastProgress = now
 	}

@@ -194,7 +194,7 @@ func TestProgressIsLimited(t *testing.T) {
 		tool := fn(t, func(c tools.Context) (any, error) {
 			for i := range 25 {
 				c.Progress(map[string]int{"step": i})
-				time.Sleep(tools.ProgressInterval / 10)
+				time.Sleep(100 * time.Millisecond / 10)
 			}
 			return nil, nil
 		})

@@ -42,8 +42,8 @@ func (v *page) compact(c *event.Compaction, seq int64) {
 	v.shown.keep(&front, v.shown.after(v.dropped.upTo))
 }
 
-// Refused is the end of the line that replaces an image or a file after the endpoint has refused a request with it.
-const Refused = ", which the model's endpoint refused"
+// refusedText is the end of the line that replaces an image or a file after the endpoint has refused a request with it.
+const refusedText = ", which the model's endpoint refused"
 
 // leaveOutMedia replaces images and files by lines, after the endpoint has refused the requests of the turn, because it
 // would refuse all later ones with them. If the turn brought any, the others stay.
@@ -62,7 +62,7 @@ func (v *page) leaveOutMedia() {
 	s.msgs, s.seen, s.files = slices.Clone(s.msgs), 0, false
 	for i := from; i < len(s.msgs); i++ {
 		if media(s.msgs[i]) {
-			s.msgs[i].Content = describeMedia(s.msgs[i].Content, Refused)
+			s.msgs[i].Content = describeMedia(s.msgs[i].Content, refusedText)
 		}
 	}
 	s.recount(s.count)

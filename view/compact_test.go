@@ -156,7 +156,7 @@ func TestOldest(t *testing.T) {
 		}
 		return l
 	}
-	deeds := 4 * (2*llm.MessageTokens + llm.CallTokens + len("look{}found"))
+	deeds := 4 * (2*llm.MessageTokens + 8 + len("look{}found"))
 	for name, c := range map[string]struct {
 		log    *story
 		keep   int

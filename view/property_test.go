@@ -200,7 +200,7 @@ func follow(rt *rapid.T, policy string, p view.Policy, node *agent.Node, log []*
 		}
 		count, request := v.Tokens()
 		freshCount, freshRequest := fresh.Tokens()
-		if want := llm.CountRequest(&llm.Request{Messages: got}, nil) - llm.ReplyTokens; count != want || freshCount != want || request != freshRequest {
+		if want := llm.CountRequest(&llm.Request{Messages: got}, nil) - 3; count != want || freshCount != want || request != freshRequest {
 			rt.Fatalf("%s: %d tokens, and %d from scratch, are %d; the request has %d and %d", at(), count, freshCount, want, request, freshRequest)
 		}
 		if grows := len(before) <= len(got) && slices.Equal(wasBefore, lines[:len(before)]); !grows && !shrunk && !(user && policy[0] == 'l') {

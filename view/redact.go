@@ -28,8 +28,8 @@ func (p Policy) Redact(f func(text string) string) Policy {
 	return p
 }
 
-// Redacted replaces a user's text that is empty after redaction, because endpoints reject empty messages.
-const Redacted = "[redacted]"
+// redacted replaces a user's text that is empty after redaction, because endpoints reject empty messages.
+const redacted = "[redacted]"
 
 // NoInput replaces an input without text, because endpoints reject empty messages. An example is the input of a graph's
 // node after a node without output.
@@ -47,7 +47,7 @@ func (p Policy) redactUser(s string) string {
 	if p.redact == nil || s == "" {
 		return s
 	}
-	return cmp.Or(p.redact(s), Redacted)
+	return cmp.Or(p.redact(s), redacted)
 }
 
 // redactContent redacts the texts of a user's message.

@@ -100,7 +100,7 @@ func TestARedactionThatLeavesNothing(t *testing.T) {
 			v.Apply(e)
 		}
 		require.NoError(t, view.Check(&llm.Request{Messages: v.Messages()}), name)
-		require.Equal(t, "user "+view.Redacted, render(v.Messages())[len(v.Messages())-1])
+		require.Equal(t, "user "+"[redacted]", render(v.Messages())[len(v.Messages())-1])
 	}
 }
 

@@ -49,7 +49,7 @@ func TestRefusedMedia(t *testing.T) {
 	}
 	shown := func(agent string, l *story) (images, lines int) {
 		all := strings.Join(see(t, l, agent, view.Full()), "\n")
-		return strings.Count(all, "+image image/png 0102"), strings.Count(all, "[image a.png, image/png, 2 bytes"+view.Refused+"]")
+		return strings.Count(all, "+image image/png 0102"), strings.Count(all, "[image a.png, image/png, 2 bytes"+", which the model's endpoint refused"+"]")
 	}
 	for name, c := range map[string]struct {
 		log           *story

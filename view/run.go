@@ -10,9 +10,9 @@ import (
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// AnswerWasEmpty is the line that an agent's model reads before it is asked again because its answer had no text and no
+// answerWasEmpty is the line that an agent's model reads before it is asked again because its answer had no text and no
 // calls. The line stays in the view, so that the view only grows at its end.
-const AnswerWasEmpty = "[Your answer was empty. Answer now, in words or by calling a tool.]"
+const answerWasEmpty = "[Your answer was empty. Answer now, in words or by calling a tool.]"
 
 // Run is the state of the agent's current run, as far as it affects what its model may do next. If the agent has no
 // current run, only From and Reason are set. A run that resumes another one, after a pause or in a fork, continues with
@@ -42,7 +42,7 @@ type Run struct {
 	// result. Spoken reports that there was one of these since the last transfer.
 	Wordless int
 	Spoken   bool
-	// Refused counts the refused transfers, without those that a limit refused.
+	// refusedText counts the refused transfers, without those that a limit refused.
 	Refused int
 	// Limited reports that a transfer was refused because of a limit.
 	Limited bool

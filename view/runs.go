@@ -199,7 +199,7 @@ func (v *progress) discard(d *event.Discard) {
 	case event.CodeEmptyAnswer:
 		v.flush()
 		if !v.run.Empty { // else the view has the line
-			v.addRetryLine(AnswerWasEmpty)
+			v.addRetryLine(answerWasEmpty)
 		}
 		v.run.Empty = true
 	}

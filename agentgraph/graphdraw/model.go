@@ -10,8 +10,8 @@ import (
 	"github.com/agentarbor/arbor/internal/layered"
 )
 
-// MaxDepth is the largest number of levels of nested graphs in a drawing.
-const MaxDepth = 32
+// maxDepth is the largest number of levels of nested graphs in a drawing.
+const maxDepth = 32
 
 // ErrInvalid reports a graph that neither a file nor a Builder can produce: an edge to a node that does not exist, a
 // cycle, or graphs that contain each other.
@@ -110,8 +110,8 @@ func (b *Box) start() bool { return b.Kind == kindInput || b.Kind == kindError }
 func Of(g *agentgraph.Graph) (*Picture, error) { return of(g, 1) }
 
 func of(g *agentgraph.Graph, depth int) (*Picture, error) {
-	if depth > MaxDepth {
-		return nil, fmt.Errorf("%w: more than %d graphs stand within each other", ErrInvalid, MaxDepth)
+	if depth > maxDepth {
+		return nil, fmt.Errorf("%w: more than %d graphs stand within each other", ErrInvalid, maxDepth)
 	}
 	p := &Picture{Name: strings.TrimSpace(g.Name + " " + g.Version)}
 	index := make(map[string]int, len(g.Nodes))

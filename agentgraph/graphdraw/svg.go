@@ -13,9 +13,9 @@ import (
 // ErrTooLarge reports a graph whose layout would take too much time and memory.
 var ErrTooLarge = errors.New("graphdraw: the graph is too large for SVG")
 
-// MaxSVGNodes is the largest number of nodes in an SVG picture, including those of inner graphs. Edges are limited too,
+// maxSVGNodes is the largest number of nodes in an SVG picture, including those of inner graphs. Edges are limited too,
 // together with the layers of nodes that they cross; graphs with a few edges per node stay below that limit.
-const MaxSVGNodes = 5000
+const maxSVGNodes = 5000
 
 // SVG arranges the drawing and writes it as an SVG picture: nodes in layers from top to bottom, with tooltips for
 // shortened texts. The picture is readable on light and dark backgrounds, and contains no scripts or references to
@@ -59,8 +59,8 @@ func (p *Picture) count() int {
 // Arrange computes the positions of boxes and lines. The graph must have no cycle. The error is [ErrInvalid] or
 // [ErrTooLarge].
 func (p *Picture) Arrange() error {
-	if n := p.count(); n > MaxSVGNodes {
-		return fmt.Errorf("%w: it has %d nodes, and %d are possible; Mermaid and DOT have no such bound", ErrTooLarge, n, MaxSVGNodes)
+	if n := p.count(); n > maxSVGNodes {
+		return fmt.Errorf("%w: it has %d nodes, and %d are possible; Mermaid and DOT have no such bound", ErrTooLarge, n, maxSVGNodes)
 	}
 	return p.arrange()
 }

@@ -160,7 +160,7 @@ func TestSVGOfRandomGraphs(t *testing.T) {
 
 // TestSVGTooLarge: graphs beyond the bounds are refused before anything is written.
 func TestSVGTooLarge(t *testing.T) {
-	g := chain(MaxSVGNodes + 1)
+	g := chain(maxSVGNodes + 1)
 	var out bytes.Buffer
 	require.ErrorIs(t, draw(&out, g, (*Picture).SVG), ErrTooLarge)
 	inner := &agentgraph.Graph{Entrypoint: "a", Nodes: []agentgraph.Node{{ID: "a", Graph: g}}}

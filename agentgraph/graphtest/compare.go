@@ -143,7 +143,7 @@ func missing(group []string, started map[string]bool) string {
 	return strings.Join(names, ", ")
 }
 
-func (d *differences) error(got *agentgraph.ResultError, want *ExpectError) {
+func (d *differences) error(got *agentgraph.ResultError, want *expectError) {
 	switch {
 	case want == nil:
 		return

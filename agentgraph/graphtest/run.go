@@ -53,9 +53,9 @@ type Outcome struct {
 // OK reports whether the run was as expected.
 func (o *Outcome) OK() bool { return len(o.Differences) == 0 }
 
-// Backoff is the pause before a failed agent is called again in a case. Later pauses grow to at most four times as
+// backoff is the pause before a failed agent is called again in a case. Later pauses grow to at most four times as
 // long. It is short because a test overloads no server.
-const Backoff = time.Millisecond
+const backoff = time.Millisecond
 
 // Run runs the case and compares the result. The error reports why there is nothing to compare: the case is wrong, or
 // ctx has ended.
@@ -84,7 +84,7 @@ func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
 			return nil, fmt.Errorf("there is no mock for it: %w", agentgraph.ErrUnknownRef)
 		}
 	}
-	all := append([]agentgraph.AgentOption{agentgraph.WithBackoff(Backoff, 4*Backoff)}, o.agent...)
+	all := append([]agentgraph.AgentOption{agentgraph.WithBackoff(backoff, 4*backoff)}, o.agent...)
 	graph, err := agentgraph.New(c.Graph, resolve, append(all, agents...)...)
 	if err != nil {
 		return nil, err

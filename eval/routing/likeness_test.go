@@ -90,7 +90,7 @@ func TestThreshold(t *testing.T) {
 				if row[b] > most {
 					most, titles = row[b], s.title
 				}
-				require.Less(t, row[b], Threshold, "%s: %v and %v", s.title, s.agents[a], s.agents[b])
+				require.Less(t, row[b], alikeFrom, "%s: %v and %v", s.title, s.agents[a], s.agents[b])
 			}
 		}
 	}
@@ -100,13 +100,13 @@ func TestThreshold(t *testing.T) {
 		for a, row := range s.shares(t) {
 			for b := range a {
 				if a == 1 && b == 0 {
-					require.GreaterOrEqual(t, row[b], Threshold, s.title)
+					require.GreaterOrEqual(t, row[b], alikeFrom, s.title)
 					if row[b] < least {
 						least, leastTitle = row[b], s.title
 					}
 					continue
 				}
-				require.Less(t, row[b], Threshold, "%s: %v and %v", s.title, s.agents[a], s.agents[b])
+				require.Less(t, row[b], alikeFrom, "%s: %v and %v", s.title, s.agents[a], s.agents[b])
 			}
 		}
 	}

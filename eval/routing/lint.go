@@ -15,24 +15,24 @@ type Kind string
 
 // The kinds of findings.
 const (
-	// Alike are two targets of one agent whose descriptions are hard to tell apart.
-	Alike Kind = "alike"
-	// SaysNothing is a target whose description does not say what it is for.
-	SaysNothing Kind = "says-nothing"
-	// Unreachable is an agent that can never get the conversation.
-	Unreachable Kind = "unreachable"
-	// Keeps is an agent that keeps the conversation, because it may not transfer to any other.
-	Keeps Kind = "keeps"
-	// Confused are two targets between which a model chose the wrong one; only [Survey] finds them.
-	Confused Kind = "confused"
+	// kindAlike are two targets of one agent whose descriptions are hard to tell apart.
+	kindAlike Kind = "alike"
+	// kindSaysNothing is a target whose description does not say what it is for.
+	kindSaysNothing Kind = "says-nothing"
+	// kindUnreachable is an agent that can never get the conversation.
+	kindUnreachable Kind = "unreachable"
+	// kindKeeps is an agent that keeps the conversation, because it may not transfer to any other.
+	kindKeeps Kind = "keeps"
+	// kindConfused are two targets between which a model chose the wrong one; only [Survey] finds them.
+	kindConfused Kind = "confused"
 	// Transfers is a tree whose messages reach the right agent more often in another [Form]; only [Survey] finds it.
 	Transfers Kind = "transfers"
 )
 
-// Threshold is the likeness of two descriptions, from 0 to 1, from which they are hard to tell apart: the weight of
+// alikeFrom is the likeness of two descriptions, from 0 to 1, from which they are hard to tell apart: the weight of
 // their common words divided by the weight of all their words. In testdata/distinct.txt, trees as people write them, no
 // two siblings have more than 0.60. The pairs of testdata/alike.txt, which mean the same, have 0.66 or more.
-const Threshold = 0.65
+const alikeFrom = 0.65
 
 // Finding is a property of a tree that makes its routing worse than it could be.
 type Finding struct {
@@ -144,7 +144,7 @@ func (l *linter) unreachable(tree *agent.Tree, reached map[*agent.Node]bool) {
 		if len(lost) > 1 {
 			message += fmt.Sprintf(", nor to those below it (%s)", listed(namesOf(lost[1:])))
 		}
-		l.add(Unreachable, message, lost...)
+		l.add(kindUnreachable, message, lost...)
 	}
 }
 
@@ -156,7 +156,7 @@ func (l *linter) keeps(tree *agent.Tree, n *agent.Node) {
 	if len(leads(tree, n)) > 0 {
 		why = "neither it nor those below it may transfer to another agent"
 	}
-	l.add(Keeps, fmt.Sprintf("%s keeps the conversation: %s, and what the user writes next goes to it as well, unless the runner "+
+	l.add(kindKeeps, fmt.Sprintf("%s keeps the conversation: %s, and what the user writes next goes to it as well, unless the runner "+
 		"begins each turn at the root; let it transfer to its parent or its peers, or let its parent answer next", n.Agent.Name(), why), n)
 }
 
@@ -175,7 +175,7 @@ func (l *linter) saysNothing(n *agent.Node) {
 	default:
 		return
 	}
-	l.add(SaysNothing, fmt.Sprintf("%s %s, by which models choose: say in it what users ask it for", n.Agent.Name(), what), n)
+	l.add(kindSaysNothing, fmt.Sprintf("%s %s, by which models choose: say in it what users ask it for", n.Agent.Name(), what), n)
 }
 
 func (l *linter) alike(tree *agent.Tree) {
@@ -198,7 +198,7 @@ func (l *linter) alike(tree *agent.Tree) {
 		for a := range nodes {
 			for b := a + 1; b < len(nodes); b++ {
 				share := likeness(texts, counts, a, b)
-				if share < Threshold-1e-9 { // a sum depends slightly on the order
+				if share < alikeFrom-1e-9 { // a sum depends slightly on the order
 					continue
 				}
 				p := pair{nodes[a], nodes[b]}
@@ -211,7 +211,7 @@ func (l *linter) alike(tree *agent.Tree) {
 		}
 	}
 	for _, p := range order {
-		l.add(Alike, told(p.a, p.b, pairs[p].share, pairs[p].by), p.a, p.b)
+		l.add(kindAlike, told(p.a, p.b, pairs[p].share, pairs[p].by), p.a, p.b)
 	}
 }
 

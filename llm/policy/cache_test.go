@@ -25,7 +25,7 @@ func TestCacheOverHTTP(t *testing.T) {
 		first := ask(t.Context(), m, hello(stream))
 		require.NoError(t, first.err)
 		again := ask(t.Context(), m, hello(!stream))
-		require.Equal(t, []string{policy.NoticeCached}, again.notices)
+		require.Equal(t, []string{"cached"}, again.notices)
 		require.Equal(t, llm.Usage{CachedTokens: 7}, again.usage, "it costs nothing, and is known")
 		again.notices, again.usage = nil, first.usage
 		require.Equal(t, first, again)

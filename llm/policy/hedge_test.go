@@ -39,7 +39,7 @@ func TestHedgeOverHTTP(t *testing.T) {
 		require.Equal(t, "quick one", got.text)
 		require.Equal(t, 1, got.calls)
 		require.Equal(t, "fast", got.model)
-		require.Equal(t, []string{policy.NoticeHedged}, got.notices)
+		require.Equal(t, []string{"hedged"}, got.notices)
 		require.Len(t, got.lost, 1)
 		require.Equal(t, "slow", got.lost[0].Model)
 		require.Equal(t, llm.CodeHedged, got.lost[0].Code)

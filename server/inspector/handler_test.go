@@ -181,15 +181,15 @@ func TestSignIn(t *testing.T) {
 		got, _ := h.ask(t, client, "GET", "/api/v1/me", "", headers...)
 		return got.StatusCode
 	}
-	require.Equal(t, 200, me(access.KeyHeader, grant.Key))
+	require.Equal(t, 200, me("Arbor-CSRF", grant.Key))
 	require.Equal(t, 401, me())
-	require.Equal(t, 401, me(access.KeyHeader, grant.Key[1:]))
-	require.Equal(t, 403, me(access.KeyHeader, grant.Key, "Sec-Fetch-Site", "cross-site"))
+	require.Equal(t, 401, me("Arbor-CSRF", grant.Key[1:]))
+	require.Equal(t, 403, me("Arbor-CSRF", grant.Key, "Sec-Fetch-Site", "cross-site"))
 	got, _ = h.ask(t, http.DefaultClient, "POST", "/inspect/sign-out", "")
 	require.Equal(t, 401, got.StatusCode)
-	got, _ = h.ask(t, client, "POST", "/inspect/sign-out", "", access.KeyHeader, grant.Key)
+	got, _ = h.ask(t, client, "POST", "/inspect/sign-out", "", "Arbor-CSRF", grant.Key)
 	require.Equal(t, 204, got.StatusCode)
-	require.Equal(t, 401, me(access.KeyHeader, grant.Key))
+	require.Equal(t, 401, me("Arbor-CSRF", grant.Key))
 
 	none := must.Get(New(WithGuard(must.Get(access.New(access.Options{Users: h.accounts})))))
 	w := httptest.NewRecorder()

@@ -190,7 +190,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 		c.sees("one.")
 		if down {
 			require.NoError(t, server.Kill())
-			c.sees("one.", redis.NoticeDegraded)
+			c.sees("one.", "tail_degraded")
 			w.show("b", "x")
 		}
 		began := time.Now()

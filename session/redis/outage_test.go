@@ -207,7 +207,7 @@ func TestRestartInMidStream(t *testing.T) {
 	c.sees("one.", "half")
 
 	require.NoError(t, server.Kill())
-	c.sees("one.", "half", redis.NoticeDegraded)
+	c.sees("one.", "half", "tail_degraded")
 	require.Equal(t, c.entries()[1].ID, c.entries()[2].ID, "a client that is cut off now goes on from the entry before")
 	began := time.Now()
 	for range 50 {
@@ -216,14 +216,14 @@ func TestRestartInMidStream(t *testing.T) {
 	w.add("b1", "half lost")
 	w.add("e3", "three")
 	require.Less(t, time.Since(began), 2*time.Second, "a turn waits for Redis")
-	c.sees("one.", "half", redis.NoticeDegraded, "half lost.", "three.")
+	c.sees("one.", "half", "tail_degraded", "half lost.", "three.")
 	late := follow(t, tail, key, "1-0") // while Redis is down
-	late.sees(redis.NoticeDegraded, "half lost.", "three.")
+	late.sees("tail_degraded", "half lost.", "three.")
 	require.Eventually(t, func() bool { return strings.Contains(heard.String(), "are not published") }, patience, time.Millisecond)
 
 	require.NoError(t, server.Start())
-	c.seesLast(redis.NoticeRestored)
-	late.seesLast(redis.NoticeRestored)
+	c.seesLast("tail_restored")
+	late.seesLast("tail_restored")
 	require.Eventually(t, func() bool { // the writer finds out at its own pace
 		w.show("b4", "x")
 		return strings.HasSuffix(strings.Join(c.words(), ""), "x")
@@ -437,7 +437,7 @@ func TestForeignValue(t *testing.T) {
 		w.add("b", "two")
 		w.end()
 	}
-	c.sees(redis.NoticeDegraded, "one.", "two.")
+	c.sees("tail_degraded", "one.", "two.")
 	other.sees("one.", "two", "two.")
 	require.Equal(t, 1, strings.Count(heard.String(), "level=WARN"), heard.String())
 	require.Contains(t, heard.String(), "arbor:{app/local/s}")

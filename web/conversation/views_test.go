@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -63,7 +64,7 @@ func views(t *testing.T, g *conversation.Graph, seed uint64) []view {
 			active, err = active.Expand(g, n.ID)
 		}
 		require.NoError(t, err)
-		if n.Kind == conversation.KindUser && chance.IntN(2) == 0 {
+		if n.Kind == event.TypeUser && chance.IntN(2) == 0 {
 			run := fmt.Sprint("edit", i)
 			edited, next, err := all[len(all)-1].Active.Edit(g, n.ID, run, llm.Content{Text: "Again."})
 			if err == nil { // it is the first of its run

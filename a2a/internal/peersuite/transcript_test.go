@@ -194,7 +194,9 @@ func play(t *testing.T, tr *transcript.Transcript, p place, moved string, stream
 	if slices.Contains(out.Failed, true) { // words with which a peer failed are sent to it again
 		for i := range out.News {
 			// What it reads of its own empty answers stays behind the server.
-			out.News[i] = slices.DeleteFunc(out.News[i], func(text string) bool { return text == view.AnswerWasEmpty })
+			out.News[i] = slices.DeleteFunc(out.News[i], func(text string) bool {
+				return text == "[Your answer was empty. Answer now, in words or by calling a tool.]"
+			})
 			out.News[i] = slices.Compact(out.News[i])
 		}
 	}
