@@ -200,19 +200,14 @@ func (e *Expression) Source() string {
 // values as encoding/json returns them, with numbers of any Go type. A missing value is false. An ordering comparison
 // with a missing value, and any other expression without a value, is an error. Time and memory are limited.
 func (e *Expression) Test(output, input any) (bool, error) {
-	return evaluate(e, output, input, (*expression.Program).Test)
-}
-
-// Value evaluates a transform. The result shares nothing with output and input. It is nil, bool, string, int, float64,
-// []any or map[string]any. Time and memory are limited.
-func (e *Expression) Value(output, input any) (any, error) {
-	return evaluate(e, output, input, (*expression.Program).Value)
-}
-
-// Choose evaluates the Next expression of a node and returns the ids. It does not check that the graph has these ids.
-// Time and memory are limited.
-func (e *Expression) Choose(output, input any) ([]string, error) {
-	return evaluate(e, output, input, (*expression.Program).Texts)
+	if e.call != nil {
+		return called[bool](e.call, Values{output, input, e.state})
+	}
+	env, err := expression.EnvOf(output, input, e.state)
+	if err != nil {
+		return false, err
+	}
+	return e.program.Test(env)
 }
 
 // WithState returns the expression for evaluation with a shared state, whose values have the types of output in
@@ -220,16 +215,4 @@ func (e *Expression) Choose(output, input any) ([]string, error) {
 // an evaluation.
 func (e *Expression) WithState(state map[string]any) *Expression {
 	return &Expression{e.program, e.call, state}
-}
-
-func evaluate[T any](e *Expression, output, input any, program func(*expression.Program, expression.Env) (T, error)) (T, error) {
-	if e.call != nil {
-		return called[T](e.call, Values{output, input, e.state})
-	}
-	env, err := expression.EnvOf(output, input, e.state)
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return program(e.program, env)
 }

@@ -444,7 +444,7 @@ func TestBounded(t *testing.T) {
 
 func TestFunctions(t *testing.T) {
 	require.True(t, slices.IsSorted(functions))
-	for _, name := range Functions() {
+	for _, name := range functions {
 		require.Contains(t, builtin.Index, name)
 	}
 }

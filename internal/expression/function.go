@@ -20,9 +20,6 @@ var overLists = []string{
 	"all", "any", "count", "filter", "find", "findIndex", "findLast", "findLastIndex", "map", "none", "one", "sum",
 }
 
-// Functions returns the names of all functions, sorted.
-func Functions() []string { return slices.Clone(functions) }
-
 func available(name string) bool {
 	_, ok := slices.BinarySearch(functions, name)
 	return ok
