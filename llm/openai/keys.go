@@ -72,36 +72,34 @@ func withPlainKeys(tools []llm.ToolSpec, messages []llm.Message) ([]llm.ToolSpec
 
 // bareSchema returns a schema with only the keywords that all endpoints know. It allows at least what the schema allows.
 func bareSchema(schema json.RawMessage) json.RawMessage {
-	var walk func(m map[string]any) map[string]any
-	walk = func(m map[string]any) map[string]any {
-		out := map[string]any{}
-		for key, v := range m {
-			switch v := v.(type) {
-			case map[string]any:
-				switch key {
-				case "properties":
-					for name, s := range v {
-						s, _ := s.(map[string]any)
-						v[name] = walk(s)
-					}
-					out[key] = v
-				case "items":
-					out[key] = walk(v)
-				}
-			default:
-				if slices.Contains([]string{"type", "description", "enum", "required"}, key) {
-					out[key] = v
-				}
-			}
-		}
-		return out
-	}
 	var m map[string]any
 	if json.Unmarshal(schema, &m) != nil {
 		return schema
 	}
-	bare, _ := json.Marshal(walk(m)) // it was decoded from JSON
+	bare, _ := json.Marshal(bareOf(m)) // it was decoded from JSON
 	return bare
+}
+
+func bareOf(schema any) any {
+	m, ok := schema.(map[string]any)
+	if !ok {
+		return map[string]any{} // it was true
+	}
+	for key, v := range m {
+		switch key {
+		case "type", "description", "enum", "required":
+		case "items":
+			m[key] = bareOf(v)
+		case "properties":
+			properties, _ := v.(map[string]any)
+			for name, s := range properties {
+				properties[name] = bareOf(s)
+			}
+		default:
+			delete(m, key)
+		}
+	}
+	return m
 }
 
 // schemaPlace is the place of a value in a schema, which says what its members are.

@@ -112,3 +112,9 @@ func TestPlainNames(t *testing.T) {
 		require.JSONEq(t, string(given), own.apply(sent, inValue), fmt.Sprint(wire))
 	})
 }
+
+func TestBareSchema(t *testing.T) {
+	require.Equal(t, `{"properties":{"a":{},"b":{"items":{"enum":["x"],"type":"string"},"type":"array"},"maxItems":{"type":"string"}},"required":["a"],"type":"object"}`,
+		string(bareSchema(json.RawMessage(`{"type":"object","properties":{"a":true,"b":{"type":"array","maxItems":9,"items":{"type":"string","enum":["x"],"pattern":"x"}},
+			"maxItems":{"type":"string","default":"y"}},"required":["a"],"additionalProperties":false}`))))
+}
