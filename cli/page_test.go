@@ -30,12 +30,7 @@ func TestPageOutlivesServer(t *testing.T) {
 	t.Parallel()
 	inspector := peerfolder.Folder{Path: "../web/inspector", Name: "web/inspector", Of: "the page", Probe: "playwright-core"}
 	node, script := inspector.Node(t, "e2e", "killed.mjs")
-	if _, err := exec.LookPath("chromium"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("chromium is missing: apt-get install chromium")
-		}
-		t.Skip("chromium is missing: apt-get install chromium")
-	}
+	peerfolder.Chromium(t)
 	addr, db := servers.Address(t), filepath.Join(t.TempDir(), "s.db")
 	asked, release := make(chan struct{}), make(chan struct{})
 	defer close(release)

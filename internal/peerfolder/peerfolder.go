@@ -42,14 +42,25 @@ func (f Folder) Python(t testing.TB, script string) (python, path string) {
 	return python, filepath.Join(f.Path, script)
 }
 
-// Browser checks that a browser is installed, and the programs in web/inspector that open pages in it.
-func Browser(t testing.TB, program string) {
+// Browser checks that one of these browsers is installed, and the programs in web/inspector that open pages in it.
+func Browser(t testing.TB, programs ...string) {
 	t.Helper()
 	_, file, _, _ := runtime.Caller(0)
 	f := Folder{Path: filepath.Join(filepath.Dir(file), "../../web/inspector"), Name: "web/inspector", Of: "the page", Probe: "playwright-core"}
 	f.Node(t)
-	_, err := exec.LookPath(program)
-	f.skip(t, err, "apt-get install "+program)
+	var err error
+	for _, program := range programs {
+		if _, err = exec.LookPath(program); err == nil {
+			return
+		}
+	}
+	f.skip(t, err, "apt-get install "+programs[0])
+}
+
+// Chromium is Browser for Chromium. Its headless shell takes two thirds of the processor time.
+func Chromium(t testing.TB) {
+	t.Helper()
+	Browser(t, "chromium-headless-shell", "chromium")
 }
 
 func (f Folder) skip(t testing.TB, err error, install string) {

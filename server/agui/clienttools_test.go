@@ -110,7 +110,7 @@ func TestPageTools(t *testing.T) {
 // TestCopilotKit: a page of CopilotKit in a browser runs its tool for an agent that was transferred to, by way of
 // CopilotKit's own runtime, continues with the result, and shares its state.
 func TestCopilotKit(t *testing.T) {
-	peerfolder.Browser(t, "chromium")
+	peerfolder.Chromium(t)
 	node, script := peers.CopilotKit().Node(t, "page.mjs")
 	root, _ := newAtlas(t)
 	w := newWorld(t, newTurns(t, root, sessiontest.Memory(t), runner.WithStreaming()), WithPageState("city"))

@@ -85,7 +85,7 @@ type host struct {
 // serve serves a world until the test ends.
 func serve(t testing.TB, w *world) *host {
 	t.Helper()
-	peerfolder.Browser(t, "chromium")
+	peerfolder.Chromium(t)
 	h := &host{world: w, t: t, addr: servers.Address(t), db: filepath.Join(t.TempDir(), "sessions.db")}
 	require.NoError(t, h.start())
 	t.Cleanup(func() { require.NoError(t, h.stop()) })

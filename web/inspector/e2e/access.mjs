@@ -23,7 +23,7 @@ await run(async () => {
         return { content: bottom - top, page: innerHeight };
       });
       check(content >= 0.4 * page, `what is looked at has ${Math.round(content)} of ${page} pixels`);
-      await axe(small, "400 %");
+      await axe(small, "400 %", "structure");
       await screenshot(small, `access-${name}-400`);
     });
   }
@@ -34,7 +34,7 @@ await run(async () => {
       await visit(forced, path);
       await whole(forced);
       await settled(forced);
-      await axe(forced, "forced colours");
+      await axe(forced, "forced colours", "contrast");
       await screenshot(forced, `access-${name}-forced`);
     });
   }

@@ -39,7 +39,7 @@ await new Promise((listening) => site.listen(0, "127.0.0.1", listening));
 const home = mkdtempSync(path.join(tmpdir(), "arbor-browser-"));
 process.once("exit", () => rmSync(home, { recursive: true, force: true }));
 const browser = await chromium.launch({
-  executablePath: execFileSync("sh", ["-c", "command -v chromium"], { encoding: "utf8" }).trim(),
+  executablePath: execFileSync("sh", ["-c", "command -v chromium-headless-shell || command -v chromium"], { encoding: "utf8" }).trim(),
   env: { ...process.env, HOME: home, XDG_CONFIG_HOME: home, XDG_CACHE_HOME: home },
   chromiumSandbox: false,
   args: ["--disable-gpu", "--disable-dev-shm-usage"],
