@@ -67,12 +67,12 @@ func (p *Picture) Arrange() error {
 
 // arrange computes all positions, those of inner graphs first.
 func (p *Picture) arrange() error {
-	sizes, ways := make([]Size, len(p.Boxes)), make([]layered.Edge, len(p.Lines))
+	sizes, ways := make([]layered.Size, len(p.Boxes)), make([]layered.Edge, len(p.Lines))
 	for i := range p.Boxes {
 		b := &p.Boxes[i]
 		switch b.Size = textSize(b.Text, true); {
 		case b.start():
-			b.Size = Size{Width: textWidth(b.Text[0], false) + 2*padding, Height: pill}
+			b.Size = layered.Size{Width: textWidth(b.Text[0], false) + 2*padding, Height: pill}
 		case b.Inner != nil:
 			if err := b.Inner.arrange(); err != nil {
 				return err
@@ -80,7 +80,7 @@ func (p *Picture) arrange() error {
 			plate := b.Height
 			b.Width = max(b.Width, minWidth, b.Inner.Width) + 2*margin
 			b.Height += b.Inner.Height + 2*margin
-			b.InnerAt = &Point{X: (b.Width - b.Inner.Width) / 2, Y: plate + margin}
+			b.InnerAt = &layered.Point{X: (b.Width - b.Inner.Width) / 2, Y: plate + margin}
 		default:
 			b.Width = max(b.Width, minWidth)
 		}
@@ -186,7 +186,7 @@ func (box *Box) write(b *bufio.Writer) {
 	}
 	rect(b, box.Rect, 6, "none", nodeLine, ` stroke-dasharray="2 2"`)
 	plate := textSize(box.Text, true)
-	head := Rect{Point{X: box.X + (box.Width-plate.Width)/2, Y: box.Y}, plate}
+	head := Rect{layered.Point{X: box.X + (box.Width-plate.Width)/2, Y: box.Y}, plate}
 	rect(b, head, 6, nodeFill, nodeLine, "")
 	texts(b, head, box.Text, true)
 	fmt.Fprintf(b, "<g transform=\"translate(%d %d)\">\n", box.InnerAt.X, box.InnerAt.Y)

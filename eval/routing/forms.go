@@ -187,9 +187,9 @@ func (e edge) ApplyEdge(to *agent.Edge) {
 	to.HideReason, to.History, to.Input = e.HideReason, e.History, e.Input
 }
 
-// Take returns the form to use, and why: the one in which the most messages were right, if its difference from the
+// choose returns the form to use, and why: the one in which the most messages were right, if its difference from the
 // tree's form is hardly due to chance. It returns "" if nothing was measured.
-func Take(measured []Measured) (take Form, why string) {
+func choose(measured []Measured) (take Form, why string) {
 	now := slices.IndexFunc(measured, func(m Measured) bool { return m.Now })
 	if now < 0 {
 		return "", ""

@@ -155,7 +155,7 @@ func (s *Survey) Ask(ctx context.Context) (*SurveyResult, error) {
 	if err != nil {
 		return &SurveyResult{Used: a.Used}, fmt.Errorf("the model %s: %w", s.model.Name(), err)
 	}
-	if a.Take, a.Why = Take(a.Forms); slices.ContainsFunc(a.Forms, func(m Measured) bool { return m.Form == a.Take && !m.Now }) {
+	if a.Take, a.Why = choose(a.Forms); slices.ContainsFunc(a.Forms, func(m Measured) bool { return m.Form == a.Take && !m.Now }) {
 		a.Findings = append(a.Findings, Finding{Kind: Transfers, Agents: namesOf(tops(s.tree)[:1]), Message: a.Why})
 	}
 	a.Findings = placed(a.Findings, s.place)
