@@ -19,32 +19,32 @@ type answer struct {
 	limit   int          // the maximum number of bytes to keep; 0: no limit
 	secrets *credentials // redacted from texts, names and addresses; nil: nothing is
 
-	taskID    sdk.TaskID
-	contextID string
-	state     sdk.TaskState // "" until there is a task
-	message   bool          // the answer is a message, without a task
-	blocks    list          // artifacts
-	said      list          // the texts of earlier states, by message id
-	final     string        // the text of the status that ended the exchange
-	old       map[string]string
-	quiet     bool // do not repeat a question that was asked before
-	usage     []event.Usage
-	files     fileList
+	taskID       sdk.TaskID
+	contextID    string
+	state        sdk.TaskState // "" until there is a task
+	message      bool          // the answer is a message, without a task
+	blocks       textList      // artifacts
+	statusTexts  textList      // the texts of earlier states, by message id
+	final        string        // the text of the status that ended the exchange
+	earlier      map[string]string
+	omitRepeated bool // do not repeat a question that was asked before
+	usage        []event.Usage
+	files        fileList
 
-	shown    []byte // what next has returned
-	pending  []byte // what next has yet to return
-	diverged bool   // the answer no longer begins with what was shown
-	compared int    // length of the answer when it was last compared
-	credit   int    // how many bytes may be compared
-	blind    bool   // deltas may be missing, until the next snapshot
+	shown      []byte // what next has returned
+	pending    []byte // what next has yet to return
+	diverged   bool   // the answer no longer begins with what was shown
+	compared   int    // length of the answer when it was last compared
+	credit     int    // how many bytes may be compared
+	incomplete bool   // deltas may be missing, until the next snapshot
 }
 
 // maxID bounds the ids of tasks and contexts in bytes, because the log keeps them. A longer id, or one that contains a
 // secret, is ignored.
 const maxID = 1024
 
-// settled reports whether the answer is complete.
-func (a *answer) settled() bool {
+// complete reports whether the answer is complete.
+func (a *answer) complete() bool {
 	return a.message || a.state.Terminal() || interrupted(a.state)
 }
 
@@ -59,40 +59,41 @@ type progress struct {
 }
 
 func (a *answer) progress() progress {
-	return progress{a.state, a.blocks.size + a.said.size + a.files.size}
+	return progress{a.state, a.blocks.size + a.statusTexts.size + a.files.size}
 }
 
 // tooLarge reports whether the answer exceeds the limit.
 func (a *answer) tooLarge() bool {
-	return a.limit > 0 && a.blocks.size+a.said.size+a.files.size+len(a.final) > a.limit
+	return a.limit > 0 && a.blocks.size+a.statusTexts.size+a.files.size+len(a.final) > a.limit
 }
 
-// baseline notes what a task contained before it received a new message, which is no part of the answer to it.
-func (a *answer) baseline(t *sdk.Task) {
-	a.old = make(map[string]string)
+// excludeTask notes what a task contained before it received a new message, which is no part of the answer to it.
+func (a *answer) excludeTask(t *sdk.Task) {
+	a.earlier = make(map[string]string)
 	for _, artifact := range t.Artifacts {
 		if artifact != nil {
-			a.old["artifact "+string(artifact.ID)] = a.words(artifact.Parts)
+			a.earlier["artifact "+string(artifact.ID)] = a.redactedText(artifact.Parts)
 		}
 	}
 	if m := t.Status.Message; m != nil {
-		a.old["message "+m.ID] = a.words(m.Parts)
+		a.earlier["message "+m.ID] = a.redactedText(m.Parts)
 	}
 	for _, m := range t.History {
 		if m != nil {
-			a.old["message "+m.ID] = a.words(m.Parts)
+			a.earlier["message "+m.ID] = a.redactedText(m.Parts)
 		}
 	}
 }
 
-// recall is baseline for a task that the run resumes: it notes the texts of the task that the log already contains.
-func (a *answer) recall(t *sdk.Task, said []string) {
-	a.old = make(map[string]string)
+// excludeLogged is excludeTask for a task that the run resumes: it notes the texts of the task that the log already
+// contains.
+func (a *answer) excludeLogged(t *sdk.Task, said []string) {
+	a.earlier = make(map[string]string)
 	known := make([]int, len(t.Artifacts)) // how many bytes of each the log contains
 	texts := make([]string, len(t.Artifacts))
 	for i, artifact := range t.Artifacts {
 		if artifact != nil {
-			texts[i] = a.words(artifact.Parts)
+			texts[i] = a.redactedText(artifact.Parts)
 		}
 	}
 	for _, rest := range said {
@@ -101,7 +102,7 @@ func (a *answer) recall(t *sdk.Task, said []string) {
 			if left == "" {
 				continue
 			}
-			n := common(left, rest)
+			n := commonPrefix(left, rest)
 			if n < len(left) && rest[n:] != "" && !strings.HasPrefix(rest[n:], separator) {
 				break // the log has another text
 			}
@@ -114,7 +115,7 @@ func (a *answer) recall(t *sdk.Task, said []string) {
 	}
 	for i, artifact := range t.Artifacts {
 		if known[i] > 0 {
-			a.old["artifact "+string(artifact.ID)] = texts[i][:known[i]]
+			a.earlier["artifact "+string(artifact.ID)] = texts[i][:known[i]]
 		}
 	}
 	messages := append(slices.Clone(t.History), t.Status.Message)
@@ -122,14 +123,14 @@ func (a *answer) recall(t *sdk.Task, said []string) {
 		if m == nil || m.Role == sdk.MessageRoleUser {
 			continue
 		}
-		if text := a.words(m.Parts); slices.ContainsFunc(said, func(s string) bool { return ends(s, text) }) {
-			a.old["message "+m.ID] = text
+		if text := a.redactedText(m.Parts); slices.ContainsFunc(said, func(s string) bool { return endsWithParagraph(s, text) }) {
+			a.earlier["message "+m.ID] = text
 		}
 	}
 }
 
-// common returns the length in bytes of the longest common prefix of two texts.
-func common(a, b string) int {
+// commonPrefix returns the length in bytes of the longest common prefix of two texts.
+func commonPrefix(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++
@@ -137,15 +138,15 @@ func common(a, b string) int {
 	return n
 }
 
-// ends reports whether said ends with text as a separate paragraph.
-func ends(said, text string) bool {
+// endsWithParagraph reports whether said ends with text as a separate paragraph.
+func endsWithParagraph(said, text string) bool {
 	head, ok := strings.CutSuffix(said, text)
 	return ok && text != "" && (head == "" || strings.HasSuffix(head, separator))
 }
 
 // add applies the next event. It ignores events of unknown kinds.
 func (a *answer) add(e sdk.Event) {
-	if absent(e) {
+	if isNilEvent(e) {
 		return
 	}
 	if m, ok := e.(*sdk.Message); ok && m.Role == sdk.MessageRoleUser {
@@ -162,73 +163,73 @@ func (a *answer) add(e sdk.Event) {
 	switch e := e.(type) {
 	case *sdk.Message:
 		if e.TaskID != "" && a.state != "" { // a message about the task does not replace it
-			a.say(e)
+			a.addStatusText(e)
 			break
 		}
 		a.message = true
-		a.final = a.words(e.Parts)
+		a.final = a.redactedText(e.Parts)
 		a.files.put("", e.Parts, false)
-		a.account(e.Metadata)
+		a.readUsage(e.Metadata)
 	case *sdk.Task:
-		snapshot, a.blind = true, false
+		snapshot, a.incomplete = true, false
 		for _, artifact := range e.Artifacts {
 			if artifact != nil {
-				a.put(artifact, false)
+				a.putArtifact(artifact, false)
 			}
 		}
 		a.status(e.Status)
-		a.account(e.Metadata)
-		if a.settled() && a.final == "" && len(a.blocks.blocks) == 0 {
+		a.readUsage(e.Metadata)
+		if a.complete() && a.final == "" && len(a.blocks.blocks) == 0 {
 			for _, m := range e.History {
 				if m != nil && m.Role == sdk.MessageRoleAgent {
-					a.say(m)
+					a.addStatusText(m)
 				}
 			}
 		}
 	case *sdk.TaskStatusUpdateEvent:
 		a.status(e.Status)
-		a.account(e.Metadata)
+		a.readUsage(e.Metadata)
 	case *sdk.TaskArtifactUpdateEvent:
 		if e.Artifact != nil {
-			a.put(e.Artifact, e.Append)
+			a.putArtifact(e.Artifact, e.Append)
 			snapshot = !e.Append
 		}
 	}
-	a.compare(snapshot || a.settled())
+	a.compare(snapshot || a.complete())
 }
 
 // isID reports whether a text is acceptable as the id of a task or a context.
 func (a *answer) isID(id string) bool {
-	return id != "" && len(id) <= maxID && a.secrets.redactSaid(id) == id
+	return id != "" && len(id) <= maxID && a.secrets.redactAnswer(id) == id
 }
 
-// absent reports whether a client yielded a nil event.
-func absent(e sdk.Event) bool { return e == nil || reflect.ValueOf(e).IsNil() }
+// isNilEvent reports whether a client yielded a nil event.
+func isNilEvent(e sdk.Event) bool { return e == nil || reflect.ValueOf(e).IsNil() }
 
 // status applies a task status. The text of a state that ends the exchange belongs to the answer; the texts of earlier
 // states report progress. An unknown state counts as progress.
 func (a *answer) status(s sdk.TaskStatus) {
-	if s.State != "" && !a.settled() {
-		a.state = known(s.State)
+	if s.State != "" && !a.complete() {
+		a.state = canonicalState(s.State)
 	}
 	if s.Message == nil {
 		return
 	}
-	if !a.settled() {
-		a.say(s.Message)
+	if !a.complete() {
+		a.addStatusText(s.Message)
 		return
 	}
 	a.files.put("message "+s.Message.ID, s.Message.Parts, false)
-	if text := a.words(s.Message.Parts); text != a.old["message "+s.Message.ID] || text == "" {
+	if text := a.redactedText(s.Message.Parts); text != a.earlier["message "+s.Message.ID] || text == "" {
 		a.final = text
-	} else if interrupted(a.state) && !a.quiet {
+	} else if interrupted(a.state) && !a.omitRepeated {
 		a.final = text // the peer repeats its question
 	}
 }
 
-// known returns a state under its name in A2A 1.0, even if a peer writes it as older versions do: "completed",
+// canonicalState returns a state under its name in A2A 1.0, even if a peer writes it as older versions do: "completed",
 // "input-required".
-func known(s sdk.TaskState) sdk.TaskState {
+func canonicalState(s sdk.TaskState) sdk.TaskState {
 	if strings.HasPrefix(string(s), "TASK_STATE_") {
 		return s
 	}
@@ -244,22 +245,22 @@ func known(s sdk.TaskState) sdk.TaskState {
 	return s
 }
 
-func (a *answer) say(m *sdk.Message) {
+func (a *answer) addStatusText(m *sdk.Message) {
 	if slices.Contains(m.Extensions, Extension) { // metadata of our own agents
 		return
 	}
-	text := a.words(m.Parts)
-	if old, known := a.old["message "+m.ID]; text == "" || known && old == text {
+	text := a.redactedText(m.Parts)
+	if old, known := a.earlier["message "+m.ID]; text == "" || known && old == text {
 		return
 	}
-	a.said.set(m.ID, text)
+	a.statusTexts.set(m.ID, text)
 }
 
-func (a *answer) put(artifact *sdk.Artifact, more bool) {
-	id, text := string(artifact.ID), a.words(artifact.Parts)
+func (a *answer) putArtifact(artifact *sdk.Artifact, more bool) {
+	id, text := string(artifact.ID), a.redactedText(artifact.Parts)
 	a.files.put("artifact "+id, artifact.Parts, more)
 	if !more {
-		text = strings.TrimPrefix(text, a.old["artifact "+id])
+		text = strings.TrimPrefix(text, a.earlier["artifact "+id])
 	}
 	a.credit += len(text)
 	i := a.blocks.find(id)
@@ -303,26 +304,26 @@ func (a *answer) compare(now bool) {
 		return
 	}
 	n := a.blocks.length()
-	if n < len(a.shown) || !now && n < a.compared+a.compared/8 || n > a.credit && !a.settled() {
+	if n < len(a.shown) || !now && n < a.compared+a.compared/8 || n > a.credit && !a.complete() {
 		return
 	}
 	a.compared, a.credit = n, max(0, a.credit-n)
-	if rest, ok := strings.CutPrefix(a.secrets.redactSaid(string(a.blocks.joined())), string(a.shown)); ok {
+	if rest, ok := strings.CutPrefix(a.secrets.redactAnswer(string(a.blocks.joined())), string(a.shown)); ok {
 		a.diverged, a.pending = false, append(a.pending[:0], rest...)
 	}
 }
 
-// gap notes that events may have been lost.
-func (a *answer) gap() { a.blind = true }
+// markIncomplete notes that events may have been lost.
+func (a *answer) markIncomplete() { a.incomplete = true }
 
-// next returns the text that can be shown after what was shown before. It holds back what may be the beginning of a
+// nextDelta returns the text that can be shown after what was shown before. It holds back what may be the beginning of a
 // secret.
-func (a *answer) next() string {
-	if a.blind || a.diverged || len(a.pending) == 0 {
+func (a *answer) nextDelta() string {
+	if a.incomplete || a.diverged || len(a.pending) == 0 {
 		return ""
 	}
-	delta := a.secrets.redactSaid(string(a.pending))
-	n := len(delta) - a.secrets.begun(delta)
+	delta := a.secrets.redactAnswer(string(a.pending))
+	n := len(delta) - a.secrets.partialSecret(delta)
 	a.shown, a.pending = append(a.shown, delta[:n]...), append(a.pending[:0], delta[n:]...)
 	return delta[:n]
 }
@@ -338,13 +339,13 @@ func (a *answer) text() string {
 		text += separator + a.final
 	}
 	if text == "" {
-		text = string(a.said.joined())
+		text = string(a.statusTexts.joined())
 	}
-	return strings.ToValidUTF8(a.secrets.redactSaid(text), "\uFFFD")
+	return strings.ToValidUTF8(a.secrets.redactAnswer(text), "\uFFFD")
 }
 
-// list is a list of texts with ids, in the order of arrival.
-type list struct {
+// textList is a list of texts with ids, in the order of arrival.
+type textList struct {
 	blocks []block
 	at     map[string]int
 	text   int // total length of the texts in bytes
@@ -357,14 +358,14 @@ type block struct {
 }
 
 // find returns the index of the text with an id, or -1.
-func (l *list) find(id string) int {
+func (l *textList) find(id string) int {
 	if i, ok := l.at[id]; ok {
 		return i
 	}
 	return -1
 }
 
-func (l *list) set(id, text string) {
+func (l *textList) set(id, text string) {
 	i := l.find(id)
 	if i < 0 {
 		if l.at == nil {
@@ -381,16 +382,16 @@ func (l *list) set(id, text string) {
 	b.text = append(b.text[:0], text...)
 }
 
-func (l *list) append(i int, text string) {
+func (l *textList) append(i int, text string) {
 	l.text += len(text)
 	l.size += len(text)
 	l.blocks[i].text = append(l.blocks[i].text, text...)
 }
 
 // length returns the length of all texts joined, in bytes.
-func (l *list) length() int { return l.text + max(0, len(l.blocks)-1)*len(separator) }
+func (l *textList) length() int { return l.text + max(0, len(l.blocks)-1)*len(separator) }
 
-func (l *list) joined() []byte {
+func (l *textList) joined() []byte {
 	joined := make([]byte, 0, l.length())
 	for i := range l.blocks {
 		if i > 0 {
@@ -401,8 +402,10 @@ func (l *list) joined() []byte {
 	return joined
 }
 
-// words returns the text of parts without secrets.
-func (a *answer) words(parts sdk.ContentParts) string { return a.secrets.redactSaid(partsText(parts)) }
+// redactedText returns the text of parts without secrets.
+func (a *answer) redactedText(parts sdk.ContentParts) string {
+	return a.secrets.redactAnswer(partsText(parts))
+}
 
 // partsText returns the text of parts: data parts as JSON, file parts omitted. Arbor's own servers ask for an approval
 // with a text part and a data part for programs; the data part is omitted after a text.

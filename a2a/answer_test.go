@@ -78,11 +78,11 @@ func TestAnswer(t *testing.T) {
 			var a answer
 			shown := ""
 			for _, e := range c.events {
-				require.False(t, a.settled())
+				require.False(t, a.complete())
 				a.add(e)
-				shown += a.next()
+				shown += a.nextDelta()
 			}
-			require.True(t, a.settled())
+			require.True(t, a.complete())
 			require.Equal(t, c.shown, shown)
 			require.Equal(t, c.text, a.text())
 		})
@@ -94,14 +94,14 @@ func TestBaseline(t *testing.T) {
 	before := task(sdk.TaskStatus{State: sdk.TaskStateInputRequired, Message: says("q", "Which one?")}, artifact("a", "Two."))
 	before.History = []*sdk.Message{says("p", "searching")}
 	var a answer
-	a.baseline(before)
+	a.excludeTask(before)
 	after := task(sdk.TaskStatus{State: sdk.TaskStateCompleted}, artifact("a", "Two. One is gone."), artifact("b", "Refunded."))
 	after.History = []*sdk.Message{says("p", "searching"), says("q", "Which one?")}
 	a.add(after)
 	require.Equal(t, " One is gone.\n\nRefunded.", a.text())
 
 	a = answer{}
-	a.baseline(before)
+	a.excludeTask(before)
 	a.add(before)
 	require.Equal(t, "Which one?", a.text(), "a task that asks again has asked again")
 }
@@ -125,11 +125,11 @@ func TestArtifactsAreNeverDoubled(t *testing.T) {
 				a.add(task(sdk.TaskStatus{State: sdk.TaskStateWorking}, artifact("a", want[:sent])))
 			}
 			if rapid.Bool().Draw(t, "show") {
-				shown += a.next()
+				shown += a.nextDelta()
 			}
 		}
 		a.add(task(sdk.TaskStatus{State: sdk.TaskStateCompleted, Message: says("m", want)}, artifact("a", want)))
-		shown += a.next()
+		shown += a.nextDelta()
 		if a.text() != want || shown != want {
 			t.Fatalf("said %q, shown %q, want %q", a.text(), shown, want)
 		}
@@ -147,12 +147,12 @@ func TestClip(t *testing.T) {
 func TestManySmallChanges(t *testing.T) {
 	var a answer
 	a.add(whole("a", strings.Repeat("word ", 1<<18)))
-	a.next()
+	a.nextDelta()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for i := range 4000 {
 		a.add(whole("b", string(rune('a'+i%2))))
-		a.next()
+		a.nextDelta()
 	}
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<30))

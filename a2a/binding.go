@@ -82,15 +82,15 @@ func builtin() []Binding {
 	}
 }
 
-var errNoURL = errors.New("it is not an absolute http or https URL")
+var errNoURL = errors.New("its URL is not an absolute http or https URL")
 
-// segments rejects task ids that would lead to another path. The peer chooses the ids, and the SDK inserts them into
+// taskIDGuard rejects task ids that would lead to another path. The peer chooses the ids, and the SDK inserts them into
 // the paths of HTTP+JSON without escaping.
-type segments struct {
+type taskIDGuard struct {
 	a2aclient.PassthroughInterceptor
 }
 
-func (segments) Before(ctx context.Context, call *a2aclient.Request) (context.Context, any, error) {
+func (taskIDGuard) Before(ctx context.Context, call *a2aclient.Request) (context.Context, any, error) {
 	var id sdk.TaskID
 	switch req := call.Payload.(type) {
 	case *sdk.GetTaskRequest:
@@ -104,13 +104,13 @@ func (segments) Before(ctx context.Context, call *a2aclient.Request) (context.Co
 	}
 	if id == "" || id == "." || id == ".." || strings.ContainsAny(string(id), "/?#%\\") || strings.ContainsFunc(string(id), isControl) {
 		// It is the peer's mistake, and a retry would not help.
-		return ctx, nil, sdk.NewError(sdk.ErrInvalidAgentResponse, "the id of the task cannot be part of a path, which HTTP+JSON would need")
+		return ctx, nil, sdk.NewError(sdk.ErrInvalidAgentResponse, "the task id contains characters that cannot be used in the path of an HTTP+JSON request")
 	}
 	return ctx, nil, nil
 }
 
-// line returns the part of a version that compatible versions share.
-func line(version string) string {
+// versionLine returns the part of a version that compatible versions share.
+func versionLine(version string) string {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if parts[0] == "0" && len(parts) > 1 {
 		return "0." + parts[1]
@@ -118,8 +118,8 @@ func line(version string) string {
 	return parts[0]
 }
 
-func (b *Binding) speaks(i *sdk.AgentInterface) bool {
-	return b.Protocol == i.ProtocolBinding && i.ProtocolVersion != "" && line(b.Version) == line(string(i.ProtocolVersion))
+func (b *Binding) supports(i *sdk.AgentInterface) bool {
+	return b.Protocol == i.ProtocolBinding && i.ProtocolVersion != "" && versionLine(b.Version) == versionLine(string(i.ProtocolVersion))
 }
 
 // connect returns a client for the first interface of the card that a binding supports: the card lists them in the
@@ -132,7 +132,7 @@ func (r *remote) connect(ctx context.Context, card *sdk.AgentCard) (*peer, error
 		}
 		for k := range r.bindings {
 			b := &r.bindings[k]
-			if !b.speaks(offered) {
+			if !b.supports(offered) {
 				continue
 			}
 			p, err := r.dial(ctx, b, card, *offered)
@@ -146,7 +146,7 @@ func (r *remote) connect(ctx context.Context, card *sdk.AgentCard) (*peer, error
 	if len(failures) > 0 {
 		return nil, errors.Join(failures...)
 	}
-	return nil, r.offersNothing(card)
+	return nil, r.unsupportedInterfaces(card)
 }
 
 // dial returns a client for one interface.
@@ -164,7 +164,7 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 		if own := r.cards.url; u.Scheme == own.Scheme && u.Port() == own.Port() && canonicalHost(u.Hostname()) == loopback && canonicalHost(own.Hostname()) == loopback {
 			u.Host = own.Host
 		}
-		i.URL, endpoint = u.String(), shownURL(u)
+		i.URL, endpoint = u.String(), displayURL(u)
 	}
 	// If the host is written as an address, a refusal by the dialer is known before the conversation is transferred.
 	if target := target(i.URL); target != nil {
@@ -186,7 +186,7 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 			return transport, nil
 		}))}
 	if b.Protocol == sdk.TransportProtocolHTTPJSON {
-		opts = append(opts, a2aclient.WithCallInterceptors(segments{}))
+		opts = append(opts, a2aclient.WithCallInterceptors(taskIDGuard{}))
 	}
 	client, err := a2aclient.NewFromCard(ctx, &one, opts...)
 	if err != nil {
@@ -211,8 +211,8 @@ func (r *remote) environment(b *Binding, i *sdk.AgentInterface) Environment {
 		DialContext: r.connections.dial,
 		MaxResponse: r.maxBody,
 		Heard: func(ctx context.Context) {
-			watch, _ := ctx.Value(silenceKey{}).(*silence)
-			watch.heard()
+			watch, _ := ctx.Value(idleTimerKey{}).(*idleTimer)
+			watch.reset()
 		},
 	}
 	if u := target(i.URL); u != nil && r.credentials.trusts(u) {
@@ -234,8 +234,8 @@ func target(interfaceURL string) *url.URL {
 	return u
 }
 
-// offersNothing returns an error that lists the interfaces that the card offers and the bindings of this agent.
-func (r *remote) offersNothing(card *sdk.AgentCard) error {
+// unsupportedInterfaces returns an error that lists the interfaces that the card offers and the bindings of this agent.
+func (r *remote) unsupportedInterfaces(card *sdk.AgentCard) error {
 	var offers, speaks []string
 	grpc, old := false, false
 	for _, i := range card.SupportedInterfaces {
@@ -261,7 +261,7 @@ func (r *remote) offersNothing(card *sdk.AgentCard) error {
 	if old {
 		hint += "; package a2a/a2av0 has bindings for A2A 0.3"
 	}
-	return fmt.Errorf("the card offers %s, and this agent speaks %s%s", strings.Join(offers, ", "), strings.Join(speaks, ", "), hint)
+	return fmt.Errorf("the card offers %s, and this agent supports %s%s", strings.Join(offers, ", "), strings.Join(speaks, ", "), hint)
 }
 
 // label returns a binding and its version for a message. It bounds their length, because a card may contain any text.

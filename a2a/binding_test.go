@@ -78,7 +78,7 @@ func TestChoiceOfInterface(t *testing.T) {
 			says: "rest to http://peer.test/a", version: "1.0"},
 		"user and password are not taken": {interfaces: []string{i("JSONRPC", "1.0", "http://u:p@peer.test/b#x")}, says: "rpc to http://peer.test/b", version: "1.0"},
 		"none": {interfaces: []string{i("CARRIER-PIGEON", "1.0", "coo:1"), i("JSONRPC", "2.0", "http://peer.test/b"), i("GRPC", "0.2", "x:1"), i("JSONRPC", "", "http://peer.test/b")},
-			fails: []string{"CARRIER-PIGEON 1.0", "JSONRPC 2.0", "GRPC 0.2", "this agent speaks GRPC 1.0, JSONRPC 0.3, HTTP+JSON 1.0, JSONRPC 1.0"}},
+			fails: []string{"CARRIER-PIGEON 1.0", "JSONRPC 2.0", "GRPC 0.2", "this agent supports GRPC 1.0, JSONRPC 0.3, HTTP+JSON 1.0, JSONRPC 1.0"}},
 		"only broken ones": {interfaces: []string{i("GRPC", "1.0", "broken:1"), i("JSONRPC", "1.0", "nowhere")}, fails: []string{"GRPC 1.0", "it is broken", "JSONRPC 1.0", "absolute"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestChoiceOfInterface(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, []string{c.says}, remotetest.Said(events))
+			require.Equal(t, []string{c.says}, remotetest.Texts(events))
 			require.Equal(t, "acme", tenant)
 			require.Equal(t, c.version, version)
 		})
@@ -138,7 +138,7 @@ func TestOldCards(t *testing.T) {
 		r := inMemory(t, func(*http.Request) (*http.Response, error) { return response(200, card), nil }, a2a.WithBinding(other, old))
 		events, _, err := newRunner(t, r).Turn("hi")
 		require.NoError(t, err)
-		require.Equal(t, []string{"http://peer.test/old"}, remotetest.Said(events))
+		require.Equal(t, []string{"http://peer.test/old"}, remotetest.Texts(events))
 		require.Equal(t, "0.3", version)
 	}
 	// One that offers both is one of 1.0.
@@ -159,7 +159,7 @@ func TestWithClient(t *testing.T) {
 		require.NoError(t, ready(r))
 		events, _, err := newRunner(t, r).Turn("hi")
 		require.NoError(t, err)
-		require.Equal(t, []string{"Without a card."}, remotetest.Said(events))
+		require.Equal(t, []string{"Without a card."}, remotetest.Texts(events))
 	}
 	require.Zero(t, srv.fetches())
 	srv.Close()

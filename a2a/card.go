@@ -36,15 +36,15 @@ type peer struct {
 
 // cards fetches the card once for all concurrent callers and keeps it for its lifetime. It does not keep errors.
 type cards struct {
-	url     *url.URL
-	shown   string
-	client  *http.Client
-	ttl     time.Duration
-	timeout time.Duration
-	verify  func(ctx context.Context, card []byte) error // nil: cards are not verified
-	parse   func(card []byte) (*sdk.AgentCard, error)
-	connect func(context.Context, *sdk.AgentCard) (*peer, error)
-	given   *peer // set if there is no card to fetch
+	url        *url.URL
+	displayURL string
+	client     *http.Client
+	ttl        time.Duration
+	timeout    time.Duration
+	verify     func(ctx context.Context, card []byte) error // nil: cards are not verified
+	parse      func(card []byte) (*sdk.AgentCard, error)
+	connect    func(context.Context, *sdk.AgentCard) (*peer, error)
+	given      *peer // set if there is no card to fetch
 
 	flight flight[*peer]
 	mu     sync.Mutex
@@ -187,7 +187,7 @@ func (c *cards) read(ctx context.Context, u *url.URL, old *keptCard) (*fetched, 
 	f := &fetched{source: u.String(), asked: time.Now()}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.source, nil)
 	if err != nil {
-		return nil, errors.New("no request can be made for the card's URL")
+		return nil, errors.New("cannot create a request for the card's URL")
 	}
 	req.Header = old.conditional(f.source)
 	asks := len(req.Header) > 0
@@ -244,9 +244,9 @@ func (r *remote) parseCard(body []byte) (*sdk.AgentCard, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the card is not what the protocol promises: %w", err)
+		return nil, fmt.Errorf("the card is invalid: %w", err)
 	case strings.HasPrefix(card.Old, "0."):
-		return nil, fmt.Errorf("the peer speaks A2A %s: package github.com/agentarbor/arbor/a2a/a2av0 has bindings for A2A 0.3, which WithBinding adds", clip(card.Old, 20))
+		return nil, fmt.Errorf("the peer supports only A2A %s: for 0.3, add the bindings of package github.com/agentarbor/arbor/a2a/a2av0 with WithBinding", clip(card.Old, 20))
 	}
 	return nil, errors.New("the card names no interface")
 }

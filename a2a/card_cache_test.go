@@ -226,10 +226,10 @@ func TestCardIsFetchedAgainAfterFailure(t *testing.T) {
 	require.Error(t, err)
 	require.Equal(t, 1, srv.fetches())
 	srv.card = moved.card
-	events := f.Fine(f.Turn("hi"))
-	require.Equal(t, []string{"Here now."}, remotetest.Said(events))
+	events := f.NoError(f.Turn("hi"))
+	require.Equal(t, []string{"Here now."}, remotetest.Texts(events))
 	require.Equal(t, 2, srv.fetches())
-	f.Fine(f.Turn("hi"))
+	f.NoError(f.Turn("hi"))
 	require.Equal(t, 2, srv.fetches())
 }
 
@@ -259,7 +259,7 @@ func TestConnectionsAreKeptAndDestroyed(t *testing.T) {
 	require.Equal(t, "http://peer.test/rpc", <-destroyed)
 	events, _, err := newRunner(t, r).Turn("hi")
 	require.NoError(t, err)
-	require.Equal(t, []string{"http://peer.test/moved"}, remotetest.Said(events))
+	require.Equal(t, []string{"http://peer.test/moved"}, remotetest.Texts(events))
 	require.Empty(t, destroyed)
 	runtime.KeepAlive(r)
 }

@@ -66,10 +66,10 @@ func TestHostileCards(t *testing.T) {
 	}{
 		"10 MB":       {serve(strings.NewReader(`{"name":"` + strings.Repeat("x", 10<<20) + `"}`)), a2a.CodeTooLarge, "limit of 1048576 bytes"},
 		"endless":     {serve(endless{}), a2a.CodeTooLarge, "limit of 1048576 bytes"},
-		"empty":       {serve(strings.NewReader("")), a2a.CodeCard, "not what the protocol promises"},
-		"HTML":        {serve(strings.NewReader("<html>")), a2a.CodeCard, "not what the protocol promises"},
-		"cut off":     {serve(strings.NewReader(goodCard[:40])), a2a.CodeCard, "not what the protocol promises"},
-		"a list":      {serve(strings.NewReader("[]")), a2a.CodeCard, "not what the protocol promises"},
+		"empty":       {serve(strings.NewReader("")), a2a.CodeCard, "the card is invalid"},
+		"HTML":        {serve(strings.NewReader("<html>")), a2a.CodeCard, "the card is invalid"},
+		"cut off":     {serve(strings.NewReader(goodCard[:40])), a2a.CodeCard, "the card is invalid"},
+		"a list":      {serve(strings.NewReader("[]")), a2a.CodeCard, "the card is invalid"},
 		"null":        {serve(strings.NewReader("null")), a2a.CodeCard, "no interface"},
 		"too deep":    {serve(strings.NewReader(deep)), a2a.CodeCard, "exceeded max depth"},
 		"deep params": {serve(strings.NewReader(`{"capabilities":{"extensions":[{"params":` + deep + `}]}}`)), a2a.CodeCard, "exceeded max depth"},
@@ -91,7 +91,7 @@ func TestHostileCards(t *testing.T) {
 		}, a2a.CodeTimeout, "not there within 100ms"},
 		"a redirect to itself": {func(w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, "/.well-known/agent-card.json", http.StatusFound)
-		}, a2a.CodeUnreachable, "more than 5 redirects"},
+		}, a2a.CodeUnreachable, "stopped after 5 redirects"},
 		"a redirect elsewhere": {func(w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, "http://127.0.0.1:1/?secret=hunter2", http.StatusFound)
 		}, a2a.CodeUnreachable, "to http://127.0.0.1:1"},
@@ -139,7 +139,7 @@ func TestRedirectWithinTheOrigin(t *testing.T) {
 	require.NoError(t, ready(remotetest.Billing(t, srv.URL, a2a.WithBearer("hunter2"))))
 	hops.Store(0)
 	redirects.Store(6)
-	require.ErrorContains(t, ready(remotetest.Billing(t, srv.URL, a2a.WithBearer("hunter2"))), "more than 5 redirects")
+	require.ErrorContains(t, ready(remotetest.Billing(t, srv.URL, a2a.WithBearer("hunter2"))), "stopped after 5 redirects")
 	require.EqualValues(t, 6, hops.Load())
 }
 

@@ -20,9 +20,9 @@ func withExtension(ctx context.Context) context.Context {
 	return a2aclient.AttachServiceParams(ctx, a2aclient.ServiceParams{sdk.SvcParamExtensions: {Extension}})
 }
 
-// chained adds to a message the chain of agents that the turn came through, so that agents that call each other in a
+// addChain adds to a message the chain of agents that the turn came through, so that agents that call each other in a
 // circle detect it.
-func chained(msg *sdk.Message, metadata map[string]any) {
+func addChain(msg *sdk.Message, metadata map[string]any) {
 	chain := turnorigin.Of(metadata).Chain
 	if len(chain) == 0 {
 		return // the turn began here

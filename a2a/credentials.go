@@ -47,7 +47,7 @@ func WithAPIKey(in sdk.APIKeySecuritySchemeLocation, name, key string) Option {
 		case sdk.APIKeySecuritySchemeLocationCookie:
 			c.cookies = append(c.cookies, http.Cookie{Name: name, Value: key})
 		default:
-			c.errs = append(c.errs, errors.New("an API key goes into header, query or cookie"))
+			c.errs = append(c.errs, errors.New("the location of an API key must be header, query or cookie"))
 		}
 	}
 }
@@ -77,7 +77,7 @@ func (c *credentials) check() error {
 	for name, values := range c.header {
 		for _, v := range values {
 			if !httptoken.Valid(name) || strings.ContainsFunc(v, isControl) {
-				errs = append(errs, fmt.Errorf("the header %q cannot be sent: its name or its value has characters that headers must not have", name))
+				errs = append(errs, fmt.Errorf("the header %q cannot be sent: its name or value has characters that are not allowed in headers", name))
 			}
 			if scheme, rest, ok := strings.Cut(v, " "); ok && httptoken.Valid(scheme) {
 				v = rest
@@ -87,7 +87,7 @@ func (c *credentials) check() error {
 	}
 	for _, cookie := range c.cookies {
 		if !httptoken.Valid(cookie.Name) || strings.ContainsFunc(cookie.Value, func(r rune) bool { return isControl(r) || strings.ContainsRune(" \",;\\", r) || r > '~' }) {
-			errs = append(errs, fmt.Errorf("the cookie %q cannot be sent: its name or its value has characters that cookies must not have", cookie.Name))
+			errs = append(errs, fmt.Errorf("the cookie %q cannot be sent: its name or value has characters that are not allowed in cookies", cookie.Name))
 		}
 		c.keepSecret(cookie.Value)
 	}
@@ -100,7 +100,7 @@ func (c *credentials) check() error {
 		c.keepSecret(c.tokens.config.ClientSecret)
 		c.keepSecret(base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(c.tokens.config.ClientID) + ":" + url.QueryEscape(c.tokens.config.ClientSecret))))
 		if c.header.Get("Authorization") != "" {
-			errs = append(errs, errors.New("both OAuth2 and another credential would be the Authorization header"))
+			errs = append(errs, errors.New("OAuth2 and another credential both set the Authorization header: use one of them"))
 		}
 	}
 	// The longest first, because a secret may be part of another.
@@ -178,13 +178,13 @@ const minSecret = 5
 // keepSecret adds a secret to those that are redacted.
 func (c *credentials) keepSecret(s string) {
 	if len(s) >= minSecret {
-		c.secrets = append(c.secrets, forms(s)...)
+		c.secrets = append(c.secrets, encodings(s)...)
 	}
 }
 
-// forms returns the forms in which a message might repeat a secret: as it is, escaped in a URL, and escaped in JSON
+// encodings returns the forms in which a message might repeat a secret: as it is, escaped in a URL, and escaped in JSON
 // with and without HTML escapes.
-func forms(secret string) []string {
+func encodings(secret string) []string {
 	html, _ := json.Marshal(secret) // encoding a string cannot fail
 	plain, _ := event.Marshal(secret)
 	return slices.Compact([]string{url.QueryEscape(secret), url.PathEscape(secret), secret,
@@ -192,7 +192,7 @@ func forms(secret string) []string {
 }
 
 // redact removes credentials from a text. A peer's error may repeat what it received.
-func (c *credentials) redact(text string) string { return redactAll(text, c.known(minSecret)) }
+func (c *credentials) redact(text string) string { return redactAll(text, c.longSecrets(minSecret)) }
 
 func redactAll(text string, secrets []string) string {
 	for _, s := range secrets {
@@ -201,16 +201,18 @@ func redactAll(text string, secrets []string) string {
 	return text
 }
 
-// minSaid is the minimum length in bytes of a secret that is redacted from a peer's answers. Shorter values of headers
+// minAnswerSecret is the minimum length in bytes of a secret that is redacted from a peer's answers. Shorter values of headers
 // can be ordinary words, such as the name of a tenant.
-const minSaid = 16
+const minAnswerSecret = 16
 
-// redactSaid removes credentials from a peer's answer.
-func (c *credentials) redactSaid(text string) string { return redactAll(text, c.known(minSaid)) }
+// redactAnswer removes credentials from a peer's answer.
+func (c *credentials) redactAnswer(text string) string {
+	return redactAll(text, c.longSecrets(minAnswerSecret))
+}
 
-// begun returns the number of bytes at the end of a text that may be the beginning of a secret.
-func (c *credentials) begun(text string) (longest int) {
-	for _, s := range c.known(minSaid) {
+// partialSecret returns the number of bytes at the end of a text that may be the beginning of a secret.
+func (c *credentials) partialSecret(text string) (longest int) {
+	for _, s := range c.longSecrets(minAnswerSecret) {
 		n := min(len(s)-1, len(text))
 		for n > longest && !strings.HasSuffix(text, s[:n]) {
 			n--
@@ -220,14 +222,14 @@ func (c *credentials) begun(text string) (longest int) {
 	return longest
 }
 
-// known returns the secrets of at least the given length in bytes. It returns none if c is nil.
-func (c *credentials) known(least int) (secrets []string) {
+// longSecrets returns the secrets of at least the given length in bytes. It returns none if c is nil.
+func (c *credentials) longSecrets(least int) (secrets []string) {
 	if c == nil {
 		return nil
 	}
 	secrets = c.secrets
 	if c.tokens != nil {
-		secrets = slices.Concat(secrets, c.tokens.known())
+		secrets = slices.Concat(secrets, c.tokens.secrets())
 	}
 	return slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return len(s) < least })
 }

@@ -31,7 +31,7 @@ type ClientCredentials struct {
 
 // String implements fmt.Stringer, so that logs do not contain the secret.
 func (c ClientCredentials) String() string {
-	return fmt.Sprintf("client %q at a token endpoint of its own", c.ID)
+	return fmt.Sprintf("client credentials of %q", c.ID)
 }
 
 // GoString implements fmt.GoStringer for the same reason.
@@ -65,7 +65,7 @@ type tokens struct {
 	flight flight[string]
 	mu     sync.Mutex
 	last   *oauth2.Token
-	seen   [][]string // the forms of the last tokens, to be redacted
+	recent [][]string // the forms of the last tokens, to be redacted
 }
 
 func (t *tokens) fresh() string {
@@ -88,12 +88,12 @@ func (t *tokens) fetch(caller context.Context) (string, error) {
 		return "", newTokenError(err)
 	}
 	if strings.ContainsFunc(token.Type()+token.AccessToken, isControl) {
-		return "", &tokenError{text: "it is not one that a header can hold"}
+		return "", &tokenError{text: "the token has characters that are not allowed in a header"}
 	}
 	t.mu.Lock()
 	t.last = token
-	t.seen = append(t.seen, forms(token.AccessToken))
-	t.seen = t.seen[max(0, len(t.seen)-4):]
+	t.recent = append(t.recent, encodings(token.AccessToken))
+	t.recent = t.recent[max(0, len(t.recent)-4):]
 	t.mu.Unlock()
 	// A token that expires within the margin of Valid is still good for the waiting requests.
 	return token.Type() + " " + token.AccessToken, nil
@@ -108,10 +108,10 @@ func (t *tokens) refused(header string) {
 	}
 }
 
-func (t *tokens) known() []string {
+func (t *tokens) secrets() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Concat(t.seen...)
+	return slices.Concat(t.recent...)
 }
 
 // tokenError reports that no token could be fetched. Of the endpoint's answer it contains only the HTTP status and the
@@ -122,7 +122,7 @@ type tokenError struct {
 	err    error
 }
 
-func (e *tokenError) Error() string { return "no access token could be had: " + e.text }
+func (e *tokenError) Error() string { return "cannot fetch an access token: " + e.text }
 
 func (e *tokenError) Unwrap() error { return e.err }
 
@@ -133,7 +133,7 @@ func newTokenError(err error) *tokenError {
 		if answer.Response != nil {
 			e.status = answer.Response.StatusCode
 		}
-		e.text = fmt.Sprintf("the token endpoint answered HTTP status %d", e.status)
+		e.text = fmt.Sprintf("the token endpoint returned HTTP status %d", e.status)
 		if httptoken.Valid(answer.ErrorCode) && len(answer.ErrorCode) <= 64 {
 			e.text += ", " + answer.ErrorCode
 		}
@@ -142,7 +142,7 @@ func newTokenError(err error) *tokenError {
 	var call *url.Error
 	if !errors.As(err, &call) {
 		// The library's other errors concern unreadable answers, and may quote them.
-		return &tokenError{text: "the answer of the token endpoint is not one of OAuth 2.0"}
+		return &tokenError{text: "the token endpoint's answer is not a valid OAuth 2.0 response"}
 	}
 	for errors.As(err, &call) {
 		err = call.Err

@@ -89,7 +89,7 @@ func TestClientCredentials(t *testing.T) {
 
 			valid.Store("Bearer token-2") // the first one is revoked
 			before := len(srv.asked())
-			f.Fine(f.Turn("again"))
+			f.NoError(f.Turn("again"))
 			require.EqualValues(t, 2, endpoint.issued.Load())
 			require.Len(t, srv.asked()[before:], 2, "refused, and sent again")
 
@@ -201,14 +201,14 @@ func TestTokenEndpointsThatFail(t *testing.T) {
 		"wrong secret":   {echo(401, `{"error":"invalid_client","error_description":"%s %s"}`), a2a.CodeUnauthorized, "HTTP status 401, invalid_client"},
 		"bad error code": {echo(400, `{"error":"%s %s"}`), a2a.CodeUnauthorized, "HTTP status 400"},
 		"short code":     {echo(400, `{"error":"%s","error_description":"%s"}`), a2a.CodeUnauthorized, "HTTP status 400"},
-		"not JSON":       {echo(200, `%s %s`), a2a.CodeUnauthorized, "not one of OAuth 2.0"},
-		"no token":       {echo(200, `{"access":"%s %s"}`), a2a.CodeUnauthorized, "not one of OAuth 2.0"},
+		"not JSON":       {echo(200, `%s %s`), a2a.CodeUnauthorized, "not a valid OAuth 2.0 response"},
+		"no token":       {echo(200, `{"access":"%s %s"}`), a2a.CodeUnauthorized, "not a valid OAuth 2.0 response"},
 		"broken":         {echo(503, `%s %s`), a2a.CodeUnreachable, "HTTP status 503"},
-		"bad token":      {echo(200, `{"access_token":"a\r\nX-Evil: b","%s":"%s"}`), a2a.CodeUnauthorized, "not one that a header can hold"},
+		"bad token":      {echo(200, `{"access_token":"a\r\nX-Evil: b","%s":"%s"}`), a2a.CodeUnauthorized, "not allowed in a header"},
 		"a redirect": {func(w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, other.URL, http.StatusTemporaryRedirect)
 		}, a2a.CodeUnreachable, "a redirect of the token endpoint is not followed"},
-		"endless": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, endless{}) }, a2a.CodeUnauthorized, "not one of OAuth 2.0"},
+		"endless": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, endless{}) }, a2a.CodeUnauthorized, "not a valid OAuth 2.0 response"},
 		"silence": {func(w http.ResponseWriter, req *http.Request) {
 			_, _ = io.Copy(io.Discard, req.Body)
 			<-req.Context().Done()

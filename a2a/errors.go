@@ -72,7 +72,7 @@ func (e *Error) Unwrap() error { return e.Err }
 var (
 	errIdle     = errors.New("nothing was received within the idle time limit")
 	errTooLarge = errors.New("the response is longer than the limit")
-	errBadJSON  = errors.New("the response is not JSON, although it says so")
+	errBadJSON  = errors.New("the response's Content-Type is JSON, but its body is not")
 )
 
 // statusError is a response with an HTTP status other than success.
@@ -95,7 +95,7 @@ func (e *statusError) unauthorized() bool {
 // verifyError reports that the developer's verifier refused a card.
 type verifyError struct{ err error }
 
-func (e *verifyError) Error() string { return "it was not accepted: " + e.err.Error() }
+func (e *verifyError) Error() string { return "the card verifier refused the card: " + e.err.Error() }
 
 func (e *verifyError) Unwrap() error { return e.err }
 
@@ -112,7 +112,7 @@ func (e *quietError) Is(target error) bool { return errors.Is(e.err, target) }
 
 func (r *remote) fault(code ErrorCode, message string) *Error {
 	message = clip(r.credentials.redact(strings.ToValidUTF8(message, "\uFFFD")), 2000)
-	return &Error{Agent: r.name, Card: r.cards.shown, Code: code, Message: message}
+	return &Error{Agent: r.name, Card: r.cards.displayURL, Code: code, Message: message}
 }
 
 // classify returns the Error for a failed call. It removes the URLs that the HTTP client adds to its errors, and
@@ -124,10 +124,10 @@ func (r *remote) classify(ctx context.Context, err error) *Error {
 			return own
 		}
 		e := *own // from a binding, which does not know the agent
-		e.Agent, e.Card = r.name, r.cards.shown
+		e.Agent, e.Card = r.name, r.cards.displayURL
 		return &e
 	}
-	e := &Error{Agent: r.name, Card: r.cards.shown, Code: CodeUnreachable, Err: err}
+	e := &Error{Agent: r.name, Card: r.cards.displayURL, Code: CodeUnreachable, Err: err}
 	var refused *verifyError
 	var call *url.Error
 	isCall := false
@@ -158,7 +158,7 @@ func (r *remote) classify(ctx context.Context, err error) *Error {
 			e.Code = CodeUnauthorized
 		}
 	case errors.Is(cause, context.DeadlineExceeded):
-		e.Code, e.Message = CodeTimeout, "the time limit of one answer passed"
+		e.Code, e.Message = CodeTimeout, "the remote agent did not answer within the time limit"
 	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*net.OpError)): // another limit, which the error names
 		e.Code = CodeTimeout
 	case errors.As(err, &status):

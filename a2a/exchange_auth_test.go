@@ -59,7 +59,7 @@ func TestAuthRequired(t *testing.T) {
 			f := newRunner(t, root, opts...)
 			events, streamed, err := f.Turn("refund")
 			require.NoError(t, err)
-			require.Equal(t, []string{"Two charges found.\n\n" + signIn}, remotetest.Said(events))
+			require.Equal(t, []string{"Two charges found.\n\n" + signIn}, remotetest.Texts(events))
 			if streaming {
 				require.Equal(t, "Two charges found.\n\n"+signIn, streamed, "what is asked is not only stored")
 			}
@@ -76,7 +76,7 @@ func TestAuthRequired(t *testing.T) {
 			events, streamed, err = f.resume()
 			require.NoError(t, err)
 			require.Equal(t, paused.RunID+":harness_end", events[0].ParentID)
-			require.Empty(t, remotetest.Said(events), "it is in the log already")
+			require.Empty(t, remotetest.Texts(events), "it is in the log already")
 			require.Empty(t, streamed)
 			require.Equal(t, []string{"auth_required"}, handles(events))
 			require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
@@ -95,7 +95,7 @@ func TestAuthRequired(t *testing.T) {
 			})
 			events, streamed, err = f.resume()
 			require.NoError(t, err)
-			require.Equal(t, []string{" One is gone.\n\nRefunded."}, remotetest.Said(events))
+			require.Equal(t, []string{" One is gone.\n\nRefunded."}, remotetest.Texts(events))
 			if streaming {
 				require.Equal(t, " One is gone.\n\nRefunded.", streamed)
 			}
@@ -104,7 +104,7 @@ func TestAuthRequired(t *testing.T) {
 			require.Len(t, p.made(sends), 1)
 			require.Len(t, p.made(subscribes), 1)
 			require.Empty(t, p.made(cancels))
-			events = f.Fine(f.resume())
+			events = f.NoError(f.resume())
 			require.Empty(t, events)
 		}
 	}
@@ -117,9 +117,9 @@ func TestAuthRequiredTwice(t *testing.T) {
 			"artifacts":[{"artifactId":"a","parts":[{"text":"Two charges found."}]}],"history":[{"messageId":"m1","role":"ROLE_AGENT","parts":[{"text":"`+signIn+`"}]}]}`)
 	}))
 	f := newRunner(t, remotetest.Billing(t, p.URL))
-	f.Fine(f.Turn("refund"))
-	events := f.Fine(f.resume())
-	require.Equal(t, []string{"And at the bank."}, remotetest.Said(events))
+	f.NoError(f.Turn("refund"))
+	events := f.NoError(f.resume())
+	require.Equal(t, []string{"And at the bank."}, remotetest.Texts(events))
 	require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
 }
 
@@ -133,9 +133,9 @@ func TestMessageInsteadOfAuth(t *testing.T) {
 		c.stream(w, deltaEvent("b", "Never mind, then."), statusEvent("COMPLETED", ""))
 	}))
 	f := newRunner(t, remotetest.Billing(t, p.URL))
-	f.Fine(f.Turn("refund"))
-	events := f.Fine(f.Turn("I cannot sign in"))
-	require.Equal(t, []string{"Never mind, then."}, remotetest.Said(events))
+	f.NoError(f.Turn("refund"))
+	events := f.NoError(f.Turn("I cannot sign in"))
+	require.Equal(t, []string{"Never mind, then."}, remotetest.Texts(events))
 	sent := p.made(sends)[1].Params.Message
 	require.Equal(t, "t1", string(sent.TaskID))
 	require.Equal(t, "c1", sent.ContextID)
@@ -155,14 +155,14 @@ func TestTaskThatWaitedIsOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newWire(t, asksForAuth(c.answer))
 			f := newRunner(t, remotetest.Billing(t, p.URL))
-			f.Fine(f.Turn("refund"))
+			f.NoError(f.Turn("refund"))
 			_, _, err := f.resume()
 			requireCode(t, err, c.code)
 			require.Len(t, p.made(sends), 1, "nothing is sent again")
 
 			p.set(func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Hello again.")) })
-			events := f.Fine(f.Turn("hello?"))
-			require.Equal(t, []string{"Hello again."}, remotetest.Said(events))
+			events := f.NoError(f.Turn("hello?"))
+			require.Equal(t, []string{"Hello again."}, remotetest.Texts(events))
 			sent := p.made(sends)[1].Params.Message
 			require.Empty(t, sent.TaskID)
 			require.Equal(t, "c1", sent.ContextID)
@@ -174,13 +174,13 @@ func TestTaskThatWaitedIsOver(t *testing.T) {
 func TestCancelWhileAuthIsWaitedFor(t *testing.T) {
 	p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("CANCELED", "")) }))
 	f := newRunner(t, remotetest.Billing(t, p.URL))
-	f.Fine(f.Turn("refund"))
+	f.NoError(f.Turn("refund"))
 	events, err := f.Cancel(context.Background(), key)
 	require.NoError(t, err)
 	require.Equal(t, event.FinishReasonCanceled, lastEnd(events))
 	require.Equal(t, []string{"canceled"}, handles(events))
 	require.Len(t, p.made(cancels), 1)
-	events = f.Fine(f.resume())
+	events = f.NoError(f.resume())
 	require.Empty(t, events)
 }
 
@@ -207,7 +207,7 @@ func TestAuthRequiredInsideOfAgents(t *testing.T) {
 				s.Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)), scripted.Reply(scripted.ExpectResult("Refunded."), scripted.Text("Done.")))
 			}
 			f := newRunner(t, root(t, remotetest.Billing(t, p.URL), s))
-			events := f.Fine(f.Turn("refund"))
+			events := f.NoError(f.Turn("refund"))
 			require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
 			words := ""
 			for _, e := range remotetest.Find[*event.Text](events) {
@@ -217,14 +217,14 @@ func TestAuthRequiredInsideOfAgents(t *testing.T) {
 
 			// Another process looks: still nothing.
 			f = again(t, f.Store, root(t, remotetest.Billing(t, p.URL), s))
-			events = f.Fine(f.resume())
+			events = f.NoError(f.resume())
 			require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
 			require.Empty(t, remotetest.Find[*event.Text](events))
 
 			p.set(func(w http.ResponseWriter, c call) {
 				c.reply(w, taskJSON("COMPLETED", "", "a", "Two charges found.", "b", "Refunded."))
 			})
-			events = f.Fine(f.resume())
+			events = f.NoError(f.resume())
 			require.NoError(t, s.Done())
 			require.Equal(t, event.FinishReasonStop, lastEnd(events))
 			require.Len(t, p.made(sends), 1)

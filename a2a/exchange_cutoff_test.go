@@ -38,7 +38,7 @@ func TestBreakAnywhere(t *testing.T) {
 				require.NoError(t, err)
 				log = append(log, e)
 			}
-			require.Equal(t, []string{"I see two charges."}, remotetest.Said(log), "cut after %d", cut)
+			require.Equal(t, []string{"I see two charges."}, remotetest.Texts(log), "cut after %d", cut)
 			require.Equal(t, event.FinishReasonStop, lastEnd(log))
 			sent := srv.messages()
 			require.LessOrEqual(t, len(sent), 2, "cut after %d", cut)
@@ -70,7 +70,7 @@ func TestTasksOfAConversation(t *testing.T) {
 	for i, words := range []string{"hi", "hm", "go", "hi"} {
 		events, _, err := again(t, f.Store, remotetest.Billing(t, srv.cardURL())).Turn(words)
 		require.NoError(t, err)
-		require.Equal(t, []string{map[bool]string{true: "Gone.", false: "Go?"}[words == "go"]}, remotetest.Said(events), "turn %d", i)
+		require.Equal(t, []string{map[bool]string{true: "Gone.", false: "Go?"}[words == "go"]}, remotetest.Texts(events), "turn %d", i)
 	}
 	sent := srv.messages()
 	require.Len(t, sent, 4)

@@ -71,7 +71,7 @@ func TestRefusedFirstMessage(t *testing.T) {
 			var line string
 			s := scripted.New().Add("support", transfer(), scripted.Reply(lastLine(&line), scripted.Text("Billing is closed.")), scripted.Reply(scripted.Text("Still closed.")))
 			f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL, a2a.WithBearer("hunter2"))))
-			events := f.Fine(f.Turn("I was charged twice"))
+			events := f.NoError(f.Turn("I was charged twice"))
 			require.True(t, strings.HasPrefix(line, "[billing] did not accept the conversation: "), line)
 			require.Contains(t, line, c.line)
 			require.NotContains(t, line, "hunter2")
@@ -82,7 +82,7 @@ func TestRefusedFirstMessage(t *testing.T) {
 			require.Equal(t, "support", f.active(t))
 			require.Empty(t, remotetest.Find[*event.Failure](events))
 			require.Equal(t, event.FinishReasonStop, lastEnd(events))
-			f.Fine(f.Turn("and now?"))
+			f.NoError(f.Turn("and now?"))
 			require.NoError(t, s.Done())
 		})
 	}
@@ -102,7 +102,7 @@ func TestNoConnectionInTime(t *testing.T) {
 	var line string
 	s := scripted.New().Add("support", transfer(), scripted.Reply(lastLine(&line), scripted.Text("Billing is closed.")))
 	f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL, a2a.WithHTTPClient(&http.Client{Transport: slow}))))
-	f.Fine(f.Turn("I was charged twice"))
+	f.NoError(f.Turn("I was charged twice"))
 	require.Contains(t, line, "it cannot be reached")
 }
 
@@ -183,7 +183,7 @@ func TestCardIsGoneAfterTheTransfer(t *testing.T) {
 	var line string
 	s := scripted.New().Add("support", transfer(), scripted.Reply(lastLine(&line), scripted.Text("Billing is closed.")))
 	f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL+"/card", a2a.WithCardTTL(0))))
-	f.Fine(f.Turn("I was charged twice"))
+	f.NoError(f.Turn("I was charged twice"))
 	require.Contains(t, line, "the agent card: HTTP status 410")
 	require.Equal(t, "support", f.active(t))
 }
@@ -194,7 +194,7 @@ func TestRefusalsEnd(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)),
 		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)), scripted.Reply(scripted.ExpectResult("you cannot transfer to billing now"), scripted.Text("I give up.")))
 	f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL)))
-	f.Fine(f.Turn("I was charged twice"))
+	f.NoError(f.Turn("I was charged twice"))
 	require.NoError(t, s.Done())
 	require.Len(t, p.made(sends), 1)
 }
@@ -204,10 +204,10 @@ func TestRefusedWordsAreSentLater(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) { c.fail(w, internal, "not today") })
 	s := scripted.New().Add("support", transfer(), scripted.Reply(scripted.Text("Later.")), transfer())
 	f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL)))
-	f.Fine(f.Turn("I was charged twice"))
+	f.NoError(f.Turn("I was charged twice"))
 	p.set(func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Refunded.")) })
-	events := f.Fine(f.Turn("Try again"))
-	require.Equal(t, []string{"Refunded."}, remotetest.Said(events))
+	events := f.NoError(f.Turn("Try again"))
+	require.Equal(t, []string{"Refunded."}, remotetest.Texts(events))
 	got := texts(p.made(sends)[1].Params.Message)
 	require.Equal(t, []string{"I was charged twice", "[support] One moment.", "[support] Later.", "Try again", "[support] One moment."}, got[:5])
 	require.NotEqual(t, p.made(sends)[0].Params.Message.ID, p.made(sends)[1].Params.Message.ID)

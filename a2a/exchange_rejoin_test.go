@@ -79,7 +79,7 @@ func TestBrokenStream(t *testing.T) {
 			f := newRunner(t, remotetest.Billing(t, p.URL), runner.WithStreaming())
 			events, streamed, err := f.Turn("hi")
 			require.NoError(t, err)
-			require.Equal(t, []string{"one two three"}, remotetest.Said(events))
+			require.Equal(t, []string{"one two three"}, remotetest.Texts(events))
 			require.Equal(t, "one two three", streamed)
 			require.Len(t, p.made(sends), 1)
 			require.Equal(t, []string{"working", "completed"}, handles(events))
@@ -117,7 +117,7 @@ func TestPeerIsBack(t *testing.T) {
 	})
 	events, _, err := newRunner(t, remotetest.Billing(t, p.URL)).Turn("hi")
 	require.NoError(t, err)
-	require.Equal(t, []string{"Here again."}, remotetest.Said(events))
+	require.Equal(t, []string{"Here again."}, remotetest.Texts(events))
 	require.Len(t, p.made(sends), 1)
 }
 
@@ -206,13 +206,13 @@ func TestCrashBeforeTheHandle(t *testing.T) {
 		c.stream(w, taskEvent("WORKING", ""), statusEvent("COMPLETED", "Done."))
 	})
 	f := newRunner(t, remotetest.Billing(t, p.URL))
-	f.Fine(f.Turn("first"))
+	f.NoError(f.Turn("first"))
 	for range 2 {
 		crashed := again(t, f.crashed(t, event.TypeHarnessStart, 1), remotetest.Billing(t, p.URL))
-		events := crashed.Fine(crashed.resume())
-		require.Equal(t, []string{"Done."}, remotetest.Said(events))
+		events := crashed.NoError(crashed.resume())
+		require.Equal(t, []string{"Done."}, remotetest.Texts(events))
 	}
-	f.Fine(f.Turn("second"))
+	f.NoError(f.Turn("second"))
 	for _, c := range p.made(sends) {
 		ids[c.Params.Message.ID]++
 		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, c.Params.Message.ID)
@@ -225,7 +225,7 @@ func TestCrashBeforeTheHandle(t *testing.T) {
 func TestRefusedAfterACrash(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Done.")) })
 	f := newRunner(t, remotetest.Billing(t, p.URL))
-	f.Fine(f.Turn("first"))
+	f.NoError(f.Turn("first"))
 	p.set(func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "I know this message") })
 	crashed := again(t, f.crashed(t, event.TypeHarnessStart, 1), remotetest.Billing(t, p.URL))
 	_, _, err := crashed.resume()
@@ -247,8 +247,8 @@ func TestCrashBehindTheHandle(t *testing.T) {
 		}
 	})
 	f := newRunner(t, remotetest.Billing(t, p.URL))
-	f.Fine(f.Turn("refund"))
-	f.Fine(f.Turn("the second"))
+	f.NoError(f.Turn("refund"))
+	f.NoError(f.Turn("the second"))
 
 	store := f.crashed(t, event.TypeRemoteTask, 3) // the second turn's handle
 	p.set(func(w http.ResponseWriter, c call) {
@@ -267,7 +267,7 @@ func TestCrashBehindTheHandle(t *testing.T) {
 	crashed := again(t, store, remotetest.Billing(t, p.URL), runner.WithStreaming())
 	events, streamed, err := crashed.resume()
 	require.NoError(t, err)
-	require.Equal(t, []string{"Refunded."}, remotetest.Said(events))
+	require.Equal(t, []string{"Refunded."}, remotetest.Texts(events))
 	require.Equal(t, "Refunded.", streamed)
 	require.Equal(t, []string{"completed"}, handles(events), "the handle is stored already")
 	require.Len(t, p.made(sends), before)
@@ -280,7 +280,7 @@ func TestTaskIsLostInACrash(t *testing.T) {
 		c.stream(w, taskEvent("WORKING", ""), statusEvent("COMPLETED", "Done."))
 	})
 	f := newRunner(t, remotetest.Billing(t, p.URL))
-	f.Fine(f.Turn("refund"))
+	f.NoError(f.Turn("refund"))
 	store := f.crashed(t, event.TypeRemoteTask, 1)
 	p.set(func(w http.ResponseWriter, c call) {
 		if c.Method == sends {
@@ -297,8 +297,8 @@ func TestTaskIsLostInACrash(t *testing.T) {
 	require.Equal(t, string(a2a.CodeTaskGone), remotetest.Find[*event.Failure](events)[0].Code)
 	require.Len(t, p.made(sends), 1)
 	require.Empty(t, p.made(cancels), "there is nothing to cancel")
-	events = crashed.Fine(crashed.Turn("hello?"))
-	require.Equal(t, []string{"Hello again."}, remotetest.Said(events))
+	events = crashed.NoError(crashed.Turn("hello?"))
+	require.Equal(t, []string{"Hello again."}, remotetest.Texts(events))
 	require.Equal(t, []string{"refund", "hello?"}, texts(p.made(sends)[1].Params.Message))
 }
 
@@ -336,8 +336,8 @@ func TestResumeAfterCancel(t *testing.T) {
 	require.Len(t, srv.canceled, 1)
 	srv.execute = remotetest.Completes("Here again.")
 	srv.mu.Unlock()
-	events := f.Fine(f.resume())
-	require.Equal(t, []string{"Here again."}, remotetest.Said(events))
+	events := f.NoError(f.resume())
+	require.Equal(t, []string{"Here again."}, remotetest.Texts(events))
 	first, second := srv.messages()[0], srv.messages()[1]
 	require.NotEqual(t, first.ID, second.ID)
 	require.Equal(t, texts(first), texts(second))

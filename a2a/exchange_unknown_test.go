@@ -56,7 +56,7 @@ func TestUnknownThings(t *testing.T) {
 				})
 				events, streamed, err := newRunner(t, remotetest.Billing(t, p.URL), runner.WithStreaming()).Turn("hi")
 				require.NoError(t, err)
-				require.Equal(t, c.said, remotetest.Said(events))
+				require.Equal(t, c.said, remotetest.Texts(events))
 				if len(c.said) == 0 {
 					require.Empty(t, streamed)
 				}
@@ -87,7 +87,7 @@ func TestUnreadableStreams(t *testing.T) {
 			})
 			events, streamed, err := newRunner(t, remotetest.Billing(t, p.URL), runner.WithStreaming()).Turn("hi")
 			require.NoError(t, err)
-			require.Equal(t, []string{"All of it."}, remotetest.Said(events))
+			require.Equal(t, []string{"All of it."}, remotetest.Texts(events))
 			require.Equal(t, "All of it.", streamed)
 			require.Less(t, time.Since(began), 5*time.Second)
 		})

@@ -180,7 +180,7 @@ func (f *fixture) resume() ([]*event.Event, string, error) {
 // again is the fixture after its process has died: nothing is left but the store.
 func again(t *testing.T, store session.Store, root agent.Agent, opts ...runner.Option) *fixture {
 	t.Helper()
-	return &fixture{remotetest.On(t, store, root, opts...)}
+	return &fixture{remotetest.NewClientWithStore(t, store, root, opts...)}
 }
 
 // crashed returns a copy of the session as a crash behind the n-th event of a type

@@ -72,15 +72,15 @@ func (l *fileList) all() (parts []*sdk.Part) {
 	return parts
 }
 
-// named returns the file of a part. It does not store the bytes.
-func (a *answer) named(p *sdk.Part) *event.File {
-	data, name := p.Raw(), a.secrets.redactSaid(p.Filename)
-	address := a.secrets.redactSaid(string(p.URL()))
+// file returns the file of a part. It does not store the bytes.
+func (a *answer) file(p *sdk.Part) *event.File {
+	data, name := p.Raw(), a.secrets.redactAnswer(p.Filename)
+	address := a.secrets.redactAnswer(string(p.URL()))
 	if u, err := url.Parse(address); err == nil && name == "" {
 		name = u.Path
 	}
 	name = event.FileName(name, "file")
-	f, err := event.NewFile(name, a.secrets.redactSaid(p.MediaType), data)
+	f, err := event.NewFile(name, a.secrets.redactAnswer(p.MediaType), data)
 	if err != nil { // the media type is invalid
 		f, _ = event.NewFile(name, "application/octet-stream", data)
 	}
@@ -97,11 +97,11 @@ func fileSum(f *event.File) string {
 	return session.Digest(fmt.Appendf(nil, "%q %q %q", f.Name, f.Digest, f.URL))
 }
 
-// keep saves the files of the answer and yields an event for each, except those that the log already has for this task
+// saveFiles saves the files of the answer and yields an event for each, except those that the log already has for this task
 // (had contains their sums). lines has one line for each new file, and one for each file that could not be kept.
-func (x *exchange) keep(had []string) (lines []string, err error) {
+func (x *exchange) saveFiles(had []string) (lines []string, err error) {
 	for _, p := range x.answer.files.all() {
-		f := x.answer.named(p)
+		f := x.answer.file(p)
 		if slices.Contains(had, fileSum(f)) {
 			continue
 		}
@@ -121,16 +121,16 @@ func (x *exchange) keep(had []string) (lines []string, err error) {
 			f = saved
 		}
 		lines = append(lines, "[file "+f.String()+"]")
-		if !x.give(&event.Event{Data: f, More: true}) {
+		if !x.emit(&event.Event{Data: f, More: true}) {
 			break
 		}
 	}
 	return lines, nil
 }
 
-// inWords returns the text of an answer followed by the lines of the files that could not be kept. Without a text it
+// appendFileLines returns the text of an answer followed by the lines of the files that could not be kept. Without a text it
 // returns the lines of all files.
-func inWords(text string, lines []string) string {
+func appendFileLines(text string, lines []string) string {
 	lost := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return strings.HasPrefix(l, "[") })
 	switch {
 	case text == "":

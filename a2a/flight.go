@@ -14,16 +14,16 @@ type flight[T comparable] struct{ group singleflight.Group }
 
 // get returns the kept value, or fetches it if that is the zero value. Concurrent callers share one fetch with its
 // result or error. If the caller that started the fetch is canceled, another one fetches again.
-func (f *flight[T]) get(ctx context.Context, kept func() T, fetch func(context.Context) (T, error)) (T, error) {
+func (f *flight[T]) get(ctx context.Context, cached func() T, fetch func(context.Context) (T, error)) (T, error) {
 	var none T
 	for {
-		if v := kept(); v != none {
+		if v := cached(); v != none {
 			return v, nil
 		}
-		var led atomic.Bool
-		landing := f.group.DoChan("", func() (any, error) {
-			led.Store(true)
-			if v := kept(); v != none { // from a fetch that has just ended
+		var leading atomic.Bool
+		result := f.group.DoChan("", func() (any, error) {
+			leading.Store(true)
+			if v := cached(); v != none { // from a fetch that has just ended
 				return v, nil
 			}
 			v, err := fetch(ctx)
@@ -34,10 +34,10 @@ func (f *flight[T]) get(ctx context.Context, kept func() T, fetch func(context.C
 		})
 		var res singleflight.Result
 		select {
-		case res = <-landing:
+		case res = <-result:
 		case <-ctx.Done():
-			if led.Load() {
-				<-landing // it ends with ctx, and nothing may outlive the turn
+			if leading.Load() {
+				<-result // it ends with ctx, and nothing may outlive the turn
 			}
 			return none, context.Cause(ctx)
 		}
@@ -46,7 +46,7 @@ func (f *flight[T]) get(ctx context.Context, kept func() T, fetch func(context.C
 			return res.Val.(T), nil
 		case ctx.Err() != nil:
 			return none, context.Cause(ctx)
-		case led.Load() || !errors.Is(res.Err, errLeaderGone):
+		case leading.Load() || !errors.Is(res.Err, errLeaderGone):
 			return none, res.Err
 		}
 	}

@@ -101,7 +101,7 @@ func mendPayload(payload []byte) []byte {
 		return payload
 	}
 	if isTask {
-		fit(object, reflect.TypeFor[sdk.Task]())
+		conform(object, reflect.TypeFor[sdk.Task]())
 	} else if !mendEvent(object) {
 		return nil
 	}
@@ -118,7 +118,7 @@ func mendEvent(event map[string]any) bool {
 	for _, kind := range eventKinds {
 		if value, isObject := event[kind.name].(map[string]any); isObject && !taken {
 			taken = true
-			fit(value, kind.form)
+			conform(value, kind.form)
 		} else {
 			delete(event, kind.name)
 		}
@@ -126,12 +126,12 @@ func mendEvent(event map[string]any) bool {
 	return taken
 }
 
-// fit returns a value in a form that can be decoded into a type of the SDK: without fields of the wrong type, and
+// conform returns a value in a form that can be decoded into a type of the SDK: without fields of the wrong type, and
 // without list members that are not objects where objects are expected. It reports whether a usable value remains.
-func fit(v any, t reflect.Type) (fitting any, ok bool) {
+func conform(v any, t reflect.Type) (fitting any, ok bool) {
 	switch t.Kind() {
 	case reflect.Pointer:
-		return fit(v, t.Elem())
+		return conform(v, t.Elem())
 	case reflect.String:
 		_, ok = v.(string)
 	case reflect.Bool:
@@ -139,7 +139,7 @@ func fit(v any, t reflect.Type) (fitting any, ok bool) {
 	case reflect.Map:
 		_, ok = v.(map[string]any)
 	case reflect.Slice:
-		return fitList(v, t.Elem())
+		return conformList(v, t.Elem())
 	case reflect.Struct:
 		if t == reflect.TypeFor[time.Time]() {
 			text, isText := v.(string)
@@ -159,7 +159,7 @@ func fit(v any, t reflect.Type) (fitting any, ok bool) {
 			if !there {
 				continue
 			}
-			if object[name], ok = fit(member, f.Type); !ok {
+			if object[name], ok = conform(member, f.Type); !ok {
 				delete(object, name)
 			}
 		}
@@ -168,13 +168,13 @@ func fit(v any, t reflect.Type) (fitting any, ok bool) {
 	return v, ok
 }
 
-// fitList removes the members of a list that do not fit. A list of strings must contain only strings. If objects are
+// conformList removes the members of a list that do not fit. A list of strings must contain only strings. If objects are
 // expected and the value is not a list, the result is an empty list.
-func fitList(v any, elem reflect.Type) (any, bool) {
+func conformList(v any, elem reflect.Type) (any, bool) {
 	list, ok := v.([]any)
 	left := make([]any, 0, len(list))
 	for _, member := range list {
-		if member, fits := fit(member, elem); fits {
+		if member, fits := conform(member, elem); fits {
 			left = append(left, member)
 		}
 	}

@@ -25,19 +25,19 @@ type question struct {
 	call, relay string
 	message     string
 	verdict     *event.RelayResolved
-	settled     bool // the call has a result
+	hasResult   bool // the call has a result
 }
 
 // noteQuestion applies the agent's next event.
 func (m *memory) noteQuestion(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.ToolCall:
-		if message, ok := asking(d); ok {
+		if message, ok := parseQuestion(d); ok {
 			m.asked = &question{call: e.ID, message: message}
 		}
 		return
 	case *event.RemoteTask:
-		if m.asked != nil && m.asked.settled {
+		if m.asked != nil && m.asked.hasResult {
 			m.asked = nil
 		}
 		return
@@ -61,7 +61,7 @@ func (m *memory) noteQuestion(e *event.Event) {
 		case q.verdict == nil: // withdrawn
 			m.asked = nil
 		default:
-			q.settled = true
+			q.hasResult = true
 		}
 	}
 }
@@ -70,39 +70,39 @@ type askInput struct {
 	Message string `json:"message"`
 }
 
-// asking returns the question of a call, and whether the call asks one.
-func asking(d *event.ToolCall) (message string, ok bool) {
+// parseQuestion returns the question of a call, and whether the call asks one.
+func parseQuestion(d *event.ToolCall) (message string, ok bool) {
 	var input askInput
 	ok = d.Name == askTool && json.Unmarshal(d.Input, &input) == nil
 	return input.Message, ok
 }
 
-// ask asks the user the question of the task, in one write with the end of the run.
-func (x *exchange) ask(text string) {
+// askUser asks the user the question of the task, in one write with the end of the run.
+func (x *exchange) askUser(text string) {
 	if x.textID != "" { // the text shown as an answer is a question
 		void := &event.Discard{Code: "replaced", Message: "the remote agent asks", IDs: []string{x.textID}}
-		if !x.give(&event.Event{Data: void, More: true}) {
+		if !x.emit(&event.Event{Data: void, More: true}) {
 			return
 		}
 	}
 	input := event.EncodeJSON(askInput{text})
 	call := &event.Event{Data: &event.ToolCall{Name: askTool, Input: input}, More: true}
-	x.waits = x.give(call) && x.give(&event.Event{More: true,
+	x.suspends = x.emit(call) && x.emit(&event.Event{More: true,
 		Data: &event.Relay{Kind: event.RelayInput, ToolCallID: call.ID, Tool: askTool, Params: input, Message: text}})
 }
 
-// settle yields the result of the call that asked, and reports whether the answer is to be sent. If the user has not
+// resolveQuestion yields the result of the call that asked, and reports whether the answer is to be sent. If the user has not
 // answered yet, the question stays open.
 //
 // If the user declines, the task is canceled. The protocol has no message for it, and the remote agent could take a
 // text that says so for the answer.
-func (x *exchange) settle(q *question) (send bool, failed *Error) {
+func (x *exchange) resolveQuestion(q *question) (send bool, failed *Error) {
 	if q.verdict == nil {
-		x.waits = true
+		x.suspends = true
 		return false, nil
 	}
 	if q.verdict.Approved {
-		return q.settled || x.give(&event.Event{ID: q.call, Data: &event.ToolResult{Name: askTool, Output: q.verdict.Content}}), nil
+		return q.hasResult || x.emit(&event.Event{ID: q.call, Data: &event.ToolResult{Name: askTool, Output: q.verdict.Content}}), nil
 	}
 	data, err := x.Cancel(x.ctx, x.inv)
 	if err != nil {
@@ -113,56 +113,56 @@ func (x *exchange) settle(q *question) (send bool, failed *Error) {
 		why += ": " + q.verdict.Reason
 	}
 	// Both events are stored with the error.
-	x.give(&event.Event{ID: q.call, More: true, Data: &event.ToolResult{Name: askTool, Output: event.EncodeJSON(why), IsError: true}})
+	x.emit(&event.Event{ID: q.call, More: true, Data: &event.ToolResult{Name: askTool, Output: event.EncodeJSON(why), IsError: true}})
 	for _, d := range data {
 		if !x.stopped {
-			x.give(&event.Event{Data: d, More: true})
+			x.emit(&event.Event{Data: d, More: true})
 		}
 	}
 	return false, x.fault(CodeDeclined, "the user declined to answer its question, and its task was canceled ("+why+")")
 }
 
-// stands reports whether a task that asks something still asks q, as far as its status shows.
-func (x *exchange) stands(q *question, asks *sdk.Message) bool {
-	return asks == nil || strings.Contains(q.message, strings.ToValidUTF8(x.answer.words(asks.Parts), "\uFFFD"))
+// stillAsks reports whether a task that asks something still asks q, as far as its status shows.
+func (x *exchange) stillAsks(q *question, asks *sdk.Message) bool {
+	return asks == nil || strings.Contains(q.message, strings.ToValidUTF8(x.answer.redactedText(asks.Parts), "\uFFFD"))
 }
 
 // reply sends the user's answer to the task that asked. If the run was interrupted before, the answer may have arrived.
 // A task that asks nothing or another question has received it. A task that asks the same question receives the answer
 // again, under the same message id.
 func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
-	id, again := sdk.TaskID(m.Task.TaskID), x.inv.Attempt() > 1
-	task, err := x.reach(id)
+	id, resent := sdk.TaskID(m.Task.TaskID), x.inv.Attempt() > 1
+	task, err := x.getTaskWithRetry(id)
 	switch {
 	case errors.Is(err, sdk.ErrTaskNotFound):
-		return false, x.lost(id)
+		return false, x.failTaskGone(id)
 	case err != nil:
 		return false, x.failed(err)
 	}
-	state := known(task.Status.State)
-	if again {
-		said, err := m.said(x.ctx, x.inv.Session())
+	state := canonicalState(task.Status.State)
+	if resent {
+		said, err := m.loggedTexts(x.ctx, x.inv.Session())
 		if err != nil {
 			return false, x.classify(x.ctx, err)
 		}
-		x.answer.recall(task, said)
+		x.answer.excludeLogged(task, said)
 	} else {
-		x.answer.baseline(task)
+		x.answer.excludeTask(task)
 	}
 	x.answer.taskID = id
-	if state != sdk.TaskStateInputRequired || !x.stands(m.asked, task.Status.Message) {
-		if !again && (!state.Terminal() || state == sdk.TaskStateCompleted) {
-			x.gone = true // another client answered the task, and it must not be canceled
+	if state != sdk.TaskStateInputRequired || !x.stillAsks(m.asked, task.Status.Message) {
+		if !resent && (!state.Terminal() || state == sdk.TaskStateCompleted) {
+			x.taskGone = true // another client answered the task, and it must not be canceled
 			return false, x.fault(CodeTaskGone, "the task does not wait for this answer any more: it is "+status(state)+" without it")
 		}
-		x.take(task)
+		x.apply(task)
 		return true, nil
 	}
-	words := ""
-	if json.Unmarshal(m.asked.verdict.Content, &words) != nil {
-		words = string(m.asked.verdict.Content)
+	content := ""
+	if json.Unmarshal(m.asked.verdict.Content, &content) != nil {
+		content = string(m.asked.verdict.Content)
 	}
-	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart(words)}, ContextID: m.Task.ContextID, TaskID: id}
-	chained(msg, x.inv.Metadata())
+	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart(content)}, ContextID: m.Task.ContextID, TaskID: id}
+	addChain(msg, x.inv.Metadata())
 	return x.deliver(msg)
 }

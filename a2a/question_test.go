@@ -173,11 +173,11 @@ func TestQuestionsInsideOfAgents(t *testing.T) {
 				require.Empty(t, first.Schema)
 				require.Equal(t, c.within, first.Within)
 				require.JSONEq(t, string(event.EncodeJSON(map[string]string{"message": first.Message})), string(first.Params))
-				require.Empty(t, remotetest.Said(events), "the question is no answer")
+				require.Empty(t, remotetest.Texts(events), "the question is no answer")
 				require.Equal(t, sdk.TaskStateInputRequired, p.task(t).Status.State)
 
 				f = again(t, f.Store, root(), opts...)
-				events = f.Fine(f.resume())
+				events = f.NoError(f.resume())
 				require.Empty(t, events, "nothing was decided")
 				events, _, err = f.answers(first, "the second")
 				second := asked(t, events, err)
@@ -188,7 +188,7 @@ func TestQuestionsInsideOfAgents(t *testing.T) {
 				require.Equal(t, &event.ToolResult{Name: "ask_user", Output: json.RawMessage(`"the second"`)}, result)
 
 				f = again(t, f.Store, root(), opts...)
-				events = f.Fine(f.answers(second, "the red one"))
+				events = f.NoError(f.answers(second, "the red one"))
 				require.Equal(t, event.FinishReasonStop, lastEnd(events))
 				require.Contains(t, words(events), "the second")
 				require.Contains(t, words(events), "the red one")
@@ -257,7 +257,7 @@ func TestAnswersAfterACrash(t *testing.T) {
 			})
 			require.Greater(t, n, 2)
 
-			f.Fine(f.answers(second, "the red one"))
+			f.NoError(f.answers(second, "the red one"))
 			n = crashed(2, func(_ *fixture, events []*event.Event, err error) {
 				require.NoError(t, err)
 				require.Equal(t, event.FinishReasonStop, lastEnd(events))
@@ -354,7 +354,7 @@ func TestAnsweredBySomebodyElse(t *testing.T) {
 			p.set(func(w http.ResponseWriter, c call) { c.reply(w, now) })
 			events, _, err = f.answers(q, "the second")
 			requireCode(t, err, a2a.CodeTaskGone)
-			require.Empty(t, remotetest.Said(events))
+			require.Empty(t, remotetest.Texts(events))
 			require.Len(t, p.made(sends), 1)
 			require.Empty(t, p.made(cancels))
 		})
@@ -390,8 +390,8 @@ func TestAnswersAreSentUnderOneID(t *testing.T) {
 		}
 		c.stream(w, taskEvent("COMPLETED", "", "a", "Two charges.", "b", "Refunded."))
 	})
-	events = f.Fine(f.resume())
-	require.Equal(t, []string{"Refunded."}, remotetest.Said(events))
+	events = f.NoError(f.resume())
+	require.Equal(t, []string{"Refunded."}, remotetest.Texts(events))
 	sent := p.made(sends)
 	require.Len(t, sent, 3)
 	first, second := sent[1].Params.Message, sent[2].Params.Message

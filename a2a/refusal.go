@@ -34,11 +34,11 @@ var ErrNotSent = errors.New("the request was not sent")
 
 // delivery records how far a message got.
 type delivery struct {
-	begun   bool        // the client was called
-	refused bool        // the peer has certainly not begun to work on it
-	heard   atomic.Bool // an event arrived
-	dialed  atomic.Bool
-	wrote   atomic.Bool
+	begun    bool        // the client was called
+	refused  bool        // the peer has certainly not begun to work on it
+	gotEvent atomic.Bool // an event arrived
+	dialed   atomic.Bool
+	wrote    atomic.Bool
 }
 
 // watch returns a context that records the progress of the request made with it.
@@ -54,7 +54,7 @@ func (d *delivery) watch(ctx context.Context) context.Context {
 
 // failed records the error that ended the call.
 func (d *delivery) failed(err error) {
-	if d.heard.Load() {
+	if d.gotEvent.Load() {
 		return
 	}
 	var status *statusError

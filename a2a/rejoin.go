@@ -33,7 +33,7 @@ func (x *exchange) messageID(m *memory) string {
 		_ = binary.Write(h, binary.BigEndian, uint32(len(s))) // writing to a hash never fails
 		h.Write([]byte(s))
 	}
-	fmt.Fprint(h, m.tasks(x.inv.Since()))
+	fmt.Fprint(h, m.tasksSince(x.inv.Since()))
 	id := h.Sum(nil)[:16]
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // a UUID of version 8 (RFC 9562)
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
@@ -53,33 +53,33 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 		return false, nil
 	}
 	id := sdk.TaskID(m.Task.TaskID)
-	task, err := x.reach(id)
+	task, err := x.getTaskWithRetry(id)
 	switch {
 	case errors.Is(err, sdk.ErrTaskNotFound):
-		return true, x.lost(id)
+		return true, x.failTaskGone(id)
 	case err != nil:
 		return true, x.failed(err)
 	}
-	if known(task.Status.State) == sdk.TaskStateCanceled && !waited && len(m.news(x.ctx, x.inv.Session().File)) > 0 {
+	if canonicalState(task.Status.State) == sdk.TaskStateCanceled && !waited && len(m.newParts(x.ctx, x.inv.Session().File)) > 0 {
 		return false, nil // canceled by us when the turn was interrupted
 	}
-	said, err := m.said(x.ctx, x.inv.Session())
+	said, err := m.loggedTexts(x.ctx, x.inv.Session())
 	if err != nil {
 		return true, x.classify(x.ctx, err)
 	}
-	x.answer.recall(task, said)
-	x.answer.quiet = waited
+	x.answer.excludeLogged(task, said)
+	x.answer.omitRepeated = waited
 	x.recorded = !waited && m.RunID == x.inv.RunID()
 	x.answer.taskID = id
-	x.take(task)
+	x.apply(task)
 	return true, nil
 }
 
-// reach gets a task. If the connection breaks, it retries up to maxFailures times.
-func (x *exchange) reach(id sdk.TaskID) (*sdk.Task, error) {
+// getTaskWithRetry gets a task. If the connection breaks, it retries up to maxFailures times.
+func (x *exchange) getTaskWithRetry(id sdk.TaskID) (*sdk.Task, error) {
 	return backoff.Retry(x.ctx, func() (*sdk.Task, error) {
 		task, err := x.getTask(id)
-		if err != nil && !x.broke(err) {
+		if err != nil && !x.connectionBroke(err) {
 			err = backoff.Permanent(err)
 		}
 		return task, err
@@ -89,16 +89,16 @@ func (x *exchange) reach(id sdk.TaskID) (*sdk.Task, error) {
 func (x *exchange) getTask(id sdk.TaskID) (*sdk.Task, error) {
 	task, err := x.peer.client.GetTask(x.ctx, &sdk.GetTaskRequest{ID: id})
 	if err == nil && task == nil {
-		err = errors.New("the answer holds no task")
+		err = errors.New("the answer contains no task")
 	}
 	return task, err
 }
 
-// lost records that the peer no longer knows a task, and returns the error.
-func (x *exchange) lost(id sdk.TaskID) *Error {
-	x.gone, x.answer.taskID = true, id
-	x.give(&event.Event{More: true, Data: &event.RemoteTask{TaskID: string(id), ContextID: x.answer.contextID, Status: "unknown", URL: x.peer.endpoint}})
-	e := x.fault(CodeTaskGone, "the task was taken, and is not known any more: what it has done is unknown")
+// failTaskGone records that the peer no longer knows a task, and returns the error.
+func (x *exchange) failTaskGone(id sdk.TaskID) *Error {
+	x.taskGone, x.answer.taskID = true, id
+	x.emit(&event.Event{More: true, Data: &event.RemoteTask{TaskID: string(id), ContextID: x.answer.contextID, Status: "unknown", URL: x.peer.endpoint}})
+	e := x.fault(CodeTaskGone, "the remote agent accepted the task and no longer knows it: check what it has done before asking again")
 	e.Err = sdk.ErrTaskNotFound
 	return e
 }
@@ -113,14 +113,14 @@ func newBackOff() *backoff.ExponentialBackOff {
 // follow waits until a task whose stream has ended is settled. It subscribes to the task again, or polls it if the peer
 // does not stream. It retries after a broken connection, up to maxFailures times in a row.
 func (x *exchange) follow(streams bool) *Error {
-	if x.answer.settled() {
+	if x.answer.complete() {
 		return nil
 	}
 	id := x.answer.taskID
 	if id == "" {
 		return x.failed(errors.New("the answer ended before it was complete"))
 	}
-	x.inv.Logger().Debug("the task of a remote agent is followed", "agent", x.name, "task", string(id), "streams", streams)
+	x.inv.Logger().Debug("waiting for the task of a remote agent", "agent", x.name, "task", string(id), "streams", streams)
 	wait, failures := newBackOff(), 0
 	for {
 		var err error
@@ -135,10 +135,10 @@ func (x *exchange) follow(streams bool) *Error {
 				return nil
 			case x.answer.tooLarge():
 				return x.failed(errTooLarge)
-			case x.answer.settled():
-				x.complete(id)
+			case x.answer.complete():
+				x.fetchWhole(id)
 				return nil
-			case err != nil && !x.broke(err): // the peer does not stream this task
+			case err != nil && !x.connectionBroke(err): // the peer does not stream this task
 				streams, err = false, nil
 			}
 		}
@@ -147,21 +147,21 @@ func (x *exchange) follow(streams bool) *Error {
 			switch task, err = x.getTask(id); {
 			case err == nil:
 				failures = 0
-				if !x.take(task) || x.answer.settled() {
+				if !x.apply(task) || x.answer.complete() {
 					return nil
 				}
 				if x.answer.tooLarge() {
 					return x.failed(errTooLarge)
 				}
 			case errors.Is(err, sdk.ErrTaskNotFound):
-				return x.lost(id)
+				return x.failTaskGone(id)
 			}
 		}
 		if err != nil {
-			if failures++; failures > maxFailures || !x.broke(err) {
+			if failures++; failures > maxFailures || !x.connectionBroke(err) {
 				return x.failed(err)
 			}
-			x.inv.Logger().Warn("the connection to a remote agent broke: its task is fetched again", "agent", x.name, "card", x.cards.shown, "failures", failures)
+			x.inv.Logger().Warn("the connection to a remote agent broke; retrying", "agent", x.name, "card", x.cards.displayURL, "failures", failures)
 		}
 		if sleep.For(x.ctx, wait.NextBackOff()) != nil {
 			return x.failed(context.Cause(x.ctx))
@@ -172,20 +172,20 @@ func (x *exchange) follow(streams bool) *Error {
 // subscribe applies a stream of the task until it ends. Streams begin with a snapshot (A2A 1.0, section 3.1.6), which
 // contains what was missed; nothing is shown before it.
 func (x *exchange) subscribe(id sdk.TaskID) error {
-	x.answer.gap()
+	x.answer.markIncomplete()
 	for e, err := range x.peer.client.SubscribeToTask(x.ctx, &sdk.SubscribeToTaskRequest{ID: id}) {
 		if err != nil {
 			return err
 		}
-		if !x.take(e) || x.answer.settled() || x.answer.tooLarge() {
+		if !x.apply(e) || x.answer.complete() || x.answer.tooLarge() {
 			return nil
 		}
 	}
 	return x.ctx.Err()
 }
 
-// complete gets the whole task after a stream that may have missed a part of it.
-func (x *exchange) complete(id sdk.TaskID) {
+// fetchWhole gets the whole task after a stream that may have missed a part of it.
+func (x *exchange) fetchWhole(id sdk.TaskID) {
 	if x.answer.message {
 		return
 	}
@@ -194,5 +194,5 @@ func (x *exchange) complete(id sdk.TaskID) {
 		x.inv.Logger().Warn("the whole answer of a remote agent cannot be fetched: some of its text may be missing", "agent", x.name, "task", string(id), "error", x.classify(x.ctx, err).Error())
 		return
 	}
-	x.take(task)
+	x.apply(task)
 }

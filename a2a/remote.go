@@ -91,7 +91,7 @@ func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
 		errs = append(errs, err)
 	}
 	for i, b := range r.bindings {
-		if b.Protocol == "" || line(b.Version) == "" || b.Dial == nil {
+		if b.Protocol == "" || versionLine(b.Version) == "" || b.Dial == nil {
 			errs = append(errs, fmt.Errorf("remote agent %q: binding %d has no protocol, no version or no Dial", name, i))
 		}
 	}
@@ -159,10 +159,10 @@ func (r *remote) locate(cardURL string) error {
 		}
 		t.client, t.timeout = r.newTokenClient(own), r.cards.timeout
 	}
-	r.cards.url, r.cards.shown = u, shownURL(u)
+	r.cards.url, r.cards.displayURL = u, displayURL(u)
 	r.cards.client, r.cards.parse, r.cards.connect = r.newClient(nil), r.parseCard, r.connect
 	if r.given != nil {
-		r.cards.given = &peer{client: r.given, endpoint: r.cards.shown}
+		r.cards.given = &peer{client: r.given, endpoint: r.cards.displayURL}
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (r *remote) FindAgent(name string) agent.Agent {
 
 // CardURL returns the address of the agent's card without user, password and query, for lists and drawings of a tree.
 // It returns "" for [WithClient] without a URL.
-func (r *remote) CardURL() string { return r.cards.shown }
+func (r *remote) CardURL() string { return r.cards.displayURL }
 
 // origin returns the part of a URL that credentials are bound to.
 func origin(u *url.URL) string {
@@ -193,7 +193,7 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + host + ":" + port
 }
 
-// shownURL returns a URL for errors and logs: without its query, which may contain keys.
-func shownURL(u *url.URL) string {
+// displayURL returns a URL for errors and logs: without its query, which may contain keys.
+func displayURL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }

@@ -18,7 +18,7 @@ func TestReturn(t *testing.T) {
 	for policy, active := range map[agent.ReturnPolicy]string{agent.StayActive: "billing", agent.ReturnToParent: "support"} {
 		srv := newServer(t, true, remotetest.Completes("Done."))
 		f := newRunner(t, tree(t, scripted.New().Add("support", transfer()), remotetest.Billing(t, srv.cardURL(), a2a.WithReturn(policy))))
-		f.Fine(f.Turn("refund"))
+		f.NoError(f.Turn("refund"))
 		require.Equal(t, active, must.Get(f.Active(context.Background(), key)))
 	}
 }

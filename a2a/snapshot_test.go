@@ -40,7 +40,7 @@ func after(log []*event.Event, seq int64) iter.Seq2[*event.Event, error] {
 
 // sent is what a memory would send now.
 func sent(m *memory) (texts []string) {
-	for _, p := range m.news(context.Background(), func(context.Context, string) (*event.File, []byte, error) { return nil, nil, errors.New("no files") }) {
+	for _, p := range m.newParts(context.Background(), func(context.Context, string) (*event.File, []byte, error) { return nil, nil, errors.New("no files") }) {
 		if text, ok := p.Content.(sdk.Text); ok {
 			texts = append(texts, string(text))
 		}

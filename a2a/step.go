@@ -49,7 +49,7 @@ func (r *remote) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*even
 			return
 		}
 		if err == nil {
-			if x.waits {
+			if x.suspends {
 				yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 			}
 			return
@@ -83,8 +83,8 @@ type exchange struct {
 	recorded bool     // the task's id is stored
 	textID   string   // the id of the text that is being shown
 	stopped  bool     // the consumer has stopped
-	waits    bool     // the task waits for the user or for an action elsewhere
-	gone     bool     // the peer no longer has the task
+	suspends bool     // the task waits for the user or for an action elsewhere
+	taskGone bool     // the peer no longer has the task
 }
 
 func (x *exchange) run() *Error {
@@ -96,9 +96,9 @@ func (x *exchange) run() *Error {
 		defer stop()
 	}
 	if x.idle > 0 {
-		watch := newSilence(x.idle, func() { cancel(errIdle) })
-		defer watch.over()
-		ctx = context.WithValue(ctx, silenceKey{}, watch)
+		watch := newIdleTimer(x.idle, func() { cancel(errIdle) })
+		defer watch.stop()
+		ctx = context.WithValue(ctx, idleTimerKey{}, watch)
 	}
 	x.ctx = withExtension(ctx)
 	m, err := x.memory(ctx, x.inv)
@@ -107,7 +107,7 @@ func (x *exchange) run() *Error {
 	}
 	x.fresh = m.Task.TaskID == "" || m.Recorded <= x.inv.Since()
 	if m.asked != nil {
-		if goOn, failed := x.settle(m.asked); !goOn {
+		if proceed, failed := x.resolveQuestion(m.asked); !proceed {
 			return failed
 		}
 	}
@@ -139,19 +139,19 @@ func (x *exchange) begin(m *memory) (streams bool, failed *Error) {
 
 // send sends the new messages to the peer.
 func (x *exchange) send(m *memory) (streams bool, failed *Error) {
-	parts := m.news(x.ctx, x.inv.Session().File)
+	parts := m.newParts(x.ctx, x.inv.Session().File)
 	if len(parts) == 0 {
-		return false, x.fault(CodeNothingToSend, "there are no new words for the remote agent")
+		return false, x.fault(CodeNothingToSend, "the conversation has no new messages for the remote agent")
 	}
 	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: parts, ContextID: m.Task.ContextID}
-	chained(msg, x.inv.Metadata())
+	addChain(msg, x.inv.Metadata())
 	if state := m.Task.Status; m.Task.TaskID != "" && (state == status(sdk.TaskStateInputRequired) || state == status(sdk.TaskStateAuthRequired)) {
 		// The task waits for this message, and its present content is not the answer to it. If the task has ended or is
 		// gone, the peer starts another one.
 		task, err := x.getTask(sdk.TaskID(m.Task.TaskID))
 		switch {
-		case err == nil && !known(task.Status.State).Terminal():
-			x.answer.baseline(task)
+		case err == nil && !canonicalState(task.Status.State).Terminal():
+			x.answer.excludeTask(task)
 			msg.TaskID = task.ID
 		case err != nil && !errors.Is(err, sdk.ErrTaskNotFound):
 			return false, x.failed(err)
@@ -163,51 +163,51 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 // deliver sends a message and applies the immediate answer. It reports whether the peer streams its answers.
 func (x *exchange) deliver(msg *sdk.Message) (streams bool, failed *Error) {
 	events := 0
-	sending, stop := x.outlast(x.delivery.watch(x.ctx))
+	sending, stop := x.sendContext(x.delivery.watch(x.ctx))
 	defer stop()
 	for e, err := range x.peer.client.SendStreamingMessage(sending, &sdk.SendMessageRequest{Message: msg}) {
 		if err != nil {
-			if x.answer.taskID == "" || !x.broke(err) && !unreadable(err) {
+			if x.answer.taskID == "" || !x.connectionBroke(err) && !unreadable(err) {
 				x.delivery.failed(err)
 				return false, x.failed(err)
 			}
-			x.answer.gap()
+			x.answer.markIncomplete()
 			return !unreadable(err), nil
 		}
-		x.delivery.heard.Store(true)
+		x.delivery.gotEvent.Store(true)
 		if x.outer.Err() != nil { // the turn is over: note the task to cancel
-			if !absent(e) {
+			if !isNilEvent(e) {
 				x.answer.add(e)
 			}
 			return false, x.failed(context.Cause(x.ctx))
 		}
-		if events++; !x.take(e) {
+		if events++; !x.apply(e) {
 			return false, nil
 		}
 		if x.answer.tooLarge() {
 			return false, x.failed(errTooLarge)
 		}
-		if x.answer.settled() {
+		if x.answer.complete() {
 			break
 		}
 	}
 	return events != 1, nil
 }
 
-// broke reports whether an error is a connection error, after which the task may still exist, rather than the peer's
+// connectionBroke reports whether an error is a connection error, after which the task may still exist, rather than the peer's
 // answer.
-func (x *exchange) broke(err error) bool {
+func (x *exchange) connectionBroke(err error) bool {
 	return x.ctx.Err() == nil && !isAnswer(err) && !unreadable(err) && !errors.Is(err, errTooLarge)
 }
 
-// take applies one event. It stores the id of a new task before waiting for anything else, and yields new text. It
+// apply applies one event. It stores the id of a new task before waiting for anything else, and yields new text. It
 // reports whether to continue.
-func (x *exchange) take(e sdk.Event) bool {
-	if absent(e) {
+func (x *exchange) apply(e sdk.Event) bool {
+	if isNilEvent(e) {
 		return true
 	}
 	x.answer.add(e)
-	if x.answer.taskID != "" && !x.recorded && !x.answer.settled() {
+	if x.answer.taskID != "" && !x.recorded && !x.answer.complete() {
 		x.recorded = true
 		if !x.record(sdk.TaskStateWorking, false) {
 			return false
@@ -216,17 +216,17 @@ func (x *exchange) take(e sdk.Event) bool {
 	if !x.inv.Streaming() {
 		return true
 	}
-	delta := x.answer.next()
+	delta := x.answer.nextDelta()
 	if delta == "" {
 		return true
 	}
 	if x.textID == "" {
 		x.textID = x.inv.NewID()
 	}
-	return x.give(&event.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &event.Text{Content: delta}})
+	return x.emit(&event.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &event.Text{Content: delta}})
 }
 
-func (x *exchange) give(e *event.Event) bool {
+func (x *exchange) emit(e *event.Event) bool {
 	if !x.yield(e, nil) {
 		x.stopped = true
 	}
@@ -235,7 +235,7 @@ func (x *exchange) give(e *event.Event) bool {
 
 // record stores the state of the task, or only the peer's context id if there is no task.
 func (x *exchange) record(state sdk.TaskState, more bool) bool {
-	return x.give(&event.Event{More: more, Data: &event.RemoteTask{TaskID: string(x.answer.taskID), ContextID: x.answer.contextID,
+	return x.emit(&event.Event{More: more, Data: &event.RemoteTask{TaskID: string(x.answer.taskID), ContextID: x.answer.contextID,
 		Status: status(state), URL: x.peer.endpoint, Usage: x.answer.usage}})
 }
 
@@ -274,24 +274,24 @@ func (x *exchange) finish() *Error {
 	if err != nil {
 		return x.failed(err)
 	}
-	lines, err := x.keep(m.Files)
+	lines, err := x.saveFiles(m.Files)
 	if err != nil {
 		return x.failed(err)
 	}
-	text = inWords(text, lines)
+	text = appendFileLines(text, lines)
 	asks := state == sdk.TaskStateInputRequired && x.inv.Scope() != "" // where no user message arrives
-	if text == "" && interrupted(state) && (asks || !x.answer.quiet) {
+	if text == "" && interrupted(state) && (asks || !x.answer.omitRepeated) {
 		text = "(" + strings.ReplaceAll(status(state), "_", " ") + ")"
 	}
 	if asks {
-		x.ask(text)
+		x.askUser(text)
 		return nil
 	}
-	x.waits = state == sdk.TaskStateAuthRequired
+	x.suspends = state == sdk.TaskStateAuthRequired
 	if x.textID != "" && !x.showRest(text) || text == "" {
 		return nil
 	}
-	x.give(&event.Event{ID: x.textID, Data: &event.Text{Content: text}, More: true})
+	x.emit(&event.Event{ID: x.textID, Data: &event.Text{Content: text}, More: true})
 	return nil
 }
 
@@ -303,9 +303,9 @@ func (x *exchange) showRest(text string) bool {
 	case !ok:
 		id := x.textID
 		x.textID = ""
-		return x.give(&event.Event{Data: &event.Discard{Code: "replaced", Message: "the remote agent replaced its text", IDs: []string{id}}, More: true})
+		return x.emit(&event.Event{Data: &event.Discard{Code: "replaced", Message: "the remote agent replaced its text", IDs: []string{id}}, More: true})
 	case rest != "":
-		return x.give(&event.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &event.Text{Content: rest}})
+		return x.emit(&event.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &event.Text{Content: rest}})
 	}
 	return true
 }
@@ -322,7 +322,7 @@ func (x *exchange) abandon() {
 	if x.suspended() {
 		return // the process that resumes the turn follows the task
 	}
-	if x.answer.taskID != "" && !x.answer.settled() && !x.gone {
+	if x.answer.taskID != "" && !x.answer.complete() && !x.taskGone {
 		x.cancelTask()
 	}
 }

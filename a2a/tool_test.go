@@ -27,7 +27,7 @@ func TestRemoteAsTool(t *testing.T) {
 	events, _, err := newRunner(t, support, runner.WithStreaming()).Turn("I was charged twice")
 	require.NoError(t, err)
 	require.NoError(t, s.Done())
-	require.Equal(t, []string{"Two charges.", "Two charges."}, remotetest.Said(events))
+	require.Equal(t, []string{"Two charges.", "Two charges."}, remotetest.Texts(events))
 	var sent []string
 	for _, m := range srv.messages() {
 		sent = append(sent, texts(m)...)

@@ -30,7 +30,7 @@ func (r *remote) newClient(mend func(answer []byte) []byte) *http.Client {
 }
 
 var (
-	errRedirects = fmt.Errorf("there are more than %d redirects", maxRedirects)
+	errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
 	errRedirect  = errors.New("a redirect to another origin is not followed")
 )
 
@@ -66,8 +66,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	limited := &limitedBody{body: resp.Body, limit: t.maxBody, left: t.maxBody}
-	limited.watch, _ = req.Context().Value(silenceKey{}).(*silence)
-	limited.watch.heard()
+	limited.watch, _ = req.Context().Value(idleTimerKey{}).(*idleTimer)
+	limited.watch.reset()
 	resp.Body = limited
 	return readable(req, resp, t.mend)
 }

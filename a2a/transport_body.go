@@ -46,7 +46,7 @@ func readable(req *http.Request, resp *http.Response, mend func(answer []byte) [
 		resp.Header.Set("Content-Type", "text/event-stream")
 	}
 	if mend != nil {
-		if err := lenient(resp, asksForStream, mend); err != nil {
+		if err := mendResponse(resp, asksForStream, mend); err != nil {
 			return nil, err
 		}
 	}
@@ -108,28 +108,28 @@ func isJSON(h http.Header) bool {
 	return err == nil && (typ == "application/json" || strings.HasSuffix(typ, "+json"))
 }
 
-// silence calls a func when nothing has been received for a time. Its timer runs from each receipt until the end of the
+// idleTimer calls a func when nothing has been received for a time. Its timer runs from each receipt until the end of the
 // response. A nil silence does nothing.
-type silence struct {
+type idleTimer struct {
 	after time.Duration
 	timer *time.Timer
 }
 
-type silenceKey struct{}
+type idleTimerKey struct{}
 
-func newSilence(after time.Duration, f func()) *silence {
-	s := &silence{after: after, timer: time.AfterFunc(after, f)}
+func newIdleTimer(after time.Duration, f func()) *idleTimer {
+	s := &idleTimer{after: after, timer: time.AfterFunc(after, f)}
 	s.timer.Stop()
 	return s
 }
 
-func (s *silence) heard() {
+func (s *idleTimer) reset() {
 	if s != nil {
 		s.timer.Reset(s.after)
 	}
 }
 
-func (s *silence) over() {
+func (s *idleTimer) stop() {
 	if s != nil {
 		s.timer.Stop()
 	}
@@ -139,7 +139,7 @@ func (s *silence) over() {
 type limitedBody struct {
 	body        io.ReadCloser
 	limit, left int64
-	watch       *silence
+	watch       *idleTimer
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
@@ -148,9 +148,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.body.Read(p)
 	if err != nil {
-		b.watch.over()
+		b.watch.stop()
 	} else if n > 0 {
-		b.watch.heard()
+		b.watch.reset()
 	}
 	if int64(n) > b.left {
 		return int(b.left), fmt.Errorf("%w of %d bytes", errTooLarge, b.limit)
@@ -160,6 +160,6 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 }
 
 func (b *limitedBody) Close() error {
-	b.watch.over()
+	b.watch.stop()
 	return b.body.Close()
 }

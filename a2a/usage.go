@@ -14,11 +14,11 @@ const (
 	maxTokens      = 1 << 40
 )
 
-// account stores the usage that a peer with our extension reports for its models, in the metadata of a task or of its
+// readUsage stores the usage that a peer with our extension reports for its models, in the metadata of a task or of its
 // last status: under the extension's key {"usage": [{"model": …, "inputTokens": …, "outputTokens": …, "cachedTokens":
 // …}]}. No other metadata is read, and the usage counts towards no limit. Invalid entries are skipped. A later report
 // replaces an earlier one.
-func (a *answer) account(metadata map[string]any) {
+func (a *answer) readUsage(metadata map[string]any) {
 	ours, _ := metadata[Extension].(map[string]any)
 	entries, _ := ours["usage"].([]any)
 	if len(entries) == 0 {
@@ -28,7 +28,7 @@ func (a *answer) account(metadata map[string]any) {
 	for _, entry := range entries[:min(len(entries), maxUsageModels)] {
 		m, _ := entry.(map[string]any)
 		model, isName := m["model"].(string)
-		u := event.Usage{Model: clip(a.secrets.redactSaid(model), maxModelName)}
+		u := event.Usage{Model: clip(a.secrets.redactAnswer(model), maxModelName)}
 		ok := m != nil && (isName || m["model"] == nil)
 		for name, n := range map[string]*int{"inputTokens": &u.InputTokens, "outputTokens": &u.OutputTokens, "cachedTokens": &u.CachedTokens} {
 			if v, there := m[name]; there {

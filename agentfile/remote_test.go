@@ -182,7 +182,7 @@ func TestRemoteWithoutVariables(t *testing.T) {
 	require.Equal(t, "https://billing.example.com", tree.Root().(interface{ CardURL() string }).CardURL())
 	require.NoError(t, os.WriteFile(dir+"/a.md", []byte("---\na2a: $ARBOR_TEST_URL\nauth: {api_key: {cookie: k, value: $ARBOR_TEST_TOKEN}}\n---\n"), 0o644))
 	t.Setenv("ARBOR_TEST_TOKEN", "s3cret; a=b")
-	require.Equal(t, []string{`a.md:2: the cookie "k" cannot be sent: its name or its value has characters that cookies must not have`}, problems(t, dir))
+	require.Equal(t, []string{`a.md:2: the cookie "k" cannot be sent: its name or value has characters that are not allowed in cookies`}, problems(t, dir))
 }
 
 // A client certificate is read when the tree is loaded, and shown to a peer that asks

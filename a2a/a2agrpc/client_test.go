@@ -166,7 +166,7 @@ func TestBrokenConnection(t *testing.T) {
 			close(release)
 		}
 	}
-	require.Equal(t, []string{"All of it."}, remotetest.Said(stored))
+	require.Equal(t, []string{"All of it."}, remotetest.Texts(stored))
 	require.Len(t, p.messages(), 1)
 }
 
@@ -185,7 +185,7 @@ func TestServerRestarts(t *testing.T) {
 	p.set(remotetest.Completes("Back."))
 	require.Eventually(t, func() bool { // it is not tried again before a moment has passed
 		events, _, err := f.Turn("and now?")
-		return err == nil && len(remotetest.Said(events)) == 1 && remotetest.Said(events)[0] == "Back."
+		return err == nil && len(remotetest.Texts(events)) == 1 && remotetest.Texts(events)[0] == "Back."
 	}, 5*time.Second, 50*time.Millisecond)
 }
 

@@ -153,7 +153,7 @@ func TestUnknownParts(t *testing.T) {
 		}
 		events, _, err := remotetest.NewClient(t, newRemote(t, p.URL)).Turn("hi")
 		require.NoError(t, err)
-		require.Equal(t, []string{"Fine."}, remotetest.Said(events))
+		require.Equal(t, []string{"Fine."}, remotetest.Texts(events))
 		require.Equal(t, "0.3", p.headers[0].Get("A2A-Version"))
 		require.Contains(t, p.bodies[0], `"blocking":true`)
 	}

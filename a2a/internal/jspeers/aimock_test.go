@@ -19,7 +19,7 @@ func TestRemoteTakesItLightly(t *testing.T) {
 	for words, answer := range map[string]string{"message": "Just words.", "task": "All at once."} {
 		events, _, err := remotetest.NewClient(t, unary, runner.WithStreaming()).Turn(words)
 		require.NoError(t, err)
-		require.Equal(t, []string{answer}, remotetest.Said(events))
+		require.Equal(t, []string{answer}, remotetest.Texts(events))
 	}
 
 	streams := must.Get(a2a.Remote("billing", p.URL))
@@ -28,5 +28,5 @@ func TestRemoteTakesItLightly(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, a2a.CodeProtocol, failed.Code)
 	require.Contains(t, failed.Message, "No matching pattern")
-	require.Empty(t, remotetest.Said(events))
+	require.Empty(t, remotetest.Texts(events))
 }

@@ -79,7 +79,7 @@ func TestRemotePieces(t *testing.T) {
 		c := remotetest.NewClient(t, support, runner.WithStreaming())
 		events, streamed, err := c.Turn("pieces")
 		require.NoError(t, err)
-		require.Equal(t, []string{"I see two charges."}, remotetest.Said(events))
+		require.Equal(t, []string{"I see two charges."}, remotetest.Texts(events))
 		require.Equal(t, "I see two charges.", streamed)
 		task := last(remotetest.Find[*event.RemoteTask](events))
 		require.Equal(t, "completed", task.Status)
@@ -91,7 +91,7 @@ func TestRemotePieces(t *testing.T) {
 		events, _, err = c.Turn("And why?")
 		require.NoError(t, err)
 		require.NoError(t, s.Done())
-		require.Equal(t, []string{"You said: And why?"}, remotetest.Said(events))
+		require.Equal(t, []string{"You said: And why?"}, remotetest.Texts(events))
 		heard := p.heard(t).in(task.ContextID)
 		require.Len(t, heard.Messages, 2)
 		require.Equal(t, []string{"pieces", "[support] One moment."}, heard.texts(0))
@@ -105,7 +105,7 @@ func TestRemoteWhole(t *testing.T) {
 		for words, answer := range map[string]string{"message": "Just words.", "task": "All at once."} {
 			events, streamed, err := remotetest.NewClient(t, remote, runner.WithStreaming()).Turn(words)
 			require.NoError(t, err)
-			require.Equal(t, []string{answer}, remotetest.Said(events))
+			require.Equal(t, []string{answer}, remotetest.Texts(events))
 			require.Contains(t, []string{"", answer}, streamed)
 			require.Equal(t, "completed", last(remotetest.Find[*event.RemoteTask](events)).Status)
 		}
@@ -118,14 +118,14 @@ func TestRemoteAsks(t *testing.T) {
 		c := remotetest.NewClient(t, remote, runner.WithStreaming())
 		events, _, err := c.Turn("ask")
 		require.NoError(t, err)
-		require.Equal(t, []string{"Which one?"}, remotetest.Said(events))
+		require.Equal(t, []string{"Which one?"}, remotetest.Texts(events))
 		task := last(remotetest.Find[*event.RemoteTask](events))
 		require.Equal(t, "input_required", task.Status)
 		require.Equal(t, event.FinishReasonStop, last(remotetest.Find[*event.HarnessEnd](events)).FinishReason)
 
 		events, _, err = c.Turn("the second")
 		require.NoError(t, err)
-		require.Equal(t, []string{"It is the second."}, remotetest.Said(events))
+		require.Equal(t, []string{"It is the second."}, remotetest.Texts(events))
 		done := last(remotetest.Find[*event.RemoteTask](events))
 		require.Equal(t, task.TaskID, done.TaskID)
 		require.Equal(t, "completed", done.Status)
@@ -185,7 +185,7 @@ func TestRemoteFails(t *testing.T) {
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, want.code, failed.Code)
 			require.Contains(t, failed.Message, want.text)
-			require.Empty(t, remotetest.Said(events))
+			require.Empty(t, remotetest.Texts(events))
 			if streams && words == "fail" {
 				require.Equal(t, "Half an ans", streamed)
 				require.Len(t, remotetest.Find[*event.Discard](events), 1)
@@ -194,7 +194,7 @@ func TestRemoteFails(t *testing.T) {
 
 			events, _, err = c.Turn("message") // the session stays usable
 			require.NoError(t, err)
-			require.Equal(t, []string{"Just words."}, remotetest.Said(events))
+			require.Equal(t, []string{"Just words."}, remotetest.Texts(events))
 		}
 	})
 }
@@ -206,7 +206,7 @@ func TestRemoteSendsOddThings(t *testing.T) {
 		events, _, err := c.Turn("odd")
 		require.NoError(t, err)
 		require.Empty(t, remotetest.Find[*event.Transfer](events))
-		text := strings.Join(remotetest.Said(events), "")
+		text := strings.Join(remotetest.Texts(events), "")
 		require.True(t, strings.HasPrefix(text, `See {"n":1,"nested":[true,null]}`), text)
 		for _, f := range remotetest.Find[*event.File](events) {
 			text += " " + f.String()

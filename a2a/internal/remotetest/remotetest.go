@@ -64,11 +64,11 @@ type Client struct {
 // NewClient returns a client with a new store.
 func NewClient(t testing.TB, root agent.Agent, opts ...runner.Option) *Client {
 	t.Helper()
-	return On(t, sessiontest.Memory(t), root, opts...)
+	return NewClientWithStore(t, sessiontest.Memory(t), root, opts...)
 }
 
-// On returns a client for a store, as another process would have.
-func On(t testing.TB, store session.Store, root agent.Agent, opts ...runner.Option) *Client {
+// NewClientWithStore returns a client for a store, as another process would have.
+func NewClientWithStore(t testing.TB, store session.Store, root agent.Agent, opts ...runner.Option) *Client {
 	t.Helper()
 	return &Client{must.Get(runner.New(root, store, opts...)), store, t}
 }
@@ -93,8 +93,8 @@ func (c *Client) Collect(turn iter.Seq2[*event.Event, error]) (events []*event.E
 	return events, streamed, err
 }
 
-// Fine requires that a turn ended without an error, and returns its stored events.
-func (c *Client) Fine(events []*event.Event, _ string, err error) []*event.Event {
+// NoError requires that a turn ended without an error, and returns its stored events.
+func (c *Client) NoError(events []*event.Event, _ string, err error) []*event.Event {
 	c.T.Helper()
 	require.NoError(c.T, err)
 	return events
@@ -110,8 +110,8 @@ func Find[T event.Data](events []*event.Event) (found []T) {
 	return found
 }
 
-// Said returns the texts of billing from stored events.
-func Said(events []*event.Event) (texts []string) {
+// Texts returns the texts of billing from stored events.
+func Texts(events []*event.Event) (texts []string) {
 	for _, e := range events {
 		if e.Agent == "billing" && e.Type() == event.TypeText {
 			texts = append(texts, e.Text())

@@ -21,7 +21,7 @@ import (
 func read(t *testing.T, contentType, body string) string {
 	t.Helper()
 	resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(iotest.OneByteReader(strings.NewReader(body)))}
-	require.NoError(t, lenient(resp, strings.HasPrefix(contentType, "text/event-stream"), mend))
+	require.NoError(t, mendResponse(resp, strings.HasPrefix(contentType, "text/event-stream"), mend))
 	data := must.Get(io.ReadAll(resp.Body))
 	require.NoError(t, resp.Body.Close())
 	return string(data)
@@ -73,7 +73,7 @@ func TestLenient(t *testing.T) {
 func TestLenientStreamThatFails(t *testing.T) {
 	broken := errors.New("broken")
 	s := &http.Response{Header: http.Header{}, Body: io.NopCloser(io.MultiReader(strings.NewReader("data: {}\n\ndata: {\"task\":"), iotest.ErrReader(broken)))}
-	require.NoError(t, lenient(s, true, mend))
+	require.NoError(t, mendResponse(s, true, mend))
 	data, err := io.ReadAll(s.Body)
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, "data: {}\n\n", string(data))
@@ -92,7 +92,7 @@ func TestCardsAreNotMended(t *testing.T) {
 func events(stream []byte) iter.Seq[sdk.Event] {
 	return func(yield func(sdk.Event) bool) {
 		s := &http.Response{Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(stream))}
-		_ = lenient(s, true, mend)
+		_ = mendResponse(s, true, mend)
 		data, _ := io.ReadAll(s.Body)
 		for event := range bytes.SplitSeq(data, []byte("\n\n")) {
 			var r sdk.StreamResponse
@@ -128,17 +128,17 @@ func FuzzAnswer(f *testing.F) {
 		shown, gaps := "", 0
 		for e := range events(stream.Bytes()) {
 			if task, ok := e.(*sdk.Task); ok && baseline && gaps == 0 && task != nil {
-				a.recall(task, []string{a.text(), "one", ""})
-				a.baseline(task)
+				a.excludeLogged(task, []string{a.text(), "one", ""})
+				a.excludeTask(task)
 			}
 			a.add(e)
-			shown += a.next()
+			shown += a.nextDelta()
 			if gaps++; gaps%3 == 0 {
-				a.gap()
+				a.markIncomplete()
 			}
 		}
 		text := a.text()
-		if !a.diverged && !a.blind && !strings.HasPrefix(string(a.blocks.joined()), shown) {
+		if !a.diverged && !a.incomplete && !strings.HasPrefix(string(a.blocks.joined()), shown) {
 			t.Fatalf("shown %q, said %q", shown, text)
 		}
 		for _, u := range a.usage {

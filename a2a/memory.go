@@ -20,15 +20,15 @@ type memory struct {
 	scope string
 	asked *question // the question of an inner scope whose answer was not sent yet
 
-	Position int64            // the position up to which the log was applied
-	Task     event.RemoteTask // the last recorded task
-	RunID    string           // the run that recorded Task
-	Recorded int64            // the position where Task was last recorded
-	Since    int64            // the position where the task was first recorded
-	Files    []string         // the sums of the files that the task has produced
-	Begun    []int64          // the positions where tasks were first recorded in this turn
-	Heard    int64            // the position where a task had processed all messages, even without an answer
-	Answered int64            // the position of the last answer
+	Position  int64            // the position up to which the log was applied
+	Task      event.RemoteTask // the last recorded task
+	RunID     string           // the run that recorded Task
+	Recorded  int64            // the position where Task was last recorded
+	Since     int64            // the position where the task was first recorded
+	Files     []string         // the sums of the files that the task has produced
+	Begun     []int64          // the positions where tasks were first recorded in this turn
+	Processed int64            `json:"Heard"` // the position where a task had processed all messages, even without an answer
+	Answered  int64            // the position of the last answer
 }
 
 type memoryKey struct{ name, scope string }
@@ -92,7 +92,7 @@ func (m *memory) apply(e *event.Event) {
 		}
 		m.Task, m.RunID, m.Recorded = *d, e.RunID, e.Seq
 		if d.Status == status(sdk.TaskStateCompleted) || d.Status == status(sdk.TaskStateInputRequired) {
-			m.Heard = e.Seq
+			m.Processed = e.Seq
 		}
 	case *event.File:
 		if m.Task.TaskID != "" {
@@ -101,8 +101,8 @@ func (m *memory) apply(e *event.Event) {
 	}
 }
 
-// said returns the agent's texts and questions in the log since its task was first recorded.
-func (m *memory) said(ctx context.Context, s agent.Session) (said []string, err error) {
+// loggedTexts returns the agent's texts and questions in the log since its task was first recorded.
+func (m *memory) loggedTexts(ctx context.Context, s agent.Session) (said []string, err error) {
 	for e, err := range s.Events(ctx, m.Since) {
 		if err != nil {
 			return nil, err
@@ -116,7 +116,7 @@ func (m *memory) said(ctx context.Context, s agent.Session) (said []string, err 
 				said = append(said, d.Content)
 			}
 		case *event.ToolCall:
-			if asks, ok := asking(d); ok {
+			if asks, ok := parseQuestion(d); ok {
 				said = append(said, asks)
 			}
 		}
@@ -124,8 +124,8 @@ func (m *memory) said(ctx context.Context, s agent.Session) (said []string, err 
 	return said, nil
 }
 
-// tasks returns the number of tasks that were first recorded in this turn after a position.
-func (m *memory) tasks(since int64) int {
+// tasksSince returns the number of tasks that were first recorded in this turn after a position.
+func (m *memory) tasksSince(since int64) int {
 	n := 0
 	for _, seq := range m.Begun {
 		if seq > since {
@@ -135,10 +135,10 @@ func (m *memory) tasks(since int64) int {
 	return n
 }
 
-// news returns the messages since the remote agent last answered, or last finished without an answer: the user's as
+// newParts returns the messages since the remote agent last answered, or last finished without an answer: the user's as
 // they are, other agents' with their names. Messages whose task failed or was canceled are sent again, because the peer
 // may not remember them.
-func (m *memory) news(ctx context.Context, load func(context.Context, string) (*event.File, []byte, error)) []*sdk.Part {
+func (m *memory) newParts(ctx context.Context, load func(context.Context, string) (*event.File, []byte, error)) []*sdk.Part {
 	messages := m.view.Filled(ctx, load)
 	first := 0
 	for i := len(messages) - 1; i >= 0 && first == 0; i-- {
@@ -146,7 +146,7 @@ func (m *memory) news(ctx context.Context, load func(context.Context, string) (*
 			first = i + 1
 		}
 	}
-	if heard := m.view.UpTo(m.Heard); heard > first && heard < len(messages) {
+	if heard := m.view.UpTo(m.Processed); heard > first && heard < len(messages) {
 		first = heard
 	}
 	var parts []*sdk.Part

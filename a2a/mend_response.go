@@ -8,9 +8,9 @@ import (
 	"net/http"
 )
 
-// lenient replaces the body of a response to a call by one that its binding has mended: a stream event by event, any
+// mendResponse replaces the body of a response to a call by one that its binding has mended: a stream event by event, any
 // other body as a whole.
-func lenient(resp *http.Response, isStream bool, mend func(answer []byte) []byte) error {
+func mendResponse(resp *http.Response, isStream bool, mend func(answer []byte) []byte) error {
 	if isStream {
 		resp.Body = &mendedStream{body: resp.Body, from: bufio.NewReader(resp.Body), mend: mend}
 		resp.ContentLength = -1
