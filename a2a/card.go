@@ -248,5 +248,5 @@ func (r *remote) parseCard(body []byte) (*sdk.AgentCard, error) {
 	case strings.HasPrefix(card.Old, "0."):
 		return nil, fmt.Errorf("the peer supports only A2A %s: for 0.3, add the bindings of package github.com/agentarbor/arbor/a2a/a2av0 with WithBinding", clip(card.Old, 20))
 	}
-	return nil, errors.New("the card names no interface")
+	return nil, errors.New("the card contains no interface")
 }

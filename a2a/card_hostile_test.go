@@ -88,7 +88,7 @@ func TestHostileCards(t *testing.T) {
 		"silence": {func(w http.ResponseWriter, req *http.Request) {
 			w.(http.Flusher).Flush()
 			<-req.Context().Done()
-		}, a2a.CodeTimeout, "not there within 100ms"},
+		}, a2a.CodeTimeout, "did not arrive within 100ms"},
 		"a redirect to itself": {func(w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, "/.well-known/agent-card.json", http.StatusFound)
 		}, a2a.CodeUnreachable, "stopped after 5 redirects"},

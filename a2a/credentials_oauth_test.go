@@ -212,7 +212,7 @@ func TestTokenEndpointsThatFail(t *testing.T) {
 		"silence": {func(w http.ResponseWriter, req *http.Request) {
 			_, _ = io.Copy(io.Discard, req.Body)
 			<-req.Context().Done()
-		}, a2a.CodeTimeout, "not there within 50ms"},
+		}, a2a.CodeTimeout, "did not arrive within 50ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			endpoint := newTokenEndpoint(t, c.handler)

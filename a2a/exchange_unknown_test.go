@@ -122,7 +122,7 @@ func TestNilEverywhere(t *testing.T) {
 		}
 		f := newRunner(t, r, runner.WithStreaming())
 		_, _, err = f.Turn("hi")
-		require.ErrorContains(t, err, "holds no task")
+		require.ErrorContains(t, err, "contains no task")
 
 		long := working()
 		long.ID, long.ContextID = sdk.TaskID(strings.Repeat("x", 1<<20)), strings.Repeat("x", 1<<20)

@@ -86,7 +86,7 @@ func TestServeBadInput(t *testing.T) {
 			"url":         {args: []string{"--url", "agents.example.com"}, want: "--url agents.example.com: give an address such as https://agents.example.com"},
 			"key where":   {args: []string{"--addr", ":0", "--sign-key", signKey(t)}, want: "--sign-key needs --url"},
 			"no key":      {args: []string{"--sign-key", "none"}, want: "--sign-key: none: there is no such file or folder"},
-			"odd key":     {args: []string{"--sign-key", file(t, "k", "s3cret")}, want: "there is no PEM block"},
+			"odd key":     {args: []string{"--sign-key", file(t, "k", "s3cret")}, want: "the text contains no PEM block"},
 			"webhooks":    {args: []string{"--webhook-file", file(t, "w", "s3cret")}, want: "--webhook-file: "},
 			"no tree":     {args: []string{"nowhere"}, want: "1 argument too many"},
 			"broken tree": {args: nil, want: "3 problems in the agents' files"},

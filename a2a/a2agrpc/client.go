@@ -97,14 +97,14 @@ func dial(i *sdk.AgentInterface, env a2a.Environment, plain bool, opts []grpc.Di
 		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithNoProxy(),
-		grpc.WithStatsHandler(sentry{}),
+		grpc.WithStatsHandler(sendRecorder{}),
 	}
 	t := &transport{env: env, target: to.url(), limit: limit, probeAfter: probeAfter}
 	if env.DialContext != nil {
 		all = append(all, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := env.DialContext(ctx, "tcp", address)
 			if err != nil {
-				t.undialed.Store(&err)
+				t.dialError.Store(&err)
 			}
 			return conn, err
 		}))

@@ -24,10 +24,10 @@ type probe struct {
 	params a2aclient.ServiceParams
 	tenant string
 
-	mu    sync.Mutex
-	task  sdk.TaskID
-	timer *time.Timer // nil once the stream has ended
-	asks  sync.WaitGroup
+	mu       sync.Mutex
+	task     sdk.TaskID
+	timer    *time.Timer // nil once the stream has ended
+	requests sync.WaitGroup
 }
 
 // watch starts the timer. At the end of the stream, the caller cancels ctx and then calls stop.
@@ -35,12 +35,12 @@ func (t *transport) watch(ctx context.Context, params a2aclient.ServiceParams, t
 	p := &probe{transport: t, ctx: ctx, params: params, tenant: tenant}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.timer = time.AfterFunc(t.probeAfter, p.ask)
+	p.timer = time.AfterFunc(t.probeAfter, p.run)
 	return p
 }
 
-// saw notes the task of an event and restarts the timer.
-func (p *probe) saw(e sdk.Event) {
+// observe notes the task of an event and restarts the timer.
+func (p *probe) observe(e sdk.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if id := e.TaskInfo().TaskID; id != "" {
@@ -51,16 +51,16 @@ func (p *probe) saw(e sdk.Event) {
 	}
 }
 
-func (p *probe) ask() {
+func (p *probe) run() {
 	p.mu.Lock()
 	id := p.task
 	if p.timer == nil {
 		p.mu.Unlock()
 		return
 	}
-	p.asks.Add(1)
+	p.requests.Add(1)
 	p.mu.Unlock()
-	defer p.asks.Done()
+	defer p.requests.Done()
 	if id != "" {
 		ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
 		defer cancel()
@@ -81,5 +81,5 @@ func (p *probe) stop() {
 	p.timer.Stop()
 	p.timer = nil
 	p.mu.Unlock()
-	p.asks.Wait()
+	p.requests.Wait()
 }

@@ -38,7 +38,7 @@ func WithLogger(l *slog.Logger) grpc.ServerOption { return logTo{logger: l} }
 // The caller serves and stops the server. GracefulStop waits for open streams; close s first to end them.
 func NewServer(s *a2aserver.Server, opts ...grpc.ServerOption) (*grpc.Server, error) {
 	if s == nil {
-		return nil, errors.New("a2agrpc: there is no server to serve")
+		return nil, errors.New("a2agrpc: the server is nil")
 	}
 	var logger *slog.Logger
 	all := limits()

@@ -50,7 +50,7 @@ func (s *service) begin(incoming context.Context) (context.Context, *a2asrv.Call
 	}
 	for _, v := range md.Get(sdk.SvcParamVersion) {
 		if !supported(v) {
-			return incoming, nil, sdk.NewError(sdk.ErrVersionNotSupported, fmt.Sprintf("version %.20q of the protocol is not spoken over gRPC here, only %s is", v, sdk.Version))
+			return incoming, nil, sdk.NewError(sdk.ErrVersionNotSupported, fmt.Sprintf("version %.20q of A2A is not supported over gRPC; use %s", v, sdk.Version))
 		}
 	}
 	header := make(http.Header, len(md)+1)
@@ -89,8 +89,8 @@ func (s *service) recovered(ctx context.Context, err *error) {
 	}
 }
 
-// activated returns the metadata that names the extensions that an answer uses.
-func activated(call *a2asrv.CallContext) metadata.MD {
+// extensionTrailer returns the metadata that names the extensions that an answer uses.
+func extensionTrailer(call *a2asrv.CallContext) metadata.MD {
 	uris := call.Extensions().ActivatedURIs()
 	if len(uris) == 0 {
 		return nil
@@ -113,7 +113,7 @@ func answer[M any, P interface {
 		return nil, s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
 	}
 	result, err := call(ctx, req)
-	if md := activated(params); md != nil {
+	if md := extensionTrailer(params); md != nil {
 		// It fails only after the answer has begun.
 		_ = grpc.SetTrailer(ctx, md)
 	}
@@ -138,7 +138,7 @@ func events[Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamRespon
 	if err != nil {
 		return s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
 	}
-	defer func() { stream.SetTrailer(activated(params)) }()
+	defer func() { stream.SetTrailer(extensionTrailer(params)) }()
 	ctx, stop := access.UntilRevoked(ctx)
 	defer stop()
 	over := func() error { return cmp.Or(wire.Revoked(ctx), ctx.Err()) } // the client disconnected, or its access was revoked
@@ -171,7 +171,7 @@ func (s *service) send(stream grpc.ServerStreamingServer[pb.StreamResponse], mes
 	case err := <-sent:
 		return err
 	case <-timer.C:
-		return status.Errorf(codes.Aborted, "an event was not accepted within %s", s.sendTimeout)
+		return status.Errorf(codes.Aborted, "the client did not read an event within %s", s.sendTimeout)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // toError returns the gRPC status of a handler's error. It does not send the text of errors that the protocol does not
 // define, because it may be confidential. hidden reports that err is such an error and should be logged.
 func toError(err error) (st error, hidden bool) {
-	t := wire.Tell(err, "", time.Time{})
+	t := wire.FailureOf(err, "", time.Time{})
 	out := &spb.Status{Code: int32(codeOf(t.Kind)), Message: t.Message}
 	for _, d := range t.Details {
 		var form any = d
@@ -31,7 +31,7 @@ func toError(err error) (st error, hidden bool) {
 			out.Details = append(out.Details, detail)
 		}
 	}
-	return status.ErrorProto(out), t.Inner
+	return status.ErrorProto(out), t.Hidden
 }
 
 func codeOf(k wire.Kind) (code codes.Code) {
@@ -55,7 +55,7 @@ func fromError(st *status.Status) error {
 		i = slices.IndexFunc(wire.Kinds, func(k wire.Kind) bool { return codeOf(k) == st.Code() })
 	}
 	if i < 0 {
-		return fmt.Errorf("the server answered %s: %s", st.Code(), st.Message())
+		return fmt.Errorf("the server returned %s: %s", st.Code(), st.Message())
 	}
 	err := sdk.NewError(wire.Kinds[i].Err, st.Message())
 	if len(meta) > 0 {

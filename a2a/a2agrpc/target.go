@@ -14,7 +14,7 @@ type target struct {
 	secure  bool
 }
 
-var errNoAddress = errors.New("it is not an address of gRPC such as agents.example.com:443 or https://agents.example.com")
+var errNoAddress = errors.New("its URL is not a gRPC address such as agents.example.com:443 or https://agents.example.com")
 
 // parseTarget parses the address of an interface: host:port with or without a scheme. It accepts only TCP hosts and the
 // system's name resolution, because a foreign card must not lead to sockets of this machine.
@@ -44,7 +44,7 @@ func parseTarget(raw string, plain bool) (target, error) {
 		t.secure = !plain && !loopback(u.Hostname())
 	case "http":
 		if !plain && !loopback(u.Hostname()) {
-			return target{}, errors.New("its address asks for a connection without TLS; a2agrpc.WithPlaintext allows that")
+			return target{}, errors.New("its URL requires a connection without TLS; a2agrpc.WithPlaintext allows that")
 		}
 	default:
 		return target{}, errNoAddress

@@ -38,7 +38,7 @@ type transport struct {
 
 	probeAfter time.Duration
 
-	undialed atomic.Pointer[error] // error of the last failed dial, because gRPC keeps only its text
+	dialError atomic.Pointer[error] // error of the last failed dial, because gRPC keeps only its text
 }
 
 // hopHeaders are headers of an HTTP/1 connection, which must not be sent as metadata.
@@ -68,7 +68,7 @@ func (t *transport) outgoing(ctx context.Context, params a2aclient.ServiceParams
 	return metadata.NewOutgoingContext(ctx, md), sent, nil
 }
 
-func (t *transport) heard(ctx context.Context) {
+func (t *transport) resetIdle(ctx context.Context) {
 	if t.env.Heard != nil {
 		t.env.Heard(ctx)
 	}
@@ -77,24 +77,24 @@ func (t *transport) heard(ctx context.Context) {
 // attempt is one attempt of a call.
 type attempt struct {
 	*transport
-	request proto.Message
-	sent    http.Header // credentials
-	left    atomic.Bool // the request may have left this process
-	heard   bool        // an answer arrived
+	request   proto.Message
+	sent      http.Header // credentials
+	mayBeSent atomic.Bool // the request may have left this process
+	answered  bool        // an answer arrived
 }
 
 type attemptKey struct{}
 
-// sentry records which calls reached a connection.
-type sentry struct{}
+// sendRecorder records which calls reached a connection.
+type sendRecorder struct{}
 
-func (sentry) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
-func (sentry) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-func (sentry) HandleConn(context.Context, stats.ConnStats)                       {}
-func (sentry) HandleRPC(ctx context.Context, s stats.RPCStats) {
+func (sendRecorder) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (sendRecorder) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (sendRecorder) HandleConn(context.Context, stats.ConnStats)                       {}
+func (sendRecorder) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	if _, ok := s.(*stats.OutHeader); ok {
 		if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
-			a.left.Store(true)
+			a.mayBeSent.Store(true)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (t *transport) call(ctx context.Context, params a2aclient.ServiceParams, re
 		if err = do(out, a); err == nil {
 			return nil
 		}
-		if ctx.Err() == nil && refused == nil && !a.heard && len(sent) > 0 && t.env.Refused != nil && status.Code(err) == codes.Unauthenticated {
+		if ctx.Err() == nil && refused == nil && !a.answered && len(sent) > 0 && t.env.Refused != nil && status.Code(err) == codes.Unauthenticated {
 			t.env.Refused(sent)
 			if next, err := t.env.Credentials(ctx, t.target); err == nil && !maps.EqualFunc(next, sent, slices.Equal) {
 				refused = sent
@@ -143,10 +143,10 @@ func (a *attempt) failed(ctx context.Context, err error) error {
 		return a.tooLarge()
 	case code == codes.Unavailable, code == codes.Canceled, strings.HasPrefix(st.Message(), "stream terminated by RST_STREAM"):
 		cause := errors.New(st.Message())
-		if dial := a.undialed.Load(); dial != nil && strings.Contains(st.Message(), (*dial).Error()) {
+		if dial := a.dialError.Load(); dial != nil && strings.Contains(st.Message(), (*dial).Error()) {
 			cause = *dial
 		}
-		if !a.left.Load() {
+		if !a.mayBeSent.Load() {
 			cause = fmt.Errorf("%w: %w", a2a.ErrNotSent, cause)
 		}
 		return &url.Error{Op: "call", URL: a.target.String(), Err: cause}
@@ -160,7 +160,7 @@ func (a *attempt) failed(ctx context.Context, err error) error {
 func (a *attempt) tooLarge() error {
 	message := fmt.Sprintf("the response is longer than the limit of %d bytes", a.limit)
 	err := &a2a.Error{Card: a.target.String(), Code: a2a.CodeTooLarge, Message: message}
-	if _, sends := a.request.(*pb.SendMessageRequest); a.heard || !sends {
+	if _, sends := a.request.(*pb.SendMessageRequest); a.answered || !sends {
 		err.Err = sdk.NewError(sdk.ErrInvalidAgentResponse, message)
 	}
 	return err
@@ -178,7 +178,7 @@ func unary[V, R, M any, Q interface {
 	var answer A
 	err = t.call(ctx, params, req, func(out context.Context, _ *attempt) error {
 		if answer, err = method(out, req); err == nil {
-			t.heard(ctx)
+			t.resetIdle(ctx)
 		}
 		return err
 	})
@@ -209,7 +209,7 @@ func stream[R, M any, Q interface {
 			if err != nil {
 				return err
 			}
-			for total := 0; ; a.heard = true {
+			for total := 0; ; a.answered = true {
 				answer, err := answers.Recv()
 				if err == io.EOF {
 					return nil
@@ -217,7 +217,7 @@ func stream[R, M any, Q interface {
 				if err != nil {
 					return err
 				}
-				t.heard(ctx)
+				t.resetIdle(ctx)
 				if total += proto.Size(answer); total > t.limit {
 					return a.tooLarge()
 				}
@@ -228,7 +228,7 @@ func stream[R, M any, Q interface {
 				if e == nil {
 					continue
 				}
-				if silent.saw(e); !yield(e, nil) {
+				if silent.observe(e); !yield(e, nil) {
 					return nil
 				}
 			}

@@ -29,19 +29,19 @@ func parseCard(doc []byte) (*sdk.AgentCard, error) {
 		SupportedInterfaces any `json:"supportedInterfaces"` // in cards of 1.0
 	}
 	if err := json.Unmarshal(doc, &old); err != nil {
-		return nil, fmt.Errorf("the card of A2A 0.3 cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot parse the A2A 0.3 card: %w", err)
 	}
 	if old.ProtocolVersion == "" {
 		old.ProtocolVersion = version // the schema's default
 	}
 	// Versions 0.2.5 and 0.2.6 define messages and tasks in the same way.
 	if old.URL == "" || !strings.HasPrefix(old.ProtocolVersion, "0.3") && !strings.HasPrefix(old.ProtocolVersion, "0.2") {
-		return nil, errors.New("the document is no card of A2A 0.3: it has no url, or another protocolVersion")
+		return nil, errors.New("the document is not an A2A 0.3 card: url is missing, or protocolVersion is not 0.2 or 0.3")
 	}
 	card, err := compat.NewAgentCardParser()(doc)
 	if err != nil {
 		if card, err = parseWithoutSecurity(doc); err != nil {
-			return nil, fmt.Errorf("the card of A2A 0.3 cannot be read: %w", err)
+			return nil, fmt.Errorf("cannot parse the A2A 0.3 card: %w", err)
 		}
 	}
 	if list, _ := old.SupportedInterfaces.([]any); len(card.SupportedInterfaces) > 0 && len(list) > 0 {
@@ -88,9 +88,9 @@ func parseWithoutSecurity(doc []byte) (*sdk.AgentCard, error) {
 	return compat.NewAgentCardParser()(doc)
 }
 
-// bothCard encodes a card for clients of both A2A 1.0 and 0.3: the card of 1.0 with additional fields for 0.3. The
+// encodeCard encodes a card for clients of both A2A 1.0 and 0.3: the card of 1.0 with additional fields for 0.3. The
 // first interface of version 0.3 is the preferred one for its clients; a card without one is an error.
-func bothCard(card *sdk.AgentCard) ([]byte, error) {
+func encodeCard(card *sdk.AgentCard) ([]byte, error) {
 	tree, err := cardjson.Tree(card)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func bothCard(card *sdk.AgentCard) ([]byte, error) {
 		additional = append(additional, map[string]any{"url": i.URL, "transport": string(i.ProtocolBinding)})
 	}
 	if tree["url"] == nil {
-		return nil, errors.New("the card names no interface of A2A 0.3")
+		return nil, errors.New("the card contains no interface of A2A 0.3")
 	}
 	tree["protocolVersion"] = "0.3.0"
 	tree["additionalInterfaces"] = additional
@@ -124,16 +124,16 @@ func bothCard(card *sdk.AgentCard) ([]byte, error) {
 	if schemes, ok := tree["securitySchemes"].(map[string]any); ok {
 		for _, s := range schemes {
 			if scheme, ok := s.(map[string]any); ok {
-				addOldForm(scheme)
+				addLegacyFields(scheme)
 			}
 		}
 	}
 	return plainjson.Marshal(tree)
 }
 
-// addOldForm copies the fields of a security scheme to where 0.3 expects them. In 1.0 they are nested under the name of
+// addLegacyFields copies the fields of a security scheme to where 0.3 expects them. In 1.0 they are nested under the name of
 // the scheme's kind.
-func addOldForm(scheme map[string]any) {
+func addLegacyFields(scheme map[string]any) {
 	for kind, old := range map[string]string{"apiKeySecurityScheme": "apiKey", "httpAuthSecurityScheme": "http", "oauth2SecurityScheme": "oauth2",
 		"openIdConnectSecurityScheme": "openIdConnect", "mtlsSecurityScheme": "mutualTLS"} {
 		inner, ok := scheme[kind].(map[string]any)

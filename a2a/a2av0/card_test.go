@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/internal/must"
 )
 
-func bothCard() *sdk.AgentCard {
+func encodeCard() *sdk.AgentCard {
 	return &sdk.AgentCard{Name: "Support", Description: "Helps", Version: "2",
 		SupportedInterfaces: []*sdk.AgentInterface{
 			{URL: "https://a.example/rpc", ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"},
@@ -32,8 +32,8 @@ func bothCard() *sdk.AgentCard {
 // One document for both: a reader of 1.0 gets what it would get alone, and one of 0.3 its own
 // interface.
 func TestCardForBoth(t *testing.T) {
-	doc := must.Get(a2av0.Card(bothCard()))
-	alone := must.Get(cardjson.Marshal(bothCard()))
+	doc := must.Get(a2av0.Card(encodeCard()))
+	alone := must.Get(cardjson.Marshal(encodeCard()))
 	want := must.Get(cardjson.Parse(alone))
 	got := must.Get(cardjson.Parse(doc))
 	require.Equal(t, cardjson.Forms(want)[0].Tree, cardjson.Forms(got)[3].Tree, "without the fields that 1.0 does not know")
@@ -63,7 +63,7 @@ func TestCardForBoth(t *testing.T) {
 	parsed := must.Get(a2av0.ParseCard(doc))
 	require.Len(t, parsed.SupportedInterfaces, 3)
 
-	without := bothCard()
+	without := encodeCard()
 	without.SupportedInterfaces = without.SupportedInterfaces[:2]
 	_, err := a2av0.Card(without)
 	require.Error(t, err)
@@ -71,7 +71,7 @@ func TestCardForBoth(t *testing.T) {
 
 // The extended card is for 0.3 as well.
 func TestExtendedCard(t *testing.T) {
-	srv := serve(t, &stub{card: bothCard()})
+	srv := serve(t, &stub{card: encodeCard()})
 	answer, _ := post(t, srv.URL, call("agent/getAuthenticatedExtendedCard", `{}`))
 	var got struct{ Result old.AgentCard }
 	require.NoError(t, json.Unmarshal([]byte(answer), &got))

@@ -20,7 +20,7 @@ const version = string(compat.Version)
 // names no transport means JSON-RPC, as 0.3 specifies.
 func Bindings() []a2a.Binding {
 	return []a2a.Binding{
-		{Protocol: sdk.TransportProtocolJSONRPC, Version: version, ParseCard: parseCard, Mend: repaired,
+		{Protocol: sdk.TransportProtocolJSONRPC, Version: version, ParseCard: parseCard, Mend: repair,
 			Dial: func(_ context.Context, i *sdk.AgentInterface, env a2a.Environment) (a2aclient.Transport, error) {
 				return compat.NewJSONRPCTransport(compat.JSONRPCTransportConfig{URL: i.URL, Client: env.HTTP}), nil
 			}},

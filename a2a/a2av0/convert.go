@@ -6,8 +6,8 @@ import (
 	compat "github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 )
 
-// toSend converts the parameters, after checking what the SDK's conversion does not check.
-func toSend(p *old.MessageSendParams) (*sdk.SendMessageRequest, error) {
+// toSendRequest converts the parameters, after checking what the SDK's conversion does not check.
+func toSendRequest(p *old.MessageSendParams) (*sdk.SendMessageRequest, error) {
 	if p.Message == nil {
 		return nil, sdk.NewError(sdk.ErrInvalidParams, "params.message is required")
 	}
@@ -19,15 +19,15 @@ func toSend(p *old.MessageSendParams) (*sdk.SendMessageRequest, error) {
 	return req, nil
 }
 
-// always adds a nil error to a conversion that cannot fail.
-func always[A, B any](convert func(A) B) func(A) (B, error) {
+// withoutError adds a nil error to a conversion that cannot fail.
+func withoutError[A, B any](convert func(A) B) func(A) (B, error) {
 	return func(a A) (B, error) { return convert(a), nil }
 }
 
 func fromTask(t *sdk.Task) (any, error) { return fromEvent(t) }
 
-// fromHooks converts a list of push configurations to 0.3. The result is never null in JSON.
-func fromHooks(list []*sdk.PushConfig) []*old.TaskPushConfig {
+// fromPushConfigs converts a list of push configurations to 0.3. The result is never null in JSON.
+func fromPushConfigs(list []*sdk.PushConfig) []*old.TaskPushConfig {
 	return append([]*old.TaskPushConfig{}, compat.FromV1PushConfigs(list)...)
 }
 
@@ -41,15 +41,15 @@ func fromEvent(e sdk.Event) (any, error) {
 	switch event := event.(type) {
 	case *old.TaskStatusUpdateEvent:
 		event.Final = event.Final || event.Status.State == old.TaskStateAuthRequired
-		known(&event.Status)
+		replaceUnknownState(&event.Status)
 	case *old.Task:
-		known(&event.Status)
+		replaceUnknownState(&event.Status)
 	}
 	return event, nil
 }
 
-// known replaces a state that 0.3 does not have by its unknown state.
-func known(s *old.TaskStatus) {
+// replaceUnknownState replaces a state that 0.3 does not have by its unknown state.
+func replaceUnknownState(s *old.TaskStatus) {
 	if s.State == old.TaskStateUnspecified {
 		s.State = old.TaskStateUnknown
 	}

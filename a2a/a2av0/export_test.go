@@ -11,7 +11,7 @@ import (
 
 // What the tests reach without an a2aserver.Server or a remote agent.
 var (
-	Card      = bothCard
+	Card      = encodeCard
 	Event     = fromEvent
 	ParseCard = parseCard
 )

@@ -47,20 +47,20 @@ func operation[P, Q, R, A any](to func(*P) (Q, error), call func(a2asrv.RequestH
 
 // methods are the methods of 0.3 with a single answer (section 7 of its specification).
 var methods = map[string]method{
-	"message/send":                        operation(toSend, a2asrv.RequestHandler.SendMessage, func(r sdk.SendMessageResult) (any, error) { return fromEvent(r) }),
-	"tasks/get":                           operation(always(compat.ToV1GetTaskRequest), a2asrv.RequestHandler.GetTask, fromTask),
-	"tasks/cancel":                        operation(always(compat.ToV1CancelTaskRequest), a2asrv.RequestHandler.CancelTask, fromTask),
-	"tasks/pushNotificationConfig/set":    operation(always(compat.ToV1PushConfig), a2asrv.RequestHandler.CreateTaskPushConfig, always(compat.FromV1PushConfig)),
-	"tasks/pushNotificationConfig/get":    operation(always(compat.ToV1GetTaskPushConfigRequest), getHook, always(compat.FromV1PushConfig)),
-	"tasks/pushNotificationConfig/list":   operation(always(compat.ToV1ListTaskPushConfigRequest), allHooks, always(fromHooks)),
-	"tasks/pushNotificationConfig/delete": operation(always(compat.ToV1DeleteTaskPushConfigRequest), deleteHook, always(func(nothing json.RawMessage) any { return nothing })),
+	"message/send":                        operation(toSendRequest, a2asrv.RequestHandler.SendMessage, func(r sdk.SendMessageResult) (any, error) { return fromEvent(r) }),
+	"tasks/get":                           operation(withoutError(compat.ToV1GetTaskRequest), a2asrv.RequestHandler.GetTask, fromTask),
+	"tasks/cancel":                        operation(withoutError(compat.ToV1CancelTaskRequest), a2asrv.RequestHandler.CancelTask, fromTask),
+	"tasks/pushNotificationConfig/set":    operation(withoutError(compat.ToV1PushConfig), a2asrv.RequestHandler.CreateTaskPushConfig, withoutError(compat.FromV1PushConfig)),
+	"tasks/pushNotificationConfig/get":    operation(withoutError(compat.ToV1GetTaskPushConfigRequest), getPushConfig, withoutError(compat.FromV1PushConfig)),
+	"tasks/pushNotificationConfig/list":   operation(withoutError(compat.ToV1ListTaskPushConfigRequest), listPushConfigs, withoutError(fromPushConfigs)),
+	"tasks/pushNotificationConfig/delete": operation(withoutError(compat.ToV1DeleteTaskPushConfigRequest), deletePushConfig, withoutError(func(nothing json.RawMessage) any { return nothing })),
 	"agent/getAuthenticatedExtendedCard":  extendedCard,
 }
 
 // streams are the methods with a stream of answers.
 var streams = map[string]stream{
-	"message/stream":    streamOf(toSend, a2asrv.RequestHandler.SendStreamingMessage),
-	"tasks/resubscribe": streamOf(always(compat.ToV1SubscribeToTaskRequest), a2asrv.RequestHandler.SubscribeToTask),
+	"message/stream":    streamOf(toSendRequest, a2asrv.RequestHandler.SendStreamingMessage),
+	"tasks/resubscribe": streamOf(withoutError(compat.ToV1SubscribeToTaskRequest), a2asrv.RequestHandler.SubscribeToTask),
 }
 
 func streamOf[P, Q any](to func(*P) (Q, error), call func(a2asrv.RequestHandler, context.Context, Q) iter.Seq2[sdk.Event, error]) stream {
@@ -76,8 +76,8 @@ func streamOf[P, Q any](to func(*P) (Q, error), call func(a2asrv.RequestHandler,
 	}
 }
 
-// getHook returns a push configuration. If the client names none, which 0.3 allows, it returns the first one.
-func getHook(h a2asrv.RequestHandler, ctx context.Context, r *sdk.GetTaskPushConfigRequest) (*sdk.PushConfig, error) {
+// getPushConfig returns a push configuration. If the client names none, which 0.3 allows, it returns the first one.
+func getPushConfig(h a2asrv.RequestHandler, ctx context.Context, r *sdk.GetTaskPushConfigRequest) (*sdk.PushConfig, error) {
 	if r.ID != "" {
 		return h.GetTaskPushConfig(ctx, r)
 	}
@@ -91,8 +91,8 @@ func getHook(h a2asrv.RequestHandler, ctx context.Context, r *sdk.GetTaskPushCon
 	return list.Configs[0], nil
 }
 
-// allHooks collects all pages of the list, because 0.3 has no pages.
-func allHooks(h a2asrv.RequestHandler, ctx context.Context, r *sdk.ListTaskPushConfigRequest) ([]*sdk.PushConfig, error) {
+// listPushConfigs collects all pages of the list, because 0.3 has no pages.
+func listPushConfigs(h a2asrv.RequestHandler, ctx context.Context, r *sdk.ListTaskPushConfigRequest) ([]*sdk.PushConfig, error) {
 	var all []*sdk.PushConfig
 	for {
 		list, err := h.ListTaskPushConfigs(ctx, r)
@@ -107,7 +107,7 @@ func allHooks(h a2asrv.RequestHandler, ctx context.Context, r *sdk.ListTaskPushC
 	}
 }
 
-func deleteHook(h a2asrv.RequestHandler, ctx context.Context, r *sdk.DeleteTaskPushConfigRequest) (json.RawMessage, error) {
+func deletePushConfig(h a2asrv.RequestHandler, ctx context.Context, r *sdk.DeleteTaskPushConfigRequest) (json.RawMessage, error) {
 	return json.RawMessage("null"), h.DeleteTaskPushConfig(ctx, r)
 }
 
@@ -122,6 +122,6 @@ func extendedCard(h a2asrv.RequestHandler, ctx context.Context, _ json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	doc, err := bothCard(card)
+	doc, err := encodeCard(card)
 	return json.RawMessage(doc), err
 }

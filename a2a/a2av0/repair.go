@@ -8,10 +8,10 @@ import (
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// repaired rewrites a JSON-RPC answer so that the SDK can parse it. The SDK expects error data in a form of its own,
+// repair rewrites a JSON-RPC answer so that the SDK can parse it. The SDK expects error data in a form of its own,
 // although 0.3 allows any, and ids as strings, and rejects a whole answer for one part of an unknown kind. It returns
 // any other answer unchanged.
-func repaired(data []byte) []byte {
+func repair(data []byte) []byte {
 	var answer map[string]json.RawMessage
 	if json.Unmarshal(data, &answer) != nil {
 		return data

@@ -20,14 +20,14 @@ func TestRepaired(t *testing.T) {
 		if want == "" {
 			want = in
 		}
-		require.Equal(t, want, string(repaired([]byte(in))))
+		require.Equal(t, want, string(repair([]byte(in))))
 	}
 }
 
 func FuzzRepaired(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":7,"error":{"data":1},"result":{"parts":[{"kind":"x"},null],"kind":5}}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		once := repaired(in)
-		require.Equal(t, string(once), string(repaired(once)))
+		once := repair(in)
+		require.Equal(t, string(once), string(repair(once)))
 	})
 }

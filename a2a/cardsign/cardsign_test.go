@@ -89,7 +89,7 @@ func TestNoSignature(t *testing.T) {
 		"zeros": numbers(new(big.Int), new(big.Int)), "numbers of something else": numbers(big.NewInt(7), big.NewInt(7))} {
 		s := must.Get(cardsign.NewSigner(broken{ecKey(t, elliptic.P256()), signature}))
 		c := testCard()
-		require.ErrorContains(t, s.Sign(c), "the key gave no ECDSA signature", name)
+		require.ErrorContains(t, s.Sign(c), "the key returned an invalid ECDSA signature", name)
 		require.Empty(t, c.Signatures)
 	}
 }
@@ -445,7 +445,7 @@ func TestHeadersThatAreRefused(t *testing.T) {
 	} {
 		require.ErrorIs(t, v.Verify(t.Context(), with(sig)), cardsign.ErrUnverified, what)
 	}
-	require.ErrorContains(t, v.Verify(t.Context(), with(merge(shared, "payload", ""))), `its algorithm "HS256" is not one of the key "k"`)
+	require.ErrorContains(t, v.Verify(t.Context(), with(merge(shared, "payload", ""))), `its algorithm "HS256" does not match the key "k"`)
 
 	// There is one way to write a signature: the last character has bits that count for
 	// nothing, and must be zero.

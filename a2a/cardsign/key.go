@@ -32,7 +32,7 @@ type Key struct {
 func parsePrivateKey(text []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, errors.New("there is no PEM block")
+		return nil, errors.New("the text contains no PEM block")
 	}
 	var key any
 	var err error
@@ -51,7 +51,7 @@ func parsePrivateKey(text []byte) (crypto.Signer, error) {
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("a private key of type %T does not sign", key)
+		return nil, fmt.Errorf("a private key of type %T cannot sign", key)
 	}
 	return signer, nil
 }

@@ -69,7 +69,7 @@ func NewSigner(key crypto.Signer, opts ...SignerOption) (*Signer, error) {
 		}
 		header.WithHeader("jku", cfg.jku)
 	}
-	jws, err := jose.NewSigner(jose.SigningKey{Algorithm: algs[0], Key: cryptosigner.Opaque(checked{key})}, header)
+	jws, err := jose.NewSigner(jose.SigningKey{Algorithm: algs[0], Key: cryptosigner.Opaque(verifiedSigner{key})}, header)
 	if err != nil {
 		return nil, fmt.Errorf("cardsign: %w", err)
 	}
@@ -111,22 +111,22 @@ func (s *Signer) SignJSON(card []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cardsign: %w", err)
 	}
-	var there []any
+	var signatures []any
 	switch v := tree["signatures"].(type) {
 	case nil:
 	case []any:
-		there = v
+		signatures = v
 	default:
-		return nil, fmt.Errorf("cardsign: %w: its signatures are no list", cardjson.ErrJSON)
+		return nil, fmt.Errorf("cardsign: %w: its signatures are not a list", cardjson.ErrJSON)
 	}
 	sigs, err := s.sign(tree)
 	if err != nil {
 		return nil, err
 	}
 	for _, sig := range sigs {
-		there = append(there, sig)
+		signatures = append(signatures, sig)
 	}
-	tree["signatures"] = there
+	tree["signatures"] = signatures
 	return plainjson.Marshal(tree)
 }
 
@@ -136,9 +136,9 @@ func (s *Signer) sign(tree map[string]any) ([]sdk.AgentCardSignature, error) {
 	var known, whole []cardjson.Form
 	for _, f := range cardjson.Forms(tree) {
 		switch {
-		case f.Lacks == nil:
+		case f.Missing == nil:
 			whole = append(whole, f)
-		case !slices.Contains(f.Lacks, "securitySchemes"):
+		case !slices.Contains(f.Missing, "securitySchemes"):
 			known = append(known, f)
 		}
 	}
@@ -163,7 +163,7 @@ func (s *Signer) sign(tree map[string]any) ([]sdk.AgentCardSignature, error) {
 		}
 		detached, err := obj.DetachedCompactSerialize()
 		if err != nil {
-			return nil, fmt.Errorf("cardsign: the signature has no text form: %w", err)
+			return nil, fmt.Errorf("cardsign: the signature cannot be encoded: %w", err)
 		}
 		protected, value, _ := strings.Cut(detached, "..")
 		sigs = append(sigs, sdk.AgentCardSignature{Protected: protected, Signature: value})
@@ -171,18 +171,18 @@ func (s *Signer) sign(tree map[string]any) ([]sdk.AgentCardSignature, error) {
 	return sigs, nil
 }
 
-// checked is a key whose ECDSA signatures are verified, because go-jose splits them without validation. Signatures with
+// verifiedSigner is a key whose ECDSA signatures are verified, because go-jose splits them without validation. Signatures with
 // a key in memory are deterministic (RFC 6979): equal cards get equal signatures, so that replicas of a server return
 // the same document and ETag.
-type checked struct{ crypto.Signer }
+type verifiedSigner struct{ crypto.Signer }
 
-func (c checked) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+func (c verifiedSigner) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
 	if _, ok := c.Signer.(*ecdsa.PrivateKey); ok {
 		random = nil
 	}
 	sig, err := c.Signer.Sign(random, digest, opts)
 	if public, ok := c.Public().(*ecdsa.PublicKey); ok && err == nil && !ecdsa.VerifyASN1(public, digest, sig) {
-		return nil, errors.New("the key gave no ECDSA signature")
+		return nil, errors.New("the key returned an invalid ECDSA signature")
 	}
 	return sig, err
 }

@@ -103,7 +103,7 @@ func (v *Verifier) Verify(ctx context.Context, card []byte) error {
 	}
 	list, ok := tree["signatures"].([]any)
 	if !ok && tree["signatures"] != nil {
-		return fmt.Errorf("cardsign: %w: its signatures are no list", cardjson.ErrJSON)
+		return fmt.Errorf("cardsign: %w: its signatures are not a list", cardjson.ErrJSON)
 	}
 	if len(list) == 0 {
 		return fmt.Errorf("cardsign: %w", ErrUnsigned)
@@ -114,7 +114,7 @@ func (v *Verifier) Verify(ctx context.Context, card []byte) error {
 	}
 	errs := []any{ErrUnverified}
 	if len(list) > maxSignatures {
-		errs = append(errs, fmt.Errorf("only the first %d of %d signatures were looked at", maxSignatures, len(list)))
+		errs = append(errs, fmt.Errorf("only the first %d of %d signatures were checked", maxSignatures, len(list)))
 		list = list[:maxSignatures]
 	}
 	for i, s := range list {
@@ -132,8 +132,8 @@ func (v *Verifier) Verify(ctx context.Context, card []byte) error {
 
 // payload is a canonical form, and the error for a card that is signed only in this form.
 type payload struct {
-	bytes []byte
-	lacks error
+	bytes    []byte
+	unsigned error
 }
 
 func (v *Verifier) payloads(tree map[string]any) ([]payload, error) {
@@ -144,8 +144,8 @@ func (v *Verifier) payloads(tree map[string]any) ([]payload, error) {
 			return nil, fmt.Errorf("cardsign: %w: it has no canonical form: %w", cardjson.ErrJSON, err)
 		}
 		p := payload{bytes: b}
-		if lacks := slices.DeleteFunc(slices.Clone(f.Lacks), func(f string) bool { return slices.Contains(v.unsigned, f) }); len(lacks) > 0 {
-			p.lacks = &UnsignedFieldsError{lacks}
+		if lacks := slices.DeleteFunc(slices.Clone(f.Missing), func(f string) bool { return slices.Contains(v.unsigned, f) }); len(lacks) > 0 {
+			p.unsigned = &UnsignedFieldsError{lacks}
 		}
 		out = append(out, p)
 	}
@@ -167,12 +167,12 @@ func (v *Verifier) verify(ctx context.Context, sig any, forms []payload) error {
 	}
 	h, err := cardjson.Parse(header)
 	if err != nil {
-		return errors.New("its protected header is no JSON object")
+		return errors.New("its protected header is not a JSON object")
 	}
 	if open, ok := m["header"].(map[string]any); ok {
 		for name := range open {
 			if _, twice := h[name]; twice {
-				return fmt.Errorf("%q is in both of its headers", name)
+				return fmt.Errorf("%q is in both its protected and its unprotected header", name)
 			}
 		}
 	}
@@ -185,7 +185,7 @@ func (v *Verifier) verify(ctx context.Context, sig any, forms []payload) error {
 	kid, _ := h["kid"].(string)
 	jku, _ := h["jku"].(string)
 	if alg == "" || kid == "" {
-		return errors.New("its protected header lacks alg or kid")
+		return errors.New("its protected header has no alg or no kid")
 	}
 	if len(alg) > maxName || len(kid) > maxName || len(jku) > maxName {
 		return fmt.Errorf("its protected header has a value of more than %d bytes", maxName)
@@ -194,7 +194,7 @@ func (v *Verifier) verify(ctx context.Context, sig any, forms []payload) error {
 	if err != nil {
 		return fmt.Errorf("its key %q: %w", kid, err)
 	}
-	failure := fmt.Errorf("it is not of this card, or not by the key %q", kid)
+	failure := fmt.Errorf("it does not match this card and the key %q", kid)
 	for _, key := range keys {
 		algs, err := algorithms(key)
 		if err != nil {
@@ -202,17 +202,17 @@ func (v *Verifier) verify(ctx context.Context, sig any, forms []payload) error {
 			continue
 		}
 		if !slices.Contains(algs, jose.SignatureAlgorithm(alg)) {
-			failure = fmt.Errorf("its algorithm %q is not one of the key %q", alg, kid)
+			failure = fmt.Errorf("its algorithm %q does not match the key %q", alg, kid)
 			continue
 		}
 		for _, f := range forms {
 			if !valid(f.bytes, protected, value, jose.SignatureAlgorithm(alg), key) {
 				continue
 			}
-			if f.lacks == nil {
+			if f.unsigned == nil {
 				return nil
 			}
-			failure = f.lacks
+			failure = f.unsigned
 		}
 	}
 	return failure

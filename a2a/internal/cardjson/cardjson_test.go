@@ -97,14 +97,14 @@ func TestForms(t *testing.T) {
 	}, got)
 	require.Equal(t, []string{"new", "provider.x"}, cardjson.Unknown(doc))
 	for i, lacks := range [][]string{nil, nil, nil, {"new", "provider.x"}, {"new", "provider.x"}} {
-		require.Equal(t, lacks, forms[i].Lacks)
+		require.Equal(t, lacks, forms[i].Missing)
 	}
 	require.Contains(t, doc, "signatures", "the document is not changed")
 
 	forms = cardjson.Forms(map[string]any{"name": "n", "securitySchemes": map[string]any{"a": map[string]any{"mtlsSecurityScheme": map[string]any{"description": "d"}}}})
 	require.Len(t, forms, 4)
 	require.Equal(t, map[string]any{"name": "n"}, forms[3].Tree)
-	require.Equal(t, []string{"securitySchemes"}, forms[3].Lacks)
+	require.Equal(t, []string{"securitySchemes"}, forms[3].Missing)
 }
 
 // Vectors of RFC 8785, sections 3.2.2 to 3.2.4 and appendix B.

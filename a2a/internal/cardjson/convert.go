@@ -22,7 +22,7 @@ func Marshal(c *sdk.AgentCard) ([]byte, error) {
 // Tree returns the tree that Marshal encodes.
 func Tree(c *sdk.AgentCard) (map[string]any, error) {
 	if c == nil {
-		return nil, errors.New("there is no card")
+		return nil, errors.New("the card is nil")
 	}
 	b, err := json.Marshal(c)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 // Form is a form of a document that a signature may cover.
 type Form struct {
 	Tree map[string]any
-	// Lacks are the paths of non-empty fields of the document that the tree does not have.
-	Lacks []string
+	// Missing are the paths of non-empty fields of the document that the tree does not have.
+	Missing []string
 }
 
 // Forms returns the forms of a document that its signatures may cover, without the signatures. The specification and
@@ -30,11 +30,11 @@ func Forms(doc map[string]any) []Form {
 	unknown := Unknown(doc)
 	whole := present(raw, true)
 	known := present(raw, false)
-	forms := []Form{{whole, nil}, {full(whole), nil}, {raw, nil}}
+	forms := []Form{{whole, nil}, {withoutEmpty(whole), nil}, {raw, nil}}
 	if len(unknown) > 0 {
-		forms = append(forms, Form{known, unknown}, Form{full(known), unknown})
+		forms = append(forms, Form{known, unknown}, Form{withoutEmpty(known), unknown})
 	}
-	if open := full(known); open["securitySchemes"] != nil {
+	if open := withoutEmpty(known); open["securitySchemes"] != nil {
 		delete(open, "securitySchemes")
 		lacks := append(slices.Clone(unknown), "securitySchemes")
 		slices.Sort(lacks)
@@ -103,7 +103,7 @@ func (r *rules) value(f field, v any, at string) any {
 			}
 			return out
 		}
-	case msgMap:
+	case messageMap:
 		if m, ok := v.(map[string]any); ok {
 			out := make(map[string]any, len(m))
 			for k, v := range m {
@@ -115,16 +115,16 @@ func (r *rules) value(f field, v any, at string) any {
 	return v
 }
 
-// full returns the tree without null, "", [] and {} at any depth, and without what is empty after their removal.
-func full(m map[string]any) map[string]any {
-	out, _ := fullValue(m).(map[string]any)
+// withoutEmpty returns the tree without null, "", [] and {} at any depth, and without what is empty after their removal.
+func withoutEmpty(m map[string]any) map[string]any {
+	out, _ := withoutEmptyValue(m).(map[string]any)
 	if out == nil {
 		out = map[string]any{}
 	}
 	return out
 }
 
-func fullValue(v any) any {
+func withoutEmptyValue(v any) any {
 	switch v := v.(type) {
 	case string:
 		if v == "" {
@@ -133,7 +133,7 @@ func fullValue(v any) any {
 	case []any:
 		var out []any
 		for _, v := range v {
-			if v := fullValue(v); v != nil {
+			if v := withoutEmptyValue(v); v != nil {
 				out = append(out, v)
 			}
 		}
@@ -144,7 +144,7 @@ func fullValue(v any) any {
 	case map[string]any:
 		var out map[string]any
 		for k, v := range v {
-			if v := fullValue(v); v != nil {
+			if v := withoutEmptyValue(v); v != nil {
 				if out == nil {
 					out = make(map[string]any)
 				}

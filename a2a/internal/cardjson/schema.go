@@ -12,14 +12,14 @@ import (
 type kind int
 
 const (
-	text     kind = iota // a string
-	flag                 // a boolean
-	message              // an object with known fields
-	free                 // an object of any content, google.protobuf.Struct
-	texts                // a list of strings
-	messages             // a list of objects
-	textMap              // an object of strings
-	msgMap               // an object of objects
+	text       kind = iota // a string
+	boolean                // a boolean
+	message                // an object with known fields
+	anyObject              // an object of any content, google.protobuf.Struct
+	stringList             // a list of strings
+	messages               // a list of objects
+	stringMap              // an object of strings
+	messageMap             // an object of objects
 )
 
 // presence is the rule for a field with its default value (A2A 1.0, sections 5.7 and 8.4.1).
@@ -64,11 +64,11 @@ var card = sync.OnceValue(func() schema {
 		"openIdConnectSecurityScheme": {kind: message, of: schemaOf[sdk.OpenIDConnectSecurityScheme]()},
 		"mtlsSecurityScheme":          {kind: message, of: schemaOf[sdk.MutualTLSSecurityScheme]()},
 	}
-	stringList := schema{"list": {kind: texts}}
-	requirements := field{kind: messages, of: schema{"schemes": {kind: msgMap, of: stringList}}}
+	scopeList := schema{"list": {kind: stringList}}
+	requirements := field{kind: messages, of: schema{"schemes": {kind: messageMap, of: scopeList}}}
 
 	s := schemaOf[sdk.AgentCard]()
-	s["securitySchemes"] = field{kind: msgMap, of: scheme}
+	s["securitySchemes"] = field{kind: messageMap, of: scheme}
 	s["securityRequirements"] = requirements
 	s["skills"].of["securityRequirements"] = requirements
 	s.set("documentationUrl", optional)
@@ -103,21 +103,21 @@ func fieldsOf(t reflect.Type) schema {
 func fieldOf(t reflect.Type) field {
 	switch t.Kind() {
 	case reflect.Bool:
-		return field{kind: flag}
+		return field{kind: boolean}
 	case reflect.Struct:
 		return field{kind: message, of: fieldsOf(t)}
 	case reflect.Pointer:
 		return fieldOf(t.Elem())
 	case reflect.Map:
 		if t.Elem().Kind() == reflect.String {
-			return field{kind: textMap}
+			return field{kind: stringMap}
 		}
-		return field{kind: free}
+		return field{kind: anyObject}
 	case reflect.Slice:
 		if of := fieldOf(t.Elem()); of.kind == message {
 			return field{kind: messages, of: of.of}
 		}
-		return field{kind: texts}
+		return field{kind: stringList}
 	default:
 		return field{kind: text}
 	}
@@ -128,9 +128,9 @@ func (f field) empty() any {
 	switch f.kind {
 	case text:
 		return ""
-	case flag:
+	case boolean:
 		return false
-	case texts, messages:
+	case stringList, messages:
 		return []any{}
 	default:
 		return map[string]any{}
@@ -142,12 +142,12 @@ func (f field) isDefault(v any) bool {
 	switch f.kind {
 	case text:
 		return v == ""
-	case flag:
+	case boolean:
 		return v == false
-	case texts, messages:
+	case stringList, messages:
 		l, ok := v.([]any)
 		return ok && len(l) == 0
-	case textMap, msgMap:
+	case stringMap, messageMap:
 		m, ok := v.(map[string]any)
 		return ok && len(m) == 0
 	default:

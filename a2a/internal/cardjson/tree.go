@@ -21,7 +21,7 @@ const (
 
 // ErrJSON is wrapped by the errors for a document that is not a JSON object, or that parsers might interpret
 // differently.
-var ErrJSON = errors.New("no agent card")
+var ErrJSON = errors.New("not an agent card")
 
 // Parse parses a JSON object into a tree of map[string]any, []any, string, json.Number, bool and nil. It refuses what
 // parsers are known to treat differently: invalid UTF-8, and duplicate names in an object. It also refuses documents of
@@ -40,11 +40,11 @@ func Parse(doc []byte) (map[string]any, error) {
 		return nil, fmt.Errorf("%w: %w", ErrJSON, err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%w: something follows the object", ErrJSON)
+		return nil, fmt.Errorf("%w: unexpected data after the object", ErrJSON)
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%w: the document is no JSON object", ErrJSON)
+		return nil, fmt.Errorf("%w: the document is not a JSON object", ErrJSON)
 	}
 	return m, nil
 }
@@ -107,7 +107,7 @@ func canonical(b *bytes.Buffer, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
 		b.WriteByte('{')
-		for _, name := range slices.SortedFunc(maps.Keys(v), inUTF16) {
+		for _, name := range slices.SortedFunc(maps.Keys(v), compareUTF16) {
 			b.WriteString(separator)
 			separator = ","
 			if err := canonical(b, name); err != nil {
@@ -143,7 +143,7 @@ func canonical(b *bytes.Buffer, v any) error {
 	return nil
 }
 
-// inUTF16 compares names in the order of RFC 8785, section 3.2.3.
-func inUTF16(a, b string) int {
+// compareUTF16 compares names in the order of RFC 8785, section 3.2.3.
+func compareUTF16(a, b string) int {
 	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
 }

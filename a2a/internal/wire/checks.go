@@ -68,7 +68,7 @@ func tenantOf(req any) *string {
 // check returns an error for a request that is incomplete or exceeds a limit.
 func (c *Checks) check(req any) error {
 	if name := *tenantOf(req); name != "" && !slices.Contains(c.tenants, name) {
-		return &violation{"tenant", "there is no such tenant", nil}
+		return &violation{"tenant", "this tenant does not exist", nil}
 	}
 	switch r := req.(type) {
 	case *sdk.SendMessageRequest:
@@ -195,7 +195,7 @@ func (c *Checks) accepts(modes []string) error {
 			}
 		}
 	}
-	return &violation{"configuration.acceptedOutputModes", "none of them can be answered; possible are " + strings.Join(c.outputModes, ", "), sdk.ErrUnsupportedContentType}
+	return &violation{"configuration.acceptedOutputModes", "none of them is supported; supported are " + strings.Join(c.outputModes, ", "), sdk.ErrUnsupportedContentType}
 }
 
 // mediaType returns the media type of a part without parameters. A part that names none has the type of its content. It
@@ -251,15 +251,15 @@ func (c *Checks) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (
 
 // SendStreamingMessage counts as an open call while the stream is read.
 func (c *Checks) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
-	return c.counted(ctx, c.InterceptedHandler.SendStreamingMessage(ctx, req))
+	return c.limited(ctx, c.InterceptedHandler.SendStreamingMessage(ctx, req))
 }
 
 // SubscribeToTask counts as an open call while the stream is read.
 func (c *Checks) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
-	return c.counted(ctx, c.InterceptedHandler.SubscribeToTask(ctx, req))
+	return c.limited(ctx, c.InterceptedHandler.SubscribeToTask(ctx, req))
 }
 
-func (c *Checks) counted(ctx context.Context, events iter.Seq2[sdk.Event, error]) iter.Seq2[sdk.Event, error] {
+func (c *Checks) limited(ctx context.Context, events iter.Seq2[sdk.Event, error]) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		if err := c.enter(ctx); err != nil {
 			yield(nil, err)
@@ -271,7 +271,7 @@ func (c *Checks) counted(ctx context.Context, events iter.Seq2[sdk.Event, error]
 }
 
 // ErrTooManyCalls is the error of the same name in package a2aserver.
-var ErrTooManyCalls = fmt.Errorf("too many calls are under way: %w", sdk.ErrServerError)
+var ErrTooManyCalls = fmt.Errorf("too many calls are open: %w", sdk.ErrServerError)
 
 // TooMany returns the protocol error for a *[access.LimitError], and any other error unchanged. format has a verb for
 // the limit and one for the caller or callers that reached it.
@@ -292,7 +292,7 @@ func TooMany(err error, format string) error {
 
 // enter counts an open call until leave is called.
 func (c *Checks) enter(ctx context.Context) error {
-	return TooMany(c.open.Await(ctx, access.UserOf(ctx).Name), "more than %d calls of %s are under way: close some streams and try again")
+	return TooMany(c.open.Await(ctx, access.UserOf(ctx).Name), "more than %d calls of %s are open: close some streams and try again")
 }
 
 func (c *Checks) leave(ctx context.Context) { c.open.Leave(access.UserOf(ctx).Name) }

@@ -106,13 +106,13 @@ func refusal(r *access.RefusedError) *HTTPError {
 	return &HTTPError{kind, r.Message, nil}
 }
 
-// Told is an error in the form that a client receives.
-type Told struct {
+// Failure is an error in the form that a client receives.
+type Failure struct {
 	Kind
 	Message string
 	Details []*errordetails.Typed
-	// Inner reports that the message is hidden from the client, and the cause should be logged.
-	Inner  bool
+	// Hidden reports that the message is hidden from the client, and the cause should be logged.
+	Hidden bool
 	header http.Header
 	http   bool // an error of HTTP, not of A2A
 }
@@ -157,10 +157,10 @@ func classify(err error) (kind Kind, protocol *sdk.Error, own *HTTPError, found 
 	return Kind{}, nil, nil, false
 }
 
-// Tell maps an error to the form for clients. An error without a mapping becomes an internal error without its text,
+// FailureOf maps an error to the form for clients. An error without a mapping becomes an internal error without its text,
 // which may contain files, hosts and people. If task is "" or now is zero, the details omit it.
-func Tell(err error, task sdk.TaskID, now time.Time) Told {
-	t := Told{Kind: internalKind, Message: "internal error", Inner: true}
+func FailureOf(err error, task sdk.TaskID, now time.Time) Failure {
+	t := Failure{Kind: internalKind, Message: "internal error", Hidden: true}
 	domain := sdk.ProtocolDomain
 	kind, protocol, own, found := classify(err)
 	if found {
@@ -168,17 +168,17 @@ func Tell(err error, task sdk.TaskID, now time.Time) Told {
 	}
 	switch {
 	case own != nil:
-		t.Message, t.header, t.http, t.Inner = own.message, own.header, true, false
+		t.Message, t.header, t.http, t.Hidden = own.message, own.header, true, false
 		if sdk.ErrorReason(own) != own.Reason {
 			domain = errorDomain
 		}
 	case !found:
 	case protocol != nil:
-		t.Message, t.Inner = protocol.Error(), false
+		t.Message, t.Hidden = protocol.Error(), false
 	case kind.Err == context.DeadlineExceeded:
-		t.Message = "a time limit of the server passed"
+		t.Message = "the server exceeded a time limit"
 	case kind.Status < 500 && kind.Err != context.Canceled || kind.Err == sdk.ErrMethodNotFound:
-		t.Message, t.Inner = err.Error(), false
+		t.Message, t.Hidden = err.Error(), false
 	default:
 		t.Message = kind.Err.Error()
 	}
@@ -223,7 +223,7 @@ func Tell(err error, task sdk.TaskID, now time.Time) Told {
 
 // rpcStatus returns the HTTP status of a JSON-RPC response with the error: 200, unless the error is one of HTTP or
 // about the caller's credentials.
-func (t Told) rpcStatus() int {
+func (t Failure) rpcStatus() int {
 	if t.http || t.Err == sdk.ErrUnauthenticated || t.Err == sdk.ErrUnauthorized {
 		return t.Status
 	}
@@ -245,12 +245,12 @@ type rpcAnswer struct {
 	Error   *rpcError       `json:"error,omitempty"`
 }
 
-func (t Told) rpc(id json.RawMessage) []byte {
+func (t Failure) rpc(id json.RawMessage) []byte {
 	return mustEncode(rpcAnswer{JSONRPC: "2.0", ID: id, Error: &rpcError{t.Code, t.Message, t.Details}})
 }
 
 // rest returns the error as google.rpc.Status (A2A 1.0, section 11.6).
-func (t Told) rest() []byte {
+func (t Failure) rest() []byte {
 	var body struct {
 		Error struct {
 			Code    int                   `json:"code"`

@@ -111,18 +111,18 @@ func TestWhatAnErrorSaysComesBeforeItsCause(t *testing.T) {
 		{fmt.Errorf("%w: %w", sdk.ErrParseError, sdk.ErrInvalidParams), -32700, "parse error: invalid params"},
 		{errors.Join(errSecretive, sdk.ErrUnsupportedOperation), -32004, errSecretive.Error() + "\n" + sdk.ErrUnsupportedOperation.Error()},
 		{fmt.Errorf("%w: %w", sdk.ErrInternalError, errSecretive), -32603, "internal error"},
-		{fmt.Errorf("%w: %w", context.DeadlineExceeded, errSecretive), -32603, "a time limit of the server passed"},
+		{fmt.Errorf("%w: %w", context.DeadlineExceeded, errSecretive), -32603, "the server exceeded a time limit"},
 		{fmt.Errorf("%w: %w", context.Canceled, errSecretive), -32603, "context canceled"},
 		{sdk.NewError(nil, "of no class"), -32603, "internal error"},
 		{&sdk.Error{}, -32603, "internal error"},
 	} {
 		for range 20 {
-			got := Tell(test.err, "", testTime)
+			got := FailureOf(test.err, "", testTime)
 			require.Equal(t, test.code, got.Code, test.err)
 			require.Equal(t, test.message, got.Message)
 		}
 	}
-	got := Tell(fmt.Errorf("%w: a peer said: %w", sdk.ErrInvalidAgentResponse, peer), "", testTime)
+	got := FailureOf(fmt.Errorf("%w: a peer said: %w", sdk.ErrInvalidAgentResponse, peer), "", testTime)
 	require.NotContains(t, requestJSON(t, got.Details), "the peer")
 }
 

@@ -58,7 +58,7 @@ func (x *exchange) serve() (err error) {
 	x.rpc, x.tenant, x.pathTask, x.pathConfig = route.kind == routeRPC, tenant, route.task, route.config
 	x.task = sdk.TaskID(route.task)
 	if route.kind == routeNone {
-		return newHTTPError(http.StatusNotFound, -32601, "NOT_FOUND", "PATH_NOT_FOUND", "there is nothing at this path")
+		return newHTTPError(http.StatusNotFound, -32601, "NOT_FOUND", "PATH_NOT_FOUND", "this path does not exist")
 	}
 	operation, allowed := route.methods[r.Method]
 	// Pages of other origins may read cards, and nothing else.
@@ -71,7 +71,7 @@ func (x *exchange) serve() (err error) {
 	}
 	if !allowed {
 		wrong := newHTTPError(http.StatusMethodNotAllowed, -32600, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED",
-			"the method %s is not served at this path; served are %s", clipKey(r.Method), route.allow())
+			"the method %s is not allowed at this path; allowed are %s", clipKey(r.Method), route.allow())
 		wrong.header = http.Header{"Allow": {route.allow()}}
 		return wrong
 	}
@@ -169,8 +169,8 @@ func ServiceParams(h http.Header, secrets []string) *a2asrv.ServiceParams {
 // legacyExtensions is the name of the header A2A-Extensions in version 0.3.
 const legacyExtensions = "X-A2A-Extensions"
 
-// activated sets the response header that names the activated extensions.
-func (x *exchange) activated(call *a2asrv.CallContext) {
+// setExtensions sets the response header that names the activated extensions.
+func (x *exchange) setExtensions(call *a2asrv.CallContext) {
 	name := sdk.SvcParamExtensions
 	if x.legacy {
 		name = legacyExtensions
@@ -191,15 +191,15 @@ func (x *exchange) serveREST(ctx context.Context, call *a2asrv.CallContext, name
 	if err != nil {
 		return err
 	}
-	return x.do(ctx, call, op, doc)
+	return x.run(ctx, call, op, doc)
 }
 
-// do runs an operation and answers in the form of the binding.
-func (x *exchange) do(ctx context.Context, call *a2asrv.CallContext, op *operation, doc []byte) error {
-	if op.many != nil {
+// run runs an operation and answers in the form of the binding.
+func (x *exchange) run(ctx context.Context, call *a2asrv.CallContext, op *operation, doc []byte) error {
+	if op.stream != nil {
 		return x.stream(ctx, call, op, doc)
 	}
-	result, err := op.one(ctx, x, doc)
+	result, err := op.unary(ctx, x, doc)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (x *exchange) do(ctx context.Context, call *a2asrv.CallContext, op *operati
 	if err != nil {
 		return err
 	}
-	x.activated(call)
+	x.setExtensions(call)
 	x.answer(http.StatusOK, data)
 	return nil
 }
@@ -224,7 +224,7 @@ func (x *exchange) result(result any) ([]byte, error) {
 // document returns the parameters of an HTTP+JSON request: from the body of a POST, and from the query otherwise.
 func (x *exchange) document(name string, s *shape) ([]byte, error) {
 	if x.r.Method != http.MethodPost {
-		return fitQuery(x.query, s)
+		return normalizeQuery(x.query, s)
 	}
 	// A request that only names a task needs no body.
 	body, err := x.readBody(name == "CancelTask" || name == "SubscribeToTask")
@@ -234,18 +234,18 @@ func (x *exchange) document(name string, s *shape) ([]byte, error) {
 	if body == nil {
 		return []byte("{}"), nil
 	}
-	return fit(parse(body), s)
+	return normalize(parse(body), s)
 }
 
 // stream answers with a stream of events.
 func (x *exchange) stream(ctx context.Context, call *a2asrv.CallContext, op *operation, doc []byte) error {
-	events, err := op.many(x, doc)
+	events, err := op.stream(x, doc)
 	if err != nil {
 		return err
 	}
 	encode := func(event sdk.Event) ([]byte, error) {
 		if isNil(event) {
-			return nil, errNoResult
+			return nil, errNilResult
 		}
 		result, err := any(sdk.StreamResponse{Event: event}), error(nil)
 		if x.legacy {
@@ -257,13 +257,13 @@ func (x *exchange) stream(ctx context.Context, call *a2asrv.CallContext, op *ope
 		return x.result(result)
 	}
 	failure := func(err error) access.Frame {
-		t := x.tell(err)
+		t := x.failure(err)
 		if x.rpc {
 			return access.Frame{Data: t.rpc(x.id)}
 		}
 		return access.Frame{Event: "error", Data: t.rest()}
 	}
-	return serveStream(ctx, x.w, x.f.KeepAlive, x.legacy, func() { x.activated(call) }, events, encode, failure)
+	return serveStream(ctx, x.w, x.f.KeepAlive, x.legacy, func() { x.setExtensions(call) }, events, encode, failure)
 }
 
 // answer writes a complete response.
@@ -274,9 +274,9 @@ func (x *exchange) answer(status int, data []byte) {
 	_, _ = x.w.Write(append(data, '\n'))
 }
 
-// tell returns the error for the client, and logs what it hides.
-func (x *exchange) tell(err error) Told {
-	t := Tell(err, x.task, time.Now())
+// failure returns the error for the client, and logs what it hides.
+func (x *exchange) failure(err error) Failure {
+	t := FailureOf(err, x.task, time.Now())
 	if x.legacy {
 		t.Details = nil
 	}
@@ -284,8 +284,8 @@ func (x *exchange) tell(err error) Told {
 	var fault *panicError
 	switch {
 	case errors.As(err, &fault):
-		log.ErrorContext(ctx, "a2a: a request made the server panic", "method", x.r.Method, "panic", fmt.Sprint(fault.value), "stack", string(fault.stack))
-	case t.Inner && ctx.Err() == nil:
+		log.ErrorContext(ctx, "a2a: a request panicked", "method", x.r.Method, "panic", fmt.Sprint(fault.value), "stack", string(fault.stack))
+	case t.Hidden && ctx.Err() == nil:
 		log.ErrorContext(ctx, "a2a: a request failed", "method", x.r.Method, "task", string(x.task), "error", err.Error())
 	case t.Status == http.StatusUnauthorized || t.Status == http.StatusForbidden || t.Status == http.StatusMisdirectedRequest:
 		// Any client can cause this at any rate, so it is not a warning.
@@ -296,7 +296,7 @@ func (x *exchange) tell(err error) Told {
 
 // fail answers with an error, unless the response has begun.
 func (x *exchange) fail(err error) {
-	t := x.tell(err)
+	t := x.failure(err)
 	if x.w.Status() != 0 {
 		return
 	}

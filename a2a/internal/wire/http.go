@@ -30,14 +30,14 @@ func sameMediaType(header, t string) bool {
 
 // readBody reads a request's body and checks that it is JSON by its type and content. Size and time are bounded. If
 // mayBeEmpty is set, it returns nil for a request without a body.
-func (x *exchange) readBody(mayBeEmpty bool) ([]byte, error) {
+func (x *exchange) readBody(optional bool) ([]byte, error) {
 	r := x.r
-	if mayBeEmpty && (r.Body == nil || r.Body == http.NoBody) {
+	if optional && (r.Body == nil || r.Body == http.NoBody) {
 		return nil, nil
 	}
 	// A client without a body need not name a type, and a chunked body shows only at its end that it is empty.
 	typeErr := checkContentType(r.Header.Values("Content-Type"))
-	if typeErr != nil && (!mayBeEmpty || len(r.Header.Values("Content-Type")) > 0) {
+	if typeErr != nil && (!optional || len(r.Header.Values("Content-Type")) > 0) {
 		return nil, typeErr
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
@@ -50,7 +50,7 @@ func (x *exchange) readBody(mayBeEmpty bool) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", sdk.ErrParseError, err)
 	case err != nil:
 		return nil, err
-	case len(body) == 0 && mayBeEmpty:
+	case len(body) == 0 && optional:
 		return nil, nil
 	case typeErr != nil:
 		return nil, typeErr
@@ -136,5 +136,5 @@ func (x *exchange) checkAccept() error {
 		}
 	}
 	return &HTTPError{Kind{sdk.ErrUnsupportedContentType, -32005, http.StatusNotAcceptable, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"},
-		fmt.Sprintf("the client accepts none of %s, %s and %s", jsonType, a2aType, sseType), nil}
+		fmt.Sprintf("the Accept header allows none of %s, %s and %s", jsonType, a2aType, sseType), nil}
 }

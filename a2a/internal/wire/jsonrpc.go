@@ -33,15 +33,15 @@ func readEnvelope(body []byte) (req rpcRequest, err error) {
 	case object:
 		envelope = v
 	case []any:
-		return req, invalid("batches are not served: send each request by itself")
+		return req, invalid("batches are not supported: send each request separately")
 	default:
 		return req, invalid("a request must be a JSON object")
 	}
 	parts := make(map[string]any)
-	twice := ""
+	duplicate := ""
 	for _, m := range envelope {
 		if _, ok := parts[m.name]; ok {
-			twice = m.name
+			duplicate = m.name
 		}
 		parts[m.name] = m.value
 	}
@@ -55,10 +55,10 @@ func readEnvelope(body []byte) (req rpcRequest, err error) {
 	}
 	req.Method, _ = parts["method"].(string)
 	switch {
-	case twice != "":
-		return req, invalid("%q is there twice", clipKey(twice))
+	case duplicate != "":
+		return req, invalid("the member %q occurs twice", clipKey(duplicate))
 	case !hasID:
-		return req, invalid("the request has no id: there are no notifications in A2A")
+		return req, invalid("the request has no id: A2A has no notifications")
 	case parts["jsonrpc"] != "2.0":
 		return req, invalid(`"jsonrpc" must be "2.0"`)
 	case req.Method == "":
@@ -106,22 +106,22 @@ func (x *exchange) serveRPC(ctx context.Context, call *a2asrv.CallContext) error
 	}
 	op := operations[req.Method]
 	if op == nil {
-		return noOperation(req.Method, version)
+		return errUnknownMethod(req.Method, version)
 	}
-	doc, err := fit(req.Params, op.shape)
+	doc, err := normalize(req.Params, op.shape)
 	if err != nil {
 		return err
 	}
-	return x.do(ctx, call, op, doc)
+	return x.run(ctx, call, op, doc)
 }
 
 // serveLegacy answers a well-formed request of version 0.3. There, a stream begins with a frame even if that is an
 // error, and errors have neither details nor an HTTP status.
 func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
 	if operations[req.Method] != nil {
-		return fmt.Errorf("%w: %s is an operation of A2A 1.0, and the request is one of 0.3: send the header A2A-Version: 1.0", sdk.ErrMethodNotFound, req.Method)
+		return fmt.Errorf("%w: %s is an operation of A2A 1.0, but the request is of version 0.3: send the header A2A-Version: 1.0", sdk.ErrMethodNotFound, req.Method)
 	}
-	params, err := fit(req.Params, aValue)
+	params, err := normalize(req.Params, aValue)
 	if err != nil {
 		return err
 	}
@@ -133,32 +133,32 @@ func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
 	}
 	h.Del(legacyExtensions)
 	ctx, call := a2asrv.NewCallContext(ctx, ServiceParams(h, x.f.secrets))
-	handler := &a2asrv.InterceptedHandler{Handler: x.f.Handler, Interceptors: []a2asrv.CallInterceptor{ofTenant{tenant: x.tenant}}}
-	one, many := x.f.Legacy.Methods[req.Method], x.f.Legacy.Streams[req.Method]
+	handler := &a2asrv.InterceptedHandler{Handler: x.f.Handler, Interceptors: []a2asrv.CallInterceptor{setTenant{tenant: x.tenant}}}
+	unary, stream := x.f.Legacy.Methods[req.Method], x.f.Legacy.Streams[req.Method]
 	switch {
-	case one != nil:
-		return x.do(ctx, call, &operation{one: func(ctx context.Context, _ *exchange, doc []byte) (any, error) {
-			return one(handler, ctx, doc)
+	case unary != nil:
+		return x.run(ctx, call, &operation{unary: func(ctx context.Context, _ *exchange, doc []byte) (any, error) {
+			return unary(handler, ctx, doc)
 		}}, params)
-	case many != nil:
-		return x.do(ctx, call, &operation{many: func(_ *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
-			return func(ctx context.Context) iter.Seq2[sdk.Event, error] { return many(handler, ctx, doc) }, nil
+	case stream != nil:
+		return x.run(ctx, call, &operation{stream: func(_ *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
+			return func(ctx context.Context) iter.Seq2[sdk.Event, error] { return stream(handler, ctx, doc) }, nil
 		}}, params)
 	}
-	return noOperation(req.Method, version03)
+	return errUnknownMethod(req.Method, version03)
 }
 
-// ofTenant sets the tenant of requests, which 0.3 does not have.
-type ofTenant struct {
+// setTenant sets the tenant of requests, which 0.3 does not have.
+type setTenant struct {
 	a2asrv.PassthroughCallInterceptor
 	tenant string
 }
 
-func (t ofTenant) Before(ctx context.Context, _ *a2asrv.CallContext, req *a2asrv.Request) (context.Context, any, error) {
+func (t setTenant) Before(ctx context.Context, _ *a2asrv.CallContext, req *a2asrv.Request) (context.Context, any, error) {
 	*tenantOf(req.Payload) = t.tenant
 	return ctx, nil, nil
 }
 
-func noOperation(method, version string) error {
-	return fmt.Errorf("%w: %q is no operation of A2A %s", sdk.ErrMethodNotFound, clipKey(method), version)
+func errUnknownMethod(method, version string) error {
+	return fmt.Errorf("%w: A2A %s has no operation %q", sdk.ErrMethodNotFound, version, clipKey(method))
 }

@@ -15,10 +15,10 @@ import (
 // document in the form of its shape.
 type operation struct {
 	shape *shape
-	// one returns the single result.
-	one func(ctx context.Context, x *exchange, doc []byte) (any, error)
-	// many returns a stream of events. The operation starts only when the stream is read.
-	many func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error)
+	// unary returns the single result.
+	unary func(ctx context.Context, x *exchange, doc []byte) (any, error)
+	// stream returns a stream of events. The operation starts only when the stream is read.
+	stream func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error)
 }
 
 // decode decodes the parameters.
@@ -26,7 +26,7 @@ func decode[P any](doc []byte) (*P, error) {
 	req := new(P)
 	if err := json.Unmarshal(doc, req); err != nil {
 		// The error of encoding/json would mention Go types, and does not occur for a document that fit has rewritten.
-		return nil, &violation{"", "the parameters do not fit the operation", nil}
+		return nil, &violation{"", "the parameters do not match the operation", nil}
 	}
 	return req, nil
 }
@@ -37,18 +37,18 @@ func bind[S ~string](field string, value *S, path string) error {
 		return nil
 	}
 	if *value != "" && string(*value) != path {
-		return &violation{field, fmt.Sprintf("is %q here and %q in the path", clipKey(string(*value)), clipKey(path)), nil}
+		return &violation{field, fmt.Sprintf("is %q in the body, but %q in the path of the URL", clipKey(string(*value)), clipKey(path)), nil}
 	}
 	*value = S(path)
 	return nil
 }
 
 // unary returns an operation with a single result. bound sets the fields from the path.
-func unary[P, R any](bound func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) (R, error)) *operation {
-	return &operation{shape: shapeOf(reflect.TypeFor[P]()), one: func(ctx context.Context, x *exchange, doc []byte) (any, error) {
+func unary[P, R any](bind func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) (R, error)) *operation {
+	return &operation{shape: shapeOf(reflect.TypeFor[P]()), unary: func(ctx context.Context, x *exchange, doc []byte) (any, error) {
 		req, err := decode[P](doc)
 		if err == nil {
-			err = bound(x, req)
+			err = bind(x, req)
 		}
 		if err != nil {
 			return nil, err
@@ -58,11 +58,11 @@ func unary[P, R any](bound func(x *exchange, p *P) error, do func(h a2asrv.Reque
 }
 
 // streaming returns an operation with a stream of events.
-func streaming[P any](bound func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) iter.Seq2[sdk.Event, error]) *operation {
-	return &operation{shape: shapeOf(reflect.TypeFor[P]()), many: func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
+func streaming[P any](bind func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) iter.Seq2[sdk.Event, error]) *operation {
+	return &operation{shape: shapeOf(reflect.TypeFor[P]()), stream: func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
 		req, err := decode[P](doc)
 		if err == nil {
-			err = bound(x, req)
+			err = bind(x, req)
 		}
 		if err != nil {
 			return nil, err
@@ -71,14 +71,14 @@ func streaming[P any](bound func(x *exchange, p *P) error, do func(h a2asrv.Requ
 	}}
 }
 
-func boundSend(x *exchange, p *sdk.SendMessageRequest) error {
+func bindSend(x *exchange, p *sdk.SendMessageRequest) error {
 	if p.Message != nil {
 		x.task = p.Message.TaskID
 	}
 	return bind("tenant", &p.Tenant, x.tenant)
 }
 
-func boundTask(x *exchange, tenant *string, field string, id *sdk.TaskID) error {
+func bindTask(x *exchange, tenant *string, field string, id *sdk.TaskID) error {
 	err := firstError(bind("tenant", tenant, x.tenant), bind(field, id, x.pathTask))
 	x.task = *id
 	return err
@@ -86,16 +86,16 @@ func boundTask(x *exchange, tenant *string, field string, id *sdk.TaskID) error 
 
 // operations are the protocol's operations by their names in JSON-RPC (A2A 1.0, section 5.3).
 var operations = map[string]*operation{
-	"SendMessage": unary(boundSend, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.SendMessageRequest) (sdk.StreamResponse, error) {
+	"SendMessage": unary(bindSend, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.SendMessageRequest) (sdk.StreamResponse, error) {
 		result, err := h.SendMessage(ctx, p)
 		if err == nil && isNil(result) {
-			err = errNoResult
+			err = errNilResult
 		}
 		return sdk.StreamResponse{Event: result}, err
 	}),
-	"SendStreamingMessage": streaming(boundSend, a2asrv.RequestHandler.SendStreamingMessage),
+	"SendStreamingMessage": streaming(bindSend, a2asrv.RequestHandler.SendStreamingMessage),
 	"GetTask": unary(func(x *exchange, p *sdk.GetTaskRequest) error {
-		return boundTask(x, &p.Tenant, "id", &p.ID)
+		return bindTask(x, &p.Tenant, "id", &p.ID)
 	}, a2asrv.RequestHandler.GetTask),
 	"ListTasks": unary(func(x *exchange, p *sdk.ListTasksRequest) error {
 		return bind("tenant", &p.Tenant, x.tenant)
@@ -109,19 +109,19 @@ var operations = map[string]*operation{
 		return list, err
 	}),
 	"CancelTask": unary(func(x *exchange, p *sdk.CancelTaskRequest) error {
-		return boundTask(x, &p.Tenant, "id", &p.ID)
+		return bindTask(x, &p.Tenant, "id", &p.ID)
 	}, a2asrv.RequestHandler.CancelTask),
 	"SubscribeToTask": streaming(func(x *exchange, p *sdk.SubscribeToTaskRequest) error {
-		return boundTask(x, &p.Tenant, "id", &p.ID)
+		return bindTask(x, &p.Tenant, "id", &p.ID)
 	}, a2asrv.RequestHandler.SubscribeToTask),
 	"CreateTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.PushConfig) error {
-		return boundTask(x, &p.Tenant, "taskId", &p.TaskID)
+		return bindTask(x, &p.Tenant, "taskId", &p.TaskID)
 	}, a2asrv.RequestHandler.CreateTaskPushConfig),
 	"GetTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.GetTaskPushConfigRequest) error {
-		return firstError(boundTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
+		return firstError(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
 	}, a2asrv.RequestHandler.GetTaskPushConfig),
 	"ListTaskPushNotificationConfigs": unary(func(x *exchange, p *sdk.ListTaskPushConfigRequest) error {
-		return boundTask(x, &p.Tenant, "taskId", &p.TaskID)
+		return bindTask(x, &p.Tenant, "taskId", &p.TaskID)
 	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.ListTaskPushConfigRequest) (*sdk.ListTaskPushConfigResponse, error) {
 		list, err := h.ListTaskPushConfigs(ctx, p)
 		if err == nil && list != nil && list.Configs == nil {
@@ -132,7 +132,7 @@ var operations = map[string]*operation{
 		return list, err
 	}),
 	"DeleteTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.DeleteTaskPushConfigRequest) error {
-		return firstError(boundTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
+		return firstError(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
 	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.DeleteTaskPushConfigRequest) (struct{}, error) {
 		return struct{}{}, h.DeleteTaskPushConfig(ctx, p) // google.protobuf.Empty is {} in JSON
 	}),
@@ -141,8 +141,8 @@ var operations = map[string]*operation{
 	}, a2asrv.RequestHandler.GetExtendedAgentCard),
 }
 
-// errNoResult reports that a handler returned neither an error nor a result.
-var errNoResult = fmt.Errorf("%w: the handler answered nothing", sdk.ErrInvalidAgentResponse)
+// errNilResult reports that a handler returned neither an error nor a result.
+var errNilResult = fmt.Errorf("%w: the handler returned no result", sdk.ErrInvalidAgentResponse)
 
 func isNil(v any) bool {
 	if v == nil {
@@ -155,7 +155,7 @@ func isNil(v any) bool {
 // encode encodes a result.
 func (x *exchange) encode(result any) ([]byte, error) {
 	if isNil(result) {
-		return nil, errNoResult
+		return nil, errNilResult
 	}
 	if card, ok := result.(*sdk.AgentCard); ok && x.f.EncodeCard != nil {
 		return x.f.EncodeCard(card)

@@ -73,27 +73,27 @@ func next(d *json.Decoder) any {
 	return token
 }
 
-// fit converts a parsed value to JSON that the SDK's types can decode: the fields of a shape under their camelCase
+// normalize converts a parsed value to JSON that the SDK's types can decode: the fields of a shape under their camelCase
 // names, once each, with values of their types. Protocol Buffers allow clients to write fields in snake_case, enums and
 // numbers in two forms each, and bytes in two alphabets (ProtoJSON). encoding/json, however, ignores the case of names,
 // takes the last of duplicate ones, and reports only the first wrong type. Values that a shape does not restrict
 // (metadata, data parts) stay unchanged. Unknown fields are dropped, as A2A 1.0, section 5.7, requires.
-func fit(v any, s *shape) ([]byte, error) {
-	fitting, err := new(fitter).value("", v, s)
+func normalize(v any, s *shape) ([]byte, error) {
+	fitting, err := new(normalizer).value("", v, s)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(fitting)
 }
 
-type fitter struct {
+type normalizer struct {
 	depth int
 	query bool // the values come from a URL, and are all strings
 }
 
 // enter counts a level of nesting. It is called before the members of an object or array are converted; the caller
 // lowers depth afterwards.
-func (f *fitter) enter(field string) error {
+func (f *normalizer) enter(field string) error {
 	if f.depth++; f.depth > maxDepth {
 		return &violation{field, fmt.Sprintf("values are nested more than %d deep", maxDepth), sdk.ErrInvalidRequest}
 	}
@@ -101,7 +101,7 @@ func (f *fitter) enter(field string) error {
 }
 
 // value converts a value to the form of a shape.
-func (f *fitter) value(field string, v any, s *shape) (any, error) {
+func (f *normalizer) value(field string, v any, s *shape) (any, error) {
 	switch v := v.(type) {
 	case object:
 		switch {
@@ -122,10 +122,10 @@ func (f *fitter) value(field string, v any, s *shape) (any, error) {
 	default:
 		return f.scalar(field, v, s)
 	}
-	return nil, s.wrong(field)
+	return nil, s.typeError(field)
 }
 
-func (f *fitter) each(list []any, field string, read func(i int) (any, error)) (any, error) {
+func (f *normalizer) each(list []any, field string, read func(i int) (any, error)) (any, error) {
 	if err := f.enter(field); err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (f *fitter) each(list []any, field string, read func(i int) (any, error)) (
 	return list, nil
 }
 
-func (f *fitter) object(field string, o object, s *shape) (any, error) {
+func (f *normalizer) object(field string, o object, s *shape) (any, error) {
 	if err := f.enter(field); err != nil {
 		return nil, err
 	}
@@ -155,9 +155,9 @@ func (f *fitter) object(field string, o object, s *shape) (any, error) {
 		}
 		at := strings.TrimPrefix(field+"."+clipKey(name), ".")
 		if before, twice := seen[name]; twice && before != m.name {
-			return nil, &violation{at, fmt.Sprintf("is there twice, as %s and as %s", before, m.name), nil}
+			return nil, &violation{at, fmt.Sprintf("is set twice, as %s and as %s", before, m.name), nil}
 		} else if twice {
-			return nil, &violation{at, "is there twice", nil}
+			return nil, &violation{at, "is set twice", nil}
 		}
 		seen[name] = m.name
 		switch {
@@ -186,7 +186,7 @@ func (f *fitter) object(field string, o object, s *shape) (any, error) {
 }
 
 // free returns a value unchanged. It refuses duplicate names in an object, which parsers treat differently.
-func (f *fitter) free(field string, v any) (any, error) {
+func (f *normalizer) free(field string, v any) (any, error) {
 	switch v := v.(type) {
 	case []any:
 		return f.each(v, field, func(i int) (any, error) { return f.free(field, v[i]) })
@@ -198,7 +198,7 @@ func (f *fitter) free(field string, v any) (any, error) {
 		free := make(map[string]any, len(v))
 		for _, m := range v {
 			if _, twice := free[m.name]; twice {
-				return nil, &violation{field, fmt.Sprintf("the key %q is there twice in one object", clipKey(m.name)), nil}
+				return nil, &violation{field, fmt.Sprintf("the key %q occurs twice in one object", clipKey(m.name)), nil}
 			}
 			var err error
 			if free[m.name], err = f.free(field, m.value); err != nil {

@@ -49,8 +49,8 @@ type shapeField struct {
 	shape *shape
 }
 
-// wrong returns the error for a value of the wrong type.
-func (s *shape) wrong(field string) error {
+// typeError returns the error for a value of the wrong type.
+func (s *shape) typeError(field string) error {
 	return &violation{field, "must be " + s.kind.String(), nil}
 }
 

@@ -216,7 +216,7 @@ func TestShapesCoverWhatTheSDKReads(t *testing.T) {
 	}
 }
 
-func rewrite(doc []byte, s *shape) ([]byte, error) { return fit(parse(doc), s) }
+func rewrite(doc []byte, s *shape) ([]byte, error) { return normalize(parse(doc), s) }
 
 func FuzzRewrite(f *testing.F) {
 	f.Add([]byte(hello))

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// fitQuery is [fit] for the parameters of a URL. It drops unknown parameters, and those without a value.
-func fitQuery(query url.Values, s *shape) ([]byte, error) {
+// normalizeQuery is [fit] for the parameters of a URL. It drops unknown parameters, and those without a value.
+func normalizeQuery(query url.Values, s *shape) ([]byte, error) {
 	var o object
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if _, known := s.field(name); known && !slices.Equal(query[name], []string{""}) {
@@ -22,7 +22,7 @@ func fitQuery(query url.Values, s *shape) ([]byte, error) {
 			}
 		}
 	}
-	fitting, err := (&fitter{query: true}).value("", o, s)
+	fitting, err := (&normalizer{query: true}).value("", o, s)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func fitQuery(query url.Values, s *shape) ([]byte, error) {
 }
 
 // scalar converts a string, number, boolean or null to the form of a shape.
-func (f *fitter) scalar(field string, v any, s *shape) (any, error) {
+func (f *normalizer) scalar(field string, v any, s *shape) (any, error) {
 	text, isText := v.(string)
 	switch s.kind {
 	case kindAny:
@@ -72,7 +72,7 @@ func (f *fitter) scalar(field string, v any, s *shape) (any, error) {
 		}
 		return text, nil
 	}
-	return nil, s.wrong(field)
+	return nil, s.typeError(field)
 }
 
 // int converts a whole number of 32 bits, which may be written as a string.
@@ -83,7 +83,7 @@ func (s *shape) int(field string, v any) (any, error) {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || n != math.Trunc(n) || n < math.MinInt32 || n > math.MaxInt32 || strings.ContainsAny(text, "xX_nN") {
-		return nil, s.wrong(field)
+		return nil, s.typeError(field)
 	}
 	if int64(n) < s.min || s.max != 0 && int64(n) > s.max {
 		return nil, &violation{field, s.bounds(), nil}
