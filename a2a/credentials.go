@@ -201,8 +201,8 @@ func redactAll(text string, secrets []string) string {
 	return text
 }
 
-// minAnswerSecret is the minimum length in bytes of a secret that is redacted from a peer's answers. Shorter values of headers
-// can be ordinary words, such as the name of a tenant.
+// minAnswerSecret is the minimum length in bytes of a secret that is redacted from a peer's answers. Shorter values of
+// headers can be ordinary words, such as the name of a tenant.
 const minAnswerSecret = 16
 
 // redactAnswer removes credentials from a peer's answer.

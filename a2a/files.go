@@ -97,8 +97,8 @@ func fileSum(f *event.File) string {
 	return session.Digest(fmt.Appendf(nil, "%q %q %q", f.Name, f.Digest, f.URL))
 }
 
-// saveFiles saves the files of the answer and yields an event for each, except those that the log already has for this task
-// (had contains their sums). lines has one line for each new file, and one for each file that could not be kept.
+// saveFiles saves the files of the answer and yields an event for each, except those that the log already has for this
+// task (had contains their sums). lines has one line for each new file, and one for each file that could not be kept.
 func (x *exchange) saveFiles(had []string) (lines []string, err error) {
 	for _, p := range x.answer.files.all() {
 		f := x.answer.file(p)
@@ -128,8 +128,8 @@ func (x *exchange) saveFiles(had []string) (lines []string, err error) {
 	return lines, nil
 }
 
-// appendFileLines returns the text of an answer followed by the lines of the files that could not be kept. Without a text it
-// returns the lines of all files.
+// appendFileLines returns the text of an answer followed by the lines of the files that could not be kept. Without a
+// text it returns the lines of all files.
 func appendFileLines(text string, lines []string) string {
 	lost := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return strings.HasPrefix(l, "[") })
 	switch {

@@ -91,8 +91,8 @@ func (x *exchange) askUser(text string) {
 		Data: &event.Relay{Kind: event.RelayInput, ToolCallID: call.ID, Tool: askTool, Params: input, Message: text}})
 }
 
-// resolveQuestion yields the result of the call that asked, and reports whether the answer is to be sent. If the user has not
-// answered yet, the question stays open.
+// resolveQuestion yields the result of the call that asked, and reports whether the answer is to be sent. If the user
+// has not answered yet, the question stays open.
 //
 // If the user declines, the task is canceled. The protocol has no message for it, and the remote agent could take a
 // text that says so for the answer.

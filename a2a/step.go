@@ -194,8 +194,8 @@ func (x *exchange) deliver(msg *sdk.Message) (streams bool, failed *Error) {
 	return events != 1, nil
 }
 
-// connectionBroke reports whether an error is a connection error, after which the task may still exist, rather than the peer's
-// answer.
+// connectionBroke reports whether an error is a connection error, after which the task may still exist, rather than the
+// peer's answer.
 func (x *exchange) connectionBroke(err error) bool {
 	return x.ctx.Err() == nil && !isAnswer(err) && !unreadable(err) && !errors.Is(err, errTooLarge)
 }

@@ -131,8 +131,8 @@ func encodeCard(card *sdk.AgentCard) ([]byte, error) {
 	return plainjson.Marshal(tree)
 }
 
-// addLegacyFields copies the fields of a security scheme to where 0.3 expects them. In 1.0 they are nested under the name of
-// the scheme's kind.
+// addLegacyFields copies the fields of a security scheme to where 0.3 expects them. In 1.0 they are nested under the
+// name of the scheme's kind.
 func addLegacyFields(scheme map[string]any) {
 	for kind, old := range map[string]string{"apiKeySecurityScheme": "apiKey", "httpAuthSecurityScheme": "http", "oauth2SecurityScheme": "oauth2",
 		"openIdConnectSecurityScheme": "openIdConnect", "mtlsSecurityScheme": "mutualTLS"} {

@@ -171,9 +171,9 @@ func (s *Signer) sign(tree map[string]any) ([]sdk.AgentCardSignature, error) {
 	return sigs, nil
 }
 
-// verifiedSigner is a key whose ECDSA signatures are verified, because go-jose splits them without validation. Signatures with
-// a key in memory are deterministic (RFC 6979): equal cards get equal signatures, so that replicas of a server return
-// the same document and ETag.
+// verifiedSigner is a key whose ECDSA signatures are verified, because go-jose splits them without validation.
+// Signatures with a key in memory are deterministic (RFC 6979): equal cards get equal signatures, so that replicas of a
+// server return the same document and ETag.
 type verifiedSigner struct{ crypto.Signer }
 
 func (c verifiedSigner) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
