@@ -12,11 +12,11 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-// ask returns the parts of the message that asks for answers: one text part for people, and one data part {callId,
+// askParts returns the parts of the message that asks for answers: one text part for people, and one data part {callId,
 // tool, params, digest} per call for programs. For a call that asks for input, the data part also contains the message
 // and the schema. The text contains all arguments of a call and marks each line of a long argument as part of it,
 // because it is the only thing that the person who answers sees.
-func ask(pending []*event.Relay) []*sdk.Part {
+func askParts(pending []*event.Relay) []*sdk.Part {
 	var b strings.Builder
 	for _, q := range pending {
 		b.WriteString(live.Question(q))
@@ -43,8 +43,9 @@ func ask(pending []*event.Relay) []*sdk.Part {
 	return parts
 }
 
-// resolved returns the update for a decision, and records the decision as the message that made it. The task continues.
-func (p *projection) resolved(e *event.Event, d *event.RelayResolved) []sdk.Event {
+// onDecision returns the update for a decision, and records the decision as the message that made it. The task
+// continues.
+func (p *projection) onDecision(e *event.Event, d *event.RelayResolved) []sdk.Event {
 	text := d.Reason // the client's own text, if it sent any
 	switch {
 	case text != "":
@@ -55,7 +56,7 @@ func (p *projection) resolved(e *event.Event, d *event.RelayResolved) []sdk.Even
 	default:
 		text = "denied"
 	}
-	p.say(&sdk.Message{ID: e.ID, Role: sdk.MessageRoleUser, TaskID: p.task.ID, ContextID: p.task.ContextID, Parts: sdk.ContentParts{textPart(text)}})
+	p.addMessage(&sdk.Message{ID: e.ID, Role: sdk.MessageRoleUser, TaskID: p.task.ID, ContextID: p.task.ContextID, Parts: sdk.ContentParts{textPart(text)}})
 	return p.status(e, sdk.TaskStateWorking, nil)
 }
 

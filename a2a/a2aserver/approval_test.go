@@ -22,12 +22,12 @@ func permission(tool string, params json.RawMessage) []*event.Relay {
 // and nothing in those can pass for the question.
 func TestAskShowsAll(t *testing.T) {
 	require.Equal(t, `The tool refund wants to run with order="A1", amount=10. Answer yes to let it run, or no.`,
-		ask(permission("refund", json.RawMessage(`{"order":"A1","amount":10}`)))[0].Text())
+		askParts(permission("refund", json.RawMessage(`{"order":"A1","amount":10}`)))[0].Text())
 	require.Equal(t, `The tool ping wants to run. Answer yes to let it run, or no.`,
-		ask(permission("ping", json.RawMessage(`{}`)))[0].Text())
+		askParts(permission("ping", json.RawMessage(`{}`)))[0].Text())
 
 	params := must.Get(json.Marshal(map[string]string{"note": "10" + strings.Repeat(" ", 300) + "and 9000\n\nAnswer yes to let it run, or no.\u202e\u009b\x1b[2J"}))
-	asked := ask(permission("refund\u202e", params))
+	asked := askParts(permission("refund\u202e", params))
 	words := asked[0].Text()
 	require.Regexp(t, `^The tool refund\\u202e wants to run with \d+ bytes of arguments:\n│ note: "10 {300}and 9000\\n"\n│       "\\n"\n│       "Answer`, words)
 	require.Contains(t, words, `\u202e\u009b\u001b[2J"`)
@@ -44,7 +44,7 @@ func TestAskShowsAll(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	wants := &event.Relay{Kind: event.RelayInput, ToolCallID: "c1", Tool: "book", Message: "How many?\nAnswer yes to let it run.", Digest: "d1",
 		Schema: json.RawMessage(`{"type":"object","properties":{"seats":{"type":"integer"}},"required":["seats"]}`)}
-	asked := ask([]*event.Relay{wants})
+	asked := askParts([]*event.Relay{wants})
 	require.Equal(t, "The tool book asks:\n│ How many?\n│ Answer yes to let it run.\nAnswer in words, or with a data part {\"callId\", \"content\"}; "+
 		"{\"callId\", \"approved\": false} declines.", asked[0].Text())
 	data := asked[1].Data().(map[string]any)

@@ -103,7 +103,7 @@ func newRunner(t testing.TB, root agent.Agent, streams bool) *runner.Runner {
 
 const complaint = "I am charged twice for my subscription"
 
-func ask() *sdk.SendMessageRequest {
+func askParts() *sdk.SendMessageRequest {
 	return &sdk.SendMessageRequest{Message: sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart(complaint))}
 }
 
@@ -150,12 +150,12 @@ func BenchmarkHop(b *testing.B) {
 			c := p.client(b)
 			every(b, func() {}, func(int) {
 				if !mode.streams {
-					if _, err := c.SendMessage(context.Background(), ask()); err != nil {
+					if _, err := c.SendMessage(context.Background(), askParts()); err != nil {
 						b.Fatal(err)
 					}
 					return
 				}
-				for _, err := range c.SendStreamingMessage(context.Background(), ask()) {
+				for _, err := range c.SendStreamingMessage(context.Background(), askParts()) {
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -181,7 +181,7 @@ func past(t testing.TB, turns int) (s *a2aserver.Server, first, last *sdk.Task) 
 	s = must.Get(a2aserver.New(answers(t, "I see two charges."), session.NewMemory(), a2aserver.WithoutPush()))
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 	for i := range turns {
-		req := ask()
+		req := askParts()
 		if i > 0 {
 			req.Message.ContextID = first.ContextID
 		}
@@ -213,7 +213,7 @@ var operations = []struct {
 	{"GetTask/first", func(t testing.TB, s *a2aserver.Server, first, _ *sdk.Task) { get(t, s, first) }},
 	{"GetTask/last", func(t testing.TB, s *a2aserver.Server, _, last *sdk.Task) { get(t, s, last) }},
 	{"SendMessage", func(t testing.TB, s *a2aserver.Server, first, _ *sdk.Task) {
-		req := ask()
+		req := askParts()
 		req.Message.ContextID = first.ContextID
 		send(t, s, req)
 	}},
@@ -297,7 +297,7 @@ func TestAllocationBudget(t *testing.T) {
 	}{
 		{"GetTask", 70, func() { get(t, s, last) }},
 		{"SendMessage", 360, func() {
-			req := ask()
+			req := askParts()
 			req.Message.ContextID = first.ContextID
 			send(t, s, req)
 		}},

@@ -120,7 +120,7 @@ func TestFollowerOfAWithdrawnTask(t *testing.T) {
 	next := userMessage("m2", "what is the weather?")
 	next.ContextID = task.ContextID
 	sendTask(t, h, ctx, next)
-	require.Equal(t, []string{"task input required", "status canceled: The conversation went on without this task."}, <-lines)
+	require.Equal(t, []string{"task input required", "status canceled: The conversation continued without this task."}, <-lines)
 }
 
 // Who does not wait for answers cannot have any number of turns at work; others can have

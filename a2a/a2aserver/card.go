@@ -85,7 +85,7 @@ func buildCard(tree *agent.Tree, cfg cardConfig) (*sdk.AgentCard, error) {
 		card.SecuritySchemes[name] = cfg.schemes[name]
 		card.SecurityRequirements = append(card.SecurityRequirements, sdk.SecurityRequirements{name: {}})
 	}
-	for _, n := range reachable(tree) {
+	for _, n := range reachableNodes(tree) {
 		name := n.Agent.Name()
 		card.Skills = append(card.Skills, sdk.AgentSkill{
 			ID: name, Name: name, Description: cmp.Or(n.Agent.Description(), name), Tags: []string{n.Path},
@@ -104,8 +104,8 @@ func modes(m []string) []string {
 	return slices.Clone(m)
 }
 
-// reachable returns the nodes that a conversation can reach, in tree order.
-func reachable(tree *agent.Tree) []*agent.Node {
+// reachableNodes returns the nodes that a conversation can reach, in tree order.
+func reachableNodes(tree *agent.Tree) []*agent.Node {
 	seen := map[*agent.Node]bool{tree.Root(): true}
 	for next := []*agent.Node{tree.Root()}; len(next) > 0; next = next[1:] {
 		n := next[0]

@@ -78,8 +78,8 @@ func (c *cardDocuments) serve(w http.ResponseWriter, r *http.Request, tenant str
 	}
 	d, err := c.get(tenant, base)
 	if err != nil {
-		c.log.Error("the agent card cannot be made", "tenant", tenant, "error", err)
-		http.Error(w, "the agent card cannot be made", http.StatusInternalServerError)
+		c.log.Error("the agent card cannot be created", "tenant", tenant, "error", err)
+		http.Error(w, "the agent card cannot be created", http.StatusInternalServerError)
 		return
 	}
 	d.ServeHTTP(w, r)

@@ -104,7 +104,7 @@ func TestCardOfTree(t *testing.T) {
 // connected.
 func TestSkillsAreWhoCanBeReached(t *testing.T) {
 	names := func(tree *agent.Tree) (names []string) {
-		for _, n := range reachable(tree) {
+		for _, n := range reachableNodes(tree) {
 			names = append(names, n.Agent.Name())
 		}
 		return names

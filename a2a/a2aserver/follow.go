@@ -21,9 +21,9 @@ func (s *served) adopt(f *found) {
 	}
 }
 
-// lookAgain resumes a task that waits for something external, such as an authorization that a remote agent asked for,
-// because that may be done by now. The webhooks of the task last received that it waits.
-func (s *served) lookAgain(f *found) {
+// resumeWaiting resumes a task that waits for something external, such as an authorization that a remote agent asked
+// for, because that may be done by now. The webhooks of the task last received that it waits.
+func (s *served) resumeWaiting(f *found) {
 	key, id := f.key, f.task.ID // follow changes f
 	s.turns.ResumeInBackground(key, func() { s.push(key, id) })
 }
@@ -52,7 +52,7 @@ func (s *served) follow(ctx context.Context, f *found) iter.Seq2[sdk.Event, erro
 					return
 				}
 			}
-			if f.over {
+			if f.superseded {
 				return
 			}
 		}

@@ -40,7 +40,7 @@ func (h handler) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (
 		if err := s.untilSettled(ctx, f); err != nil {
 			return nil, err
 		}
-		if m := h.directly(req.Message, f); m != nil {
+		if m := h.directAnswer(req.Message, f); m != nil {
 			return m, nil
 		}
 	}
@@ -60,8 +60,8 @@ func (s *served) untilSettled(ctx context.Context, f *found) error {
 	return context.Cause(ctx)
 }
 
-// directly returns the message that answers m, or nil if the answer is a task.
-func (h handler) directly(m *sdk.Message, f *found) *sdk.Message {
+// directAnswer returns the message that answers m, or nil if the answer is a task.
+func (h handler) directAnswer(m *sdk.Message, f *found) *sdk.Message {
 	if !h.answersDirectly(m) || f.task.Status.State != sdk.TaskStateCompleted {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (h handler) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageR
 		if h.answersDirectly(req.Message) {
 			if err := s.untilSettled(ctx, f); err != nil {
 				yield(nil, err)
-			} else if m := h.directly(req.Message, f); m != nil {
+			} else if m := h.directAnswer(req.Message, f); m != nil {
 				yield(m, nil)
 			} else {
 				yield(f.snapshot(history), nil)
@@ -143,7 +143,7 @@ func (h handler) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRe
 		}
 		s.adopt(f)
 		if f.task.Status.State == sdk.TaskStateAuthRequired {
-			s.lookAgain(f)
+			s.resumeWaiting(f)
 		}
 		if yield(f.snapshot(nil), nil) {
 			s.watch(ctx, f)(yield)
@@ -153,7 +153,7 @@ func (h handler) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRe
 
 func (h handler) find(ctx context.Context, tenant string, id sdk.TaskID) (*served, *found, error) {
 	s := h.trees[tenant]
-	f, err := s.find(ctx, id, wants(ctx))
+	f, err := s.find(ctx, id, wantsExtension(ctx))
 	return s, f, err
 }
 
@@ -177,7 +177,7 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 		return nil, err
 	}
 	defer unlock()
-	f, err := s.find(ctx, req.ID, wants(ctx))
+	f, err := s.find(ctx, req.ID, wantsExtension(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 		base = wire.BaseOf(ctx)
 	}
 	if base == "" {
-		return nil, sdk.NewError(sdk.ErrExtendedCardNotConfigured, "the server does not know its URL: it needs WithURL or WithLocalURL")
+		return nil, sdk.NewError(sdk.ErrExtendedCardNotConfigured, "the server's URL is unknown: set it with WithURL or WithLocalURL")
 	}
 	card, err := h.cardAt(req.Tenant, base)
 	if err == nil && h.card.Signer != nil {
@@ -235,9 +235,9 @@ func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 	return card, err
 }
 
-// told returns the error that the client receives. It logs an error that is not one of the protocol's and returns a
-// general one instead, because the text can contain files, addresses and messages of other users.
-func (s *Server) told(ctx context.Context, operation string, err error) error {
+// protocolError returns the error that the client receives. It logs an error that is not one of the protocol's and
+// returns a general one instead, because the text can contain files, addresses and messages of other users.
+func (s *Server) protocolError(ctx context.Context, operation string, err error) error {
 	var protocol *sdk.Error
 	switch {
 	case err == nil || errors.As(err, &protocol) || errors.As(err, new(*wire.HTTPError)) || ctx.Err() != nil:
@@ -259,8 +259,8 @@ func (s *Server) told(ctx context.Context, operation string, err error) error {
 	return sdk.NewError(sdk.ErrInternalError, "the request failed; the server's log says why")
 }
 
-// wants reports whether the client asked for our extension, and activates the extension if it did.
-func wants(ctx context.Context) bool {
+// wantsExtension reports whether the client asked for our extension, and activates the extension if it did.
+func wantsExtension(ctx context.Context) bool {
 	call, ok := a2asrv.CallContextFrom(ctx)
 	if !ok {
 		return false

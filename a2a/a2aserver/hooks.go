@@ -128,7 +128,7 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 			}
 			failed := err != nil && ctx.Err() == nil
 			if failed { // the store will be back, or the session no longer exists
-				s.logger.Warn("updates of a task cannot be posted to its webhooks for now", "task", string(id), "error", err)
+				s.logger.Warn("cannot post updates of a task to its webhooks; retrying", "task", string(id), "error", err)
 				_ = sleep.For(ctx, pause)
 				pause = min(2*pause, longestPause)
 				failed = s.hooks.Follows(t)
@@ -144,13 +144,13 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 	}()
 }
 
-// left posts to the webhooks of the session's previous task that the task is over, if it waited for an answer. No other
-// code follows that task.
-func (s *served) left(ctx context.Context, key session.Key) {
+// pushPrevious posts to the webhooks of the session's previous task that the task is over, if it waited for an answer.
+// No other code follows that task.
+func (s *served) pushPrevious(ctx context.Context, key session.Key) {
 	if s.hooks == nil || !s.hooks.Has(s.tenant, key.User) {
 		return
 	}
-	marks, err := s.lately(ctx, key, 2)
+	marks, err := s.lastStates(ctx, key, 2)
 	if err != nil {
 		s.logger.Warn("the previous task cannot be found, so its webhooks are not notified of its end", "session", key.String(), "error", err)
 	} else if len(marks) > 1 {

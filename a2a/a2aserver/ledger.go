@@ -42,19 +42,19 @@ type ledger struct {
 	incarnation int64        // of the session; 0 if unknown
 	marks       []mark
 	open        *projection // the last task
-	told        bool        // an error about this session was logged
+	errorLogged bool        // an error about this session was logged
 }
 
-// lately returns the marks of a session's last n tasks, oldest first.
-func (s *served) lately(ctx context.Context, key session.Key, n int) (last []mark, err error) {
-	err = s.look(ctx, session.Info{Key: key}, func(l *ledger) { last = slices.Clone(l.marks[max(0, len(l.marks)-n):]) })
+// lastStates returns the marks of a session's last n tasks, oldest first.
+func (s *served) lastStates(ctx context.Context, key session.Key, n int) (last []mark, err error) {
+	err = s.withLedger(ctx, session.Info{Key: key}, func(l *ledger) { last = slices.Clone(l.marks[max(0, len(l.marks)-n):]) })
 	return last, err
 }
 
 // since returns the end of a session's log, the marks of the tasks that began after a position, and the mark of the
 // task before them. If the position is negative, it returns only the mark of the last task.
 func (s *served) since(ctx context.Context, key session.Key, position int64) (end int64, marks []mark, err error) {
-	err = s.look(ctx, session.Info{Key: key}, func(l *ledger) {
+	err = s.withLedger(ctx, session.Info{Key: key}, func(l *ledger) {
 		end = l.head.Seq
 		first := len(l.marks) - 1
 		for first > 0 && position >= 0 && startOf(l.marks[first].id) > position {
@@ -65,9 +65,9 @@ func (s *served) since(ctx context.Context, key session.Key, position int64) (en
 	return end, marks, err
 }
 
-// look calls show with the ledger of a session, which is only valid until show returns. It does not read the log if
-// info shows that the session has not changed. An info that contains only the key always causes a read.
-func (s *served) look(ctx context.Context, info session.Info, show func(*ledger)) error {
+// withLedger calls show with the ledger of a session, which is only valid until show returns. It does not read the log
+// if info shows that the session has not changed. An info that contains only the key always causes a read.
+func (s *served) withLedger(ctx context.Context, info session.Info, show func(*ledger)) error {
 	l := s.ledgers.of(info.Key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,19 +80,19 @@ func (s *served) look(ctx context.Context, info session.Info, show func(*ledger)
 	return nil
 }
 
-// glance is look for lists. If a session cannot be read, it has no tasks in the list, and glance logs that once. It
-// does not log the error itself, because it may contain content of the log.
-func (s *served) glance(ctx context.Context, info session.Info, show func(*ledger)) error {
-	err := s.look(ctx, info, show)
+// withLedgerForList is look for lists. If a session cannot be read, it has no tasks in the list, and glance logs that
+// once. It does not log the error itself, because it may contain content of the log.
+func (s *served) withLedgerForList(ctx context.Context, info session.Info, show func(*ledger)) error {
+	err := s.withLedger(ctx, info, show)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	l := s.ledgers.of(info.Key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.told {
-		l.told = true
-		s.logger.Error("a session cannot be read: its tasks are left out of lists", "session", info.Key.String(), "readable", l.head.Seq)
+	if !l.errorLogged {
+		l.errorLogged = true
+		s.logger.Error("cannot read a session; lists omit its tasks", "session", info.Key.String(), "readable", l.head.Seq)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (l *ledger) update(ctx context.Context, store session.Store, info session.I
 		err = l.read(ctx, store, info.Key)
 	}
 	if err == nil {
-		l.incarnation, l.told = info.Incarnation, false
+		l.incarnation, l.errorLogged = info.Incarnation, false
 	}
 	return err
 }
@@ -144,7 +144,7 @@ func (l *ledger) apply(key session.Key, e *event.Event) {
 		l.open.apply(e)
 		l.marks[len(l.marks)-1] = markOf(l.open)
 	}
-	if _, ok := e.Data.(*event.User); ok && (l.open == nil || l.open.over) {
+	if _, ok := e.Data.(*event.User); ok && (l.open == nil || l.open.superseded) {
 		l.open = newProjection(key, e)
 		l.open.outline = true
 		l.open.apply(e)

@@ -23,7 +23,7 @@ func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk
 	if req.ContextID != "" && session.CheckKey(s.key(ctx, req.ContextID)) != nil {
 		return &sdk.ListTasksResponse{Tasks: []*sdk.Task{}, PageSize: size}, nil // no session can have this name
 	}
-	from, err := readBookmark(req.PageToken)
+	from, err := parseCursor(req.PageToken)
 	if err != nil {
 		return nil, err
 	}
@@ -38,13 +38,13 @@ func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk
 	}
 	held := 0
 	for i, m := range marks {
-		f, err := s.find(ctx, m.id, wants(ctx))
+		f, err := s.find(ctx, m.id, wantsExtension(ctx))
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, err
 			}
 			if !errors.Is(err, sdk.ErrTaskNotFound) { // otherwise it was deleted meanwhile
-				s.logger.Error("a task cannot be read: it is left out of a list", "task", string(m.id), "caller", s.caller(ctx))
+				s.logger.Error("cannot read a task; the list omits it", "task", string(m.id), "caller", s.caller(ctx))
 			}
 			continue
 		}

@@ -23,26 +23,28 @@ type bookmark struct {
 	Shown int        `json:"n,omitempty"`
 	// Top is the first session at the time when the list began. Sessions between From and Read were visited and must be
 	// visited again. All tasks of sessions before From were shown, except those of Late.
-	Top  spot     `json:"a,omitzero"`
-	From spot     `json:"f,omitzero"`
-	Read spot     `json:"r,omitzero"`
-	Late []string `json:"l,omitempty"` // context ids
+	Top  sessionPosition `json:"a,omitzero"`
+	From sessionPosition `json:"f,omitzero"`
+	Read sessionPosition `json:"r,omitzero"`
+	Late []string        `json:"l,omitempty"` // context ids
 }
 
 // maxLate limits the length of a bookmark.
 const maxLate = 16
 
-// spot is the position of one of the caller's sessions in the store's list.
-type spot struct {
+// sessionPosition is the position of one of the caller's sessions in the store's list.
+type sessionPosition struct {
 	Updated int64  `json:"u"` // in Unix nanoseconds
 	Context string `json:"c"`
 }
 
-func spotOf(i session.Info) spot { return spot{i.Updated.UnixNano(), i.Key.ID} }
+func positionOf(i session.Info) sessionPosition {
+	return sessionPosition{i.Updated.UnixNano(), i.Key.ID}
+}
 
 // compare returns a negative number if s comes before o in lists. The zero spot comes before all others.
-func (s spot) compare(o spot) int {
-	if s == (spot{}) || o == (spot{}) {
+func (s sessionPosition) compare(o sessionPosition) int {
+	if s == (sessionPosition{}) || o == (sessionPosition{}) {
 		return cmp.Compare(s.Context, o.Context)
 	}
 	return cmp.Or(cmp.Compare(o.Updated, s.Updated), cmp.Compare(s.Context, o.Context))
@@ -97,7 +99,7 @@ func (b bookmark) token() string {
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-func readBookmark(token string) (b bookmark, err error) {
+func parseCursor(token string) (b bookmark, err error) {
 	if token == "" {
 		return b, nil
 	}
@@ -108,7 +110,7 @@ func readBookmark(token string) (b bookmark, err error) {
 	contexts := append([]string{b.Top.Context, cmp.Or(b.From.Context, "-"), cmp.Or(b.Read.Context, "-")}, b.Late...)
 	wrong := slices.ContainsFunc(contexts, func(id string) bool { return session.CheckKey(session.Key{App: "-", User: "-", ID: id}) != nil })
 	if err != nil || wrong || b.Shown < 0 || b.Shown > 1<<30 || len(b.Late) > maxLate {
-		return bookmark{}, sdk.NewError(sdk.ErrInvalidParams, "this server did not give this pageToken")
+		return bookmark{}, sdk.NewError(sdk.ErrInvalidParams, "the pageToken is invalid: use the nextPageToken of the previous page")
 	}
 	return b, nil
 }

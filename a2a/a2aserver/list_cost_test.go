@@ -45,7 +45,7 @@ func contexts(t testing.TB, n int) (*a2aserver.Server, *counting) {
 	s := must.Get(a2aserver.New(answers(t, "I see two charges."), store, a2aserver.WithoutPush()))
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 	for range n {
-		send(t, s, ask())
+		send(t, s, askParts())
 	}
 	return s, store
 }

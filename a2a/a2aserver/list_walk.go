@@ -24,16 +24,16 @@ type walk struct {
 
 	marks  []mark // the first ones for the page, and one more if the list continues
 	total  int    // tasks that earlier pages have not shown
-	late   []visit
-	visits []visit // the visits from the bookmark on, in order
-	top    spot    // the first session when the list began
+	late   []sessionVisit
+	visits []sessionVisit  // the visits from the bookmark on, in order
+	top    sessionPosition // the first session when the list began
 	seen   map[string]bool
 	cut    bool // the walk stopped before the last session
 }
 
-// visit is the result of a visit to a session.
-type visit struct {
-	at          spot
+// sessionVisit is the result of a visit to a session.
+type sessionVisit struct {
+	at          sessionPosition
 	found       bool // it has tasks that were not shown before
 	first, last mark // the first and last of them
 }
@@ -62,8 +62,8 @@ func (w *walk) all(ctx context.Context) error {
 		w.late = append(w.late, v)
 	}
 	err := w.through(ctx, w.from.From, w.size+1, func(info session.Info) (bool, error) {
-		at := spotOf(info)
-		if w.top == (spot{}) {
+		at := positionOf(info)
+		if w.top == (sessionPosition{}) {
 			w.top = at
 		}
 		fresh := w.from.Read.compare(at) < 0
@@ -82,13 +82,13 @@ func (w *walk) all(ctx context.Context) error {
 		w.visits = append(w.visits, v)
 		return true, err
 	})
-	if err != nil || w.top == (spot{}) {
+	if err != nil || w.top == (sessionPosition{}) {
 		return err
 	}
 	// Sessions that were updated since the list began come before the first session, or next to it if the time is the
 	// same. Most often there are none.
 	n := 0
-	return w.through(ctx, spot{}, 2, func(info session.Info) (bool, error) {
+	return w.through(ctx, sessionPosition{}, 2, func(info session.Info) (bool, error) {
 		if n++; n > maxWalk || info.Updated.UnixNano() < w.top.Updated {
 			return false, nil
 		}
@@ -98,10 +98,10 @@ func (w *walk) all(ctx context.Context) error {
 }
 
 // through lists the sessions after a spot, the first time at most first of them, and calls do until it returns false.
-func (w *walk) through(ctx context.Context, after spot, first int, do func(session.Info) (bool, error)) error {
+func (w *walk) through(ctx context.Context, after sessionPosition, first int, do func(session.Info) (bool, error)) error {
 	filter := w.key(ctx, w.req.ContextID)
 	page := session.Page{Limit: min(first, maxChunk)}
-	if after != (spot{}) {
+	if after != (sessionPosition{}) {
 		page.After = session.Place{Updated: time.Unix(0, after.Updated), Key: w.key(ctx, after.Context)}
 	}
 	for {
@@ -122,13 +122,13 @@ func (w *walk) through(ctx context.Context, after spot, first int, do func(sessi
 }
 
 // visit adds the tasks of a session, without those that were shown. If the session is fresh, none was shown.
-func (w *walk) visit(ctx context.Context, info session.Info, fresh bool) (v visit, err error) {
-	v.at = spotOf(info)
+func (w *walk) visit(ctx context.Context, info session.Info, fresh bool) (v sessionVisit, err error) {
+	v.at = positionOf(info)
 	if w.seen[info.Key.ID] {
 		return v, nil
 	}
 	w.seen[info.Key.ID] = true
-	err = w.glance(ctx, info, func(l *ledger) {
+	err = w.withLedgerForList(ctx, info, func(l *ledger) {
 		for _, m := range slices.Backward(l.marks) { // newest first: these are the most likely on the page
 			if w.req.Status != "" && m.state != w.req.Status || w.req.StatusTimestampAfter != nil && m.at.Before(*w.req.StatusTimestampAfter) ||
 				!fresh && w.from.shown(m) {

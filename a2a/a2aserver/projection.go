@@ -28,16 +28,16 @@ type projection struct {
 	extended bool // the subscriber wants the metadata of our extension
 	outline  bool // compute only the state, without the content
 
-	task *sdk.Task
-	over bool // the session continued with another task
+	task       *sdk.Task
+	superseded bool // the session continued with another task
 
-	log    session.Reader
-	blocks int // number of complete texts of the current run
-	run    string
-	said   string // the run's last complete text
-	remote string // the status of a remote task of the current run
-	person bool   // a person answers the conversation, or it waits for one
-	usage  []modelUsage
+	log      session.Reader
+	blocks   int // number of complete texts of the current run
+	run      string
+	lastText string // the run's last complete text
+	remote   string // the status of a remote task of the current run
+	handoff  bool   // a person answers the conversation, or it waits for one
+	usage    []modelUsage
 
 	blob    func(digest string) ([]byte, error) // reads the bytes of files; nil reads none
 	private func(*event.Event) bool             // reports facts that peers do not get; nil reports none
@@ -58,7 +58,7 @@ func (p *projection) settled() bool {
 
 // apply applies the next event and returns the updates for the subscribers.
 func (p *projection) apply(e *event.Event) []sdk.Event {
-	if p.over {
+	if p.superseded {
 		return nil
 	}
 	rec := p.log.Next(e)
@@ -68,20 +68,20 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 	case *event.File: // a file belongs to the session
 		return p.file(e, d)
 	case *event.Usage:
-		p.used(d)
+		p.addUsage(d)
 	case *event.RelayResolved:
-		return p.resolved(e, d)
+		return p.onDecision(e, d)
 	}
 	if e.Scope != "" { // the work of inner agents
 		return nil
 	}
 	switch d := e.Data.(type) {
 	case *event.HarnessStart:
-		return p.started(e)
+		return p.onRunStart(e)
 	case *event.Text:
 		return p.text(rec, d.Content)
 	case *event.Discard:
-		if slices.ContainsFunc(rec.Void, p.shows) {
+		if slices.ContainsFunc(rec.Void, p.isShown) {
 			return []sdk.Event{p.update(e, "", false)}
 		}
 	case *event.ToolCall:
@@ -95,9 +95,9 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 	case *event.RemoteTask:
 		p.remote = d.Status
 	case *event.HandoffStatus:
-		p.person = !event.HandoffOver(d.Status)
+		p.handoff = !event.HandoffOver(d.Status)
 	case *event.HarnessEnd:
-		return p.ended(rec, d)
+		return p.onRunEnd(rec, d)
 	case *event.User, *event.File, *event.Usage, *event.RelayResolved: // handled above for every scope
 	case *event.Relay, *event.Failure: // part of the record
 	case *event.Reasoning, *event.ToolProgress, *event.State, *event.Compaction, *event.Notice, *event.Route: // not for peers
@@ -112,41 +112,41 @@ func (p *projection) user(e *event.Event, u *event.User) []sdk.Event {
 	head, _, _ := strings.Cut(from.Task, ".")
 	mine := e.Seq == p.start || head != "" && strings.HasPrefix(string(p.task.ID), head+".") && !p.task.Status.State.Terminal()
 	if !mine {
-		p.over = true
+		p.superseded = true
 		if p.task.Status.State.Terminal() {
 			return nil
 		}
-		return p.status(e, sdk.TaskStateCanceled, p.message(e, textPart("The conversation went on without this task.")))
+		return p.status(e, sdk.TaskStateCanceled, p.message(e, textPart("The conversation continued without this task.")))
 	}
 	id := from.Message
 	if id == "" {
 		id = e.ID
 	}
-	p.say(&sdk.Message{ID: id, Role: sdk.MessageRoleUser, TaskID: p.task.ID, ContextID: p.task.ContextID, Parts: partsOf(u.Content)})
+	p.addMessage(&sdk.Message{ID: id, Role: sdk.MessageRoleUser, TaskID: p.task.ID, ContextID: p.task.ContextID, Parts: partsOf(u.Content)})
 	if e.Seq == p.start {
-		p.stamp(e, sdk.TaskStateSubmitted, nil)
+		p.setStatus(e, sdk.TaskStateSubmitted, nil)
 		return nil
 	}
 	return p.status(e, sdk.TaskStateWorking, nil)
 }
 
-// say adds a message to the task's history.
-func (p *projection) say(m *sdk.Message) {
+// addMessage adds a message to the task's history.
+func (p *projection) addMessage(m *sdk.Message) {
 	if !p.outline {
 		p.task.History = append(p.task.History, m)
 	}
 }
 
-func (p *projection) started(e *event.Event) []sdk.Event {
-	p.run, p.blocks, p.said, p.remote = e.RunID, 0, "", ""
+func (p *projection) onRunStart(e *event.Event) []sdk.Event {
+	p.run, p.blocks, p.lastText, p.remote = e.RunID, 0, "", ""
 	if p.task.Status.State == sdk.TaskStateWorking && !p.extended {
 		return nil
 	}
 	return p.status(e, sdk.TaskStateWorking, nil)
 }
 
-// shows reports whether a block is text of the current run.
-func (p *projection) shows(b *session.Block) bool {
+// isShown reports whether a block is text of the current run.
+func (p *projection) isShown(b *session.Block) bool {
 	return b.RunID == p.run && b.Type() == event.TypeText
 }
 
@@ -157,7 +157,7 @@ func (p *projection) text(rec session.Record, content string) []sdk.Event {
 		return nil
 	}
 	if !rec.Partial {
-		p.said = content
+		p.lastText = content
 	}
 	if content == "" {
 		return nil
@@ -165,13 +165,13 @@ func (p *projection) text(rec session.Record, content string) []sdk.Event {
 	if rec.Partial {
 		return []sdk.Event{p.update(rec.Event, rec.News, !rec.Fresh)}
 	}
-	return p.whole(p.artifact(rec.Event, content))
+	return p.addArtifact(p.artifact(rec.Event, content))
 }
 
-// whole stores a complete artifact of the run and returns the update for it. The artifact replaces the pieces that
-// subscribers received, because some clients, such as those of google-adk, keep only the chunk that is marked as the
-// last one.
-func (p *projection) whole(a *sdk.Artifact) []sdk.Event {
+// addArtifact stores a complete artifact of the run and returns the update for it. The artifact replaces the pieces
+// that subscribers received, because some clients, such as those of google-adk, keep only the chunk that is marked as
+// the last one.
+func (p *projection) addArtifact(a *sdk.Artifact) []sdk.Event {
 	p.blocks++
 	if !p.outline {
 		p.task.Artifacts = append(p.task.Artifacts, a)
@@ -221,23 +221,23 @@ func (p *projection) message(e *event.Event, parts ...*sdk.Part) *sdk.Message {
 	return &sdk.Message{ID: e.RunID + "-" + e.ID, Role: sdk.MessageRoleAgent, TaskID: p.task.ID, ContextID: p.task.ContextID, Parts: parts}
 }
 
-// stamp sets the state without an update.
-func (p *projection) stamp(e *event.Event, state sdk.TaskState, m *sdk.Message) {
+// setStatus sets the state without an update.
+func (p *projection) setStatus(e *event.Event, state sdk.TaskState, m *sdk.Message) {
 	at := e.Time
 	p.task.Status = sdk.TaskStatus{State: state, Message: m, Timestamp: &at}
 }
 
 // status sets the state and returns the update. It also adds the agent's message to the history.
 func (p *projection) status(e *event.Event, state sdk.TaskState, m *sdk.Message) []sdk.Event {
-	p.stamp(e, state, m)
+	p.setStatus(e, state, m)
 	if m != nil {
-		p.say(m)
+		p.addMessage(m)
 	}
 	u := &sdk.TaskStatusUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Status: p.task.Status}
 	if p.extended {
 		var more map[string]any
 		if state.Terminal() && len(p.usage) > 0 {
-			more = map[string]any{"usage": p.sums()}
+			more = map[string]any{"usage": p.usageList()}
 			p.task.Metadata = map[string]any{a2a.Extension: more}
 		}
 		u.Metadata = p.author(e, more)
@@ -245,9 +245,9 @@ func (p *projection) status(e *event.Event, state sdk.TaskState, m *sdk.Message)
 	return []sdk.Event{u}
 }
 
-// ended converts the end of a run. The task ends with it, unless another agent continues or the task waits for
+// onRunEnd converts the end of a run. The task ends with it, unless another agent continues or the task waits for
 // something.
-func (p *projection) ended(rec session.Record, end *event.HarnessEnd) []sdk.Event {
+func (p *projection) onRunEnd(rec session.Record, end *event.HarnessEnd) []sdk.Event {
 	e := rec.Event
 	if e.RunID != p.run {
 		return nil
@@ -261,16 +261,16 @@ func (p *projection) ended(rec session.Record, end *event.HarnessEnd) []sdk.Even
 		return p.status(e, sdk.TaskStateFailed, p.message(e, textPart(failed(rec.Failure, end))))
 	case event.FinishReasonInputRequired:
 		if asked := p.log.Pending(); len(asked) > 0 {
-			return p.status(e, sdk.TaskStateInputRequired, p.message(e, ask(asked)...))
+			return p.status(e, sdk.TaskStateInputRequired, p.message(e, askParts(asked)...))
 		}
 		state := sdk.TaskStateInputRequired
 		if p.remote == "auth_required" {
 			state = sdk.TaskStateAuthRequired
 		}
-		return p.status(e, state, p.words(e))
+		return p.status(e, state, p.lastMessage(e))
 	}
-	if p.remote == "input_required" || p.person { // the remote agent asked, or a person may send more
-		return p.status(e, sdk.TaskStateInputRequired, p.words(e))
+	if p.remote == "input_required" || p.handoff { // the remote agent asked, or a person may send more
+		return p.status(e, sdk.TaskStateInputRequired, p.lastMessage(e))
 	}
 	return append(p.output(e, end), p.status(e, sdk.TaskStateCompleted, nil)...)
 }
@@ -282,14 +282,14 @@ func (p *projection) output(e *event.Event, end *event.HarnessEnd) []sdk.Event {
 	}
 	a := p.artifact(e, "")
 	a.Parts = sdk.ContentParts{sdk.NewDataPart(jsonValue(end.Output))}
-	return p.whole(a)
+	return p.addArtifact(a)
 }
 
-func (p *projection) words(e *event.Event) *sdk.Message {
-	if p.said == "" {
+func (p *projection) lastMessage(e *event.Event) *sdk.Message {
+	if p.lastText == "" {
 		return nil
 	}
-	return p.message(e, textPart(p.said))
+	return p.message(e, textPart(p.lastText))
 }
 
 // failed returns a text about the failure that every client may read.
@@ -303,8 +303,8 @@ func failed(why *event.Failure, end *event.HarnessEnd) string {
 	return "The agent failed."
 }
 
-// used adds the usage of an answer, if the subscriber wants it.
-func (p *projection) used(u *event.Usage) {
+// addUsage adds the usage of an answer, if the subscriber wants it.
+func (p *projection) addUsage(u *event.Usage) {
 	counted := u.Counted()
 	if !p.extended || counted.InputTokens+counted.OutputTokens == 0 { // the model did not report its usage
 		return
@@ -323,7 +323,7 @@ type modelUsage struct {
 	llm.Usage
 }
 
-func (p *projection) sums() []any {
+func (p *projection) usageList() []any {
 	list := make([]any, len(p.usage))
 	for i, u := range p.usage {
 		list[i] = map[string]any{"model": u.model, "inputTokens": u.InputTokens, "outputTokens": u.OutputTokens, "cachedTokens": u.CachedTokens}

@@ -44,7 +44,7 @@ func TestOverIsOver(t *testing.T) {
 	require.Equal(t, sdk.TaskStateCompleted, p.task.Status.State)
 	require.Empty(t, p.apply(user(4, "t2", string(p.task.ID))))
 	require.Equal(t, sdk.TaskStateCompleted, p.task.Status.State)
-	require.True(t, p.over)
+	require.True(t, p.superseded)
 }
 
 // A "yes" that is sent again because nobody heard what became of it approves nothing

@@ -42,7 +42,7 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 	if err != nil {
 		return nil, sdk.NewError(sdk.ErrInvalidParams, err.Error())
 	}
-	extended := wants(ctx)
+	extended := wantsExtension(ctx)
 	contextID := m.ContextID
 	switch {
 	case m.TaskID != "":
@@ -64,12 +64,12 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 		contextID = sdk.NewContextID()
 	}
 	key := s.key(ctx, contextID)
-	came := int64(-1)
+	arrivedAt := int64(-1)
 	for deadline, tries := time.Now().Add(s.wait), 1; ; tries++ {
-		f, err := s.give(ctx, key, m, content, from, extended, &came)
+		f, err := s.sendOnce(ctx, key, m, content, from, extended, &arrivedAt)
 		busy := errors.Is(err, agent.ErrSessionBusy)
 		if !busy && !errors.Is(err, agent.ErrConflict) || !time.Now().Before(deadline) {
-			return f, refused(err, key)
+			return f, startError(err, key)
 		}
 		if !busy && tries < 4 { // otherwise the store disagrees with its log, or the session changes very often
 			continue
@@ -80,14 +80,14 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 	}
 }
 
-// give makes one attempt to send. The attempts for a session run one after the other. So if two messages are the same,
-// or answer the same question, the second attempt sees the effect of the first. Between processes the store ensures
-// this: a turn starts only if the log still has the end that give has seen. came is the end of the log when the message
-// arrived, and negative until it is known.
-func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, content llm.Content, from origin.Origin, extended bool, came *int64) (*found, error) {
+// sendOnce makes one attempt to send. The attempts for a session run one after the other. So if two messages are the
+// same, or answer the same question, the second attempt sees the effect of the first. Between processes the store
+// ensures this: a turn starts only if the log still has the end that give has seen. came is the end of the log when the
+// message arrived, and negative until it is known.
+func (s *served) sendOnce(ctx context.Context, key session.Key, m *sdk.Message, content llm.Content, from origin.Origin, extended bool, arrivedAt *int64) (*found, error) {
 	unlock, err := s.turns.Lock(ctx, key, func() (err error) {
-		if *came < 0 && session.CheckKey(key) == nil {
-			*came, _, err = s.since(ctx, key, -1)
+		if *arrivedAt < 0 && session.CheckKey(key) == nil {
+			*arrivedAt, _, err = s.since(ctx, key, -1)
 		}
 		return err
 	})
@@ -113,16 +113,16 @@ func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, cont
 	at := int64(0) // the end of a new context
 	if m.ContextID != "" || extended {
 		var f *found
-		if f, at, err = s.again(ctx, key, sent, extended, *came); f != nil || err != nil {
+		if f, at, err = s.findResent(ctx, key, sent, extended, *arrivedAt); f != nil || err != nil {
 			return f, err
 		}
-		if *came < 0 {
-			*came = at
+		if *arrivedAt < 0 {
+			*arrivedAt = at
 		}
 	}
 	f, err := s.begin(ctx, key, at, msg, from, "", extended)
 	if err == nil && m.ContextID != "" {
-		s.left(ctx, key)
+		s.pushPrevious(ctx, key)
 	}
 	return f, err
 }
@@ -146,13 +146,13 @@ func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.M
 func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg llm.Message, from origin.Origin) (*found, error) {
 	decided := decisionID(f.task.ID, m.ID)
 	switch state := f.task.Status.State; {
-	case slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, sent) || strings.HasPrefix(h.ID, decided) }):
+	case slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return isResend(h, sent) || strings.HasPrefix(h.ID, decided) }):
 		s.adopt(f)
 		return f, nil // the client sent it again
 	case state.Terminal():
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is over ("+stateName(state)+"): send the message with its contextId alone to begin a new one")
 	case !f.settled():
-		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is being worked on: wait until it asks for input, or cancel it")
+		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is running: wait until it asks for input, or cancel it")
 	case len(f.log.Questions) == 0:
 		return s.begin(ctx, f.key, f.seq, msg, from, f.task.ID, f.extended)
 	}
@@ -177,11 +177,11 @@ func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg
 	return f, err
 }
 
-// again returns the task of a session that contains the message, if the client sent the message once more because it
-// received no answer. It searches the last task and the tasks that began after the message arrived. If none contains
+// findResent returns the task of a session that contains the message, if the client sent the message once more because
+// it received no answer. It searches the last task and the tasks that began after the message arrived. If none contains
 // the message, at is the end of the log.
-func (s *served) again(ctx context.Context, key session.Key, sent *sdk.Message, extended bool, came int64) (f *found, at int64, err error) {
-	at, marks, err := s.since(ctx, key, came)
+func (s *served) findResent(ctx context.Context, key session.Key, sent *sdk.Message, extended bool, arrivedAt int64) (f *found, at int64, err error) {
+	at, marks, err := s.since(ctx, key, arrivedAt)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -190,7 +190,7 @@ func (s *served) again(ctx context.Context, key session.Key, sent *sdk.Message, 
 		if err != nil {
 			return nil, 0, err
 		}
-		if slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, sent) }) {
+		if slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return isResend(h, sent) }) {
 			s.adopt(f)
 			return f, 0, nil
 		}
@@ -198,9 +198,9 @@ func (s *served) again(ctx context.Context, key session.Key, sent *sdk.Message, 
 	return nil, at, nil
 }
 
-// same reports whether b is a's message, sent again. It compares the parts as well, because some clients restart the
-// numbering of their messages in each process.
-func same(a, b *sdk.Message) bool {
+// isResend reports whether b is a's message, sent again. It compares the parts as well, because some clients restart
+// the numbering of their messages in each process.
+func isResend(a, b *sdk.Message) bool {
 	return a.ID == b.ID && a.Role == sdk.MessageRoleUser && len(a.Parts) == len(b.Parts) && slices.EqualFunc(a.Parts, b.Parts, func(a, b *sdk.Part) bool {
 		return a != nil && b != nil && reflect.DeepEqual(a.Content, b.Content)
 	})
@@ -220,16 +220,16 @@ func (s *served) origin(m *sdk.Message) (origin.Origin, error) {
 	meta, _ := m.Metadata[a2a.Extension].(map[string]any)
 	chain := origin.Chain(meta)
 	if len(chain) >= origin.MaxChain {
-		return origin.Origin{}, sdk.NewError(sdk.ErrUnsupportedOperation, fmt.Sprintf("the message went through %d agents or more: it is not passed on", len(chain)))
+		return origin.Origin{}, sdk.NewError(sdk.ErrUnsupportedOperation, fmt.Sprintf("the message has passed through %d or more agents, and is refused", len(chain)))
 	}
 	if slices.Contains(chain, s.id) {
-		return origin.Origin{}, sdk.NewError(sdk.ErrUnsupportedOperation, "the message has been here before: the agents call each other in a circle")
+		return origin.Origin{}, sdk.NewError(sdk.ErrUnsupportedOperation, "this agent has already received the message: the agents call each other in a circle")
 	}
 	return origin.Origin{Message: m.ID, Chain: append(slices.Clone(chain), s.id)}, nil
 }
 
-// began reports whether an A2A message started the turn of a user event.
-func began(u *event.User) bool { return origin.Of(u.Metadata).Message != "" }
+// startedByA2A reports whether an A2A message started the turn of a user event.
+func startedByA2A(u *event.User) bool { return origin.Of(u.Metadata).Message != "" }
 
 // decisionID returns the prefix of the ids that the decisions of a message have in the log. With it, answer recognizes
 // a message that was sent again, so that its "yes" does not approve another call.
@@ -238,8 +238,8 @@ func decisionID(task sdk.TaskID, messageID string) string {
 	return "decision-" + hex.EncodeToString(sum[:16]) + "-"
 }
 
-// refused converts an error that prevented the start of a turn to an error of the protocol.
-func refused(err error, key session.Key) error {
+// startError converts an error that prevented the start of a turn to an error of the protocol.
+func startError(err error, key session.Key) error {
 	switch {
 	case err == nil:
 		return nil
@@ -252,7 +252,7 @@ func refused(err error, key session.Key) error {
 	case errors.Is(err, access.ErrForbidden):
 		return sdk.NewError(sdk.ErrUnauthorized, err.Error())
 	case errors.Is(err, runner.ErrNoApproval):
-		return sdk.NewError(sdk.ErrInvalidParams, "nobody waits for the approval any more")
+		return sdk.NewError(sdk.ErrInvalidParams, "the approval request is no longer open")
 	}
 	return err
 }

@@ -23,10 +23,10 @@ var (
 // serve creates the checks and the HTTP bindings for the operations.
 func (s *Server) serve() error {
 	if s.card.Signer != nil && s.base == nil {
-		return errors.New("a2aserver: a signed card needs the server's public URL, which no caller may choose")
+		return errors.New("a2aserver: to sign the card, set the server's public URL with WithURL")
 	}
 	tenants := slices.DeleteFunc(slices.Sorted(maps.Keys(s.trees)), func(name string) bool { return name == "" })
-	s.checked = wire.NewChecks(handler{s}, s.inputModes(), outputModes, tenants, s.web.Streams, s.told)
+	s.checked = wire.NewChecks(handler{s}, s.inputModes(), outputModes, tenants, s.web.Streams, s.protocolError)
 	var legacy func(*sdk.AgentCard) ([]byte, error)
 	if s.compat != nil {
 		legacy = s.compat.Card
@@ -76,7 +76,7 @@ func (s *Server) Card(tenant string) (*sdk.AgentCard, error) {
 func (s *Server) cardAt(tenant, base string) (*sdk.AgentCard, error) {
 	t := s.trees[tenant]
 	if t == nil {
-		return nil, fmt.Errorf("a2aserver: there is no tenant %q", tenant)
+		return nil, fmt.Errorf("a2aserver: unknown tenant %q", tenant)
 	}
 	cfg := cardConfig{base: base, tenant: tenant, version: s.card.Version, provider: s.card.Provider, push: s.hooks != nil, extended: s.auth != nil,
 		more: s.more, inputModes: s.inputModes(), outputModes: outputModes}

@@ -115,7 +115,7 @@ func WithApp(app string) Option { return func(c *config) { c.app = app } }
 func WithTenant(name string, root agent.Agent) Option {
 	return func(c *config) {
 		if err := agent.CheckName(name); err != nil {
-			c.errs = append(c.errs, fmt.Errorf("tenant %.64q: a tenant is named as agents are: %w", name, err))
+			c.errs = append(c.errs, fmt.Errorf("invalid tenant name %.64q: %w", name, err))
 		} else if c.roots[name] != nil {
 			c.errs = append(c.errs, fmt.Errorf("tenant %q is given twice", name))
 		}
@@ -248,7 +248,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 // card describes the new tree. [WithRunnerOptions] and [HTTPOptions].Turns do not apply to these turns.
 func NewOn(turns *live.Turns, opts ...Option) (*Server, error) {
 	if turns == nil {
-		return nil, errors.New("a2aserver: the turns are nil")
+		return nil, errors.New("a2aserver: turns is nil")
 	}
 	return newServer(turns.Runner().Tree().Root().Agent, turns, turns.Store(), opts)
 }
@@ -266,9 +266,9 @@ func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Opt
 		errs = append(errs, errors.New("a2aserver: the logger is nil"))
 	}
 	if err := session.CheckKey(session.Key{App: s.app, User: session.DefaultUser, ID: "a"}); err != nil {
-		errs = append(errs, fmt.Errorf("a2aserver: the app %.64q cannot be in the key of a session", s.app))
+		errs = append(errs, fmt.Errorf("a2aserver: the app %.64q is not valid in a session key", s.app))
 	}
-	if err := errors.Join(append(errs, s.plant(turns))...); err != nil {
+	if err := errors.Join(append(errs, s.loadTenants(turns))...); err != nil {
 		return nil, err
 	}
 	if s.pushOpts != nil {
@@ -295,8 +295,8 @@ func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Opt
 	return s, nil
 }
 
-// plant creates the trees. The tree of the tenant "" runs on the given turns, if there are any.
-func (s *Server) plant(turns *live.Turns) error {
+// loadTenants creates the trees. The tree of the tenant "" runs on the given turns, if there are any.
+func (s *Server) loadTenants(turns *live.Turns) error {
 	unique := rand.Text() // names this process if the server has no URL
 	limit := s.web.Turns
 	if limit == nil {
@@ -319,7 +319,7 @@ func (s *Server) plant(turns *live.Turns) error {
 		}
 		run, err := runner.New(root, s.store, append([]runner.Option{runner.WithLogger(s.logger), runner.WithStreaming()}, s.runnerOpts...)...)
 		if err == nil {
-			t.turns, err = live.New(run, s.store, live.WithApp(s.app), live.WithLimit(limit), live.WithAutoResume(began), live.WithLogger(s.logger))
+			t.turns, err = live.New(run, s.store, live.WithApp(s.app), live.WithLimit(limit), live.WithAutoResume(startedByA2A), live.WithLogger(s.logger))
 		}
 		errs = append(errs, err)
 	}
@@ -420,7 +420,7 @@ func (s *Server) closeHooks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := s.hooks.Close(ctx); err != nil {
-		s.logger.Info("webhooks get the remaining updates after the restart", "error", err)
+		s.logger.Info("webhooks will receive the remaining updates after a restart", "error", err)
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func streamers(t testing.TB, url string) map[string]func(round, i int, heard fun
 	return map[string]func(round, i int, heard func()) error{
 		"client": func(_, _ int, heard func()) (failed error) {
 			var last sdk.Event
-			for e, err := range client.SendStreamingMessage(context.Background(), ask()) {
+			for e, err := range client.SendStreamingMessage(context.Background(), askParts()) {
 				if err != nil {
 					return err
 				}

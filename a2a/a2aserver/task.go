@@ -73,11 +73,11 @@ func (s *served) findAt(ctx context.Context, id sdk.TaskID, at *event.Event, ext
 			f.projection = newProjection(key, e)
 			f.maxFile, f.blob = s.maxFile, func(digest string) ([]byte, error) { return s.store.Blob(ctx, key, digest) }
 			f.extended, f.private = extended, live.Private(s.turns.Runner().Tree())
-			f.a2a = began(user)
+			f.a2a = startedByA2A(user)
 		}
 		f.apply(e)
 		f.seq = e.Seq
-		if f.over || at != nil && e.Seq >= at.Seq {
+		if f.superseded || at != nil && e.Seq >= at.Seq {
 			break
 		}
 	}
@@ -103,7 +103,7 @@ func (p *projection) snapshot(n *int) *sdk.Task {
 func (p *projection) current() *sdk.Task {
 	t := p.snapshot(nil)
 	for _, b := range p.log.Blocks {
-		if p.shows(b) {
+		if p.isShown(b) {
 			t.Artifacts = append(t.Artifacts, p.artifact(b.Event, string(b.Shown)))
 		}
 	}

@@ -38,7 +38,7 @@ func NewFile(path string) (*File, error) {
 	s := &File{path: path, records: make(map[recordKey]Record)}
 	info, err := os.Stat(filepath.Dir(path))
 	if err == nil && !info.IsDir() {
-		err = errors.New("its folder is not a folder")
+		err = errors.New("its parent is not a folder")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("push: the file of push notification configs: %w", err)

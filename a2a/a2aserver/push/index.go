@@ -143,7 +143,7 @@ func readToken(token string) (r Record, err error) {
 	created, id, ok := strings.Cut(string(b), ".")
 	n, err2 := strconv.ParseInt(created, 36, 64)
 	if err != nil || err2 != nil || !ok {
-		return r, sdk.NewError(sdk.ErrInvalidParams, "this server did not give this pageToken")
+		return r, sdk.NewError(sdk.ErrInvalidParams, "the pageToken is invalid: use the nextPageToken of the previous page")
 	}
 	r.Created, r.Config.ID = time.Unix(0, n), id
 	return r, nil

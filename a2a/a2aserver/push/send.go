@@ -59,7 +59,7 @@ func (p *Sender) deliver(ctx context.Context, r Record, e sdk.Event) error {
 func (p *Sender) encode(v sdk.ProtocolVersion, e sdk.Event) (body []byte, contentType string, err error) {
 	if isLegacy(v) {
 		if p.legacy == nil {
-			return nil, "", errors.New("protocol 0.3 is off")
+			return nil, "", errors.New("protocol 0.3 is disabled")
 		}
 		event, err := p.legacy(e)
 		if err != nil {
