@@ -116,8 +116,8 @@ func (m *memory) loggedTexts(ctx context.Context, s agent.Session) (said []strin
 				said = append(said, d.Content)
 			}
 		case *event.ToolCall:
-			if asks, ok := parseQuestion(d); ok {
-				said = append(said, asks)
+			if question, ok := parseQuestion(d); ok {
+				said = append(said, question)
 			}
 		}
 	}
@@ -146,8 +146,8 @@ func (m *memory) newParts(ctx context.Context, load func(context.Context, string
 			first = i + 1
 		}
 	}
-	if heard := m.view.UpTo(m.Processed); heard > first && heard < len(messages) {
-		first = heard
+	if processed := m.view.UpTo(m.Processed); processed > first && processed < len(messages) {
+		first = processed
 	}
 	var parts []*sdk.Part
 	for _, msg := range messages[first:] {

@@ -114,16 +114,16 @@ func mendPayload(payload []byte) []byte {
 
 // mendEvent reduces an event to exactly one known kind and mends that. It reports whether the event has a known kind.
 func mendEvent(event map[string]any) bool {
-	taken := false
+	found := false
 	for _, kind := range eventKinds {
-		if value, isObject := event[kind.name].(map[string]any); isObject && !taken {
-			taken = true
+		if value, isObject := event[kind.name].(map[string]any); isObject && !found {
+			found = true
 			conform(value, kind.form)
 		} else {
 			delete(event, kind.name)
 		}
 	}
-	return taken
+	return found
 }
 
 // conform returns a value in a form that can be decoded into a type of the SDK: without fields of the wrong type, and
@@ -155,8 +155,8 @@ func conform(v any, t reflect.Type) (fitting any, ok bool) {
 		}
 		for f := range t.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			member, there := object[name]
-			if !there {
+			member, exists := object[name]
+			if !exists {
 				continue
 			}
 			if object[name], ok = conform(member, f.Type); !ok {
@@ -196,15 +196,15 @@ func mendPart(p map[string]any) {
 	if p["data"] == nil {
 		delete(p, "data")
 	}
-	taken := false
+	found := false
 	for _, kind := range []string{"text", "data", "url", "raw"} {
-		if _, there := p[kind]; there && taken {
+		if _, exists := p[kind]; exists && found {
 			delete(p, kind)
-		} else if there {
-			taken = true
+		} else if exists {
+			found = true
 		}
 	}
-	if !taken {
+	if !found {
 		text := "[part of an unknown kind"
 		for _, name := range []string{"filename", "mediaType"} {
 			if s, _ := p[name].(string); s != "" {

@@ -110,7 +110,7 @@ func (w *walk) through(ctx context.Context, after sessionPosition, first int, do
 			return err
 		}
 		for _, info := range infos {
-			if goOn, err := do(info); err != nil || !goOn {
+			if proceed, err := do(info); err != nil || !proceed {
 				return err
 			}
 		}

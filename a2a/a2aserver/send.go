@@ -54,11 +54,11 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 		// A client with our extension sends a message again under the same id if it received no answer. It then finds
 		// the context that it started. A different text under the same id, from a client that numbers its messages,
 		// starts another context.
-		words, err := json.Marshal(partsOf(content))
+		encoded, err := json.Marshal(partsOf(content))
 		if err != nil {
 			return nil, sdk.NewError(sdk.ErrInvalidParams, "the message has no JSON form")
 		}
-		sum := sha256.Sum256([]byte(s.app + "\x00" + access.UserOf(ctx).Name + "\x00" + m.ID + "\x00" + string(words)))
+		sum := sha256.Sum256([]byte(s.app + "\x00" + access.UserOf(ctx).Name + "\x00" + m.ID + "\x00" + string(encoded)))
 		contextID = hex.EncodeToString(sum[:16])
 	case contextID == "":
 		contextID = sdk.NewContextID()
