@@ -54,9 +54,9 @@ func (p *Sender) admit(t Task, id string) (dropped []*webhook, old *webhook, err
 	switch {
 	case old != nil:
 	case len(hooks)-gone(func(o Task) bool { return o == t }) >= p.opts.perTask:
-		return nil, nil, invalid(fmt.Sprintf("the task already has %d configs, the maximum", len(hooks)))
+		return nil, nil, invalid(fmt.Sprintf("the task already has %d of them, the maximum", len(hooks)))
 	case len(own)-gone(func(o Task) bool { return o.by() == t.by() }) >= p.opts.perCaller:
-		return nil, nil, invalid(fmt.Sprintf("the caller already has %d configs, the maximum: delete some", len(own)))
+		return nil, nil, invalid(fmt.Sprintf("the caller already has %d of them, the maximum: delete some", len(own)))
 	}
 	return dropped, old, nil
 }
