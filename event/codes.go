@@ -96,7 +96,7 @@ const (
 	// NoticeForked comes with the start of a run that resumes, in a fork, an open run of the parent session. The
 	// parent's run has no end in the fork's log, because the parent session continues it.
 	NoticeForked = "forked"
-	// NoticeResumed says that an interrupted run continues. Budgets of time need it.
+	// NoticeResumed says that an interrupted run continues: after NoticeStopped, and if there is a budget of time.
 	NoticeResumed = "resumed"
 	// NoticeAdopted reports that a process has adopted a turn whose process died, or was stopped: NoticeGivenBack says
 	// before it that a server was stopped. NoticeLeft reports that no process adopts the turn any more, because too many
@@ -104,6 +104,8 @@ const (
 	NoticeAdopted   = "taken_over"
 	NoticeGivenBack = "given_back"
 	NoticeLeft      = "left"
+	// NoticeStopped is the last event of a turn that was stopped, until a user resumes it: then NoticeResumed follows.
+	NoticeStopped = "stopped"
 	// NoticeTooDeep comes with an event whose JSON was deeper than [MaxDepth] and is stored as a string.
 	NoticeTooDeep = "too_deep"
 	// NoticeWithheld reports that a guard has withheld an agent's reasoning.

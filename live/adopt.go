@@ -148,16 +148,16 @@ func (l *orphanSearch) ours(ctx context.Context, key session.Key) bool {
 	if key.App != t.app && !strings.HasPrefix(key.App, t.app+":") {
 		return false
 	}
-	cut, ours, err := t.interrupted(ctx, key)
+	cut, _, ours, err := t.interrupted(ctx, key)
 	return !cut || ours || err != nil // after an error, the session may belong to the tree
 }
 
-// interrupted reports whether the last turn of a session was interrupted, or runs, and whether these Turns may adopt
-// it: the tree has its agent, and WithAutoResume accepts it.
-func (t *Turns) interrupted(ctx context.Context, key session.Key) (cut, ours bool, err error) {
+// interrupted reports whether the last turn of a session was interrupted, or runs, whether it was stopped, and whether
+// these Turns may adopt it if not: the tree has its agent, and WithAutoResume accepts it.
+func (t *Turns) interrupted(ctx context.Context, key session.Key) (cut, stopped, ours bool, err error) {
 	run, gone := t.RunnerOf(key)
 	if gone != nil {
-		return true, false, nil
+		return true, false, false, nil
 	}
 	err = run.Glance(ctx, key, func(f *session.Fold) error {
 		last := &f.Scope("").Run
@@ -166,10 +166,10 @@ func (t *Turns) interrupted(ctx context.Context, key session.Key) (cut, ours boo
 			next = last.Target
 		}
 		known := next == "" || last.TurnID != f.Turn.ID || run.Tree().Node(next) != nil
-		cut, ours = f.Unfinished(), known && t.resume(f.Turn.User)
+		cut, stopped, ours = f.Unfinished(), f.Stopped(), known && t.resume(f.Turn.User)
 		return nil
 	})
-	return cut, ours, err
+	return cut, stopped, ours, err
 }
 
 // adopt adopts the turn of an orphan, or releases the session if there is nothing to resume. The error says why the

@@ -276,7 +276,7 @@ func TestLeftAlone(t *testing.T) {
 		var err error
 		for _, err = range turns.Watch(t.Context(), key, 1, "") {
 		}
-		require.ErrorIs(t, err, ErrStopped)
+		require.ErrorIs(t, err, session.ErrStopped)
 
 		x, err := turns.Resume(t.Context(), key)
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 
 // Backend runs turns: a [runner.Runner], or an engine that makes turns durable. Its methods behave like those of a
 // runner, with the same errors and the same order of events, and are safe for concurrent use. If the context of a
-// turn is canceled, its cause is the reason, such as [ErrStopped] or [ErrClosed].
+// turn is canceled, its cause is the reason, such as [session.ErrStopped] or [ErrClosed].
 type Backend interface {
 	Run(ctx context.Context, key session.Key, msg llm.Message, opts ...runner.TurnOption) iter.Seq2[*event.Event, error]
 	Resume(ctx context.Context, key session.Key, decisions ...runner.Decision) iter.Seq2[*event.Event, error]

@@ -13,10 +13,13 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Stop interrupts the turn of a session that this process runs, and waits until it has ended. The turn can be
-// resumed. Followers in this process do not resume it; a follower in another process does, and [WithAdoption] does
-// not. If the session has no running turn, Stop does nothing. If another process runs the turn, the error is
-// agent.ErrSessionBusy. If the context ends first, Stop returns its cause.
+// Stop interrupts the last turn of a session, and waits until no process runs it. A user can resume the turn; no process
+// resumes it by itself. If another process runs the turn, Stop stores a request, which that process sees with its next
+// write, and within 5 seconds. If the process has died, the request also keeps others from adopting the turn. Stop does
+// nothing if the turn waits or has ended. If the context ends first, Stop returns its cause.
+//
+// A backend that does not adopt turns, such as an engine, is stopped only in this process; the error of a turn that
+// another process runs is agent.ErrSessionBusy.
 func (t *Turns) Stop(ctx context.Context, key session.Key) error {
 	return t.interrupt(ctx, key, t.here(key))
 }
@@ -40,19 +43,54 @@ func (t *Turns) Abandon(ctx context.Context, key session.Key, turn string) error
 	return t.interrupt(ctx, key, running)
 }
 
-// interrupt ends turns so that they can be resumed.
+// interrupt ends the session's last turn so that it can be resumed. running are the turns of this process.
 func (t *Turns) interrupt(ctx context.Context, key session.Key, running []*Turn) error {
-	if len(running) == 0 {
-		info, _, err := session.Find(ctx, t.store, key)
-		if err == nil && info.Leased && len(t.here(key)) == 0 {
-			err = fmt.Errorf("session %s: another process runs its turn: %w", key, agent.ErrSessionBusy)
-		}
+	var seq int64
+	err := t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+		seq = f.Seq
+		return nil
+	})
+	if err == nil && len(running) > 0 {
+		t.markStopped(key)
+		err = end(ctx, running, session.ErrStopped)
+		t.notifyWatchers(key)
+	}
+	if err != nil {
 		return err
 	}
-	t.markStopped(key)
-	err := end(ctx, running, ErrStopped)
-	t.notifyWatchers(key)
-	return err
+	return t.requestStop(ctx, key, seq)
+}
+
+// requestStop stores a request to stop the turn that the log has at a position, unless the turn has ended, waits or is
+// stopped by now, and waits until no process runs it.
+func (t *Turns) requestStop(ctx context.Context, key session.Key, seq int64) error {
+	_, adopts := t.canceler(key).(adopter)
+	for requested := false; ; {
+		var runs, stopped bool
+		err := t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+			runs, stopped = f.StopsAt(seq), f.Stopped()
+			return nil
+		})
+		if err != nil || !runs && !stopped {
+			return err
+		}
+		if runs && !requested && adopts {
+			if _, err := t.store.Write(ctx, key, session.Write{Stop: seq}); err != nil {
+				return err
+			}
+			requested = true
+		}
+		info, _, err := session.Find(ctx, t.store, key)
+		switch {
+		case err != nil || !info.Leased:
+			return err
+		case !adopts && len(t.here(key)) == 0:
+			return fmt.Errorf("session %s: another process runs its turn: %w", key, agent.ErrSessionBusy)
+		}
+		if err := t.WaitFree(ctx, key, time.Now().Add(time.Second)); err != nil {
+			return err
+		}
+	}
 }
 
 // end cancels turns and waits until they have ended.
@@ -68,9 +106,9 @@ func end(ctx context.Context, turns []*Turn, cause error) error {
 	return nil
 }
 
-// Cancel ends the session's last turn for good, with [runner.Runner.Cancel]. The turn may run in this process, may
-// have been interrupted, or may wait. Cancel returns the events that the cancellation stored, without the turn's own
-// events. If another process runs the turn, the error is agent.ErrSessionBusy.
+// Cancel ends the session's last turn for good, with [runner.Runner.Cancel]. The turn may run in any process, may have
+// been interrupted, or may wait. If another process runs it, Cancel first stops it there, as [Turns.Stop] does. Cancel
+// returns the events that the cancellation stored, without the turn's own events.
 func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, error) {
 	return t.CancelIf(ctx, key, func(ctx context.Context) (seq int64, rests bool, err error) {
 		err = t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
@@ -105,6 +143,10 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 			}
 		case errors.Is(err, agent.ErrSessionBusy) && rests && time.Now().Before(deadline):
 			if err := t.WaitFree(ctx, key, time.Now().Add(10*time.Millisecond)); err != nil {
+				return nil, err
+			}
+		case errors.Is(err, agent.ErrSessionBusy) && !rests && tries < 10:
+			if err := t.requestStop(ctx, key, seq); err != nil {
 				return nil, err
 			}
 		default:

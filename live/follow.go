@@ -5,13 +5,14 @@ import (
 	"iter"
 	"time"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
 // Follow yields the entries of a session after a given one, and then new entries when they come, as [session.Tail]
 // does. With "" it starts at the beginning. It ends with an error: that of the context, or [ErrClosed]. If a turn was
 // interrupted because its process died, a process adopts it within seconds while a client follows it; see
-// [WithAutoResume]. A turn in a fork without events of its own stays as it is.
+// [WithAutoResume]. No process adopts a turn that was stopped. A turn in a fork without events of its own stays as it is.
 func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -29,8 +30,24 @@ func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.
 			if !yield(entry, err) || err != nil {
 				return
 			}
+			t.notifyStopped(ctx, key, entry.Event)
 		}
 	}
+}
+
+// notifyStopped cancels the watchers of a session after an event if it is the last one, and says that no process resumes
+// the turn: another process may have stored it.
+func (t *Turns) notifyStopped(ctx context.Context, key session.Key, e *event.Event) {
+	n, ok := e.Data.(*event.Notice)
+	if !ok || e.Partial || n.Code != event.NoticeStopped && n.Code != event.NoticeLeft {
+		return
+	}
+	_ = t.reader(key).Glance(ctx, key, func(f *session.Fold) error { // after an error, the next check of the follower tries again
+		if f.Seq == e.Seq {
+			t.notifyWatchers(key)
+		}
+		return nil
+	})
 }
 
 // begun reports whether a session has events of its own. A fork without any only shows the turn of its parent, and
@@ -51,12 +68,16 @@ func (t *Turns) watch(ctx context.Context, key session.Key) (timer *time.Timer) 
 			return
 		}
 		if len(t.here(key)) == 0 {
-			cut, ours, err := t.interrupted(ctx, key)
-			if cut = err == nil && cut && ours; cut {
+			cut, stopped, ours, err := t.interrupted(ctx, key)
+			if cut = err == nil && cut && ours && !stopped; cut {
 				cut, err = t.begun(ctx, key)
 			}
-			if err == nil && ctx.Err() == nil && cut {
+			switch {
+			case err != nil || ctx.Err() != nil:
+			case cut:
 				t.Adopt(key)
+			case stopped: // the caller may follow from after the notice
+				t.notifyWatchers(key)
 			}
 		}
 		if ctx.Err() == nil {

@@ -173,10 +173,10 @@ func (t *Turns) ResumeInterrupted(ctx context.Context, key session.Key) error {
 	if len(t.here(key)) > 0 {
 		return nil
 	}
-	cut, ours, err := t.interrupted(ctx, key)
+	cut, stopped, ours, err := t.interrupted(ctx, key)
 	switch {
 	case err != nil || !cut || !ours:
-	case t.forgetStopped(key):
+	case t.forgetStopped(key) || stopped:
 		t.ResumeInBackground(key, nil)
 	default:
 		t.Adopt(key)

@@ -338,7 +338,7 @@ func (r *registry) watching(key session.Key, cancel context.CancelCauseFunc, cou
 	}
 	r.watchers[key][&cancel] = counts
 	if _, stopped := r.stopped[key]; stopped && len(r.running[key]) == 0 {
-		cancel(ErrStopped)
+		cancel(session.ErrStopped)
 	}
 	return func() {
 		r.mu.Lock()
@@ -444,11 +444,11 @@ func (r *registry) watched(key session.Key) bool {
 	return slices.Contains(slices.Collect(maps.Values(r.watchers[key])), true)
 }
 
-// notifyWatchers cancels the watchers of a session with ErrStopped.
+// notifyWatchers cancels the watchers of a session with session.ErrStopped.
 func (r *registry) notifyWatchers(key session.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for cancel := range r.watchers[key] {
-		(*cancel)(ErrStopped)
+		(*cancel)(session.ErrStopped)
 	}
 }

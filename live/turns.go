@@ -297,8 +297,9 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 				reason = end.FinishReason
 			}
 		}
-		refused := errors.Is(x.err, runner.ErrLeft) || !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
-		if errors.Is(x.err, runner.ErrLeft) {
+		left := errors.Is(x.err, runner.ErrLeft) || errors.Is(x.err, session.ErrStopped)
+		refused := left || !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
+		if left {
 			t.notifyWatchers(x.key)
 		}
 		if x.err != nil && !refused && run.Err() == nil {

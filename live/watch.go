@@ -3,22 +3,16 @@ package live
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
-// ErrStopped is the error of a turn that was stopped, or that no process adopts any more, for clients that watch it.
-// It is an agent.ErrSuspended: the turn can be resumed.
-var ErrStopped = fmt.Errorf("the turn was stopped: %w", agent.ErrSuspended)
-
 // Watch yields the entries of one turn after a given one, until the turn has ended or waits. first is the position of
 // the message that started the turn. With "" it starts at the turn's beginning. Then the sequence ends without an
 // error; it is empty if there is no more entry. Otherwise it ends with an error of [Turns.Follow], [ErrNoTurn] or
-// [ErrStopped].
+// [session.ErrStopped].
 func (t *Turns) Watch(ctx context.Context, key session.Key, first int64, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		from, err := session.ParsePosition(after)
@@ -51,7 +45,7 @@ func (t *Turns) Watch(ctx context.Context, key session.Key, first int64, after s
 		}
 		for entry, err := range t.Follow(following, key, from.String()) {
 			switch {
-			case errors.Is(err, ErrStopped):
+			case errors.Is(err, session.ErrStopped):
 				yieldRest(t.store.Load(ctx, key, from.Seq), &seen, now.ID, yield)
 				return
 			case err == nil && entry.Event.TurnID != now.ID && entry.Event.TurnID != "": // "": the event belongs to no turn
@@ -70,7 +64,7 @@ func (t *Turns) Watch(ctx context.Context, key session.Key, first int64, after s
 }
 
 // yieldRest yields the stored events of a turn that was stopped. If the turn has neither ended nor waits, it also
-// yields ErrStopped.
+// yields session.ErrStopped.
 func yieldRest(events iter.Seq2[*event.Event, error], seen *Report, turn string, yield func(session.Entry, error) bool) {
 	for e, err := range events {
 		switch {
@@ -85,6 +79,6 @@ func yieldRest(events iter.Seq2[*event.Event, error], seen *Report, turn string,
 		seen.Apply(e)
 	}
 	if seen.State == Running {
-		yield(session.Entry{}, ErrStopped)
+		yield(session.Entry{}, session.ErrStopped)
 	}
 }

@@ -17,26 +17,34 @@ const (
 	maxStops     = 10
 )
 
-// adoptTurn adopts the turn, or reports that no process adopts it any more. A fork in the middle of a run starts its
-// own run, which no process has adopted yet.
-func (t *opening) adoptTurn() (left bool, err error) {
+// adoptTurn adopts the turn. If no process may adopt it, left is [ErrLeft] or [session.ErrStopped]. A fork in the middle
+// of a run starts its own run, which no process has adopted yet.
+func (t *opening) adoptTurn() (left, err error) {
 	if !t.fold().Unfinished() {
-		return false, nil
+		return nil, nil
+	}
+	switch {
+	case t.fold().Stopped():
+		return session.ErrStopped, nil
+	case t.fold().StopsAt(t.lease.Stop): // the process died before it stored the notice
+		return session.ErrStopped, t.appendEvents(t.ctx, t.stoppedNotice())
 	}
 	if !t.branches() {
-		switch died, stopped, left, err := t.countAdoptions(); {
-		case err != nil || left:
-			return left, err
+		switch died, stopped, gaveUp, err := t.countAdoptions(); {
+		case err != nil:
+			return nil, err
+		case gaveUp:
+			return ErrLeft, nil
 		case died >= maxAdoptions || stopped >= maxStops:
 			notice := t.turnNotice(event.NoticeLeft, fmt.Sprintf("the turn was adopted %d times after its process had died, and %d times after it was stopped, "+
 				"without progress: it continues when a client or an operator resumes it", max(died, 0), stopped))
-			return true, t.appendEvents(t.ctx, notice)
+			return ErrLeft, t.appendEvents(t.ctx, notice)
 		}
 	}
 	if err := t.branchOff(t.runNotices(event.NoticeAdopted, "the process that ran the turn has gone, and another one goes on")...); err != nil {
-		return false, err
+		return nil, err
 	}
-	return false, t.resumeTurn(nil)
+	return nil, t.resumeTurn(nil)
 }
 
 // adoptedMeanwhile reports whether another process adopted the turn while a call was pending, so that it may have
@@ -87,12 +95,13 @@ func (t *opening) countAdoptions() (died, stopped int, left bool, err error) {
 	return died, stopped, false, nil
 }
 
-// recordGivenBack stores a notice at the end of an unfinished turn that the server gives back because it is stopped.
-// The process that adopts the turn then knows that this one has not died.
-func (s *scope) recordGivenBack(failed error) {
-	t := s.turn
+// recordCut stores a notice at the end of an unfinished turn that was stopped, or that the server gives back because the
+// server is stopped. Other processes then know that this one has not died.
+func (s *scope) recordCut(failed error) {
+	t, cause := s.turn, context.Cause(s.turn.ctx)
 	lost := errors.Is(failed, agent.ErrConflict) || errors.Is(failed, session.ErrUnavailable)
-	if lost || errors.Is(failed, ErrLeft) || !errors.Is(context.Cause(t.ctx), session.ErrAbandoned) {
+	givenBack := errors.Is(cause, session.ErrAbandoned)
+	if lost || errors.Is(failed, ErrLeft) || !givenBack && !errors.Is(cause, session.ErrStopped) {
 		return
 	}
 	t.mu.Lock()
@@ -101,10 +110,18 @@ func (s *scope) recordGivenBack(failed error) {
 	if !cut {
 		return
 	}
-	notice := t.turnNotice(event.NoticeGivenBack, "the server was stopped, and another process goes on")
-	if err := s.commit(context.WithoutCancel(s.ctx), notice); err != nil {
-		t.r.logger.Warn("the log does not say that the server was stopped", "session", t.key.String(), "error", err)
+	notice := t.stoppedNotice()
+	if givenBack {
+		notice = t.turnNotice(event.NoticeGivenBack, "the server was stopped, and another process goes on")
 	}
+	if err := s.commit(context.WithoutCancel(s.ctx), notice); err != nil {
+		t.r.logger.Warn("the log does not say why the turn was interrupted", "session", t.key.String(), "notice", notice[0].Data.(*event.Notice).Code, "error", err)
+	}
+}
+
+// stoppedNotice returns the notice that the turn was stopped.
+func (t *turn) stoppedNotice() []*event.Event {
+	return t.turnNotice(event.NoticeStopped, "the turn was stopped: it continues when a user resumes it")
 }
 
 // turnNotice returns a notice about the turn: in the conversation's open run, or next to the user's message.

@@ -97,11 +97,18 @@ func (t *opening) resumeTurn(decisions []Decision) error {
 	return t.appendEvents(t.ctx, t.resumedNotices())
 }
 
-// resumedNotices returns a notice for each open run of all scopes that the run is resumed. Budgets of time need the
-// notices to leave out the time in which nothing ran. Without such a budget it returns nil.
+// resumedNotices returns a notice for each open run of all scopes that the run is resumed, if the turn was stopped or
+// there is a budget of time: budgets leave out the time in which nothing ran. Otherwise it returns nil. If the process
+// died before it stored that the turn was stopped, that notice comes first.
 func (t *opening) resumedNotices() (events []*event.Event) {
-	if !t.tally.time {
+	if t.fold().StopsAt(t.lease.Stop) {
+		events = t.stoppedNotice()
+	}
+	if !t.tally.time && len(events) == 0 && !t.fold().Stopped() {
 		return nil
+	}
+	if !t.fold().Scope("").Run.Open {
+		return append(events, t.turnNotice(event.NoticeResumed, "the turn continues here")...)
 	}
 	for _, scope := range append([]string{""}, t.fold().Scopes.Names()...) {
 		run := &t.fold().Scope(scope).Run

@@ -127,19 +127,19 @@ func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption
 
 // Adopt adopts the turn of a session whose process died, as [session.Store] finds them with Orphans, and resumes it. A
 // notice in the log says so. A turn is left if it was adopted three times after a process died, or ten times after a
-// server was stopped, without any progress. A notice says so once, and the error is [ErrLeft]. A turn that waits for
-// something keeps waiting.
+// server was stopped, without any progress. A notice says so once, and the error is [ErrLeft]. A turn that was
+// stopped is left too, with the error [session.ErrStopped]. A turn that waits for something keeps waiting.
 func (r *Runner) Adopt(ctx context.Context, key session.Key) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		left := false
+		var left error
 		begin := func(t *opening) (err error) {
 			left, err = t.adoptTurn()
 			t.failed = err
 			return err
 		}
 		r.interceptTurn(ctx, part{key, nil, begin, func(s *scope) error {
-			if left {
-				return ErrLeft
+			if left != nil {
+				return left
 			}
 			return s.runSteps()
 		}}, yield)

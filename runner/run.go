@@ -147,7 +147,7 @@ func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, e
 	}
 	err = p.steps(s)
 	s.recordUsage(err)
-	s.recordGivenBack(err)
+	s.recordCut(err)
 	if err != nil && !s.stopped {
 		t.failed = err
 		yield(nil, err)

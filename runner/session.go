@@ -36,6 +36,7 @@ type turnSession struct {
 	handed    *event.Transfer  // in an anticipation: the last transfer of the stored events
 	unstored  unstored
 	confirmed time.Time // the start of the last write by which the store confirmed the lease
+	stop      int64     // the position of the last request to stop that a write has returned
 	lost      bool      // the store refused a write: the lease was lost, or the log differs from the cached session
 }
 

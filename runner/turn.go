@@ -49,7 +49,7 @@ func (t *turn) abandonsLease(cause error) bool {
 	case !t.known:
 		return t.failed != nil
 	}
-	return t.failed != nil && t.unfinished && t.endState == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft)
+	return t.failed != nil && t.unfinished && t.endState == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft) && !errors.Is(t.failed, session.ErrStopped)
 }
 
 // beginUnleased begins a turn with one write instead of two: the write that stores the first events also acquires the
@@ -90,7 +90,7 @@ func (t *turn) sendWrite(ctx context.Context, w session.Write) error {
 	asked := time.Now()
 	lease, err := t.r.store.Write(ctx, t.key, w)
 	if err == nil {
-		t.confirmed = asked
+		t.confirmed, t.stop = asked, lease.Stop
 	}
 	switch {
 	case err == nil && t.unleased:
@@ -111,7 +111,11 @@ func (t *turn) checkOutSession() (err error) {
 		return err
 	}
 	defer c.unclaim(t.key)
-	if t.cached, err = c.upToDate(t.ctx, t.key, &t.lease); err == nil {
+	cached, err := c.upToDate(t.ctx, t.key, &t.lease)
+	t.mu.Lock() // the lease is being renewed
+	t.cached = cached
+	t.mu.Unlock()
+	if err == nil {
 		t.read, t.cached.tail, t.cached.fork = t.cached.tail, nil, t.lease.Fork
 		c.setHolder(t.key, &t.turnSession)
 	}
@@ -203,10 +207,11 @@ func (t *turn) keepLease() {
 			return
 		}
 		asked := time.Now()
-		_, err := t.r.store.Write(t.ctx, t.key, session.Write{Lease: t.lease})
+		lease, err := t.r.store.Write(t.ctx, t.key, session.Write{Lease: t.lease})
 		if err == nil {
 			t.mu.Lock()
-			t.confirmed = asked
+			t.confirmed, t.stop = asked, lease.Stop
+			t.stopIfRequested()
 			t.mu.Unlock()
 		}
 		if errors.Is(err, agent.ErrConflict) {
@@ -284,7 +289,15 @@ func (t *turn) appendEvents(ctx context.Context, events []*event.Event) error {
 		t.unstored.noteStored(e)
 	}
 	t.log = append(t.log, events...)
+	t.stopIfRequested()
 	return nil
+}
+
+// stopIfRequested cancels the turn if the last write has returned that a process requests it. The caller holds mu.
+func (t *turn) stopIfRequested() {
+	if t.cached != nil && t.fold().StopsAt(t.stop) {
+		t.cancel(session.ErrStopped)
+	}
 }
 
 // decides reports whether events contain the decision of a router. It is stored even if the turn was canceled

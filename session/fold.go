@@ -56,6 +56,9 @@ type Turn struct {
 	// First is the position of the user's message, and Started its time.
 	First   int64
 	Started time.Time
+	// StopsFrom is the first position at which a request to stop means what the turn does now: the position of the
+	// message, or the one after the turn paused, ended or was stopped.
+	StopsFrom int64
 	// Transfers counts the committed transfers, without those of routers.
 	Transfers int
 	// ModelCalls counts the models' answers, including discarded ones.
@@ -127,6 +130,14 @@ func (f *Fold) States() map[string]any { return maps.Clone(map[string]any(f.Valu
 func (f *Fold) Unfinished() bool {
 	run := &f.Conversation.Run
 	return f.Turn.ID != "" && (run.Open || run.TurnID != f.Turn.ID || run.Finish == event.FinishReasonTransfer)
+}
+
+// Stopped reports whether the last event says that the turn was stopped. No process resumes such a turn by itself.
+func (f *Fold) Stopped() bool { return f.Unfinished() && f.Turn.StopsFrom > f.Seq }
+
+// StopsAt reports whether a request to stop at a position means what the turn does now.
+func (f *Fold) StopsAt(position int64) bool {
+	return f.Unfinished() && !f.Stopped() && position >= f.Turn.StopsFrom
 }
 
 // Apply updates the fold with the next stored event. It ignores partial events and events at or below Seq, so
@@ -220,7 +231,7 @@ func (f *Fold) begin(e *event.Event, user *event.User) {
 	if e.Scope == "" {
 		beginTurn(&f.Turns, e.Seq)
 	}
-	f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, First: e.Seq, Started: e.Time, User: user}
+	f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, First: e.Seq, StopsFrom: e.Seq, Started: e.Time, User: user}
 	f.Conversation.Pairs = f.Conversation.Pairs[:0]
 	f.Times.Turn = 0
 	for i := range f.Spent {
@@ -270,6 +281,9 @@ func (f *Fold) start(s *Scope, e *event.Event, d *event.HarnessStart) {
 func (f *Fold) end(s *Scope, e *event.Event, d *event.HarnessEnd) {
 	s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
 	s.LastEnd = e.RunID
+	if e.Scope == "" && d.FinishReason != event.FinishReasonTransfer {
+		f.Turn.StopsFrom = e.Seq + 1
+	}
 	until := e.Time.UnixNano()
 	if d.FinishReason == event.FinishReasonCanceled {
 		until = f.Before // this event was written when another process found the interrupted run
@@ -312,6 +326,8 @@ func (f *Fold) notice(s *Scope, e *event.Event, n *event.Notice) {
 		if e.Scope == "" {
 			f.dropParentScopes(e.Time)
 		}
+	case event.NoticeStopped:
+		f.Turn.StopsFrom = e.Seq + 1
 	case event.NoticeResumed:
 		f.Times.add(e.Scope, e.Agent, s.BeganAt, f.Before)
 		s.BeganAt = e.Time.UnixNano()

@@ -40,6 +40,10 @@ func Leased(until, now time.Time) bool {
 // is then abandoned instead of released; see [Write]. It is [agent.ErrSuspended].
 var ErrAbandoned = fmt.Errorf("the session is left to another process: %w", agent.ErrSuspended)
 
+// ErrStopped is the cause with which a turn's context is canceled if the turn must stop and no process may adopt it. The
+// log then says so. It is [agent.ErrSuspended]: a user can resume the turn.
+var ErrStopped = fmt.Errorf("the turn was stopped: %w", agent.ErrSuspended)
+
 // Owner identifies a process that holds a lease; see [Self]. The zero value is no owner.
 type Owner struct {
 	Host string
@@ -67,6 +71,8 @@ type Lease struct {
 	// Incarnation differs between a session and an earlier, deleted session with the same key, so that callers do not
 	// mix up the two.
 	Incarnation int64
+	// Stop is the largest position for which a write has requested a stop, or 0; see [Write] and [Fold.StopsAt].
+	Stop int64
 }
 
 // Info describes a stored session.

@@ -30,6 +30,10 @@ type Write struct {
 	// Abandon ends the lease without releasing it: the session is an orphan at once, and another process adopts its
 	// turn.
 	Abandon bool
+	// Stop requests that the turn stops that the log has at this position. Any process may make such a write; it has no
+	// other field. The process that runs the turn sees the request in the lease that its next write returns, and a
+	// process that would adopt the turn sees it too. If the log has no such position, the error is a [*HeadError].
+	Stop int64
 }
 
 // Acquires reports whether the write takes the lease.
@@ -53,6 +57,9 @@ func (w *Write) End() Head {
 func (w *Write) Check(key Key) error {
 	if w.Release && w.Abandon {
 		return fmt.Errorf("session %s: a write cannot both release and abandon the lease: %w", key, agent.ErrBadInput)
+	}
+	if w.Stop < 0 || w.Stop > 0 && (w.Acquires() || w.Ends() || w.Stores() || w.Lease != Lease{}) {
+		return fmt.Errorf("session %s: a request to stop has a positive position, and nothing else: %w", key, agent.ErrBadInput)
 	}
 	if err := CheckEvents(key, w.Head.Seq, w.Events); err != nil {
 		return err
@@ -110,6 +117,11 @@ type Row struct {
 // acquires.
 func (r *Row) Change(key Key, w *Write, nonce int64, now time.Time) error {
 	switch {
+	case w.Stop > 0 && w.Stop <= r.Head.Seq:
+		r.Stop = max(r.Stop, w.Stop)
+		return nil
+	case w.Stop > 0:
+		return &HeadError{key, Head{Seq: w.Stop}, r.Head}
 	case w.Acquires() && r.Held && Leased(r.Until, now) && Alive(r.Holder):
 		return r.busy(key)
 	case !w.Acquires() && !r.holds(&w.Lease):

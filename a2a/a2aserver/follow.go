@@ -60,19 +60,19 @@ func (s *served) follow(ctx context.Context, f *found) iter.Seq2[sdk.Event, erro
 }
 
 // watch is follow for a client that waits. If the turn is stopped, or no process adopts it any more, the sequence ends
-// with [live.ErrStopped]. This does not change the task.
+// with [session.ErrStopped]. This does not change the task.
 func (s *served) watch(ctx context.Context, f *found) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		defer s.turns.OnStop(f.key, func() { cancel(live.ErrStopped) })()
+		defer s.turns.OnStop(f.key, func() { cancel(session.ErrStopped) })()
 		for e, err := range s.follow(ctx, f) {
 			if !yield(e, err) {
 				return
 			}
 		}
-		if errors.Is(context.Cause(ctx), live.ErrStopped) {
-			yield(nil, live.ErrStopped)
+		if errors.Is(context.Cause(ctx), session.ErrStopped) {
+			yield(nil, session.ErrStopped)
 		}
 	}
 }

@@ -274,7 +274,7 @@ func (e *Engine) stream(ctx context.Context, key session.Key, g runningTurn, err
 			if follows.Err() != nil {
 				err = context.Cause(follows)
 			}
-			if cause := context.Cause(ctx); errors.Is(cause, live.ErrStopped) || errors.Is(cause, live.ErrCanceled) {
+			if cause := context.Cause(ctx); errors.Is(cause, session.ErrStopped) || errors.Is(cause, live.ErrCanceled) {
 				e.stop(ctx, g.run)
 			}
 			yield(nil, err)
@@ -323,7 +323,7 @@ func (e *Engine) watch(ctx context.Context, quit context.CancelCauseFunc, key se
 		return
 	}
 	_ = sleep.For(ctx, 250*time.Millisecond) // wait for events that are still being delivered
-	quit(cmp.Or(map[string]error{codeStopped: live.ErrStopped, codeTurnOver: runner.ErrTurnOver}[out.Code], runner.ErrLeft))
+	quit(cmp.Or(map[string]error{codeStopped: session.ErrStopped, codeTurnOver: runner.ErrTurnOver}[out.Code], runner.ErrLeft))
 }
 
 // recordedFailure is an error in the log. It matches the error with its code.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
 )
@@ -44,7 +43,7 @@ func (h *Handler) connect(c *front.Call) error {
 			err = s.finish()
 		}
 		for err == nil && (s.run != "" || follow != "false") {
-			if err = h.followRun(s, thread, key); errors.Is(err, live.ErrStopped) {
+			if err = h.followRun(s, thread, key); errors.Is(err, session.ErrStopped) {
 				s.p.ended = nil
 				err = s.finish()
 			}
@@ -68,13 +67,13 @@ var errMoved = errors.New("the thread continues in another branch")
 // moveEvery is how often a stream without a run asks the store which of the user's sessions have changed.
 const moveEvery = time.Second
 
-// followRun sends the entries of a session until a run starts or ends. The error is live.ErrStopped if the turn was
+// followRun sends the entries of a session until a run starts or ends. The error is session.ErrStopped if the turn was
 // stopped, which the log does not record, and errMoved if the thread continues in another branch before a run starts.
 func (h *Handler) followRun(s *stream, thread, key session.Key) error {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	defer cancel(nil)
 	if s.run != "" {
-		defer h.turns.OnStop(key, func() { cancel(live.ErrStopped) })()
+		defer h.turns.OnStop(key, func() { cancel(session.ErrStopped) })()
 	} else {
 		changed := h.turns.Poll(thread.App, thread.User)
 		asks := true // for the current branch, until it is known

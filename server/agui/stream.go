@@ -144,7 +144,7 @@ func (s *stream) end(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, access.ErrClientGone):
 		return nil
-	case errors.Is(err, live.ErrStopped): // the turn can be resumed, so it did not fail
+	case errors.Is(err, session.ErrStopped): // the turn can be resumed, so it did not fail
 		s.p.ended = nil
 		return s.end(s.finish())
 	}

@@ -17,7 +17,7 @@ import (
 func (h *Handler) follow(ctx context.Context, a *chats.Answer, stays bool, take func(session.Entry, *live.Report) error) (*live.Report, error) {
 	rep, err := h.chats.Follow(ctx, a, stays, take)
 	switch {
-	case errors.Is(err, live.ErrStopped):
+	case errors.Is(err, session.ErrStopped):
 		err = &front.Fault{Status: http.StatusConflict, Code: "stopped", Detail: "the turn was stopped; it can be resumed"}
 	case err == nil && (rep.State == live.Failed || rep.State == live.Canceled):
 		err = failed(rep)

@@ -18,7 +18,7 @@ var migrations embed.FS
 // to date. The script of the oldest version creates it in an empty database. Each later version is a script.
 const (
 	oldest        = 11
-	schemaVersion = 12
+	schemaVersion = 13
 )
 
 // versionTable contains the version of the schema. A library that is no longer used created it.

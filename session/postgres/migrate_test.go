@@ -92,8 +92,8 @@ func TestMigrateFromVersion11(t *testing.T) {
 	}
 	require.NoError(t, s.Delete(t.Context(), whole))
 	require.NoError(t, s.Close())
-	for _, sql := range []string{"DROP INDEX arbor.session_status", "DROP FUNCTION arbor.status_at", "DROP FUNCTION arbor.status_of", "ALTER TABLE arbor.session DROP COLUMN status",
-		"ALTER TABLE arbor.session RENAME COLUMN lease_random TO lease_fence", "DELETE FROM arbor.goose_db_version WHERE version_id = 12",
+	for _, sql := range []string{"DROP INDEX arbor.session_status", "DROP FUNCTION arbor.status_at", "DROP FUNCTION arbor.status_of", "ALTER TABLE arbor.session DROP COLUMN status, DROP COLUMN stop",
+		"ALTER TABLE arbor.session RENAME COLUMN lease_random TO lease_fence", "DELETE FROM arbor.goose_db_version WHERE version_id > 11",
 		"UPDATE arbor.log SET line = 'harness_end ? ? {' WHERE session = 4 AND seq = 4", "UPDATE arbor.log SET line = '{' WHERE session = 3 AND seq = 3"} {
 		run(t, url, sql)
 	}

@@ -73,12 +73,14 @@ const (
 		INSERT INTO arbor.snapshot (session, name, part, seq, data) SELECT session, name, part, seq, data FROM new
 		ON CONFLICT (session, name, part) DO UPDATE SET seq = excluded.seq, data = excluded.data
 	)`
-	rowSQL = `SELECT key, lease_token, seq, coalesce(head, ''), coalesce(parent_seq, -1),
+	rowSQL = `SELECT key, lease_token, stop, seq, coalesce(head, ''), coalesce(parent_seq, -1),
 			coalesce(lease_random, 0), lease_until, coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0), coalesce($4, clock_timestamp())
 		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
 	// This insert does not wait for the disk, because the write that follows waits.
 	createSQL = `INSERT INTO arbor.session (app, user_id, id) SELECT $1, $2, $3
 		FROM (SELECT set_config('synchronous_commit', 'off', true)) AS quick ON CONFLICT DO NOTHING`
+	stopSQL = `UPDATE arbor.session SET stop = greatest(stop, %[2]s) WHERE %[1]s AND seq >= %[2]s
+		RETURNING key, lease_token, stop, seq, coalesce(head, ''), coalesce(parent_seq, -1), ''`
 	storedSQL = `SELECT line FROM arbor.log WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`
 )
 
@@ -151,7 +153,7 @@ func (s *Store) change(ctx context.Context, conn *pgx.Conn, c *change, unknown b
 		}
 		var shared int64
 		var head []byte
-		err := conn.QueryRow(ctx, sql, args...).Scan(&lease.Incarnation, &lease.Token, &lease.Head.Seq, &head, &shared, nil)
+		err := conn.QueryRow(ctx, sql, args...).Scan(&lease.Incarnation, &lease.Token, &lease.Stop, &lease.Head.Seq, &head, &shared, nil)
 		if err == nil {
 			lease.Head.ID = string(head)
 			lease.Fork, lease.Shared = shared >= 0, max(shared, 0)
@@ -190,6 +192,9 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 	arg := q.Arg
 	app, user := arg(c.key.App), arg(c.key.User)
 	where := "app = " + app + " AND user_id = " + user + " AND id = " + arg(c.key.ID)
+	if w.Stop > 0 {
+		return fmt.Sprintf(stopSQL, where, arg(w.Stop)), q.Args
+	}
 	given, until := "", ""
 	if len(w.Events) > 0 || w.Acquires() || !w.Ends() {
 		given = arg(now) + "::timestamptz"
@@ -250,8 +255,8 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 		fmt.Fprintf(&parts, snapshotSQL, arg(names), arg(numbers), arg(seqs), arg(data))
 	}
 	return "WITH head AS (UPDATE arbor.session SET " + strings.Join(set, ", ") + " WHERE " + where +
-		" RETURNING key, lease_token, seq, head, parent_seq)" + parts.String() +
-		" SELECT head.key, head.lease_token, head.seq, coalesce(head.head, ''), coalesce(head.parent_seq, -1), " +
+		" RETURNING key, lease_token, stop, seq, head, parent_seq)" + parts.String() +
+		" SELECT head.key, head.lease_token, head.stop, head.seq, coalesce(head.head, ''), coalesce(head.parent_seq, -1), " +
 		wait + " FROM head", q.Args
 }
 
@@ -260,7 +265,7 @@ func (s *Store) row(ctx context.Context, conn *pgx.Conn, key session.Key) (row s
 	var shared int64
 	var head []byte
 	var until *time.Time
-	err = conn.QueryRow(ctx, rowSQL, key.App, key.User, key.ID, s.time()).Scan(&row.Incarnation, &row.Token, &row.Head.Seq, &head, &shared, &row.Nonce,
+	err = conn.QueryRow(ctx, rowSQL, key.App, key.User, key.ID, s.time()).Scan(&row.Incarnation, &row.Token, &row.Stop, &row.Head.Seq, &head, &shared, &row.Nonce,
 		&until, &row.Holder.Host, &row.Holder.PID, &row.Holder.Started, &now)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

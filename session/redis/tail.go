@@ -202,6 +202,9 @@ func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (ses
 		t.released(key, w.Lease)
 	}
 	lease, err := t.underlying.Write(ctx, key, w)
+	if w.Stop > 0 {
+		return lease, err
+	}
 	defer t.wake()
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -57,6 +57,7 @@ type modelSession struct {
 	lease            session.Lease
 	held, dead       bool // the lease was not released; its holder has died
 	until            time.Duration
+	stop             int64            // the largest position of a request to stop
 	blobs            map[string]int64 // the position at which each was put, by digest
 	snapshots        map[string][]session.Snapshot
 }
@@ -90,6 +91,8 @@ func (m *model) run() {
 		}
 		key := m.key()
 		switch n := m.rng.IntN(30); {
+		case n < 2:
+			m.requestStop(key)
 		case n < 13:
 			m.write(key)
 		case n < 17:
@@ -222,6 +225,23 @@ func (m *model) owner() (o session.Owner, dead bool) {
 	return me, false
 }
 
+// requestStop requests a stop at a position that the log may lack.
+func (m *model) requestStop(key session.Key) {
+	s := m.sessions[key]
+	at, before := 1+m.rng.Int64N(s.head().Seq+2), s.head()
+	m.did("%s: request a stop at %d", key, at)
+	lease, err := m.one().Write(m.Context(), key, session.Write{Stop: at})
+	var moved *session.HeadError
+	if at > before.Seq {
+		require.ErrorAs(m, err, &moved)
+		require.Equal(m, []session.Head{{Seq: at}, before}, []session.Head{moved.Want, moved.Got})
+		return
+	}
+	require.NoError(m, err)
+	s.stop = max(s.stop, at)
+	require.Equal(m, s.stop, lease.Stop)
+}
+
 func (m *model) write(key session.Key) {
 	s := m.sessions[key]
 	w := session.Write{Head: s.head(), Release: m.chance(30)}
@@ -272,6 +292,7 @@ func (m *model) written(key session.Key, w session.Write, lease session.Lease, d
 	require.Equal(m, s.head(), lease.Head)
 	require.Equal(m, s.fork, lease.Fork)
 	require.Equal(m, s.shared, lease.Shared)
+	require.Equal(m, s.stop, lease.Stop)
 	if w.Acquires() {
 		require.Greater(m, lease.Token, s.token)
 		require.False(m, slices.ContainsFunc(m.leases, func(l session.Lease) bool { return l.Nonce == lease.Nonce }))

@@ -48,11 +48,11 @@ func version10(t testing.TB, more ...string) (path string) {
 	require.NoError(t, s.Delete(t.Context(), whole))
 	require.NoError(t, s.Close())
 	db := raw(t, path, append([]string{"DROP INDEX session_status", "DROP VIEW turning", "DROP TRIGGER session_lease_of_schema_10", "DROP TRIGGER held_taken",
-		"UPDATE session SET lease = token WHERE id IS NOT NULL", "ALTER TABLE session DROP COLUMN token", "ALTER TABLE session DROP COLUMN status",
+		"UPDATE session SET lease = token WHERE id IS NOT NULL", "ALTER TABLE session DROP COLUMN token", "ALTER TABLE session DROP COLUMN status", "ALTER TABLE session DROP COLUMN stop",
 		`CREATE TRIGGER held_taken AFTER UPDATE OF lease ON session WHEN NEW.lease_until IS NOT NULL AND NEW.lease <> OLD.lease BEGIN
 	INSERT OR IGNORE INTO held (session) VALUES (NEW.key);
 END`,
-		"DELETE FROM schema_version WHERE version = 11",
+		"DELETE FROM schema_version WHERE version > 10",
 		"UPDATE log SET line = 'harness_end ? ? {' WHERE session = 4 AND seq = 4", "UPDATE log SET line = '{' WHERE session = 3 AND seq = 3"}, more...)...)
 	require.Equal(t, dump(t, old, schema), dump(t, path, schema))
 	require.NoError(t, db.Close())

@@ -11,11 +11,12 @@ import (
 
 const (
 	rowSQL = `SELECT key, seq, coalesce(head, ''), coalesce(parent_seq, -1),
-			status, token, lease_nonce, lease_until IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
+			status, stop, token, lease_nonce, lease_until IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
 		FROM session WHERE app = ? AND user = ? AND id = ?`
 	createSQL    = "INSERT INTO session (app, user, id) VALUES (?, ?, ?) RETURNING key"
 	setLeaseSQL  = "UPDATE session SET token = ?, lease_nonce = ?, lease_host = ?, lease_pid = ?, lease_started = ?, lease_until = ?"
 	leaseSQL     = setLeaseSQL + " WHERE key = ?"
+	stopSQL      = "UPDATE session SET stop = ? WHERE key = ?"
 	advanceSQL   = setLeaseSQL + ", seq = ?9, head = ?10, status = ?11, updated = ?8, created = coalesce(created, ?8) WHERE key = ?7"
 	insertSQL    = "INSERT INTO log (session, seq, line) VALUES (?, ?, ?)"
 	setStateSQL  = "INSERT INTO state (app, scope, user, name, value) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
@@ -28,7 +29,7 @@ const (
 func (w *writer) row(key session.Key) (row session.Row, err error) {
 	var until, shared int64
 	found, err := w.one(rowSQL, []any{key.App, key.User, key.ID}, &row.Incarnation, &row.Head.Seq, &row.Head.ID, &shared,
-		&row.Status, &row.Token, &row.Nonce, &row.Held, &until, &row.Holder.Host, &row.Holder.PID, &row.Holder.Started)
+		&row.Status, &row.Stop, &row.Token, &row.Nonce, &row.Held, &until, &row.Holder.Host, &row.Holder.PID, &row.Holder.Started)
 	if !found || err != nil {
 		return session.Row{}, err
 	}
@@ -38,7 +39,7 @@ func (w *writer) row(key session.Key) (row session.Row, err error) {
 }
 
 // Write implements [session.Store]. It is one transaction, or a part of a transaction with other writes. With events
-// it returns after the fsync. If the context ends while the write waits for its turn, the write is not made; later
+// or a request to stop, it returns after the fsync. If the context ends while the write waits for its turn, the write is not made; later
 // the context has no effect.
 func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
 	if err := w.Check(key); err != nil {
@@ -49,7 +50,7 @@ func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (se
 		return session.Lease{}, err
 	}
 	var lease session.Lease
-	err = s.writes.batched(ctx, len(w.Events) > 0, func(on *writer) (err error) {
+	err = s.writes.batched(ctx, len(w.Events) > 0 || w.Stop > 0, func(on *writer) (err error) {
 		lease, err = on.change(key, &w, batch, s.now())
 		return err
 	})
@@ -62,6 +63,9 @@ func (w *writer) change(key session.Key, write *session.Write, batch rows.Batch,
 	row, err := w.row(key)
 	if err == nil {
 		err = row.Change(key, write, rand.Int64(), now)
+	}
+	if err == nil && write.Stop > 0 {
+		return row.Lease, w.exec(stopSQL, row.Stop, row.Incarnation)
 	}
 	if err == nil && row.Incarnation == 0 {
 		_, err = w.one(createSQL, []any{key.App, key.User, key.ID}, &row.Incarnation)

@@ -159,7 +159,7 @@ func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (lea
 		defer t.leave(key, s)
 	}
 	s := t.find(key)
-	if s == nil {
+	if s == nil || w.Stop > 0 {
 		return t.underlying.Write(ctx, key, w)
 	}
 	defer func(begun time.Time) {

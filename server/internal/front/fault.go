@@ -119,7 +119,7 @@ func FaultOf(err error) *Fault {
 		return &Fault{Status: http.StatusServiceUnavailable, Code: "store_unavailable", Detail: "the store is not available; the server's log has the reason under the id of this request", RetryAfter: time.Second}
 	case errors.Is(err, live.ErrCanceled): // another request canceled the turn
 		return &Fault{Status: http.StatusConflict, Code: "canceled", Detail: "the turn was canceled before it started or continued"}
-	case errors.Is(err, live.ErrStopped):
+	case errors.Is(err, session.ErrStopped):
 		return &Fault{Status: http.StatusConflict, Code: "stopped", Detail: "the turn was stopped; it can be resumed"}
 	case errors.Is(err, live.ErrNoTurn):
 		return Missing(live.ErrNoTurn.Error())

@@ -166,7 +166,7 @@ func (s *sessionStream) sendStatusLocked(first time.Duration, at int64) error {
 func (s *sessionStream) end(err error) error {
 	reason := "turn"
 	switch {
-	case err == nil, errors.Is(err, live.ErrStopped):
+	case err == nil, errors.Is(err, session.ErrStopped):
 		if err := s.sendStatus(0, math.MaxInt64); err != nil {
 			return err
 		}
