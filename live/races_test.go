@@ -124,7 +124,11 @@ func (x *race) act(r *rand.Rand) {
 	x.mu.Unlock()
 	turns, words := x.processes[r.IntN(2)], []string{"hello", "think", "ask", "fail"}
 	var err error
-	switch r.IntN(12) {
+	act := r.IntN(12)
+	if (act == 5 || act == 6) && r.IntN(3) == 0 { // long enough for the other process to see the request
+		ctx = context.Background()
+	}
+	switch act {
 	case 0:
 		_, err = turns.Begin(ctx, key, llm.UserText(words[r.IntN(4)]))
 	case 1, 2:

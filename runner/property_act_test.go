@@ -130,6 +130,11 @@ func (w *world) resume(r *runner.Runner) {
 		w.act(r, act{whole: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, s1) }})
 		return
 	}
+	if n, ok := w.log[len(w.log)-1].Data.(*event.Notice); ok && n.Code == event.NoticeStopped {
+		w.happened["a stopped turn that is left"] = true
+		w.act(r, act{refused: []error{session.ErrStopped}, silent: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Adopt(ctx, s1) }})
+		return
+	}
 	w.happened["adopted"] = true
 	again := func(dies int) {
 		a := act{whole: true, adopts: true, left: w.adoptions() >= 3, dies: dies, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Adopt(ctx, s1) }}
@@ -346,7 +351,7 @@ func (w *world) decide(r *runner.Runner) {
 
 var (
 	outages   = []string{"store dies", "answer lost", "store fails"}
-	someStops = rapid.SampledFrom([]string{"", "", "", "", "break", "cancel", "server stopped", "store dies", "answer lost", "store fails", "busy", "peek"})
+	someStops = rapid.SampledFrom([]string{"", "", "", "", "break", "cancel", "server stopped", "turn stopped", "store dies", "answer lost", "store fails", "busy", "peek"})
 	stopAts   = rapid.IntRange(1, 30)
 	writeAts  = rapid.IntRange(1, 8)
 )
@@ -479,6 +484,9 @@ func (w *world) disturb(r *runner.Runner, how string) {
 	case "server stopped":
 		w.cause = session.ErrAbandoned
 		w.interrupt()
+	case "turn stopped":
+		w.cause = session.ErrStopped
+		w.interrupt()
 	case "busy":
 		if info, _, err := session.Find(ctx, w.store, s1); err != nil || !info.Leased {
 			return // the last write of the turn gave the lease back
@@ -558,7 +566,7 @@ func (w *world) checkError(err error, a act, cut bool) {
 		}
 		w.t.Fatalf("%v should have been one of %v", err, a.refused)
 	}
-	if err == nil || w.stopped && (errors.Is(err, context.Canceled) || errors.Is(err, session.ErrAbandoned)) || cut && errors.Is(err, errStoreDied) {
+	if err == nil || w.stopped && (errors.Is(err, context.Canceled) || errors.Is(err, session.ErrAbandoned) || errors.Is(err, session.ErrStopped)) || cut && errors.Is(err, errStoreDied) {
 		return
 	}
 	if errors.As(err, new(*agent.MessageSizeError)) { // of a fork

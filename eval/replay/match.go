@@ -122,7 +122,7 @@ func (p *player) mayBeMissing(was, e *event.Event) bool {
 func optionalEvent(e *event.Event) bool {
 	switch d := e.Data.(type) {
 	case *event.Notice:
-		return slices.Contains([]string{event.NoticeResumed, event.NoticeAdopted, event.NoticeGivenBack, event.NoticeLeft, event.NoticeTooDeep, "usage_estimated"}, d.Code)
+		return slices.Contains([]string{event.NoticeResumed, event.NoticeAdopted, event.NoticeGivenBack, event.NoticeLeft, event.NoticeStopped, event.NoticeTooDeep, "usage_estimated"}, d.Code)
 	case *event.Discard:
 		return d.Code == "canceled" || d.Code == event.CodeTripwire || d.Code == event.CodeAnticipated || len(d.IDs) > 0 && d.Usage == nil && strings.HasPrefix(d.Message, "the answer was not completed")
 	}

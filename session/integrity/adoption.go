@@ -15,9 +15,10 @@ const (
 
 // adoptions counts the processes that adopted the turn since it made progress.
 type adoptions struct {
-	times int  // less the stops
-	stops int  // how often a server that was stopped gave the turn back
-	left  bool // a notice says that no process adopts the turn any more
+	times   int  // less the stops
+	stops   int  // how often a server that was stopped gave the turn back
+	stopped bool // the last event says that the turn was stopped
+	left    bool // a notice says that no process adopts the turn any more
 
 	written time.Time         // the time of the write with the last adoption
 	missing map[string]string // the runs that were open then and have no notice in that write, with their scopes
@@ -29,9 +30,16 @@ func (c *Checker) adoption(e *event.Event) {
 	if !e.Time.Equal(h.written) {
 		c.checkAdopted()
 	}
+	stopped := h.stopped
+	h.stopped = false
 	switch d := e.Data.(type) {
 	case *event.Notice:
+		if stopped && d.Code != event.NoticeResumed && d.Code != event.NoticeForked {
+			c.fail(e, "the turn was stopped, and then comes the notice %s: only a user resumes it", d.Code)
+		}
 		switch {
+		case d.Code == event.NoticeStopped:
+			h.stopped = true
 		case d.Code == event.NoticeAdopted && e.Scope != "":
 			delete(h.missing, e.RunID)
 		case d.Code == event.NoticeAdopted:

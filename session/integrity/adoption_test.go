@@ -14,6 +14,7 @@ func TestAdoptions(t *testing.T) {
 	over := "t2 r5 graph" + notice + "t2 r6/r5.1/a a" + notice + "t2 r7/r5.2/b b" + notice
 	left := `t2 r5 graph notice {"code":"left","message":""}` + "\n"
 	stop := `t2 r5 graph notice {"code":"given_back","message":""}` + "\n"
+	halt := `t2 r5 graph notice {"code":"stopped","message":""}` + "\n"
 	stops := strings.Repeat(stop+over, 9)
 	for name, c := range map[string]struct{ log, want string }{
 		"once":                                 {over, ""},
@@ -28,6 +29,10 @@ func TestAdoptions(t *testing.T) {
 		"stopped, dies four times":             {stops + over + over + over + over, "after 4 deaths"},
 		"stopped and left":                     {stops + left, "after 0 deaths and 9 stops"},
 		"left twice":                           {over + over + over + left + left, "(given up before: true)"},
+		"a user stops it":                      {over + halt, ""},
+		"a user stops and resumes it":          {halt + `t2 r5 graph notice {"code":"resumed","message":""}` + "\n" + over, ""},
+		"a user stops it, taken":               {halt + over, "only a user resumes it"},
+		"a user stops it twice":                {halt + halt, "only a user resumes it"},
 		"left, and taken":                      {over + over + over + left + over, "after 4 deaths"},
 	} {
 		t.Run(name, func(t *testing.T) {
