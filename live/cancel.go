@@ -55,7 +55,7 @@ func (t *Turns) interrupt(ctx context.Context, key session.Key, running []*Turn)
 		err = end(ctx, running, session.ErrStopped)
 		t.notifyWatchers(key)
 	}
-	if err != nil {
+	if _, adopts := t.canceler(key).(adopter); err != nil || len(running) > 0 && !adopts {
 		return err
 	}
 	return t.requestStop(ctx, key, seq)
@@ -75,6 +75,9 @@ func (t *Turns) requestStop(ctx context.Context, key session.Key, seq int64) err
 			return err
 		}
 		if runs && !requested && adopts {
+			if begun, err := t.begun(ctx, key); err != nil || !begun {
+				return err
+			}
 			if _, err := t.store.Write(ctx, key, session.Write{Stop: seq}); err != nil {
 				return err
 			}
@@ -84,7 +87,7 @@ func (t *Turns) requestStop(ctx context.Context, key session.Key, seq int64) err
 		switch {
 		case err != nil || !info.Leased:
 			return err
-		case !adopts && len(t.here(key)) == 0:
+		case !adopts:
 			return fmt.Errorf("session %s: another process runs its turn: %w", key, agent.ErrSessionBusy)
 		}
 		if err := t.WaitFree(ctx, key, time.Now().Add(time.Second)); err != nil {

@@ -317,8 +317,8 @@ func (r *registry) Drain(ctx context.Context) error {
 	}
 }
 
-// OnStop registers a function that is called in a goroutine of its own when a turn of the session is stopped in this
-// process, until leave is called. Stopping stores no event, so followers of the session cannot see it.
+// OnStop registers a function that is called in a goroutine of its own when a turn of the session is stopped, until leave
+// is called. Stops at other processes are noticed only while a client of this process follows the session.
 func (r *registry) OnStop(key session.Key, stopped func()) (leave func()) {
 	return r.watching(key, func(cause error) {
 		if cause != nil {

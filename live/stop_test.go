@@ -212,6 +212,25 @@ func calls(tool, args string) func(*llm.Request) scripted.Answer {
 	}
 }
 
+// TestStopOfAFork: a fork without events of its own runs nothing, so there is nothing to stop, and a user can resume it.
+func TestStopOfAFork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, to := t.Context(), session.ID("fork")
+		d, a := newDesk(t)
+		store := clocked(t)
+		turns := newTurns(t, a, store)
+		must.Get(turns.Begin(ctx, key, llm.UserText("think")))
+		<-d.thinks
+		require.NoError(t, store.Fork(ctx, key, turns.mustSeq(t), to))
+		require.NoError(t, turns.Stop(ctx, to))
+		x := must.Get(turns.Resume(ctx, to))
+		d.free <- struct{}{}
+		d.free <- struct{}{}
+		require.NoError(t, x.Wait(ctx))
+		stateIs(t, turns, to, Done)
+	})
+}
+
 // TestStopWithoutAStore: a stop that the store cannot keep is an error.
 func TestStopWithoutAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -224,4 +243,3 @@ func TestStopWithoutAStore(t *testing.T) {
 		require.ErrorIs(t, turns.Stop(t.Context(), key), errDead)
 	})
 }
-

@@ -23,13 +23,13 @@ func (t *opening) adoptTurn() (left, err error) {
 	if !t.fold().Unfinished() {
 		return nil, nil
 	}
-	switch {
-	case t.fold().Stopped():
+	if t.fold().Stopped() {
 		return session.ErrStopped, nil
-	case t.fold().StopsAt(t.lease.Stop): // the process died before it stored the notice
-		return session.ErrStopped, t.appendEvents(t.ctx, t.stoppedNotice())
 	}
 	if !t.branches() {
+		if t.fold().StopsAt(t.lease.Stop) { // the process died before it stored the notice
+			return session.ErrStopped, t.appendEvents(t.ctx, t.stoppedNotice())
+		}
 		switch died, stopped, gaveUp, err := t.countAdoptions(); {
 		case err != nil:
 			return nil, err
