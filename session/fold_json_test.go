@@ -193,7 +193,7 @@ func TestFoldJSONHasEverything(t *testing.T) {
 		want string
 	}{
 		{session.Fold{}, "Seq Turn Latest Before Conversation Scopes Over Values Spent Arrivals Times Remote Turns"},
-		{session.Turn{}, "ID UserRunID First Started Transfers ModelCalls ToolCalls User"},
+		{session.Turn{}, "ID UserRunID First Started StopsFrom Transfers ModelCalls ToolCalls User"},
 		{session.Scope{}, "Active LastEnd Run Input Root Opener First Node Handed Given Pairs BeganAt"},
 		{session.Run{}, "ID Agent Path TurnID AgentID Since Start Before Open Finish Target Answers Pending TakesUp Said Transfer"},
 		{session.Call{}, "ID Name RunID Made Number Relay Resolved Asks At"},
@@ -217,7 +217,7 @@ func TestFoldJSONThatIsNone(t *testing.T) {
 	r := run{"t1", "r1", "a", ""}
 	data, err := foldOf(join(user("t1"), r.start(), r.call("c1", "x"))...).MarshalJSON()
 	require.NoError(t, err)
-	for _, none := range []string{"", "null", "[]", "{}", string(data[:len(data)/2]), strings.Replace(string(data), `"Form":4`, `"Form":3`, 1), "\x01\x02"} {
+	for _, none := range []string{"", "null", "[]", "{}", string(data[:len(data)/2]), strings.Replace(string(data), `"Form":5`, `"Form":4`, 1), "\x01\x02"} {
 		got := new(session.Fold)
 		require.Error(t, got.UnmarshalJSON([]byte(none)), "%q", none)
 		sameFold(t, new(session.Fold), got, "a fold that could not be read")

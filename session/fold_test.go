@@ -269,7 +269,7 @@ func TestFoldCounts(t *testing.T) {
 		support.call("a", "x"), support.call("b", "x"), support.result("a", "x"), support.result("b", "x"),
 		inner.start(), inner.usage(), inner.transfer("z", event.TransferCommitted), inner.call("c", "x"),
 	)...)
-	require.Equal(t, session.Turn{ID: "t1", UserRunID: "u-t1", First: 1, Started: time.Unix(0, 0).UTC(), Transfers: 1, ModelCalls: 4, ToolCalls: 3, User: &event.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
+	require.Equal(t, session.Turn{ID: "t1", UserRunID: "u-t1", First: 1, StopsFrom: 1, Started: time.Unix(0, 0).UTC(), Transfers: 1, ModelCalls: 4, ToolCalls: 3, User: &event.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
 	require.Equal(t, 2, f.Scope("").Run.Answers)
 	require.Equal(t, 1, f.Scope("c1").Run.Answers)
 
@@ -277,7 +277,7 @@ func TestFoldCounts(t *testing.T) {
 	require.Equal(t, 2, f.Turn.ModelCalls)
 
 	f = foldOf(join(user("t1"), support.start(), support.usage(), limit, support.end("stop", ""), user("t2"))...)
-	require.Equal(t, session.Turn{ID: "t2", UserRunID: "u-t2", First: 6, Started: time.Unix(5, 0).UTC(), User: &event.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
+	require.Equal(t, session.Turn{ID: "t2", UserRunID: "u-t2", First: 6, StopsFrom: 6, Started: time.Unix(5, 0).UTC(), User: &event.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
 }
 
 func TestFoldRepeats(t *testing.T) {
