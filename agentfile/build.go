@@ -56,7 +56,7 @@ func (l *loader) checkTools(r *report, d *definition) {
 	for _, t := range d.tools {
 		switch {
 		case t.value == agent.TransferTool:
-			r.add(d.file, t.at, "%s is built in: every agent that has somebody to transfer to has it; remove it from the list", t.value)
+			r.add(d.file, t.at, "%s is built in: every agent that can transfer has it; remove it from the list", t.value)
 		case !slices.Contains(known, t.value):
 			r.add(d.file, t.at, "there is no tool %q%s", t.value,
 				cmp.Or(nearest.Hint(t.value, known), ": tools are functions in Go, and the program registers those that files can name"))

@@ -24,7 +24,7 @@ func compactionKey(p *parser) yamldoc.Key {
 		}
 		p.Mapping(k.Keys, "compaction.", n)
 		p.Needs(n, "compaction", "window")
-	}).Over(
+	}).WithKeys(
 		yamldoc.Int("window", "128000", &c.window),
 		yamldoc.Float("at", "0.8", 0.01, 1, &c.at),
 		yamldoc.Float("keep", "0.5", 0.01, 1, &c.keep),

@@ -35,7 +35,7 @@ func decideKey(p *parser) yamldoc.Key {
 		case yes:
 			p.d.decide = c
 		}
-	}).Over(
+	}).WithKeys(
 		yamldoc.String("model", "qwen3-small", &c.model),
 		yamldoc.Float("threshold", "0.6", 0, 1, &c.threshold),
 		yamldoc.String("question", `"Is it about money, or about a device?"`, &c.question),

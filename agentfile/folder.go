@@ -203,7 +203,7 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 		return nil, fmt.Errorf("the agent %q is %s", d.name, what)
 	}
 	servers := d.mcp
-	if more, there := config["mcp"]; there {
+	if more, present := config["mcp"]; present {
 		var err error
 		if servers, err = mcpOf(d, more); err != nil {
 			return nil, err

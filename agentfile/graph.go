@@ -40,11 +40,11 @@ func (l *loader) graphAt(r *report, file, from string, at pos) *graphFile {
 		}
 		if g.graph != nil {
 			l.checkNodes(g)
-			g.tryOut()
+			g.checkAgent()
 		}
 		g.open = false
 	case g.open:
-		r.add(from, at, "the graph in %s contains itself: this agent is one of its agents, or stands below one", l.report.given(file))
+		r.add(from, at, "the graph in %s contains itself: this agent is one of its agents, or a sub-agent of one", l.report.given(file))
 		return g
 	}
 	r.problems = append(r.problems, g.report.problems...)
@@ -65,7 +65,7 @@ func (l *loader) readGraph(g *graphFile) (problem string) {
 		return fmt.Sprintf("%s cannot be read: %s", l.report.given(g.file), err)
 	}
 	if g.agents, err = l.agentsIn(path.Dir(g.file)); err != nil {
-		return fmt.Sprintf("the agents beside %s cannot be read: %s", l.report.given(g.file), cause(err))
+		return fmt.Sprintf("the agents in the folder of %s cannot be read: %s", l.report.given(g.file), cause(err))
 	}
 	loaded, err := agentgraph.Load(data, agentgraph.WithFS(l.fsys, path.Join(l.dir, g.file)), agentgraph.WithRefs(append(g.agents.list.Refs(), ToolRefs(l.tools...)...)...), agentgraph.WithFolder(g.agents.list))
 	for _, p := range agentgraph.Problems(err) {
@@ -150,8 +150,8 @@ func (g *graphFile) reportNode(node string, line int, err error) {
 	}
 }
 
-// tryOut makes the agent of a graph whose nodes are valid, to find the remaining problems.
-func (g *graphFile) tryOut() {
+// checkAgent makes the agent of a graph whose nodes are valid, to find the remaining problems.
+func (g *graphFile) checkAgent() {
 	if len(g.report.problems) == 0 {
 		a, err := agentgraph.New(g.graph, g.resolve)
 		if err == nil {
@@ -192,7 +192,7 @@ func (l *loader) listGraphs(r *report, d *definition) (graphs []*definition) {
 		file, problem := within(d.file, name)
 		if problem != "" {
 			r.add(d.file, item.at, "%s", problem)
-			item.void, d.unsure = true, true
+			item.unusable, d.incomplete = true, true
 			continue
 		}
 		if l.kind(file) == "Router" {
@@ -202,7 +202,7 @@ func (l *loader) listGraphs(r *report, d *definition) (graphs []*definition) {
 		}
 		g := l.graphAt(r, file, d.file, item.at)
 		if g.graph == nil {
-			item.void, d.unsure = true, true
+			item.unusable, d.incomplete = true, true
 			continue
 		}
 		if l.listed[file] == nil {

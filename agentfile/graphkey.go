@@ -52,7 +52,7 @@ func graphOnly(p *parser) {
 // only reports the keys that do not go with the key that sets the kind of agent.
 func (p *parser) only(key, why string, with ...string) {
 	for _, k := range p.Top {
-		if at, there := p.keys[k.Name]; there && !slices.Contains(with, k.Name) {
+		if at, present := p.keys[k.Name]; present && !slices.Contains(with, k.Name) {
 			p.add(at, "the key %q does not go with %s: %s", k.Name, key, why)
 		}
 	}

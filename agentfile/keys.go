@@ -114,7 +114,7 @@ func (p *parser) endpoint(k *yamldoc.Key, n yamldoc.Node) {
 func (p *parser) children(k *yamldoc.Key, n yamldoc.Node) {
 	before := p.Problems
 	p.d.subagents, p.d.listed = p.names(k, n), true
-	p.d.unsure = p.d.unsure || p.Problems > before
+	p.d.incomplete = p.d.incomplete || p.Problems > before
 }
 
 func (p *parser) models(k *yamldoc.Key, n yamldoc.Node) {
@@ -143,7 +143,7 @@ func historyKey(p *parser) yamldoc.Key {
 			return
 		}
 		p.Mapping(k.Keys, "history.", n)
-		p.d.around = p.d.around || turns+facts > 0
+		p.d.historySet = p.d.historySet || turns+facts > 0
 		if turns > 0 {
 			p.d.history = view.LastTurns(turns)
 		}
@@ -151,7 +151,7 @@ func historyKey(p *parser) yamldoc.Key {
 		if n.Len() == 0 {
 			p.Add(n, "history is an empty mapping: {last_turns: N} or {facts: N} is meant")
 		}
-	}).Over(yamldoc.Int("last_turns", "", &turns), yamldoc.Int("facts", "", &facts))
+	}).WithKeys(yamldoc.Int("last_turns", "", &turns), yamldoc.Int("facts", "", &facts))
 }
 
 func (p *parser) historyText(k *yamldoc.Key, n yamldoc.Node) {
@@ -165,7 +165,7 @@ func (p *parser) historyText(k *yamldoc.Key, n yamldoc.Node) {
 			v, nearest.Hint(v, []string{"full", "text_only", "own", "last_turns"}))
 		return
 	}
-	p.d.history, p.d.around = policy, true
+	p.d.history, p.d.historySet = policy, true
 }
 
 // item is a name in a list, with its place.
@@ -173,9 +173,9 @@ type item struct {
 	value string
 	at    pos
 	// For a sub-agent that is not an agent of the folder: def is its definition, and void means that it cannot be used.
-	def     *definition
-	void    bool
-	special bool // from a router's list of specialists
+	def      *definition
+	unusable bool
+	special  bool // from a router's list of specialists
 }
 
 // definition is the definition of an agent in one file.
@@ -183,8 +183,8 @@ type definition struct {
 	file string // relative to the folder, with slashes
 	base string // the file's name without folder and .md
 	// broken is true if the front matter could not be read, so that the agent's sub-agents are unknown.
-	broken bool
-	unsure bool // its sub-agents are unknown, for that or another reason
+	broken     bool
+	incomplete bool // its sub-agents are unknown, for that or another reason
 
 	name        string
 	description string
@@ -212,7 +212,7 @@ type definition struct {
 	budgets     agent.Budgets
 	compaction  *compactionKeys // nil: never
 	history     view.Policy
-	around      bool // the key history is set: what a workflow's agents see of the surroundings
+	historySet  bool // the key history is set: what a workflow's agents see of the surroundings
 	settings    llm.Settings
 	maxTools    int
 	withState   bool   // the body contains state keys
@@ -228,12 +228,12 @@ type definition struct {
 
 	at map[string]pos // the places of values, by dotted key
 
-	children []*edge
-	parents  []*edge
-	copyOf   *definition // the original, or nil
-	inGraph  bool        // a graph refers to it
-	doubled  bool        // another file has the same name
-	hinted   bool        // a misspelt name probably means this agent
+	children  []*edge
+	parents   []*edge
+	copyOf    *definition // the original, or nil
+	inGraph   bool        // a graph refers to it
+	duplicate bool        // another file has the same name
+	suggested bool        // a misspelt name probably means this agent
 }
 
 // leaf reports whether the agent cannot have sub-agents, whatever its folder contains.

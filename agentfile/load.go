@@ -222,11 +222,11 @@ func Check(path string, opts ...Option) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	return result(l.look())
+	return result(l.checkAndClose())
 }
 
-// look runs all checks and closes what they opened.
-func (l *loader) look() error {
+// checkAndClose runs all checks and closes what they opened.
+func (l *loader) checkAndClose() error {
 	err := l.check()
 	if closing := (&Tree{closers: l.closers}).Close(); err == nil {
 		err = closing
@@ -324,7 +324,7 @@ func newLoader(fsys fs.FS, dir, file string, given func(string) string, opts []O
 	}
 	l.guards = make(map[string]agent.Guard, len(l.given))
 	for i, g := range l.given {
-		if _, there := l.guards[g.Name]; there || g.Name == "" {
+		if _, present := l.guards[g.Name]; present || g.Name == "" {
 			return nil, fmt.Errorf("agentfile: guard %d has the name %q: each needs a name of its own", i, g.Name)
 		}
 		l.guards[g.Name] = g

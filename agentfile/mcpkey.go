@@ -60,7 +60,7 @@ type mcpKeys struct {
 
 func mcpKey(p *parser) yamldoc.Key {
 	return yamldoc.Custom("mcp", "a list of mappings", "[{name: files, command: npx, args: [-y, some-server]}]", p.servers).
-		Over(serverKeys(p, &mcpKeys{})...)
+		WithKeys(serverKeys(p, &mcpKeys{})...)
 }
 
 func (p *parser) servers(k *yamldoc.Key, n yamldoc.Node) {
@@ -72,10 +72,10 @@ func (p *parser) servers(k *yamldoc.Key, n yamldoc.Node) {
 			return
 		}
 		s.server.Args = slices.Concat(s.first, s.server.Args)
-		switch byURL := s.url.there(); {
-		case byURL == s.command.there():
+		switch byURL := s.url.present(); {
+		case byURL == s.command.present():
 			p.Add(n, "the server %s needs a command or a url, and not both", s.server.Name)
-		case byURL && (s.server.Args != nil || s.env != nil || s.dir.there()):
+		case byURL && (s.server.Args != nil || s.env != nil || s.dir.present()):
 			p.Add(n, "the server %s has a url: args, env and cwd are for servers with a command", s.server.Name)
 		case !byURL && s.headers != nil:
 			p.Add(n, "the server %s has a command: headers are for servers with a url", s.server.Name)
@@ -150,26 +150,26 @@ func (l *loader) toolsets(r *report, d *definition) (sets []tools.Set) {
 	for _, s := range d.mcp {
 		s.checkApprove(r, d)
 		before, server := len(r.problems), s.server
-		held := func(v value) string {
+		resolved := func(v value) string {
 			l.checkVariable(r, d, v)
-			return l.held(v)
+			return l.resolved(v)
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.env)) {
-			server.Env = append(server.Env, name+"="+held(s.env[name]))
+			server.Env = append(server.Env, name+"="+resolved(s.env[name]))
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.headers)) {
 			if server.Headers == nil {
 				server.Headers = map[string]string{}
 			}
-			server.Headers[name] = held(s.headers[name])
+			server.Headers[name] = resolved(s.headers[name])
 		}
-		if server.URL = held(s.url); s.url.there() && server.URL == "" {
+		if server.URL = resolved(s.url); s.url.present() && server.URL == "" {
 			server.URL = "http://$" + s.url.variable // a placeholder; the server is not started
 		}
-		if server.Command = held(s.command); s.command.there() && server.Command == "" {
+		if server.Command = resolved(s.command); s.command.present() && server.Command == "" {
 			server.Command = "$" + s.command.variable
 		}
-		if dir := held(s.dir); dir != "" {
+		if dir := resolved(s.dir); dir != "" {
 			if server.Dir = dir; !filepath.IsAbs(dir) {
 				server.Dir = l.report.given(path.Join(path.Dir(d.file), filepath.ToSlash(dir)))
 			}
@@ -210,7 +210,7 @@ func mcpOf(d *definition, config any) ([]*mcpKeys, error) {
 func withoutMCP(resolve agentgraph.Resolver) agentgraph.Resolver {
 	return func(ref string, config map[string]any) (agent.Agent, error) {
 		a, err := resolve(ref, config)
-		if _, there := config["mcp"]; there && err == nil {
+		if _, present := config["mcp"]; present && err == nil {
 			return nil, &agentgraph.ConfigError{Key: "mcp", Message: "is for agents in Markdown: a document of kind Agent has the tools of the program"}
 		}
 		return a, err

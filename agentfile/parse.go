@@ -52,7 +52,7 @@ func parse(r *report, file string, data []byte) *definition {
 	d := &definition{file: file, base: base, name: base, body: body, at: map[string]pos{}, router: &routerKeys{}}
 	if problem != "" {
 		r.add(file, at, "%s", problem)
-		d.broken, d.unsure, d.router = true, true, nil
+		d.broken, d.incomplete, d.router = true, true, nil
 		d.recoverName(front)
 		return d
 	}
@@ -69,7 +69,7 @@ func (p *parser) add(at pos, format string, args ...any) {
 
 // fail reports a problem that makes the front matter unreadable.
 func (p *parser) fail(at pos, format string, args ...any) {
-	p.d.broken, p.d.unsure, p.d.router = true, true, nil
+	p.d.broken, p.d.incomplete, p.d.router = true, true, nil
 	p.add(at, format, args...)
 }
 
@@ -103,7 +103,7 @@ func (p *parser) document(text string, rules yamldoc.Rules, table []yamldoc.Key,
 			return false
 		}
 		p.Mapping(table, "", doc)
-		p.d.unsure = p.d.unsure || p.Doubtful["subagents"]
+		p.d.incomplete = p.d.incomplete || p.Unclear["subagents"]
 	}
 	return true
 }

@@ -34,7 +34,7 @@ func propertyKeys(p *parser) []yamldoc.Key {
 // checkProperties reports unregistered guards, keys that only the root may have, and budgets without effect.
 func (l *config) checkProperties(r *report, d *definition, isRoot bool) {
 	for _, g := range d.guards {
-		if _, there := l.guards[g.value]; !there {
+		if _, present := l.guards[g.value]; !present {
 			known := make([]string, 0, len(l.guards))
 			for name := range l.guards {
 				known = append(known, name)
@@ -43,22 +43,22 @@ func (l *config) checkProperties(r *report, d *definition, isRoot bool) {
 		}
 	}
 	for _, of := range []string{"budgets.turn", "budgets.session"} {
-		if at, there := d.at[of]; there && !isRoot {
-			r.add(d.file, at, "%s is for the root of the tree: %q is another agent, and its own tokens, cost and time stand below budgets itself", of, d.name)
+		if at, present := d.at[of]; present && !isRoot {
+			r.add(d.file, at, "%s is for the root of the tree: %q is another agent, and its own limits are budgets.tokens, budgets.cost and budgets.time", of, d.name)
 		}
 	}
 	for _, of := range []string{"requests", "anticipate"} {
-		if at, there := d.at[of]; there && !isRoot {
+		if at, present := d.at[of]; present && !isRoot {
 			r.add(d.file, at, "%s is for the root of the tree: %q is another agent", of, d.name)
 		}
 	}
 	for _, unit := range []string{"budgets.tokens", "budgets.cost"} {
-		if at, there := d.at[unit]; there && (d.leaf() || d.isWorkflow()) {
+		if at, present := d.at[unit]; present && (d.leaf() || d.isWorkflow()) {
 			what := "it asks no model, and its agents have budgets of their own"
 			if d.isRemote {
 				what = "what a remote agent uses is counted where it runs"
 			}
-			r.add(d.file, at, "%s would bound nothing: %s", unit, what)
+			r.add(d.file, at, "%s has no effect: %s", unit, what)
 		}
 	}
 }

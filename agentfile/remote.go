@@ -17,11 +17,11 @@ import (
 func (l *config) checkRemote(r *report, d *definition) {
 	before := len(r.problems)
 	for _, v := range d.remote.values() {
-		held := l.held(v)
-		if !l.checkVariable(r, d, v) || v.variable == "" || held == "" || !v.isAddress() {
+		resolved := l.resolved(v)
+		if !l.checkVariable(r, d, v) || v.variable == "" || resolved == "" || !v.isAddress() {
 			continue
 		}
-		if u, err := url.Parse(held); err != nil || !absolute(u) {
+		if u, err := url.Parse(resolved); err != nil || !absolute(u) {
 			r.add(d.file, v.at, "the environment variable %s holds no http or https address", v.variable)
 		}
 	}
@@ -30,7 +30,7 @@ func (l *config) checkRemote(r *report, d *definition) {
 			r.add(d.file, d.remote.certificate.cert.at, "auth.certificate cannot be used: %s", err)
 		}
 	}
-	if len(r.problems) > before || !d.remote.address.there() || agent.CheckName(d.name) != nil {
+	if len(r.problems) > before || !d.remote.address.present() || agent.CheckName(d.name) != nil {
 		return
 	}
 	if _, err := l.remoteAgent(d); err != nil { // for example, a name that no cookie can have
@@ -42,20 +42,20 @@ func (v value) isAddress() bool { return v.key == "a2a" || strings.HasSuffix(v.k
 
 // checkVariable reports a value whose variable cannot be used.
 func (l *config) checkVariable(r *report, d *definition, v value) bool {
-	switch held := l.held(v); {
-	case v.variable == "" || held == "" && l.anyEnv:
-	case held == "":
+	switch resolved := l.resolved(v); {
+	case v.variable == "" || resolved == "" && l.anyEnv:
+	case resolved == "":
 		r.add(d.file, v.at, "the environment variable %s is not set, and %s needs it", v.variable, v.key)
 		return false
-	case strings.ContainsFunc(held, func(c rune) bool { return c < ' ' || c == 0x7f }):
+	case strings.ContainsFunc(resolved, func(c rune) bool { return c < ' ' || c == 0x7f }):
 		r.add(d.file, v.at, "the environment variable %s holds a line break or another control character", v.variable)
 		return false
 	}
 	return true
 }
 
-// held returns a value's text, or the value of its variable. It returns "" for an unset variable.
-func (l *config) held(v value) string {
+// resolved returns a value's text, or the value of its variable. It returns "" for an unset variable.
+func (l *config) resolved(v value) string {
 	if v.variable == "" {
 		return v.text
 	}
@@ -65,7 +65,7 @@ func (l *config) held(v value) string {
 // certificate loads the client certificate, or returns nil if there is none. The error does not contain the file name,
 // because a wrong variable may contain a secret.
 func (l *config) certificate(d *definition) (*tls.Certificate, error) {
-	cert, key := l.held(d.remote.certificate.cert), l.held(d.remote.certificate.key)
+	cert, key := l.resolved(d.remote.certificate.cert), l.resolved(d.remote.certificate.key)
 	if cert == "" || key == "" {
 		return nil, nil
 	}
@@ -79,28 +79,28 @@ func (l *config) certificate(d *definition) (*tls.Certificate, error) {
 // remoteAgent makes a remote agent whose variables were checked.
 func (l *config) remoteAgent(d *definition) (agent.Agent, error) {
 	k := &d.remote
-	address := l.held(k.address)
+	address := l.resolved(k.address)
 	if address == "" {
 		address = "http://$" + k.address.variable // a placeholder; the agent is not called
 	}
 	opts := append([]a2a.Option{a2a.WithDescription(d.description)}, l.remotes...)
-	if _, there := d.at["history"]; there {
+	if _, present := d.at["history"]; present {
 		opts = append(opts, a2a.WithHistory(d.history))
 	}
-	if token := l.held(k.bearer); token != "" {
+	if token := l.resolved(k.bearer); token != "" {
 		opts = append(opts, a2a.WithBearer(token))
 	}
-	if key := l.held(k.apiKey.value); key != "" {
+	if key := l.resolved(k.apiKey.value); key != "" {
 		switch at := k.apiKey; {
-		case at.header.there():
+		case at.header.present():
 			opts = append(opts, a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationHeader, at.header.text, key))
-		case at.query.there():
+		case at.query.present():
 			opts = append(opts, a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationQuery, at.query.text, key))
-		case at.cookie.there():
+		case at.cookie.present():
 			opts = append(opts, a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationCookie, at.cookie.text, key))
 		}
 	}
-	c := a2a.ClientCredentials{TokenURL: l.held(k.oauth2.tokenURL), ID: l.held(k.oauth2.clientID), Secret: l.held(k.oauth2.clientSecret), Scopes: k.oauth2.scopes}
+	c := a2a.ClientCredentials{TokenURL: l.resolved(k.oauth2.tokenURL), ID: l.resolved(k.oauth2.clientID), Secret: l.resolved(k.oauth2.clientSecret), Scopes: k.oauth2.scopes}
 	if c.TokenURL != "" && c.ID != "" && c.Secret != "" {
 		opts = append(opts, a2a.WithClientCredentials(c))
 	}

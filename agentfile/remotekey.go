@@ -17,7 +17,7 @@ type value struct {
 	at       pos
 }
 
-func (v value) there() bool { return v.text != "" || v.variable != "" }
+func (v value) present() bool { return v.text != "" || v.variable != "" }
 
 // remoteKeys contains the keys a2a and auth of a remote agent.
 type remoteKeys struct {
@@ -37,7 +37,7 @@ func (k *remoteKeys) values() []value {
 	all := []value{k.address, k.bearer, k.apiKey.value, k.apiKey.header, k.apiKey.query, k.apiKey.cookie,
 		k.oauth2.tokenURL, k.oauth2.clientID, k.oauth2.clientSecret,
 		k.certificate.cert, k.certificate.key}
-	return slices.DeleteFunc(all, func(v value) bool { return !v.there() })
+	return slices.DeleteFunc(all, func(v value) bool { return !v.present() })
 }
 
 // remoteTable returns the keys of remote agents.
@@ -67,7 +67,7 @@ func remoteTable(p *parser) []yamldoc.Key {
 func (p *parser) origins(k *yamldoc.Key, n yamldoc.Node) {
 	p.List(k, n, func(text string, n yamldoc.Node) {
 		if u, err := url.Parse(text); err != nil || !absolute(u) || u.User != nil || u.RawQuery != "" || strings.Trim(u.Path, "/") != "" {
-			p.Add(n, "%s holds what is no origin such as https://api.example.com", p.Name)
+			p.Add(n, "%s contains a value that is not an origin such as https://api.example.com", p.Name)
 			return
 		}
 		p.d.remote.origins = append(p.d.remote.origins, text)
@@ -154,9 +154,9 @@ func word(p *parser, name, example string, to *value) yamldoc.Key {
 
 // remoteOnly reports keys that are not allowed with the key a2a, and incomplete credentials.
 func remoteOnly(p *parser) {
-	at, there := p.keys["auth"]
+	at, present := p.keys["auth"]
 	if _, p.d.isRemote = p.keys["a2a"]; !p.d.isRemote {
-		if there {
+		if present {
 			p.add(at, "the key auth is for remote agents, and there is no key a2a")
 		}
 		return
@@ -166,11 +166,11 @@ func remoteOnly(p *parser) {
 	}
 	p.only("a2a", "the remote agent has its own", "name", "description", "history", "guards", "budgets", "ignore", "a2a", "auth")
 	p.noBody("a2a", "the key a2a on line %d says who answers, and a remote agent is sent no system prompt; what it is for is its description")
-	authWhole(p)
+	checkAuth(p)
 }
 
-// authWhole reports incomplete or contradicting credentials.
-func authWhole(p *parser) {
+// checkAuth reports incomplete or contradicting credentials.
+func checkAuth(p *parser) {
 	missing := func(in string, names ...string) {
 		for _, name := range names {
 			if p.count(in+"."+name) == 0 {
@@ -198,7 +198,7 @@ func authWhole(p *parser) {
 // count returns how many of these keys are set, valid or not.
 func (p *parser) count(names ...string) (n int) {
 	for _, name := range names {
-		if _, there := p.d.at[name]; there {
+		if _, present := p.d.at[name]; present {
 			n++
 		}
 	}

@@ -26,17 +26,17 @@ func routesKey(p *parser) yamldoc.Key {
 		p.Entries(k, n, func(n yamldoc.Node) {
 			var r routeKeys
 			before := p.Problems
-			p.Mapping(wayKeys(p, &r), "routes.", n)
+			p.Mapping(routeEntryKeys(p, &r), "routes.", n)
 			p.Needs(n, "routes", "to")
 			if p.Problems == before {
 				p.d.routes = append(p.d.routes, r)
 			}
 		})
-	}).Over(wayKeys(p, &routeKeys{})...)
+	}).WithKeys(routeEntryKeys(p, &routeKeys{})...)
 }
 
-// wayKeys returns the keys of one route, which store into r.
-func wayKeys(p *parser, r *routeKeys) []yamldoc.Key {
+// routeEntryKeys returns the keys of one route, which store into r.
+func routeEntryKeys(p *parser, r *routeKeys) []yamldoc.Key {
 	return []yamldoc.Key{
 		target(p, "to", "review", &r.to),
 		yamldoc.Custom("when", "a text", "output contains 'refund'", func(k *yamldoc.Key, n yamldoc.Node) {
@@ -86,7 +86,7 @@ func stateOf(inv *agent.Invocation, keys []string) map[string]any {
 
 // way returns the agent that a route leads to, or nil if the agent cannot reach it. For a person, it returns a
 // definition named agent.Human.
-func (d *definition) way(i item) *definition {
+func (d *definition) routeTarget(i item) *definition {
 	if i.value == agent.Human {
 		return &definition{name: agent.Human}
 	}
@@ -133,22 +133,22 @@ func namesOf(all []*definition) (names []string) {
 // checkRoutes reports routes without a target and routes in a cycle.
 func (d *definition) checkRoutes(r *report) {
 	for _, route := range d.routes {
-		to := d.way(route.to)
+		to := d.routeTarget(route.to)
 		if to == nil {
 			known := append([]string{agent.Human}, namesOf(d.near(true, true))...)
 			r.add(d.file, route.to.at, "the route to %q leads nowhere%s",
 				route.to.value, cmp.Or(nearest.Hint(route.to.value, known), ": routes lead to a sub-agent, the parent, another sub-agent of the parent, or "+agent.Human))
 			continue
 		}
-		if circle := to.wayTo(d, map[*definition]bool{}); circle != nil {
-			r.add(d.file, route.to.at, "routes lead in a circle, %s: in a circle without a model nothing would ever decide to stop",
-				strings.Join(append([]string{d.name}, circle...), " → "))
+		if cycle := to.routePath(d, map[*definition]bool{}); cycle != nil {
+			r.add(d.file, route.to.at, "routes lead in a circle, %s: without a model, nothing would end the cycle",
+				strings.Join(append([]string{d.name}, cycle...), " → "))
 		}
 	}
 }
 
-// wayTo returns the names along routes from d to another agent, or nil if no routes lead there.
-func (d *definition) wayTo(other *definition, seen map[*definition]bool) []string {
+// routePath returns the names along routes from d to another agent, or nil if no routes lead there.
+func (d *definition) routePath(other *definition, seen map[*definition]bool) []string {
 	if d == other {
 		return []string{d.name}
 	}
@@ -157,8 +157,8 @@ func (d *definition) wayTo(other *definition, seen map[*definition]bool) []strin
 	}
 	seen[d] = true
 	for _, route := range d.routes {
-		if to := d.way(route.to); to != nil {
-			if rest := to.wayTo(other, seen); rest != nil {
+		if to := d.routeTarget(route.to); to != nil {
+			if rest := to.routePath(other, seen); rest != nil {
 				return append([]string{d.name}, rest...)
 			}
 		}
@@ -169,7 +169,7 @@ func (d *definition) wayTo(other *definition, seen map[*definition]bool) []strin
 // onStop returns the agent's routes.
 func (l *loader) onStop(d *definition) (routes []agent.Route) {
 	for _, route := range d.routes {
-		to := d.way(route.to).name
+		to := d.routeTarget(route.to).name
 		l.people = l.people || to == agent.Human
 		if route.when == nil {
 			routes = append(routes, agent.OnStop(to))

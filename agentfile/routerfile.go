@@ -16,7 +16,7 @@ import (
 func (l *loader) checkRouterFile(file string) {
 	f, err := l.agentsIn(".")
 	if err != nil {
-		l.report.add(file, pos{}, "the agents beside it cannot be read: %s", cause(err))
+		l.report.add(file, pos{}, "the agents in the folder of the router cannot be read: %s", cause(err))
 		return
 	}
 	t := f.tree(file)
@@ -50,7 +50,7 @@ func (l *modelCache) checkRouter(r *report, d *definition) {
 			r.add(d.file, i.at, "there is no specialist %q%s", i.value, cmp.Or(nearest.Hint(i.value, known), "; possible are "+strings.Join(known, ", ")))
 		}
 	}
-	d.errorCircles(r)
+	d.checkErrorCycles(r)
 	var signals []router.Option
 	c, err := l.intents(d)
 	switch {
@@ -82,18 +82,18 @@ func (l *modelCache) checkRouter(r *report, d *definition) {
 	}
 }
 
-// errorCircles reports cycles among the specialists' targets after an error.
-func (d *definition) errorCircles(r *report) {
+// checkErrorCycles reports cycles among the specialists' targets after an error.
+func (d *definition) checkErrorCycles(r *report) {
 	next := map[string]string{}
 	for _, o := range d.router.onError {
 		next[d.route(item{value: o.of})] = d.route(o.to)
 	}
 	for _, o := range d.router.onError {
 		first := d.route(item{value: o.of})
-		for way := []string{first}; next[way[len(way)-1]] != ""; {
-			if way = append(way, next[way[len(way)-1]]); way[len(way)-1] == first || len(way) > len(next)+1 {
-				r.add(d.file, o.to.at, "onError runs in a circle, %s: somebody has to be the last, who may be %s", strings.Join(way, " → "), agent.Human)
-				delete(next, way[len(way)-2])
+		for chain := []string{first}; next[chain[len(chain)-1]] != ""; {
+			if chain = append(chain, next[chain[len(chain)-1]]); chain[len(chain)-1] == first || len(chain) > len(next)+1 {
+				r.add(d.file, o.to.at, "onError runs in a circle, %s: the last agent must have no onError, or its onError must be %s", strings.Join(chain, " → "), agent.Human)
+				delete(next, chain[len(chain)-2])
 				break
 			}
 		}
@@ -103,12 +103,12 @@ func (d *definition) errorCircles(r *report) {
 // intents makes the classifier in a router's file, once. It returns nil if the file has none.
 func (l *modelCache) intents(d *definition) (router.Classifier, error) {
 	k, s := d.router, &d.router.signals
-	if k.measured != nil || s.model == "" && s.examples == nil {
-		return k.measured, nil
+	if k.classifier != nil || s.model == "" && s.examples == nil {
+		return k.classifier, nil
 	}
 	var err error
 	if s.examples != nil {
-		k.measured, err = router.HeuristicIntent(s.examples)
+		k.classifier, err = router.HeuristicIntent(s.examples)
 	} else {
 		labels := s.labels
 		for _, leaf := range k.leaves {
@@ -123,27 +123,27 @@ func (l *modelCache) intents(d *definition) (router.Classifier, error) {
 		if failed != nil {
 			return nil, failed
 		}
-		if k.measured, err = router.ModelIntent(model, labels, nil); err == nil && s.deadline == 0 {
+		if k.classifier, err = router.ModelIntent(model, labels, nil); err == nil && s.deadline == 0 {
 			err = errors.New("a model needs a deadline, after which a message is routed without it: write signals: {deadline: 2s, intent: …}")
 		}
 	}
 	if err != nil {
-		k.measured = nil
+		k.classifier = nil
 	} else if s.deadline > 0 {
-		k.measured = router.Within(s.deadline, k.measured)
+		k.classifier = router.Within(s.deadline, k.classifier)
 	}
-	return k.measured, err
+	return k.classifier, err
 }
 
 func (l *loader) routerAgent(r *report, d *definition, sources map[string]Source) (agent.Agent, error) {
-	agents, targets, instead := map[string]agent.Agent{}, map[string]*router.Target{}, map[string]item{}
+	agents, targets, fallbacks := map[string]agent.Agent{}, map[string]*router.Target{}, map[string]item{}
 	for _, e := range d.children {
 		if agents[e.child.name] = l.build(r, e.child, sources); agents[e.child.name] == nil {
 			return nil, nil // already reported
 		}
 	}
 	for _, o := range d.router.onError {
-		instead[d.route(item{value: o.of})] = o.to
+		fallbacks[d.route(item{value: o.of})] = o.to
 	}
 	var target func(i item, why string) *router.Target
 	target = func(i item, why string) *router.Target {
@@ -154,7 +154,7 @@ func (l *loader) routerAgent(r *report, d *definition, sources map[string]Source
 		}
 		if targets[name] == nil {
 			var opts []router.TargetOption
-			if to, there := instead[name]; there {
+			if to, present := fallbacks[name]; present {
 				opts = append(opts, router.OnError(target(to, name+" has failed")))
 			}
 			targets[name] = router.Specialist(agents[name], opts...)

@@ -32,8 +32,8 @@ type routerKeys struct {
 	}
 	leaves []leafMatcher
 
-	named    bool              // the key specialists is set
-	measured router.Classifier // the classifier of intents
+	named      bool              // the key specialists is set
+	classifier router.Classifier // the classifier of intents
 }
 
 type routerRule struct {
@@ -61,14 +61,14 @@ func routerTable(p *parser) []yamldoc.Key {
 		rules = append(rules, toolRuleKeys(p, &toolRule{})...)
 	}
 	return []yamldoc.Key{
-		yamldoc.Custom("rules", "a list of mappings", "[{tool: refund, decision: ask}]", p.rules).Over(rules...),
+		yamldoc.Custom("rules", "a list of mappings", "[{tool: refund, decision: ask}]", p.rules).WithKeys(rules...),
 		yamldoc.Custom("specialists", "a list of mappings", "[{agent: billing, onError: support}]", p.specialists).
-			Over(specialistKeys(p, new(item), new(item))...),
+			WithKeys(specialistKeys(p, new(item), new(item))...),
 		target(p, "default", "support", &r.fallback),
 		yamldoc.Flag("sticky", &r.sticky),
 		yamldoc.Object("signals", "",
 			yamldoc.Duration("deadline", "50ms", &r.signals.deadline),
-			yamldoc.Custom("intent", "a mapping", "{examples: {billing: [I was charged twice]}}", p.intent).Over(intentKeys(p)...)),
+			yamldoc.Custom("intent", "a mapping", "{examples: {billing: [I was charged twice]}}", p.intent).WithKeys(intentKeys(p)...)),
 	}
 }
 
@@ -98,16 +98,16 @@ func parseRouter(r *report, file string, data []byte) *definition {
 	if problem != nil {
 		p.fail(pos{problem.Line, problem.Col}, "%s", problem.Message)
 	} else if p.document(text, routerYAML, routerFile(p), "kind: Router") {
-		routerWhole(p)
+		completeRouter(p)
 	}
 	return d
 }
 
 // routerOnly makes the definition a router, or reports router keys in another definition.
 func routerOnly(p *parser) {
-	at, there := p.keys["rules"]
-	others := slices.DeleteFunc(routerTable(p), func(k yamldoc.Key) bool { _, there := p.keys[k.Name]; return !there || k.Name == "rules" })
-	if there = there && !p.d.leaf() && !p.d.aboutTools && len(others)+len(p.d.router.rules) > 0; !there {
+	at, present := p.keys["rules"]
+	others := slices.DeleteFunc(routerTable(p), func(k yamldoc.Key) bool { _, present := p.keys[k.Name]; return !present || k.Name == "rules" })
+	if present = present && !p.d.leaf() && !p.d.aboutTools && len(others)+len(p.d.router.rules) > 0; !present {
 		why := "there is no key rules"
 		if p.d.aboutTools {
 			why = "the rules are about tools"
@@ -126,14 +126,14 @@ func routerOnly(p *parser) {
 	p.only("rules", "a router has no model, and its agents have their own", append(yamldoc.Names(routerFile(p), ""), "endpoint", "reasoning")...)
 	p.d.subagents, p.d.listed = slices.DeleteFunc(p.d.subagents, func(i item) bool { return !i.special }), false
 	p.noBody("rules", "the rules on line %d say who answers, and a router has no system prompt")
-	routerWhole(p)
+	completeRouter(p)
 }
 
-// routerWhole reports missing keys of a router, and derives the specialists from the targets if they are not listed.
-func routerWhole(p *parser) {
+// completeRouter reports missing keys of a router, and derives the specialists from the targets if they are not listed.
+func completeRouter(p *parser) {
 	k := p.d.router
-	if _, there := p.keys["default"]; !there {
-		p.add(p.d.pos(), "there is no default: write default: AGENT, who answers where no rule matches")
+	if _, present := p.keys["default"]; !present {
+		p.add(p.d.pos(), "there is no default: write default: AGENT, the agent that answers if no rule matches")
 	}
 	if !k.named && p.d.listed {
 		for _, i := range k.targets() {
@@ -142,7 +142,7 @@ func routerWhole(p *parser) {
 			}
 		}
 	}
-	p.d.unsure = p.d.unsure || len(p.report.problems) > 0
+	p.d.incomplete = p.d.incomplete || len(p.report.problems) > 0
 }
 
 // targets returns all items that name an agent that answers.
@@ -182,34 +182,34 @@ func (p *parser) rules(k *yamldoc.Key, n yamldoc.Node) {
 func ruleKeys(p *parser, rule *routerRule) []yamldoc.Key {
 	return []yamldoc.Key{
 		yamldoc.Custom("when", "a mapping", "{keywords: [refund]}", func(_ *yamldoc.Key, n yamldoc.Node) { rule.when = p.matcher(n) }).
-			Over((&parts{}).keys(p)...),
+			WithKeys((&parts{}).keys(p)...),
 		target(p, "to", "billing", &rule.to),
 		yamldoc.String("reason", "asks for a refund", &rule.reason),
 	}
 }
 
 // specialistKeys returns the keys of one specialist, which store into the parser's definition, named and instead.
-func specialistKeys(p *parser, named, instead *item) []yamldoc.Key {
+func specialistKeys(p *parser, named, fallback *item) []yamldoc.Key {
 	front := ownKeys(p)
-	return slices.Concat([]yamldoc.Key{target(p, "agent", "billing", named), target(p, "onError", "support", instead),
+	return slices.Concat([]yamldoc.Key{target(p, "agent", "billing", named), target(p, "onError", "support", fallback),
 		front[0], front[1], *yamldoc.Find(front, "history")}, remoteTable(p))
 }
 
 func (p *parser) specialists(k *yamldoc.Key, n yamldoc.Node) {
 	p.d.router.named = true
 	p.Entries(k, n, func(n yamldoc.Node) {
-		var named, instead item
+		var named, fallback item
 		d := &definition{file: p.d.file, at: map[string]pos{}}
 		own := newParser(p.report, d)
-		own.Mapping(specialistKeys(own, &named, &instead), "", n)
+		own.Mapping(specialistKeys(own, &named, &fallback), "", n)
 		remoteOnly(own)
-		switch at, there := own.keys["agent"]; {
-		case there == d.isRemote:
+		switch at, present := own.keys["agent"]; {
+		case present == d.isRemote:
 			p.Add(n, "a specialist is an agent or a remote one: write agent: NAME, or a2a: URL")
 			return
-		case there:
+		case present:
 			for _, name := range []string{"name", "description", "history"} {
-				if at, there := own.keys[name]; there {
+				if at, present := own.keys[name]; present {
 					p.add(at, "the key %q goes with a2a only: the file of the agent says it", name)
 				}
 			}
@@ -218,7 +218,7 @@ func (p *parser) specialists(k *yamldoc.Key, n yamldoc.Node) {
 				return
 			}
 		default:
-			if _, there := d.at["name"]; !there {
+			if _, present := d.at["name"]; !present {
 				d.name, d.at["name"] = d.remote.address.name(), d.at["a2a"]
 			}
 			d.base = d.name
@@ -233,8 +233,8 @@ func (p *parser) specialists(k *yamldoc.Key, n yamldoc.Node) {
 			return
 		}
 		p.d.subagents = append(p.d.subagents, named)
-		if instead.value != "" {
-			p.d.router.onError = append(p.d.router.onError, onError{named.value, instead})
+		if fallback.value != "" {
+			p.d.router.onError = append(p.d.router.onError, onError{named.value, fallback})
 		}
 	})
 }
@@ -246,8 +246,8 @@ var notInName = lazyregexp.New(`[^A-Za-z0-9_]+`)
 func (v value) name() string {
 	name := strings.TrimSuffix(strings.ToLower(v.variable), "_url")
 	if u, err := url.Parse(v.text); name == "" && err == nil {
-		way, _, _ := strings.Cut(u.Path, "/.well-known/")
-		name = strings.TrimSuffix(path.Base(strings.TrimRight(way, "/")), ".json")
+		dir, _, _ := strings.Cut(u.Path, "/.well-known/")
+		name = strings.TrimSuffix(path.Base(strings.TrimRight(dir, "/")), ".json")
 		if host, _, dotted := strings.Cut(u.Hostname(), "."); name == "." && dotted && net.ParseIP(u.Hostname()) == nil {
 			name = host
 		} else if name == "." {

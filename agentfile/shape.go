@@ -58,7 +58,7 @@ func names(r *report, defs []*definition) map[string]*definition {
 			r.add(d.file, d.pos(), "%s%s", err, hint)
 		}
 		if other := byName[d.name]; other != nil {
-			d.doubled = true
+			d.duplicate = true
 			r.add(d.file, d.pos(), "the name %q is taken by %s: names are unique in a tree", d.name, r.place(other.file, other.pos()))
 			continue
 		}
@@ -71,7 +71,7 @@ func names(r *report, defs []*definition) map[string]*definition {
 // all.
 func listed(r *report, d *definition, defs, all []*definition, byName map[string]*definition) {
 	for _, i := range d.subagents {
-		if i.void {
+		if i.unusable {
 			continue
 		}
 		if child := i.child(defs, byName); child != nil {
@@ -94,7 +94,7 @@ func listed(r *report, d *definition, defs, all []*definition, byName map[string
 		// A list may contain the path of the agent's file.
 		name := strings.TrimSuffix(path.Base(strings.TrimSpace(i.value)), ".md")
 		if meant := byName[nearest.Of(name, known)]; meant != nil {
-			meant.hinted = true
+			meant.suggested = true
 		}
 		r.add(d.file, i.at, "there is no agent %q%s", i.value, nearest.Hint(name, known))
 	}
@@ -159,27 +159,27 @@ func cycles(r *report, defs []*definition) (roots []*definition) {
 		}
 	}
 	seen, on := make(map[*definition]bool, len(defs)), make(map[*definition]bool)
-	var way []*definition
+	var stack []*definition
 	var visit func(d *definition)
 	visit = func(d *definition) {
 		seen[d], on[d] = true, true
-		way = append(way, d)
+		stack = append(stack, d)
 		for _, e := range d.children {
 			switch {
 			case !seen[e.child]:
 				visit(e.child)
 			case on[e.child]:
 				e.back = true
-				from := slices.Index(way, e.child)
+				from := slices.Index(stack, e.child)
 				why := "a tree has no cycles"
 				if len(roots) == 0 {
-					why = "there is no root, which is an agent that is nobody's sub-agent"
+					why = "there is no root: every agent is a sub-agent of another one"
 				}
-				r.add(d.file, e.at, "the sub-agents run in a circle, %s: %s", circle(way[from:]), why)
+				r.add(d.file, e.at, "the sub-agents run in a circle, %s: %s", cycleText(stack[from:]), why)
 			}
 		}
 		on[d] = false
-		way = way[:len(way)-1]
+		stack = stack[:len(stack)-1]
 	}
 	for _, d := range slices.Concat(roots, defs) {
 		if !seen[d] {
@@ -189,12 +189,12 @@ func cycles(r *report, defs []*definition) (roots []*definition) {
 	return roots
 }
 
-func circle(way []*definition) string {
-	names := namesOf(way)
+func cycleText(stack []*definition) string {
+	names := namesOf(stack)
 	if len(names) > 12 {
 		names = append(append(names[:6:6], "…"), names[len(names)-5:]...)
 	}
-	return strings.Join(append(names, way[0].name), " → ")
+	return strings.Join(append(names, stack[0].name), " → ")
 }
 
 // parents reports agents with more than one parent.
@@ -235,15 +235,15 @@ func root(r *report, defs, roots []*definition, graphs func() []string) *definit
 	if len(roots) == 1 {
 		return roots[0]
 	}
-	if slices.ContainsFunc(defs, func(d *definition) bool { return d.unsure }) {
+	if slices.ContainsFunc(defs, func(d *definition) bool { return d.incomplete }) {
 		return nil
 	}
-	roots = slices.DeleteFunc(slices.Clone(roots), func(d *definition) bool { return d.doubled || d.hinted })
+	roots = slices.DeleteFunc(slices.Clone(roots), func(d *definition) bool { return d.duplicate || d.suggested })
 	if len(roots) < 2 {
 		return nil
 	}
 	if found := graphs(); len(found) > 0 {
-		r.add(".", pos{}, "%d agents are nobody's sub-agent, and a tree has one root; to run a graph of these agents, give the path of its file, such as %s",
+		r.add(".", pos{}, "%d agents have no parent, and a tree has one root; to run a graph of these agents, give the path of its file, such as %s",
 			len(roots), r.given(found[0]))
 		return nil
 	}
@@ -272,7 +272,7 @@ func root(r *report, defs, roots []*definition, graphs func() []string) *definit
 		if why := closed[path.Dir(d.file)]; why != "" {
 			hint = "; " + why
 		}
-		r.add(d.file, d.pos(), "the agent %q is nobody's sub-agent, and neither is %q (%s): a tree has one root%s",
+		r.add(d.file, d.pos(), "the agent %q has no parent, and neither has %q (%s): a tree has one root%s",
 			d.name, main.name, r.place(main.file, main.pos()), hint)
 	}
 	return nil

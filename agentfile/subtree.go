@@ -29,7 +29,7 @@ func (f *agentFolder) subtree(r *report, root *definition) *definition {
 		}
 		known := append(f.listGraphs(r, d), f.defs...)
 		for _, name := range d.subagents {
-			if !name.void {
+			if !name.unusable {
 				add(name.child(known, f.named))
 			}
 		}

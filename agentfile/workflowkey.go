@@ -54,12 +54,12 @@ func (d *definition) isWorkflow() bool { return d.workflow.kind != "" }
 
 // workflowOnly reports keys that are not allowed in a workflow, and workflow keys in other agents.
 func workflowOnly(p *parser) {
-	at, there := p.keys["kind"]
+	at, present := p.keys["kind"]
 	kind := p.d.workflow.kind
-	if !there || p.d.leaf() || p.d.router != nil {
+	if !present || p.d.leaf() || p.d.router != nil {
 		p.d.workflow = workflowKeys{}
 		for _, k := range workflowTable(p) {
-			if at, there := p.keys[k.Name]; there && !p.d.leaf() && p.d.router == nil {
+			if at, present := p.keys[k.Name]; present && !p.d.leaf() && p.d.router == nil {
 				p.add(at, "the key %q is for workflows, and there is no key kind", k.Name)
 			}
 		}
@@ -68,10 +68,10 @@ func workflowOnly(p *parser) {
 	own := []string{"name", "description", "history", "guards", "budgets", "ignore", "mcp", "kind", "agents", "endpoint", "reasoning"}
 	only := map[string]string{"collect": "parallel", "concurrency": "parallel", "until": "loop", "limit": "loop"}
 	for _, k := range p.Top {
-		at, there := p.keys[k.Name]
+		at, present := p.keys[k.Name]
 		of := only[k.Name]
 		switch {
-		case !there || slices.Contains(own, k.Name) || of == kind:
+		case !present || slices.Contains(own, k.Name) || of == kind:
 		case of != "":
 			p.add(at, "the key %q is for %s, not for %s", k.Name, of, kind)
 		case k.Name == "subagents":
@@ -82,15 +82,15 @@ func workflowOnly(p *parser) {
 			p.add(at, "the key %q does not go with kind: a workflow has no model, and its agents have their own", k.Name)
 		}
 	}
-	if _, listed := p.keys["agents"]; !listed || len(p.d.subagents) == 0 && !p.d.unsure {
+	if _, listed := p.keys["agents"]; !listed || len(p.d.subagents) == 0 && !p.d.incomplete {
 		p.add(at, "a workflow runs agents: list them with agents: [first, second]")
-		p.d.unsure = true
+		p.d.incomplete = true
 	}
 	p.d.listed = true
 	for i := range p.d.subagents {
 		if item := &p.d.subagents[i]; item.value == agent.Human {
 			p.add(item.at, "a person is no agent of a workflow: let one of its agents ask, with a tool or an approval")
-			item.void = true
+			item.unusable = true
 		}
 	}
 	p.noBody("kind", "the key kind on line %d says what the agent is, and a workflow has no system prompt")
@@ -100,8 +100,8 @@ func workflowOnly(p *parser) {
 func (l *loader) checkWorkflow(r *report, d *definition) {
 	for _, e := range d.children {
 		for _, where := range []string{"parent", "peers"} {
-			if at, there := e.child.at["transfer."+where]; there && (where == "parent" && e.child.policy.AllowTransferToParent || where == "peers" && e.child.policy.AllowTransferToPeers) {
-				r.add(e.child.file, at, "transfer.%s would allow nothing: %q runs in the workflow %q, whose agents can transfer to their own sub-agents only", where, e.child.name, d.name)
+			if at, present := e.child.at["transfer."+where]; present && (where == "parent" && e.child.policy.AllowTransferToParent || where == "peers" && e.child.policy.AllowTransferToPeers) {
+				r.add(e.child.file, at, "transfer.%s has no effect: %q runs in the workflow %q, whose agents can transfer to their own sub-agents only", where, e.child.name, d.name)
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func (l *loader) workflowAgent(r *report, d *definition, sources map[string]Sour
 	if k.until != nil {
 		opts = append(opts, workflowagent.Until(k.over))
 	}
-	if d.around {
+	if d.historySet {
 		opts = append(opts, workflowagent.WithHistory(d.history))
 	}
 	return workflowKinds[k.kind](d.name, d.description, agents, opts...)

@@ -33,9 +33,9 @@ func (r *reader) agentDocument(n yamldoc.Node) {
 		}),
 		yamldoc.Custom("metadata", "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) {
 			r.object(k, n, &table{foreign: true, needs: []string{"name"}},
-				yamldoc.String("name", "", &a.Name), r.version(&a.Version, true), yamldoc.Maybe("description", &a.Description))
+				yamldoc.String("name", "", &a.Name), r.version(&a.Version, true), yamldoc.OptionalString("description", &a.Description))
 		}),
-		below("spec", yamldoc.Maybe("role", &role), yamldoc.Maybe("instructions", &a.Instructions), below("llm", yamldoc.Maybe("model", &a.Model)))},
+		below("spec", yamldoc.OptionalString("role", &role), yamldoc.OptionalString("instructions", &a.Instructions), below("llm", yamldoc.OptionalString("model", &a.Model)))},
 		"", n, a.Line)
 	a.Instructions = cmp.Or(a.Instructions, role)
 	r.agent(a)

@@ -124,7 +124,7 @@ func (b *Builder) Build(opts ...AgentOption) (*Agent, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 	}
-	g.sound = true
+	g.checked = true
 	return New(&g, nil, append(b.agents[:len(b.agents):len(b.agents)], opts...)...)
 }
 

@@ -20,8 +20,8 @@ type checker struct {
 	ids   map[string]int // the first node with each id
 	names []string
 	out   [][]int // edges by source
-	// astray contains the edges whose target is unknown.
-	astray []int
+	// unknownTargets contains the edges whose target is unknown.
+	unknownTargets []int
 }
 
 func (c *checker) check() {
@@ -91,13 +91,13 @@ func (c *checker) edgeEnds() (maybe []int) {
 			}
 		}
 		if e.To != "" && !toOK {
-			c.astray = append(c.astray, i)
+			c.unknownTargets = append(c.unknownTargets, i)
 			hint := c.nearest(e.To, c.names)
 			c.add(codeUnknownEdgeAgent, index(c.path("edges"), i)+".to", c.edgeLines[i][1], "no agent has the id %q%s", yamldoc.Short(e.To), c.idHint(e.To))
 			if meant, ok := c.ids[hint]; ok {
 				maybe = append(maybe, meant)
 			}
-			if meant := c.byRef(e.To); meant >= 0 {
+			if meant := c.nodeByRef(e.To); meant >= 0 {
 				maybe = append(maybe, meant)
 			}
 		}
@@ -110,14 +110,14 @@ func (c *checker) edgeEnds() (maybe []int) {
 
 // idHint returns a hint about which id is probably meant.
 func (c *checker) idHint(name string) string {
-	if i := c.byRef(name); i >= 0 {
+	if i := c.nodeByRef(name); i >= 0 {
 		return "; that is an agentRef, and the agent's id is \"" + yamldoc.Short(c.graph.Nodes[i].ID) + "\""
 	}
 	return c.didYouMean(name, c.names)
 }
 
-// byRef returns the first node with this agentRef, or -1.
-func (c *checker) byRef(name string) int {
+// nodeByRef returns the first node with this agentRef, or -1.
+func (c *checker) nodeByRef(name string) int {
 	if c.hints >= maxHints {
 		return -1
 	}
@@ -134,22 +134,22 @@ func (c *checker) byRef(name string) int {
 func (c *checker) cycles() {
 	g := c.graph
 	seen, place := make([]bool, len(g.Nodes)), make(map[int]int)
-	var way []int // the path from the first node to the current one
+	var path []int // the path from the first node to the current one
 	var visit func(i int)
 	visit = func(i int) {
 		if seen[i] {
 			return
 		}
-		seen[i], place[i] = true, len(way)
-		way = append(way, i)
+		seen[i], place[i] = true, len(path)
+		path = append(path, i)
 		for _, edge := range c.out[i] {
 			to := c.ids[g.Edges[edge].To]
 			if from, open := place[to]; open {
-				c.add(codeCycle, index(c.path("edges"), edge), g.Edges[edge].Line, "a graph has no circles, and here is one: %s", c.ring(way[from:]))
+				c.add(codeCycle, index(c.path("edges"), edge), g.Edges[edge].Line, "the edges form a cycle, and a graph must have none: %s", c.cycleText(path[from:]))
 			}
 			visit(to)
 		}
-		way = way[:len(way)-1]
+		path = path[:len(path)-1]
 		delete(place, i)
 	}
 	if entry, ok := c.ids[g.Entrypoint]; ok {
@@ -160,13 +160,13 @@ func (c *checker) cycles() {
 	}
 }
 
-// maxRing is the largest number of agents of a cycle that a message names.
-const maxRing = 20
+// maxCycle is the largest number of agents of a cycle that a message names.
+const maxCycle = 20
 
-func (c *checker) ring(nodes []int) string {
+func (c *checker) cycleText(nodes []int) string {
 	first := yamldoc.Short(c.graph.Nodes[nodes[0]].ID)
 	var names []string
-	if long := len(nodes) - maxRing; long > 0 {
+	if long := len(nodes) - maxCycle; long > 0 {
 		names, nodes = []string{first, "…"}, nodes[long:]
 	}
 	for _, i := range nodes {
@@ -200,14 +200,14 @@ func (c *checker) unreachable(entry, fallback int, maybe []int) {
 		mark(m)
 	}
 	walk()
-	behind := make([]bool, 0)
+	onlyFallback := make([]bool, 0)
 	if fallback >= 0 && !seen[fallback] {
 		// Nodes that only the fallback leads to never run: its output ends a run, or replaces the output of another
 		// agent.
 		before := append([]bool(nil), seen...)
 		mark(fallback)
 		walk()
-		behind, seen = seen, before
+		onlyFallback, seen = seen, before
 		seen[fallback] = true
 	}
 	for i := range g.Nodes {
@@ -216,7 +216,7 @@ func (c *checker) unreachable(entry, fallback int, maybe []int) {
 			continue
 		}
 		why := ": it lacks an edge"
-		if len(behind) > 0 && behind[i] {
+		if len(onlyFallback) > 0 && onlyFallback[i] {
 			why = ": an edge from the fallbackAgent is never taken"
 		}
 		c.add(codeUnreachable, index(c.path("agents"), i), n.Line, "no way leads from the entrypoint %q to %q%s", yamldoc.Short(g.Entrypoint), yamldoc.Short(n.ID), why)
@@ -253,7 +253,7 @@ func (c *checker) choices() {
 			targets[to] = true
 			names = append(names, to)
 		}
-		for _, e := range c.astray {
+		for _, e := range c.unknownTargets {
 			sure = sure && c.graph.Edges[e].From != n.ID
 		}
 		at := index(c.path("agents"), i) + ".next"

@@ -29,17 +29,17 @@ func (r *reader) history(node *Node) yamldoc.Key {
 
 func (r *reader) loop(d *draft, l *Loop) []yamldoc.Key {
 	return []yamldoc.Key{
-		r.compiles(d, "until", condition, &l.Until).Says("Whether to stop after a call, such as output.score > 0.9.", anExpression),
-		r.whole("max", CodeYAML, 1, maxCalls, &l.Max).Says("The largest number of calls.", `{"type": "integer", "minimum": 1, "maximum": 1000}`),
+		r.compiles(d, "until", condition, &l.Until).WithSchema("Whether to stop after a call, such as output.score > 0.9.", anExpression),
+		r.whole("max", CodeYAML, 1, maxCalls, &l.Max).WithSchema("The largest number of calls.", `{"type": "integer", "minimum": 1, "maximum": 1000}`),
 		yamldoc.OneOf("atMax", "", func(v string) { l.Fail = v == "fail" }, "continue", "fail").
-			Says("Whether the agent fails if until does not hold after the last call.", `{"enum": ["continue", "fail"], "default": "continue"}`),
+			WithSchema("Whether the agent fails if until does not hold after the last call.", `{"enum": ["continue", "fail"], "default": "continue"}`),
 	}
 }
 
 func (r *reader) retry(p *RetryPolicy) []yamldoc.Key {
 	return []yamldoc.Key{
-		r.whole("max", codeBadMaxRetries, 0, math.MaxInt32, &p.Max).Says("How often the agent is called again.", `{"type": "integer", "minimum": 0, "maximum": 2147483647}`),
-		r.duration("backoff", &p.Backoff).Says("The pause before the first of these calls, such as 1s; it doubles with each one.", aTime),
+		r.whole("max", codeBadMaxRetries, 0, math.MaxInt32, &p.Max).WithSchema("How often the agent is called again.", `{"type": "integer", "minimum": 0, "maximum": 2147483647}`),
+		r.duration("backoff", &p.Backoff).WithSchema("The pause before the first of these calls, such as 1s; it doubles with each one.", aTime),
 	}
 }
 

@@ -41,10 +41,10 @@ func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 	}
 	file := path.Join(path.Dir(all.open[len(all.open)-1]), name)
 	if strings.HasPrefix(name, "/") || strings.ContainsAny(name, "\\:\x00") || !fs.ValidPath(file) {
-		return wrong(codeUnknownAgentRef, "the graph %q is not read: a file stands in the folder of the outermost graph or below it, and is named with slashes", yamldoc.Short(name))
+		return wrong(codeUnknownAgentRef, "the graph %q is not read: name a file in the folder of the outermost graph or below it, with slashes", yamldoc.Short(name))
 	}
 	if i := slices.Index(all.open, file); i >= 0 {
-		return wrong(codeCycle, "a graph cannot stand in itself: %s", strings.Join(append(slices.Clone(all.open[i:]), file), " → "))
+		return wrong(codeCycle, "a graph cannot contain itself: this is a cycle of files: %s", strings.Join(append(slices.Clone(all.open[i:]), file), " → "))
 	}
 	inner, done := all.drafts[file]
 	if done && inner == nil { // its problems are already reported

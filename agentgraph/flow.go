@@ -32,13 +32,13 @@ type progress struct {
 	errs    []*failure // all errors
 	outputs int        // the number of nodes with an output, their own or a fallback's
 	// records contains further events that the graph's own run stores, in order.
-	records []event.Data
-	held    []int           // nodes that wait for an approval
-	waits   []*call         // calls whose agents wait for an answer
-	standIn int             // the number of running or due calls of the fallback in place of a node
-	state   map[string]any  // shared by the nodes; nil if the graph has none
-	large   map[string]bool // state keys that are no longer written to the log
-	crossed []EdgeState     // the states of the edges; nil if the caller does not need them
+	records          []event.Data
+	awaitingApproval []int           // nodes that wait for an approval
+	pausedCalls      []*call         // calls whose agents wait for an answer
+	standIn          int             // the number of running or due calls of the fallback in place of a node
+	state            map[string]any  // shared by the nodes; nil if the graph has none
+	large            map[string]bool // state keys that are no longer written to the log
+	edgeStates       []EdgeState     // the states of the edges; nil if the caller does not need them
 }
 
 type nodeState struct {
@@ -107,7 +107,7 @@ func newFlow(p *plan, input json.RawMessage, cause string) *flow {
 
 // begin schedules a node's own call, unless a person must approve it first.
 func (f *flow) begin(i int) {
-	if f.asks(i) {
+	if f.needsApproval(i) {
 		return
 	}
 	n := &f.nodes[i]
@@ -140,10 +140,10 @@ func (f *flow) started(c *call) {
 	n.phase = phaseRunning
 }
 
-// goesOn marks an interrupted or waiting call as running again.
-func (f *flow) goesOn(c *call) {
-	if at := slices.Index(f.waits, c); at >= 0 {
-		f.waits = slices.Delete(f.waits, at, at+1)
+// resumed marks an interrupted or waiting call as running again.
+func (f *flow) resumed(c *call) {
+	if at := slices.Index(f.pausedCalls, c); at >= 0 {
+		f.pausedCalls = slices.Delete(f.pausedCalls, at, at+1)
 		if c.standIn >= 0 {
 			f.standIn++
 		}
@@ -176,7 +176,7 @@ func (f *flow) end(c *call, o outcome) {
 	problem := o.problem()
 	switch {
 	case o.reason == event.FinishReasonInputRequired && (f.stopped == nil || c.rescue):
-		f.waits = append(f.waits, c)
+		f.pausedCalls = append(f.pausedCalls, c)
 		if c.standIn >= 0 {
 			f.standIn--
 		}
@@ -204,11 +204,11 @@ func (f *flow) end(c *call, o outcome) {
 	n := &f.nodes[c.node]
 	n.ended = o.run
 	if problem != "" {
-		fail := &failure{node: c.node, edge: -1, code: o.code, message: problem, err: o.err, limit: o.reason == event.FinishReasonLimit, attempts: n.attempt, cause: o.run, input: n.given()}
+		fail := &failure{node: c.node, edge: -1, code: o.code, message: problem, err: o.err, limit: o.reason == event.FinishReasonLimit, attempts: n.attempt, cause: o.run, input: n.currentInput()}
 		if f.stopped == nil && f.mayRetry(fail) {
 			n.phase, n.cause = phaseDue, endOf(o.run)
 			n.attempt++
-			again := f.call(c.node, n.given(), n.cause)
+			again := f.call(c.node, n.currentInput(), n.cause)
 			again.pause = n.attempt - 1
 			f.delayed = append(f.delayed, again)
 			return
@@ -230,7 +230,7 @@ func (f *flow) end(c *call, o outcome) {
 		}
 		if err != nil {
 			err = &nodeError{f.plan.nodes[c.node].ID, "transform", t.Source(), err}
-			f.fail(&failure{node: c.node, edge: -1, message: err.Error(), err: err, attempts: n.attempt, cause: o.run, input: n.given()})
+			f.fail(&failure{node: c.node, edge: -1, message: err.Error(), err: err, attempts: n.attempt, cause: o.run, input: n.currentInput()})
 			return
 		}
 		output = data{raw: output.raw}
@@ -302,11 +302,11 @@ func (f *flow) try(i, at int, v *values) (value json.RawMessage, taken bool) {
 // mark stores the state of an edge.
 func (f *flow) mark(at int, taken bool) {
 	switch {
-	case f.crossed == nil:
+	case f.edgeStates == nil:
 	case taken:
-		f.crossed[at] = edgeTaken
+		f.edgeStates[at] = edgeTaken
 	default:
-		f.crossed[at] = edgeNotTaken
+		f.edgeStates[at] = edgeNotTaken
 	}
 }
 
@@ -478,11 +478,11 @@ func (f *flow) stop(fail *failure) {
 		}
 	}
 	f.starts, f.delayed = nil, nil
-	f.held = nil
-	for _, c := range f.waits {
+	f.awaitingApproval = nil
+	for _, c := range f.pausedCalls {
 		f.end(c, outcome{reason: event.FinishReasonCanceled})
 	}
-	f.waits = nil
+	f.pausedCalls = nil
 }
 
 // save schedules the fallback to save a stopped run. It is called once.

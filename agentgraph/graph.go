@@ -31,7 +31,7 @@ type Graph struct {
 	// Warnings contains findings that do not make the file invalid. Their codes are those of problems.
 	Warnings []Problem
 
-	sound bool // checked; New refuses other graphs
+	checked bool // checked; New refuses other graphs
 }
 
 // Node is the place of an agent in a graph. Two nodes may have the same agent. The fields from Graph to History require

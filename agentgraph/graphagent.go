@@ -102,7 +102,7 @@ func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 	if g == nil {
 		return nil, errors.New("agentgraph: the graph is nil")
 	}
-	if !g.sound {
+	if !g.checked {
 		return nil, fmt.Errorf("graph %q: it was not checked: Load reads graphs, and a Builder makes them in Go", g.Name)
 	}
 	a := &Agent{graph: g, plan: newPlan(g), name: legalName(g.Name), description: g.Description, given: make(map[string]agent.Agent),
@@ -216,7 +216,7 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event
 			yield(nil, err)
 			return
 		}
-		if r.pauses(yield) {
+		if r.suspend(yield) {
 			return
 		}
 		output, words := r.flow.output()

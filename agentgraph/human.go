@@ -27,24 +27,24 @@ type question struct {
 	settled bool // the call has a result
 }
 
-// asks reports whether a node needs an approval that it does not have yet, and adds such a node to those that wait.
-func (f *flow) asks(i int) bool {
+// needsApproval reports whether a node needs an approval that it does not have yet, and adds such a node to those that wait.
+func (f *flow) needsApproval(i int) bool {
 	n := &f.nodes[i]
 	if f.plan.nodes[i].Human == nil || n.approved {
 		return false
 	}
 	n.phase = phaseAsking
-	f.held = append(f.held, i)
+	f.awaitingApproval = append(f.awaitingApproval, i)
 	return true
 }
 
 // decide applies a person's decision about a node.
 func (f *flow) decide(i int, verdict *event.RelayResolved) {
-	at := slices.Index(f.held, i)
+	at := slices.Index(f.awaitingApproval, i)
 	if at < 0 || f.stopped != nil {
 		return
 	}
-	f.held = slices.Delete(f.held, at, at+1)
+	f.awaitingApproval = slices.Delete(f.awaitingApproval, at, at+1)
 	if verdict.Approved {
 		f.nodes[i].approved = true
 		f.begin(i)
@@ -96,7 +96,7 @@ func (rp *replay) applyApproval(e *event.Event) {
 		if q := find(func(q *question) bool { return q.relay == d.RelayID && q.verdict == nil }); q != nil {
 			q.verdict = d
 			rp.flow.decide(q.node, d)
-			rp.settle()
+			rp.advance()
 		}
 	case *event.ToolResult:
 		if q := find(func(q *question) bool { return q.call == e.ID }); q != nil {
@@ -104,7 +104,7 @@ func (rp *replay) applyApproval(e *event.Event) {
 		}
 	case *event.Notice:
 		if d.Code == event.NoticeForked {
-			rp.staysBehind()
+			rp.failForked()
 		}
 	}
 }
@@ -117,9 +117,9 @@ func (r *run) approved(i int) bool {
 	return slices.ContainsFunc(r.questions, func(q *question) bool { return q.node == i && q.verdict != nil && q.verdict.Digest == digest })
 }
 
-// staysBehind is called where a fork begins. It fails the approved nodes that have not ended: they run in the original
+// failForked is called where a fork begins. It fails the approved nodes that have not ended: they run in the original
 // session, and an approval is for one run only.
-func (rp *replay) staysBehind() {
+func (rp *replay) failForked() {
 	rp.index()
 	for _, q := range rp.questions {
 		if q.verdict == nil || !q.verdict.Approved {
@@ -131,11 +131,11 @@ func (rp *replay) staysBehind() {
 					continue
 				}
 				delete(open, key)
-				if rp.flow.goesOn(c); !c.begun {
+				if rp.flow.resumed(c); !c.begun {
 					rp.flow.started(c)
 				}
 				rp.flow.refuse(c.node, "not executed here: "+agent.NotInFork)
-				rp.settle()
+				rp.advance()
 			}
 		}
 	}
@@ -153,14 +153,14 @@ func (r *run) answer(yield func(*event.Event, error) bool) bool {
 		if q.verdict == nil || q.settled {
 			continue
 		}
-		said := "approved"
+		text := "approved"
 		if !q.verdict.Approved {
-			said = "denied"
+			text = "denied"
 			if q.verdict.Reason != "" {
-				said = "denied: " + q.verdict.Reason
+				text = "denied: " + q.verdict.Reason
 			}
 		}
-		e := &event.Event{ID: q.call, Data: &event.ToolResult{Name: ApprovalTool, Output: event.EncodeJSON(said), IsError: !q.verdict.Approved}}
+		e := &event.Event{ID: q.call, Data: &event.ToolResult{Name: ApprovalTool, Output: event.EncodeJSON(text), IsError: !q.verdict.Approved}}
 		if !yield(e, nil) {
 			return false
 		}
@@ -168,18 +168,18 @@ func (r *run) answer(yield func(*event.Event, error) bool) bool {
 	return true
 }
 
-// pauses makes the approval requests of the waiting nodes when nothing else is left to do, and ends the run until an
+// suspend makes the approval requests of the waiting nodes when nothing else is left to do, and ends the run until an
 // answer arrives. It reports whether nodes wait, for approvals or for what their agents asked.
-func (r *run) pauses(yield func(*event.Event, error) bool) bool {
+func (r *run) suspend(yield func(*event.Event, error) bool) bool {
 	f := r.flow
 	if f.stopped != nil {
-		f.held = nil
+		f.awaitingApproval = nil
 	}
-	if len(f.held) == 0 && len(f.waits) == 0 {
+	if len(f.awaitingApproval) == 0 && len(f.pausedCalls) == 0 {
 		return false
 	}
-	slices.Sort(f.held)
-	for _, i := range f.held {
+	slices.Sort(f.awaitingApproval)
+	for _, i := range f.awaitingApproval {
 		if slices.ContainsFunc(r.questions, func(q *question) bool { return q.node == i && q.verdict == nil && !q.settled }) {
 			continue
 		}

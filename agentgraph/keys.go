@@ -25,18 +25,18 @@ type table struct {
 // words maps words to values. It is a list, not a map, so that it costs nothing at program start; it is searched only
 // after an error.
 type words[V any] []struct {
-	word string
-	is   V
+	word    string
+	meaning V
 }
 
 // find returns the value of a word. If the word occurs twice, the last entry counts.
-func (w words[V]) find(word string) (is V, ok bool) {
+func (w words[V]) find(word string) (meaning V, ok bool) {
 	for _, entry := range slices.Backward(w) {
 		if entry.word == word {
-			return entry.is, true
+			return entry.meaning, true
 		}
 	}
-	return is, false
+	return meaning, false
 }
 
 // feature is a feature that AgentGraph v0.2.7 does not have.
@@ -137,23 +137,23 @@ func (r *reader) documentKeys() []yamldoc.Key {
 	spec := func(k *yamldoc.Key, n yamldoc.Node) { r.spec(r.top, k, n) }
 	return []yamldoc.Key{
 		yamldoc.Custom("apiVersion", "a text", ossaVersion, r.apiVersion).
-			Says("The version of the format: ossa.ai/v0.2.7, or arbor/v1, which has extensions. Other versions 0.2 are read with a warning.",
+			WithSchema("The version of the format: ossa.ai/v0.2.7, or arbor/v1, which has extensions. Other versions 0.2 are read with a warning.",
 				`{"type": "string", "pattern": "^(ossa\\.ai/v0\\.2\\.(0|[1-9][0-9]*)|arbor/v1)$", "examples": ["ossa.ai/v0.2.7", "arbor/v1"]}`),
-		yamldoc.Custom("kind", "a text", "", func(*yamldoc.Key, yamldoc.Node) {}).Says("", `{"const": "AgentGraph"}`), // already read
-		yamldoc.Custom("metadata", "a mapping with name and version", "", r.metadata).Says("", `{"$ref": "#/$defs/metadata"}`),
-		yamldoc.Custom("spec", "a mapping with agents, edges and entrypoint", "", spec).Says("The graph itself: agents, edges and where it begins.", "{}"),
+		yamldoc.Custom("kind", "a text", "", func(*yamldoc.Key, yamldoc.Node) {}).WithSchema("", `{"const": "AgentGraph"}`), // already read
+		yamldoc.Custom("metadata", "a mapping with name and version", "", r.metadata).WithSchema("", `{"$ref": "#/$defs/metadata"}`),
+		yamldoc.Custom("spec", "a mapping with agents, edges and entrypoint", "", spec).WithSchema("The graph itself: agents, edges and where it begins.", "{}"),
 	}
 }
 
 func (r *reader) metadataKeys() []yamldoc.Key {
 	g := r.top.graph
 	other := func(name string) yamldoc.Key {
-		return r.free(name, func(m map[string]any) { r.other[name] = m }).Says("", aMapping)
+		return r.free(name, func(m map[string]any) { r.other[name] = m }).WithSchema("", aMapping)
 	}
 	return []yamldoc.Key{
-		yamldoc.String("name", "", &g.Name).Says("The graph's name.", aText),
-		r.version(&g.Version, false).Says("A semantic version, such as 1.0.0. 1.0 is a number to YAML.", `{"$ref": "#/$defs/version"}`),
-		yamldoc.Maybe("description", &g.Description).Says("", `{"type": ["string", "null"]}`),
+		yamldoc.String("name", "", &g.Name).WithSchema("The graph's name.", aText),
+		r.version(&g.Version, false).WithSchema("A semantic version, such as 1.0.0. 1.0 is a number to YAML.", `{"$ref": "#/$defs/version"}`),
+		yamldoc.OptionalString("description", &g.Description).WithSchema("", `{"type": ["string", "null"]}`),
 		other("labels"),
 		other("annotations"),
 	}
@@ -164,11 +164,11 @@ func (r *reader) specKeys(c *checker) (*table, []yamldoc.Key) {
 	if r.arbor {
 		t, schemas = &arborSpecTable, []string{"arborAgent", "arborEdge"}
 		state := func(k *yamldoc.Key, n yamldoc.Node) { r.state(c.draft, k, n) }
-		keys = append(keys, yamldoc.Custom("state", "a mapping of names to {reducer, initial}", "", state).Says("Values that the agents share, by their names.",
+		keys = append(keys, yamldoc.Custom("state", "a mapping of names to {reducer, initial}", "", state).WithSchema("Values that the agents share, by their names.",
 			`{"type": ["object", "null"], "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,63}$"}, "additionalProperties": {"$ref": "#/$defs/state"}}`))
 	}
 	list := func(name, about, schema string, read func(*checker, *yamldoc.Key, yamldoc.Node)) yamldoc.Key {
-		return yamldoc.Custom(name, "a list", "", func(k *yamldoc.Key, n yamldoc.Node) { read(c, k, n) }).Says(about, schema)
+		return yamldoc.Custom(name, "a list", "", func(k *yamldoc.Key, n yamldoc.Node) { read(c, k, n) }).WithSchema(about, schema)
 	}
 	handling := func(k *yamldoc.Key, n yamldoc.Node) {
 		if n.Kind() != yamldoc.Nothing {
@@ -178,8 +178,8 @@ func (r *reader) specKeys(c *checker) (*table, []yamldoc.Key) {
 	return t, append(keys,
 		list("agents", "The nodes of the graph.", `{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/`+schemas[0]+`"}}`, r.nodes),
 		list("edges", "Where the agents' outputs go.", `{"type": ["array", "null"], "items": {"$ref": "#/$defs/`+schemas[1]+`"}}`, r.edges),
-		r.placed("entrypoint", &c.graph.Entrypoint, &c.entrypoint).Says("The id of the agent that gets the input.", aText),
-		yamldoc.Custom("errorHandling", "a mapping", "", handling).Says("", `{"$ref": "#/$defs/errorHandling"}`))
+		r.placed("entrypoint", &c.graph.Entrypoint, &c.entrypoint).WithSchema("The id of the agent that gets the input.", aText),
+		yamldoc.Custom("errorHandling", "a mapping", "", handling).WithSchema("", `{"$ref": "#/$defs/errorHandling"}`))
 }
 
 // placed returns a key whose value is text, and stores its line too.
@@ -195,32 +195,32 @@ func (r *reader) errorKeys(c *checker) []yamldoc.Key {
 	h := &c.graph.OnError
 	return []yamldoc.Key{
 		yamldoc.OneOf("strategy", "", func(v string) { h.Strategy = Strategy(v) }, string(FailFast), string(Continue), string(Retry)).
-			Says("", `{"enum": ["fail-fast", "continue", "retry"], "default": "fail-fast"}`),
-		r.whole("maxRetries", codeBadMaxRetries, 0, math.MaxInt32, &h.MaxRetries).Says("", `{"type": "integer", "minimum": 0, "maximum": 2147483647, "default": 3}`),
-		r.placed("fallbackAgent", &h.Fallback, &c.fallback).Says("The id of the agent that is asked after an error.", aText),
+			WithSchema("", `{"enum": ["fail-fast", "continue", "retry"], "default": "fail-fast"}`),
+		r.whole("maxRetries", codeBadMaxRetries, 0, math.MaxInt32, &h.MaxRetries).WithSchema("", `{"type": "integer", "minimum": 0, "maximum": 2147483647, "default": 3}`),
+		r.placed("fallbackAgent", &h.Fallback, &c.fallback).WithSchema("The id of the agent that is asked after an error.", aText),
 	}
 }
 
 func (r *reader) edgeKeys(d *draft, e *Edge) (*table, []yamldoc.Key) {
 	keys := []yamldoc.Key{
-		yamldoc.String("from", "", &e.From).Says("The id of the source.", aText),
-		yamldoc.String("to", "", &e.To).Says("The id of the target.", aText),
-		r.compiles(d, "condition", condition, &e.Condition).Says("Whether the edge is taken, such as output.intent == 'billing'.", anExpression),
-		r.compiles(d, "transform", transform, &e.Transform).Says(`What the target gets, such as {"data": output.items}, as a text.`, anExpression),
+		yamldoc.String("from", "", &e.From).WithSchema("The id of the source.", aText),
+		yamldoc.String("to", "", &e.To).WithSchema("The id of the target.", aText),
+		r.compiles(d, "condition", condition, &e.Condition).WithSchema("Whether the edge is taken, such as output.intent == 'billing'.", anExpression),
+		r.compiles(d, "transform", transform, &e.Transform).WithSchema(`What the target gets, such as {"data": output.items}, as a text.`, anExpression),
 	}
 	if !r.arbor {
 		return &edgeTable, keys
 	}
 	return &arborEdgeTable, append(keys, r.whole("priority", CodeYAML, 1, maxPriority, &e.Priority).
-		Says("Of the edges of one source with a priority only the first whose condition holds is taken, the largest number first.",
+		WithSchema("Of the edges of one source with a priority only the first whose condition holds is taken, the largest number first.",
 			`{"type": "integer", "minimum": 1, "maximum": 1000000}`))
 }
 
 func (r *reader) agentKeys(d *draft, node *Node) (*table, []yamldoc.Key) {
 	keys := []yamldoc.Key{
-		yamldoc.String("id", "", &node.ID).Says("Unique in the graph.", aText),
-		yamldoc.String("agentRef", "", &node.Ref).Says("The name of an agent, or name@version.", aText),
-		r.free("config", func(m map[string]any) { node.Config = m }).Says("Overrides the agent's own configuration.", aMapping),
+		yamldoc.String("id", "", &node.ID).WithSchema("Unique in the graph.", aText),
+		yamldoc.String("agentRef", "", &node.Ref).WithSchema("The name of an agent, or name@version.", aText),
+		r.free("config", func(m map[string]any) { node.Config = m }).WithSchema("Overrides the agent's own configuration.", aMapping),
 	}
 	if !r.arbor {
 		return &agentTable, keys
@@ -230,29 +230,29 @@ func (r *reader) agentKeys(d *draft, node *Node) (*table, []yamldoc.Key) {
 	}
 	return &arborAgentTable, append(keys, // tool and toolsOf come before graph: if either is set, graph is not read
 		yamldoc.String("tool", "", &node.Tool).
-			Says("The name of a tool, of the agent that agentRef names or of the program, which is called with the node's input.", aText),
-		yamldoc.String("toolsOf", "", &node.ToolsOf).Says("The id of an agent that passes its tool calls on, for this node to run.", aText),
+			WithSchema("The name of a tool, of the agent that agentRef names or of the program, which is called with the node's input.", aText),
+		yamldoc.String("toolsOf", "", &node.ToolsOf).WithSchema("The id of an agent that passes its tool calls on, for this node to run.", aText),
 		with("graph", "a mapping with agents, edges and entrypoint, or the name of a file", func(k *yamldoc.Key, n yamldoc.Node) { r.subgraph(d, node, k, n) }).
-			Says("A graph in the agent's place: its spec, or the name of its file.", `{"oneOf": [{"$ref": "#/$defs/text"}, {"$ref": "#/$defs/arborSpec"}]}`),
+			WithSchema("A graph in the agent's place: its spec, or the name of its file.", `{"oneOf": [{"$ref": "#/$defs/text"}, {"$ref": "#/$defs/arborSpec"}]}`),
 		with("loop", "a mapping", func(k *yamldoc.Key, n yamldoc.Node) {
 			node.Loop = &Loop{}
 			r.object(k, n, &loopTable, r.loop(d, node.Loop)...)
-		}).Says("The agent is called again with its own output.", `{"$ref": "#/$defs/loop"}`),
-		with("when", "a text", func(k *yamldoc.Key, n yamldoc.Node) { r.when(node, k, n) }).Says("Ask a person before the agent runs.", `{"const": "human"}`),
-		with("ask", "a text", func(k *yamldoc.Key, n yamldoc.Node) { node.approval().Ask, _ = r.String(k, n) }).Says("What the person is asked.", aText),
-		r.compiles(d, "next", choice, &node.Next).Says("The id, or a list of ids, of the targets that edges may be taken to, such as output.route.", anExpression),
+		}).WithSchema("The agent is called again with its own output.", `{"$ref": "#/$defs/loop"}`),
+		with("when", "a text", func(k *yamldoc.Key, n yamldoc.Node) { r.when(node, k, n) }).WithSchema("Ask a person before the agent runs.", `{"const": "human"}`),
+		with("ask", "a text", func(k *yamldoc.Key, n yamldoc.Node) { node.approval().Ask, _ = r.String(k, n) }).WithSchema("What the person is asked.", aText),
+		r.compiles(d, "next", choice, &node.Next).WithSchema("The id, or a list of ids, of the targets that edges may be taken to, such as output.route.", anExpression),
 		with("update", "a mapping of keys of the state to expressions", func(k *yamldoc.Key, n yamldoc.Node) { r.updates(d, node, k, n) }).
-			Says("Writes to the shared state when the agent has finished: keys and expressions.",
+			WithSchema("Writes to the shared state when the agent has finished: keys and expressions.",
 				`{"type": ["object", "null"], "additionalProperties": {"$ref": "#/$defs/expression"}}`),
-		r.duration("timeout", &node.Timeout).Says("What one call may take, such as 30s; at most 24h.", aTime),
+		r.duration("timeout", &node.Timeout).WithSchema("What one call may take, such as 30s; at most 24h.", aTime),
 		with("retry", "a mapping", func(k *yamldoc.Key, n yamldoc.Node) {
 			node.Retry = &RetryPolicy{}
 			r.object(k, n, &retryTable, r.retry(node.Retry)...)
-		}).Says("Calls after an error, whatever the strategy.", `{"$ref": "#/$defs/retry"}`),
-		r.history(node).Says("How much of the conversation around the graph the agent sees: full, text_only, own or last_turns:N. Nothing without it.",
+		}).WithSchema("Calls after an error, whatever the strategy.", `{"$ref": "#/$defs/retry"}`),
+		r.history(node).WithSchema("How much of the conversation around the graph the agent sees: full, text_only, own or last_turns:N. Nothing without it.",
 			`{"type": "string", "pattern": "^(full|text_only|own|last_turns:[1-9][0-9]*)$"}`),
-		r.compiles(d, "transform", transform, &node.Transform).Says("What the node gives in place of its agent's output, such as output.text.", anExpression),
+		r.compiles(d, "transform", transform, &node.Transform).WithSchema("What the node gives in place of its agent's output, such as output.text.", anExpression),
 		with("by", "a text or a list of texts", func(k *yamldoc.Key, n yamldoc.Node) { r.by(node, k, n) }).
-			Says("Who may answer: user, staff, or the names of rights.", `{"anyOf": [{"type": "string", "pattern": "^[a-z0-9_-]+$"},
+			WithSchema("Who may answer: user, staff, or the names of rights.", `{"anyOf": [{"type": "string", "pattern": "^[a-z0-9_-]+$"},
 				{"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[a-z0-9_-]+$"}}]}`))
 }

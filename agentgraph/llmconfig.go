@@ -113,8 +113,8 @@ func (c *LLMConfig) settings(role *string, d *yamldoc.Decoder) []setting {
 // read reads the setting if it is present.
 func (s *setting) read(d *yamldoc.Decoder, given map[string]any) (err error) {
 	name := s.key.Name
-	v, there := given[name]
-	if _, merged := v.(map[string]any); there && !merged {
+	v, present := given[name]
+	if _, merged := v.(map[string]any); present && !merged {
 		s.clear()
 	}
 	value, err := event.Marshal(v)

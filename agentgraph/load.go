@@ -121,15 +121,15 @@ func (r *reader) read(data []byte) {
 		if len(file.Documents) > 0 {
 			what = "the file holds agents only"
 		}
-		r.add(codeWrongKind, "kind", 1, "%s"+noGraph, what)
+		r.add(codeWrongKind, "kind", 1, "%s"+missingGraph, what)
 	}
 }
 
-// noGraph is the end of the message about a file without a graph. The message agentsOnly is not a problem of the file's
+// missingGraph is the end of the message about a file without a graph. The message agentsOnly is not a problem of the file's
 // agents.
 const (
-	noGraph    = ": a document of kind AgentGraph is missing"
-	agentsOnly = "the file holds agents only" + noGraph
+	missingGraph = ": a document of kind AgentGraph is missing"
+	agentsOnly   = "the file holds agents only" + missingGraph
 )
 
 // LoadFile reads and checks the graph in a file. The files that the graph names are found relative to its folder. An

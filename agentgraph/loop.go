@@ -8,9 +8,9 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// given returns the input of the node's current call: the values of its edges, or its previous output in a later round
+// currentInput returns the input of the node's current call: the values of its edges, or its previous output in a later round
 // of a loop.
-func (n *nodeState) given() json.RawMessage {
+func (n *nodeState) currentInput() json.RawMessage {
 	if n.round > 0 {
 		return n.again
 	}
@@ -27,13 +27,13 @@ func (f *flow) loops(i int, output *data, run string) bool {
 	switch {
 	case err != nil:
 		err = &nodeError{f.plan.nodes[i].ID, "until", loop.Until.Source(), err}
-		f.fail(&failure{node: i, edge: -1, message: err.Error(), err: err, attempts: n.attempt, cause: run, input: n.given()})
+		f.fail(&failure{node: i, edge: -1, message: err.Error(), err: err, attempts: n.attempt, cause: run, input: n.currentInput()})
 		return true
 	case done:
 		return false
 	case n.round+1 >= loop.Max && loop.Fail:
 		message := fmt.Sprintf("the loop of the agent %s has not ended after %d calls: %q does not hold", f.plan.nodes[i].ID, loop.Max, yamldoc.Short(loop.Until.Source()))
-		f.fail(&failure{node: i, edge: -1, code: event.NoticeLoopLimit, message: message, attempts: n.attempt, cause: run, input: n.given()})
+		f.fail(&failure{node: i, edge: -1, code: event.NoticeLoopLimit, message: message, attempts: n.attempt, cause: run, input: n.currentInput()})
 		return true
 	case n.round+1 >= loop.Max:
 		f.records = append(f.records, &event.Notice{Code: event.NoticeLoopLimit,

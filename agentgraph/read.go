@@ -83,7 +83,7 @@ func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 	*seen++
 	switch kind {
 	case kindGraph:
-		r.top = &draft{graph: &Graph{sound: true}, base: "spec", depth: r.depth + 1}
+		r.top = &draft{graph: &Graph{checked: true}, base: "spec", depth: r.depth + 1}
 		r.mapping(&documentTable, r.documentKeys(), "", n, n.Line())
 	case "":
 		r.add(codeWrongKind, "kind", line, "the document does not say kind: AgentGraph")

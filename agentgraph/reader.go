@@ -65,7 +65,7 @@ func (r *reader) code() Code {
 		return r.as
 	}
 	key := leaf(r.Name)
-	switch r.Mistake {
+	switch r.ErrorKind {
 	case yamldoc.UnknownKey:
 		return codeUnknownField
 	case yamldoc.Unreadable:
@@ -117,7 +117,7 @@ func (r *reader) mapping(t *table, keys []yamldoc.Key, path string, n yamldoc.No
 	r.table = t
 	found := r.Mapping(keys, prefix, n)
 	for _, name := range t.needs {
-		if _, there := found[name]; !there {
+		if _, present := found[name]; !present {
 			r.add(codeMissingField, prefix+name, line, "%s is missing", name)
 		}
 	}

@@ -26,12 +26,12 @@ type replay struct {
 // newReplay returns the replay of a run that starts with this input.
 func newReplay(p *plan, runID, scope string, input json.RawMessage) *replay {
 	rp := &replay{flow: newFlow(p, input, runID+":harness_start"), runs: []string{runID}}
-	rp.settle()
+	rp.advance()
 	return rp
 }
 
-// takenUp adds another run of the graph that continues the work of the first.
-func (rp *replay) takenUp(runID string) { rp.runs = append(rp.runs, runID) }
+// resumedBy adds another run of the graph that continues the work of the first.
+func (rp *replay) resumedBy(runID string) { rp.runs = append(rp.runs, runID) }
 
 // apply applies an event of the log. It ignores events of other agents.
 func (rp *replay) apply(e *event.Event) {
@@ -69,13 +69,13 @@ func (rp *replay) apply(e *event.Event) {
 			}
 			delete(rp.begun, key)
 			rp.flow.end(c, o)
-			rp.settle()
+			rp.advance()
 		}
 	}
 }
 
-// settle schedules the fallback to save a stopped run.
-func (rp *replay) settle() {
+// advance schedules the fallback to save a stopped run.
+func (rp *replay) advance() {
 	if rp.flow.stopped != nil && !rp.flow.saved {
 		rp.starts, rp.delayed = 0, 0 // none of these calls is made
 		rp.due = nil
@@ -120,7 +120,7 @@ func (rp *replay) start(key, scope string) {
 		rp.begun[key] = c
 	}
 	rp.scopes[key] = scope
-	rp.flow.goesOn(rp.begun[key])
+	rp.flow.resumed(rp.begun[key])
 }
 
 // index adds the flow's new calls to due, by their keys.

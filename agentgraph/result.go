@@ -150,7 +150,7 @@ func (a *Agent) Runs(events iter.Seq2[*event.Event, error]) ([]Run, error) {
 			}
 			within[e.RunID] = true
 			if r := last[e.Scope]; r != nil && r.began.TurnID == e.TurnID && (r.open || r.reason == event.FinishReasonInputRequired) {
-				r.takenUp(e.RunID)
+				r.resumedBy(e.RunID)
 				r.open = true
 				continue
 			}
@@ -159,7 +159,7 @@ func (a *Agent) Runs(events iter.Seq2[*event.Event, error]) ([]Run, error) {
 				input = d.Input
 			}
 			r := &own{replay: newReplay(a.plan, e.RunID, e.Scope, input), began: e, open: true}
-			r.flow.crossed = make([]EdgeState, len(a.plan.edges))
+			r.flow.edgeStates = make([]EdgeState, len(a.plan.edges))
 			last[e.Scope] = r
 			all = append(all, r)
 			continue
@@ -203,7 +203,7 @@ func (f *progress) status() Status {
 	switch {
 	case f.rescued:
 		return Recovered
-	case f.stopped != nil && len(f.waits) > 0: // the fallback waits
+	case f.stopped != nil && len(f.pausedCalls) > 0: // the fallback waits
 		return Waiting
 	case f.stopped != nil:
 		return Failed
@@ -216,7 +216,7 @@ func (f *progress) status() Status {
 	switch {
 	case f.standIn > 0:
 		return Cancelled
-	case len(f.held) > 0, len(f.waits) > 0:
+	case len(f.awaitingApproval) > 0, len(f.pausedCalls) > 0:
 		return Waiting
 	case f.first == nil:
 		return Completed
@@ -226,8 +226,8 @@ func (f *progress) status() Status {
 	return CompletedWithErrors
 }
 
-// phaseOf returns the phase of a node. goesOn is true if the run continues or can be resumed.
-func (f *progress) phaseOf(i int, goesOn bool) Phase {
+// phaseOf returns the phase of a node. continues is true if the run continues or can be resumed.
+func (f *progress) phaseOf(i int, continues bool) Phase {
 	n := &f.nodes[i]
 	switch {
 	case n.phase != phaseWaiting && n.phase != phaseSkipped || n.asked == nil:
@@ -235,13 +235,13 @@ func (f *progress) phaseOf(i int, goesOn bool) Phase {
 		return phaseFinished
 	case n.refused:
 		return phaseFailed
-	case goesOn:
+	case continues:
 		return phaseRunning
 	default:
 		return phaseCancelled
 	}
 	switch {
-	case goesOn:
+	case continues:
 	case n.phase == phaseWaiting, n.phase == phaseAsking, n.phase == phaseDue:
 		return phaseNotRun
 	case n.phase == phaseRunning, n.phase == phasePaused:
@@ -250,8 +250,8 @@ func (f *progress) phaseOf(i int, goesOn bool) Phase {
 	return n.phase
 }
 
-// result returns the result of the run. goesOn is true if the run continues or can be resumed.
-func (f *progress) result(goesOn bool) Result {
+// result returns the result of the run. continues is true if the run continues or can be resumed.
+func (f *progress) result(continues bool) Result {
 	r := Result{Status: f.status(), Order: []string{}, Skipped: []string{}, Failed: []string{}, Cancelled: []string{}, NotRun: []string{},
 		Calls: make(map[string]int, len(f.nodes)), Inputs: make(map[string]json.RawMessage), Outputs: make(map[string]json.RawMessage),
 		Phases: make(map[string]Phase, len(f.nodes)), Edges: make([]ResultEdge, len(f.edges)), Terminal: make(map[string]json.RawMessage)}
@@ -265,7 +265,7 @@ func (f *progress) result(goesOn bool) Result {
 	}
 	for i := range f.nodes {
 		n, id := &f.nodes[i], f.plan.nodes[i].ID
-		r.Calls[id], r.Phases[id] = n.made, f.phaseOf(i, goesOn)
+		r.Calls[id], r.Phases[id] = n.made, f.phaseOf(i, continues)
 		if n.made > 0 {
 			r.Inputs[id] = f.inputOf(i)
 		}
@@ -295,7 +295,7 @@ func (f *progress) result(goesOn bool) Result {
 		}
 	}
 	for i := range f.edges {
-		r.Edges[i] = ResultEdge{f.edges[i].From, f.edges[i].To, cmp.Or(f.crossed[i], edgeWaiting)}
+		r.Edges[i] = ResultEdge{f.edges[i].From, f.edges[i].To, cmp.Or(f.edgeStates[i], edgeWaiting)}
 	}
 	for _, i := range f.ends() {
 		r.Terminal[f.plan.nodes[i].ID] = f.outputOf(i)

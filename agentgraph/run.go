@@ -43,7 +43,7 @@ func (r *run) load(ctx context.Context) error {
 			if rp == nil {
 				rp = newReplay(r.agent.plan, e.RunID, e.Scope, input)
 			} else {
-				rp.takenUp(e.RunID)
+				rp.resumedBy(e.RunID)
 			}
 			continue
 		}
@@ -113,7 +113,7 @@ func (r *run) start() error {
 	begin := func(calls []*call) {
 		for _, c := range calls {
 			if c.begun {
-				f.goesOn(c)
+				f.resumed(c)
 			} else {
 				f.started(c)
 			}

@@ -43,7 +43,7 @@ func reductions(keys []StateKey) map[string]reduction {
 	return all
 }
 
-// join returns the value after a write, or for a mapping the graft that makes it. Values are shared and not changed. A
+// join returns the value after a write, or for a mapping the pendingMerge that makes it. Values are shared and not changed. A
 // list may grow into the spare capacity of its array, which only the newest list uses.
 func (r reduction) join(old, written any) (any, error) {
 	switch r.reducer {
@@ -67,11 +67,11 @@ func (r reduction) join(old, written any) (any, error) {
 		case !ok:
 			return nil, fmt.Errorf("only a mapping can be merged")
 		}
-		there, ok := old.(map[string]any)
+		base, ok := old.(map[string]any)
 		if !ok && old != nil {
 			return nil, fmt.Errorf("the present value is not a mapping")
 		}
-		return graft{there, more}, nil
+		return pendingMerge{base, more}, nil
 	case ReduceSum, ReduceMin, ReduceMax:
 		switch {
 		case written == nil:
@@ -90,25 +90,25 @@ func (r reduction) join(old, written any) (any, error) {
 	return written, nil
 }
 
-// graft is a merge that is delayed until all writes of an update are known to succeed.
-type graft struct{ there, more map[string]any }
+// pendingMerge is a merge that is delayed until all writes of an update are known to succeed.
+type pendingMerge struct{ base, overlay map[string]any }
 
-// make merges more into there, which belongs to the state alone. A copy for each write would make many writes
+// make merges overlay into base, which belongs to the state alone. A copy for each write would make many writes
 // expensive.
-func (g graft) make() map[string]any {
-	if g.there == nil {
-		return g.more
+func (g pendingMerge) make() map[string]any {
+	if g.base == nil {
+		return g.overlay
 	}
-	for k, v := range g.more {
+	for k, v := range g.overlay {
 		more, ok := v.(map[string]any)
-		there, both := g.there[k].(map[string]any)
+		base, both := g.base[k].(map[string]any)
 		if ok && both {
-			graft{there, more}.make()
+			pendingMerge{base, more}.make()
 			continue
 		}
-		g.there[k] = v
+		g.base[k] = v
 	}
-	return g.there
+	return g.base
 }
 
 // share initializes the shared state of a run.
@@ -144,7 +144,7 @@ func (f *flow) update(i int, output *data) {
 		}
 	}
 	for key, v := range after {
-		if g, ok := v.(graft); ok {
+		if g, ok := v.(pendingMerge); ok {
 			after[key] = g.make()
 		}
 	}

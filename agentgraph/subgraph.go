@@ -17,7 +17,7 @@ func (r *reader) subgraph(d *draft, node *Node, k *yamldoc.Key, n yamldoc.Node) 
 			r.add(CodeYAML, r.Name, line, "graphs nest at most %d deep", maxNested)
 			return
 		}
-		inner := &draft{base: r.Name, depth: d.depth + 1, graph: &Graph{APIVersion: d.graph.APIVersion, Name: node.ID, Version: d.graph.Version, sound: true}}
+		inner := &draft{base: r.Name, depth: d.depth + 1, graph: &Graph{APIVersion: d.graph.APIVersion, Name: node.ID, Version: d.graph.Version, checked: true}}
 		r.spec(inner, k, n)
 		r.inside(d, inner, node, line)
 	case kind == yamldoc.Text:

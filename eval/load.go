@@ -173,7 +173,7 @@ func (l *loader) add(n yamldoc.Node) {
 	f := l.Mapping(slices.Concat(do, expect, []yamldoc.Key{
 		yamldoc.Custom("turns", "a list of turns", "", func(k *yamldoc.Key, n yamldoc.Node) { c.Turns = l.turns(k, n) }),
 		yamldoc.String("name", "", &c.Name),
-		yamldoc.Maybe("note", &c.Note),
+		yamldoc.OptionalString("note", &c.Note),
 		yamldoc.Words("tags", &c.Tags),
 		yamldoc.Values("state", &c.State)}), "", n)
 	_, says := f["say"]

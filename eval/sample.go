@@ -16,7 +16,7 @@ func LoadSample(data []byte, file string) ([]Labelled, error) {
 			var l Labelled
 			keys := []yamldoc.Key{
 				yamldoc.String("say", "", &l.Say),
-				yamldoc.Maybe("answer", &l.Answer), // the answer may be empty
+				yamldoc.OptionalString("answer", &l.Answer), // the answer may be empty
 				yamldoc.String("statement", "", &l.Statement),
 				yamldoc.Flag("true", &l.True)}
 			found := d.Mapping(keys, "", entry)

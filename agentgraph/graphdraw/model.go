@@ -107,7 +107,7 @@ func Of(g *agentgraph.Graph) (*Picture, error) { return of(g, 1) }
 
 func of(g *agentgraph.Graph, depth int) (*Picture, error) {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("%w: more than %d graphs stand within each other", ErrInvalid, maxDepth)
+		return nil, fmt.Errorf("%w: graphs are nested more than %d levels deep", ErrInvalid, maxDepth)
 	}
 	p := &Picture{Name: strings.TrimSpace(g.Name + " " + g.Version)}
 	index := make(map[string]int, len(g.Nodes))

@@ -88,7 +88,7 @@ func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
 		cases = append(cases, c)
 	}
 	if len(cases) == 0 && r.Problems == 0 {
-		r.AddAt(1, 0, "the file holds no case: a case has name, graph, input, mock and expect, and a line with --- stands between two of them")
+		r.AddAt(1, 0, "the file holds no case: a case has name, graph, input, mock and expect, and a line --- separates two cases")
 	}
 	if err := r.Err(); err != nil {
 		return nil, err
@@ -118,10 +118,10 @@ func (r *reader) testCase(body yamldoc.Node) Case {
 	var expect pairs
 	f := r.Mapping([]yamldoc.Key{
 		yamldoc.String("name", "", &c.Name),
-		yamldoc.Maybe("note", &c.Note),
+		yamldoc.OptionalString("note", &c.Note),
 		yamldoc.Custom("graph", "a text", "", func(k *yamldoc.Key, n yamldoc.Node) {
 			if n.Kind() == yamldoc.Mapping {
-				r.Add(r.Key, "graph must be a text: put | behind graph: and indent what follows, or name a file with graphFile")
+				r.Add(r.Key, "graph must be a text: write | after graph: and indent the lines below it, or name a file with graphFile")
 				return
 			}
 			graph, _ = r.String(k, n)
@@ -133,7 +133,7 @@ func (r *reader) testCase(body yamldoc.Node) Case {
 		yamldoc.Strings("deny", "", &c.Deny),
 		yamldoc.Custom("expect", "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) { expect = r.expect(&c.Expect, k, n) }),
 		yamldoc.String("code", "", &codes),
-		yamldoc.Maybe("where", &where)}, "", body)
+		yamldoc.OptionalString("where", &where)}, "", body)
 	has := func(key string) bool { _, ok := f[key]; return ok }
 	if !has("name") {
 		r.Add(body, "the case has no name")

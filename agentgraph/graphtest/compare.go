@@ -21,8 +21,8 @@ func (d *differences) add(format string, args ...any) {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// compare compares a run with the expected result. The error is always nil.
-func (c *Case) compare(out *Outcome) ([]string, error) {
+// compare returns the differences between a run and the expected result.
+func (c *Case) compare(out *Outcome) []string {
 	var d differences
 	e, got := &c.Expect, &out.Result
 	if e.Status != "" && string(got.Status) != e.Status {
@@ -65,7 +65,7 @@ func (c *Case) compare(out *Outcome) ([]string, error) {
 		seen := configOf(c.Graph, id)
 		d.values("configSeen."+id, seen, e.ConfigSeen[id])
 	}
-	return d, nil
+	return d
 }
 
 // list formats ids.
@@ -87,7 +87,7 @@ func (d *differences) values(name string, got map[string]json.RawMessage, want m
 	for _, id := range sortedKeys(want) {
 		w, err := plainjson.Marshal(want[id])
 		if err != nil {
-			d.add("%s.%s: what is wanted has no JSON form: %v", name, id, err)
+			d.add("%s.%s: the wanted value has no JSON form: %v", name, id, err)
 			continue
 		}
 		g, ok := got[id]
@@ -96,7 +96,7 @@ func (d *differences) values(name string, got map[string]json.RawMessage, want m
 			continue
 		}
 		if equal, err := sameJSON(g, w); err != nil {
-			d.add("%s.%s: got what is no JSON: %v: %s", name, id, err, shown(g))
+			d.add("%s.%s: the output is not valid JSON: %v: %s", name, id, err, shown(g))
 		} else if !equal {
 			d.add("%s.%s: got %s, want %s", name, id, shown(g), shown(w))
 		}

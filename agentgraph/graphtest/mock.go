@@ -46,8 +46,8 @@ func (m Mock) Agent(name string) (agent.Agent, error) { return m.agent(name, nil
 
 // agent returns the mock agent. Its first call calls first, if it is not nil, and fails with its error.
 func (m Mock) agent(name string, first func(context.Context) error) (agent.Agent, error) {
-	if said := m.contradiction(); said != "" {
-		return nil, fmt.Errorf("graphtest: the mock %s: %s", name, said)
+	if problem := m.contradiction(); problem != "" {
+		return nil, fmt.Errorf("graphtest: the mock %s: %s", name, problem)
 	}
 	values := m.Outputs
 	if len(values) == 0 {
@@ -175,19 +175,19 @@ func (r *reader) mock(id string, p yamldoc.Pair) Mock {
 	if known != r.Problems {
 		return m
 	}
-	said := m.contradiction()
+	problem := m.contradiction()
 	_, one := f["output"]
 	_, several := f["outputs"]
 	_, delayed := f["delay"]
 	switch {
-	case said != "":
+	case problem != "":
 	case one && several: // output may be null
-		said = "output and outputs exclude each other"
+		problem = "output and outputs exclude each other"
 	case m.Error == "" && !one && !several && !m.BlockUntilCancelled && !delayed:
-		said = "it says neither output nor outputs nor error nor blockUntilCancelled"
+		problem = "it says neither output nor outputs nor error nor blockUntilCancelled"
 	}
-	if said != "" {
-		r.Add(p.Key, "%s: %s", what, said)
+	if problem != "" {
+		r.Add(p.Key, "%s: %s", what, problem)
 	}
 	return m
 }

@@ -49,16 +49,16 @@ func (r *reader) refused(c *Case, f pairs, body yamldoc.Node, codes, graph strin
 // refusal compares the problems of a graph with the expected ones.
 func (c *Case) refusal() *Outcome {
 	got := make(map[string]bool)
-	there := c.Refused.Where == ""
+	found := c.Refused.Where == ""
 	for _, p := range c.problems {
 		got[string(p.Code)] = true
-		there = there || p.Path == c.Refused.Where && slices.Contains(c.Refused.Codes, string(p.Code))
+		found = found || p.Path == c.Refused.Where && slices.Contains(c.Refused.Codes, string(p.Code))
 	}
 	var d differences
 	codes, want := slices.Sorted(maps.Keys(got)), slices.Sorted(slices.Values(c.Refused.Codes))
 	if !slices.Equal(codes, want) {
 		d.add("code: got %s, want %s%s", list(codes), list(want), c.problemText())
-	} else if !there {
+	} else if !found {
 		d.add("where: no such problem is at %s%s", c.Refused.Where, c.problemText())
 	}
 	return &Outcome{Differences: d}

@@ -33,7 +33,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"as expected":  {},
 		"no where":     {"where: spec.edges[1]", "where: ''", nil, ""},
-		"other code":   {"code: cycle", "code: unreachable", nil, "code: got [cycle], want [unreachable]: spec.edges[1]: a graph has no circles"},
+		"other code":   {"code: cycle", "code: unreachable", nil, "code: got [cycle], want [unreachable]: spec.edges[1]: the edges form a cycle"},
 		"one too many": {"code: cycle", "code: cycle, yaml", nil, "code: got [cycle], want [cycle, yaml]"},
 		"other place":  {"edges[1]", "edges[0]", nil, "where: no such problem is at spec.edges[0]"},
 		"sound graph":  {", {from: b, to: a}", "", nil, "code: got [], want [cycle]"},

@@ -21,9 +21,9 @@ type expanded struct {
 func (f *File) expand(document ast.Node) ast.Node {
 	a := aliases{f, map[string]expanded{}, 0}
 	e := a.expand(document)
-	if over(a.added, f.rules.Aliases) {
+	if exceeds(a.added, f.rules.Aliases) {
 		f.add(nil, "aliases make %s more than %d values larger", f.what(), f.rules.Aliases)
-	} else if over(e.depth, 2*f.rules.Depth) {
+	} else if exceeds(e.depth, 2*f.rules.Depth) {
 		f.add(nil, "aliases nest %s more than %d levels deep", f.what(), 2*f.rules.Depth)
 	}
 	return e.node
@@ -64,7 +64,7 @@ func (a *aliases) expand(n ast.Node) expanded {
 			target = e
 			a.anchors[name] = target
 		}
-		if over(a.added, a.file.rules.Aliases) {
+		if exceeds(a.added, a.file.rules.Aliases) {
 			return e
 		}
 		a.added += target.values

@@ -31,12 +31,12 @@ func (l *levels) endFlow() {
 }
 
 // over reports whether n exceeds a bound. A bound of 0 means no limit.
-func over(n, bound int) bool { return bound > 0 && n > bound }
+func exceeds(n, bound int) bool { return bound > 0 && n > bound }
 
-// bounded checks the limits and refuses constructs that make a short text expensive or give it an unexpected meaning.
-func (f *File) bounded(tokens token.Tokens) bool {
+// withinLimits checks the limits and refuses constructs that make a short text expensive or give it an unexpected meaning.
+func (f *File) withinLimits(tokens token.Tokens) bool {
 	rules := &f.rules
-	if over(len(tokens), rules.Tokens) {
+	if exceeds(len(tokens), rules.Tokens) {
 		f.add(nil, "%s has more than %d parts", f.what(), rules.Tokens)
 		return false
 	}
@@ -74,22 +74,22 @@ func (f *File) bounded(tokens token.Tokens) bool {
 			default:
 				l = open.entry(t.Position.Column)
 			}
-			if l.keys++; over(l.keys, rules.Keys) {
+			if l.keys++; exceeds(l.keys, rules.Keys) {
 				f.add(t, "a mapping has more than %d keys", rules.Keys)
 				return false
 			}
 		case token.DocumentHeaderType, token.DocumentEndType:
 			open = open[:0]
-			if documents++; over(documents, 2*rules.Documents) {
+			if documents++; exceeds(documents, 2*rules.Documents) {
 				f.add(t, "%s has more than %d documents", f.what(), rules.Documents)
 				return false
 			}
 		default:
 			f.refuse(t)
 		}
-		if over(flow, rules.Flow) || over(len(open), rules.Depth) {
+		if exceeds(flow, rules.Flow) || exceeds(len(open), rules.Depth) {
 			most := rules.Depth
-			if over(flow, rules.Flow) {
+			if exceeds(flow, rules.Flow) {
 				most = rules.Flow
 			}
 			f.add(t, "%s is nested more than %d levels deep", f.what(), most)

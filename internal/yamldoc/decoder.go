@@ -16,11 +16,11 @@ import (
 // Decoder reads mappings and stores their values as the keys specify. It continues after an error, so that it reports
 // all of them.
 type Decoder struct {
-	// Report receives each error. Mistake and Name describe the error during the call. If Report is nil, [Decoder.Err]
+	// Report receives each error. ErrorKind and Name describe the error during the call. If Report is nil, [Decoder.Err]
 	// returns the errors, with File as the file name.
-	Report  func(line, col int, message string)
-	Mistake Mistake
-	File    string
+	Report    func(line, col int, message string)
+	ErrorKind ErrorKind
+	File      string
 	// Seen, if set, receives each known key with its value before the value is read.
 	Seen func(name string, key, value Node)
 	// Top contains all keys of the file. A hint about a misplaced key searches them.
@@ -33,17 +33,17 @@ type Decoder struct {
 	Name     string          // the dotted name of the current key
 	Key      Node            // the current key
 	Problems int             // the number of errors so far
-	Doubtful map[string]bool // repeated keys, and keys that an unknown key probably means
+	Unclear  map[string]bool // repeated keys, and keys that an unknown key probably means
 	found    []Problem       // if Report is nil
 }
 
-// Mistake is the kind of an error.
-type Mistake int
+// ErrorKind is the kind of an error.
+type ErrorKind int
 
 // The kinds of errors.
 const (
-	WrongValue   Mistake = iota
-	MissingValue         // the key has no value, or an empty string
+	WrongValue   ErrorKind = iota
+	MissingValue           // the key has no value, or an empty string
 	UnknownKey
 	Unreadable // a repeated key, a key that is not a word, or a value that JSON does not have
 )
@@ -57,14 +57,14 @@ func (d *Decoder) Add(n Node, format string, args ...any) {
 	d.AddAt(line, col, fmt.Sprintf(format, args...))
 }
 
-func (d *Decoder) add(m Mistake, n Node, format string, args ...any) {
-	d.Mistake = m
+func (d *Decoder) add(m ErrorKind, n Node, format string, args ...any) {
+	d.ErrorKind = m
 	d.Add(n, format, args...)
-	d.Mistake = WrongValue
+	d.ErrorKind = WrongValue
 }
 
-// called returns the name of the current key for messages.
-func (d *Decoder) called() string {
+// keyName returns the name of the current key for messages.
+func (d *Decoder) keyName() string {
 	if d.Brief {
 		return d.Name[strings.LastIndexByte(d.Name, '.')+1:]
 	}
@@ -118,7 +118,7 @@ func (d *Decoder) Each(mapping Node, read func(name string, pair Pair)) {
 			d.add(Unreadable, pair.Key, "a key must be a word, not %s", pair.Key.Quote())
 		case line > 0:
 			d.add(Unreadable, pair.Key, "the key %q is repeated: it is already on line %d", Short(name), line)
-			d.doubt(name)
+			d.markUnclear(name)
 		default:
 			first[name] = pair.Key.Line()
 			read(name, pair)
@@ -198,11 +198,11 @@ func (d *Decoder) Any(n Node) any {
 	return v
 }
 
-func (d *Decoder) doubt(name string) {
-	if d.Doubtful == nil {
-		d.Doubtful = map[string]bool{}
+func (d *Decoder) markUnclear(name string) {
+	if d.Unclear == nil {
+		d.Unclear = map[string]bool{}
 	}
-	d.Doubtful[name] = true
+	d.Unclear[name] = true
 }
 
 // suggest returns a hint about the key that is probably meant. It searches the mapping first, then the whole file.
@@ -212,7 +212,7 @@ func (d *Decoder) suggest(keys []Key, prefix, name string) string {
 		here[i] = k.Name
 	}
 	if meant := nearest.Of(name, here); meant != "" {
-		d.doubt(meant)
+		d.markUnclear(meant)
 		return nearest.Hint(name, here)
 	}
 	all := Names(d.Top, "")
@@ -226,7 +226,7 @@ func (d *Decoder) suggest(keys []Key, prefix, name string) string {
 		switch {
 		case meant == "" || names[i] != meant || in == prefix:
 		case in == "":
-			d.doubt(meant)
+			d.markUnclear(meant)
 			return `; did you mean the key "` + meant + `" of the front matter itself?`
 		default:
 			return `; did you mean "` + meant + `" below "` + strings.TrimSuffix(in, ".") + `"?`
@@ -246,11 +246,11 @@ func (d *Decoder) WrongType(k *Key, n Node) {
 	}
 	switch {
 	case n.Kind() == Nothing:
-		d.add(MissingValue, d.Key, "%s has no value: it must be %s; remove the key if none is meant", d.called(), want)
+		d.add(MissingValue, d.Key, "%s has no value: it must be %s; remove the key if none is meant", d.keyName(), want)
 	case k.Secret:
-		d.Add(n, "%s must be %s%s", d.called(), want, example)
+		d.Add(n, "%s must be %s%s", d.keyName(), want, example)
 	default:
-		d.Add(n, "%s must be %s%s, not %s%s", d.called(), want, example, n.Quote(), k.quotes(n))
+		d.Add(n, "%s must be %s%s, not %s%s", d.keyName(), want, example, n.Quote(), k.quotes(n))
 	}
 }
 
@@ -276,7 +276,7 @@ func (d *Decoder) String(k *Key, n Node) (string, bool) {
 }
 
 func (d *Decoder) empty(n Node) {
-	d.add(MissingValue, n, "%s is empty: remove the key if none is meant", d.called())
+	d.add(MissingValue, n, "%s is empty: remove the key if none is meant", d.keyName())
 }
 
 // List calls read for each string of a list.
@@ -289,9 +289,9 @@ func (d *Decoder) List(k *Key, n Node, read func(text string, n Node)) {
 		item := n.Item(i)
 		switch s, ok := item.Trimmed(); {
 		case !ok:
-			d.Add(item, "%s must be %s, but one of them is %s%s", d.called(), k.Type, item.Quote(), k.quotes(item))
+			d.Add(item, "%s must be %s, but one of them is %s%s", d.keyName(), k.Type, item.Quote(), k.quotes(item))
 		case s == "":
-			d.Add(item, "%s holds an empty text", d.called())
+			d.Add(item, "%s holds an empty text", d.keyName())
 		default:
 			read(s, item)
 		}
@@ -307,7 +307,7 @@ func (d *Decoder) Words(k *Key, n Node, read func(text string, n Node)) {
 	case one:
 		read(text, n)
 	case n.Kind() == List && n.Len() == 0:
-		d.Add(d.Key, "%s is empty", d.called())
+		d.Add(d.Key, "%s is empty", d.keyName())
 	default:
 		d.List(k, n, read)
 	}

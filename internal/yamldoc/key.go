@@ -12,18 +12,18 @@ import (
 
 // Key is a key of a mapping: its name, and where its value is stored. [Schema] describes it for editors.
 type Key struct {
-	Name    string
-	Type    string   // the name of the type in messages, such as "a text"
-	Example string   // for messages; may be empty
-	Keys    []Key    // the keys of a mapping
-	Also    []string // other names
-	Secret  bool     // the value may be a secret and must not be in messages
-	want    string   // Type with the range of the value, for messages; empty without a range
-	nested  bool
-	limits  map[string]any // limits of the value, as in a JSON schema
-	about   string         // a description for editors
-	said    string         // the JSON schema of the value, if Type does not describe it fully
-	read    func(d *Decoder, k *Key, n Node)
+	Name      string
+	Type      string   // the name of the type in messages, such as "a text"
+	Example   string   // for messages; may be empty
+	Keys      []Key    // the keys of a mapping
+	Also      []string // other names
+	Secret    bool     // the value may be a secret and must not be in messages
+	want      string   // Type with the range of the value, for messages; empty without a range
+	nested    bool
+	limits    map[string]any // limits of the value, as in a JSON schema
+	about     string         // a description for editors
+	rawSchema string         // the JSON schema of the value, if Type does not describe it fully
+	read      func(d *Decoder, k *Key, n Node)
 }
 
 // Hidden returns the key, marked as one whose value may be a secret.
@@ -32,8 +32,8 @@ func (k Key) Hidden() Key {
 	return k
 }
 
-// Over returns the key with the keys of its mapping, which its function reads.
-func (k Key) Over(keys ...Key) Key {
+// WithKeys returns the key with the keys of its mapping, which its function reads.
+func (k Key) WithKeys(keys ...Key) Key {
 	k.Keys = keys
 	return k
 }
@@ -44,9 +44,9 @@ func (k Key) Or(names ...string) Key {
 	return k
 }
 
-// Says returns the key with a description for editors, which may be empty, and the JSON schema of its value.
-func (k Key) Says(about, schema string) Key {
-	k.about, k.said = about, schema
+// WithSchema returns the key with a description for editors, which may be empty, and the JSON schema of its value.
+func (k Key) WithSchema(about, schema string) Key {
+	k.about, k.rawSchema = about, schema
 	return k
 }
 
@@ -73,7 +73,7 @@ func OneOf(name, example string, set func(string), values ...string) Key {
 		case slices.Contains(values, v):
 			set(v)
 		default:
-			d.Add(n, "%s must be %s, not %q%s", d.called(), Or(values), Short(v), nearest.Hint(v, values))
+			d.Add(n, "%s must be %s, not %q%s", d.keyName(), Or(values), Short(v), nearest.Hint(v, values))
 		}
 	}}
 }
@@ -106,8 +106,8 @@ func Words(name string, to *[]string, checks ...func(text string, n Node)) Key {
 	}}
 }
 
-// Maybe returns a key for a string that may be empty or null.
-func Maybe(name string, to *string) Key {
+// OptionalString returns a key for a string that may be empty or null.
+func OptionalString(name string, to *string) Key {
 	return Key{Name: name, Type: "a text", read: func(d *Decoder, k *Key, n Node) {
 		var ok bool
 		if *to, ok = n.Text(); !ok && n.Kind() != Nothing {
@@ -195,7 +195,7 @@ func scalar[T any](k Key, read func(Node) (T, bool), fits func(T) bool, set func
 		case !ok:
 			d.WrongType(k, n)
 		case fits != nil && !fits(v):
-			d.Add(n, "%s must be %s, not %v", d.called(), k.want, v)
+			d.Add(n, "%s must be %s, not %v", d.keyName(), k.want, v)
 		default:
 			set(v)
 		}

@@ -215,7 +215,7 @@ func (n Node) Scalar() (value any, wrong string) {
 		}
 		return v.Value, ""
 	case *ast.InfinityNode, *ast.NanNode:
-		return nil, n.Describe() + " is no number that JSON has"
+		return nil, n.Describe() + " has no JSON form"
 	default:
 		return nil, "the value cannot be read"
 	}

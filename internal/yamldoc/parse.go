@@ -49,7 +49,7 @@ func Parse(text string, rules Rules) (file *File, problems []Problem) {
 		}
 	}()
 	tokens := lexer.Tokenize(text)
-	if !f.bounded(tokens) {
+	if !f.withinLimits(tokens) {
 		return nil, f.problems
 	}
 	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
@@ -99,7 +99,7 @@ func (f *File) syntax(err error) {
 	}
 	switch {
 	case strings.ContainsRune(message, '\t') || strings.Contains(message, "tab character"):
-		message = "a tab stands where only spaces may: indent with spaces"
+		message = "a tab is used for indentation: indent with spaces"
 	case strings.HasPrefix(message, "mapping value is not allowed"):
 		message += `: a text that holds ": " needs quotes around it, and all keys of a mapping begin in the same column`
 	}

@@ -20,9 +20,9 @@ func Schema(keys []Key) map[string]any {
 }
 
 func (k *Key) schema() map[string]any {
-	if k.said != "" {
+	if k.rawSchema != "" {
 		var s map[string]any
-		_ = json.Unmarshal([]byte(k.said), &s) // a constant in the source, which the tests parse
+		_ = json.Unmarshal([]byte(k.rawSchema), &s) // a constant in the source, which the tests parse
 		if k.about != "" {
 			s["description"] = k.about
 		}
@@ -31,7 +31,7 @@ func (k *Key) schema() map[string]any {
 	either := strings.NewReplacer("true or false", "boolean", ", or ", "|", " or ", "|", ", ", "|")
 	var types []map[string]any
 	for typ := range strings.SplitSeq(either.Replace(k.Type), "|") {
-		one := k.typed(typ)
+		one := k.typeSchema(typ)
 		maps.Copy(one, k.limits)
 		types = append(types, one)
 	}
@@ -41,10 +41,10 @@ func (k *Key) schema() map[string]any {
 	return map[string]any{"anyOf": types}
 }
 
-// typed returns the schema for the name of a type in messages. A word that names no type stands for itself.
-func (k *Key) typed(typ string) map[string]any {
+// typeSchema returns the schema for the name of a type in messages. A word that names no type stands for itself.
+func (k *Key) typeSchema(typ string) map[string]any {
 	if of, ok := strings.CutPrefix(typ, "a list of "); ok {
-		return map[string]any{"type": "array", "items": k.typed("a " + strings.TrimSuffix(of, "s"))}
+		return map[string]any{"type": "array", "items": k.typeSchema("a " + strings.TrimSuffix(of, "s"))}
 	}
 	of := func(json string) map[string]any { return map[string]any{"type": json} }
 	switch name, _, _ := strings.Cut(typ, " of "); name {

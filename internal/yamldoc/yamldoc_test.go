@@ -27,7 +27,7 @@ func TestProblems(t *testing.T) {
 		"a:\n b:\n  c:\n   d:\n    e: 1":    {"15:6 the head is nested more than 4 levels deep"},
 		"---\na: 1\n---\na: 1\n---\na: 1\n": {"15:1 the head has more than 1 documents"},
 		"a: [" + strings.Repeat("1, ", 60):  {"11:0 the head has more than 60 parts"},
-		"a: 1\n\tb: 2":                      {"12:1 the head is not valid YAML: a tab stands where only spaces may: indent with spaces"},
+		"a: 1\n\tb: 2":                      {"12:1 the head is not valid YAML: a tab is used for indentation: indent with spaces"},
 		"a: b: c":                           {"11:4 the head is not valid YAML: mapping value is not allowed in this context: a text that holds \": \" needs quotes around it, and all keys of a mapping begin in the same column"},
 		"a: \"b\n":                          {"11:4 the head is not valid YAML: could not find end character of double-quoted text"},
 		"# nothing\n":                       nil,
@@ -90,7 +90,7 @@ func TestNodes(t *testing.T) {
 		`float 12:8 the number 1.5 1.5 float64 `,
 		`big 13:6 the number 18446744073709551615 18446744073709551615 uint64 `,
 		`exp 14:6 the number 1e-07 1e-07 json.Number `,
-		`nan 15:6 the number .nan <nil> <nil> the number .nan is no number that JSON has`,
+		`nan 15:6 the number .nan <nil> <nil> the number .nan has no JSON form`,
 	}, got)
 	text := doc.Pair(1).Value.Pair(0).Value
 	words, _ := text.Text()
