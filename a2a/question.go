@@ -10,10 +10,10 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// askTool is the name of the tool call with which a remote agent asks the user from within an agent tool, a graph or a
+// AskTool is the name of the tool call with which a remote agent asks the user from within an agent tool, a graph or a
 // workflow. Its input is {message}, the remote agent's text. Models do not make this call, and no tool of that name
 // runs.
-const askTool = "ask_user"
+const AskTool = "ask_user"
 
 // CodeDeclined is the code of an [Error]: the user declined to answer a question that the remote agent asked from
 // within an agent tool, a graph or a workflow, and its task was canceled.
@@ -73,7 +73,7 @@ type askInput struct {
 // parseQuestion returns the question of a call, and whether the call asks one.
 func parseQuestion(d *event.ToolCall) (message string, ok bool) {
 	var input askInput
-	ok = d.Name == askTool && json.Unmarshal(d.Input, &input) == nil
+	ok = d.Name == AskTool && json.Unmarshal(d.Input, &input) == nil
 	return input.Message, ok
 }
 
@@ -86,9 +86,9 @@ func (x *exchange) askUser(text string) {
 		}
 	}
 	input := event.EncodeJSON(askInput{text})
-	call := &event.Event{Data: &event.ToolCall{Name: askTool, Input: input}, More: true}
+	call := &event.Event{Data: &event.ToolCall{Name: AskTool, Input: input}, More: true}
 	x.suspends = x.emit(call) && x.emit(&event.Event{More: true,
-		Data: &event.Relay{Kind: event.RelayInput, ToolCallID: call.ID, Tool: askTool, Params: input, Message: text}})
+		Data: &event.Relay{Kind: event.RelayInput, ToolCallID: call.ID, Tool: AskTool, Params: input, Message: text}})
 }
 
 // resolveQuestion yields the result of the call that asked, and reports whether the answer is to be sent. If the user
@@ -102,7 +102,7 @@ func (x *exchange) resolveQuestion(q *question) (send bool, failed *Error) {
 		return false, nil
 	}
 	if q.verdict.Approved {
-		return q.hasResult || x.emit(&event.Event{ID: q.call, Data: &event.ToolResult{Name: askTool, Output: q.verdict.Content}}), nil
+		return q.hasResult || x.emit(&event.Event{ID: q.call, Data: &event.ToolResult{Name: AskTool, Output: q.verdict.Content}}), nil
 	}
 	data, err := x.Cancel(x.ctx, x.inv)
 	if err != nil {
@@ -113,7 +113,7 @@ func (x *exchange) resolveQuestion(q *question) (send bool, failed *Error) {
 		why += ": " + q.verdict.Reason
 	}
 	// Both events are stored with the error.
-	x.emit(&event.Event{ID: q.call, More: true, Data: &event.ToolResult{Name: askTool, Output: event.EncodeJSON(why), IsError: true}})
+	x.emit(&event.Event{ID: q.call, More: true, Data: &event.ToolResult{Name: AskTool, Output: event.EncodeJSON(why), IsError: true}})
 	for _, d := range data {
 		if !x.stopped {
 			x.emit(&event.Event{Data: d, More: true})

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// keyHeader is the header in which a page sends its key of a sign-in.
-const keyHeader = "Arbor-CSRF"
+// KeyHeader is the header in which a page sends its key of a sign-in.
+const KeyHeader = "Arbor-CSRF"
 
 const (
 	codeLifetime    = 5 * time.Minute
@@ -36,10 +36,10 @@ const (
 var errSignedOut = fmt.Errorf("%w: the sign-in has expired or is invalid: sign in again", ErrUnauthenticated)
 
 // errMissingHalf reports a request with only the cookie or only the key, usually a browser that sends its cookie.
-var errMissingHalf = fmt.Errorf("%w: a sign-in needs both the cookie and the header %s", ErrNoCredentials, keyHeader)
+var errMissingHalf = fmt.Errorf("%w: a sign-in needs both the cookie and the header %s", ErrNoCredentials, KeyHeader)
 
 // SignIn authenticates users of [Accounts] in browsers. A sign-in has two halves: a cookie, which scripts cannot read,
-// and a key, which the page stores and sends as keyHeader with every request. A request needs both, because browsers
+// and a key, which the page stores and sends in the header Arbor-CSRF with every request. A request needs both, because browsers
 // send cookies to every port of a host (RFC 6265, section 8.5), but separate the storage of pages by port.
 //
 // The cookie is signed with a key that is derived from the hash of the user's token. The server stores nothing about it.
@@ -124,7 +124,7 @@ func (s *SignIn) redeem(text string) (*account, error) {
 // Grant is a successful sign-in.
 type Grant struct {
 	User User
-	// Key is the page's key; see keyHeader.
+	// Key is the page's key, for the header Arbor-CSRF.
 	Key string
 	End time.Time
 }
@@ -210,7 +210,7 @@ func (s *SignIn) Authenticate(_ context.Context, c Credentials) (User, error) {
 
 // check returns the account that has signed in, and the cookie.
 func (s *SignIn) check(c Credentials) (*account, signed, error) {
-	key, hasKey, err := c.header(keyHeader)
+	key, hasKey, err := c.header(KeyHeader)
 	if err != nil {
 		return nil, signed{}, err
 	}

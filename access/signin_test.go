@@ -30,7 +30,7 @@ func (b browser) with(t *testing.T, cookie, key bool) *http.Request {
 		r.AddCookie(b.cookie)
 	}
 	if key {
-		r.Header.Set(keyHeader, b.key)
+		r.Header.Set(KeyHeader, b.key)
 	}
 	return r
 }
@@ -94,7 +94,7 @@ func TestSignIn(t *testing.T) {
 	_, err := who(twice)
 	require.ErrorIs(t, err, ErrUnauthenticated)
 	twice = b.with(t, true, true)
-	twice.Header.Add(keyHeader, b.key)
+	twice.Header.Add(KeyHeader, b.key)
 	_, err = who(twice)
 	require.ErrorIs(t, err, ErrUnauthenticated)
 	// A page of another origin has no use of the cookie, whatever else it knows.

@@ -126,7 +126,7 @@ func TestResolverKnowsFolderRefs(t *testing.T) {
 		_, err := agentgraph.Load([]byte("apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec: {entrypoint: a, agents: [{id: a, agentRef: \""+ref+"\"}]}\n"),
 			agentgraph.WithRefs(known...))
 		exists := !slices.ContainsFunc(agentgraph.Problems(err), func(p agentgraph.Problem) bool {
-			return p.Code == agentgraph.Code("unknown_agent_ref") || p.Code == agentgraph.Code("missing_field")
+			return p.Code == agentgraph.CodeUnknownAgentRef || p.Code == agentgraph.CodeMissingField
 		})
 		_, err = resolver(ref, nil)
 		require.Equal(t, exists, !errors.Is(err, agentgraph.ErrUnknownRef), "%q: %v", ref, err)

@@ -172,7 +172,7 @@ func (p *parser) historyText(k *yamldoc.Key, n yamldoc.Node) {
 type item struct {
 	value string
 	at    pos
-	// For a sub-agent that is not an agent of the folder: def is its definition, and void means that it cannot be used.
+	// For a sub-agent that is not an agent of the folder: def is its definition, and unusable means that it cannot be used.
 	def      *definition
 	unusable bool
 	special  bool // from a router's list of specialists

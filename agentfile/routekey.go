@@ -84,7 +84,7 @@ func stateOf(inv *agent.Invocation, keys []string) map[string]any {
 	return state
 }
 
-// way returns the agent that a route leads to, or nil if the agent cannot reach it. For a person, it returns a
+// routeTarget returns the agent that a route leads to, or nil if the agent cannot reach it. For a person, it returns a
 // definition named agent.Human.
 func (d *definition) routeTarget(i item) *definition {
 	if i.value == agent.Human {

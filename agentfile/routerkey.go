@@ -188,7 +188,7 @@ func ruleKeys(p *parser, rule *routerRule) []yamldoc.Key {
 	}
 }
 
-// specialistKeys returns the keys of one specialist, which store into the parser's definition, named and instead.
+// specialistKeys returns the keys of one specialist, which store into the parser's definition, named and fallback.
 func specialistKeys(p *parser, named, fallback *item) []yamldoc.Key {
 	front := ownKeys(p)
 	return slices.Concat([]yamldoc.Key{target(p, "agent", "billing", named), target(p, "onError", "support", fallback),

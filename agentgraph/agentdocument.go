@@ -26,9 +26,9 @@ func (r *reader) agentDocument(n yamldoc.Node) {
 		})
 	}
 	r.mapping(&table{foreign: true, needs: []string{"apiVersion", "metadata"}}, []yamldoc.Key{
-		yamldoc.Custom("apiVersion", "a text", ossaVersion, func(k *yamldoc.Key, n yamldoc.Node) {
-			if v, ok := r.String(k, n); ok && v != arborVersion && !apiVersion.MatchString(v) {
-				r.Add(n, "apiVersion must be such as %s, not %q", ossaVersion, yamldoc.Short(v))
+		yamldoc.Custom("apiVersion", "a text", APIVersion, func(k *yamldoc.Key, n yamldoc.Node) {
+			if v, ok := r.String(k, n); ok && v != APIVersionArbor && !apiVersion.MatchString(v) {
+				r.Add(n, "apiVersion must be such as %s, not %q", APIVersion, yamldoc.Short(v))
 			}
 		}),
 		yamldoc.Custom("metadata", "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) {

@@ -137,16 +137,16 @@ func checkBuilt(g *Graph) error {
 	d := &draft{graph: g, base: "spec", nodeLines: make([]nodeLines, len(g.Nodes)), edgeLines: make([][2]int, len(g.Edges))}
 	for i, n := range g.Nodes {
 		if n.ID == "" {
-			r.add(codeMissingField, index("spec.agents", i)+".id", 0, "the id is empty")
+			r.add(CodeMissingField, index("spec.agents", i)+".id", 0, "the id is empty")
 		}
 	}
 	for i, e := range g.Edges {
 		if e.From == "" || e.To == "" {
-			r.add(codeMissingField, index("spec.edges", i), 0, "the edge %s->%s lacks an id", e.From, e.To)
+			r.add(CodeMissingField, index("spec.edges", i), 0, "the edge %s->%s lacks an id", e.From, e.To)
 		}
 	}
 	if g.Entrypoint == "" {
-		r.add(codeMissingField, "spec.entrypoint", 0, "the entrypoint is empty")
+		r.add(CodeMissingField, "spec.entrypoint", 0, "the entrypoint is empty")
 	}
 	(&checker{reader: r, draft: d}).check()
 	if len(r.problems) > 0 {

@@ -41,7 +41,7 @@ func (c *checker) check() {
 			if c.nodeLines[first].id == 0 { // from a Builder
 				where = "is that of another node"
 			}
-			c.add(codeDuplicateID, index(c.path("agents"), i)+".id", c.nodeLines[i].id, "the id %q %s", yamldoc.Short(n.ID), where)
+			c.add(CodeDuplicateID, index(c.path("agents"), i)+".id", c.nodeLines[i].id, "the id %q %s", yamldoc.Short(n.ID), where)
 			continue
 		}
 		c.ids[n.ID] = i
@@ -57,7 +57,7 @@ func (c *checker) check() {
 				c.add(CodeYAML, c.path("errorHandling.fallbackAgent"), c.fallback, "%q waits for a person (when: human), and a fallbackAgent is called at once after an error", yamldoc.Short(g.OnError.Fallback))
 			}
 		} else {
-			c.add(codeUnknownFallback, c.path("errorHandling.fallbackAgent"), c.fallback, "no agent has the id %q%s", yamldoc.Short(g.OnError.Fallback), c.idHint(g.OnError.Fallback))
+			c.add(CodeUnknownFallback, c.path("errorHandling.fallbackAgent"), c.fallback, "no agent has the id %q%s", yamldoc.Short(g.OnError.Fallback), c.idHint(g.OnError.Fallback))
 		}
 	}
 	c.choices()
@@ -68,7 +68,7 @@ func (c *checker) check() {
 	}
 	entry, ok := c.ids[g.Entrypoint]
 	if !ok {
-		c.add(codeUnknownEntrypoint, c.path("entrypoint"), c.entrypoint, "no agent has the id %q%s", yamldoc.Short(g.Entrypoint), c.idHint(g.Entrypoint))
+		c.add(CodeUnknownEntrypoint, c.path("entrypoint"), c.entrypoint, "no agent has the id %q%s", yamldoc.Short(g.Entrypoint), c.idHint(g.Entrypoint))
 		return
 	}
 	if !c.unsure {
@@ -85,7 +85,7 @@ func (c *checker) edgeEnds() (maybe []int) {
 		from, fromOK := c.ids[e.From]
 		to, toOK := c.ids[e.To]
 		if e.From != "" && !fromOK {
-			c.add(codeUnknownEdgeAgent, index(c.path("edges"), i)+".from", c.edgeLines[i][0], "no agent has the id %q%s", yamldoc.Short(e.From), c.idHint(e.From))
+			c.add(CodeUnknownEdgeAgent, index(c.path("edges"), i)+".from", c.edgeLines[i][0], "no agent has the id %q%s", yamldoc.Short(e.From), c.idHint(e.From))
 			if toOK {
 				maybe = append(maybe, to)
 			}
@@ -93,7 +93,7 @@ func (c *checker) edgeEnds() (maybe []int) {
 		if e.To != "" && !toOK {
 			c.unknownTargets = append(c.unknownTargets, i)
 			hint := c.nearest(e.To, c.names)
-			c.add(codeUnknownEdgeAgent, index(c.path("edges"), i)+".to", c.edgeLines[i][1], "no agent has the id %q%s", yamldoc.Short(e.To), c.idHint(e.To))
+			c.add(CodeUnknownEdgeAgent, index(c.path("edges"), i)+".to", c.edgeLines[i][1], "no agent has the id %q%s", yamldoc.Short(e.To), c.idHint(e.To))
 			if meant, ok := c.ids[hint]; ok {
 				maybe = append(maybe, meant)
 			}
@@ -145,7 +145,7 @@ func (c *checker) cycles() {
 		for _, edge := range c.out[i] {
 			to := c.ids[g.Edges[edge].To]
 			if from, open := place[to]; open {
-				c.add(codeCycle, index(c.path("edges"), edge), g.Edges[edge].Line, "the edges form a cycle, and a graph must have none: %s", c.cycleText(path[from:]))
+				c.add(CodeCycle, index(c.path("edges"), edge), g.Edges[edge].Line, "the edges form a cycle, and a graph must have none: %s", c.cycleText(path[from:]))
 			}
 			visit(to)
 		}
@@ -219,7 +219,7 @@ func (c *checker) unreachable(entry, fallback int, maybe []int) {
 		if len(onlyFallback) > 0 && onlyFallback[i] {
 			why = ": an edge from the fallbackAgent is never taken"
 		}
-		c.add(codeUnreachable, index(c.path("agents"), i), n.Line, "no way leads from the entrypoint %q to %q%s", yamldoc.Short(g.Entrypoint), yamldoc.Short(n.ID), why)
+		c.add(CodeUnreachable, index(c.path("agents"), i), n.Line, "no way leads from the entrypoint %q to %q%s", yamldoc.Short(g.Entrypoint), yamldoc.Short(n.ID), why)
 	}
 }
 
@@ -238,7 +238,7 @@ func (c *checker) choices() {
 		}
 		p := place{from, e.Priority}
 		if other, twice := first[p]; twice {
-			c.add(codeDuplicateID, index(c.path("edges"), i)+".priority", e.Line, "line %d already has an edge from %q with the priority %d: one of the two comes first", other, yamldoc.Short(e.From), e.Priority)
+			c.add(CodeDuplicateID, index(c.path("edges"), i)+".priority", e.Line, "line %d already has an edge from %q with the priority %d: one of the two comes first", other, yamldoc.Short(e.From), e.Priority)
 			continue
 		}
 		first[p] = e.Line
@@ -260,7 +260,7 @@ func (c *checker) choices() {
 		switch {
 		case !sure: // the edge is already reported
 		case len(targets) == 0:
-			c.add(codeUnknownEdgeAgent, at, c.nodeLines[i].next, "next chooses among the edges from %q, and there are none", yamldoc.Short(n.ID))
+			c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "next chooses among the edges from %q, and there are none", yamldoc.Short(n.ID))
 		default:
 			for _, id := range n.Next.program.Constants() {
 				if !targets[id] {
@@ -268,7 +268,7 @@ func (c *checker) choices() {
 					if _, known := c.ids[id]; !known {
 						hint = c.didYouMean(id, names)
 					}
-					c.add(codeUnknownEdgeAgent, at, c.nodeLines[i].next, "no edge leads from %q to %q%s", yamldoc.Short(n.ID), yamldoc.Short(id), hint)
+					c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "no edge leads from %q to %q%s", yamldoc.Short(n.ID), yamldoc.Short(id), hint)
 				}
 			}
 		}
@@ -286,7 +286,7 @@ func (r *reader) refs(o *options, known *refs) {
 				continue
 			}
 			if tool := strings.TrimPrefix(n.Ref, toolPrefix); tool == n.Tool {
-				r.add(codeUnknownTool, index(d.path("agents"), i)+".tool", d.nodeLines[i].tool, "there is no tool %q%s", yamldoc.Short(tool),
+				r.add(CodeUnknownTool, index(d.path("agents"), i)+".tool", d.nodeLines[i].tool, "there is no tool %q%s", yamldoc.Short(tool),
 					cmp.Or(r.didYouMean(tool, known.tools), ": tools are functions in Go, and the program registers those that files can name"))
 				continue
 			}
@@ -294,7 +294,7 @@ func (r *reader) refs(o *options, known *refs) {
 			if o.folder != nil {
 				if wrong, ok := o.folder.check(n.Ref); ok {
 					if wrong != "" {
-						r.add(codeUnknownAgentRef, at, d.nodeLines[i].ref, "%s", wrong)
+						r.add(CodeUnknownAgentRef, at, d.nodeLines[i].ref, "%s", wrong)
 					}
 					continue
 				}
@@ -303,7 +303,7 @@ func (r *reader) refs(o *options, known *refs) {
 			if len(known.names) == 0 {
 				hint = "; no agents were given, and the file holds none"
 			}
-			r.add(codeUnknownAgentRef, at, d.nodeLines[i].ref, "there is no agent %q%s", yamldoc.Short(n.Ref), hint)
+			r.add(CodeUnknownAgentRef, at, d.nodeLines[i].ref, "there is no agent %q%s", yamldoc.Short(n.Ref), hint)
 		}
 	}
 }

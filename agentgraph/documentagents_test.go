@@ -227,7 +227,7 @@ func TestFolderFind(t *testing.T) {
 	odd, err := f.Find("odd")
 	require.NoError(t, err)
 	require.Len(t, odd.Problems, 1)
-	require.Equal(t, codeBadVersion, odd.Problems[0].Code)
+	require.Equal(t, CodeBadVersion, odd.Problems[0].Code)
 	doc, err := f.Find("doc")
 	require.NoError(t, err)
 	require.Empty(t, doc.Problems)

@@ -38,7 +38,7 @@ func (r *reader) loop(d *draft, l *Loop) []yamldoc.Key {
 
 func (r *reader) retry(p *RetryPolicy) []yamldoc.Key {
 	return []yamldoc.Key{
-		r.whole("max", codeBadMaxRetries, 0, math.MaxInt32, &p.Max).WithSchema("How often the agent is called again.", `{"type": "integer", "minimum": 0, "maximum": 2147483647}`),
+		r.whole("max", CodeBadMaxRetries, 0, math.MaxInt32, &p.Max).WithSchema("How often the agent is called again.", `{"type": "integer", "minimum": 0, "maximum": 2147483647}`),
 		r.duration("backoff", &p.Backoff).WithSchema("The pause before the first of these calls, such as 1s; it doubles with each one.", aTime),
 	}
 }

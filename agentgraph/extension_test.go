@@ -29,7 +29,7 @@ func TestInvalidArbor(t *testing.T) {
 					// The line is that of the last key of the path, or of its value on the same line.
 					key := c.Where[strings.LastIndexByte(c.Where, '.')+1:]
 					key, _, indexed := strings.Cut(key, "[")
-					if line := strings.Split(c.Graph, "\n")[p.Line-1]; !indexed && p.Code != codeMissingField && p.Code != codeDuplicateID {
+					if line := strings.Split(c.Graph, "\n")[p.Line-1]; !indexed && p.Code != CodeMissingField && p.Code != CodeDuplicateID {
 						require.Contains(t, line, key, "%v", err)
 					}
 				}
@@ -101,7 +101,7 @@ func TestArborGraph(t *testing.T) {
 	file := strings.Replace(arborGraph, "total: 1\n", "total: '1'\n", 1)
 	g, err := Load([]byte(file), WithRefs("x"))
 	require.NoError(t, err)
-	require.Equal(t, arborVersion, g.APIVersion)
+	require.Equal(t, APIVersionArbor, g.APIVersion)
 	require.Empty(t, g.Warnings)
 	require.Equal(t, []StateKey{
 		{"notes", ReduceAppend, []any{"one"}, 6}, {"total", ReduceSum, nil, 7}, {"latest", ReduceReplace, nil, 8},
@@ -133,7 +133,7 @@ func TestArborGraph(t *testing.T) {
 	inner := review.Graph
 	require.Equal(t, "review", inner.Name)
 	require.Equal(t, "1.2.3", inner.Version)
-	require.Equal(t, arborVersion, inner.APIVersion)
+	require.Equal(t, APIVersionArbor, inner.APIVersion)
 	require.Equal(t, Continue, inner.OnError.Strategy)
 	require.Equal(t, FailFast, g.OnError.Strategy)
 	require.Equal(t, &RetryPolicy{2, 250 * time.Millisecond}, inner.Nodes[0].Retry)
@@ -152,7 +152,7 @@ func TestArborGraph(t *testing.T) {
 // its problems are the same.
 func TestArborReadsOSSA(t *testing.T) {
 	arbor := func(file string) string {
-		return strings.ReplaceAll(file, "ossa.ai/v0.2.7", arborVersion)
+		return strings.ReplaceAll(file, "ossa.ai/v0.2.7", APIVersionArbor)
 	}
 	for _, name := range []string{"testdata/invalid.yaml", "testdata/exec.yaml"} {
 		for _, c := range readCases[invalidCase](t, name) {
@@ -175,7 +175,7 @@ func TestArborReadsOSSA(t *testing.T) {
 		g, err := Load([]byte(arbor(c.file)), WithRefs("x", "translator"))
 		if len(c.want) == 0 {
 			require.NoError(t, err, name)
-			require.Equal(t, arborVersion, g.APIVersion)
+			require.Equal(t, APIVersionArbor, g.APIVersion)
 			continue
 		}
 		require.Len(t, Problems(err), len(c.want), "%s: %v", name, err)

@@ -37,14 +37,14 @@ func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 		return nil
 	}
 	if all.options.fsys == nil {
-		return wrong(codeUnknownAgentRef, "the graph %q cannot be read: no folder was given to look in", yamldoc.Short(name))
+		return wrong(CodeUnknownAgentRef, "the graph %q cannot be read: no folder was given to look in", yamldoc.Short(name))
 	}
 	file := path.Join(path.Dir(all.open[len(all.open)-1]), name)
 	if strings.HasPrefix(name, "/") || strings.ContainsAny(name, "\\:\x00") || !fs.ValidPath(file) {
-		return wrong(codeUnknownAgentRef, "the graph %q is not read: name a file in the folder of the outermost graph or below it, with slashes", yamldoc.Short(name))
+		return wrong(CodeUnknownAgentRef, "the graph %q is not read: name a file in the folder of the outermost graph or below it, with slashes", yamldoc.Short(name))
 	}
 	if i := slices.Index(all.open, file); i >= 0 {
-		return wrong(codeCycle, "a graph cannot contain itself: this is a cycle of files: %s", strings.Join(append(slices.Clone(all.open[i:]), file), " → "))
+		return wrong(CodeCycle, "a graph cannot contain itself: %s", strings.Join(append(slices.Clone(all.open[i:]), file), " → "))
 	}
 	inner, done := all.drafts[file]
 	if done && inner == nil { // its problems are already reported
@@ -64,9 +64,9 @@ func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 	if err != nil {
 		all.drafts[file] = nil
 		if errors.Is(err, fs.ErrNotExist) {
-			return wrong(codeUnknownAgentRef, "there is no file %q", yamldoc.Short(file))
+			return wrong(CodeUnknownAgentRef, "there is no file %q", yamldoc.Short(file))
 		}
-		return wrong(codeUnknownAgentRef, "the file %q cannot be read: %v", yamldoc.Short(file), err)
+		return wrong(CodeUnknownAgentRef, "the file %q cannot be read: %v", yamldoc.Short(file), err)
 	}
 	if all.bytes += len(data); all.bytes > maxTotal {
 		all.drafts[file] = nil
@@ -93,7 +93,7 @@ func (r *reader) agent(a AgentDocument) {
 		place += " of " + yamldoc.Short(r.file)
 	}
 	if first, twice := r.files.known[key]; twice && a.Name != "" {
-		r.add(codeDuplicateID, "metadata.name", a.Line, "the agent %q is already on %s", yamldoc.Short(a.Name), first)
+		r.add(CodeDuplicateID, "metadata.name", a.Line, "the agent %q is already on %s", yamldoc.Short(a.Name), first)
 		return
 	}
 	r.files.known[key] = place

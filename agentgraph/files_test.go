@@ -50,7 +50,7 @@ func TestGraphInFiles(t *testing.T) {
 	require.Equal(t, "parts", a.Name)
 	require.Same(t, a, g.Nodes[2].Graph, "a file is read once")
 	require.Same(t, b, a.Nodes[1].Graph)
-	require.Equal(t, ossaVersion, b.APIVersion, "a graph of v0.2.7 can stand in one of arbor/v1")
+	require.Equal(t, APIVersion, b.APIVersion, "a graph of v0.2.7 can stand in one of arbor/v1")
 	require.Equal(t, "local", a.Nodes[0].Graph.Nodes[0].Ref, "the agents of all files are known in all files")
 	require.Len(t, g.Agents, 1)
 	require.Equal(t, "hello", g.Agents[0].Instructions)

@@ -96,7 +96,7 @@ type failure struct {
 func newFlow(p *plan, input json.RawMessage, cause string) *flow {
 	f := &flow{progress{plan: p, input: dataOf(input), nodes: make([]nodeState, len(p.nodes))}}
 	for i := range p.nodes {
-		f.nodes[i].left, f.nodes[i].phase = p.nodes[i].in, phaseWaiting
+		f.nodes[i].left, f.nodes[i].phase = p.nodes[i].in, PhaseWaiting
 	}
 	f.share(p.state)
 	n := &f.nodes[p.entry]
@@ -111,7 +111,7 @@ func (f *flow) begin(i int) {
 		return
 	}
 	n := &f.nodes[i]
-	n.phase = phaseDue
+	n.phase = PhaseDue
 	n.attempt++
 	f.starts = append(f.starts, f.call(i, n.input, n.cause))
 }
@@ -137,7 +137,7 @@ func (f *flow) started(c *call) {
 		n.asked = c.Input
 		return
 	}
-	n.phase = phaseRunning
+	n.phase = PhaseRunning
 }
 
 // resumed marks an interrupted or waiting call as running again.
@@ -147,8 +147,8 @@ func (f *flow) resumed(c *call) {
 		if c.standIn >= 0 {
 			f.standIn++
 		}
-		if f.nodes[c.node].phase == phasePaused {
-			f.nodes[c.node].phase = phaseRunning
+		if f.nodes[c.node].phase == PhasePaused {
+			f.nodes[c.node].phase = PhaseRunning
 		}
 	}
 }
@@ -180,8 +180,8 @@ func (f *flow) end(c *call, o outcome) {
 		if c.standIn >= 0 {
 			f.standIn--
 		}
-		if f.nodes[c.node].phase == phaseRunning {
-			f.nodes[c.node].phase = phasePaused
+		if f.nodes[c.node].phase == PhaseRunning {
+			f.nodes[c.node].phase = PhasePaused
 		}
 		return
 	case o.reason == event.FinishReasonInputRequired: // the answer is no longer needed
@@ -190,7 +190,7 @@ func (f *flow) end(c *call, o outcome) {
 	switch {
 	case o.reason == event.FinishReasonCanceled:
 		if c.standIn < 0 && !c.rescue {
-			f.nodes[c.node].phase = phaseCancelled
+			f.nodes[c.node].phase = PhaseCancelled
 		}
 		return
 	case c.rescue:
@@ -206,7 +206,7 @@ func (f *flow) end(c *call, o outcome) {
 	if problem != "" {
 		fail := &failure{node: c.node, edge: -1, code: o.code, message: problem, err: o.err, limit: o.reason == event.FinishReasonLimit, attempts: n.attempt, cause: o.run, input: n.currentInput()}
 		if f.stopped == nil && f.mayRetry(fail) {
-			n.phase, n.cause = phaseDue, endOf(o.run)
+			n.phase, n.cause = PhaseDue, endOf(o.run)
 			n.attempt++
 			again := f.call(c.node, n.currentInput(), n.cause)
 			again.pause = n.attempt - 1
@@ -256,7 +256,7 @@ func (f *progress) mayRetry(fail *failure) bool {
 // finish sets the output of a node and takes its edges.
 func (f *flow) finish(i int, output data, run string) {
 	n := &f.nodes[i]
-	n.phase, n.output, n.has, n.ended = phaseFinished, output, true, run
+	n.phase, n.output, n.has, n.ended = PhaseFinished, output, true, run
 	f.outputs++
 	if f.stopped != nil {
 		return
@@ -304,9 +304,9 @@ func (f *flow) mark(at int, taken bool) {
 	switch {
 	case f.edgeStates == nil:
 	case taken:
-		f.edgeStates[at] = edgeTaken
+		f.edgeStates[at] = EdgeTaken
 	default:
-		f.edgeStates[at] = edgeNotTaken
+		f.edgeStates[at] = EdgeNotTaken
 	}
 }
 
@@ -377,7 +377,7 @@ func (f *flow) resolve(to, from int, taken bool) {
 			f.fill(i)
 			f.begin(i)
 		default:
-			n.phase = phaseSkipped
+			n.phase = PhaseSkipped
 			for _, at := range f.plan.nodes[i].out {
 				f.mark(at, false)
 				reached = append(reached, f.edges[at].to)
@@ -417,7 +417,7 @@ func (f *flow) note(fail *failure) {
 
 // fail handles a failed node that is not retried.
 func (f *flow) fail(fail *failure) {
-	f.nodes[fail.node].phase = phaseFailed
+	f.nodes[fail.node].phase = PhaseFailed
 	f.note(fail)
 	switch {
 	case f.stopped != nil:
@@ -469,11 +469,11 @@ func (f *flow) stop(fail *failure) {
 		n := &f.nodes[c.node]
 		n.calls-- // it will not be made
 		if c.standIn < 0 {
-			switch n.phase = phaseWaiting; {
+			switch n.phase = PhaseWaiting; {
 			case n.attempt > 1: // it failed before and waited for a retry
-				n.phase = phaseFailed
+				n.phase = PhaseFailed
 			case n.round > 0:
-				n.phase = phaseCancelled
+				n.phase = PhaseCancelled
 			}
 		}
 	}

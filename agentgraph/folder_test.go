@@ -83,7 +83,7 @@ func TestInvalidFilesOfAFolder(t *testing.T) {
 			}
 			require.Len(t, agentgraph.Problems(err), 1)
 			p := agentgraph.Problems(err)[0]
-			require.Equal(t, []any{agentgraph.Code("unknown_agent_ref"), "spec.agents[0].agentRef", 6}, []any{p.Code, p.Path, p.Line})
+			require.Equal(t, []any{agentgraph.CodeUnknownAgentRef, "spec.agents[0].agentRef", 6}, []any{p.Code, p.Path, p.Line})
 			require.Contains(t, p.Message, c.want)
 			_, found := folder.Find(c.ref) // a resolver says the same
 			if why, _, ok := strings.Cut(c.want, ": "); ok && strings.HasPrefix(why, "there is no agent") {

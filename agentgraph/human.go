@@ -33,7 +33,7 @@ func (f *flow) needsApproval(i int) bool {
 	if f.plan.nodes[i].Human == nil || n.approved {
 		return false
 	}
-	n.phase = phaseAsking
+	n.phase = PhaseAsking
 	f.awaitingApproval = append(f.awaitingApproval, i)
 	return true
 }

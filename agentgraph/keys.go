@@ -136,7 +136,7 @@ func (t table) extended(rest string, meant words[string]) table {
 func (r *reader) documentKeys() []yamldoc.Key {
 	spec := func(k *yamldoc.Key, n yamldoc.Node) { r.spec(r.top, k, n) }
 	return []yamldoc.Key{
-		yamldoc.Custom("apiVersion", "a text", ossaVersion, r.apiVersion).
+		yamldoc.Custom("apiVersion", "a text", APIVersion, r.apiVersion).
 			WithSchema("The version of the format: ossa.ai/v0.2.7, or arbor/v1, which has extensions. Other versions 0.2 are read with a warning.",
 				`{"type": "string", "pattern": "^(ossa\\.ai/v0\\.2\\.(0|[1-9][0-9]*)|arbor/v1)$", "examples": ["ossa.ai/v0.2.7", "arbor/v1"]}`),
 		yamldoc.Custom("kind", "a text", "", func(*yamldoc.Key, yamldoc.Node) {}).WithSchema("", `{"const": "AgentGraph"}`), // already read
@@ -196,7 +196,7 @@ func (r *reader) errorKeys(c *checker) []yamldoc.Key {
 	return []yamldoc.Key{
 		yamldoc.OneOf("strategy", "", func(v string) { h.Strategy = Strategy(v) }, string(FailFast), string(Continue), string(Retry)).
 			WithSchema("", `{"enum": ["fail-fast", "continue", "retry"], "default": "fail-fast"}`),
-		r.whole("maxRetries", codeBadMaxRetries, 0, math.MaxInt32, &h.MaxRetries).WithSchema("", `{"type": "integer", "minimum": 0, "maximum": 2147483647, "default": 3}`),
+		r.whole("maxRetries", CodeBadMaxRetries, 0, math.MaxInt32, &h.MaxRetries).WithSchema("", `{"type": "integer", "minimum": 0, "maximum": 2147483647, "default": 3}`),
 		r.placed("fallbackAgent", &h.Fallback, &c.fallback).WithSchema("The id of the agent that is asked after an error.", aText),
 	}
 }

@@ -121,7 +121,7 @@ func (r *reader) read(data []byte) {
 		if len(file.Documents) > 0 {
 			what = "the file holds agents only"
 		}
-		r.add(codeWrongKind, "kind", 1, "%s"+missingGraph, what)
+		r.add(CodeWrongKind, "kind", 1, "%s"+missingGraph, what)
 	}
 }
 

@@ -95,14 +95,14 @@ func TestExamples(t *testing.T) {
 	_, err = LoadFile("testdata/ossa/support-router.yaml")
 	require.Len(t, Problems(err), 4)
 	for _, p := range Problems(err) {
-		require.Equal(t, codeUnknownAgentRef, p.Code)
+		require.Equal(t, CodeUnknownAgentRef, p.Code)
 	}
 	require.Contains(t, err.Error(), "testdata/ossa/support-router.yaml:9: spec.agents[0].agentRef: ")
 
 	// The definition of the resource is no graph, and is recognised by its name.
 	_, err = LoadFile("testdata/ossa/resource-definition.yaml", WithAnyRef())
 	require.Len(t, Problems(err), 1)
-	require.Equal(t, codeWrongKind, Problems(err)[0].Code)
+	require.Equal(t, CodeWrongKind, Problems(err)[0].Code)
 	require.Contains(t, err.Error(), `"ResourceDefinition"`)
 }
 
@@ -316,7 +316,7 @@ spec: {instructions: You are y.}
 	require.Contains(t, g.Agents[0].Spec, "tools")
 	require.Equal(t, "You are y.", g.Agents[1].Instructions)
 	require.Len(t, g.Warnings, 1)
-	require.Equal(t, codeWrongAPIVersion, g.Warnings[0].Code)
+	require.Equal(t, CodeWrongAPIVersion, g.Warnings[0].Code)
 	v, err := g.Edges[0].Transform.Value(map[string]any{"extracted": []any{1}}, nil)
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"data": []any{1}, "format": "json"}, v)
@@ -331,7 +331,7 @@ func TestNodesWithAgents(t *testing.T) {
 	_, err = Load([]byte(file), WithNodes("b/c"))
 	require.Len(t, Problems(err), 1)
 	_, err = Load([]byte(strings.Replace(file, "edges", "edgse", 1)), WithNodes("a", "c"))
-	require.Equal(t, []Code{codeUnreachable, codeUnknownTool, codeUnknownField}, []Code{Problems(err)[0].Code, Problems(err)[1].Code, Problems(err)[2].Code}, "%v", err)
+	require.Equal(t, []Code{CodeUnreachable, CodeUnknownTool, CodeUnknownField}, []Code{Problems(err)[0].Code, Problems(err)[1].Code, Problems(err)[2].Code}, "%v", err)
 }
 
 func TestRefsWithVersions(t *testing.T) {

@@ -41,7 +41,7 @@ func (f *flow) loops(i int, output *data, run string) bool {
 		return false
 	}
 	n.round++
-	n.phase, n.attempt, n.again, n.cause = phaseDue, 1, output.raw, endOf(run)
+	n.phase, n.attempt, n.again, n.cause = PhaseDue, 1, output.raw, endOf(run)
 	f.starts = append(f.starts, f.call(i, n.again, n.cause))
 	return true
 }

@@ -15,22 +15,22 @@ type Code string
 
 // The codes of problems.
 const (
-	codeBadExpression     Code = "bad_expression"     // a condition, a transform or another expression that does not compile
-	codeBadMaxRetries     Code = "bad_max_retries"    // not an integer of at least 0
-	codeBadStrategy       Code = "bad_strategy"       // not fail-fast, continue or retry
-	codeBadVersion        Code = "bad_version"        // metadata.version is not a semantic version
-	codeCycle             Code = "cycle"              // an edge that closes a cycle, or files that include each other
-	codeDuplicateID       Code = "duplicate_id"       // an id that another agent has, or a priority that another edge has
-	codeMissingField      Code = "missing_field"      // a required key that is absent or empty
-	codeUnknownAgentRef   Code = "unknown_agent_ref"  // a reference to an agent, or to a file with a graph, that does not exist
-	codeUnknownEdgeAgent  Code = "unknown_edge_agent" // an end of an edge that is not an agent's id
-	codeUnknownEntrypoint Code = "unknown_entrypoint" // an entrypoint that is not an agent's id
-	codeUnknownTool       Code = "unknown_tool"       // a tool that does not exist
-	codeUnknownFallback   Code = "unknown_fallback"   // a fallback that is not an agent's id
-	codeUnknownField      Code = "unknown_field"      // an unknown key
-	codeUnreachable       Code = "unreachable"        // an agent that cannot be reached from the entrypoint
-	codeWrongAPIVersion   Code = "wrong_api_version"  // neither ossa.ai/v0.2.x nor arbor/v1
-	codeWrongKind         Code = "wrong_kind"         // no AgentGraph, or a document of another kind
+	CodeBadExpression     Code = "bad_expression"     // a condition, a transform or another expression that does not compile
+	CodeBadMaxRetries     Code = "bad_max_retries"    // not an integer of at least 0
+	CodeBadStrategy       Code = "bad_strategy"       // not fail-fast, continue or retry
+	CodeBadVersion        Code = "bad_version"        // metadata.version is not a semantic version
+	CodeCycle             Code = "cycle"              // an edge that closes a cycle, or files that include each other
+	CodeDuplicateID       Code = "duplicate_id"       // an id that another agent has, or a priority that another edge has
+	CodeMissingField      Code = "missing_field"      // a required key that is absent or empty
+	CodeUnknownAgentRef   Code = "unknown_agent_ref"  // a reference to an agent, or to a file with a graph, that does not exist
+	CodeUnknownEdgeAgent  Code = "unknown_edge_agent" // an end of an edge that is not an agent's id
+	CodeUnknownEntrypoint Code = "unknown_entrypoint" // an entrypoint that is not an agent's id
+	CodeUnknownTool       Code = "unknown_tool"       // a tool that does not exist
+	CodeUnknownFallback   Code = "unknown_fallback"   // a fallback that is not an agent's id
+	CodeUnknownField      Code = "unknown_field"      // an unknown key
+	CodeUnreachable       Code = "unreachable"        // an agent that cannot be reached from the entrypoint
+	CodeWrongAPIVersion   Code = "wrong_api_version"  // neither ossa.ai/v0.2.x nor arbor/v1
+	CodeWrongKind         Code = "wrong_kind"         // no AgentGraph, or a document of another kind
 	CodeYAML              Code = "yaml"               // invalid YAML, or a value that is not allowed
 )
 

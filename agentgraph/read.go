@@ -10,12 +10,12 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// ossaVersion is the version of the format that this package implements.
-const ossaVersion = "ossa.ai/v0.2.7"
+// APIVersion is the version of the format that this package implements.
+const APIVersion = "ossa.ai/v0.2.7"
 
-// arborVersion is that version with the extensions of this project: loops, graphs within graphs, routing at run
+// APIVersionArbor is that version with the extensions of this project: loops, graphs within graphs, routing at run
 // time, shared state, and timeouts, retries and approvals of single nodes.
-const arborVersion = "arbor/v1"
+const APIVersionArbor = "arbor/v1"
 
 const (
 	kindGraph = "AgentGraph"
@@ -65,7 +65,7 @@ type compiled struct {
 // document reads the graph's own document, or the document of an agent.
 func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 	if n.Kind() != yamldoc.Mapping {
-		r.add(codeWrongKind, "", n.Line(), "a document must be a mapping with apiVersion, kind, metadata and spec, not %s", n.Describe())
+		r.add(CodeWrongKind, "", n.Line(), "a document must be a mapping with apiVersion, kind, metadata and spec, not %s", n.Describe())
 		return
 	}
 	kind, line := r.kind(n)
@@ -76,7 +76,7 @@ func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 		r.agentDocument(n)
 		return
 	case kind == kindGraph && r.top != nil:
-		r.add(codeWrongKind, "kind", line, "a file holds one AgentGraph, and this is another one")
+		r.add(CodeWrongKind, "kind", line, "a file holds one AgentGraph, and this is another one")
 		return
 	}
 	r.prefix = ""
@@ -86,9 +86,9 @@ func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 		r.top = &draft{graph: &Graph{checked: true}, base: "spec", depth: r.depth + 1}
 		r.mapping(&documentTable, r.documentKeys(), "", n, n.Line())
 	case "":
-		r.add(codeWrongKind, "kind", line, "the document does not say kind: AgentGraph")
+		r.add(CodeWrongKind, "kind", line, "the document does not say kind: AgentGraph")
 	default:
-		r.add(codeWrongKind, "kind", line, "the kind must be AgentGraph, not %q%s", yamldoc.Short(kind), r.didYouMean(kind, []string{kindGraph, kindAgent}))
+		r.add(CodeWrongKind, "kind", line, "the kind must be AgentGraph, not %q%s", yamldoc.Short(kind), r.didYouMean(kind, []string{kindGraph, kindAgent}))
 	}
 }
 
@@ -126,17 +126,17 @@ func (r *reader) apiVersion(k *yamldoc.Key, n yamldoc.Node) {
 	group, _, _ := strings.Cut(v, "/")
 	r.arbor = group == "arbor"
 	switch {
-	case v == ossaVersion, v == arborVersion:
+	case v == APIVersion, v == APIVersionArbor:
 	case r.arbor:
-		r.Add(n, "apiVersion %q is not known: %s is", yamldoc.Short(v), arborVersion)
+		r.Add(n, "apiVersion %q is not known: %s is", yamldoc.Short(v), APIVersionArbor)
 	case m == nil && group == "ossa.ai":
-		r.Add(n, "apiVersion must be such as %s, not %q", ossaVersion, yamldoc.Short(v))
+		r.Add(n, "apiVersion must be such as %s, not %q", APIVersion, yamldoc.Short(v))
 	case m == nil:
-		r.Add(n, "apiVersion must be %s, not %q: only resources of ossa.ai are read, and those of %s", ossaVersion, yamldoc.Short(v), arborVersion)
+		r.Add(n, "apiVersion must be %s, not %q: only resources of ossa.ai are read, and those of %s", APIVersion, yamldoc.Short(v), APIVersionArbor)
 	case m[1] == "0" && m[2] == "2":
-		r.warnings = append(r.warnings, r.problem(codeWrongAPIVersion, "apiVersion", n.Line(), "%s is read as %s, which may differ", v, ossaVersion))
+		r.warnings = append(r.warnings, r.problem(CodeWrongAPIVersion, "apiVersion", n.Line(), "%s is read as %s, which may differ", v, APIVersion))
 	default:
-		r.Add(n, "apiVersion %s is not known: %s is, and other versions 0.2", v, ossaVersion)
+		r.Add(n, "apiVersion %s is not known: %s is, and other versions 0.2", v, APIVersion)
 	}
 }
 
@@ -187,7 +187,7 @@ func (r *reader) spec(d *draft, k *yamldoc.Key, n yamldoc.Node) {
 
 func (r *reader) nodes(c *checker, k *yamldoc.Key, n yamldoc.Node) {
 	if n.Kind() == yamldoc.List && n.Len() == 0 {
-		r.add(codeMissingField, r.Name, n.Line(), "a graph has at least one agent")
+		r.add(CodeMissingField, r.Name, n.Line(), "a graph has at least one agent")
 	}
 	r.items(k, n, func(n yamldoc.Node) {
 		node, lines := Node{Line: n.Line()}, nodeLines{}
@@ -233,13 +233,13 @@ func (r *reader) together(d *draft, node *Node, found map[string]yamldoc.Pair) {
 			wrong("config", "config is for an agentRef: a graph in an agent's place takes none")
 		}
 	case !has("agentRef"):
-		r.add(codeMissingField, r.Name+".agentRef", node.Line, "agentRef is missing")
+		r.add(CodeMissingField, r.Name+".agentRef", node.Line, "agentRef is missing")
 	}
 	switch {
 	case has("when") && d.depth > 1:
 		wrong("when", "an inner graph cannot ask a person: set when on the outer node")
 	case !has("when") && (has("ask") || has("by")):
-		r.add(codeMissingField, r.Name+".when", node.Line, "when is missing: ask is the question of when: human, and by says who answers it")
+		r.add(CodeMissingField, r.Name+".when", node.Line, "when is missing: ask is the question of when: human, and by says who answers it")
 	}
 }
 
@@ -268,7 +268,7 @@ func (r *reader) compiles(d *draft, name string, want wanted, to **Expression) y
 }
 
 func (r *reader) expression(d *draft, want wanted, k *yamldoc.Key, n yamldoc.Node) *Expression {
-	r.as = codeBadExpression
+	r.as = CodeBadExpression
 	defer func() { r.as = "" }()
 	text, ok := n.Text()
 	switch kind := n.Kind(); {

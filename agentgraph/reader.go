@@ -67,29 +67,29 @@ func (r *reader) code() Code {
 	key := leaf(r.Name)
 	switch r.ErrorKind {
 	case yamldoc.UnknownKey:
-		return codeUnknownField
+		return CodeUnknownField
 	case yamldoc.Unreadable:
 		return CodeYAML
 	case yamldoc.MissingValue:
 		if key != "strategy" {
-			return codeMissingField
+			return CodeMissingField
 		}
 	}
 	switch key {
 	case "apiVersion":
-		return codeWrongAPIVersion
+		return CodeWrongAPIVersion
 	case "version":
-		return codeBadVersion
+		return CodeBadVersion
 	case "agentRef":
-		return codeUnknownAgentRef
+		return CodeUnknownAgentRef
 	case "from", "to":
-		return codeUnknownEdgeAgent
+		return CodeUnknownEdgeAgent
 	case "entrypoint":
-		return codeUnknownEntrypoint
+		return CodeUnknownEntrypoint
 	case "fallbackAgent":
-		return codeUnknownFallback
+		return CodeUnknownFallback
 	case "strategy":
-		return codeBadStrategy
+		return CodeBadStrategy
 	}
 	return CodeYAML
 }
@@ -118,7 +118,7 @@ func (r *reader) mapping(t *table, keys []yamldoc.Key, path string, n yamldoc.No
 	found := r.Mapping(keys, prefix, n)
 	for _, name := range t.needs {
 		if _, present := found[name]; !present {
-			r.add(codeMissingField, prefix+name, line, "%s is missing", name)
+			r.add(CodeMissingField, prefix+name, line, "%s is missing", name)
 		}
 	}
 	r.Key, r.Name = key, path
@@ -178,18 +178,18 @@ func (r *reader) unknown(keys []yamldoc.Key, name string, p yamldoc.Pair) bool {
 	case meant != "":
 		hint = `; did you mean "` + meant + `"?`
 	case ok && t.arbor && future.key != "":
-		hint = ": " + arborVersion + " has " + future.key
+		hint = ": " + APIVersionArbor + " has " + future.key
 	case ok:
 		version := "AgentGraph v0.2.7"
 		if hint = ""; t.arbor {
-			version += " nor of " + arborVersion
+			version += " nor of " + APIVersionArbor
 		} else if future.key != "" {
-			hint = "; apiVersion " + arborVersion + " has it: " + future.key
+			hint = "; apiVersion " + APIVersionArbor + " has it: " + future.key
 		}
-		r.add(codeUnknownField, r.Name, p.Key.Line(), "%q: %s not part of %s%s", name, future.what, version, hint)
+		r.add(CodeUnknownField, r.Name, p.Key.Line(), "%q: %s not part of %s%s", name, future.what, version, hint)
 		return true
 	}
-	r.add(codeUnknownField, r.Name, p.Key.Line(), "unknown key %q%s", yamldoc.Short(name), hint)
+	r.add(CodeUnknownField, r.Name, p.Key.Line(), "unknown key %q%s", yamldoc.Short(name), hint)
 	return true
 }
 

@@ -28,16 +28,16 @@ type Phase string
 
 // The phases of a node. A run that is over has only the last five.
 const (
-	phaseWaiting   Phase = "waiting" // for edges
-	phaseAsking    Phase = "asking"  // for an approval
-	phaseDue       Phase = "due"     // it starts next, or is called again
-	phaseRunning   Phase = "running"
-	phasePaused    Phase = "paused" // its agent waits for an answer
-	phaseFinished  Phase = "finished"
-	phaseFailed    Phase = "failed"
-	phaseSkipped   Phase = "skipped"
-	phaseCancelled Phase = "cancelled"
-	phaseNotRun    Phase = "not_run"
+	PhaseWaiting   Phase = "waiting" // for edges
+	PhaseAsking    Phase = "asking"  // for an approval
+	PhaseDue       Phase = "due"     // it starts next, or is called again
+	PhaseRunning   Phase = "running"
+	PhasePaused    Phase = "paused" // its agent waits for an answer
+	PhaseFinished  Phase = "finished"
+	PhaseFailed    Phase = "failed"
+	PhaseSkipped   Phase = "skipped"
+	PhaseCancelled Phase = "cancelled"
+	PhaseNotRun    Phase = "not_run"
 )
 
 // EdgeState is the state of an edge in a run.
@@ -45,9 +45,9 @@ type EdgeState string
 
 // The states of an edge.
 const (
-	edgeWaiting  EdgeState = "waiting" // for its source; in a run that is over, the source never finished
-	edgeTaken    EdgeState = "taken"
-	edgeNotTaken EdgeState = "not_taken"
+	EdgeWaiting  EdgeState = "waiting" // for its source; in a run that is over, the source never finished
+	EdgeTaken    EdgeState = "taken"
+	EdgeNotTaken EdgeState = "not_taken"
 )
 
 // ResultEdge is an edge of the graph in a run.
@@ -209,7 +209,7 @@ func (f *progress) status() Status {
 		return Failed
 	}
 	for i := range f.nodes {
-		if p := f.nodes[i].phase; p == phaseDue || p == phaseRunning || p == phaseCancelled {
+		if p := f.nodes[i].phase; p == PhaseDue || p == PhaseRunning || p == PhaseCancelled {
 			return Cancelled
 		}
 	}
@@ -230,22 +230,22 @@ func (f *progress) status() Status {
 func (f *progress) phaseOf(i int, continues bool) Phase {
 	n := &f.nodes[i]
 	switch {
-	case n.phase != phaseWaiting && n.phase != phaseSkipped || n.asked == nil:
+	case n.phase != PhaseWaiting && n.phase != PhaseSkipped || n.asked == nil:
 	case n.answered.raw != nil: // as the fallback
-		return phaseFinished
+		return PhaseFinished
 	case n.refused:
-		return phaseFailed
+		return PhaseFailed
 	case continues:
-		return phaseRunning
+		return PhaseRunning
 	default:
-		return phaseCancelled
+		return PhaseCancelled
 	}
 	switch {
 	case continues:
-	case n.phase == phaseWaiting, n.phase == phaseAsking, n.phase == phaseDue:
-		return phaseNotRun
-	case n.phase == phaseRunning, n.phase == phasePaused:
-		return phaseCancelled
+	case n.phase == PhaseWaiting, n.phase == PhaseAsking, n.phase == PhaseDue:
+		return PhaseNotRun
+	case n.phase == PhaseRunning, n.phase == PhasePaused:
+		return PhaseCancelled
 	}
 	return n.phase
 }
@@ -273,29 +273,29 @@ func (f *progress) result(continues bool) Result {
 			r.Outputs[id] = out
 		}
 		switch n.phase {
-		case phaseSkipped, phaseWaiting:
+		case PhaseSkipped, PhaseWaiting:
 			if n.refused && n.answered.raw == nil {
 				r.Failed = append(r.Failed, id)
 				continue
 			}
 		}
 		switch n.phase {
-		case phaseSkipped:
+		case PhaseSkipped:
 			if n.made == 0 {
 				r.Skipped = append(r.Skipped, id)
 			}
-		case phaseFailed:
+		case PhaseFailed:
 			r.Failed = append(r.Failed, id)
-		case phaseCancelled, phaseRunning:
+		case PhaseCancelled, PhaseRunning:
 			r.Cancelled = append(r.Cancelled, id)
-		case phaseWaiting, phaseAsking, phaseDue:
+		case PhaseWaiting, PhaseAsking, PhaseDue:
 			if !f.bare(i) && n.made == 0 {
 				r.NotRun = append(r.NotRun, id)
 			}
 		}
 	}
 	for i := range f.edges {
-		r.Edges[i] = ResultEdge{f.edges[i].From, f.edges[i].To, cmp.Or(f.edgeStates[i], edgeWaiting)}
+		r.Edges[i] = ResultEdge{f.edges[i].From, f.edges[i].To, cmp.Or(f.edgeStates[i], EdgeWaiting)}
 	}
 	for _, i := range f.ends() {
 		r.Terminal[f.plan.nodes[i].ID] = f.outputOf(i)
@@ -334,7 +334,7 @@ func (f *progress) ends() (ends []int) {
 	}
 	for i := range f.nodes {
 		n := &f.nodes[i]
-		if n.has && !n.followed && (n.phase == phaseFinished || n.phase == phaseFailed) {
+		if n.has && !n.followed && (n.phase == PhaseFinished || n.phase == PhaseFailed) {
 			ends = append(ends, i)
 		}
 	}

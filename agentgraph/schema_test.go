@@ -28,8 +28,8 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 // below are always about them.
 var (
 	structural      = regexp.MustCompile(`must be a (text|list|mapping)|an? (agent|edge) must be|YAML reads|has no value|is empty|is missing|unknown key|not part of AgentGraph|has both|exactly one of|takes none|must be a (whole number|time|mapping)|only the word human|letters, digits|reducer must|atMax must|initial value for`)
-	structuralCodes = map[Code]bool{codeMissingField: true, codeUnknownField: true, codeBadVersion: true, codeBadStrategy: true,
-		codeBadMaxRetries: true, codeWrongAPIVersion: true, codeWrongKind: true}
+	structuralCodes = map[Code]bool{CodeMissingField: true, CodeUnknownField: true, CodeBadVersion: true, CodeBadStrategy: true,
+		CodeBadMaxRetries: true, CodeWrongAPIVersion: true, CodeWrongKind: true}
 	// What a schema cannot see: values that have no place in JSON, keys that
 	// repeat, and words that are too near to a key of an open mapping.
 	// And which keys the state has.
@@ -58,7 +58,7 @@ func TestSchema(t *testing.T) {
 	}
 	for name, c := range problemCases() {
 		files[name] = c.file
-		files[name+" as arbor/v1"] = strings.ReplaceAll(c.file, ossaVersion, arborVersion)
+		files[name+" as arbor/v1"] = strings.ReplaceAll(c.file, APIVersion, APIVersionArbor)
 	}
 	whole, _, _ := strings.Cut(arborGraph, "---")
 	files["whole of arbor/v1"] = strings.Replace(whole, "total: 1\n", "total: '1'\n", 1)

@@ -103,7 +103,7 @@ func (r *reader) updates(d *draft, node *Node, k *yamldoc.Key, n yamldoc.Node) {
 			if len(names) == 0 {
 				hint = ": " + d.path("state") + " is where keys are declared, such as " + yamldoc.Short(name) + ": {reducer: replace}"
 			}
-			r.add(codeUnknownField, r.Name, p.Key.Line(), "the state has no key %q%s", yamldoc.Short(name), hint)
+			r.add(CodeUnknownField, r.Name, p.Key.Line(), "the state has no key %q%s", yamldoc.Short(name), hint)
 		}
 		r.Key = p.Key
 		if e := r.expression(d, transform, &yamldoc.Key{Type: "a text"}, p.Value); e != nil {

@@ -43,14 +43,14 @@ func alongTheLog(t require.TestingT, a *agentgraph.Agent, log []*event.Event) {
 		edges = r.Edges
 		require.Len(t, r.Phases, len(r.Calls))
 		for id, phase := range r.Phases {
-			if was := before[id]; (was == agentgraph.Phase("skipped") || was == agentgraph.Phase("not_run")) && r.Calls[id] == 0 {
+			if was := before[id]; (was == agentgraph.PhaseSkipped || was == agentgraph.PhaseNotRun) && r.Calls[id] == 0 {
 				require.Equal(t, was, phase, id)
 			}
 			switch phase {
-			case agentgraph.Phase("waiting"), agentgraph.Phase("asking"), agentgraph.Phase("due"), agentgraph.Phase("running"), agentgraph.Phase("paused"):
+			case agentgraph.PhaseWaiting, agentgraph.PhaseAsking, agentgraph.PhaseDue, agentgraph.PhaseRunning, agentgraph.PhasePaused:
 				require.True(t, r.Open || r.Status == agentgraph.Waiting, "%s is %s after %d of %d events", id, phase, n+1, len(log))
 			}
-			for list, of := range map[agentgraph.Phase][]string{agentgraph.Phase("skipped"): r.Skipped, agentgraph.Phase("failed"): r.Failed, agentgraph.Phase("cancelled"): r.Cancelled} {
+			for list, of := range map[agentgraph.Phase][]string{agentgraph.PhaseSkipped: r.Skipped, agentgraph.PhaseFailed: r.Failed, agentgraph.PhaseCancelled: r.Cancelled} {
 				if !r.Open && r.Status != agentgraph.Waiting && slices.Contains(of, id) {
 					require.Equal(t, list, phase, id)
 				}

@@ -149,7 +149,7 @@ func (i *Interceptor) write() {
 		if lost := i.dropped.Load() - reported; lost > 0 {
 			reported += lost
 			i.logger.Warn("events of analytics were dropped, because the sink is too slow", "events", lost)
-			i.record(Event{Type: typeDropped, Timestamp: time.Now().UTC(), Dropped: lost})
+			i.record(Event{Type: TypeDropped, Timestamp: time.Now().UTC(), Dropped: lost})
 		}
 		i.record(*e)
 	}

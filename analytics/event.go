@@ -7,31 +7,31 @@ import (
 
 // The types of events. The first six concern graphs, in the order of the package comment.
 const (
-	typeGraphEntered        = "agent_graph_entered"
-	typeRouted              = "agent_routed"
-	typeSpecialistStarted   = "agent_specialist_started"
-	typeSpecialistCompleted = "agent_specialist_completed"
-	typeSpecialistFailed    = "agent_specialist_failed"
-	typeGraphExited         = "agent_graph_exited"
+	TypeGraphEntered        = "agent_graph_entered"
+	TypeRouted              = "agent_routed"
+	TypeSpecialistStarted   = "agent_specialist_started"
+	TypeSpecialistCompleted = "agent_specialist_completed"
+	TypeSpecialistFailed    = "agent_specialist_failed"
+	TypeGraphExited         = "agent_graph_exited"
 
-	typeMessageReceived   = "message_received"   // from the user
-	typeMessageSent       = "message_sent"       // one text for the user
-	typeApprovalRequested = "approval_requested" // a call waits for a decision
-	typeApprovalResolved  = "approval_resolved"
-	typeHandoffStatus     = "handoff_status" // a step of a handoff to a person, or news about it
-	typeDropped           = "events_dropped" // this number of events before this one was lost
+	TypeMessageReceived   = "message_received"   // from the user
+	TypeMessageSent       = "message_sent"       // one text for the user
+	TypeApprovalRequested = "approval_requested" // a call waits for a decision
+	TypeApprovalResolved  = "approval_resolved"
+	TypeHandoffStatus     = "handoff_status" // a step of a handoff to a person, or news about it
+	TypeDropped           = "events_dropped" // this number of events before this one was lost
 )
 
 // The outcomes of a graph.
 const (
-	outcomeSpecialist = "specialist" // an agent answered, asked a question, or transferred the conversation out of the graph
-	outcomeHuman      = "human"      // a person took the conversation
-	outcomeFailed     = "failed"     // it ended with an error
-	outcomeCancelled  = "cancelled"  // it was cancelled
+	OutcomeSpecialist = "specialist" // an agent answered, asked a question, or transferred the conversation out of the graph
+	OutcomeHuman      = "human"      // a person took the conversation
+	OutcomeFailed     = "failed"     // it ended with an error
+	OutcomeCancelled  = "cancelled"  // it was cancelled
 )
 
-// codeCanceled is the code of a specialist that was cancelled with its turn.
-const codeCanceled = "canceled"
+// CodeCanceled is the code of a specialist that was cancelled with its turn.
+const CodeCanceled = "canceled"
 
 // Event is one event of analytics. Its JSON is one flat object. The comment of a field lists in parentheses the types
 // that have it. Times are in milliseconds if the name says so.
@@ -97,7 +97,7 @@ type Event struct {
 // MarshalJSON implements json.Marshaler.
 func (e Event) MarshalJSON() ([]byte, error) {
 	type plain Event
-	if e.Type != typeRouted {
+	if e.Type != TypeRouted {
 		return json.Marshal(plain(e))
 	}
 	return json.Marshal(struct {

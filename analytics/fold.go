@@ -52,17 +52,17 @@ func (f *fold) apply(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.User:
 		text := d.Content.PlainText()
-		told = &Event{Type: typeMessageReceived, ID: e.ID, Text: text, Size: new(len(text))}
+		told = &Event{Type: TypeMessageReceived, ID: e.ID, Text: text, Size: new(len(text))}
 	case *event.Text:
 		if d.Content != "" && e.Scope == "" && !e.Partial {
-			told = &Event{Type: typeMessageSent, ID: e.ID, Text: d.Content, Size: new(len(d.Content))}
+			told = &Event{Type: TypeMessageSent, ID: e.ID, Text: d.Content, Size: new(len(d.Content))}
 		}
 	case *event.Relay:
-		told = &Event{Type: typeApprovalRequested, ID: e.ID, Tool: d.Tool, ToolCallID: d.ToolCallID}
+		told = &Event{Type: TypeApprovalRequested, ID: e.ID, Tool: d.Tool, ToolCallID: d.ToolCallID}
 	case *event.RelayResolved:
-		told = &Event{Type: typeApprovalResolved, ID: d.RelayID, Approved: new(d.Approved), By: d.By, Text: d.Reason}
+		told = &Event{Type: TypeApprovalResolved, ID: d.RelayID, Approved: new(d.Approved), By: d.By, Text: d.Reason}
 	case *event.HandoffStatus:
-		told = &Event{Type: typeHandoffStatus, ID: d.HandoffID, Status: d.Status, TargetAgent: d.TargetAgent, Reason: d.Reason, QueuePosition: d.QueuePosition,
+		told = &Event{Type: TypeHandoffStatus, ID: d.HandoffID, Status: d.Status, TargetAgent: d.TargetAgent, Reason: d.Reason, QueuePosition: d.QueuePosition,
 			EstimatedWaitTime: d.EstimatedWaitTime, RouteDecision: d.RouteDecision, GraphPath: d.GraphPath}
 	}
 	if told == nil {
@@ -108,7 +108,7 @@ func (f *fold) follow(e *event.Event) (g *graph) {
 			g.current = specialist{}
 		}
 		f.reportEnd(g, e.Time)
-		f.send(g, &Event{Type: typeRouted, Timestamp: e.Time, From: d.From, To: d.To, RuleIndex: d.RuleIndex, Reason: d.Reason, IntentLabel: d.IntentLabel,
+		f.send(g, &Event{Type: TypeRouted, Timestamp: e.Time, From: d.From, To: d.To, RuleIndex: d.RuleIndex, Reason: d.Reason, IntentLabel: d.IntentLabel,
 			IntentConfidence: d.IntentConfidence, Sentiment: d.Sentiment, LatencyMs: d.LatencyMs, GraphPath: d.GraphPath})
 	case *event.RemoteTask:
 		g.current.task = cmp.Or(d.TaskID, g.current.task)
@@ -122,7 +122,7 @@ func (f *fold) follow(e *event.Event) (g *graph) {
 		case event.FinishReasonError, event.FinishReasonLimit:
 			f.exit(g, e.Time, cmp.Or(g.errored, &event.Failure{Code: string(d.FinishReason)}))
 		case event.FinishReasonCanceled:
-			f.exit(g, e.Time, &event.Failure{Code: codeCanceled, Message: "the run was cut off", Retryable: true})
+			f.exit(g, e.Time, &event.Failure{Code: CodeCanceled, Message: "the run was cut off", Retryable: true})
 		default:
 			f.exit(g, e.Time, nil)
 		}
@@ -170,7 +170,7 @@ func (f *fold) begin(g *graph, e *event.Event) *graph {
 			return nil
 		}
 		f.graphs = append(f.graphs, g)
-		f.send(g, &Event{Type: typeGraphEntered, Timestamp: e.Time, Resumed: f.resumed})
+		f.send(g, &Event{Type: TypeGraphEntered, Timestamp: e.Time, Resumed: f.resumed})
 	}
 	g.run, g.human, g.errored = e.RunID, person, nil
 	if !person {
@@ -202,7 +202,7 @@ func (f *fold) begin(g *graph, e *event.Event) *graph {
 func (f *fold) reportStart(g *graph) {
 	if s := &g.current; s.id != "" && !s.reported {
 		s.reported = true
-		f.send(g, &Event{Type: typeSpecialistStarted, Timestamp: s.started, SpecialistID: s.id, AgentCardURL: s.url, TaskID: s.task})
+		f.send(g, &Event{Type: TypeSpecialistStarted, Timestamp: s.started, SpecialistID: s.id, AgentCardURL: s.url, TaskID: s.task})
 	}
 }
 
@@ -216,13 +216,13 @@ func (f *fold) reportEnd(g *graph, at time.Time) {
 	if !s.ended.IsZero() {
 		at = s.ended
 	}
-	report := &Event{Type: typeSpecialistCompleted, Timestamp: at, SpecialistID: s.id, AgentCardURL: s.url, TaskID: s.task, DurationMs: since(s.started, at),
+	report := &Event{Type: TypeSpecialistCompleted, Timestamp: at, SpecialistID: s.id, AgentCardURL: s.url, TaskID: s.task, DurationMs: since(s.started, at),
 		EventCount: s.events, FinishReason: string(s.finish)}
 	if !s.first.IsZero() {
 		report.FirstEventMs = since(s.started, s.first)
 	}
 	if failure != nil {
-		report.Type, report.FinishReason = typeSpecialistFailed, ""
+		report.Type, report.FinishReason = TypeSpecialistFailed, ""
 		report.Code, report.Message, report.Retryable = failure.Code, failure.Message, new(failure.Retryable)
 	}
 	f.send(g, report)
@@ -236,17 +236,17 @@ func (f *fold) exit(g *graph, at time.Time, failure *event.Failure) {
 	failure = cmp.Or(failure, g.failure)
 	f.reportEnd(g, at)
 	path := strings.Split(g.last[max(0, len(g.root)-len(g.id)):], "/")
-	report := &Event{Type: typeGraphExited, Timestamp: at, Outcome: outcomeSpecialist, DurationMs: since(g.entered, at)}
+	report := &Event{Type: TypeGraphExited, Timestamp: at, Outcome: OutcomeSpecialist, DurationMs: since(g.entered, at)}
 	if g.human {
-		report.Outcome, path = outcomeHuman, append(path, agent.Human)
+		report.Outcome, path = OutcomeHuman, append(path, agent.Human)
 		if len(g.route) > 0 && g.route[len(g.route)-1] == agent.Human {
 			path = g.route
 		}
 	}
 	if report.GraphPath = path; failure != nil {
-		report.Outcome, report.Code, report.Message, report.Retryable = outcomeFailed, failure.Code, failure.Message, new(failure.Retryable)
-		if failure.Code == codeCanceled {
-			report.Outcome = outcomeCancelled
+		report.Outcome, report.Code, report.Message, report.Retryable = OutcomeFailed, failure.Code, failure.Message, new(failure.Retryable)
+		if failure.Code == CodeCanceled {
+			report.Outcome = OutcomeCancelled
 		}
 	}
 	f.send(g, report)
@@ -264,7 +264,7 @@ func (f *fold) end(problem string, err error, cancelled bool) {
 	case err == nil && problem == panicked:
 		failure = &event.Failure{Code: event.CodeInternal, Message: problem}
 	case err == nil, cancelled, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		failure = &event.Failure{Code: codeCanceled, Message: cmp.Or(problem, "the turn was cut off"), Retryable: true}
+		failure = &event.Failure{Code: CodeCanceled, Message: cmp.Or(problem, "the turn was cut off"), Retryable: true}
 	default:
 		failure = &event.Failure{Code: cmp.Or(agent.ErrorCode(err), "turn_failed"), Message: err.Error(), Retryable: llm.Retryable(err)}
 	}

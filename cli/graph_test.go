@@ -61,7 +61,7 @@ func TestGraphValidateFolder(t *testing.T) {
 		var problems []agentgraph.Problem
 		require.NoError(t, json.Unmarshal([]byte(got.out), &problems), got.err)
 		for _, p := range problems {
-			require.Equal(t, agentgraph.Code("unknown_agent_ref"), p.Code)
+			require.Equal(t, agentgraph.CodeUnknownAgentRef, p.Code)
 			names = append(names, p.Path)
 		}
 		return names

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// regression is a result that is worse than in the baseline.
-type regression struct {
+// Regression is a result that is worse than in the baseline.
+type Regression struct {
 	Subject string `json:"subject"`
 	// Case is the failed case with its position; "" for a share of several cases.
 	Case string `json:"case,omitempty"`
@@ -20,7 +20,7 @@ type regression struct {
 }
 
 // String returns the regression in one line.
-func (r regression) String() string {
+func (r Regression) String() string {
 	if r.Case == "" {
 		return fmt.Sprintf("%s: %s is %s, and was %s", r.Subject, r.What, r.Is, r.Was)
 	}
@@ -34,8 +34,8 @@ func (r regression) String() string {
 // It compares only cases that are in both reports, by name, also in shares, so that a new difficult case is not a
 // regression. It compares subjects by name. If each report has only one subject, it compares these, so that a model can
 // be compared with its predecessor.
-func (r *Report) Against(baseline *Report) []regression {
-	var found []regression
+func (r *Report) Against(baseline *Report) []Regression {
+	var found []Regression
 	for i := range r.Subjects {
 		now := &r.Subjects[i]
 		if was := baseline.Like(r, now.Subject); was != nil {
@@ -58,9 +58,9 @@ func (r *Report) Like(of *Report, subject string) *Results {
 	return nil
 }
 
-func (now *Results) against(was *Results) []regression {
+func (now *Results) against(was *Results) []Regression {
 	nowBy, wasBy := now.byCase(), was.byCase()
-	var cases []regression
+	var cases []Regression
 	var nowIn, wasIn Results // of the cases in both
 	tags := map[string]bool{}
 	var order []string
@@ -83,14 +83,14 @@ func (now *Results) against(was *Results) []regression {
 			}
 			w, is := passed(before), passed(all)
 			if w.Right == w.Of && is.Right < is.Of {
-				cases = append(cases, regression{Subject: now.Subject, Case: o.Case, File: o.File, Line: o.Line, What: "passed", Was: w, Is: is})
+				cases = append(cases, Regression{Subject: now.Subject, Case: o.Case, File: o.File, Line: o.Line, What: "passed", Was: w, Is: is})
 			}
 		}
 	}
-	var shares []regression
+	var shares []Regression
 	fell := func(what string, w, is Interval) {
 		if w.Of > 0 && is.Of > 0 && is.High < w.Low {
-			shares = append(shares, regression{Subject: now.Subject, What: what, Was: w, Is: is})
+			shares = append(shares, Regression{Subject: now.Subject, What: what, Was: w, Is: is})
 		}
 	}
 	w, is := wasIn.Summary(), nowIn.Summary()

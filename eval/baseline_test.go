@@ -18,7 +18,7 @@ func played(subject string, times int, passed ...int) Results {
 				o.Tags = []string{"even"}
 			}
 			if j >= n {
-				o.Turns[0].Differences = []Difference{{kindPath, "got a"}}
+				o.Turns[0].Differences = []Difference{{KindPath, "got a"}}
 			}
 			r.Outcomes = append(r.Outcomes, o)
 		}
@@ -28,7 +28,7 @@ func played(subject string, times int, passed ...int) Results {
 
 func report(subjects ...Results) *Report { return &Report{Subjects: subjects} }
 
-func lines(all []regression) (out []string) {
+func lines(all []Regression) (out []string) {
 	for _, r := range all {
 		out = append(out, r.String())
 	}
@@ -64,6 +64,6 @@ func TestAgainst(t *testing.T) {
 		require.NoError(t, json.Unmarshal(data, again))
 		require.Equal(t, c.want, lines(c.is.Against(again)), name)
 	}
-	require.Equal(t, []regression{{Subject: "m", Case: "case 0", File: "c.yaml", Line: 1, What: "passed", Was: Wilson(1, 1), Is: Wilson(0, 1)}},
+	require.Equal(t, []Regression{{Subject: "m", Case: "case 0", File: "c.yaml", Line: 1, What: "passed", Was: Wilson(1, 1), Is: Wilson(0, 1)}},
 		report(played("m", 1, 0)).Against(report(played("m", 1, 1))))
 }

@@ -2,9 +2,9 @@ package eval
 
 import "slices"
 
-// hops are the results of turns for a tree that transfers conversations. A turn that showed a call to the user is never
+// Hops are the results of turns for a tree that transfers conversations. A turn that showed a call to the user is never
 // right: its agent did not answer, but failed to call.
-type hops struct {
+type Hops struct {
 	// First is the share of turns whose first decision was right. A turn that ended with an error before has no
 	// decision, and is not right.
 	First Interval `json:"first"`
@@ -21,9 +21,9 @@ type hops struct {
 	Leaked Interval `json:"leaked"`
 }
 
-// hops returns the results of the turns.
-func (r *Results) Hops() hops {
-	h := hops{ByRight: map[string][2]int{}, Chosen: map[string]int{}}
+// Hops returns the results of the turns.
+func (r *Results) Hops() Hops {
+	h := Hops{ByRight: map[string][2]int{}, Chosen: map[string]int{}}
 	var first, messages, talks, changed, leaked share
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]

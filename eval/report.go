@@ -103,14 +103,14 @@ type Difference struct {
 
 // The kinds of differences.
 const (
-	kindPath    = "path"
-	kindAnswers = "answers"
-	kindTools   = "tools"
-	kindAsks    = "asks" // also for a question that the case does not decide
-	kindSays    = "says"
-	kindJudge   = "judge"
-	kindMax     = "max"
-	kindError   = "error"
+	KindPath    = "path"
+	KindAnswers = "answers"
+	KindTools   = "tools"
+	KindAsks    = "asks" // also for a question that the case does not decide
+	KindSays    = "says"
+	KindJudge   = "judge"
+	KindMax     = "max"
+	KindError   = "error"
 )
 
 // OK reports whether all results are as expected.

@@ -23,9 +23,9 @@ func reported() *Report {
 			Usage: event.Usage{InputTokens: 100, CachedTokens: 40, OutputTokens: 5}, Cost: &price, Took: 1500 * time.Millisecond, Differences: wrong,
 		}
 	}
-	astray := turn(Difference{kindPath, "expected support > billing, got support > tech"}, Difference{kindSays, "not said: \x1b[2Jrefund"})
+	astray := turn(Difference{KindPath, "expected support > billing, got support > tech"}, Difference{KindSays, "not said: \x1b[2Jrefund"})
 	astray.Path, astray.Answered, astray.Decisions[0].Chosen = []string{"support", "tech"}, "tech", "tech"
-	lost := turn(Difference{kindError, "unreachable: no route"}, Difference{kindPath, "expected support > billing, got support"})
+	lost := turn(Difference{KindError, "unreachable: no route"}, Difference{KindPath, "expected support > billing, got support"})
 	lost.Path, lost.Answered, lost.Said, lost.Error, lost.Decisions, lost.Cost = []string{"support"}, "", "", "unreachable", nil, nil
 	outcome := func(name string, line, repeat int, t TurnOutcome) Outcome {
 		return Outcome{Case: name, File: "cases/desk.yaml", Line: line, Tags: []string{"en"}, Repeat: repeat, Turns: []TurnOutcome{t}}
@@ -38,7 +38,7 @@ func reported() *Report {
 		outcome("refund", 3, 1, turn()), outcome("refund", 3, 2, astray),
 		outcome("router\x1b[7m", 9, 1, lost), outcome("router\x1b[7m", 9, 2, lost),
 	}}
-	bad.Outcomes[3].Differences = []Difference{{kindMax, "3 transfers, and at most 1 is allowed"}}
+	bad.Outcomes[3].Differences = []Difference{{KindMax, "3 transfers, and at most 1 is allowed"}}
 	return &Report{Cases: 2, Repeat: 2, Subjects: []Results{good, bad}}
 }
 

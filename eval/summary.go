@@ -87,10 +87,10 @@ func (r *Results) Summary() Summary {
 				s.Errors[t.Error]++
 			}
 			if t.Expected != "" {
-				paths.count(!kinds[kindPath])
+				paths.count(!kinds[KindPath])
 			}
 			if len(t.ExpectedAnswers) > 0 {
-				answers.count(!kinds[kindAnswers])
+				answers.count(!kinds[KindAnswers])
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func (w Wait) String() string {
 type column struct {
 	*Results
 	sum  Summary
-	hops hops
+	hops Hops
 }
 
 // a returns the average of a sum per turn.

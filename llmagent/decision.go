@@ -30,7 +30,7 @@ func DecisionThreshold(t float64) DecisionOption { return func(d *decision) { d.
 func DecisionQuestion(text string) DecisionOption { return func(d *decision) { d.question = text } }
 
 // DecisionBrief is for the smallest models. The question is a table of the names and descriptions in code, without the
-// agent's instructions and without decisionPrompt. If the log probabilities show alternative beginnings of the answer,
+// agent's instructions and without the sentence that begins the question. If the log probabilities show alternative beginnings of the answer,
 // the words that the message shares with a name and its description count in addition to the model's answer. The
 // option was measured with a model of half a billion parameters. A model of one and a half billion parameters chose
 // worse without the instructions.

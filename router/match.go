@@ -274,7 +274,7 @@ func Expr(source string, stateKeys ...string) Matcher {
 			}
 			if err != nil {
 				d.logger.Warn("the expression of a rule has no value", "router", d.engine.name, "rule", rule, "error", err)
-				d.notice(noticeRuleFailed, "rule %d does not match: its expression has no value for this turn", rule)
+				d.notice(NoticeRuleFailed, "rule %d does not match: its expression has no value for this turn", rule)
 			}
 			return ok
 		}}

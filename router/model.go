@@ -20,7 +20,7 @@ type Label struct{ Name, Description string }
 // probabilities. The request has a temperature of 0, at most 64 tokens, and the 20 likeliest tokens at each place. For
 // an endpoint that refuses one of these settings, change can alter them; change may be nil.
 //
-// A model takes longer than defaultDeadline allows. Therefore [New] requires that the classifier is wrapped in
+// A model takes longer than the default of 50 ms. Therefore [New] requires that the classifier is wrapped in
 // [Within]. The deadline also holds for a model that ignores its context.
 func ModelIntent(model llm.Model, labels []Label, change func(*llm.Settings)) (Classifier, error) {
 	c := &byModel{model: model, change: change}

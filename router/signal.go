@@ -65,7 +65,7 @@ type Input struct {
 // signals, so it takes less than 200 ms unless Within allows more.
 const defaultDeadline = 50 * time.Millisecond
 
-// Within sets the deadline of a classifier, instead of defaultDeadline. If the signal comes later, the
+// Within sets the deadline of a classifier. Defaults to 50 ms. If the signal comes later, the
 // message is routed without it, and a notice reports that.
 func Within(d time.Duration, c Classifier) Classifier { return &timed{c, d} }
 
@@ -88,9 +88,9 @@ func unwrapped(c Classifier) (Classifier, time.Duration) {
 
 // The codes of the notices that a router writes.
 const (
-	noticeSignalLate   = "signal_late"   // a classifier has missed its deadline
-	noticeSignalFailed = "signal_failed" // a classifier has failed
-	noticeRuleFailed   = "rule_failed"   // an expression has no value, so its rule does not match
+	NoticeSignalLate   = "signal_late"   // a classifier has missed its deadline
+	NoticeSignalFailed = "signal_failed" // a classifier has failed
+	NoticeRuleFailed   = "rule_failed"   // an expression has no value, so its rule does not match
 )
 
 // signal is the outcome of a classifier for one decision.
@@ -137,13 +137,13 @@ func (d *deciding) measure(kind Kind) *signal {
 	switch {
 	case d.ctx.Err() != nil: // the turn is over
 	case errors.Is(err, errLate):
-		d.notice(noticeSignalLate, "the %s of the message is not known: %d earlier calls of the classifier have not returned", kind, maxLate)
+		d.notice(NoticeSignalLate, "the %s of the message is not known: %d earlier calls of the classifier have not returned", kind, maxLate)
 	case err != nil && ctx.Err() != nil:
-		d.notice(noticeSignalLate, "the %s of the message is not known: that took longer than %s", kind, c.deadline)
+		d.notice(NoticeSignalLate, "the %s of the message is not known: that took longer than %s", kind, c.deadline)
 	case err != nil: // the notice does not contain the error, which may quote anything
 		code := agent.ErrorCode(err)
 		d.logger.Warn("a classifier failed", "router", d.engine.name, "kind", string(kind), "error", err)
-		d.notice(noticeSignalFailed, "the %s of the message is not known: %s", kind, cmp.Or(code, "the classifier failed"))
+		d.notice(NoticeSignalFailed, "the %s of the message is not known: %s", kind, cmp.Or(code, "the classifier failed"))
 	default:
 		if s.scores = plausible(scores); len(s.scores) > 0 {
 			s.top = s.scores[0]
@@ -213,9 +213,9 @@ func (d *deciding) ask(ctx context.Context, model llm.Model, req *llm.Request) (
 	case err == nil:
 		d.emit(used)
 	case begun || !errors.Is(err, agent.ErrLimit) && !errors.Is(err, agent.ErrUnknownPrice) && !errors.Is(err, agent.ErrUnknownUsage): // otherwise the model was not asked
-		void := &event.Discard{Code: cmp.Or(agent.ErrorCode(err), noticeSignalFailed), Message: "the model's answer about the user's intent is incomplete"}
+		void := &event.Discard{Code: cmp.Or(agent.ErrorCode(err), NoticeSignalFailed), Message: "the model's answer about the user's intent is incomplete"}
 		if ctx.Err() != nil {
-			void.Code = noticeSignalLate
+			void.Code = NoticeSignalLate
 		}
 		if usage != (llm.Usage{}) {
 			void.Usage = used

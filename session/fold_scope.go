@@ -28,13 +28,13 @@ type Scope struct {
 	Root, Opener string
 	// First is the position of the scope's first event.
 	First int64
-	// graphNode is the scope's last event that the conversation graph has a node for.
-	Node graphNode
+	// Node is the scope's last event that the conversation graph has a node for.
+	Node Node
 	// Handed is the last committed transfer, nil before the first. Given is the transfer that started the run that
 	// committed Handed, nil if no transfer started it.
 	Handed, Given *event.Transfer
 	// Pairs are the transfers that were committed after the last text and the last result of another tool.
-	Pairs []hop
+	Pairs []Hop
 	// BeganAt is the time since which the run is running, in Unix nanoseconds.
 	BeganAt int64
 }
@@ -49,12 +49,12 @@ func (s *Scope) clone() Scope {
 	return c
 }
 
-// hop is a transfer from one agent to another.
-type hop struct{ From, To string }
+// Hop is a transfer from one agent to another.
+type Hop struct{ From, To string }
 
-// graphNode is an event that the conversation graph has a node for. N counts the run's usage events up to this one, from
+// Node is an event that the conversation graph has a node for. N counts the run's usage events up to this one, from
 // 1; it is 0 for events of other types.
-type graphNode struct {
+type Node struct {
 	ID, Run, Type string
 	N             int
 }
@@ -153,7 +153,7 @@ func (r *Run) Waits() bool {
 // Repeats reports whether a transfer between the two agents was committed before, without text or another tool's
 // result since.
 func (s *Scope) Repeats(from, to string) bool {
-	return slices.Contains(s.Pairs, hop{from, to})
+	return slices.Contains(s.Pairs, Hop{from, to})
 }
 
 // recordText records an agent's text, unless it is blank.
@@ -172,7 +172,7 @@ func (s *Scope) transfer(t *event.Transfer) bool {
 	if t.Routed() {
 		return false
 	}
-	s.Pairs = append(s.Pairs, hop{t.From, t.To})
+	s.Pairs = append(s.Pairs, Hop{t.From, t.To})
 	return true
 }
 
@@ -204,7 +204,7 @@ func (r *Run) resolve(e *event.Event, d *event.RelayResolved) {
 
 // recordNode records the event if the conversation graph has a node for it.
 func (s *Scope) recordNode(e *event.Event) {
-	n := graphNode{ID: e.ID, Run: e.RunID, Type: e.Type()}
+	n := Node{ID: e.ID, Run: e.RunID, Type: e.Type()}
 	switch e.Data.(type) {
 	case *event.Usage:
 		n.N = 1

@@ -131,7 +131,7 @@ func (c Context) Set(key string, value any) {
 	c.call.delta[key] = plain
 }
 
-// Progress reports the progress of the call. It drops a report within progressInterval of the last one, and after the
+// Progress reports the progress of the call. It drops a report within 100 ms of the last one, and after the
 // end of the call.
 func (c Context) Progress(content any) {
 	if c.call.Progress == nil {

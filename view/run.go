@@ -42,7 +42,7 @@ type Run struct {
 	// result. Spoken reports that there was one of these since the last transfer.
 	Wordless int
 	Spoken   bool
-	// refusedText counts the refused transfers, without those that a limit refused.
+	// Refused counts the refused transfers, without those that a limit refused.
 	Refused int
 	// Limited reports that a transfer was refused because of a limit.
 	Limited bool

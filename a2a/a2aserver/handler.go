@@ -245,7 +245,7 @@ func (s *Server) protocolError(ctx context.Context, operation string, err error)
 	case errors.Is(err, agent.ErrConflict):
 		return sdk.NewError(sdk.ErrTaskNotFound, "the context was deleted")
 	case errors.Is(err, session.ErrStopped):
-		return sdk.NewError(sdk.ErrInternalError, "the task was stopped, or too many processes died while they worked on it: it continues when somebody resumes its turn")
+		return sdk.NewError(sdk.ErrInternalError, "the task was stopped, or too many processes died while they worked on it: it continues when a user resumes its turn")
 	}
 	for _, known := range []error{sdk.ErrTaskNotFound, sdk.ErrInvalidParams, sdk.ErrUnsupportedOperation, sdk.ErrPushNotificationNotSupported} {
 		if errors.Is(err, known) {

@@ -360,11 +360,11 @@ func TestTaskThatNoProcessAdopts(t *testing.T) {
 		for _, failed = range s.RequestHandler().SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
 		}
 		require.ErrorIs(t, failed, sdk.ErrInternalError)
-		require.ErrorContains(t, failed, "it continues when somebody resumes its turn")
+		require.ErrorContains(t, failed, "it continues when a user resumes its turn")
 		again := userMessage("m1", "think")
 		again.ContextID = task.ContextID
 		_, err := s.RequestHandler().SendMessage(ctx, &sdk.SendMessageRequest{Message: again})
-		require.ErrorContains(t, err, "it continues when somebody resumes its turn")
+		require.ErrorContains(t, err, "it continues when a user resumes its turn")
 
 		x, err := s.trees[""].turns.Resume(ctx, session.Key{App: s.trees[""].app, User: session.DefaultUser, ID: task.ContextID})
 		require.NoError(t, err)

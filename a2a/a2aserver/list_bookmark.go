@@ -42,7 +42,7 @@ func positionOf(i session.Info) sessionPosition {
 	return sessionPosition{i.Updated.UnixNano(), i.Key.ID}
 }
 
-// compare returns a negative number if s comes before o in lists. The zero spot comes before all others.
+// compare returns a negative number if s comes before o in lists. The zero position comes before all others.
 func (s sessionPosition) compare(o sessionPosition) int {
 	if s == (sessionPosition{}) || o == (sessionPosition{}) {
 		return cmp.Compare(s.Context, o.Context)

@@ -97,7 +97,7 @@ func (w *walk) all(ctx context.Context) error {
 	})
 }
 
-// through lists the sessions after a spot, the first time at most first of them, and calls do until it returns false.
+// through lists the sessions after a position, the first time at most first of them, and calls do until it returns false.
 func (w *walk) through(ctx context.Context, after sessionPosition, first int, do func(session.Info) (bool, error)) error {
 	filter := w.key(ctx, w.req.ContextID)
 	page := session.Page{Limit: min(first, maxChunk)}

@@ -14,11 +14,11 @@ import (
 	"github.com/agentarbor/arbor/internal/replace"
 )
 
-// errNoUser is the error of [Remove] for a user that is not in the file.
-var errNoUser = errors.New("the user does not exist")
+// ErrNoUser is the error of [Remove] for a user that is not in the file.
+var ErrNoUser = errors.New("the user does not exist")
 
-// errExists is the error of [Add] for a user that is in the file already.
-var errExists = errors.New("the user exists already")
+// ErrExists is the error of [Add] for a user that is in the file already.
+var ErrExists = errors.New("the user exists already")
 
 // Add adds a user to a file and returns the user's token, of 130 random bits. The file contains only the hash of the
 // token. If the file does not exist, Add creates it. Add and [Remove] of several processes wait for each other.
@@ -34,7 +34,7 @@ func Add(path, name string, rights access.Rights, grants ...string) (token strin
 	}
 	err = edit(path, true, func(text string, users []access.Account, _ []int) (string, []access.Account, error) {
 		if find(users, name) >= 0 {
-			return "", nil, fmt.Errorf("%s: %w: %s", path, errExists, name)
+			return "", nil, fmt.Errorf("%s: %w: %s", path, ErrExists, name)
 		}
 		for _, other := range users {
 			if access.Skeleton(other.Name) == access.Skeleton(name) {
@@ -57,7 +57,7 @@ func Remove(path, name string) error {
 	return edit(path, false, func(text string, users []access.Account, lines []int) (string, []access.Account, error) {
 		i := find(users, name)
 		if i < 0 {
-			return "", nil, fmt.Errorf("%s: %w: %.80q", path, errNoUser, name)
+			return "", nil, fmt.Errorf("%s: %w: %.80q", path, ErrNoUser, name)
 		}
 		all := strings.SplitAfter(text, "\n")
 		end := len(all)

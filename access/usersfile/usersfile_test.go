@@ -220,7 +220,7 @@ func TestAddAndRemove(t *testing.T) {
 	require.NotContains(t, string(must(os.ReadFile(path))), given)
 	require.Equal(t, []access.Account{{Name: "ann", Token: access.HashToken(given), Rights: access.Inspect | access.Desk}}, must(Read(path)))
 	_, err := Add(path, "ann", 0)
-	require.ErrorIs(t, err, errExists)
+	require.ErrorIs(t, err, ErrExists)
 	for _, name := range []string{"local", "", "a b", "a\nb", "a\x00"} {
 		_, err = Add(path, name, 0)
 		require.Error(t, err)
@@ -235,7 +235,7 @@ func TestAddAndRemove(t *testing.T) {
 	for _, name := range names {
 		require.NoError(t, Remove(path, name))
 	}
-	require.ErrorIs(t, Remove(path, "no"), errNoUser)
+	require.ErrorIs(t, Remove(path, "no"), ErrNoUser)
 	require.NoError(t, Remove(path, "ann"))
 	require.Empty(t, must(Read(path)))
 	require.ErrorIs(t, Remove(path+"x", "ann"), os.ErrNotExist)

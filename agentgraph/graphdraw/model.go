@@ -36,7 +36,7 @@ const (
 // downwards.
 type Picture struct {
 	Name string `json:"-"` // the graph's name and version
-	layered.Size
+	Size
 	Boxes []Box  `json:"boxes"`
 	Lines []Line `json:"lines"`
 }
@@ -49,27 +49,33 @@ type Box struct {
 	Tip  string   `json:"tip,omitempty"` // the tooltip
 	Rect
 	// Inner is the graph that the node runs. Its positions are relative to its upper left corner, which is at InnerAt.
-	Inner   *Picture       `json:"inner,omitempty"`
-	InnerAt *layered.Point `json:"innerAt,omitempty"`
+	Inner   *Picture `json:"inner,omitempty"`
+	InnerAt *Point   `json:"innerAt,omitempty"`
 
 	asks bool // the node needs an approval
 }
 
 // Line is an edge. The edges of the graph come first, in its order, then those of the starts.
 type Line struct {
-	From   int             `json:"from"` // indexes of boxes
-	To     int             `json:"to"`
-	Text   []string        `json:"text,omitempty"`
-	Tip    string          `json:"tip,omitempty"`
-	Dashed bool            `json:"-"`
-	Points []layered.Point `json:"points"` // vertical from each even index to the next point, curved in between
-	Label  *Rect           `json:"label,omitempty"`
+	From   int      `json:"from"` // indexes of boxes
+	To     int      `json:"to"`
+	Text   []string `json:"text,omitempty"`
+	Tip    string   `json:"tip,omitempty"`
+	Dashed bool     `json:"-"`
+	Points []Point  `json:"points"` // vertical from each even index to the next point, curved in between
+	Label  *Rect    `json:"label,omitempty"`
 }
+
+// Point is a position, and Size a width and a height.
+type (
+	Point = layered.Point
+	Size  = layered.Size
+)
 
 // Rect is a position with a size.
 type Rect struct {
-	layered.Point
-	layered.Size
+	Point
+	Size
 }
 
 // The kinds of boxes that have their own shapes in Mermaid and DOT.

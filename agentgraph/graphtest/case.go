@@ -53,7 +53,7 @@ type Expect struct {
 	Inputs, Outputs, Terminal map[string]any
 	// State is compared only for the keys in it.
 	State map[string]any
-	Error *expectError
+	Error *ExpectError
 	// FallbackInputHas contains texts that must occur in the JSON of the fallback's input.
 	FallbackInputHas []string
 	// ConfigSeen is the configuration of agents: a node's own, merged over that of its agent's document if the file of
@@ -61,8 +61,8 @@ type Expect struct {
 	ConfigSeen map[string]map[string]any
 }
 
-// expectError is the expected error of a run.
-type expectError struct {
+// ExpectError is the expected error of a run.
+type ExpectError struct {
 	Agent    string   // the id of the node that failed
 	Edge     string   // or the edge that failed, as from->to
 	Contains []string // texts in its message

@@ -143,7 +143,7 @@ func missing(group []string, started map[string]bool) string {
 	return strings.Join(names, ", ")
 }
 
-func (d *differences) error(got *agentgraph.ResultError, want *expectError) {
+func (d *differences) error(got *agentgraph.ResultError, want *ExpectError) {
 	switch {
 	case want == nil:
 		return

@@ -79,8 +79,8 @@ func (r *reader) groups(k *yamldoc.Key, n yamldoc.Node) (groups [][]string) {
 	return groups
 }
 
-func (r *reader) expectError(k *yamldoc.Key, n yamldoc.Node) *expectError {
-	var e expectError
+func (r *reader) expectError(k *yamldoc.Key, n yamldoc.Node) *ExpectError {
+	var e ExpectError
 	if n.Kind() != yamldoc.Mapping {
 		r.WrongType(k, n)
 		return &e

@@ -52,7 +52,7 @@ func TestGivenCases(t *testing.T) {
 	require.Equal(t, map[string]any{"from": "B"}, c.Expect.Inputs["D"].(map[string]any)["B"])
 	require.Empty(t, c.Mocks.Unmocked(c.Graph))
 	require.Equal(t, map[string]int{"b": 3}, cases[8].Expect.Calls)
-	require.Equal(t, &expectError{Edge: "a->b", Contains: []string{"sentiment"}}, cases[10].Expect.Error)
+	require.Equal(t, &ExpectError{Edge: "a->b", Contains: []string{"sentiment"}}, cases[10].Expect.Error)
 	more, err := LoadCaseFile("../testdata/exec-more.yaml")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(more), 40)

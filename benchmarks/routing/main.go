@@ -264,7 +264,7 @@ func line(subject string, o *eval.Outcome, t *eval.TurnOutcome) string {
 		text += ", a call was shown"
 	}
 	for _, d := range t.Differences {
-		if d.Kind == "error" {
+		if d.Kind == eval.KindError {
 			text += ", " + d.Message
 		}
 	}

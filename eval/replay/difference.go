@@ -12,12 +12,12 @@ import (
 
 // The kinds of differences.
 const (
-	kindRequest  = "request"  // the requests to a model differ
-	kindAgent    = "agent"    // another agent is active
-	kindRoute    = "route"    // a router chooses another target
-	kindTransfer = "transfer" // a transfer has another outcome
-	kindCall     = "call"     // a call has another outcome, for example because its tool is no longer offered
-	kindEvent    = "event"    // anything else
+	KindRequest  = "request"  // the requests to a model differ
+	KindAgent    = "agent"    // another agent is active
+	KindRoute    = "route"    // a router chooses another target
+	KindTransfer = "transfer" // a transfer has another outcome
+	KindCall     = "call"     // a call has another outcome, for example because its tool is no longer offered
+	KindEvent    = "event"    // anything else
 )
 
 // Difference is the first place where a tree acts differently from the log, or sends another request.
@@ -29,9 +29,9 @@ type Difference struct {
 	Message string `json:"message"`
 
 	// Before and After are the requests if Kind is "request", and Changes their differences.
-	Before  *request `json:"before,omitempty"`
-	After   *request `json:"after,omitempty"`
-	Changes []change `json:"changes,omitempty"`
+	Before  *Request `json:"before,omitempty"`
+	After   *Request `json:"after,omitempty"`
+	Changes []Change `json:"changes,omitempty"`
 	// Was and New are the events of other kinds, nil if there is none.
 	Was *event.Event `json:"was,omitempty"`
 	New *event.Event `json:"new,omitempty"`
@@ -45,8 +45,8 @@ type Difference struct {
 	at place
 }
 
-// change is the difference of a part of a request: "model", "system", "messages", "tools" or "settings".
-type change struct {
+// Change is the difference of a part of a request: "model", "system", "messages", "tools" or "settings".
+type Change struct {
 	Part string `json:"part"`
 	// Diff has a line with "-" for each line of the recorded request, and a line with "+" for each line of the new one.
 	Diff string `json:"diff"`
@@ -54,7 +54,7 @@ type change struct {
 
 // explain returns the difference of two events. The caller holds mu.
 func (p *player) explain(of *divergence) *Difference {
-	d := &Difference{Kind: kindEvent, Was: of.was, New: of.now}
+	d := &Difference{Kind: KindEvent, Was: of.was, New: of.now}
 	e := of.was
 	if e == nil {
 		e = of.now
@@ -76,26 +76,26 @@ func (p *player) explain(of *divergence) *Difference {
 	switch now := now.(type) {
 	case *event.Route:
 		if was, ok := was.(*event.Route); ok {
-			d.Kind, d.Message = kindRoute, fmt.Sprintf("%s routes to %s%s in place of %s%s", now.From, now.To, rule(now), was.To, rule(was))
+			d.Kind, d.Message = KindRoute, fmt.Sprintf("%s routes to %s%s in place of %s%s", now.From, now.To, rule(now), was.To, rule(was))
 			p.path = append(p.path, now.To)
 		}
 	case *event.Transfer:
 		if was, ok := was.(*event.Transfer); ok && was.To != now.To {
-			d.Kind = kindRoute
+			d.Kind = KindRoute
 			p.path = append(p.path, now.To)
 		}
 	case *event.HarnessStart:
 		if was, ok := was.(*event.HarnessStart); ok {
-			d.Kind, d.Message = kindAgent, fmt.Sprintf("%s begins in place of %s", now.AgentID, was.AgentID)
+			d.Kind, d.Message = KindAgent, fmt.Sprintf("%s begins in place of %s", now.AgentID, was.AgentID)
 		}
 	case *event.Notice:
 		if now.Code == "agent_gone" {
-			d.Kind, d.Message = kindAgent, now.Message
+			d.Kind, d.Message = KindAgent, now.Message
 		}
 	case *event.ToolResult:
-		d.Kind = kindCall
+		d.Kind = KindCall
 		if now.Name == agent.TransferTool {
-			d.Kind = kindTransfer
+			d.Kind = KindTransfer
 		}
 		d.Message = fmt.Sprintf("the call of %s gives %s", now.Name, cutMiddle(event.OutputText(now.Output), 300))
 		if was, ok := was.(*event.ToolResult); ok {
@@ -104,8 +104,8 @@ func (p *player) explain(of *divergence) *Difference {
 	case *event.Relay:
 		d.Message = fmt.Sprintf("the call of %s has to be approved or answered, in place of %s", now.Tool, describe(of.was))
 	}
-	if _, ok := was.(*event.Relay); ok && d.Kind == kindEvent {
-		d.Kind = kindCall
+	if _, ok := was.(*event.Relay); ok && d.Kind == KindEvent {
+		d.Kind = KindCall
 	}
 	return d
 }
@@ -131,7 +131,7 @@ func (d *Difference) compare() {
 	part := func(name string, before, after []string) {
 		if !slices.Equal(before, after) {
 			diff, _ := linediff.Of(before, after)
-			d.Changes = append(d.Changes, change{name, around(diff)})
+			d.Changes = append(d.Changes, Change{name, around(diff)})
 		}
 	}
 	part("model", []string{d.Before.Model}, []string{d.After.Model})
@@ -141,7 +141,7 @@ func (d *Difference) compare() {
 	part("settings", strings.Split(indented(d.Before.Settings), "\n"), strings.Split(indented(d.After.Settings), "\n"))
 }
 
-func (r *request) system() []string {
+func (r *Request) system() []string {
 	if len(r.Messages) == 0 || r.Messages[0].Role != "system" {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (r *request) system() []string {
 	return strings.Split(text, "\n")
 }
 
-func (r *request) said() (lines []string) {
+func (r *Request) said() (lines []string) {
 	for i, m := range r.Messages {
 		if i > 0 || m.Role != "system" {
 			lines = append(lines, string(event.EncodeJSON(m)))
@@ -158,7 +158,7 @@ func (r *request) said() (lines []string) {
 	return lines
 }
 
-func (r *request) tools() (lines []string) {
+func (r *Request) tools() (lines []string) {
 	for _, t := range r.Tools {
 		lines = append(lines, t.Function.Name+":")
 		for line := range strings.SplitSeq(t.Function.Description, "\n") {
@@ -226,5 +226,5 @@ func compact(path []string) []string { return slices.Compact(slices.Clone(path))
 // extra returns the difference for a request that the log does not have.
 func (p *player) extra(c agent.ModelCallInfo) *Difference {
 	name := c.Invocation.Agent().Name()
-	return &Difference{Kind: kindRequest, Seq: min(p.until, int64(len(p.log.events))), Agent: name, Message: name + " asks a model once more than then"}
+	return &Difference{Kind: KindRequest, Seq: min(p.until, int64(len(p.log.events))), Agent: name, Message: name + " asks a model once more than then"}
 }

@@ -17,8 +17,8 @@ type place struct {
 
 func (a *ask) place() place { return place{a.seq, a.n} }
 
-// request is a request to a model, in the form of chat completions.
-type request struct {
+// Request is a request to a model, in the form of chat completions.
+type Request struct {
 	Model    string             `json:"model"`
 	Messages []chatform.Message `json:"messages"`
 	Tools    []chatform.Tool    `json:"tools"`
@@ -26,13 +26,13 @@ type request struct {
 }
 
 // head returns the request without the messages of the conversation.
-func (a *ask) head() *request {
+func (a *ask) head() *Request {
 	r := chatform.RequestOf(&llm.Request{System: a.request.System, Tools: a.request.Tools})
-	return &request{a.model, r.Messages, r.Tools, chatform.Settings(a.request.Settings)}
+	return &Request{a.model, r.Messages, r.Tools, chatform.Settings(a.request.Settings)}
 }
 
 // body returns the whole request.
-func (a *ask) body() *request {
+func (a *ask) body() *Request {
 	r := a.head()
 	for i := range a.request.Messages {
 		r.Messages = append(r.Messages, a.message(&a.request.Messages[i]))

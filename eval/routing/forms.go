@@ -19,9 +19,9 @@ type Form string
 
 // The forms that a [Survey] measures.
 const (
-	oneForm   Form = "transfer: {tools: one}"
-	eachForm  Form = "transfer: {tools: each}"
-	smallForm Form = "transfer: {profile: small}"
+	OneForm   Form = "transfer: {tools: one}"
+	EachForm  Form = "transfer: {tools: each}"
+	SmallForm Form = "transfer: {profile: small}"
 )
 
 // Measured is the result of a survey's messages in one form.
@@ -76,7 +76,7 @@ func tops(tree *agent.Tree) (all []*agent.Node) {
 func (s *Survey) measure(ctx context.Context) (all []Measured, used llm.Usage, err error) {
 	all = []Measured{}
 forms:
-	for _, form := range []Form{oneForm, eachForm, smallForm} {
+	for _, form := range []Form{OneForm, EachForm, SmallForm} {
 		m, right, transfers := Measured{Form: form}, 0, 0
 		for i, top := range tops(s.tree) {
 			m.Now = m.Now || i == 0 && formOf(top) == form
@@ -127,14 +127,14 @@ func (s *Survey) cases(top *agent.Node) (all []eval.Case) {
 // formOf returns the form of a node in its tree.
 func formOf(n *agent.Node) Form {
 	if n.SmallModels() {
-		return smallForm
+		return SmallForm
 	}
 	if call := n.Properties.TransferCall; call != nil && len(n.Targets()) > 0 {
 		if name, _ := call(n, transfer.Input(n.Targets()[0].Agent.Name(), event.ObjectInput(""))); name != agent.TransferTool {
-			return eachForm
+			return EachForm
 		}
 	}
-	return oneForm
+	return OneForm
 }
 
 // mostAnswered is the maximal number of tokens of an answer: only its author counts.
@@ -148,9 +148,9 @@ func (s *Survey) copied(top *agent.Node, form Form) agent.Agent {
 		opts := []llmagent.Option{llmagent.WithDescription(n.Agent.Description()),
 			llmagent.WithSettings(llm.Settings{Temperature: &cold, MaxTokens: mostAnswered})}
 		switch {
-		case form == oneForm:
+		case form == OneForm:
 			opts = append(opts, llmagent.WithTransferTools(transfer.OneTool))
-		case form == eachForm:
+		case form == EachForm:
 			opts = append(opts, llmagent.WithTransferTools(transfer.ToolPerTarget))
 		case n == top:
 			opts = append(opts, llmagent.WithSmallModels())

@@ -39,25 +39,25 @@ func routing(t *testing.T, upTo map[Form]int, raw Form) *answering {
 			return nil
 		}
 		require.NotContains(t, req.System, "never shown")
-		form := oneForm
+		form := OneForm
 		switch {
 		case question:
-			form = smallForm
+			form = SmallForm
 		case req.Agent != "support" || len(req.Tools) == 0:
 			return &llm.Chunk{Text: "Done."}
 		case req.Tools[len(req.Tools)-1].Name != agent.TransferTool:
-			form = eachForm
+			form = EachForm
 		}
 		switch right := number <= upTo[form]; {
 		case !right && form == raw:
 			return &llm.Chunk{Text: "transfer_to_agent"}
-		case form == smallForm && right:
+		case form == SmallForm && right:
 			return &llm.Chunk{Text: name}
-		case form == smallForm:
+		case form == SmallForm:
 			return &llm.Chunk{Text: "support"}
 		case !right:
 			return &llm.Chunk{Text: "I can help you."}
-		case form == eachForm:
+		case form == EachForm:
 			return &llm.Chunk{Call: &llm.ToolCall{ID: "c", Name: "transfer_to_" + name, Arguments: "{}"}}
 		}
 		return &llm.Chunk{Call: &llm.ToolCall{ID: "c", Name: agent.TransferTool, Arguments: `{"agent_name":"` + name + `"}`}}
@@ -92,17 +92,17 @@ func TestForms(t *testing.T) {
 		take Form
 		why  string
 	}{
-		"a tool for each is better": {map[Form]int{eachForm: 3}, "", nil, eachForm,
+		"a tool for each is better": {map[Form]int{EachForm: 3}, "", nil, EachForm,
 			"take transfer: {tools: each}: with transfer: {tools: each} 9 of 9 messages end at the right agent, with transfer: {tools: one} 0, which is hardly chance"},
-		"one tool is better": {map[Form]int{oneForm: 3, eachForm: 1, smallForm: 1}, "", []llmagent.Option{each}, oneForm,
+		"one tool is better": {map[Form]int{OneForm: 3, EachForm: 1, SmallForm: 1}, "", []llmagent.Option{each}, OneForm,
 			"take transfer: {tools: one}: with transfer: {tools: one} 9 of 9 messages end at the right agent, with transfer: {tools: each} 3, which is hardly chance"},
-		"the profile is better": {map[Form]int{oneForm: 1, eachForm: 1, smallForm: 3}, "", nil, smallForm,
+		"the profile is better": {map[Form]int{OneForm: 1, EachForm: 1, SmallForm: 3}, "", nil, SmallForm,
 			"take transfer: {profile: small}: with transfer: {profile: small} 9 of 9 messages end at the right agent, with transfer: {tools: one} 3, which is hardly chance"},
-		"equal": {map[Form]int{oneForm: 2, eachForm: 2, smallForm: 2}, "", []llmagent.Option{small}, smallForm,
+		"equal": {map[Form]int{OneForm: 2, EachForm: 2, SmallForm: 2}, "", []llmagent.Option{small}, SmallForm,
 			"keep transfer: {profile: small}: in no other form more messages end at the right agent"},
-		"perhaps better": {map[Form]int{oneForm: 2, eachForm: 3, smallForm: 3}, "", nil, oneForm,
+		"perhaps better": {map[Form]int{OneForm: 2, EachForm: 3, SmallForm: 3}, "", nil, OneForm,
 			"keep transfer: {tools: one}: with transfer: {tools: each} 9 of 9 messages end at the right agent, with transfer: {tools: one} 6, which may be chance (p = 0.25); write more messages to know"},
-		"calls as words": {map[Form]int{eachForm: 3}, oneForm, nil, eachForm,
+		"calls as words": {map[Form]int{EachForm: 3}, OneForm, nil, EachForm,
 			"take transfer: {tools: each}: with transfer: {tools: each} 9 of 9 messages end at the right agent, with transfer: {tools: one} 0, which is hardly chance"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestForms(t *testing.T) {
 			require.Equal(t, c.take, got.Take)
 			require.Equal(t, c.why, got.Why)
 			require.Len(t, got.Forms, 3)
-			for i, form := range []Form{oneForm, eachForm, smallForm} {
+			for i, form := range []Form{OneForm, EachForm, SmallForm} {
 				f := got.Forms[i]
 				require.Equal(t, form, f.Form)
 				require.Equal(t, eval.Wilson(3*c.upTo[form], 9), f.Right)
@@ -139,14 +139,14 @@ func TestForms(t *testing.T) {
 // TestFormsThatDoNotFit: a tool for each target is not measured where its name is not legal, an endpoint that
 // cannot be reached ends the survey, and a tree without a model that has a choice has no forms.
 func TestFormsThatDoNotFit(t *testing.T) {
-	m := routing(t, map[Form]int{oneForm: 3, smallForm: 3}, "")
+	m := routing(t, map[Form]int{OneForm: 3, SmallForm: 3}, "")
 	long := strings.Repeat("x", 60)
 	tree, err := agent.NewTree((&plan{name: "support", kids: []*plan{{name: long, description: "Invoices"}, {name: "tech", description: "Networks"}}}).make(t))
 	require.NoError(t, err)
 	got, err := NewSurvey(tree, m, 1, nil).Ask(t.Context())
 	require.NoError(t, err)
 	require.Len(t, got.Forms, 2)
-	require.Equal(t, []Form{oneForm, smallForm}, []Form{got.Forms[0].Form, got.Forms[1].Form})
+	require.Equal(t, []Form{OneForm, SmallForm}, []Form{got.Forms[0].Form, got.Forms[1].Form})
 	require.Equal(t, 2, got.Forms[0].Right.Right)
 
 	routes, gone := m.routes, &llm.Error{Code: llm.CodeUnreachable, Message: "gone"}

@@ -15,16 +15,16 @@ type Kind string
 
 // The kinds of findings.
 const (
-	// kindAlike are two targets of one agent whose descriptions are hard to tell apart.
-	kindAlike Kind = "alike"
-	// kindSaysNothing is a target whose description does not say what it is for.
-	kindSaysNothing Kind = "says-nothing"
-	// kindUnreachable is an agent that can never get the conversation.
-	kindUnreachable Kind = "unreachable"
-	// kindKeeps is an agent that keeps the conversation, because it may not transfer to any other.
-	kindKeeps Kind = "keeps"
-	// kindConfused are two targets between which a model chose the wrong one; only [Survey] finds them.
-	kindConfused Kind = "confused"
+	// Alike are two targets of one agent whose descriptions are hard to tell apart.
+	Alike Kind = "alike"
+	// SaysNothing is a target whose description does not say what it is for.
+	SaysNothing Kind = "says-nothing"
+	// Unreachable is an agent that can never get the conversation.
+	Unreachable Kind = "unreachable"
+	// Keeps is an agent that keeps the conversation, because it may not transfer to any other.
+	Keeps Kind = "keeps"
+	// Confused are two targets between which a model chose the wrong one; only [Survey] finds them.
+	Confused Kind = "confused"
 	// Transfers is a tree whose messages reach the right agent more often in another [Form]; only [Survey] finds it.
 	Transfers Kind = "transfers"
 )
@@ -144,7 +144,7 @@ func (l *linter) unreachable(tree *agent.Tree, reached map[*agent.Node]bool) {
 		if len(lost) > 1 {
 			message += fmt.Sprintf(", nor to those below it (%s)", listed(namesOf(lost[1:])))
 		}
-		l.add(kindUnreachable, message, lost...)
+		l.add(Unreachable, message, lost...)
 	}
 }
 
@@ -156,7 +156,7 @@ func (l *linter) keeps(tree *agent.Tree, n *agent.Node) {
 	if len(leads(tree, n)) > 0 {
 		why = "neither it nor those below it may transfer to another agent"
 	}
-	l.add(kindKeeps, fmt.Sprintf("%s keeps the conversation: %s, and what the user writes next goes to it as well, unless the runner "+
+	l.add(Keeps, fmt.Sprintf("%s keeps the conversation: %s, and what the user writes next goes to it as well, unless the runner "+
 		"begins each turn at the root; let it transfer to its parent or its peers, or let its parent answer next", n.Agent.Name(), why), n)
 }
 
@@ -175,7 +175,7 @@ func (l *linter) saysNothing(n *agent.Node) {
 	default:
 		return
 	}
-	l.add(kindSaysNothing, fmt.Sprintf("%s %s, by which models choose: say in it what users ask it for", n.Agent.Name(), what), n)
+	l.add(SaysNothing, fmt.Sprintf("%s %s, by which models choose: say in it what users ask it for", n.Agent.Name(), what), n)
 }
 
 func (l *linter) alike(tree *agent.Tree) {
@@ -211,7 +211,7 @@ func (l *linter) alike(tree *agent.Tree) {
 		}
 	}
 	for _, p := range order {
-		l.add(kindAlike, told(p.a, p.b, pairs[p].share, pairs[p].by), p.a, p.b)
+		l.add(Alike, told(p.a, p.b, pairs[p].share, pairs[p].by), p.a, p.b)
 	}
 }
 

@@ -138,7 +138,7 @@ func (s *Survey) Ask(ctx context.Context) (*SurveyResult, error) {
 	}
 	for one, other := range s.pairs() {
 		if both, ok := sameFor(ask(apart(one, other))); ok {
-			a.Findings = append(a.Findings, Finding{Kind: kindAlike, Agents: namesOf([]*agent.Node{one, other}), Message: fmt.Sprintf(
+			a.Findings = append(a.Findings, Finding{Kind: Alike, Agents: namesOf([]*agent.Node{one, other}), Message: fmt.Sprintf(
 				"%s and %s are the same to the model %s: it cannot say which of them answers %s", one.Agent.Name(), other.Agent.Name(), s.model.Name(), quoted(both))})
 		}
 	}
@@ -175,7 +175,7 @@ func (s *Survey) confused(g offering, ask func(*llm.Request) string) (found []Fi
 		}
 		for _, other := range g.targets {
 			if taken := wrong[other.Agent.Name()]; len(taken) > 0 {
-				found = append(found, Finding{Kind: kindConfused, Agents: namesOf([]*agent.Node{t, other}), Message: fmt.Sprintf(
+				found = append(found, Finding{Kind: Confused, Agents: namesOf([]*agent.Node{t, other}), Message: fmt.Sprintf(
 					"%d of %d messages that the model %s wrote for %s it gives to %s, such as %s",
 					len(taken), len(messages), s.model.Name(), t.Agent.Name(), other.Agent.Name(), quoted(taken[0]))})
 			}

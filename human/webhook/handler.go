@@ -43,8 +43,8 @@ func read(body []byte) (session agent.SessionKey, e human.Event, err error) {
 	if err = json.Unmarshal(body, &m); err != nil {
 		return session, e, errors.New("the body is not a JSON object with type and data")
 	}
-	if m.Type != typeEvent {
-		return session, e, errors.New(`type must be "` + typeEvent + `"`)
+	if m.Type != TypeEvent {
+		return session, e, errors.New(`type must be "` + TypeEvent + `"`)
 	}
 	if err = json.Unmarshal(m.Data, &e); err != nil {
 		return session, e, err

@@ -36,10 +36,10 @@ import (
 
 // The types of what is posted: the first three to the desk, the last by it.
 const (
-	typeRequested = "handoff.requested"
-	typeMessage   = "handoff.message"
-	typeCancelled = "handoff.cancelled"
-	typeEvent     = "handoff.event"
+	TypeRequested = "handoff.requested"
+	TypeMessage   = "handoff.message"
+	TypeCancelled = "handoff.cancelled"
+	TypeEvent     = "handoff.event"
 )
 
 // Desk is a [human.Desk] behind a URL. It is safe for concurrent use.
@@ -126,7 +126,7 @@ type said struct {
 // RequestTransfer posts the request. The desk may answer with an update as JSON. A desk that
 // refuses is [human.ErrUnavailable].
 func (d *Desk) RequestTransfer(ctx context.Context, r human.Request) (human.Update, error) {
-	answer, err := d.post(ctx, typeRequested, said{Request: r})
+	answer, err := d.post(ctx, TypeRequested, said{Request: r})
 	status, refused := errors.AsType[*outbound.StatusError](err)
 	_, guarded := errors.AsType[*dialguard.Error](err)
 	if guarded || refused && !status.Temporary() {
@@ -147,7 +147,7 @@ func (d *Desk) RequestTransfer(ctx context.Context, r human.Request) (human.Upda
 // Send posts each message. After an error those that were posted may be sent again.
 func (d *Desk) Send(ctx context.Context, leg human.Leg, messages []human.Message) error {
 	for i := range messages {
-		if _, err := d.post(ctx, typeMessage, said{human.Request{Leg: leg}, &messages[i]}); err != nil {
+		if _, err := d.post(ctx, TypeMessage, said{human.Request{Leg: leg}, &messages[i]}); err != nil {
 			return gone(err)
 		}
 	}
@@ -156,7 +156,7 @@ func (d *Desk) Send(ctx context.Context, leg human.Leg, messages []human.Message
 
 // Cancel posts that the user has given the handoff up.
 func (d *Desk) Cancel(ctx context.Context, leg human.Leg, reason string) error {
-	_, err := d.post(ctx, typeCancelled, said{Request: human.Request{Leg: leg, Reason: reason}})
+	_, err := d.post(ctx, TypeCancelled, said{Request: human.Request{Leg: leg, Reason: reason}})
 	return gone(err)
 }
 

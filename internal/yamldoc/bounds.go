@@ -30,7 +30,7 @@ func (l *levels) endFlow() {
 	*l = (*l)[:max(0, len(*l)-1)]
 }
 
-// over reports whether n exceeds a bound. A bound of 0 means no limit.
+// exceeds reports whether n exceeds a bound. A bound of 0 means no limit.
 func exceeds(n, bound int) bool { return bound > 0 && n > bound }
 
 // withinLimits checks the limits and refuses constructs that make a short text expensive or give it an unexpected meaning.

@@ -143,11 +143,12 @@ var ulmForms = map[string]string{
 	"action and input":            "<tool_call>" + `{"action": "lookup", "action_input": {"city": "Ulm"}}` + "</tool_call>",
 }
 
-// dsml returns a call in the tags of DeepSeek, with a namespace and the name of the tag around the calls.
+// k3 returns a call in the tokens of Kimi K3.
 func k3(open, args, end string) string {
 	return open + `<|open|>call tool="lookup" index="1"<|sep|>` + args + "<|close|>call<|sep|>" + end
 }
 
+// dsml returns a call in the tags of DeepSeek, with a namespace and the name of the tag around the calls.
 func dsml(space, calls string) string {
 	return strings.NewReplacer("DSML", space, "calls", calls).Replace("<DSMLcalls>\n<DSMLinvoke name=\"lookup\">\n<DSMLparameter name=\"city\" string=\"true\">Ulm</DSMLparameter>\n</DSMLinvoke>\n</DSMLcalls>")
 }

@@ -66,7 +66,7 @@ func (c *Cache) Wrap(m llm.Model) llm.Model {
 	return wrapped{m, func(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
 		k := requestKey(c.partition(ctx), m.Name(), req)
 		if chunks := c.find(k); chunks != nil {
-			if !yield(noticeChunk(noticeCached, "the answer is one of "+m.Name()+" to an identical request"), nil) {
+			if !yield(noticeChunk(NoticeCached, "the answer is one of "+m.Name()+" to an identical request"), nil) {
 				return
 			}
 			for _, chunk := range chunks {

@@ -23,10 +23,10 @@ import (
 
 // The codes of the notices of policies.
 const (
-	noticeFallback = "fallback" // another model of a chain is asked
-	noticeHedged   = "hedged"   // a second request was sent because the first was slow
-	noticeWaited   = "waited"   // a limit delayed the request by a second or more
-	noticeCached   = "cached"   // the answer is from the cache
+	NoticeFallback = "fallback" // another model of a chain is asked
+	NoticeHedged   = "hedged"   // a second request was sent because the first was slow
+	NoticeWaited   = "waited"   // a limit delayed the request by a second or more
+	NoticeCached   = "cached"   // the answer is from the cache
 )
 
 // wrapped is a model with a policy.
@@ -80,7 +80,7 @@ func cutOff() error {
 // noticeWait yields a notice if the wait took a second or more. It reports whether the consumer wants more.
 func noticeWait(since time.Time, why string, yield func(llm.Chunk, error) bool) bool {
 	d := time.Since(since).Round(time.Millisecond)
-	return d < time.Second || yield(noticeChunk(noticeWaited, "the request waited "+d.String()+" for "+why), nil)
+	return d < time.Second || yield(noticeChunk(NoticeWaited, "the request waited "+d.String()+" for "+why), nil)
 }
 
 // forward yields the answer of a model up to its error. It returns the error instead of yielding it, and reports

@@ -71,7 +71,7 @@ func (f *Fallback) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 				}
 			}
 			if i == 0 && at > 0 &&
-				!yield(noticeChunk(noticeFallback, m.Name()+" is asked, because "+strings.Join(skipped, " and ")+" failed a short time ago"), nil) {
+				!yield(noticeChunk(NoticeFallback, m.Name()+" is asked, because "+strings.Join(skipped, " and ")+" failed a short time ago"), nil) {
 				return
 			}
 			begun, more, err := f.try(ctx, m, r, yield)
@@ -89,7 +89,7 @@ func (f *Fallback) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 			}
 			code := codeOf(err)
 			if !yield(llm.Chunk{Lost: &llm.Attempt{Model: m.Name(), Code: code, Message: err.Error(), Begun: code == llm.CodeTruncated},
-				Notice: &llm.Notice{Code: noticeFallback, Message: fmt.Sprintf("%s is asked, because %s failed: %s", f.models[left[0]].Name(), m.Name(), code)}}, nil) {
+				Notice: &llm.Notice{Code: NoticeFallback, Message: fmt.Sprintf("%s is asked, because %s failed: %s", f.models[left[0]].Name(), m.Name(), code)}}, nil) {
 				return
 			}
 		}

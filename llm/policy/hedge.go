@@ -57,7 +57,7 @@ func (h *Hedge) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 				if llm.Admit(ctx, next, req, running) != nil {
 					continue
 				}
-				if !yield(noticeChunk(noticeHedged, fmt.Sprintf("%s is asked, because %s has not begun to answer in %s", next.Name(), h.Name(), h.after)), nil) {
+				if !yield(noticeChunk(NoticeHedged, fmt.Sprintf("%s is asked, because %s has not begun to answer in %s", next.Name(), h.Name(), h.after)), nil) {
 					return
 				}
 				racers, running = append(racers, start(ctx, next, req, arrivals)), running+1

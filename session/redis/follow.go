@@ -19,11 +19,11 @@ import (
 // The codes of the notices about Redis that a follower receives. The notices are partial events,
 // which are never stored, and have the id of the entry before them.
 const (
-	// noticeDegraded: Redis cannot be reached. The follower reads stored events from the store
+	// NoticeDegraded: Redis cannot be reached. The follower reads stored events from the store
 	// at an interval, and receives no partial events.
-	noticeDegraded = "tail_degraded"
-	// noticeRestored: Redis is available again, and partial events arrive again.
-	noticeRestored = "tail_restored"
+	NoticeDegraded = "tail_degraded"
+	// NoticeRestored: Redis is available again, and partial events arrive again.
+	NoticeRestored = "tail_restored"
 )
 
 const (
@@ -194,7 +194,7 @@ func (f *follower) underWay() bool {
 // followStore follows the store until Redis is available again.
 func (f *follower) followStore(ctx context.Context) error {
 	f.conn.drop()
-	if err := f.notice(ctx, noticeDegraded, "text cannot be streamed at the moment: complete answers still appear"); err != nil {
+	if err := f.notice(ctx, NoticeDegraded, "text cannot be streamed at the moment: complete answers still appear"); err != nil {
 		return err
 	}
 	pause := f.poll
@@ -224,7 +224,7 @@ func (f *follower) followStore(ctx context.Context) error {
 			continue
 		}
 		if _, err := f.read(atOnce); err == nil {
-			return f.notice(ctx, noticeRestored, "text is streamed again")
+			return f.notice(ctx, NoticeRestored, "text is streamed again")
 		}
 		f.conn.drop()
 		pause = min(2*pause, max(longestWait, f.poll))

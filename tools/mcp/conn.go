@@ -40,7 +40,7 @@ const (
 	// probing asks for the server's protocol version. If half of the start timeout passes without an answer, it uses
 	// the older greeting, because servers from before version 2026-07-28 may ignore unknown messages.
 	probing greeting = iota
-	older            // for a server of an older version, which may also end when it gets the question
+	older            // for a server of an older version, which may exit when it gets the question
 	patient          // the server refuses the older greeting, and needs longer for its answer
 )
 

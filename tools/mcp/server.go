@@ -205,8 +205,8 @@ func (s *Server) errorf(format string, args ...any) error {
 }
 
 // ready returns a working connection. If listed is set, its tools are listed as well. It starts an attempt unless one
-// is running, and waits for it. If the caller stops waiting, the attempt continues. After the start timeout has passed
-// once, callers do not wait until the server can be used.
+// is running, and waits for it. If the caller stops waiting, the attempt continues. Once the start
+// timeout has passed, callers get an error at once until the server can be used.
 func (s *Server) ready(ctx context.Context, listed bool) (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,10 +38,10 @@ const (
 	// TargetsHere is replaced by the targets, each in a line "- NAME: DESCRIPTION", or with
 	// [ToolPerTarget] "- NAME (TOOL): DESCRIPTION".
 	TargetsHere = "{targets}"
-	// fromHere is replaced by the name of the agent that transferred the conversation to this one.
-	fromHere = "{from}"
-	// reasonHere stays in what [Form.Offer] returns, for [WithReason].
-	reasonHere = "{reason}"
+	// FromHere is replaced by the name of the agent that transferred the conversation to this one.
+	FromHere = "{from}"
+	// ReasonHere stays in what [Form.Offer] returns, for [WithReason].
+	ReasonHere = "{reason}"
 	// SelfHere is replaced by the agent's own name and description, "NAME: DESCRIPTION".
 	SelfHere = "{self}"
 )
@@ -65,7 +65,7 @@ const (
 
 	others          = alone + "\nOther agents, for other work only:\n" + TargetsHere
 	othersPerTarget = alone + "\nOther agents, for other work only, each with its tool:\n" + TargetsHere
-	given           = fromHere + " gave you the conversation because it is your work" + reasonHere + ". Answer the user now."
+	given           = FromHere + " gave you the conversation because it is your work" + ReasonHere + ". Answer the user now."
 	rule            = ": do not answer, ask or announce anything first. That agent reads the whole conversation and answers." +
 		" If it is your work, or no other agent's, answer it yourself."
 )
@@ -116,7 +116,7 @@ func (f Form) Offer(n *agent.Node, targets []*agent.Node, from string) (specs []
 	}
 	switch {
 	case len(targets) == 0:
-		return nil, strings.NewReplacer(SelfHere, line(n, ""), fromHere, from).Replace(text.Alone)
+		return nil, strings.NewReplacer(SelfHere, line(n, ""), FromHere, from).Replace(text.Alone)
 	case f.Tools == ToolPerTarget:
 		for i, t := range targets {
 			specs = append(specs, f.tool(n, f.Name+t.Agent.Name(), targets[i:i+1]))
@@ -134,7 +134,7 @@ func (f Form) Offer(n *agent.Node, targets []*agent.Node, from string) (specs []
 	case Shared:
 		lines = strings.Join(targetNames(targets), ", ")
 	}
-	return specs, strings.NewReplacer(ToolHere, strings.Join(names, ", "), TargetsHere, lines, SelfHere, line(n, ""), fromHere, from).Replace(text.Targets)
+	return specs, strings.NewReplacer(ToolHere, strings.Join(names, ", "), TargetsHere, lines, SelfHere, line(n, ""), FromHere, from).Replace(text.Targets)
 }
 
 // WithReason puts the reason of the transfer that began a run into its instruction, as a JSON string after
@@ -143,7 +143,7 @@ func WithReason(instruction, reason string) string {
 	if reason != "" {
 		reason = ": " + string(event.EncodeJSON(reason))
 	}
-	return strings.ReplaceAll(instruction, reasonHere, reason)
+	return strings.ReplaceAll(instruction, ReasonHere, reason)
 }
 
 // Lines returns one line "- NAME: DESCRIPTION" for each agent, for models. Names and descriptions are unchanged.

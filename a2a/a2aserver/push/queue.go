@@ -70,7 +70,7 @@ func (w *webhook) add(e sdk.Event, snapshot func() *sdk.Task) (start bool) {
 		return false
 	}
 	if isLegacy(w.record.Protocol) {
-		// Receivers of protocol 0.3 expect tasks. The specification does not require it, but its SDKs do so.
+		// Receivers of protocol 0.3 expect tasks. The specification does not require it, but its SDKs do.
 		switch e.(type) {
 		case *sdk.TaskArtifactUpdateEvent:
 			return false

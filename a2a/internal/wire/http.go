@@ -29,7 +29,7 @@ func sameMediaType(header, t string) bool {
 }
 
 // readBody reads a request's body and checks that it is JSON by its type and content. Size and time are bounded. If
-// mayBeEmpty is set, it returns nil for a request without a body.
+// optional is set, it returns nil for a request without a body.
 func (x *exchange) readBody(optional bool) ([]byte, error) {
 	r := x.r
 	if optional && (r.Body == nil || r.Body == http.NoBody) {

@@ -28,7 +28,7 @@ await run(async () => {
           await whole(page);
           await geometry(page, "layout");
           await measure(page);
-          if (width === "390") await axe(page, name, "structure");
+          await axe(page, name, "structure");
           await screenshot(page, `${given.world}-${name}-${locale}-${width}`);
         });
       }

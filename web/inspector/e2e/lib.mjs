@@ -274,7 +274,7 @@ export async function close(page) {
 const standard = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
 /**
- * Checks the page against WCAG 2.2 AA as far as a program can. Colours depend neither on the width nor on the language:
+ * Checks the page against WCAG 2.2 AA as far as a program can. Colours do not depend on the language, and hardly on the width:
  * "contrast" checks them alone, and "structure" all but them.
  */
 export async function axe(page, name = page.url(), part = "all") {

@@ -43,7 +43,7 @@ const widths = { 1440: 900, 1024: 768, 390: 844 };
 const looks = {
   1440: { light: "all", dark: "contrast" },
   1024: { light: "structure", dark: "" },
-  390: { light: "structure", dark: "" },
+  390: { light: "all", dark: "" },
 };
 
 /** What a screen must show before it is looked at, and what is done to get there. */
