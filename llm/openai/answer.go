@@ -37,8 +37,6 @@ type reading struct {
 
 	thinking thinking
 	leaks    *leakFilter // holds back text that may be a call
-	mused    *leakFilter // holds back reasoning that may be a call
-	worded   bool        // text was yielded that is not white space
 	tools    []llm.ToolSpec
 	plain    bool // their properties have other names in the request
 	probs    bool // the request asks for log probabilities
@@ -219,9 +217,6 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	words, leaked := r.leaks.end(calls)
 	if r.leaks.endsInCall() && r.end != endFilter {
 		return a.client.truncated(errors.New("it ends within a call that the model wrote as text"), a.body.odd)
-	}
-	if len(calls)+len(leaked) == 0 && strings.TrimSpace(words) == "" && !r.worded && r.end == endWell {
-		leaked = r.mused.markedCalls()
 	}
 	if words != "" {
 		if err := yield(llm.Chunk{Text: words}); err != nil {

@@ -125,7 +125,7 @@ func lenient(text string) (object, rest string, ok bool) {
 			if kept := bytes.TrimRight(out, " \t\r\n"); bytes.HasSuffix(kept, []byte(",")) && !bytes.HasSuffix(kept, []byte("{,")) && !bytes.HasSuffix(kept, []byte("[,")) {
 				out = kept[:len(kept)-1]
 			}
-		case depth > 0 && nameByte(c) && bareKey.Get().MatchString(text[i:]) && bytes.IndexByte([]byte("{,"), lastOf(out)) >= 0:
+		case depth > 0 && nameByte(c) && bytes.IndexByte([]byte("{,"), lastOf(out)) >= 0 && bareKey.Get().MatchString(text[i:]):
 			n := strings.IndexByte(text[i:], ':')
 			out = append(out, quote(strings.TrimSpace(text[i:i+n]))...)
 			i += n - 1

@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -79,6 +80,7 @@ func TestArgumentsWithOneMeaning(t *testing.T) {
 		`[{"a":1},{"a":2}]`:                  `[{"a":1},{"a":2}]`,
 		`{&quot;a&quot;: &quot;&amp;&quot;}`: `{"a": "&"}`, // tetsuo-ai/AgenC#1283
 		`{"a":"&quot;"}`:                     `{"a":"&quot;"}`,
+		"{" + strings.Repeat("n", 1<<18):     "{" + strings.Repeat("n", 1<<18), // in linear time
 		`{a: 1, "b": "x, c: 2",}`:            `{"a": 1, "b": "x, c: 2"}`,
 		quoted(`{"a":1}`):                    quoted(`{"a":1}`),
 		quoted(quoted(`{"a":1}`)):            quoted(`{"a":1}`),

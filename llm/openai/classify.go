@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -144,8 +145,12 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return cmp.Or(waitOf(h.Get("Retry-After-Ms"), time.Millisecond, now), waitOf(h.Get("Retry-After"), time.Second, now))
 }
 
-// resetAfter returns how long it takes until all limits are reset that the headers of a response call used up.
+// resetAfter returns how long it takes until all limits are reset that the headers of a response call used up. It
+// returns 0 if the response says itself how long to wait.
 func resetAfter(h http.Header, now time.Time) (wait time.Duration) {
+	if h.Get("Retry-After") != "" || h.Get("Retry-After-Ms") != "" {
+		return 0
+	}
 	for name := range h {
 		limit, of, ok := strings.Cut(name, "Ratelimit-Reset")
 		if ok && h.Get(limit+"Ratelimit-Remaining"+of) == "0" {
@@ -160,12 +165,14 @@ func resetAfter(h http.Header, now time.Time) (wait time.Duration) {
 func waitOf(text string, unit time.Duration, now time.Time) time.Duration {
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
 		switch {
+		case !(n > 0) || math.IsInf(n, 0): // it may also be NaN
+			return 0
 		case n > 1e12 && n < 1e14:
 			return until(time.UnixMilli(int64(n)), now)
 		case n > 1e9 && n < 1e11:
 			return until(time.Unix(int64(n), 0), now)
 		}
-		return bounded(max(0, n) * float64(unit))
+		return bounded(n * float64(unit))
 	}
 	if d, err := time.ParseDuration(text); err == nil {
 		return max(0, min(d, longestWait))
@@ -185,7 +192,7 @@ func bounded(d float64) time.Duration { return time.Duration(min(d, float64(long
 // The forms of waits in the body of an error: Google's RetryInfo, fields of gateways, texts such as "try again in
 // 1m2.5s" or "retry after 10 seconds", and dates.
 var (
-	waitFields = lazyregexp.New(`(?i)"(retryDelay|retry_after|retry_after_ms|retryAfterMs|retryAfter|estimated_time|X-RateLimit-Reset)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?`)
+	waitFields = lazyregexp.New(`(?i)"(retryDelay|retry_after|retry_after_ms|retryAfterMs|retryAfter|estimated_time)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?`)
 	waitWords  = lazyregexp.New(`(?i)\b(?:again|retry|wait)\s+(?:(?:in|after|for|about|approximately|at least|another)\s+)*(?:(\d[\dhms.]*[hms])\b|((?:\d+(?:\.\d+)?\s*` + waitUnit + `[\s,]*(?:and\s+)?)+))`)
 	waitParts  = lazyregexp.New(`(?i)(\d+(?:\.\d+)?)\s*(` + waitUnit + `)`)
 	waitDates  = lazyregexp.New(`(?i)\b(?:again|retry|resets?|reset)\s+(?:at|after|on)\s+(\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d))`)

@@ -159,16 +159,10 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		if json.Unmarshal(data, &text) != nil {
 			text = flexText(data)
 		}
-		e := &goopenai.APIError{Code: ""}
-		if at := strings.IndexByte(string(text), '{'); at >= 0 {
-			if object, _, ok := lenient(string(text[at:])); ok { // of the endpoint behind a gateway
-				if e = parseErrorAt([]byte(object), depth+1); at == 0 {
-					return e
-				}
-			}
+		if isObject(string(text)) { // of the endpoint behind a gateway; within a text it may be of the user
+			return parseErrorAt([]byte(text), depth+1)
 		}
-		e.Message = string(text)
-		return e
+		return &goopenai.APIError{Message: string(text), Code: ""}
 	}
 	var detail flexText
 	if len(o.Detail) > 0 && o.Detail[0] == '{' {

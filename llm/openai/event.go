@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 
 	goopenai "github.com/sashabaranov/go-openai"
 
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -98,14 +100,33 @@ type (
 	}
 )
 
-// decode reads an event. It leaves out fields of another form, such as an empty list in place of an object.
-func decode(data []byte, event any) error {
+// decode reads an event. It leaves out a field of another form if the field is empty, such as an empty list in place of
+// an object. For any other field of another form it returns an error, so that no part of an answer is lost.
+func decode[T any](data []byte, event *T) error {
 	err := json.Unmarshal(data, event)
-	var odd *json.UnmarshalTypeError
-	if errors.As(err, &odd) && odd.Field != "" {
-		return nil
+	if !errors.As(err, new(*json.UnmarshalTypeError)) {
+		return err
 	}
-	return err
+	var full any
+	_ = plainjson.Unmarshal(data, &full) // its syntax is right
+	dropEmpty(full)
+	data, _ = json.Marshal(full)
+	return json.Unmarshal(data, new(T))
+}
+
+// dropEmpty removes the empty members of the objects in a value, and reports whether the value is empty.
+func dropEmpty(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		maps.DeleteFunc(v, func(_ string, member any) bool { return dropEmpty(member) })
+		return len(v) == 0
+	case []any:
+		for _, e := range v {
+			dropEmpty(e)
+		}
+		return len(v) == 0
+	}
+	return v == nil || v == false || v == ""
 }
 
 // reset prepares for the next event and reuses the memory. It keeps the fields that nearly all events of an answer

@@ -164,14 +164,6 @@ func (l *leakFilter) end(native []llm.ToolCall) (text string, calls []llm.ToolCa
 	return string(l.release()), nil
 }
 
-// markedCalls returns the calls in marks at the end of a text that is reasoning: some models stop after them.
-func (l *leakFilter) markedCalls() (calls []llm.ToolCall) {
-	if l != nil && len(l.held) > 0 && strings.IndexByte("<]", l.held[0]) >= 0 {
-		_, calls = l.end(nil)
-	}
-	return calls
-}
-
 // textPosition is a position in a text. It knows whether a call can begin there: at the beginning of the text, of a
 // line or of a sentence, but not in a block of code. The zero value is the beginning of the text.
 type textPosition struct {

@@ -557,28 +557,21 @@ func TestLeakedCallsOfBrokenAnswers(t *testing.T) {
 	}
 }
 
-// Reasoning is not looked at, and is not held back.
-// TestCallsInReasoning: a model that stops within its thoughts, after a call in marks, has called (vllm-project/vllm#33646,
-// sgl-project/sglang#11764). A call that it only thinks of, beside an answer or without marks, is none.
+// TestCallsInReasoning: what a model only thinks of never runs, also if no answer follows.
 func TestCallsInReasoning(t *testing.T) {
 	call := "<tool_call>\n" + toBilling + "\n</tool_call>"
-	for thought, said := range map[string]map[string]int{
-		"I hand over.\n" + call:      {"": 1, " \n": 1, "Hello.": 0},
-		call + "\nNo, I answer.":     {"": 0},
-		"I could call\n" + toBilling: {"": 0},
-		"I write `" + call:           {"": 0},
-	} {
-		for words, calls := range said {
-			for _, body := range []string{delta(`{"reasoning_content":`+quoted(thought)+`}`, "") + text(words), text("<think>" + thought + "</think>" + words)} {
+	for _, thought := range []string{"I must not do this:\n" + call, call + "\n" + call, strings.TrimSuffix(call, "\n</tool_call>"), call} {
+		for _, words := range []string{"", " \n", "Hello.", `<tool_call>{"name":"transfer_to_agent","arguments":{"agent_name":"billing" 0}}</tool_call>`} {
+			for _, body := range []string{delta(`{"reasoning_content":`+quoted(thought)+`}`, "") + text(words), text("<think>" + thought + "</think>" + words), text("<think>" + thought)} {
 				got, err := ask(t, serve(t, bodyOf(body+delta(`{}`, "stop")+done)), asking())
 				require.NoError(t, err)
-				require.Len(t, got.Calls, calls, thought)
-				require.Equal(t, strings.TrimSpace(words), strings.TrimSpace(got.Text))
+				require.Empty(t, got.Calls, thought)
 			}
 		}
 	}
 }
 
+// Reasoning is not looked at, and is not held back.
 func TestReasoningBesideALeakedCall(t *testing.T) {
 	req := *asking()
 	req.Stream = true

@@ -170,7 +170,8 @@ var refusalsOf = map[string]struct {
 		"tools[0].function.parameters contains unsupported field minimum", // gittensor-ai-lab/sparkinfer#972
 		"Invalid schema for function 'f': In context=('properties', 'seed'), 'minimum' is not permitted."}},
 	"short-descriptions": {func(req wireObject) bool {
-		for _, t := range req["tools"].([]any) {
+		tools, _ := req["tools"].([]any)
+		for _, t := range tools {
 			if d, _ := t.(wireObject)["function"].(wireObject)["description"].(string); len([]rune(d)) > 1024 {
 				return true
 			}
@@ -239,7 +240,9 @@ func everything(m *Model, rules ...string) *llm.Request {
 		case "max-tokens":
 			req.Endpoint = []string{"max-completion-tokens"}
 		case "short-descriptions":
-			req.Tools[0].Description = strings.Repeat("ä", 1025)
+			if len(req.Tools) > 0 { // another rule may remove them
+				req.Tools[0].Description = strings.Repeat("ä", 1025)
+			}
 		case "max-tokens-always":
 			req.MaxTokens = 0
 		case "no-signatures":

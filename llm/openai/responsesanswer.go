@@ -141,6 +141,9 @@ type (
 
 // UnmarshalJSON also reads a text in place of the parts.
 func (l *responsesTexts) UnmarshalJSON(b []byte) error {
+	if !reported(b) {
+		return nil
+	}
 	type parts responsesTexts
 	if b[0] == '"' {
 		*l = make(responsesTexts, 1)

@@ -28,8 +28,6 @@ func (r *reading) emit(text, reasoning string, started bool) {
 		chunk.Model = r.model // reports that the answer has started
 	}
 	r.begun, r.thoughts = true, r.thoughts+len(reasoning)
-	r.worded = r.worded || strings.TrimSpace(chunk.Text) != ""
-	r.mused.filter(reasoning)
 	r.chunks = append(r.chunks, chunk)
 }
 

@@ -372,6 +372,7 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 		"ISO date":     {http.Header{"Retry-After": {"2000-01-01T00:00:09Z"}, "Date": {"Sat, 01 Jan 2000 00:00:00 GMT"}}, 9 * time.Second},
 		"since 1970":   {http.Header{"Retry-After": {"1800000009"}, "Date": {"Fri, 15 Jan 2027 08:00:00 GMT"}}, 9 * time.Second}, // cloudfoundry/cloud_controller_ng#2544
 		"resets":       {http.Header{"X-Ratelimit-Reset-Requests": {"42s"}, "X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Tokens": {"50"}, "X-Ratelimit-Remaining-Tokens": {"9"}}, 42 * time.Second},
+		"zero, resets": {http.Header{"Retry-After": {"0"}, "X-Ratelimit-Reset": {"3600"}, "X-Ratelimit-Remaining": {"0"}}, 0},
 		"zero":         {http.Header{"Retry-After": {"0"}}, 0},
 		"too long":     {http.Header{"Retry-After": {"61"}}, -1},
 		"absurd":       {http.Header{"Retry-After": {"1e300"}}, -1},
