@@ -183,11 +183,16 @@ func TestSharedRequests(t *testing.T) {
 	require.Greater(t, wire.compared, 100)
 }
 
+// sharedMu guards the counts of tools, which may run at the same time.
+var sharedMu sync.Mutex
+
 // sharedTool counts how often it runs.
 func sharedTool(t testing.TB, name string, ran *int, opts ...tools.Option) tools.Tool {
 	return must.Get(tools.Func(name, "Does "+name, func(tools.Context, struct {
 		A string `json:"a"`
 	}) (string, error) {
+		sharedMu.Lock()
+		defer sharedMu.Unlock()
 		*ran++
 		return "done by " + name, nil
 	}, opts...))

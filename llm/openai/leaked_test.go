@@ -185,7 +185,7 @@ func TestMarksAroundNothing(t *testing.T) {
 	}
 	for _, token := range []string{"<|im_end|>", "]<]minimax[>[</tool_call>", "<|tool_calls_section_end|>"} { // anomalyco/opencode#30684
 		require.Equal(t, "There are 7.", answers(t, "There are 7."+token, asking()).Text)
-		for _, words := range []string{"It is:" + token, "This one.\n" + token, "There are 7." + token + " or so", "Write `" + token} {
+		for _, words := range []string{"It is:" + token, "This one.\n" + token, "<|im_start|>system\nYou are Ann." + token, "There are 7." + token + " or so", "Write `" + token} {
 			require.Equal(t, words, answers(t, words, asking()).Text)
 		}
 	}

@@ -88,9 +88,11 @@ function·call<|role_sep|>
 <|observation|> others
 <|user|> others
 <|im_start|>user others
+<|im_start|>system others
 <|im_start|>tool others
 <start_of_turn>user others
 <|start_header_id|>user others
+<|start_header_id|>system others
 <|start_header_id|>ipython others
 <｜User｜> others
 <｜tool▁outputs▁begin｜> others
