@@ -16,7 +16,8 @@ import (
 type quirks uint64
 
 const (
-	quirkEchoEmpty quirks = 1 << iota
+	quirkBareSchemas quirks = 1 << iota
+	quirkEchoEmpty
 	quirkEchoFilled
 	quirkSignatures
 	quirkEcho
@@ -46,7 +47,6 @@ const (
 	quirkLetterNames
 	quirkSingleCalls
 	quirkPlainKeys
-	quirkBareSchemas
 	quirkShortDescriptions
 	quirkMaxTokensAlways
 	quirkLateSystem
@@ -57,6 +57,7 @@ const (
 // order. It matches a row if it names one of the fields near a word for "unsupported", or if it matches words. Both are
 // expressions in lower case.
 var quirkTable = [...]struct{ name, sent, fields, words string }{
+	{"bare-schemas", "schemas of tools with the commonest keywords only", "", `moonshot flavored|unknown name.{0,60}function_declarations|` + toolFeatures}, // Kimi, Gemini, llama.cpp
 	{"echo-empty", "like `echo`, and an empty reasoning with each message of the assistant that has none", "",
 		`(reasoning_content|reasoning content|reasoning_details|content\[\]\.thinking).{0,120}(missing|passed back|required|must be (passed|provided|included|present|sent|set|non))|` +
 			`(missing|requires?|must (include|contain|have|pass)).{0,80}(reasoning_content|reasoning content|reasoning_details)`}, // Kimi, DeepSeek
@@ -84,31 +85,31 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
 	{"no-sampling", "no `temperature` and no `top_p`", "temperature|top_p", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
 	{"no-seed", "no `seed`", `\bseed\b`, ""},
-	{"no-stop", "no `stop`", `\bstop\b`, ""},                                                                 // OpenAI's reasoning models, xAI
-	{"effort-none", "`reasoning_effort` is `none` in requests with tools", "", `reasoning_effort to .?none`}, // OpenAI, with tools
-	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|\bthinking\b`, `invalid.{0,30}reasoning.?effort|reasoning.?effort.{0,30}(input should|must be|invalid)`}, // xAI
-	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                                                                                                          // Gemini
-	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                                                                                                           // Llama
-	{"plain-keys", "properties of tools get names of at most 64 letters, digits, `_` and `-`", "", `property (keys?|names?).{0,40}(match|pattern)`},                                                                           // Claude, Bedrock
-	{"bare-schemas", "schemas of tools with the commonest keywords only", "", functionSchema + `|(tools?|function|function_declarations)\b.{0,80}(unsupported (field|keyword)|cannot find field)`},                            // Kimi, llama.cpp
-	{"short-descriptions", "descriptions of tools continue in the system text after 1,000 characters", "", `description.{0,60}(too long|maximum length|exceed)|(too long|exceed).{0,60}description`},                          // OpenAI, Azure
-	{"max-tokens-always", "a limit of 8,192 tokens where none is set", "", `max_(completion_)?tokens.{0,12}(field required|is required|missing)|(required|missing).{0,30}max_(completion_)?tokens`},                           // gateways to Claude
-	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},                                                                                          // OpenAI
-	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                                                                                                                 // OpenAI
+	{"no-stop", "no `stop`", `\bstop\b`, ""},                                                                                                                                                         // OpenAI's reasoning models, xAI
+	{"effort-none", "`reasoning_effort` is `none` in requests with tools", "", `reasoning_effort to .?none`},                                                                                         // OpenAI, with tools
+	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|\bthinking\b`, ""},                                                              // xAI
+	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                                                                                 // Gemini
+	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                                                                                  // Llama
+	{"plain-keys", "properties of tools get names of at most 64 letters, digits, `_` and `-`", "", `property (keys?|names?).{0,40}(match|pattern)`},                                                  // Claude, Bedrock
+	{"short-descriptions", "descriptions of tools continue in the system text after 1,000 characters", "", `description.{0,60}(too long|maximum length|exceed)|(too long|exceed).{0,60}description`}, // OpenAI, Azure
+	{"max-tokens-always", "a limit of 8,192 tokens where none is set", "", `max_(completion_)?tokens.{0,12}(field required|is required|missing)|(required|missing).{0,30}max_(completion_)?tokens`},  // gateways to Claude
+	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},                                                                 // OpenAI
+	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                                                                                        // OpenAI
 }
 
-// schemaFeatures matches refusals of a single schema. Other schemas may be accepted.
-const schemaFeatures = `xgrammar`
+// schemaFeatures matches refusals of the schema of one answer, and toolFeatures those of the schema of one tool. Other
+// schemas may be accepted.
+const (
+	schemaFeatures = `xgrammar`
+	toolFeatures   = `failed to parse grammar|(tools?|function)\b.{0,80}unsupported (field|keyword)`
+)
 
-// functionSchema matches refusals of the schema of a tool. Its author is often someone else.
-const functionSchema = `schema for function|function_parameters|failed to parse grammar|moonshot flavored|unknown name.{0,60}function_declarations`
-
-// oneSchema matches schemaFeatures, and invalidSchema a schema that is wrong, which its author must see. passing
-// matches server errors that do not depend on the form of a request.
+// oneRequest matches refusals of what other requests may not have: features of one schema, or the value of an effort.
+// invalidSchema matches a schema that is wrong, which its author must see. passing matches server errors that do not
+// depend on the form of a request.
 var (
-	oneSchema     = lazyregexp.New(schemaFeatures)
+	oneRequest    = lazyregexp.New(schemaFeatures + `|` + toolFeatures + `|reasoning.?effort\W{0,3}does not support '`)
 	invalidSchema = lazyregexp.New(`invalid\W{1,3}(\w+\W{1,3}){0,2}schema|invalid_json_schema|invalid_function_parameters|in context=\(`)
-	toolSchema    = lazyregexp.New(functionSchema)
 	passing       = lazyregexp.New(`(^|["'.,:;!?] ?|please |can )(retry\b|try (again|your|later))|try again (later|in|soon)|temporar|overload|too busy|is busy`)
 )
 
@@ -302,7 +303,7 @@ func (w *writing) bytes(more quirks) ([]byte, error) {
 // mend changes the request to the first form that a refusal asks for and that changes the body, and reports whether
 // there is one. A form that has helped applies to other requests after an answer starts, with two exceptions. After a
 // server error it applies to this request only, because the error could have passed without it. So does a form that
-// the schema of this request needs. A form after which the endpoint returned the same refusal has not helped: the
+// the schemas or the effort of this request need. A form after which the endpoint returned the same refusal has not helped: the
 // refusal may only quote a text, such as one of the user.
 func (w *writing) mend(err error, refusal string) bool {
 	var e *llm.Error
@@ -311,8 +312,7 @@ func (w *writing) mend(err error, refusal string) bool {
 	}
 	refusal = strings.ToLower(refusal)
 	fault := e.Code == llm.CodeServer
-	ofTool := toolSchema.Get().MatchString(refusal)
-	if !ofTool && invalidSchema.Get().MatchString(refusal) ||
+	if invalidSchema.Get().MatchString(refusal) ||
 		fault && (e.Status == http.StatusServiceUnavailable || e.RetryAfter > 0 || passing.Get().MatchString(refusal)) {
 		return false
 	}
@@ -320,10 +320,10 @@ func (w *writing) mend(err error, refusal string) bool {
 		w.helped &^= 1 << w.last
 	}
 	w.refusal = refusal
-	once := fault || oneSchema.Get().MatchString(refusal)
+	once := fault || oneRequest.Get().MatchString(refusal)
 	for i, says := range refusals() {
 		form := quirks(1) << i
-		if w.learned.has(form) || ofTool && form != quirkBareSchemas || !says.MatchString(refusal) {
+		if w.learned.has(form) || !says.MatchString(refusal) {
 			continue
 		}
 		if body, err := w.bytes(w.learned | form); err == nil && string(body) != string(w.body) {
