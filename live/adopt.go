@@ -18,8 +18,8 @@ import (
 
 // ResumeInBackground resumes a turn in the background that no process runs: it was interrupted, or it waits for something
 // external, such as an authorization, which may be available by now. ResumeInBackground does not wait. If this process still runs
-// a turn of the session, ResumeInBackground lets that turn end first. ResumeInBackground does nothing if there is nothing to resume, if
-// another process runs the turn, or if the turn was stopped here. If begun is not nil, it is called when the first
+// a turn of the session, ResumeInBackground lets that turn end first. ResumeInBackground does nothing if there is nothing to resume, or if
+// another process runs the turn. It also resumes a turn that was stopped. If begun is not nil, it is called when the first
 // event is stored.
 func (t *Turns) ResumeInBackground(key session.Key, begun func()) {
 	t.launchRest(&Turn{key: key}, begun, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] { return b.Resume(ctx, key) })
@@ -27,10 +27,13 @@ func (t *Turns) ResumeInBackground(key session.Key, begun func()) {
 
 // Adopt is [Turns.ResumeInBackground] for a turn whose process died. The log records that this process adopts the turn.
 // Adopt does nothing if the turn was adopted several times without progress, because it ends each process that
-// runs it; see [runner.Runner.Adopt].
+// runs it; see [runner.Runner.Adopt]. It does nothing either if the turn was stopped.
 //
 // [runner.Runner.Adopt]: https://pkg.go.dev/github.com/agentarbor/arbor/runner#Runner.Adopt
 func (t *Turns) Adopt(key session.Key) {
+	if _, stopped, _, err := t.interrupted(t.background, key); err == nil && stopped {
+		return // while an adoption found that out, the turn would seem to run
+	}
 	t.launchRest(&Turn{key: key, api: adoptedAPI}, nil, adopts(key))
 }
 
@@ -46,11 +49,10 @@ func adopts(key session.Key) turnFunc {
 	}
 }
 
-// launchRest starts the rest of a turn, unless the turn was stopped here or another call is already starting
-// it.
+// launchRest starts the rest of a turn, unless another call is already starting it.
 func (t *Turns) launchRest(rest *Turn, begun func(), events turnFunc) {
-	before, stopped := t.state(rest.key)
-	if stopped || slices.ContainsFunc(before, func(x *Turn) bool { return x.automatic }) {
+	before := t.here(rest.key)
+	if slices.ContainsFunc(before, func(x *Turn) bool { return x.automatic }) {
 		return
 	}
 	rest.automatic = true
@@ -166,7 +168,7 @@ func (t *Turns) interrupted(ctx context.Context, key session.Key) (cut, stopped,
 			next = last.Target
 		}
 		known := next == "" || last.TurnID != f.Turn.ID || run.Tree().Node(next) != nil
-		cut, stopped, ours = f.Unfinished(), f.Stopped(), known && t.resume(f.Turn.User)
+		cut, stopped, ours = f.Unfinished(), f.Stopped() || t.markedStopped(key), known && t.resume(f.Turn.User)
 		return nil
 	})
 	return cut, stopped, ours, err
@@ -176,7 +178,7 @@ func (t *Turns) interrupted(ctx context.Context, key session.Key) (cut, stopped,
 // next search must try again.
 func (l *orphanSearch) adopt(key session.Key) error {
 	t := l.turns
-	if here, stopped := t.state(key); stopped || len(here) > 0 {
+	if len(t.here(key)) > 0 {
 		return nil
 	}
 	_, _, err := t.launch(t.background, &Turn{key: key, api: adoptedAPI, automatic: true}, adopts(key))

@@ -50,12 +50,15 @@ func (t *Turns) interrupt(ctx context.Context, key session.Key, running []*Turn)
 		seq = f.Seq
 		return nil
 	})
+	_, adopts := t.canceler(key).(adopter)
 	if err == nil && len(running) > 0 {
-		t.markStopped(key)
+		if !adopts {
+			t.markStopped(key)
+		}
 		err = end(ctx, running, session.ErrStopped)
 		t.notifyWatchers(key)
 	}
-	if _, adopts := t.canceler(key).(adopter); err != nil || len(running) > 0 && !adopts {
+	if err != nil || len(running) > 0 && !adopts {
 		return err
 	}
 	return t.requestStop(ctx, key, seq)

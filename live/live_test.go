@@ -237,7 +237,7 @@ func TestStop(t *testing.T) {
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 			}
 		}
-		turns.ResumeInBackground(key, nil)
+		turns.Adopt(key)
 		synctest.Wait()
 		require.Empty(t, d.thinks)
 

@@ -49,14 +49,16 @@ func (l *logs) Look(ctx context.Context, key session.Key) (s Status, err error) 
 		run = l.Runner()
 	}
 	for tries := 1; ; tries++ {
+		stopped := false
 		err := run.Glance(ctx, key, func(f *session.Fold) error {
 			s = Status{State: stateOf(f), Seq: f.Seq, Turn: f.Turn.ID, Pending: f.Questions()}
+			stopped = f.Stopped()
 			if gone == nil {
 				s.Agent = run.Next(f).Agent.Name()
 			}
 			return nil
 		})
-		if err != nil || s.State != CutOff {
+		if err != nil || s.State != CutOff || stopped {
 			return s, err
 		}
 		works, moved, err := l.works(ctx, key, s.Seq)

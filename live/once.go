@@ -165,7 +165,7 @@ func (t *Turns) requested(ctx context.Context, key session.Key, info session.Inf
 	return nil, nil
 }
 
-// ResumeInterrupted resumes the last turn in the background if it was interrupted or stopped here, because its client
+// ResumeInterrupted resumes the last turn in the background if it was interrupted or stopped, because its client
 // has returned, and these Turns may adopt it: see [WithAdoption]. If its process died, the turn is adopted: see
 // [Turns.Adopt]. ResumeInterrupted does nothing if a process runs the turn. The error says why the session cannot be
 // read.

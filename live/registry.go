@@ -265,8 +265,9 @@ func (r *registry) exit(x *Turn) {
 
 // here returns the turns of a session that this process runs or is starting.
 func (r *registry) here(key session.Key) []*Turn {
-	running, _ := r.state(key)
-	return running
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.running[key])
 }
 
 // withBackend returns a runner with its backend.
@@ -399,15 +400,6 @@ func (r *registry) Close(ctx context.Context) error {
 	}
 }
 
-// state returns the turns of a session that this process runs or is starting, and whether the session's turn was
-// stopped here.
-func (r *registry) state(key session.Key) (running []*Turn, stopped bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, stopped = r.stopped[key]
-	return slices.Clone(r.running[key]), stopped
-}
-
 // join registers a turn without checking limits, and returns the turns that already run.
 func (r *registry) join(x *Turn) (running []*Turn, err error) {
 	r.mu.Lock()
@@ -421,11 +413,20 @@ func (r *registry) join(x *Turn) (running []*Turn, err error) {
 	return running, nil
 }
 
-// markStopped records that this process does not resume the turn of a session by itself, until forgetStopped.
+// markStopped records that this process does not resume the turn of a session by itself, until forgetStopped. The log
+// says that for backends that adopt turns.
 func (r *registry) markStopped(key session.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped[key] = struct{}{}
+}
+
+// markedStopped reports whether a session has the mark of markStopped.
+func (r *registry) markedStopped(key session.Key) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, stopped := r.stopped[key]
+	return stopped
 }
 
 // forgetStopped removes the mark of markStopped, and reports whether there was one.

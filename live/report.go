@@ -97,6 +97,8 @@ func (l *logs) Report(ctx context.Context, key session.Key, turn string) (*Repor
 			return nil, ErrNoTurn
 		case !last && (r.State == Running || r.State == Waiting): // a new message ended the turn
 			r.State = Canceled
+		case r.fold.Stopped(): // its process may not have released the session yet
+			r.State = CutOff
 		case r.State == Running:
 			works, moved, err := l.works(ctx, key, r.Seq)
 			switch {

@@ -210,7 +210,7 @@ type turnFunc func(context.Context, Backend) iter.Seq2[*event.Event, error]
 const releaseTime = 250 * time.Millisecond
 
 // start runs a turn in the background and returns it with its first event. If the session is busy although its last
-// turn has ended or waits, start waits for the process that is releasing the session.
+// turn has ended, waits or was stopped, start waits for the process that is releasing the session.
 func (t *Turns) start(ctx context.Context, key session.Key, events turnFunc) (*Turn, error) {
 	for deadline := time.Now().Add(releaseTime); ; {
 		x, err := t.startNow(ctx, key, events)
@@ -223,10 +223,10 @@ func (t *Turns) start(ctx context.Context, key session.Key, events turnFunc) (*T
 	}
 }
 
-// rests reports whether the session's last turn has ended or waits.
+// rests reports whether the session's last turn has ended, waits or was stopped.
 func (l *logs) rests(ctx context.Context, key session.Key) (rests bool) {
 	err := l.reader(key).Glance(ctx, key, func(f *session.Fold) error {
-		rests = !f.Unfinished()
+		rests = !f.Unfinished() || f.Stopped()
 		return nil
 	})
 	return err == nil && rests
@@ -269,7 +269,12 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 	begun := make(chan *event.Event, 1)
 	go func() {
 		defer close(x.done)
-		defer t.exit(x) // before done is closed, so that waiting callers find no running turn
+		defer func() {
+			t.exit(x) // before done is closed, so that waiting callers find no running turn, as do the watchers
+			if x.left() && len(t.here(x.key)) == 0 {
+				t.notifyWatchers(x.key)
+			}
+		}()
 		defer cancel(nil)
 		defer close(begun)
 		sent, stored, reason := false, false, event.FinishReason("")
@@ -297,16 +302,17 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 				reason = end.FinishReason
 			}
 		}
-		left := errors.Is(x.err, runner.ErrLeft) || errors.Is(x.err, session.ErrStopped)
-		refused := left || !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
-		if left {
-			t.notifyWatchers(x.key)
-		}
+		refused := x.left() || !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
 		if x.err != nil && !refused && run.Err() == nil {
 			t.logger.Warn("a turn failed", "session", x.key.String(), "error", x.err)
 		}
 	}()
 	return x, begun, nil
+}
+
+// left reports whether the turn ended here because no process may resume it. It is valid when the turn has no more events.
+func (x *Turn) left() bool {
+	return errors.Is(x.err, runner.ErrLeft) || errors.Is(x.err, session.ErrStopped)
 }
 
 // ends reports to the observer how a turn that stored something has ended. CancelIf reports canceled turns.

@@ -96,7 +96,8 @@ func (t *opening) countAdoptions() (died, stopped int, left bool, err error) {
 }
 
 // recordCut stores a notice at the end of an unfinished turn that was stopped, or that the server gives back because the
-// server is stopped. Other processes then know that this one has not died.
+// server is stopped. Other processes then know that this one has not died. It stores none if the log ends with the notice
+// that the turn was stopped.
 func (s *scope) recordCut(failed error) {
 	t, cause := s.turn, context.Cause(s.turn.ctx)
 	lost := errors.Is(failed, agent.ErrConflict) || errors.Is(failed, session.ErrUnavailable)
@@ -105,7 +106,7 @@ func (s *scope) recordCut(failed error) {
 		return
 	}
 	t.mu.Lock()
-	cut := t.mu.left == nil && !t.lost && t.fold().Unfinished()
+	cut := t.mu.left == nil && !t.lost && t.fold().Unfinished() && !t.fold().Stopped()
 	t.mu.Unlock()
 	if !cut {
 		return

@@ -124,7 +124,9 @@ func (s *sessionStream) afterEvent(e *event.Event) error {
 
 // mayChangeStatus reports whether an event may change the status of a session.
 func mayChangeStatus(e *event.Event) bool {
-	switch e.Data.(type) {
+	switch d := e.Data.(type) {
+	case *event.Notice:
+		return e.Scope == "" && (d.Code == event.NoticeStopped || d.Code == event.NoticeResumed)
 	case *event.User, *event.HarnessStart, *event.HarnessEnd, *event.Transfer, *event.HandoffStatus:
 		return e.Scope == ""
 	}

@@ -1,0 +1,162 @@
+package live
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// TestToldOfAStop: whoever is told of a stop, at any server, finds that the turn is cut off, although its process has
+// not released the session, and can resume it. Adopt leaves it alone, so that it never seems to run.
+func TestToldOfAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		d, a := newDesk(t)
+		store := newSlowRelease(t, clocked(t), 100*time.Millisecond)
+		one, two := newTurns(t, a, store), newTurns(t, a, store)
+		must.Get(one.Begin(ctx, key, llm.UserText("think")))
+		<-d.thinks
+		var mu sync.Mutex
+		states := make(map[State]int)
+		look := func(turns *Turns) {
+			s, report := must.Get(turns.Look(ctx, key)), must.Get(turns.Report(ctx, key, ""))
+			mu.Lock()
+			defer mu.Unlock()
+			states[s.State]++
+			states[report.State]++
+		}
+		for _, turns := range []*Turns{one, two} {
+			defer turns.OnStop(key, func() { look(turns) })()
+			go func() {
+				for e, err := range turns.Follow(ctx, key, "") {
+					if err != nil {
+						return
+					}
+					if n, ok := e.Event.Data.(*event.Notice); ok && n.Code == event.NoticeStopped {
+						look(turns)
+					}
+				}
+			}()
+			go func() {
+				if w := watch(turns, 1, "", 0); w.err != nil {
+					look(turns)
+				}
+			}()
+		}
+		synctest.Wait()
+		require.NoError(t, two.Stop(ctx, key))
+		time.Sleep(session.LeaseTTL)
+		mu.Lock()
+		require.Len(t, states, 1)
+		require.GreaterOrEqual(t, states[CutOff], 12)
+		mu.Unlock()
+
+		for _, turns := range []*Turns{one, two} {
+			turns.Adopt(key)
+			require.Empty(t, turns.here(key))
+		}
+	})
+}
+
+// TestResumeAtTheStop: a user can resume a turn as soon as the log says that it was stopped.
+func TestResumeAtTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		d, a := newDesk(t)
+		store := newSlowRelease(t, clocked(t), 100*time.Millisecond)
+		one, two := newTurns(t, a, store), newTurns(t, a, store)
+		must.Get(one.Begin(ctx, key, llm.UserText("think")))
+		<-d.thinks
+		go func() { _ = one.Stop(ctx, key) }()
+		synctest.Wait()
+		require.Equal(t, []string{event.NoticeStopped}, notices(t, store, key))
+		d.free <- struct{}{}
+		require.NoError(t, must.Get(two.Resume(ctx, key)).Wait(ctx))
+		stateIs(t, one, key, Done)
+	})
+}
+
+// TestResumedElsewhere: a server that stopped a turn treats it as one that runs when another server has resumed it, and
+// adopts it when that one dies.
+func TestResumedElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		d, a := newDesk(t)
+		store := clocked(t)
+		dying := &crashes{Store: store}
+		one, two := newTurns(t, a, store, WithAdoption(time.Second)), newTurns(t, a, dying)
+		must.Get(one.Begin(ctx, key, llm.UserText("think")))
+		<-d.thinks
+		require.NoError(t, one.Stop(ctx, key))
+		stateIs(t, one, key, CutOff)
+		x := must.Get(two.Resume(ctx, key))
+		<-d.thinks
+		ends := make(chan watched, 1)
+		go func() { ends <- watch(one, 1, "", 0) }()
+		synctest.Wait()
+		require.Empty(t, ends, "the turn runs")
+		stateIs(t, one, key, Running)
+
+		dying.dead.Store(true)
+		d.free <- struct{}{}
+		require.ErrorIs(t, x.Wait(ctx), errDead)
+		d.free <- struct{}{}
+		require.NoError(t, (<-ends).err)
+		stateIs(t, one, key, Done)
+		require.Equal(t, []string{event.NoticeStopped, event.NoticeResumed, event.NoticeAdopted}, notices(t, store, key))
+	})
+}
+
+// onWrite is a store that calls a function after each write.
+type onWrite struct {
+	session.Store
+	then atomic.Pointer[func(session.Write)]
+}
+
+func (s *onWrite) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	lease, err := s.Store.Write(ctx, key, w)
+	if then := s.then.Load(); err == nil && then != nil {
+		(*then)(w)
+	}
+	return lease, err
+}
+
+// TestCloseAtTheStop: a server that is stopped while it stores that a turn was stopped does not give the turn back.
+func TestCloseAtTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		d, a := newDesk(t)
+		store := clocked(t)
+		kill(t, d, a, store, key, "think")
+		hooked := &onWrite{Store: store}
+		one := newTurns(t, a, hooked)
+		must.Get(store.Write(ctx, key, session.Write{Stop: one.mustSeq(t)}))
+		time.Sleep(session.LeaseTTL)
+		closed := make(chan error, 1)
+		then := func(w session.Write) {
+			if len(w.Events) > 0 {
+				hooked.then.Store(nil)
+				go func() { closed <- one.Close(context.Background()) }()
+				<-one.background.Done()
+			}
+		}
+		hooked.then.Store(&then)
+		one.Adopt(key)
+		require.NoError(t, <-closed)
+		newTurns(t, a, store, WithAdoption(time.Second))
+		time.Sleep(session.LeaseTTL)
+		require.Equal(t, []string{event.NoticeStopped}, notices(t, store, key))
+		require.Empty(t, orphans(t, store))
+	})
+}
