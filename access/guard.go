@@ -102,7 +102,7 @@ func (g *Guard) Stream(ctx context.Context, user string) (leave func(), err erro
 // RefusedError is the reason why a guard refuses a request. The client may see it.
 type RefusedError struct {
 	// Status is the HTTP status: 400 for an incomplete body, 403 for an origin, 408 for a slow body, 413 for a large body,
-	// 421 for a host, and 429 for too many wrong credentials.
+	// 415 for a compressed body, 421 for a host, and 429 for too many wrong credentials.
 	Status  int
 	Message string
 	// RetryAfter is how long the client should wait before it retries. 0 gives no advice.
@@ -209,7 +209,8 @@ func (g *Guard) Open(w http.ResponseWriter, r *http.Request) *Writer {
 		// net/http removes the deadline when the body was read to its end.
 		_ = timed.control.SetReadDeadline(time.Now().Add(g.opts.BodyTimeout))
 		limited := &body{http.MaxBytesReader(w, r.Body, g.opts.MaxBody), g, nil}
-		if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		// Some clients name their charset here.
+		if encoding := r.Header.Get("Content-Encoding"); !slices.Contains([]string{"", "identity", "utf-8"}, strings.ToLower(encoding)) {
 			limited.refused = refusef(http.StatusUnsupportedMediaType, "the body has the content encoding %.32q; send it without one", encoding)
 		} else if r.ContentLength > g.opts.MaxBody {
 			limited.refused = g.tooLarge()

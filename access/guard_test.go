@@ -122,7 +122,7 @@ func TestBodiesAreBounded(t *testing.T) {
 		require.Equal(t, status, w.Code)
 	}
 
-	for encoding, status := range map[string]int{"gzip": 415, "identity": 200} {
+	for encoding, status := range map[string]int{"gzip": 415, "identity": 200, "Identity": 200, "UTF-8": 200, "utf-8, gzip": 415} {
 		r := httptest.NewRequest("POST", "http://localhost/", strings.NewReader("1234"))
 		r.Header.Set("Content-Encoding", encoding)
 		w := httptest.NewRecorder()

@@ -2,9 +2,11 @@ package server
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server/internal/front"
 )
@@ -54,7 +56,17 @@ func (h health) ServeHTTP(w http.ResponseWriter, r *http.Request) { mux(h.mounts
 
 type mux []mount
 
+var slashes = lazyregexp.New("//+")
+
+// ServeHTTP implements http.Handler. Several slashes in a row, which clients get by joining addresses, are one.
 func (m mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p := r.URL.EscapedPath(); strings.Contains(p, "//") {
+		u := *r.URL
+		u.RawPath = slashes.Get().ReplaceAllString(p, "/")
+		u.Path, _ = url.PathUnescape(u.RawPath) // it was parsed from a request
+		r = r.WithContext(r.Context())
+		r.URL = &u
+	}
 	for _, d := range m {
 		if rest, ok := strings.CutPrefix(r.URL.Path, d.prefix); ok && (rest == "" || rest[0] == '/') {
 			d.ServeHTTP(w, r)

@@ -206,6 +206,7 @@ func TestBadBodies(t *testing.T) {
 	require.Equal(t, "bad_request", s.do(t, "ann", "POST", "/sessions/s/turns", `{"content":"hello"}`, "Accept", "text/event-stream", "Last-Event-ID", "x").code(t))
 	require.Equal(t, seq, s.get(t, "ann", "/sessions/s").json(t)["seq"], "what cannot be answered is not begun")
 	require.Equal(t, "unsupported_media_type", s.do(t, "ann", "POST", "/sessions/s/turns", "hello", "Content-Type", "text/plain").code(t))
+	require.Equal(t, "unsupported_media_type", s.do(t, "ann", "POST", "/sessions/s/turns", `{"content":"hello"}`, "Content-Encoding", "gzip").code(t))
 }
 
 // What was asked is answered: calls that may run or not, and questions in mid-call.

@@ -365,16 +365,23 @@ func hoist(m map[string]any) {
 }
 
 // typeBranches moves the type of a schema with alternatives into them, because Kimi refuses a type next to anyOf. The
-// alternatives of an object with properties are merged.
+// alternatives of an object with properties, or with names that it requires, are merged. An array with items stays as
+// it is.
 func typeBranches(m map[string]any) {
-	if m["properties"] != nil {
+	switch {
+	case m["properties"] != nil || m["required"] != nil:
 		hoist(m)
+		return
+	case m["items"] != nil:
 		return
 	}
 	for _, k := range []string{"anyOf", "oneOf"} {
-		list, _ := m[k].([]any)
+		list, ok := m[k].([]any)
+		if list = slices.Clone(list); ok {
+			m[k] = list
+		}
 		for i, s := range list {
-			if branch, ok := s.(map[string]any); ok && branch["type"] == nil && branch["anyOf"] == nil && branch["oneOf"] == nil {
+			if branch, ok := s.(map[string]any); ok && branch["type"] == nil {
 				branch = maps.Clone(branch)
 				branch["type"] = m["type"]
 				finish(branch)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -262,7 +263,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 // fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It
 // removes an object that models copy around them: one whose only member is arguments or parameters, for a tool that has
 // parameters, but none with that name. Otherwise it changes only the arguments themselves, not what is within them. The
-// name of a parameter loses the tokens of a template around it. A value that was written as a text, for a parameter that
+// name of a parameter loses the tokens of a template after it, if the tool takes only parameters that it names. A value that was written as a text, for a parameter that
 // cannot be a text, becomes the value. A number becomes a text if the parameter can be a text and no number, and has no
 // enum or one that lists this text. It removes null and an empty text for an optional parameter that can be neither.
 func fitted(args string, parameters json.RawMessage) string {
@@ -270,6 +271,7 @@ func fitted(args string, parameters json.RawMessage) string {
 	var takes struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 		Required   []string                   `json:"required"`
+		Others     json.RawMessage            `json:"additionalProperties"`
 	}
 	if len(args) > 1<<20 || json.Unmarshal([]byte(args), &given) != nil || json.Unmarshal(parameters, &takes) != nil || len(takes.Properties) == 0 {
 		return args
@@ -281,13 +283,14 @@ func fitted(args string, parameters json.RawMessage) string {
 		}
 	}
 	changed := false
-	for written, value := range given {
-		key := resolveName(written, func(name string) bool {
-			return takes.Properties[name] != nil && (name == written || given[name] == nil)
-		})
-		if key != written {
-			delete(given, written)
-			given[key], changed = value, true
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		value := given[key]
+		at := strings.IndexByte(key, '<')
+		if at > 0 && takes.Properties[key] == nil && slices.Contains([]string{"", "false"}, string(takes.Others)) && aroundArguments.Get().MatchString(key[at:]) {
+			if name := strings.TrimSpace(key[:at]); takes.Properties[name] != nil && given[name] == nil {
+				delete(given, key)
+				key, given[name], changed = name, value, true
+			}
 		}
 		var may allowed
 		may.add(takes.Properties[key], []any{"string", "null", "number", "boolean", "array", "object"})

@@ -132,13 +132,21 @@ func TestArgumentsOfOtherTypes(t *testing.T) {
 		`{"n":null,"s":null}`: `{}`, `{"n":"","s":""}`: `{"s":""}`, `{"u":null,"any":null}`: `{"u":null,"any":null}`, `{"b":null}`: `{"b":null}`, `{"b":""}`: `{"b":""}`,
 		`{"m":5.0}`: `{"m":5.0}`, `{"m":1e3}`: `{"m":1e3}`, `{"m":1.5}`: `{"m":1.5}`, `{"n":"5.0"}`: `{"n":5.0}`, `{"sn":null,"en":null,"ad":null}`: `{"sn":null,"en":null,"ad":null}`, `{"sn":7}`: `{"sn":"7"}`,
 		`{"ae":1,"ac":2}`: `{"ac":"2","ae":"1"}`, `{"ae":12,"ac":12}`: `{"ae":12,"ac":12}`, `{"ac":null}`: `{}`, `{"o":{"n":"5"}}`: `{"o":{"n":"5"}}`,
-		`{"n</arg_key>":"5"}`: `{"n":5}`, `{"n</arg_key>":"5","n":6}`: `{"n</arg_key>":"5","n":6}`, // vllm-project/vllm#54971
+		`{"n</arg_key>":"5"}`: `{"n":5}`, `{"n</arg_key>":"5","n":6}`: `{"n</arg_key>":"5","n":6}`, `{"_n":"5","n:2":"6","tool.n":"7"}`: `{"_n":"5","n:2":"6","tool.n":"7"}`, // vllm-project/vllm#54971
 		`{"other":null}`: `{"other":null}`, `{"arguments": {"n":"5"}}`: `{"n":5}`, `{"n": 5}`: `{"n": 5}`,
 	} {
 		got, err := ask(t, serve(t, jsonOf(`{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"lookup","arguments":`+quoted(args)+`}}]},"finish_reason":"tool_calls"}]}`)), req)
 		require.NoError(t, err, args)
 		require.Equal(t, want, got.Calls[0].Arguments, args)
 	}
+}
+
+// TestArgumentsOfAnOpenTool: a parameter that the tool does not name may have any name.
+func TestArgumentsOfAnOpenTool(t *testing.T) {
+	req := &llm.Request{Messages: hello.Messages, Tools: []llm.ToolSpec{{Name: "lookup", Parameters: json.RawMessage(`{"type":"object","properties":{"n":{}},"additionalProperties":{}}`)}}}
+	got, err := ask(t, serve(t, bodyOf(toolDelta(`{"id":"1","function":{"name":"lookup","arguments":`+quoted(`{"n</arg_key>":5}`)+`}}`)+done)), req)
+	require.NoError(t, err)
+	require.Equal(t, `{"n</arg_key>":5}`, got.Calls[0].Arguments)
 }
 
 // TestArgumentsInAName: what was lost to the name does not run without them.

@@ -269,8 +269,17 @@ func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, s
 func unframed(data []byte) []byte {
 	data = bytes.TrimPrefix(bytes.TrimSpace(data), []byte("\ufeff"))
 	if bytes.HasPrefix(data, []byte("data:")) || bytes.HasPrefix(data, []byte("event:")) {
-		_, data, _ = bytes.Cut(data, []byte("data:"))
-		data, _, _ = bytes.Cut(data, []byte("\n"))
+		var said []byte
+		for line := range bytes.Lines(data) {
+			if text, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+				said = append(said, text...)
+			} else if len(said) > 0 && len(bytes.TrimSpace(line)) == 0 {
+				break // the event ends
+			}
+		}
+		if len(said) > 0 {
+			return said
+		}
 	}
 	return data
 }

@@ -57,10 +57,10 @@ type (
 	output struct {
 		Content          contentField    `json:"content"`
 		Refusal          pieceText       `json:"refusal"`
-		ReasoningContent pieceText       `json:"reasoning_content"`
-		Reasoning        pieceText       `json:"reasoning"`
-		ReasoningText    pieceText       `json:"reasoning_text"` // Copilot
-		Thinking         pieceText       `json:"thinking"`       // gateways to Ollama and Claude
+		ReasoningContent thoughtText     `json:"reasoning_content"`
+		Reasoning        thoughtText     `json:"reasoning"`
+		ReasoningText    thoughtText     `json:"reasoning_text"` // Copilot
+		Thinking         thoughtText     `json:"thinking"`       // gateways to Ollama and Claude
 		Details          json.RawMessage `json:"reasoning_details"`
 		ToolCalls        callParts       `json:"tool_calls"`
 		FunctionCall     *functionOut    `json:"function_call"` // of old servers
@@ -275,6 +275,10 @@ func (o *output) field() string {
 		return "reasoning_content"
 	case o.Reasoning != "":
 		return "reasoning"
+	case o.ReasoningText != "":
+		return "reasoning_text"
+	case o.Thinking != "":
+		return "thinking"
 	}
 	return ""
 }

@@ -31,6 +31,16 @@ func (t *pieceText) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// thoughtText is a pieceText that says true or false where an endpoint only reports whether the model thinks.
+type thoughtText string
+
+func (t *thoughtText) UnmarshalJSON(b []byte) error {
+	if b[0] == 't' || b[0] == 'f' {
+		return nil
+	}
+	return (*pieceText)(t).UnmarshalJSON(b)
+}
+
 // contentField is a text, and the calls among its parts.
 type contentField struct {
 	pieceText

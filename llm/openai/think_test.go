@@ -13,6 +13,17 @@ import (
 )
 
 // TestThinkBlocks: a block at the beginning is reasoning, however its answer is cut.
+// TestThoughtsInTwoFields: what two fields repeat is one thought, and true or false is none.
+func TestThoughtsInTwoFields(t *testing.T) {
+	for _, field := range []string{"reasoning_content", "reasoning", "reasoning_text", "thinking"} {
+		body := delta(`{"`+field+`":"Hm.","reasoning_details":[{"type":"reasoning.text","text":"Hm.","index":0}]}`, "") + delta(`{"content":"Hi.","`+field+`":false}`, "stop") + done
+		got, err := ask(t, serve(t, bodyOf(body)), helloS)
+		require.NoError(t, err)
+		require.Equal(t, "Hm.", got.Reasoning, field)
+		require.Equal(t, "Hi.", got.Text, field)
+	}
+}
+
 func TestThinkBlocks(t *testing.T) {
 	for written, want := range map[string]result{
 		"<think>\nHm.\n</think>\n\nHello.":                    {Text: "Hello.", Reasoning: "Hm."},

@@ -87,6 +87,8 @@ func codeOf(status int) string {
 		return "body_timeout"
 	case http.StatusRequestEntityTooLarge:
 		return "too_large"
+	case http.StatusUnsupportedMediaType:
+		return "unsupported_media_type"
 	case http.StatusMisdirectedRequest:
 		return "misdirected"
 	case http.StatusTooManyRequests:

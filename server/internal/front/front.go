@@ -12,16 +12,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
+	"path"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/session"
 )
@@ -117,25 +115,14 @@ func (h *Handler) Routes() []Route { return h.config.Routes }
 // App returns the app in the keys of sessions.
 func (h *Handler) App() string { return h.config.App }
 
-// ServeHTTP implements http.Handler. Several slashes in a row, which clients get by joining addresses, are one. It
-// answers 404 to other paths that are not clean, such as /a/../b.
+// ServeHTTP implements http.Handler. It answers 404 to a path that is not clean, such as /a/../b.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p := r.URL.EscapedPath()
-	if steps := strings.Split(p, "/"); slices.Contains(steps, ".") || slices.Contains(steps, "..") {
+	if p := r.URL.EscapedPath(); p != path.Clean(p) && p != path.Clean(p)+"/" {
 		h.notFound.ServeHTTP(w, r)
 		return
 	}
-	if clean := slashes.Get().ReplaceAllString(p, "/"); clean != p {
-		r = r.WithContext(r.Context())
-		u := *r.URL
-		u.RawPath = clean
-		u.Path, _ = url.PathUnescape(clean) // it was parsed from a request
-		r.URL = &u
-	}
 	h.mux.ServeHTTP(w, r)
 }
-
-var slashes = lazyregexp.New("//+")
 
 // noRoute answers requests that no route matches: 405 if the path has other methods, and 404 otherwise.
 func (h *Handler) noRoute(c *Call) error {

@@ -72,7 +72,7 @@ func TestFront(t *testing.T) {
 		says                      string
 	}{
 		{"GET", "/x/open", "", "", 200, `"open for "`},
-		{"GET", "/x//open", "", "", 200, `"open for "`},
+		{"GET", "/x//open", "secret", "", 404, "not_found"},
 		{"GET", "/x/./open", "secret", "", 404, "not_found"},
 		{"POST", "/x/body", "secret", "\ufeff" + `{"name":"n"}`, 200, `"name":"n"`},
 		{"GET", "/x/busy", "", "", 401, "unauthenticated"},
