@@ -13,7 +13,11 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // TestToldOfAStop: whoever is told of a stop, at any server, finds that the turn is cut off, although its process has
@@ -158,5 +162,79 @@ func TestCloseAtTheStop(t *testing.T) {
 		time.Sleep(session.LeaseTTL)
 		require.Equal(t, []string{event.NoticeStopped}, notices(t, store, key))
 		require.Empty(t, orphans(t, store))
+	})
+}
+
+// TestDecideAfterAStop: a decision that resumes a stopped turn is stored with the notices about that, although the
+// process died before it stored that the turn was stopped.
+func TestDecideAfterAStop(t *testing.T) {
+	for _, noted := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, works, runs := t.Context(), make(chan struct{}, 9), 0
+			refund := must.Get(tools.Func("refund", "Refunds.", func(c tools.Context, _ struct{ N int }) (string, error) {
+				if runs++; runs > 1 {
+					return "refunded", nil
+				}
+				works <- struct{}{}
+				<-c.Done()
+				return "", context.Cause(c)
+			}, tools.Idempotent(), tools.NeedsApproval(tools.ByUser())))
+			model := scripted.Func("m", func(req *llm.Request) scripted.Answer {
+				if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+					return scripted.Reply(scripted.Text("Done."))
+				}
+				return scripted.Reply(scripted.Call("refund", `{"N":1}`), scripted.Call("refund", `{"N":2}`))
+			})
+			a := must.Get(llmagent.New("desk", "", model, llmagent.WithTools(refund)))
+			store := clocked(t)
+			dying := &crashes{Store: store}
+			one, two := newTurns(t, a, dying), newTurns(t, a, store)
+			require.NoError(t, must.Get(one.Begin(ctx, key, llm.UserText("go"))).Wait(ctx))
+			asked := stateIs(t, one, key, Waiting).Pending
+			require.Len(t, asked, 2)
+			must.Get(one.Resume(ctx, key, runner.Approve(asked[0].ToolCallID)))
+			<-works
+			if noted {
+				require.NoError(t, one.Stop(ctx, key))
+			} else {
+				dying.dead.Store(true)
+				for _, x := range one.here(key) {
+					x.cancel(session.ErrAbandoned)
+					<-x.done
+				}
+				require.NoError(t, two.Stop(ctx, key))
+			}
+			require.NoError(t, must.Get(two.Resume(ctx, key, runner.Approve(asked[1].ToolCallID))).Wait(ctx))
+			stateIs(t, two, key, Done)
+			require.Equal(t, []string{event.NoticeStopped, event.NoticeResumed}, notices(t, store, key))
+		})
+	}
+}
+
+// TestStopIsBounded: a model of another server that ignores its context does not keep a stop for longer than the lease,
+// which is not renewed then, and what it does later is not stored.
+func TestStopIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, works, free := t.Context(), make(chan struct{}), make(chan struct{})
+		thinks := scripted.Wait(func(context.Context) error {
+			close(works)
+			<-free
+			return nil
+		})
+		a := must.Get(llmagent.New("desk", "", scripted.Always("m", scripted.Reply(thinks, scripted.Text("Late.")))))
+		store := clocked(t)
+		one, two := newTurns(t, a, store), newTurns(t, a, store)
+		x := must.Get(one.Begin(ctx, key, llm.UserText("go")))
+		<-works
+		begun := time.Now()
+		err := two.Stop(ctx, key)
+		took := time.Since(begun)
+		_, canceled := two.Cancel(ctx, key)
+		close(free)
+		require.NoError(t, err)
+		require.NoError(t, canceled)
+		require.LessOrEqual(t, took, session.LeaseTTL+session.LeaseTTL/3)
+		require.Error(t, x.Wait(ctx))
+		stateIs(t, two, key, Canceled)
 	})
 }

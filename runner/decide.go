@@ -113,6 +113,9 @@ func (t *opening) storeDecisions(decisions []Decision) error {
 			return nil
 		}
 		// The run that another decision opened was cut off; this one continues it.
+		if f.Unfinished() && !t.branches() { // in one write: a request to stop could end the turn after the first one
+			return t.continueTurn(events...)
+		}
 		if err := t.branchOff(events...); err != nil {
 			return err
 		}

@@ -88,13 +88,18 @@ func (t *opening) resumeTurn(decisions []Decision) error {
 	if !f.Unfinished() {
 		return nil
 	}
-	if f.Scope("").Run.Open {
+	return t.continueTurn()
+}
+
+// continueTurn stores the notices that an interrupted turn continues, and then other events, in one write.
+func (t *opening) continueTurn(events ...*event.Event) error {
+	if t.fold().Scope("").Run.Open {
 		t.resumed = true
 		if err := t.branchOff(); err != nil {
 			return err
 		}
 	}
-	return t.appendEvents(t.ctx, t.resumedNotices())
+	return t.appendEvents(t.ctx, append(t.resumedNotices(), events...))
 }
 
 // resumedNotices returns a notice for each open run of all scopes that the run is resumed, if the turn was stopped or

@@ -329,8 +329,10 @@ func (f *Fold) notice(s *Scope, e *event.Event, n *event.Notice) {
 	case event.NoticeStopped:
 		f.Turn.StopsFrom = e.Seq + 1
 	case event.NoticeResumed:
-		f.Times.add(e.Scope, e.Agent, s.BeganAt, f.Before)
-		s.BeganAt = e.Time.UnixNano()
+		if s.Run.Open && s.Run.ID == e.RunID { // otherwise the time of the last run was added at its end
+			f.Times.add(e.Scope, e.Agent, s.BeganAt, f.Before)
+			s.BeganAt = e.Time.UnixNano()
+		}
 	}
 }
 

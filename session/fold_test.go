@@ -468,6 +468,10 @@ func TestFoldTimes(t *testing.T) {
 	require.Equal(t, session.Times{Session: 7 * time.Second, Turn: 3 * time.Second, Agents: []session.AgentTime{
 		{Agent: "c", Session: 2 * time.Second}, {Agent: "a", Session: 4 * time.Second}, {Agent: "b", Session: 3 * time.Second}}}, f.Times,
 		"neither the second before the resumption counts, nor the one before a run is found cut off")
+
+	resumed := run{"t1", "u-t1", "user", ""}.event(&event.Notice{Code: event.NoticeResumed})
+	f = foldOf(user("t1"), a.start(), a.text("x"), a.end(event.FinishReasonTransfer, "b"), resumed)
+	require.Equal(t, 2*time.Second, f.Times.Session, "the time of a run counts once, though the turn is resumed before the next run begins")
 }
 
 // TestFoldForkOfWorkflow: a fork continues the scopes of a workflow that was at work,

@@ -68,7 +68,7 @@ var errMoved = errors.New("the thread continues in another branch")
 const moveEvery = time.Second
 
 // followRun sends the entries of a session until a run starts or ends. The error is session.ErrStopped if the turn was
-// stopped, which the log does not record, and errMoved if the thread continues in another branch before a run starts.
+// stopped, and errMoved if the thread continues in another branch before a run starts.
 func (h *Handler) followRun(s *stream, thread, key session.Key) error {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	defer cancel(nil)

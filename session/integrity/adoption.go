@@ -34,7 +34,7 @@ func (c *Checker) adoption(e *event.Event) {
 	h.stopped = false
 	switch d := e.Data.(type) {
 	case *event.Notice:
-		if stopped && d.Code != event.NoticeResumed && d.Code != event.NoticeForked {
+		if stopped && d.Code != event.NoticeResumed {
 			c.fail(e, "the turn was stopped, and then comes the notice %s: only a user resumes it", d.Code)
 		}
 		switch {

@@ -176,11 +176,17 @@ func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { undo(); cancel() }
 }
 
+// stopTime is how long stopTurn waits. A turn that another server runs takes 5 seconds to stop; see live.Turns.Stop.
+const stopTime = 10 * time.Second
+
 // stopTurn stops a turn that is interrupted here.
 func (t serverHost) stopTurn(ctx context.Context, turn *client.Turn) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	if _, err := t.Stop(ctx, t.ID, turn.ID); err != nil {
+	switch _, err := t.Stop(ctx, t.ID, turn.ID); {
+	case ctx.Err() != nil:
+		t.f.Say("the server has not said within %s that the turn has stopped: it may still run there", stopTime)
+	case err != nil:
 		t.f.Say("the server could not be asked to stop the turn, which continues there: %s", err)
 	}
 }
