@@ -170,9 +170,10 @@ func TestCloseAtTheStop(t *testing.T) {
 func TestDecideAfterAStop(t *testing.T) {
 	for _, noted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, works, runs := t.Context(), make(chan struct{}, 9), 0
+			ctx, works := t.Context(), make(chan struct{}, 9)
+			var runs atomic.Int32 // the calls run at the same time
 			refund := must.Get(tools.Func("refund", "Refunds.", func(c tools.Context, _ struct{ N int }) (string, error) {
-				if runs++; runs > 1 {
+				if runs.Add(1) > 1 {
 					return "refunded", nil
 				}
 				works <- struct{}{}
