@@ -16,11 +16,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// ResumeInBackground resumes a turn in the background that no process runs: it was interrupted, or it waits for something
-// external, such as an authorization, which may be available by now. ResumeInBackground does not wait. If this process still runs
-// a turn of the session, ResumeInBackground lets that turn end first. ResumeInBackground does nothing if there is nothing to resume, or if
-// another process runs the turn. It also resumes a turn that was stopped. If begun is not nil, it is called when the first
-// event is stored.
+// ResumeInBackground resumes a turn in the background that no process runs: it was interrupted or stopped, or it waits
+// for something external, such as an authorization, which may be available by now. It does not wait. If this process
+// still runs a turn of the session, that turn ends first. It does nothing if there is nothing to resume or another
+// process runs the turn. If begun is not nil, it is called when the first event is stored.
 func (t *Turns) ResumeInBackground(key session.Key, begun func()) {
 	t.launchRest(&Turn{key: key}, begun, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] { return b.Resume(ctx, key) })
 }

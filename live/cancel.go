@@ -13,11 +13,11 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Stop interrupts the last turn of a session, and waits until no process runs it. A user can resume the turn; no process
-// resumes it by itself. If another process runs the turn, Stop stores a request, which that process sees with its next
-// write, and within 5 seconds. If the process has died, the request also keeps others from adopting the turn. Stop does
-// nothing if the turn waits or has ended. If the context ends first, Stop returns its cause. A model of
-// the other process that ignores its context delays Stop until the lease has ended, at most 20 seconds.
+// Stop interrupts the last turn of a session, and waits until no process runs it. A user can resume the turn; no
+// process resumes it by itself. If another process runs the turn, Stop stores a request, which that process sees with
+// its next write, and within 5 seconds. If the process has died, the request also keeps others from adopting the turn.
+// Stop does nothing if the turn waits or has ended. If the context ends first, Stop returns its cause. A model of the
+// other process that ignores its context delays Stop until the lease has ended, at most 20 seconds.
 //
 // A backend that does not adopt turns, such as an engine, is stopped only in this process; the error of a turn that
 // another process runs is agent.ErrSessionBusy.
