@@ -27,7 +27,8 @@ type question struct {
 	settled bool // the call has a result
 }
 
-// needsApproval reports whether a node needs an approval that it does not have yet, and adds such a node to those that wait.
+// needsApproval reports whether a node needs an approval that it does not have yet, and adds such a node to those that
+// wait.
 func (f *flow) needsApproval(i int) bool {
 	n := &f.nodes[i]
 	if f.plan.nodes[i].Human == nil || n.approved {

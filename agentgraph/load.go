@@ -125,8 +125,8 @@ func (r *reader) read(data []byte) {
 	}
 }
 
-// missingGraph is the end of the message about a file without a graph. The message agentsOnly is not a problem of the file's
-// agents.
+// missingGraph is the end of the message about a file without a graph. The message agentsOnly is not a problem of the
+// file's agents.
 const (
 	missingGraph = ": a document of kind AgentGraph is missing"
 	agentsOnly   = "the file holds agents only" + missingGraph

@@ -8,8 +8,8 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// currentInput returns the input of the node's current call: the values of its edges, or its previous output in a later round
-// of a loop.
+// currentInput returns the input of the node's current call: the values of its edges, or its previous output in a later
+// round of a loop.
 func (n *nodeState) currentInput() json.RawMessage {
 	if n.round > 0 {
 		return n.again

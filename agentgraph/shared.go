@@ -43,8 +43,8 @@ func reductions(keys []StateKey) map[string]reduction {
 	return all
 }
 
-// join returns the value after a write, or for a mapping the pendingMerge that makes it. Values are shared and not changed. A
-// list may grow into the spare capacity of its array, which only the newest list uses.
+// join returns the value after a write, or for a mapping the pendingMerge that makes it. Values are shared and not
+// changed. A list may grow into the spare capacity of its array, which only the newest list uses.
 func (r reduction) join(old, written any) (any, error) {
 	switch r.reducer {
 	case ReduceAppend:

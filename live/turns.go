@@ -310,7 +310,8 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 	return x, begun, nil
 }
 
-// left reports whether the turn ended here because no process may resume it. It is valid when the turn has no more events.
+// left reports whether the turn ended here because no process may resume it. It is valid when the turn has no more
+// events.
 func (x *Turn) left() bool {
 	return errors.Is(x.err, runner.ErrLeft) || errors.Is(x.err, session.ErrStopped)
 }

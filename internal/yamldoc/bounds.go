@@ -33,7 +33,8 @@ func (l *levels) endFlow() {
 // exceeds reports whether n exceeds a bound. A bound of 0 means no limit.
 func exceeds(n, bound int) bool { return bound > 0 && n > bound }
 
-// withinLimits checks the limits and refuses constructs that make a short text expensive or give it an unexpected meaning.
+// withinLimits checks the limits and refuses constructs that make a short text expensive or give it an unexpected
+// meaning.
 func (f *File) withinLimits(tokens token.Tokens) bool {
 	rules := &f.rules
 	if exceeds(len(tokens), rules.Tokens) {

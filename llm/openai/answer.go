@@ -263,9 +263,10 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 // fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It
 // removes an object that models copy around them: one whose only member is arguments or parameters, for a tool that has
 // parameters, but none with that name. Otherwise it changes only the arguments themselves, not what is within them. The
-// name of a parameter loses the tokens of a template after it, if the tool takes only parameters that it names. A value that was written as a text, for a parameter that
-// cannot be a text, becomes the value. A number becomes a text if the parameter can be a text and no number, and has no
-// enum or one that lists this text. It removes null and an empty text for an optional parameter that can be neither.
+// name of a parameter loses the tokens of a template after it, if the tool takes only parameters that it names. A value
+// that was written as a text, for a parameter that cannot be a text, becomes the value. A number becomes a text if the
+// parameter can be a text and no number, and has no enum or one that lists this text. It removes null and an empty text
+// for an optional parameter that can be neither.
 func fitted(args string, parameters json.RawMessage) string {
 	var given map[string]json.RawMessage
 	var takes struct {

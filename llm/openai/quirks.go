@@ -302,9 +302,9 @@ func (w *writing) bytes(more quirks) ([]byte, error) {
 
 // mend changes the request to the first form that a refusal asks for and that changes the body, and reports whether
 // there is one. A form that has helped applies to other requests after an answer starts, with two exceptions. After a
-// server error it applies to this request only, because the error could have passed without it. So does a form that
-// the schemas or the effort of this request need. A form after which the endpoint returned the same refusal has not helped: the
-// refusal may only quote a text, such as one of the user.
+// server error it applies to this request only, because the error could have passed without it. So does a form that the
+// schemas or the effort of this request need. A form after which the endpoint returned the same refusal has not helped:
+// the refusal may only quote a text, such as one of the user.
 func (w *writing) mend(err error, refusal string) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || e.Code != llm.CodeBadRequest && e.Code != llm.CodeServer && e.Code != llm.CodeNotFound {

@@ -17,7 +17,8 @@ import (
 
 // pendingWrite is a change that waits for its transaction.
 type pendingWrite struct {
-	// change makes the change in the open transaction of a connection, If isRefusal is true for its error, it has changed nothing.
+	// change makes the change in the open transaction of a connection, If isRefusal is true for its error, it has changed
+	// nothing.
 	change  func(*writer) error
 	durable bool // the change waits for an fsync
 

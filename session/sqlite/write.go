@@ -38,9 +38,9 @@ func (w *writer) row(key session.Key) (row session.Row, err error) {
 	return row, nil
 }
 
-// Write implements [session.Store]. It is one transaction, or a part of a transaction with other writes. With events
-// or a request to stop, it returns after the fsync. If the context ends while the write waits for its turn, the write is not made; later
-// the context has no effect.
+// Write implements [session.Store]. It is one transaction, or a part of a transaction with other writes. With events or
+// a request to stop, it returns after the fsync. If the context ends while the write waits for its turn, the write is
+// not made; later the context has no effect.
 func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
 	if err := w.Check(key); err != nil {
 		return session.Lease{}, err

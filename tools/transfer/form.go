@@ -105,10 +105,10 @@ func DefaultForm(t Tools) Form {
 	return Form{t, agent.TransferTool, description, Instructions{instruction, alone}, Instructions{arrived, aloneArrived}}
 }
 
-// Offer returns what a model is offered for transfers from the agent's place to these
-// of its targets: the tools, none without targets, and the instruction for the system text, of an agent that
-// has the conversation by a transfer from another one, or if from is "" by the user's message. Targets are in the order given, names and descriptions byte for byte
-// as they are. The inputs that targets need are the property "input".
+// Offer returns what a model is offered for transfers from the agent's place to these of its targets: the tools, none
+// without targets, and the instruction for the system text, of an agent that has the conversation by a transfer from
+// another one, or if from is "" by the user's message. Targets are in the order given, names and descriptions byte for
+// byte as they are. The inputs that targets need are the property "input".
 func (f Form) Offer(n *agent.Node, targets []*agent.Node, from string) (specs []llm.ToolSpec, instruction string) {
 	text := f.Begun
 	if from != "" {

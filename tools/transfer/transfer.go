@@ -22,13 +22,13 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// Offered returns the targets that the agent's model is offered at this moment of its run, in the
-// order of [agent.Node.Targets]: none after a limit or a decision that the agent answers, and never an
-// agent that has returned the conversation in this turn. An agent that a transfer has put in charge, and
-// that has not said or done anything since, is offered only its children and a person if its policy has
-// HoldOnArrival or its models are small, or if the turn has had its one wordless transfer up or sideways; but not on the way to
-// an agent that the question who answers has named. With small models that holds for its whole run,
-// because they transfer away once a tool has answered. The slice must not be changed.
+// Offered returns the targets that the agent's model is offered at this moment of its run, in the order of
+// [agent.Node.Targets]: none after a limit or a decision that the agent answers, and never an agent that has returned
+// the conversation in this turn. An agent that a transfer has put in charge, and that has not said or done anything
+// since, is offered only its children and a person if its policy has HoldOnArrival or its models are small, or if the
+// turn has had its one wordless transfer up or sideways; but not on the way to an agent that the question who answers
+// has named. With small models that holds for its whole run, because they transfer away once a tool has answered. The
+// slice must not be changed.
 func Offered(n *agent.Node, p agent.TransferPolicy, run view.Run) []*agent.Node {
 	if run.Limited || run.Decided {
 		return nil
@@ -166,8 +166,8 @@ func unwrap(raw string) (json.RawMessage, bool) {
 	return inner, true
 }
 
-// agentMeant returns the agent that a name means: the agent with exactly this name or, if there is no such agent, the only
-// legal target (or n itself) whose name differs from it only in case. It returns nil if the name means no agent.
+// agentMeant returns the agent that a name means: the agent with exactly this name or, if there is no such agent, the
+// only legal target (or n itself) whose name differs from it only in case. It returns nil if the name means no agent.
 func agentMeant(n *agent.Node, tree *agent.Tree, name string) *agent.Node {
 	if exact, _ := tree.Find(name); exact != nil {
 		return exact
