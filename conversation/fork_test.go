@@ -155,7 +155,7 @@ func TestForksMakeOneGraph(t *testing.T) {
 	kinds := []string{event.TypeHarnessStart, event.TypeUsage, event.TypeToolResult}
 	seen := map[string]int{}
 	lacking := func() bool {
-		return slices.ContainsFunc(kinds, func(kind string) bool { return seen["taken up at "+kind] == 0 })
+		return slices.ContainsFunc(kinds, func(kind string) bool { return seen["continued at "+kind] == 0 })
 	}
 	// What runs side by side draws its chances in no order, so that a seed is not the same family each time.
 	for seed := uint64(0); seed < 16 || seed < 500 && lacking(); seed++ {
@@ -211,7 +211,7 @@ func TestForksMakeOneGraph(t *testing.T) {
 			if start, ok := n.Data().(*event.HarnessStart); ok && start != nil {
 				for _, p := range f.reduceAll().Parents(n.ID) {
 					if p.Agent == n.Agent {
-						seen["taken up at "+p.Kind]++
+						seen["continued at "+p.Kind]++
 					}
 				}
 			}
@@ -219,7 +219,7 @@ func TestForksMakeOneGraph(t *testing.T) {
 	}
 	require.Positive(t, seen["paths"])
 	for _, kind := range kinds {
-		require.Positive(t, seen["taken up at "+kind], kind)
+		require.Positive(t, seen["continued at "+kind], kind)
 	}
 }
 
