@@ -12,11 +12,16 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
+
+// stride is the distance between the events at which a test disturbs a run. It is more than 1 where the race detector
+// makes each run several times as slow, and odd so that tests which alternate still do.
+var stride = map[bool]int{false: 1, true: 3}[race.Enabled]
 
 var key = session.ID("s")
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/race"
 )
 
 // TestScenarios runs every scenario on every framework once and looks at what
@@ -47,7 +49,7 @@ func TestScenarios(t *testing.T) {
 			})
 			for name, s := range map[string]*Scenario{"delegation": Delegation(), "sequence": Sequence(3), "rounds": Rounds(3), "branches": Branches(64)} {
 				t.Run(name, func(t *testing.T) {
-					if raceEnabled && f.Name == "trpc" && (s.Way == InTurn || s.Way == AtOnce) {
+					if race.Enabled && f.Name == "trpc" && (s.Way == InTurn || s.Way == AtOnce) {
 						t.Skip("its ChainAgent and ParallelAgent write what its runner reads meanwhile")
 					}
 					system, err := f.build(s)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -82,7 +83,7 @@ func TestForkCostsTheSame(t *testing.T) {
 		of := session.ID(fmt.Sprint("of ", n))
 		filled(t, store, of, n)
 		forks := 0
-		cost = append(cost, testing.AllocsPerRun(100, func() {
+		cost = append(cost, race.Allocations(t, 100, func() {
 			forks++
 			require.NoError(t, past.Fork(context.Background(), of, int64(n), session.ID(fmt.Sprint(n, " fork ", forks))))
 		}))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -76,9 +77,6 @@ func conversation(turns int) []*event.Event {
 
 // TestAllocationBudgetOfTheCodec holds an event's way from and to its line to a number of allocations.
 func TestAllocationBudgetOfTheCodec(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates on its own")
-	}
 	log := conversation(100)
 	stored := lines(t, log)
 	var d event.Decoder
@@ -90,7 +88,7 @@ func TestAllocationBudgetOfTheCodec(t *testing.T) {
 		"encode":   {9, func(i int) { _, _ = log[i].Line() }},
 		"how deep": {0, func(i int) { event.Deeper(stored[i], 10) }},
 	} {
-		got := testing.AllocsPerRun(20, func() {
+		got := race.Allocations(t, 20, func() {
 			for i := range log {
 				c.cost(i)
 			}

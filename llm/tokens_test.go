@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -30,7 +31,7 @@ func TestEstimateTokens(t *testing.T) {
 		require.Equal(t, want, llm.EstimateTokens(text), "%q", text)
 	}
 	text := strings.Repeat("Ein längerer Text, 日本 too. ", 50)
-	require.Zero(t, testing.AllocsPerRun(10, func() { llm.EstimateTokens(text) }))
+	require.Zero(t, race.Allocations(t, 10, func() { llm.EstimateTokens(text) }))
 }
 
 func TestCountRequest(t *testing.T) {

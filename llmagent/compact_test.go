@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -503,7 +504,7 @@ func TestAStepThatNeedsNoCompaction(t *testing.T) {
 			_, err := turn(r, "Hello")
 			require.NoError(t, err)
 		}
-		return testing.AllocsPerRun(50, func() {
+		return race.Allocations(t, 50, func() {
 			for _, err := range r.Run(context.Background(), key, llm.UserText("Hello")) {
 				require.NoError(t, err)
 			}

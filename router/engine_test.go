@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/router"
 )
 
@@ -157,16 +158,13 @@ func BenchmarkDecision(b *testing.B) {
 // TestAllocationBudget holds decisions to a number of allocations, whatever the number of
 // rules.
 func TestAllocationBudget(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
-	}
 	for _, mixed := range []bool{false, true} {
 		few, messages := many(t, 10, mixed)
 		lots, _ := many(t, 1000, mixed)
 		for _, message := range messages {
-			least := testing.AllocsPerRun(200, func() { decide(t, few, message) })
+			least := race.Allocations(t, 200, func() { decide(t, few, message) })
 			require.LessOrEqual(t, least, 12.0, message)
-			require.InDelta(t, least, testing.AllocsPerRun(200, func() { decide(t, lots, message) }), 1.5, message)
+			require.InDelta(t, least, race.Allocations(t, 200, func() { decide(t, lots, message) }), 1.5, message)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -312,9 +313,6 @@ func heap() int64 {
 // TestAllocationBudget holds the hot paths to their budgets; allocations, unlike
 // times, are the same on every machine.
 func TestAllocationBudget(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates on its own")
-	}
 	words := strings.SplitAfter(strings.Repeat("word ", 1000), " ")[:1000]
 	for _, c := range []struct {
 		name   string
@@ -332,7 +330,7 @@ func TestAllocationBudget(t *testing.T) {
 			store := session.NewMemory()
 			r := newRunner(t, c.root, store, append(c.opts, runner.WithCache(1))...)
 			i := 0
-			allocs := testing.AllocsPerRun(200, func() {
+			allocs := race.Allocations(t, 200, func() {
 				i++
 				turn(t, r, session.ID(fmt.Sprint("s", i)))
 			})
@@ -347,9 +345,6 @@ func TestAllocationBudget(t *testing.T) {
 // TestCostDoesNotGrowWithHistory compares the allocations of one more turn on a
 // short and on a long session.
 func TestCostDoesNotGrowWithHistory(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates on its own")
-	}
 	root := chain(t, 1, "I see two charges and refund one.")
 	cost := func(history int) float64 {
 		events := past(t, root, history-1)
@@ -360,7 +355,7 @@ func TestCostDoesNotGrowWithHistory(t *testing.T) {
 			keys = append(keys, session.ID(fmt.Sprint("s", i)))
 			putBack(t, r, store, keys[i], events)
 		}
-		return testing.AllocsPerRun(20, func() {
+		return race.Allocations(t, 20, func() {
 			turn(t, r, keys[0])
 			keys = keys[1:]
 		})

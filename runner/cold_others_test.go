@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -151,7 +152,7 @@ func pausing() (pauses, approved step) {
 // TestColdTurnOfOthersReadsAsMuchAtAnyLength: so does a turn of a person, of a remote agent, and of an agent in a tool that is
 // shown the conversation, and what a person says.
 func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("what is read does not depend on the race detector, which takes ten times as long")
 	}
 	for name, talk := range talks(t) {

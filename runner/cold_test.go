@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -99,7 +100,7 @@ func stored(t testing.TB, store session.Store, key session.Key, events []*event.
 // TestColdTurnReadsAsMuchAtAnyLength: a turn in a new process reads the snapshot and the turns that its agent is shown,
 // however long the session is. A Full view reads the log.
 func TestColdTurnReadsAsMuchAtAnyLength(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("what is read does not depend on the race detector, which takes ten times as long")
 	}
 	for name, p := range map[string]view.Policy{"last_turns": view.LastTurns(20), "full": view.Full()} {
@@ -294,7 +295,7 @@ func (c *coldSession) turn(t testing.TB, opts ...runner.Option) turnCost {
 // TestAllocationBudgetOfColdTurns: what a cold turn allocates does not depend on the length of the session if its agent is
 // shown the last turns. If it is shown all of them, it allocates so much for each event of the log.
 func TestAllocationBudgetOfColdTurns(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates on its own")
 	}
 	for _, kind := range []string{"sqlite", "postgres"} {

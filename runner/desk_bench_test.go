@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -88,13 +89,10 @@ func BenchmarkDesk(b *testing.B) {
 
 // TestAllocationBudgetOfADesk: a word and its answer cost the same with 10 and with 1,000 handoffs open.
 func TestAllocationBudgetOfADesk(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates on its own")
-	}
 	cost := func(legs int) float64 {
 		r, room, open := seated(t, legs)
 		i := 0
-		return testing.AllocsPerRun(100, func() {
+		return race.Allocations(t, 100, func() {
 			leg := open[i%10]
 			i++
 			if err := room.Say(context.Background(), leg, "One moment."); err != nil {

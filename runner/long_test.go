@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -30,7 +31,7 @@ func TestLongSession(t *testing.T) {
 		"compaction": {llmagent.WithCompaction(llmagent.Compaction{Window: 4000, Summarizer: scripted.Always("short", scripted.Reply(scripted.Text("They ask about orders.")))})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if raceEnabled {
+			if race.Enabled {
 				t.Skip("the race detector allocates on its own")
 			}
 			lookup := must.Get(tools.Func("lookup", "Looks an order up.", func(_ tools.Context, in struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -37,7 +38,7 @@ const shards = 16
 // one after the other, first the one whose failure has printed this seed.
 func TestProperties(t *testing.T) {
 	total := 500
-	if raceEnabled { // which takes seven times as long
+	if race.Enabled { // which takes seven times as long
 		total = 160
 	}
 	flag.Visit(func(f *flag.Flag) {

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -144,7 +145,7 @@ func (m lenient) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 // event, streamed or not, and continues with the next turn or with Resume.
 func TestBreakAnywhere(t *testing.T) {
 	stride := 1
-	if raceEnabled { // which takes seven times as long
+	if race.Enabled { // which takes seven times as long
 		stride = 7
 	}
 	for _, tr := range transcript.All(t, "testdata/*/*.txtar") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -62,7 +63,7 @@ func allocations(n int, f func()) float64 {
 // TestAllocationBudget holds what the API adds to a turn, and to each delta for each who follows
 // it, to a number of allocations.
 func TestAllocationBudget(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	s := serveOn(t, newDesk(t), session.NewMemory())

@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
@@ -173,7 +174,7 @@ func BenchmarkTurn(b *testing.B) {
 // A stream in which nothing happens costs little, and nothing once it has ended.
 func TestStreamFootprint(t *testing.T) {
 	const streams, most = 1000, 40 << 10
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector takes memory of its own")
 	}
 	s := newStand(t, saying(t, func(n int) string { return []string{"Hello.", ""}[n] }), session.NewMemory())

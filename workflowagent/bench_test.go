@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -74,16 +75,13 @@ func BenchmarkStep(b *testing.B) {
 
 // TestAllocationBudget holds the run of a child to a number of allocations.
 func TestAllocationBudget(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates on its own")
-	}
 	budgets := map[string]float64{"sequence of 64": 40, "64 branches": 44, "64 rounds": 40}
 	for name, m := range measured(t) {
 		t.Run(name, func(t *testing.T) {
 			store := session.NewMemory()
 			r := newRunner(t, m.root, store, runner.WithCache(1))
 			i := 0
-			allocs := testing.AllocsPerRun(50, func() {
+			allocs := race.Allocations(t, 50, func() {
 				i++
 				play(t, r, session.ID(fmt.Sprint("s", i)))
 			}) / float64(m.runs)

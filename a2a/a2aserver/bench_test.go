@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -264,7 +265,7 @@ func cost(do func()) (objects, bytes float64) {
 // TestCostDoesNotGrowWithTheSession compares the allocations of the same operations on a
 // short and on a long session.
 func TestCostDoesNotGrowWithTheSession(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates on its own")
 	}
 	short, shortFirst, shortLast := past(t, 10)
@@ -283,7 +284,7 @@ func TestCostDoesNotGrowWithTheSession(t *testing.T) {
 // TestAllocationBudget holds the hot paths to their budgets; allocations, unlike times,
 // are the same on every machine.
 func TestAllocationBudget(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates on its own")
 	}
 	words := strings.SplitAfter(strings.Repeat("word ", 100), " ")[:100]
@@ -305,7 +306,7 @@ func TestAllocationBudget(t *testing.T) {
 		{"100 pieces through a node", 15000, longTurn},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			allocs := testing.AllocsPerRun(50, c.do)
+			allocs := race.Allocations(t, 50, c.do)
 			t.Logf("%.0f allocations", allocs)
 			if allocs > c.budget {
 				t.Errorf("%.0f allocations, the budget is %.0f", allocs, c.budget)

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -62,7 +63,7 @@ func pageOf(t testing.TB, s *a2aserver.Server, token string) *sdk.ListTasksRespo
 // TestCostOfAPageDoesNotGrow compares what a page of a list reads and allocates of a few
 // contexts and of many.
 func TestCostOfAPageDoesNotGrow(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates on its own")
 	}
 	few, fewStore := contexts(t, 600)
@@ -82,7 +83,7 @@ func TestCostOfAPageDoesNotGrow(t *testing.T) {
 				events, sessions = store.events.Load(), store.sessions.Load()
 				pageOf(t, s, token)
 				events, sessions = store.events.Load()-events, store.sessions.Load()-sessions
-				allocs = testing.AllocsPerRun(20, func() { pageOf(t, s, token) })
+				allocs = race.Allocations(t, 20, func() { pageOf(t, s, token) })
 				return allocs, events, sessions
 			}
 			a1, e1, s1 := measure(few, fewStore, c.few)

@@ -24,6 +24,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -214,7 +215,7 @@ func BenchmarkStreams(b *testing.B) {
 // come to their ends, in both processes.
 func TestManyStreamsAtOnce(t *testing.T) {
 	n := 200
-	if raceEnabled || testing.Short() {
+	if race.Enabled || testing.Short() {
 		n = 50
 	}
 	url, ask := benchServer(t)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -137,7 +138,7 @@ func TestAnswerWithoutText(t *testing.T) {
 func TestPlayIsLinear(t *testing.T) {
 	allocated := func(turns int) float64 {
 		l, old, now := long(t, turns), shop(t, unasked{t, "m"}, "Orders"), shop(t, unasked{t, "m"}, "Orders")
-		return testing.AllocsPerRun(1, func() {
+		return race.Allocations(t, 1, func() {
 			r, err := Play(t.Context(), l, now, Against(old))
 			require.NoError(t, err)
 			require.True(t, r.Same())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -41,10 +42,10 @@ func drain(m *Model, req *llm.Request) error {
 func TestAllocationsPerDelta(t *testing.T) {
 	perCall := func(n int) float64 {
 		m := canned(t, n)
-		return testing.AllocsPerRun(20, func() { require.NoError(t, drain(m, helloS)) })
+		return race.Allocations(t, 20, func() { require.NoError(t, drain(m, helloS)) })
 	}
 	few, many := perCall(100), perCall(1100)
-	require.LessOrEqual(t, (many-few)/1000, 13.0) // 9; more under the race detector
+	require.LessOrEqual(t, (many-few)/1000, 13.0) // 9
 }
 
 // BenchmarkDeltas measures the client's side of a streamed answer of 1000
@@ -74,10 +75,10 @@ func TestAllocationsPerTurn(t *testing.T) {
 	m := canned(t, 1)
 	perCall := func(turns int) float64 {
 		req := conversation(turns)
-		return testing.AllocsPerRun(20, func() { require.NoError(t, drain(m, req)) })
+		return race.Allocations(t, 20, func() { require.NoError(t, drain(m, req)) })
 	}
 	few, many := perCall(10), perCall(110)
-	require.LessOrEqual(t, (many-few)/100, 8.0) // 6; more under the race detector
+	require.LessOrEqual(t, (many-few)/100, 8.0) // 6
 }
 
 // BenchmarkRequest measures writing and sending a request of a conversation of

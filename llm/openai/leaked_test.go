@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -617,7 +618,7 @@ func TestWordsCostNoMemory(t *testing.T) {
 	l := (&client{config: defaults()}).leaksOf(asking())
 	const words = "Some words, a {brace}, and 1 < 2.\nMore of them, `x`\n"
 	changed := 0
-	require.Zero(t, testing.AllocsPerRun(100, func() {
+	require.Zero(t, race.Allocations(t, 100, func() {
 		if l.filter(words) != words {
 			changed++
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -271,7 +272,7 @@ func TestTextChunksCostNoAllocation(t *testing.T) {
 		}
 		m := scripted.Always("a", scripted.Reply(scripted.Text(deltas...)))
 		req, ctx := &llm.Request{}, context.Background()
-		return testing.AllocsPerRun(100, func() {
+		return race.Allocations(t, 100, func() {
 			for _, err := range m.Generate(ctx, req) {
 				if err != nil {
 					panic(err)

@@ -138,9 +138,7 @@ func TestLeasesTouchNoIndex(t *testing.T) {
 		require.NoError(t, sessiontest.Release(t.Context(), s, session.ID("s"), lease))
 	}
 	require.NoError(t, s.Close()) // a server tells what a connection did when it ends
-	require.Eventually(t, func() bool {
-		return run(t, url, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE schemaname = 'arbor' AND relname = 'session'") == fmt.Sprint(3*turns)
-	}, 30*time.Second, 20*time.Millisecond)
+	waitFor(t, url, fmt.Sprintf("SELECT n_tup_upd = %d FROM pg_stat_user_tables WHERE schemaname = 'arbor' AND relname = 'session'", 3*turns))
 	require.Equal(t, fmt.Sprint(3*turns), run(t, url, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = 'arbor' AND relname = 'session'"))
 	require.Equal(t, "0", run(t, url, "SELECT count(*) FROM arbor.held"))
 }

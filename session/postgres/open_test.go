@@ -226,9 +226,7 @@ func TestClose(t *testing.T) {
 	_, err = s.SharedState(t.Context(), key)
 	closed(err)
 	require.Less(t, time.Since(start), 5*time.Second, "nobody tries again")
-	require.Eventually(t, func() bool {
-		return run(t, url, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'arbor' AND datname = current_database()") == "0"
-	}, 10*time.Second, 5*time.Millisecond)
+	waitFor(t, url, "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'arbor' AND datname = current_database()")
 }
 
 // TestWhatCannotBeKept: an event without a JSON form stores nothing of its batch,

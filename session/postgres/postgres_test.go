@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -50,6 +51,14 @@ func run(t testing.TB, url, sql string, args ...any) (out string) {
 	}
 	require.NoError(t, rows.Err(), sql)
 	return out
+}
+
+// waitFor waits until a query answers true.
+func waitFor(t testing.TB, url, sql string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); run(t, url, sql) != "true"; time.Sleep(5 * time.Millisecond) {
+		require.True(t, time.Now().Before(end), sql)
+	}
 }
 
 // save copies what the store has stored. What it returns puts the copy back.

@@ -174,9 +174,7 @@ func TestKilledProcesses(t *testing.T) {
 		require.Error(t, p.Wait())
 		require.Empty(t, p.Errors.String())
 		// The server may still be at work on what it was sent.
-		require.Eventually(t, func() bool {
-			return run(t, url, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'killed'") == "0"
-		}, 10*time.Second, time.Millisecond)
+		waitFor(t, url, "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'killed'")
 		orphans := must.Get(s.Orphans(t.Context(), session.Page{}))
 		require.Equal(t, run(t, url, "SELECT count(*) FROM arbor.session WHERE lease_until IS NOT NULL AND created IS NOT NULL"), fmt.Sprint(len(orphans)))
 		left = max(left, len(orphans))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
@@ -228,7 +229,7 @@ func TestPublishAllocates(t *testing.T) {
 	e := &event.Event{ID: "b", RunID: "r", Partial: true, Data: &event.Text{Content: "word "}}
 	least := math.Inf(1)
 	for range 20 { // on one processor, where the publisher does not run beside each of these
-		least = min(least, testing.AllocsPerRun(250, func() {
+		least = min(least, race.Allocations(t, 250, func() {
 			if err := tail.Publish(t.Context(), key, e); err != nil {
 				t.Error(err)
 			}

@@ -75,7 +75,16 @@ func TestKilledInMidAnswer(t *testing.T) {
 	tail := newTail(t, server.URL(), store, redis.WithPoll(20*time.Millisecond))
 	key := session.ID("s")
 	c := follow(t, tail, key, "")
-	for range 3 {
+	shown := func() int {
+		ids := map[string]bool{}
+		for _, e := range c.entries() {
+			if e.Event.Partial && e.Event.Type() == event.TypeText {
+				ids[e.Event.ID] = true
+			}
+		}
+		return len(ids)
+	}
+	for n := range 3 {
 		writer := exec.Command(os.Args[0])
 		writer.Env = append(os.Environ(), "ARBOR_TEST_WRITER="+file, "ARBOR_TEST_WRITER_REDIS="+server.URL())
 		writer.Stderr = os.Stderr
@@ -83,6 +92,7 @@ func TestKilledInMidAnswer(t *testing.T) {
 		require.NoError(t, writer.Start())
 		lines := bufio.NewScanner(out)
 		require.True(t, lines.Scan())
+		require.Eventually(t, func() bool { return shown() == n+1 }, patience, time.Millisecond)
 		require.NoError(t, writer.Process.Kill())
 		_ = writer.Wait() // it says that it was killed
 	}

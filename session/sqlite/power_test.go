@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -40,7 +41,7 @@ func cutPower(t *testing.T, path string, check func(copied string)) {
 // TestLossOfPower: whatever of the write-ahead log is left, it is a state that the
 // store was in: whole batches, and a lease for what is stored.
 func TestLossOfPower(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("one goroutine writes, and the race detector takes ten times as long")
 	}
 	path := newFile(t)
@@ -86,7 +87,7 @@ func TestLossOfPower(t *testing.T) {
 // TestLossOfPowerWithForks: a fork or a deletion is there whole or not at all, and
 // so is what it leaves behind; and what was done is lost from the end.
 func TestLossOfPowerWithForks(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("one goroutine writes, and the race detector takes ten times as long")
 	}
 	path := newFile(t)

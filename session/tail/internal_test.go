@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -286,7 +287,7 @@ func TestLiveAllocates(t *testing.T) {
 	for range 10_000 { // as full as it gets
 		require.NoError(t, l.Publish(ctx, key, e))
 	}
-	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() {
+	require.LessOrEqual(t, race.Allocations(t, 1000, func() {
 		if err := l.Publish(ctx, key, e); err != nil {
 			t.Error(err)
 		}

@@ -1,5 +1,3 @@
-//go:build !race
-
 package responses
 
 import (
@@ -8,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/session"
 )
@@ -23,7 +22,7 @@ func TestResponsesDeltaAllocations(t *testing.T) {
 		at.Part++
 		entries[i] = session.Entry{ID: at.String(), Event: e}
 	}
-	allocs := testing.AllocsPerRun(len(entries)-1, func() {
+	allocs := race.Allocations(t, len(entries)-1, func() {
 		require.NoError(t, r.Apply(entries[0], rep))
 		entries = entries[1:]
 	})

@@ -1,5 +1,3 @@
-//go:build !race
-
 package agui
 
 import (
@@ -9,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -17,7 +16,7 @@ func TestDeltasAreCheap(t *testing.T) {
 	p := begun(t)
 	e := delta("b", " charges")
 	at := session.Position{Seq: 2}
-	allocations := testing.AllocsPerRun(1000, func() {
+	allocations := race.Allocations(t, 1000, func() {
 		at.Part++
 		for _, out := range p.apply(at, e) {
 			must.Get(json.Marshal(out))

@@ -1,5 +1,3 @@
-//go:build !race
-
 package agentgraph_test
 
 import (
@@ -9,12 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
-
-const stride = 1
 
 // TestAllocationBudget holds the cost of a node to its budget, the events in the
 // session's log included. It is the same in large graphs as in small ones.
@@ -24,7 +21,7 @@ func TestAllocationBudget(t *testing.T) {
 			r, err := runner.New(shaped(t, shape, n), session.NewMemory())
 			require.NoError(t, err)
 			k := 0
-			return testing.AllocsPerRun(5, func() {
+			return race.Allocations(t, 5, func() {
 				k++
 				for _, err := range r.Run(context.Background(), session.ID(fmt.Sprint(k)), llm.UserText("go")) {
 					if err != nil {

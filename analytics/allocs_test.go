@@ -1,5 +1,3 @@
-//go:build !race
-
 package analytics_test
 
 import (
@@ -10,19 +8,20 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/analytics"
+	"github.com/agentarbor/arbor/internal/race"
 )
 
 // The seven events of a turn that a router has decided cost few allocations beside the turn's own.
 // What the sink's goroutine does is not counted: it waits. The race detector has allocations of its own.
 func TestAllocationBudget(t *testing.T) {
-	without := testing.AllocsPerRun(200, routed(t, agent.Passthrough{}))
+	without := race.Allocations(t, 200, routed(t, agent.Passthrough{}))
 	gate := make(chan struct{})
 	i, err := analytics.New(analytics.SinkFunc(func(context.Context, analytics.Event) error {
 		<-gate
 		return nil
 	}))
 	require.NoError(t, err)
-	with := testing.AllocsPerRun(200, routed(t, i))
+	with := race.Allocations(t, 200, routed(t, i))
 	close(gate)
 	require.NoError(t, i.Close(t.Context()))
 	require.Equal(t, analytics.Stats{Recorded: 201 * 7}, i.Stats())

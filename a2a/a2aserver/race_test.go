@@ -1,5 +1,0 @@
-//go:build race
-
-package a2aserver_test
-
-const raceEnabled = true

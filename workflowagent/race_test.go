@@ -1,5 +1,0 @@
-//go:build race
-
-package workflowagent_test
-
-const raceEnabled = true
