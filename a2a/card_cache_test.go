@@ -19,6 +19,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/remotetest"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -48,7 +49,7 @@ func TestOneFetchForAThousandTurns(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return srv.fetches() == 1 }, 10*time.Second, time.Millisecond)
+	must.Wait(t, func() bool { return srv.fetches() == 1 })
 	close(gate)
 	wg.Wait()
 	require.Zero(t, failed.Load())
@@ -71,7 +72,7 @@ func TestPreparedCard(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() { f.Prepare(ctx); close(prepared) }()
-			require.Eventually(t, func() bool { return srv.fetches() == 1 }, 10*time.Second, time.Millisecond)
+			must.Wait(t, func() bool { return srv.fetches() == 1 })
 			if c.gives == 0 {
 				<-prepared
 			}
@@ -252,10 +253,10 @@ func TestConnectionsAreKeptAndDestroyed(t *testing.T) {
 	card = strings.Replace(goodCard, "/rpc", "/moved", 1)
 	require.NoError(t, ready(r))
 	require.Equal(t, 2, dials)
-	require.Eventually(t, func() bool {
+	must.Wait(t, func() bool {
 		runtime.GC()
 		return len(destroyed) == 1
-	}, 10*time.Second, time.Millisecond)
+	})
 	require.Equal(t, "http://peer.test/rpc", <-destroyed)
 	events, _, err := newRunner(t, r).Turn("hi")
 	require.NoError(t, err)

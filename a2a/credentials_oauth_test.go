@@ -217,7 +217,7 @@ func TestTokenEndpointsThatFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			endpoint := newTokenEndpoint(t, c.handler)
 			srv := newPeer(t, sdk.TransportProtocolJSONRPC, nil)
-			limit := 5 * time.Second
+			limit := time.Minute
 			if c.code == a2a.CodeTimeout {
 				limit = 50 * time.Millisecond
 			}

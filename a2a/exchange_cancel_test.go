@@ -5,10 +5,13 @@ import (
 	"net/http"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
@@ -101,18 +104,34 @@ func withTool(t *testing.T, a agent.Agent, more ...scripted.Item) agent.Agent {
 
 // A call that takes too long, or a node that does, cancels its own task; the turn goes on.
 func TestTimeoutInsideOfAgents(t *testing.T) {
-	p := waitsForever(t)
-	tool := must.Get(agenttool.New(remotetest.Billing(t, p.URL), agenttool.WithTimeout(200*time.Millisecond)))
-	s := scripted.New().Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)), scripted.Reply(scripted.Text("It takes too long.")))
-	support := must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithTools(tool)))
-	_, _, err := newRunner(t, support).Turn("refund")
-	require.NoError(t, err)
-	require.Len(t, p.made(cancels), 1)
+	synctest.Test(t, func(t *testing.T) {
+		blocked := func() (*a2atest.Mock, agent.Agent) {
+			peer := a2atest.New().Add(a2atest.Reply(a2atest.Block()))
+			return peer, must.Get(a2a.Remote("billing", "", a2a.WithClient(peer)))
+		}
+		peer, billing := blocked()
+		tool := must.Get(agenttool.New(billing, agenttool.WithTimeout(time.Minute)))
+		s := scripted.New().Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)), scripted.Reply(scripted.Text("It takes too long.")))
+		support := must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithTools(tool)))
+		_, _, err := newRunner(t, support).Turn("refund")
+		require.NoError(t, err)
+		require.Equal(t, 1, cancellations(peer))
 
-	p = waitsForever(t)
-	g, err := agentgraph.NewBuilder("desk").Node("ask", remotetest.Billing(t, p.URL), agentgraph.Timeout(200*time.Millisecond)).Build()
-	require.NoError(t, err)
-	_, _, err = newRunner(t, g).Turn("refund")
-	require.ErrorIs(t, err, agent.ErrTimeout)
-	require.Len(t, p.made(cancels), 1)
+		peer, billing = blocked()
+		g, err := agentgraph.NewBuilder("desk").Node("ask", billing, agentgraph.Timeout(time.Minute)).Build()
+		require.NoError(t, err)
+		_, _, err = newRunner(t, g).Turn("refund")
+		require.ErrorIs(t, err, agent.ErrTimeout)
+		require.Equal(t, 1, cancellations(peer))
+	})
+}
+
+// cancellations is how often a peer was asked to cancel a task.
+func cancellations(peer *a2atest.Mock) (n int) {
+	for _, call := range peer.Calls() {
+		if call.Operation == "CancelTask" {
+			n++
+		}
+	}
+	return n
 }

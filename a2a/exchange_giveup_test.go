@@ -90,13 +90,7 @@ func TestGiveUpOnce(t *testing.T) {
 	r := must.Get(runner.New(withTool(t, inner), cut))
 	_, err = r.Cancel(context.Background(), key)
 	require.NoError(t, err)
-	canceled := 0
-	for _, call := range mock.Calls() {
-		if call.Operation == "CancelTask" {
-			canceled++
-		}
-	}
-	require.Equal(t, 1, canceled)
+	require.Equal(t, 1, cancellations(mock))
 	var fold session.Fold
 	for _, e := range stored(t, cut) {
 		fold.Apply(e)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
@@ -116,23 +115,21 @@ func TestUnclearFirstMessage(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(w http.ResponseWriter, c call)
 		code   a2a.ErrorCode
-		opts   []a2a.Option
 	}{
-		"the connection breaks": {func(http.ResponseWriter, call) { breaks() }, a2a.CodeUnreachable, nil},
+		"the connection breaks": {func(http.ResponseWriter, call) { breaks() }, a2a.CodeUnreachable},
 		"it breaks in mid-stream": {func(w http.ResponseWriter, c call) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, ": hello\n\n")
 			w.(http.Flusher).Flush()
 			breaks()
-		}, "", nil},
-		"HTTP 504":  {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusGatewayTimeout) }, a2a.CodeUnreachable, nil},
-		"no answer": {func(_ http.ResponseWriter, c call) { <-c.ctx.Done() }, a2a.CodeTimeout, []a2a.Option{a2a.WithTimeout(time.Second)}},
-		"no JSON":   {func(w http.ResponseWriter, _ call) { fmt.Fprint(w, "<html>") }, a2a.CodeProtocol, nil},
+		}, ""},
+		"HTTP 504": {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusGatewayTimeout) }, a2a.CodeUnreachable},
+		"no JSON":  {func(w http.ResponseWriter, _ call) { fmt.Fprint(w, "<html>") }, a2a.CodeProtocol},
 		"words came": {func(w http.ResponseWriter, c call) {
 			c.stream(w, taskEvent("SUBMITTED", ""), deltaEvent("a", "I see"), statusEvent("REJECTED", "no"))
-		}, a2a.CodeTaskRejected, nil},
-		"it has failed":  {func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("FAILED", "no funds")) }, a2a.CodeTaskFailed, nil},
-		"error after it": {func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("SUBMITTED", "")); streamError(w, c) }, a2a.CodeProtocol, nil},
+		}, a2a.CodeTaskRejected},
+		"it has failed":  {func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("FAILED", "no funds")) }, a2a.CodeTaskFailed},
+		"error after it": {func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("SUBMITTED", "")); streamError(w, c) }, a2a.CodeProtocol},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newWire(t, func(w http.ResponseWriter, cl call) {
@@ -143,7 +140,7 @@ func TestUnclearFirstMessage(t *testing.T) {
 				c.answer(w, cl)
 			})
 			s := scripted.New().Add("support", transfer())
-			f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL, c.opts...)))
+			f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL)))
 			events, _, err := f.Turn("I was charged twice")
 			var e *a2a.Error
 			require.ErrorAs(t, err, &e)

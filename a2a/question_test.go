@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
@@ -69,9 +68,7 @@ func newClerk(t *testing.T) *clerk {
 	p.url = srv.URL
 	t.Cleanup(func() {
 		srv.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		require.NoError(t, s.Close(ctx))
+		require.NoError(t, s.Close(context.Background()))
 	})
 	return p
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -287,7 +286,7 @@ func TestLeaderOfFetchIsCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	leader, follower := make(chan error, 1), make(chan error, 1)
 	go func() { leader <- ready.Ready(ctx) }()
-	require.Eventually(t, func() bool { return srv.fetches() == 1 }, 5*time.Second, time.Millisecond)
+	must.Wait(t, func() bool { return srv.fetches() == 1 })
 	go func() { follower <- ready.Ready(context.Background()) }()
 	cancel()
 	require.ErrorIs(t, <-leader, context.Canceled)

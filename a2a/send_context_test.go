@@ -13,8 +13,12 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
 )
 
 // late is a peer whose first event takes its time.
@@ -64,14 +68,24 @@ func TestCancelBeforeTheFirstEvent(t *testing.T) {
 				}
 				require.ErrorIs(t, failed, context.Canceled)
 				require.Equal(t, c.took, time.Since(begun))
-				var operations []string
-				for _, call := range peer.Calls() {
-					operations = append(operations, call.Operation)
-				}
-				require.Equal(t, c.canceled, len(operations) > 0 && operations[len(operations)-1] == "CancelTask", "%v", operations)
+				require.Equal(t, c.canceled, cancellations(peer.Mock) == 1, "%v", peer.Calls())
 			})
 		})
 	}
+}
+
+// A first message that gets no answer in time does not go back: the peer may be at work on it.
+func TestFirstMessageWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer := &late{a2atest.New(), time.Hour, make(chan struct{})}
+		node := must.Get(a2a.Remote("billing", "", a2a.WithClient(peer), a2a.WithTimeout(time.Minute)))
+		f := newRunner(t, tree(t, scripted.New().Add("support", transfer()), node))
+		events, _, err := f.Turn("I was charged twice")
+		requireCode(t, err, a2a.CodeTimeout)
+		require.NotErrorIs(t, err, agent.ErrRefused)
+		require.Len(t, remotetest.Find[*event.Transfer](events), 1)
+		require.Equal(t, "billing", f.active(t))
+	})
 }
 
 // A client of one's own may answer with the library's plain errors, which are as final

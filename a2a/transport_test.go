@@ -222,7 +222,7 @@ func TestDialOfBindings(t *testing.T) {
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, dialguard.Loopback, refused.Kind)
 	}
-	require.Eventually(t, func() bool { return accepted.Load() == 1 }, 5*time.Second, time.Millisecond)
+	must.Wait(t, func() bool { return accepted.Load() == 1 })
 	_, err = env.DialContext(context.Background(), "tcp", "no port")
 	require.Error(t, err)
 }
@@ -342,7 +342,7 @@ func TestTaskIDsAreNotPaths(t *testing.T) {
 			fmt.Fprintf(w, "data: {\"task\":{\"id\":%q,\"contextId\":\"c\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}\n\n", id)
 			return true
 		}
-		_, _, err := newRunner(t, remotetest.Billing(t, srv.URL, a2a.WithTimeout(5*time.Second))).Turn("hi")
+		_, _, err := newRunner(t, remotetest.Billing(t, srv.URL)).Turn("hi")
 		var e *a2a.Error
 		require.ErrorAs(t, err, &e, id)
 		require.Equal(t, a2a.CodeProtocol, e.Code, "%s: %v", id, err)

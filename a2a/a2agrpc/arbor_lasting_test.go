@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/remotetest"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -41,9 +41,9 @@ func TestConnectionsEnd(t *testing.T) {
 		_, _, err := f.Turn("hi")
 		require.NoError(t, err)
 	}
-	require.Eventually(t, func() bool {
+	must.Wait(t, func() bool {
 		runtime.GC()
 		return c.open.Load() == 1
-	}, 10*time.Second, 10*time.Millisecond)
+	})
 	runtime.KeepAlive(f)
 }

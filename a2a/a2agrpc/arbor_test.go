@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
-	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
@@ -51,9 +50,7 @@ func newArbor(t *testing.T, root agent.Agent, grpcOpts []grpc.ServerOption, opts
 	server := must.Get(a2agrpc.NewServer(s, grpcOpts...))
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		require.NoError(t, s.Close(ctx))
+		require.NoError(t, s.Close(context.Background()))
 		server.Stop()
 	})
 	a := &arbor{s, listener.Addr().String(), "", server}

@@ -183,10 +183,10 @@ func TestServerRestarts(t *testing.T) {
 	require.Equal(t, a2a.CodeUnreachable, e.Code)
 	p.serve(t, p.address, a2asrv.NewHandler(p))
 	p.set(remotetest.Completes("Back."))
-	require.Eventually(t, func() bool { // it is not tried again before a moment has passed
+	must.Wait(t, func() bool { // it is not tried again before a moment has passed
 		events, _, err := f.Turn("and now?")
 		return err == nil && len(remotetest.Texts(events)) == 1 && remotetest.Texts(events)[0] == "Back."
-	}, 5*time.Second, 50*time.Millisecond)
+	})
 }
 
 // What a status means, and whether the conversation goes back to who handed it over: it does if nothing can have happened

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -32,9 +31,7 @@ func newTestServer(t testing.TB, root agent.Agent, store session.Store, opts ...
 	t.Helper()
 	s := must.Get(New(root, store, append([]Option{WithLogger(slog.New(slog.NewTextHandler(t.Output(), nil)))}, opts...)...))
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		require.NoError(t, s.Close(ctx))
+		require.NoError(t, s.Close(context.Background()))
 	})
 	return s
 }

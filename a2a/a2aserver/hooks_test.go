@@ -258,12 +258,12 @@ func TestWebhooksOfADeletedSession(t *testing.T) {
 		} else {
 			require.NoError(t, s.store.Delete(ctx, key))
 		}
-		require.Eventually(t, func() bool {
+		must.Wait(t, func() bool {
 			for range hooks.All(ctx) {
 				return false
 			}
 			return true
-		}, 10*time.Second, time.Millisecond)
+		})
 		require.NoError(t, s.Close(ctx))
 	}
 }

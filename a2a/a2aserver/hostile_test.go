@@ -113,10 +113,8 @@ func storm(t testing.TB, seed uint64, steps int) {
 		states[state]++
 	}
 	t.Logf("%d steps, tasks that are over: %v", 2*len(hostileCallers)*steps, states)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	require.NoError(t, w.server.Load().Close(ctx))
-	if !within(5*time.Second, func() bool { return runtime.NumGoroutine() <= before }) {
+	require.NoError(t, w.server.Load().Close(context.Background()))
+	if !within(time.Minute, func() bool { return runtime.NumGoroutine() <= before }) {
 		buf := make([]byte, 1<<20)
 		t.Errorf("goroutines are left, %d before, %d now:\n%s", before, runtime.NumGoroutine(), buf[:runtime.Stack(buf, true)])
 	}
@@ -145,9 +143,7 @@ func (w *sea) serve() *Server {
 func (w *sea) restart() {
 	w.restarting.Lock()
 	defer w.restarting.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	if err := w.server.Load().Close(ctx); err != nil {
+	if err := w.server.Load().Close(context.Background()); err != nil {
 		w.t.Errorf("the server does not stop: %v", err)
 	}
 	w.server.Store(w.serve())
@@ -235,19 +231,18 @@ func (c *hostile) step() {
 	if c.r.IntN(3) == 0 {
 		ctx = withCaller(withExtension(context.Background()), c.caller)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	defer func(whole context.Context) {
+		if whole.Err() != nil {
+			c.t.Error("an operation took more than a minute")
+		}
+	}(ctx)
 	if c.r.IntN(5) == 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, time.Duration(c.r.IntN(4000))*time.Microsecond)
 		defer stop()
 	}
-	begun := time.Now()
-	defer func() {
-		if d := time.Since(begun); d > 15*time.Second {
-			c.t.Errorf("an operation took %v", d)
-		}
-	}()
 	h := c.server.Load().RequestHandler()
 	known := c.known()
 	switch n := c.r.IntN(100); {
@@ -549,7 +544,7 @@ func (w *sea) resume() {
 // calm brings all tasks to rest, and holds the lists against them.
 func (w *sea) calm() {
 	h := w.server.Load().RequestHandler()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	w.resume()
 	for _, caller := range hostileCallers {

@@ -29,7 +29,7 @@ func TestPerson(t *testing.T) {
 	support := must.Get(llmagent.New("support", "You help.", script.Model("support")))
 	store := sessiontest.Memory(t)
 	s := newTestServer(t, support, store, WithRunnerOptions(runner.WithDesk(room)))
-	desk, err := runner.New(support, store, runner.WithDesk(room), runner.WithWait(10*time.Second)) // another process
+	desk, err := runner.New(support, store, runner.WithDesk(room), runner.WithWait(time.Minute)) // another process
 	require.NoError(t, err)
 	room.Serve(desk.Deliver)
 	h := s.RequestHandler()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	old "github.com/a2aproject/a2a-go/a2a"
 	oldclient "github.com/a2aproject/a2a-go/a2aclient"
@@ -31,9 +30,7 @@ func newArbor(t *testing.T, root agent.Agent, opts ...a2aserver.Option) *httptes
 	srv.Config.Handler = s
 	srv.Start()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		require.NoError(t, s.Close(ctx))
+		require.NoError(t, s.Close(context.Background()))
 		srv.Close()
 	})
 	return srv

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	old "github.com/a2aproject/a2a-go/a2a"
 	oldsrv "github.com/a2aproject/a2a-go/a2asrv"
@@ -187,7 +186,7 @@ func TestIDsInPaths(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprintf(w, "data: {\"task\":{\"id\":\"%s\",\"contextId\":\"c\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}\n\n", id)
 		})
-		_, _, err := remotetest.NewClient(t, newRemote(t, srv.URL, a2a.WithTimeout(5*time.Second))).Turn("hi")
+		_, _, err := remotetest.NewClient(t, newRemote(t, srv.URL)).Turn("hi")
 		var e *a2a.Error
 		require.ErrorAs(t, err, &e, id)
 		require.Equal(t, a2a.CodeProtocol, e.Code, "%s: %v", id, err)

@@ -45,9 +45,7 @@ func follow(t testing.TB, p *Sender, task Task, cfg sdk.PushConfig) *webhook {
 }
 
 func drain(t testing.TB, p *Sender) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	require.NoError(t, p.Close(ctx))
+	require.NoError(t, p.Close(context.Background()))
 }
 
 func status(task Task, state sdk.TaskState) *sdk.TaskStatusUpdateEvent {
@@ -556,11 +554,11 @@ func TestLostEventIsMadeUpFor(t *testing.T) {
 	task := aTask("alice")
 	w := follow(t, p, task, sdk.PushConfig{URL: r.URL})
 	p.Notify(task, words(task, "a", false, "lost"), nil2)
-	require.Eventually(t, func() bool {
+	must.Wait(t, func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.stale && !w.working
-	}, 20*time.Second, time.Millisecond)
+	})
 	r.Next(t)
 	p.Notify(task, words(task, "a", true, "more"), snapshotOf(task, sdk.TaskStateWorking))
 	require.Equal(t, snapshotOf(task, sdk.TaskStateWorking)(), r.Next(t).Event)
@@ -629,7 +627,7 @@ func TestPushAfterRestart(t *testing.T) {
 	for range 2 {
 		quick.Next(t)
 	}
-	require.Eventually(t, func() bool { return !p.find(task, "quick").open() && !p.Follows(other) }, 20*time.Second, time.Millisecond)
+	must.Wait(t, func() bool { return !p.find(task, "quick").open() && !p.Follows(other) })
 	ctx, cancel := context.WithCancelCause(context.Background())
 	why := errors.New("no time left")
 	cancel(why)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -159,7 +158,7 @@ func TestRemoteIsCanceled(t *testing.T) {
 			task = <-known
 			require.Equal(t, "working", task.Status)
 		} else {
-			require.Eventually(t, func() bool { return len(p.heard(t).Messages) > before }, 10*time.Second, 5*time.Millisecond)
+			must.Wait(t, func() bool { return len(p.heard(t).Messages) > before })
 		}
 		cancel()
 		require.ErrorIs(t, <-over, context.Canceled)

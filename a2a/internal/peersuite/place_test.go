@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -59,9 +58,7 @@ func (p place) put(t testing.TB, a agent.Agent, opts ...a2a.Option) *desk {
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = d.grpc.Serve(lis) })
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		require.NoError(t, d.server.Close(ctx))
+		require.NoError(t, d.server.Close(context.Background()))
 		d.front.Close()
 		d.grpc.Stop()
 		serving.Wait()

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -16,9 +15,7 @@ import (
 // card can be had.
 func refuse(t *testing.T, d *desk) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	require.NoError(t, d.server.Close(ctx))
+	require.NoError(t, d.server.Close(context.Background()))
 	d.grpc.Stop()
 	served := d.front.Config.Handler
 	d.front.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -171,7 +170,7 @@ func (d *desk) ended(t *testing.T, reason event.FinishReason) {
 	if d.server == nil {
 		return
 	}
-	require.Eventually(t, func() bool {
+	must.Wait(t, func() bool {
 		infos, err := d.store.List(context.Background(), session.Key{App: session.DefaultApp, User: session.DefaultUser}, session.Page{})
 		require.NoError(t, err)
 		require.Len(t, infos, 1)
@@ -182,7 +181,7 @@ func (d *desk) ended(t *testing.T, reason event.FinishReason) {
 		}
 		end, ok := last.Data.(*event.HarnessEnd)
 		return ok && end.FinishReason == reason
-	}, 10*time.Second, 2*time.Millisecond)
+	})
 }
 
 // The caller cancels while the specialist answers: what it said is not kept, its work is

@@ -52,13 +52,13 @@ func (r *Receiver) TLSConfig() *tls.Config {
 	return r.Client().Transport.(*http.Transport).TLSClientConfig
 }
 
-// Next returns the next request. It fails the test if none arrives within 20 seconds.
+// Next returns the next request. It fails the test if none arrives within two minutes.
 func (r *Receiver) Next(t testing.TB) Posted {
 	t.Helper()
 	select {
 	case p := <-r.Got:
 		return p
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		require.FailNow(t, "nothing was posted")
 		return Posted{}
 	}
