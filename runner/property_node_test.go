@@ -49,6 +49,7 @@ type graphStory struct {
 type nodeCall struct {
 	node, said           string
 	open, ok, cut, waits bool
+	left                 bool // to the parent session of a fork
 }
 
 // checkGraphs holds the nodes of all graphs in a log against what their graphs say: in
@@ -61,11 +62,8 @@ func (w *world) checkGraphs(log []*event.Event) {
 		around := byRun[event.ParentRun(e.Scope)]
 		switch d := e.Data.(type) {
 		case *event.HarnessStart:
-			if around != nil && around.calls[e.Scope] == nil {
-				w.checkNode(around, e)
-			} else if around != nil && around.calls[e.Scope].waits {
-				around.calls[e.Scope].waits, around.calls[e.Scope].open = false, true
-				w.happened["a node that goes on after it waited"] = true
+			if around != nil {
+				w.checkNodeStart(around, e)
 			}
 			shape := w.graphs[d.AgentID]
 			if shape == nil || w.namesake(e) {
@@ -101,6 +99,10 @@ func (w *world) checkGraphs(log []*event.Event) {
 			if g := byRun[e.RunID]; g != nil && d.Approved {
 				g.approved[g.asked[d.RelayID]] = true
 			}
+		case *event.Notice:
+			if g := byRun[e.RunID]; g != nil && d.Code == event.NoticeForked {
+				w.leaveApproved(g)
+			}
 		case *event.HarnessEnd:
 			if around != nil && d.FinishReason != event.FinishReasonTransfer {
 				w.checkNodeEnd(around, e, d)
@@ -120,6 +122,19 @@ func (w *world) checkGraphs(log []*event.Event) {
 func (w *world) namesake(e *event.Event) bool {
 	_, talks := w.traits[e.Agent]
 	return talks && e.Scope != ""
+}
+
+// checkNodeStart holds the start of a run in the scope of a node against what has happened in its graph.
+func (w *world) checkNodeStart(g *graphStory, e *event.Event) {
+	switch c := g.calls[e.Scope]; {
+	case c == nil:
+		w.checkNode(g, e)
+	case c.left:
+		w.t.Fatalf("seq %d: a fork runs the approved node %s of its parent", e.Seq, c.node)
+	case c.waits:
+		c.waits, c.open = false, true
+		w.happened["a node that goes on after it waited"] = true
+	}
 }
 
 // checkNode holds the start of a node against what has happened in its graph.
@@ -164,6 +179,17 @@ func (w *world) checkNode(g *graphStory, e *event.Event) {
 	}
 	if g.concurrency > 0 && open > g.concurrency {
 		w.t.Fatalf("seq %d: %d nodes run at once, where %d may", e.Seq, open, g.concurrency)
+	}
+}
+
+// leaveApproved is called where a fork begins. Approved nodes that run or wait there go on in the parent session alone:
+// the fork lets them fail, and their runs stay open in the events that both share.
+func (w *world) leaveApproved(g *graphStory) {
+	for _, c := range g.calls {
+		if (c.open || c.waits) && g.approved[c.node] {
+			c.open, c.waits, c.left = false, false, true
+			w.happened["an approved node that a fork leaves to its parent"] = true
+		}
 	}
 }
 
