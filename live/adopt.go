@@ -167,7 +167,7 @@ func (t *Turns) interrupted(ctx context.Context, key session.Key) (cut, stopped,
 			next = last.Target
 		}
 		known := next == "" || last.TurnID != f.Turn.ID || run.Tree().Node(next) != nil
-		cut, stopped, ours = f.Unfinished(), f.Stopped() || t.markedStopped(key), known && t.resume(f.Turn.User)
+		cut, stopped, ours = f.Unfinished(), f.Stopped(), known && t.resume(f.Turn.User)
 		return nil
 	})
 	return cut, stopped, ours, err

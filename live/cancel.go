@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/agentarbor/arbor/access"
@@ -18,9 +17,6 @@ import (
 // its next write, and within 5 seconds. If the process has died, the request also keeps others from adopting the turn.
 // Stop does nothing if the turn waits or has ended. If the context ends first, Stop returns its cause. A model of the
 // other process that ignores its context delays Stop until the lease has ended, at most 20 seconds.
-//
-// A backend that does not adopt turns, such as an engine, is stopped only in this process; the error of a turn that
-// another process runs is agent.ErrSessionBusy.
 func (t *Turns) Stop(ctx context.Context, key session.Key) error {
 	return t.interrupt(ctx, key, t.here(key))
 }
@@ -51,24 +47,21 @@ func (t *Turns) interrupt(ctx context.Context, key session.Key, running []*Turn)
 		seq = f.Seq
 		return nil
 	})
-	_, adopts := t.canceler(key).(adopter)
 	if err == nil && len(running) > 0 {
-		if !adopts {
-			t.markStopped(key)
-		}
 		err = end(ctx, running, session.ErrStopped)
+	}
+	if err == nil { // a backend such as an engine may run the turn elsewhere
+		err = t.requestStop(ctx, key, seq)
+	}
+	if len(running) > 0 {
 		t.notifyWatchers(key)
 	}
-	if err != nil || len(running) > 0 && !adopts {
-		return err
-	}
-	return t.requestStop(ctx, key, seq)
+	return err
 }
 
 // requestStop stores a request to stop the turn that the log has at a position, unless the turn has ended, waits or is
 // stopped by now, and waits until no process runs it.
 func (t *Turns) requestStop(ctx context.Context, key session.Key, seq int64) error {
-	_, adopts := t.canceler(key).(adopter)
 	for requested := false; ; {
 		var runs, stopped bool
 		err := t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
@@ -78,7 +71,7 @@ func (t *Turns) requestStop(ctx context.Context, key session.Key, seq int64) err
 		if err != nil || !runs && !stopped {
 			return err
 		}
-		if runs && !requested && adopts {
+		if runs && !requested {
 			if begun, err := t.begun(ctx, key); err != nil || !begun {
 				return err
 			}
@@ -88,11 +81,8 @@ func (t *Turns) requestStop(ctx context.Context, key session.Key, seq int64) err
 			requested = true
 		}
 		info, _, err := session.Find(ctx, t.store, key)
-		switch {
-		case err != nil || !info.Leased:
+		if err != nil || !info.Leased {
 			return err
-		case !adopts:
-			return fmt.Errorf("session %s: another process runs its turn: %w", key, agent.ErrSessionBusy)
 		}
 		if err := t.WaitFree(ctx, key, time.Now().Add(time.Second)); err != nil {
 			return err

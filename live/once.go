@@ -176,7 +176,7 @@ func (t *Turns) ResumeInterrupted(ctx context.Context, key session.Key) error {
 	cut, stopped, ours, err := t.interrupted(ctx, key)
 	switch {
 	case err != nil || !cut || !ours:
-	case t.forgetStopped(key) || stopped:
+	case stopped:
 		t.ResumeInBackground(key, nil)
 	default:
 		t.Adopt(key)

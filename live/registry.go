@@ -15,8 +15,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// registry is the state of this process: the runner for new turns, the running turns, the clients that watch them,
-// and the stopped turns. It does not read logs.
+// registry is the state of this process: the runner for new turns, the running turns, and the clients that watch
+// them. It does not read logs.
 type registry struct {
 	limit    *access.Limit
 	app      string                       // the app of the sessions of the whole tree
@@ -34,14 +34,13 @@ type registry struct {
 	closed  bool
 	drains  bool // no new turns start
 	running map[session.Key][]*Turn
-	stopped map[session.Key]struct{} // the sessions whose turn this process must not resume by itself
 	// The watchers of turns, which are canceled when the turn is stopped. A watcher with true is a client.
 	watchers map[session.Key]map[*context.CancelCauseFunc]bool
 }
 
 func (r *registry) init() {
 	r.limit, r.app = access.NewLimit(32, 256), session.DefaultApp
-	r.running, r.stopped = make(map[session.Key][]*Turn), make(map[session.Key]struct{})
+	r.running = make(map[session.Key][]*Turn)
 	r.watchers = make(map[session.Key]map[*context.CancelCauseFunc]bool)
 	r.changes.waiting = make(map[owner]map[chan struct{}]struct{})
 }
@@ -328,9 +327,8 @@ func (r *registry) OnStop(key session.Key, stopped func()) (leave func()) {
 	}, false)
 }
 
-// watching registers a watcher, which is canceled when the session's turn is stopped, until leave is called. If the
-// turn is already stopped, the watcher is canceled at once. counts says that the watcher is a client, for which
-// [Turns.Abandon] leaves the turn running.
+// watching registers a watcher, which is canceled when the session's turn is stopped, until leave is called.
+// counts says that the watcher is a client, for which [Turns.Abandon] leaves the turn running.
 func (r *registry) watching(key session.Key, cancel context.CancelCauseFunc, counts bool) (leave func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -338,9 +336,6 @@ func (r *registry) watching(key session.Key, cancel context.CancelCauseFunc, cou
 		r.watchers[key] = make(map[*context.CancelCauseFunc]bool)
 	}
 	r.watchers[key][&cancel] = counts
-	if _, stopped := r.stopped[key]; stopped && len(r.running[key]) == 0 {
-		cancel(session.ErrStopped)
-	}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -407,35 +402,9 @@ func (r *registry) join(x *Turn) (running []*Turn, err error) {
 	if r.closed {
 		return nil, ErrClosed
 	}
-	delete(r.stopped, x.key)
 	running = slices.Clone(r.running[x.key])
 	r.add(x)
 	return running, nil
-}
-
-// markStopped records that this process does not resume the turn of a session by itself, until forgetStopped. The log
-// says that for backends that adopt turns.
-func (r *registry) markStopped(key session.Key) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stopped[key] = struct{}{}
-}
-
-// markedStopped reports whether a session has the mark of markStopped.
-func (r *registry) markedStopped(key session.Key) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, stopped := r.stopped[key]
-	return stopped
-}
-
-// forgetStopped removes the mark of markStopped, and reports whether there was one.
-func (r *registry) forgetStopped(key session.Key) (stopped bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, stopped = r.stopped[key]
-	delete(r.stopped, key)
-	return stopped
 }
 
 // watched reports whether a client watches the turn of a session.

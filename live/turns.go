@@ -233,7 +233,6 @@ func (l *logs) rests(ctx context.Context, key session.Key) (rests bool) {
 }
 
 func (t *Turns) startNow(ctx context.Context, key session.Key, events turnFunc) (*Turn, error) {
-	t.forgetStopped(key)
 	x, first, err := t.launch(ctx, &Turn{key: key, api: access.APIOf(ctx)}, events)
 	if err != nil {
 		return nil, err

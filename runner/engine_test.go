@@ -91,6 +91,27 @@ func TestLostCompletion(t *testing.T) {
 	require.Equal(t, 1, e.runs)
 }
 
+// TestStopBetweenSteps: a step that finds a request to stop does nothing but store that the turn was stopped, and only
+// a step that somebody asks for after that pays.
+func TestStopBetweenSteps(t *testing.T) {
+	e := newEngine(t, pays)
+	_, begun, err := e.begin("t-1", 1)
+	require.NoError(t, err)
+	_, called := e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq})
+	must.Get(e.store.Write(t.Context(), s1, session.Write{Stop: called.Seq}))
+
+	events, stopped, err := e.process().Advance(t.Context(), s1, runner.Step{Turn: "t-1", Seq: called.Seq})
+	require.ErrorIs(t, err, session.ErrStopped)
+	require.Len(t, events, 1)
+	require.Equal(t, event.NoticeStopped, events[0].Data.(*event.Notice).Code)
+	require.Equal(t, runner.TurnState{Seq: called.Seq + 1, Turn: "t-1", Stopped: true}, stopped)
+	require.Zero(t, e.runs)
+
+	_, paid := e.advance(runner.Step{Turn: "t-1", Seq: stopped.Seq})
+	require.False(t, paid.Stopped)
+	require.Equal(t, 1, e.runs)
+}
+
 // TestUnknownOutcome: the second try of a step that has not stored anything knows nothing of its tool.
 func TestUnknownOutcome(t *testing.T) {
 	e := newEngine(t, pays)

@@ -74,9 +74,10 @@ type Step struct {
 // and the state of the turn after it. [Runner.Run] and [Runner.Resume] are loops of such steps. If the turn is over,
 // or an earlier attempt did the step, Advance does nothing.
 //
-// The error is [ErrTurnOver] if the session has continued with another turn.
+// The error is [ErrTurnOver] if the session has continued with another turn, and [session.ErrStopped] if the turn is
+// stopped. A later step resumes a stopped turn.
 func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events []*event.Event, state TurnState, err error) {
-	done := false
+	done, stopped := false, false
 	begin := func(t *opening) error {
 		t.lastAttempt = s.Last
 		f := t.fold()
@@ -88,6 +89,9 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 		case s.Seq >= f.Turn.First && s.Seq > 0 && s.Seq < f.Seq && t.didStep(s.Seq):
 			done = true
 			return nil
+		case f.StopsAt(t.lease.Stop): // requested while no process ran the turn
+			stopped = true
+			return t.appendEvents(t.ctx, t.stoppedNotice())
 		case s.Attempt > 1, s.Seq > 0 && s.Seq < f.Seq, t.adoptedMeanwhile(): // another attempt has begun it
 			return t.resumeTurn(nil)
 		case t.branches(): // the run may have continued in the session that this is a fork of
@@ -96,7 +100,10 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 		return t.appendEvents(t.ctx, t.resumedNotices()) // the time between two steps does not count
 	}
 	return r.runPart(ctx, part{key, nil, begin, func(s *scope) (err error) {
-		if !done {
+		switch {
+		case stopped:
+			err = session.ErrStopped
+		case !done:
 			_, err = s.step()
 		}
 		return err

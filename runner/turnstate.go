@@ -6,7 +6,7 @@ import (
 )
 
 func turnStateOf(f *session.Fold) TurnState {
-	s := TurnState{Seq: f.Seq, Turn: f.Turn.ID, Over: !f.Unfinished()}
+	s := TurnState{Seq: f.Seq, Turn: f.Turn.ID, Over: !f.Unfinished(), Stopped: f.Stopped()}
 	if s.Over {
 		s.Waits, s.Asked, s.Finish = f.Held(), f.Questions(), f.Scope("").Run.Finish
 	}
@@ -20,6 +20,8 @@ type TurnState struct {
 	// Over reports that the turn has no next step before a new message or a decision comes. If Waits is true, the turn
 	// is not finished: it waits for a decision, or for something that is done elsewhere.
 	Over, Waits bool
+	// Stopped reports that the turn was stopped, and no user has resumed it yet.
+	Stopped bool
 	// Asked are the open questions. The caller must not change them.
 	Asked []*event.Relay
 	// Finish is how the conversation's last run ended, "" if the turn is not Over.

@@ -40,6 +40,14 @@ func (e *Engine) advance(ctx context.Context, at position) (outcome, error) {
 				}
 			}
 		}
+		if n > 1 {
+			switch state, err := e.r.State(ctx, at.Key); {
+			case err != nil:
+				return outcome{}, notBegun(err)
+			case state.Stopped: // during the try before
+				return outcome{Code: codeStopped}, nil
+			}
+		}
 		if s.Attempt == 0 {
 			s.Attempt, s.Last = n+at.Tries, n == e.tries
 			if n > 1 && at.Steps != 1 {
@@ -191,6 +199,8 @@ func (e *Engine) try(ctx context.Context, do func(ctx context.Context, n int) (o
 			return out, nil
 		case ctx.Err() != nil:
 			return outcome{}, ctx.Err()
+		case errors.Is(err, session.ErrStopped):
+			return outcome{Code: codeStopped}, nil
 		case errors.Is(err, runner.ErrTurnOver):
 			return outcome{Over: true, Code: codeTurnOver}, nil
 		case errors.As(err, &run) && out.Over:

@@ -124,7 +124,7 @@ const (
 	denyActivity    = "arbor.deny"
 	cancelActivity  = "arbor.cancel"
 	signalLook      = "look"
-	signalEnd       = "end"
+	signalEnd       = "end" // cancels the turn
 )
 
 // Worker returns a worker of the engine's task queue, which the caller starts and stops. By default a dead worker is

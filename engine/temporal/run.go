@@ -19,7 +19,6 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/sleep"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -168,6 +167,14 @@ func (e *Engine) continueTurn(ctx context.Context, key session.Key, decisions []
 		return g, err
 	}
 	run, idle, err := e.open(ctx, key)
+	for err == nil && run != nil && g.Stopped { // the workflow of a stopped turn is about to end
+		if err = sleep.For(ctx, 5*time.Millisecond); err == nil {
+			g.TurnState, err = e.r.State(ctx, key)
+		}
+		if err == nil {
+			run, idle, err = e.open(ctx, key)
+		}
+	}
 	if g.run = run; err == nil && (run == nil || idle) { // otherwise a worker is running it
 		g.run, err = e.signal(ctx, at)
 	}
@@ -191,7 +198,7 @@ func (e *Engine) Cancel(ctx context.Context, key session.Key, opts ...runner.Tur
 		} else if pin.Pinned && state.Seq != pin.At {
 			return nil, fmt.Errorf("session %s: the log ends at position %d, not at %d: %w", key, state.Seq, pin.At, agent.ErrConflict)
 		}
-		out, err := e.endWorkflow(ctx, run, endSignal{Cancel: true})
+		out, err := e.cancelWorkflow(ctx, run)
 		if err != nil {
 			return nil, err
 		}
@@ -226,9 +233,9 @@ func (e *Engine) retryBusy(ctx context.Context, key session.Key, do func() error
 	}
 }
 
-// endWorkflow ends a workflow, and waits until it has ended.
-func (e *Engine) endWorkflow(ctx context.Context, run client.WorkflowRun, signal endSignal) (out outcome, err error) {
-	if err = e.c.SignalWorkflow(ctx, run.GetID(), run.GetRunID(), signalEnd, signal); err != nil && !notFound(err) {
+// cancelWorkflow cancels the turn of a workflow, and waits until the workflow has ended.
+func (e *Engine) cancelWorkflow(ctx context.Context, run client.WorkflowRun) (out outcome, err error) {
+	if err = e.c.SignalWorkflow(ctx, run.GetID(), run.GetRunID(), signalEnd, nil); err != nil && !notFound(err) {
 		return out, err
 	}
 	return e.await(ctx, run)
@@ -274,9 +281,6 @@ func (e *Engine) stream(ctx context.Context, key session.Key, g runningTurn, err
 			if follows.Err() != nil {
 				err = context.Cause(follows)
 			}
-			if cause := context.Cause(ctx); errors.Is(cause, session.ErrStopped) || errors.Is(cause, live.ErrCanceled) {
-				e.stop(ctx, g.run)
-			}
 			yield(nil, err)
 			return
 		}
@@ -301,15 +305,6 @@ func (e *Engine) stream(ctx context.Context, key session.Key, g runningTurn, err
 			}
 			return
 		}
-	}
-}
-
-// stop interrupts a turn whose follower was stopped. The caller waits for it.
-func (e *Engine) stop(ctx context.Context, run client.WorkflowRun) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Heartbeat+2*grace)
-	defer cancel()
-	if _, err := e.endWorkflow(ctx, run, endSignal{}); err != nil {
-		e.logger.Warn("a turn could not be stopped", "workflow", run.GetID(), "error", err)
 	}
 }
 

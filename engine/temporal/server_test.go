@@ -102,6 +102,35 @@ func TestServer(t *testing.T) {
 	d.rests(c, turn, "done")
 }
 
+// TestStopElsewhere: a server stops a turn that another server began, while a worker runs it and before one does.
+func TestStopElsewhere(t *testing.T) {
+	answer, asked := slow()
+	for name, d := range map[string]*desk{
+		"worked on": open(t, nil, nil, nil, answer, asIs),
+		"unmanned":  unmanned(t, nil, nil, nil, asIs),
+	} {
+		_, c := d.serve()
+		turn, key := d.begin(c, "Stop it"), d.key
+		_, other := d.serve()
+		d.key = key
+		if name == "worked on" {
+			<-asked
+		}
+		stopped, err := other.Stop(t.Context(), d.key.ID, turn.ID)
+		require.NoError(t, err, name)
+		require.Equal(t, "cut_off", stopped.State, name)
+		if name == "unmanned" {
+			d.worker()
+		}
+		require.Equal(t, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, d.closes(), name)
+		last := d.log()[len(d.log())-1].Data
+		require.Equal(t, event.NoticeStopped, last.(*event.Notice).Code, name)
+		_, err = other.Resume(t.Context(), d.key.ID, turn.ID)
+		require.NoError(t, err, name)
+		require.Equal(t, "secret: As it is.", d.rests(c, turn, "done").Text, name)
+	}
+}
+
 // TestServerGoes: a turn outlives the server that began it, and whoever follows at another one sees all of it.
 func TestServerGoes(t *testing.T) {
 	d := unmanned(t, nil, nil, nil, pays)

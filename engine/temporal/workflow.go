@@ -51,29 +51,20 @@ type continueSignal struct {
 	After int64 `json:"after,omitempty"`
 }
 
-// endSignal ends a workflow with its turn, or before it, so that the turn can be resumed.
-type endSignal struct {
-	Cancel bool `json:"cancel,omitempty"`
-}
-
 // turn is the workflow function.
 func turn(ctx workflow.Context, o turnInput) (outcome, error) {
 	work, cut := workflow.WithCancel(ctx)
-	var ends *endSignal
+	canceled := false
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		var end endSignal
-		workflow.GetSignalChannel(ctx, signalEnd).Receive(ctx, &end)
+		workflow.GetSignalChannel(ctx, signalEnd).Receive(ctx, nil)
 		if ctx.Err() == nil {
-			ends = &end
+			canceled = true
 			cut()
 		}
 	})
 	out, err := steps(work, o)
-	switch {
-	case ends == nil && ctx.Err() == nil, err == nil && out.Over && !out.Waits: // or the turn ended first
+	if !canceled && ctx.Err() == nil || err == nil && out.Over && !out.Waits { // or the turn ended first
 		return out, err
-	case ends != nil && !ends.Cancel:
-		return outcome{Code: codeStopped}, nil
 	}
 	free, _ := workflow.NewDisconnectedContext(ctx)
 	if out, err = runActivity(free, cancelActivity, o, o.position); err == nil && ctx.Err() != nil {
