@@ -15,7 +15,7 @@ import (
 
 // adopt continues a task whose process died. It does not wait. If another process holds the session's lease, adopt does
 // nothing.
-func (s *served) adopt(f *found) {
+func (s *served) adopt(f *storedTask) {
 	if !f.settled() && f.a2a {
 		s.turns.Adopt(f.key)
 	}
@@ -23,14 +23,14 @@ func (s *served) adopt(f *found) {
 
 // resumeWaiting resumes a task that waits for something external, such as an authorization that a remote agent asked
 // for, because that may be done by now. The webhooks of the task last received that it waits.
-func (s *served) resumeWaiting(f *found) {
+func (s *served) resumeWaiting(f *storedTask) {
 	key, id := f.key, f.task.ID // follow changes f
 	s.turns.ResumeInBackground(key, func() { s.push(key, id) })
 }
 
 // follow yields the updates of a task that come after f, until the task is settled, the context ends or the server
 // stops. It updates f. If the task already waits, follow continues until it is settled again.
-func (s *served) follow(ctx context.Context, f *found) iter.Seq2[sdk.Event, error] {
+func (s *served) follow(ctx context.Context, f *storedTask) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		ctx, leave := s.untilClosed(ctx)
 		defer leave()
@@ -61,7 +61,7 @@ func (s *served) follow(ctx context.Context, f *found) iter.Seq2[sdk.Event, erro
 
 // watch is follow for a client that waits. If the turn is stopped, or no process adopts it any more, the sequence ends
 // with [session.ErrStopped]. This does not change the task.
-func (s *served) watch(ctx context.Context, f *found) iter.Seq2[sdk.Event, error] {
+func (s *served) watch(ctx context.Context, f *storedTask) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)

@@ -48,7 +48,7 @@ func (h handler) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (
 }
 
 // untilSettled follows a task until it is settled.
-func (s *served) untilSettled(ctx context.Context, f *found) error {
+func (s *served) untilSettled(ctx context.Context, f *storedTask) error {
 	if f.settled() {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (s *served) untilSettled(ctx context.Context, f *found) error {
 }
 
 // directAnswer returns the message that answers m, or nil if the answer is a task.
-func (h handler) directAnswer(m *sdk.Message, f *found) *sdk.Message {
+func (h handler) directAnswer(m *sdk.Message, f *storedTask) *sdk.Message {
 	if !h.answersDirectly(m) || f.task.Status.State != sdk.TaskStateCompleted {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (h handler) answersDirectly(m *sdk.Message) bool {
 	return h.direct != nil && m.TaskID == "" && h.direct(m)
 }
 
-func (h handler) send(ctx context.Context, req *sdk.SendMessageRequest) (*served, *found, error) {
+func (h handler) send(ctx context.Context, req *sdk.SendMessageRequest) (*served, *storedTask, error) {
 	s := h.trees[req.Tenant]
 	var hook *sdk.PushConfig
 	if req.Config != nil {
@@ -151,7 +151,7 @@ func (h handler) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRe
 	}
 }
 
-func (h handler) find(ctx context.Context, tenant string, id sdk.TaskID) (*served, *found, error) {
+func (h handler) find(ctx context.Context, tenant string, id sdk.TaskID) (*served, *storedTask, error) {
 	s := h.trees[tenant]
 	f, err := s.find(ctx, id, wantsExtension(ctx))
 	return s, f, err

@@ -67,12 +67,12 @@ func (h handler) pushTask(ctx context.Context, tenant string, id sdk.TaskID) (pu
 	return s.pushTask(f), nil
 }
 
-func (s *served) pushTask(f *found) push.Task {
+func (s *served) pushTask(f *storedTask) push.Task {
 	return push.Task{Tenant: s.tenant, Caller: f.key.User, Task: f.task.ID}
 }
 
 // hook saves a config for a task and starts to post the task's events to it.
-func (s *served) hook(ctx context.Context, f *found, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
+func (s *served) hook(ctx context.Context, f *storedTask, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
 	saved, err := s.hooks.Save(ctx, s.pushTask(f), s.protocol(ctx), cfg)
 	if err == nil {
 		s.hooks.Behind(s.pushTask(f), saved.ID)
@@ -159,7 +159,7 @@ func (s *served) pushPrevious(ctx context.Context, key session.Key) {
 }
 
 // post posts the task as it is now, and then its updates until it is settled.
-func (s *served) post(ctx context.Context, t push.Task, f *found) error {
+func (s *served) post(ctx context.Context, t push.Task, f *storedTask) error {
 	s.hooks.Notify(t, f.current(), f.current)
 	if f.settled() {
 		return nil

@@ -32,7 +32,7 @@ import (
 // the result. If the session is busy, send waits and then examines the message again, because the task that it answers
 // may be over, or the other turn may have started with the same message. It does the same if another process changed
 // the session after the message was examined and before the turn started.
-func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found, error) {
+func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*storedTask, error) {
 	m := req.Message
 	from, err := s.origin(m)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 // same, or answer the same question, the second attempt sees the effect of the first. Between processes the store
 // ensures this: a turn starts only if the log still has the end that give has seen. came is the end of the log when the
 // message arrived, and negative until it is known.
-func (s *served) sendOnce(ctx context.Context, key session.Key, m *sdk.Message, content llm.Content, from origin.Origin, extended bool, arrivedAt *int64) (*found, error) {
+func (s *served) sendOnce(ctx context.Context, key session.Key, m *sdk.Message, content llm.Content, from origin.Origin, extended bool, arrivedAt *int64) (*storedTask, error) {
 	unlock, err := s.turns.Lock(ctx, key, func() (err error) {
 		if *arrivedAt < 0 && session.CheckKey(key) == nil {
 			*arrivedAt, _, err = s.since(ctx, key, -1)
@@ -112,7 +112,7 @@ func (s *served) sendOnce(ctx context.Context, key session.Key, m *sdk.Message, 
 	}
 	at := int64(0) // the end of a new context
 	if m.ContextID != "" || extended {
-		var f *found
+		var f *storedTask
 		if f, at, err = s.findResent(ctx, key, sent, extended, *arrivedAt); f != nil || err != nil {
 			return f, err
 		}
@@ -128,7 +128,7 @@ func (s *served) sendOnce(ctx context.Context, key session.Key, m *sdk.Message, 
 }
 
 // begin starts a turn with a user message if the log ends at a position. It starts a new task unless task is set.
-func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.Message, from origin.Origin, task sdk.TaskID, extended bool) (*found, error) {
+func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.Message, from origin.Origin, task sdk.TaskID, extended bool) (*storedTask, error) {
 	from.Task = string(task)
 	turn, err := s.turns.Begin(ctx, key, msg, runner.At(at), runner.WithMetadata(from.Metadata()))
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.M
 }
 
 // answer adds a message to a task that exists: decisions about pending calls, or a text that the agent asked for.
-func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg llm.Message, from origin.Origin) (*found, error) {
+func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message, msg llm.Message, from origin.Origin) (*storedTask, error) {
 	decided := decisionID(f.task.ID, m.ID)
 	switch state := f.task.Status.State; {
 	case slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return isResend(h, sent) || strings.HasPrefix(h.ID, decided) }):
@@ -180,7 +180,7 @@ func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg
 // findResent returns the task of a session that contains the message, if the client sent the message once more because
 // it received no answer. It searches the last task and the tasks that began after the message arrived. If none contains
 // the message, at is the end of the log.
-func (s *served) findResent(ctx context.Context, key session.Key, sent *sdk.Message, extended bool, arrivedAt int64) (f *found, at int64, err error) {
+func (s *served) findResent(ctx context.Context, key session.Key, sent *sdk.Message, extended bool, arrivedAt int64) (f *storedTask, at int64, err error) {
 	at, marks, err := s.since(ctx, key, arrivedAt)
 	if err != nil {
 		return nil, 0, err

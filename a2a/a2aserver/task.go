@@ -40,8 +40,8 @@ func notFound(id sdk.TaskID) error {
 	return sdk.NewError(sdk.ErrTaskNotFound, fmt.Sprintf("task not found: %.300q", string(id)))
 }
 
-// found is a task that was read from the log. seq is the last position that was read.
-type found struct {
+// storedTask is a task that was read from the log. seq is the last position that was read.
+type storedTask struct {
 	*projection
 	key session.Key
 	seq int64
@@ -49,18 +49,18 @@ type found struct {
 }
 
 // find reads a task of the caller from the log. It does not find tasks of other callers or tenants.
-func (s *served) find(ctx context.Context, id sdk.TaskID, extended bool) (*found, error) {
+func (s *served) find(ctx context.Context, id sdk.TaskID, extended bool) (*storedTask, error) {
 	return s.findAt(ctx, id, nil, extended)
 }
 
 // findAt reads a task as it was when the event at had just been stored. If at is nil, it reads the task as it is now.
-func (s *served) findAt(ctx context.Context, id sdk.TaskID, at *event.Event, extended bool) (*found, error) {
+func (s *served) findAt(ctx context.Context, id sdk.TaskID, at *event.Event, extended bool) (*storedTask, error) {
 	seq, turnID, contextID, ok := parseTaskID(id)
 	key := s.key(ctx, contextID)
 	if !ok || session.CheckKey(key) != nil {
 		return nil, notFound(id)
 	}
-	f := &found{key: key}
+	f := &storedTask{key: key}
 	for e, err := range s.store.Load(ctx, key, seq-1) {
 		if err != nil {
 			return nil, err

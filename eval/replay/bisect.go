@@ -42,8 +42,8 @@ type Skip struct {
 	Reason string
 }
 
-// ErrNoParting is the error of [Bisect] if the first and the last revision act the same way.
-var ErrNoParting = errors.New("the good and the bad revision do the same in this session")
+// ErrSameBehavior is the error of [Bisect] if the first and the last revision act the same way.
+var ErrSameBehavior = errors.New("the good and the bad revision do the same in this session")
 
 // Bisect finds the first bad one of n revisions. The first revision is good and the last one is bad. It compares the
 // revisions at the place of the log where these two differ. That is the first place where one of them acts differently
@@ -52,7 +52,7 @@ var ErrNoParting = errors.New("the good and the bad revision do the same in this
 //
 // tree returns the tree of a revision, and a function to call when the tree is no longer used. If tree returns an
 // error, or the revision does not reach the place, the revision is skipped. The error of Bisect is about the first or
-// the last revision, that of the context, or [ErrNoParting].
+// the last revision, that of the context, or [ErrSameBehavior].
 func Bisect(ctx context.Context, l *Log, n int, tree func(i int) (agent.Agent, func(), error), opts ...Option) (*Bisection, error) {
 	c := &config{}
 	if err := option.Apply(c, opts); err != nil {
@@ -67,20 +67,20 @@ func Bisect(ctx context.Context, l *Log, n int, tree func(i int) (agent.Agent, f
 	if err != nil {
 		return nil, fmt.Errorf("the bad revision: %w", err)
 	}
-	if err := b.part(good, bad); err != nil {
+	if err := b.findDifference(good, bad); err != nil {
 		return nil, err
 	}
 	if b.Criterion == ByRequest && c.live {
 		b.Criterion = ByAnswer
 	}
-	if b.Good, err = b.does(ctx, 0, good); err != nil {
+	if b.Good, err = b.describe(ctx, 0, good); err != nil {
 		return nil, fmt.Errorf("the good revision: %w", err)
 	}
-	if b.Bad, err = b.does(ctx, n-1, bad); err != nil {
+	if b.Bad, err = b.describe(ctx, n-1, bad); err != nil {
 		return nil, fmt.Errorf("the bad revision: %w", err)
 	}
 	if b.Good == b.Bad {
-		return nil, fmt.Errorf("%w: as their models answer now, both go %s in turn %d", ErrNoParting, b.Good, b.Turn)
+		return nil, fmt.Errorf("%w: as their models answer now, both go %s in turn %d", ErrSameBehavior, b.Good, b.Turn)
 	}
 	if err := b.search(ctx, n); err != nil {
 		return nil, err
@@ -104,12 +104,12 @@ type bisection struct {
 
 // trail is what a revision does.
 type trail struct {
-	sums  map[place]sum
-	asked map[place]*ask // without the requests themselves
-	seq   int64          // of the first difference from the log, 0 if there is none
-	does  string         // what it does there
-	first *Difference
-	stop  *Stopped
+	sums     map[place]sum
+	asked    map[place]*ask // without the requests themselves
+	seq      int64          // of the first difference from the log, 0 if there is none
+	behavior string         // what it does there
+	first    *Difference
+	stop     *Stopped
 }
 
 // play plays a revision as far as possible.
@@ -134,7 +134,7 @@ func (b *bisection) play(ctx context.Context, i int) (*trail, error) {
 	}
 	out := p.outcome()
 	if t.first, t.stop = out.Difference, out.Stopped; t.first != nil {
-		t.seq, t.does = t.first.Seq, p.instead(t.first)
+		t.seq, t.behavior = t.first.Seq, p.instead(t.first)
 	}
 	return t, nil
 }
@@ -159,11 +159,11 @@ func (p *player) instead(d *Difference) string {
 // asRecorded describes a tree that does the same as the log.
 const asRecorded = "what the log has"
 
-// part finds the place where two trails differ.
-func (b *bisection) part(good, bad *trail) error {
+// findDifference finds the place where two trails differ.
+func (b *bisection) findDifference(good, bad *trail) error {
 	until := b.config.at
 	in := func(seq int64) bool { return seq > 0 && (until == 0 || seq <= until) }
-	if good.seq != bad.seq || good.does != bad.does {
+	if good.seq != bad.seq || good.behavior != bad.behavior {
 		for _, t := range []*trail{good, bad} {
 			if in(t.seq) && (b.Seq == 0 || t.seq < b.Seq) {
 				b.Criterion, b.Seq, b.Turn, b.Agent = ByRoute, t.seq, t.first.Turn, t.first.Agent
@@ -192,14 +192,14 @@ func (b *bisection) part(good, bad *trail) error {
 	}
 	for _, t := range []*trail{good, bad} {
 		if t.stop != nil {
-			return fmt.Errorf("%w until turn %d, position %d, from where it cannot be played: %s", ErrNoParting, t.stop.Turn, t.stop.Seq, t.stop.Reason)
+			return fmt.Errorf("%w until turn %d, position %d, from where it cannot be played: %s", ErrSameBehavior, t.stop.Turn, t.stop.Seq, t.stop.Reason)
 		}
 	}
-	return ErrNoParting
+	return ErrSameBehavior
 }
 
-// does describes what a revision does at the place.
-func (b *bisection) does(ctx context.Context, i int, t *trail) (string, error) {
+// describe describes what a revision does at the place.
+func (b *bisection) describe(ctx context.Context, i int, t *trail) (string, error) {
 	if b.Criterion == ByRoute {
 		switch {
 		case t.stop != nil && t.stop.Seq < b.Seq:
@@ -207,7 +207,7 @@ func (b *bisection) does(ctx context.Context, i int, t *trail) (string, error) {
 		case t.seq > 0 && t.seq < b.Seq:
 			return "", fmt.Errorf("the replay does not reach position %d: %s", b.Seq, t.first.Message)
 		case t.seq == b.Seq:
-			return t.does, nil
+			return t.behavior, nil
 		}
 		return asRecorded, nil
 	}
@@ -274,7 +274,7 @@ func (b *bisection) search(ctx context.Context, n int) error {
 		does := ""
 		if err == nil {
 			b.Played++
-			does, err = b.does(ctx, i, t)
+			does, err = b.describe(ctx, i, t)
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -93,7 +93,7 @@ func (q *question) over() bool {
 	}
 }
 
-func (r *call) note(q *question) {
+func (r *call) setQuestion(q *question) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open = q
@@ -117,7 +117,7 @@ func (c *conn) pair() {
 		return
 	case n == len(might) && one:
 		for i, q := range c.unpaired {
-			might[i].note(q)
+			might[i].setQuestion(q)
 			go might[i].ask(q)
 		}
 	default:

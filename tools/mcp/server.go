@@ -222,7 +222,7 @@ func (s *Server) ready(ctx context.Context, listed bool) (*conn, error) {
 			return nil, s.failed
 		default:
 			s.trying = make(chan struct{})
-			go s.try(s.trying)
+			go s.attempt(s.trying)
 		}
 		if s.slow != nil {
 			return nil, s.slow
@@ -273,8 +273,8 @@ func (s *Server) limit() time.Duration {
 // current reports whether the list of tools belongs to the connection and is current. The caller holds mu.
 func (s *Server) current() bool { return s.listing.of == s.conn && !s.conn.stale.Load() }
 
-// try makes one attempt to connect to the server and to list its tools, and stores the result.
-func (s *Server) try(done chan struct{}) {
+// attempt makes one attempt to connect to the server and to list its tools, and stores the result.
+func (s *Server) attempt(done chan struct{}) {
 	err := s.reach()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -103,7 +103,7 @@ func bisect(ctx context.Context, f *factory.Factory, id, path, good, bad string,
 	b, err := replay.Bisect(ctx, log, len(revs), func(i int) (agent.Agent, func(), error) {
 		return revision(ctx, f, folder, revs[i], name, &o)
 	}, opts...)
-	if errors.Is(err, replay.ErrNoParting) {
+	if errors.Is(err, replay.ErrSameBehavior) {
 		f.Say("%s", err)
 		return factory.Exit(factory.StatusFindings)
 	}
