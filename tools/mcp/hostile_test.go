@@ -44,9 +44,9 @@ func TestHostileServers(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			opts := []mcp.Option{mcp.WithTimeout(20 * time.Second), mcp.WithStartTimeout(20 * time.Second)}
-			if mode == "silent-at-discover" {
-				opts = append(opts, mcp.WithStartTimeout(2*time.Second))
+			var opts []mcp.Option
+			if mode == "silent-at-discover" { // it is greeted otherwise after half of this
+				opts = append(opts, mcp.WithStartTimeout(10*time.Second))
 			}
 			if c.failed && strings.Contains(c.result, "1s") {
 				opts = append(opts, mcp.WithTimeout(time.Second))
@@ -57,15 +57,12 @@ func TestHostileServers(t *testing.T) {
 			require.Equal(t, c.failed, failed, text)
 			require.Contains(t, text, c.result)
 			require.LessOrEqual(t, len(text), tools.DefaultMaxOutput+100)
-			require.Eventually(t, func() bool { // a server that hangs is found out first
-				text, failed := call(t, list(t, s), "echo", `{"text":"again"}`)
-				return !failed && text == "again"
-			}, 20*time.Second, 10*time.Millisecond)
+			answersAgain(t, s) // a server that hangs is found out first
 		})
 	}
 }
 
-// What is longer than the output may be is cut, and a message of 100 MB is never held.
+// What is longer than the output may be is cut, and a message of 40 MB is never held.
 func TestLongAnswers(t *testing.T) {
 	r := list(t, start(t, "long", mcp.WithMaxOutput(1000)))
 	text := good(t, r, "bad", `{}`)
@@ -168,7 +165,7 @@ func TestClose(t *testing.T) {
 	require.Equal(t, "fine", good(t, r, "bad", `{}`))
 	begin := time.Now()
 	require.NoError(t, s.Close())
-	require.Less(t, time.Since(begin), 10*time.Second)
+	require.Less(t, time.Since(begin), time.Minute, "the server sleeps for an hour")
 	_, err := s.Tools(t.Context())
 	require.ErrorIs(t, err, mcp.ErrClosed)
 	require.Contains(t, bad(t, r, "bad", `{}`), mcp.ErrClosed.Error())

@@ -8,12 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/mcppeers"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/mcp"
 )
@@ -26,7 +26,7 @@ func everything(t *testing.T) (command, path string) {
 func TestPeerEverything(t *testing.T) {
 	t.Parallel()
 	node, script := everything(t)
-	tryEverything(t, open(t, mcp.Stdio{Command: node, Args: []string{script, "stdio"}}, mcp.WithResources(), mcp.WithPrompts(), mcp.WithTimeout(20*time.Second)))
+	tryEverything(t, open(t, mcp.Stdio{Command: node, Args: []string{script, "stdio"}}, mcp.WithResources(), mcp.WithPrompts()))
 }
 
 func TestPeerEverythingOverHTTP(t *testing.T) {
@@ -44,14 +44,14 @@ func TestPeerEverythingOverHTTP(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	require.Eventually(t, func() bool {
+	must.Wait(t, func() bool {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			_ = c.Close()
 		}
 		return err == nil
-	}, 20*time.Second, 10*time.Millisecond)
-	tryEverything(t, open(t, mcp.HTTP{URL: "http://127.0.0.1:" + port + "/mcp"}, mcp.WithResources(), mcp.WithPrompts(), mcp.WithTimeout(20*time.Second)))
+	})
+	tryEverything(t, open(t, mcp.HTTP{URL: "http://127.0.0.1:" + port + "/mcp"}, mcp.WithResources(), mcp.WithPrompts()))
 }
 
 func tryEverything(t *testing.T, s *mcp.Server) {
@@ -104,7 +104,7 @@ func TestPeerFilesystem(t *testing.T) {
 func TestPeerFastMCP(t *testing.T) {
 	t.Parallel()
 	python, script := mcppeers.Python(t, "fast.py")
-	r := list(t, open(t, mcp.Stdio{Command: python, Args: []string{script}}, mcp.WithResources(), mcp.WithTimeout(20*time.Second)))
+	r := list(t, open(t, mcp.Stdio{Command: python, Args: []string{script}}, mcp.WithResources()))
 	require.Equal(t, "5", good(t, r, "add", `{"a":2,"b":3}`))
 	require.JSONEq(t, `{"name":"Ann","letters":3}`, good(t, r, "person", `{"name":"Ann"}`))
 	require.True(t, r.Get("person").Info().ReadOnly)

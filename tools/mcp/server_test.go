@@ -223,7 +223,7 @@ func hostile(mode string) {
 				select {} // and reads no more
 			case "hangs", "silent":
 			case "huge", "huge-js":
-				answer := fmt.Sprintf(`"result":{"content":[{"type":"text","text":"%s"}]}`, strings.Repeat("x", 100<<20))
+				answer := fmt.Sprintf(`"result":{"content":[{"type":"text","text":"%s"}]}`, strings.Repeat("x", 40<<20))
 				if mode == "huge" {
 					send(`{"jsonrpc":"2.0","id":%s,%s}`, id, answer)
 				} else {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/mcp"
 )
@@ -26,36 +27,39 @@ func TestASlowServerStartsInTheBackground(t *testing.T) {
 		t.Skip("this system has no mkfifo")
 	}
 	for mode, starts := range map[string]int{"older": 1, "kind": 2} {
-		dir := t.TempDir()
-		gate, opened := filepath.Join(dir, "gate"), filepath.Join(dir, "open")
-		require.NoError(t, exec.Command("mkfifo", gate).Run())
-		closed, err := os.OpenFile(gate, os.O_RDWR, 0)
-		require.NoError(t, err)
-		defer closed.Close()
-		script := `echo x >> "$1/starts"; echo downloading >&2; read line < "$1/gate"; exec "$2"`
-		var logged bytes.Buffer
-		s := open(t, mcp.Stdio{Command: "/bin/sh", Args: []string{"-c", script, "sh", dir, os.Args[0]}, Env: []string{"SERVER=" + mode, "PATH=" + os.Getenv("PATH")}},
-			mcp.WithStartTimeout(200*time.Millisecond), mcp.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
-		_, err = s.Tools(t.Context())
-		require.ErrorContains(t, err, "mcp server peer: it has not answered within 200ms; its tools can be used once it does; it said: downloading")
-		_, again := s.Tools(t.Context())
-		require.Same(t, err, again, "nobody waits a second time")
-		require.NoError(t, os.WriteFile(opened, []byte("go\n"), 0o600))
-		require.NoError(t, os.Rename(opened, gate))
-		_, err = closed.WriteString("go\n")
-		require.NoError(t, err)
-		var r *tools.Registry
-		require.Eventually(t, func() bool {
-			r, err = s.Tools(t.Context())
-			return err == nil
-		}, 20*time.Second, time.Millisecond)
-		require.Equal(t, "hello", good(t, r, "echo", `{"text":"hello"}`))
-		begun, err := os.ReadFile(filepath.Join(dir, "starts"))
-		require.NoError(t, err)
-		require.LessOrEqual(t, strings.Count(string(begun), "x"), starts)
-		require.NoError(t, s.Close())
-		require.Equal(t, 1, strings.Count(logged.String(), "level=WARN"), logged.String())
-		require.Contains(t, logged.String(), "an MCP server has started")
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			gate, opened := filepath.Join(dir, "gate"), filepath.Join(dir, "open")
+			require.NoError(t, exec.Command("mkfifo", gate).Run())
+			closed, err := os.OpenFile(gate, os.O_RDWR, 0)
+			require.NoError(t, err)
+			defer closed.Close()
+			script := `echo x >> "$1/starts"; echo downloading >&2; read line < "$1/gate"; exec "$2"`
+			var logged bytes.Buffer
+			s := open(t, mcp.Stdio{Command: "/bin/sh", Args: []string{"-c", script, "sh", dir, os.Args[0]}, Env: []string{"SERVER=" + mode, "PATH=" + os.Getenv("PATH")}},
+				mcp.WithStartTimeout(3*time.Second), mcp.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
+			_, err = s.Tools(t.Context())
+			require.ErrorContains(t, err, "mcp server peer: it has not answered within 3s; its tools can be used once it does; it said: downloading")
+			_, again := s.Tools(t.Context())
+			require.Same(t, err, again, "nobody waits a second time")
+			require.NoError(t, os.WriteFile(opened, []byte("go\n"), 0o600))
+			require.NoError(t, os.Rename(opened, gate))
+			_, err = closed.WriteString("go\n")
+			require.NoError(t, err)
+			var r *tools.Registry
+			must.Wait(t, func() bool {
+				r, err = s.Tools(t.Context())
+				return err == nil
+			})
+			require.Equal(t, "hello", good(t, r, "echo", `{"text":"hello"}`))
+			begun, err := os.ReadFile(filepath.Join(dir, "starts"))
+			require.NoError(t, err)
+			require.LessOrEqual(t, strings.Count(string(begun), "x"), starts)
+			require.NoError(t, s.Close())
+			require.Equal(t, 1, strings.Count(logged.String(), "level=WARN"), logged.String())
+			require.Contains(t, logged.String(), "an MCP server has started")
+		})
 	}
 }
 
@@ -72,6 +76,6 @@ func TestASilentServerOverHTTP(t *testing.T) {
 			h.ServeHTTP(w, r)
 		})
 	})
-	r := list(t, open(t, mcp.HTTP{URL: url}, mcp.WithStartTimeout(4*time.Second)))
+	r := list(t, open(t, mcp.HTTP{URL: url}, mcp.WithStartTimeout(10*time.Second)))
 	require.Equal(t, "hello", good(t, r, "echo", `{"text":"hello"}`))
 }
