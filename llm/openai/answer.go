@@ -43,6 +43,7 @@ type reading struct {
 	probs    bool // the request asks for log probabilities
 	begun    bool // a part of the answer was yielded
 	usage    *llm.Usage
+	limit    int // the most tokens that the answer may have; 0 if the request sets no limit
 	model    string
 	asked    string // the model's name in the request
 	end      ending
@@ -225,6 +226,9 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 		}
 	}
 	calls = append(calls, leaked...)
+	if r.limit > 0 && r.usage != nil && r.usage.OutputTokens >= r.limit && len(calls) > 0 {
+		r.end = max(r.end, endLength) // some servers then end with tool_calls, and may complete a call that was cut
+	}
 	if r.end == endFilter {
 		calls = nil // the text that was held back may be a part of them
 	}

@@ -37,6 +37,28 @@ func TestFinishReasons(t *testing.T) {
 	}
 }
 
+// TestCallsAtTheLimit: a call at the limit of tokens may be cut, whatever the finish reason says (vllm-project/vllm#46303).
+func TestCallsAtTheLimit(t *testing.T) {
+	for name, body := range map[string]string{
+		"a name":    toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":""}}`) + delta(`{}`, "tool_calls"),
+		"arguments": toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{\"a\":1"}}`) + delta(`{}`, "stop"),
+		"mended":    `{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"completion_tokens":16}}`,
+		"leaked":    text("<tool_call>"+toBilling) + delta(`{}`, "stop"),
+	} {
+		if body[0] != '{' {
+			body += `data: {"choices":[],"usage":{"completion_tokens":16}}` + "\n\n" + done
+		}
+		for limit, want := range map[int]llm.FinishReason{0: llm.FinishToolCalls, 15: llm.FinishLength, 16: llm.FinishLength, 17: llm.FinishToolCalls} {
+			req := asking()
+			req.Stream, req.MaxTokens = body[0] != '{', limit
+			got, err := ask(t, serve(t, jsonOf(body)), req)
+			require.NoError(t, err, name)
+			require.Len(t, got.Calls, 1, name)
+			require.Equal(t, want, got.Finish, "%s, at most %d tokens", name, limit)
+		}
+	}
+}
+
 func TestUsage(t *testing.T) {
 	cases := map[string]struct {
 		usage string
