@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 )
 
@@ -101,9 +102,9 @@ func TestKilledTest(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
-	require.Eventually(t, func() bool {
+	must.Wait(t, func() bool {
 		_, folder := os.Stat(filepath.Dir(dir))
 		process := exec.Command("kill", "-0", strings.Fields(string(pid))[0]).Run()
 		return os.IsNotExist(folder) && process != nil
-	}, 20*time.Second, 20*time.Millisecond)
+	})
 }

@@ -79,9 +79,9 @@ func TestTheNextLeaseIsFaster(t *testing.T) {
 			if !silent {
 				want = append(want, "c.")
 			}
-			require.Eventually(t, func() bool { // both may void the block, neither knowing of the other
-				return slices.Equal(slices.Compact(c.words()[len(before):]), want[len(before):])
-			}, patience, time.Millisecond, "want %q, has %q", want, lazy(func() string { return fmt.Sprintf("%q", c.words()) }))
+			c.waits(want, func(has []string) bool { // both may void the block, neither knowing of the other
+				return slices.Equal(slices.Compact(has[len(before):]), want[len(before):])
+			})
 		})
 	}
 }

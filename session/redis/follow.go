@@ -26,13 +26,8 @@ const (
 	NoticeRestored = "tail_restored"
 )
 
-const (
-	// grace is how long a follower that finds recent events in the store waits for them to arrive
-	// through Redis, so that it receives the partial events before them first.
-	grace = 500 * time.Millisecond
-	// recent is the age up to which the newest event of a log counts as recent.
-	recent = 5 * time.Second
-)
+// recent is the age up to which the newest event of a log counts as recent.
+const recent = 5 * time.Second
 
 // Follow implements [session.Tail]. Each follower has its own connection to Redis, and a slow follower does not delay
 // others.
@@ -158,7 +153,7 @@ func (f *follower) live(ctx context.Context) error {
 			continue
 		}
 		if end > waited && f.underWay() {
-			waited, wait = end, grace
+			waited, wait = end, f.grace
 			continue
 		}
 		if err := f.fill(ctx, end); err != nil {

@@ -110,18 +110,18 @@ func TestWhatStays(t *testing.T) {
 	r := raw(t, server.URL())
 	key := session.Key{App: "a/b", User: "{x}", ID: "é"}
 	const name = "own:{a%2Fb/%7Bx%7D/%C3%A9}"
-	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPrefix("own"), redis.WithTTL(time.Minute), redis.WithLinger(10*time.Second), redis.WithMaxLen(500))
+	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPrefix("own"), redis.WithTTL(2*time.Hour), redis.WithLinger(time.Hour), redis.WithMaxLen(500))
 	c := follow(t, tail, key, "")
 	w := begin(t, tail, key)
 	w.add("e1", "one")
 	w.show("b", "x")
 	c.sees("one.", "x")
 	ttl := r.PTTL(t.Context(), name).Val()
-	require.True(t, ttl > 50*time.Second && ttl <= time.Minute, "%s", ttl)
+	require.True(t, ttl > time.Hour && ttl <= 2*time.Hour, "%s", ttl)
 	w.add("b", "x")
 	w.end()
-	expires := func() bool { ttl := r.PTTL(t.Context(), name).Val(); return ttl > 0 && ttl <= 10*time.Second }
-	require.Eventually(t, expires, patience, time.Millisecond)
+	expires := func() bool { ttl := r.PTTL(t.Context(), name).Val(); return ttl > 0 && ttl <= time.Hour }
+	must.Wait(t, expires)
 
 	// The last two turns stay, and no more.
 	for i := range 5 {
@@ -129,16 +129,16 @@ func TestWhatStays(t *testing.T) {
 		w.show(fmt.Sprint("b", i), "x")
 		w.add(fmt.Sprint("b", i), "x")
 		w.end()
-		require.Eventually(t, expires, patience, time.Millisecond)
+		must.Wait(t, expires)
 	}
-	require.Eventually(t, func() bool {
+	must.Wait(t, func() bool {
 		list := r.XRange(t.Context(), name, "-", "+").Val()
 		if len(list) == 0 {
 			return false
 		}
 		p, err := session.ParsePosition(list[0].ID)
 		return err == nil && p.Seq == 5
-	}, patience, time.Millisecond)
+	})
 	for _, m := range r.XRange(t.Context(), name, "-", "+").Val() {
 		require.NotContains(t, fmt.Sprint(m.Values), "one", "stored events stay in the store")
 	}
@@ -157,26 +157,7 @@ func TestWhatStays(t *testing.T) {
 	c.order(key)
 	w.end()
 	require.NoError(t, tail.Delete(t.Context(), key))
-	require.Eventually(t, func() bool { return r.Exists(t.Context(), name).Val() == 0 }, patience, time.Millisecond)
-}
-
-// TestExpiredInMidTurn: a turn that waits for longer than a stream lives.
-func TestExpiredInMidTurn(t *testing.T) {
-	prefix := rand.Text()
-	tail := newTail(t, servers.SharedRedis(t), session.NewMemory(), redis.WithTTL(30*time.Millisecond), redis.WithPrefix(prefix))
-	r := raw(t, servers.SharedRedis(t))
-	key := session.ID("s")
-	c := follow(t, tail, key, "")
-	w := begin(t, tail, key)
-	w.add("e1", "one")
-	w.show("b", "a")
-	c.sees("one.", "a")
-	require.Eventually(t, func() bool { return r.Exists(t.Context(), prefix+":{app/local/s}").Val() == 0 }, patience, time.Millisecond)
-	w.show("b", "b")
-	c.sees("one.", "a", "b")
-	w.add("b", "ab")
-	c.sees("one.", "a", "b", "ab.")
-	w.end()
+	must.Wait(t, func() bool { return r.Exists(t.Context(), name).Val() == 0 })
 }
 
 func TestCloseLeavesNoGoroutine(t *testing.T) {
@@ -194,13 +175,11 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 			c.sees("one.", "tail_degraded")
 			w.show("b", "x")
 		}
-		began := time.Now()
 		require.NoError(t, tail.Close())
-		require.Less(t, time.Since(began), 3*time.Second)
 		<-c.end
 		require.ErrorContains(t, c.err, "closed")
 	}
-	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before }, patience, time.Millisecond)
+	must.Wait(t, func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // TestCloseTakesTheRestAlong: what was published just before is not lost.
@@ -216,7 +195,7 @@ func TestCloseTakesTheRestAlong(t *testing.T) {
 		w.show("b", "x")
 	}
 	require.NoError(t, tail.Close())
-	require.Eventually(t, func() bool { return len(c.entries()) == 501 }, patience, time.Millisecond)
+	must.Wait(t, func() bool { return len(c.entries()) == 501 })
 	e := w.event("b", "x")
 	e.Partial = true
 	require.Error(t, tail.Publish(t.Context(), key, e))

@@ -25,6 +25,7 @@ import (
 type proxy struct {
 	listener net.Listener
 	target   string
+	held     sync.RWMutex // while it is locked, nothing gets to Redis
 	mu       sync.Mutex
 	cut      bool
 	conns    []net.Conn
@@ -56,8 +57,22 @@ func (p *proxy) serve(conn net.Conn) {
 	}
 	p.conns = append(p.conns, conn, server)
 	go func() { _, _ = io.Copy(conn, server); _ = conn.Close() }()
-	go func() { _, _ = io.Copy(server, conn); _ = server.Close() }()
+	go func() { _, _ = io.Copy(&gate{Writer: server, held: &p.held}, conn); _ = server.Close() }()
 }
+
+// gate lets nothing through while it is held.
+type gate struct {
+	io.Writer
+	held *sync.RWMutex
+}
+
+func (g *gate) Write(b []byte) (int, error) {
+	g.held.RLock()
+	defer g.held.RUnlock()
+	return g.Writer.Write(b)
+}
+
+func (p *proxy) url() string { return "redis://" + p.listener.Addr().String() }
 
 func (p *proxy) set(cut bool) {
 	p.mu.Lock()
@@ -77,8 +92,8 @@ func TestWriterIsCutOff(t *testing.T) {
 	server := servers.NewRedis(t)
 	p := newProxy(t, server.Address())
 	store := shared{session.NewMemory()}
-	here := newTail(t, "redis://"+p.listener.Addr().String(), store, redis.WithPoll(20*time.Millisecond))
-	there := newTail(t, server.URL(), store, redis.WithPoll(20*time.Millisecond))
+	here := newTail(t, p.url(), store, redis.WithPoll(20*time.Millisecond))
+	there := newTail(t, server.URL(), store, redis.WithPoll(20*time.Millisecond), redis.WithGrace(time.Millisecond))
 	key := session.ID("s")
 	c := follow(t, there, key, "")
 	w := begin(t, here, key)
@@ -99,10 +114,10 @@ func TestWriterIsCutOff(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
 	p.set(false)
-	require.Eventually(t, func() bool {
+	must.Wait(t, func() bool {
 		n, err := r.Exists(t.Context(), "arbor:{app/local/s}").Result()
 		return err == nil && n == 0
-	}, patience, 5*time.Millisecond)
+	})
 
 	anew := follow(t, there, key, "")
 	w = begin(t, here, key)
@@ -119,7 +134,7 @@ func TestLeaseAcquiredWhileCutOff(t *testing.T) {
 	p := newProxy(t, server.Address())
 	clock := sessiontest.NewClock()
 	store := shared{session.NewMemory(session.WithClock(clock.Now))}
-	here := newTail(t, "redis://"+p.listener.Addr().String(), store, redis.WithPoll(20*time.Millisecond))
+	here := newTail(t, p.url(), store, redis.WithPoll(20*time.Millisecond))
 	there := newTail(t, server.URL(), store, redis.WithPoll(20*time.Millisecond))
 	key := session.ID("s")
 	c := follow(t, there, key, "")
@@ -135,13 +150,13 @@ func TestLeaseAcquiredWhileCutOff(t *testing.T) {
 	back := follow(t, here, key, "")
 	p.set(false)
 	w.show("c", "new")
-	require.Eventually(t, func() bool { // while it finds its way back
+	must.Wait(t, func() bool { // while it finds its way back
 		stale.show("b", " stale")
 		return slices.ContainsFunc(back.entries(), func(e session.Entry) bool {
 			d, ok := e.Event.Data.(*event.Text)
 			return ok && d.Content == "new"
 		})
-	}, patience, 5*time.Millisecond)
+	})
 	w.add("c", "new")
 	w.end()
 	c.sees("one.", "half", "void b", "new", "new.")

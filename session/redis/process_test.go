@@ -92,7 +92,7 @@ func TestKilledInMidAnswer(t *testing.T) {
 		require.NoError(t, writer.Start())
 		lines := bufio.NewScanner(out)
 		require.True(t, lines.Scan())
-		require.Eventually(t, func() bool { return shown() == n+1 }, patience, time.Millisecond)
+		must.Wait(t, func() bool { return shown() == n+1 })
 		require.NoError(t, writer.Process.Kill())
 		_ = writer.Wait() // it says that it was killed
 	}

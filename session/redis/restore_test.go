@@ -88,15 +88,15 @@ func comesBack(t *testing.T, follows follows, key session.Key, last, want string
 	for {
 		c := follow(t, follows, key, last)
 		var seen []string
-		require.Eventually(t, func() bool {
+		c.waits(want, func(has []string) bool {
 			select {
 			case <-c.end:
 				return true
 			default:
-				seen = c.words()
+				seen = has
 				return len(seen) > 0 && seen[len(seen)-1] == want
 			}
-		}, patience, time.Millisecond, "want %q", want)
+		})
 		if len(seen) > 0 && seen[len(seen)-1] == want {
 			return
 		}

@@ -27,6 +27,7 @@ type Tail struct {
 	// The bounds. Tests set others.
 	ttl       time.Duration // how long a stream lives without activity
 	maxLen    int64         // the number of entries of a stream, approximately; beyond it the oldest are dropped
+	grace     time.Duration // how long a follower waits for recent events of the store to arrive through Redis, after the partial events before them
 	maxQueued int           // the number of partial events in the queue; beyond it they are dropped
 	maxBytes  int           // their size in memory
 
@@ -83,7 +84,7 @@ func New(ctx context.Context, url string, store session.Store, opts ...Option) (
 		return nil, errors.New("redis: the store is nil")
 	}
 	t := &Tail{underlying: store, dialer: d, prefix: "arbor", logger: slog.New(slog.DiscardHandler),
-		poll: time.Second, ttl: time.Hour, linger: time.Minute, maxQueued: 16384, maxBytes: 16 << 20, maxLen: 20_000,
+		poll: time.Second, ttl: time.Hour, linger: time.Minute, maxQueued: 16384, maxBytes: 16 << 20, maxLen: 20_000, grace: 500 * time.Millisecond,
 		sessions: make(map[session.Key]*stream), signal: make(chan struct{}, 1), done: make(chan struct{})}
 	if err := option.Apply(t, opts); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)

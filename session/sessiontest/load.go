@@ -215,7 +215,7 @@ var payloadTests = []test{
 	{"JSON too deep to be read again", func(f *fixture) {
 		lease := f.acquire(f.key)
 		seq := f.append(f.key, 0, lease, text("a"))
-		for _, levels := range []int{event.MaxDepth + 1, 9_997, 9_999, 10_000, 10_001, 100_000} {
+		for _, levels := range []int{event.MaxDepth + 1, 10_001} {
 			for _, data := range nested(levels) {
 				err := Append(f.Context(), f.store, f.key, seq, lease, entry(seq+1, text("b")), entry(seq+2, data))
 				require.ErrorIs(f, err, agent.ErrBadInput, "%s of %d levels", data.EventType(), levels)

@@ -157,7 +157,7 @@ func block(id, words string) *event.Event {
 }
 
 // patience is how long the suite waits for an entry before it reports it as lost.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // follower is a client that reads one entry after the other.
 type follower struct {

@@ -161,7 +161,7 @@ func (s *story) inside(turn, call string) {
 
 // collect follows the session up to the stored event of a position. It may run on any goroutine.
 func (f *tailFixture) collect(tail session.Tail, key session.Key, after string, until int64) (out []session.Entry) {
-	ctx, cancel := context.WithTimeout(f.Context(), 10*patience)
+	ctx, cancel := context.WithTimeout(f.Context(), patience)
 	defer cancel()
 	for e, err := range tail.Follow(ctx, key, after) {
 		if err != nil {
@@ -178,7 +178,7 @@ func (f *tailFixture) collect(tail session.Tail, key session.Key, after string, 
 
 var reconnectTests = []tailTest{
 	{"at every entry", func(f *tailFixture) {
-		story := newStory(2, 60)
+		story := newStory(2, 30)
 		f.tell(story)
 		all := f.collect(f.store, f.key, "", story.events)
 		require.Len(f, all, story.shown)

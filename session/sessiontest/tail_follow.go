@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -64,8 +65,8 @@ var followTests = []tailTest{
 	}},
 	{"a finished session", func(f *tailFixture) {
 		f.begin()
-		for i := range 700 {
-			f.add(text(fmt.Sprint(i)))
+		for i := range 100 {
+			f.add(texts(7, fmt.Sprint(i, " "))...)
 		}
 		f.end()
 		got := f.follow("").until(700)
@@ -281,8 +282,7 @@ var endTests = []tailTest{
 			}
 			cancel()
 		}
-		require.Eventually(f, func() bool { return runtime.NumGoroutine() <= before+2 }, patience, 5*time.Millisecond,
-			"%d goroutines before", before)
+		must.Wait(f, func() bool { return runtime.NumGoroutine() <= before+2 })
 	}},
 	{"a sequence can be ranged over again", func(f *tailFixture) {
 		f.begin(text("a"))

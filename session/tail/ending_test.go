@@ -89,12 +89,12 @@ func TestTheNextLeaseIsFaster(t *testing.T) {
 				require.ErrorIs(t, <-over, agent.ErrConflict)
 			} else {
 				<-store.before
-				require.Eventually(t, func() bool {
+				must.Wait(t, func() bool {
 					_ = sessiontest.Renew(t.Context(), l, key, first) // which may find that the lease is gone
 					var err error
 					second, err = sessiontest.Acquire(t.Context(), l, key, session.Self())
 					return err == nil
-				}, time.Minute, time.Millisecond)
+				})
 				<-store.answer
 				require.Equal(t, test.fails, <-over)
 			}

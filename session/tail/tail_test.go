@@ -24,24 +24,16 @@ func openSQLite(t testing.TB, path string, clock *sessiontest.Clock) *sqlite.Sto
 
 func TestLiveTail(t *testing.T) {
 	kept := tail.WithLinger(time.Hour) // on a machine that is busy, too
-	t.Run("memory", func(t *testing.T) {
-		clock := sessiontest.NewClock()
-		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
-			return newLive(t, session.NewMemory(session.WithClock(clock.Now)), kept)
-		}, sessiontest.WithAdvance(clock.Advance))
-	})
-	t.Run("sqlite", func(t *testing.T) {
-		clock := sessiontest.NewClock()
-		paths := make(map[session.Store]string)
-		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
-			path := filepath.Join(t.TempDir(), "sessions.db")
-			l := newLive(t, openSQLite(t, path, clock), kept, tail.WithPoll(10*time.Millisecond))
-			paths[l] = path
-			return l
-		}, sessiontest.WithAdvance(clock.Advance), sessiontest.WithPlainStore(func(t *testing.T, of session.Store) session.Store {
-			return openSQLite(t, paths[of], clock)
-		}))
-	})
+	clock := sessiontest.NewClock()
+	paths := make(map[session.Store]string)
+	sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
+		path := filepath.Join(t.TempDir(), "sessions.db")
+		l := newLive(t, openSQLite(t, path, clock), kept, tail.WithPoll(10*time.Millisecond))
+		paths[l] = path
+		return l
+	}, sessiontest.WithAdvance(clock.Advance), sessiontest.WithPlainStore(func(t *testing.T, of session.Store) session.Store {
+		return openSQLite(t, paths[of], clock)
+	}))
 }
 
 func TestLiveStore(t *testing.T) {
