@@ -91,6 +91,37 @@ func TestResumeAtTheStop(t *testing.T) {
 	})
 }
 
+// TestCancelWithoutItsClient: a client cancels a turn and leaves before the turn has ended. The turn stays stopped,
+// although another client follows it.
+func TestCancelWithoutItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		slow := must.Get(tools.Func("pay", "Pays.", func(ctx tools.Context, _ struct{}) (string, error) {
+			asked++
+			<-ctx.Done()
+			time.Sleep(time.Second) // it ends late
+			return "", ctx.Err()
+		}, tools.Idempotent()))
+		desk := must.Get(llmagent.New("desk", "", scripted.Always("m", scripted.Reply(scripted.Call("pay", `{}`))), llmagent.WithTools(slow)))
+		turns := newTurns(t, desk, clocked(t))
+		must.Get(turns.Begin(t.Context(), key, llm.UserText("pay")))
+		go func() {
+			for range turns.Follow(t.Context(), key, "") {
+			}
+		}()
+		synctest.Wait()
+		ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer leave()
+		_, err := turns.Cancel(ctx, key)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(2 * session.LeaseTTL)
+		stateIs(t, turns, key, CutOff)
+		require.Equal(t, 1, asked)
+		must.Get(turns.Cancel(t.Context(), key))
+		stateIs(t, turns, key, Canceled)
+	})
+}
+
 // TestResumedElsewhere: a server that stopped a turn treats it as one that runs when another server has resumed it, and
 // adopts it when that one dies.
 func TestResumedElsewhere(t *testing.T) {

@@ -177,10 +177,20 @@ func (a *anticipation) imagine(ctx context.Context, to *agent.Node) error {
 	for _, e := range t.log {
 		w.apply(e)
 	}
-	t.onRead = func() { w.memos.copyTo(seq, &a.turn.turnSession, a.run.ID) }
+	t.onRead = func() { a.share(w.memos, seq) }
 	return t.imagine(to.Agent.Name(), func(s *scope, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
 		return a.ask(ctx, s, inv, model, req)
 	})
+}
+
+// share copies the memos that have read the log up to seq to the turn, unless the anticipation was stopped: at its end
+// the turn uses its memos.
+func (a *anticipation) share(m memos, seq int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == anticipationWanted {
+		m.copyTo(seq, &a.turn.turnSession, a.run.ID)
+	}
 }
 
 // transfer returns the events that a transfer without a reason would store before the target's request.

@@ -32,6 +32,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -511,8 +512,6 @@ func TestAnticipationReadsNothingAgain(t *testing.T) {
 	}
 }
 
-// TestAnticipationOfCancelledTurns has turns that are cancelled while a target is asked ahead: the log has what that has
-// used, which counts in budgets.
 // TestAnticipationLeavesNoTransfer: the view of a target that was predicted in vain knows of no transfer, also if it begins in
 // the middle of the log.
 func TestAnticipationLeavesNoTransfer(t *testing.T) {
@@ -531,6 +530,50 @@ func TestAnticipationLeavesNoTransfer(t *testing.T) {
 	}
 }
 
+// TestAnticipationAfterTheTurn: an early request that is still prepared when its turn was cancelled leaves the turn's
+// memos alone, which the end of the turn brings up to date. The race detector notices if it does not.
+func TestAnticipationAfterTheTurn(t *testing.T) {
+	for i := range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		late := &lateTools{asked: cancel, turnEnds: make(chan struct{})}
+		billing := must.Get(llmagent.New("billing", "You bill.", scripted.Always("m", scripted.Reply(scripted.Text("Here."))), llmagent.WithToolset(late)))
+		waits := scripted.Reply(scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))
+		front := must.Get(llmagent.New("front", "", scripted.Always("m", waits), llmagent.WithSubAgents(billing),
+			llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
+				for key := range 1000 {
+					inv.Session().Memo(key, func() any { return late })
+				}
+				return "You route.", nil
+			})))
+		r := newRunner(t, front, session.NewMemory(), runner.WithAnticipation(always("billing"), 0.5))
+		_, err := collect(r.Run(ctx, session.ID(fmt.Sprint(i)), llm.UserText("Hello")))
+		require.ErrorIs(t, err, context.Canceled)
+	}
+}
+
+// lateTools is a set of tools which cancels the turn that asks for it, and which answers when the turn ends. As a memo it
+// notices that.
+type lateTools struct {
+	asked    func()
+	turnEnds chan struct{}
+	once     sync.Once
+}
+
+func (l *lateTools) Tools(context.Context) (*tools.Registry, error) {
+	l.asked()
+	<-l.turnEnds
+	return tools.NewRegistry()
+}
+
+func (l *lateTools) Seq() int64 { return math.MaxInt64 }
+
+func (l *lateTools) CatchUp(iter.Seq2[*event.Event, error]) error {
+	l.once.Do(func() { close(l.turnEnds) })
+	return nil
+}
+
+// TestAnticipationOfCancelledTurns has turns that are cancelled while a target is asked ahead: the log has what that has
+// used, which counts in budgets.
 func TestAnticipationOfCancelledTurns(t *testing.T) {
 	for name, breaks := range map[string]bool{"its context ends": false, "its consumer breaks off": true} {
 		t.Run(name, func(t *testing.T) {

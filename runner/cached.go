@@ -173,11 +173,14 @@ func (m *memos) put(key, value any) {
 	(*m)[key] = &memo{value, true}
 }
 
-// markUnused marks all memos as unused, after a transfer and at the end of a turn.
-func (m memos) markUnused() {
+// markUnused marks all memos as unused, after a transfer and at the end of a turn, and returns the used ones.
+func (m memos) markUnused() (used []any) {
 	for _, one := range m {
-		one.used = false
+		if one.used {
+			one.used, used = false, append(used, one.value)
+		}
 	}
+	return used
 }
 
 // To load a session that is not in the cache, the runner reads its snapshot, and the events that follow it in the log.

@@ -212,18 +212,19 @@ func (t *turnSession) recoverMemos(what string) {
 // from the store. The views of agents that have transferred are left, because these agents may not be asked again soon.
 func (t *turnSession) warmViews() {
 	defer t.recoverMemos("a view panicked") // in a function of a view policy
-	first := t.fold().Seq - int64(len(t.log))
+	t.mu.Lock()                             // a tool that ignores the end of its context may still use a memo
+	first, used := t.fold().Seq-int64(len(t.log)), t.cached.memos.markUnused()
+	t.mu.Unlock()
 	events := t.Events(t.ctx, first) // from memory, so without errors
-	for _, m := range t.cached.memos {
-		v, ok := m.value.(interface {
+	for _, value := range used {
+		v, ok := value.(interface {
 			Seq() int64
 			CatchUp(iter.Seq2[*event.Event, error]) error
 		})
-		if ok && m.used && v.Seq() >= first {
+		if ok && v.Seq() >= first {
 			_ = v.CatchUp(events)
 		}
 	}
-	t.cached.memos.markUnused()
 }
 
 // outage cancels the turn after a failure of the store, and returns the error as [session.ErrUnavailable]. So no agent,
