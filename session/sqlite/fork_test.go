@@ -18,10 +18,10 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
-// TestChainOfForks: two hundred forks, each of the one before, are one log, and
+// TestChainOfForks: many forks, each of the one before, are one log, and
 // whatever is deleted leaves the others all of theirs.
 func TestChainOfForks(t *testing.T) {
-	const forks = 200
+	const forks = 60
 	path := newFile(t)
 	s := open(t, path)
 	r := rand.New(rand.NewPCG(7, 7))
@@ -60,7 +60,7 @@ func TestChainOfForks(t *testing.T) {
 	for n, i := range order {
 		require.NoError(t, s.Delete(t.Context(), key(i)))
 		require.Empty(t, storetest.Contents(t, s, key(i)))
-		if n%40 != 0 {
+		if n%12 != 0 {
 			continue
 		}
 		sound(t, path)

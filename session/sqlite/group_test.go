@@ -36,20 +36,21 @@ func commits(t *testing.T, path string) (n int) {
 
 // waiting are appends that all wait for another program, which holds the file.
 type waiting struct {
-	t     *testing.T
-	s     *sqlite.Store
-	wg    sync.WaitGroup
-	ready sync.WaitGroup
+	s  *sqlite.Store
+	wg sync.WaitGroup
 }
 
 func (w *waiting) append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) *error {
 	err := new(error)
-	w.ready.Add(1)
-	w.wg.Go(func() {
-		w.ready.Done()
-		*err = sessiontest.Append(ctx, w.s, key, seq, lease, events...)
-	})
+	w.wg.Go(func() { *err = sessiontest.Append(ctx, w.s, key, seq, lease, events...) })
 	return err
+}
+
+// wait waits until n changes wait.
+func (w *waiting) wait(n int) {
+	for sqlite.Waiting(w.s) < n {
+		runtime.Gosched()
+	}
 }
 
 // TestGroupsOfAppends: appends that wait are stored together, and what is wrong
@@ -85,7 +86,7 @@ func TestGroupsOfAppends(t *testing.T) {
 
 		_, err := other.Exec("BEGIN IMMEDIATE")
 		require.NoError(t, err)
-		w := &waiting{t: t, s: s}
+		w := &waiting{s: s}
 		var errs []*error
 		for i, key := range keys {
 			events := storetest.Batch(0, 2)
@@ -95,7 +96,7 @@ func TestGroupsOfAppends(t *testing.T) {
 		twice := w.append(t.Context(), staleKey, 7, stale, storetest.Batch(7, 1)...)
 		late := w.append(t.Context(), lostKey, 0, lost, storetest.Batch(0, 1)...)
 		bad := w.append(t.Context(), damagedKey, 0, damaged, storetest.Batch(0, 3)...)
-		w.ready.Wait()
+		w.wait(len(errs) + 3)
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error)
 		go func() { gone <- sessiontest.Append(ctx, s, leftKey, 0, left, storetest.Batch(0, 1)...) }()
@@ -138,7 +139,7 @@ func TestCloseEndsWaitingAppends(t *testing.T) {
 	s := must.Get(sqlite.Open(path))
 	var keys []session.Key
 	var errs []*error
-	w := &waiting{t: t, s: s}
+	w := &waiting{s: s}
 	for i := range 20 {
 		key := session.ID(fmt.Sprint(i))
 		lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
@@ -177,7 +178,7 @@ func TestGroupsOfLeases(t *testing.T) {
 		other := raw(t, path)
 		_, err := other.Exec("BEGIN IMMEDIATE")
 		require.NoError(t, err)
-		w := &waiting{t: t, s: s}
+		w := &waiting{s: s}
 		errs := make(map[string]*error)
 		start := func(name string, call func() error) {
 			err := new(error)
@@ -203,9 +204,7 @@ func TestGroupsOfLeases(t *testing.T) {
 				})
 			}
 		}
-		for sqlite.Waiting(s) < len(errs)-1 { // who came first may be alone, and is being made
-			runtime.Gosched()
-		}
+		w.wait(len(errs))
 		_, err = other.Exec("ROLLBACK")
 		require.NoError(t, err)
 		w.wg.Wait()

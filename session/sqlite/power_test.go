@@ -18,8 +18,8 @@ import (
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
-// cutPower cuts the write-ahead log of a store at every commit and in the middle
-// of commits, as a crash of the system can, and hands a copy of the file with each
+// cutPower cuts the write-ahead log of a store at every commit, and at the beginning and the end
+// of what is between two of them, as a crash of the system can, and hands a copy of the file with each
 // remainder to the test, the shortest first. This process must not use the store
 // any more, whose locks reading the file drops.
 func cutPower(t *testing.T, path string, check func(copied string)) {
@@ -28,7 +28,14 @@ func cutPower(t *testing.T, path string, check func(copied string)) {
 	wal := must.Get(os.ReadFile(path + "-wal"))
 	pageSize := int(binary.BigEndian.Uint32(wal[8:]))
 	const header, frameHeader = 32, 24
-	for cut := header; cut <= len(wal); cut += frameHeader + pageSize {
+	frame := frameHeader + pageSize
+	commits := func(at int) bool { // at the end of the log, or if the frame there is the last of a transaction
+		return at < header || at >= len(wal) || binary.BigEndian.Uint32(wal[at+4:]) != 0
+	}
+	for cut := header; cut <= len(wal); cut += frame {
+		if !commits(cut-2*frame) && !commits(cut-frame) && !commits(cut) && !commits(cut+frame) {
+			continue
+		}
 		for _, torn := range []int{0, 700} { // at the frame's end, or within the next one
 			copied := filepath.Join(t.TempDir(), fmt.Sprintf("%d+%d.db", cut, torn))
 			require.NoError(t, os.WriteFile(copied, main, 0o600))

@@ -54,7 +54,7 @@ const (
 
 // playTurns runs turns on all sessions at once.
 func playTurns(path, name string) error {
-	s, err := sqlite.Open(path)
+	s, err := sqlite.Open(path, patient)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func TestTwoProcesses(t *testing.T) {
 
 // playOpen opens the file, which may not exist, and writes one session.
 func playOpen(path, name string) error {
-	s, err := sqlite.Open(path)
+	s, err := sqlite.Open(path, patient)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func crashContent(session int, seq int64) string {
 // playAppend appends to its sessions until it is killed. It says "+ SESSION SEQ"
 // before it asks for an append up to SEQ, and "= SESSION SEQ" after.
 func playAppend(path, _ string) error {
-	s, err := sqlite.Open(path)
+	s, err := sqlite.Open(path, patient)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func playAppend(path, _ string) error {
 // file is sound, what was acknowledged is there, nothing else is but the batch
 // in flight, and the next process adopts the turn at once.
 func TestKilledWriters(t *testing.T) {
-	kills := 32
+	kills := 16
 	if testing.Short() {
 		kills = 5
 	}

@@ -2,9 +2,11 @@ package sqlite_test
 
 import (
 	"bufio"
+	"context"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,37 +27,52 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// patient lets a store wait for others as long as a busy machine may need.
+var patient = sqlite.WithBusyTimeout(2 * time.Minute)
+
 func open(t testing.TB, path string, opts ...sqlite.Option) *sqlite.Store {
 	t.Helper()
-	s := must.Get(sqlite.Open(path, opts...))
+	s := must.Get(sqlite.Open(path, append([]sqlite.Option{patient}, opts...)...))
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 
 func newFile(t testing.TB) string { return filepath.Join(t.TempDir(), "sessions.db") }
 
+// looked is a store whose file is looked at after each deletion.
+type looked struct {
+	session.Store
+	t    *testing.T
+	path string
+}
+
+func (s *looked) Delete(ctx context.Context, key session.Key) error {
+	err := s.Store.Delete(ctx, key)
+	sound(s.t, s.path)
+	return err
+}
+
+// TestStore runs the suite of stores. Whatever it appends, forks and deletes, the file holds only what something leads to.
 func TestStore(t *testing.T) {
 	clock := sessiontest.NewClock()
-	paths := make(map[session.Store]string)
 	openAt := func(t *testing.T, path string) session.Store {
-		s := open(t, path, sqlite.WithClock(clock.Now))
-		paths[s] = path
-		return s
+		return &looked{open(t, path, sqlite.WithClock(clock.Now)), t, path}
 	}
+	pathOf := func(s session.Store) string { return s.(*looked).path }
 	sessiontest.Run(t,
 		func(t *testing.T) session.Store { return openAt(t, newFile(t)) },
 		sessiontest.WithAdvance(clock.Advance),
 		sessiontest.WithDeadOwners(),
 		sessiontest.WithDamage(func(t *testing.T, s session.Store, key session.Key, seq int64, text string) {
-			_, err := raw(t, paths[s]).Exec(`UPDATE log SET line = ? WHERE seq = ? AND session =
+			_, err := raw(t, pathOf(s)).Exec(`UPDATE log SET line = ? WHERE seq = ? AND session =
 				(SELECT key FROM session WHERE app = ? AND user = ? AND id = ?)`, text, seq, key.App, key.User, key.ID)
 			require.NoError(t, err)
 		}),
-		sessiontest.WithPeer(func(t *testing.T, of session.Store) session.Store { return openAt(t, paths[of]) }),
-		sessiontest.WithRestore(func(t *testing.T, of session.Store) func() { return servers.SaveFile(t, paths[of]) }),
+		sessiontest.WithPeer(func(t *testing.T, of session.Store) session.Store { return openAt(t, pathOf(of)) }),
+		sessiontest.WithRestore(func(t *testing.T, of session.Store) func() { return servers.SaveFile(t, pathOf(of)) }),
 		sessiontest.WithReopen(func(t *testing.T, old session.Store) session.Store {
 			require.NoError(t, old.Close())
-			return openAt(t, paths[old])
+			return openAt(t, pathOf(old))
 		}))
 }
 
