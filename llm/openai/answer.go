@@ -42,7 +42,7 @@ type reading struct {
 	plain    bool // their properties have other names in the request
 	probs    bool // the request asks for log probabilities
 	begun    bool // a part of the answer was yielded
-	usage    *llm.Usage
+	usage    *usageReport
 	limit    int // the most tokens that the answer may have; 0 if the request sets no limit
 	model    string
 	asked    string // the model's name in the request
@@ -226,8 +226,9 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 		}
 	}
 	calls = append(calls, leaked...)
-	if r.limit > 0 && r.usage != nil && r.usage.OutputTokens >= r.limit && len(calls) > 0 {
-		r.end = max(r.end, endLength) // some servers then end with tool_calls, and may complete a call that was cut
+	if u := r.usage; r.limit > 0 && u != nil && u.OutputTokens-u.reasoning >= r.limit && len(calls) > 0 {
+		// Some servers then end with tool_calls, and may complete a call that was cut. The limits of some leave reasoning out.
+		r.end = max(r.end, endLength)
 	}
 	if r.end == endFilter {
 		calls = nil // the text that was held back may be a part of them
@@ -261,7 +262,11 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	if finish == llm.FinishLength && r.leaks.suppressed() {
 		finish = llm.FinishStop // a higher limit of tokens would not have helped
 	}
-	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finish})
+	last := llm.Chunk{Model: r.model, Finish: finish}
+	if r.usage != nil {
+		last.Usage = &r.usage.Usage
+	}
+	return yield(last)
 }
 
 // fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It

@@ -85,18 +85,21 @@ type (
 	}
 	// wireUsage is a usage with the field names of either protocol.
 	wireUsage struct {
-		Prompt      flexText   `json:"prompt_tokens"` // a number, or a text with one
-		Completion  flexText   `json:"completion_tokens"`
-		Input       flexText   `json:"input_tokens"`
-		Output      flexText   `json:"output_tokens"`
-		Hit         flexText   `json:"prompt_cache_hit_tokens"` // DeepSeek
-		Read        flexText   `json:"cache_read_input_tokens"` // gateways to Claude
-		Cached      flexText   `json:"cached_tokens"`           // Kimi
-		PromptParts cachedPart `json:"prompt_tokens_details"`
-		InputParts  cachedPart `json:"input_tokens_details"`
+		Prompt      flexText  `json:"prompt_tokens"` // a number, or a text with one
+		Completion  flexText  `json:"completion_tokens"`
+		Input       flexText  `json:"input_tokens"`
+		Output      flexText  `json:"output_tokens"`
+		Hit         flexText  `json:"prompt_cache_hit_tokens"` // DeepSeek
+		Read        flexText  `json:"cache_read_input_tokens"` // gateways to Claude
+		Cached      flexText  `json:"cached_tokens"`           // Kimi
+		PromptParts usagePart `json:"prompt_tokens_details"`
+		InputParts  usagePart `json:"input_tokens_details"`
+		AnswerParts usagePart `json:"completion_tokens_details"`
+		OutputParts usagePart `json:"output_tokens_details"`
 	}
-	cachedPart struct {
-		Cached flexText `json:"cached_tokens"`
+	usagePart struct {
+		Cached    flexText `json:"cached_tokens"`
+		Reasoning flexText `json:"reasoning_tokens"`
 	}
 )
 
@@ -138,7 +141,7 @@ func (e *event) reset() {
 }
 
 // usage returns the event's usage, or nil: endpoints send null until the last event.
-func (e *event) usage() *llm.Usage {
+func (e *event) usage() *usageReport {
 	u := readUsage(e.Usage)
 	if u == nil && e.XGroq != nil {
 		u = readUsage(e.XGroq.Usage)
@@ -151,8 +154,14 @@ func (e *event) usage() *llm.Usage {
 	return u
 }
 
+// usageReport is the usage that an endpoint reports. reasoning is the part of the output that it names as reasoning.
+type usageReport struct {
+	llm.Usage
+	reasoning int
+}
+
 // readUsage reads a usage. It returns nil for an invalid one, because an answer must not fail for it.
-func readUsage(raw json.RawMessage) *llm.Usage {
+func readUsage(raw json.RawMessage) *usageReport {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil // before u is allocated
 	}
@@ -165,7 +174,7 @@ func readUsage(raw json.RawMessage) *llm.Usage {
 	if !ok || counted == (llm.Usage{}) {
 		return nil
 	}
-	return &counted
+	return &usageReport{counted, max(count(u.AnswerParts.Reasoning), count(u.OutputParts.Reasoning))}
 }
 
 // wireLogProb is one token in the list "content" of the protocol's log probabilities.
@@ -199,8 +208,8 @@ func readLogProbs(wire []wireLogProb) []llm.LogProb {
 }
 
 // UnmarshalJSON ignores details of another form, such as a list, so that the counts next to them are not lost.
-func (c *cachedPart) UnmarshalJSON(b []byte) error {
-	type part cachedPart
+func (c *usagePart) UnmarshalJSON(b []byte) error {
+	type part usagePart
 	_ = json.Unmarshal(b, (*part)(c))
 	return nil
 }

@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,6 +56,11 @@ func TestCallsAtTheLimit(t *testing.T) {
 			require.NoError(t, err, name)
 			require.Len(t, got.Calls, 1, name)
 			require.Equal(t, want, got.Finish, "%s, at most %d tokens", name, limit)
+
+			reasoned := strings.ReplaceAll(body, `{"completion_tokens":16}`, `{"completion_tokens":116,"completion_tokens_details":{"reasoning_tokens":100}}`)
+			got, err = ask(t, serve(t, jsonOf(reasoned)), req)
+			require.NoError(t, err, name)
+			require.Equal(t, want, got.Finish, "%s, at most %d tokens and reasoning", name, limit)
 		}
 	}
 }
@@ -144,7 +150,7 @@ func FuzzEvents(f *testing.F) {
 		if u := ev.usage(); u != nil {
 			again, ok := u.Plausible()
 			require.True(t, ok)
-			require.Equal(t, again, *u)
+			require.Equal(t, again, u.Usage)
 		}
 		var calls callList
 		for _, c := range ev.Choices {
