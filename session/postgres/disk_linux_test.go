@@ -34,7 +34,7 @@ func smallDisk(t *testing.T, size string) string {
 	}
 	t.Cleanup(func() {
 		// The watch of the server removes its folder, and ends after that.
-		require.Eventually(t, func() bool { return syscall.Unmount(dir, 0) == nil }, 10*time.Second, 10*time.Millisecond)
+		must.Wait(t, func() bool { return syscall.Unmount(dir, 0) == nil })
 	})
 	return dir
 }
@@ -98,7 +98,7 @@ func TestFullDiskOfTheServer(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o777))
 	t.Setenv("TMPDIR", dir)
 	p := servers.NewPostgres(t, "min_wal_size=32MB", "max_wal_size=32MB")
-	s, key := open(t, p.Database(t), postgres.WithRetryTime(500*time.Millisecond)), session.ID("s")
+	s, key := open(t, p.Database(t)), session.ID("s")
 	lease := acquire(t, s, key)
 	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 3)...))
 	filler, err := os.Create(filepath.Join(dir, "filler"))
@@ -108,6 +108,7 @@ func TestFullDiskOfTheServer(t *testing.T) {
 	}
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NoError(t, filler.Close())
+	postgres.WithRetryTime(5 * time.Second)(s)
 	seq := int64(3)
 	for err = nil; err == nil; {
 		require.Less(t, seq, int64(10_000), "the disk never got full")

@@ -24,7 +24,7 @@ import (
 func TestFailover(t *testing.T) {
 	p := servers.NewPostgres(t)
 	url := p.Database(t)
-	s := open(t, url, postgres.WithRetryTime(30*time.Second))
+	s := open(t, url)
 	r := newRunner(t, s)
 	for name, end := range map[string]func() error{"fast": p.Stop, "immediate": p.StopImmediately, "killed": p.Kill} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,8 @@ func TestServerGone(t *testing.T) {
 	p := servers.NewPostgres(t)
 	url := p.Database(t)
 	clock := sessiontest.NewClock()
-	s := open(t, url, postgres.WithRetryTime(200*time.Millisecond), postgres.WithClock(clock.Now))
+	s := open(t, url, postgres.WithClock(clock.Now))
+	postgres.WithRetryTime(3 * time.Second)(s)
 	r := newRunner(t, s)
 	key := session.ID("s")
 	n := 0

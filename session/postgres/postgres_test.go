@@ -28,9 +28,12 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// patient lets a store try as long as a busy machine may need. A test in which the server is away sets another time once the store is open.
+var patient = postgres.WithRetryTime(2 * time.Minute)
+
 func open(t testing.TB, url string, opts ...postgres.Option) *postgres.Store {
 	t.Helper()
-	s := must.Get(postgres.Open(t.Context(), url, opts...))
+	s := must.Get(postgres.Open(t.Context(), url, append([]postgres.Option{patient}, opts...)...))
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
@@ -56,9 +59,7 @@ func run(t testing.TB, url, sql string, args ...any) (out string) {
 // waitFor waits until a query answers true.
 func waitFor(t testing.TB, url, sql string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); run(t, url, sql) != "true"; time.Sleep(5 * time.Millisecond) {
-		require.True(t, time.Now().Before(end), sql)
-	}
+	must.Wait(t, func() bool { return run(t, url, sql) == "true" })
 }
 
 // save copies what the store has stored. What it returns puts the copy back.

@@ -27,12 +27,12 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
-var kills = flag.Int("kills", 0, "how many processes TestKilledProcesses kills; 0 is 100 if CI=true, else 10")
+var kills = flag.Int("kills", 0, "how many processes TestKilledProcesses kills; 0 is 40 if CI=true, else 10")
 
 // playOpen opens the database, which may be new, and writes one session.
 func playOpen(url, name string, _ *bufio.Reader) error {
 	ctx := context.Background()
-	s, err := postgres.Open(ctx, url)
+	s, err := postgres.Open(ctx, url, patient)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func killedSession(name string, i int) session.Key { return session.ID(fmt.Sprin
 // playTurns continues its sessions until it is killed. It prints each event that
 // it was given.
 func playTurns(url, name string, _ *bufio.Reader) error {
-	s, err := postgres.Open(context.Background(), url)
+	s, err := postgres.Open(context.Background(), url, patient)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func TestKilledProcesses(t *testing.T) {
 	switch {
 	case n > 0:
 	case os.Getenv("CI") == "true":
-		n = 100
+		n = 40
 	case testing.Short():
 		n = 4
 	default:
@@ -231,7 +231,7 @@ func (s onHost) Write(ctx context.Context, key session.Key, w session.Write) (se
 // at an event until the next line of its input.
 func playMachine(url, name string, in *bufio.Reader) error {
 	ctx := context.Background()
-	s, err := postgres.Open(ctx, url)
+	s, err := postgres.Open(ctx, url, patient)
 	if err != nil {
 		return err
 	}
