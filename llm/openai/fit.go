@@ -29,6 +29,10 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 		r := *req
 		r.Messages, req = oneCallEach(req.Messages), &r
 	}
+	if q.has(quirkWordsApart) {
+		r := *req
+		r.Messages, req = wordsApart(req.Messages), &r
+	}
 	if q.has(quirkPlainKeys) {
 		r := *req
 		r.Tools, r.Messages = withPlainKeys(req.Tools, req.Messages)
@@ -82,9 +86,7 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	if q.has(quirkNoStop) {
 		r.Stop = nil
 	}
-	if q.has(quirkNoStream) {
-		r.Stream = false
-	}
+	r.Stream = (r.Stream || q.has(quirkStreamAlways)) && !q.has(quirkNoStream)
 	if q.has(quirkTools) && len(r.Tools) == 0 && slices.ContainsFunc(r.Messages, calls) {
 		r.Tools = []llm.ToolSpec{{Name: "none", Description: "This is no tool. Never call it."}}
 	}
@@ -178,6 +180,20 @@ func oneCallEach(messages []llm.Message) (list []llm.Message) {
 	return slices.DeleteFunc(list, func(m llm.Message) bool { return m.Role == llm.RoleTool && len(m.Parts) == 0 })
 }
 
+// wordsApart returns the conversation with the words of a message that has calls as a message before it.
+func wordsApart(messages []llm.Message) (list []llm.Message) {
+	for _, m := range messages {
+		if text := m.PlainText(); calls(m) {
+			if strings.TrimSpace(text) != "" {
+				list = append(list, llm.Message{Role: m.Role, Content: llm.Content{Text: text}})
+			}
+			m.Text, m.Parts = "", slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { _, is := p.(llm.TextPart); return is })
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
 // add appends a message, and merges it with the last one if the quirks require it.
 func (q quirks) add(list []llm.Message, m llm.Message) []llm.Message {
 	if q.has(quirkNoEmpty) {
@@ -193,7 +209,7 @@ func (q quirks) add(list []llm.Message, m llm.Message) []llm.Message {
 	switch {
 	case q.has(quirkBridge) && last.Role == llm.RoleTool && m.Role == llm.RoleUser:
 		list = append(list, llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: bridgeText}})
-	case q.has(quirkAlternate) && last.Role == m.Role && m.Role != llm.RoleTool && !calls(*last):
+	case q.has(quirkAlternate) && last.Role == m.Role && m.Role != llm.RoleTool && !calls(*last) && !(q.has(quirkWordsApart) && calls(m)):
 		last.Content = together(last.Content, m.Content)
 		return list
 	}

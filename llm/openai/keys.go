@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -70,36 +71,82 @@ func withPlainKeys(tools []llm.ToolSpec, messages []llm.Message) ([]llm.ToolSpec
 	return tools, messages
 }
 
-// bareSchema returns a schema with only the keywords that all endpoints know. It allows at least what the schema allows.
+// bareSchema returns a schema of arguments with only the keywords that all endpoints know. Every schema in it has one
+// type, every object has properties, and every array has items. It allows at least what the schema allows, except that
+// a value of several types has the first of them, and that one of any type, or an object of any keys, is a text.
 func bareSchema(schema json.RawMessage) json.RawMessage {
 	var m map[string]any
-	if json.Unmarshal(schema, &m) != nil {
+	if json.Unmarshal(schema, &m) != nil || m == nil {
 		return schema
 	}
+	if properties, _ := m["properties"].(map[string]any); len(properties) == 0 {
+		m["properties"] = map[string]any{"none": map[string]any{"description": "Leave this out."}}
+	}
+	m["type"] = "object"
 	bare, _ := json.Marshal(bareOf(m)) // it was decoded from JSON
 	return bare
 }
 
-func bareOf(schema any) any {
-	m, ok := schema.(map[string]any)
-	if !ok {
-		return map[string]any{} // it was true
+func bareOf(schema any) map[string]any {
+	m, _ := schema.(map[string]any)
+	if m == nil { // it was true, or is missing
+		m = map[string]any{}
 	}
-	for key, v := range m {
-		switch key {
-		case "type", "description", "enum", "required":
-		case "items":
-			m[key] = bareOf(v)
-		case "properties":
-			properties, _ := v.(map[string]any)
-			for name, s := range properties {
-				properties[name] = bareOf(s)
+	for _, k := range []string{"allOf", "anyOf", "oneOf"} {
+		branches, _ := m[k].([]any)
+		for _, s := range branches {
+			if branch := bareOf(s); m["type"] == nil && branch["type"] != "null" {
+				maps.Copy(branch, m) // which has the description
+				m = branch
 			}
-		default:
-			delete(m, key)
 		}
 	}
-	return m
+	kind, _ := m["type"].(string)
+	several, _ := m["type"].([]any)
+	for _, one := range several {
+		if kind == "" && one != "null" {
+			kind, _ = one.(string)
+		}
+	}
+	properties, _ := m["properties"].(map[string]any)
+	described, _ := m["description"].(string)
+	switch {
+	case kind == "" && len(properties) > 0:
+		kind = "object"
+	case kind == "" && m["items"] != nil:
+		kind = "array"
+	case kind == "" && m["default"] != nil:
+		raw, _ := json.Marshal(m["default"]) // it was decoded from JSON
+		kind = kindOf(string(raw)).(string)
+	}
+	if kind == "object" && len(properties) == 0 {
+		kind, m["description"] = "string", strings.TrimLeft(described+" (a JSON object)", " ")
+	}
+	bare := map[string]any{"type": cmp.Or(kind, "string")}
+	if text, is := m["description"].(string); is {
+		bare["description"] = text
+	}
+	switch bare["type"] {
+	case "array":
+		bare["items"] = bareOf(m["items"])
+	case "object":
+		for name, s := range properties {
+			properties[name] = bareOf(s)
+		}
+		bare["properties"] = properties
+		required, _ := m["required"].([]any)
+		required = slices.DeleteFunc(required, func(name any) bool { text, _ := name.(string); return properties[text] == nil })
+		if len(required) > 0 {
+			bare["required"] = required
+		}
+	case "string":
+		enum, _ := m["enum"].([]any)
+		text := func(v any) bool { s, is := v.(string); return is && s != "" }
+		if len(enum) > 0 && !slices.ContainsFunc(enum, func(v any) bool { return !text(v) }) {
+			bare["enum"] = enum
+		}
+	}
+	return bare
 }
 
 // schemaPlace is the place of a value in a schema, which says what its members are.

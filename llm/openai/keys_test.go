@@ -114,7 +114,13 @@ func TestPlainNames(t *testing.T) {
 }
 
 func TestBareSchema(t *testing.T) {
-	require.Equal(t, `{"properties":{"a":{},"b":{"items":{"enum":["x"],"type":"string"},"type":"array"},"maxItems":{"type":"string"}},"required":["a"],"type":"object"}`,
-		string(bareSchema(json.RawMessage(`{"type":"object","properties":{"a":true,"b":{"type":"array","maxItems":9,"items":{"type":"string","enum":["x"],"pattern":"x"}},
-			"maxItems":{"type":"string","default":"y"}},"required":["a"],"additionalProperties":false}`))))
+	for schema, want := range map[string]string{
+		`{"type":"object","properties":{"a":true,"b":{"type":"array","maxItems":9,"items":{"type":"string","enum":["x"],"pattern":"x"}},
+			"maxItems":{"type":"string","default":"y"}},"required":["a"],"additionalProperties":false}`: `"a":{"type":"string"},"b":{"type":"array","items":{"type":"string","enum":["x"]}},"maxItems":{"type":"string"}},"required":["a"]`,
+		`{"properties":{"a":{"type":["null","integer"]},"b":{"type":"array"},"c":{"type":"integer","enum":[1]},"d":{"description":"any","default":10},"e":{"enum":["x",""]}},"required":["z"]}`:                                                          `"a":{"type":"integer"},"b":{"type":"array","items":{"type":"string"}},"c":{"type":"integer"},"d":{"description":"any","type":"integer"},"e":{"type":"string"}}`,
+		`{"properties":{"a":{"description":"d","anyOf":[{"type":"null"},{"anyOf":[{"type":"object","properties":{"x":{}}},{"type":"string"}]}]},"b":{"type":"object","description":"d"},"c":{"type":"array","items":[{"type":"number"}]}},"anyOf":[{}]}`: `"a":{"description":"d","type":"object","properties":{"x":{"type":"string"}}},"b":{"type":"string","description":"d (a JSON object)"},"c":{"type":"array","items":{"type":"string"}}}`,
+		`{"type":"object"}`: `"none":{"type":"string","description":"Leave this out."}}`,
+	} {
+		require.JSONEq(t, `{"type":"object","properties":{`+want+`}`, string(bareSchema(json.RawMessage(schema))))
+	}
 }

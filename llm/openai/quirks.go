@@ -34,6 +34,7 @@ const (
 	quirkTools
 	quirkNoStreamOptions
 	quirkNoStream
+	quirkStreamAlways
 	quirkNoParallel
 	quirkNoToolChoice
 	quirkSchemaInPrompt
@@ -46,6 +47,7 @@ const (
 	quirkNoThinking
 	quirkLetterNames
 	quirkSingleCalls
+	quirkWordsApart
 	quirkPlainKeys
 	quirkShortDescriptions
 	quirkMaxTokensAlways
@@ -57,7 +59,7 @@ const (
 // order. It matches a row if it names one of the fields near a word for "unsupported", or if it matches words. Both are
 // expressions in lower case.
 var quirkTable = [...]struct{ name, sent, fields, words string }{
-	{"bare-schemas", "schemas of tools with the commonest keywords only", "", `moonshot flavored|unknown name.{0,60}function_declarations|` + toolFeatures}, // Kimi, Gemini, llama.cpp
+	{"bare-schemas", "schemas of tools with the commonest keywords only", "", `moonshot flavored|function_declarations\[\d+\]\.parameters|` + toolFeatures}, // Kimi, Gemini, llama.cpp
 	{"echo-empty", "like `echo`, and an empty reasoning with each message of the assistant that has none", "",
 		`(reasoning_content|reasoning content|reasoning_details|content\[\]\.thinking).{0,120}(missing|passed back|required|must be (passed|provided|included|present|sent|set|non))|` +
 			`(missing|requires?|must (include|contain|have|pass)).{0,80}(reasoning_content|reasoning content|reasoning_details)`}, // Kimi, DeepSeek
@@ -77,19 +79,22 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
 	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                    // Fireworks, old vLLM, Mistral
 	{"no-stream", "no `stream`: the answer comes whole", "", `verified to stream|(not|n.t) support( tool use in)? stream|stream(ing)? (is )?(not |un)support`},                          // OpenAI, Bedrock
-	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel_tool_calls", ""},                                                                                                        // o3, o4-mini
-	{"no-tool-choice", "no `tool_choice`; a tool that must be called is the only one", "tool.choice", `invalid tool_choice|tool_choice.{0,40}(must|should) be`},                         // DeepSeek, Kimi
+	{"stream-always", "`stream` in each request", "", `only supports? (the )?stream|enable the stream|\bstream\b.{0,12}must be.{0,12}true|requires? .{0,20}\bstream(ing\b|\W{1,4}true)|streaming is required|` +
+		`non-?stream(ing)?\b.{0,40}(not|n.t|un)( be)? ?support|(false for|not support(ed)?( for| in)?) non-?stream|support.{0,20}stream\W{1,4}false`}, // DashScope
+	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel.?tool.?(calls|use)", ""},                                                                                            // o3, o4-mini
+	{"no-tool-choice", "no `tool_choice`; a tool that must be called is the only one", "tool.?choice", `invalid tool_choice|tool_choice.{0,40}(must|should) be|tool_choice forces`}, // DeepSeek, Kimi
 	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", `response_format|response.(mime.type|schema)|json_schema|json (schema )?mode|guided_json|text_?format|structured output`,
 		`json mode cannot be combined|must be 'json_schema' or 'text'|populating 'response_mime_type'|` + schemaFeatures}, // DeepSeek, Gemini, Groq, LM Studio, vLLM
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
-	{"no-sampling", "no `temperature` and no `top_p`", "temperature|top_p", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
+	{"no-sampling", "no `temperature` and no `top_p`", "temperature|\\btop.?p\\b", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
 	{"no-seed", "no `seed`", `\bseed\b`, ""},
-	{"no-stop", "no `stop`", `\bstop\b`, ""},                                                                                                                                                         // OpenAI's reasoning models, xAI
+	{"no-stop", "no `stop`", `\bstop(.?sequences?)?\b`, ""},                                                                                                                                          // OpenAI's reasoning models, xAI
 	{"effort-none", "`reasoning_effort` is `none` in requests with tools", "", `reasoning_effort to .?none`},                                                                                         // OpenAI, with tools
-	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|\bthinking\b`, ""},                                                              // xAI
+	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|\bthinking(.?(budget|level|config))?\b`, thoughtless},                           // xAI
 	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                                                                                 // Gemini
 	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                                                                                  // Llama
+	{"words-apart", "words next to calls as an earlier message", "", `either content or tool_calls.{0,3} but not both|both content and tool_calls`},                                                  // Mistral
 	{"plain-keys", "properties of tools get names of at most 64 letters, digits, `_` and `-`", "", `property (keys?|names?).{0,40}(match|pattern)`},                                                  // Claude, Bedrock
 	{"short-descriptions", "descriptions of tools continue in the system text after 1,000 characters", "", `description.{0,60}(too long|maximum length|exceed)|(too long|exceed).{0,60}description`}, // OpenAI, Azure
 	{"max-tokens-always", "a limit of 8,192 tokens where none is set", "", `max_(completion_)?tokens.{0,12}(field required|is required|missing)|(required|missing).{0,30}max_(completion_)?tokens`},  // gateways to Claude
@@ -98,17 +103,20 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 }
 
 // schemaFeatures matches refusals of the schema of one answer, and toolFeatures those of the schema of one tool. Other
-// schemas may be accepted.
+// schemas may be accepted. thoughtless matches refusals of thinking in one request: of no tokens for it, or of a
+// conversation without the earlier thoughts.
 const (
-	schemaFeatures = `xgrammar`
-	toolFeatures   = `failed to parse grammar|(tools?|function)\b.{0,80}unsupported (field|keyword)`
+	schemaFeatures = `xgrammar|unsupported json schema`
+	toolFeatures   = `failed to parse grammar|json schema conversion failed|(tools?|function)\b.{0,80}unsupported (field|keyword)|unsupported json schema field|` +
+		`unable to submit request because.{0,40}function.{0,120}(schema|parameters)|input_schema does not support`
+	thoughtless = `budget.{0,9} 0\b|only works in thinking mode|expected .?thinking.{0,40}found`
 )
 
 // oneRequest matches refusals of what other requests may not have: features of one schema, or the value of an effort.
 // invalidSchema matches a schema that is wrong, which its author must see. passing matches server errors that do not
 // depend on the form of a request.
 var (
-	oneRequest    = lazyregexp.New(schemaFeatures + `|` + toolFeatures + `|reasoning.?effort\W{0,3}does not support '`)
+	oneRequest    = lazyregexp.New(schemaFeatures + `|` + toolFeatures + `|` + thoughtless + `|reasoning.?effort\W{0,3}does not support '`)
 	invalidSchema = lazyregexp.New(`invalid\W{1,3}(\w+\W{1,3}){0,2}schema|invalid_json_schema|invalid_function_parameters|in context=\(`)
 	passing       = lazyregexp.New(`(^|["'.,:;!?] ?|please |can )(retry\b|try (again|your|later))|try again (later|in|soon)|temporar|overload|too busy|is busy`)
 )
@@ -262,7 +270,8 @@ type writing struct {
 
 // streams reports whether the request in its last form asks for a stream.
 func (w *writing) streams() bool {
-	return w.req.Stream && !(w.form.quirks | w.learned).has(quirkNoStream)
+	q := w.form.quirks | w.learned
+	return (w.req.Stream || q.has(quirkStreamAlways)) && !q.has(quirkNoStream)
 }
 
 // write returns a request in the form that the endpoint is known to accept.

@@ -133,9 +133,15 @@ var refusalsOf = map[string]struct {
 	"no-stream-options": {has("stream_options"), []string{"[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), 'msg': 'Extra inputs are not permitted'}]"}},
 	"no-stream": {func(req wireObject) bool { return req["stream"] == true }, []string{"Your organization must be verified to stream this model. Please go to: https://platform.openai.com/settings/organization/general",
 		"This model doesn't support tool use in streaming mode.", "Streaming is not supported for this model", "Model does not support streaming. Set stream=false."}},
-	"no-parallel-calls": {has("parallel_tool_calls"), []string{"Unsupported parameter: 'parallel_tool_calls' is not supported with this model."}},
+	"stream-always": {func(req wireObject) bool { return req["stream"] != true }, []string{"This model only support stream mode, please enable the stream parameter to access the model. ", // infiniflow/ragflow#5912
+		"parameter.enable_thinking must be set to false for non-streaming calls",    // coze-dev/coze-studio#324
+		"enable thinking can not be support when `stream=False`",                    // musistudio/claude-code-router#948
+		"Stream must be set to true", "Non-streaming requests are not supported."}}, // Codex
+	"no-parallel-calls": {has("parallel_tool_calls"), []string{"Unsupported parameter: 'parallel_tool_calls' is not supported with this model.", "tool_choice.disable_parallel_tool_use: Extra inputs are not permitted"}},
 	"no-tool-choice": {has("tool_choice"), []string{"deepseek-reasoner does not support this tool_choice", "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
 		"No endpoints found that support the provided 'tool_choice' value.", "tool_choice 'specified' is incompatible with thinking enabled",
+		"This model doesn't support the toolConfig.toolChoice.any field. Remove toolConfig.toolChoice.any and try again.", // aws-samples/bedrock-access-gateway#92
+		"Thinking may not be enabled when tool_choice forces tool use.",                                                   // usestrix/strix#503
 		"Invalid tool_choice type: 'object'. Supported string values: none, auto, required"}},
 	"schema-in-prompt": {has("response_format"), []string{"This response_format type is unavailable now", "Function calling with a response mime type: 'application/json' is unsupported",
 		"For controlled generation of only function calls, please set 'tool_config.function_calling_config.mode' field to ANY instead of populating 'response_mime_type' and 'response_schema' fields.",
@@ -144,14 +150,16 @@ var refusalsOf = map[string]struct {
 	"no-cache-keys": {has("prompt_cache_key", "id_slot", "service_tier"), []string{"Unrecognized request argument supplied: prompt_cache_key"}},
 	"no-logprobs":   {has("logprobs"), []string{"logprobs is not supported with this model"}},
 	"no-sampling": {has("temperature", "top_p"), []string{"Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.", "invalid temperature: only 1 is allowed for this model", "`temperature` is deprecated for this model.",
-		"`temperature` and `top_p` cannot both be specified for this model. Please use only one."}},
+		"`temperature` and `top_p` cannot both be specified for this model. Please use only one.", "This model doesn't support the topP field. Remove topP and try again."}},
 	"no-seed": {has("seed"), []string{"Unsupported parameter: seed", "ollama does not support parameters: {'seed': 7}, for model=llama3. To drop these, set `litellm.drop_params=True`",
 		`[{"type":"extra_forbidden","loc":["body","seed"],"msg":"Extra inputs are not permitted","input":7}]`}},
-	"no-stop": {has("stop"), []string{"Unsupported parameter: 'stop' is not supported with this model.", "Argument not supported on this model: stop", "body.stop: property 'stop' is unsupported"}},
+	"no-stop": {has("stop"), []string{"Unsupported parameter: 'stop' is not supported with this model.", "Argument not supported on this model: stop", "body.stop: property 'stop' is unsupported",
+		"This model doesn't support the stopSequences field. Remove stopSequences and try again."}}, // crewAIInc/crewAI#3317
 	"effort-none": {func(req wireObject) bool { return req["tools"] != nil && req["reasoning_effort"] != "none" },
 		[]string{"Function tools with reasoning_effort are not supported for m in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."}},
 	"no-thinking": {has("reasoning_effort", "chat_template_kwargs"), []string{"Model m does not support parameter reasoningEffort.", "Unrecognized request argument supplied: chat_template_kwargs",
-		"Unsupported value: 'reasoning_effort' does not support 'none' with this model. Supported values are: 'low', 'medium', and 'high'."}},
+		"Unsupported value: 'reasoning_effort' does not support 'none' with this model. Supported values are: 'low', 'medium', and 'high'.",
+		"Budget 0 is invalid. This model only works in thinking mode.", "The model does not support setting thinking_budget to 0."}}, // vercel/ai#8027, GewoonJaap/gemini-cli-openai#22
 	"letter-names": {func(req wireObject) bool {
 		names := fmt.Sprint(req["tools"], req["messages"])
 		return strings.Contains(names, "name:3f")
@@ -164,6 +172,16 @@ var refusalsOf = map[string]struct {
 	"plain-keys": {func(req wireObject) bool { return strings.Contains(fmt.Sprint(req["tools"]), "filter[id]") },
 		[]string{"tools.14.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"}},
 	"bare-schemas": {func(req wireObject) bool { return strings.Contains(fmt.Sprint(req["tools"]), "minimum") }, []string{
+		"JSON schema conversion failed:\nUnrecognized schema: {\"description\":\"any\"}",                                                                        // browseros-ai/BrowserOS#255
+		"JSON schema conversion failed:\nPattern must start with '^' and end with '$'",                                                                          // containers/kubernetes-mcp-server#758
+		"* GenerateContentRequest.tools[0].function_declarations[1].parameters.properties: should be non-empty for OBJECT type\n",                               // MarkusPfundstein/mcp-obsidian#21
+		"* GenerateContentRequest.tools[0].function_declarations[3].parameters.properties[c].enum: only allowed for STRING type\n",                              // anomalyco/opencode#28397
+		"Invalid value at 'tools[0].function_declarations[3].parameters.properties[2].value.enum[0]' (TYPE_STRING), 1",                                          // esengine/DeepSeek-Reasonix#9005
+		"* GenerateContentRequest.tools[0].function_declarations[3].parameters.properties[g].format: only 'enum' and 'date-time' are supported for STRING type", // google-gemini/gemini-cli#3178
+		"Unable to submit request because `f` functionDeclaration `parameters.b` schema specified other fields alongside any_of. When using any_of, it must be the only field set.",
+		"Unable to submit request because one or more function parameters didn't specify the schema type field.",
+		"Unsupported JSON schema fields: {'minimum'}", // Cerebras
+		"tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
 		"Failed to initialize samplers: failed to parse grammar", // ggml-org/llama.cpp#25895
 		"tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'properties.stop': when using anyOf, type should be defined in anyOf items instead of the parent schema>", // MoonshotAI/kimi-code#2661
 		"Invalid JSON payload received. Unknown name \"minimum\" at 'tools[0].function_declarations[0].parameters.properties[0].value': Cannot find field.",                                                  // can1357/oh-my-pi#1405
@@ -179,11 +197,14 @@ var refusalsOf = map[string]struct {
 	}, []string{"Invalid 'tools[1].function.description': string too long. Expected a string with maximum length 1024, but got a string with length 2121 instead."}}, // langchain-ai/open_deep_research#80
 	"max-tokens-always": {func(req wireObject) bool { return !has("max_tokens", "max_completion_tokens")(req) }, []string{"max_tokens: Field required"}}, // sigoden/aichat#1314
 	"single-calls":      {func(req wireObject) bool { return some(req, func(m wireObject) bool { return len(callsOf(m)) > 1 }) }, []string{"This model only supports single tool-calls at once!"}},
+	"words-apart": {func(req wireObject) bool {
+		return some(req, func(m wireObject) bool { text, _ := m["content"].(string); return text != "" && len(callsOf(m)) > 0 })
+	}, []string{"Assistant message must have either content or tool_calls, but not both."}}, // langchain-ai/langchain#21196
 }
 
 // ofOneRequest reports whether words refuse what other requests may not have: a schema, or the value of an effort.
 func ofOneRequest(says string) bool {
-	return slices.ContainsFunc([]string{"xgrammar", "parse grammar", "unsupported field", "does not support 'none'"}, func(words string) bool { return strings.Contains(says, words) })
+	return slices.ContainsFunc([]string{"xgrammar", "parse grammar", "conversion failed", "unsupported field", "Unable to submit", "Unsupported JSON schema", "input_schema does", "does not support 'none'", "Budget 0", "thinking_budget to 0"}, func(words string) bool { return strings.Contains(says, words) })
 }
 
 // strictEndpoint refuses what the rules say, one at a time, and gives an answer otherwise.
@@ -232,7 +253,7 @@ func everything(m *Model, rules ...string) *llm.Request {
 		llm.UserText("one"), llm.UserParts(llm.TextPart{Text: "two"}, llm.TextPart{Text: "and"}),
 		assistant(" ", sealedBy(m, "because"), llm.ToolCall{ID: "call_1", Name: "f", Arguments: `{"a":1}`}, llm.ToolCall{ID: "call_3", Name: "3f"}),
 		toolResult("call_1", ""), toolResult("call_3", ""),
-		llm.UserText("three"), assistant("", llm.Reasoning{Text: "a secret"}, llm.ToolCall{ID: "call_2", Name: "f"}), toolResult("call_2", "r"), assistant("four"), llm.UserText("\n"),
+		llm.UserText("three"), assistant("", llm.Reasoning{Text: "a secret"}, llm.ToolCall{ID: "call_2", Name: "f"}), toolResult("call_2", "r"), assistant("four", llm.ToolCall{ID: "call_4", Name: "f"}), toolResult("call_4", "r"), llm.UserText("\n"),
 	}, Tools: []llm.ToolSpec{{Name: "f", Parameters: json.RawMessage(`{"type":"object","properties":{"filter[id]":{"minimum":1}}}`)}, {Name: "3f"}}, Settings: llm.Settings{Temperature: ptr(0.5), Seed: ptr(int64(7)), Stop: []string{"X"}, ReasoningEffort: "low", MaxTokens: 9, ToolChoice: llm.ToolChoiceAuto, ParallelToolCalls: &no, TopLogProbs: 2,
 		ResponseFormat: &llm.ResponseFormat{Schema: json.RawMessage(`{"a":1}`)}}}
 	for _, rule := range rules {
@@ -241,6 +262,8 @@ func everything(m *Model, rules ...string) *llm.Request {
 			req.Tools = nil
 		case "no-echo":
 			req.Echo = llm.EchoOn
+		case "stream-always":
+			req.Stream = false
 		case "max-tokens":
 			req.Endpoint = []string{"max-completion-tokens"}
 		case "short-descriptions":
@@ -279,7 +302,7 @@ func saidIn(req wireObject) string {
 	return b.String()
 }
 
-const everythingSaid = "You help.\none\ntwo\nand\nf {\"a\":1}\n3f {}\nthree\nf {}\nr\nfour\n"
+const everythingSaid = "You help.\none\ntwo\nand\nf {\"a\":1}\n3f {}\nthree\nf {}\nr\nfour\nf {}\nr\n"
 
 // TestQuirks: what an endpoint refuses is found by its error, once in a process, and what is named is not refused at all.
 func TestQuirks(t *testing.T) {
@@ -495,7 +518,7 @@ func TestRefusingDialects(t *testing.T) {
 		*s = strictEndpoint{form: rapid.IntRange(0, 5).Draw(rt, "form"), status: rapid.SampledFrom([]int{400, 404, 422, 500}).Draw(rt, "status")}
 		for _, rule := range rules {
 			against := map[string]string{"no-echo": "echo-empty echo-filled", "echo-empty": "no-echo", "echo-filled": "no-echo", "signatures": "no-signatures",
-				"no-signatures": "signatures", "max-tokens": "max-completion-tokens", "max-completion-tokens": "max-tokens", "effort-none": "no-thinking", "no-thinking": "effort-none"}[rule]
+				"no-signatures": "signatures", "max-tokens": "max-completion-tokens", "max-completion-tokens": "max-tokens", "effort-none": "no-thinking", "no-thinking": "effort-none", "no-stream": "stream-always", "stream-always": "no-stream", "alternate": "words-apart", "words-apart": "alternate"}[rule]
 			if !strings.Contains(against, rule) && !slicesContainAny(s.rules, against) {
 				s.rules = append(s.rules, rule)
 			}

@@ -241,7 +241,7 @@ func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessa
 		out.Content = text
 	case out.ToolCalls == nil:
 		return list // only reasoning: no endpoint accepts an empty message
-	case g.has(quirkString) && g.has(quirkNoEmpty):
+	case g.has(quirkString) && g.has(quirkNoEmpty) && !g.has(quirkWordsApart):
 		out.Content = noText
 	case g.has(quirkString):
 		out.Content = ""
