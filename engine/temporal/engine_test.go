@@ -86,7 +86,7 @@ func unmanned(t *testing.T, store session.Store, runs []runner.Option, opts []te
 	require.NoError(t, err)
 	d.runner, err = runner.New(root, d.store, append([]runner.Option{runner.WithOuterRetries(), runner.WithStreaming()}, runs...)...)
 	require.NoError(t, err)
-	d.engine, err = temporal.New(d.client, fmt.Sprint("q", n, "-", t.Name()), d.runner, append([]temporal.Option{temporal.WithHeartbeat(2 * time.Second)}, opts...)...)
+	d.engine, err = temporal.New(d.client, fmt.Sprint("q", n, "-", t.Name()), d.runner, append([]temporal.Option{temporal.WithHeartbeat(30 * time.Second)}, opts...)...)
 	require.NoError(t, err)
 	return d
 }
@@ -130,13 +130,13 @@ func collect(events iter.Seq2[*event.Event, error]) (all []*event.Event, err err
 }
 
 func (d *desk) say(text string, opts ...runner.TurnOption) ([]*event.Event, error) {
-	ctx, cancel := context.WithTimeout(d.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(d.Context(), 3*time.Minute)
 	defer cancel()
 	return collect(d.engine.Run(ctx, d.key, llm.UserText(text), opts...))
 }
 
 func (d *desk) resume(decisions ...runner.Decision) ([]*event.Event, error) {
-	ctx, cancel := context.WithTimeout(d.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(d.Context(), 3*time.Minute)
 	defer cancel()
 	return collect(d.engine.Resume(ctx, d.key, decisions...))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/engine/temporal"
 	"github.com/agentarbor/arbor/event"
+	mustpkg "github.com/agentarbor/arbor/internal/must" // page_test.go has a function must
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -42,21 +43,21 @@ func (d *desk) workflow() (events []*history.HistoryEvent, status enums.Workflow
 // closes waits until the session's last workflow has ended, and returns its status.
 func (d *desk) closes() (status enums.WorkflowExecutionStatus) {
 	d.Helper()
-	require.Eventually(d, func() bool {
+	mustpkg.Wait(d, func() bool {
 		_, status = d.workflow()
 		return status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING
-	}, 30*time.Second, 20*time.Millisecond)
+	})
 	return status
 }
 
 // over waits until the turn is over by the log.
 func (d *desk) over() (state runner.TurnState) {
 	d.Helper()
-	require.Eventually(d, func() (over bool) {
+	mustpkg.Wait(d, func() (over bool) {
 		var err error
 		state, err = d.runner.State(context.Background(), d.key)
 		return err == nil && state.Over && state.Turn != ""
-	}, 30*time.Second, 10*time.Millisecond)
+	})
 	return state
 }
 
@@ -449,7 +450,7 @@ func TestCancelDeafModel(t *testing.T) {
 	<-asked
 	ended := make(chan error, 1)
 	go func() { _, err := d.engine.Cancel(t.Context(), d.key); ended <- err }()
-	require.Eventually(t, func() bool { // the activity was given up, and the one that cancels waits for the session
+	mustpkg.Wait(t, func() bool { // the activity was given up, and the one that cancels waits for the session
 		events, _ := d.workflow()
 		for _, e := range events {
 			if e.EventType == enums.EVENT_TYPE_ACTIVITY_TASK_CANCELED {
@@ -457,7 +458,7 @@ func TestCancelDeafModel(t *testing.T) {
 			}
 		}
 		return false
-	}, 30*time.Second, 20*time.Millisecond)
+	})
 	skew.Store(int64(session.LeaseTTL))
 	require.NoError(t, <-ended)
 	require.NoError(t, <-done)

@@ -42,7 +42,7 @@ type job struct {
 }
 
 func (j job) options() []temporal.Option {
-	return []temporal.Option{temporal.WithQueue(j.Queue), temporal.WithStepsPerActivity(j.Steps), temporal.WithHeartbeat(time.Second)}
+	return []temporal.Option{temporal.WithQueue(j.Queue), temporal.WithStepsPerActivity(j.Steps), temporal.WithHeartbeat(5 * time.Second)}
 }
 
 func (j job) store(t *testing.T) live.Store {
@@ -170,7 +170,7 @@ func TestKilledInMidStream(t *testing.T) {
 	d := unmanned(t, j.store(t), nil, j.options(), asIs)
 	j.Hangs = true
 	first := hire(t, j)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	half, void := "", false
 	var text strings.Builder

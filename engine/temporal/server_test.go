@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
+	mustpkg "github.com/agentarbor/arbor/internal/must" // page_test.go has a function must
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -52,11 +53,11 @@ func (d *desk) begin(c *client.Client, text string) *client.Turn {
 // rests waits until a turn is in a state.
 func (d *desk) rests(c *client.Client, turn *client.Turn, state string) (now *client.Turn) {
 	d.Helper()
-	require.Eventually(d, func() bool {
+	mustpkg.Wait(d, func() bool {
 		var err error
 		now, err = c.Turn(context.Background(), d.key.ID, turn.ID)
 		return err == nil && now.State == state
-	}, 30*time.Second, 10*time.Millisecond, state)
+	})
 	return now
 }
 
@@ -154,7 +155,7 @@ func TestFollowers(t *testing.T) {
 	turns, c := d.serve()
 	turn := d.begin(c, "Follow it")
 	<-asked
-	ctx, quit := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, quit := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer quit()
 	seen := func(stored *[]*event.Event, parts *int) {
 		for entry, err := range turns.Follow(ctx, d.key, "") {
