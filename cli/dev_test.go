@@ -95,10 +95,10 @@ func TestDev(t *testing.T) {
 	}
 	ends := func(turn string) string {
 		t.Helper()
-		require.Eventually(t, func() bool {
+		must.Wait(t, func() bool {
 			_, body := s.call("GET", turn, "")
 			return strings.Contains(body, `"state":"done"`)
-		}, time.Minute, 10*time.Millisecond)
+		})
 		return said(turn)
 	}
 
@@ -110,7 +110,7 @@ func TestDev(t *testing.T) {
 	require.Equal(t, revision, second.Revision)
 	require.NotEqual(t, first.Revision, second.Revision)
 	require.Equal(t, "front", second.Root.Name)
-	require.WithinDuration(t, time.Now(), second.Changed, time.Minute)
+	require.WithinDuration(t, time.Now(), second.Changed, time.Hour)
 	require.Contains(t, ends(turn("s2", "hello")), "By the second.")
 	close(release)
 	require.Contains(t, ends(begun), "By the first tree.")
@@ -130,16 +130,16 @@ func TestDev(t *testing.T) {
 	// One mistake is put right, and another one is made.
 	save("billing.md", "---\nname: front\ndescription: Another one\n---\nYou bill.\n")
 	save("tech.md", string(tech))
-	require.Eventually(t, func() bool {
+	must.Wait(t, func() bool {
 		p := s.agents().Problems
 		return len(p) > 0 && !strings.Contains(p[0].Message, "descripton")
-	}, time.Minute, 10*time.Millisecond)
+	})
 	for _, p := range s.agents().Problems {
 		require.NotEmpty(t, p.Message)
 	}
 	billing := must.Get(os.ReadFile(filepath.Join(desk, "billing.md")))
 	save("billing.md", string(billing)+"You are kind.\n")
-	require.Eventually(t, func() bool { return s.agents().Problems == nil }, time.Minute, 10*time.Millisecond)
+	must.Wait(t, func() bool { return s.agents().Problems == nil })
 	require.NotEqual(t, second.Revision, s.agents().Revision)
 	require.Contains(t, ends(turn("s4", "hello")), "By the third.")
 
@@ -172,10 +172,10 @@ func TestDevWorkshop(t *testing.T) {
 	require.Equal(t, 202, status, body)
 	text := func(id, want string) {
 		t.Helper()
-		require.Eventually(t, func() bool {
+		must.Wait(t, func() bool {
 			_, body := s.call("GET", "/api/v1/sessions/"+id+"/events?types=text", "")
 			return strings.Contains(body, want)
-		}, time.Minute, 10*time.Millisecond)
+		})
 	}
 	text("s", "As it is.")
 	status, body = s.call("POST", "/api/v1/sessions/s/forks", `{"at":1,"id":"f","resume":true,"change":{"agent":"support","instructions":"Rhyme."}}`)
@@ -231,10 +231,10 @@ func TestDevWorkshop(t *testing.T) {
 	after := must.Get(os.ReadFile(file))
 	require.Equal(t, strings.Replace(string(before), old.Text, "Sing.", 1), string(after))
 	write("support", "Dance.", old.Version, 409, "file_changed")
-	require.Eventually(t, func() bool {
+	must.Wait(t, func() bool {
 		_, body := s.call("GET", "/api/v1/agents/support", "")
 		return strings.Contains(body, "Sing.")
-	}, time.Minute, 10*time.Millisecond)
+	})
 	status, body = s.call("GET", "/api/v1/agents/nobody/body", "")
 	require.Equal(t, 404, status, body)
 	require.Equal(t, 0, s.stop(os.Interrupt), "%s", s.said)

@@ -54,7 +54,7 @@ func (i invocation) reading(t *testing.T, connect func(*following, io.Writer), a
 // until waits for a line that holds a text.
 func (f *following) until(t *testing.T, text string) string {
 	t.Helper()
-	late := time.After(time.Minute)
+	late := time.After(patience)
 	for {
 		select {
 		case line, ok := <-f.lines:
@@ -63,7 +63,7 @@ func (f *following) until(t *testing.T, text string) string {
 				return line
 			}
 		case <-late:
-			require.FailNow(t, "not there after a minute", "%q", text)
+			require.FailNow(t, "it is not there", "%q", text)
 		}
 	}
 }

@@ -141,11 +141,14 @@ func slow(text string) (answer scripted.Answer, asked, release chan struct{}) {
 	return scripted.Reply(scripted.Wait(wait), scripted.Text(text)), asked, release
 }
 
+// patience is how long a test waits for what must happen, with the other tests of a busy machine beside it.
+const patience = 2 * time.Minute
+
 func receive(t *testing.T, ch <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-ch:
-	case <-time.After(time.Minute):
-		require.FailNow(t, "nothing happened for a minute")
+	case <-time.After(patience):
+		require.FailNow(t, "nothing happened")
 	}
 }

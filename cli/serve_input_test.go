@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
@@ -116,11 +115,11 @@ func TestServeMakesToken(t *testing.T) {
 	t.Parallel()
 	s := invocation{program: "func"}.serveWith(t, "--db", ":memory:")
 	made := ""
-	require.Eventually(t, func() bool { // what it said is on its way
+	must.Wait(t, func() bool { // what it said is on its way
 		_, rest, _ := strings.Cut(s.said.String(), "the owner's token of this run is ")
 		made, _, _ = strings.Cut(rest, " ")
 		return strings.Contains(rest, "\n")
-	}, time.Minute, time.Millisecond)
+	})
 	require.Len(t, made, 26)
 	resp := s.open("POST", "/message:send", sending("hello"), made)
 	require.NoError(t, resp.Body.Close())

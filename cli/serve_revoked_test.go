@@ -68,7 +68,7 @@ func TestServeRevokesWaitingRequests(t *testing.T) {
 		receive(t, asked)
 	}
 	require.NoError(t, usersfile.Remove(users, "ann"))
-	late := time.After(30 * time.Second)
+	late := time.After(patience)
 	for name, got := range answers {
 		select {
 		case answer := <-got:

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -62,9 +61,9 @@ func TestServeTakesOver(t *testing.T) {
 	require.Equal(t, -1, a.stop(syscall.SIGKILL))
 	receive(t, again)
 	close(goOn)
-	require.Eventually(t, func() bool {
+	must.Wait(t, func() bool {
 		return strings.Contains(invocation{home: home}.run(t, "sessions", "history", "s1").out, "It is refunded.")
-	}, time.Minute, 50*time.Millisecond)
+	})
 	require.Equal(t, 0, b.stop(os.Interrupt))
 
 	o := invocation{home: home}.run(t, "serve", desk, "--take-over", "-1s")

@@ -52,7 +52,7 @@ func (w *words) Write(b []byte) (int, error) {
 // until waits until a text has been written so many times.
 func (w *words) until(t *testing.T, text string, times int) {
 	t.Helper()
-	late := time.After(time.Minute)
+	late := time.After(patience)
 	for {
 		w.mu.Lock()
 		if w.more == nil {
@@ -235,10 +235,10 @@ func (s *served) get(id string) task {
 // completes asks for a task until it is completed.
 func (s *served) completes(id string) (k task) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool {
+	must.Wait(s.t, func() bool {
 		k = s.get(id)
 		return k.Status.State == "TASK_STATE_COMPLETED"
-	}, 30*time.Second, 20*time.Millisecond)
+	})
 	return k
 }
 

@@ -64,7 +64,7 @@ func (s *screen) read() {
 func (s *screen) until(text string) string {
 	s.t.Helper()
 	late := false
-	timer := time.AfterFunc(time.Minute, func() {
+	timer := time.AfterFunc(patience, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		late = true
