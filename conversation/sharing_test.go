@@ -69,7 +69,7 @@ func TestOldGraphsStay(t *testing.T) {
 	var s stream
 	g := New()
 	kept := map[int]*Graph{}
-	for i := range 30_000 {
+	for i := range 12_000 {
 		if e := s.next(); i%7 == 3 && e.Type() == event.TypeText {
 			for range 3 {
 				g = g.Reduce(&event.Event{ID: e.ID, RunID: e.RunID, Partial: true, Data: &event.Text{Content: "…"}})
@@ -77,7 +77,7 @@ func TestOldGraphsStay(t *testing.T) {
 		} else {
 			g = g.Reduce(e)
 		}
-		if i < 3 || i == 17 || i == 1000 || i == 20_000 {
+		if i < 3 || i == 17 || i == 1000 || i == 8000 {
 			kept[i] = g
 		}
 	}
