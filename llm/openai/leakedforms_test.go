@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -244,6 +245,9 @@ func TestLeakedForms(t *testing.T) {
 			for given, quoted := range ulmForms {
 				if given == "Python, a dict" && given != form {
 					continue // agents are shown calls of others so
+				}
+				if race.Enabled && given != form && given != "LongCat" {
+					continue // all pairs take the race detector, which looks for nothing here, most of a minute
 				}
 				out, calls, _ := readLeaked(stock(llm.UserText("Please say "+quoted)), words, 0)
 				require.Empty(t, calls, given)
