@@ -267,7 +267,7 @@ func TestDoubledParts(t *testing.T) {
 	began := time.Now()
 	_, err := Compile(source)
 	require.ErrorContains(t, err, "more than 500 parts")
-	require.Less(t, time.Since(began), 5*time.Second)
+	require.Less(t, time.Since(began), time.Minute)
 }
 
 func TestTransform(t *testing.T) {
@@ -437,7 +437,7 @@ func TestBounded(t *testing.T) {
 			}
 			took := time.Since(began)
 			t.Logf("%v %v", took, err)
-			require.Less(t, took, 10*time.Second, "generous, because the machine may be busy")
+			require.Less(t, took, time.Minute, "generous, because the machine may be busy")
 		})
 	}
 }
