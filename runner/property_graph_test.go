@@ -213,7 +213,7 @@ func (w *world) remote(name string) agent.Agent {
 	for _, answer := range peerAnswers.Draw(w.rt, "peer") {
 		peer.Add(answer)
 	}
-	a := must.Get(a2a.Remote(name, "", a2a.WithClient(peer), a2a.WithDescription("Far away."), a2a.WithIdleTimeout(time.Second)))
+	a := must.Get(a2a.Remote(name, "", a2a.WithClient(peer), a2a.WithDescription("Far away."), a2a.WithIdleTimeout(time.Minute)))
 	w.happened["a remote agent"], w.remotes[name] = true, true
 	return a
 }
