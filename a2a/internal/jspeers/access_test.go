@@ -86,7 +86,7 @@ func TestClientOfATenant(t *testing.T) {
 	eachSpeaker(t, func(t *testing.T, s *speaker) {
 		at := serve(t, support(t), a2aserver.WithTenant("shop", tenant(t)))
 		to := s.target(at)
-		to.Card = at.url + "/shop" + cardPath
+		to.Card = at.card("/shop")
 		done := s.send(to, s.say("hello", nil))
 		require.Equal(t, []string{"clerk: Welcome to the shop."}, done.texts())
 		require.NoError(t, s.call(to, "get", map[string]any{"id": done.ID}, nil))

@@ -1,12 +1,10 @@
 package jspeers_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -20,15 +18,28 @@ import (
 // patience bounds how long a test waits for a client's next word. A machine under load takes its time.
 const patience = 2 * time.Minute
 
-// caller is a process of Node.js with clients in it, which does what the test says.
-type caller struct {
-	t  *testing.T
-	in io.Writer
+// client is a process of Node.js with clients in it, which do what the tests say.
+type client struct {
+	*program
 
 	mu    sync.Mutex
 	last  int
 	calls map[int]chan reply
 	ended error
+}
+
+var clients = shared(newClient, "client.mjs", "client03.mjs")
+
+func newClient(script string) *client {
+	c := &client{program: launch(script), calls: make(map[int]chan reply)}
+	go c.read()
+	return c
+}
+
+// caller is a client for one test.
+type caller struct {
+	*client
+	t *testing.T
 }
 
 // target is the agent that a call goes to.
@@ -56,39 +67,18 @@ type callError struct {
 
 func (e *callError) Error() string { return fmt.Sprintf("%s (%s): %s", e.Name, e.Code, e.Message) }
 
-// startCaller runs client.mjs or client03.mjs.
-func startCaller(t *testing.T, script string) *caller {
+// newCaller returns a caller with the clients of client.mjs or client03.mjs.
+func newCaller(t *testing.T, script string) *caller {
 	t.Helper()
 	needNode(t)
-	cmd := exec.Command("node", script)
-	ownGroup(cmd)
-	in := must.Get(cmd.StdinPipe())
-	out := must.Get(cmd.StdoutPipe())
-	var said output
-	cmd.Stderr = &said
-	require.NoError(t, cmd.Start())
-	c := &caller{t: t, in: in, calls: make(map[int]chan reply)}
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		c.read(out)
-	}()
-	t.Cleanup(func() {
-		_ = in.Close()
-		endGroup(cmd)
-		<-over
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("%s wrote: %s", script, said.String())
-		}
-	})
+	c := &caller{clients[script](), t}
+	c.watch(t)
 	return c
 }
 
-func (c *caller) read(out io.Reader) {
-	lines := bufio.NewReader(out)
+func (c *client) read() {
 	for {
-		line, err := lines.ReadBytes('\n')
+		line, err := c.out.ReadBytes('\n')
 		var r reply
 		if err == nil {
 			err = json.Unmarshal(line, &r)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -53,38 +54,66 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
+// program is a process of Node.js. It ends when its standard input does, which is at the end of all tests.
+type program struct {
+	in   io.Writer
+	out  *bufio.Reader
+	said output // on its standard error
+}
+
+func launch(script string) *program {
+	cmd := exec.Command("node", script)
+	p := &program{in: must.Get(cmd.StdinPipe()), out: bufio.NewReader(must.Get(cmd.StdoutPipe()))}
+	cmd.Stderr = &p.said
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// watch shows what the process wrote if the test fails.
+func (p *program) watch(t *testing.T) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(p.said.String())
+		}
+	})
+}
+
+// shared returns what makes something of each script once, for all tests.
+func shared[T any](make func(script string) T, scripts ...string) map[string]func() T {
+	all := map[string]func() T{}
+	for _, script := range scripts {
+		all[script] = sync.OnceValue(func() T { return make(script) })
+	}
+	return all
+}
+
+var peers = shared(newPeer, "server.mjs", "server03.mjs")
+
 // peer is a process of Node.js that serves agents.
 type peer struct {
+	*program
 	URL   string `json:"url"`
 	Unary string `json:"unary"` // where those are that stream nothing, if it is another place
 }
 
-// start runs a script that serves until its standard input ends, and reads where.
-// What the process wrote to its standard error is shown if the test fails.
-func start(t *testing.T, script string, args ...string) *peer {
+// newPeer runs a script that serves, and reads where.
+func newPeer(script string) *peer {
+	p := &peer{program: launch(script)}
+	if line, err := p.out.ReadBytes('\n'); err != nil || json.Unmarshal(line, p) != nil {
+		panic(fmt.Sprintf("%s did not begin to serve: %v: %q: %s", script, err, line, p.said.String()))
+	}
+	return p
+}
+
+// start is newPeer for one test.
+func start(t *testing.T, script string) *peer {
 	t.Helper()
 	needNode(t)
-	cmd := exec.Command("node", append([]string{script}, args...)...)
-	ownGroup(cmd)
-	in := must.Get(cmd.StdinPipe())
-	out := must.Get(cmd.StdoutPipe())
-	var said output
-	cmd.Stderr = &said
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = in.Close()
-		endGroup(cmd)
-		_, _ = io.Copy(io.Discard, out)
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("%s wrote: %s", script, said.String())
-		}
-	})
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	require.NoError(t, err, "%s did not begin to serve", script)
-	var p peer
-	require.NoError(t, json.Unmarshal(line, &p), "%s", line)
-	return &p
+	p := newPeer(script)
+	p.watch(t)
+	return p
 }
 
 // heard is what the peer's agent got, in the JSON of the protocol that it speaks.
@@ -109,6 +138,16 @@ func (h heard) texts(i int) (texts []string) {
 		texts = append(texts, p.Text)
 	}
 	return texts
+}
+
+// count returns how many messages begin with the words.
+func (h heard) count(words string) (n int) {
+	for i, m := range h.Messages {
+		if len(m.Parts) > 0 && h.texts(i)[0] == words {
+			n++
+		}
+	}
+	return n
 }
 
 // in returns what was heard in one context of the peer's.

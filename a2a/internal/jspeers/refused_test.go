@@ -15,6 +15,8 @@ import (
 func (s *stream) abort() {
 	s.c.t.Helper()
 	line := must.Get(json.Marshal(map[string]any{"op": "abort", "params": s.id}))
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
 	_, err := s.c.in.Write(append(line, '\n'))
 	require.NoError(s.c.t, err)
 }

@@ -47,16 +47,11 @@ func bindings() []binding {
 func eachBinding(t *testing.T, test func(t *testing.T, remote agent.Agent, p *peer, streams bool)) {
 	t.Parallel()
 	needNode(t)
-	peers := make(map[string]*peer)
-	for _, b := range bindings() {
-		if peers[b.script] == nil {
-			peers[b.script] = start(t, b.script)
-		}
-	}
 	for _, b := range bindings() {
 		for _, kind := range []string{"stream", "unary"} {
 			t.Run(b.name+" "+kind, func(t *testing.T) {
-				p := peers[b.script]
+				p := peers[b.script]()
+				p.watch(t)
 				transport := &http.Transport{}
 				t.Cleanup(transport.CloseIdleConnections)
 				opts := append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport})}, b.opts...)
@@ -139,7 +134,7 @@ func TestRemoteAsks(t *testing.T) {
 func TestRemoteIsCanceled(t *testing.T) {
 	eachBinding(t, func(t *testing.T, remote agent.Agent, p *peer, streams bool) {
 		c := remotetest.NewClient(t, remote, runner.WithStreaming())
-		before := len(p.heard(t).Messages)
+		before := p.heard(t).count("wait")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		known, over := make(chan *event.RemoteTask, 10), make(chan error, 1)
@@ -158,7 +153,7 @@ func TestRemoteIsCanceled(t *testing.T) {
 			task = <-known
 			require.Equal(t, "working", task.Status)
 		} else {
-			must.Wait(t, func() bool { return len(p.heard(t).Messages) > before })
+			must.Wait(t, func() bool { return p.heard(t).count("wait") > before })
 		}
 		cancel()
 		require.ErrorIs(t, <-over, context.Canceled)

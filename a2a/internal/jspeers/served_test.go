@@ -118,25 +118,22 @@ type speaker struct {
 }
 
 func (s *speaker) target(served *served) target {
-	return target{Card: served.url + cardPath, Binding: s.binding, Legacy: s.legacy}
+	return target{Card: served.card(""), Binding: s.binding, Legacy: s.legacy}
+}
+
+// card returns the URL of the card of a tenant. Clients keep what they have read of a card by its URL, so that each server
+// has URLs of its own, although it may have the port of an earlier one.
+func (s *served) card(tenant string) string {
+	return fmt.Sprintf("%s%s%s#%p", s.url, tenant, cardPath, s)
 }
 
 // eachSpeaker runs a test with every client, all against servers of their own.
 func eachSpeaker(t *testing.T, test func(t *testing.T, s *speaker)) {
 	t.Parallel()
 	needNode(t)
-	var now, old *caller
 	for _, s := range speakers() {
-		script := &now
-		if s.old {
-			script = &old
-		}
-		if *script == nil {
-			*script = startCaller(t, map[bool]string{false: "client.mjs", true: "client03.mjs"}[s.old])
-		}
-		s.caller = *script
 		t.Run(s.name, func(t *testing.T) {
-			s.caller.t = t
+			s.caller = newCaller(t, map[bool]string{false: "client.mjs", true: "client03.mjs"}[s.old])
 			test(t, s)
 		})
 	}

@@ -41,8 +41,8 @@ func TestRemoteWantsSignIn(t *testing.T) {
 // A remote agent that wants its user to sign in is heard through our tree. A client
 // that listens to the task when that was done has it go on.
 func TestClientSignsIn(t *testing.T) {
+	p := start(t, "server.mjs") // for no other test, so that one task waits
 	eachSpeaker(t, func(t *testing.T, s *speaker) {
-		p := start(t, "server.mjs")
 		bank := must.Get(a2a.Remote("bank", p.URL+"/jsonrpc/stream"+cardPath))
 		to := s.target(serve(t, support(t, bank)))
 		asked := s.send(to, s.say("bank sign in", nil))

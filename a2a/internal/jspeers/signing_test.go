@@ -78,7 +78,7 @@ func cards(t *testing.T, sign *cardsign.Signer) map[string][]byte {
 // and not if something was changed on its way.
 func TestCardSignedHereIsVerifiedThere(t *testing.T) {
 	t.Parallel()
-	c := startCaller(t, "client.mjs")
+	c := newCaller(t, "client.mjs")
 	for alg, key := range keys(t) {
 		signer := must.Get(cardsign.NewSigner(key, cardsign.WithKeyID("k1")))
 		for name, card := range cards(t, signer) {
@@ -101,7 +101,7 @@ func TestCardSignedHereIsVerifiedThere(t *testing.T) {
 // The cards that a server gives out are signed.
 func TestServedCardIsVerifiedThere(t *testing.T) {
 	t.Parallel()
-	c := startCaller(t, "client.mjs")
+	c := newCaller(t, "client.mjs")
 	tokens := must.Get(a2aserver.BearerTokens(map[string]string{"ann-token": "ann"}))
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	signer := must.Get(cardsign.NewSigner(key, cardsign.WithKeyID("k1")))
@@ -120,7 +120,7 @@ func TestServedCardIsVerifiedThere(t *testing.T) {
 // A card that the JavaScript SDK signed is verified here.
 func TestCardSignedThereIsVerifiedHere(t *testing.T) {
 	t.Parallel()
-	c := startCaller(t, "client.mjs")
+	c := newCaller(t, "client.mjs")
 	for alg, key := range keys(t) {
 		verifier := must.Get(cardsign.NewVerifier(cardsign.Key{ID: "k1", Public: key.Public()}))
 		for name, card := range map[string]map[string]any{
