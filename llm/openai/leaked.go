@@ -36,23 +36,26 @@ type leakFilter struct {
 	after    byte           // the last byte before it that is not white space
 	lastTool string         // the last tool name in it
 	anyName  bool           // calls of tools that do not exist count, too
+	plain    bool           // no call can leak, but tokens of the model's template can
 	ignored  bool           // a native call came, so all text is text
 	repeated []llm.ToolCall // the calls in held, if they may repeat the native calls
-	suppress bool           // the text starts as a call, or as a tool's description, so the user must not see it
+	turn     bool           // a turn of others begins in it
+	suppress bool           // the rest starts as a call, as a tool's description or as a turn of others, so the user must not see it
 	cutOff   bool           // the end of the text does, after other text
 }
 
-// leaksOf returns the filter for an answer to the request, or nil if no call can have leaked. JSON is not a call if the
-// answer must be JSON.
+// leaksOf returns the filter for an answer to the request, or nil if the answer stays as it is. JSON is not a call if
+// the answer must be JSON.
 func (c *client) leaksOf(req *llm.Request) *leakFilter {
 	mode := c.leaked
 	if req.LeakedCalls != "" {
 		mode = req.LeakedCalls
 	}
-	if mode == llm.LeakedCallsOff || mode != llm.LeakedCallsAny && len(req.Tools)+len(req.Known) == 0 || req.ToolChoice == llm.ToolChoiceNone || req.ResponseFormat != nil {
+	if mode == llm.LeakedCallsOff {
 		return nil
 	}
-	return &leakFilter{req: req, anyName: mode == llm.LeakedCallsAny}
+	none := mode != llm.LeakedCallsAny && len(req.Tools)+len(req.Known) == 0 || req.ToolChoice == llm.ToolChoiceNone || req.ResponseFormat != nil
+	return &leakFilter{req: req, anyName: mode == llm.LeakedCallsAny, plain: none}
 }
 
 // filter adds text, and returns the text that can be yielded now.
@@ -60,24 +63,25 @@ func (l *leakFilter) filter(s string) string {
 	switch {
 	case l == nil:
 		return s
+	case l.suppress:
+		return ""
 	case l.ignored && len(l.held) > 0 && strings.TrimSpace(s) == "":
 		return "" // the held text may still repeat the native calls
 	case l.ignored:
 		return string(l.release()) + s
-	case l.suppress:
-		return ""
 	}
 	var out []byte
 	from := 0 // s[from:i] can be yielded after out
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if len(l.held) > 0 {
-			if len(l.held) < maxLeak && l.step(c) {
+			whole := len(l.held) < maxLeak && l.step(c)
+			if whole && !l.turn {
 				l.position.pass(c)
 				from = i + 1
 				continue
 			}
-			if l.mustSuppress(false) {
+			if l.turn || l.mustSuppress(false) {
 				l.suppress = true
 				l.release()
 				return string(out)
@@ -110,15 +114,20 @@ func (l *leakFilter) suppressed() bool { return l != nil && l.suppress }
 func (l *leakFilter) endsInCall() bool { return l != nil && l.cutOff }
 
 // nativeCall reports that a native call came: from now on all text is text. It returns the text that was held back,
-// unless that consists of complete calls, which may repeat the native ones.
+// unless that consists of complete calls, which may repeat the native ones, or is only the mark that opens them.
 func (l *leakFilter) nativeCall() string {
 	if l == nil || l.ignored {
 		return ""
 	}
 	l.ignored = true
 	for i := range l.trials {
-		if t := &l.trials[i]; t.whole() && !l.quoted(t) {
+		t := &l.trials[i]
+		if t.whole() && !l.quoted(t) {
 			l.repeated = t.calls
+			return ""
+		}
+		if t.form == &between && t.open != "" && len(t.calls) == 0 || t.at == 0 && t.part().kind == "mark" && isToken(string(l.held)) {
+			l.release()
 			return ""
 		}
 	}
@@ -146,6 +155,14 @@ func (l *leakFilter) end(native []llm.ToolCall) (text string, calls []llm.ToolCa
 		switch p := t.part(); {
 		case t.whole() && l.quoted(t):
 			return string(l.release()), nil
+		case t.whole() && p.kind == "words":
+			rest := &leakFilter{req: l.req, anyName: l.anyName, position: textPosition{inText: true}}
+			text = rest.filter(string(l.held[t.from:]))
+			more, others := rest.end(native)
+			if l.cutOff = rest.cutOff; l.cutOff {
+				return "", nil
+			}
+			return text + more, append(t.calls, others...)
 		case t.whole():
 			return "", t.calls
 		case p.kind == "bare" && l.isBare(l.name()) && !l.mentioned(l.name()):
@@ -171,6 +188,7 @@ type textPosition struct {
 	inLine bool   // so has this line
 	space  bool   // the last byte is white space
 	last   uint32 // the last bytes that are not white space
+	marks  bool   // a mark or code may begin in this word
 	ticks  int    // the backticks at the beginning of this line
 	code   bool   // inside a fenced block
 	mark   []byte // what may be a mark for the turn of others
@@ -183,7 +201,11 @@ func (p *textPosition) begins(c byte) bool {
 	if blank(c) {
 		return !p.inText
 	}
-	return !p.code && !p.others && (strings.IndexByte("{<[]`>A", c) >= 0 || !p.inText && nameByte(c)) && (!p.inLine || p.sentence())
+	if p.code || p.others {
+		return false
+	}
+	glued := !p.space && !p.marks && (nameByte(byte(p.last)) || byte(p.last) >= 0x80 || strings.IndexByte(")*%", byte(p.last)) >= 0) && (c == '<' || c == '[' || c == ']')
+	return (strings.IndexByte("{<[]`>A", c) >= 0 || !p.inText && nameByte(c)) && (!p.inLine || glued || p.sentence())
 }
 
 // sentence reports whether a sentence ends here.
@@ -196,9 +218,9 @@ func (p *textPosition) sentence() bool {
 	return c == '.' || c == '!' || c == '?' || c == ':'
 }
 
-// tight reports whether a sentence ends here without the space that should follow it.
+// tight reports whether other text should not follow here without a space.
 func (p *textPosition) tight() bool {
-	return p.inLine && !p.space && (byte(p.last) < 0x80 || p.last&0xffffff == 0xe280a6)
+	return p.inLine && !p.space && (byte(p.last) < 0x80 || p.last&0xffffff == 0xe280a6 || !p.sentence())
 }
 
 func (p *textPosition) pass(c byte) {
@@ -211,6 +233,7 @@ func (p *textPosition) pass(c byte) {
 			p.mark = p.mark[:0]
 		}
 	}
+	p.marks = !blank(c) && (p.marks || strings.IndexByte("<[`", c) >= 0)
 	switch {
 	case c == '\n':
 		p.inLine, p.space, p.ticks = false, true, 0
@@ -235,7 +258,7 @@ func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r'
 // text.
 func (l *leakFilter) mustSuppress(cut bool) bool {
 	begin := strings.TrimLeft(string(l.held), " \t\r\n")
-	if cut && l.tight && strings.HasPrefix(begin, "<tool_call>") {
+	if rest, about := strings.CutPrefix(begin, "<tool_call>"); cut && l.tight && about && strings.TrimLeft(rest, "\r\n") == rest {
 		return false // this may be text about calls
 	}
 	if !cut && (!l.first || !strings.HasPrefix(begin, "<") && !strings.HasPrefix(begin, "]<") && !strings.HasPrefix(begin, "[TOOL_CALLS]")) {

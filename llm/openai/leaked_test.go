@@ -184,9 +184,11 @@ func TestMarksAroundNothing(t *testing.T) {
 	for _, words := range []string{"<tools></tools> Hello.", "Well.\n<tools></tools>", "<tools>", "<tools></tools>{"} {
 		require.Equal(t, words, answers(t, words, asking()).Text)
 	}
-	for _, token := range []string{"<|im_end|>", "]<]minimax[>[</tool_call>", "<|tool_calls_section_end|>"} { // anomalyco/opencode#30684
-		require.Equal(t, "There are 7.", answers(t, "There are 7."+token, asking()).Text)
-		for _, words := range []string{"It is:" + token, "This one.\n" + token, "<|im_start|>system\nYou are Ann." + token, "There are 7." + token + " or so", "Write `" + token} {
+	for _, token := range []string{"<|im_end|>", "<end_of_turn>", "<eos>", "]<]minimax[>[</tool_call>", "<|tool_calls_section_end|>"} { // anomalyco/opencode#30684
+		for _, words := range []string{"There are 7.", "There are 7", "这里有七个"} {
+			require.Equal(t, words, answers(t, words+token, asking()).Text)
+		}
+		for _, words := range []string{"It is:" + token, "This one.\n" + token, "There are 7." + token + " or so", "Write `" + token} {
 			require.Equal(t, words, answers(t, words, asking()).Text)
 		}
 	}
@@ -306,6 +308,19 @@ func TestTurnsOfOthers(t *testing.T) {
 			}
 		}
 	}
+	for words, text := range map[string]string{ // buriedsignals/spotlight#32
+		"Sure.<|user|>": "Sure.", "Sure. <|observation|>": "Sure. ", "Sure<|endoftext|><|observation|>\nDone.\n": "Sure", "<|observation|>": "",
+		"Sure.\n<｜tool▁outputs▁begin｜>\n": "Sure.\n", "Sure.<|im_end|>\n<|im_start|>user\nThanks.\n<|im_start|>assistant\n": "Sure.", "Sure\n<start_of_turn>user\n": "Sure\n",
+	} {
+		req := asking()
+		require.Equal(t, text, answersIn(t, []int{3, 0, -1}, words+toBilling, req).Text)
+		req.Tools = nil
+		require.Equal(t, result{Text: text, Usage: &llm.Usage{InputTokens: 5, OutputTokens: 7}, Model: "m-1", Finish: llm.FinishStop}, answersIn(t, []int{3, 0, -1}, words+toBilling, req))
+		prose := "So `a<|im_start|>user`, or:\n```\n" + words + "\n```"
+		require.Equal(t, prose, answersIn(t, []int{0, -1}, prose, req).Text)
+	}
+	const about = "It is so:\n<|im_start|>user\nHi."
+	require.Equal(t, about, answers(t, about, asking(llm.UserText("How does a template use <|im_start|>user?"))).Text)
 	got := answers(t, toBilling+"\n<tool_call>"+other+"</tool_call><|observation|>", asking())
 	require.Len(t, got.Calls, 2)
 	got = answers(t, `{"name": "refund", "arguments": {"note": "<|user|>"}}`+"\n"+toBilling, asking())
@@ -379,12 +394,6 @@ func TestWordsThatAreNoCalls(t *testing.T) {
 		"a description, unwrapped":    `{"name": "billing", "parameters": {"type": "object", "properties": {}}}`,
 		"a description of Responses":  `{"type": "function", "name": "refund", "parameters": {"properties": {"amount": {"type": "number"}}}}`,
 		"a description in a list":     `[{"name": "billing", "parameters": {"type": "object"}}]`,
-		"a call of the user's":        "Sure.<|user|>" + toBilling,
-		"a result":                    "Sure. <|observation|>" + toBilling,
-		"a result's next line":        "Sure.<|observation|>\nDone.\n" + toBilling,
-		"a result in the beginning":   "<|observation|>" + toBilling,
-		"a result of DeepSeek":        "Sure.\n<｜tool▁outputs▁begin｜>\n" + toBilling,
-		"a turn in ChatML":            "Sure.<|im_end|>\n<|im_start|>user\n" + toBilling,
 		"a result in tags":            "<tool_response>\n" + toBilling + "\n</tool_response>",
 		"a function in a function":    `{"function": {"function": {"name": "billing", "arguments": {}}}}`,
 		"a name beside a function":    `{"name": "billing", "function": {"name": "billing", "arguments": {}}}`,
@@ -706,8 +715,12 @@ func FuzzLeakedCalls(f *testing.F) {
 		}
 		got := read(0)
 		require.Equal(t, got, read(int(size)))
+		if cut := turnsOfOthers(); slices.ContainsFunc(cut, func(mark string) bool { return strings.Contains(words, mark) }) && len(got.calls) == 0 {
+			require.True(t, strings.HasPrefix(words, got.out))
+			return
+		}
 		left, ok := strings.CutPrefix(words, got.out)
-		require.True(t, ok)
+		require.True(t, ok || len(got.calls) > 0 && strings.HasSuffix(words, got.out), "words stand before calls, or after them")
 		if got.spoiled || got.half {
 			require.Empty(t, got.calls)
 			require.Equal(t, got.half, got.out != "" && strings.TrimSpace(got.out) != "")
@@ -729,7 +742,10 @@ func FuzzLeakedCalls(f *testing.F) {
 		}
 		l := c.leaksOf(req)
 		half := len(words) / 2
-		require.Equal(t, words, l.filter(words[:half])+l.nativeCall()+l.filter(words[half:]), "beside a native call")
+		shown := l.filter(words[:half])
+		held := string(l.held)
+		shown += l.nativeCall()
+		require.True(t, shown+l.filter(words[half:]) == words || isToken(strings.TrimSpace(held)) || marksOnly(held), "beside a native call")
 		rest, calls := l.end(nil)
 		require.Empty(t, rest)
 		require.Empty(t, calls)

@@ -17,7 +17,8 @@ import (
 //	(             its arguments in Python, with both parentheses; the call is whole after it
 //	key, value    an argument; each ends where the next part of the row begins
 //	end           the call is whole here
-//	others        the rest of the answer, which the model has made up for others; it is dropped
+//	others        the rest of the answer, which the model has made up for others; it is dropped, but without a call before it
+//	              only if the mark is a token and nobody has spoken of it
 //	{ }           what is between them, any number of times
 //	mark?         may be missing
 //	mark … mark   any of the forms, between two marks
@@ -83,6 +84,7 @@ function·call<|role_sep|>
 <|endoftext|>
 <|END_OF_TURN_TOKEN|>
 <end_of_turn>
+<eos>
 <｜end▁of▁sentence｜>
 </s>
 <|observation|> others
@@ -98,6 +100,7 @@ function·call<|role_sep|>
 <｜tool▁outputs▁begin｜> others
 <tool_response> others
 [TOOL_RESULTS] others
+[TOOL_CALL] \{ tool => " name " ,? args => \{ { -- key ·" value " } \} \} [/TOOL_CALL] end
 [TOOL_CALLS] name [ARGS]? object
 [TOOL_CALLS] name [CALL_ID] key [ARGS] object
 >>> name object
@@ -158,10 +161,12 @@ type form struct {
 	parts  []part
 	begins string // the possible first bytes; "" means those of any name
 	python bool
-	loose  bool // it starts without a mark
-	rare   bool // its first mark is a single token of a model
-	glm    bool // it is GLM's, which also writes it directly after a sentence
-	others bool // its mark begins what the model has made up for others
+	loose  bool   // it starts without a mark
+	rare   bool   // its first mark is a single token of a model
+	glm    bool   // it is GLM's, which also writes it directly after a sentence
+	others bool   // its mark begins what the model has made up for others
+	calls  bool   // it is a call, or stands around calls
+	mark   string // the mark at its end, "" if it ends without one
 }
 
 var forms = sync.OnceValue(func() (all []*form) {
@@ -217,7 +222,7 @@ var turnsOfOthers = sync.OnceValue(func() (marks []string) {
 
 // isToken reports whether a text begins with a token of a model's template.
 func isToken(text string) bool {
-	return slices.ContainsFunc([]string{"<|", "<｜", "<‖", "< |", "]<]"}, func(token string) bool { return strings.HasPrefix(text, token) })
+	return slices.ContainsFunc([]string{"<|", "<｜", "<‖", "< |", "]<]", "<end_of_turn>", "<start_of_turn>", "<eos>"}, func(token string) bool { return strings.HasPrefix(text, token) })
 }
 
 func formOf(parts ...part) *form {
@@ -228,6 +233,14 @@ func formOf(parts ...part) *form {
 		f.python = f.python || p.kind == "("
 		f.others = f.others || p.kind == "others"
 		f.glm = f.glm || p.text == "<arg_key>"
+	}
+	f.calls = len(parts) > 1 && !f.others
+	end := parts[len(parts)-1]
+	if end.kind == "end" {
+		end = parts[len(parts)-2]
+	}
+	if f.calls && end.kind != "open" && len(end.text) > 1 && end.text != fence {
+		f.mark = end.text
 	}
 	first := &f.parts[0]
 	f.loose = first.kind == "name" || first.text == "print("

@@ -58,6 +58,7 @@ var ulmForms = map[string]string{
 	"DeepSeek V3.1":               "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>lookup<｜tool▁sep｜>" + ulmArgs + "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
 	"DeepSeek V3.1, end cut":      "<｜tool▁call▁begin｜>lookup<｜tool▁sep｜>" + ulmArgs,
 	"DeepSeek V3.2":               "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"lookup\">\n<｜DSML｜parameter name=\"city\" string=\"true\">Ulm</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+	"MiniMax, arrows":             "[TOOL_CALL]\n{tool => \"lookup\", args => {\n  --city \"Ulm\"\n}}\n[/TOOL_CALL]",
 	"Qwen 3 Coder":                "<tool_call>\n<function=lookup>\n<parameter=city>\nUlm\n</parameter>\n</function>\n</tool_call>",
 	"Qwen 3 Coder, no tag":        "<function=lookup>\n<parameter=city>\nUlm\n</parameter>\n</function>\n</tool_call>",
 	"Seed OSS":                    "<seed:tool_call>\n<function=lookup>\n<parameter=city>Ulm</parameter>\n</function>\n</seed:tool_call>",
@@ -208,6 +209,14 @@ func TestLeakedForms(t *testing.T) {
 				check("I look it up. "+words, "I look it up. ")
 			}
 			glm := strings.HasPrefix(words, "<tool_call>") && strings.Contains(words, "<arg_key>") // vllm-project/vllm#47024
+			if strings.HasPrefix(words, "<tool_call>\n") {                                         // as in a template; inline it may be text about calls
+				check("I look it up:"+words, "I look it up:")
+				check("I look it up"+words, "I look it up")
+			}
+			if strings.HasPrefix(words, "<|") || strings.HasPrefix(words, "<｜") {
+				check("I look it up"+words, "I look it up")
+				check("我来查一下"+words, "我来查一下")
+			}
 			if glm || slices.ContainsFunc([]string{"<|", "]<", "<｜", "<‖", "[TOOL"}, func(token string) bool { return strings.HasPrefix(words, token) }) {
 				check("I look it up."+words, "I look it up.")
 			}
@@ -262,10 +271,39 @@ func TestLeakedForms(t *testing.T) {
 	}
 }
 
+// TestWordsAfterCalls: words after a call in marks remain, and the call counts. Where they may belong to a text about
+// calls, none counts, and no half call does.
+func TestWordsAfterCalls(t *testing.T) {
+	const hermes, lfm2 = "<tool_call>\n" + ulmCall + "\n</tool_call>", `<|tool_call_start|>[lookup(city="Ulm")]<|tool_call_end|>`
+	for words, want := range map[string]string{
+		lfm2 + "Checking the stock.<|im_end|>":                             "Checking the stock.",
+		hermes + "\nI have looked it up.":                                  "I have looked it up.",
+		hermes + "\nDone.\n" + hermes:                                      "Done.\n",
+		hermes + "\nDone.<|im_end|>\n<|im_start|>user\nThanks.\n" + hermes: "Done.",
+		"I look." + lfm2 + "Checking.":                                     "I look.Checking.",
+	} {
+		for _, n := range []int{1, 5, 0} {
+			out, calls, l := readLeaked(stock(), words, n)
+			require.Equal(t, want, out, words)
+			require.Len(t, calls, strings.Count(strings.Split(words, "user")[0], "lookup"))
+			require.Equal(t, "lookup", calls[0].Name)
+			require.False(t, l.suppressed() || l.endsInCall())
+		}
+	}
+	for _, words := range []string{hermes + " is how a call looks.", "It is so:\n" + hermes + "\nThat is all.", "It is so:\n" + lfm2 + "\nThat is all.",
+		"It is so:" + hermes + "\nThat is all.", "```\n" + hermes + "\n```\nThat is all.", hermes + "\nDone.\n" + hermes[:30]} {
+		_, calls, _ := readLeaked(stock(), words, 1)
+		require.Empty(t, calls, words)
+	}
+}
+
 // TestLeakedBesideNative: a call that comes as text and natively is one call, and no text. Another one stays text.
 func TestLeakedBesideNative(t *testing.T) {
-	for name, args := range map[string]string{"the same": `{"city":"Ulm"}`, "another": `{"city":"Bonn"}`} {
+	for name, args := range map[string]string{"the same": `{"city":"Ulm"}`, "another": `{"city":"Bonn"}`, "<｜DSML｜function_calls": `{}`, "<|DSML|function_calls>\n": `{}`, "<tool_call>\n": `{}`} {
 		words, written := "I look it up.\n", "<tool_call>\n"+ulmCall+"\n</tool_call>"
+		if name[0] == '<' {
+			written = name // only what opens a call (stdapi-ai/stdapi.ai#182)
+		}
 		want := words
 		if name == "another" {
 			want += written

@@ -27,11 +27,18 @@ type trial struct {
 	open   string      // the mark that closes the open one
 	opened int         // the number of calls before the open mark
 	fenced bool
-	closed bool // a form is complete
-	loose  bool // directly after a call in double braces, after which models write one brace too many
+	closed bool   // a form is complete
+	loose  bool   // directly after a call in double braces, after which models write one brace too many
+	block  bool   // the mark counts only at the end of a line, because inline it may be text about calls
+	mark   string // the mark at the end of the last form, "" if that form ends without one
+	ended  int    // the end of that form in the text
 }
 
-var between = form{parts: []part{{kind: "over", last: true}}}
+// between is the state between forms, and words that of the text after calls in marks.
+var (
+	between = form{parts: []part{{kind: "over", last: true}}}
+	words   = form{parts: []part{{kind: "words", last: true}}}
+)
 
 func (t *trial) part() *part { return &t.form.parts[t.at] }
 
@@ -63,11 +70,16 @@ func (l *leakFilter) step(c byte) bool {
 func (l *leakFilter) advance(t trial, c byte) {
 	p := t.part()
 	switch {
+	case t.block && len(l.held) > len(lineMark):
+		if t.block = false; c == '\n' || c == '\r' {
+			l.advance(t, c)
+		}
+		return
 	case t.loose && c == '}':
 		t.loose = false
 		l.next = append(l.next, t)
 		return
-	case p.kind == "others":
+	case p.kind == "others" || p.kind == "words":
 		l.next = append(l.next, t)
 		return
 	case t.size == 0 && p.skips(c):
@@ -129,10 +141,23 @@ func (l *leakFilter) begin(t trial, c byte) {
 	for _, f := range forms() {
 		if l.fits(f, &t, c) {
 			t := t
-			t.form, t.loose = f, false
+			t.form, t.loose, t.block = f, false, l.inline(f, &t)
 			l.enter(t, 0, int(c))
 		}
 	}
+	apart := isToken(t.mark) || t.mark != "" && bytes.IndexByte(l.held[t.ended:], '\n') >= 0
+	if apart && strings.IndexByte("<[]{}`>", c) < 0 && len(t.calls) > 0 && t.open == "" && !t.fenced && (l.first || l.tight && isToken(string(l.held))) {
+		t.form, t.from = &words, len(l.held)-1
+		l.next = append(l.next, t)
+	}
+}
+
+// lineMark is the mark of several families around a call. Inline, it may be a part of a text about calls.
+const lineMark = "<tool_call>"
+
+// inline reports whether a form begins directly after other text, though its mark may be a part of that.
+func (l *leakFilter) inline(f *form, t *trial) bool {
+	return l.tight && !t.closed && !f.rare && (!f.glm || l.after == ':')
 }
 
 // endName adds the trials to which a trial leads after the name of a tool.
@@ -176,7 +201,9 @@ func (t *trial) pair(kind string, text []byte) (whole, ok bool) {
 			ok = !strings.ContainsAny(t.key, `{}<>:,"/=`)
 		} else {
 			t.args = append(slices.Clip(t.args), [2]string{t.key, string(written)})
-			t.raw = t.part().text
+			if t.raw = t.part().text; t.raw == `"` {
+				t.raw += "--" // others may have written the quote alone
+			}
 		}
 	}
 	return whole, ok && len(t.args) <= maxLeakedArgs && (kind == "value" || t.size <= 2*maxLeakedArgs && text[len(text)-1] != '\n')
@@ -213,7 +240,18 @@ func (l *leakFilter) enter(t trial, at, c int) {
 			if p.optional {
 				l.enter(t, t.at+1, c)
 			}
+			if p.kind == "others" && len(t.calls) == 0 {
+				for text := range textsOfOthers(l.req) {
+					if strings.Contains(text, t.form.parts[0].text) {
+						return // the answer is about such marks
+					}
+				}
+				l.turn = true
+			}
 			if p.kind == "over" {
+				if t.form.calls {
+					t.mark, t.ended = t.form.mark, len(l.held)
+				}
 				t.form, t.at, t.closed = &between, 0, true
 			}
 			if p.kind == "info" {
@@ -243,7 +281,8 @@ func (l *leakFilter) keep(t trial) {
 // fits reports whether a form can begin with the byte after the trial.
 func (l *leakFilter) fits(f *form, t *trial, c byte) bool {
 	switch {
-	case f.begins != "" && strings.IndexByte(f.begins, c) < 0, l.tight && !t.closed && !f.rare && (!f.glm || l.after == ':'), f.python && t.fenced, f.others && (len(t.calls) == 0 || t.fenced):
+	case f.begins != "" && strings.IndexByte(f.begins, c) < 0, l.inline(f, t) && f.parts[0].text != lineMark, f.python && t.fenced,
+		f.others && (t.fenced || len(t.calls) == 0 && !f.rare), l.plain && (f.calls || !f.rare):
 		return false
 	case f.loose:
 		return l.first || t.open != ""
