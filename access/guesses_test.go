@@ -86,21 +86,23 @@ func TestGuessesKnowABoundedNumberOfAddresses(t *testing.T) {
 }
 
 func TestTooManyGuessesOverHTTP(t *testing.T) {
-	var g Guesses
-	guard := must(New(Options{Users: g.Limit(must(NewAccounts(Account{"ann", HashToken("good"), 0, nil})))}))
-	ask := func(token string) *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		r := httptest.NewRequest("POST", "http://agents.example.com/", http.NoBody) // from 192.0.2.1
-		r.Header.Set("Authorization", "Bearer "+token)
-		guard.Handler(http.HandlerFunc(hello)).ServeHTTP(w, r)
-		return w
-	}
-	require.Equal(t, 200, ask("good").Code)
-	for range 20 {
-		require.Equal(t, 401, ask("bad").Code)
-	}
-	got := ask("good")
-	require.Equal(t, 429, got.Code)
-	require.Equal(t, "60", got.Header().Get("Retry-After"))
-	require.Contains(t, string(must(io.ReadAll(got.Body))), "too many wrong credentials")
+	synctest.Test(t, func(t *testing.T) {
+		var g Guesses
+		guard := must(New(Options{Users: g.Limit(must(NewAccounts(Account{"ann", HashToken("good"), 0, nil})))}))
+		ask := func(token string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest("POST", "http://agents.example.com/", http.NoBody) // from 192.0.2.1
+			r.Header.Set("Authorization", "Bearer "+token)
+			guard.Handler(http.HandlerFunc(hello)).ServeHTTP(w, r)
+			return w
+		}
+		require.Equal(t, 200, ask("good").Code)
+		for range 20 {
+			require.Equal(t, 401, ask("bad").Code)
+		}
+		got := ask("good")
+		require.Equal(t, 429, got.Code)
+		require.Equal(t, "60", got.Header().Get("Retry-After"))
+		require.Contains(t, string(must(io.ReadAll(got.Body))), "too many wrong credentials")
+	})
 }

@@ -12,29 +12,30 @@ import (
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/folder"
 	"github.com/agentarbor/arbor/session/sessiontest"
-	"github.com/agentarbor/arbor/session/sqlite"
 )
 
-type place struct{ dir, path string }
+type place struct {
+	dir  string
+	logs session.Store
+}
 
 func TestStore(t *testing.T) {
 	clock := sessiontest.NewClock()
 	places := make(map[session.Store]place)
-	openAt := func(t *testing.T, p place) session.Store {
-		logs := must.Get(sqlite.Open(p.path, sqlite.WithClock(clock.Now)))
-		s := must.Get(folder.New(p.dir, logs))
+	openAt := func(p place) session.Store {
+		s := must.Get(folder.New(p.dir, p.logs))
 		places[s] = p
 		return s
 	}
 	sessiontest.Run(t,
 		func(t *testing.T) session.Store {
-			return openAt(t, place{filepath.Join(t.TempDir(), "files"), filepath.Join(t.TempDir(), "sessions.db")})
+			return openAt(place{filepath.Join(t.TempDir(), "files"), session.NewMemory(session.WithClock(clock.Now))})
 		},
 		sessiontest.WithAdvance(clock.Advance),
-		sessiontest.WithPeer(func(t *testing.T, of session.Store) session.Store { return openAt(t, places[of]) }),
+		sessiontest.WithPeer(func(_ *testing.T, of session.Store) session.Store { return openAt(places[of]) }),
 		sessiontest.WithReopen(func(t *testing.T, old session.Store) session.Store {
 			require.NoError(t, old.Close())
-			return openAt(t, places[old])
+			return openAt(places[old])
 		}))
 }
 
