@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -64,8 +65,7 @@ func fails(t testing.TB, times int, message string, out any) agent.Agent {
 // session's log, and the turn's error.
 func try(t testing.TB, a *agentgraph.Agent, input string, opts ...runner.Option) (agentgraph.Result, []*event.Event, error) {
 	t.Helper()
-	r, err := runner.New(a, sessiontest.Memory(t), opts...)
-	require.NoError(t, err)
+	r := must.Get(runner.New(a, sessiontest.Memory(t), opts...))
 	var failed error
 	for _, err := range sessiontest.Turn(t, r.Run(context.Background(), session.ID("s"), llm.UserText(input))) {
 		failed = err
@@ -75,17 +75,15 @@ func try(t testing.TB, a *agentgraph.Agent, input string, opts ...runner.Option)
 		require.NoError(t, err)
 		events = append(events, e)
 	}
-	results, err := a.Results(r.History(context.Background(), session.ID("s")))
-	require.NoError(t, err)
+	results := must.Get(a.Results(r.History(context.Background(), session.ID("s"))))
 	require.Len(t, results, 1)
 	alongTheLog(t, a, events)
 	return results[0], events, failed
 }
 
 func TestSequence(t *testing.T) {
-	a, err := agentgraph.NewBuilder("seq").Node("A", gives(t, map[string]any{"a": 1})).Node("B", gives(t, "b")).Node("C", gives(t, 3)).
-		Edge("A", "B").Edge("B", "C").Build()
-	require.NoError(t, err)
+	a := must.Get(agentgraph.NewBuilder("seq").Node("A", gives(t, map[string]any{"a": 1})).Node("B", gives(t, "b")).Node("C", gives(t, 3)).
+		Edge("A", "B").Edge("B", "C").Build())
 	result, events, err := try(t, a, `{"q":"x"}`)
 	require.NoError(t, err)
 	if testing.Verbose() {
@@ -102,6 +100,10 @@ func TestSequence(t *testing.T) {
 }
 
 func TestDiamondRunsSideBySide(t *testing.T) {
+	synctest.Test(t, diamondRunsSideBySide)
+}
+
+func diamondRunsSideBySide(t *testing.T) {
 	met := make(chan struct{})
 	var here atomic.Int64
 	barrier := does(t, "barrier", func(ctx context.Context, in any) (any, error) {
@@ -115,18 +117,16 @@ func TestDiamondRunsSideBySide(t *testing.T) {
 			return nil, errors.New("alone")
 		}
 	})
-	a, err := agentgraph.NewBuilder("dia").Node("A", gives(t, "a")).Node("B", barrier).Node("C", barrier).Node("D", gives(t, "d")).
-		Edge("A", "B").Edge("A", "C").Edge("B", "D").Edge("C", "D").Build()
-	require.NoError(t, err)
+	a := must.Get(agentgraph.NewBuilder("dia").Node("A", gives(t, "a")).Node("B", barrier).Node("C", barrier).Node("D", gives(t, "d")).
+		Edge("A", "B").Edge("A", "C").Edge("B", "D").Edge("C", "D").Build())
 	result, _, err := try(t, a, "go")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"B":"a","C":"a"}`, string(result.Inputs["D"]))
 }
 
 func TestFailFast(t *testing.T) {
-	a, err := agentgraph.NewBuilder("ff").Node("a", gives(t, 1)).Node("b", fails(t, 9, "boom", nil)).Node("c", gives(t, 3)).
-		Edge("a", "b").Edge("b", "c").Build()
-	require.NoError(t, err)
+	a := must.Get(agentgraph.NewBuilder("ff").Node("a", gives(t, 1)).Node("b", fails(t, 9, "boom", nil)).Node("c", gives(t, 3)).
+		Edge("a", "b").Edge("b", "c").Build())
 	result, _, err := try(t, a, "go")
 	var failed *agent.RunError
 	require.ErrorAs(t, err, &failed)
@@ -137,9 +137,8 @@ func TestFailFast(t *testing.T) {
 }
 
 func TestRetry(t *testing.T) {
-	a, err := agentgraph.NewBuilder("retries").Node("a", gives(t, 1)).Node("b", fails(t, 2, "boom", "x")).
-		Edge("a", "b").OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 2}).Build(agentgraph.WithBackoff(time.Millisecond, time.Millisecond))
-	require.NoError(t, err)
+	a := must.Get(agentgraph.NewBuilder("retries").Node("a", gives(t, 1)).Node("b", fails(t, 2, "boom", "x")).
+		Edge("a", "b").OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 2}).Build(agentgraph.WithBackoff(time.Millisecond, time.Millisecond)))
 	result, _, err := try(t, a, "go")
 	require.NoError(t, err)
 	require.Equal(t, agentgraph.Completed, result.Status)
@@ -158,11 +157,10 @@ func TestStopDuringAPause(t *testing.T) {
 			time.Sleep(time.Second)
 			return map[string]any{}, nil
 		})
-		a, err := agentgraph.NewBuilder("pauses").Node("a", gives(t, 1)).Node("b", flaky).Node("c", slow).Node("d", gives(t, 2)).
+		a := must.Get(agentgraph.NewBuilder("pauses").Node("a", gives(t, 1)).Node("b", flaky).Node("c", slow).Node("d", gives(t, 2)).
 			Edge("a", "b").Edge("a", "c").
 			Edge("c", "d", agentgraph.When(func(agentgraph.Values) (bool, error) { return false, errors.New("no way") })).
-			OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 3}).Build(agentgraph.WithBackoff(time.Minute, time.Minute))
-		require.NoError(t, err)
+			OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 3}).Build(agentgraph.WithBackoff(time.Minute, time.Minute)))
 		result, _, err := try(t, a, "go")
 		require.ErrorContains(t, err, "no way")
 		require.Equal(t, 1, once)
@@ -183,8 +181,7 @@ func TestAnyIDs(t *testing.T) {
 			b.Edge(ids[i-1], id)
 		}
 	}
-	a, err := b.Build()
-	require.NoError(t, err)
+	a := must.Get(b.Build())
 	result, _, err := try(t, a, "go")
 	require.NoError(t, err)
 	require.Equal(t, agentgraph.Completed, result.Status)
@@ -199,8 +196,7 @@ func TestAgentThatSaysItWasCanceled(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-	a, err := agentgraph.NewBuilder("user").Node("a", quits).Node("b", gives(t, 1)).Edge("a", "b").Build()
-	require.NoError(t, err)
+	a := must.Get(agentgraph.NewBuilder("user").Node("a", quits).Node("b", gives(t, 1)).Edge("a", "b").Build())
 	require.Equal(t, "user-graph", a.Name())
 	result, _, err := try(t, a, "go")
 	require.ErrorContains(t, err, "finish reason canceled")

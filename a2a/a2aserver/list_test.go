@@ -32,7 +32,7 @@ func TestPageOfLargeTasks(t *testing.T) {
 		script.Add("a", scripted.Reply(scripted.Text("Read.")))
 	}
 	a := must.Get(llmagent.New("a", "Read.", script.Model("a")))
-	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
+	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
 	ctx := context.Background()
 	for i := range 5 {
 		sendTask(t, h, ctx, userMessage(fmt.Sprint("m", i), strings.Repeat("word ", maxPage/10)))

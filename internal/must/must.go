@@ -1,4 +1,4 @@
-// Package must returns values of calls that must not fail in a test's set-up, and waits for what must happen in a test.
+// Package must returns values of calls that must not fail in a test's set-up, and checks what must happen in a test.
 // It imports no package of this module, so that the tests of every package can use it.
 package must
 
@@ -14,6 +14,24 @@ func Get[T any](value T, err error) T {
 		panic(err)
 	}
 	return value
+}
+
+// Scale fails the test if many, which does four times the work of few, takes more than ten times as long. It measures up to
+// five times, because a busy machine may stop one of them for a while.
+func Scale(t testing.TB, few, many func()) {
+	t.Helper()
+	took := func(f func()) time.Duration {
+		began := time.Now()
+		f()
+		return time.Since(began)
+	}
+	var least, most time.Duration
+	for range 5 {
+		if least, most = took(few), took(many); most < 10*least+20*time.Millisecond {
+			return
+		}
+	}
+	t.Errorf("four times the work takes %s instead of %s: the time grows with the square", most, least)
 }
 
 // Wait calls happened until it returns true. It fails the test after two minutes, which a busy machine may need. It calls

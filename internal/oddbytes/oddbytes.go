@@ -23,6 +23,6 @@ func JSON() []string {
 func Large() []string {
 	return []string{
 		Deep(999), Deep(1_000), Deep(9_990), Deep(9_998), Deep(9_999), Deep(10_000), Deep(10_001), strings.Repeat("[", 12_000),
-		"[" + strings.Repeat("{},", 20_000) + "{}]", `"` + strings.Repeat("x", 1<<20) + `"`, `"` + strings.Repeat(`\ud800`, 10_000) + `"`,
+		"[" + strings.Repeat("{},", 20_000) + "{}]", `"` + strings.Repeat("x", 1<<17) + `"`, `"` + strings.Repeat(`\ud800`, 10_000) + `"`,
 	}
 }
