@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func TestWriteBody(t *testing.T) {
@@ -34,8 +35,7 @@ func TestWriteBody(t *testing.T) {
 			require.Equal(t, c.read, b.Text)
 			got, err := agentfile.WriteBody(file, agentfile.Body{Text: c.text, Version: b.Version})
 			require.NoError(t, err)
-			data, err := os.ReadFile(file)
-			require.NoError(t, err)
+			data := must.Get(os.ReadFile(file))
 			require.Equal(t, c.want, string(data))
 			again, err := agentfile.ReadBody(file)
 			require.NoError(t, err)
@@ -64,8 +64,7 @@ func TestWriteBodyRefused(t *testing.T) {
 		_, err := agentfile.WriteBody(file, agentfile.Body{Text: text, Version: b.Version})
 		require.ErrorContains(t, err, says)
 	}
-	data, err := os.ReadFile(file)
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(file))
 	require.Equal(t, old, string(data))
 	err = os.Symlink(file, link)
 	if err == nil {
@@ -82,8 +81,7 @@ func TestWriteBodyRefused(t *testing.T) {
 	info, err := os.Lstat(link)
 	require.NoError(t, err)
 	require.Equal(t, os.ModeSymlink, info.Mode().Type())
-	all, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	all := must.Get(os.ReadDir(dir))
 	require.Len(t, all, 2, "no other file stays")
 	for name, text := range map[string]string{"none.md": "", "plain.md": "No front matter.\n"} {
 		if text != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -54,8 +55,7 @@ func TestDecide(t *testing.T) {
 			dir := write(t, map[string]string{"support.md": "---\nsubagents: [billing]\ntransfer:\n  decide: " + c.decide + "\n---\nYou route.", "billing.md": "---\nname: billing\n---\n"})
 			tree, err := Load(dir, WithModel(model))
 			require.NoError(t, err)
-			r, err := runner.New(tree.Root(), sessiontest.Memory(t))
-			require.NoError(t, err)
+			r := must.Get(runner.New(tree.Root(), sessiontest.Memory(t)))
 			says := ""
 			for e, err := range r.Run(context.Background(), session.ID("s1"), llm.UserText("Hi")) {
 				require.NoError(t, err)

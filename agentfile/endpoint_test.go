@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -29,8 +30,7 @@ func TestEndpointKeys(t *testing.T) {
 	}
 	tree, err := LoadFS(mapFS(files), ".", WithModel(script))
 	require.NoError(t, err)
-	r, err := runner.New(tree.Root(), sessiontest.Memory(t))
-	require.NoError(t, err)
+	r := must.Get(runner.New(tree.Root(), sessiontest.Memory(t)))
 	say(t, r, "Hi")
 	on, off := true, false
 	require.Equal(t, []llm.Settings{

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/oddbytes"
 )
 
@@ -96,8 +97,7 @@ func FuzzFrontMatter(f *testing.F) {
 // FuzzRouter reads a router in YAML beside two agents: it never panics, and every
 // problem is on a line that exists.
 func FuzzRouter(f *testing.F) {
-	files, err := filepath.Glob("testdata/router*.txtar")
-	require.NoError(f, err)
+	files := must.Get(filepath.Glob("testdata/router*.txtar"))
 	for _, file := range files {
 		archive, err := txtar.ParseFile(file)
 		require.NoError(f, err)

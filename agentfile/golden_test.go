@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/router"
@@ -66,13 +67,12 @@ func testServer(s MCPServer) (tools.Set, error) {
 func testTools(t testing.TB, names ...string) Option {
 	list := make([]tools.Tool, 0, len(names))
 	for _, name := range names {
-		tool, err := tools.Func(name, "A tool.", func(tools.Context, struct {
+		tool := must.Get(tools.Func(name, "A tool.", func(tools.Context, struct {
 			ID     string  `json:"id,omitempty"`
 			Amount float64 `json:"amount,omitempty"`
 		}) (string, error) {
 			return "", nil
-		})
-		require.NoError(t, err)
+		}))
 		list = append(list, tool)
 	}
 	return WithTools(list...)
@@ -82,8 +82,7 @@ func testTools(t testing.TB, names ...string) Option {
 // comment's last line names after "load". The archive's last file is what must come of
 // it: "problems", or "tree".
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	require.NoError(t, err)
+	files := must.Get(filepath.Glob("testdata/*.txtar"))
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
@@ -127,7 +126,7 @@ func TestGolden(t *testing.T) {
 				problems = files.Problems
 			}
 			dir := filepath.Join(t.TempDir(), "agents")
-			require.NoError(t, os.CopyFS(dir, must(fsys.Sub("agents"))))
+			require.NoError(t, os.CopyFS(dir, must.Get(fsys.Sub("agents"))))
 			onDisk, err := Check(dir+strings.TrimPrefix(given, "agents"), opts...)
 			require.NoError(t, err)
 			for i, p := range onDisk {
@@ -138,13 +137,6 @@ func TestGolden(t *testing.T) {
 			require.Equal(t, problems, onDisk)
 		})
 	}
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 // draw writes what a tree's agents are and what their models would read.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -24,8 +25,7 @@ import (
 
 // asked returns what a node's agent would ask its model.
 func asked(t *testing.T, a agent.Agent) *llm.Request {
-	tree, err := agent.NewTree(a)
-	require.NoError(t, err)
+	tree := must.Get(agent.NewTree(a))
 	return request(t, &Tree{index: tree}, tree.Root())
 }
 
@@ -118,8 +118,7 @@ func TestResolver(t *testing.T) {
 func TestResolverKnowsFolderRefs(t *testing.T) {
 	resolver, err := Resolver(write(t, nodeAgents), WithModel(resolve), testTools(t, "refund"))
 	require.NoError(t, err)
-	folder, err := ReadFolder(mapFS(nodeAgents))
-	require.NoError(t, err)
+	folder := must.Get(ReadFolder(mapFS(nodeAgents)))
 	known := folder.Refs()
 	require.Equal(t, []string{"billing", "broken", "desk", "doc@1.0.0", "doc@1.2.0", "flow", "json"}, known)
 	for _, ref := range append(known, "doc", "desk@2.0.0", "hidden", "README", "", "agents", "doc@3.0.0") {
@@ -240,14 +239,13 @@ spec: {role: You report., llm: {model: reporter}}
 `,
 		"flows/other.yaml": "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: other, version: 1.0.0}\nspec:\n  agents:\n    - {id: x, agentRef: web}\n  entrypoint: x\n",
 	})
-	script, err := scripted.Parse([]byte(`
+	script := must.Get(scripted.Parse([]byte(`
 support: expect tools transfer_to_agent call transfer_to_agent {"agent_name": "research", "reason": "facts"}
 finder: expect system "Configuration: {\"depth\":3}" expect user "Why is the sky blue?" call transfer_to_agent {"agent_name": "web"}
 web: expect user "Why is the sky blue?" "Rayleigh."
 reporter: expect user "{\"found\":\"Rayleigh.\"}" "It is Rayleigh scattering."
 support: expect user "Thanks" "You are welcome."
-`), scripted.WithRecording())
-	require.NoError(t, err)
+`), scripted.WithRecording()))
 	tree, err := LoadFS(fsys, ".", WithModel(func(name string) (llm.Model, error) { return script.Model(name), nil }))
 	require.NoError(t, err)
 	var names []string
@@ -256,8 +254,7 @@ support: expect user "Thanks" "You are welcome."
 	}
 	require.Equal(t, []string{"support", "support/research", "support/other"}, names)
 
-	r, err := runner.New(tree.Root(), sessiontest.Memory(t))
-	require.NoError(t, err)
+	r := must.Get(runner.New(tree.Root(), sessiontest.Memory(t)))
 	require.Equal(t, []string{"research: It is Rayleigh scattering."}, say(t, r, "Why is the sky blue?"))
 	require.Equal(t, []string{"support: You are welcome."}, say(t, r, "Thanks"))
 	require.NoError(t, script.Done())

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/policy"
@@ -255,8 +256,7 @@ func TestOrderIsStable(t *testing.T) {
 // TestReferenceIsCurrent compares the table of the page with the keys of the parser: their names,
 // their order, and the example, or the type, of each.
 func TestReferenceIsCurrent(t *testing.T) {
-	page, err := os.ReadFile("../docs/agentfile.md")
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile("../docs/agentfile.md"))
 	_, table, _ := strings.Cut(string(page), "| key | example | default | meaning |\n|---|---|---|---|\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var want, have []string
@@ -312,8 +312,7 @@ func TestStateKey(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		r, err := runner.New(tree.Root(), session.NewMemory())
-		require.NoError(t, err)
+		r := must.Get(runner.New(tree.Root(), session.NewMemory()))
 		preview, err := r.Preview(t.Context(), session.ID("s"), "a")
 		if front == "state: true" || front == "state: [name]" {
 			require.ErrorAs(t, err, new(*llmagent.StateError))

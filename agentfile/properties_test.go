@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -69,10 +70,8 @@ func TestPropertiesOfAllKinds(t *testing.T) {
 		}
 	}
 	cards, fools := refuses("4111"), refuses("fool")
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil })
-	require.NoError(t, err)
-	cancel, err := tools.Func("cancel", "Cancels.", func(tools.Context, struct{}) (string, error) { return "canceled", nil })
-	require.NoError(t, err)
+	refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }))
+	cancel := must.Get(tools.Func("cancel", "Cancels.", func(tools.Context, struct{}) (string, error) { return "canceled", nil }))
 	script := scripted.New()
 	tree, err := LoadFS(fsys, "front.yaml", WithModel(func(string) (llm.Model, error) { return script.Model("m"), nil }), WithTools(refund, cancel), WithGuards(
 		agent.Guard{Name: "no-cards", In: func(_ context.Context, _ *agent.Invocation, in agent.Ingress) error {
@@ -80,8 +79,7 @@ func TestPropertiesOfAllKinds(t *testing.T) {
 		}},
 		agent.Guard{Name: "polite", Out: func(_ context.Context, _ *agent.Invocation, text string) error { return fools(text) }}))
 	require.NoError(t, err)
-	r, err := runner.New(tree.Root(), sessiontest.Memory(t))
-	require.NoError(t, err)
+	r := must.Get(runner.New(tree.Root(), sessiontest.Memory(t)))
 	hear := func(turn iter.Seq2[*event.Event, error]) (log string, failed error) {
 		for e, err := range sessiontest.Turn(t, turn) {
 			if err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -69,12 +70,10 @@ func TestRemoteAgentsRun(t *testing.T) {
 	require.Equal(t, "https://billing.example.com", billing.(interface{ CardURL() string }).CardURL())
 
 	store := sessiontest.Memory(t)
-	r, err := runner.New(tree.Root(), store)
-	require.NoError(t, err)
+	r := must.Get(runner.New(tree.Root(), store))
 	require.Equal(t, []string{"support: One moment.", "billing: Which charge?"}, say(t, r, "I was charged twice"))
 	require.Equal(t, []string{"billing: Refunded."}, say(t, r, "The second"))
-	fromRoot, err := runner.New(tree.Root(), store, runner.ResumeRoot())
-	require.NoError(t, err)
+	fromRoot := must.Get(runner.New(tree.Root(), store, runner.ResumeRoot()))
 	require.Equal(t, []string{"flow: Rayleigh."}, say(t, fromRoot, "And why is the sky blue?"))
 	require.NoError(t, peer.Done())
 	require.NoError(t, script.Done())
@@ -149,8 +148,7 @@ func TestRemoteCredentials(t *testing.T) {
 			tree, err := LoadFS(mapFS(map[string]string{"a.md": "---\na2a: $URL\nauth: " + c.auth + "\n---\n"}), ".", WithModel(resolve),
 				WithGetenv(func(name string) string { return env[name] }))
 			require.NoError(t, err)
-			r, err := runner.New(tree.Root(), sessiontest.Memory(t))
-			require.NoError(t, err)
+			r := must.Get(runner.New(tree.Root(), sessiontest.Memory(t)))
 			require.Equal(t, []string{"a: hello"}, say(t, r, "hi"))
 			require.Len(t, p.seen, 2, "the card and the message")
 			for i, h := range p.seen {
@@ -217,8 +215,7 @@ func TestRemoteCertificate(t *testing.T) {
 	t.Setenv("ARBOR_TEST_KEY", dir+"/key.pem")
 	tree, err := Load(dir, WithModel(resolve), WithRemoteOptions(a2a.WithHTTPClient(secure.Client())))
 	require.NoError(t, err)
-	r, err := runner.New(tree.Root(), sessiontest.Memory(t))
-	require.NoError(t, err)
+	r := must.Get(runner.New(tree.Root(), sessiontest.Memory(t)))
 	require.Equal(t, []string{"a: hello"}, say(t, r, "hi"))
 	require.Equal(t, "arbor", shown)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/router"
@@ -69,15 +70,13 @@ func TestRouterDecides(t *testing.T) {
 // TestRouterOfFilesRuns runs turns: after an error the agent of onError answers, and an
 // agent that has transfer.human: false cannot hand over to the person.
 func TestRouterOfFilesRuns(t *testing.T) {
-	script, err := scripted.Parse([]byte("a: fault=status:400\nb: expect tools transfer_to_agent \"It is done.\"\nc: expect tools none \"You are welcome.\"\n"))
-	require.NoError(t, err)
+	script := must.Get(scripted.Parse([]byte("a: fault=status:400\nb: expect tools transfer_to_agent \"It is done.\"\nc: expect tools none \"You are welcome.\"\n")))
 	models := WithModel(func(name string) (llm.Model, error) { return script.Model(name), nil })
 	rule := strings.Replace(frontRouter, "rules:", "sticky: true\nrules:\n  - {when: {keywords: [thanks]}, to: c}", 1)
 	tree, err := LoadFS(mapFS(map[string]string{"front.yaml": strings.Replace(rule, "{agent: b}]", "{agent: b}, {agent: c}]", 1),
 		"a.md": "---\nmodel: a\n---\n", "b.md": "---\nmodel: b\n---\n", "c.md": "---\nmodel: c\ntransfer: {human: false}\n---\n"}), ".", models)
 	require.NoError(t, err)
-	r, err := runner.New(tree.Root(), sessiontest.Memory(t), runner.WithDesk(human.Log{}))
-	require.NoError(t, err)
+	r := must.Get(runner.New(tree.Root(), sessiontest.Memory(t), runner.WithDesk(human.Log{})))
 	require.Equal(t, []string{"b: It is done."}, say(t, r, "a refund"))
 	require.Equal(t, []string{"c: You are welcome."}, say(t, r, "Thanks"))
 	require.NoError(t, script.Done())

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -20,9 +21,7 @@ func compiled(t *testing.T, text []byte) *jsonschema.Schema {
 	require.NoError(t, err)
 	c := jsonschema.NewCompiler()
 	require.NoError(t, c.AddResource("mem:///schema.json", doc))
-	s, err := c.Compile("mem:///schema.json")
-	require.NoError(t, err)
-	return s
+	return must.Get(c.Compile("mem:///schema.json"))
 }
 
 // TestSchema holds the schemas against the files of all examples and tests: they refuse nothing that
@@ -64,8 +63,7 @@ func TestSchema(t *testing.T) {
 			return err
 		}))
 	}
-	archives, err := filepath.Glob("testdata/*.txtar")
-	require.NoError(t, err)
+	archives := must.Get(filepath.Glob("testdata/*.txtar"))
 	for _, name := range archives {
 		archive, err := txtar.ParseFile(name)
 		require.NoError(t, err)

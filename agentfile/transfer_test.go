@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -47,16 +48,14 @@ tech: expect tools transfer_to_support,transfer_to_money "fine"
 `, said: []string{"tech: ok", "tech: fine"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			script, err := scripted.Parse([]byte(c.script), scripted.WithRecording())
-			require.NoError(t, err)
+			script := must.Get(scripted.Parse([]byte(c.script), scripted.WithRecording()))
 			tree, err := LoadFS(mapFS(map[string]string{
 				"support.md": "---\nmodel: support\nsubagents: [money, tech]\ntools: [lookup_order]\n" + c.root + "\n---\nYou route.",
 				"money.md":   "---\nmodel: money\n" + c.money + "\n---\n",
 				"tech.md":    "---\nmodel: tech\n" + c.tech + "\n---\n",
 			}), ".", testTools(t, "lookup_order"), WithModel(func(name string) (llm.Model, error) { return script.Model(name), nil }))
 			require.NoError(t, err)
-			r, err := runner.New(tree.Root(), sessiontest.Memory(t))
-			require.NoError(t, err)
+			r := must.Get(runner.New(tree.Root(), sessiontest.Memory(t)))
 			require.Equal(t, c.said, append(say(t, r, "Hi"), say(t, r, "And now?")...))
 			require.NoError(t, script.Done())
 			seen := ""

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -23,8 +24,7 @@ func TestWorkflowRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-			script, err := scripted.Parse([]byte(c.script), scripted.WithRecording())
-			require.NoError(t, err)
+			script := must.Get(scripted.Parse([]byte(c.script), scripted.WithRecording()))
 			models := map[string]llm.Model{"write": script.Model("write"), "critic": script.Model("critic")}
 			tree, err := LoadFS(fstest.MapFS{
 				"polish.md": file("---\nkind: loop\nagents: [write, critic]\n" + c.keys + "\n---\n"),
@@ -32,8 +32,7 @@ func TestWorkflowRuns(t *testing.T) {
 				"critic.md": file("---\nmodel: critic\ntools: [exit_loop]\n---\nJudge."),
 			}, ".", WithModel(func(name string) (llm.Model, error) { return models[name], nil }))
 			require.NoError(t, err)
-			r, err := runner.New(tree.Root(), sessiontest.Memory(t))
-			require.NoError(t, err)
+			r := must.Get(runner.New(tree.Root(), sessiontest.Memory(t)))
 			said := ""
 			for e, err := range sessiontest.Turn(t, r.Run(t.Context(), session.ID("s1"), llm.UserText("Go"))) {
 				require.NoError(t, err)

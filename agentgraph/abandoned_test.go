@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestAbandonedTool: an agent behind a tool that ignores the end of its time delays
@@ -27,8 +28,7 @@ func TestAbandonedTool(t *testing.T) {
 					time.Sleep(time.Hour)
 					yield(&event.Event{Data: &event.Text{Content: "So late."}}, nil)
 				})
-				tool, err := agenttool.New(late, agenttool.WithTimeout(time.Second))
-				require.NoError(t, err)
+				tool := must.Get(agenttool.New(late, agenttool.WithTimeout(time.Second)))
 				slow := does(t, "slow", func(context.Context, any) (any, error) {
 					time.Sleep(rest)
 					return "slow", nil
@@ -36,8 +36,7 @@ func TestAbandonedTool(t *testing.T) {
 				b := agentgraph.NewBuilder("abandons").Node("a", gives(t, 1)).Node("asks", s.hasTool("asks", "No answer.", tool)).Node("slow", slow).
 					Edge("a", "asks").Edge("a", "slow")
 				require.NoError(t, s.err)
-				a, err := b.Build()
-				require.NoError(t, err)
+				a := must.Get(b.Build())
 				result, events, err := try(t, a, "go")
 				time.Sleep(5 * time.Hour)
 				require.NoError(t, err)

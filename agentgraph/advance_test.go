@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -25,9 +26,8 @@ func TestAdvance(t *testing.T) {
 				require.NoError(t, s.err)
 				store := sessiontest.Memory(t)
 				ctx := context.Background()
-				r, err := runner.New(root, store)
-				require.NoError(t, err)
-				_, _, err = r.Begin(ctx, key, llm.UserText("go"))
+				r := must.Get(runner.New(root, store))
+				_, _, err := r.Begin(ctx, key, llm.UserText("go"))
 				require.NoError(t, err)
 				for done, tries := false, 0; !done; tries++ {
 					require.Less(t, tries, 10)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -19,8 +20,7 @@ func TestGraphBehindTool(t *testing.T) {
 	s := &scene{}
 	root := s.hasTool("root", "Done.", s.agentTool(s.inner("graph")))
 	require.NoError(t, s.err)
-	r, err := runner.New(root, sessiontest.Memory(t))
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, sessiontest.Memory(t)))
 	output := ""
 	for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("go")) {
 		require.NoError(t, err)

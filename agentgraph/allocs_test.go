@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -18,8 +19,7 @@ import (
 func TestAllocationBudget(t *testing.T) {
 	for shape, budget := range map[string]float64{"chain": 36, "wide": 40, "random": 44} {
 		perNode := func(n int) float64 {
-			r, err := runner.New(shaped(t, shape, n), session.NewMemory())
-			require.NoError(t, err)
+			r := must.Get(runner.New(shaped(t, shape, n), session.NewMemory()))
 			k := 0
 			return race.Allocations(t, 5, func() {
 				k++

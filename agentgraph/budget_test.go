@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -24,7 +25,7 @@ import (
 // spender answers with a thousand tokens each time.
 func spender(t testing.TB, name string, opts ...llmagent.Option) agent.Agent {
 	t.Helper()
-	a, err := llmagent.New(name, "", scripted.Func(name, func(req *llm.Request) scripted.Answer {
+	return must.Get(llmagent.New(name, "", scripted.Func(name, func(req *llm.Request) scripted.Answer {
 		if len(req.Tools) > 0 && req.Messages[len(req.Messages)-1].Role != llm.RoleTool {
 			input := `{"input":"Look."}`
 			if req.Tools[0].Name == agent.TransferTool {
@@ -33,33 +34,27 @@ func spender(t testing.TB, name string, opts ...llmagent.Option) agent.Agent {
 			return scripted.Reply(scripted.Call(req.Tools[0].Name, input), scripted.Usage(900, 100, 0))
 		}
 		return scripted.Reply(scripted.Text("Done."), scripted.Usage(900, 100, 0))
-	}), opts...)
-	require.NoError(t, err)
-	return a
+	}), opts...))
 }
 
 // spenders is a graph with agents everywhere that one can be: two nodes share an
 // agent, one asks an agent tool, one is a graph, and one hands over.
 func spenders(t testing.TB) agent.Agent {
 	t.Helper()
-	tool, err := agenttool.New(spender(t, "facts"))
-	require.NoError(t, err)
-	inner, err := agentgraph.NewBuilder("review").Node("judge", spender(t, "critic")).Build()
-	require.NoError(t, err)
+	tool := must.Get(agenttool.New(spender(t, "facts")))
+	inner := must.Get(agentgraph.NewBuilder("review").Node("judge", spender(t, "critic")).Build())
 	writer := spender(t, "writer")
-	graph, err := agentgraph.NewBuilder("article").
+	graph := must.Get(agentgraph.NewBuilder("article").
 		Node("draft", writer).Node("final", writer).Node("check", spender(t, "checker", llmagent.WithTools(tool))).Node("verdict", inner).
 		Node("print", spender(t, "printer", llmagent.WithSubAgents(spender(t, "editor")))).
-		Edge("draft", "final").Edge("final", "check").Edge("check", "verdict").Edge("verdict", "print").Build()
-	require.NoError(t, err)
+		Edge("draft", "final").Edge("final", "check").Edge("check", "verdict").Edge("verdict", "print").Build())
 	return graph
 }
 
 // TestBudgetsOfNodes: a budget finds an agent of a graph by the id of its node and by its
 // own name, nodes that share an agent together, wherever the graph is.
 func TestBudgetsOfNodes(t *testing.T) {
-	wrapped, err := agenttool.New(spenders(t))
-	require.NoError(t, err)
+	wrapped := must.Get(agenttool.New(spenders(t)))
 	for name, c := range map[string]struct {
 		tokens int64
 		turns  int    // that are answered
@@ -78,8 +73,7 @@ func TestBudgetsOfNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			budgets := runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{name: {Tokens: c.tokens}}})
-			r, err := runner.New(spenders(t), sessiontest.Memory(t), budgets)
-			require.NoError(t, err)
+			r := must.Get(runner.New(spenders(t), sessiontest.Memory(t), budgets))
 			for range c.turns {
 				_, err := say(r)
 				require.NoError(t, err)
@@ -130,10 +124,9 @@ func TestTimeOfNodes(t *testing.T) {
 					return nil, context.Cause(ctx)
 				}
 			})
-			a, err := agentgraph.NewBuilder("article").Node("draft", slow).Node("final", slow).Edge("draft", "final").Build()
-			require.NoError(t, err)
+			a := must.Get(agentgraph.NewBuilder("article").Node("draft", slow).Node("final", slow).Edge("draft", "final").Build())
 			began := time.Now()
-			_, _, err = try(t, a, "go", runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{name: {Time: 3 * time.Second}}}))
+			_, _, err := try(t, a, "go", runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{name: {Time: 3 * time.Second}}}))
 			require.Equal(t, taken, time.Since(began).Round(time.Second), name)
 			var budget *agent.BudgetError
 			require.Equal(t, taken < 4*time.Second, errors.As(err, &budget), name)

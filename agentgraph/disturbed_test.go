@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -36,9 +37,7 @@ func logOf(t testing.TB, r *runner.Runner) (events []*event.Event) {
 
 // resultsOf reads what became of the runs of a graph in the session.
 func resultsOf(t testing.TB, a *agentgraph.Agent, r *runner.Runner) []agentgraph.Result {
-	results, err := a.Results(r.History(context.Background(), key))
-	require.NoError(t, err)
-	return results
+	return must.Get(a.Results(r.History(context.Background(), key)))
 }
 
 // undisturbed runs the graph of a scene as nobody disturbs it.
@@ -46,8 +45,7 @@ func undisturbed(t testing.TB, build func(*scene) agent.Agent, graph *agentgraph
 	s := &scene{}
 	root := build(s)
 	require.NoError(t, s.err)
-	r, err := runner.New(root, sessiontest.Memory(t), runner.WithStreaming())
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, sessiontest.Memory(t), runner.WithStreaming()))
 	for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
 		require.NoError(t, err)
 	}
@@ -188,8 +186,7 @@ func TestNewMessageInstead(t *testing.T) {
 		for k := 0; k < len(events); k += stride {
 			s := &scene{}
 			a := s.variety()
-			r, err := runner.New(a, sessiontest.Memory(t))
-			require.NoError(t, err)
+			r := must.Get(runner.New(a, sessiontest.Memory(t)))
 			disturbAt(r, k, func(context.CancelFunc) bool { return false })
 			cut := logOf(t, r)
 			before := resultsOf(t, a, r)
@@ -219,11 +216,9 @@ func TestStandInCutOff(t *testing.T) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	})
-	a, err := agentgraph.NewBuilder("cut").Node("a", gives(t, 1)).Node("b", fails(t, 9, "broken", nil)).Node("c", gives(t, 2)).Node("spare", spare).
-		Edge("a", "b").Edge("b", "c").OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Continue, Fallback: "spare"}).Build()
-	require.NoError(t, err)
-	r, err := runner.New(a, sessiontest.Memory(t))
-	require.NoError(t, err)
+	a := must.Get(agentgraph.NewBuilder("cut").Node("a", gives(t, 1)).Node("b", fails(t, 9, "broken", nil)).Node("c", gives(t, 2)).Node("spare", spare).
+		Edge("a", "b").Edge("b", "c").OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Continue, Fallback: "spare"}).Build())
+	r := must.Get(runner.New(a, sessiontest.Memory(t)))
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		<-begun

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestPages compares the page about the format with the codes and the keys.
 func TestPages(t *testing.T) {
-	page, err := os.ReadFile("../docs/agentgraph-format.md")
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile("../docs/agentgraph-format.md"))
 	_, problems, ok := strings.Cut(string(page), "\n## Problems\n")
 	require.True(t, ok)
 	problems, _, _ = strings.Cut(problems, "\n## ")
@@ -21,8 +22,7 @@ func TestPages(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(problems, -1) {
 		rows = append(rows, m[1])
 	}
-	source, err := os.ReadFile("problem.go")
-	require.NoError(t, err)
+	source := must.Get(os.ReadFile("problem.go"))
 	var codes []string
 	for _, m := range regexp.MustCompile(`(?m)^\t[cC]ode\w+ +Code = "(\w+)"`).FindAllSubmatch(source, -1) {
 		codes = append(codes, string(m[1]))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
@@ -82,15 +83,12 @@ func agentsGraph(t *testing.T) *Graph {
 }
 
 func tool(t *testing.T, name string) tools.Tool {
-	made, err := tools.Func(name, "A tool.", func(tools.Context, struct{}) (string, error) { return "", nil })
-	require.NoError(t, err)
-	return made
+	return must.Get(tools.Func(name, "A tool.", func(tools.Context, struct{}) (string, error) { return "", nil }))
 }
 
 // asked returns what an agent's model would be asked.
 func asked(t *testing.T, a agent.Agent) *llm.Request {
-	tree, err := agent.NewTree(a)
-	require.NoError(t, err)
+	tree := must.Get(agent.NewTree(a))
 	inv := agent.NewInvocation(agent.InvocationParams{Node: tree.Root(), Tree: tree, Session: noSession{}})
 	_, req, err := a.(*llmagent.Agent).Asks(t.Context(), inv)
 	require.NoError(t, err)
@@ -205,8 +203,7 @@ func TestFolderFind(t *testing.T) {
 		"other.yaml": file(document("doc", "1.5.0")),
 	}
 	markdown := map[string]string{"a.md": "alpha", "a/b.md": "b", "twin.md": "twin", "twin2.md": "twin"}
-	f, err := ReadFolder(fsys, func(file string) (string, bool) { return markdown[file], true })
-	require.NoError(t, err)
+	f := must.Get(ReadFolder(fsys, func(file string) (string, bool) { return markdown[file], true }))
 	names := f.Refs()
 	require.Equal(t, []string{"alpha", "alpha@3.0.0", "b", "doc@1.0.0", "doc@1.5.0", "doc@2.0.0", "inner@1.0.0", "odd@one", "twin"}, names)
 
@@ -222,7 +219,7 @@ func TestFolderFind(t *testing.T) {
 		require.Equal(t, want, a.File+" "+a.Version, ref)
 		require.Equal(t, a.Version == "", a.Document == nil)
 	}
-	_, err = f.Find("twin")
+	_, err := f.Find("twin")
 	require.EqualError(t, err, `two agents are called "twin", in twin.md and in twin2.md`)
 	odd, err := f.Find("odd")
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -131,9 +132,7 @@ func (f failingTree) runner(t testing.TB, store session.Store) *runner.Runner {
 	s := &scene{}
 	a := f.build(s)
 	require.NoError(t, s.err)
-	r, err := runner.New(a, store, append(f.opts[:len(f.opts):len(f.opts)], runner.WithStreaming())...)
-	require.NoError(t, err)
-	return r
+	return must.Get(runner.New(a, store, append(f.opts[:len(f.opts):len(f.opts)], runner.WithStreaming())...))
 }
 
 // failing are graphs that fail, by why they do.

@@ -9,13 +9,14 @@ import (
 
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 const head = "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata:\n  name: g\n  version: 1.0.0\nspec:\n  agents:\n    - {id: a, agentRef: x}\n  entrypoint: a\n"
 
 func TestFolderRefs(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
-	f, err := agentfile.ReadFolder(fstest.MapFS{
+	f := must.Get(agentfile.ReadFolder(fstest.MapFS{
 		"support.md":         file("---\nname: desk # a name\n---\nHello."),
 		"support/billing.md": file("---\r\ndescription: x\r\n---\r\nHello."),
 		"support/other.yaml": file("kind: Agent\nmetadata: {name: hidden}\n"),
@@ -28,11 +29,10 @@ func TestFolderRefs(t *testing.T) {
 		"broken.yaml":        file("kind: Agent\n\tmetadata"),
 		".hidden.md":         file("---\nname: hidden\n---\n"),
 		"desk-tools.txt":     file("---\nname: text\n---\n"),
-	})
-	require.NoError(t, err)
+	}))
 	require.Equal(t, []string{"billing", "desk", "inner", "open", "q-1", "y@1.0.0", "z"}, f.Refs())
 
-	_, err = agentfile.ReadFolder(fstest.MapFS{})
+	_, err := agentfile.ReadFolder(fstest.MapFS{})
 	require.NoError(t, err)
 }
 
@@ -70,13 +70,12 @@ func TestInvalidFilesOfAFolder(t *testing.T) {
 			for file, text := range c.files {
 				fsys[file] = &fstest.MapFile{Data: []byte(text)}
 			}
-			folder, err := agentfile.ReadFolder(fsys)
-			require.NoError(t, err)
+			folder := must.Get(agentfile.ReadFolder(fsys))
 			text := "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  agents:\n    - {id: a, agentRef: " + c.ref + "}\n  entrypoint: a\n---\n" + agent + "own}\n"
 			if c.ref != "own" {
 				text, _, _ = strings.Cut(text, "---\n")
 			}
-			_, err = agentgraph.Load([]byte(text), agentgraph.WithFolder(folder))
+			_, err := agentgraph.Load([]byte(text), agentgraph.WithFolder(folder))
 			if c.want == "" {
 				require.NoError(t, err)
 				return

@@ -8,19 +8,16 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/oddbytes"
 )
 
 // FuzzLoad: no panic comes out, there is a graph or there are problems, and every
 // problem has a place that exists.
 func FuzzLoad(f *testing.F) {
-	files, err := filepath.Glob("testdata/ossa/*.yaml")
-	require.NoError(f, err)
+	files := must.Get(filepath.Glob("testdata/ossa/*.yaml"))
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		require.NoError(f, err)
+		data := must.Get(os.ReadFile(file))
 		f.Add(data)
 	}
 	for _, c := range readCases[invalidCase](f, "testdata/invalid.yaml") {

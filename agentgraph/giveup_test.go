@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -18,10 +19,9 @@ import (
 
 // pausing makes a graph with a node that is about to be called again, in an hour.
 func pausing(t testing.TB) *agentgraph.Agent {
-	a, err := agentgraph.NewBuilder("pausing").Node("a", gives(t, 1)).Node("b", fails(t, 1, "not yet", 2)).Node("c", gives(t, 3)).
+	a := must.Get(agentgraph.NewBuilder("pausing").Node("a", gives(t, 1)).Node("b", fails(t, 1, "not yet", 2)).Node("c", gives(t, 3)).
 		Edge("a", "b").Edge("b", "c").OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 3}).
-		Build(agentgraph.WithBackoff(time.Hour, time.Hour))
-	require.NoError(t, err)
+		Build(agentgraph.WithBackoff(time.Hour, time.Hour)))
 	return a
 }
 
@@ -44,8 +44,7 @@ func TestCancelInPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		a := pausing(t)
-		r, err := runner.New(a, sessiontest.Memory(t))
-		require.NoError(t, err)
+		r := must.Get(runner.New(a, sessiontest.Memory(t)))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		var failed error
@@ -73,8 +72,7 @@ func TestManyRunsInOneLog(t *testing.T) {
 	s := &scene{}
 	root := s.hasTool("root", "Done.", s.agentTool(a))
 	require.NoError(t, s.err)
-	r, err := runner.New(root, sessiontest.Memory(t))
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, sessiontest.Memory(t)))
 	for range 300 {
 		for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
 			require.NoError(t, err)
@@ -100,9 +98,8 @@ func TestStopWithoutRestart(t *testing.T) {
 				time.Sleep(time.Second)
 				return nil, errors.New("broken")
 			})
-			a, err := agentgraph.NewBuilder("stops").Node("a", gives(t, 1)).Node("b", b).Node("c", waits).Node("d", waits).Node("z", gives(t, "saved")).
-				Edge("a", "b").Edge("a", "c").Edge("a", "d").OnError(agentgraph.ErrorHandling{Fallback: "z"}).Build(opts...)
-			require.NoError(t, err)
+			a := must.Get(agentgraph.NewBuilder("stops").Node("a", gives(t, 1)).Node("b", b).Node("c", waits).Node("d", waits).Node("z", gives(t, "saved")).
+				Edge("a", "b").Edge("a", "c").Edge("a", "d").OnError(agentgraph.ErrorHandling{Fallback: "z"}).Build(opts...))
 			return a
 		}
 		store := sessiontest.Memory(t)

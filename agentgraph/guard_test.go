@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -44,9 +45,7 @@ func (g *guarded) put(a agent.Agent) agent.Agent {
 // talks makes an agent whose model gives the answers of one call after the other.
 func talks(t testing.TB, name string, answers []scripted.Answer, opts ...llmagent.Option) agent.Agent {
 	t.Helper()
-	a, err := llmagent.New(name, "", scripted.New().Add(name, answers...).Model(name), opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New(name, "", scripted.New().Add(name, answers...).Model(name), opts...))
 }
 
 func words(deltas ...string) []scripted.Answer {
@@ -60,14 +59,12 @@ const card = "It is 4111."
 func TestGuardsOfGraphs(t *testing.T) {
 	says := func(t *testing.T) agent.Agent { return talks(t, "writer", words("It is ", "4111", ".")) }
 	calls := func(t *testing.T, inner agent.Agent, then string) agent.Agent {
-		tool, err := agenttool.New(inner)
-		require.NoError(t, err)
+		tool := must.Get(agenttool.New(inner))
 		return talks(t, "caller", append([]scripted.Answer{scripted.Reply(scripted.Call(inner.Name(), `{"input":"go"}`))}, words(then)...), llmagent.WithTools(tool))
 	}
 	graph := func(t *testing.T, name string, node agent.Agent, opts ...agentgraph.NodeOption) *agentgraph.Agent {
-		a, err := agentgraph.NewBuilder(name).Node("first", gives(t, "fine")).Node("node", node, opts...).Node("last", gives(t, "done")).
-			Edge("first", "node").Edge("node", "last").Build()
-		require.NoError(t, err)
+		a := must.Get(agentgraph.NewBuilder(name).Node("first", gives(t, "fine")).Node("node", node, opts...).Node("last", gives(t, "done")).
+			Edge("first", "node").Edge("node", "last").Build())
 		return a
 	}
 	for name, c := range map[string]struct {
@@ -77,16 +74,14 @@ func TestGuardsOfGraphs(t *testing.T) {
 	}{
 		"a node": {func(t *testing.T, g *guarded) agent.Agent { return g.put(graph(t, "graph", says(t))) }, false, "node"},
 		"the only node": {func(t *testing.T, g *guarded) agent.Agent {
-			a, err := agentgraph.NewBuilder("graph").Node("node", says(t)).Build()
-			require.NoError(t, err)
+			a := must.Get(agentgraph.NewBuilder("graph").Node("node", says(t)).Build())
 			return g.put(a)
 		}, false, "node"},
 		"the output of a function": {func(t *testing.T, g *guarded) agent.Agent {
 			return g.put(graph(t, "graph", gives(t, map[string]string{"answer": card})))
 		}, false, "node"},
 		"the graph's own output": {func(t *testing.T, g *guarded) agent.Agent {
-			a, err := agentgraph.NewBuilder("graph").Node("a", gives(t, 1)).Node("b", gives(t, 1)).Node("4111", gives(t, 1)).Edge("a", "b").Edge("a", "4111").Build()
-			require.NoError(t, err)
+			a := must.Get(agentgraph.NewBuilder("graph").Node("a", gives(t, 1)).Node("b", gives(t, 1)).Node("4111", gives(t, 1)).Edge("a", "b").Edge("a", "4111").Build())
 			return g.put(a)
 		}, false, "graph"},
 		"a node by a transfer": {func(t *testing.T, g *guarded) agent.Agent {
@@ -97,7 +92,7 @@ func TestGuardsOfGraphs(t *testing.T) {
 		}, true, "writer"},
 		"an agent tool of an agent tool of a node": {func(t *testing.T, g *guarded) agent.Agent {
 			return g.put(graph(t, "graph", calls(t, talks(t, "middle", append([]scripted.Answer{scripted.Reply(scripted.Call("writer", `{"input":"go"}`))}, words("Neither do I.")...),
-				llmagent.WithTools(must(agenttool.New(says(t))))), "I do not know.")))
+				llmagent.WithTools(must.Get(agenttool.New(says(t))))), "I do not know.")))
 		}, true, "writer"},
 		"a graph in a graph": {func(t *testing.T, g *guarded) agent.Agent {
 			return g.put(graph(t, "outer", graph(t, "inner", says(t))))
@@ -119,8 +114,7 @@ func TestGuardsOfGraphs(t *testing.T) {
 			return calls(t, g.put(graph(t, "graph", says(t))), "Fine.")
 		}, true, "node"},
 		"the output of a graph behind an agent tool": {func(t *testing.T, g *guarded) agent.Agent {
-			a, err := agentgraph.NewBuilder("graph").Node("a", gives(t, 1)).Node("b", gives(t, 1)).Node("4111", gives(t, 1)).Edge("a", "b").Edge("a", "4111").Build()
-			require.NoError(t, err)
+			a := must.Get(agentgraph.NewBuilder("graph").Node("a", gives(t, 1)).Node("b", gives(t, 1)).Node("4111", gives(t, 1)).Edge("a", "b").Edge("a", "4111").Build())
 			return calls(t, g.put(a), "Fine.")
 		}, true, "graph"},
 		"after an approval": {func(t *testing.T, g *guarded) agent.Agent {
@@ -134,8 +128,7 @@ func TestGuardsOfGraphs(t *testing.T) {
 					opts = append(opts, runner.WithStreaming())
 				}
 				g := &guarded{}
-				r, err := runner.New(c.root(t, g), sessiontest.Memory(t), opts...)
-				require.NoError(t, err)
+				r := must.Get(runner.New(c.root(t, g), sessiontest.Memory(t), opts...))
 				var shown []*event.Event
 				var failed error
 				take := func(e *event.Event, err error) bool {
@@ -166,13 +159,6 @@ func TestGuardsOfGraphs(t *testing.T) {
 			}
 		})
 	}
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 func waitingCall(t *testing.T, events []*event.Event) string {
@@ -224,18 +210,15 @@ func TestGuardsOfGraphsWithStrategies(t *testing.T) {
 		given = fmt.Sprint(in)
 		return "instead", nil
 	})
-	a, err := agentgraph.NewBuilder("graph").Node("a", gives(t, "start")).Node("bad", talks(t, "writer", words(card))).Node("good", talks(t, "clerk", words("Hello."))).
+	a := must.Get(agentgraph.NewBuilder("graph").Node("a", gives(t, "start")).Node("bad", talks(t, "writer", words(card))).Node("good", talks(t, "clerk", words("Hello."))).
 		Node("end", gives(t, "end")).Node("fallback", fallback).
 		Edge("a", "bad").Edge("a", "good").Edge("bad", "end").Edge("good", "end").
-		OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Continue, Fallback: "fallback"}).Build()
-	require.NoError(t, err)
-	r, err := runner.New(g.put(a), sessiontest.Memory(t))
-	require.NoError(t, err)
+		OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Continue, Fallback: "fallback"}).Build())
+	r := must.Get(runner.New(g.put(a), sessiontest.Memory(t)))
 	for _, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("Go.")) {
 		require.NoError(t, err)
 	}
-	results, err := a.Results(r.History(context.Background(), session.ID("s")))
-	require.NoError(t, err)
+	results := must.Get(a.Results(r.History(context.Background(), session.ID("s"))))
 	require.Equal(t, agentgraph.CompletedWithErrors, results[0].Status)
 	require.Equal(t, []string{"bad"}, results[0].Failed)
 	require.NotContains(t, given, "4111")

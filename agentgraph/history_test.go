@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -36,10 +37,8 @@ spec:
   entrypoint: see
 `), agentgraph.WithRefs("look", "tell"))
 	require.NoError(t, err)
-	g, err := agentgraph.New(loaded, resolve)
-	require.NoError(t, err)
-	r, err := runner.New(g, sessiontest.Memory(t))
-	require.NoError(t, err)
+	g := must.Get(agentgraph.New(loaded, resolve))
+	r := must.Get(runner.New(g, sessiontest.Memory(t)))
 	image := llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte{1}}
 	for _, m := range []llm.Message{{Role: llm.RoleUser, Content: llm.Content{Text: "What is this?", Parts: []llm.Part{image}}}, llm.UserText("And now?")} {
 		for _, err := range sessiontest.Turn(t, r.Run(t.Context(), key, m)) {
@@ -55,8 +54,7 @@ spec:
 	require.Equal(t, "And now?", seen[1].Messages[2].Text)
 	require.Equal(t, []llm.Message{llm.UserText("A heron.")}, s.Requests("tell")[1].Messages)
 
-	first, err := llmagent.New("first", "", s.Model("first"))
-	require.NoError(t, err)
+	first := must.Get(llmagent.New("first", "", s.Model("first")))
 	_, err = agentgraph.NewBuilder("b").Node("first", first, agentgraph.History(view.Own())).Build()
 	require.NoError(t, err)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -38,9 +39,8 @@ func beside(t testing.TB, a agent.Agent, ended *atomic.Int64, opts ...agentgraph
 		ended.Add(1)
 		return nil, context.Cause(ctx)
 	})
-	g, err := agentgraph.NewBuilder("beside").Node("first", gives(t, 1)).Node("waits", waits).Node("bad", a).Node("quick", gives(t, 2)).
-		Edge("first", "waits").Edge("first", "bad").Edge("first", "quick").Build(opts...)
-	require.NoError(t, err)
+	g := must.Get(agentgraph.NewBuilder("beside").Node("first", gives(t, 1)).Node("waits", waits).Node("bad", a).Node("quick", gives(t, 2)).
+		Edge("first", "waits").Edge("first", "bad").Edge("first", "quick").Build(opts...))
 	return g
 }
 
@@ -120,9 +120,8 @@ func TestLateAgent(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		a, err := agentgraph.NewBuilder("late").Node("a", gives(t, 1)).Node("b", late(t)).Node("c", fails(t, 1, "broken", nil)).
-			Edge("a", "b").Edge("a", "c").Build()
-		require.NoError(t, err)
+		a := must.Get(agentgraph.NewBuilder("late").Node("a", gives(t, 1)).Node("b", late(t)).Node("c", fails(t, 1, "broken", nil)).
+			Edge("a", "b").Edge("a", "c").Build())
 		began := time.Now()
 		result, events, err := try(t, a, "go")
 		require.ErrorContains(t, err, "broken")

@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -34,9 +35,7 @@ type asked struct {
 
 // process is a runner as another process would make it.
 func (s *asked) process() *runner.Runner {
-	r, err := runner.New(s.make(), s.store)
-	require.NoError(s.t, err)
-	return r
+	return must.Get(runner.New(s.make(), s.store))
 }
 
 func (s *asked) resume(decisions ...runner.Decision) string {
@@ -52,8 +51,7 @@ func (s *asked) log() (events []*event.Event) {
 }
 
 func (s *asked) result() agentgraph.Result {
-	results, err := s.make().Results(s.process().History(context.Background(), s.key))
-	require.NoError(s.t, err)
+	results := must.Get(s.make().Results(s.process().History(context.Background(), s.key)))
 	require.NotEmpty(s.t, results)
 	return results[len(results)-1]
 }
@@ -284,9 +282,8 @@ func TestHumanInside(t *testing.T) {
 	edges: [{from: a, to: b}, {from: a, to: c}, {from: b, to: c}]
 	errorHandling: {strategy: %s}
 `, strategy), map[string]agent.Agent{"x": gives(t, 1)})
-			outer, err := agentgraph.NewBuilder("outer").Node("start", gives(t, 0)).Node("in", inner).Node("beside", once).
-				Edge("start", "in").Edge("start", "beside").Build()
-			require.NoError(t, err)
+			outer := must.Get(agentgraph.NewBuilder("outer").Node("start", gives(t, 0)).Node("in", inner).Node("beside", once).
+				Edge("start", "in").Edge("start", "beside").Build())
 			return outer
 		})
 		waits := func() []*event.Relay {
@@ -313,9 +310,7 @@ func TestHumanInside(t *testing.T) {
 	// As the first node already, and approved.
 	s := begin(t, "go", func() *agentgraph.Agent {
 		inner := build(t, "  entrypoint: a\n  agents: [{id: a, agentRef: x, when: human}, {id: f, agentRef: x}]\n  errorHandling: {fallbackAgent: f}\n", map[string]agent.Agent{"x": gives(t, "f")})
-		outer, err := agentgraph.NewBuilder("outer").Node("in", inner).Build()
-		require.NoError(t, err)
-		return outer
+		return must.Get(agentgraph.NewBuilder("outer").Node("in", inner).Build())
 	})
 	pending, err := s.process().Pending(t.Context(), s.key)
 	require.NoError(t, err)
@@ -329,14 +324,11 @@ func TestHumanInConversation(t *testing.T) {
 	script := scripted.New(scripted.WithRecording()).
 		Add("support", scripted.Reply(scripted.CallID("c1", agent.TransferTool, `{"agent_name":"refund"}`)), scripted.Reply(scripted.Text("You are welcome."))).
 		Add("payer", scripted.Reply(scripted.Text("Paid.")))
-	refund, err := agentgraph.NewBuilder("refund").Node("check", does(t, "check", func(_ context.Context, in any) (any, error) { return in, nil })).
-		Node("pay", llmAgent(t, script, "payer"), agentgraph.AskFirst("Shall it be paid?")).Edge("check", "pay").Build(agentgraph.WithDescription("Pays"))
-	require.NoError(t, err)
+	refund := must.Get(agentgraph.NewBuilder("refund").Node("check", does(t, "check", func(_ context.Context, in any) (any, error) { return in, nil })).
+		Node("pay", llmAgent(t, script, "payer"), agentgraph.AskFirst("Shall it be paid?")).Edge("check", "pay").Build(agentgraph.WithDescription("Pays")))
 	store, ctx, key := sessiontest.Memory(t), context.Background(), session.ID("s")
 	process := func() *runner.Runner {
-		r, err := runner.New(llmAgent(t, script, "support", llmagent.WithSubAgents(refund)), store)
-		require.NoError(t, err)
-		return r
+		return must.Get(runner.New(llmAgent(t, script, "support", llmagent.WithSubAgents(refund)), store))
 	}
 	call, reason := "", event.FinishReason("")
 	for e, err := range process().Run(ctx, key, llm.UserText("Money back")) {
@@ -350,8 +342,7 @@ func TestHumanInConversation(t *testing.T) {
 	}
 	require.Equal(t, event.FinishReasonInputRequired, reason)
 	require.Empty(t, failure(process().Resume(ctx, key, runner.Approve(call))))
-	active, err := process().Active(ctx, key)
-	require.NoError(t, err)
+	active := must.Get(process().Active(ctx, key))
 	require.Equal(t, "support", active)
 	require.Empty(t, failure(process().Run(ctx, key, llm.UserText("Thanks"))))
 	require.NoError(t, script.Done())

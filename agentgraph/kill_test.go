@@ -22,6 +22,7 @@ import (
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -161,8 +162,7 @@ func (k *killed) look(t *testing.T) {
 		k.called[call]++
 	}
 	k.lines = len(all)
-	store, err := sqlite.Open(filepath.Join(k.dir, "s.db"))
-	require.NoError(t, err)
+	store := must.Get(sqlite.Open(filepath.Join(k.dir, "s.db")))
 	defer func() { require.NoError(t, store.Close()) }()
 	var log []*event.Event
 	for e, err := range store.Load(context.Background(), key, 0) {
@@ -175,14 +175,13 @@ func (k *killed) look(t *testing.T) {
 
 func (k *killed) result(t *testing.T) agentgraph.Result {
 	a := (&scene{}).variety()
-	results, err := a.Results(func(yield func(*event.Event, error) bool) {
+	results := must.Get(a.Results(func(yield func(*event.Event, error) bool) {
 		for _, e := range k.log {
 			if !yield(e, nil) {
 				return
 			}
 		}
-	})
-	require.NoError(t, err)
+	}))
 	require.Len(t, results, 1)
 	result := results[0]
 	// Which of three errors comes first, and when who begins, is up to the waits.
@@ -196,23 +195,20 @@ func (k *killed) result(t *testing.T) agentgraph.Result {
 // process runs a process on a session, kills it at some instant if after is not 0, and
 // reports whether it was killed.
 func process(t *testing.T, order killOrder, after time.Duration) bool {
-	text, err := json.Marshal(order)
-	require.NoError(t, err)
+	text := must.Get(json.Marshal(order))
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKillChild$")
 	cmd.Env = append(os.Environ(), "ARBOR_GRAPH_KILL="+string(text), "GORACE=atexit_sleep_ms=0")
 	var output bytes.Buffer
 	cmd.Stderr = &output
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	out := must.Get(cmd.StdoutPipe())
 	require.NoError(t, cmd.Start())
-	_, err = io.ReadFull(out, make([]byte, len("begins\n")))
+	_, err := io.ReadFull(out, make([]byte, len("begins\n")))
 	require.NoError(t, err)
 	if after > 0 {
 		timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
 	}
-	rest, err := io.ReadAll(out)
-	require.NoError(t, err)
+	rest := must.Get(io.ReadAll(out))
 	err = cmd.Wait()
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	require.True(t, ok)

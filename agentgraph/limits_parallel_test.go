@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -29,20 +30,16 @@ func sideBySide(t testing.TB, n int, node func(i int) agent.Agent) *agentgraph.A
 	for i := range n {
 		b.Node(id(i), node(i)).Edge("a", id(i))
 	}
-	a, err := b.Build()
-	require.NoError(t, err)
-	return a
+	return must.Get(b.Build())
 }
 
 // started makes a tool that notes its calls and takes a second.
 func started(t testing.TB, s *scene, name string) tools.Tool {
 	t.Helper()
-	tool, err := tools.Func(name, "Looks up.", func(c tools.Context, _ struct{}) (string, error) {
+	return must.Get(tools.Func(name, "Looks up.", func(c tools.Context, _ struct{}) (string, error) {
 		time.Sleep(time.Second)
 		return "nothing", s.note(c, "tool")
-	})
-	require.NoError(t, err)
-	return tool
+	}))
 }
 
 // TestToolCallsSideBySide: the limit of tool calls holds exactly for agents that run side

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -32,8 +33,7 @@ func TestModelCallsSideBySide(t *testing.T) {
 						}))).Edge("a", id(i))
 				}
 				require.NoError(t, s.err)
-				a, err := b.Build()
-				require.NoError(t, err)
+				a := must.Get(b.Build())
 				result, events, err := try(t, a, "go", runner.WithLimits(runner.Limits{ModelCalls: 3}))
 				require.NoError(t, err)
 				require.Equal(t, agentgraph.CompletedWithErrors, result.Status)

@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -20,9 +21,7 @@ import (
 
 func llmAgent(t testing.TB, s *scripted.Script, name string, opts ...llmagent.Option) agent.Agent {
 	t.Helper()
-	a, err := llmagent.New(name, "You are "+name+".", s.Model(name), opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New(name, "You are "+name+".", s.Model(name), opts...))
 }
 
 // An LLM agent in a graph sees its input and nothing else, has the node's id for its
@@ -33,18 +32,16 @@ func TestLLMAgentsAsNodes(t *testing.T) {
 	s.Add("desk", scripted.Reply(scripted.CallID("c2", agent.TransferTool, `{"agent_name":"editor"}`)))
 	s.Add("editor", scripted.Reply(scripted.Text("Edited.")))
 	var asked tools.Context
-	lookup, err := tools.Func("lookup", "Looks a word up.", func(ctx tools.Context, in struct {
+	lookup := must.Get(tools.Func("lookup", "Looks a word up.", func(ctx tools.Context, in struct {
 		Word string `json:"word"`
 	}) (string, error) {
 		asked = ctx
 		return "wood", nil
-	})
-	require.NoError(t, err)
-	a, err := agentgraph.NewBuilder("article").
+	}))
+	a := must.Get(agentgraph.NewBuilder("article").
 		Node("writer", llmAgent(t, s, "writing-agent", llmagent.WithTools(lookup))).
 		Node("front", llmAgent(t, s, "desk", llmagent.WithSubAgents(llmAgent(t, s, "editor")))).
-		Edge("writer", "front", agentgraph.Transform(func(v agentgraph.Values) (any, error) { return v.Output.(map[string]any)["draft"], nil })).Build()
-	require.NoError(t, err)
+		Edge("writer", "front", agentgraph.Transform(func(v agentgraph.Values) (any, error) { return v.Output.(map[string]any)["draft"], nil })).Build())
 	result, events, err := try(t, a, "Write about trees.")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"draft":"about trees"}`, string(result.Outputs["writer"]))
@@ -90,10 +87,8 @@ func TestGraphStaysActive(t *testing.T) {
 // saidByTarget returns a function that runs a turn of a coordinator with a graph as its target, and returns the texts
 // of the turn with their agents.
 func saidByTarget(t *testing.T, s *scripted.Script, opts ...agentgraph.AgentOption) func(text string) []string {
-	report, err := agentgraph.NewBuilder("report").Node("writer", llmAgent(t, s, "writer")).Build(append(opts, agentgraph.WithDescription("Writes reports"))...)
-	require.NoError(t, err)
-	r, err := runner.New(llmAgent(t, s, "support", llmagent.WithSubAgents(report)), sessiontest.Memory(t))
-	require.NoError(t, err)
+	report := must.Get(agentgraph.NewBuilder("report").Node("writer", llmAgent(t, s, "writer")).Build(append(opts, agentgraph.WithDescription("Writes reports"))...))
+	r := must.Get(runner.New(llmAgent(t, s, "support", llmagent.WithSubAgents(report)), sessiontest.Memory(t)))
 	return func(text string) (said []string) {
 		for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(text)) {
 			require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -25,7 +26,7 @@ func TestNodeOptions(t *testing.T) {
 	make := func() *agentgraph.Agent {
 		inner, err := agentgraph.NewBuilder("inner").Node("x", adds(t)).Node("y", adds(t)).Edge("x", "y").Build()
 		require.NoError(t, err)
-		a, err := agentgraph.NewBuilder("options").
+		a := must.Get(agentgraph.NewBuilder("options").
 			State("all", agentgraph.ReduceAppend, []int{0}).State("sum", agentgraph.ReduceSum, nil).
 			Node("a", inner,
 				agentgraph.LoopUntil(10, func(v agentgraph.Values) (bool, error) {
@@ -39,8 +40,7 @@ func TestNodeOptions(t *testing.T) {
 			Edge("a", "b", agentgraph.Priority(1)).
 			Edge("a", "c", agentgraph.Priority(2), agentgraph.When(func(v agentgraph.Values) (bool, error) { return number(v.State["sum"]) < 3, nil })).
 			Edge("a", "d").
-			Build()
-		require.NoError(t, err)
+			Build())
 		return a
 	}
 	result, _ := cutAnywhere(t, make, "0")
@@ -57,17 +57,14 @@ func TestNodeOptions(t *testing.T) {
 	require.True(t, yes)
 
 	s := begin(t, "1", func() *agentgraph.Agent {
-		a, err := agentgraph.NewBuilder("asks").Node("a", adds(t), agentgraph.AskFirst("Now?")).Build()
-		require.NoError(t, err)
-		return a
+		return must.Get(agentgraph.NewBuilder("asks").Node("a", adds(t), agentgraph.AskFirst("Now?")).Build())
 	})
 	require.Empty(t, s.resume(runner.Approve(s.waits()[0])))
 	require.Equal(t, "2", string(s.result().Terminal["a"]))
 
 	synctest.Test(t, func(t *testing.T) {
-		a, err := agentgraph.NewBuilder("again").Node("a", fails(t, 2, "no", 1), agentgraph.Retries(2, time.Hour)).Build()
-		require.NoError(t, err)
-		_, _, err = try(t, a, "go")
+		a := must.Get(agentgraph.NewBuilder("again").Node("a", fails(t, 2, "no", 1), agentgraph.Retries(2, time.Hour)).Build())
+		_, _, err := try(t, a, "go")
 		require.NoError(t, err)
 	})
 }
@@ -81,8 +78,7 @@ func TestNodeOptionErrors(t *testing.T) {
 		"update of k of the agent a, \"a function\": json":       agentgraph.Write("k", func(agentgraph.Values) (any, error) { return math.NaN(), nil }),
 		"update of k of the agent a, \"a function\": it must be": agentgraph.Write("k", func(agentgraph.Values) (any, error) { return "words", nil }),
 	} {
-		a, err := agentgraph.NewBuilder("g").State("k", agentgraph.ReduceSum, 1).Node("a", gives(t, 1), option).Node("b", gives(t, 2)).Edge("a", "b").Build()
-		require.NoError(t, err)
+		a := must.Get(agentgraph.NewBuilder("g").State("k", agentgraph.ReduceSum, 1).Node("a", gives(t, 1), option).Node("b", gives(t, 2)).Edge("a", "b").Build())
 		result, _, err := try(t, a, "go")
 		require.ErrorContains(t, err, say)
 		require.Equal(t, "a", result.Error.Agent)

@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestOutputForms: however an agent writes its output, whoever reads the run from a store
@@ -39,12 +40,11 @@ spec:
   entrypoint: a
 `), agentgraph.WithAnyRef())
 			require.NoError(t, err)
-			a, err := agentgraph.New(g, nil, agentgraph.WithAgent("a", says), agentgraph.WithAgent("b", gives(t, 1)), agentgraph.WithAgent("c", gives(t, 2)))
-			require.NoError(t, err)
+			a := must.Get(agentgraph.New(g, nil, agentgraph.WithAgent("a", says), agentgraph.WithAgent("b", gives(t, 1)), agentgraph.WithAgent("c", gives(t, 2))))
 			result, events, err := try(t, a, "go")
 			require.NoError(t, err)
 			require.Equal(t, []string{"a", "b"}, result.Order)
-			stored, err := a.Results(func(yield func(*event.Event, error) bool) {
+			stored := must.Get(a.Results(func(yield func(*event.Event, error) bool) {
 				for _, e := range events {
 					text, err := e.MarshalJSON()
 					require.NoError(t, err)
@@ -55,8 +55,7 @@ spec:
 						return
 					}
 				}
-			})
-			require.NoError(t, err)
+			}))
 			require.Equal(t, []agentgraph.Result{result}, stored)
 		})
 	}

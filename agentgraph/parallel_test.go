@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // The tests in this file run in synctest bubbles: an agent that waits for something
@@ -69,9 +70,7 @@ func (c *crowd) wide(t testing.TB, n int, wait func(context.Context) error, opts
 	for i := range n {
 		b.Node(id(i), c.member(t, id(i), wait)).Edge("first", id(i)).Edge(id(i), "last")
 	}
-	a, err := b.Build(opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(b.Build(opts...))
 }
 
 // TestReadyTogether: nodes that are ready together all run at once, however many.
@@ -95,8 +94,7 @@ func TestStartedBeforeResults(t *testing.T) {
 			for i := range 20 {
 				b.Node(id(i), gives(t, i)).Edge("first", id(i))
 			}
-			a, err := b.Build(agentgraph.WithSettle(settle))
-			require.NoError(t, err)
+			a := must.Get(b.Build(agentgraph.WithSettle(settle)))
 			_, events, err := try(t, a, "go")
 			require.NoError(t, err)
 			starts := 0
@@ -130,9 +128,8 @@ func TestNoWaves(t *testing.T) {
 				close(begun)
 				return "last", nil
 			})
-			a, err := agentgraph.NewBuilder("waves").Node("a", gives(t, 1)).Node("b", slow).Node("c", gives(t, 2)).Node("e", last).
-				Edge("a", "b").Edge("a", "c").Edge("c", "e").Build(agentgraph.WithConcurrency(most))
-			require.NoError(t, err)
+			a := must.Get(agentgraph.NewBuilder("waves").Node("a", gives(t, 1)).Node("b", slow).Node("c", gives(t, 2)).Node("e", last).
+				Edge("a", "b").Edge("a", "c").Edge("c", "e").Build(agentgraph.WithConcurrency(most)))
 			result, _, err := try(t, a, "go")
 			require.NoError(t, err)
 			require.Equal(t, []string{"a", "b", "c", "e"}, result.Order)
@@ -170,8 +167,7 @@ func TestConcurrency(t *testing.T) {
 			for i := range 30 {
 				b.Node(id(i), c.member(t, id(i), wait)).Edge("first", id(i))
 			}
-			a, err := b.OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 100}).Build(agentgraph.WithConcurrency(4))
-			require.NoError(t, err)
+			a := must.Get(b.OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 100}).Build(agentgraph.WithConcurrency(4)))
 			result, _, err := try(t, a, "go")
 			require.NoError(t, err)
 			require.Equal(t, agentgraph.Completed, result.Status)
@@ -228,8 +224,7 @@ func TestSpeaksAlone(t *testing.T) {
 			}
 		})
 		require.NoError(t, err)
-		a, err := agentgraph.NewBuilder("speaks").Node("a", gives(t, 1)).Node("b", quiet).Node("c", speaks).Edge("a", "b").Edge("a", "c").Build()
-		require.NoError(t, err)
+		a := must.Get(agentgraph.NewBuilder("speaks").Node("a", gives(t, 1)).Node("b", quiet).Node("c", speaks).Edge("a", "b").Edge("a", "c").Build())
 		result, _, err := try(t, a, "go")
 		require.NoError(t, err)
 		require.Equal(t, agentgraph.Completed, result.Status)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestFallbackAfterSiblings: the fallback is asked although others had to be stopped
@@ -16,9 +17,8 @@ func TestFallbackAfterSiblings(t *testing.T) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	})
-	a, err := agentgraph.NewBuilder("rescue").Node("a", gives(t, 1)).Node("b", fails(t, 9, "boom", nil)).Node("c", slow).Node("z", gives(t, "saved")).
-		Edge("a", "b").Edge("a", "c").OnError(agentgraph.ErrorHandling{Fallback: "z"}).Build()
-	require.NoError(t, err)
+	a := must.Get(agentgraph.NewBuilder("rescue").Node("a", gives(t, 1)).Node("b", fails(t, 9, "boom", nil)).Node("c", slow).Node("z", gives(t, "saved")).
+		Edge("a", "b").Edge("a", "c").OnError(agentgraph.ErrorHandling{Fallback: "z"}).Build())
 	result, _, err := try(t, a, "go")
 	require.NoError(t, err)
 	require.Equal(t, agentgraph.Recovered, result.Status)

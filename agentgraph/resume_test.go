@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -89,8 +90,7 @@ func TestForkAnywhere(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				whole, events, called := wholeOf(t, tree)
 				store := sessiontest.Memory(t)
-				lease, err := sessiontest.Acquire(context.Background(), store, key, session.Owner{Host: "test"})
-				require.NoError(t, err)
+				lease := must.Get(sessiontest.Acquire(context.Background(), store, key, session.Owner{Host: "test"}))
 				for first := 0; first < len(events); { // write by write, as it was
 					last := first + 1
 					for last < len(events) && events[last].Time.Equal(events[first].Time) {
@@ -100,8 +100,7 @@ func TestForkAnywhere(t *testing.T) {
 					first = last
 				}
 				require.NoError(t, sessiontest.Release(context.Background(), store, key, lease))
-				sessions, err := checkpoint.New(store)
-				require.NoError(t, err)
+				sessions := must.Get(checkpoint.New(store))
 				n := 0
 				for at, err := range sessions.History(context.Background(), key) {
 					require.NoError(t, err)
@@ -118,8 +117,7 @@ func TestForkAnywhere(t *testing.T) {
 					fork = session.ID(fmt.Sprint("cut", at.Seq))
 					require.NoError(t, sessions.Fork(context.Background(), key, at.Seq, fork))
 					root, _ := tree(&scene{})
-					r, err := runner.New(root, store)
-					require.NoError(t, err)
+					r := must.Get(runner.New(root, store))
 					more := 0
 					for _, err := range r.Resume(context.Background(), fork) {
 						require.NoError(t, err)
@@ -176,8 +174,7 @@ func wholeOf(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent)) (
 	s := &scene{}
 	root, graph := tree(s)
 	require.NoError(t, s.err)
-	r, err := runner.New(root, sessiontest.Memory(t))
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, sessiontest.Memory(t)))
 	for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
 		require.NoError(t, err)
 	}
@@ -192,8 +189,7 @@ func goOn(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent), stor
 	s := &scene{}
 	root, graph := tree(s)
 	require.NoError(t, s.err)
-	r, err := runner.New(root, store)
-	require.NoError(t, err)
+	r := must.Get(runner.New(root, store))
 	var last *event.Event
 	for e, err := range r.Resume(context.Background(), key) {
 		require.NoError(t, err, where)
@@ -201,8 +197,7 @@ func goOn(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent), stor
 	}
 	require.NotNil(t, last, where)
 	require.Equal(t, event.TypeHarnessEnd, last.Type(), where)
-	results, err := graph.Results(r.History(context.Background(), key))
-	require.NoError(t, err)
+	results := must.Get(graph.Results(r.History(context.Background(), key)))
 	got := results[len(results)-1] // a tool that was cut off runs its graph anew
 	if !behindTool {
 		require.Len(t, results, 1, where)

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -46,11 +47,9 @@ func id(i int) string { return fmt.Sprintf("n%d", i) }
 // quick is an agent whose own work costs next to nothing.
 func quick(t testing.TB) agent.Agent {
 	done := &event.Event{Data: &event.Finish{Output: []byte(`{"ok":true}`)}}
-	a, err := agent.New("quick", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return must.Get(agent.New("quick", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) { yield(done, nil) }
-	})
-	require.NoError(t, err)
-	return a
+	}))
 }
 
 func shaped(t testing.TB, shape string, n int) *agentgraph.Agent {
@@ -59,9 +58,7 @@ func shaped(t testing.TB, shape string, n int) *agentgraph.Agent {
 		b.Node(id(i), quick(t))
 	}
 	shapes[shape](b, n)
-	a, err := b.Build()
-	require.NoError(t, err)
-	return a
+	return must.Get(b.Build())
 }
 
 // BenchmarkRun measures what a node costs besides its own work, in a session in memory
@@ -72,8 +69,7 @@ func BenchmarkRun(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", shape, n), func(b *testing.B) {
 				a := shaped(b, shape, n)
 				store := session.NewMemory()
-				r, err := runner.New(a, store)
-				require.NoError(b, err)
+				r := must.Get(runner.New(a, store))
 				b.ReportAllocs()
 				for k := 0; b.Loop(); k++ {
 					key := session.ID(fmt.Sprint("s", k))

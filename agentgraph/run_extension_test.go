@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -28,14 +29,12 @@ func build(t testing.TB, spec string, agents map[string]agent.Agent, opts ...age
 	file := "apiVersion: arbor/v1\nkind: AgentGraph\nmetadata: {name: extended, version: 1.0.0}\nspec:\n" + spec
 	g, err := agentgraph.Load([]byte(strings.ReplaceAll(file, "\t", "  ")), agentgraph.WithAnyRef())
 	require.NoError(t, err)
-	a, err := agentgraph.New(g, func(ref string, _ map[string]any) (agent.Agent, error) {
+	return must.Get(agentgraph.New(g, func(ref string, _ map[string]any) (agent.Agent, error) {
 		if a, ok := agents[ref]; ok {
 			return a, nil
 		}
 		return nil, fmt.Errorf("%w %q", agentgraph.ErrUnknownRef, ref)
-	}, opts...)
-	require.NoError(t, err)
-	return a
+	}, opts...))
 }
 
 // hangs makes an agent whose first calls wait until they are given up.
@@ -187,16 +186,14 @@ func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (age
 	t.Helper()
 	store, ctx := sessiontest.Memory(t), context.Background()
 	a := make()
-	r, err := runner.New(a, store)
-	require.NoError(t, err)
+	r := must.Get(runner.New(a, store))
 	said := failure(r.Run(ctx, session.ID("whole"), llm.UserText(input)))
 	read := func(id string) (events []*event.Event, result agentgraph.Result) {
 		for e, err := range r.History(ctx, session.ID(id)) {
 			require.NoError(t, err)
 			events = append(events, e)
 		}
-		results, err := a.Results(r.History(ctx, session.ID(id)))
-		require.NoError(t, err)
+		results := must.Get(a.Results(r.History(ctx, session.ID(id))))
 		require.Len(t, results, 1)
 		return events, results[0]
 	}
@@ -209,13 +206,11 @@ func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (age
 		cuts++
 		fork, crash := session.ID(fmt.Sprintf("fork-%d", e.Seq)), session.ID(fmt.Sprintf("crash-%d", e.Seq))
 		require.NoError(t, store.Fork(ctx, session.ID("whole"), e.Seq, fork))
-		lease, err := sessiontest.Acquire(ctx, store, crash, session.Owner{Host: "test"})
-		require.NoError(t, err)
+		lease := must.Get(sessiontest.Acquire(ctx, store, crash, session.Owner{Host: "test"}))
 		require.NoError(t, sessiontest.Append(ctx, store, crash, 0, lease, events[:i+1]...))
 		require.NoError(t, sessiontest.Release(ctx, store, crash, lease))
 		for _, key := range []session.Key{crash, fork} {
-			again, err := runner.New(make(), store)
-			require.NoError(t, err)
+			again := must.Get(runner.New(make(), store))
 			require.Equal(t, said, failure(again.Resume(ctx, key)), key.ID)
 			log, result := read(key.ID)
 			require.Equal(t, whole, result, key.ID)

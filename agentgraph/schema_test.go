@@ -11,6 +11,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func compileSchema(t *testing.T) *jsonschema.Schema {
@@ -19,9 +21,7 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 	require.NoError(t, err)
 	c := jsonschema.NewCompiler()
 	require.NoError(t, c.AddResource("mem:///agentgraph.json", doc))
-	s, err := c.Compile("mem:///agentgraph.json")
-	require.NoError(t, err)
-	return s
+	return must.Get(c.Compile("mem:///agentgraph.json"))
 }
 
 // structural are the messages about keys, types and patterns. Those of the codes
@@ -41,11 +41,9 @@ var (
 func TestSchema(t *testing.T) {
 	s := compileSchema(t)
 	files := map[string]string{}
-	paths, err := filepath.Glob("testdata/ossa/*.yaml")
-	require.NoError(t, err)
+	paths := must.Get(filepath.Glob("testdata/ossa/*.yaml"))
 	for _, p := range paths {
-		data, err := os.ReadFile(p)
-		require.NoError(t, err)
+		data := must.Get(os.ReadFile(p))
 		files[p] = string(data)
 	}
 	for _, name := range []string{"testdata/invalid.yaml", "testdata/exec.yaml"} {

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -78,11 +79,9 @@ func pictureOf(t testing.TB, s *scripted.Script, opts ...llmagent.Option) *agent
 	t.Helper()
 	g, err := agentgraph.Load([]byte(picture), agentgraph.WithRefs("helper"))
 	require.NoError(t, err)
-	a, err := agentgraph.New(g, func(string, map[string]any) (agent.Agent, error) {
+	return must.Get(agentgraph.New(g, func(string, map[string]any) (agent.Agent, error) {
 		return llmagent.New("helper", "You help.", s.Model("helper"), opts...)
-	})
-	require.NoError(t, err)
-	return a
+	}))
 }
 
 // TestAgentTools plays the picture: calls that a model makes are run by another node, all
@@ -148,9 +147,7 @@ func toolNode(t testing.TB, tool tools.Tool, opts ...agentgraph.NodeOption) *age
 	t.Helper()
 	node, err := agentgraph.Tool(tool)
 	require.NoError(t, err)
-	a, err := agentgraph.NewBuilder("one").Node("look", node, opts...).Build(agentgraph.WithBackoff(0, 0))
-	require.NoError(t, err)
-	return a
+	return must.Get(agentgraph.NewBuilder("one").Node("look", node, opts...).Build(agentgraph.WithBackoff(0, 0)))
 }
 
 // TestToolNode: a node calls a tool with its input, and gives the tool's output. A tool that
@@ -194,12 +191,11 @@ func TestToolNode(t *testing.T) {
 	require.ErrorContains(t, err, "tool broken: the tool broken failed with an internal error")
 	require.NotContains(t, err.Error(), "secret")
 	synctest.Test(t, func(t *testing.T) {
-		slow, err := tools.Func("slow", "Waits.", func(c tools.Context, _ struct{}) (string, error) {
+		slow := must.Get(tools.Func("slow", "Waits.", func(c tools.Context, _ struct{}) (string, error) {
 			<-c.Done()
 			return "", c.Err()
-		}, tools.Timeout(time.Hour))
-		require.NoError(t, err)
-		_, _, err = try(t, toolNode(t, slow), `{}`)
+		}, tools.Timeout(time.Hour)))
+		_, _, err := try(t, toolNode(t, slow), `{}`)
 		require.ErrorContains(t, err, "timed out after 1h0m0s")
 		_, _, err = try(t, toolNode(t, slow, agentgraph.Timeout(time.Minute)), `{}`)
 		require.ErrorIs(t, err, agent.ErrTimeout)
@@ -225,13 +221,11 @@ func TestToolNodeInterrupted(t *testing.T) {
 				continue
 			}
 			store, ctx := sessiontest.Memory(t), context.Background()
-			lease, err := sessiontest.Acquire(ctx, store, key, session.Owner{Host: "test"})
-			require.NoError(t, err)
+			lease := must.Get(sessiontest.Acquire(ctx, store, key, session.Owner{Host: "test"}))
 			require.NoError(t, sessiontest.Append(ctx, store, key, 0, lease, events[:k+1]...))
 			require.NoError(t, sessiontest.Release(ctx, store, key, lease))
 			called = nil
-			r, err := runner.New(a, store)
-			require.NoError(t, err)
+			r := must.Get(runner.New(a, store))
 			failed := failure(r.Resume(ctx, key))
 			result := resultsOf(t, a, r)[0]
 			_, begun := e.Data.(*event.ToolCall)
@@ -362,13 +356,11 @@ func TestSplitSees(t *testing.T) {
 		text := strings.Replace(strings.Replace(picture, "- id: rounds\n", "- id: rounds\n      history: full\n", 1), "agentRef: helper}", "agentRef: helper, history: full}", 1)
 		g, err := agentgraph.Load([]byte(text), agentgraph.WithRefs("helper"))
 		require.NoError(t, err)
-		a, err := agentgraph.New(g, func(string, map[string]any) (agent.Agent, error) {
+		a := must.Get(agentgraph.New(g, func(string, map[string]any) (agent.Agent, error) {
 			return llmagent.New("helper", "You help.", s.Model("helper"), llmagent.WithTools(lookup(t, "lookup", &called)), llmagent.WithHistory(policy))
-		})
-		require.NoError(t, err)
+		}))
 		store := sessiontest.Memory(t)
-		r, err := runner.New(a, store, runner.WithStreaming())
-		require.NoError(t, err)
+		r := must.Get(runner.New(a, store, runner.WithStreaming()))
 		for _, text := range []string{"Look 4242 up.", "Is it so?"} {
 			require.Empty(t, failure(r.Run(context.Background(), key, llm.UserText(text))))
 		}
@@ -461,8 +453,7 @@ func TestPassedMessages(t *testing.T) {
 	var called []string
 	s := scripted.New(scripted.WithRecording()).Always("helper", scripted.Reply(scripted.Text("Yes.")))
 	helper := llmAgent(t, s, "helper", llmagent.WithTools(lookup(t, "lookup", &called)))
-	a, err := agentgraph.NewBuilder("line").Node("agent", helper).Node("tools", helper, agentgraph.ToolsOf("agent")).Edge("agent", "tools").Build()
-	require.NoError(t, err)
+	a := must.Get(agentgraph.NewBuilder("line").Node("agent", helper).Node("tools", helper, agentgraph.ToolsOf("agent")).Edge("agent", "tools").Build())
 	result, _, err := try(t, a, `{"question":1}`)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"messages":[{"role":"user","content":"{\"question\":1}"},{"role":"assistant","content":"Yes."}]}`, string(result.Terminal["tools"]))
@@ -481,18 +472,16 @@ func TestPassedMessages(t *testing.T) {
 
 	split, runs, err := helper.(*llmagent.Agent).Split()
 	require.NoError(t, err)
-	_, _, err = try(t, must(agentgraph.NewBuilder("own").Node("agent", split).Node("tools", runs).Edge("agent", "tools").Build()), "Hello.")
+	_, _, err = try(t, must.Get(agentgraph.NewBuilder("own").Node("agent", split).Node("tools", runs).Edge("agent", "tools").Build()), "Hello.")
 	require.NoError(t, err, "the parts themselves can be nodes")
-	r, err := runner.New(split, session.NewMemory())
-	require.NoError(t, err)
+	r := must.Get(runner.New(split, session.NewMemory()))
 	require.Contains(t, failure(r.Run(context.Background(), key, llm.UserText("Hello."))), "it runs in a graph only")
 }
 
 // TestToolNodeRunsAnAgent: a tool of a tool node can be an agent.
 func TestToolNodeRunsAnAgent(t *testing.T) {
 	s := scripted.New().Add("expert", scripted.Reply(scripted.Text("It is so.")))
-	expert, err := agenttool.New(llmAgent(t, s, "expert", llmagent.WithDescription("Knows.")))
-	require.NoError(t, err)
+	expert := must.Get(agenttool.New(llmAgent(t, s, "expert", llmagent.WithDescription("Knows."))))
 	result, events, err := try(t, toolNode(t, expert), `{"input":"Is it so?"}`)
 	require.NoError(t, err)
 	require.Equal(t, `"It is so."`, string(result.Terminal["look"]))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -23,14 +24,13 @@ func alongTheLog(t require.TestingT, a *agentgraph.Agent, log []*event.Event) {
 		if !last && (log[n].Time.Equal(log[n+1].Time) || n%(1+len(log)/16) != 0) { // in the middle of a write; or enough were seen
 			continue
 		}
-		results, err := a.Results(func(yield func(*event.Event, error) bool) {
+		results := must.Get(a.Results(func(yield func(*event.Event, error) bool) {
 			for _, e := range log[:n+1] {
 				if !yield(e, nil) {
 					return
 				}
 			}
-		})
-		require.NoError(t, err)
+		}))
 		if len(results) != 1 { // it has not begun, or began again
 			continue
 		}
@@ -78,14 +78,13 @@ func TestUnderWay(t *testing.T) {
 
 	log := s.log()
 	at := func(n int) agentgraph.Result {
-		results, err := s.make().Results(func(yield func(*event.Event, error) bool) {
+		results := must.Get(s.make().Results(func(yield func(*event.Event, error) bool) {
 			for _, e := range log[:n] {
 				if !yield(e, nil) {
 					return
 				}
 			}
-		})
-		require.NoError(t, err)
+		}))
 		return results[0]
 	}
 	var seen []look

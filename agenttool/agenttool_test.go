@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -22,23 +23,17 @@ import (
 
 func newAgent(t testing.TB, s *scripted.Script, name string, opts ...llmagent.Option) *llmagent.Agent {
 	t.Helper()
-	a, err := llmagent.New(name, "You are "+name+".", s.Model(name), append([]llmagent.Option{llmagent.WithDescription("Does " + name)}, opts...)...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New(name, "You are "+name+".", s.Model(name), append([]llmagent.Option{llmagent.WithDescription("Does " + name)}, opts...)...))
 }
 
 func newTool(t testing.TB, a agent.Agent, opts ...agenttool.Option) tools.Tool {
 	t.Helper()
-	tool, err := agenttool.New(a, opts...)
-	require.NoError(t, err)
-	return tool
+	return must.Get(agenttool.New(a, opts...))
 }
 
 func newRunner(t testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *runner.Runner {
 	t.Helper()
-	r, err := runner.New(root, store, opts...)
-	require.NoError(t, err)
-	return r
+	return must.Get(runner.New(root, store, opts...))
 }
 
 var key = session.ID("s1")

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -59,12 +60,11 @@ func TestParallel(t *testing.T) {
 	for _, streaming := range []bool{false, true} {
 		t.Run(fmt.Sprint("streaming=", streaming), func(t *testing.T) {
 			both, again := meet(2), meet(2)
-			lookup, err := tools.Func("lookup", "Looks up.", func(_ tools.Context, in struct {
+			lookup := must.Get(tools.Func("lookup", "Looks up.", func(_ tools.Context, in struct {
 				ID int `json:"id"`
 			}) (string, error) {
 				return fmt.Sprint("found ", in.ID), nil
-			})
-			require.NoError(t, err)
+			}))
 			s := scripted.New(scripted.WithRecording()).
 				Add("support",
 					scripted.Reply(scripted.CallID("c1", "left", `{"input":"go left"}`), scripted.CallID("c2", "right", `{"input":"go right"}`)),
@@ -159,26 +159,23 @@ func TestNested(t *testing.T) {
 		Add("inner",
 			scripted.Reply(scripted.Text("calling "), scripted.CallID("c3", "slow", `{}`)),
 			scripted.Reply(scripted.Text("inner ", "says so")))
-	slow, err := tools.Func("slow", "Waits.", func(ctx tools.Context, _ struct{}) (string, error) {
+	slow := must.Get(tools.Func("slow", "Waits.", func(ctx tools.Context, _ struct{}) (string, error) {
 		select {
 		case <-inside:
 			return "waited", nil
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
-	})
-	require.NoError(t, err)
+	}))
 	inner := newAgent(t, s, "inner", llmagent.WithTools(slow))
 	middle := newAgent(t, s, "middle", llmagent.WithTools(newTool(t, inner)))
 	outer := newAgent(t, s, "outer", llmagent.WithTools(newTool(t, middle)))
 	store := sessiontest.Memory(t)
 	r := newRunner(t, outer, store, runner.WithStreaming())
 
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
 	started := make(map[string]bool)
 	var events []*event.Event
-	for e, err := range r.Run(ctx, key, llm.UserText("hello")) {
+	for e, err := range r.Run(context.Background(), key, llm.UserText("hello")) {
 		require.NoError(t, err)
 		if _, ok := e.Data.(*event.HarnessStart); ok {
 			started[e.RunID] = true
@@ -238,8 +235,7 @@ func TestInnerTransfer(t *testing.T) {
 	require.Contains(t, fmt.Sprint(s.Requests("clerk")[0].Messages), "refund 42", "the target sees the inner conversation")
 	require.NotContains(t, fmt.Sprint(s.Requests("clerk")[0].Messages), "hello")
 
-	active, err := r.Active(context.Background(), key)
-	require.NoError(t, err)
+	active := must.Get(r.Active(context.Background(), key))
 	require.Equal(t, "support", active)
 	_, err = turn(t, r, store, "and now?")
 	require.NoError(t, err)
@@ -294,8 +290,7 @@ func TestInnerFailure(t *testing.T) {
 func TestInnerPanic(t *testing.T) {
 	s := scripted.New().
 		Add("support", scripted.Reply(scripted.CallID("c1", "bad", `{"input":"x"}`)), scripted.Reply(scripted.Text("Sorry.")))
-	bad, err := agent.New("bad", "Panics", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { panic("boom") })
-	require.NoError(t, err)
+	bad := must.Get(agent.New("bad", "Panics", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { panic("boom") }))
 	store := sessiontest.Memory(t)
 	events, err := turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, bad))), store), store, "hello")
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -30,9 +31,7 @@ type verdict struct {
 
 func typed[Out any](t testing.TB, a agent.Agent, opts ...agenttool.Option) tools.Tool {
 	t.Helper()
-	tool, err := agenttool.NewTyped[question, Out](a, opts...)
-	require.NoError(t, err)
-	return tool
+	return must.Get(agenttool.NewTyped[question, Out](a, opts...))
 }
 
 func TestTyped(t *testing.T) {
@@ -113,14 +112,13 @@ func TestMaxDepth(t *testing.T) {
 			return self.Call(ctx, []byte(`{"input":"deeper"}`))
 		}, tools.Timeout(-1))
 		require.NoError(t, err)
-		deep, err := llmagent.New("deep", "", scripted.Func("deep", func(req *llm.Request) scripted.Answer {
+		deep := must.Get(llmagent.New("deep", "", scripted.Func("deep", func(req *llm.Request) scripted.Answer {
 			if last := req.Messages[len(req.Messages)-1]; last.Role == llm.RoleTool {
 				return scripted.Reply(scripted.Text("So " + last.Parts[0].(llm.ToolResult).Output))
 			}
 			ran++
 			return scripted.Reply(scripted.Call("again", "{}"))
-		}), llmagent.WithTools(again))
-		require.NoError(t, err)
+		}), llmagent.WithTools(again)))
 		self = newTool(t, deep, opts...)
 		s := scripted.New().Add("support", scripted.Reply(scripted.CallID("c1", "deep", `{"input":"go"}`)), scripted.Reply(scripted.Text("Done.")))
 		store := sessiontest.Memory(t)
@@ -133,14 +131,9 @@ func TestMaxDepth(t *testing.T) {
 		require.Equal(t, want, ran)
 		require.Contains(t, event.OutputText(result(t, events, "c1").Output), fmt.Sprintf("deep is already nested in %d calls of agents, and the limit is %d", want, want-1))
 	}
-	_, err := agenttool.New(must(t), agenttool.WithMaxDepth(0))
-	require.ErrorContains(t, err, "depth")
-}
-
-func must(t testing.TB) agent.Agent {
-	a, err := agent.New("f", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	says := must.Get(agent.New("f", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(func(*event.Event, error) bool) {}
-	})
-	require.NoError(t, err)
-	return a
+	}))
+	_, err := agenttool.New(says, agenttool.WithMaxDepth(0))
+	require.ErrorContains(t, err, "depth")
 }

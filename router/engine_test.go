@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/router"
 )
@@ -86,8 +87,7 @@ func TestEngine(t *testing.T) {
 			p := some(t, 2)
 			rules, meant = append(rules, router.When(p.m).To(yes)), append(meant, p)
 		}
-		r, err := router.New("front", router.Rules(rules...), router.Default(no))
-		require.NoError(t, err)
+		r := must.Get(router.New("front", router.Rules(rules...), router.Default(no)))
 		for range 3 {
 			parts := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(words), rapid.SampledFrom([]string{" ", "  ", ", ", "7", "t", "REFUND", "LOST", "_", "b"})), 0, 8).Draw(t, "message")
 			message := strings.Join(parts, "")

@@ -13,14 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/router"
 )
 
 type utterance struct{ label, text string }
 
 func utterances(t testing.TB, name string) (all []utterance) {
-	b, err := os.ReadFile(filepath.Join("testdata", name))
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(filepath.Join("testdata", name)))
 	for line := range strings.Lines(string(b)) {
 		label, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		require.True(t, ok, line)
@@ -97,8 +97,7 @@ func TestClinc(t *testing.T) {
 	if *clinc == "" {
 		t.Skip("without -clinc")
 	}
-	b, err := os.ReadFile(*clinc)
-	require.NoError(t, err)
+	b := must.Get(os.ReadFile(*clinc))
 	var data map[string][][2]string
 	require.NoError(t, json.Unmarshal(b, &data))
 	for _, most := range []int{10, 50} {

@@ -10,21 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/router"
 )
 
 // quiet makes an agent that says its name.
 func quiet(t testing.TB, name string) agent.Agent {
-	a, err := agent.New(name, "", says(name))
-	require.NoError(t, err)
-	return a
+	return must.Get(agent.New(name, "", says(name)))
 }
 
 // asks makes a router with one rule, and returns what it would decide.
 func asks(t testing.TB, m router.Matcher, message string, metadata, state map[string]any, opts ...router.Option) router.Decision {
 	yes, no := router.Specialist(quiet(t, "yes")), router.Specialist(quiet(t, "no"))
-	r, err := router.New("front", append(opts, router.Rules(router.When(m).To(yes)), router.Default(no))...)
-	require.NoError(t, err)
+	r := must.Get(router.New("front", append(opts, router.Rules(router.When(m).To(yes)), router.Default(no))...))
 	d, err := r.Explain(context.Background(), message, metadata, state)
 	require.NoError(t, err)
 	require.Equal(t, d.To == "yes", d.RuleIndex != nil, "%+v", d)
@@ -116,12 +114,11 @@ func TestMatchers(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	billing := router.Specialist(quiet(t, "billing"))
-	r, err := router.New("front", router.Description("First."), router.Rules(
+	r := must.Get(router.New("front", router.Description("First."), router.Rules(
 		router.When(router.All(router.Keyword("refund", "charge*"), router.Regexp("[0-9]"))).To(billing).Because("money"),
 		router.When(router.Sentiment("frustration").Above(0.7).OverTurns(2)).ToHuman("frustrated"),
 		router.When(router.Language("de")).To(billing),
-	), router.Wrap(quiet(t, "rest")))
-	require.NoError(t, err)
+	), router.Wrap(quiet(t, "rest"))))
 	ctx := context.Background()
 	d, err := r.Explain(ctx, "I was charged 3 times", nil, nil)
 	require.NoError(t, err)
@@ -206,9 +203,8 @@ func TestNewReportsEverything(t *testing.T) {
 }
 
 func TestDesk(t *testing.T) {
-	r, err := router.New("front", router.Rules(router.When(router.WantsHuman()).ToHuman("asked")), router.Default(router.Human("nobody else")))
-	require.NoError(t, err)
-	_, err = agent.NewTree(r)
+	r := must.Get(router.New("front", router.Rules(router.When(router.WantsHuman()).ToHuman("asked")), router.Default(router.Human("nobody else"))))
+	_, err := agent.NewTree(r)
 	var wrong *agent.TreeError
 	require.True(t, errors.As(err, &wrong))
 	require.Contains(t, fmt.Sprint(err), "the router leads to a person (rule 0, the default), but the runner has no desk")
@@ -220,13 +216,12 @@ func TestSpecialists(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		made = append(made, router.Specialist(quiet(t, name)))
 	}
-	r, err := router.New("front", router.Default(made[0]), router.Specialists(made[2], made[1]))
-	require.NoError(t, err)
+	r := must.Get(router.New("front", router.Default(made[0]), router.Specialists(made[2], made[1])))
 	var names []string
 	for _, a := range r.SubAgents() {
 		names = append(names, a.Name())
 	}
 	require.Equal(t, []string{"c", "b", "a"}, names)
-	_, err = router.New("front", router.Default(made[0]), router.Specialists(nil))
+	_, err := router.New("front", router.Default(made[0]), router.Specialists(nil))
 	require.ErrorContains(t, err, "specialist 0 has no target")
 }

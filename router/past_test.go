@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -42,10 +43,8 @@ func TestWhoHasAskedWhat(t *testing.T) {
 		}
 		return says("booked")(nil, nil)
 	}))
-	wipe, err := tools.Func("wipe", "Wipes.", func(tools.Context, struct{}) (string, error) { return "", nil }, tools.NeedsApproval())
-	require.NoError(t, err)
-	careful, err := llmagent.New("careful", "", scripted.Always("m", scripted.Reply(scripted.Call("wipe", "{}"))), llmagent.WithTools(wipe))
-	require.NoError(t, err)
+	wipe := must.Get(tools.Func("wipe", "Wipes.", func(tools.Context, struct{}) (string, error) { return "", nil }, tools.NeedsApproval()))
+	careful := must.Get(llmagent.New("careful", "", scripted.Always("m", scripted.Reply(scripted.Call("wipe", "{}"))), llmagent.WithTools(wipe)))
 	c := newTalk(t, newRouter(t, "front", router.Rules(router.When(router.Keyword("book")).To(booking),
 		router.When(router.Keyword("wipe")).To(router.Specialist(careful))), router.Wrap(made(t, "rest", says("r")))))
 	require.Equal(t, "front booking", c.say("book"))
@@ -84,8 +83,7 @@ func TestARouterInAGraph(t *testing.T) {
 		return yields(&event.Transfer{To: inv.Node().Parent.Agent.Name()})(nil, nil)
 	}, toParent))
 	front := newRouter(t, "front", router.Rules(router.When(router.Keyword("back")).To(back)), router.Wrap(made(t, "rest", says("r"))))
-	plan, err := agentgraph.NewBuilder("plan").Node("choice", front).Build()
-	require.NoError(t, err)
+	plan := must.Get(agentgraph.NewBuilder("plan").Node("choice", front).Build())
 	c := newTalk(t, plan)
 	require.Equal(t, "plan choice back choice rest", c.say("back"))
 	for _, d := range of[*event.Route](c) {
@@ -139,8 +137,7 @@ func TestAfterAPerson(t *testing.T) {
 		return of[*event.HandoffStatus](c)[0].HandoffID
 	}
 	ends := func(id, next string) {
-		r, err := runner.New(c.tree, c.store, c.opts...)
-		require.NoError(t, err)
+		r := must.Get(runner.New(c.tree, c.store, c.opts...))
 		for i, status := range []human.Status{human.Connected, human.Completed} {
 			require.NoError(t, r.Deliver(t.Context(), key, human.Event{ID: string(rune('a' + i)), HandoffID: id, Update: human.Update{Status: status, TargetAgent: next}}))
 		}
@@ -156,15 +153,13 @@ func TestAfterAPerson(t *testing.T) {
 func TestInsideATool(t *testing.T) {
 	inner := newRouter(t, "inner", router.Sticky(), router.Description("Routes."),
 		router.Rules(router.When(router.Keyword("refund")).To(router.Specialist(made(t, "billing", says("paid"))))), router.Wrap(made(t, "rest", says("r"))))
-	tool, err := agenttool.New(inner)
-	require.NoError(t, err)
-	desk, err := llmagent.New("desk", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+	tool := must.Get(agenttool.New(inner))
+	desk := must.Get(llmagent.New("desk", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		if last := req.Messages[len(req.Messages)-1]; last.Role == llm.RoleUser {
 			return scripted.Reply(scripted.Call("inner", `{"input":"`+last.PlainText()+`"}`))
 		}
 		return scripted.Reply(scripted.Text("done"))
-	}), llmagent.WithTools(tool))
-	require.NoError(t, err)
+	}), llmagent.WithTools(tool)))
 	c := newTalk(t, newRouter(t, "front", router.Rules(router.When(router.Keyword("bill")).To(router.Specialist(made(t, "billing", says("b"))))), router.Wrap(desk)))
 	require.Equal(t, "front desk inner billing", c.say("a refund"), "what the tool was given decides")
 	require.Equal(t, "front billing", c.say("bill"))
@@ -179,8 +174,7 @@ func TestLongLog(t *testing.T) {
 	c := newTalk(t, newRouter(t, "front", router.Sticky(), router.Rules(
 		router.When(router.Sentiment("frustration").OverTurns(16)).ToHuman("frustrated"),
 		router.When(router.Keyword("refund")).To(billing)), router.Wrap(made(t, "rest", says("r")))), runner.WithDesk(human.Log{}))
-	r, err := runner.New(c.tree, c.store, c.opts...)
-	require.NoError(t, err)
+	r := must.Get(runner.New(c.tree, c.store, c.opts...))
 	for i := range 40 {
 		text := "useless"
 		if i == 0 || i == 10 {

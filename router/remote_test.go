@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/router"
 	"github.com/agentarbor/arbor/runner"
@@ -23,15 +24,11 @@ import (
 // before stands a router before a remote specialist, and one beside it for what fails.
 func before(t *testing.T, peer *a2atest.Mock) *runner.Runner {
 	t.Helper()
-	remote, err := a2a.Remote("returns", "", a2a.WithClient(peer))
-	require.NoError(t, err)
+	remote := must.Get(a2a.Remote("returns", "", a2a.WithClient(peer)))
 	local := router.Specialist(made(t, "local", says("I am here.")))
 	returns := router.Specialist(remote, router.OnError(local))
-	front, err := router.New("front", router.Rules(router.When(router.Keyword("return")).To(returns)), router.Default(local))
-	require.NoError(t, err)
-	r, err := runner.New(front, sessiontest.Memory(t), runner.WithStreaming())
-	require.NoError(t, err)
-	return r
+	front := must.Get(router.New("front", router.Rules(router.When(router.Keyword("return")).To(returns)), router.Default(local)))
+	return must.Get(runner.New(front, sessiontest.Memory(t), runner.WithStreaming()))
 }
 
 func hear(t *testing.T, r *runner.Runner, words string) (said string) {

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -56,17 +57,13 @@ func fails(err error) agent.RunFunc {
 }
 
 func made(t testing.TB, name string, run agent.RunFunc, opts ...agent.Option) agent.Agent {
-	a, err := agent.New(name, "The agent "+name+".", run, opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(agent.New(name, "The agent "+name+".", run, opts...))
 }
 
 var toParent = agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})
 
 func newRouter(t testing.TB, name string, opts ...router.Option) *router.Router {
-	r, err := router.New(name, opts...)
-	require.NoError(t, err)
-	return r
+	return must.Get(router.New(name, opts...))
 }
 
 // talk is a conversation with a tree.
@@ -89,8 +86,7 @@ func (c *talk) say(text string, opts ...runner.TurnOption) string {
 }
 
 func (c *talk) sayWithin(ctx context.Context, text string, opts ...runner.TurnOption) string {
-	r, err := runner.New(c.tree, c.store, c.opts...)
-	require.NoError(c.t, err)
+	r := must.Get(runner.New(c.tree, c.store, c.opts...))
 	var ran []string
 	c.events, c.err = nil, nil
 	for e, err := range sessiontest.Turn(c.t, r.Run(ctx, key, llm.UserText(text), opts...)) {

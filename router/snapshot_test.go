@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestPastFromSnapshot: what was stored is read back, by a router with the same agents below it alone.
@@ -19,8 +20,7 @@ func TestPastFromSnapshot(t *testing.T) {
 	full.Moods = []mood{{"t", map[string]float64{"anger": 0.25, "joy": 1}}, {"u", map[string]float64{}}}
 	for _, p := range []*past{fresh(of), full} {
 		require.Equal(t, "router r", p.SnapshotName())
-		data, err := json.Marshal(p)
-		require.NoError(t, err)
+		data := must.Get(json.Marshal(p))
 		got := fresh(of)
 		require.NoError(t, json.Unmarshal(data, got))
 		require.Equal(t, p, got)

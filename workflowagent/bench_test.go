@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -21,10 +22,9 @@ import (
 func quick(t testing.TB, n int) (all []agent.Agent) {
 	done := &event.Event{Data: &event.Finish{Output: []byte(`{"ok":true}`)}}
 	for i := range n {
-		a, err := agent.New(fmt.Sprint("w", i), "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		a := must.Get(agent.New(fmt.Sprint("w", i), "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 			return func(yield func(*event.Event, error) bool) { yield(done, nil) }
-		})
-		require.NoError(t, err)
+		}))
 		all = append(all, a)
 	}
 	return all

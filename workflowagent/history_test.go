@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -48,9 +49,7 @@ func script(names ...string) *scripted.Script {
 
 func speaker(t testing.TB, s *scripted.Script, name string, opts ...llmagent.Option) agent.Agent {
 	t.Helper()
-	a, err := llmagent.New(name, "", s.Model(name), append(opts, llmagent.WithDescription("Is "+name))...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New(name, "", s.Model(name), append(opts, llmagent.WithDescription("Is "+name))...))
 }
 
 // TestHistory: children see the conversation around, images too, and what they are given once.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -21,20 +22,17 @@ import (
 // asks makes an agent whose model calls a tool that needs an approval.
 func (c *calls) asks(t testing.TB, name string) agent.Agent {
 	t.Helper()
-	pay, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "pay"}, Approval: tools.Ask}, func(ctx tools.Context, _ json.RawMessage) (any, error) {
+	pay := must.Get(tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "pay"}, Approval: tools.Ask}, func(ctx tools.Context, _ json.RawMessage) (any, error) {
 		c.note("pay")
 		return "paid", nil
-	})
-	require.NoError(t, err)
-	a, err := llmagent.New(name, "", scripted.Func(name, func(req *llm.Request) scripted.Answer {
+	}))
+	return must.Get(llmagent.New(name, "", scripted.Func(name, func(req *llm.Request) scripted.Answer {
 		c.note(name)
 		if last := req.Messages[len(req.Messages)-1]; last.Role != llm.RoleTool {
 			return scripted.Reply(scripted.Call("pay", "{}"))
 		}
 		return scripted.Reply(scripted.Text("It is paid."))
-	}), llmagent.WithTools(pay))
-	require.NoError(t, err)
-	return a
+	}), llmagent.WithTools(pay)))
 }
 
 // TestPauses: what stands beside a child that waits ends, the question names the

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -64,9 +65,7 @@ func trees(t testing.TB) map[string]func(c *calls) agent.Agent {
 		},
 		"handed over": func(c *calls) agent.Agent {
 			s := scripted.New().Add("front", scripted.Reply(scripted.Text("One moment."), scripted.CallID("t", agent.TransferTool, `{"agent_name":"line"}`)))
-			front, err := llmagent.New("front", "", s.Model("front"), llmagent.WithSubAgents(sequential(t, "line", []agent.Agent{c.adds(t, "a"), c.adds(t, "b")})))
-			require.NoError(t, err)
-			return front
+			return must.Get(llmagent.New("front", "", s.Model("front"), llmagent.WithSubAgents(sequential(t, "line", []agent.Agent{c.adds(t, "a"), c.adds(t, "b")}))))
 		},
 	}
 }
@@ -115,8 +114,7 @@ func TestCutAnywhere(t *testing.T) {
 // fill stores events as they were written.
 func fill(t testing.TB, store session.Store, log []*event.Event) {
 	t.Helper()
-	lease, err := sessiontest.Acquire(context.Background(), store, key, session.Owner{Host: "test"})
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(context.Background(), store, key, session.Owner{Host: "test"}))
 	require.NoError(t, sessiontest.Append(context.Background(), store, key, 0, lease, log...))
 	require.NoError(t, sessiontest.Release(context.Background(), store, key, lease))
 }
@@ -186,9 +184,7 @@ func TestTransfers(t *testing.T) {
 		Add("poet", scripted.Reply(scripted.Text("Roses."))).
 		Add("critic", scripted.Reply(scripted.Text("Fine.")))
 	made := func(name string, opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.New(name, "", s.Model(name), append(opts, llmagent.WithDescription("Is "+name), llmagent.WithTransferPolicy(both))...)
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New(name, "", s.Model(name), append(opts, llmagent.WithDescription("Is "+name), llmagent.WithTransferPolicy(both))...))
 	}
 	line := sequential(t, "line", []agent.Agent{made("writer", llmagent.WithSubAgents(made("poet"))), made("critic")})
 	front := made("front", llmagent.WithSubAgents(line, made("other")))
@@ -217,12 +213,11 @@ func TestTransfers(t *testing.T) {
 func TestStays(t *testing.T) {
 	c := &calls{}
 	s := scripted.New().Add("front", scripted.Reply(scripted.CallID("t1", agent.TransferTool, `{"agent_name":"line"}`)))
-	front, err := llmagent.New("front", "", s.Model("front"), llmagent.WithSubAgents(
-		sequential(t, "line", []agent.Agent{c.adds(t, "a")}, workflowagent.WithReturn(agent.StayActive))))
-	require.NoError(t, err)
+	front := must.Get(llmagent.New("front", "", s.Model("front"), llmagent.WithSubAgents(
+		sequential(t, "line", []agent.Agent{c.adds(t, "a")}, workflowagent.WithReturn(agent.StayActive)))))
 	store := sessiontest.Memory(t)
 	r := newRunner(t, front, store, runner.WithStreaming())
-	_, err = say(t, r, store, "one")
+	_, err := say(t, r, store, "one")
 	require.NoError(t, err)
 	log, err := say(t, r, store, "two")
 	require.NoError(t, err)

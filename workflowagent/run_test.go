@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -162,8 +163,7 @@ func TestCollectPassesLimitsOn(t *testing.T) {
 	s := scripted.New().Add("one", scripted.Reply(scripted.Text("1"))).Add("two", scripted.Reply(scripted.Text("2")))
 	var agents []agent.Agent
 	for _, name := range []string{"one", "two"} {
-		a, err := llmagent.New(name, "", s.Model(name))
-		require.NoError(t, err)
+		a := must.Get(llmagent.New(name, "", s.Model(name)))
 		agents = append(agents, a)
 	}
 	log, err := run(t, sequential(t, "line", []agent.Agent{agents[0], parallel(t, "wide", agents[1:], workflowagent.Collect())}),
@@ -231,9 +231,7 @@ func leaver(t testing.TB, name, arguments string) agent.Agent {
 	}
 	exit, err := workflowagent.ExitTool()
 	require.NoError(t, err)
-	a, err := llmagent.New(name, "", s.Model(name), llmagent.WithTools(exit))
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New(name, "", s.Model(name), llmagent.WithTools(exit)))
 }
 
 func TestExitTool(t *testing.T) {
@@ -278,17 +276,14 @@ func TestExitTool(t *testing.T) {
 func TestEverywhere(t *testing.T) {
 	c := &calls{}
 	line := sequential(t, "line", []agent.Agent{c.adds(t, "a"), parallel(t, "both", []agent.Agent{c.adds(t, "b")})})
-	g, err := agentgraph.NewBuilder("g").Node("n", line).Build()
-	require.NoError(t, err)
+	g := must.Get(agentgraph.NewBuilder("g").Node("n", line).Build())
 	log, err := run(t, g)
 	require.NoError(t, err)
 	require.Equal(t, `{"b":"go a b"}`, string(output(t, log)))
 
-	tool, err := agenttool.New(line)
-	require.NoError(t, err)
+	tool := must.Get(agenttool.New(line))
 	s := scripted.New().Add("front", scripted.Reply(scripted.CallID("c1", "line", `{"input":"it"}`)), scripted.Reply(scripted.Text("So.")))
-	front, err := llmagent.New("front", "", s.Model("front"), llmagent.WithTools(tool))
-	require.NoError(t, err)
+	front := must.Get(llmagent.New("front", "", s.Model("front"), llmagent.WithTools(tool)))
 	log, err = run(t, front)
 	require.NoError(t, err)
 	require.Equal(t, `{"b":"it a b"}`, event.OutputText(find[*event.ToolResult](log)[0].Output))
@@ -297,8 +292,7 @@ func TestEverywhere(t *testing.T) {
 // TestGuards: those of a workflow check its children's words and its own.
 func TestGuards(t *testing.T) {
 	s := scripted.New().Add("one", scripted.Reply(scripted.Text("the secret")))
-	one, err := llmagent.New("one", "", s.Model("one"))
-	require.NoError(t, err)
+	one := must.Get(llmagent.New("one", "", s.Model("one")))
 	guard := agent.Guard{Name: "quiet", Out: func(_ context.Context, _ *agent.Invocation, text string) error {
 		if strings.Contains(text, "secret") {
 			return errors.New("no secrets")
@@ -319,13 +313,11 @@ func TestGuards(t *testing.T) {
 // TestBudgets: a budget can be set for a child by its name.
 func TestBudgets(t *testing.T) {
 	s := scripted.New().Add("one", scripted.Reply(scripted.Text("1"), scripted.Usage(100, 100, 0))).Add("two", scripted.Reply(scripted.Text("2")))
-	one, err := llmagent.New("one", "", s.Model("one"))
-	require.NoError(t, err)
-	two, err := llmagent.New("two", "", s.Model("two"))
-	require.NoError(t, err)
+	one := must.Get(llmagent.New("one", "", s.Model("one")))
+	two := must.Get(llmagent.New("two", "", s.Model("two")))
 	line := sequential(t, "line", []agent.Agent{one, sequential(t, "inner", []agent.Agent{two})})
 	store := sessiontest.Memory(t)
-	_, err = say(t, newRunner(t, line, store, runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"two": {Tokens: 1}}})), store, "go")
+	_, err := say(t, newRunner(t, line, store, runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"two": {Tokens: 1}}})), store, "go")
 	var budget *agent.BudgetError
 	require.ErrorAs(t, err, &budget)
 	require.Equal(t, "the agent two", budget.Of)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -37,7 +38,7 @@ func (c *calls) note(name string) {
 // does makes an agent whose output is what f returns.
 func (c *calls) does(t testing.TB, name string, f func(ctx context.Context, in string) (any, error)) agent.Agent {
 	t.Helper()
-	a, err := agent.New(name, "Does "+name, func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return must.Get(agent.New(name, "Does "+name, func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			c.note(name)
 			out, err := f(ctx, event.OutputText(inv.Input()))
@@ -47,9 +48,7 @@ func (c *calls) does(t testing.TB, name string, f func(ctx context.Context, in s
 			}
 			yield(&event.Event{Data: &event.Finish{Output: event.EncodeJSON(out)}}, nil)
 		}
-	})
-	require.NoError(t, err)
-	return a
+	}))
 }
 
 // adds makes an agent that adds its name to its input.
@@ -59,30 +58,22 @@ func (c *calls) adds(t testing.TB, name string) agent.Agent {
 
 func sequential(t testing.TB, name string, agents []agent.Agent, opts ...workflowagent.Option) agent.Agent {
 	t.Helper()
-	a, err := workflowagent.Sequential(name, "In turn", agents, opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(workflowagent.Sequential(name, "In turn", agents, opts...))
 }
 
 func parallel(t testing.TB, name string, agents []agent.Agent, opts ...workflowagent.Option) agent.Agent {
 	t.Helper()
-	a, err := workflowagent.Parallel(name, "Side by side", agents, opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(workflowagent.Parallel(name, "Side by side", agents, opts...))
 }
 
 func loop(t testing.TB, name string, agents []agent.Agent, opts ...workflowagent.Option) agent.Agent {
 	t.Helper()
-	a, err := workflowagent.Loop(name, "Again and again", agents, opts...)
-	require.NoError(t, err)
-	return a
+	return must.Get(workflowagent.Loop(name, "Again and again", agents, opts...))
 }
 
 func newRunner(t testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *runner.Runner {
 	t.Helper()
-	r, err := runner.New(root, store, opts...)
-	require.NoError(t, err)
-	return r
+	return must.Get(runner.New(root, store, opts...))
 }
 
 // say runs a turn and returns what is stored of the session then, and the turn's error.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/tools/mcp"
@@ -27,8 +28,7 @@ func TestServersEndWithTheirTrees(t *testing.T) {
 		return agentfile.Load(dir, agentfile.WithModel(func(string) (llm.Model, error) { return offline.New(), nil }), agentfile.WithMCP(servers.Open))
 	}
 	set := func() *mcp.Server {
-		s, err := servers.Open(agentfile.MCPServer{Name: "s", Command: "some-server"})
-		require.NoError(t, err)
+		s := must.Get(servers.Open(agentfile.MCPServer{Name: "s", Command: "some-server"}))
 		require.NoError(t, s.(interface{ Close() error }).Close())
 		return s.(use).Server
 	}

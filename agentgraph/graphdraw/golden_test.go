@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the drawings in testdata")
@@ -52,8 +53,7 @@ func TestGolden(t *testing.T) {
 			if *update {
 				require.NoError(t, os.WriteFile(file, out.Bytes(), 0o644))
 			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
+			want := must.Get(os.ReadFile(file))
 			require.Equal(t, string(want), out.String(), "%s; go test ./agentgraph/graphdraw -update", file)
 		}
 	}

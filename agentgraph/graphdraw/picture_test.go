@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // A picture has everything where SVG draws it.
@@ -46,12 +48,10 @@ func TestLayout(t *testing.T) {
 			require.Equal(t, e.From, p.Boxes[p.Lines[i].From].ID)
 			require.Equal(t, e.To, p.Boxes[p.Lines[i].To].ID)
 		}
-		data, err := json.Marshal(p)
-		require.NoError(t, err)
+		data := must.Get(json.Marshal(p))
 		var again Picture
 		require.NoError(t, json.Unmarshal(data, &again))
-		twice, err := json.Marshal(&again)
-		require.NoError(t, err)
+		twice := must.Get(json.Marshal(&again))
 		require.Equal(t, string(data), string(twice))
 	}
 }

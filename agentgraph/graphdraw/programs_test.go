@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // samples are the graphs that other programs have to understand.
@@ -62,8 +63,7 @@ func parseMermaid(t *testing.T, texts []string) (parsed []mermaidGraph) {
 	if _, err := os.Stat("testdata/mermaid/node_modules/mermaid"); err != nil {
 		missing(t, "Mermaid is not tried: npm --prefix agentgraph/graphdraw/testdata/mermaid ci --ignore-scripts")
 	}
-	in, err := json.Marshal(texts)
-	require.NoError(t, err)
+	in := must.Get(json.Marshal(texts))
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), node, "parse.mjs")
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = "testdata/mermaid", bytes.NewReader(in), &out, &errs

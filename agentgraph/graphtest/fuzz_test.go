@@ -7,14 +7,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // FuzzLoadCases: whatever a file holds, it is cases with graphs, or an error whose
 // lines are those of the file.
 func FuzzLoadCases(f *testing.F) {
 	for _, name := range []string{"exec.yaml", "exec-more.yaml", "exec-arbor.yaml"} {
-		data, err := os.ReadFile("../testdata/" + name)
-		require.NoError(f, err)
+		data := must.Get(os.ReadFile("../testdata/" + name))
 		for _, c := range strings.SplitAfter(string(data), "\n---\n") {
 			f.Add([]byte(c))
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 const graph = `apiVersion: ossa.ai/v0.2.7
@@ -39,8 +41,7 @@ func problems(t *testing.T, err error) []string {
 }
 
 func TestGivenCases(t *testing.T) {
-	cases, err := LoadCaseFile("../testdata/exec.yaml")
-	require.NoError(t, err)
+	cases := must.Get(LoadCaseFile("../testdata/exec.yaml"))
 	require.Len(t, cases, 12)
 	c := cases[1]
 	require.Equal(t, "diamond-parallel", c.Name)
@@ -53,8 +54,7 @@ func TestGivenCases(t *testing.T) {
 	require.Empty(t, c.Mocks.Unmocked(c.Graph))
 	require.Equal(t, map[string]int{"b": 3}, cases[8].Expect.Calls)
 	require.Equal(t, &ExpectError{Edge: "a->b", Contains: []string{"sentiment"}}, cases[10].Expect.Error)
-	more, err := LoadCaseFile("../testdata/exec-more.yaml")
-	require.NoError(t, err)
+	more := must.Get(LoadCaseFile("../testdata/exec-more.yaml"))
 	require.GreaterOrEqual(t, len(more), 40)
 	require.InDelta(t, 0.8, cases[11].Expect.ConfigSeen["analyzer"]["threshold"], 0)
 }

@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestMockBlocks: a mock that blocks ends with its context and not before.
 func TestMockBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, err := Mock{BlockUntilCancelled: true}.Agent("m")
-		require.NoError(t, err)
+		a := must.Get(Mock{BlockUntilCancelled: true}.Agent("m"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		start := time.Now()
-		_, err = call(ctx, t, a)
+		_, err := call(ctx, t, a)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, time.Hour, time.Since(start))
 	})

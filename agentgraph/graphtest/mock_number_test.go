@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
@@ -13,8 +14,7 @@ import (
 func TestMockNumbers(t *testing.T) {
 	mocks, err := LoadMocks([]byte(`{"a": {"output": [1e3, 1e-07, 1e+16, 18446744073709551616, "1e3", 1.5e3]}}`), "m")
 	require.NoError(t, err)
-	raw, err := plainjson.Marshal(mocks["a"].Output)
-	require.NoError(t, err)
+	raw := must.Get(plainjson.Marshal(mocks["a"].Output))
 	require.Equal(t, `[1e3,1e-07,1e+16,18446744073709551616,"1e3",1500]`, string(raw))
 	same, err := sameJSON(raw, json.RawMessage(`[1000,0.0000001,10000000000000000,18446744073709551616,"1e3",1500.0]`))
 	require.NoError(t, err)

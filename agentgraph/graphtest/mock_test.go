@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -20,8 +21,7 @@ import (
 // call runs a mock as an agent of its own and returns what it gives.
 func call(ctx context.Context, t *testing.T, a agent.Agent) (string, error) {
 	t.Helper()
-	r, err := runner.New(a, sessiontest.Memory(t))
-	require.NoError(t, err)
+	r := must.Get(runner.New(a, sessiontest.Memory(t)))
 	output := ""
 	for e, err := range r.Run(ctx, session.ID("s"), llm.UserText("hi")) {
 		if err != nil {
@@ -48,8 +48,7 @@ func TestMock(t *testing.T) {
 		"then two outputs": {Mock{Error: "down", Times: 1, Outputs: []any{1, 2}}, []string{"!down", "1", "2", "2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := tt.mock.Agent("m")
-			require.NoError(t, err)
+			a := must.Get(tt.mock.Agent("m"))
 			require.Equal(t, "m", a.Name())
 			for _, want := range tt.want {
 				got, err := call(t.Context(), t, a)
@@ -80,10 +79,9 @@ func TestMock(t *testing.T) {
 // TestMockDelay: a mock takes the time of its delay, and ends with its context.
 func TestMockDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, err := Mock{Delay: time.Minute, Error: "late", Times: 1, Output: 1}.Agent("m")
-		require.NoError(t, err)
+		a := must.Get(Mock{Delay: time.Minute, Error: "late", Times: 1, Output: 1}.Agent("m"))
 		start := time.Now()
-		_, err = call(t.Context(), t, a)
+		_, err := call(t.Context(), t, a)
 		require.ErrorContains(t, err, "late")
 		require.Equal(t, time.Minute, time.Since(start))
 		_, err = call(t.Context(), t, a)

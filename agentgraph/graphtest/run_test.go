@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestCases runs all cases of this repository.
 func TestCases(t *testing.T) {
 	for _, file := range []string{"exec.yaml", "exec-more.yaml", "exec-arbor.yaml"} {
-		cases, err := LoadCaseFile("../testdata/" + file)
-		require.NoError(t, err)
+		cases := must.Get(LoadCaseFile("../testdata/" + file))
 		for _, c := range cases {
 			t.Run(c.Name, func(t *testing.T) {
 				t.Parallel()
@@ -31,8 +31,7 @@ func TestCases(t *testing.T) {
 // TestSequentialEngine: what runs a group of parallel one after the other fails in
 // words.
 func TestSequentialEngine(t *testing.T) {
-	cases, err := LoadCaseFile("../testdata/exec.yaml")
-	require.NoError(t, err)
+	cases := must.Get(LoadCaseFile("../testdata/exec.yaml"))
 	out, err := cases[1].Run(t.Context(), WithBarrier(30*time.Millisecond), WithAgentOptions(agentgraph.WithConcurrency(1)))
 	require.NoError(t, err)
 	require.False(t, out.OK())
