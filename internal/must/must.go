@@ -16,7 +16,7 @@ func Get[T any](value T, err error) T {
 	return value
 }
 
-// Scale fails the test if many, which does four times the work of few, takes more than ten times as long. It measures up to
+// Scale fails the test if many, which does four times the work of few, takes more than eight times as long. It measures up to
 // five times, because a busy machine may stop one of them for a while.
 func Scale(t testing.TB, few, many func()) {
 	t.Helper()
@@ -27,7 +27,7 @@ func Scale(t testing.TB, few, many func()) {
 	}
 	var least, most time.Duration
 	for range 5 {
-		if least, most = took(few), took(many); most < 10*least+20*time.Millisecond {
+		if least, most = took(few), took(many); most < 8*least+20*time.Millisecond {
 			return
 		}
 	}
