@@ -69,22 +69,34 @@ var (
 		"余额不足",                                   // GLM
 	}
 	unpaidCodes = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error",
-		"insufficient_balance", "insufficient_credits", "arrearage", "1113"}
+		"insufficient_balance", "insufficient_credits", "arrearage", "1113", "1304", "1308", "1310", "base_resp 2056"} // GLM, MiniMax
 )
 
 // Errors to which some endpoints give a misleading status: too many requests, a wrong key, an unknown model, and a
 // malformed call, which the model may write correctly the next time.
 var (
-	limited            = []string{"rate limit", "too many requests"}
-	limitedCodes       = []string{"rate_limit_exceeded", "rate_limit_error", "rate_limit_reached", "resource_exhausted", "throttling"}
-	wrongKey           = []string{"api key not valid", "invalid api key", "incorrect api key"}
-	wrongKeyCodes      = []string{"invalid_api_key", "base_resp 1004", "base_resp 2049"} // MiniMax
-	noModelCodes       = []string{"model_not_found"}
-	malformedCall      = []string{"failed to call a function", "tool call validation failed"} // Groq, also through gateways
+	limited       = []string{"rate limit", "too many requests"}
+	limitedCodes  = []string{"rate_limit_exceeded", "rate_limit_error", "rate_limit_reached", "resource_exhausted", "throttling"}
+	wrongKey      = []string{"api key not valid", "invalid api key", "incorrect api key"}
+	wrongKeyCodes = []string{"invalid_api_key", "base_resp 1004", "base_resp 2049"} // MiniMax
+	noModelCodes  = []string{"model_not_found", "5007"}                             // Cloudflare
+	malformedCall = []string{
+		"failed to call a function", "tool call validation failed", // Groq, also through gateways
+		"failed to generate tool_calls",       // Cerebras
+		"invalid sequence as part of tooluse", // Bedrock
+	}
 	malformedCallCodes = []string{"tool_use_failed", "output_parse_failed"}
-	noMedia            = lazyregexp.New(`\b(image|audio|vision|video|multi-?modal).{0,40}(not|n.t)( be)? support|(not|n.t) support.{0,40}(image|audio|vision|video|multi-?modal)`)
+	noMedia            = lazyregexp.New(`\b(image|audio|vision|video|multi-?modal).{0,40}(not|n.t)( be)? support|(not|n.t|found that) support.{0,40}(image|audio|vision|video|multi-?modal)`)
 	otherAPI           = []string{"v1/responses", "not a chat model"} // OpenAI
 	noTools            = []string{"not support tool", "support tool use", "tool calling is not supported", "tools is not supported", "function calling is not"}
+)
+
+// filtered lists parts of errors, in lower case, that mean that a filter refuses what a text says. Neither another form
+// nor another time changes that. filteredCodes are the codes and types of such errors.
+var (
+	filtered      = []string{"content management policy", "requires moderation on", "input was flagged", "inappropriate content"}    // Azure, OpenRouter, DashScope
+	filteredCodes = []string{"content_filter", "content_policy_violation", "data_inspection_failed", "datainspectionfailed", "1301", // GLM
+		"base_resp 1026", "base_resp 1027"} // MiniMax
 )
 
 func isContextLength(a *goopenai.APIError) bool {
@@ -111,6 +123,8 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeContextLength, false
 	case status == http.StatusPaymentRequired, !waits && isUnpaid(a):
 		return llm.CodeRateLimited, false
+	case containsAny(a, filtered, filteredCodes):
+		return llm.CodeBadRequest, false
 	case status == http.StatusBadRequest && containsAny(a, malformedCall, malformedCallCodes):
 		return llm.CodeServer, true
 	case (status == http.StatusBadRequest || status == http.StatusForbidden) && containsAny(a, limited, limitedCodes):
@@ -118,6 +132,8 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 	case status == http.StatusUnauthorized, status == http.StatusForbidden,
 		(status == http.StatusBadRequest || status == http.StatusInternalServerError) && containsAny(a, wrongKey, wrongKeyCodes):
 		return llm.CodeUnauthorized, false
+	case (status == http.StatusInternalServerError || status == http.StatusNotFound) && noMedia.Get().MatchString(strings.ToLower(a.Message)): // llama.cpp, OpenRouter
+		return llm.CodeBadRequest, false
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && containsAny(a, nil, noModelCodes):
 		return llm.CodeNotFound, false
 	case status == http.StatusRequestTimeout:
@@ -126,8 +142,6 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeBadRequest, true
 	case status == http.StatusTooManyRequests, status == 498: // 498: Groq is out of capacity
 		return llm.CodeRateLimited, true
-	case status == http.StatusInternalServerError && noMedia.Get().MatchString(strings.ToLower(a.Message)): // llama.cpp
-		return llm.CodeBadRequest, false
 	case status == http.StatusFailedDependency, status == http.StatusTooEarly, status == 499, status >= 500: // 499: Google's CANCELLED, and proxies
 		return llm.CodeServer, true
 	}

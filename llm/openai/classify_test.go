@@ -122,7 +122,12 @@ func TestClassify(t *testing.T) {
 		{400, `{"error":{"message":"Tool call validation failed: attempted to call tool 'f' which was not in request.tools"}}`, llm.CodeServer, true},
 		{400, `{"errors":[{"code":"invalid_input_argument","message":"prompt is too long"}],"trace":"1","status_code":400}`, llm.CodeContextLength, false},
 		{400, `{"error":{"message":"Failed to call a function.","code":"tool_use_failed","failed_generation":"<function=f>{"}}`, llm.CodeServer, true},
-		{400, `{"error":{"code":"1261","message":"Prompt 超长"}}`, llm.CodeContextLength, false}, // GLM: NousResearch/hermes-agent#1877
+		{400, `{"error":{"code":"1261","message":"Prompt 超长"}}`, llm.CodeContextLength, false},                                                                                                                    // GLM: NousResearch/hermes-agent#1877
+		{400, `{"message":"Failed to generate tool_calls. Please adjust your prompt. See 'failed_generation' for more details.","type":"invalid_request_error","code":"wrong_api_format"}`, llm.CodeServer, true}, // Cerebras
+		{400, `{"error":{"message":"Model produced invalid sequence as part of ToolUse."}}`, llm.CodeServer, true},
+		{400, `{"error":{"message":"The response was filtered","type":null,"param":"prompt","code":"content_filter"}}`, llm.CodeBadRequest, false},
+		{403, `{"error":{"message":"m requires moderation on x. Your input was flagged for \"harassment\".","code":403}}`, llm.CodeBadRequest, false},
+		{404, `{"error":{"message":"No endpoints found that support image input","code":404}}`, llm.CodeBadRequest, false},
 	} {
 		code, retry := classify(tt.status, parseError([]byte(tt.body)), waitIn([]byte(tt.body), time.Now()) > 0)
 		require.Equal(t, tt.code, code, tt.body)
@@ -131,10 +136,21 @@ func TestClassify(t *testing.T) {
 	e := (&client{config: defaults()}).objectError(parseError([]byte(`{"base_resp":{},"error":{"message":"insufficient balance","code":"1008"}}`)))
 	require.Equal(t, llm.CodeRateLimited, e.Code)
 	require.False(t, e.Retryable)
-	for _, stream := range []bool{true, false} {
-		_, err := ask(t, serve(t, jsonOf(`{"base_resp":{"status_code":1004,"status_msg":"cookie is missing, log in again"}}`)), &llm.Request{Messages: hello.Messages, Stream: stream})
-		require.ErrorAs(t, err, &e)
-		require.Equal(t, llm.CodeUnauthorized, e.Code, "MiniMax")
+	for body, code := range map[string]llm.ErrorCode{ // under a status of success
+		`{"base_resp":{"status_code":1004,"status_msg":"cookie is missing, log in again"}}`:                      llm.CodeUnauthorized, // MiniMax
+		`{"base_resp":{"status_code":2013,"status_msg":"invalid params, invalid chat setting"}}`:                 llm.CodeBadRequest,
+		`{"base_resp":{"status_code":1026,"status_msg":"input new_sensitive"},"choices":null}`:                   llm.CodeBadRequest,
+		`{"base_resp":{"status_code":2056,"status_msg":"usage limit exceeded"},"choices":null}`:                  llm.CodeRateLimited, // MiniMax-AI/MiniMax-M2.7#36
+		`{"success":false,"errors":[{"code":5007,"message":"No such model m or task"}]}`:                         llm.CodeNotFound,    // Cloudflare
+		`{"error":{"code":"1301","message":"系统检测到输入或生成内容可能包含不安全或敏感内容"}}`:                                         llm.CodeBadRequest,  // GLM
+		`{"error":{"code":"data_inspection_failed","message":"Output data may contain inappropriate content."}}`: llm.CodeBadRequest,  // camel-ai/owl#432
+	} {
+		for _, stream := range []bool{true, false} {
+			_, err := ask(t, serve(t, jsonOf(body)), &llm.Request{Messages: hello.Messages, Stream: stream})
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, code, e.Code, body)
+			require.False(t, e.Retryable, body)
+		}
 	}
 }
 
@@ -167,6 +183,7 @@ func TestErrorsInsideAnswers(t *testing.T) {
 		{500, `{"code":1004,"message":"The tool has failed"}`, llm.CodeServer, true},
 		{403, `{"type":"permission_error","message":"no access"}`, llm.CodeUnauthorized, false},
 		{404, `{"type":"not_found_error","message":"model: m"}`, llm.CodeNotFound, false},
+		{429, `{"code":"1302","message":"too much at once"}`, llm.CodeRateLimited, true}, // GLM
 		{408, `{"type":"timeout_error","message":"too slow"}`, llm.CodeTimeout, true},
 	} {
 		a := parseError([]byte(`{"error":` + tt.body + `}`))

@@ -65,7 +65,7 @@ func TestDefect3_ErrorsUnderStatus200(t *testing.T) {
 		"provider":       {`data: {"error":{"message":"Provider returned error","metadata":{"raw":"the GPU burns"}}}` + "\n\n", llm.CodeServer, "Provider returned error: the GPU burns"},
 		"json":           {`{"error":{"message":"overloaded"}}`, llm.CodeServer, "overloaded"},
 		"json detail":    {`{"detail":[{"loc":["body"],"msg":"field required"}]}`, llm.CodeServer, "field required"},
-		"json errors":    {`{"success":false,"errors":[{"code":5007,"message":"No such model"}]}`, llm.CodeServer, "No such model"},
+		"json errors":    {`{"success":false,"errors":[{"code":5007,"message":"No such model"}]}`, llm.CodeNotFound, "No such model"},
 		"json list":      {`[{"error":{"message":"overloaded","code":400}}]`, llm.CodeBadRequest, "overloaded"},
 		"json odd":       {`{"status":"ok"}`, llm.CodeBadResponse, `has no choices: {"status":"ok"}`},
 		"json unknown":   {`{"Response":{"Error":{"Message":"overloaded"}}}`, llm.CodeBadResponse, "overloaded"},

@@ -136,6 +136,8 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		Error    json.RawMessage `json:"error"`
 		Errors   json.RawMessage `json:"errors"` // watsonx, Cloudflare
 		Message  flexText        `json:"message"`
+		Loc      []flexText      `json:"loc"` // with msg: FastAPI
+		Msg      flexText        `json:"msg"`
 		Detail   json.RawMessage `json:"detail"`
 		Says     flexText        `json:"error_description"` // OAuth
 		Type     flexText        `json:"type"`
@@ -165,12 +167,18 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		return &goopenai.APIError{Message: string(text), Code: ""}
 	}
 	var detail flexText
-	if len(o.Detail) > 0 && o.Detail[0] == '{' {
+	if len(o.Detail) > 0 && (o.Detail[0] == '{' || bytes.Contains(o.Detail, []byte(`"loc"`))) {
 		o.Errors = o.Detail
 	} else if len(o.Detail) > 0 {
 		_ = json.Unmarshal(o.Detail, &detail) // it was decoded from JSON
 	}
-	said := cmp.Or(o.Message, detail, o.Says)
+	for i, step := range slices.Backward(o.Loc) {
+		if o.Msg = "." + o.Msg; i == len(o.Loc)-1 {
+			o.Msg = ": " + o.Msg[1:]
+		}
+		o.Msg = step + o.Msg
+	}
+	said := cmp.Or(o.Message, detail, o.Says, o.Msg)
 	for _, inner := range []json.RawMessage{o.Error, o.Errors} {
 		if len(inner) > 0 && !slices.Contains([]string{"null", "[]"}, string(inner)) {
 			e := parseErrorAt(inner, depth+1)
@@ -206,7 +214,7 @@ func statusOf(a *goopenai.APIError) int {
 	if status, err := strconv.Atoi(fmt.Sprint(a.Code)); err == nil && status >= 400 && status <= 599 {
 		return status
 	}
-	name := strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(fmt.Sprint(a.Code, "|", a.Type)))
+	name := "|" + strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(fmt.Sprint(a.Code, "|", a.Type)))
 	for _, known := range [...]struct {
 		word   string
 		status int
@@ -216,6 +224,11 @@ func statusOf(a *goopenai.APIError) int {
 		{"apikey", http.StatusUnauthorized}, {"authenti", http.StatusUnauthorized}, {"permission", http.StatusForbidden}, {"notfound", http.StatusNotFound},
 		{"invalidrequest", http.StatusBadRequest}, {"invalidargument", http.StatusBadRequest}, {"invalidprompt", http.StatusBadRequest}, {"badrequest", http.StatusBadRequest},
 		{"toolarge", http.StatusRequestEntityTooLarge},
+		{"|baseresp1001|", http.StatusRequestTimeout}, {"|baseresp1002|", http.StatusTooManyRequests}, {"|baseresp1041|", http.StatusTooManyRequests}, {"|baseresp2045|", http.StatusTooManyRequests}, // MiniMax
+		{"|baseresp1042|", http.StatusBadRequest}, {"|baseresp2013|", http.StatusBadRequest},
+		{"|1210|", http.StatusBadRequest}, {"|1213|", http.StatusBadRequest}, {"|1214|", http.StatusBadRequest}, {"|1211|", http.StatusNotFound}, // GLM
+		{"|1302|", http.StatusTooManyRequests}, {"|1303|", http.StatusTooManyRequests}, {"|1305|", http.StatusTooManyRequests},
+		{"|5007|", http.StatusNotFound}, // Cloudflare
 	} {
 		if strings.Contains(name, known.word) {
 			return known.status

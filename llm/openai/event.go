@@ -247,7 +247,9 @@ func (f *failing) failure(bare, whole bool) *goopenai.APIError {
 	for _, text := range texts {
 		if reported(text) && (fails || bare && whole) {
 			e := parseError(text)
-			e.Code = string(code)
+			if code != "" {
+				e.Code = string(code)
+			}
 			return e
 		}
 	}

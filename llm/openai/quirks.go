@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	goopenai "github.com/sashabaranov/go-openai"
+
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
@@ -89,9 +91,9 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
 	{"no-sampling", "no `temperature` and no `top_p`", "temperature|\\btop.?p\\b", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
 	{"no-seed", "no `seed`", `\bseed\b`, ""},
-	{"no-stop", "no `stop`", `\bstop(.?sequences?)?\b`, ""},                                                                                                                                          // OpenAI's reasoning models, xAI
-	{"effort-none", "`reasoning_effort` is `none` in requests with tools", "", `reasoning_effort to .?none`},                                                                                         // OpenAI, with tools
-	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|\bthinking(.?(budget|level|config))?\b`, thoughtless},                           // xAI
+	{"no-stop", "no `stop`", `\bstop(.?sequences?)?\b`, ""},                                                  // OpenAI's reasoning models, xAI
+	{"effort-none", "`reasoning_effort` is `none` in requests with tools", "", `reasoning_effort to .?none`}, // OpenAI, with tools
+	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|encrypted.?content|\bthinking(.?(budget|level|config))?\b`, thoughtless},        // xAI
 	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                                                                                 // Gemini
 	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                                                                                  // Llama
 	{"words-apart", "words next to calls as an earlier message", "", `either content or tool_calls.{0,3} but not both|both content and tool_calls`},                                                  // Mistral
@@ -112,10 +114,12 @@ const (
 	thoughtless = `budget.{0,9} 0\b|only works in thinking mode|expected .?thinking.{0,40}found`
 )
 
+// quotedText matches members of an error that quote a request, and empty ones, which say nothing of its form.
 // oneRequest matches refusals of what other requests may not have: features of one schema, or the value of an effort.
 // invalidSchema matches a schema that is wrong, which its author must see. passing matches server errors that do not
 // depend on the form of a request.
 var (
+	quotedText    = lazyregexp.New(`"(input|flagged_input|failed_generation)"\s*:\s*"(\\.|[^"\\])*"|"(type|param|code)"\s*:\s*null`)
 	oneRequest    = lazyregexp.New(schemaFeatures + `|` + toolFeatures + `|` + thoughtless + `|reasoning.?effort\W{0,3}does not support '`)
 	invalidSchema = lazyregexp.New(`invalid\W{1,3}(\w+\W{1,3}){0,2}schema|invalid_json_schema|invalid_function_parameters|in context=\(`)
 	passing       = lazyregexp.New(`(^|["'.,:;!?] ?|please |can )(retry\b|try (again|your|later))|try again (later|in|soon)|temporar|overload|too busy|is busy`)
@@ -319,8 +323,11 @@ func (w *writing) mend(err error, refusal string) bool {
 	if !errors.As(err, &e) || e.Code != llm.CodeBadRequest && e.Code != llm.CodeServer && e.Code != llm.CodeNotFound {
 		return false
 	}
-	refusal = strings.ToLower(refusal)
+	refusal = quotedText.Get().ReplaceAllString(strings.ToLower(refusal), "")
 	fault := e.Code == llm.CodeServer
+	if own := new(goopenai.APIError); errors.As(err, &own) && containsAny(own, filtered, filteredCodes) {
+		return false
+	}
 	if invalidSchema.Get().MatchString(refusal) ||
 		fault && (e.Status == http.StatusServiceUnavailable || e.RetryAfter > 0 || passing.Get().MatchString(refusal)) {
 		return false

@@ -448,6 +448,24 @@ func TestQuotedSchemas(t *testing.T) {
 	}
 }
 
+// TestPermanentRefusals: the verdict of a filter, and an error that quotes a text or has empty members, ask for no other form.
+func TestPermanentRefusals(t *testing.T) {
+	for _, body := range []string{
+		`{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content management policy.","type":null,"param":"prompt","code":"content_filter"}}`,
+		`{"error":{"message":"The content is not right","type":"invalid_request_error","param":null,"code":null}}`,
+		`{"detail":[{"loc":["body","messages",0],"msg":"Value error","input":"\"temperature\" is not supported"}]}`,
+	} {
+		requests := 0
+		m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			requests++
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, body)
+		})
+		fails(t, m, everything(m))
+		require.Equal(t, 1, requests, body)
+	}
+}
+
 // TestServerErrorsTeachNothing: a fault that passes may sound like a refusal. The same request is sent again, or another form of this
 // request alone.
 func TestServerErrorsTeachNothing(t *testing.T) {

@@ -121,7 +121,7 @@ func (c *client) writeResponses(model string, req *llm.Request, form requestForm
 		w.Text = &responsesText{responsesFormat{"json_schema", cmp.Or(f.Name, "response"), f.Schema, f.Strict}}
 	}
 	effort := form.effort(req)
-	if thinks := reasons(model) || effort != ""; thinks || form.has(quirkEcho) {
+	if thinks := reasons(model) || effort != ""; (thinks || form.has(quirkEcho)) && !form.has(quirkNoThinking) {
 		w.Include = append(w.Include, "reasoning.encrypted_content") // models that do not reason refuse it
 		if w.Reasoning = (&responsesThink{Effort: effort}); form.has(quirkEcho) {
 			w.Reasoning.Summary = "auto"

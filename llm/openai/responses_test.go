@@ -221,3 +221,23 @@ func TestResponsesAreRetried(t *testing.T) {
 	require.Equal(t, "ok", got.Text)
 	require.EqualValues(t, 3, asked.Load())
 }
+
+// TestResponsesWithoutSealedReasoning: a model that looks like one that reasons refuses what only such models have.
+func TestResponsesWithoutSealedReasoning(t *testing.T) {
+	requests := 0
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		if requests++; strings.Contains(string(raw), "include") {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"Encrypted content is not supported with this model.","param":"include"}}`) // pydantic/pydantic-ai#3326
+			return
+		}
+		jsonOf(`{"object":"response","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Hi."}]}]}`)(w, r)
+	}, WithResponses())
+	for range 2 {
+		got, err := ask(t, m.Named("gpt-5-chat-latest"), hello)
+		require.NoError(t, err)
+		require.Equal(t, "Hi.", got.Text)
+	}
+	require.Equal(t, 3, requests)
+}
