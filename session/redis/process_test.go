@@ -90,6 +90,7 @@ func TestKilledInMidAnswer(t *testing.T) {
 		writer.Stderr = os.Stderr
 		out := must.Get(writer.StdoutPipe())
 		require.NoError(t, writer.Start())
+		t.Cleanup(func() { _ = writer.Process.Kill() }) // if the test fails before
 		lines := bufio.NewScanner(out)
 		require.True(t, lines.Scan())
 		must.Wait(t, func() bool { return shown() == n+1 })
