@@ -67,7 +67,7 @@ func joined(parts []string, grows bool) string {
 }
 
 // aroundArguments matches what models and parsers leave around arguments.
-var aroundArguments = lazyregexp.New("^(?:\\s|</?[\\w|:.-]+>|```(?:json)?|\\[/?[A-Z_]+\\])*$")
+var aroundArguments = lazyregexp.New("^(?:json\\b)?(?:\\s|</?[\\w|:.-]+>|```(?:json)?|\\[/?[A-Z_]+\\])*$")
 
 // repaired returns the object that a text contains. It does not unpack an object in a string: that text has one
 // meaning, and the log shows what the model wrote.

@@ -76,6 +76,7 @@ func TestArgumentsWithOneMeaning(t *testing.T) {
 		`{"a":1}{"a":1}`:                     `{"a":1}`,
 		`{"a":1} {"a": 1}{"a":1}`:            `{"a":1}`,
 		`{"a":1}{"a":2}`:                     `{"a":1}{"a":2}`,
+		"json\n" + `{"a":1}`:                 `{"a":1}`, // tenstorrent/tt-inference-server#3683
 		`[{"a":1}]`:                          `{"a":1}`,
 		`[{"a":1},{"a":2}]`:                  `[{"a":1},{"a":2}]`,
 		`{&quot;a&quot;: &quot;&amp;&quot;}`: `{"a": "&"}`, // tetsuo-ai/AgenC#1283
