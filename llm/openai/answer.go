@@ -243,7 +243,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as text counts as a call", slog.String("model", r.model), slog.String("tool", calls[i].Name))
 		}
 		if !strings.Contains(calls[i].Name, "<arg_key>") { // otherwise its arguments are in its name
-			calls[i].Name = resolveName(calls[i].Name, r.offers)
+			calls[i].Name = r.inCase(resolveName(calls[i].Name, r.offers))
 		}
 		if at := slices.IndexFunc(r.tools, func(t llm.ToolSpec) bool { return hasName(t, calls[i].Name) }); at >= 0 {
 			parameters, own := r.tools[at].Parameters, keyNames(nil)
@@ -392,6 +392,23 @@ func kindOf(value string) any {
 		return "number"
 	}
 	return "integer"
+}
+
+// inCase returns the name of the only tool whose name is equal but for its case, or the name as it is.
+func (r *reading) inCase(name string) string {
+	found := name
+	for _, t := range r.tools {
+		for _, own := range append([]string{t.Name}, t.Aliases...) {
+			switch {
+			case !strings.EqualFold(own, name) || own == found:
+			case found != name || own == name:
+				return name
+			default:
+				found = own
+			}
+		}
+	}
+	return found
 }
 
 // offers reports whether the request has a tool with the name.

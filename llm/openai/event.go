@@ -276,7 +276,7 @@ func (o *output) toolCalls() callParts {
 }
 
 func (o *output) reasoning() string {
-	return string(cmp.Or(o.ReasoningContent, o.Reasoning, o.ReasoningText, o.Thinking)) // some endpoints send two with the same text
+	return string(cmp.Or(o.ReasoningContent, o.Reasoning, o.ReasoningText, o.Thinking, thoughtText(o.Content.thought))) // some endpoints send two with the same text
 }
 
 // field returns the name of the field with the reasoning.

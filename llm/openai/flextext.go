@@ -41,22 +41,31 @@ func (t *thoughtText) UnmarshalJSON(b []byte) error {
 	return (*pieceText)(t).UnmarshalJSON(b)
 }
 
-// contentField is a text, and the calls among its parts.
+// contentField is a text, and the calls and the reasoning among its parts.
 type contentField struct {
 	pieceText
-	calls callParts
+	calls   callParts
+	thought pieceText
 }
 
 func (f *contentField) UnmarshalJSON(b []byte) error {
-	if b[0] == '[' && bytes.Contains(b, []byte(`"tool_use"`)) {
+	if b[0] == '[' && (bytes.Contains(b, []byte(`"tool_use"`)) || bytes.Contains(b, []byte(`"thinking"`)) || bytes.Contains(b, []byte(`"reasoning"`))) {
 		var parts []json.RawMessage
 		_ = json.Unmarshal(b, &parts) // the decoder has checked it
 		for _, part := range parts {
 			var is struct {
-				Type string `json:"type"`
+				Type     string    `json:"type"`
+				Thinking pieceText `json:"thinking"` // of Mistral
+				Summary  pieceText `json:"summary"`  // of Databricks
 			}
-			if json.Unmarshal(part, &is) == nil && is.Type == "tool_use" {
+			if json.Unmarshal(part, &is) != nil {
+				continue
+			}
+			switch is.Type {
+			case "tool_use":
 				_ = f.calls.UnmarshalJSON(part) // never fails
+			case "thinking", "reasoning":
+				f.thought += is.Thinking + is.Summary
 			}
 		}
 	}

@@ -436,7 +436,7 @@ func TestNames(t *testing.T) {
 		"default_api:lookup": "lookup", "default_api.lookup": "lookup", " lookup\n": "lookup", "look up": "lookup", `"lookup"`: "lookup", `'lookup"`: "lookup",
 		"`lookup`": "lookup", "lookup()": "lookup", "lookup:": "lookup", "functions.transfer_to_billing": "transfer_to_billing", " billing": "billing",
 		"launch": "launch", "functions.launch": "functions.launch", "launch<|channel|>commentary": "launch<|channel|>commentary",
-		"other.lookup": "other.lookup", "lookup_all": "lookup_all", "Lookup": "Lookup", "lookup ping": "lookup ping", "lookup<|channel|>ping": "lookup<|channel|>ping",
+		"other.lookup": "other.lookup", "lookup_all": "lookup_all", "Lookup": "lookup", "TRANSFER_to_agent": "transfer_to_agent", "Ping": "Ping", "PING": "PING", "lookup ping": "lookup ping", "lookup<|channel|>ping": "lookup<|channel|>ping",
 		"functions.archive": "functions.archive", " ": " ", "functions.": "functions.", "<|channel|>": "<|channel|>", ":0": ":0", "lookup.ping": "lookup.ping",
 	} {
 		quoted, err := json.Marshal(written)
@@ -448,6 +448,7 @@ func TestNames(t *testing.T) {
 		} {
 			req := stock()
 			req.Stream = true
+			req.Tools = append(req.Tools, llm.ToolSpec{Name: "pinG"})
 			got, err := ask(t, serve(t, answer), req)
 			require.NoError(t, err)
 			require.Equal(t, []llm.ToolCall{{ID: "1", Name: name, Arguments: "{}"}}, got.Calls, "%q", written)

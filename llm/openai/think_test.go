@@ -24,6 +24,18 @@ func TestThoughtsInTwoFields(t *testing.T) {
 	}
 }
 
+// TestThoughtsAmongParts: the reasoning among the parts of the content is reasoning (BerriAI/litellm#16272).
+func TestThoughtsAmongParts(t *testing.T) {
+	for _, part := range []string{`{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]}`, `{"type":"reasoning","summary":[{"type":"summary_text","text":"Hm."}]}`} {
+		for _, body := range []string{delta(`{"content":[`+part+`]}`, "") + text("Hi.") + delta(`{}`, "stop") + done,
+			`{"choices":[{"message":{"content":[` + part + `,{"type":"text","text":"Hi."}]},"finish_reason":"stop"}]}`} {
+			got, err := ask(t, serve(t, jsonOf(body)), helloS)
+			require.NoError(t, err)
+			require.Equal(t, "Hm. Hi.", got.Reasoning+" "+got.Text)
+		}
+	}
+}
+
 func TestThinkBlocks(t *testing.T) {
 	for written, want := range map[string]result{
 		"<think>\nHm.\n</think>\n\nHello.":                    {Text: "Hello.", Reasoning: "Hm."},
