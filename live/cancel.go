@@ -118,7 +118,7 @@ func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, er
 
 // CancelIf is [Turns.Cancel] for a particular turn. It calls check when no turn of this process changes the log any
 // more. The function reads the log and returns the position of its end, and whether the turn waits or has ended
-// there. If it has, CancelIf waits up to 250 ms for the process that holds the session to release it. If check
+// there. If it has, CancelIf waits up to 10 s for the process that holds the session to release it. If check
 // returns an error, CancelIf returns that error and cancels nothing. If the log has grown meanwhile, it calls check
 // again, up to ten times in all, and then returns agent.ErrConflict.
 func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(context.Context) (seq int64, rests bool, err error)) ([]*event.Event, error) {
@@ -139,7 +139,7 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 				return nil, context.Cause(ctx)
 			}
 		case errors.Is(err, agent.ErrSessionBusy) && rests && time.Now().Before(deadline):
-			if err := t.WaitFree(ctx, key, time.Now().Add(10*time.Millisecond)); err != nil {
+			if err := t.WaitFree(ctx, key, time.Now().Add(time.Duration(tries)*10*time.Millisecond)); err != nil {
 				return nil, err
 			}
 		case errors.Is(err, agent.ErrSessionBusy) && !rests && tries < 10:

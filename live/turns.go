@@ -207,18 +207,19 @@ func (t *Turns) Resume(ctx context.Context, key session.Key, decisions ...runner
 // turnFunc runs a turn with a backend.
 type turnFunc func(context.Context, Backend) iter.Seq2[*event.Event, error]
 
-// releaseTime is how long a process may take to release the session after its turn has ended or paused.
-const releaseTime = 250 * time.Millisecond
+// releaseTime is how long a process may take to release the session after its turn has ended or paused. Where snapshots
+// are stored, it stores one in that time.
+const releaseTime = 10 * time.Second
 
 // start runs a turn in the background and returns it with its first event. If the session is busy although its last
 // turn has ended, waits or was stopped, start waits for the process that is releasing the session.
 func (t *Turns) start(ctx context.Context, key session.Key, events turnFunc) (*Turn, error) {
-	for deadline := time.Now().Add(releaseTime); ; {
+	for deadline, tries := time.Now().Add(releaseTime), 1; ; tries++ {
 		x, err := t.startNow(ctx, key, events)
 		if !errors.Is(err, agent.ErrSessionBusy) || !time.Now().Before(deadline) || !t.rests(ctx, key) {
 			return x, err
 		}
-		if err := t.WaitFree(ctx, key, time.Now().Add(10*time.Millisecond)); err != nil {
+		if err := t.WaitFree(ctx, key, time.Now().Add(time.Duration(tries)*10*time.Millisecond)); err != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -61,26 +63,36 @@ func (s *leases) Load(ctx context.Context, key session.Key, after int64) iter.Se
 	return s.Store.Load(ctx, key, after)
 }
 
-// TestTheLastWriteGivesTheLeaseBack: whoever sees the end of a turn can begin the next one at
+// TestTheLastWriteGivesTheLeaseBack: whoever sees the end of a turn, also of one that fails, can begin the next one at
 // once, and finds the session warm.
 func TestTheLastWriteGivesTheLeaseBack(t *testing.T) {
-	store := &leases{Store: sessiontest.Memory(t)}
-	r := newRunner(t, says(t, "a", "A."), store)
-	run(t, r, s1, "One")
-	require.Equal(t, leases{Store: store.Store, acquired: 1, together: 1, loads: store.loads}, *store)
-	loads := store.loads
-	for e, err := range r.Run(t.Context(), s1, llm.UserText("Two")) {
-		require.NoError(t, err)
-		_, early := collect(r.Run(t.Context(), s1, llm.UserText("Three")))
-		switch e.Type() {
-		case event.TypeUser, event.TypeHarnessStart:
-			require.ErrorIs(t, early, agent.ErrSessionBusy)
-		default: // of the last write
-			require.NoError(t, early)
+	broken := errors.New("broken")
+	for fails, root := range map[error]agent.Agent{
+		nil:    says(t, "a", "A."),
+		broken: must.Get(llmagent.New("a", "", scripted.Always("a", scripted.Reply(scripted.Fail(broken))))),
+	} {
+		store := &leases{Store: sessiontest.Memory(t)}
+		r := newRunner(t, root, store)
+		_, err := collect(r.Run(t.Context(), s1, llm.UserText("One")))
+		require.ErrorIs(t, err, fails)
+		require.Equal(t, leases{Store: store.Store, acquired: 1, together: 1, loads: store.loads}, *store)
+		loads := store.loads
+		for e, err := range r.Run(t.Context(), s1, llm.UserText("Two")) {
+			if err != nil {
+				require.ErrorIs(t, err, fails)
+				break
+			}
+			_, early := collect(r.Run(t.Context(), s1, llm.UserText("Three")))
+			switch e.Type() {
+			case event.TypeUser, event.TypeHarnessStart:
+				require.ErrorIs(t, early, agent.ErrSessionBusy)
+			default: // of the last write
+				require.ErrorIs(t, early, fails)
+			}
 		}
+		require.Equal(t, loads, store.loads)
+		require.Zero(t, store.released)
 	}
-	require.Equal(t, loads, store.loads)
-	require.Zero(t, store.released)
 }
 
 // renewals counts how often leases are renewed.

@@ -409,15 +409,20 @@ func (s *scope) endRun(n *agent.Node, f event.Finish) (done bool, err error) {
 		}
 	}
 	s.draft.addData(&event.HarnessEnd{AgentID: s.draft.run.AgentID, FinishReason: f.Reason, Output: f.Output})
+	return true, s.commitEnd(s.ctx)
+}
+
+// commitEnd commits the events that end the scope. If they end the turn, the same write gives the lease back.
+func (s *scope) commitEnd(ctx context.Context) error {
 	if s.draft.scope != "" {
-		return true, s.commit(s.ctx, s.draft.takeAll())
+		return s.commit(ctx, s.draft.takeAll())
 	}
 	s.delta = ""
-	if err := s.turn.writeLast(s.ctx, s.draft.takeAll()); err != nil {
-		return true, err
+	if err := s.turn.writeLast(ctx, s.draft.takeAll()); err != nil {
+		return err
 	}
 	s.deliver()
-	return true, nil
+	return nil
 }
 
 // route returns the transfer to the target that the node's routes choose, nil if they choose none.
@@ -511,7 +516,7 @@ func (s *scope) failRun(err error) error {
 	}
 	s.draft.answerPending("not executed: "+agent.ForModel(err), nil)
 	s.draft.addData(s.draft.void(failure.Code, notCompleted), failure, &event.HarnessEnd{AgentID: run.AgentID, FinishReason: reason})
-	if storeErr := s.commit(context.WithoutCancel(s.ctx), s.draft.takeAll()); storeErr != nil {
+	if storeErr := s.commitEnd(context.WithoutCancel(s.ctx)); storeErr != nil {
 		return errors.Join(err, storeErr)
 	}
 	var runErr *agent.RunError
