@@ -27,7 +27,8 @@ type answer struct {
 	statusTexts  textList      // the texts of earlier states, by message id
 	final        string        // the text of the status that ended the exchange
 	earlier      map[string]string
-	omitRepeated bool // do not repeat a question that was asked before
+	said         []string // the logged texts of the last task, whose id the peer uses again; its first snapshot has them
+	omitRepeated bool     // do not repeat a question that was asked before
 	usage        []event.Usage
 	files        fileList
 
@@ -172,6 +173,10 @@ func (a *answer) add(e sdk.Event) {
 		a.readUsage(e.Metadata)
 	case *sdk.Task:
 		snapshot, a.incomplete = true, false
+		if a.said != nil {
+			a.excludeLogged(e, a.said)
+			a.said = nil
+		}
 		for _, artifact := range e.Artifacts {
 			if artifact != nil {
 				a.putArtifact(artifact, false)

@@ -50,6 +50,8 @@ func TestBrokenStream(t *testing.T) {
 		}, whole, ""},
 		"nothing but the end": {func(w http.ResponseWriter, c call) { c.stream(w, statusEvent("COMPLETED", "")) }, whole, ""},
 		"it breaks again":     {func(w http.ResponseWriter, c call) { breakOnce(w, c) }, whole, ""},
+		"it breaks again, and there are only streams": {func(w http.ResponseWriter, c call) { breakOnce(w, c) },
+			func(w http.ResponseWriter, c call) { c.fail(w, -32601, "no") }, ""},
 		"it breaks again, and leaves a hole": {func(w http.ResponseWriter, c call) {
 			if c.number == 1 {
 				breakOnce(w, c)
@@ -60,6 +62,27 @@ func TestBrokenStream(t *testing.T) {
 		"no such method":         {func(w http.ResponseWriter, c call) { c.fail(w, -32601, "no") }, whole, ""},
 		"no stream of this task": {func(w http.ResponseWriter, c call) { c.fail(w, taskNotFound, "no") }, whole, ""},
 		"HTTP 404":               {func(w http.ResponseWriter, _ call) { http.NotFound(w, nil) }, whole, ""},
+		"an answer from the past": {func(w http.ResponseWriter, c call) {
+			c.stream(w, taskEvent("WORKING", "", "a", "one two "), deltaEvent("a", "three"), statusEvent("COMPLETED", ""))
+		}, func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("WORKING", "", "a", "one ")) }, ""},
+		"a hole, and answers from the past": {func(w http.ResponseWriter, c call) {
+			c.stream(w, deltaEvent("a", "ree"), statusEvent("COMPLETED", ""))
+		}, func(w http.ResponseWriter, c call) {
+			if c.number == 1 {
+				c.reply(w, taskJSON("WORKING", "", "a", "one "))
+				return
+			}
+			whole(w, c)
+		}, ""},
+		"a hole, and a proxy that fails": {func(w http.ResponseWriter, c call) {
+			c.stream(w, deltaEvent("a", "ree"), statusEvent("COMPLETED", ""))
+		}, func(w http.ResponseWriter, c call) {
+			if c.number == 1 {
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			whole(w, c)
+		}, ""},
 		"the whole cannot be had": {func(w http.ResponseWriter, c call) {
 			c.stream(w, taskEvent("WORKING", "", "a", "one two "), deltaEvent("a", "three"), statusEvent("COMPLETED", ""))
 		}, func(w http.ResponseWriter, c call) { c.fail(w, internal, "no") }, ""},
@@ -85,6 +108,25 @@ func TestBrokenStream(t *testing.T) {
 			require.Equal(t, []string{"working", "completed"}, handles(events))
 		})
 	}
+}
+
+// An answer with a hole is no answer: it could say the opposite.
+func TestHoleThatStays(t *testing.T) {
+	p := newWire(t, func(w http.ResponseWriter, c call) {
+		switch c.Method {
+		case sends:
+			c.stream(w, taskEvent("SUBMITTED", ""), artifactEvent("a", "Do not ", false))
+			breaks()
+		case subscribes:
+			c.stream(w, deltaEvent("a", "pay."), statusEvent("COMPLETED", ""))
+		default:
+			c.fail(w, internal, "no")
+		}
+	})
+	events, _, err := newRunner(t, remotetest.Billing(t, p.URL)).Turn("hi")
+	requireCode(t, err, a2a.CodeProtocol)
+	require.Empty(t, remotetest.Texts(events))
+	require.Empty(t, p.made(cancels), "the task has ended")
 }
 
 // breakOnce breaks the first subscription after some of it.
@@ -196,6 +238,55 @@ func TestEmptyStreamsArePaced(t *testing.T) {
 		requireCode(t, err, a2a.CodeTimeout)
 		require.Less(t, asked, 200)
 	})
+}
+
+// A proxy cuts every stream: the task is healthy as long as the peer says so.
+func TestProxyThatCutsStreams(t *testing.T) {
+	for name, first := range map[string][]sdk.Event{"after a snapshot": {working()}, "before it": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				c := &stub{send: func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(errBroken, working()) },
+					subscribe: func(context.Context) iter.Seq2[sdk.Event, error] {
+						time.Sleep(time.Minute)
+						return yields(errBroken, first...)
+					},
+					get: func() (*sdk.Task, error) {
+						now := working()
+						if time.Since(began) > time.Hour {
+							now.Status.State, now.Artifacts = sdk.TaskStateCompleted, []*sdk.Artifact{{ID: "a", Parts: sdk.ContentParts{sdk.NewTextPart("Done.")}}}
+						}
+						return now, nil
+					}}
+				f := newRunner(t, must.Get(a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(0))))
+				require.Equal(t, []string{"Done."}, remotetest.Texts(f.NoError(f.Turn("hi"))))
+				require.Zero(t, c.canceled)
+			})
+		})
+	}
+}
+
+// A peer that gives the next task the id of the last one is not quoted again.
+func TestTaskIDIsUsedAgain(t *testing.T) {
+	for name, second := range map[string][]string{
+		"a snapshot":          {taskEvent("COMPLETED", "", "a", "One.", "b", "Two.")},
+		"a snapshot, later":   {statusEvent("WORKING", ""), taskEvent("COMPLETED", "", "a", "One.", "b", "Two.")},
+		"only what is new":    {statusEvent("WORKING", ""), deltaEvent("b", "Two."), statusEvent("COMPLETED", "")},
+		"as much in one part": {taskEvent("COMPLETED", "", "a", "One.Two.")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newWire(t, func(w http.ResponseWriter, c call) {
+				if c.number == 1 {
+					c.stream(w, taskEvent("WORKING", ""), deltaEvent("a", "One."), statusEvent("COMPLETED", ""))
+					return
+				}
+				c.stream(w, second...)
+			})
+			f := newRunner(t, remotetest.Billing(t, p.URL))
+			f.NoError(f.Turn("hi"))
+			require.Equal(t, []string{"Two."}, remotetest.Texts(f.NoError(f.Turn("again"))))
+		})
+	}
 }
 
 // A crash between the sending and the handle: the message is sent again, with the same

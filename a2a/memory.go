@@ -101,6 +101,11 @@ func (m *memory) apply(e *event.Event) {
 	}
 }
 
+// sharesTask reports whether the last task began in the session that this one was forked from, which may still use it.
+func (m *memory) sharesTask(inv *agent.Invocation) bool {
+	return m.Task.TaskID != "" && m.Since <= inv.Shared()
+}
+
 // loggedTexts returns the agent's texts and questions in the log since its task was first recorded.
 func (m *memory) loggedTexts(ctx context.Context, s agent.Session) (said []string, err error) {
 	for e, err := range s.Events(ctx, m.Since) {

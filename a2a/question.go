@@ -3,6 +3,7 @@ package a2a
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -122,9 +123,17 @@ func (x *exchange) resolveQuestion(q *question) (send bool, failed *Error) {
 	return false, x.fault(CodeDeclined, "the user declined to answer its question, and its task was canceled ("+why+")")
 }
 
-// stillAsks reports whether a task that asks something still asks q, as far as its status shows.
-func (x *exchange) stillAsks(q *question, asks *sdk.Message) bool {
-	return asks == nil || strings.Contains(q.message, strings.ToValidUTF8(x.answer.redactedText(asks.Parts), "\uFFFD"))
+// stillAsks reports whether a task that asks something still asks what the log says. Without a text in its status that
+// cannot be seen; a task of the session that this one was forked from may then ask something else.
+func (x *exchange) stillAsks(asks *sdk.Message, said []string) bool {
+	text := ""
+	if asks != nil {
+		text = strings.ToValidUTF8(x.answer.redactedText(asks.Parts), "\uFFFD")
+	}
+	if text == "" {
+		return !x.shared
+	}
+	return slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, text) })
 }
 
 // reply sends the user's answer to the task that asked. If the run was interrupted before, the answer may have arrived.
@@ -150,7 +159,7 @@ func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 		x.answer.excludeTask(task)
 	}
 	x.answer.taskID = id
-	if state != sdk.TaskStateInputRequired || !x.stillAsks(m.asked, task.Status.Message) {
+	if state != sdk.TaskStateInputRequired || !x.stillAsks(task.Status.Message, []string{m.asked.message}) {
 		if !resent && (!state.Terminal() || state == sdk.TaskStateCompleted) {
 			x.taskGone = true // another client answered the task, and it must not be canceled
 			return false, x.fault(CodeTaskGone, "the task does not wait for this answer any more: it is "+status(state)+" without it")
@@ -164,5 +173,5 @@ func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 	}
 	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart(content)}, ContextID: m.Task.ContextID, TaskID: id}
 	addChain(msg, x.inv.Metadata())
-	return x.deliver(msg)
+	return x.deliver(m, msg)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -75,15 +76,35 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 	return true, nil
 }
 
-// getTaskWithRetry gets a task. If the connection breaks, it retries up to maxFailures times.
+// getTaskWithRetry gets a task. After a failure that may pass, it retries up to maxFailures times.
 func (x *exchange) getTaskWithRetry(id sdk.TaskID) (*sdk.Task, error) {
+	return x.retry(func() (*sdk.Task, error) { return x.getTask(id) })
+}
+
+func (x *exchange) retry(get func() (*sdk.Task, error)) (*sdk.Task, error) {
 	return backoff.Retry(x.ctx, func() (*sdk.Task, error) {
-		task, err := x.getTask(id)
-		if err != nil && !x.connectionBroke(err) {
+		task, err := get()
+		if err != nil && !x.transient(err) {
 			err = backoff.Permanent(err)
 		}
 		return task, err
 	}, backoff.WithBackOff(newBackOff()), backoff.WithMaxTries(maxFailures+1), backoff.WithMaxElapsedTime(0))
+}
+
+// transient reports whether a request for a task may succeed later: its connection broke, or a proxy or an overloaded
+// server answered.
+func (x *exchange) transient(err error) bool {
+	var status *statusError
+	if !errors.As(err, &status) {
+		return x.connectionBroke(err)
+	}
+	switch status.status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return x.ctx.Err() == nil
+	case http.StatusNotImplemented:
+		return false
+	}
+	return status.status >= 500 && x.ctx.Err() == nil
 }
 
 func (x *exchange) getTask(id sdk.TaskID) (*sdk.Task, error) {
@@ -123,10 +144,12 @@ func (x *exchange) follow(streams bool) *Error {
 	x.inv.Logger().Debug("waiting for the task of a remote agent", "agent", x.name, "task", string(id), "streams", streams)
 	wait, failures := newBackOff(), 0
 	for {
-		var err error
+		broke := false
 		if streams {
 			before := x.answer.progress()
-			if err = x.subscribe(id); x.answer.progress() != before {
+			err := x.subscribe(id)
+			broke = err != nil && x.connectionBroke(err)
+			if x.answer.progress() != before {
 				failures = 0
 				wait.Reset()
 			}
@@ -136,29 +159,25 @@ func (x *exchange) follow(streams bool) *Error {
 			case x.answer.tooLarge():
 				return x.failed(errTooLarge)
 			case x.answer.complete():
-				x.fetchWhole(id)
+				return x.fetchWhole(id)
+			case err != nil && !broke: // the peer does not stream this task
+				streams = false
+			}
+		}
+		// Where a proxy cuts the streams of a healthy task, only its state counts.
+		switch task, err := x.getTask(id); {
+		case err == nil:
+			failures = 0
+			if !x.apply(task) || x.answer.complete() {
 				return nil
-			case err != nil && !x.connectionBroke(err): // the peer does not stream this task
-				streams, err = false, nil
 			}
-		}
-		if err == nil {
-			var task *sdk.Task
-			switch task, err = x.getTask(id); {
-			case err == nil:
-				failures = 0
-				if !x.apply(task) || x.answer.complete() {
-					return nil
-				}
-				if x.answer.tooLarge() {
-					return x.failed(errTooLarge)
-				}
-			case errors.Is(err, sdk.ErrTaskNotFound):
-				return x.failTaskGone(id)
+			if x.answer.tooLarge() {
+				return x.failed(errTooLarge)
 			}
-		}
-		if err != nil {
-			if failures++; failures > maxFailures || !x.connectionBroke(err) {
+		case errors.Is(err, sdk.ErrTaskNotFound):
+			return x.failTaskGone(id)
+		default:
+			if failures++; failures > maxFailures || !broke && !x.transient(err) {
 				return x.failed(err)
 			}
 			x.inv.Logger().Warn("the connection to a remote agent broke; retrying", "agent", x.name, "card", x.cards.displayURL, "failures", failures)
@@ -184,15 +203,38 @@ func (x *exchange) subscribe(id sdk.TaskID) error {
 	return x.ctx.Err()
 }
 
-// fetchWhole gets the whole task after a stream that may have missed a part of it.
-func (x *exchange) fetchWhole(id sdk.TaskID) {
+// fetchWhole gets the whole task after a stream that may have missed a part of it. If a part is missing and cannot be
+// fetched, the answer cannot be used.
+func (x *exchange) fetchWhole(id sdk.TaskID) *Error {
 	if x.answer.message {
-		return
+		return nil
 	}
+	task, err := x.getSettled(id)
+	if x.answer.incomplete && err != nil && x.transient(err) {
+		task, err = x.retry(func() (*sdk.Task, error) { return x.getSettled(id) })
+	}
+	switch {
+	case err == nil:
+		x.apply(task)
+	case x.answer.incomplete:
+		return x.failed(fmt.Errorf("the task has ended, but a part of its answer is missing: %w", err))
+	default:
+		x.inv.Logger().Warn("the whole answer of a remote agent cannot be fetched", "agent", x.name, "task", string(id), "error", x.classify(x.ctx, err).Error())
+	}
+	return nil
+}
+
+// errOutdated is a task as it was before the last event of its stream, from another replica of the peer for example.
+var errOutdated = errors.New("the peer answered with an earlier state of the task")
+
+// getSettled gets a task whose stream has ended with its last state. An earlier state lacks the end of the answer.
+func (x *exchange) getSettled(id sdk.TaskID) (*sdk.Task, error) {
 	task, err := x.getTask(id)
 	if err != nil {
-		x.inv.Logger().Warn("the whole answer of a remote agent cannot be fetched: some of its text may be missing", "agent", x.name, "task", string(id), "error", x.classify(x.ctx, err).Error())
-		return
+		return nil, err
 	}
-	x.apply(task)
+	if s := canonicalState(task.Status.State); s != x.answer.state && !s.Terminal() {
+		return nil, errOutdated
+	}
+	return task, nil
 }

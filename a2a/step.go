@@ -79,6 +79,7 @@ type exchange struct {
 	yield  func(*event.Event, error) bool
 
 	fresh    bool     // the run has not started a task yet
+	shared   bool     // the last task began in the session that this one was forked from
 	delivery delivery // the state of the message's delivery
 	recorded bool     // the task's id is stored
 	textID   string   // the id of the text that is being shown
@@ -106,6 +107,7 @@ func (x *exchange) run() *Error {
 		return x.classify(ctx, err)
 	}
 	x.fresh = m.Task.TaskID == "" || m.Recorded <= x.inv.Since()
+	x.shared = m.sharesTask(x.inv)
 	if m.asked != nil {
 		if proceed, failed := x.resolveQuestion(m.asked); !proceed {
 			return failed
@@ -146,22 +148,44 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: parts, ContextID: m.Task.ContextID}
 	addChain(msg, x.inv.Metadata())
 	if state := m.Task.Status; m.Task.TaskID != "" && (state == status(sdk.TaskStateInputRequired) || state == status(sdk.TaskStateAuthRequired)) {
-		// The task waits for this message, and its present content is not the answer to it. If the task has ended or is
-		// gone, the peer starts another one.
+		// The task waits for this message, and its present content is not the answer to it. If the task has ended, is
+		// gone or asks something else by now, the peer starts another one.
 		task, err := x.getTask(sdk.TaskID(m.Task.TaskID))
 		switch {
-		case err == nil && !canonicalState(task.Status.State).Terminal():
-			x.answer.excludeTask(task)
-			msg.TaskID = task.ID
-		case err != nil && !errors.Is(err, sdk.ErrTaskNotFound):
+		case err == nil:
+			said, err := m.loggedTexts(x.ctx, x.inv.Session())
+			if err != nil {
+				return false, x.classify(x.ctx, err)
+			}
+			switch {
+			case x.takesAnswer(task, said):
+				x.answer.excludeTask(task)
+				msg.TaskID = task.ID
+			case interrupted(canonicalState(task.Status.State)) && x.inv.Attempt() > 1 && !x.shared: // it has received the answer before a crash
+				x.answer.excludeLogged(task, said)
+				x.answer.taskID = task.ID
+				x.apply(task)
+				return true, nil
+			}
+		case !errors.Is(err, sdk.ErrTaskNotFound):
 			return false, x.failed(err)
 		}
 	}
-	return x.deliver(msg)
+	return x.deliver(m, msg)
+}
+
+// takesAnswer reports whether a task takes a message as the answer to a question in the log. A task that works may have
+// been answered by the session that this one was forked from, or its peer is late.
+func (x *exchange) takesAnswer(t *sdk.Task, said []string) bool {
+	state := canonicalState(t.Status.State)
+	if !interrupted(state) {
+		return !state.Terminal() && !x.shared
+	}
+	return x.stillAsks(t.Status.Message, said)
 }
 
 // deliver sends a message and applies the immediate answer. It reports whether the peer streams its answers.
-func (x *exchange) deliver(msg *sdk.Message) (streams bool, failed *Error) {
+func (x *exchange) deliver(m *memory, msg *sdk.Message) (streams bool, failed *Error) {
 	events := 0
 	sending, stop := x.sendContext(x.delivery.watch(x.ctx))
 	defer stop()
@@ -180,6 +204,11 @@ func (x *exchange) deliver(msg *sdk.Message) (streams bool, failed *Error) {
 				x.answer.add(e)
 			}
 			return false, x.failed(context.Cause(x.ctx))
+		}
+		if events == 0 && msg.TaskID == "" && m.Task.TaskID != "" && !isNilEvent(e) && string(e.TaskInfo().TaskID) == m.Task.TaskID {
+			if x.answer.said, err = m.loggedTexts(x.ctx, x.inv.Session()); err != nil { // the peer uses the id of the last task again
+				return false, x.classify(x.ctx, err)
+			}
 		}
 		if events++; !x.apply(e) {
 			return false, nil
@@ -321,6 +350,9 @@ func (x *exchange) failed(err error) *Error {
 func (x *exchange) abandon() {
 	if x.suspended() {
 		return // the process that resumes the turn follows the task
+	}
+	if x.shared && !x.delivery.begun {
+		return // the session that this one was forked from uses the task
 	}
 	if x.answer.taskID != "" && !x.answer.complete() && !x.taskGone {
 		x.cancelTask()

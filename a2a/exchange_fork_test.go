@@ -1,0 +1,118 @@
+package a2a_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a/internal/remotetest"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// forked is a fork of the session behind the last event of a type.
+func (f *fixture) forked(t *testing.T, typ string) session.Key {
+	t.Helper()
+	fork, at := session.ID("fork"), int64(0)
+	for _, e := range stored(t, f.Store) {
+		if e.Type() == typ {
+			at = e.Seq
+		}
+	}
+	require.NoError(t, f.Store.Fork(context.Background(), key, at, fork))
+	return fork
+}
+
+// suspended begins a turn, and ends it here while its task works.
+func (f *fixture) suspended(t *testing.T) {
+	t.Helper()
+	ctx, suspend := context.WithCancelCause(context.Background())
+	defer suspend(nil)
+	go onceStored(f, 1, func() { suspend(agent.ErrSuspended) })
+	_, _, err := f.Collect(f.Run(ctx, key, llm.UserText("refund")))
+	require.ErrorIs(t, err, agent.ErrSuspended)
+}
+
+// A fork that follows a task of the other session leaves it at work when its client goes.
+func TestResumeOfAForkThatIsCanceled(t *testing.T) {
+	var once sync.Once
+	joined := make(chan struct{})
+	p := newWire(t, func(w http.ResponseWriter, c call) {
+		switch c.Method {
+		case gets:
+			c.reply(w, taskJSON("WORKING", ""))
+		default:
+			c.stream(w, taskEvent("WORKING", ""))
+			if c.Method == subscribes {
+				once.Do(func() { close(joined) })
+			}
+			<-c.ctx.Done()
+		}
+	})
+	f := newRunner(t, remotetest.Billing(t, p.URL))
+	f.suspended(t)
+	fork := f.forked(t, event.TypeRemoteTask)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-joined
+		cancel()
+	}()
+	_, _, err := f.Collect(f.Resume(ctx, fork))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, p.made(cancels))
+	require.Len(t, p.made(sends), 1)
+}
+
+// A message in a fork answers the question that the fork shows, and no later one.
+func TestMessageInAFork(t *testing.T) {
+	for name, c := range map[string]struct {
+		state, asks string
+		task        sdk.TaskID
+	}{
+		"the same question":       {"INPUT_REQUIRED", "Which invoice?", "t1"},
+		"another question":        {"INPUT_REQUIRED", "Pay out 5000?", ""},
+		"a question without text": {"INPUT_REQUIRED", "", ""},
+		"it was answered":         {"WORKING", "", ""},
+		"it has ended":            {"COMPLETED", "Paid.", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("INPUT_REQUIRED", "Which invoice?")) })
+			f := newRunner(t, remotetest.Billing(t, p.URL))
+			f.NoError(f.Turn("refund"))
+			fork := f.forked(t, event.TypeHarnessEnd)
+			p.set(func(w http.ResponseWriter, cl call) {
+				if cl.Method == sends {
+					cl.stream(w, messageEvent("Very well."))
+					return
+				}
+				cl.reply(w, taskJSON(c.state, c.asks))
+			})
+			f.NoError(f.Collect(f.Run(context.Background(), fork, llm.UserText("the second"))))
+			require.Equal(t, c.task, p.made(sends)[1].Params.Message.TaskID)
+		})
+	}
+}
+
+// Somebody else has answered the question of a task, and it asks the next one: a message that was written before is not
+// the answer to that.
+func TestMessageForAnEarlierQuestion(t *testing.T) {
+	p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("INPUT_REQUIRED", "Which invoice?")) })
+	f := newRunner(t, remotetest.Billing(t, p.URL))
+	f.NoError(f.Turn("refund"))
+	p.set(func(w http.ResponseWriter, c call) {
+		if c.Method == sends {
+			c.stream(w, messageEvent("Very well."))
+			return
+		}
+		c.reply(w, taskJSON("INPUT_REQUIRED", "Pay out 5000?"))
+	})
+	f.NoError(f.Turn("the second"))
+	require.Empty(t, p.made(sends)[1].Params.Message.TaskID)
+}
