@@ -121,10 +121,10 @@ func (a *attempt) readChoice(c *choice, whole bool) {
 	}
 	parts := len(delta.ToolCalls) > 0 || delta.FunctionCall != nil
 	thought := delta.reasoning()
-	detailed := r.details.take(delta.Details, false, false)
+	detailed := r.details.take(delta.details(), false, false)
 	r.field = cmp.Or(r.field, delta.field(), message.field())
 	r.deltas = r.deltas || parts || delta.text() != "" || thought != "" || detailed != ""
-	detailed += r.details.take(message.Details, true, r.deltas)
+	detailed += r.details.take(message.details(), true, r.deltas)
 	belongs := a.belongs(c, len(r.ev.Choices) == 1, parts || len(message.ToolCalls) > 0 || message.FunctionCall != nil)
 	for _, out := range [...]*output{delta, message} {
 		for i := range out.ToolCalls {

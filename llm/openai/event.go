@@ -62,6 +62,7 @@ type (
 		ReasoningText    thoughtText     `json:"reasoning_text"` // Copilot
 		Thinking         thoughtText     `json:"thinking"`       // gateways to Ollama and Claude
 		Details          json.RawMessage `json:"reasoning_details"`
+		Blocks           json.RawMessage `json:"thinking_blocks"` // LiteLLM
 		ToolCalls        callParts       `json:"tool_calls"`
 		FunctionCall     *functionOut    `json:"function_call"` // of old servers
 		Error            json.RawMessage `json:"error"`
@@ -277,6 +278,14 @@ func (o *output) toolCalls() callParts {
 
 func (o *output) reasoning() string {
 	return string(cmp.Or(o.ReasoningContent, o.Reasoning, o.ReasoningText, o.Thinking, thoughtText(o.Content.thought))) // some endpoints send two with the same text
+}
+
+// details returns the entries of the reasoning.
+func (o *output) details() json.RawMessage {
+	if len(o.Details) == 0 {
+		return o.Blocks
+	}
+	return o.Details
 }
 
 // field returns the name of the field with the reasoning.

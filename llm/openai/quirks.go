@@ -67,7 +67,7 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 			`(missing|requires?|must (include|contain|have|pass)).{0,80}(reasoning_content|reasoning content|reasoning_details)`}, // Kimi, DeepSeek
 	{"echo-filled", "like `echo-empty`, with a dot in place of empty reasoning", "", `(reasoning_content|reasoning content).{0,120}(missing|empty|required)`}, // Kimi
 	{"signatures", "calls that came from elsewhere get the signature that Google documents for them", "", `thought_?signature`},                               // Gemini
-	{"echo", "reasoning goes back to the model that gave it, in the field that it came in", "", `thought_?signature`},                                         // Gemini at OpenRouter
+	{"echo", "reasoning goes back to the model that gave it, in the field that it came in", "", `thought_?signature|` + earlierThoughts},                      // Gemini at OpenRouter
 	{"no-echo", "reasoning never goes back", "reasoning_content|reasoning_details|messages.{0,40}reasoning", "both content and thinking"},                     // Groq, Mistral, Cerebras
 	{"no-signatures", "calls go back without the fields of others, such as `extra_content`", "extra_content|provider_specific_fields|thought_signature", ""},
 	{"max-completion-tokens", "`max_completion_tokens` in place of `max_tokens`", `\bmax_tokens`, `max_completion_tokens.{0,2} instead`}, // OpenAI
@@ -111,7 +111,8 @@ const (
 	schemaFeatures = `xgrammar|unsupported json schema`
 	toolFeatures   = `failed to parse grammar|json schema conversion failed|(tools?|function)\b.{0,80}unsupported (field|keyword)|unsupported json schema field|` +
 		`unable to submit request because.{0,40}function.{0,120}(schema|parameters)|input_schema does not support`
-	thoughtless = `budget.{0,9} 0\b|only works in thinking mode|expected .?thinking.{0,40}found`
+	thoughtless     = `budget.{0,9} 0\b|only works in thinking mode|` + earlierThoughts
+	earlierThoughts = `expected .?thinking.{0,40}found`
 )
 
 // quotedText matches members of an error that quote a request, and empty ones, which say nothing of its form.
@@ -336,12 +337,12 @@ func (w *writing) mend(err error, refusal string) bool {
 		w.helped &^= 1 << w.last
 	}
 	w.refusal = refusal
-	once := fault || oneRequest.Get().MatchString(refusal)
 	for i, says := range refusals() {
 		form := quirks(1) << i
 		if w.learned.has(form) || !says.MatchString(refusal) {
 			continue
 		}
+		once := fault || oneRequest.Get().MatchString(refusal) && form != quirkEcho
 		if body, err := w.bytes(w.learned | form); err == nil && string(body) != string(w.body) {
 			w.learned, w.last, w.body = w.learned|form, i, body
 			if !once {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/llm"
 )
@@ -23,7 +24,7 @@ type sealed struct {
 }
 
 // sealedItem came with a call or, if Call is -1, with the text: a reasoning item of the Responses API, an entry of
-// reasoning_details, or the opaque fields of a call.
+// reasoning_details or thinking_blocks, or the opaque fields of a call.
 type sealedItem struct {
 	Call int             `json:"call"`
 	Item json.RawMessage `json:"item"`
@@ -122,7 +123,13 @@ func (g *giving) thoughts(out *wireMessage, s *sealed, thought, text string) str
 	if !g.has(quirkEcho) {
 		return text
 	}
-	out.ReasoningDetails = append(out.ReasoningDetails, s.details(thought)...)
+	for _, e := range s.details(thought) {
+		to := &out.ReasoningDetails
+		if block.Get().Match(e) {
+			to = &out.ThinkingBlocks
+		}
+		*to = append(*to, e)
+	}
 	for i := range thinkBlocks {
 		if b := &thinkBlocks[i]; b.open == s.Field && thought != "" {
 			return strings.TrimSpace(b.open + "\n" + thought + "\n" + b.close[0] + "\n\n" + text)
@@ -139,7 +146,10 @@ func (g *giving) thoughts(out *wireMessage, s *sealed, thought, text string) str
 	return text
 }
 
-// details are the entries of reasoning_details, joined from the parts of a stream.
+// block matches an entry of thinking_blocks.
+var block = lazyregexp.New(`"type":"(redacted_)?thinking"`)
+
+// details are the entries of reasoning_details or thinking_blocks, joined from the parts of a stream.
 type details struct {
 	entries []*detail
 	said    int // the bytes of all their texts, in the order in which they came
@@ -156,7 +166,7 @@ type detail struct {
 // detailTexts are the fields of an entry with a text that people read as reasoning. detailFields are the other fields
 // that endpoints need back. No other field reaches the log, and no field that is longer than maxDetailField.
 var (
-	detailTexts  = [...]string{"text", "summary"}
+	detailTexts  = [...]string{"text", "summary", "thinking"}
 	detailFields = [...]string{"type", "id", "index", "format", "signature", "data"}
 )
 

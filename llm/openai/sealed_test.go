@@ -45,6 +45,7 @@ func TestOpaqueDataGoesBack(t *testing.T) {
 		"a block":              {`"content":"<think>\nSo.\n</think>\n\nHi"`, `"content":"\u003cthink\u003e\nSo.\n\u003c/think\u003e\n\nHi"`, true},
 		"a block and a call":   {`"content":"<think>So.</think>",` + call(""), `"content":"\u003cthink\u003e\nSo.\n\u003c/think\u003e"`, true},
 		"details":              {`"reasoning_details":[{"type":"reasoning.text","index":0,"text":"So.","signature":"s<"},{"type":"reasoning.encrypted","index":1,"data":"E"}],` + call(""), `"reasoning_details":[{"index":0,"signature":"s\u003c","text":"So.","type":"reasoning.text"},{"data":"E","index":1,"type":"reasoning.encrypted"}]`, true},
+		"blocks":               {`"reasoning_content":"So.","thinking_blocks":[{"type":"thinking","thinking":"So.","signature":"s<"},{"type":"redacted_thinking","data":"E"}],` + call(""), `"reasoning_content":"So.","thinking_blocks":[{"signature":"s\u003c","thinking":"So.","type":"thinking"},{"data":"E","type":"redacted_thinking"}]`, true},
 		"details beside":       {`"reasoning":"So.","reasoning_details":[{"type":"reasoning.summary","summary":"So."}],"content":"Hi"`, `"reasoning":"So.","reasoning_details":[{"summary":"So.","type":"reasoning.summary"}]`, true},
 		"Gemini's signature":   {call(`,"extra_content":{"google":{"thought_signature":"c2<ln"}}`), `"extra_content":{"google":{"thought_signature":"c2\u003cln"}}`, false},
 		"a field of LiteLLM's": {call(`,"provider_specific_fields":{"thought_signature":"c2ln"}`), `"provider_specific_fields":{"thought_signature":"c2ln"}`, false},

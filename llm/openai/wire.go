@@ -31,6 +31,7 @@ type (
 		ReasoningContent *string           `json:"reasoning_content,omitempty"`
 		Reasoning        *string           `json:"reasoning,omitempty"`
 		ReasoningDetails []json.RawMessage `json:"reasoning_details,omitempty"`
+		ThinkingBlocks   []json.RawMessage `json:"thinking_blocks,omitempty"`
 		ToolCalls        []wireCall        `json:"tool_calls,omitempty"`
 		ToolCallID       string            `json:"tool_call_id,omitempty"`
 		Name             string            `json:"name,omitempty"` // of the tool
