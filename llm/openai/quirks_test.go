@@ -332,7 +332,7 @@ func TestQuirks(t *testing.T) {
 				if row.name == "echo-filled" || row.name == "string-content" && strings.Contains(rule.says[i], "empty") {
 					most = 2 // an empty one is tried first, or none
 				}
-				if strings.Contains(rule.says[i], "tool_use") {
+				if strings.Contains(rule.says[i], "found `tool_use`") {
 					most = 4 // the thoughts go back first, in each request
 				}
 				require.Len(t, s.refused, most)
