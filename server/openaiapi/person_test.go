@@ -31,7 +31,7 @@ func TestPerson(t *testing.T) {
 			a := must.Get(llmagent.New("support", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
 				return scripted.Reply(scripted.Text("I call somebody."), scripted.Call(agent.TransferTool, `{"agent_name":"human"}`))
 			})))
-			turns := newTurns(t, a, sessiontest.Memory(t), runner.WithDesk(room), runner.WithWait(10*time.Second))
+			turns := newTurns(t, a, sessiontest.Memory(t), runner.WithDesk(room), runner.WithWait(2*time.Minute))
 			room.Serve(turns.Runner().Deliver)
 			w := newWindow(newWorldOn(t, turns))
 			w.stream = stream

@@ -47,7 +47,7 @@ async def run(starting, says, stream, **more):
 
 
 async def main():
-    client = AsyncOpenAI(base_url=server, api_key=token, max_retries=0)
+    client = AsyncOpenAI(base_url=server, api_key=token, max_retries=0, timeout=600)
     model = OpenAIResponsesModel(model=agent, openai_client=client)
     chats = OpenAIChatCompletionsModel(model=agent, openai_client=client)
     out = {"said": [], "transferred": [], "typed": [], "approved": [], "items": [], "kept": []}

@@ -8,6 +8,10 @@ import sys
 
 import openai
 
+conversations = json.load(sys.stdin)
+if any(c.get("langchain") for c in conversations):  # before a connection waits for it, because it takes its time
+    from langchain_openai import ChatOpenAI
+
 
 def failed(e):
     return {"status": getattr(e, "status_code", 0), "code": e.code, "type": e.type, "message": e.message}
@@ -63,11 +67,9 @@ async def langchain(model, c, messages):
 
 async def conversation(c):
     if c.get("langchain"):
-        from langchain_openai import ChatOpenAI  # which takes its time
-
-        model = ChatOpenAI(model=c["model"], base_url=c["base"], api_key="secret", max_retries=0, stream_usage=True, default_headers=c.get("headers"))
+        model = ChatOpenAI(model=c["model"], base_url=c["base"], api_key="secret", max_retries=0, timeout=600, stream_usage=True, default_headers=c.get("headers"))
     else:
-        client = openai.AsyncOpenAI(api_key="secret", base_url=c["base"], max_retries=c.get("retries", 0))
+        client = openai.AsyncOpenAI(api_key="secret", base_url=c["base"], max_retries=c.get("retries", 0), timeout=600)
     messages, turns = [{"role": "system", "content": "Be a chat window."}], []
     for said in c["says"]:
         messages.append({"role": "user", "content": said})
@@ -82,7 +84,6 @@ async def conversation(c):
 
 
 async def main():
-    conversations = json.load(sys.stdin)
     print(json.dumps(await asyncio.gather(*(conversation(c) for c in conversations))))
 
 

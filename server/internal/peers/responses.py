@@ -79,7 +79,7 @@ async def turn(client, c, said, before):
 
 
 async def conversation(c, http):
-    client = openai.AsyncOpenAI(api_key="secret", base_url=c["base"], max_retries=0, http_client=http)
+    client = openai.AsyncOpenAI(api_key="secret", base_url=c["base"], max_retries=0, timeout=600, http_client=http)
     turns, before = [], None
     for said in c["says"]:
         try:

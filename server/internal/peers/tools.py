@@ -21,11 +21,11 @@ def show_map(city: str) -> str:
     return "a map of " + city
 
 
-def langchain():
-    model = ChatOpenAI(model=c["model"], base_url=c["base"], api_key="secret", max_retries=0, streaming=c["stream"]).bind_tools([show_map])
+def langchain(streams):
+    model = ChatOpenAI(model=c["model"], base_url=c["base"], api_key="secret", max_retries=0, streaming=streams).bind_tools([show_map])
     messages = [HumanMessage(c["says"])]
     for _ in range(3):
-        if c["stream"]:
+        if streams:
             answer = None
             for chunk in model.stream(messages):
                 answer = chunk if answer is None else answer + chunk
@@ -38,13 +38,13 @@ def langchain():
             messages.append(ToolMessage(show_map.invoke(call["args"]), tool_call_id=call["id"]))
 
 
-def responses():
+def responses(streams):
     client = openai.OpenAI(base_url=c["base"], api_key="secret", max_retries=0)
     tools = [{"type": "function", "name": "show_map", "description": "Shows a map", "strict": True,
               "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}}]
     before, said = openai.NOT_GIVEN, c["says"]
     for _ in range(3):
-        if c["stream"]:
+        if streams:
             with client.responses.stream(model=c["model"], input=said, tools=tools, previous_response_id=before) as stream:
                 answer = stream.get_final_response()
         else:
@@ -57,5 +57,5 @@ def responses():
             said.append({"type": "function_call_output", "call_id": call.call_id, "output": show_map.invoke(json.loads(call.arguments))})
 
 
-said = [langchain(), responses()]
+said = [client(streams) for streams in (False, True) for client in (langchain, responses)]
 print(json.dumps({"given": given, "said": said}))
