@@ -106,9 +106,9 @@ func (m *memory) sharesTask(inv *agent.Invocation) bool {
 	return m.Task.TaskID != "" && m.Since <= inv.Shared()
 }
 
-// loggedTexts returns the agent's texts and questions in the log since its task was first recorded.
-func (m *memory) loggedTexts(ctx context.Context, s agent.Session) (said []string, err error) {
-	for e, err := range s.Events(ctx, m.Since) {
+// loggedTexts returns the agent's texts and questions in the log after a position at which its task was recorded.
+func (m *memory) loggedTexts(ctx context.Context, s agent.Session, after int64) (said []string, err error) {
+	for e, err := range s.Events(ctx, after) {
 		if err != nil {
 			return nil, err
 		}

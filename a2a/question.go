@@ -150,7 +150,7 @@ func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 	}
 	state := canonicalState(task.Status.State)
 	if resent {
-		said, err := m.loggedTexts(x.ctx, x.inv.Session())
+		said, err := m.loggedTexts(x.ctx, x.inv.Session(), m.Since)
 		if err != nil {
 			return false, x.classify(x.ctx, err)
 		}

@@ -64,7 +64,7 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 	if canonicalState(task.Status.State) == sdk.TaskStateCanceled && !waited && len(m.newParts(x.ctx, x.inv.Session().File)) > 0 {
 		return false, nil // canceled by us when the turn was interrupted
 	}
-	said, err := m.loggedTexts(x.ctx, x.inv.Session())
+	said, err := m.loggedTexts(x.ctx, x.inv.Session(), m.Since)
 	if err != nil {
 		return true, x.classify(x.ctx, err)
 	}

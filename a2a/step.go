@@ -153,7 +153,7 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 		task, err := x.getTask(sdk.TaskID(m.Task.TaskID))
 		switch {
 		case err == nil:
-			said, err := m.loggedTexts(x.ctx, x.inv.Session())
+			said, err := m.loggedTexts(x.ctx, x.inv.Session(), m.Recorded) // the question
 			if err != nil {
 				return false, x.classify(x.ctx, err)
 			}
@@ -206,7 +206,7 @@ func (x *exchange) deliver(m *memory, msg *sdk.Message) (streams bool, failed *E
 			return false, x.failed(context.Cause(x.ctx))
 		}
 		if events == 0 && msg.TaskID == "" && m.Task.TaskID != "" && !isNilEvent(e) && string(e.TaskInfo().TaskID) == m.Task.TaskID {
-			if x.answer.said, err = m.loggedTexts(x.ctx, x.inv.Session()); err != nil { // the peer uses the id of the last task again
+			if x.answer.said, err = m.loggedTexts(x.ctx, x.inv.Session(), m.Since); err != nil { // the peer uses the id of the last task again
 				return false, x.classify(x.ctx, err)
 			}
 		}
