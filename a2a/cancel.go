@@ -11,7 +11,8 @@ import (
 )
 
 // Cancel implements agent.Canceler: it cancels at the peer a task that waits for the user, or that a crash left
-// unfinished. An unreachable peer is not an error: its task keeps waiting, and no later run asks for it.
+// unfinished. An unreachable peer is not an error: its task keeps waiting, and no later run asks for it. The same holds
+// for a task of the session that a fork was taken from: Cancel leaves it to that session.
 func (r *remote) Cancel(ctx context.Context, inv *agent.Invocation) ([]event.Data, error) {
 	m, err := r.memory(ctx, inv)
 	if err != nil {
@@ -25,6 +26,11 @@ func (r *remote) Cancel(ctx context.Context, inv *agent.Invocation) ([]event.Dat
 	if m.Task.TaskID == "" {
 		return nil, nil
 	}
+	gone := m.Task
+	gone.Status = status(sdk.TaskStateCanceled)
+	if m.sharesTask(inv) {
+		return []event.Data{&gone}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
 	defer cancel()
 	p, err := r.cards.get(ctx)
@@ -34,7 +40,5 @@ func (r *remote) Cancel(ctx context.Context, inv *agent.Invocation) ([]event.Dat
 	if err != nil && !errors.Is(err, sdk.ErrTaskNotCancelable) && !errors.Is(err, sdk.ErrTaskNotFound) {
 		inv.Logger().Warn("the task of a remote agent could not be canceled", "agent", r.name, "task", m.Task.TaskID, "error", r.classify(ctx, err).Error())
 	}
-	gone := m.Task
-	gone.Status = status(sdk.TaskStateCanceled)
 	return []event.Data{&gone}, nil
 }

@@ -39,6 +39,47 @@ func (f *fixture) suspended(t *testing.T) {
 	require.ErrorIs(t, err, agent.ErrSuspended)
 }
 
+// Who cancels a fork means the fork: the session that it was taken from keeps its task.
+func TestCancelOfAFork(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(w http.ResponseWriter, c call)
+		begin  func(t *testing.T, f *fixture)
+		at     string
+	}{
+		"the task works": {func(w http.ResponseWriter, c call) {
+			if c.stream(w, taskEvent("WORKING", "")); c.Method == sends {
+				<-c.ctx.Done()
+			}
+		}, func(t *testing.T, f *fixture) { f.suspended(t) }, event.TypeRemoteTask},
+		"it waits for an authorization": {asksForAuth(nil), func(_ *testing.T, f *fixture) { f.NoError(f.Turn("refund")) }, event.TypeHarnessEnd},
+		"it asks": {func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("INPUT_REQUIRED", "Which one?")) },
+			func(_ *testing.T, f *fixture) { f.NoError(f.Turn("refund")) }, event.TypeHarnessEnd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newWire(t, func(w http.ResponseWriter, cl call) {
+				if cl.Method == cancels {
+					cl.reply(w, taskJSON("CANCELED", ""))
+					return
+				}
+				c.answer(w, cl)
+			})
+			f := newRunner(t, remotetest.Billing(t, p.URL))
+			c.begin(t, f)
+			fork := f.forked(t, c.at)
+			_, err := f.Cancel(context.Background(), fork)
+			require.NoError(t, err)
+			require.Empty(t, p.made(cancels))
+
+			p.set(func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Hello.")) })
+			f.NoError(f.Collect(f.Run(context.Background(), fork, llm.UserText("never mind"))))
+			require.Empty(t, p.made(sends)[1].Params.Message.TaskID, "the fork has given the task up")
+			_, err = f.Cancel(context.Background(), key)
+			require.NoError(t, err)
+			require.Len(t, p.made(cancels), 1)
+		})
+	}
+}
+
 // A fork that follows a task of the other session leaves it at work when its client goes.
 func TestResumeOfAForkThatIsCanceled(t *testing.T) {
 	var once sync.Once

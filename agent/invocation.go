@@ -72,8 +72,9 @@ type Runtime interface {
 	SaveFile(ctx context.Context, name, mediaType string, data []byte) (*event.File, error)
 	// Call runs one call of a tool through the interceptors.
 	Call(ctx context.Context, c ToolCallInfo, run ToolFunc) (*event.ToolResult, error)
-	// Suspended reports whether the turn was cancelled with ErrSuspended. An agent's own context may report that
-	// later, or may be cancelled for a consequence of it.
+	// Suspended reports whether another process may continue the turn: it was cancelled with ErrSuspended, the store
+	// has failed, or this process may have lost the lease. An agent's own context may report that later, or may be
+	// cancelled for a consequence of it.
 	Suspended() bool
 }
 

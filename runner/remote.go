@@ -101,6 +101,6 @@ func (t *turn) askCanceler(n *agent.Node, params agent.InvocationParams) (data [
 			failed = t.r.panicked("an agent", name, p)
 		}
 	}()
-	params.Node, params.NewID, params.Logger = n, t.newID, t.r.logger
+	params.Node, params.Shared, params.NewID, params.Logger = n, t.lease.Shared, t.newID, t.r.logger
 	return c.Cancel(t.ctx, agent.NewInvocation(params))
 }

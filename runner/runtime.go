@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
 )
 
 // runtime implements agent.Runtime and workflow.Runtime for the agents of a scope. The goroutines of tools may call
@@ -107,7 +108,15 @@ func (s runtime) SaveFile(ctx context.Context, name, mediaType string, data []by
 }
 
 // Suspended implements agent.Runtime.
-func (s runtime) Suspended() bool { return errors.Is(context.Cause(s.turn.ctx), agent.ErrSuspended) }
+func (s runtime) Suspended() bool {
+	cause := context.Cause(s.turn.ctx)
+	if errors.Is(cause, agent.ErrSuspended) || errors.Is(cause, agent.ErrConflict) || errors.Is(cause, session.ErrUnavailable) {
+		return true
+	}
+	s.turn.mu.Lock()
+	defer s.turn.mu.Unlock()
+	return !s.turn.hasLease()
+}
 
 // innerScope creates a scope inside another one.
 func innerScope(outer *scope, id string, tree *agent.Tree, around []agent.Guard) *scope {

@@ -259,12 +259,18 @@ func (t *turnSession) runOf(scope string) session.Run {
 	return t.fold().Scope(scope).Run
 }
 
+// hasLease reports false if another process may have the lease, because the store has refused a write or has not
+// confirmed the lease for session.LeaseTTL. The caller holds mu.
+func (t *turnSession) hasLease() bool {
+	return !t.lost && time.Since(t.confirmed) < session.LeaseTTL
+}
+
 // glance implements holder. It reports false after the turn has returned the cached session, and if another process may
-// have the lease, because the store has not confirmed it for session.LeaseTTL.
+// have the lease.
 func (t *turnSession) glance(look func(*session.Fold) error) (ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.mu.left != nil || t.lost || time.Since(t.confirmed) >= session.LeaseTTL {
+	if t.mu.left != nil || !t.hasLease() {
 		return false, nil
 	}
 	return true, look(t.fold())
