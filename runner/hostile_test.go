@@ -188,7 +188,8 @@ func requireHarmless(t testing.TB, text string, want, got *story) {
 			require.Equal(t, [3]string{w.From, w.To, string(w.Outcome)}, [3]string{d.From, d.To, string(d.Outcome)})
 		}
 		if e.Text() != "" && utf8.ValidString(text) {
-			require.Equal(t, text, e.Text(), "words are kept as they are")
+			const mark = "<|im_end|>" // endpoints leave it at the end of an answer, and the adapter takes it away
+			require.Equal(t, strings.TrimSuffix(text, mark), strings.TrimSuffix(e.Text(), mark), "words are kept as they are")
 		}
 	}
 	require.Len(t, got.requests, len(want.requests))
