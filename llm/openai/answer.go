@@ -220,12 +220,15 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	if r.leaks.endsInCall() && r.end != endFilter {
 		return a.client.truncated(errors.New("it ends within a call that the model wrote as text"), a.body.odd)
 	}
+	calls = append(calls, leaked...)
+	if len(calls) == 0 && words == "" {
+		words = a.answerInReasoning()
+	}
 	if words != "" {
 		if err := yield(llm.Chunk{Text: words}); err != nil {
 			return err
 		}
 	}
-	calls = append(calls, leaked...)
 	if u := r.usage; r.limit > 0 && u != nil && u.OutputTokens-u.reasoning >= r.limit && len(calls) > 0 {
 		// Some servers then end with tool_calls, and may complete a call that was cut. The limits of some leave reasoning out.
 		r.end = max(r.end, endLength)
@@ -267,6 +270,22 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 		last.Usage = &r.usage.Usage
 	}
 	return yield(last)
+}
+
+// answerInReasoning returns the answer of a model that was told not to think, and whose endpoint takes all that it writes
+// for reasoning. It returns "" if there is a text, or if the reasoning contains a call.
+func (a *attempt) answerInReasoning() string {
+	r := &a.reading
+	if on := r.thinking.req.Thinking; on == nil || *on || !r.text.empty() || r.end != endWell {
+		return ""
+	}
+	leaks := a.client.leaksOf(r.thinking.req)
+	words := leaks.filter(r.thought.all.String())
+	rest, calls := leaks.end(nil)
+	if len(calls) > 0 || leaks.suppressed() || leaks.endsInCall() {
+		return ""
+	}
+	return words + rest
 }
 
 // fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It

@@ -12,7 +12,6 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// TestThinkBlocks: a block at the beginning is reasoning, however its answer is cut.
 // TestThoughtsInTwoFields: what two fields repeat is one thought, and true or false is none.
 func TestThoughtsInTwoFields(t *testing.T) {
 	for _, field := range []string{"reasoning_content", "reasoning", "reasoning_text", "thinking"} {
@@ -36,6 +35,32 @@ func TestThoughtsAmongParts(t *testing.T) {
 	}
 }
 
+// TestAnswerInReasoning: a model that was told not to think answers, and the endpoint's parser takes that for reasoning
+// (vllm-project/vllm#17349).
+func TestAnswerInReasoning(t *testing.T) {
+	off, on := false, true
+	for _, c := range []struct {
+		thinking *bool
+		body     string
+		want     string
+	}{
+		{&off, thoughtDelta("There ") + thoughtDelta("are 7.") + delta(`{}`, "stop"), "There are 7."},
+		{&on, thoughtDelta("There are 7.") + delta(`{}`, "stop"), ""},
+		{nil, thoughtDelta("There are 7.") + delta(`{}`, "stop"), ""},
+		{&off, thoughtDelta("There are") + delta(`{}`, "length"), ""},
+		{&off, thoughtDelta("Hm.") + text("There are 7.") + delta(`{}`, "stop"), "There are 7."},
+		{&off, thoughtDelta("<tool_call>"+toBilling+"</tool_call>") + delta(`{}`, "stop"), ""},
+	} {
+		req := asking()
+		req.Stream, req.Thinking = true, c.thinking
+		got, err := ask(t, serve(t, bodyOf(c.body+done)), req)
+		require.NoError(t, err, c.body)
+		require.Equal(t, c.want, got.Text, c.body)
+		require.Empty(t, got.Calls, c.body)
+	}
+}
+
+// TestThinkBlocks: a block at the beginning is reasoning, however its answer is cut.
 func TestThinkBlocks(t *testing.T) {
 	for written, want := range map[string]result{
 		"<think>\nHm.\n</think>\n\nHello.":                    {Text: "Hello.", Reasoning: "Hm."},
@@ -213,3 +238,5 @@ func TestThoughtsThatNoMarkOpens(t *testing.T) {
 		}
 	}
 }
+
+func thoughtDelta(s string) string { return delta(`{"reasoning_content":`+quoted(s)+`}`, "") }
