@@ -90,7 +90,7 @@ func (a *attempt) flush() {
 	}
 	for _, it := range r.items.list {
 		if it.kind == messageItem {
-			r.addText(it.said.end(), "")
+			r.endMessage(it)
 		} else {
 			r.addText("", it.said.end())
 		}

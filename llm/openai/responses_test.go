@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -136,6 +137,12 @@ func TestResponsesStreams(t *testing.T) {
 	}
 	call := `{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}}`
 	message := `{"type":"message","content":[{"type":"output_text","text":"Hello","logprobs":[]}]}`
+	said := func(id string, at int, s string) string {
+		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":{"type":"message","id":%q,"content":%q}}`, at, id, s)
+	}
+	second := func(s string) string {
+		return `{"type":"response.output_text.delta","item_id":"m2","output_index":1,"delta":"` + s + `"}`
+	}
 	for name, c := range map[string]struct {
 		body   string
 		text   string
@@ -169,6 +176,11 @@ func TestResponsesStreams(t *testing.T) {
 		"error object":               {body: events(delta("x")) + "data: {\"error\":{\"message\":\"boom\",\"code\":\"500\"}}\n\n", text: "x", code: llm.CodeServer, retry: true},
 		"garbage":                    {body: events(delta("x")) + "data: {oops}\n\n", text: "x", code: llm.CodeBadResponse},
 		"another protocol":           {body: text("x") + done, code: llm.CodeBadResponse},
+		"two messages":               {body: events(delta("Hello"), said("m1", 0, "Hello"), second("I "), second("look."), said("m2", 1, "I look."), completed), text: "Hello\n\nI look.", finish: llm.FinishStop},
+		"two, whole":                 {body: events(`{"type":"response.completed","response":{"status":"completed","output":[` + message + `,{"type":"message","content":"I look."}]}}`), text: "Hello\n\nI look.", finish: llm.FinishStop},
+		"the same message twice":     {body: events(delta("Hello"), said("m1", 0, "Hello"), second("Hel"), second("lo"), said("m2", 1, "Hello"), completed), text: "Hello", finish: llm.FinishStop},
+		"a beginning of the first":   {body: events(delta("Hello"), said("m1", 0, "Hello"), second("Hel"), completed), text: "Hello\n\nHel", finish: llm.FinishStop},
+		"the first and more":         {body: events(delta("Hello"), said("m1", 0, "Hello"), second("Hello"), second("!"), completed), text: "Hello\n\nHello!", finish: llm.FinishStop},
 		"still in progress":          {body: events(`{"type":"response.completed","response":{"status":"queued"}}`), code: llm.CodeBadResponse},
 	} {
 		t.Run(name, func(t *testing.T) {

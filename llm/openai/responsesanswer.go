@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/llm"
@@ -22,6 +23,8 @@ type item struct {
 	kind   string
 	id, at string
 	said   textPieces // its text or reasoning
+	held   string     // the beginning of its text, while that may repeat an earlier message
+	apart  bool       // its text does not repeat an earlier message
 	call   *call
 	done   bool // it is complete
 	last   bool // it is in the complete response
@@ -176,11 +179,12 @@ func (a *attempt) responsesEvent(data []byte) error {
 	r.deltas = r.deltas || strings.HasSuffix(string(ev.Type), ".delta")
 	switch ev.Type {
 	case "response.output_text.delta", "response.refusal.delta":
-		r.addText(r.items.of(messageItem, id, at).said.add(string(ev.Delta), false), "")
+		it := r.items.of(messageItem, id, at)
+		r.say(it, it.said.add(string(ev.Delta), false))
 		r.addLogProbs(ev.LogProbs)
 	case "response.output_text.done", "response.refusal.done":
 		if it := r.items.of(messageItem, id, at); it.said.empty() {
-			r.addText(it.said.whole(string(ev.Text), true), "")
+			r.say(it, it.said.whole(string(ev.Text), true))
 		}
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		r.addText("", r.items.of(reasoningItem, id, at).said.add(string(ev.Delta), false))
@@ -263,6 +267,38 @@ func (a *attempt) response(data []byte, status string) error {
 	return nil
 }
 
+// say adds text of a message. Some models write two messages: the second begins a paragraph, unless it repeats the first.
+func (r *reading) say(it *item, s string) {
+	if s == "" {
+		return
+	}
+	if !it.apart {
+		it.held += s
+		first := true
+		for _, e := range r.items.list {
+			if e == it || e.kind != messageItem || !e.done || e.said.empty() {
+				continue
+			}
+			if first = false; strings.HasPrefix(e.said.all.String(), it.held) {
+				return
+			}
+		}
+		if s, it.held, it.apart = it.held, "", true; !first {
+			s = "\n\n" + s
+		}
+	}
+	r.addText(s, "")
+}
+
+// endMessage adds what say has held of a message that has ended, unless it repeats an earlier one.
+func (r *reading) endMessage(it *item) {
+	r.say(it, it.said.end())
+	if it.held != "" && !slices.ContainsFunc(r.items.list, func(e *item) bool { return e != it && e.kind == messageItem && e.said.all.String() == it.held }) {
+		r.addText("\n\n"+it.held, "")
+	}
+	it.held = ""
+}
+
 func (r *reading) addLogProbs(raw json.RawMessage) {
 	var list []wireLogProb
 	if !r.probs || len(raw) == 0 || json.Unmarshal(raw, &list) != nil {
@@ -293,7 +329,7 @@ func (a *attempt) item(i *responsesItem, it *item) {
 			r.leadsTo(-1)
 		}
 		shown := !it.said.empty()
-		r.addText(it.said.whole(i.text(), true), "")
+		r.say(it, it.said.whole(i.text(), true))
 		for _, part := range i.Content {
 			if first && !shown {
 				r.addLogProbs(part.LogProbs)
