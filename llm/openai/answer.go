@@ -215,7 +215,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			return err
 		}
 	}
-	calls := r.calls.end(&r.old)
+	calls := unrolled(r.calls.end(&r.old), r.offers)
 	words, leaked := r.leaks.end(calls)
 	if r.leaks.endsInCall() && r.end != endFilter {
 		return a.client.truncated(errors.New("it ends within a call that the model wrote as text"), a.body.odd)

@@ -150,6 +150,24 @@ func TestArgumentsOfAnOpenTool(t *testing.T) {
 	require.Equal(t, `{"n</arg_key>":5}`, got.Calls[0].Arguments)
 }
 
+// TestParallelCallsInOne: models of OpenAI call a tool that they make up, whose arguments are calls.
+func TestParallelCallsInOne(t *testing.T) {
+	const uses = `{"tool_uses":[{"recipient_name":"functions.f","parameters":{"a":1}},{"recipient_name":"g"}]}`
+	for name, want := range map[string][]llm.ToolCall{
+		"multi_tool_use.parallel":           {{ID: "1", Name: "f", Arguments: `{"a":1}`}, {ID: "1_2", Name: "g", Arguments: "{}"}},
+		"functions.multi_tool_use_parallel": {{ID: "1", Name: "f", Arguments: `{"a":1}`}, {ID: "1_2", Name: "g", Arguments: "{}"}},
+		"parallel":                          {{ID: "1", Name: "parallel", Arguments: uses}},
+	} {
+		req := &llm.Request{Messages: []llm.Message{llm.UserText("hi")}, Tools: []llm.ToolSpec{{Name: "f"}, {Name: "g"}}}
+		body := `{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"` + name + `","arguments":` + quoted(uses) + `}}]},"finish_reason":"tool_calls"}]}`
+		got, err := ask(t, serve(t, jsonOf(body)), req)
+		require.NoError(t, err)
+		require.Equal(t, want, got.Calls, name)
+	}
+	calls := []llm.ToolCall{{Name: "multi_tool_use.parallel", Arguments: uses}}
+	require.Equal(t, calls, unrolled(calls, func(name string) bool { return name == "f" }), "there is no g")
+}
+
 // TestArgumentsInAName: what was lost to the name does not run without them.
 func TestArgumentsInAName(t *testing.T) {
 	const name = "lookup\n<arg_key>city</arg_key><arg_value>Ulm</arg_value>"

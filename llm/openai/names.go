@@ -1,7 +1,10 @@
 package openai
 
 import (
+	"cmp"
+	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/agentarbor/arbor/internal/lazyregexp"
@@ -45,6 +48,38 @@ func resolveName(name string, offered func(string) bool) string {
 		}
 	}
 	return found
+}
+
+// unrolled returns calls with those that a call of multi_tool_use.parallel contains in its place. Models of OpenAI make up
+// this tool. The call stays if it names a tool that is not offered.
+func unrolled(calls []llm.ToolCall, offered func(string) bool) []llm.ToolCall {
+	for i := len(calls) - 1; i >= 0; i-- {
+		if name := calls[i].Name; offered(name) || !strings.HasPrefix(strings.TrimPrefix(name, "functions."), "multi_tool_use") {
+			continue
+		}
+		var all struct {
+			Uses []struct {
+				Name       string          `json:"recipient_name"`
+				Parameters json.RawMessage `json:"parameters"`
+			} `json:"tool_uses"`
+		}
+		if json.Unmarshal([]byte(calls[i].Arguments), &all) != nil || len(all.Uses) == 0 {
+			continue
+		}
+		var inner []llm.ToolCall
+		for n, use := range all.Uses {
+			c := calls[i]
+			c.Name, c.Arguments = resolveName(use.Name, offered), cmp.Or(string(use.Parameters), "{}")
+			if n > 0 {
+				c.ID += "_" + strconv.Itoa(n+1)
+			}
+			inner = append(inner, c)
+		}
+		if !slices.ContainsFunc(inner, func(c llm.ToolCall) bool { return !offered(c.Name) }) {
+			calls = slices.Replace(calls, i, i+1, inner...)
+		}
+	}
+	return calls
 }
 
 // hasName reports whether a tool has this name or alias.
