@@ -415,6 +415,9 @@ func kindOf(value string) any {
 
 // inCase returns the name of the only tool whose name is equal but for its case, or the name as it is.
 func (r *reading) inCase(name string) string {
+	if r.offers(name) {
+		return name
+	}
 	found := name
 	for _, t := range r.tools {
 		for _, own := range append([]string{t.Name}, t.Aliases...) {

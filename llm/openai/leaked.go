@@ -34,11 +34,14 @@ type leakFilter struct {
 	first    bool           // no text comes before it
 	tight    bool           // it follows a sentence without a space
 	after    byte           // the last byte before it that is not white space
+	said     bool           // the text before it may be at its end
+	follows  bool           // the text of this answer follows a call
 	lastTool string         // the last tool name in it
 	anyName  bool           // calls of tools that do not exist count, too
 	plain    bool           // no call can leak, but tokens of the model's template can
 	ignored  bool           // a native call came, so all text is text
 	repeated []llm.ToolCall // the calls in held, if they may repeat the native calls
+	words    string         // the text after these calls
 	turn     bool           // a turn of others begins in it
 	suppress bool           // the rest starts as a call, as a tool's description or as a turn of others, so the user must not see it
 	cutOff   bool           // the end of the text does, after other text
@@ -123,7 +126,9 @@ func (l *leakFilter) nativeCall() string {
 	for i := range l.trials {
 		t := &l.trials[i]
 		if t.whole() && !l.quoted(t) {
-			l.repeated = t.calls
+			if l.repeated = t.calls; t.part().kind == "words" {
+				l.words = string(l.held[t.from:])
+			}
 			return ""
 		}
 		if t.form == &between && t.open != "" && len(t.calls) == 0 || t.at == 0 && t.part().kind == "mark" && isToken(string(l.held)) {
@@ -147,7 +152,7 @@ func (l *leakFilter) end(native []llm.ToolCall) (text string, calls []llm.ToolCa
 				return string(l.release()), nil
 			}
 		}
-		return "", nil
+		return l.words, nil
 	}
 	blank := false
 	for i := range l.trials {
@@ -156,7 +161,7 @@ func (l *leakFilter) end(native []llm.ToolCall) (text string, calls []llm.ToolCa
 		case t.whole() && l.quoted(t):
 			return string(l.release()), nil
 		case t.whole() && p.kind == "words":
-			rest := &leakFilter{req: l.req, anyName: l.anyName, position: textPosition{inText: true}}
+			rest := &leakFilter{req: l.req, anyName: l.anyName, follows: true, position: textPosition{inText: true}}
 			text = rest.filter(string(l.held[t.from:]))
 			more, others := rest.end(native)
 			if l.cutOff = rest.cutOff; l.cutOff {
@@ -187,6 +192,7 @@ type textPosition struct {
 	inText bool   // the text has a character other than white space
 	inLine bool   // so has this line
 	space  bool   // the last byte is white space
+	indent bool   // this line begins with white space
 	last   uint32 // the last bytes that are not white space
 	marks  bool   // a mark or code may begin in this word
 	ticks  int    // the backticks at the beginning of this line
@@ -218,7 +224,20 @@ func (p *textPosition) sentence() bool {
 	return c == '.' || c == '!' || c == '?' || c == ':'
 }
 
-// tight reports whether other text should not follow here without a space.
+// said reports whether the text may be at its end: after a word or a sentence, and not within a list, a line of code or a
+// string.
+func (p *textPosition) said() bool {
+	c, before := byte(p.last), byte(p.last>>8)
+	switch {
+	case c == ':' || before == '\\' && c == 'n':
+		return false
+	case p.inLine && p.space:
+		return p.sentence() && !(c == '.' && before >= '0' && before <= '9')
+	}
+	return (nameByte(c) || c >= 0x80 || p.sentence()) && (p.inLine || !p.indent)
+}
+
+// tight reports whether what follows here belongs to the last word or sentence, because no space separates them.
 func (p *textPosition) tight() bool {
 	return p.inLine && !p.space && (byte(p.last) < 0x80 || p.last&0xffffff == 0xe280a6 || !p.sentence())
 }
@@ -236,10 +255,10 @@ func (p *textPosition) pass(c byte) {
 	p.marks = !blank(c) && (p.marks || strings.IndexByte("<[`", c) >= 0)
 	switch {
 	case c == '\n':
-		p.inLine, p.space, p.ticks = false, true, 0
+		p.inLine, p.space, p.indent, p.ticks = false, true, false, 0
 		return
 	case blank(c):
-		p.space = true
+		p.space, p.indent = true, p.indent || !p.inLine
 		return
 	case c == '`' && (p.ticks > 0 || !p.inLine):
 		if p.ticks++; p.ticks == 3 {

@@ -319,6 +319,17 @@ func TestTurnsOfOthers(t *testing.T) {
 		prose := "So `a<|im_start|>user`, or:\n```\n" + words + "\n```"
 		require.Equal(t, prose, answersIn(t, []int{0, -1}, prose, req).Text)
 	}
+	for _, prose := range []string{"- **<|user|>**: the user speaks.", "**[TOOL_RESULTS]** opens results.", "It begins with: <|im_start|>user and ends so.",
+		"It has three:\n1. <|im_start|>system\n2. <|im_start|>user\n", "It is so:\n\n    <|im_start|>user\n    Hi.", `p = f"{system}\n<|user|>\n{q}"` + "\nprint(p)",
+		"It is so:\n\n<|im_start|>user\nHi.<|im_end|>\n"} {
+		require.Equal(t, prose, answersIn(t, []int{3, 0, -1}, prose, asking()).Text)
+	}
+	for _, known := range []*llm.Request{{System: "Prompts begin with <|im_start|>user."}, {Messages: []llm.Message{llm.UserText("Hi"), assistant("<|im_start|>user is one."), llm.UserText("Why?")}}} {
+		require.Equal(t, "Sure.\n<|im_start|>user\nHi", answers(t, "Sure.\n<|im_start|>user\nHi", known).Text)
+	}
+	const value = `{"a":"Sure.<|user|>","b":1}`
+	form := &llm.ResponseFormat{Name: "a", Schema: []byte(`{"type":"object"}`)}
+	require.Equal(t, value, answers(t, value, &llm.Request{Messages: asking().Messages, Settings: llm.Settings{ResponseFormat: form}}).Text)
 	const about = "It is so:\n<|im_start|>user\nHi."
 	require.Equal(t, about, answers(t, about, asking(llm.UserText("How does a template use <|im_start|>user?"))).Text)
 	got := answers(t, toBilling+"\n<tool_call>"+other+"</tool_call><|observation|>", asking())

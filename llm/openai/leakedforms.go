@@ -18,7 +18,7 @@ import (
 //	key, value    an argument; each ends where the next part of the row begins
 //	end           the call is whole here
 //	others        the rest of the answer, which the model has made up for others; it is dropped, but without a call before it
-//	              only if the mark is a token and nobody has spoken of it
+//	              only if the mark is a token, if no text of the conversation contains it, and where the answer may be at its end
 //	{ }           what is between them, any number of times
 //	mark?         may be missing
 //	mark … mark   any of the forms, between two marks
@@ -165,7 +165,7 @@ type form struct {
 	rare   bool   // its first mark is a single token of a model
 	glm    bool   // it is GLM's, which also writes it directly after a sentence
 	others bool   // its mark begins what the model has made up for others
-	calls  bool   // it is a call, or stands around calls
+	calls  bool   // it is a call, or encloses calls
 	mark   string // the mark at its end, "" if it ends without one
 }
 

@@ -29,7 +29,7 @@ type trial struct {
 	fenced bool
 	closed bool   // a form is complete
 	loose  bool   // directly after a call in double braces, after which models write one brace too many
-	block  bool   // the mark counts only at the end of a line, because inline it may be text about calls
+	block  bool   // the mark counts only at the end of a line, because inline it may belong to text about calls
 	mark   string // the mark at the end of the last form, "" if that form ends without one
 	ended  int    // the end of that form in the text
 }
@@ -50,7 +50,7 @@ func (t *trial) whole() bool {
 // step adds a byte. It returns false, and does not hold the byte, if no call can continue with it.
 func (l *leakFilter) step(c byte) bool {
 	if len(l.held) == 0 {
-		l.first, l.tight, l.after = !l.position.inText, l.position.tight(), byte(l.position.last)
+		l.first, l.tight, l.after, l.said = !l.position.inText, l.position.tight(), byte(l.position.last), l.position.said()
 		l.trials = append(l.trials[:0], trial{form: &between})
 	}
 	l.held = append(l.held, c)
@@ -146,7 +146,7 @@ func (l *leakFilter) begin(t trial, c byte) {
 		}
 	}
 	apart := isToken(t.mark) || t.mark != "" && bytes.IndexByte(l.held[t.ended:], '\n') >= 0
-	if apart && strings.IndexByte("<[]{}`>", c) < 0 && len(t.calls) > 0 && t.open == "" && !t.fenced && (l.first || l.tight && isToken(string(l.held))) {
+	if apart && strings.IndexByte("<[]{}`>", c) < 0 && len(t.calls) > 0 && t.open == "" && !t.fenced && (l.first || l.follows || l.tight && isToken(string(l.held))) {
 		t.form, t.from = &words, len(l.held)-1
 		l.next = append(l.next, t)
 	}
@@ -241,10 +241,8 @@ func (l *leakFilter) enter(t trial, at, c int) {
 				l.enter(t, t.at+1, c)
 			}
 			if p.kind == "others" && len(t.calls) == 0 {
-				for text := range textsOfOthers(l.req) {
-					if strings.Contains(text, t.form.parts[0].text) {
-						return // the answer is about such marks
-					}
+				if !t.closed && !l.first && (!l.said || l.req.ResponseFormat != nil) || l.isAbout(t.form.parts[0].text) {
+					return
 				}
 				l.turn = true
 			}
@@ -265,6 +263,18 @@ func (l *leakFilter) enter(t trial, at, c int) {
 			return
 		}
 	}
+}
+
+// isAbout reports whether a text of the conversation contains the mark, so that the answer may explain it.
+func (l *leakFilter) isAbout(mark string) bool {
+	for text := range textsOfOthers(l.req) {
+		if strings.Contains(text, mark) {
+			return true
+		}
+	}
+	return strings.Contains(l.req.System, mark) || slices.ContainsFunc(l.req.Messages, func(m llm.Message) bool {
+		return m.Role == llm.RoleAssistant && strings.Contains(m.PlainText(), mark)
+	})
 }
 
 // keep adds a trial. It drops a trial between forms that exists already: otherwise their number would double with each
