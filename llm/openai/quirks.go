@@ -61,7 +61,7 @@ const (
 // order. It matches a row if it names one of the fields near a word for "unsupported", or if it matches words. Both are
 // expressions in lower case.
 var quirkTable = [...]struct{ name, sent, fields, words string }{
-	{"bare-schemas", "schemas of tools with the commonest keywords only", "", `moonshot flavored|function_declarations\[\d+\]\.parameters|` + toolFeatures}, // Kimi, Gemini, llama.cpp
+	{"bare-schemas", "schemas of tools with the commonest keywords only", "", toolFeatures}, // Kimi, Gemini, llama.cpp
 	{"echo-empty", "like `echo`, and an empty reasoning with each message of the assistant that has none", "",
 		`(reasoning_content|reasoning content|reasoning_details|content\[\]\.thinking).{0,120}(missing|passed back|required|must be (passed|provided|included|present|sent|set|non))|` +
 			`(missing|requires?|must (include|contain|have|pass)).{0,80}(reasoning_content|reasoning content|reasoning_details)`}, // Kimi, DeepSeek
@@ -105,26 +105,72 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 }
 
 // schemaFeatures matches refusals of the schema of one answer, and toolFeatures those of the schema of one tool. Other
-// schemas may be accepted. thoughtless matches refusals of thinking in one request: of no tokens for it, or of a
-// conversation without the earlier thoughts.
+// schemas may be accepted. thoughtless matches refusals of a budget of zero tokens, or of a conversation without the
+// earlier thoughts.
 const (
 	schemaFeatures = `xgrammar|unsupported json schema`
 	toolFeatures   = `failed to parse grammar|json schema conversion failed|(tools?|function)\b.{0,80}unsupported (field|keyword)|unsupported json schema field|` +
-		`unable to submit request because.{0,40}function.{0,120}(schema|parameters)|input_schema does not support`
-	thoughtless     = `budget.{0,9} 0\b|only works in thinking mode|` + earlierThoughts
+		`unable to submit request because.{0,40}function.{0,120}(schema|parameters)|input_schema does not support|moonshot flavored|function_declarations\[\d+\]\.parameters`
+	thoughtless     = noBudget + `|` + earlierThoughts
+	noBudget        = `budget.{0,9} 0\b|only works in thinking mode`
 	earlierThoughts = `expected .?thinking.{0,40}found`
 )
 
-// quotedText matches members of an error that quote a request, and empty ones, which say nothing of its form.
-// oneRequest matches refusals of what other requests may not have: features of one schema, or the value of an effort.
+// unsaid matches the names of members of an error that quote a request, in JSON, in Python or escaped, and empty
+// members, which say nothing of its form. oneRequest matches refusals of what other requests may not have: features of
+// one schema, or the value of an effort. conflict matches refusals of settings that go together in some requests only.
 // invalidSchema matches a schema that is wrong, which its author must see. passing matches server errors that do not
 // depend on the form of a request.
 var (
-	quotedText    = lazyregexp.New(`"(input|flagged_input|failed_generation)"\s*:\s*"(\\.|[^"\\])*"|"(type|param|code)"\s*:\s*null`)
-	oneRequest    = lazyregexp.New(schemaFeatures + `|` + toolFeatures + `|` + thoughtless + `|reasoning.?effort\W{0,3}does not support '`)
+	unsaid     = lazyregexp.New(`\\*["'](input|flagged_input|failed_generation)\\*["']\s*:|\binput_value=|"(type|param|code)"\s*:\s*null`)
+	oneRequest = lazyregexp.New(schemaFeatures + `|` + toolFeatures + `|` + earlierThoughts + `|reasoning.?effort\W{0,3}does not support '`)
+	conflict   = lazyregexp.New(noBudget + `|tool_choice forces|incompatible with thinking|thinking mode does not support|cannot be combined|with a response mime type|` +
+		`controlled generation of only|cannot both be|non-?streaming calls|when .?stream=false`)
 	invalidSchema = lazyregexp.New(`invalid\W{1,3}(\w+\W{1,3}){0,2}schema|invalid_json_schema|invalid_function_parameters|in context=\(`)
 	passing       = lazyregexp.New(`(^|["'.,:;!?] ?|please |can )(retry\b|try (again|your|later))|try again (later|in|soon)|temporar|overload|too busy|is busy`)
 )
+
+// ownWords returns an error without the members that quote a request, at any depth, and without empty ones.
+func ownWords(refusal string) string {
+	var kept strings.Builder
+	for {
+		at := unsaid.Get().FindStringIndex(refusal)
+		if at == nil {
+			return kept.String() + refusal
+		}
+		kept.WriteString(refusal[:at[0]])
+		refusal = refusal[at[1]+valueLength(refusal[at[1]:]):]
+	}
+}
+
+// valueLength returns the length of the value at the beginning of a text, which may be cut off. The value is JSON, or
+// as Python writes it, or either with the escapes of a text around it.
+func valueLength(text string) int {
+	depth, slashes := 0, 0
+	mark, escapes := byte(0), 0 // of the string around this place, and before its mark
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case c == '\\':
+			slashes++
+			continue
+		case mark != 0:
+			if c == mark && slashes%(2*escapes+2) == escapes {
+				mark = 0
+			}
+		case c == '"' || c == '\'':
+			mark, escapes = c, slashes
+		case strings.IndexByte("{[(", c) >= 0:
+			depth++
+		case depth == 0 && strings.IndexByte(",}])", c) >= 0:
+			return i
+		case strings.IndexByte("}])", c) >= 0:
+			depth--
+		}
+		slashes = 0
+	}
+	return len(text)
+}
 
 // never matches nothing: no refusal asks for a field that only some endpoints accept.
 const never = `[^\x00-\x{10FFFF}]`
@@ -250,6 +296,22 @@ type habit struct {
 	endings endingHabit
 	opens   atomic.Int32  // whether a mark opens its thoughts
 	refused atomic.Uint64 // of quirks
+	alike   sync.Map      // by shape: quirks of requests with this shape, as an *atomic.Uint64
+}
+
+// shape is what a request has of the settings that endpoints refuse together.
+type shape struct{ thinks, thinksNot, tools, mustCall, answers, streams, samplesTwice bool }
+
+func shapeOf(req *llm.Request) shape {
+	return shape{
+		thinks:       req.Thinking != nil && *req.Thinking || req.ReasoningEffort != "" && req.ReasoningEffort != "none",
+		thinksNot:    req.Thinking != nil && !*req.Thinking || req.ReasoningEffort == "none",
+		tools:        len(req.Tools) > 0,
+		mustCall:     req.ToolChoice == llm.ToolChoiceRequired || !req.ToolChoice.Mode(),
+		answers:      req.ResponseFormat != nil,
+		streams:      req.Stream,
+		samplesTwice: req.Temperature != nil && req.TopP != nil,
+	}
 }
 
 func (c *client) habit(model string) *habit {
@@ -268,6 +330,7 @@ type writing struct {
 	form    requestForm
 	learned quirks // from refusals of this request
 	helped  quirks // the learned quirks to remember: those that changed the refusal, or ended it
+	alike   quirks // likewise, for requests of the same shape only
 	last    int    // the row of quirkTable that was learned last
 	refusal string // the refusal from which it was learned
 	body    []byte
@@ -289,7 +352,11 @@ func (c *client) write(model string, req *llm.Request) (*writing, error) {
 		}
 		w.form = f
 	}
-	w.form.quirks |= quirks(c.habit(model).refused.Load())
+	known := c.habit(model)
+	w.form.quirks |= quirks(known.refused.Load())
+	if more, ok := known.alike.Load(shapeOf(req)); ok {
+		w.form.quirks |= quirks(more.(*atomic.Uint64).Load())
+	}
 	switch req.Echo {
 	case llm.EchoOn:
 		w.form.quirks |= quirkEcho
@@ -314,17 +381,28 @@ func (w *writing) bytes(more quirks) ([]byte, error) {
 	return w.client.writeRequest(w.model, form.fit(w.req), form)
 }
 
+// remember applies the forms that have helped to later requests.
+func (w *writing) remember() {
+	known := w.client.habit(w.model)
+	known.refused.Or(uint64(w.helped))
+	if w.alike != 0 {
+		alike, _ := known.alike.LoadOrStore(shapeOf(w.req), new(atomic.Uint64))
+		alike.(*atomic.Uint64).Or(uint64(w.alike))
+	}
+}
+
 // mend changes the request to the first form that a refusal asks for and that changes the body, and reports whether
-// there is one. A form that has helped applies to other requests after an answer starts, with two exceptions. After a
+// there is one. A form that has helped applies to other requests after an answer starts, with three exceptions. After a
 // server error it applies to this request only, because the error could have passed without it. So does a form that the
-// schemas or the effort of this request need. A form after which the endpoint returned the same refusal has not helped:
-// the refusal may only quote a text, such as one of the user.
+// schemas or the effort of this request need. A form that a conflict of settings needs applies to requests with the same
+// ones. A form after which the endpoint returned the same refusal has not helped: the refusal may only quote a text,
+// such as one of the user.
 func (w *writing) mend(err error, refusal string) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || e.Code != llm.CodeBadRequest && e.Code != llm.CodeServer && e.Code != llm.CodeNotFound {
 		return false
 	}
-	refusal = quotedText.Get().ReplaceAllString(strings.ToLower(refusal), "")
+	refusal = ownWords(strings.ToLower(refusal))
 	fault := e.Code == llm.CodeServer
 	if own := new(goopenai.APIError); errors.As(err, &own) && containsAny(own, filtered, filteredCodes) {
 		return false
@@ -334,7 +412,7 @@ func (w *writing) mend(err error, refusal string) bool {
 		return false
 	}
 	if refusal == w.refusal {
-		w.helped &^= 1 << w.last
+		w.helped, w.alike = w.helped&^(1<<w.last), w.alike&^(1<<w.last)
 	}
 	w.refusal = refusal
 	for i, says := range refusals() {
@@ -345,7 +423,12 @@ func (w *writing) mend(err error, refusal string) bool {
 		once := fault || oneRequest.Get().MatchString(refusal) && form != quirkEcho
 		if body, err := w.bytes(w.learned | form); err == nil && string(body) != string(w.body) {
 			w.learned, w.last, w.body = w.learned|form, i, body
-			if !once {
+			if once {
+				return true
+			}
+			if conflict.Get().MatchString(refusal) {
+				w.alike |= form
+			} else {
 				w.helped |= form
 			}
 			return true

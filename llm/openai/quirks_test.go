@@ -205,7 +205,7 @@ var refusalsOf = map[string]struct {
 
 // ofOneRequest reports whether words refuse what other requests may not have: a schema, or the value of an effort.
 func ofOneRequest(says string) bool {
-	return slices.ContainsFunc([]string{"xgrammar", "parse grammar", "conversion failed", "unsupported field", "Unable to submit", "Unsupported JSON schema", "input_schema does", "does not support 'none'", "Budget 0", "thinking_budget to 0", "found `tool_use`"}, func(words string) bool { return strings.Contains(says, words) })
+	return slices.ContainsFunc([]string{"xgrammar", "parse grammar", "conversion failed", "unsupported field", "Unable to submit", "Unsupported JSON schema", "input_schema does", "does not support 'none'", "found `tool_use`", "].parameters", "moonshot flavored"}, func(words string) bool { return strings.Contains(says, words) })
 }
 
 // strictEndpoint refuses what the rules say, one at a time, and gives an answer otherwise.
@@ -431,7 +431,7 @@ func TestInvalidSchemas(t *testing.T) {
 
 // TestQuotedSchemas: words about schemas in a text that a refusal quotes hide no other form, and change no other request.
 func TestQuotedSchemas(t *testing.T) {
-	for _, quoted := range []string{"Write the schema for function f", "Is it a moonshot flavored JSON schema?"} {
+	for _, quoted := range []string{`"Write the schema for function f"`, `"Is it a moonshot flavored JSON schema?"`, `{"role":"user","content":[{"text":"A \\"moonshot flavored\\" {JSON schema"}]}`} {
 		var last wireObject
 		m := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			raw, _ := io.ReadAll(r.Body)
@@ -439,7 +439,7 @@ func TestQuotedSchemas(t *testing.T) {
 			_ = json.Unmarshal(raw, &last)
 			if has("seed")(last) {
 				w.WriteHeader(http.StatusUnprocessableEntity)
-				_, _ = io.WriteString(w, `[{"loc":["body","seed"],"msg":"Extra inputs are not permitted","input":"`+quoted+`"}]`)
+				_, _ = io.WriteString(w, `[{"loc":["body","seed"],"msg":"Extra inputs are not permitted","input":`+quoted+`}]`)
 				return
 			}
 			jsonOf(`{"choices":[{"message":{"content":"ok"},"finish_reason":"stop"}]}`)(w, r)
@@ -452,12 +452,62 @@ func TestQuotedSchemas(t *testing.T) {
 	}
 }
 
+// TestConflicts: a form that the settings of a request need together applies to requests with the same settings alone.
+func TestConflicts(t *testing.T) {
+	yes, no := true, false
+	for _, c := range []struct {
+		says    string
+		refuses func(req wireObject) bool
+		a, b    func(req *llm.Request)
+		has     string // a member of request b
+	}{
+		{"Thinking may not be enabled when tool_choice forces tool use.", func(req wireObject) bool { return has("tool_choice")(req) && req["reasoning_effort"] != "none" },
+			func(req *llm.Request) { req.Thinking = &yes }, func(req *llm.Request) { req.Thinking, req.ReasoningEffort = &no, "" }, "tool_choice"},
+		{"Budget 0 is invalid. This model only works in thinking mode.", func(req wireObject) bool { return req["reasoning_effort"] == "none" },
+			func(req *llm.Request) { req.Thinking, req.ReasoningEffort = &no, "" }, func(*llm.Request) {}, "reasoning_effort"},
+		{"`temperature` and `top_p` cannot both be specified for this model. Please use only one.", func(req wireObject) bool { return has("temperature")(req) && has("top_p")(req) },
+			func(req *llm.Request) { req.TopP = ptr(0.5) }, func(*llm.Request) {}, "temperature"},
+		{"json mode cannot be combined with tool/function calling", func(req wireObject) bool { return has("response_format")(req) && has("tools")(req) },
+			func(*llm.Request) {}, func(req *llm.Request) { req.Tools = nil }, "response_format"},
+	} {
+		var last wireObject
+		refused := 0
+		m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			raw, _ := io.ReadAll(r.Body)
+			last = nil
+			_ = json.Unmarshal(raw, &last)
+			if c.refuses(last) {
+				refused++
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprintf(w, `{"error":{"message":%s}}`, quoted(c.says))
+				return
+			}
+			bodyOf(delta(`{"content":"ok"}`, "stop")+done)(w, r)
+		})
+		for _, set := range []func(*llm.Request){c.a, c.a, c.b} {
+			req := everything(m)
+			req.ToolChoice = llm.ToolChoiceRequired
+			set(req)
+			_, err := ask(t, m, req)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, refused, c.says)
+		require.True(t, has(c.has)(last), c.says)
+	}
+}
+
 // TestPermanentRefusals: the verdict of a filter, and an error that quotes a text or has empty members, ask for no other form.
 func TestPermanentRefusals(t *testing.T) {
+	value := `{"detail":[{"loc":["body","messages",0],"msg":"Value error","input":{"role":"user","content":"the \"temperature\" is not supported \\\\","more":["seed is unknown"]}}]}`
 	for _, body := range []string{
 		`{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content management policy.","type":null,"param":"prompt","code":"content_filter"}}`,
 		`{"error":{"message":"The content is not right","type":"invalid_request_error","param":null,"code":null}}`,
 		`{"detail":[{"loc":["body","messages",0],"msg":"Value error","input":"\"temperature\" is not supported"}]}`,
+		value,
+		`{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":` + quoted(value) + `}}}`,
+		`{"error":{"message":` + quoted("upstream: "+`{"raw":`+quoted(value)+`}`) + `}}`,
+		`{"object":"error","message":"[{'type': 'value_error', 'loc': ('body', 'messages'), 'msg': 'Value error', 'input': {'role': 'user', 'content': \"it's a seed, not supported\"}}]"}`,
+		`{"message":"1 validation error: Value error [type=value_error, input_value={'content': 'the seed... is not supported'}, input_type=dict]"}`,
 	} {
 		requests := 0
 		m := serve(t, func(w http.ResponseWriter, r *http.Request) {

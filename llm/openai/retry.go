@@ -32,7 +32,7 @@ func (c *client) sendWithRetries(ctx context.Context, w *writing) (*attempt, err
 			slog.String("model", model), slog.String("endpoint", c.where), slog.Int("attempt", tries),
 			slog.Duration("took", time.Since(start)), slog.Any("error", err))
 		if err == nil {
-			c.habit(model).refused.Or(uint64(w.helped))
+			w.remember()
 			return a, nil
 		}
 		var e *llm.Error
