@@ -123,23 +123,34 @@ func TestAuthRequiredTwice(t *testing.T) {
 	require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
 }
 
-// A message of the user instead goes to the task that waits.
+// A message of the user instead goes to the task that waits, however often a resume has asked for it before.
 func TestMessageInsteadOfAuth(t *testing.T) {
-	p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) {
-		if c.Method == gets {
-			c.reply(w, taskJSON("AUTH_REQUIRED", signIn, "a", "Two charges found."))
-			return
+	for resumes := range 3 {
+		p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) {
+			switch {
+			case c.Method == gets:
+				c.reply(w, taskJSON("AUTH_REQUIRED", signIn, "a", "Two charges found."))
+			case len(c.Params.Message.Parts) == 1 && c.Params.Message.Parts[0].Text() == "I cannot sign in":
+				c.stream(w, statusEvent("AUTH_REQUIRED", signIn))
+			default:
+				c.stream(w, deltaEvent("b", "Never mind, then."), statusEvent("COMPLETED", ""))
+			}
+		}))
+		f := newRunner(t, remotetest.Billing(t, p.URL))
+		f.NoError(f.Turn("refund"))
+		for i, c := range []struct{ message, answer string }{{"I cannot sign in", signIn}, {"I really cannot", "Never mind, then."}} {
+			for range resumes {
+				f.NoError(f.resume())
+			}
+			events := f.NoError(f.Turn(c.message))
+			require.Equal(t, []string{c.answer}, remotetest.Texts(events))
+			sent := p.made(sends)[i+1].Params.Message
+			require.Equal(t, "t1", string(sent.TaskID), "after %d resumes", resumes)
+			require.Equal(t, "c1", sent.ContextID)
+			require.Equal(t, []string{c.message}, texts(sent))
 		}
-		c.stream(w, deltaEvent("b", "Never mind, then."), statusEvent("COMPLETED", ""))
-	}))
-	f := newRunner(t, remotetest.Billing(t, p.URL))
-	f.NoError(f.Turn("refund"))
-	events := f.NoError(f.Turn("I cannot sign in"))
-	require.Equal(t, []string{"Never mind, then."}, remotetest.Texts(events))
-	sent := p.made(sends)[1].Params.Message
-	require.Equal(t, "t1", string(sent.TaskID))
-	require.Equal(t, "c1", sent.ContextID)
-	require.Equal(t, []string{"I cannot sign in"}, texts(sent))
+		require.Empty(t, p.made(cancels))
+	}
 }
 
 // What can become of a task while its authorization is waited for.

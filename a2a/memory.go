@@ -129,6 +129,13 @@ func (m *memory) loggedTexts(ctx context.Context, s agent.Session, after int64) 
 	return said, nil
 }
 
+// lastQuestion returns the texts among which is the question that the task asked last. A resume that finds the task waiting
+// records it again without a text, so these are the texts of the whole turn.
+func (m *memory) lastQuestion(ctx context.Context, s agent.Session) ([]string, error) {
+	turns := s.Turns()
+	return m.loggedTexts(ctx, s, max(m.Since, turns.At(turns.Of(m.Recorded)).Seq))
+}
+
 // tasksSince returns the number of tasks that were first recorded in this turn after a position.
 func (m *memory) tasksSince(since int64) int {
 	n := 0

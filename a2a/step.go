@@ -153,7 +153,7 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 		task, err := x.getTask(sdk.TaskID(m.Task.TaskID))
 		switch {
 		case err == nil:
-			said, err := m.loggedTexts(x.ctx, x.inv.Session(), m.Recorded) // the question
+			said, err := m.lastQuestion(x.ctx, x.inv.Session())
 			if err != nil {
 				return false, x.classify(x.ctx, err)
 			}
