@@ -214,17 +214,20 @@ func TestCancelInMidAnswer(t *testing.T) {
 // down.
 func TestTurnsDoNotWaitForRedis(t *testing.T) {
 	server := servers.NewRedis(t)
-	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPoll(20*time.Millisecond))
+	var heard log
+	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPoll(20*time.Millisecond), heard.option())
 	require.NoError(t, server.Kill())
 	root, script := tree(t)
 	r := must.Get(runner.New(root, tail, runner.WithStreaming()))
 	key := session.ID("s")
 	c := follow(t, tail, key, "")
-	for _, text := range []string{"I was charged twice", "Thanks"} {
-		for _, err := range r.Run(t.Context(), key, llm.UserText(text)) {
-			require.NoError(t, err)
+	heard.hold(t, func() {
+		for _, text := range []string{"I was charged twice", "Thanks"} {
+			for _, err := range r.Run(t.Context(), key, llm.UserText(text)) {
+				require.NoError(t, err)
+			}
 		}
-	}
+	})
 	require.NoError(t, script.Done())
 	n := 0
 	for _, err := range tail.Load(t.Context(), key, 0) {
