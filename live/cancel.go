@@ -49,18 +49,16 @@ func (t *Turns) interrupt(ctx context.Context, key session.Key, running []*Turn)
 	})
 	if err == nil && len(running) > 0 {
 		err = end(ctx, running, session.ErrStopped)
-	}
-	if err == nil { // a backend such as an engine may run the turn elsewhere
-		err = t.requestStop(ctx, key, seq)
-	}
-	if len(running) > 0 {
 		t.notifyWatchers(key)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return t.requestStop(ctx, key, seq) // a backend such as an engine may run the turn elsewhere
 }
 
 // requestStop stores a request to stop the turn that the log has at a position, unless the turn has ended, waits or is
-// stopped by now, and waits until no process runs it.
+// stopped by now, and waits until no process runs it. If none did, requestStop itself stores that the turn was stopped.
 func (t *Turns) requestStop(ctx context.Context, key session.Key, seq int64) error {
 	for requested := false; ; {
 		var runs, stopped bool
@@ -81,7 +79,13 @@ func (t *Turns) requestStop(ctx context.Context, key session.Key, seq int64) err
 			requested = true
 		}
 		info, _, err := session.Find(ctx, t.store, key)
-		if err != nil || !info.Leased {
+		if err != nil {
+			return err
+		}
+		if !info.Leased {
+			if err = t.reader(key).StoreStop(ctx, key); errors.Is(err, agent.ErrSessionBusy) {
+				err = nil // a process has begun a step, and finds the request
+			}
 			return err
 		}
 		if err := t.WaitFree(ctx, key, time.Now().Add(time.Second)); err != nil {
@@ -120,18 +124,27 @@ func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, er
 // more. The function reads the log and returns the position of its end, and whether the turn waits or has ended
 // there. If it has, CancelIf waits up to 10 s for the process that holds the session to release it. If check
 // returns an error, CancelIf returns that error and cancels nothing. If the log has grown meanwhile, it calls check
-// again, up to ten times in all, and then returns agent.ErrConflict.
-func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(context.Context) (seq int64, rests bool, err error)) ([]*event.Event, error) {
-	backend, release, err := t.hold(ctx, key)
+// again, up to ten times in all, and then returns agent.ErrConflict. After any other error, a turn that this process ran is
+// stopped.
+func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(context.Context) (seq int64, rests bool, err error)) (events []*event.Event, err error) {
+	backend, ran, release, err := t.hold(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+	cancels := false
+	defer func() {
+		if err != nil && cancels && ran {
+			t.leaveStopped(ctx, key)
+		}
+	}()
+	pause := time.Duration(0)
 	for deadline, tries := time.Now().Add(releaseTime), 1; ; tries++ {
 		seq, rests, err := check(ctx)
 		if err != nil {
 			return nil, err
 		}
+		cancels = true
 		events, err := backend.Cancel(ctx, key, runner.At(seq))
 		switch {
 		case errors.Is(err, agent.ErrConflict) && tries < 10:
@@ -139,7 +152,9 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 				return nil, context.Cause(ctx)
 			}
 		case errors.Is(err, agent.ErrSessionBusy) && rests && time.Now().Before(deadline):
-			if err := t.WaitFree(ctx, key, time.Now().Add(time.Duration(tries)*10*time.Millisecond)); err != nil {
+			tries--
+			pause += 10 * time.Millisecond
+			if err := t.WaitFree(ctx, key, time.Now().Add(pause)); err != nil {
 				return nil, err
 			}
 		case errors.Is(err, agent.ErrSessionBusy) && !rests && tries < 10:
@@ -155,21 +170,41 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 	}
 }
 
+// leaveStopped requests that no process adopts the turn that this process has interrupted, and could not cancel.
+func (t *Turns) leaveStopped(ctx context.Context, key session.Key) {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer done()
+	var write session.Write
+	err := t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+		if f.Unfinished() && !f.Stopped() {
+			write.Stop = f.Seq
+		}
+		return nil
+	})
+	if err == nil && write.Stop > 0 {
+		_, err = t.store.Write(ctx, key, write)
+	}
+	if err != nil {
+		t.logger.Warn("a turn that could not be canceled may be adopted", "session", key.String(), "error", err)
+	}
+}
+
 // hold ends the turn that this process runs in a session, and prevents other calls from resuming it until release is
-// called. The backend is the one that cancels the turn.
-func (t *Turns) hold(ctx context.Context, key session.Key) (backend Backend, release func(), err error) {
+// called. The backend is the one that cancels the turn; ran reports whether there was a turn.
+func (t *Turns) hold(ctx context.Context, key session.Key) (backend Backend, ran bool, release func(), err error) {
 	held := &Turn{key: key, cancel: func(error) {}, done: make(chan struct{})}
 	running, err := t.join(held)
 	if err != nil {
-		return nil, nil, err
+		return nil, false, nil, err
 	}
 	release = func() {
 		t.exit(held)
 		close(held.done)
 	}
 	if err := end(ctx, running, ErrCanceled); err != nil {
+		t.leaveStopped(ctx, key)
 		release()
-		return nil, nil, err
+		return nil, false, nil, err
 	}
-	return t.canceler(key), release, nil
+	return t.canceler(key), len(running) > 0, release, nil
 }

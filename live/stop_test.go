@@ -93,10 +93,11 @@ func TestStopWithoutAProcess(t *testing.T) {
 			return []string{"stopped", "resumed"}
 		},
 		"a message": func(t *testing.T, _ *desk, turns *Turns) []string {
+			before := notices(t, turns.Store(), key)
 			time.Sleep(session.LeaseTTL)
 			require.NoError(t, must.Get(turns.Begin(t.Context(), key, llm.UserText("hello"))).Wait(t.Context()))
 			stateIs(t, turns, key, Done)
-			return nil
+			return before
 		},
 	} {
 		for _, waits := range []bool{true, false} {

@@ -113,9 +113,8 @@ var (
 	// session.ErrAbandoned: such a turn is an orphan of the store, which another process can adopt.
 	ErrClosed = fmt.Errorf("the server is being stopped: %w", session.ErrAbandoned)
 
-	// ErrCanceled ends a turn that is being canceled, or whose client disconnected before it started. It is a
-	// session.ErrStopped: if nothing can cancel the turn after that, it stays stopped.
-	ErrCanceled = fmt.Errorf("the client canceled the turn: %w", session.ErrStopped)
+	// ErrCanceled ends a turn that was canceled, or whose client disconnected before it started.
+	ErrCanceled = errors.New("the client canceled the turn")
 )
 
 // Turn is a turn, or the rest of a turn, that runs in the background. It is safe for concurrent use.

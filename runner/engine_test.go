@@ -27,12 +27,16 @@ type engine struct {
 	root  agent.Agent
 	opts  []runner.Option
 	runs  int // of the tool
+	asked func()
 }
 
 func newEngine(t *testing.T, answer scripted.Answer, opts ...runner.Option) *engine {
 	e := &engine{t: t, store: sessiontest.Memory(t), opts: append(opts, runner.WithIDs(transcript.Counter()))}
 	pay := must.Get(tools.Func("pay", "Pays.", func(tools.Context, struct{}) (string, error) { e.runs++; return "paid", nil }))
 	model := scripted.Func("clerk", func(req *llm.Request) scripted.Answer {
+		if e.asked != nil {
+			e.asked()
+		}
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleUser {
 			return answer
 		}
@@ -92,7 +96,7 @@ func TestLostCompletion(t *testing.T) {
 }
 
 // TestStopBetweenSteps: a step that finds a request to stop does nothing but store that the turn was stopped, and only
-// a step that somebody asks for after that pays.
+// a step that is asked for after that pays.
 func TestStopBetweenSteps(t *testing.T) {
 	e := newEngine(t, pays)
 	_, begun, err := e.begin("t-1", 1)
@@ -107,9 +111,43 @@ func TestStopBetweenSteps(t *testing.T) {
 	require.Equal(t, runner.TurnState{Seq: called.Seq + 1, Turn: "t-1", Stopped: true}, stopped)
 	require.Zero(t, e.runs)
 
+	for range 2 { // the caller may not know of that
+		_, _, err = e.process().Advance(t.Context(), s1, runner.Step{Turn: "t-1", Seq: called.Seq})
+		require.ErrorIs(t, err, session.ErrStopped)
+	}
 	_, paid := e.advance(runner.Step{Turn: "t-1", Seq: stopped.Seq})
 	require.False(t, paid.Stopped)
 	require.Equal(t, 1, e.runs)
+}
+
+// TestStopInAStep: a step that finds a request to stop when it stores its answer says so.
+func TestStopInAStep(t *testing.T) {
+	e := newEngine(t, pays)
+	_, begun, err := e.begin("t-1", 1)
+	require.NoError(t, err)
+	e.asked = func() { must.Get(e.store.Write(t.Context(), s1, session.Write{Stop: begun.Seq})) }
+	for range 2 {
+		_, state, err := e.process().Advance(t.Context(), s1, runner.Step{Turn: "t-1", Seq: begun.Seq})
+		require.ErrorIs(t, err, session.ErrStopped)
+		require.True(t, state.Stopped)
+	}
+	require.Zero(t, e.runs)
+}
+
+// TestStoreStop: what nobody requested is not stored, nor what has been seen.
+func TestStoreStop(t *testing.T) {
+	e := newEngine(t, pays)
+	_, begun, err := e.begin("t-1", 1)
+	require.NoError(t, err)
+	stored := func() runner.TurnState {
+		require.NoError(t, e.process().StoreStop(t.Context(), s1))
+		return must.Get(e.process().State(t.Context(), s1))
+	}
+	require.Equal(t, begun, stored())
+	must.Get(e.store.Write(t.Context(), s1, session.Write{Stop: begun.Seq}))
+	for range 2 {
+		require.Equal(t, runner.TurnState{Seq: begun.Seq + 1, Turn: "t-1", Stopped: true}, stored())
+	}
 }
 
 // TestUnknownOutcome: the second try of a step that has not stored anything knows nothing of its tool.

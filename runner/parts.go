@@ -89,6 +89,9 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 		case s.Seq >= f.Turn.First && s.Seq > 0 && s.Seq < f.Seq && t.didStep(s.Seq):
 			done = true
 			return nil
+		case f.Stopped() && s.Seq > 0 && s.Seq < f.Seq: // the caller does not know that yet
+			stopped = true
+			return nil
 		case f.StopsAt(t.lease.Stop): // requested while no process ran the turn
 			stopped = true
 			return t.appendEvents(t.ctx, t.stoppedNotice())
@@ -99,7 +102,7 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 		}
 		return t.appendEvents(t.ctx, t.resumedNotices()) // the time between two steps does not count
 	}
-	return r.runPart(ctx, part{key, nil, begin, func(s *scope) (err error) {
+	events, state, err = r.runPart(ctx, part{key, nil, begin, func(s *scope) (err error) {
 		switch {
 		case stopped:
 			err = session.ErrStopped
@@ -108,6 +111,23 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 		}
 		return err
 	}})
+	if err == nil && state.Stopped { // since the last write of the step
+		err = session.ErrStopped
+	}
+	return events, state, err
+}
+
+// StoreStop stores that the session's last turn was stopped, if a write has requested that and no process has seen it; see
+// [session.Write]. The error is [agent.ErrSessionBusy] while a process runs the turn.
+func (r *Runner) StoreStop(ctx context.Context, key session.Key) error {
+	begin := func(t *opening) error {
+		if t.branches() || !t.fold().StopsAt(t.lease.Stop) {
+			return nil
+		}
+		return t.appendEvents(t.ctx, t.stoppedNotice())
+	}
+	_, err := r.collectEvents(ctx, part{key, nil, begin, noSteps})
+	return err
 }
 
 // Cancel ends the session's last turn if it was interrupted or waits for something. The turn cannot be resumed after

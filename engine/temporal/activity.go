@@ -44,7 +44,7 @@ func (e *Engine) advance(ctx context.Context, at position) (outcome, error) {
 			switch state, err := e.r.State(ctx, at.Key); {
 			case err != nil:
 				return outcome{}, notBegun(err)
-			case state.Stopped: // during the try before
+			case state.Stopped && state.Seq != at.Seq: // during the try before
 				return outcome{Code: codeStopped}, nil
 			}
 		}
@@ -75,6 +75,8 @@ func (e *Engine) knownOutcome(ctx context.Context, at position) (outcome, bool, 
 		switch late := time.Now().After(deadline); {
 		case err != nil:
 			return outcome{}, false, notBegun(err)
+		case state.Turn == at.Turn && state.Stopped:
+			return outcome{Code: codeStopped}, false, nil
 		case state.Turn == at.Turn && (state.Seq > at.After || late && !state.Over):
 			return outcome{}, true, nil
 		case state.Turn == at.Turn && late: // the decision was announced but not stored in time

@@ -94,14 +94,23 @@ func (e *Engine) start(ctx context.Context, o turnInput) (g runningTurn, err err
 		case run == nil: // it has just ended
 		case state.Turn == o.Turn:
 			return runningTurn{TurnState: state, run: run}, nil
-		case state.Over && idle:
-			if err := e.c.TerminateWorkflow(ctx, run.GetID(), run.GetRunID(), "another turn begins"); err != nil && !notFound(err) {
+		case state.Stopped, state.Over && idle:
+			if err := e.terminate(ctx, run, "another turn begins"); err != nil {
 				return g, err
 			}
 		case !state.Over || time.Now().After(deadline): // otherwise the log says that it is over, and Temporal will soon
 			return g, fmt.Errorf("session %s: a turn is under way: %w", o.Key, agent.ErrSessionBusy)
 		}
 	}
+}
+
+// terminate ends a workflow at once, if it has not ended. A worker that runs a step of it does not store what comes later.
+func (e *Engine) terminate(ctx context.Context, run client.WorkflowRun, reason string) error {
+	err := e.c.TerminateWorkflow(ctx, run.GetID(), run.GetRunID(), reason)
+	if notFound(err) {
+		err = nil
+	}
+	return err
 }
 
 // open returns the open workflow of a session, nil if there is none. idle reports that it waits for a signal.
@@ -167,13 +176,8 @@ func (e *Engine) continueTurn(ctx context.Context, key session.Key, decisions []
 		return g, err
 	}
 	run, idle, err := e.open(ctx, key)
-	for err == nil && run != nil && g.Stopped { // the workflow of a stopped turn is about to end
-		if err = sleep.For(ctx, 5*time.Millisecond); err == nil {
-			g.TurnState, err = e.r.State(ctx, key)
-		}
-		if err == nil {
-			run, idle, err = e.open(ctx, key)
-		}
+	if err == nil && run != nil && g.Stopped { // this is the workflow before
+		err, run = e.terminate(ctx, run, "the turn was stopped"), nil
 	}
 	if g.run = run; err == nil && (run == nil || idle) { // otherwise a worker is running it
 		g.run, err = e.signal(ctx, at)
