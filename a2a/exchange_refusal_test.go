@@ -50,6 +50,7 @@ func TestRefusedFirstMessage(t *testing.T) {
 		"HTTP 403":       {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusForbidden) }, false, "HTTP status 403"},
 		"HTTP 404":       {func(w http.ResponseWriter, _ call) { http.NotFound(w, nil) }, false, "HTTP status 404"},
 		"HTTP 429":       {func(w http.ResponseWriter, _ call) { http.Error(w, "slowly", http.StatusTooManyRequests) }, false, "HTTP status 429"},
+		"HTTP 503":       {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusServiceUnavailable) }, false, "HTTP status 503"},
 		"an error with HTTP 503": {func(w http.ResponseWriter, c call) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -131,10 +132,6 @@ func TestUnclearFirstMessage(t *testing.T) {
 		"HTTP 408": {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusRequestTimeout) }, a2a.CodeProtocol},
 		"HTTP 500": {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusInternalServerError) }, a2a.CodeUnreachable},
 		"HTTP 502": {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusBadGateway) }, a2a.CodeUnreachable},
-		"HTTP 503, even with a time to retry": {func(w http.ResponseWriter, _ call) {
-			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}, a2a.CodeUnreachable},
 		"HTTP 504": {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusGatewayTimeout) }, a2a.CodeUnreachable},
 		"no JSON":  {func(w http.ResponseWriter, _ call) { fmt.Fprint(w, "<html>") }, a2a.CodeProtocol},
 		"words came": {func(w http.ResponseWriter, c call) {

@@ -24,11 +24,12 @@ import (
 //
 // It matters for the first message after a transfer. The conversation returns to the transferring agent only if the
 // peer has certainly not begun to work on the message. That holds in three cases: the message was not sent (no card, no
-// connection, a forbidden address); the peer answered first with a protocol error or an HTTP status of 400 to 499; or
-// it rejected the task without any other answer.
+// connection, a forbidden address); the peer answered first with a protocol error, an HTTP status of 400 to 499 or
+// 503, with which servers and proxies say that nobody serves the request; or it rejected the task without any other
+// answer.
 //
 // All other errors end the run, because the peer may have done the work, and the transferring agent might have it done
-// again. Among them are a connection that breaks after the request was sent, the HTTP statuses 408 and from 500 on, with
+// again. Among them are a connection that breaks after the request was sent, the HTTP statuses 408, 500, 502 and 504, with
 // which a proxy may report that the peer failed or did not answer in time while it worked, and a message that is sent
 // again after a crash.
 var ErrNotSent = errors.New("the request was not sent")
@@ -62,7 +63,7 @@ func (d *delivery) failed(err error) {
 	var dial *net.OpError
 	switch {
 	case errors.As(err, &status):
-		d.refused = status.status < 500 && status.status != http.StatusRequestTimeout
+		d.refused = status.status < 500 && status.status != http.StatusRequestTimeout || status.status == http.StatusServiceUnavailable
 	case errors.Is(err, ErrNotSent), errors.As(err, &dial) && dial.Op == "dial", errors.As(err, new(*dialguard.Error)), errors.As(err, new(*tokenError)):
 		d.refused = true
 	case isAnswer(err), errors.Is(err, errRedirect), errors.Is(err, errRedirects):
