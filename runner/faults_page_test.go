@@ -54,7 +54,7 @@ func (f *fault) once() string {
 	case f.again == theAgent && f.shown:
 		return "back, again"
 	case f.again == theAdapter && f.waits > 0:
-		return "again, after the wait that it asked for"
+		return "again, after that time"
 	case f.again != nobody:
 		return "again"
 	case f.shown:
