@@ -40,8 +40,11 @@ func merge(m, other map[string]any) {
 func either(a, b any) any {
 	one, _ := a.(map[string]any)
 	other, _ := b.(map[string]any)
-	if reflect.DeepEqual(a, b) {
+	switch {
+	case b == false, reflect.DeepEqual(a, b):
 		return a
+	case a == false:
+		return b
 	}
 	first, _ := one["enum"].([]any)
 	if more, _ := other["enum"].([]any); first != nil && more != nil && reflect.DeepEqual(one["type"], other["type"]) {

@@ -259,6 +259,16 @@ func (p *plainer) node(schema any, depth int, within []string) map[string]any {
 			m["type"] = typeOf(c)
 		}
 	}
+	if values, _ := m["enum"].([]any); m["type"] == nil && slices.ContainsFunc(values, notText) {
+		var kinds []any
+		for _, v := range values {
+			kinds = append(kinds, typeOf(v))
+		}
+		if slices.Contains(kinds, any("number")) {
+			kinds = slices.DeleteFunc(kinds, func(kind any) bool { return kind == "integer" }) // which are numbers, too
+		}
+		m["type"] = kinds
+	}
 	if repair(m); again != "" || depth >= maxDepth {
 		return cutOff(m, again)
 	}
@@ -279,6 +289,11 @@ func (p *plainer) node(schema any, depth int, within []string) map[string]any {
 	return m
 }
 
+func notText(v any) bool {
+	_, is := v.(string)
+	return !is
+}
+
 // describe removes what Gemini refuses, and adds it to the description: values that are not strings, formats of
 // strings, limits that are not allowed, and the form of names.
 func describe(m map[string]any) {
@@ -286,7 +301,6 @@ func describe(m map[string]any) {
 		described, _ := m["description"].(string)
 		m["description"] = strings.TrimLeft(described+" ("+words+")", " ")
 	}
-	notText := func(v any) bool { _, is := v.(string); return !is }
 	if values, _ := m["enum"].([]any); slices.ContainsFunc(values, notText) {
 		if m["type"] == "string" {
 			values = slices.DeleteFunc(slices.Clone(values), notText)
@@ -372,7 +386,7 @@ func typeBranches(m map[string]any) {
 	case m["properties"] != nil || m["required"] != nil:
 		hoist(m)
 		return
-	case m["items"] != nil:
+	case m["type"] == "array" && m["items"] != nil:
 		return
 	}
 	for _, k := range []string{"anyOf", "oneOf"} {

@@ -49,6 +49,10 @@ func TestPlain(t *testing.T) {
 			`"c":{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1.5},"d":{"type":"object","propertyNames":{"pattern":"^x"}},"e":{"type":"string","enum":["x",null],"format":"date-time"}}}`,
 			`{"type":"object","properties":{"a":{"type":"integer","description":"A (one of 1,2)"},"b":{"type":"string","description":"(format: uri)"},` +
 				`"c":{"type":"number","description":"(more than 0) (less than 1.5)"},"d":{"type":"object","properties":{}},"e":{"type":"string","enum":["x"],"format":"date-time"}}}`},
+		"items of an object": {`{"type":"object","properties":{"a":{"type":"object","items":{},"anyOf":[{"items":{}}]}}}`, `{"type":"object","properties":{"a":{"items":{},"anyOf":[{"type":"object","properties":{},"items":{}}]}}}`},
+		"never or a type":    {`{"type":"object","properties":{"a":false},"anyOf":[{"properties":{"a":{"type":"integer"}}}]}`, `{"type":"object","properties":{"a":{"type":"integer"}}}`},
+		"values without a type": {`{"type":"object","properties":{"a":{"enum":[1,2]},"b":{"enum":[1,2.5]},"c":{"enum":["x",true,null]}}}`,
+			`{"type":"object","properties":{"a":{"type":"integer","description":"(one of 1,2)"},"b":{"type":"number","description":"(one of 1,2.5)"},"c":{"anyOf":[{"type":"string","enum":["x"]},{"type":"boolean","description":"(one of true)"},{"type":"null"}]}}}`},
 		"twice":     {`{"type":"object","properties":{"a":{"type":"string","enum":["x","y","x"]}},"required":["a","a"]}`, `{"type":"object","properties":{"a":{"type":"string","enum":["x","y"]}},"required":["a"]}`},
 		"no schema": {`[]`, `[]`},
 	} {

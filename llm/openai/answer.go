@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -39,9 +40,9 @@ type reading struct {
 	thinking thinking
 	leaks    *leakFilter // holds back text that may be a call
 	tools    []llm.ToolSpec
-	plain    bool // their properties have other names in the request
-	probs    bool // the request asks for log probabilities
-	begun    bool // a part of the answer was yielded
+	form     quirks // of the request
+	probs    bool   // the request asks for log probabilities
+	begun    bool   // a part of the answer was yielded
 	usage    *usageReport
 	limit    int // the most tokens that the answer may have; 0 if the request sets no limit
 	model    string
@@ -250,12 +251,12 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 		}
 		if at := slices.IndexFunc(r.tools, func(t llm.ToolSpec) bool { return hasName(t, calls[i].Name) }); at >= 0 {
 			parameters, own := r.tools[at].Parameters, keyNames(nil)
-			if r.plain {
+			if r.form.has(quirkPlainKeys) {
 				var wire keyNames
 				wire, own = plainNames(parameters)
 				parameters = json.RawMessage(wire.apply(string(parameters), inSchema))
 			}
-			calls[i].Arguments = own.apply(fitted(calls[i].Arguments, parameters), inValue)
+			calls[i].Arguments = own.apply(fitted(calls[i].Arguments, parameters, r.form.has(quirkBareSchemas)), inValue)
 		}
 		if err := yield(llm.Chunk{Call: &calls[i]}); err != nil {
 			return err
@@ -290,19 +291,21 @@ func (a *attempt) answerInReasoning() string {
 
 // fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It
 // removes an object that models copy around them: one whose only member is arguments or parameters, for a tool that has
-// parameters, but none with that name. Otherwise it changes only the arguments themselves, not what is within them. The
-// name of a parameter loses the tokens of a template after it, if the tool takes only parameters that it names. A value
-// that was written as a text, for a parameter that cannot be a text, becomes the value. A number becomes a text if the
-// parameter can be a text and no number, and has no enum or one that lists this text. It removes null and an empty text
-// for an optional parameter that can be neither.
-func fitted(args string, parameters json.RawMessage) string {
+// parameters, but none with that name. The name of a parameter loses the tokens of a template after it, if the tool
+// takes only parameters that it names. Otherwise it changes only the values of parameters. If the model got a bare
+// schema, which has texts in place of objects and of lists of types, it also changes what is within the values, and
+// removes the placeholder.
+func fitted(args string, parameters json.RawMessage, bare bool) string {
 	var given map[string]json.RawMessage
-	var takes struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-		Required   []string                   `json:"required"`
-		Others     json.RawMessage            `json:"additionalProperties"`
+	if len(args) > 1<<20 || json.Unmarshal([]byte(args), &given) != nil {
+		return args
 	}
-	if len(args) > 1<<20 || json.Unmarshal([]byte(args), &given) != nil || json.Unmarshal(parameters, &takes) != nil || len(takes.Properties) == 0 {
+	takes := membersOf(parameters)
+	changed := false
+	if _, filled := given[placeholder]; filled && bare && len(takes.Properties) == 0 {
+		delete(given, placeholder)
+		changed = true
+	} else if len(takes.Properties) == 0 {
 		return args
 	}
 	if inner, n := memberOf(given, wrapperKeys); n == 1 && len(given) == 1 && inner[0] == '{' {
@@ -311,40 +314,109 @@ func fitted(args string, parameters json.RawMessage) string {
 			_ = json.Unmarshal(inner, &given) // it was decoded from JSON
 		}
 	}
-	changed := false
 	for _, key := range slices.Sorted(maps.Keys(given)) {
-		value := given[key]
 		at := strings.IndexByte(key, '<')
 		if at > 0 && takes.Properties[key] == nil && slices.Contains([]string{"", "false"}, string(takes.Others)) && aroundArguments.Get().MatchString(key[at:]) {
 			if name := strings.TrimSpace(key[:at]); takes.Properties[name] != nil && given[name] == nil {
+				given[name], changed = given[key], true
 				delete(given, key)
-				key, given[name], changed = name, value, true
 			}
 		}
-		var may allowed
-		may.add(takes.Properties[key], []any{"string", "null", "number", "boolean", "array", "object"})
-		var text string
-		if value[0] == '"' {
-			_ = json.Unmarshal(value, &text) // cannot fail: it was decoded from JSON
-		}
-		fits, kind := typed(text, may.types), kindOf(string(value))
-		switch of := kindOf(fits); {
-		case (string(value) == "null" || string(value) == `""`) && !may.allows(kind) && !slices.Contains(takes.Required, key):
-			delete(given, key)
-		case kind == "string" && of != "string" && may.allows(of):
-			given[key] = json.RawMessage(fits)
-		case (kind == "integer" || kind == "number") && !may.allows("integer") && may.allowsText(string(value)):
-			given[key] = json.RawMessage(quote(string(value)))
-		default:
-			continue
-		}
-		changed = true
 	}
-	if changed {
+	if takes.fit(given, bare) || changed {
 		all, _ := plainjson.Marshal(given) // cannot fail: its values are JSON
 		return string(all)
 	}
 	return args
+}
+
+// members is what a schema and its branches say of the members of an object and the items of an array.
+type members struct {
+	Properties map[string]json.RawMessage `json:"properties"`
+	Required   []string                   `json:"required"`
+	Others     json.RawMessage            `json:"additionalProperties"`
+	Items      json.RawMessage            `json:"items"`
+	AllOf      []json.RawMessage          `json:"allOf"`
+	AnyOf      []json.RawMessage          `json:"anyOf"`
+	OneOf      []json.RawMessage          `json:"oneOf"`
+}
+
+func membersOf(schema json.RawMessage) (m members) {
+	if json.Unmarshal(schema, &m) != nil {
+		return members{} // of a schema that cannot be read nothing is known
+	}
+	for _, branch := range slices.Concat(m.AllOf, m.AnyOf, m.OneOf) {
+		of := membersOf(branch)
+		if m.Properties == nil {
+			m.Properties = map[string]json.RawMessage{}
+		}
+		for name, s := range of.Properties {
+			if own := m.Properties[name]; own != nil {
+				s = fmt.Appendf(nil, `{"anyOf":[%s,%s]}`, own, s)
+			}
+			m.Properties[name] = s
+		}
+		m.Required = append(m.Required, of.Required...)
+		if m.Items == nil {
+			m.Items = of.Items
+		}
+	}
+	return m
+}
+
+// fit changes the members of an object to the form that their schemas take, and reports whether it has changed one. It
+// removes null and an empty text for an optional member that can be neither.
+func (m *members) fit(given map[string]json.RawMessage, within bool) (changed bool) {
+	for key, value := range given {
+		fits := fittedValue(value, m.Properties[key], within)
+		if empty := string(value) == "null" || string(value) == `""`; fits == nil && empty && !slices.Contains(m.Required, key) {
+			delete(given, key)
+			changed = true
+		} else if fits != nil && string(fits) != string(value) {
+			given[key], changed = fits, true
+		}
+	}
+	return changed
+}
+
+// fittedValue returns a value in the form that its schema takes, or nil if the schema refuses it in any form. A value
+// that was written as a text becomes the value, if it cannot be a text. A number becomes a text if the value can be a
+// text and no number, and has no enum or one that lists this text.
+func fittedValue(value, schema json.RawMessage, within bool) json.RawMessage {
+	var may allowed
+	may.add(schema, []any{"string", "null", "number", "boolean", "array", "object"})
+	var text string
+	if value[0] == '"' {
+		_ = json.Unmarshal(value, &text) // cannot fail: it was decoded from JSON
+	}
+	fits, kind := typed(text, may.types), kindOf(string(value))
+	switch of := kindOf(fits); {
+	case kind == "string" && of != "string" && may.allows(of):
+		value = json.RawMessage(fits)
+	case (kind == "integer" || kind == "number") && !may.allows("integer") && may.allowsText(string(value)):
+		value = json.RawMessage(quote(string(value)))
+	case !may.allows(kind):
+		return nil
+	}
+	if !within {
+		return value
+	}
+	var items []json.RawMessage
+	var given map[string]json.RawMessage
+	takes := membersOf(schema)
+	changed := json.Unmarshal(value, &given) == nil && given != nil && takes.fit(given, within)
+	if changed {
+		value, _ = plainjson.Marshal(given) // cannot fail: its values are JSON
+	}
+	if json.Unmarshal(value, &items) == nil && items != nil {
+		for i, item := range items {
+			if fits := fittedValue(item, takes.Items, within); fits != nil {
+				items[i] = fits
+			}
+		}
+		value, _ = plainjson.Marshal(items) // cannot fail: its values are JSON
+	}
+	return value
 }
 
 // allowed is what a schema allows: types of values, and those values that its branches list.
@@ -381,7 +453,7 @@ func (a *allowed) add(schema json.RawMessage, kind any) {
 	for _, branch := range branches {
 		a.add(branch, kind)
 	}
-	if len(branches) > 0 {
+	if len(branches) > 0 || s.Type == nil && len(s.Enum) > 0 {
 		return
 	}
 	types, several := kind.([]any)

@@ -33,7 +33,7 @@ type attempt struct {
 // try sends a request once. It returns when the answer starts.
 func (c *client) try(ctx context.Context, w *writing) (*attempt, error) {
 	model, req := w.model, w.req
-	a := &attempt{client: c, stream: w.streams(), reading: reading{asked: model, leaks: c.leaksOf(req), tools: req.Tools, plain: (w.form.quirks | w.learned).has(quirkPlainKeys), probs: req.TopLogProbs > 0, limit: req.MaxTokens, items: items{by: c.sealer(model)}}}
+	a := &attempt{client: c, stream: w.streams(), reading: reading{asked: model, leaks: c.leaksOf(req), tools: req.Tools, form: w.quirks(), probs: req.TopLogProbs > 0, limit: req.MaxTokens, items: items{by: c.sealer(model)}}}
 	a.reading.calls.offered = a.reading.offers
 	a.reading.thinking = thinking{inText: c.plainThink, settled: c.plainThink, req: req, late: c.holdsThoughts(model)}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)

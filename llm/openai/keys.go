@@ -71,6 +71,9 @@ func withPlainKeys(tools []llm.ToolSpec, messages []llm.Message) ([]llm.ToolSpec
 	return tools, messages
 }
 
+// placeholder is the name of the property that is sent for a tool that names none.
+const placeholder = "none"
+
 // bareSchema returns a schema of arguments with only the keywords that all endpoints know. Every schema in it has one
 // type, every object has properties, and every array has items. It allows at least what the schema allows, except that
 // a value of several types has the first of them, and that one of any type, or an object of any keys, is a text.
@@ -79,74 +82,153 @@ func bareSchema(schema json.RawMessage) json.RawMessage {
 	if json.Unmarshal(schema, &m) != nil || m == nil {
 		return schema
 	}
-	if properties, _ := m["properties"].(map[string]any); len(properties) == 0 {
-		m["properties"] = map[string]any{"none": map[string]any{"description": "Leave this out."}}
-	}
 	m["type"] = "object"
+	m = settled(m)
+	if properties, _ := m["properties"].(map[string]any); len(properties) == 0 {
+		m["properties"] = map[string]any{placeholder: map[string]any{"description": "Leave this out."}}
+	}
 	bare, _ := json.Marshal(bareOf(m)) // it was decoded from JSON
 	return bare
 }
 
-func bareOf(schema any) map[string]any {
-	m, _ := schema.(map[string]any)
-	if m == nil { // it was true, or is missing
-		m = map[string]any{}
-	}
-	for _, k := range []string{"allOf", "anyOf", "oneOf"} {
-		branches, _ := m[k].([]any)
-		for _, s := range branches {
-			if branch := bareOf(s); m["type"] == nil && branch["type"] != "null" {
-				maps.Copy(branch, m) // which has the description
-				m = branch
-			}
-		}
-	}
+// bareOf returns a settled schema with only the keywords that all endpoints know.
+func bareOf(m map[string]any) map[string]any {
 	kind, _ := m["type"].(string)
-	several, _ := m["type"].([]any)
-	for _, one := range several {
-		if kind == "" && one != "null" {
-			kind, _ = one.(string)
-		}
-	}
 	properties, _ := m["properties"].(map[string]any)
-	described, _ := m["description"].(string)
-	switch {
-	case kind == "" && len(properties) > 0:
-		kind = "object"
-	case kind == "" && m["items"] != nil:
-		kind = "array"
-	case kind == "" && m["default"] != nil:
-		raw, _ := json.Marshal(m["default"]) // it was decoded from JSON
-		kind = kindOf(string(raw)).(string)
-	}
+	bare := map[string]any{}
+	text, described := m["description"].(string)
 	if kind == "object" && len(properties) == 0 {
-		kind, m["description"] = "string", strings.TrimLeft(described+" (a JSON object)", " ")
+		kind, text, described = "string", strings.TrimLeft(text+" (a JSON object)", " "), true
 	}
-	bare := map[string]any{"type": cmp.Or(kind, "string")}
-	if text, is := m["description"].(string); is {
+	bare["type"] = cmp.Or(kind, "string")
+	if described {
 		bare["description"] = text
 	}
 	switch bare["type"] {
 	case "array":
-		bare["items"] = bareOf(m["items"])
+		bare["items"] = bareOf(settled(m["items"]))
 	case "object":
+		all := map[string]any{}
 		for name, s := range properties {
-			properties[name] = bareOf(s)
+			all[name] = bareOf(settled(s))
 		}
-		bare["properties"] = properties
-		required, _ := m["required"].([]any)
-		required = slices.DeleteFunc(required, func(name any) bool { text, _ := name.(string); return properties[text] == nil })
-		if len(required) > 0 {
+		bare["properties"] = all
+		if required := slices.DeleteFunc(m["required"].([]string), func(name string) bool { return all[name] == nil }); len(required) > 0 {
 			bare["required"] = required
 		}
 	case "string":
 		enum, _ := m["enum"].([]any)
-		text := func(v any) bool { s, is := v.(string); return is && s != "" }
-		if len(enum) > 0 && !slices.ContainsFunc(enum, func(v any) bool { return !text(v) }) {
+		if len(enum) > 0 && !slices.ContainsFunc(enum, func(v any) bool { s, is := v.(string); return !is || s == "" }) {
 			bare["enum"] = enum
 		}
 	}
 	return bare
+}
+
+// settled returns a schema without branches. It has the one type that values get, "" if any type is allowed, and all
+// that the branches for this type say about properties, items and values.
+func settled(schema any) map[string]any {
+	own, _ := schema.(map[string]any)
+	m := map[string]any{}
+	maps.Copy(m, own) // nothing, if it was true or is missing
+	if value, is := m["const"]; is {
+		m["enum"] = []any{value}
+	}
+	required := []string{}
+	names, _ := m["required"].([]any)
+	for _, name := range names {
+		if text, is := name.(string); is {
+			required = append(required, text)
+		}
+	}
+	m["required"], m["type"] = required, typeIn(m)
+	for _, k := range []string{"allOf", "anyOf", "oneOf"} {
+		list, _ := m[k].([]any)
+		var branches []map[string]any
+		for _, s := range list {
+			branch := settled(s)
+			if branches = append(branches, branch); m["type"] == "" && branch["type"] != "null" {
+				m["type"] = branch["type"]
+			}
+		}
+		var all map[string]any
+		for _, branch := range branches {
+			switch kind := branch["type"]; {
+			case kind != "" && kind != m["type"]:
+			case all == nil:
+				all = branch
+			default:
+				all = combined(k, all, branch)
+			}
+		}
+		if all != nil {
+			m = combined("allOf", m, all)
+		}
+	}
+	return m
+}
+
+// combined returns a settled schema for values that two of them allow, or for the other keywords, that one of them
+// allows.
+func combined(keyword string, a, b map[string]any) map[string]any {
+	m := maps.Clone(b)
+	maps.Copy(m, a)
+	both := func(s, more any) any {
+		if s == nil || more == nil {
+			return cmp.Or(s, more)
+		}
+		return map[string]any{keyword: []any{s, more}}
+	}
+	properties := map[string]any{}
+	one, _ := a["properties"].(map[string]any)
+	other, _ := b["properties"].(map[string]any)
+	maps.Copy(properties, other)
+	for name, s := range one {
+		properties[name] = both(s, other[name])
+	}
+	m["properties"], m["items"] = properties, both(a["items"], b["items"])
+	in := func(name string) bool { return slices.Contains(a["required"].([]string), name) }
+	if keyword == "allOf" {
+		m["required"] = append(slices.Clone(a["required"].([]string)), slices.DeleteFunc(slices.Clone(b["required"].([]string)), in)...)
+		return m
+	}
+	m["required"] = slices.DeleteFunc(slices.Clone(b["required"].([]string)), func(name string) bool { return !in(name) })
+	values, _ := a["enum"].([]any)
+	more, _ := b["enum"].([]any)
+	if m["enum"] = slices.Concat(values, more); values == nil || more == nil {
+		delete(m, "enum") // one of them allows other values
+	}
+	return m
+}
+
+// typeIn returns the type that a schema gives to its values: the first that it names, or that of what it says of them.
+// It returns "" if only its branches may name one.
+func typeIn(m map[string]any) string {
+	kinds, several := m["type"].([]any)
+	if !several {
+		kinds = []any{m["type"]}
+	}
+	for _, kind := range kinds {
+		if name, is := kind.(string); is && (name != "null" || !several) {
+			return name
+		}
+	}
+	properties, _ := m["properties"].(map[string]any)
+	values, _ := m["enum"].([]any)
+	first := ""
+	switch {
+	case len(properties) > 0:
+		return "object"
+	case m["items"] != nil:
+		return "array"
+	}
+	for _, value := range append(slices.Clip(values), m["default"]) {
+		raw, _ := json.Marshal(value) // it was decoded from JSON
+		if kind := kindOf(string(raw)).(string); value != nil && (first == "" || first == "integer" && kind == "number") {
+			first = kind
+		}
+	}
+	return first
 }
 
 // schemaPlace is the place of a value in a schema, which says what its members are.

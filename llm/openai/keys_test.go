@@ -117,10 +117,33 @@ func TestBareSchema(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"type":"object","properties":{"a":true,"b":{"type":"array","maxItems":9,"items":{"type":"string","enum":["x"],"pattern":"x"}},
 			"maxItems":{"type":"string","default":"y"}},"required":["a"],"additionalProperties":false}`: `"a":{"type":"string"},"b":{"type":"array","items":{"type":"string","enum":["x"]}},"maxItems":{"type":"string"}},"required":["a"]`,
-		`{"properties":{"a":{"type":["null","integer"]},"b":{"type":"array"},"c":{"type":"integer","enum":[1]},"d":{"description":"any","default":10},"e":{"enum":["x",""]}},"required":["z"]}`:                                                          `"a":{"type":"integer"},"b":{"type":"array","items":{"type":"string"}},"c":{"type":"integer"},"d":{"description":"any","type":"integer"},"e":{"type":"string"}}`,
-		`{"properties":{"a":{"description":"d","anyOf":[{"type":"null"},{"anyOf":[{"type":"object","properties":{"x":{}}},{"type":"string"}]}]},"b":{"type":"object","description":"d"},"c":{"type":"array","items":[{"type":"number"}]}},"anyOf":[{}]}`: `"a":{"description":"d","type":"object","properties":{"x":{"type":"string"}}},"b":{"type":"string","description":"d (a JSON object)"},"c":{"type":"array","items":{"type":"string"}}}`,
+		`{"properties":{"a":{"type":["null","integer"]},"b":{"type":"array"},"c":{"type":"integer","enum":[1]},"d":{"description":"any","default":10},"e":{"enum":["x",""]}},"required":["z"]}`:                                                                                                                                            `"a":{"type":"integer"},"b":{"type":"array","items":{"type":"string"}},"c":{"type":"integer"},"d":{"description":"any","type":"integer"},"e":{"type":"string"}}`,
+		`{"properties":{"a":{"description":"d","anyOf":[{"type":"null"},{"anyOf":[{"type":"object","properties":{"x":{}}},{"type":"string"}]}]},"b":{"type":"object","description":"d"},"c":{"type":"array","items":[{"type":"number"}]}},"anyOf":[{}]}`:                                                                                   `"a":{"description":"d","type":"object","properties":{"x":{"type":"string"}}},"b":{"type":"string","description":"d (a JSON object)"},"c":{"type":"array","items":{"type":"string"}}}`,
+		`{"properties":{"p":{"description":"P","allOf":[{"type":"object","properties":{"a":{},"c":{"description":"C"}}},{"properties":{"b":{"enum":[1,2.5]},"c":{"type":"integer"}},"required":["b","a"]}],"required":["a"]}}}`:                                                                                                            `"p":{"description":"P","type":"object","properties":{"a":{"type":"string"},"b":{"type":"number"},"c":{"description":"C","type":"integer"}},"required":["a","b"]}}`,
+		`{"properties":{"a":{"type":"object","properties":{"x":{}},"anyOf":[{"required":["x"]},{"required":["y"]}]},"b":{"anyOf":[{"$ref":"#/x"},{"type":["integer","string"]}]},"c":{"enum":[null,true]},"d":{"const":"x"},"e":{"oneOf":[{"enum":["x"]},{"const":"y"}]},"f":{"type":"string","anyOf":[{"enum":["x"]},{"minLength":3}]}}}`: `"a":{"type":"object","properties":{"x":{"type":"string"}}},"b":{"type":"integer"},"c":{"type":"boolean"},"d":{"type":"string","enum":["x"]},"e":{"type":"string","enum":["x","y"]},"f":{"type":"string"}}`,
+		`{"type":"object","oneOf":[{"properties":{"kind":{"const":"a"},"x":{}},"required":["kind","x"]},{"properties":{"kind":{"const":"b"},"y":{"type":"array","items":{"type":"integer"}}},"required":["kind"]}]}`:                                                                                                                       `"kind":{"type":"string","enum":["a","b"]},"x":{"type":"string"},"y":{"type":"array","items":{"type":"integer"}}},"required":["kind"]`,
 		`{"type":"object"}`: `"none":{"type":"string","description":"Leave this out."}}`,
 	} {
 		require.JSONEq(t, `{"type":"object","properties":{`+want+`}`, string(bareSchema(json.RawMessage(schema))))
+	}
+}
+
+// TestBareCalls: what a model writes as a text, because a bare schema has a text there, becomes the value of the tool's own schema.
+func TestBareCalls(t *testing.T) {
+	for _, c := range []struct{ schema, wrote, want string }{
+		{`{"properties":{"rows":{"type":"array","items":{"type":"object"}}}}`, `{"rows":["{\"x\":1}",{"y":2}]}`, `{"rows":[{"x":1},{"y":2}]}`},
+		{`{"properties":{"f":{"type":"object","properties":{"labels":{"type":"object","additionalProperties":{"type":"string"}},"n":{"type":"integer"}},"required":["n"]}}}`, `{"f":{"labels":"{\"a\":\"1\"}","n":"5"}}`, `{"f":{"labels":{"a":"1"},"n":5}}`},
+		{`{"properties":{"f":{"anyOf":[{"type":"null"},{"type":"object","properties":{"labels":{"type":"object"},"s":{"type":"string"}}}]}}}`, `{"f":{"labels":"{}","s":7}}`, `{"f":{"labels":{},"s":"7"}}`},
+		{`{"allOf":[{"properties":{"a":{"type":"integer"}}},{"properties":{"b":{"type":"object"}}}]}`, `{"a":"1","b":"{}"}`, `{"a":1,"b":{}}`},
+		{`{"oneOf":[{"properties":{"x":{"type":"integer"}}},{"properties":{"x":{"type":"string"}}}]}`, `{"x":"1"}`, `{"x":"1"}`},
+		{`{"properties":{"any":{},"list":{"type":"array"},"either":{"type":["object","string"]}}}`, `{"any":"{\"a\":1}","list":["1"],"either":"{}"}`, `{"any":"{\"a\":1}","list":["1"],"either":"{}"}`},
+		{`{"properties":{"n":{"enum":[1,2]},"s":{"enum":["1"]}}}`, `{"n":"1","s":1}`, `{"n":1,"s":"1"}`},
+		{`{"type":"object","additionalProperties":false}`, `{"none":""}`, `{}`},
+		{`{"properties":{"none":{"type":"string"}}}`, `{"none":"x"}`, `{"none":"x"}`},
+	} {
+		m := serve(t, jsonOf(`{"choices":[{"message":{"tool_calls":[{"id":"c","function":{"name":"f","arguments":`+quoted(c.wrote)+`}}]},"finish_reason":"tool_calls"}]}`), WithEndpoint("bare-schemas"))
+		got, err := ask(t, m, &llm.Request{Messages: []llm.Message{llm.UserText("ask")}, Tools: []llm.ToolSpec{{Name: "f", Parameters: json.RawMessage(c.schema)}}})
+		require.NoError(t, err)
+		require.JSONEq(t, c.want, got.Calls[0].Arguments, c.schema)
 	}
 }

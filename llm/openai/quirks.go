@@ -336,9 +336,12 @@ type writing struct {
 	body    []byte
 }
 
+// quirks returns the quirks of the request's last form.
+func (w *writing) quirks() quirks { return (w.form.quirks | w.learned).resolved() }
+
 // streams reports whether the request in its last form asks for a stream.
 func (w *writing) streams() bool {
-	q := w.form.quirks | w.learned
+	q := w.quirks()
 	return (w.req.Stream || q.has(quirkStreamAlways)) && !q.has(quirkNoStream)
 }
 
