@@ -282,7 +282,7 @@ func (o *output) reasoning() string {
 
 // details returns the entries of the reasoning.
 func (o *output) details() json.RawMessage {
-	if len(o.Details) == 0 {
+	if !reported(o.Details) {
 		return o.Blocks
 	}
 	return o.Details

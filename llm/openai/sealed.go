@@ -182,8 +182,10 @@ func (d *details) take(raw json.RawMessage, whole, inAddition bool) (text string
 	if json.Unmarshal(raw, &list) != nil {
 		return ""
 	}
+	var taken []*detail
 	for _, more := range list {
-		into := d.of(more)
+		into := d.of(more, whole, taken)
+		taken = append(taken, into)
 		for _, name := range detailFields {
 			if v := more[name]; len(v) <= maxDetailField && len(v) > 0 && (reported(v) || into.fields[name] == nil) {
 				into.fields[name] = v
@@ -191,8 +193,11 @@ func (d *details) take(raw json.RawMessage, whole, inAddition bool) (text string
 		}
 		for i, name := range detailTexts {
 			var piece string
-			if !reported(more[name]) || json.Unmarshal(more[name], &piece) != nil {
+			if len(more[name]) == 0 || more[name][0] != '"' || json.Unmarshal(more[name], &piece) != nil {
 				continue
+			}
+			if into.places[i] == nil {
+				into.places[i] = []int{} // endpoints need an empty text, too
 			}
 			if f := &into.texts[i]; whole {
 				piece = f.whole(piece, inAddition)
@@ -205,14 +210,25 @@ func (d *details) take(raw json.RawMessage, whole, inAddition bool) (text string
 	return text
 }
 
-// of returns the entry that a part belongs to: the one with its type and its index or, without an index, its id.
-func (d *details) of(part map[string]json.RawMessage) *detail {
-	for _, e := range slices.Backward(d.entries) {
-		key := "index"
-		if len(part[key]) == 0 {
-			key = "id"
+// of returns the entry that a part belongs to: the one with its type and its index or, without an index, its id. Parts
+// without both, such as LiteLLM's, belong to the entries in their order: a signature or data ends an entry, and no two parts
+// of a list, of which taken came before, belong to one.
+func (d *details) of(part map[string]json.RawMessage, whole bool, taken []*detail) *detail {
+	key := "index"
+	if len(part[key]) == 0 {
+		key = "id"
+	}
+	unnamed := len(part[key]) == 0
+	for i := range d.entries {
+		e := d.entries[len(d.entries)-1-i]
+		if whole && unnamed {
+			e = d.entries[i]
 		}
-		if f := e.fields; bytes.Equal(f["type"], part["type"]) && bytes.Equal(f["index"], part["index"]) && bytes.Equal(f[key], part[key]) {
+		f := e.fields
+		switch {
+		case !bytes.Equal(f["type"], part["type"]) || !bytes.Equal(f["index"], part["index"]) || !bytes.Equal(f[key], part[key]):
+		case unnamed && (slices.Contains(taken, e) || !whole && (reported(f["signature"]) || reported(f["data"]))):
+		default:
 			return e
 		}
 	}

@@ -39,13 +39,17 @@ func TestOpaqueDataGoesBack(t *testing.T) {
 		answer, back string // of a message, what is in it and what goes back; {} is its text
 		echoes       bool   // only with echo
 	}{
-		"reasoning_content":    {`"reasoning_content":"So.","content":"Hi"`, `"reasoning_content":"So."`, true},
-		"reasoning":            {`"reasoning":"So.",` + call(""), `"reasoning":"So."`, true},
-		"both":                 {`"reasoning":"So.","reasoning_content":"So.",` + call(""), `"reasoning_content":"So."`, true},
-		"a block":              {`"content":"<think>\nSo.\n</think>\n\nHi"`, `"content":"\u003cthink\u003e\nSo.\n\u003c/think\u003e\n\nHi"`, true},
-		"a block and a call":   {`"content":"<think>So.</think>",` + call(""), `"content":"\u003cthink\u003e\nSo.\n\u003c/think\u003e"`, true},
-		"details":              {`"reasoning_details":[{"type":"reasoning.text","index":0,"text":"So.","signature":"s<"},{"type":"reasoning.encrypted","index":1,"data":"E"}],` + call(""), `"reasoning_details":[{"index":0,"signature":"s\u003c","text":"So.","type":"reasoning.text"},{"data":"E","index":1,"type":"reasoning.encrypted"}]`, true},
-		"blocks":               {`"reasoning_content":"So.","thinking_blocks":[{"type":"thinking","thinking":"So.","signature":"s<"},{"type":"redacted_thinking","data":"E"}],` + call(""), `"reasoning_content":"So.","thinking_blocks":[{"signature":"s\u003c","thinking":"So.","type":"thinking"},{"data":"E","type":"redacted_thinking"}]`, true},
+		"reasoning_content":  {`"reasoning_content":"So.","content":"Hi"`, `"reasoning_content":"So."`, true},
+		"reasoning":          {`"reasoning":"So.",` + call(""), `"reasoning":"So."`, true},
+		"both":               {`"reasoning":"So.","reasoning_content":"So.",` + call(""), `"reasoning_content":"So."`, true},
+		"a block":            {`"content":"<think>\nSo.\n</think>\n\nHi"`, `"content":"\u003cthink\u003e\nSo.\n\u003c/think\u003e\n\nHi"`, true},
+		"a block and a call": {`"content":"<think>So.</think>",` + call(""), `"content":"\u003cthink\u003e\nSo.\n\u003c/think\u003e"`, true},
+		"details":            {`"reasoning_details":[{"type":"reasoning.text","index":0,"text":"So.","signature":"s<"},{"type":"reasoning.encrypted","index":1,"data":"E"}],` + call(""), `"reasoning_details":[{"index":0,"signature":"s\u003c","text":"So.","type":"reasoning.text"},{"data":"E","index":1,"type":"reasoning.encrypted"}]`, true},
+		"blocks":             {`"reasoning_content":"So.","thinking_blocks":[{"type":"thinking","thinking":"So.","signature":"s<"},{"type":"redacted_thinking","data":"E"}],` + call(""), `"reasoning_content":"So.","thinking_blocks":[{"signature":"s\u003c","thinking":"So.","type":"thinking"},{"data":"E","type":"redacted_thinking"}]`, true},
+		"several blocks": {`"reasoning_content":"So.","reasoning_details":null,"thinking_blocks":[{"type":"thinking","thinking":"S","signature":"s1"},{"type":"thinking","thinking":"o.","signature":"s2"},` +
+			`{"type":"redacted_thinking","data":"E1"},{"type":"redacted_thinking","data":"E2"},{"type":"thinking","thinking":"","signature":"s3"}],` + call(""),
+			`"thinking_blocks":[{"signature":"s1","thinking":"S","type":"thinking"},{"signature":"s2","thinking":"o.","type":"thinking"},` +
+				`{"data":"E1","type":"redacted_thinking"},{"data":"E2","type":"redacted_thinking"},{"signature":"s3","thinking":"","type":"thinking"}]`, true},
 		"details beside":       {`"reasoning":"So.","reasoning_details":[{"type":"reasoning.summary","summary":"So."}],"content":"Hi"`, `"reasoning":"So.","reasoning_details":[{"summary":"So.","type":"reasoning.summary"}]`, true},
 		"Gemini's signature":   {call(`,"extra_content":{"google":{"thought_signature":"c2<ln"}}`), `"extra_content":{"google":{"thought_signature":"c2\u003cln"}}`, false},
 		"a field of LiteLLM's": {call(`,"provider_specific_fields":{"thought_signature":"c2ln"}`), `"provider_specific_fields":{"thought_signature":"c2ln"}`, false},
