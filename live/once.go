@@ -34,7 +34,8 @@ type Request struct {
 	Sum string
 	// At is the position at which the log must end. nil is any position.
 	At *int64
-	// Wait is how long to wait for a busy session. 0 does not wait.
+	// Wait is how long to wait for a busy session. 0 only waits for a process that releases the session after a turn, for
+	// up to 10 s.
 	Wait time.Duration
 	// Metadata is stored with the message; see [Reserved].
 	Metadata map[string]any

@@ -120,10 +120,11 @@ func TestStopElsewhere(t *testing.T) {
 		stopped, err := other.Stop(t.Context(), d.key.ID, turn.ID)
 		require.NoError(t, err, name)
 		require.Equal(t, "cut_off", stopped.State, name)
-		if name == "unmanned" {
+		if name == "unmanned" { // its workflow begins no step before somebody resumes the turn
 			d.worker()
+		} else {
+			require.Equal(t, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, d.closes(), name)
 		}
-		require.Equal(t, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, d.closes(), name)
 		last := d.log()[len(d.log())-1].Data
 		require.Equal(t, event.NoticeStopped, last.(*event.Notice).Code, name)
 		_, err = other.Resume(t.Context(), d.key.ID, turn.ID)
