@@ -33,13 +33,14 @@ type attempt struct {
 // try sends a request once. It returns when the answer starts.
 func (c *client) try(ctx context.Context, w *writing) (*attempt, error) {
 	model, req := w.model, w.req
-	a := &attempt{client: c, stream: w.streams(), reading: reading{asked: model, leaks: c.leaksOf(req), tools: req.Tools, form: w.quirks(), probs: req.TopLogProbs > 0, limit: req.MaxTokens, items: items{by: c.sealer(model)}}}
+	form := w.quirks()
+	a := &attempt{client: c, stream: form.streams(req), reading: reading{asked: model, leaks: c.leaksOf(req), tools: req.Tools, form: form, probs: req.TopLogProbs > 0, limit: form.limit(req), items: items{by: c.sealer(model)}}}
 	a.reading.calls.offered = a.reading.offers
 	a.reading.thinking = thinking{inText: c.plainThink, settled: c.plainThink, req: req, late: c.holdsThoughts(model)}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.stop = func() {}
-	if c.responses && req.MaxTokens > 0 {
-		a.reading.limit = max(req.MaxTokens, minOutputTokens)
+	if c.responses && a.reading.limit > 0 {
+		a.reading.limit = max(a.reading.limit, minOutputTokens)
 	}
 	limits := c.timeouts.with(req.Timeouts)
 	if t := limits.Attempt; t > 0 {

@@ -136,15 +136,13 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		Error    json.RawMessage `json:"error"`
 		Errors   json.RawMessage `json:"errors"` // watsonx, Cloudflare
 		Message  flexText        `json:"message"`
-		Loc      []flexText      `json:"loc"` // with msg: FastAPI
+		Loc      json.RawMessage `json:"loc"` // a list, with msg: FastAPI
 		Msg      flexText        `json:"msg"`
 		Detail   json.RawMessage `json:"detail"`
 		Says     flexText        `json:"error_description"` // OAuth
 		Type     flexText        `json:"type"`
 		Code     flexText        `json:"code"`
-		Metadata struct {
-			Raw flexText `json:"raw"` // the text of OpenRouter's provider
-		} `json:"metadata"`
+		Metadata json.RawMessage `json:"metadata"` // of OpenRouter
 	}
 	data = bytes.TrimSpace(data)
 	if depth > 4 { // each level scans the data once more
@@ -153,7 +151,11 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 	if len(data) > 0 && data[0] == '[' {
 		var list []json.RawMessage
 		if json.Unmarshal(data, &list) == nil && len(list) > 0 {
-			return parseErrorAt(list[0], depth+1)
+			e := parseErrorAt(list[0], depth+1)
+			for _, more := range list[1:] {
+				e.Message += "; " + parseErrorAt(more, depth+1).Message
+			}
+			return e
 		}
 	}
 	if json.Unmarshal(data, &o) != nil {
@@ -172,8 +174,10 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 	} else if len(o.Detail) > 0 {
 		_ = json.Unmarshal(o.Detail, &detail) // it was decoded from JSON
 	}
-	for i, step := range slices.Backward(o.Loc) {
-		if o.Msg = "." + o.Msg; i == len(o.Loc)-1 {
+	var place []flexText
+	_ = json.Unmarshal(o.Loc, &place) // what is no list is no place
+	for i, step := range slices.Backward(place) {
+		if o.Msg = "." + o.Msg; i == len(place)-1 {
 			o.Msg = ": " + o.Msg[1:]
 		}
 		o.Msg = step + o.Msg
@@ -189,8 +193,11 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		}
 	}
 	e := &goopenai.APIError{Message: string(said), Type: string(o.Type), Code: string(o.Code)}
-	if o.Metadata.Raw != "" {
-		e.Message += ": " + string(o.Metadata.Raw)
+	var provider struct {
+		Raw flexText `json:"raw"`
+	}
+	if json.Unmarshal(o.Metadata, &provider) == nil && provider.Raw != "" {
+		e.Message += ": " + string(provider.Raw)
 	}
 	if e.Message == "" {
 		e.Message = string(data)

@@ -62,6 +62,11 @@ func TestCallsAtTheLimit(t *testing.T) {
 			require.NoError(t, err, name)
 			require.Equal(t, want, got.Finish, "%s, at most %d tokens and reasoning", name, limit)
 		}
+		req := asking()
+		req.Stream = body[0] != '{'
+		got, err := ask(t, serve(t, jsonOf(strings.ReplaceAll(body, `"completion_tokens":16`, `"completion_tokens":8192`)), WithEndpoint("max-tokens-always")), req)
+		require.NoError(t, err, name)
+		require.Equal(t, llm.FinishLength, got.Finish, "%s, at the limit of the endpoint's form", name)
 	}
 }
 

@@ -52,6 +52,8 @@ func TestFaultMatrix(t *testing.T) {
 		"409":               {status(409, ""), llm.CodeBadRequest, 409, true, "Conflict", 0},
 		"413":               {status(413, "<html>too big"), llm.CodeBadRequest, 413, false, "a web page; shorten the conversation", 0},
 		"422":               {status(422, `{"detail":[{"loc":["body","messages"],"msg":"field required"}]}`), llm.CodeBadRequest, 422, false, "body.messages: field required", 0},
+		"422 lists":         {status(422, `{"detail":[{"loc":["body","messages"],"msg":"field required"},{"loc":["body",0],"msg":"not right"}]}`), llm.CodeBadRequest, 422, false, "body.messages: field required; body.0: not right", 0},
+		"429 place":         {status(429, `{"error":{"message":"no more","code":"insufficient_quota","loc":"eu","metadata":"x"}}`), llm.CodeRateLimited, 429, false, "Too Many Requests: no more (ins", 0},
 		"429":               {status(429, object("slow down", "", "rate_limit_exceeded")), llm.CodeRateLimited, 429, true, "slow down", 0},
 		"429 quota":         {status(429, object("pay", "", "insufficient_quota")), llm.CodeRateLimited, 429, false, "pay (insufficient_quota)", 0},
 		"429 seconds":       {status(429, "", "Retry-After", "3"), llm.CodeRateLimited, 429, true, "", 3 * time.Second},

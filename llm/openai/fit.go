@@ -31,7 +31,7 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	}
 	if q.has(quirkWordsApart) {
 		r := *req
-		r.Messages, req = wordsApart(req.Messages), &r
+		r.Messages, req = textApart(req.Messages), &r
 	}
 	if q.has(quirkPlainKeys) {
 		r := *req
@@ -86,14 +86,11 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	if q.has(quirkNoStop) {
 		r.Stop = nil
 	}
-	r.Stream = (r.Stream || q.has(quirkStreamAlways)) && !q.has(quirkNoStream)
+	r.Stream, r.MaxTokens = q.streams(&r), q.limit(&r)
 	if q.has(quirkTools) && len(r.Tools) == 0 && slices.ContainsFunc(r.Messages, calls) {
 		r.Tools = []llm.ToolSpec{{Name: "none", Description: "This is no tool. Never call it."}}
 	}
 	q.fitTools(&r)
-	if q.has(quirkMaxTokensAlways) && r.MaxTokens <= 0 {
-		r.MaxTokens = 8192
-	}
 	if q.has(quirkEffortNone) && len(r.Tools) > 0 {
 		r.Thinking, r.ReasoningEffort = nil, "none"
 	}
@@ -132,9 +129,9 @@ func (q quirks) fitTools(r *llm.Request) {
 		if q.has(quirkNoEmpty) {
 			t.Description = cmp.Or(t.Description, t.Name)
 		}
-		if words := []rune(t.Description); q.has(quirkShortDescriptions) && len(words) > maxDescription {
-			t.Description = string(words[:maxDescription]) + "…"
-			r.System = strings.TrimPrefix(r.System+"\n\nMore about the tool "+t.Name+": …"+string(words[maxDescription:]), "\n\n")
+		if text := []rune(t.Description); q.has(quirkShortDescriptions) && len(text) > maxDescription {
+			t.Description = string(text[:maxDescription]) + "…"
+			r.System = strings.TrimPrefix(r.System+"\n\nMore about the tool "+t.Name+": …"+string(text[maxDescription:]), "\n\n")
 		}
 	}
 }
@@ -180,8 +177,8 @@ func oneCallEach(messages []llm.Message) (list []llm.Message) {
 	return slices.DeleteFunc(list, func(m llm.Message) bool { return m.Role == llm.RoleTool && len(m.Parts) == 0 })
 }
 
-// wordsApart returns the conversation with the words of a message that has calls as a message before it.
-func wordsApart(messages []llm.Message) (list []llm.Message) {
+// textApart returns the conversation with the text of a message that has calls as a message before it.
+func textApart(messages []llm.Message) (list []llm.Message) {
 	for _, m := range messages {
 		if text := m.PlainText(); calls(m) {
 			if strings.TrimSpace(text) != "" {

@@ -96,7 +96,7 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|encrypted.?content|\bthinking(.?(budget|level|config))?\b`, thoughtless},        // xAI
 	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                                                                                 // Gemini
 	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                                                                                  // Llama
-	{"words-apart", "words next to calls as an earlier message", "", `either content or tool_calls.{0,3} but not both|both content and tool_calls`},                                                  // Mistral
+	{"words-apart", "text next to calls as an earlier message", "", `either content or tool_calls.{0,3} but not both|both content and tool_calls`},                                                   // Mistral
 	{"plain-keys", "properties of tools get names of at most 64 letters, digits, `_` and `-`", "", `property (keys?|names?).{0,40}(match|pattern)`},                                                  // Claude, Bedrock
 	{"short-descriptions", "descriptions of tools continue in the system text after 1,000 characters", "", `description.{0,60}(too long|maximum length|exceed)|(too long|exceed).{0,60}description`}, // OpenAI, Azure
 	{"max-tokens-always", "a limit of 8,192 tokens where none is set", "", `max_(completion_)?tokens.{0,12}(field required|is required|missing)|(required|missing).{0,30}max_(completion_)?tokens`},  // gateways to Claude
@@ -339,10 +339,17 @@ type writing struct {
 // quirks returns the quirks of the request's last form.
 func (w *writing) quirks() quirks { return (w.form.quirks | w.learned).resolved() }
 
-// streams reports whether the request in its last form asks for a stream.
-func (w *writing) streams() bool {
-	q := w.quirks()
-	return (w.req.Stream || q.has(quirkStreamAlways)) && !q.has(quirkNoStream)
+// streams reports whether a request is sent as one for a stream.
+func (q quirks) streams(req *llm.Request) bool {
+	return (req.Stream || q.has(quirkStreamAlways)) && !q.has(quirkNoStream)
+}
+
+// limit returns the most tokens that the answer to a request may have, 0 if the endpoint sets the limit.
+func (q quirks) limit(req *llm.Request) int {
+	if q.has(quirkMaxTokensAlways) && req.MaxTokens <= 0 {
+		return 8192
+	}
+	return max(req.MaxTokens, 0)
 }
 
 // write returns a request in the form that the endpoint is known to accept.

@@ -623,6 +623,20 @@ func slicesContainAny(list []string, words string) bool {
 	return false
 }
 
+// TestEmptyReasoningBesideBlocks: a message that goes back with blocks of thinking gets no empty reasoning.
+func TestEmptyReasoningBesideBlocks(t *testing.T) {
+	var body string
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		body = string(raw)
+		jsonOf(`{"choices":[{"message":{"content":"Hi","thinking_blocks":[{"type":"thinking","thinking":"So.","signature":"s"}]},"finish_reason":"stop"}]}`)(w, r)
+	}, WithEndpoint("echo-empty"))
+	_, err := ask(t, m, &llm.Request{Messages: []llm.Message{llm.UserText("hi"), said(t, m, false), llm.UserText("more")}})
+	require.NoError(t, err)
+	require.Contains(t, body, `"thinking_blocks"`)
+	require.NotContains(t, body, `"reasoning_content"`)
+}
+
 // TestProviders checks that an endpoint with the rules of a provider accepts what a model of this provider sends, and that only
 // the provider's own hosts are taken for it.
 func TestProviders(t *testing.T) {

@@ -246,7 +246,7 @@ func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessa
 	case g.has(quirkString):
 		out.Content = ""
 	}
-	if g.has(quirkEchoEmpty) && out.ReasoningContent == nil && out.Reasoning == nil && out.ReasoningDetails == nil && (text == m.PlainText() || text == "") {
+	if g.has(quirkEchoEmpty) && out.ReasoningContent == nil && out.Reasoning == nil && out.ReasoningDetails == nil && out.ThinkingBlocks == nil && (text == m.PlainText() || text == "") {
 		out.ReasoningContent = new(string)
 	}
 	if r := out.ReasoningContent; r != nil && *r == "" && g.has(quirkEchoFilled) {
