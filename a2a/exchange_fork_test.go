@@ -16,7 +16,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// forked is a fork of the session behind the last event of a type.
+// forked forks the session after the last event of a type, and returns the key of the fork.
 func (f *fixture) forked(t *testing.T, typ string) session.Key {
 	t.Helper()
 	fork, at := session.ID("fork"), int64(0)
@@ -39,7 +39,7 @@ func (f *fixture) suspended(t *testing.T) {
 	require.ErrorIs(t, err, agent.ErrSuspended)
 }
 
-// Who cancels a fork means the fork: the session that it was taken from keeps its task.
+// Cancel of a fork does not cancel a task of the parent session.
 func TestCancelOfAFork(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(w http.ResponseWriter, c call)

@@ -17,7 +17,8 @@ import (
 const AskTool = "ask_user"
 
 // CodeDeclined is the code of an [Error]: the user declined to answer a question that the remote agent asked from
-// within an agent tool, a graph or a workflow, and its task was canceled.
+// within an agent tool, a graph or a workflow. Its task was canceled, unless the session is a fork and the task is one
+// of its parent session.
 const CodeDeclined ErrorCode = "remote_question_declined"
 
 // question is the last question that a task of an inner scope asked the user. It is kept until a message is sent after
@@ -95,8 +96,8 @@ func (x *exchange) askUser(text string) {
 // resolveQuestion yields the result of the call that asked, and reports whether the answer is to be sent. If the user
 // has not answered yet, the question stays open.
 //
-// If the user declines, the task is canceled. The protocol has no message for it, and the remote agent could take a
-// text that says so for the answer.
+// If the user declines, the task is canceled, except a task of the session that this one was forked from. The protocol
+// has no message for it, and the remote agent could take a text that says so for the answer.
 func (x *exchange) resolveQuestion(q *question) (send bool, failed *Error) {
 	if q.verdict == nil {
 		x.suspends = true
@@ -120,7 +121,11 @@ func (x *exchange) resolveQuestion(q *question) (send bool, failed *Error) {
 			x.emit(&event.Event{Data: d, More: true})
 		}
 	}
-	return false, x.fault(CodeDeclined, "the user declined to answer its question, and its task was canceled ("+why+")")
+	outcome := "its task was canceled"
+	if x.shared {
+		outcome = "its task was not canceled, because a fork does not cancel a task of its parent session"
+	}
+	return false, x.fault(CodeDeclined, "the user declined to answer its question, and "+outcome+" ("+why+")")
 }
 
 // stillAsks reports whether a task that asks something still asks what the log says. Without a text in its status that

@@ -3,6 +3,7 @@ package a2a_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -267,29 +268,37 @@ func TestAnswersAfterACrash(t *testing.T) {
 }
 
 // A question that is declined ends the run with the reason, and its task, also in another
-// process. The remote agent hears no words that it could take for an answer.
+// process. The remote agent hears no words that it could take for an answer. A fork does not cancel the task.
 func TestDeclinedInsideOfAgents(t *testing.T) {
 	for name, c := range places {
-		t.Run(name, func(t *testing.T) {
-			p := newClerk(t)
-			f := newRunner(t, c.root(t, remotetest.Billing(t, p.url)))
-			events, _, err := f.Turn("refund")
-			q := asked(t, events, err)
-			f = again(t, f.Store, c.root(t, remotetest.Billing(t, p.url)))
-			events, _, err = f.Collect(f.Resume(context.Background(), key, runner.Deny(q.ToolCallID, "that is private")))
-			if c.called {
-				require.NoError(t, err)
-				require.Contains(t, words(events), "declined")
-				require.Contains(t, words(events), "that is private")
-			} else {
-				requireCode(t, err, a2a.CodeDeclined)
-				require.ErrorContains(t, err, "that is private")
-			}
-			require.Equal(t, string(a2a.CodeDeclined), remotetest.Find[*event.Failure](events)[0].Code)
-			require.True(t, remotetest.Find[*event.ToolResult](events)[0].IsError)
-			require.Equal(t, []string{"canceled"}, handles(events))
-			require.Equal(t, sdk.TaskStateCanceled, p.task(t).Status.State)
-		})
+		for _, forked := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", forked ", forked), func(t *testing.T) {
+				p := newClerk(t)
+				f := newRunner(t, c.root(t, remotetest.Billing(t, p.url)))
+				events, _, err := f.Turn("refund")
+				q := asked(t, events, err)
+				at, state, says := key, sdk.TaskStateCanceled, "its task was canceled"
+				if forked {
+					at, state, says = f.forked(t, event.TypeHarnessEnd), sdk.TaskStateInputRequired, "a fork does not cancel a task of its parent session"
+				}
+				f = again(t, f.Store, c.root(t, remotetest.Billing(t, p.url)))
+				events, _, err = f.Collect(f.Resume(context.Background(), at, runner.Deny(q.ToolCallID, "that is private")))
+				failure := remotetest.Find[*event.Failure](events)[0]
+				if c.called {
+					require.NoError(t, err)
+					require.Contains(t, words(events), "declined")
+					require.Contains(t, words(events), "that is private")
+				} else {
+					requireCode(t, err, a2a.CodeDeclined)
+					require.ErrorContains(t, err, "that is private")
+				}
+				require.Equal(t, string(a2a.CodeDeclined), failure.Code)
+				require.Contains(t, failure.Message, says)
+				require.True(t, remotetest.Find[*event.ToolResult](events)[0].IsError)
+				require.Equal(t, []string{"canceled"}, handles(events))
+				require.Equal(t, state, p.task(t).Status.State)
+			})
+		}
 	}
 }
 
