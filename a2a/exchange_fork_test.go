@@ -141,8 +141,8 @@ func TestMessageInAFork(t *testing.T) {
 	}
 }
 
-// Somebody else has answered the question of a task, and it asks the next one: a message that was written before is not
-// the answer to that.
+// If another client has answered the question of a task, and the task asks the next one, a message that was written
+// before is not the answer to that.
 func TestMessageForAnEarlierQuestion(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("INPUT_REQUIRED", "Which invoice?")) })
 	f := newRunner(t, remotetest.Billing(t, p.URL))
