@@ -82,6 +82,9 @@ func (t *Turns) requestStop(ctx context.Context, key session.Key, seq int64) err
 		if err != nil {
 			return err
 		}
+		if !info.Leased && stopped {
+			return nil
+		}
 		if !info.Leased {
 			if err = t.reader(key).StoreStop(ctx, key); errors.Is(err, agent.ErrSessionBusy) {
 				err = nil // a process has begun a step, and finds the request

@@ -455,6 +455,7 @@ func TestResponsesHangUp(t *testing.T) {
 			require.NoError(t, err)
 		}
 		if !background {
+			require.NoError(t, w.turns.Stop(t.Context(), key)) // waits until all watchers have been told
 			stopped := w.get(id, -1).Response
 			require.Equal(t, "incomplete", stopped.Status)
 			require.Equal(t, "stopped", stopped.Incomplete.Reason)
