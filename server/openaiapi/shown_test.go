@@ -135,7 +135,8 @@ func TestTextsAnswerWhatTheyFollow(t *testing.T) {
 						w.world = all[n%len(all)]
 						w.messages = w.messages[max(0, len(w.messages)+1-kept):]
 						stale := w.clone()
-						require.Equal(t, http.StatusOK, w.say("yes", with("Arbor-Session", "s")).Status)
+						said := w.say("yes", with("Arbor-Session", "s"))
+						require.Equal(t, http.StatusOK, said.Status, "%+v", said)
 						require.Len(t, *paid, n)
 						stale.world = all[(n+1)%len(all)]
 						again := stale.say("yes", with("Arbor-Session", "s"))
