@@ -64,6 +64,9 @@ func checkCut(t *testing.T, body []byte, ends [][]byte, opts ...Option) {
 		return
 	}
 	cut := body[:at]
+	if json.Valid(cut) {
+		return // a whole answer that is no stream
+	}
 	for _, end := range ends {
 		if bytes.Contains(bytes.ToLower(cut), end) {
 			return
