@@ -25,7 +25,7 @@ import (
 // It matters for the first message after a transfer. The conversation returns to the transferring agent only if the
 // peer has certainly not begun to work on the message. That holds in three cases: the message was not sent (no card, no
 // connection, a forbidden address); the peer answered first with a protocol error, an HTTP status of 400 to 499 or
-// 503, with which servers and proxies say that nobody serves the request; or it rejected the task without any other
+// 503, which means that no server accepts the request; or it rejected the task without any other
 // answer.
 //
 // All other errors end the run, because the peer may have done the work, and the transferring agent might have it done

@@ -127,8 +127,8 @@ func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, er
 // more. The function reads the log and returns the position of its end, and whether the turn waits or has ended
 // there. If it has, CancelIf waits up to 10 s for the process that holds the session to release it. If check
 // returns an error, CancelIf returns that error and cancels nothing. If the log has grown meanwhile, it calls check
-// again, up to ten times in all, and then returns agent.ErrConflict. After any other error, a turn that this process ran is
-// stopped.
+// again, up to ten times in all, and then returns agent.ErrConflict. If the cancellation fails, a turn that this
+// process ran stays stopped.
 func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(context.Context) (seq int64, rests bool, err error)) (events []*event.Event, err error) {
 	backend, ran, release, err := t.hold(ctx, key)
 	if err != nil {

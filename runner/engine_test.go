@@ -134,7 +134,7 @@ func TestStopInAStep(t *testing.T) {
 	require.Zero(t, e.runs)
 }
 
-// TestStoreStop: what nobody requested is not stored, nor what has been seen.
+// TestStoreStop: a stop is stored only if a write has requested it, and only once.
 func TestStoreStop(t *testing.T) {
 	e := newEngine(t, pays)
 	_, begun, err := e.begin("t-1", 1)

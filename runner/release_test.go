@@ -63,7 +63,7 @@ func (s *leases) Load(ctx context.Context, key session.Key, after int64) iter.Se
 	return s.Store.Load(ctx, key, after)
 }
 
-// TestTheLastWriteGivesTheLeaseBack: whoever sees the end of a turn, also of one that fails, can begin the next one at
+// TestTheLastWriteGivesTheLeaseBack: a client that sees the end of a turn, even of one that failed, can begin the next one at
 // once, and finds the session warm.
 func TestTheLastWriteGivesTheLeaseBack(t *testing.T) {
 	broken := errors.New("broken")

@@ -107,8 +107,8 @@ func opened(t *testing.T, c stormConfig) session.Store {
 	return db
 }
 
-// A turn whose process is killed goes on in another process of the machine long before its lease ends, though nobody
-// follows it, and in one of them though two look for it. A busy machine gets three chances to be quick enough.
+// TestAdoptOnThisMachine: one of two other processes of the machine continues the turn of a killed process long before
+// the lease ends, although no client follows it. A busy machine gets three chances to be quick enough.
 func TestAdoptOnThisMachine(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]func(*testing.T) stormConfig{

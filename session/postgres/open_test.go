@@ -203,7 +203,7 @@ func TestClose(t *testing.T) {
 	closed := func(err error) {
 		t.Helper()
 		require.ErrorContains(t, err, "the store is closed")
-		require.NotContains(t, err.Error(), "gave up", "nobody tries again")
+		require.NotContains(t, err.Error(), "gave up", "a closed store does not retry")
 	}
 	closed(sessiontest.Append(t.Context(), s, key, 500, lease, storetest.Batch(500, 1)...))
 	_, err := sessiontest.Acquire(t.Context(), s, key, session.Self())

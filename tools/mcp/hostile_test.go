@@ -62,7 +62,7 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// What is longer than the output may be is cut, and a message of 40 MB is never held.
+// A result that is longer than an output may be is cut, and a message of 40 MB is never held.
 func TestLongAnswers(t *testing.T) {
 	r := list(t, start(t, "long", mcp.WithMaxOutput(1000)))
 	text := good(t, r, "bad", `{}`)
