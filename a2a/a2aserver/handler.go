@@ -200,6 +200,7 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 	case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict):
 		err = sdk.NewError(sdk.ErrTaskNotCancelable, "another process works on the task")
 	case err == nil:
+		s.push(f.key, f.task.ID) // also if the client has left
 		f, err = s.find(ctx, req.ID, f.extended)
 	}
 	if err == nil && f.task.Status.State != sdk.TaskStateCanceled {
@@ -208,7 +209,6 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 	if err != nil {
 		return nil, err
 	}
-	s.push(f.key, f.task.ID)
 	return f.snapshot(nil), nil
 }
 
