@@ -238,9 +238,9 @@ func (c *hostile) step() {
 			c.t.Error("an operation took more than a minute")
 		}
 	}(ctx)
-	if c.r.IntN(5) == 0 {
+	if c.r.IntN(3) == 0 {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, time.Duration(c.r.IntN(4000))*time.Microsecond)
+		ctx, stop = context.WithTimeout(ctx, time.Duration(c.r.IntN(2000))*time.Microsecond)
 		defer stop()
 	}
 	h := c.server.Load().RequestHandler()
