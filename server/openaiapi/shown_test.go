@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -149,6 +150,31 @@ func TestTextsAnswerWhatTheyFollow(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestTextsAnswerEqualQuestionsOnce: a request that comes again at a server that has not seen the conversation approves
+// no later call with the same arguments, whose question has the same text.
+func TestTextsAnswerEqualQuestionsOnce(t *testing.T) {
+	var paid atomic.Int32
+	pay := must.Get(tools.Func("pay", "Pays.", func(tools.Context, struct{}) (string, error) {
+		paid.Add(1)
+		return "paid", nil
+	}, tools.NeedsApproval(tools.ByUser())))
+	root := must.Get(llmagent.New("payer", "", scripted.Func("payer", func(*llm.Request) scripted.Answer {
+		return scripted.Reply(scripted.Call("pay", "{}"))
+	}), llmagent.WithTools(pay)))
+	store := sessiontest.Memory(t)
+	w := &window{world: newWorldOn(t, newTurns(t, root, store)), model: "payer"}
+	w.say("go", with("Arbor-Session", "s"))
+	for n := range int32(3) {
+		again := w.clone()
+		asked := w.say("yes", with("Arbor-Session", "s")).Content
+		require.Equal(t, n+1, paid.Load())
+		again.world = newWorldOn(t, newTurns(t, root, store))
+		require.Equal(t, asked, again.say("yes", with("Arbor-Session", "s")).Content)
+		require.Equal(t, n+1, paid.Load(), "the text was about the call before")
+		w.world = again.world
 	}
 }
 

@@ -225,6 +225,20 @@ func (c *Chats) catchUp(ctx context.Context, q *Ask) (*live.Report, error) {
 	return nil, err
 }
 
+// storedIn returns the position of what an equal request has stored in the turn: its first decision, or its message. It
+// returns 0 if there is neither.
+func (q *Ask) storedIn(rep *live.Report) (at int64) {
+	if rep.User.Metadata[requestSum] == q.name() {
+		at = rep.First
+	}
+	for _, e := range slices.Backward(rep.Decisions()) {
+		if slices.ContainsFunc(rep.Log.Asked, func(asked *event.Event) bool { return e.ID == q.decisionID(asked) }) {
+			at = e.Seq
+		}
+	}
+	return at
+}
+
 // repeated returns the turn that an equal request started or answered before, or nil. It searches the session of the
 // request, the session that it used as far as that is known, or else the user's latest ones. It resumes a turn that was
 // interrupted.
@@ -251,15 +265,7 @@ func (c *Chats) repeated(ctx context.Context, q *Ask) (*Answer, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		var after int64
-		if rep.User.Metadata[requestSum] == q.name() {
-			after = rep.First
-		}
-		for _, e := range slices.Backward(rep.Decisions()) {
-			if slices.ContainsFunc(rep.Log.Asked, func(asked *event.Event) bool { return e.ID == q.decisionID(asked) }) {
-				after = e.Seq
-			}
-		}
+		after := q.storedIn(rep)
 		if after == 0 {
 			continue
 		}

@@ -59,6 +59,10 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		if has == 0 {
 			if asked = q.quoted(rep); asked != nil {
 				has = asked.Seq
+				if stored := q.storedIn(rep); stored > 0 { // the request came before, and was about an equal question
+					a.After, a.decided = stored, stored > rep.First
+					return a, nil
+				}
 			}
 		}
 		if asked != nil && !slices.ContainsFunc(rep.Questions(), func(e *event.Event) bool { return e.ID == asked.ID }) {
