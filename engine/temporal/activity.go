@@ -131,6 +131,9 @@ func (e *Engine) deny(ctx context.Context, at position) (outcome, error) {
 			return outcomeOf(state), nil
 		}
 		_, state, err := e.r.Decide(ctx, at.Key, denied...)
+		if errors.Is(err, runner.ErrNoApproval) { // somebody has just decided about a call: look again
+			err = runner.ErrNotBegun
+		}
 		return outcomeOf(state), err
 	})
 }

@@ -189,6 +189,39 @@ func TestApprovalTimeout(t *testing.T) {
 	require.Equal(t, "timeout", by)
 }
 
+// late approves the call that waits when the lease is taken to deny it.
+type late struct {
+	session.Store
+	approve func() error
+	done    atomic.Bool
+}
+
+func (s *late) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	for e, err := range s.Store.Load(ctx, key, 0) {
+		if err != nil {
+			return session.Lease{}, err
+		}
+		if _, asked := e.Data.(*event.Relay); asked && w.Acquires() && s.done.CompareAndSwap(false, true) {
+			if err := s.approve(); err != nil {
+				return session.Lease{}, err
+			}
+		}
+	}
+	return s.Store.Write(ctx, key, w)
+}
+
+// TestApprovalAtTheTimeout: a call that somebody approves while it is being denied runs, and its turn ends.
+func TestApprovalAtTheTimeout(t *testing.T) {
+	store := &late{Store: sessiontest.Memory(t)}
+	d := open(t, store, nil, []temporal.Option{temporal.WithApprovalTimeout(100 * time.Millisecond)}, refunds)
+	store.approve = func() error { return d.engine.Decide(t.Context(), d.key, runner.Approve(d.call(0))) }
+	_, err := d.say("Money back")
+	require.NoError(t, err)
+	require.Equal(t, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, d.closes())
+	require.Equal(t, event.FinishReasonStop, d.over().Finish)
+	require.EqualValues(t, 1, d.paid.Load())
+}
+
 // TestAnotherTurn: words instead of a decision begin a turn, and what waited is withdrawn.
 func TestAnotherTurn(t *testing.T) {
 	d := open(t, nil, nil, nil, refunds, asIs)
