@@ -136,3 +136,46 @@ func TestApprovalCallsForgeNothing(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, rec.Code, "%s", rec.Body)
 	require.Zero(t, *paid)
 }
+
+// TestTextsDecideNoApprovalCall: a text answers the question that is shown as a text, and decides about no call that the
+// client is asked to approve by arbor_approve.
+func TestTextsDecideNoApprovalCall(t *testing.T) {
+	for _, asks := range []bool{true, false} {
+		for _, named := range []bool{true, false} {
+			root, paid, _ := newTill(t)
+			var booked string
+			book := must.Get(tools.Func("book", "Books.", func(ctx tools.Context, _ struct{}) (string, error) {
+				answer, err := ctx.Ask("Is Friday fine?", nil)
+				booked = string(answer)
+				return "booked", err
+			}))
+			root = must.Get(llmagent.New("till", "", scripted.Func("till", func(req *llm.Request) scripted.Answer {
+				switch last := req.Messages[len(req.Messages)-1]; {
+				case last.Role == llm.RoleTool || last.PlainText() == "yes":
+					return scripted.Reply(scripted.Text("Done."))
+				case asks:
+					return scripted.Reply(scripted.Call("refund", `{"amount":7}`), scripted.Call("book", "{}"))
+				}
+				return scripted.Reply(scripted.Call("refund", `{"amount":7}`))
+			}), llmagent.WithTools(root.Tools()[0], book)))
+			var session []change
+			if named {
+				session = append(session, with("Arbor-Session", "s"))
+			}
+			b := &browser{world: newWorld(t, root), tools: []any{function("arbor_approve")}, more: map[string]any{"model": "till"}, changes: session}
+			said, calls, _ := b.ask(user("refund"))
+			require.Len(t, calls, 1)
+			require.Equal(t, asks, strings.Contains(said, "Is Friday fine?"), said)
+			said, calls, _ = b.ask(user("yes"))
+			require.Zero(t, *paid)
+			if !asks {
+				require.Equal(t, "Done.", said, "a message in place of a result withdraws the call")
+				continue
+			}
+			require.Equal(t, `"yes"`, booked)
+			require.Len(t, calls, 1, "the approval is still asked for")
+			_, _, _ = b.ask(result(calls[0], "yes"))
+			require.Equal(t, 7, *paid)
+		}
+	}
+}

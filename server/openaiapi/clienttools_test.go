@@ -98,6 +98,7 @@ type browser struct {
 	tools    []any
 	stream   bool
 	more     map[string]any
+	changes  []change
 }
 
 // ask sends the conversation with another message, and keeps what it got.
@@ -108,7 +109,7 @@ func (b *browser) ask(message map[string]any) (said string, calls []wireCall, fi
 	for k, v := range b.more {
 		body[k] = v
 	}
-	rec := b.post(context.Background(), "/chat/completions", body)
+	rec := b.post(context.Background(), "/chat/completions", body, b.changes...)
 	require.Equal(b, http.StatusOK, rec.Code, "%s", rec.Body)
 	frames := []string{rec.Body.String()}
 	if b.stream {

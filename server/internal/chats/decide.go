@@ -44,7 +44,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	}
 	decisions := slices.Clone(q.Decisions)
 	if decisions == nil {
-		questions := front.PersonQuestions(rep.Pending)
+		questions := front.PersonQuestions(front.OpenQuestions(rep))
 		if len(questions) == 0 {
 			return nil, nil // the user continues without the results of the client's calls
 		}
@@ -105,7 +105,7 @@ func (c *Chats) shown(ctx context.Context, key session.Key, first, has int64) (*
 		then.Apply(e)
 		return nil
 	})
-	if questions := front.PersonQuestions(then.Log.Pending()); err == nil && len(questions) > 0 {
+	if questions := front.PersonQuestions(front.OpenQuestions(then)); err == nil && len(questions) > 0 {
 		asked, _ := c.turns.Asked(ctx, key, questions)
 		n := slices.IndexFunc(then.Questions(), func(e *event.Event) bool { return e.Data == event.Data(asked) })
 		return then.Questions()[n], nil
@@ -121,7 +121,7 @@ func (q *Ask) quoted(rep *live.Report) (found *event.Event) {
 	for _, e := range slices.Concat(rep.Log.Asked, rep.Questions()) {
 		asked := e.Data.(*event.Relay)
 		switch {
-		case asked.Client || front.Question(asked) != text:
+		case front.AsCall(rep.User, asked).Client || front.Question(asked) != text:
 		case found != nil && found.Data.(*event.Relay).Digest != asked.Digest:
 			return nil
 		default:
