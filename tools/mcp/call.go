@@ -29,6 +29,7 @@ type call struct {
 	asked     []*question    // all questions so far, in order
 	replayed  int            // the number of them that the current execution has asked
 	expiry    *time.Timer    // set while the call is parked
+	sent      atomic.Bool    // the transport has written the request, or has begun to
 	refused   atomic.Bool    // the server has answered its POST with status 404
 
 	mu   sync.Mutex
@@ -131,10 +132,18 @@ func (s *Server) begin(ctx tools.Context, name string, input json.RawMessage) (*
 	return r, nil
 }
 
-// unsent reports whether the server did not get the call, so that it can be sent again. If the server forgot the
-// session, which every request can report, it may have executed each call that it did not refuse.
+// unsent reports whether the server did not get the call, so that it can be sent again. The SDK also returns that the
+// connection was closed if the server has answered the call with certain codes. If the server forgot the session, which
+// every request can report, it may have executed each call that it did not refuse.
 func (r *call) unsent(err error) bool {
-	return errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing) && r.refused.Load()
+	return errors.Is(err, sdk.ErrConnectionClosed) && !r.sent.Load() || errors.Is(err, sdk.ErrSessionMissing) && r.refused.Load()
+}
+
+// noteSent records that a request is being written, if it belongs to a call.
+func noteSent(ctx context.Context) {
+	if r, ok := ctx.Value(callKey{}).(*call); ok {
+		r.sent.Store(true)
+	}
 }
 
 // output returns the result for the model.

@@ -110,6 +110,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer time.AfterFunc(b.probe, cancel).Stop()
 		req = req.WithContext(ctx)
 	}
+	noteSent(req.Context())
 	resp, err := b.RoundTripper.RoundTrip(req)
 	if r, ok := req.Context().Value(callKey{}).(*call); ok && err == nil && req.Method == http.MethodPost && resp.StatusCode == http.StatusNotFound {
 		r.refused.Store(true)

@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -171,6 +172,38 @@ func TestCallsOfForgottenSession(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A call that the server has got is not sent again, also if the server answers with a code by which the SDK means that
+// the connection was closed before.
+func TestCallsThatAServerAnswersAsClosed(t *testing.T) {
+	t.Parallel()
+	r := list(t, start(t, "closing"))
+	before := good(t, r, "bad", `{}`)
+	require.Contains(t, bad(t, r, "bad", `{"text":"pay"}`), "the outcome of the call is unknown")
+	require.Equal(t, before, good(t, r, "bad", `{}`), "no other process was started to get the call again")
+
+	var calls atomic.Int32
+	url := web(t, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			var m struct {
+				ID     json.RawMessage
+				Method string
+			}
+			if json.Unmarshal(body, &m) == nil && m.Method == "tools/call" {
+				calls.Add(1)
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32003,"message":"paid, and the receipt is lost"}}`, m.ID)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	require.Contains(t, bad(t, list(t, open(t, mcp.HTTP{URL: url})), "echo", `{"text":"x"}`), "the outcome of the call is unknown")
+	require.EqualValues(t, 1, calls.Load())
 }
 
 // An answer that is too long, or no answer, is the error of its call.

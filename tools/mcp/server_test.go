@@ -231,6 +231,12 @@ func hostile(mode string) {
 				}
 			case "long":
 				text(strings.Repeat("y", 1<<20))
+			case "closing": // with the code by which the SDK means that a connection is closing
+				if m.Params.Arguments.Text == "pay" {
+					send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32004,"message":"paid, and the receipt is lost"}}`, id)
+					continue
+				}
+				text(fmt.Sprint("process ", os.Getpid()))
 			case "null":
 				result(`null`)
 			case "wrong-type":

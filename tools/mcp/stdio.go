@@ -101,7 +101,7 @@ func (p *process) Connect(context.Context) (sdk.Connection, error) {
 
 func (p *process) SessionID() string { return "" }
 
-func (p *process) Write(_ context.Context, m jsonrpc.Message) error {
+func (p *process) Write(ctx context.Context, m jsonrpc.Message) error {
 	b, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
@@ -113,6 +113,7 @@ func (p *process) Write(_ context.Context, m jsonrpc.Message) error {
 		p.asked.Store(&r.ID)
 		_ = p.out.SetReadDeadline(p.until) // also for the current read
 	}
+	noteSent(ctx)
 	_ = p.in.SetWriteDeadline(time.Now().Add(writeTimeout)) // a pipe without deadlines may block the write
 	_, err = p.in.Write(append(b, '\n'))
 	return err
