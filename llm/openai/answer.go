@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/internal/plainjson"
+	"github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -300,76 +300,42 @@ func fitted(args string, parameters json.RawMessage, bare bool) string {
 	if len(args) > 1<<20 || json.Unmarshal([]byte(args), &given) != nil {
 		return args
 	}
-	takes := membersOf(parameters)
+	takes := cmp.Or(schema.ReadShape(parameters), &schema.Shape{})
 	changed := false
-	if _, filled := given[placeholder]; filled && bare && len(takes.Properties) == 0 {
+	if _, filled := given[placeholder]; filled && bare && len(takes.Members) == 0 {
 		delete(given, placeholder)
 		changed = true
-	} else if len(takes.Properties) == 0 {
+	} else if len(takes.Members) == 0 {
 		return args
 	}
 	if inner, n := memberOf(given, wrapperKeys); n == 1 && len(given) == 1 && inner[0] == '{' {
-		if _, n := memberOf(takes.Properties, wrapperKeys); n == 0 {
+		if _, n := memberOf(takes.Members, wrapperKeys); n == 0 {
 			args, given = string(inner), nil
 			_ = json.Unmarshal(inner, &given) // it was decoded from JSON
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		at := strings.IndexByte(key, '<')
-		if at > 0 && takes.Properties[key] == nil && slices.Contains([]string{"", "false"}, string(takes.Others)) && aroundArguments.Get().MatchString(key[at:]) {
-			if name := strings.TrimSpace(key[:at]); takes.Properties[name] != nil && given[name] == nil {
+		if at > 0 && takes.Members[key] == nil && !takes.Open && aroundArguments.Get().MatchString(key[at:]) {
+			if name := strings.TrimSpace(key[:at]); takes.Members[name] != nil && given[name] == nil {
 				given[name], changed = given[key], true
 				delete(given, key)
 			}
 		}
 	}
-	if takes.fit(given, bare) || changed {
+	if fit(given, takes, bare) || changed {
 		all, _ := plainjson.Marshal(given) // cannot fail: its values are JSON
 		return string(all)
 	}
 	return args
 }
 
-// members is what a schema and its branches say of the members of an object and the items of an array.
-type members struct {
-	Properties map[string]json.RawMessage `json:"properties"`
-	Required   []string                   `json:"required"`
-	Others     json.RawMessage            `json:"additionalProperties"`
-	Items      json.RawMessage            `json:"items"`
-	AllOf      []json.RawMessage          `json:"allOf"`
-	AnyOf      []json.RawMessage          `json:"anyOf"`
-	OneOf      []json.RawMessage          `json:"oneOf"`
-}
-
-func membersOf(schema json.RawMessage) (m members) {
-	if json.Unmarshal(schema, &m) != nil {
-		return members{} // of a schema that cannot be read nothing is known
-	}
-	for _, branch := range slices.Concat(m.AllOf, m.AnyOf, m.OneOf) {
-		of := membersOf(branch)
-		if m.Properties == nil {
-			m.Properties = map[string]json.RawMessage{}
-		}
-		for name, s := range of.Properties {
-			if own := m.Properties[name]; own != nil {
-				s = fmt.Appendf(nil, `{"anyOf":[%s,%s]}`, own, s)
-			}
-			m.Properties[name] = s
-		}
-		m.Required = append(m.Required, of.Required...)
-		if m.Items == nil {
-			m.Items = of.Items
-		}
-	}
-	return m
-}
-
-// fit changes the members of an object to the form that their schemas take, and reports whether it has changed one. It
+// fit changes the members of an object to the form that a tool takes, and reports whether it has changed one. It
 // removes null and an empty text for an optional member that can be neither.
-func (m *members) fit(given map[string]json.RawMessage, within bool) (changed bool) {
+func fit(given map[string]json.RawMessage, takes *schema.Shape, within bool) (changed bool) {
 	for key, value := range given {
-		fits := fittedValue(value, m.Properties[key], within)
-		if empty := string(value) == "null" || string(value) == `""`; fits == nil && empty && !slices.Contains(m.Required, key) {
+		fits := fittedValue(value, takes.Members[key].Shape(), within)
+		if empty := string(value) == "null" || string(value) == `""`; fits == nil && empty && !slices.Contains(takes.Required, key) {
 			delete(given, key)
 			changed = true
 		} else if fits != nil && string(fits) != string(value) {
@@ -382,20 +348,23 @@ func (m *members) fit(given map[string]json.RawMessage, within bool) (changed bo
 // fittedValue returns a value in the form that its schema takes, or nil if the schema refuses it in any form. A value
 // that was written as a text becomes the value, if it cannot be a text. A number becomes a text if the value can be a
 // text and no number, and has no enum or one that lists this text.
-func fittedValue(value, schema json.RawMessage, within bool) json.RawMessage {
-	var may allowed
-	may.add(schema, []any{"string", "null", "number", "boolean", "array", "object"})
-	var text string
-	if value[0] == '"' {
-		_ = json.Unmarshal(value, &text) // cannot fail: it was decoded from JSON
+func fittedValue(value json.RawMessage, takes *schema.Shape, within bool) json.RawMessage {
+	if takes == nil {
+		return value
 	}
-	fits, kind := typed(text, may.types), kindOf(string(value))
-	switch of := kindOf(fits); {
-	case kind == "string" && of != "string" && may.allows(of):
+	kind := kindOf(string(value))
+	switch {
+	case kind == "string" && !takes.Allows(kind):
+		var text string
+		_ = json.Unmarshal(value, &text) // cannot fail: it was decoded from JSON
+		fits := typed(text, takes)
+		if !takes.Allows(kindOf(fits)) {
+			return nil
+		}
 		value = json.RawMessage(fits)
-	case (kind == "integer" || kind == "number") && !may.allows("integer") && may.allowsText(string(value)):
+	case (kind == "integer" || kind == "number") && !takes.Allows("integer") && takes.AllowsText(string(value)):
 		value = json.RawMessage(quote(string(value)))
-	case !may.allows(kind):
+	case !takes.Allows(kind):
 		return nil
 	}
 	if !within {
@@ -403,14 +372,14 @@ func fittedValue(value, schema json.RawMessage, within bool) json.RawMessage {
 	}
 	var items []json.RawMessage
 	var given map[string]json.RawMessage
-	takes := membersOf(schema)
-	changed := json.Unmarshal(value, &given) == nil && given != nil && takes.fit(given, within)
+	changed := json.Unmarshal(value, &given) == nil && given != nil && fit(given, takes, within)
 	if changed {
 		value, _ = plainjson.Marshal(given) // cannot fail: its values are JSON
 	}
 	if json.Unmarshal(value, &items) == nil && items != nil {
+		each := takes.Items.Shape()
 		for i, item := range items {
-			if fits := fittedValue(item, takes.Items, within); fits != nil {
+			if fits := fittedValue(item, each, within); fits != nil {
 				items[i] = fits
 			}
 		}
@@ -419,63 +388,8 @@ func fittedValue(value, schema json.RawMessage, within bool) json.RawMessage {
 	return value
 }
 
-// allowed is what a schema allows: types of values, and those values that its branches list.
-type allowed struct {
-	types  []any
-	listed []json.RawMessage
-	free   bool // a branch allows any text
-}
-
-// add adds what a schema allows. If it names no type, its values have the given one, or one of the given ones.
-func (a *allowed) add(schema json.RawMessage, kind any) {
-	var s struct {
-		Type     any               `json:"type"`
-		Nullable bool              `json:"nullable"`
-		Enum     []json.RawMessage `json:"enum"`
-		Const    json.RawMessage   `json:"const"`
-		AnyOf    []json.RawMessage `json:"anyOf"`
-		OneOf    []json.RawMessage `json:"oneOf"`
-	}
-	_ = json.Unmarshal(schema, &s) // of a schema that cannot be read nothing is known
-	if s.Type != nil {
-		kind = s.Type
-	}
-	if s.Nullable {
-		a.types = append(a.types, "null")
-	}
-	if len(s.Const) > 0 {
-		s.Enum = append(s.Enum, s.Const)
-	}
-	for _, value := range s.Enum {
-		a.listed, a.types = append(a.listed, value), append(a.types, kindOf(string(value)))
-	}
-	branches := append(s.AnyOf, s.OneOf...)
-	for _, branch := range branches {
-		a.add(branch, kind)
-	}
-	if len(branches) > 0 || s.Type == nil && len(s.Enum) > 0 {
-		return
-	}
-	types, several := kind.([]any)
-	if !several {
-		types = []any{kind}
-	}
-	a.types = append(a.types, types...)
-	a.free = a.free || len(s.Enum) == 0 && slices.Contains(types, any("string"))
-}
-
-// allows reports whether a value may have a type. An integer is a number, too.
-func (a *allowed) allows(kind any) bool {
-	return slices.Contains(a.types, kind) || kind == "integer" && slices.Contains(a.types, any("number"))
-}
-
-// allowsText reports whether a value may be the text.
-func (a *allowed) allowsText(text string) bool {
-	return a.free || slices.ContainsFunc(a.listed, func(value json.RawMessage) bool { return string(value) == quote(text) })
-}
-
 // kindOf returns the type of a value in JSON. A number without a fraction is an integer.
-func kindOf(value string) any {
+func kindOf(value string) string {
 	if of, ok := map[byte]string{'{': "object", '[': "array", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}[value[0]]; ok {
 		return of
 	}

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -9,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -17,9 +17,9 @@ type keyNames map[string]string
 
 // plainNames returns names that all endpoints accept for those properties of a schema that need one, at any depth, and
 // the reverse. No two properties of the schema have the same name afterwards.
-func plainNames(schema json.RawMessage) (wire, own keyNames) {
+func plainNames(parameters json.RawMessage) (wire, own keyNames) {
 	all := map[string]bool{}
-	rewrite(string(schema), inSchema, func(key string) string { all[key] = true; return key })
+	rewrite(string(parameters), inSchema, func(key string) string { all[key] = true; return key })
 	wire, own = keyNames{}, keyNames{}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		name := wireName(key)
@@ -77,158 +77,53 @@ const placeholder = "none"
 // bareSchema returns a schema of arguments with only the keywords that all endpoints know. Every schema in it has one
 // type, every object has properties, and every array has items. It allows at least what the schema allows, except that
 // a value of several types has the first of them, and that one of any type, or an object of any keys, is a text.
-func bareSchema(schema json.RawMessage) json.RawMessage {
-	var m map[string]any
-	if json.Unmarshal(schema, &m) != nil || m == nil {
-		return schema
+func bareSchema(parameters json.RawMessage) json.RawMessage {
+	s := schema.ReadShape(parameters)
+	if s == nil {
+		return parameters
 	}
-	m["type"] = "object"
-	m = settled(m)
-	if properties, _ := m["properties"].(map[string]any); len(properties) == 0 {
-		m["properties"] = map[string]any{placeholder: map[string]any{"description": "Leave this out."}}
+	s.Types = []string{"object"}
+	if len(s.Members) == 0 {
+		s.Members[placeholder] = schema.Schemas{map[string]any{"description": "Leave this out."}}
 	}
-	bare, _ := json.Marshal(bareOf(m)) // it was decoded from JSON
+	bare, _ := json.Marshal(bareOf(s)) // maps and texts can always be encoded
 	return bare
 }
 
-// bareOf returns a settled schema with only the keywords that all endpoints know.
-func bareOf(m map[string]any) map[string]any {
-	kind, _ := m["type"].(string)
-	properties, _ := m["properties"].(map[string]any)
-	bare := map[string]any{}
-	text, described := m["description"].(string)
-	if kind == "object" && len(properties) == 0 {
-		kind, text, described = "string", strings.TrimLeft(text+" (a JSON object)", " "), true
+// bareOf returns the schema of a shape with only the keywords that all endpoints know.
+func bareOf(s *schema.Shape) map[string]any {
+	if s == nil {
+		s = &schema.Shape{}
 	}
-	bare["type"] = cmp.Or(kind, "string")
-	if described {
+	kind, text := "string", s.Description
+	if at := slices.IndexFunc(s.Types, func(kind string) bool { return kind != "null" }); at >= 0 {
+		kind = s.Types[at]
+	}
+	if kind == "object" && len(s.Members) == 0 {
+		kind, text = "string", strings.TrimLeft(text+" (a JSON object)", " ")
+	}
+	bare := map[string]any{"type": kind}
+	if text != "" {
 		bare["description"] = text
 	}
-	switch bare["type"] {
+	switch kind {
 	case "array":
-		bare["items"] = bareOf(settled(m["items"]))
+		bare["items"] = bareOf(s.Items.Shape())
 	case "object":
 		all := map[string]any{}
-		for name, s := range properties {
-			all[name] = bareOf(settled(s))
+		for name, member := range s.Members {
+			all[name] = bareOf(member.Shape())
 		}
 		bare["properties"] = all
-		if required := slices.DeleteFunc(m["required"].([]string), func(name string) bool { return all[name] == nil }); len(required) > 0 {
+		if required := slices.DeleteFunc(s.Required, func(name string) bool { return all[name] == nil }); len(required) > 0 {
 			bare["required"] = required
 		}
 	case "string":
-		enum, _ := m["enum"].([]any)
-		if len(enum) > 0 && !slices.ContainsFunc(enum, func(v any) bool { s, is := v.(string); return !is || s == "" }) {
-			bare["enum"] = enum
+		if len(s.Texts) > 0 && !s.AnyText && !slices.Contains(s.Texts, "") {
+			bare["enum"] = s.Texts
 		}
 	}
 	return bare
-}
-
-// settled returns a schema without branches. It has the one type that values get, "" if any type is allowed, and all
-// that the branches for this type say about properties, items and values.
-func settled(schema any) map[string]any {
-	own, _ := schema.(map[string]any)
-	m := map[string]any{}
-	maps.Copy(m, own) // nothing, if it was true or is missing
-	if value, is := m["const"]; is {
-		m["enum"] = []any{value}
-	}
-	required := []string{}
-	names, _ := m["required"].([]any)
-	for _, name := range names {
-		if text, is := name.(string); is {
-			required = append(required, text)
-		}
-	}
-	m["required"], m["type"] = required, typeIn(m)
-	for _, k := range []string{"allOf", "anyOf", "oneOf"} {
-		list, _ := m[k].([]any)
-		var branches []map[string]any
-		for _, s := range list {
-			branch := settled(s)
-			if branches = append(branches, branch); m["type"] == "" && branch["type"] != "null" {
-				m["type"] = branch["type"]
-			}
-		}
-		var all map[string]any
-		for _, branch := range branches {
-			switch kind := branch["type"]; {
-			case kind != "" && kind != m["type"]:
-			case all == nil:
-				all = branch
-			default:
-				all = combined(k, all, branch)
-			}
-		}
-		if all != nil {
-			m = combined("allOf", m, all)
-		}
-	}
-	return m
-}
-
-// combined returns a settled schema for values that two of them allow, or for the other keywords, that one of them
-// allows.
-func combined(keyword string, a, b map[string]any) map[string]any {
-	m := maps.Clone(b)
-	maps.Copy(m, a)
-	both := func(s, more any) any {
-		if s == nil || more == nil {
-			return cmp.Or(s, more)
-		}
-		return map[string]any{keyword: []any{s, more}}
-	}
-	properties := map[string]any{}
-	one, _ := a["properties"].(map[string]any)
-	other, _ := b["properties"].(map[string]any)
-	maps.Copy(properties, other)
-	for name, s := range one {
-		properties[name] = both(s, other[name])
-	}
-	m["properties"], m["items"] = properties, both(a["items"], b["items"])
-	in := func(name string) bool { return slices.Contains(a["required"].([]string), name) }
-	if keyword == "allOf" {
-		m["required"] = append(slices.Clone(a["required"].([]string)), slices.DeleteFunc(slices.Clone(b["required"].([]string)), in)...)
-		return m
-	}
-	m["required"] = slices.DeleteFunc(slices.Clone(b["required"].([]string)), func(name string) bool { return !in(name) })
-	values, _ := a["enum"].([]any)
-	more, _ := b["enum"].([]any)
-	if m["enum"] = slices.Concat(values, more); values == nil || more == nil {
-		delete(m, "enum") // one of them allows other values
-	}
-	return m
-}
-
-// typeIn returns the type that a schema gives to its values: the first that it names, or that of what it says of them.
-// It returns "" if only its branches may name one.
-func typeIn(m map[string]any) string {
-	kinds, several := m["type"].([]any)
-	if !several {
-		kinds = []any{m["type"]}
-	}
-	for _, kind := range kinds {
-		if name, is := kind.(string); is && (name != "null" || !several) {
-			return name
-		}
-	}
-	properties, _ := m["properties"].(map[string]any)
-	values, _ := m["enum"].([]any)
-	first := ""
-	switch {
-	case len(properties) > 0:
-		return "object"
-	case m["items"] != nil:
-		return "array"
-	}
-	for _, value := range append(slices.Clip(values), m["default"]) {
-		raw, _ := json.Marshal(value) // it was decoded from JSON
-		if kind := kindOf(string(raw)).(string); value != nil && (first == "" || first == "integer" && kind == "number") {
-			first = kind
-		}
-	}
-	return first
 }
 
 // schemaPlace is the place of a value in a schema, which says what its members are.

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"html"
 	"iter"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/plainjson"
+	"github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -66,10 +68,10 @@ func (l *leakFilter) call(o map[string]json.RawMessage, marked bool) (name, args
 }
 
 // memberOf returns the member that has one of the keys, and the number of such members.
-func memberOf(o map[string]json.RawMessage, keys []string) (value json.RawMessage, n int) {
+func memberOf[V any](o map[string]V, keys []string) (value V, n int) {
 	for _, key := range keys {
-		if o[key] != nil {
-			value, n = o[key], n+1
+		if member, ok := o[key]; ok {
+			value, n = member, n+1
 		}
 	}
 	return value, n
@@ -133,12 +135,14 @@ func singleBraces(raw []byte) []byte {
 
 // keyed returns the arguments of a call that were written one after the other, as an object.
 func (l *leakFilter) keyed(t *trial) (args string, ok bool) {
-	var tool struct {
-		Properties map[string]struct {
-			Type any `json:"type"`
-		} `json:"properties"`
-	}
-	l.anyTool(func(s llm.ToolSpec) bool { return hasName(s, t.name) && json.Unmarshal(s.Parameters, &tool) == nil })
+	var takes *schema.Shape
+	l.anyTool(func(tool llm.ToolSpec) bool {
+		if hasName(tool, t.name) {
+			takes = schema.ReadShape(tool.Parameters)
+		}
+		return takes != nil
+	})
+	takes = cmp.Or(takes, &schema.Shape{})
 	members, keys := make([]string, len(t.args)), make(map[string]bool, len(t.args))
 	for i, arg := range t.args {
 		key, value := arg[0], arg[1]
@@ -146,20 +150,19 @@ func (l *leakFilter) keyed(t *trial) (args string, ok bool) {
 			return "", false
 		}
 		keys[key] = true
-		members[i] = quote(key) + ": " + typed(value, tool.Properties[key].Type)
+		members[i] = quote(key) + ": " + typed(value, takes.Members[key].Shape())
 	}
 	return "{" + strings.Join(members, ", ") + "}", true
 }
 
-// typed returns a value that was written without quotes as JSON of the type, or types, in a schema.
-func typed(written string, types any) string {
-	list, _ := types.([]any)
+// typed returns a value that was written without quotes as JSON. If it can be a text, only an object or a list that is
+// allowed is no text.
+func typed(written string, takes *schema.Shape) string {
 	value := strings.TrimSpace(written)
 	if word, ok := map[string]string{"True": "true", "False": "false", "None": "null"}[value]; ok {
 		value = word
 	}
-	text := types == "string" || slices.Contains(list, any("string"))
-	if !text && json.Valid([]byte(value)) && (types != nil || value[0] == '{' || value[0] == '[') {
+	if json.Valid([]byte(value)) && (!takes.Allows("string") || (value[0] == '{' || value[0] == '[') && takes.Allows(kindOf(value))) {
 		return value
 	}
 	written = strings.TrimPrefix(strings.TrimPrefix(written, "\r"), "\n")
