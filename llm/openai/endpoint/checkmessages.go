@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -60,12 +61,11 @@ func (c *checker) messages(r map[string]any) {
 			c.fields(at, m, "role", "content", "tool_call_id")
 			c.content(at, m, true, "text")
 			id, _ := m["tool_call_id"].(string)
-			n := len(open)
-			open = without(open, id)
-			switch {
+			switch asks := slices.Index(open, id); {
 			case id == "":
 				c.addf(at+".tool_call_id", "must be a non-empty string")
-			case len(open) < n:
+			case asks >= 0:
+				open = slices.Delete(open, asks, asks+1)
 			case seen[id]:
 				c.addf(at, "the call %q was answered before, or not by the messages right after it", id)
 			default:
@@ -79,15 +79,6 @@ func (c *checker) messages(r map[string]any) {
 		}
 	}
 	closeCalls()
-}
-
-func without(ids []string, id string) []string {
-	for i := range ids {
-		if ids[i] == id {
-			return append(ids[:i:i], ids[i+1:]...)
-		}
-	}
-	return ids
 }
 
 // content checks a message's content: a string, or a non-empty list of parts of the given types. Only a tool's output
@@ -114,11 +105,7 @@ func (c *checker) content(at string, m map[string]any, mayBeEmpty bool, types ..
 func (c *checker) contentPart(at string, v any, types []string) {
 	p, _ := v.(map[string]any)
 	kind, _ := p["type"].(string)
-	known := false
-	for _, t := range types {
-		known = known || t == kind
-	}
-	if !known {
+	if !slices.Contains(types, kind) {
 		c.addf(at+".type", "is %q and must be one of %s", kind, strings.Join(types, ", "))
 		return
 	}
@@ -138,10 +125,7 @@ func (c *checker) contentPart(at string, v any, types []string) {
 	switch kind {
 	case "image_url":
 		c.fields(at, obj, "url", "detail")
-		url, _ := obj["url"].(string)
-		if !isDataURL(url, "image/") && !strings.HasPrefix(url, "https://") && !strings.HasPrefix(url, "http://") {
-			c.addf(at+".url", "must be a web address or a base64 data URL of an image")
-		}
+		c.image(at+".url", obj["url"])
 	case "file":
 		c.fields(at, obj, "file_data", "file_id", "filename")
 		data, _ := obj["file_data"].(string)
@@ -162,6 +146,16 @@ func (c *checker) contentPart(at string, v any, types []string) {
 	}
 }
 
+func (c *checker) image(at string, v any) {
+	if url, _ := v.(string); !isDataURL(url, "image/") && !isWebURL(url) {
+		c.addf(at, "must be a web address or a base64 data URL of an image")
+	}
+}
+
+func isWebURL(s string) bool {
+	return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://")
+}
+
 func isDataURL(s, mediaType string) bool {
 	head, data, ok := strings.Cut(s, ",")
 	return ok && data != "" && strings.HasPrefix(head, "data:"+mediaType) && strings.HasSuffix(head, ";base64")
@@ -176,17 +170,10 @@ func (c *checker) assistant(at string, m map[string]any, seen map[string]bool) [
 	}
 	calls, hasCalls := m["tool_calls"]
 	refusal, _ := m["refusal"].(string)
-	switch v := m["content"].(type) {
-	case nil:
-		if !hasCalls && refusal == "" {
-			c.addf(at, "an assistant message needs content or tool_calls")
-		}
-	case string:
-		if v == "" && !hasCalls && refusal == "" {
-			c.addf(at, "an assistant message needs content or tool_calls")
-		}
-	default:
+	if content := m["content"]; content != nil && content != "" {
 		c.content(at, m, false, "text", "refusal")
+	} else if !hasCalls && refusal == "" {
+		c.addf(at, "an assistant message needs content or tool_calls")
 	}
 	if !hasCalls {
 		return nil
@@ -228,17 +215,29 @@ func (c *checker) assistant(at string, m map[string]any, seen map[string]bool) [
 		}
 		at += ".function"
 		c.fields(at, f, "name", "arguments")
-		if name, _ := f["name"].(string); !functionName.MatchString(name) {
-			c.addf(at+".name", "%q does not match %s", name, functionName)
-		}
-		args, ok := f["arguments"].(string)
-		if !ok {
-			c.addf(at+".arguments", "must be a string that holds a JSON object")
-		} else if !isObject(args) {
-			c.addf(at+".arguments", "does not hold a JSON object: %.60q", args)
-		}
+		c.call(at, f)
 	}
 	return ids
+}
+
+// call checks the name and the arguments of a call.
+func (c *checker) call(at string, f map[string]any) {
+	c.name(at, f)
+	args, ok := f["arguments"].(string)
+	if !ok {
+		c.addf(at+".arguments", "must be a string that holds a JSON object")
+	} else if !isObject(args) {
+		c.addf(at+".arguments", "does not hold a JSON object: %.60q", args)
+	}
+}
+
+// name checks the name of a function or of a schema, and returns it.
+func (c *checker) name(at string, f map[string]any) string {
+	name, _ := f["name"].(string)
+	if !functionName.MatchString(name) {
+		c.addf(at+".name", "%q does not match %s", name, functionName)
+	}
+	return name
 }
 
 func isObject(s string) bool {

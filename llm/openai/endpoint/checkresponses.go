@@ -163,12 +163,7 @@ func (c *checker) inputCall(at string, item map[string]any, id string, seen bool
 	if id == "" || len(id) > 64 || seen {
 		c.addf(at+".call_id", "%q must be a new string of 1 to 64 characters", id)
 	}
-	if name, _ := item["name"].(string); !functionName.MatchString(name) {
-		c.addf(at+".name", "%q does not match %s", name, functionName)
-	}
-	if args, _ := item["arguments"].(string); !isObject(args) {
-		c.addf(at+".arguments", "does not hold a JSON object: %.60q", args)
-	}
+	c.call(at, item)
 }
 
 func (c *checker) inputMessage(at string, m map[string]any, last bool) {
@@ -197,7 +192,6 @@ func (c *checker) inputMessage(at string, m map[string]any, last bool) {
 func (c *checker) inputPart(at string, v any) {
 	p, _ := v.(map[string]any)
 	text := func(key string) string { s, _ := p[key].(string); return s }
-	web := func(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
 	switch kind := text("type"); kind {
 	case "input_text":
 		c.fields(at, p, "type", "text")
@@ -206,12 +200,10 @@ func (c *checker) inputPart(at string, v any) {
 		}
 	case "input_image":
 		c.fields(at, p, "type", "image_url", "detail")
-		if url := text("image_url"); !web(url) && !isDataURL(url, "image/") {
-			c.addf(at+".image_url", "must be a web address or a base64 data URL of an image")
-		}
+		c.image(at+".image_url", p["image_url"])
 	case "input_file":
 		c.fields(at, p, "type", "filename", "file_data", "file_url")
-		if !web(text("file_url")) && (text("filename") == "" || !isDataURL(text("file_data"), "")) {
+		if !isWebURL(text("file_url")) && (text("filename") == "" || !isDataURL(text("file_data"), "")) {
 			c.addf(at, "must hold a file_url, or a filename and base64 file_data as a data URL")
 		}
 	case "input_audio":

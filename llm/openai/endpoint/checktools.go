@@ -35,10 +35,8 @@ func (c *checker) toolList(r map[string]any, nested bool) {
 			fields = append(fields, "type")
 		}
 		c.fields(at, f, fields...)
-		name, _ := f["name"].(string)
-		if !functionName.MatchString(name) {
-			c.addf(at+".name", "%q does not match %s", name, functionName)
-		} else if c.tools[name] {
+		name := c.name(at, f)
+		if c.tools[name] {
 			c.addf(at+".name", "%q is the name of two tools", name)
 		}
 		c.tools[name] = true
@@ -120,9 +118,7 @@ func (c *checker) allowedTools(at string, choice map[string]any, nested bool) {
 // schemaFormat checks the JSON schema that an answer must have. more are further fields that are allowed next to it.
 func (c *checker) schemaFormat(at string, format map[string]any, more ...string) {
 	c.fields(at, format, append(more, "name", "description", "schema", "strict")...)
-	if name, _ := format["name"].(string); !functionName.MatchString(name) {
-		c.addf(at+".name", "%q does not match %s", name, functionName)
-	}
+	c.name(at, format)
 	strict, _ := format["strict"].(bool)
 	c.objectSchema(at+".schema", format["schema"], strict)
 }

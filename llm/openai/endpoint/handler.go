@@ -109,22 +109,44 @@ func (h *handler) list(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *handler) chat(w http.ResponseWriter, r *http.Request) {
-	body, ok := h.body(w, r, CheckBody)
+	h.answer(w, r, CheckBody, (*wireRequest).chat, func(wire *wireRequest, n int64) answerWriter {
+		return &chatAnswer{output: output{w: w, streams: wire.Stream}, showsUsage: !wire.Stream || wire.StreamOptions.IncludeUsage,
+			answer: wireAnswer{ID: fmt.Sprintf("chatcmpl-%d", n), Created: time.Now().Unix(), Model: wire.Model}}
+	})
+}
+
+func (h *handler) responses(w http.ResponseWriter, r *http.Request) {
+	read := func(wire *wireRequest) (*llm.Request, error) { return wire.responses(h.seal) }
+	h.answer(w, r, CheckResponses, read, func(wire *wireRequest, n int64) answerWriter {
+		return newItems(w, wire, h.seal, strconv.FormatInt(n, 10))
+	})
+}
+
+// answer serves a request in one of the protocols. write returns the writer of the nth answer.
+func (h *handler) answer(w http.ResponseWriter, r *http.Request, check func([]byte) error, read func(*wireRequest) (*llm.Request, error), write func(wire *wireRequest, n int64) answerWriter) {
+	body, ok := h.body(w, r, check)
 	if !ok {
 		return
 	}
-	wire, req, err := parseRequest(body)
+	var wire wireRequest
+	err := json.Unmarshal(body, &wire)
+	var req *llm.Request
+	if err == nil {
+		req, err = read(&wire)
+	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, wireError{Message: err.Error(), Type: "invalid_request_error"})
 		return
 	}
-	model, ok := h.model(w, wire.Model)
+	model, ok := h.models(wire.Model)
 	if !ok {
+		fail(w, http.StatusNotFound, wireError{
+			Message: fmt.Sprintf("the model %q does not exist", wire.Model),
+			Type:    "invalid_request_error", Param: "model", Code: "model_not_found",
+		})
 		return
 	}
-	out := &chatAnswer{output: output{w: w, streams: wire.Stream}, showsUsage: !wire.Stream || wire.StreamOptions.IncludeUsage,
-		answer: wireAnswer{ID: fmt.Sprintf("chatcmpl-%d", h.answers.Add(1)), Created: time.Now().Unix(), Model: wire.Model}}
-	generate(out, model.Generate(r.Context(), req))
+	generate(write(&wire, h.answers.Add(1)), model.Generate(r.Context(), req))
 }
 
 // body reads the body of a request and checks it. If it refuses the body, it writes the answer.
@@ -150,18 +172,6 @@ func (h *handler) body(w http.ResponseWriter, r *http.Request, check func([]byte
 		return nil, false
 	}
 	return body, true
-}
-
-// model returns the model with a name. If no model has it, model writes the error response and returns false.
-func (h *handler) model(w http.ResponseWriter, name string) (llm.Model, bool) {
-	model, ok := h.models(name)
-	if !ok {
-		fail(w, http.StatusNotFound, wireError{
-			Message: fmt.Sprintf("the model %q does not exist", name),
-			Type:    "invalid_request_error", Param: "model", Code: "model_not_found",
-		})
-	}
-	return model, ok
 }
 
 // wireError is the error object of the protocol.

@@ -58,7 +58,7 @@ type items struct {
 	usage    *llm.Usage
 }
 
-func newItems(w http.ResponseWriter, wire *responsesRequest, s seal, id string) *items {
+func newItems(w http.ResponseWriter, wire *wireRequest, s seal, id string) *items {
 	return &items{output: output{w: w, streams: wire.Stream}, seal: s, encrypts: slices.Contains(wire.Include, "reasoning.encrypted_content"), summary: wire.Reasoning.Summary != "",
 		list: []object{}, response: object{"id": "resp_" + id, "object": "response", "created_at": 0, "status": "in_progress", "model": wire.Model,
 			"error": nil, "incomplete_details": nil, "store": false, "output": []object{}, "usage": nil}}
