@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
@@ -145,4 +148,42 @@ func TestPlayIsLinear(t *testing.T) {
 		}) / float64(turns)
 	}
 	require.InEpsilon(t, allocated(50), allocated(400), 0.15)
+}
+
+// shop is a tree in which the conversation goes to billing, which looks something up in each turn.
+func shop(t testing.TB, model llm.Model, about string, more ...llmagent.Option) agent.Agent {
+	lookup, err := tools.Func("lookup", "Looks an order up.", func(tools.Context, struct {
+		ID int `json:"id"`
+	}) (string, error) {
+		return "shipped", nil
+	})
+	require.NoError(t, err)
+	billing, err := llmagent.New("billing", "You handle orders.", model, append([]llmagent.Option{llmagent.WithDescription(about), llmagent.WithTools(lookup)}, more...)...)
+	require.NoError(t, err)
+	support, err := llmagent.New("support", "You find who helps.", model, llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	return support
+}
+
+// long returns the log of a session of so many turns of one call each.
+func long(t testing.TB, turns int) *Log {
+	script := scripted.New().Func("m", func(req *llm.Request) scripted.Answer {
+		last := req.Messages[len(req.Messages)-1]
+		switch {
+		case !slices.ContainsFunc(req.Tools, func(t llm.ToolSpec) bool { return t.Name == "lookup" }):
+			return scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))
+		case last.Role == llm.RoleTool:
+			return scripted.Reply(scripted.Text("It was shipped."))
+		}
+		return scripted.Reply(scripted.Call("lookup", `{"id":7}`))
+	})
+	store := session.NewMemory()
+	r, err := runner.New(shop(t, script.Model("m"), "Orders"), store)
+	require.NoError(t, err)
+	for i := range turns {
+		for _, err := range r.Run(t.Context(), key, llm.UserText(fmt.Sprintf("Where is my order %d?", i))) {
+			require.NoError(t, err)
+		}
+	}
+	return read(t, store)
 }

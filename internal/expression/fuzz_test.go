@@ -101,24 +101,3 @@ func FuzzLikeExpr(f *testing.F) {
 		require.Equal(t, want, got, source)
 	})
 }
-
-func BenchmarkCompile(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := (Language{}).CompileCondition(`output.intent == 'billing' and output.score > 5`); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkTest(b *testing.B) {
-	p, err := Language{}.CompileCondition(`output.intent == 'billing' and output.score > 5`)
-	require.NoError(b, err)
-	env := Env{Output: decode(b, sample)}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := p.Test(env); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
