@@ -11,5 +11,5 @@ func TestMemory(t *testing.T) {
 	clock := sessiontest.NewClock()
 	sessiontest.Run(t, func(*testing.T) session.Store {
 		return session.NewMemory(session.WithClock(clock.Now), session.KeepSnapshots())
-	}, sessiontest.WithAdvance(clock.Advance))
+	}, sessiontest.Options{Advance: clock.Advance})
 }

@@ -27,16 +27,17 @@ func TestStore(t *testing.T) {
 		places[s] = p
 		return s
 	}
-	sessiontest.Run(t,
-		func(t *testing.T) session.Store {
-			return openAt(place{filepath.Join(t.TempDir(), "files"), session.NewMemory(session.WithClock(clock.Now))})
-		},
-		sessiontest.WithAdvance(clock.Advance),
-		sessiontest.WithPeer(func(_ *testing.T, of session.Store) session.Store { return openAt(places[of]) }),
-		sessiontest.WithReopen(func(t *testing.T, old session.Store) session.Store {
+	open := func(t *testing.T) session.Store {
+		return openAt(place{filepath.Join(t.TempDir(), "files"), session.NewMemory(session.WithClock(clock.Now))})
+	}
+	sessiontest.Run(t, open, sessiontest.Options{
+		Advance: clock.Advance,
+		Peer:    func(_ *testing.T, of session.Store) session.Store { return openAt(places[of]) },
+		Reopen: func(t *testing.T, old session.Store) session.Store {
 			require.NoError(t, old.Close())
 			return openAt(places[old])
-		}))
+		},
+	})
 }
 
 func open(t *testing.T, dir string) *folder.Store {

@@ -91,17 +91,18 @@ func TestStore(t *testing.T) {
 	url := servers.Database(t) // the suite's tests need no database of their own
 	clock := sessiontest.NewClock()
 	openStore := func(t *testing.T) session.Store { return open(t, url, postgres.WithClock(clock.Now)) }
-	sessiontest.Run(t, openStore,
-		sessiontest.WithAdvance(clock.Advance),
-		sessiontest.WithDeadOwners(),
-		sessiontest.WithDamage(func(t *testing.T, _ session.Store, key session.Key, seq int64, text string) {
+	sessiontest.Run(t, openStore, sessiontest.Options{
+		Advance:    clock.Advance,
+		DeadOwners: true,
+		Damage: func(t *testing.T, _ session.Store, key session.Key, seq int64, text string) {
 			run(t, url, `UPDATE arbor.log SET line = $1 WHERE seq = $2 AND session =
 				(SELECT key FROM arbor.session WHERE app = $3 AND user_id = $4 AND id = $5)`, text, seq, key.App, key.User, key.ID)
-		}),
-		sessiontest.WithRestore(func(t *testing.T, _ session.Store) func() { return save(t, url) }),
-		sessiontest.WithPeer(func(t *testing.T, _ session.Store) session.Store { return openStore(t) }),
-		sessiontest.WithReopen(func(t *testing.T, old session.Store) session.Store {
+		},
+		Peer: func(t *testing.T, _ session.Store) session.Store { return openStore(t) },
+		Reopen: func(t *testing.T, old session.Store) session.Store {
 			require.NoError(t, old.Close())
 			return openStore(t)
-		}))
+		},
+		Restore: func(t *testing.T, _ session.Store) func() { return save(t, url) },
+	})
 }

@@ -42,11 +42,15 @@ func TestTail(t *testing.T) {
 	open := func(t *testing.T) sessiontest.Followed {
 		return around(t, session.NewMemory(session.WithClock(clock.Now)))
 	}
-	peer := sessiontest.WithPeer(func(t *testing.T, of session.Store) session.Store { return around(t, below[of]) })
-	sessiontest.RunTail(t, open, sessiontest.WithAdvance(clock.Advance), peer, sessiontest.WithCuts(300),
-		sessiontest.WithPlainStore(func(t *testing.T, of session.Store) session.Store { return shared{below[of]} }))
+	o := sessiontest.Options{
+		Advance:    clock.Advance,
+		Peer:       func(t *testing.T, of session.Store) session.Store { return around(t, below[of]) },
+		Cuts:       300,
+		PlainStore: func(t *testing.T, of session.Store) session.Store { return shared{below[of]} },
+	}
+	sessiontest.RunTail(t, open, o)
 	t.Run("store", func(t *testing.T) {
-		sessiontest.Run(t, func(t *testing.T) session.Store { return open(t) }, sessiontest.WithAdvance(clock.Advance), peer)
+		sessiontest.Run(t, func(t *testing.T) session.Store { return open(t) }, o)
 	})
 }
 
@@ -58,7 +62,7 @@ func TestTailInBrief(t *testing.T) {
 	url := "redis://" + miniredis.RunT(t).Addr()
 	sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
 		return newTail(t, url, session.NewMemory(), redis.WithPoll(20*time.Millisecond))
-	}, sessiontest.WithCuts(50))
+	}, sessiontest.Options{Cuts: 50})
 }
 
 func TestTailOnPostgres(t *testing.T) {
@@ -67,7 +71,10 @@ func TestTailOnPostgres(t *testing.T) {
 	around := func(t *testing.T) sessiontest.Followed {
 		return newTail(t, url, open(t), redis.WithPoll(20*time.Millisecond))
 	}
-	sessiontest.RunTail(t, around, sessiontest.WithDeadOwners(), sessiontest.WithCuts(100),
-		sessiontest.WithPeer(func(t *testing.T, _ session.Store) session.Store { return around(t) }),
-		sessiontest.WithPlainStore(func(t *testing.T, _ session.Store) session.Store { return open(t) }))
+	sessiontest.RunTail(t, around, sessiontest.Options{
+		DeadOwners: true,
+		Peer:       func(t *testing.T, _ session.Store) session.Store { return around(t) },
+		Cuts:       100,
+		PlainStore: func(t *testing.T, _ session.Store) session.Store { return open(t) },
+	})
 }

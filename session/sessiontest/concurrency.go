@@ -12,9 +12,6 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-func isBusy(err error) bool     { return errors.Is(err, agent.ErrSessionBusy) }
-func isConflict(err error) bool { return errors.Is(err, agent.ErrConflict) }
-
 var concurrencyTests = []test{
 	{"many sessions at once", func(f *fixture) {
 		const sessions, turns, batch = 30, 6, 5
@@ -22,8 +19,8 @@ var concurrencyTests = []test{
 		for i := range sessions {
 			wg.Go(func() {
 				key := session.Key{App: f.app, User: fmt.Sprint(i % 3), ID: fmt.Sprint(i)}
-				for turn := range turns {
-					if err := f.turn(f.store, key, turn*batch, batch); err != nil {
+				for range turns {
+					if err := f.turn(f.store, key, func(seq int64) []*event.Event { return numbered(key, seq, batch) }); err != nil {
 						f.Errorf("session %d: %v", i, err)
 						return
 					}
@@ -70,13 +67,13 @@ var concurrencyTests = []test{
 	{"writers of two stores take turns", withPeer(func(f *fixture, peer session.Store) { f.contend(f.store, peer) })},
 }
 
-// withPeer skips a test without [WithPeer].
+// withPeer skips a test without [Options.Peer].
 func withPeer(run func(f *fixture, peer session.Store)) func(*fixture) {
 	return func(f *fixture) {
-		if f.suite.peer == nil {
-			f.Skip("needs the option WithPeer")
+		if f.Peer == nil {
+			f.Skip("needs the option Peer")
 		}
-		run(f, f.mustOpen(f.suite.peer(f.T, f.store)))
+		run(f, f.mustOpen(f.Peer(f.T, f.store)))
 	}
 }
 
@@ -111,8 +108,8 @@ func (f *fixture) contend(a, b session.Store) {
 		wg.Go(func() {
 			for n := range next {
 				for {
-					err := f.tagged(store, n, size)
-					if isBusy(err) {
+					err := f.turn(store, f.key, func(seq int64) []*event.Event { return events(seq, texts(size, fmt.Sprintf("%d-", n))...) })
+					if errors.Is(err, agent.ErrSessionBusy) {
 						continue
 					}
 					if err != nil {
@@ -136,32 +133,13 @@ func (f *fixture) contend(a, b session.Store) {
 	require.Len(f, seen, batches*size)
 }
 
-func (f *fixture) tagged(store session.Store, n, size int) error {
-	lease, err := Acquire(f.Context(), store, f.key, session.Self())
-	if err != nil {
-		return err
-	}
-	if err := Append(f.Context(), store, f.key, lease.Head.Seq, lease, events(lease.Head.Seq, texts(size, fmt.Sprintf("%d-", n))...)...); err != nil {
-		return err
-	}
-	return Release(f.Context(), store, f.key, lease)
-}
-
-// turn appends the texts with the numbers from to from+n-1 under one lease.
-func (f *fixture) turn(store session.Store, key session.Key, from, n int) error {
+// turn stores events under one lease. batch returns those after a position.
+func (f *fixture) turn(store session.Store, key session.Key, batch func(seq int64) []*event.Event) error {
 	lease, err := Acquire(f.Context(), store, key, session.Self())
 	if err != nil {
 		return err
 	}
-	if lease.Head.Seq != int64(from) {
-		return fmt.Errorf("the log is at %d instead of %d", lease.Head.Seq, from)
-	}
-	batch := events(lease.Head.Seq, texts(n, "")...)
-	for _, e := range batch {
-		e.Data = text(fmt.Sprintf("%s %d", key, e.Seq))
-	}
-	batch[n-1].Data = &event.State{Delta: map[string]any{"user:last": key.ID, "app:n": float64(from)}}
-	if err := Append(f.Context(), store, key, lease.Head.Seq, lease, batch...); err != nil {
+	if err := Append(f.Context(), store, key, lease.Head.Seq, lease, batch(lease.Head.Seq)...); err != nil {
 		return err
 	}
 	if err := Renew(f.Context(), store, key, lease); err != nil {
@@ -170,7 +148,17 @@ func (f *fixture) turn(store session.Store, key session.Key, from, n int) error 
 	return Release(f.Context(), store, key, lease)
 }
 
-// complete requires that the log contains the texts of turn without gaps.
+// numbered returns texts with their positions, and a state at the end.
+func numbered(key session.Key, seq int64, n int) []*event.Event {
+	batch := events(seq, texts(n, "")...)
+	for _, e := range batch {
+		e.Data = text(fmt.Sprintf("%s %d", key, e.Seq))
+	}
+	batch[n-1].Data = state("user:last", key.ID, "app:n", float64(seq))
+	return batch
+}
+
+// complete requires that the log contains the texts of numbered without gaps.
 func (f *fixture) complete(key session.Key, n int) {
 	f.Helper()
 	log := f.load(key, 0)

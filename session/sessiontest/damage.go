@@ -3,7 +3,6 @@ package sessiontest
 import (
 	"encoding/json"
 	"strings"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,22 +11,14 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// WithDamage sets a function that replaces a stored event by other JSON, as a fault or an earlier version may have
-// done. With it, the suite tests that the rest of the log stays usable.
-func WithDamage(damage func(t *testing.T, store session.Store, key session.Key, seq int64, text string)) Option {
-	return func(s *suite) { s.damage = damage }
-}
-
-// spoil replaces a stored event by other JSON. It skips the test without [WithDamage].
+// spoil replaces a stored event by other JSON. It skips the test without [Options.Damage].
 func (f *fixture) spoil(key session.Key, seq int64, text string) {
 	f.Helper()
-	if f.damage == nil {
-		f.Skip("needs the option WithDamage")
+	if f.Damage == nil {
+		f.Skip("needs the option Damage")
 	}
-	f.damage(f.T, f.store, key, seq, text)
+	f.Damage(f.T, f.store, key, seq, text)
 }
-
-func deepList(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
 var damageTests = []test{
 	{"a damaged event costs no more than itself", func(f *fixture) {
@@ -48,7 +39,7 @@ var damageTests = []test{
 // nested returns every payload that contains JSON of models or tools. Each has a value with the given number of levels,
 // or one more where an object is required.
 func nested(levels int) []event.Data {
-	list := json.RawMessage(deepList(levels))
+	list := json.RawMessage(strings.Repeat("[", levels) + strings.Repeat("]", levels))
 	object := json.RawMessage(`{"a":` + string(list) + `}`)
 	var value any
 	for range levels {

@@ -1,12 +1,14 @@
 package sessiontest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
@@ -100,7 +102,7 @@ var forkTests = []test{
 					err := f.store.Fork(f.Context(), f.key, int64(n), f.another(fmt.Sprint("fork", n)))
 					if err == nil {
 						won[i]++
-					} else if !isConflict(err) {
+					} else if !errors.Is(err, agent.ErrConflict) {
 						f.Errorf("fork: %v", err)
 					}
 				}

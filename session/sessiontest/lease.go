@@ -10,11 +10,11 @@ import (
 
 var leaseTests = []test{
 	{"a log that went back takes no write of before", func(f *fixture) {
-		if f.saves == nil {
-			f.Skip("needs the option WithRestore")
+		if f.Restore == nil {
+			f.Skip("needs the option Restore")
 		}
 		f.write(f.key, text("a"), text("b"))
-		restore := f.saves(f.T, f.store)
+		restore := f.Restore(f.T, f.store)
 		stale := f.acquire(f.key)
 		lost, err := f.store.Write(f.Context(), f.key, session.Write{Lease: stale, Head: stale.Head, Events: events(2, text("lost"))})
 		require.NoError(f, err)

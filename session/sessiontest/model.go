@@ -1,6 +1,7 @@
 package sessiontest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -72,8 +73,8 @@ func newModel(f *fixture, seed uint64) *model {
 		}
 	}
 	m.keys = m.keys[:5]
-	if f.peer != nil && seed%2 == 0 {
-		m.stores = append(m.stores, f.mustOpen(f.peer(f.T, f.store)))
+	if f.Peer != nil && seed%2 == 0 {
+		m.stores = append(m.stores, f.mustOpen(f.Peer(f.T, f.store)))
 	}
 	return m
 }
@@ -81,12 +82,12 @@ func newModel(f *fixture, seed uint64) *model {
 func (m *model) run() {
 	defer func() {
 		if m.passed < 0 { // other tests share the clock
-			m.advance(-m.passed)
+			m.Advance(-m.passed)
 		}
 	}()
 	begun := time.Now()
 	for range modelSteps {
-		if m.advance == nil && time.Since(begun) > session.LeaseTTL/3 {
+		if m.Advance == nil && time.Since(begun) > session.LeaseTTL/3 {
 			break // before a lease ends by the store's own clock
 		}
 		key := m.key()
@@ -103,11 +104,11 @@ func (m *model) run() {
 			m.forkTo(m.key(), key)
 		case n < 25:
 			m.remove(key)
-		case n < 29 && m.advance != nil:
+		case n < 29 && m.Advance != nil:
 			m.wait()
-		case n == 29 && m.suite.reopen != nil:
-			m.did("reopen")
-			m.fixture.store = m.mustOpen(m.suite.reopen(m.T, m.fixture.store))
+		case n == 29 && m.Reopen != nil:
+			m.Logf("reopen")
+			m.fixture.store = m.mustOpen(m.Reopen(m.T, m.fixture.store))
 			m.stores[0] = m.fixture.store
 		}
 		m.compare(key)
@@ -117,8 +118,6 @@ func (m *model) run() {
 		m.compare(m.key())
 	}
 }
-
-func (m *model) did(format string, args ...any) { m.Logf(format, args...) }
 
 func (m *model) key() session.Key { return m.keys[m.rng.IntN(len(m.keys))] }
 
@@ -138,9 +137,9 @@ func (m *model) chance(percent int) bool { return m.rng.IntN(100) < percent }
 
 func (m *model) wait() {
 	d := []time.Duration{time.Millisecond, time.Second, session.LeaseTTL - time.Millisecond, session.LeaseTTL, -time.Hour}[m.rng.IntN(5)]
-	m.did("%s passes", d)
+	m.Logf("%s passes", d)
 	m.passed += d
-	m.advance(d)
+	m.Advance(d)
 }
 
 // list returns new events after a position.
@@ -217,7 +216,7 @@ func (m *model) someLease(s *modelSession) (l session.Lease) {
 func (m *model) owner() (o session.Owner, dead bool) {
 	me := session.Self()
 	switch o = (session.Owner{Host: me.Host, PID: 1 << 30, Started: 1}); { // above every system's highest PID
-	case m.deadOwners && !session.Alive(o) && m.chance(20):
+	case m.DeadOwners && !session.Alive(o) && m.chance(20):
 		return o, true
 	case m.chance(20):
 		return session.Owner{Host: "not-" + me.Host, PID: 1 << 30, Started: 1}, false
@@ -229,7 +228,7 @@ func (m *model) owner() (o session.Owner, dead bool) {
 func (m *model) requestStop(key session.Key) {
 	s := m.sessions[key]
 	at, before := 1+m.rng.Int64N(s.head().Seq+2), s.head()
-	m.did("%s: request a stop at %d", key, at)
+	m.Logf("%s: request a stop at %d", key, at)
 	lease, err := m.one().Write(m.Context(), key, session.Write{Stop: at})
 	var moved *session.HeadError
 	if at > before.Seq {
@@ -260,7 +259,7 @@ func (m *model) write(key session.Key) {
 	if m.fixture.store.KeepsSnapshots() && m.chance(30) {
 		w.Snapshots = []session.Snapshot{part([]string{"x", "y"}[m.rng.IntN(2)], m.rng.Int64N(4), m.rng.Int64N(w.End().Seq+1), fmt.Sprint(m.events))}
 	}
-	m.did("%s: write %d events at %v, acquire %v, lease %d, release %v, abandon %v, snapshots %v",
+	m.Logf("%s: write %d events at %v, acquire %v, lease %d, release %v, abandon %v, snapshots %v",
 		key, len(w.Events), w.Head, w.Acquire, w.Lease.Token, w.Release, w.Abandon, w.Snapshots)
 	lease, err := m.one().Write(m.Context(), key, w)
 	var moved *session.HeadError
@@ -363,7 +362,7 @@ func (m *model) append(s *modelSession, list []*event.Event) {
 func (m *model) putBlob(key session.Key) {
 	s := m.sessions[key]
 	lease, data := m.someLease(s), []byte{byte(m.rng.IntN(2))}
-	m.did("%s: put blob %d, lease %d", key, data, lease.Token)
+	m.Logf("%s: put blob %d, lease %d", key, data, lease.Token)
 	digest, err := m.one().PutBlob(m.Context(), key, lease, data)
 	if !s.holds(lease) {
 		require.ErrorIs(m, err, agent.ErrConflict)
@@ -397,7 +396,7 @@ func (m *model) forkTo(from, key session.Key) {
 	if m.chance(50) {
 		own = m.list(seq)
 	}
-	m.did("%s: fork %s at %d with %d events", key, from, seq, len(own))
+	m.Logf("%s: fork %s at %d with %d events", key, from, seq, len(own))
 	err := m.one().Fork(m.Context(), from, seq, key, own...)
 	switch {
 	case of == nil || !of.listed || seq < 0 || seq > end:
@@ -423,7 +422,7 @@ func (m *model) forkTo(from, key session.Key) {
 }
 
 func (m *model) remove(key session.Key) {
-	m.did("%s: delete", key)
+	m.Logf("%s: delete", key)
 	require.NoError(m, m.one().Delete(m.Context(), key))
 	if s := m.sessions[key]; s != nil {
 		s.deleted = true
@@ -433,19 +432,16 @@ func (m *model) remove(key session.Key) {
 
 // compare requires that the store has a session as it is in the model, and a random part of all sessions.
 func (m *model) compare(key session.Key) {
-	s := m.sessions[key]
-	var log []*event.Event
-	if s != nil {
-		log = s.log
-	}
-	after := m.rng.Int64N(int64(len(log)) + 2)
-	require.Equal(m, toJSON(m.T, log[min(after, int64(len(log))):]), toJSON(m.T, load(m.T, m.one(), key, after)))
+	s := cmp.Or(m.sessions[key], &modelSession{})
+	end := int64(len(s.log))
+	after := m.rng.Int64N(end + 2)
+	require.Equal(m, toJSON(m.T, s.log[min(after, end):]), toJSON(m.T, load(m.T, m.one(), key, after)))
 	switch m.rng.IntN(3) {
 	case 0:
 		m.compareBlobs(s, key)
 	case 1:
 		for _, name := range []string{"x", "y"} {
-			require.Equal(m, append([]session.Snapshot{}, snapshotsOf(s)[name]...), append([]session.Snapshot{}, m.parts(key, name)...))
+			require.Equal(m, append([]session.Snapshot{}, s.snapshots[name]...), append([]session.Snapshot{}, m.parts(key, name)...))
 		}
 	default:
 		shared, err := m.one().SharedState(m.Context(), key)
@@ -462,27 +458,13 @@ func (m *model) compareBlobs(s *modelSession, key session.Key) {
 	for i := range byte(2) {
 		digest := session.Digest([]byte{i})
 		data, err := m.one().Blob(m.Context(), key, digest)
-		if _, ok := blobsOf(s)[digest]; ok {
+		if _, ok := s.blobs[digest]; ok {
 			require.NoError(m, err)
 			require.Equal(m, []byte{i}, data)
 		} else {
 			require.ErrorIs(m, err, agent.ErrNoFile)
 		}
 	}
-}
-
-func blobsOf(s *modelSession) map[string]int64 {
-	if s == nil {
-		return nil
-	}
-	return s.blobs
-}
-
-func snapshotsOf(s *modelSession) map[string][]session.Snapshot {
-	if s == nil {
-		return nil
-	}
-	return s.snapshots
 }
 
 func (m *model) compareLists(key session.Key) {
@@ -542,14 +524,14 @@ func (m *model) infoOf(s *modelSession, got []session.Info) session.Info {
 	}
 	if at := slices.IndexFunc(got, func(i session.Info) bool { return i.Key == s.key }); at >= 0 {
 		m.lives(s, got[at].Incarnation)
-		if m.advance == nil {
+		if m.Advance == nil {
 			i.Created, i.Updated = got[at].Created, got[at].Updated
 		} else if m.start.IsZero() {
 			m.start = got[at].Updated.Add(-s.updated)
 		}
 	}
 	i.Incarnation = s.incarnation
-	if m.advance != nil {
+	if m.Advance != nil {
 		i.Created, i.Updated = m.start.Add(s.created), m.start.Add(s.updated)
 	}
 	return i

@@ -27,8 +27,8 @@ func (f *fixture) abandon(key session.Key, lease session.Lease) {
 // holder starts a process that can own leases. end kills it.
 func (f *fixture) holder() (owner session.Owner, end func()) {
 	f.Helper()
-	if !f.deadOwners {
-		f.Skip("needs the option WithDeadOwners")
+	if !f.DeadOwners {
+		f.Skip("needs the option DeadOwners")
 	}
 	p := exec.Command("sleep", "600")
 	if err := p.Start(); err != nil {

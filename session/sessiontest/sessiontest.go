@@ -5,7 +5,7 @@
 //		clock := sessiontest.NewClock()
 //		sessiontest.Run(t, func(t *testing.T) session.Store {
 //			return session.NewMemory(session.WithClock(clock.Now))
-//		}, sessiontest.WithAdvance(clock.Advance))
+//		}, sessiontest.Options{Advance: clock.Advance})
 //	}
 //
 // The suite uses only the interface [session.Store]. The database need not be empty, because each test uses another
@@ -26,61 +26,44 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Option gives [Run] or [RunTail] a further means of testing the store. Without an option, the tests that need it are
-// skipped.
-type Option func(*suite)
+// Options are further means of testing a store with [Run], or a tail with [RunTail]. The tests that need a field that is
+// not set are skipped.
+type Options struct {
+	// Advance advances the clock of all open stores, or sets it back if the duration is negative, such as
+	// [Clock.Advance]. With it, the suite tests how leases expire.
+	Advance func(time.Duration)
+	// Damage replaces a stored event by other JSON, as a fault or an earlier version may have done. With it, the suite
+	// tests that the rest of the log stays usable.
+	Damage func(t *testing.T, store session.Store, key session.Key, seq int64, text string)
+	// DeadOwners declares that the store at once replaces the lease of a process that died on the same host, as
+	// [session.Alive] reports it.
+	DeadOwners bool
+	// Peer opens the data of an open store a second time, as another process would. With it, the suite tests that the
+	// two stores behave like one. For a tail, it must return a [Followed].
+	Peer func(t *testing.T, of session.Store) session.Store
+	// Reopen closes a store and opens the same data again. With it, the suite tests that stored data lasts.
+	Reopen func(t *testing.T, old session.Store) session.Store
+	// Restore saves the data of a store. The function that it returns restores them while the store stays open, as from
+	// a backup. With it, the suite tests that the loss of later events is detected.
+	Restore func(t *testing.T, of session.Store) (restore func())
 
-// WithAdvance sets the function that advances the clock of all open stores, or sets it back if the duration is negative,
-// such as [Clock.Advance]. With it, the suite tests how leases expire.
-func WithAdvance(advance func(time.Duration)) Option {
-	return func(s *suite) { s.advance = advance }
-}
-
-// WithReopen sets the function that closes a store and opens the same data again. With it, the suite tests that stored
-// data lasts.
-func WithReopen(reopen func(t *testing.T, old session.Store) session.Store) Option {
-	return func(s *suite) { s.reopen = reopen }
-}
-
-// WithPeer sets the function that opens the data of an open store a second time, as another process would. With it, the
-// suite tests that the two stores behave like one.
-func WithPeer(peer func(t *testing.T, of session.Store) session.Store) Option {
-	return func(s *suite) { s.peer = peer }
-}
-
-// WithDeadOwners declares that the store at once replaces the lease of a process that died on the same host, as
-// [session.Alive] reports it.
-func WithDeadOwners() Option { return func(s *suite) { s.deadOwners = true } }
-
-// WithRestore sets the function that saves the data of a store. The function that it returns restores them while the
-// store stays open, as from a backup. With it, the suite tests that the loss of later events is detected.
-func WithRestore(save func(t *testing.T, of session.Store) (restore func())) Option {
-	return func(s *suite) { s.saves = save }
-}
-
-type suite struct {
-	saves      func(*testing.T, session.Store) (restore func())
-	advance    func(time.Duration)
-	reopen     func(*testing.T, session.Store) session.Store
-	peer       func(*testing.T, session.Store) session.Store
-	deadOwners bool
-	cuts       int
-	plain      func(*testing.T, session.Store) session.Store
-	damage     func(*testing.T, session.Store, session.Key, int64, string)
+	// Cuts is how often [RunTail] disconnects a client at random places of a running stream.
+	//
+	// Defaults to 1,000, and to 100 with go test -short.
+	Cuts int
+	// PlainStore opens the store of a tail again without the tail. With it, [RunTail] tests that followers receive
+	// events that were stored without the tail.
+	PlainStore func(t *testing.T, of session.Store) session.Store
 }
 
 // Run runs the suite, with a subtest for each rule. open returns an open store, which the suite closes. The race
 // detector should be on.
-func Run(t *testing.T, open func(t *testing.T) session.Store, opts ...Option) {
-	s := &suite{}
-	for _, opt := range opts {
-		opt(s)
-	}
+func Run(t *testing.T, open func(t *testing.T) session.Store, o Options) {
 	runAll(t, []group[*fixture]{
 		{"model", modelTests()}, {"log", logTests}, {"load", loadTests}, {"payload", payloadTests}, {"damage", damageTests}, {"lease", leaseTests},
 		{"orphan", orphanTests}, {"state", stateTests}, {"page", pageTests}, {"fork", forkTests}, {"blob", blobTests}, {"snapshot", snapshotTests},
 		{"concurrency", concurrencyTests},
-	}, func(t *testing.T) *fixture { return s.fixture(t, open(t)) })
+	}, func(t *testing.T) *fixture { return newFixture(t, open(t), o) })
 }
 
 // group contains the rules about one part of a store, each with its test.
@@ -107,8 +90,8 @@ func runAll[F any](t *testing.T, groups []group[F], fixture func(*testing.T) F) 
 	}
 }
 
-func (s *suite) fixture(t *testing.T, store session.Store) *fixture {
-	f := &fixture{T: t, suite: s, app: "app-" + rand.Text()}
+func newFixture(t *testing.T, store session.Store, o Options) *fixture {
+	f := &fixture{T: t, Options: o, app: "app-" + rand.Text()}
 	f.store = f.mustOpen(store)
 	f.key = session.Key{App: f.app, User: "ann", ID: "s1"}
 	return f
@@ -117,7 +100,7 @@ func (s *suite) fixture(t *testing.T, store session.Store) *fixture {
 // fixture contains the store and the app of one test.
 type fixture struct {
 	*testing.T
-	*suite
+	Options
 	store session.Store
 	app   string
 	key   session.Key // of the session that most tests use
@@ -130,13 +113,13 @@ func (f *fixture) mustOpen(s session.Store) session.Store {
 	return s
 }
 
-// pass advances the clock. It skips the test without [WithAdvance].
+// pass advances the clock. It skips the test without [Options.Advance].
 func (f *fixture) pass(d time.Duration) {
 	f.Helper()
-	if f.advance == nil {
-		f.Skip("needs the option WithAdvance")
+	if f.Advance == nil {
+		f.Skip("needs the option Advance")
 	}
-	f.advance(d)
+	f.Advance(d)
 }
 
 func (f *fixture) acquire(key session.Key) session.Lease {

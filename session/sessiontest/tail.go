@@ -1,6 +1,7 @@
 package sessiontest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,33 +23,19 @@ type Followed interface {
 	session.Tail
 }
 
-// WithCuts sets how often [RunTail] disconnects a client at random places of a running stream. Defaults to 1,000, and
-// to 100 with go test -short.
-func WithCuts(n int) Option { return func(s *suite) { s.cuts = n } }
-
-// WithPlainStore sets the function that opens the store of a tail again without the tail. With it, [RunTail] tests that
-// followers receive events that were stored without the tail.
-func WithPlainStore(plain func(t *testing.T, of session.Store) session.Store) Option {
-	return func(s *suite) { s.plain = plain }
-}
-
 // RunTail runs the suite that every [session.Tail] must pass, with a subtest for each rule. open returns an open tail
 // around an open store; the suite closes it. A tail must keep the partial events of a turn for at least some seconds
-// after its end. The function of [WithPeer] must also return a [Followed]. The entries of a follower must reduce to the
-// same conversation graph as the log.
-func RunTail(t *testing.T, open func(t *testing.T) Followed, opts ...Option) {
-	s := &suite{cuts: 1000}
-	if testing.Short() {
-		s.cuts = 100
+// after its end. The entries of a follower must reduce to the same conversation graph as the log.
+func RunTail(t *testing.T, open func(t *testing.T) Followed, o Options) {
+	if o.Cuts == 0 && testing.Short() {
+		o.Cuts = 100
 	}
-	for _, opt := range opts {
-		opt(s)
-	}
+	o.Cuts = cmp.Or(o.Cuts, 1000)
 	runAll(t, []group[*tailFixture]{
 		{"follow", followTests}, {"lease", tailLeaseTests}, {"interrupted", interruptedTests}, {"end", endTests}, {"reconnect", reconnectTests}, {"others", otherTests},
 	}, func(t *testing.T) *tailFixture {
 		store := open(t)
-		return &tailFixture{fixture: s.fixture(t, store), store: store}
+		return &tailFixture{fixture: newFixture(t, store, o), store: store}
 	})
 }
 
@@ -81,18 +68,18 @@ func (f *tailFixture) beginAs(owner session.Owner, data []event.Data) {
 func (f *tailFixture) beginToLose(data ...event.Data) {
 	f.Helper()
 	owner := session.Self()
-	if f.advance == nil {
+	if f.Advance == nil {
 		owner.PID, owner.Started = 1<<30, 1 // above every system's highest PID
-		if !f.deadOwners || session.Alive(owner) {
-			f.Skip("needs the option WithAdvance, or WithDeadOwners")
+		if !f.DeadOwners || session.Alive(owner) {
+			f.Skip("needs the option Advance, or DeadOwners")
 		}
 	}
 	f.beginAs(owner, data)
 }
 
 func (f *tailFixture) lose() {
-	if f.advance != nil {
-		f.advance(session.LeaseTTL)
+	if f.Advance != nil {
+		f.Advance(session.LeaseTTL)
 	}
 }
 

@@ -203,7 +203,7 @@ var reconnectTests = []tailTest{
 // must receive the same entries as a client that stays connected.
 func (f *tailFixture) cutAtRandom(tails ...session.Tail) {
 	story := newStory(3, 0)
-	for story.shown < 27*f.cuts/10 {
+	for story.shown < 27*f.Cuts/10 {
 		story.turn()
 	}
 	rng := rand.New(rand.NewPCG(4, 4))
@@ -251,7 +251,7 @@ func (f *tailFixture) cutAtRandom(tails ...session.Tail) {
 	}
 	f.Logf("%d entries, %d cuts", len(got), cuts)
 	wg.Wait()
-	require.GreaterOrEqual(f, cuts, f.cuts)
+	require.GreaterOrEqual(f, cuts, f.Cuts)
 	f.sameEntries(uncut, got)
 	require.Len(f, got, story.shown)
 	f.whole(got)
@@ -315,10 +315,10 @@ var otherTests = []tailTest{
 		f.sameEntries(got, f.follow("").until(2))
 	}},
 	{"what is stored past the tail is seen", func(f *tailFixture) {
-		if f.plain == nil {
-			f.Skip("needs the option WithPlainStore")
+		if f.PlainStore == nil {
+			f.Skip("needs the option PlainStore")
 		}
-		plain := f.plain(f.T, f.store)
+		plain := f.PlainStore(f.T, f.store)
 		f.Cleanup(func() { _ = plain.Close() })
 		c := f.follow("")
 		for i := range int64(3) {
@@ -334,8 +334,8 @@ var otherTests = []tailTest{
 }
 
 func (f *tailFixture) other() Followed {
-	if f.peer == nil {
-		f.Skip("needs the option WithPeer")
+	if f.Peer == nil {
+		f.Skip("needs the option Peer")
 	}
-	return f.mustOpen(f.peer(f.T, f.store)).(Followed)
+	return f.mustOpen(f.Peer(f.T, f.store)).(Followed)
 }

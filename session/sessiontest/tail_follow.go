@@ -334,8 +334,8 @@ var endTests = []tailTest{
 		require.ErrorIs(f, f.follow("2-0").fails(), agent.ErrBadInput)
 		require.ErrorIs(f, f.store.Publish(f.Context(), f.key, delta("b1", "stale")), agent.ErrConflict)
 
-		if f.advance != nil {
-			f.advance(time.Second)
+		if f.Advance != nil {
+			f.Advance(time.Second)
 		}
 		anew := f.follow("")
 		f.begin()

@@ -59,21 +59,21 @@ func TestStore(t *testing.T) {
 		return &looked{open(t, path, sqlite.WithClock(clock.Now)), t, path}
 	}
 	pathOf := func(s session.Store) string { return s.(*looked).path }
-	sessiontest.Run(t,
-		func(t *testing.T) session.Store { return openAt(t, newFile(t)) },
-		sessiontest.WithAdvance(clock.Advance),
-		sessiontest.WithDeadOwners(),
-		sessiontest.WithDamage(func(t *testing.T, s session.Store, key session.Key, seq int64, text string) {
+	sessiontest.Run(t, func(t *testing.T) session.Store { return openAt(t, newFile(t)) }, sessiontest.Options{
+		Advance:    clock.Advance,
+		DeadOwners: true,
+		Damage: func(t *testing.T, s session.Store, key session.Key, seq int64, text string) {
 			_, err := raw(t, pathOf(s)).Exec(`UPDATE log SET line = ? WHERE seq = ? AND session =
 				(SELECT key FROM session WHERE app = ? AND user = ? AND id = ?)`, text, seq, key.App, key.User, key.ID)
 			require.NoError(t, err)
-		}),
-		sessiontest.WithPeer(func(t *testing.T, of session.Store) session.Store { return openAt(t, pathOf(of)) }),
-		sessiontest.WithRestore(func(t *testing.T, of session.Store) func() { return servers.SaveFile(t, pathOf(of)) }),
-		sessiontest.WithReopen(func(t *testing.T, old session.Store) session.Store {
+		},
+		Peer: func(t *testing.T, of session.Store) session.Store { return openAt(t, pathOf(of)) },
+		Reopen: func(t *testing.T, old session.Store) session.Store {
 			require.NoError(t, old.Close())
 			return openAt(t, pathOf(old))
-		}))
+		},
+		Restore: func(t *testing.T, of session.Store) func() { return servers.SaveFile(t, pathOf(of)) },
+	})
 }
 
 // TestZeroBytesInKeys goes beyond the suite, whose stores may refuse them.

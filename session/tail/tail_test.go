@@ -31,14 +31,14 @@ func TestLiveTail(t *testing.T) {
 		l := newLive(t, openSQLite(t, path, clock), kept, tail.WithPoll(10*time.Millisecond))
 		paths[l] = path
 		return l
-	}, sessiontest.WithAdvance(clock.Advance), sessiontest.WithPlainStore(func(t *testing.T, of session.Store) session.Store {
+	}, sessiontest.Options{Advance: clock.Advance, PlainStore: func(t *testing.T, of session.Store) session.Store {
 		return openSQLite(t, paths[of], clock)
-	}))
+	}})
 }
 
 func TestLiveStore(t *testing.T) {
 	clock := sessiontest.NewClock()
 	sessiontest.Run(t, func(t *testing.T) session.Store {
 		return newLive(t, session.NewMemory(session.WithClock(clock.Now)))
-	}, sessiontest.WithAdvance(clock.Advance))
+	}, sessiontest.Options{Advance: clock.Advance})
 }
