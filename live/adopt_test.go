@@ -165,7 +165,7 @@ func TestNotAdopted(t *testing.T) {
 // abandon makes the session an orphan.
 func abandon(t *testing.T, store session.Store) {
 	lease := must.Get(sessiontest.Acquire(t.Context(), store, key, session.Self()))
-	require.NoError(t, sessiontest.Abandon(t.Context(), store, key, lease))
+	must.Get(store.Write(t.Context(), key, session.Write{Lease: lease, Abandon: true}))
 	require.Len(t, orphans(t, store), 1)
 }
 

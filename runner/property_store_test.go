@@ -94,7 +94,8 @@ func (s *propertyStore) Write(ctx context.Context, key session.Key, w session.Wr
 		return lease, err
 	}
 	if w.Acquires() { // the process that took the lease has died
-		return session.Lease{}, errors.Join(errStoreDied, sessiontest.Abandon(ctx, s.Store, key, lease))
+		_, err := s.Store.Write(context.WithoutCancel(ctx), key, session.Write{Lease: lease, Abandon: true})
+		return session.Lease{}, errors.Join(errStoreDied, err)
 	}
 	return session.Lease{}, errStoreDied
 }

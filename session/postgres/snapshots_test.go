@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/internal/storetest"
@@ -18,8 +19,7 @@ func TestSnapshotsOfDeletedSessions(t *testing.T) {
 	s := open(t, url)
 	key := session.ID("s")
 	lease := acquire(t, s, key)
-	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, storetest.Batch(0, 3)...))
-	require.NoError(t, sessiontest.Keep(t.Context(), s, key, 3, lease, session.Snapshot{Name: "x", Seq: 3, Data: "secret"}))
+	must.Get(s.Write(t.Context(), key, session.Write{Lease: lease, Events: storetest.Batch(0, 3), Snapshots: []session.Snapshot{{Name: "x", Seq: 3, Data: "secret"}}}))
 	require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 	require.NoError(t, s.Fork(t.Context(), key, 2, session.ID("fork")))
 	require.Equal(t, "1", run(t, url, "SELECT count(*) FROM arbor.snapshot"))

@@ -21,7 +21,8 @@ func (f *fixture) orphaned(ids ...string) {
 
 func (f *fixture) abandon(key session.Key, lease session.Lease) {
 	f.Helper()
-	require.NoError(f, Abandon(f.Context(), f.store, key, lease))
+	_, err := f.store.Write(f.Context(), key, session.Write{Lease: lease, Abandon: true})
+	require.NoError(f, err)
 }
 
 // holder starts a process that can own leases. end kills it.
@@ -99,7 +100,7 @@ var orphanTests = []test{
 					err = Append(f.Context(), f.store, key, 0, lease, entry(1, text("x")))
 				}
 				if err == nil {
-					err = Abandon(f.Context(), f.store, key, lease)
+					_, err = f.store.Write(f.Context(), key, session.Write{Lease: lease, Abandon: true})
 				}
 				if err != nil {
 					f.Error(err)

@@ -21,7 +21,9 @@ func (f *fixture) snapshots() {
 // keep stores parts at the end of the log.
 func (f *fixture) keep(store session.Store, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
 	f.Helper()
-	return Keep(f.Context(), store, key, int64(len(load(f.T, store, key, 0))), lease, parts...)
+	at := head(f.Context(), store, key, int64(len(load(f.T, store, key, 0))), lease)
+	_, err := store.Write(f.Context(), key, session.Write{Lease: lease, Head: at, Snapshots: parts})
+	return err
 }
 
 // parts are the parts of a name, each as its number and its data.

@@ -192,7 +192,7 @@ var interruptedTests = []tailTest{
 		c := f.follow("")
 		f.begin(text("a"))
 		f.show("b1", "half")
-		require.NoError(f, Abandon(f.Context(), f.store, f.key, f.lease))
+		f.abandon(f.key, f.lease)
 		require.ErrorIs(f, f.store.Publish(f.Context(), f.key, delta("b1", " more")), agent.ErrConflict)
 		got := c.take(3)
 		f.begin()

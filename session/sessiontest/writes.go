@@ -58,25 +58,9 @@ func Renew(ctx context.Context, store session.Store, key session.Key, lease sess
 
 // Release releases a lease. If the lease is lost, Release does nothing.
 func Release(ctx context.Context, store session.Store, key session.Key, lease session.Lease) error {
-	return end(ctx, store, key, session.Write{Lease: lease, Release: true})
-}
-
-// Abandon ends a lease whose turn is not over, so that another process can adopt it. If the lease is lost, Abandon does
-// nothing.
-func Abandon(ctx context.Context, store session.Store, key session.Key, lease session.Lease) error {
-	return end(ctx, store, key, session.Write{Lease: lease, Abandon: true})
-}
-
-func end(ctx context.Context, store session.Store, key session.Key, w session.Write) error {
-	_, err := store.Write(context.WithoutCancel(ctx), key, w)
+	_, err := store.Write(context.WithoutCancel(ctx), key, session.Write{Lease: lease, Release: true})
 	if errors.Is(err, agent.ErrConflict) {
 		return nil
 	}
-	return err
-}
-
-// Keep stores snapshots of a log whose last event is the one at seq.
-func Keep(ctx context.Context, store session.Store, key session.Key, seq int64, lease session.Lease, parts ...session.Snapshot) error {
-	_, err := store.Write(ctx, key, session.Write{Lease: lease, Head: head(ctx, store, key, seq, lease), Snapshots: parts})
 	return err
 }
