@@ -90,9 +90,11 @@ type (
 		Completion  flexText  `json:"completion_tokens"`
 		Input       flexText  `json:"input_tokens"`
 		Output      flexText  `json:"output_tokens"`
+		Total       flexText  `json:"total_tokens"`
 		Hit         flexText  `json:"prompt_cache_hit_tokens"` // DeepSeek
 		Read        flexText  `json:"cache_read_input_tokens"` // gateways to Claude
-		Cached      flexText  `json:"cached_tokens"`           // Kimi
+		Written     flexText  `json:"cache_creation_input_tokens"`
+		Cached      flexText  `json:"cached_tokens"` // Kimi
 		PromptParts usagePart `json:"prompt_tokens_details"`
 		InputParts  usagePart `json:"input_tokens_details"`
 		AnswerParts usagePart `json:"completion_tokens_details"`
@@ -161,7 +163,9 @@ type usageReport struct {
 	reasoning int
 }
 
-// readUsage reads a usage. It returns nil for an invalid one, because an answer must not fail for it.
+// readUsage reads a usage. It returns nil for an invalid one, because an answer must not fail for it. What only the total
+// contains is reasoning, which xAI and Gemini count apart from the output (vercel/ai#12425, mozilla-ai/any-llm#1290), or
+// what Claude has in its cache.
 func readUsage(raw json.RawMessage) *usageReport {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil // before u is allocated
@@ -175,7 +179,17 @@ func readUsage(raw json.RawMessage) *usageReport {
 	if !ok || counted == (llm.Usage{}) {
 		return nil
 	}
-	return &usageReport{counted, max(count(u.AnswerParts.Reasoning), count(u.OutputParts.Reasoning))}
+	reasoning := max(count(u.AnswerParts.Reasoning), count(u.OutputParts.Reasoning))
+	apart := count(u.Total) - counted.InputTokens - counted.OutputTokens
+	if u.Total == "" && reasoning > counted.OutputTokens {
+		apart = reasoning
+	}
+	if kept := max(count(u.Read), count(u.Written)); apart > 0 && kept > 0 {
+		counted.InputTokens += apart
+	} else if apart > 0 {
+		counted.OutputTokens, reasoning = counted.OutputTokens+apart, max(reasoning, apart)
+	}
+	return &usageReport{counted, reasoning}
 }
 
 // wireLogProb is one token in the list "content" of the protocol's log probabilities.

@@ -81,6 +81,12 @@ func TestUsage(t *testing.T) {
 		"groq":     {`"x_groq":{"usage":{"prompt_tokens":10,"completion_tokens":3}}`, &llm.Usage{InputTokens: 10, OutputTokens: 3}},
 		"claude":   {`"usage":{"input_tokens":10,"output_tokens":3,"cache_read_input_tokens":4}`, &llm.Usage{InputTokens: 10, OutputTokens: 3, CachedTokens: 4}},
 		"kimi":     {`"usage":{"prompt_tokens":10,"completion_tokens":3,"cached_tokens":4}`, &llm.Usage{InputTokens: 10, OutputTokens: 3, CachedTokens: 4}},
+		"grok":     {`"usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":33,"completion_tokens_details":{"reasoning_tokens":20}}`, &llm.Usage{InputTokens: 10, OutputTokens: 23}},
+		"gemini":   {`"usage":{"prompt_tokens":10,"completion_tokens":0,"total_tokens":30}`, &llm.Usage{InputTokens: 10, OutputTokens: 20}},
+		"apart":    {`"usage":{"prompt_tokens":10,"completion_tokens":3,"completion_tokens_details":{"reasoning_tokens":20}}`, &llm.Usage{InputTokens: 10, OutputTokens: 23}},
+		"within":   {`"usage":{"prompt_tokens":10,"completion_tokens":23,"total_tokens":33,"completion_tokens_details":{"reasoning_tokens":20}}`, &llm.Usage{InputTokens: 10, OutputTokens: 23}},
+		"cache":    {`"usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":19,"cache_read_input_tokens":4,"cache_creation_input_tokens":2}`, &llm.Usage{InputTokens: 16, OutputTokens: 3, CachedTokens: 4}},
+		"total":    {`"usage":{"total_tokens":33}`, nil},
 		"null":     {`"usage":null`, nil},
 		"odd":      {`"usage":[1]`, nil},
 	}
