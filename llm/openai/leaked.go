@@ -293,7 +293,7 @@ func (l *leakFilter) mustSuppress(cut bool) bool {
 var toolNames = lazyregexp.New(`["'](?:name|tool_name|tool|function|action|function_name|recipient_name)["']\s*:\s*["']([^"']+)["']`)
 
 // name returns the text without the characters that may surround a tool's name.
-func (l *leakFilter) name() string { return strings.Trim(string(l.held), " \t\r\n.") }
+func (l *leakFilter) name() string { return strings.Trim(string(l.held), " \t\r\n.`") }
 
 // tool returns the name of the request's tool that a written name means, or "" if there is none.
 func (l *leakFilter) tool(written string) string {

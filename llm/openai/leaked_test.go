@@ -342,18 +342,22 @@ func TestTurnsOfOthers(t *testing.T) {
 func TestBareNames(t *testing.T) {
 	ask := func() *llm.Request {
 		req := asking()
+		req.Tools = slices.Clone(offered)
 		req.Tools[0].Bare = []string{"transfer_to_agent", "transfer_to_billing"}
 		req.Known = []llm.ToolSpec{{Aliases: []string{"archive", "transfer_to_archive"}, Bare: []string{"transfer_to_archive"}}}
 		return req
 	}
 	for words, name := range map[string]string{
-		"transfer_to_billing":      "transfer_to_billing",
-		" transfer_to_archive.\n":  "transfer_to_archive",
-		"transfer_to_bill":         "",
-		"transfer_to_billing now":  "",
-		"billing":                  "",
-		"archive":                  "",
-		"So: transfer_to_billing.": "",
+		"transfer_to_billing":             "transfer_to_billing",
+		" transfer_to_archive.\n":         "transfer_to_archive",
+		"`transfer_to_billing`":           "transfer_to_billing",
+		`{"name": "transfer_to_archive"}`: "transfer_to_archive",
+		`{"name": "refund"}`:              "",
+		"transfer_to_bill":                "",
+		"transfer_to_billing now":         "",
+		"billing":                         "",
+		"archive":                         "",
+		"So: transfer_to_billing.":        "",
 	} {
 		got := answers(t, words, ask())
 		if name == "" {
@@ -414,7 +418,6 @@ func TestWordsThatAreNoCalls(t *testing.T) {
 		"words behind":                toBilling + "\nI have handed you over.",
 		"another brace":               toBilling + "}",
 		"a tag with words":            "<tool_call>is how it begins</tool_call>",
-		"tags in tags":                "<tools><tool_call>" + toBilling + "</tool_call></tools>",
 		"nothing but a name":          `{"name": "transfer_to_agent"}`,
 		"a tool not offered":          `{"name": "launch", "arguments": {}}`,
 		"an agent not offered":        `{"name": "root", "arguments": {}}`,

@@ -46,21 +46,25 @@ func (l *leakFilter) parse(raw []byte, marked bool) (name, args string, ok bool)
 	return "", "", false
 }
 
-// call reads a call from the members of an object. A call in marks may have no arguments.
+// call reads a call from the members of an object. A call in marks may have no arguments, and so may one whose name alone is a
+// call.
 func (l *leakFilter) call(o map[string]json.RawMessage, marked bool) (name, args string, ok bool) {
 	named, names := memberOf(o, nameKeys)
 	given, both := memberOf(o, argumentKeys)
-	if marked && both == 0 {
+	if names != 1 || json.Unmarshal(named, &name) != nil {
+		return "", "", false
+	}
+	if both == 0 && (marked || l.isBare(name) && !l.mentioned(name)) {
 		given, both = json.RawMessage("{}"), 1
 	}
-	if names != 1 || both != 1 || json.Unmarshal(named, &name) != nil || !hasOnly(o, callKeys...) || isSchema(o["parameters"]) {
+	if both != 1 || !hasOnly(o, callKeys...) || isSchema(o["parameters"]) {
 		return "", "", false
 	}
 	var text string
 	if given[0] == '"' && json.Unmarshal(given, &text) == nil {
 		given = json.RawMessage(strings.TrimSpace(text))
 	}
-	if string(given) == "null" {
+	if isPlaceholder(string(given)) {
 		given = json.RawMessage("{}")
 	}
 	name = l.tool(name)

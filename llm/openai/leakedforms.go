@@ -28,8 +28,7 @@ import (
 const leakedForms = `
 call { ; call }
 [ call { , call } ]
-\{ "tool_calls" : [ call { , call } ] \}
-\{ "role" : "assistant" , "content" : null? ""? , "tool_calls" : [ call { , call } ] \}
+\{ "role"? :? "assistant"? ,? "content"? :? null? ""? ,? "tool_calls" : [ call { , call } ] \}
 \{ "tool_call" : call \}
 \{ "function_call" : call \}
 name (
@@ -41,6 +40,8 @@ bare
 <@tool_calls> … </@tool_calls>
 <tools> … </tools>
 <function_call> … </function_call>
+<functioncall> … </functioncall>
+<tool_code> … </tool_code>
 <@function_calls> … </@function_calls>
 <｜｜DSML｜｜·calls> … </｜｜DSML｜｜·calls>
 <·|·DSML·|·tool_use> … </·|·DSML·|·tool_use>
@@ -68,6 +69,9 @@ tool_code
 Action:
 <|start_header_id|>assistant<|end_header_id|>
 <|open|>tools<|sep|> … <|close|>tools<|sep|>
+<|plamo:begin_tool_requests:plamo|> … <|plamo:end_tool_requests:plamo|>
+<ifm|tool_calls> … </ifm|tool_calls>
+<ifm|tool_call> … </ifm|tool_call>
 <|close|>message<|sep|>
 <|plugin|>
 <|tool_calls|>
@@ -99,6 +103,8 @@ function·call<|role_sep|>
 <｜User｜> others
 <｜tool▁outputs▁begin｜> others
 <tool_response> others
+<start_function_response> others
+Observation: others
 [TOOL_RESULTS] others
 [TOOL_CALL] \{ tool => " name " ,? args => \{ { -- key ·" value " } \} \} [/TOOL_CALL] end
 [TOOL_CALLS] name [ARGS]? object
@@ -110,10 +116,12 @@ Action: name Action·Input: object
 <longcat_tool_call> name { <longcat_arg_key> key </longcat_arg_key> <longcat_arg_value> value </longcat_arg_value> } </longcat_tool_call> end
 <function= name > object </function>
 <function= name > { <parameter= key > value </parameter> } </function> end
+<tool_call> <function= name > { <parameter= key > value </parameter> } </tool_call> end
 <function= name > { <parameter·name=" key "> value </parameter> } </function> end
 <function=" name "> { <parameter=" key "> value </parameter> } </function> end
 <function·name=" name "> object </function>
 <function·name=" name "> { <parameter·name=" key "> value </parameter> } </function> end
+<function·name=" name "> { <param·name=" key "> value </param> } </function> end
 <tool_call·name=" name "> object </tool_call>
 <tool_call·name=" name "> { <parameter·name=" key "> value </parameter> } </tool_call> end
 <xai:function_call·name=" name "> { <parameter·name=" key "> value </parameter> } </xai:function_call> end
@@ -130,6 +138,8 @@ Action: name Action·Input: object
 <｜tool▁call▁begin｜> function? <｜tool▁sep｜>? name <｜tool▁sep｜>? ` + fence + `json? object ` + fence + `? <｜tool▁call▁end｜>
 <|tool_call:begin|> key <|tool_call:name|> name <|tool_call:args|> object <|tool_call:end|>
 <|tool_call_begin|> name <|tool_call_argument_begin|> object <|tool_call_end|>
+<ifm|tool_call> name { <ifm|arg_key> key </ifm|arg_key> <ifm|arg_value> value </ifm|arg_value> } </ifm|tool_call> end
+<|plamo:begin_tool_request:plamo|> <|plamo:begin_tool_name:plamo|> name <|plamo:end_tool_name:plamo|> <|plamo:begin_tool_arguments:plamo|> <|plamo:constrain|>? json? <|plamo:msg|>? object <|plamo:end_tool_arguments:plamo|> <|plamo:end_tool_request:plamo|>
 <start_function_call>call: name \{ { key :<escape> value <escape> ,? } \} <end_function_call> end
 <|tool_call>call: name \{ { key :<|"|> value <|"|> ,? } \} <tool_call|> end
 <|tool_call>? call: name object <tool_call|>?
@@ -141,8 +151,8 @@ assistant to= name commentary? analysis? json? code? object
 
 const fence = "```"
 
-// tagSpaces are the prefixes of the names of tags: none, or a namespace of DeepSeek or of Claude.
-var tagSpaces = [...]string{"", "｜DSML｜", "antml:", "｜｜DSML｜｜", "‖DSML‖", "｜｜DSML｜｜·", "·|·DSML·|·"}
+// tagSpaces are the prefixes of the names of tags: none, or a namespace of DeepSeek, Claude, GigaChat or MuseGlimmer.
+var tagSpaces = [...]string{"", "｜DSML｜", "antml:", "｜GCML｜", "atem:", "｜｜DSML｜｜", "‖DSML‖", "｜｜DSML｜｜·", "·|·DSML·|·"}
 
 // part is one part of a form.
 type part struct {

@@ -24,11 +24,11 @@ type trial struct {
 	raw    string      // the end of values that are written without quotes
 	scan   scan        // the state in arguments
 	object object      // the state in a call
-	open   string      // the mark that closes the open one
-	opened int         // the number of calls before the open mark
+	open   string      // the marks that close the open ones, inner ones first, each with a line end
+	opened int         // the number of calls before the open marks
 	fenced bool
 	closed bool   // a form is complete
-	loose  bool   // directly after a call in double braces, after which models write one brace too many
+	loose  bool   // directly after a call in marks or double braces, after which models write one brace too many
 	block  bool   // the mark counts only at the end of a line, because inline it may belong to text about calls
 	mark   string // the mark at the end of the last form, "" if that form ends without one
 	ended  int    // the end of that form in the text
@@ -100,6 +100,10 @@ func (l *leakFilter) advance(t trial, c byte) {
 	case "mark":
 		ok, whole = p.text[t.size-1] == c, t.size == len(p.text)
 	case "call":
+		if c == '<' && l.braceless(&t) {
+			l.enter(t, t.at+1, int(c))
+			return
+		}
 		ok = (t.size > 1 || c == '{') && l.json(&t, c)
 		whole = t.scan.depth == 0
 	case "object", "(":
@@ -224,18 +228,22 @@ func (l *leakFilter) enter(t trial, at, c int) {
 				return
 			}
 		case "open":
-			if t.open == p.text {
+			if strings.HasPrefix(t.open, p.text+"\n") {
 				break // models repeat it, and write it in place of the closing one
 			}
-			if t.open != "" {
+			if strings.Count(t.open, "\n") == 2 {
 				return
 			}
-			t.open, t.opened = p.text, len(t.calls)
+			if t.open == "" {
+				t.opened = len(t.calls)
+			}
+			t.open = p.text + "\n" + t.open
 		case "close":
-			if t.open != p.text && (t.open != "" || len(t.calls) == 0 && !t.form.rare || l.after == '>') {
+			rest, closes := strings.CutPrefix(t.open, p.text+"\n")
+			if !closes && (t.open != "" || len(t.calls) == 0 && !t.form.rare || l.after == '>') {
 				return
 			}
-			t.open = ""
+			t.open = rest
 		default:
 			if p.optional {
 				l.enter(t, t.at+1, c)
@@ -291,7 +299,7 @@ func (l *leakFilter) keep(t trial) {
 // fits reports whether a form can begin with the byte after the trial.
 func (l *leakFilter) fits(f *form, t *trial, c byte) bool {
 	switch {
-	case f.begins != "" && strings.IndexByte(f.begins, c) < 0, l.inline(f, t) && f.parts[0].text != lineMark, f.python && t.fenced,
+	case f.begins != "" && strings.IndexByte(f.begins, c) < 0, l.inline(f, t) && f.parts[0].text != lineMark, f.python && t.fenced && t.open == "",
 		f.others && (t.fenced || len(t.calls) == 0 && !f.rare), l.plain && (f.calls || !f.rare):
 		return false
 	case f.loose:
@@ -369,7 +377,7 @@ func (l *leakFilter) json(t *trial, c byte) bool {
 		return o.outer <= 2 && t.scan.depth <= maxLeakDepth && (!member || o.value)
 	case t.scan.depth == 0:
 		name, args, ok := l.parse(l.held[t.from:], t.open != "")
-		t.name, t.loose = name, o.outer == 2
+		t.name, t.loose = name, o.outer == 2 || t.open != ""
 		return ok && l.commit(t, args)
 	case member && c == ':':
 		o.value = true
@@ -379,6 +387,17 @@ func (l *leakFilter) json(t *trial, c byte) bool {
 		return o.inner && (!member || c == '}' || o.value && c != '[')
 	}
 	return true
+}
+
+// braceless completes a call in marks whose own brace is missing before the closing mark (warpfront/hipfire#508).
+func (l *leakFilter) braceless(t *trial) bool {
+	object := l.held[t.from : len(l.held)-1]
+	if t.open == "" || t.scan.depth != 1 || t.scan.quote != 0 || lastOf(object) != '}' {
+		return false
+	}
+	name, args, ok := l.parse(append(bytes.Clone(object), '}'), true)
+	t.name = name
+	return ok && l.commit(t, args)
 }
 
 // member reports whether an object with this string as a key, or as the value of its key, can be a call.

@@ -26,6 +26,8 @@ var thinkBlocks = [...]struct {
 	{"◁think▷", []string{"◁/think▷"}, false},
 	{"<|START_THINKING|>", []string{"<|END_THINKING|>"}, false},
 	{"<|open|>think<|sep|>", []string{"<|close|>think<|sep|>"}, false},
+	{"<|thought_start|>", []string{"<|thought_end|>"}, false}, // MiniCPM 3
+	{"<|plamo:begin_think:plamo|>", []string{"<|plamo:end_think:plamo|>"}, false},
 	{"<|begin_of_thought|>", []string{"<|end_of_thought|>"}, false},
 	{"<|channel>thought", []string{"<channel|>"}, false},
 	{"<|channel|>analysis<|message|>", []string{"<|end|>"}, false},
@@ -41,6 +43,7 @@ var thinkBlocks = [...]struct {
 	{"<|begin_of_solution|>", []string{"<|end_of_solution|>"}, true},
 	{"<|begin_of_box|>", []string{"<|end_of_box|>"}, true},
 	{"<answer>", []string{"</answer>"}, true},
+	{"<response>", []string{"</response>"}, true}, // ERNIE 4.5, Granite 3.3
 }
 
 // maxThinkHeld is the maximal number of bytes of a text that are held back. Marks and the white space around them are
@@ -233,6 +236,9 @@ func (t *thinking) opens() bool {
 		}
 		if t.separate {
 			continue
+		}
+		if b.isText && strings.IndexByte(b.open, '|') < 0 && !t.afterBlock {
+			continue // the user may have asked for this tag
 		}
 		if rest, ok := strings.CutPrefix(begin, b.open); ok {
 			t.close, t.isText, t.begun, t.held = b.close, b.isText, false, rest

@@ -80,6 +80,10 @@ func TestThinkBlocks(t *testing.T) {
 		"<think>Hm.</think><|begin_of_box|>Hello.<|end_of_box|>":                                                     {Text: "Hello.", Reasoning: "Hm."},
 		"<mm:think>Hm.</mm:think>\n\nHello.":                                                                         {Text: "Hello.", Reasoning: "Hm."},
 		"<think>Hm.</think>\n<answer>\nHello.\n</answer>":                                                            {Text: "Hello.", Reasoning: "Hm."},
+		"<think>Hm.</think>\n<response>\nHello.\n</response>\n":                                                      {Text: "Hello.", Reasoning: "Hm."}, // vllm-project/vllm#45385
+		"<response>Hello.</response>":                                                                                {Text: "<response>Hello.</response>"},
+		"<|thought_start|>\nHm.\n<|thought_end|>\nHello.":                                                            {Text: "Hello.", Reasoning: "Hm."},
+		"<|plamo:begin_think:plamo|>Hm.<|plamo:end_think:plamo|>Hello.":                                              {Text: "Hello.", Reasoning: "Hm."},
 		"◁think▷Hm.◁/think▷Hello.":                                                                                   {Text: "Hello.", Reasoning: "Hm."},
 		"Models write <think> and </think>.":                                                                         {Text: "Models write <think> and </think>."},
 		"`<think>` is a tag.":                                                                                        {Text: "`<think>` is a tag."},
