@@ -1,6 +1,6 @@
 // Package chatform reads and writes conversations and requests in the form of the chat-completions protocol
-// (https://platform.openai.com/docs/api-reference/chat), in which other programs store them. It imports llm and
-// internal/render, and calls no endpoint.
+// (https://platform.openai.com/docs/api-reference/chat), in which other programs send and store them. It imports llm,
+// and calls no endpoint.
 package chatform
 
 import (
@@ -11,9 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/plainjson"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -142,22 +144,28 @@ func writeMedia(m llm.Media) contentPart {
 	}
 	switch {
 	case m.Kind == llm.MediaAudio && m.URL == "":
-		return contentPart{Type: "input_audio", Audio: &inputAudio{base64.StdEncoding.EncodeToString(m.Data), strings.TrimPrefix(m.MediaType, "audio/")}}
+		format := strings.TrimPrefix(m.MediaType, "audio/")
+		return contentPart{Type: "input_audio", Audio: &inputAudio{base64.StdEncoding.EncodeToString(m.Data), cmp.Or(map[string]string{"mpeg": "mp3"}[format], format)}}
 	case m.Kind == llm.MediaImage:
 		return contentPart{Type: "image_url", ImageURL: &imageURL{url}}
 	case m.URL != "":
-		return contentPart{Type: "text", Text: "(" + render.Media(m) + ")"}
+		return contentPart{Type: "text", Text: "(" + Media(m) + ")"}
 	}
 	return contentPart{Type: "file", File: &inlineFile{Name: m.Name, Data: url}}
+}
+
+// Media describes an image or a file in a text.
+func Media(m llm.Media) string {
+	words := []string{string(m.Kind), m.MediaType, m.Name, m.URL}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
 // Write writes messages as a JSON array with one message per line.
 func Write(w io.Writer, messages []Message) {
 	fmt.Fprint(w, "[")
 	for i, m := range messages {
-		var line bytes.Buffer
-		render.JSON(&line, m)
-		fmt.Fprintf(w, "%s\n%s", map[bool]string{true: ","}[i > 0], bytes.TrimSuffix(line.Bytes(), []byte("\n")))
+		line, _ := plainjson.Marshal(m) // messages always have a JSON form
+		fmt.Fprintf(w, "%s\n%s", map[bool]string{true: ","}[i > 0], visible.JSON(line))
 	}
 	if len(messages) > 0 {
 		fmt.Fprintln(w)
@@ -290,13 +298,13 @@ func readPart(p contentPart) (llm.Part, error) {
 		if err != nil {
 			return nil, errors.New("its audio is not in base64")
 		}
-		return llm.Media{Kind: llm.MediaAudio, MediaType: "audio/" + p.Audio.Format, Data: data}, nil
+		return llm.Media{Kind: llm.MediaAudio, MediaType: "audio/" + cmp.Or(map[string]string{"mp3": "mpeg"}[p.Audio.Format], p.Audio.Format), Data: data}, nil
 	case p.Type == "file" && p.File != nil && p.File.Data != "":
 		return readMedia(llm.Media{Kind: llm.MediaFile, Name: p.File.Name}, p.File.Data)
 	case p.Type == "input_file" && p.FileData+p.FileURL != "":
 		return readMedia(llm.Media{Kind: llm.MediaFile, Name: p.FileName}, cmp.Or(p.FileData, p.FileURL))
 	case p.Type == "file", p.Type == "input_file":
-		return nil, errors.New("the file is not in it")
+		return nil, errors.New("the file is not in it: send file_data")
 	}
 	return nil, fmt.Errorf("the type %.40q cannot be carried over", p.Type)
 }

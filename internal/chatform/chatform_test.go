@@ -1,6 +1,7 @@
 package chatform
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -96,4 +97,15 @@ func TestReadContentOfResponses(t *testing.T) {
 	require.Equal(t, chat, responses)
 	_, err = ReadContent([]byte(`[{"type":"input_file","file_id":"f"}]`))
 	require.ErrorContains(t, err, "the file is not in it")
+}
+
+// The protocol calls audio of the type audio/mpeg mp3.
+func TestAudio(t *testing.T) {
+	const content = `[{"type":"input_audio","input_audio":{"data":"AAE=","format":"mp3"}}]`
+	c, err := ReadContent([]byte(content))
+	require.NoError(t, err)
+	require.Equal(t, llm.Media{Kind: llm.MediaAudio, MediaType: "audio/mpeg", Data: []byte{0, 1}}, c.Parts[0])
+	written, err := json.Marshal(Messages([]llm.Message{{Role: llm.RoleUser, Content: c}})[0].Content)
+	require.NoError(t, err)
+	require.JSONEq(t, content, string(written))
 }

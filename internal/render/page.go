@@ -12,6 +12,7 @@ import (
 
 	graph "github.com/agentarbor/arbor/conversation" // graph is also a type of this package
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
@@ -155,7 +156,7 @@ func (p *pager) entry(v graph.ViewNode) htmlEntry {
 	if v.Content != nil && json.Unmarshal(v.Content, &content) == nil {
 		for _, part := range content.Parts {
 			if m, ok := part.(llm.Media); ok {
-				e.Media = append(e.Media, visible.Line(Media(m)))
+				e.Media = append(e.Media, visible.Line(chatform.Media(m)))
 			}
 		}
 	}

@@ -3,10 +3,10 @@ package render
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
@@ -26,7 +26,7 @@ func View(w io.Writer, l Terminal, req *llm.Request) {
 		for _, part := range m.Parts {
 			switch part := part.(type) {
 			case llm.Media:
-				fmt.Fprintf(w, "  (%s)\n", visible.Line(Media(part)))
+				fmt.Fprintf(w, "  (%s)\n", visible.Line(chatform.Media(part)))
 			case llm.ToolCall:
 				fmt.Fprintf(w, "  %s calls %s\n", m.Role, callLine(&event.ToolCall{Name: part.Name, Input: event.ObjectInput(part.Arguments)}))
 			case llm.ToolResult:
@@ -41,13 +41,4 @@ func View(w io.Writer, l Terminal, req *llm.Request) {
 	if len(tools) > 0 {
 		fmt.Fprintf(w, "%s\n", l.Paint(Faint, "(tools: "+strings.Join(tools, ", ")+")"))
 	}
-}
-
-// Media describes an image or a file.
-func Media(m llm.Media) string {
-	words := []string{string(m.Kind), m.MediaType, m.Name}
-	if m.URL != "" {
-		words = append(words, m.URL)
-	}
-	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -42,13 +43,8 @@ type (
 		ToolCalls []wireCall `json:"tool_calls,omitempty"`
 	}
 	wireCall struct {
-		Index    *int   `json:"index,omitempty"`
-		ID       string `json:"id"`
-		Type     string `json:"type"`
-		Function struct {
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		} `json:"function"`
+		Index *int `json:"index,omitempty"`
+		chatform.Call
 	}
 	wireUsage struct {
 		PromptTokens     int          `json:"prompt_tokens"`
@@ -60,12 +56,6 @@ type (
 		CachedTokens int `json:"cached_tokens"`
 	}
 )
-
-func toolCall(c *llm.ToolCall) wireCall {
-	w := wireCall{ID: c.ID, Type: "function"}
-	w.Function.Name, w.Function.Arguments = c.Name, c.Arguments
-	return w
-}
 
 // logProbs returns nil if the answer has none.
 func logProbs(list []llm.LogProb) *wireLogProbs {
@@ -110,7 +100,7 @@ func (a *chatAnswer) write(c llm.Chunk) {
 	a.usage = cmp.Or(c.Usage, a.usage)
 	delta := &wireOutput{Reasoning: c.Reasoning}
 	if c.Call != nil {
-		call := toolCall(c.Call)
+		call := wireCall{Call: chatform.CallOf(*c.Call)}
 		a.calls = append(a.calls, call)
 		index := len(a.calls) - 1
 		call.Index = &index

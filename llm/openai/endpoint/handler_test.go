@@ -201,7 +201,7 @@ func TestRefusals(t *testing.T) {
 		"model":  {body(`"model":"other"`), 404, `"code":"model_not_found"`},
 		"size":   {body(`"user":"` + strings.Repeat("x", 1000) + `"`), 413, "too large"},
 		"n":      {body(`"n":2`), 400, "gives one answer"},
-		"base64": {msgs(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,!"}}]}`), 400, "holds no base64"},
+		"base64": {msgs(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,!"}}]}`), 400, "is not in base64"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,11 +1,12 @@
 package endpoint
 
 import (
-	"encoding/base64"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"slices"
 
+	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -21,7 +22,7 @@ type wireRequest struct {
 	Tools             []wireTool      `json:"tools"`
 
 	// chat completions
-	Messages      []wireMessage `json:"messages"`
+	Messages      []json.RawMessage `json:"messages"`
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
@@ -70,41 +71,6 @@ type wireFormat struct {
 	Name   string          `json:"name"`
 	Schema json.RawMessage `json:"schema"`
 	Strict bool            `json:"strict"`
-}
-
-type wireMessage struct {
-	Role       string          `json:"role"`
-	Content    json.RawMessage `json:"content"`
-	Reasoning  string          `json:"reasoning_content"`
-	Refusal    string          `json:"refusal"`
-	ToolCallID string          `json:"tool_call_id"`
-	ToolCalls  []struct {
-		ID       string `json:"id"`
-		Function struct {
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		} `json:"function"`
-	} `json:"tool_calls"`
-}
-
-// wirePart is a part of a message. A file of the Responses API has the members of the part itself.
-type wirePart struct {
-	Type     string          `json:"type"`
-	Text     string          `json:"text"`
-	Refusal  string          `json:"refusal"`
-	ImageURL json.RawMessage `json:"image_url"`
-	wireFile
-	File  wireFile `json:"file"`
-	Audio struct {
-		Data   []byte `json:"data"`
-		Format string `json:"format"`
-	} `json:"input_audio"`
-}
-
-type wireFile struct {
-	Data string `json:"file_data"`
-	URL  string `json:"file_url"`
-	Name string `json:"filename"`
 }
 
 // base returns what a model sees of the members that the protocols share.
@@ -181,97 +147,36 @@ func (w *wireRequest) chat() (*llm.Request, error) {
 		return nil, err
 	}
 	names := map[string]string{} // of the tools called, by call id
-	for i, m := range w.Messages {
-		content, err := contentOf(m.Content)
-		if err != nil {
-			return nil, fmt.Errorf("messages[%d].content: %w", i, err)
+	for i, raw := range w.Messages {
+		var has struct {
+			Content   json.RawMessage `json:"content"`
+			Reasoning string          `json:"reasoning_content"`
 		}
-		switch m.Role {
-		case "system":
-			if i > 0 {
-				req.Messages = append(req.Messages, llm.Message{Role: llm.RoleSystem, Content: content})
-				continue
-			}
-			req.System = content.PlainText()
-		case "user":
-			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleUser, Content: content})
-		case "assistant":
-			content = llm.Content{Text: content.PlainText() + m.Refusal}
-			if m.Reasoning != "" {
-				content.Parts = append(content.Parts, llm.Reasoning{Text: m.Reasoning})
-			}
-			for _, c := range m.ToolCalls {
-				names[c.ID] = c.Function.Name
-				content.Parts = append(content.Parts, llm.ToolCall{ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
-			}
-			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Content: content})
-		case "tool":
-			res := llm.ToolResult{CallID: m.ToolCallID, Name: names[m.ToolCallID], Output: content.PlainText()}
-			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{res}}})
+		m, err := chatform.ReadMessage(raw)
+		if err = cmp.Or(err, json.Unmarshal(raw, &has)); err != nil {
+			return nil, fmt.Errorf("messages[%d]: %w", i, err)
 		}
+		if m.Role == "" {
+			m.Role = llm.RoleSystem
+			m.Content, _ = chatform.ReadContent(has.Content) // which has been read
+		}
+		if m.Role == llm.RoleSystem && i == 0 {
+			req.System = m.PlainText()
+			continue
+		}
+		if has.Reasoning != "" {
+			m.Parts = slices.Insert(m.Parts, 0, llm.Part(llm.Reasoning{Text: has.Reasoning}))
+		}
+		for j, part := range m.Parts {
+			switch part := part.(type) {
+			case llm.ToolCall:
+				names[part.ID] = part.Name
+			case llm.ToolResult:
+				part.Name = names[part.CallID]
+				m.Parts[j] = part
+			}
+		}
+		req.Messages = append(req.Messages, m)
 	}
 	return req, nil
-}
-
-// contentOf reads the content of a message: a text, or parts.
-func contentOf(raw json.RawMessage) (c llm.Content, err error) {
-	var parts []wirePart
-	if len(raw) > 0 && raw[0] == '[' {
-		err = json.Unmarshal(raw, &parts)
-	} else {
-		err = optional(raw, &c.Text)
-	}
-	for _, p := range parts {
-		var part llm.Part
-		switch p.Type {
-		case "text", "input_text":
-			part = llm.TextPart{Text: p.Text}
-		case "refusal":
-			part = llm.TextPart{Text: p.Refusal}
-		case "image_url":
-			var image struct {
-				URL string `json:"url"`
-			}
-			if err = json.Unmarshal(p.ImageURL, &image); err == nil {
-				part, err = parseMedia(llm.MediaImage, image.URL)
-			}
-		case "input_image":
-			var url string
-			if err = json.Unmarshal(p.ImageURL, &url); err == nil {
-				part, err = parseMedia(llm.MediaImage, url)
-			}
-		case "file", "input_file":
-			if p.Type == "file" {
-				p.wireFile = p.File
-			}
-			if p.Data+p.URL == "" {
-				return c, fmt.Errorf("file_id names a file that this endpoint does not have; send file_data")
-			}
-			var media llm.Media
-			media, err = parseMedia(llm.MediaFile, p.URL+p.Data)
-			media.Name = p.Name
-			part = media
-		case "input_audio":
-			part = llm.Media{Kind: llm.MediaAudio, MediaType: map[string]string{"wav": "audio/wav", "mp3": "audio/mpeg"}[p.Audio.Format], Data: p.Audio.Data}
-		}
-		if err != nil {
-			break
-		}
-		c.Parts = append(c.Parts, part)
-	}
-	return c, err
-}
-
-// parseMedia reads a web address or a base64 data URL.
-func parseMedia(kind llm.MediaKind, url string) (llm.Media, error) {
-	head, data, isData := strings.Cut(url, ";base64,")
-	mediaType, hasType := strings.CutPrefix(head, "data:")
-	if !isData || !hasType {
-		return llm.Media{Kind: kind, URL: url}, nil
-	}
-	raw, err := base64.StdEncoding.DecodeString(data)
-	if err != nil {
-		return llm.Media{}, fmt.Errorf("the data URL holds no base64: %w", err)
-	}
-	return llm.Media{Kind: kind, MediaType: mediaType, Data: raw}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -57,7 +58,7 @@ func (w *wireRequest) messages(req *llm.Request, s seal) error {
 			res := llm.ToolResult{CallID: item.CallID, Name: names[item.CallID], Output: item.Output}
 			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{res}}})
 		default:
-			content, err := contentOf(item.Content)
+			content, err := chatform.ReadContent(item.Content)
 			switch {
 			case err != nil:
 				return fmt.Errorf("input[%d].content: %w", i, err)
