@@ -33,11 +33,14 @@ func (f Folder) Node(t testing.TB, script ...string) (node, path string) {
 }
 
 // Python returns the command of the Python that has the packages, and the path of a script in
-// the folder.
+// the folder. As with Node.js, a Python must be in the search path, too.
 func (f Folder) Python(t testing.TB, script string) (python, path string) {
 	t.Helper()
 	python = filepath.Join(f.Path, "venv", "bin", "python")
-	_, err := os.Stat(python)
+	_, err := exec.LookPath("python3")
+	if _, missing := os.Stat(python); err == nil {
+		err = missing
+	}
 	f.skip(t, err, "with Python 3.10 or later: python3 -m venv "+f.Name+"/venv && "+f.Name+"/venv/bin/pip install -r "+f.Name+"/requirements.txt")
 	return python, filepath.Join(f.Path, script)
 }
