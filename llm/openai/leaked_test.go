@@ -112,6 +112,8 @@ func TestLeakedCalls(t *testing.T) {
 		"tool_call not closed":   {"<tool_call>\n" + toBilling + "\n", "", []llm.ToolCall{billing}},
 		"tools":                  {"<tools>\n" + toBilling + "\n</tools>", "", []llm.ToolCall{billing}},
 		"doubled braces":         {`{{"name": "transfer_to_agent", "arguments": {"agent_name": "billing"}}}`, "", []llm.ToolCall{billing}},
+		"one brace missing":      {`{{"name": "transfer_to_agent", "arguments": {"agent_name": "billing"}}`, "", []llm.ToolCall{billing}},
+		"missing in a tag":       {"<tool_call>\n{{\"name\": \"transfer_to_agent\", \"arguments\": {\"agent_name\": \"billing\"}}\n</tool_call>", "", []llm.ToolCall{billing}},
 		"doubled in a tag":       {"<tool_call>\n{{\"name\": \"transfer_to_agent\", \"arguments\": {\"agent_name\": \"billing\"}}}\n</tool_call>", "", []llm.ToolCall{billing}},
 		"all braces doubled":     {`{{"name": "transfer_to_agent", "arguments": {{"agent_name": "billing"}}}}`, "", []llm.ToolCall{billing}},
 		"inner braces doubled":   {`{"name": "transfer_to_agent", "arguments": {{"agent_name": "billing"}}}`, "", []llm.ToolCall{billing}},

@@ -28,7 +28,7 @@ type trial struct {
 	opened int         // the number of calls before the open marks
 	fenced bool
 	closed bool   // a form is complete
-	loose  bool   // directly after a call in marks or double braces, after which models write one brace too many
+	loose  int    // how many more braces may follow: directly after a call in marks or double braces, models write one too many
 	block  bool   // the mark counts only at the end of a line, because inline it may belong to text about calls
 	mark   string // the mark at the end of the last form, "" if that form ends without one
 	ended  int    // the end of that form in the text
@@ -75,22 +75,22 @@ func (l *leakFilter) advance(t trial, c byte) {
 			l.advance(t, c)
 		}
 		return
-	case t.loose && c == '}':
-		t.loose = false
+	case t.loose > 0 && c == '}':
+		t.loose--
 		l.next = append(l.next, t)
 		return
 	case p.kind == "others" || p.kind == "words":
 		l.next = append(l.next, t)
 		return
 	case t.size == 0 && p.skips(c):
-		t.loose = false
+		t.loose = 0
 		l.keep(t)
 		return
 	case p.kind == "over":
 		l.begin(t, c)
 		return
 	}
-	if t.loose = false; t.size == 0 {
+	if t.loose = 0; t.size == 0 {
 		t.from = len(l.held) - 1
 	}
 	t.size++
@@ -145,7 +145,7 @@ func (l *leakFilter) begin(t trial, c byte) {
 	for _, f := range forms() {
 		if l.fits(f, &t, c) {
 			t := t
-			t.form, t.loose, t.block = f, false, l.inline(f, &t)
+			t.form, t.loose, t.block = f, 0, l.inline(f, &t)
 			l.enter(t, 0, int(c))
 		}
 	}
@@ -362,6 +362,9 @@ func (l *leakFilter) json(t *trial, c byte) bool {
 	o, before := &t.object, t.scan
 	t.scan.step(c)
 	member := o.inner && before.depth == o.outer
+	if c == '}' && t.scan.quote == 0 && t.scan.depth == 1 && o.outer == 2 && l.complete(t, l.held[t.from+1:], 2) {
+		return true // closed with single braces
+	}
 	switch {
 	case before.quote != 0 && t.scan.quote != 0:
 		return c >= ' '
@@ -376,9 +379,11 @@ func (l *leakFilter) json(t *trial, c byte) bool {
 		}
 		return o.outer <= 2 && t.scan.depth <= maxLeakDepth && (!member || o.value)
 	case t.scan.depth == 0:
-		name, args, ok := l.parse(l.held[t.from:], t.open != "")
-		t.name, t.loose = name, o.outer == 2 || t.open != ""
-		return ok && l.commit(t, args)
+		braces := 0
+		if o.outer == 2 || t.open != "" {
+			braces = 1
+		}
+		return l.complete(t, l.held[t.from:], braces)
 	case member && c == ':':
 		o.value = true
 	case member && c == ',':
@@ -395,9 +400,17 @@ func (l *leakFilter) braceless(t *trial) bool {
 	if t.open == "" || t.scan.depth != 1 || t.scan.quote != 0 || lastOf(object) != '}' {
 		return false
 	}
-	name, args, ok := l.parse(append(bytes.Clone(object), '}'), true)
-	t.name = name
-	return ok && l.commit(t, args)
+	return l.complete(t, append(bytes.Clone(object), '}'), 0)
+}
+
+// complete ends the trial's call if it consists of this text. As many braces may follow it.
+func (l *leakFilter) complete(t *trial, raw []byte, braces int) bool {
+	name, args, ok := l.parse(raw, t.open != "")
+	if ok {
+		t.name, t.loose = name, braces
+		ok = l.commit(t, args)
+	}
+	return ok
 }
 
 // member reports whether an object with this string as a key, or as the value of its key, can be a call.
