@@ -8,65 +8,60 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
+	"github.com/agentarbor/arbor/internal/sleep"
 	"github.com/agentarbor/arbor/llm"
 )
 
-// sendWithRetries sends a request until an answer starts, or a retry is useless.
+// sendWithRetries sends a request until an answer starts, or a retry is useless. Without a wait that the endpoint asks
+// for, it waits a random time between zero and a bound that doubles, so that clients that failed together do not retry
+// together; see "Exponential Backoff And Jitter" in the AWS Architecture Blog.
 func (c *client) sendWithRetries(ctx context.Context, w *writing) (*attempt, error) {
-	model, tries, most := w.model, 0, uint(c.retries)+1
-	if w.req.Once {
-		most = 1
-	}
-	a, err := backoff.Retry(ctx, func() (*attempt, error) {
-		tries++
-		start := time.Now()
-		a, err := c.try(ctx, w)
-		for err != nil && ctx.Err() == nil && !a.answered && w.mend(err, a.refusal) {
-			c.log.LogAttrs(ctx, slog.LevelWarn, "the endpoint refuses the form of a request, which is sent in another one",
-				slog.String("model", model), slog.String("endpoint", c.where), slog.String("form", quirkTable[w.last].name), slog.Any("error", err))
-			a, err = c.try(ctx, w)
-		}
-		c.log.LogAttrs(ctx, slog.LevelDebug, "model call",
-			slog.String("model", model), slog.String("endpoint", c.where), slog.Int("attempt", tries),
-			slog.Duration("took", time.Since(start)), slog.Any("error", err))
-		if err == nil {
-			w.remember()
-			return a, nil
-		}
+	bound := c.retryBase
+	for tries := 1; ; tries++ {
+		a, err := c.sendInForms(ctx, w, tries)
 		var e *llm.Error
 		switch {
-		case ctx.Err() != nil, a.answered, !errors.As(err, &e), !again(e), e.RetryAfter > c.maxRetryAfter:
-			return nil, backoff.Permanent(err)
-		case e.RetryAfter > 0:
-			return nil, &waitError{err, &backoff.RetryAfterError{Duration: e.RetryAfter}}
+		case err == nil:
+			w.remember()
+			return a, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case !errors.As(err, &e):
+			return nil, err
+		case w.req.Once, tries > c.retries, a.answered, !again(e), e.RetryAfter > c.maxRetryAfter:
+			if tries > 1 {
+				e.Message += fmt.Sprintf(" (tried %d times)", tries)
+			}
+			return nil, e
 		}
-		return nil, err
-	},
-		backoff.WithBackOff(&fullJitter{base: c.retryBase, limit: c.retryMax}),
-		backoff.WithMaxTries(most),
-		backoff.WithMaxElapsedTime(0), // the number of retries and the context limit it
-		backoff.WithNotify(func(err error, wait time.Duration) {
-			c.log.LogAttrs(ctx, slog.LevelWarn, "model call is tried again",
-				slog.String("model", model), slog.String("endpoint", c.where), slog.Int("failed", tries),
-				slog.Duration("wait", wait), slog.Any("error", err))
-		}),
-	)
-	if err == nil {
-		return a, nil
+		wait := e.RetryAfter
+		if wait > 0 {
+			bound = c.retryBase
+		} else {
+			wait, bound = rand.N(bound+1), min(2*bound, c.retryMax)
+		}
+		c.log.LogAttrs(ctx, slog.LevelWarn, "model call is tried again",
+			slog.String("model", w.model), slog.String("endpoint", c.where), slog.Int("failed", tries),
+			slog.Duration("wait", wait), slog.Any("error", err))
+		if sleep.For(ctx, wait) != nil {
+			return nil, ctx.Err()
+		}
 	}
-	if cerr := ctx.Err(); cerr != nil {
-		return nil, cerr
+}
+
+// sendInForms sends a request, and again in each form that a refusal asks for.
+func (c *client) sendInForms(ctx context.Context, w *writing, tries int) (*attempt, error) {
+	start := time.Now()
+	a, err := c.try(ctx, w)
+	for err != nil && ctx.Err() == nil && !a.answered && w.mend(err, a.refusal) {
+		c.log.LogAttrs(ctx, slog.LevelWarn, "the endpoint refuses the form of a request, which is sent in another one",
+			slog.String("model", w.model), slog.String("endpoint", c.where), slog.String("form", quirkTable[w.last].name), slog.Any("error", err))
+		a, err = c.try(ctx, w)
 	}
-	var e *llm.Error
-	if !errors.As(err, &e) {
-		return nil, err
-	}
-	if tries > 1 {
-		e.Message += fmt.Sprintf(" (tried %d times)", tries)
-	}
-	return nil, e // without the wrapper of the retry loop
+	c.log.LogAttrs(ctx, slog.LevelDebug, "model call",
+		slog.String("model", w.model), slog.String("endpoint", c.where), slog.Int("attempt", tries),
+		slog.Duration("took", time.Since(start)), slog.Any("error", err))
+	return a, err
 }
 
 // again reports whether a failure before an answer is worth a retry. A time limit is not: the endpoint has accepted the
@@ -77,30 +72,4 @@ func again(e *llm.Error) bool {
 		return limit.phase == phaseConnect
 	}
 	return e.Retryable
-}
-
-// waitError is a failure whose endpoint asked for a wait.
-type waitError struct {
-	error
-	wait *backoff.RetryAfterError
-}
-
-func (e *waitError) Unwrap() []error { return []error{e.error, e.wait} }
-
-// fullJitter waits a random time between zero and a limit that doubles, so that clients that failed together do not
-// retry together; see "Exponential Backoff And Jitter" in the AWS Architecture Blog.
-type fullJitter struct {
-	base, limit time.Duration
-	bound       time.Duration
-}
-
-func (j *fullJitter) Reset() { j.bound = j.base }
-
-func (j *fullJitter) NextBackOff() time.Duration {
-	if j.bound <= 0 {
-		return 0
-	}
-	wait := rand.N(j.bound + 1)
-	j.bound = min(2*j.bound, j.limit)
-	return wait
 }
