@@ -9,8 +9,10 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
+	"github.com/agentarbor/arbor/a2a/internal/origin"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -75,6 +77,34 @@ func TestSameDecisionAgain(t *testing.T) {
 	next.TaskID = task.ID
 	require.Equal(t, sdk.TaskStateCompleted, sendTask(t, h, ctx, next).Status.State)
 	require.Equal(t, []string{"A1", "A2"}, ran)
+}
+
+// A "yes" that waited while another one was carried out answers no question that was asked
+// after it had arrived.
+func TestAnswerToALaterQuestion(t *testing.T) {
+	var ran []string
+	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Call("refund", `{"order":"A2"}`)), scripted.Reply(scripted.Text("Both.")))
+	billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
+	s := newTestServer(t, billing, sessiontest.Memory(t))
+	h, ctx := s.RequestHandler(), context.Background()
+	task := sendTask(t, h, ctx, userMessage("m1", "refund both"))
+	attempt := func(text string, arrivedAt *int64) *sdk.Task {
+		m := userMessage("m2 "+text, text)
+		m.TaskID = task.ID
+		f, err := s.trees[""].sendOnce(ctx, session.ID(task.ContextID), m, llm.Content{Text: text}, origin.Origin{}, false, arrivedAt)
+		require.NoError(t, err)
+		return f.task
+	}
+	arrivedAt := int64(-1)
+	attempt("which one?", &arrivedAt)
+	yes := userMessage("m3", "yes")
+	yes.TaskID = task.ID
+	require.Equal(t, sdk.TaskStateInputRequired, sendTask(t, h, ctx, yes).Status.State)
+	require.Equal(t, sdk.TaskStateInputRequired, attempt("yes", &arrivedAt).Status.State)
+	next := userMessage("m4", "no")
+	next.TaskID = task.ID
+	require.Equal(t, sdk.TaskStateCompleted, sendTask(t, h, ctx, next).Status.State)
+	require.Equal(t, []string{"A1"}, ran)
 }
 
 // A fork has the tasks of its past, under ids of its own, as they were.

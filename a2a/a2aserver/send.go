@@ -82,8 +82,8 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*stored
 
 // sendOnce makes one attempt to send. The attempts for a session run one after the other. So if two messages are the
 // same, or answer the same question, the second attempt sees the effect of the first. Between processes the store
-// ensures this: a turn starts only if the log still has the end that give has seen. came is the end of the log when the
-// message arrived, and negative until it is known.
+// ensures this: a turn starts only if the log still has the end that sendOnce has seen. arrivedAt is the end of the log
+// when the message arrived, and negative until it is known.
 func (s *served) sendOnce(ctx context.Context, key session.Key, m *sdk.Message, content llm.Content, from origin.Origin, extended bool, arrivedAt *int64) (*storedTask, error) {
 	unlock, err := s.turns.Lock(ctx, key, func() (err error) {
 		if *arrivedAt < 0 && session.CheckKey(key) == nil {
@@ -105,7 +105,10 @@ func (s *served) sendOnce(ctx context.Context, key session.Key, m *sdk.Message, 
 		if m.ContextID != "" && m.ContextID != key.ID {
 			return nil, sdk.NewError(sdk.ErrInvalidParams, "the message's contextId is not that of its task")
 		}
-		return s.answer(ctx, f, m, sent, msg, from)
+		if *arrivedAt < 0 {
+			*arrivedAt = f.seq
+		}
+		return s.answer(ctx, f, m, sent, msg, from, *arrivedAt)
 	}
 	if err := checkContext(key); err != nil {
 		return nil, err
@@ -142,8 +145,9 @@ func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.M
 	return f, err
 }
 
-// answer adds a message to a task that exists: decisions about pending calls, or a text that the agent asked for.
-func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message, msg llm.Message, from origin.Origin) (*storedTask, error) {
+// answer adds a message to a task that exists: decisions about pending calls, or a text that the agent asked for. The
+// message answers no question that was asked after it had arrived.
+func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message, msg llm.Message, from origin.Origin, arrivedAt int64) (*storedTask, error) {
 	decided := decisionID(f.task.ID, m.ID)
 	switch state := f.task.Status.State; {
 	case slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return isResend(h, sent) || strings.HasPrefix(h.ID, decided) }):
@@ -156,7 +160,16 @@ func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message
 	case len(f.log.Questions) == 0:
 		return s.begin(ctx, f.key, f.seq, msg, from, f.task.ID, f.extended)
 	}
-	list, err := decisions(m.Parts, f.log.Pending())
+	var asked []*event.Relay
+	for _, e := range f.log.Questions {
+		if e.Seq <= arrivedAt {
+			asked = append(asked, e.Data.(*event.Relay))
+		}
+	}
+	if len(asked) == 0 {
+		return f, nil
+	}
+	list, err := decisions(m.Parts, asked)
 	if err != nil {
 		return nil, sdk.NewError(sdk.ErrInvalidParams, err.Error())
 	}
