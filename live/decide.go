@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -59,13 +60,14 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 		if refused != nil {
 			return nil, refused
 		}
-		for _, d := range decisions {
+		for i := range decisions {
+			d := &decisions[i]
 			of := func(q *event.Relay) bool { return q.ToolCallID == d.CallID }
-			switch {
-			case slices.ContainsFunc(r.Pending, of):
-			case slices.ContainsFunc(r.Log.Asked, func(e *event.Event) bool { return of(e.Data.(*event.Relay)) }):
+			if n := slices.IndexFunc(r.Pending, of); n >= 0 { // the next try must not answer what the call asks then
+				d.Digest = cmp.Or(d.Digest, r.Pending[n].Digest)
+			} else if slices.ContainsFunc(r.Log.Asked, func(e *event.Event) bool { return of(e.Data.(*event.Relay)) }) {
 				return nil, fmt.Errorf("the question about call %.64q was already answered or withdrawn: %w", d.CallID, runner.ErrNoApproval)
-			default:
+			} else {
 				return nil, fmt.Errorf("call %.64q: %w", d.CallID, runner.ErrNoApproval)
 			}
 		}

@@ -17,8 +17,11 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // race is what several clients of several processes do at once.
@@ -237,4 +240,49 @@ func (x *race) edit(ctx context.Context, r *rand.Rand, turns *Turns, key session
 	x.mu.Unlock()
 	_, err = turns.Resume(ctx, to)
 	return err
+}
+
+// before calls a function before the first lease is taken through it.
+type before struct {
+	session.Store
+	lease func()
+	once  sync.Once
+}
+
+func (s *before) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if w.Acquires() {
+		s.once.Do(s.lease)
+	}
+	return s.Store.Write(ctx, key, w)
+}
+
+// A decision that waits for a busy session answers the question that was open when it came, and not what the same call
+// asks afterwards.
+func TestDecisionAboutALaterQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, answered, hold := t.Context(), make(chan bool), make(chan bool)
+		pay := must.Get(tools.Func("pay", "Pays.", func(c tools.Context, _ struct{}) (string, error) {
+			if _, err := c.Ask("Is the address right?", nil); err != nil {
+				return "", err
+			}
+			answered <- true
+			<-hold
+			_, err := c.Ask("Pay 10,000 to it?", nil)
+			return "paid", err
+		}))
+		a := must.Get(llmagent.New("a", "", scripted.Always("a", scripted.Reply(scripted.Call("pay", "{}"))), llmagent.WithTools(pay)))
+		store := clocked(t)
+		one := newTurns(t, a, store)
+		require.NoError(t, must.Get(one.Begin(ctx, key, llm.UserText("pay"))).Wait(ctx))
+		asked := must.Get(one.Report(ctx, key, ""))
+		yes := runner.Answer(asked.Pending[0].ToolCallID, "yes")
+		two := newTurns(t, a, &before{Store: store, lease: func() {
+			must.Get(one.DecideOnce(ctx, key, asked.ID, Request{}, yes))
+			<-answered
+			time.AfterFunc(time.Millisecond, func() { close(hold) }) // of the bubble: when the other decision waits
+		}})
+		_, err := two.DecideOnce(ctx, key, asked.ID, Request{Wait: time.Minute}, yes)
+		require.ErrorIs(t, err, runner.ErrNoApproval)
+		require.Equal(t, "Pay 10,000 to it?", stateIs(t, one, key, Waiting).Pending[0].Message)
+	})
 }
