@@ -42,8 +42,12 @@ var (
 		"reduce your message size",               // Groq, likewise
 		"reduce the length of the messages",      // Groq, Cerebras
 		"middle-out",                             // OpenRouter
-		"`inputs` must have less than",           // TGI
-		"max_tokens must be at least 1, got -",   // vLLM, if the prompt leaves no room: no request asks for less than 1
+		"more than max tokens allowed",           // anomalyco/opencode#27519
+		"context shift is disabled",              // llama.cpp
+		"超长",                                     // GLM
+		"过长",
+		"`inputs` must have less than",         // TGI
+		"max_tokens must be at least 1, got -", // vLLM, if the prompt leaves no room: no request asks for less than 1
 		"max_completion_tokens must be at least 1, got -",
 	}
 )
@@ -55,20 +59,22 @@ var tooLongCodes = []string{"context_length_exceeded", "exceed_context_size_erro
 // help. unpaidCodes are the codes and types of such errors.
 var (
 	unpaid = []string{
-		"exceeded your current quota",            // OpenAI, Kimi; Gemini also about the quota of a minute, with the time to wait
-		"insufficient balance",                   // DeepSeek, MiniMax
-		"insufficient credits",                   // OpenRouter
-		"insufficient quota",                     // Azure, Qwen
-		"credit balance is too low",              // Anthropic
-		"run out of available credits",           // xAI
-		"monthly spending limit",                 // xAI
-		"billing hard limit",                     // OpenAI
-		"account is in good standing",            // DashScope
-		"exceeded your monthly included credits", // Hugging Face
-		"specified api usage limits",             // Anthropic
-		"余额不足",                                   // GLM
+		"exceeded your current quota",  // OpenAI, Kimi; Gemini also about the quota of a minute, with the time to wait
+		"insufficient balance",         // DeepSeek, MiniMax
+		"insufficient credits",         // OpenRouter
+		"insufficient quota",           // Azure, Qwen
+		"credit balance is too low",    // Anthropic
+		"run out of available credits", // xAI
+		"monthly spending limit",       // xAI
+		"billing hard limit",           // OpenAI
+		"account is in good standing",  // DashScope
+		"specified api usage limits",   // Anthropic
+		"余额不足",                         // GLM
 	}
-	unpaidCodes = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error",
+	// spent matches what the same means at OpenRouter, LiteLLM, Hugging Face and DashScope, where a key or a team has a limit.
+	spent = lazyregexp.New(`\b(budget|balance|credits?|free tier)\b.{0,40} (exceeded|exhausted|depleted|used up)|(exceed(ed|s)? ?(your |the |token ?)?|over |crossed )budget|key limit exceeded|` +
+		`(reached|exceeded) your (weekly|monthly|usage|free|budget)\b.{0,20}(limit|quota|usage|credits)|(weekly|monthly|usage) (usage )?limit (has been )?(reached|exceeded)`)
+	unpaidCodes = []string{"insufficient_quota", "budget_exceeded", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error",
 		"insufficient_balance", "insufficient_credits", "arrearage", "1113", "1304", "1308", "1310", "base_resp 2056"} // GLM, MiniMax
 )
 
@@ -78,8 +84,9 @@ var (
 	limited       = []string{"rate limit", "too many requests"}
 	limitedCodes  = []string{"rate_limit_exceeded", "rate_limit_error", "rate_limit_reached", "resource_exhausted", "throttling"}
 	wrongKey      = []string{"api key not valid", "invalid api key", "incorrect api key"}
-	wrongKeyCodes = []string{"invalid_api_key", "base_resp 1004", "base_resp 2049"} // MiniMax
-	noModelCodes  = []string{"model_not_found", "5007"}                             // Cloudflare
+	wrongKeyCodes = []string{"invalid_api_key", "base_resp 1004", "base_resp 2049"}                                     // MiniMax
+	noModelCodes  = []string{"model_not_found", "5007"}                                                                 // Cloudflare
+	noModel       = lazyregexp.New(`\bmodel\b.{0,60} (not exist|not found)|not a valid model|invalid model( name|:|$)`) // DeepSeek, OpenRouter, LiteLLM, Mistral
 	malformedCall = []string{
 		"failed to call a function", "tool call validation failed", // Groq, also through gateways
 		"failed to generate tool_calls",       // Cerebras
@@ -88,7 +95,8 @@ var (
 	malformedCallCodes = []string{"tool_use_failed", "output_parse_failed"}
 	noMedia            = lazyregexp.New(`\b(image|audio|vision|video|multi-?modal).{0,40}(not|n.t)( be)? support|(not|n.t|found that) support.{0,40}(image|audio|vision|video|multi-?modal)`)
 	otherAPI           = []string{"v1/responses", "not a chat model"} // OpenAI
-	noTools            = []string{"not support tool", "support tool use", "tool calling is not supported", "tools is not supported", "function calling is not"}
+	noTools            = lazyregexp.New(`(n.t|not) support.{0,12}(tool|function)|support tool use|unsupported param: tools|` +
+		`(\btools?|tool[ -](use|calling)|function.calling)\W{1,3}(param )?(is |are )?(not|requires --jinja)`) // --jinja: llama.cpp
 )
 
 // filtered lists parts of errors, in lower case, that mean that a filter refuses what a text says. Neither another form
@@ -100,12 +108,17 @@ var (
 )
 
 func isContextLength(a *goopenai.APIError) bool {
-	message := strings.ToLower(a.Message)
-	return containsAny(a, tooLong, tooLongCodes) ||
-		overflow.Get().MatchString(message) && lengths.Get().MatchString(message) && !otherLimits.Get().MatchString(message)
+	return containsAny(a, tooLong, tooLongCodes) || says(a, overflow) && says(a, lengths) && !says(a, otherLimits)
 }
 
-func isUnpaid(a *goopenai.APIError) bool { return containsAny(a, unpaid, unpaidCodes) }
+func isUnpaid(a *goopenai.APIError) bool {
+	return containsAny(a, unpaid, unpaidCodes) || says(a, spent)
+}
+
+// says reports whether the message of an error matches an expression in lower case.
+func says(a *goopenai.APIError, words *lazyregexp.Regexp) bool {
+	return words.Get().MatchString(strings.ToLower(a.Message))
+}
 
 // containsAny reports whether an error has one of the codes as its code or type, or contains one of the texts.
 func containsAny(a *goopenai.APIError, words, codes []string) bool {
@@ -132,9 +145,10 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 	case status == http.StatusUnauthorized, status == http.StatusForbidden,
 		(status == http.StatusBadRequest || status == http.StatusInternalServerError) && containsAny(a, wrongKey, wrongKeyCodes):
 		return llm.CodeUnauthorized, false
-	case (status == http.StatusInternalServerError || status == http.StatusNotFound) && noMedia.Get().MatchString(strings.ToLower(a.Message)): // llama.cpp, OpenRouter
+	case (status == http.StatusInternalServerError || status == http.StatusNotFound) && says(a, noMedia), // llama.cpp, OpenRouter
+		status == http.StatusInternalServerError && says(a, noTools):
 		return llm.CodeBadRequest, false
-	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && containsAny(a, nil, noModelCodes):
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && (containsAny(a, nil, noModelCodes) || says(a, noModel)):
 		return llm.CodeNotFound, false
 	case status == http.StatusRequestTimeout:
 		return llm.CodeTimeout, true

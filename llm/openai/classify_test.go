@@ -60,6 +60,9 @@ func TestContextLengthWords(t *testing.T) {
 		"Model token limit exceeded, please shorten your input.",
 		"max_tokens must be at least 1, got -160.", // vllm-project/vllm#5700
 		"max_completion_tokens must be at least 1, got -160.",
+		"tokens in request more than max tokens allowed", // anomalyco/opencode#27519
+		"context shift is disabled",
+		"Prompt 超长", "模型输入过长",
 	} {
 		for _, status := range []int{400, 413, 429, 500} {
 			code, retry := classify(status, parseError([]byte(`{"error":{"message":`+strconv.Quote(words)+`}}`)), false)
@@ -103,6 +106,20 @@ func TestClassify(t *testing.T) {
 		{403, `{"error":"Your team has either run out of available credits or reached its monthly spending limit."}`, llm.CodeRateLimited, false},
 		{429, `[{"error":{"code":429,"message":"You exceeded your current quota. Please retry in 34.07s.","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"34s"}]}}]`, llm.CodeRateLimited, true},
 		{429, `{"error":{"message":"slow down"}}`, llm.CodeRateLimited, true},
+		{403, `{"error":{"message":"Key limit exceeded (monthly limit). Manage it using https://openrouter.ai/settings/keys","code":403}}`, llm.CodeRateLimited, false}, // gptme/gptme#1449
+		{400, `{"error":{"message":"Budget has been exceeded! Current cost: 14.1, Max budget: 10","code":"400"}}`, llm.CodeRateLimited, false},                          // BerriAI/litellm#14144
+		{429, `{"error":{"message":"LiteLLM User: engineer-1, exceeded budget for model=m","type":"budget_exceeded","code":"429"}}`, llm.CodeRateLimited, false},
+		{429, `{"error":{"message":"ExceededTokenBudget: Current spend for token: 1; Max Budget for Token: 0.5"}}`, llm.CodeRateLimited, false},
+		{403, `{"error":{"message":"The free tier of the model has been exhausted."}}`, llm.CodeRateLimited, false},
+		{429, `{"error":{"message":"You have reached your weekly usage limit"}}`, llm.CodeRateLimited, false},
+		{403, `{"error":"You have exceeded your monthly included credits for Inference Providers."}`, llm.CodeRateLimited, false},
+		{429, `{"error":{"message":"Quota exceeded for generate_content_requests_per_minute_per_project"}}`, llm.CodeRateLimited, true},
+		{429, `{"error":{"message":"API key sk has exceeded its rate of 10 requests"}}`, llm.CodeRateLimited, true},
+		{400, `{"error":{"message":"Model Not Exist","type":"invalid_request_error"}}`, llm.CodeNotFound, false}, // langbot-app/LangBot#1643
+		{400, `{"error":{"message":"deepseek-chat is not a valid model ID","code":400}}`, llm.CodeNotFound, false},
+		{400, `{"error":"/chat/completions: Invalid model name passed in model=m. Call /v1/models to view available models for your key."}`, llm.CodeNotFound, false},
+		{400, `{"object":"error","message":"Invalid model: m","type":"invalid_model"}`, llm.CodeNotFound, false},
+		{500, `{"error":{"code":500,"message":"tools param requires --jinja flag","type":"server_error"}}`, llm.CodeBadRequest, false}, // defilantech/LLMKube#126
 		{498, `{"error":{"message":"Flex tier capacity exceeded"}}`, llm.CodeRateLimited, true},
 		{424, `{"error":{"message":"a dependency failed"}}`, llm.CodeServer, true},
 		{425, `{}`, llm.CodeServer, true},

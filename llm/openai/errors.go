@@ -316,8 +316,8 @@ func (c *client) advice(code llm.ErrorCode, retry bool, resp *http.Response, a *
 	switch {
 	case !c.responses && containsAny(a, otherAPI, nil):
 		return "; set OPENAI_API=responses, or use WithResponses"
-	case containsAny(a, noTools, nil):
-		return "; set OPENAI_MODEL to another model: this one calls no tools here"
+	case says(a, noTools):
+		return "; set OPENAI_MODEL to another model, or start the server with tools: this model calls none here"
 	case resp.StatusCode < 400:
 		if to, err := resp.Location(); err == nil {
 			return "; it redirects to " + to.Host + to.EscapedPath() + "; set OPENAI_BASE_URL to where it has gone"
