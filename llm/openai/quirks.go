@@ -72,36 +72,36 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"no-signatures", "calls go back without the fields of others, such as `extra_content`", "extra_content|provider_specific_fields|thought_signature", ""},
 	{"max-completion-tokens", "`max_completion_tokens` in place of `max_tokens`", `\bmax_tokens`, `max_completion_tokens.{0,2} instead`}, // OpenAI
 	{"max-tokens", "`max_tokens` in place of `max_completion_tokens`", "max_completion_tokens", `[^_]max_tokens.{0,2} instead`},
-	{"alternate", "messages of one role in a row are joined, a user's message is the first, and `bridge`", "", `\balternat(e|es|ing)\b|turn comes immediately after|consecutive.{0,30}(role|messages|user|assistant)`},
-	{"bridge", "a short message of the assistant between a result and a user's message", "", `role.{0,6}user.{0,20}after.{0,20}tool|after.{0,30}tool.{0,60}(assistant|not user)`},                                         // Mistral
-	{"no-system", "the system text as the first message of the user", `\bsystem\b|developer instruction`, `'system'.{0,20}not one of|tag 'system'|roles are supported|role: unexpected value|first message must be user`}, // Gemma, o1-mini
-	{"tool-names", "each result with the tool's name", "", `function_?response\.name|\bname\b.{0,40}role .?tool`},                                                                                                         // Gemini behind gateways
-	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|不能为空|non-?whitespace|blank|min(imum)? length|at least (1|one) character|trailing whitespace`},                     // Claude, Bedrock
-	{"string-content", "the content of a message is always a string, also next to calls", "", `content.{0,80}(null|nil\b|none\b|string|不能为空)|(null|none\b|string).{0,60}content|missing field .content|'content' is missing|参数非法|valid string|sequence, expected a string|at least one (non-empty )?content`},
+	{"alternate", "messages of one role in a row are joined, a user's message is the first, and `bridge`", "", `\balternat(e|es|ing)\b|turn comes immediately after|(consecutive|successive).{0,30}(role|messages|user|assistant)|start with a user message|first message must use|no user query|cannot be provided in the same turn`},
+	{"bridge", "a short message of the assistant between a result and a user's message", "", `role.{0,6}user.{0,20}after.{0,20}tool|after.{0,30}tool.{0,60}(assistant|not user)`},                                                                         // Mistral
+	{"no-system", "the system text as the first message of the user", `\bsystem\b|developer instruction`, `'system'.{0,20}not one of|tag 'system'|roles are supported|role: unexpected value|first message must be user|invalid (message )?role: system`}, // Gemma, o1-mini
+	{"tool-names", "each result with the tool's name", "", `function_?response\.name|\bname\b.{0,40}role .?tool`},                                                                                                                                         // Gemini behind gateways
+	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|不能为空|non-?whitespace|blank|min(imum)? length|at least (1|one) (character|token)|length greater than or equal to 1|trailing whitespace`},           // Claude, Bedrock
+	{"string-content", "the content of a message is always a string, also next to calls", "", `content.{0,80}(null|nil\b|none\b|string|不能为空)|(null|none\b|string).{0,60}content|missing field .content|content field is a required|messages parameter is illegal|nonetype|'content' is missing|参数非法|valid string|sequence, expected a string|at least one (non-empty )?content`},
 	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
 	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                    // Fireworks, old vLLM, Mistral
 	{"no-stream", "no `stream`: the answer comes whole", "", `verified to stream|(not|n.t) support( tool use in)? stream|stream(ing)? (is )?(not |un)support`},                          // OpenAI, Bedrock
-	{"stream-always", "`stream` in each request", "", `only supports? (the )?stream|enable the stream|\bstream\b.{0,12}must be.{0,12}true|requires? .{0,20}\bstream(ing\b|\W{1,4}true)|streaming is required|` +
+	{"stream-always", "`stream` in each request", "", `only supports? (the )?stream|enable the stream|\bstream\b.{0,12}must be.{0,12}true|requires? .{0,20}\bstream(ing\b|\W{1,4}true)|streaming is required|must have stream|` +
 		`non-?stream(ing)?\b.{0,40}(not|n.t|un)( be)? ?support|(false for|not support(ed)?( for| in)?) non-?stream|support.{0,20}stream\W{1,4}false`}, // DashScope
 	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel.?tool.?(calls|use)", ""},                                                                                            // o3, o4-mini
 	{"no-tool-choice", "no `tool_choice`; a tool that must be called is the only one", "tool.?choice", `invalid tool_choice|tool_choice.{0,40}(must|should) be|tool_choice forces`}, // DeepSeek, Kimi
-	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", `response_format|response.(mime.type|schema)|json_schema|json (schema )?mode|guided_json|text_?format|structured output`,
-		`json mode cannot be combined|must be 'json_schema' or 'text'|populating 'response_mime_type'|` + schemaFeatures}, // DeepSeek, Gemini, Groq, LM Studio, vLLM
+	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", `response.format|response.(mime.type|schema)|json_schema|json (schema )?mode|guided_json|text_?format|structured output`,
+		`json mode cannot be combined|response.format and (function|tool)|must be 'json_schema' or 'text'|populating 'response_mime_type'|` + schemaFeatures}, // DeepSeek, Gemini, Groq, LM Studio, vLLM
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
 	{"no-sampling", "no `temperature` and no `top_p`", "temperature|\\btop.?p\\b", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
 	{"no-seed", "no `seed`", `\bseed\b`, ""},
 	{"no-stop", "no `stop`", `\bstop(.?sequences?)?\b`, ""},                                                  // OpenAI's reasoning models, xAI
 	{"effort-none", "`reasoning_effort` is `none` in requests with tools", "", `reasoning_effort to .?none`}, // OpenAI, with tools
-	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|encrypted.?content|\bthinking(.?(budget|level|config))?\b`, thoughtless},        // xAI
-	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                                                                                 // Gemini
-	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                                                                                  // Llama
-	{"words-apart", "text next to calls as an earlier message", "", `either content or tool_calls.{0,3} but not both|both content and tool_calls`},                                                   // Mistral
-	{"plain-keys", "properties of tools get names of at most 64 letters, digits, `_` and `-`", "", `property (keys?|names?).{0,40}(match|pattern)`},                                                  // Claude, Bedrock
-	{"short-descriptions", "descriptions of tools continue in the system text after 1,000 characters", "", `description.{0,60}(too long|maximum length|exceed)|(too long|exceed).{0,60}description`}, // OpenAI, Azure
-	{"max-tokens-always", "a limit of 8,192 tokens where none is set", "", `max_(completion_)?tokens.{0,12}(field required|is required|missing)|(required|missing).{0,30}max_(completion_)?tokens`},  // gateways to Claude
-	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},                                                                 // OpenAI
-	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                                                                                        // OpenAI
+	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|parameter:? .?reasoning\b|think value|enable_thinking|chat_template_kwargs|encrypted.?content|\bthinking(.?(budget|level|config))?\b`, thoughtless}, // xAI
+	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                                                                                                                // Gemini
+	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                                                                                                                 // Llama
+	{"words-apart", "text next to calls as an earlier message", "", `either content or tool_calls.{0,3} but not both|both content and tool_calls`},                                                                                  // Mistral
+	{"plain-keys", "properties of tools get names of at most 64 letters, digits, `_` and `-`", "", `property (keys?|names?).{0,40}(match|pattern)`},                                                                                 // Claude, Bedrock
+	{"short-descriptions", "descriptions of tools continue in the system text after 1,000 characters", "", `description.{0,60}(too long|maximum length|exceed)|(too long|exceed).{0,60}description`},                                // OpenAI, Azure
+	{"max-tokens-always", "a limit of 8,192 tokens where none is set", "", `max_(completion_)?tokens.{0,12}(field required|is required|missing)|(required|missing).{0,30}max_(completion_)?tokens`},                                 // gateways to Claude
+	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},                                                                                                // OpenAI
+	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                                                                                                                       // OpenAI
 }
 
 // schemaFeatures matches refusals of the schema of one answer, and toolFeatures those of the schema of one tool. Other
@@ -111,7 +111,7 @@ const (
 	schemaFeatures = `xgrammar|unsupported json schema`
 	toolFeatures   = `failed to parse grammar|json schema conversion failed|(tools?|function)\b.{0,80}unsupported (field|keyword)|unsupported json schema field|` +
 		`unable to submit request because.{0,40}function.{0,120}(schema|parameters)|input_schema does not support|moonshot flavored|function_declarations\[\d+\]\.parameters`
-	thoughtless     = noBudget + `|` + earlierThoughts
+	thoughtless     = noBudget + `|reasoning is mandatory|` + earlierThoughts
 	noBudget        = `budget.{0,9} 0\b|only works in thinking mode`
 	earlierThoughts = `expected .?thinking.{0,40}found`
 )
@@ -124,7 +124,7 @@ const (
 var (
 	unsaid     = lazyregexp.New(`\\*["'](input|flagged_input|failed_generation)\\*["']\s*:|\binput_value=|"(type|param|code)"\s*:\s*null`)
 	oneRequest = lazyregexp.New(schemaFeatures + `|` + toolFeatures + `|` + earlierThoughts + `|reasoning.?effort\W{0,3}does not support '`)
-	conflict   = lazyregexp.New(noBudget + `|tool_choice forces|incompatible with thinking|thinking mode does not support|cannot be combined|with a response mime type|` +
+	conflict   = lazyregexp.New(noBudget + `|tool_choice forces|incompatible with thinking|thinking mode does not support|cannot be combined|at the same time|with a response mime type|` +
 		`controlled generation of only|cannot both be|non-?streaming calls|when .?stream=false`)
 	invalidSchema = lazyregexp.New(`invalid\W{1,3}(\w+\W{1,3}){0,2}schema|invalid_json_schema|invalid_function_parameters|in context=\(`)
 	passing       = lazyregexp.New(`(^|["'.,:;!?] ?|please |can )(retry\b|try (again|your|later))|try again (later|in|soon)|temporar|overload|too busy|is busy`)
@@ -175,7 +175,7 @@ func valueLength(text string) int {
 // never matches nothing: no refusal asks for a field that only some endpoints accept.
 const never = `[^\x00-\x{10FFFF}]`
 
-const refusing = `(unsupported|not (be )?supported|n.t support|not support|unknown|unrecogni[sz]ed|unexpected|unavailable|not (permitted|allowed|available|recognized|valid|enabled)|deprecated|incompatible|no endpoints found|requires --|cannot (both )?be|extra_forbidden|extra (inputs|fields)|no such|remove)`
+const refusing = `(unsupported|not (be )?supported|n.t support|not support|unknown|unrecogni[sz]ed|unexpected|unavailable|not (permitted|allowed|available|recognized|valid|enabled)|deprecated|incompatible|no endpoints found|requires --|cannot (both )?be|extra_forbidden|extra (inputs|fields)|no such|remove|(input should|expected).{0,12}'auto')`
 
 var refusals = sync.OnceValue(func() (list []*lazyregexp.Regexp) {
 	for _, f := range quirkTable {

@@ -117,16 +117,23 @@ var refusalsOf = map[string]struct {
 	"max-tokens":            {has("max_completion_tokens"), []string{"Validation error at #/max_completion_tokens: Extra inputs are not permitted"}},
 	"alternate": {func(req wireObject) bool {
 		return follows("user", "user")(req) || follows("assistant", "assistant")(req) || follows("tool", "user")(req) || follows("system", "assistant")(req)
-	}, []string{"Please ensure that function call turn comes immediately after a user turn or after a function response turn.", "Conversation roles must alternate user/assistant/user/assistant/...", "After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s)."}},
+	}, []string{"Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
+		"deepseek-reasoner does not support successive user or assistant messages (messages[1] and messages[2] in your input). You should interleave the user/assistant messages in the message sequence.",
+		"A conversation must start with a user message.", `messages: first message must use the "user" role`,
+		"Jinja Exception: No user query found in messages.",                                                // lmstudio-ai/lmstudio-bug-tracker#1586
+		"messages.7.content: Conversation blocks and tool use blocks cannot be provided in the same turn.", // quarkiverse/quarkus-langchain4j#1983
+		"Conversation roles must alternate user/assistant/user/assistant/...", "After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s)."}},
 	"bridge": {follows("tool", "user"), []string{"Unexpected role 'user' after role 'tool'"}},
 	"no-system": {func(req wireObject) bool { return some(req, func(m wireObject) bool { return m["role"] == "system" }) }, []string{"'system' is not one of ['user', 'assistant', 'tool'] - 'messages.0.role'",
 		"Input tag 'system' found using 'role' does not match any of the expected tags: 'user', 'assistant', 'tool'", "messages.0.role: unexpected value; permitted: 'user', 'assistant'",
-		"Only user and assistant roles are supported!", "the role of the first message must be user", "System role not supported", "Developer instruction is not enabled for models/gemma-3-27b-it", "Unsupported value: 'messages[0].role' does not support 'system' with this model."}},
-	"no-empty": {func(req wireObject) bool { return some(req, emptyText) }, []string{"messages: text content blocks must be non-empty", "messages: text content blocks must contain non-whitespace text", "The content field in the Message wireObject at messages.2 is empty."}},
+		"Only user and assistant roles are supported!", "invalid params, invalid message role: system (2013)", "the role of the first message must be user", "System role not supported", "Developer instruction is not enabled for models/gemma-3-27b-it", "Unsupported value: 'messages[0].role' does not support 'system' with this model."}},
+	"no-empty": {func(req wireObject) bool { return some(req, emptyText) }, []string{"invalid request: message must be at least 1 token long or tool results must be specified",
+		"Value at 'messages.2.member.content.1.member.text' failed to satisfy constraint: Member must have length greater than or equal to 1", "messages: text content blocks must be non-empty", "messages: text content blocks must contain non-whitespace text", "The content field in the Message wireObject at messages.2 is empty."}},
 	"string-content": {func(req wireObject) bool {
 		return some(req, func(m wireObject) bool { _, ok := m["content"].(string); return !ok })
 	}, []string{"Value is not an array or object: null at row 22, column 40: {%- set content = message.content %}", "body.messages.content.str - Input should be a valid string", "Invalid value for 'content': expected a string, got null", "invalid type: sequence, expected a string at line 1 column 20",
-		"invalid message content type: <nil>", "messages[2]: missing field `content` at line 1 column 900", "'messages.[2].content' : property 'content' is missing", "messages 参数非法。请检查文档。",
+		"invalid message content type: <nil>", "messages[2]: missing field `content` at line 1 column 900", "'messages.[2].content' : property 'content' is missing", "messages 参数非法。请检查文档。", "The messages parameter is illegal. Please check the documentation.",
+		"<400> InternalError.Algo.InvalidParameter: The content field is a required field.", `can only concatenate str (not "NoneType") to str`,
 		"Invalid request content: Each message must have at least one content element.",
 		"An empty message was provided. Every message needs at least one non-empty content element."}}, // langbot-app/LangBot#1205
 	"tools-always":      {func(req wireObject) bool { return req["tools"] == nil && some(req, has("tool_calls")) }, []string{"litellm.UnsupportedParamsError: Bedrock doesn't support tool calling without `tools=` param specified.", "The toolConfig field must be defined when using toolUse and toolResult content blocks."}},
@@ -134,18 +141,19 @@ var refusalsOf = map[string]struct {
 	"no-stream": {func(req wireObject) bool { return req["stream"] == true }, []string{"Your organization must be verified to stream this model. Please go to: https://platform.openai.com/settings/organization/general",
 		"This model doesn't support tool use in streaming mode.", "Streaming is not supported for this model", "Model does not support streaming. Set stream=false."}},
 	"stream-always": {func(req wireObject) bool { return req["stream"] != true }, []string{"This model only support stream mode, please enable the stream parameter to access the model. ", // infiniflow/ragflow#5912
-		"parameter.enable_thinking must be set to false for non-streaming calls",    // coze-dev/coze-studio#324
-		"enable thinking can not be support when `stream=False`",                    // musistudio/claude-code-router#948
-		"Stream must be set to true", "Non-streaming requests are not supported."}}, // Codex
+		"parameter.enable_thinking must be set to false for non-streaming calls",                                                             // coze-dev/coze-studio#324
+		"enable thinking can not be support when `stream=False`",                                                                             // musistudio/claude-code-router#948
+		"Requests with max_tokens > 4096 must have stream=true", "Stream must be set to true", "Non-streaming requests are not supported."}}, // Codex
 	"no-parallel-calls": {has("parallel_tool_calls"), []string{"Unsupported parameter: 'parallel_tool_calls' is not supported with this model.", "tool_choice.disable_parallel_tool_use: Extra inputs are not permitted"}},
 	"no-tool-choice": {has("tool_choice"), []string{"deepseek-reasoner does not support this tool_choice", "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
 		"No endpoints found that support the provided 'tool_choice' value.", "tool_choice 'specified' is incompatible with thinking enabled",
 		"This model doesn't support the toolConfig.toolChoice.any field. Remove toolConfig.toolChoice.any and try again.", // aws-samples/bedrock-access-gateway#92
 		"Thinking may not be enabled when tool_choice forces tool use.",                                                   // usestrix/strix#503
+		"Invalid value for 'tool_choice': expected one of 'auto', 'none'", "tool_choice: Input should be 'auto', 'none' or 'any'",
 		"Invalid tool_choice type: 'object'. Supported string values: none, auto, required"}},
 	"schema-in-prompt": {has("response_format"), []string{"This response_format type is unavailable now", "Function calling with a response mime type: 'application/json' is unsupported",
 		"For controlled generation of only function calls, please set 'tool_config.function_calling_config.mode' field to ANY instead of populating 'response_mime_type' and 'response_schema' fields.",
-		"json mode cannot be combined with tool/function calling", "'response_format.type' must be 'json_schema' or 'text'", "The provided JSON schema contains features not supported by xgrammar.",
+		"json mode cannot be combined with tool/function calling", "You cannot specify response format and function call at the same time", "'response_format.type' must be 'json_schema' or 'text'", "The provided JSON schema contains features not supported by xgrammar.",
 		"This model doesn't support the outputConfig.textFormat field. Remove it and try again."}},
 	"no-cache-keys": {has("prompt_cache_key", "id_slot", "service_tier"), []string{"Unrecognized request argument supplied: prompt_cache_key"}},
 	"no-logprobs":   {has("logprobs"), []string{"logprobs is not supported with this model"}},
@@ -159,6 +167,7 @@ var refusalsOf = map[string]struct {
 		[]string{"Function tools with reasoning_effort are not supported for m in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."}},
 	"no-thinking": {has("reasoning_effort", "chat_template_kwargs"), []string{"Model m does not support parameter reasoningEffort.", "Unrecognized request argument supplied: chat_template_kwargs",
 		"Unsupported value: 'reasoning_effort' does not support 'none' with this model. Supported values are: 'low', 'medium', and 'high'.",
+		"Reasoning is mandatory for this endpoint and cannot be disabled.", "Unsupported parameter: 'reasoning'",
 		"Budget 0 is invalid. This model only works in thinking mode.", "The model does not support setting thinking_budget to 0.",
 		"messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a thinking block."}}, // vercel/ai#8027, GewoonJaap/gemini-cli-openai#22
 	"letter-names": {func(req wireObject) bool {
