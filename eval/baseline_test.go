@@ -18,7 +18,7 @@ func played(subject string, times int, passed ...int) Results {
 				o.Tags = []string{"even"}
 			}
 			if j >= n {
-				o.Turns[0].Differences = []Difference{{KindPath, "got a"}}
+				o.Turns[0].Differences = []Difference{{kindPath, "got a"}}
 			}
 			r.Outcomes = append(r.Outcomes, o)
 		}

@@ -28,39 +28,39 @@ func (t *Turn) compare(out *TurnOutcome, open bool) (d differences) {
 	if len(e.Path) > 0 {
 		out.Decisions = e.Path.decisions(out.Path, open)
 		if !e.Path.Matches(out.Path) {
-			d.add(KindPath, "got %s, want %s", strings.Join(out.Path, " > "), e.Path)
+			d.add(kindPath, "got %s, want %s", strings.Join(out.Path, " > "), e.Path)
 		}
 	}
 	if len(e.Answers) > 0 && !slices.Contains(e.Answers, out.Answered) {
 		if out.Answered == "" {
-			d.add(KindAnswers, "nobody has answered, want %s", strings.Join(e.Answers, "|"))
+			d.add(kindAnswers, "nobody has answered, want %s", strings.Join(e.Answers, "|"))
 		} else {
-			d.add(KindAnswers, "%s has answered, want %s", out.Answered, strings.Join(e.Answers, "|"))
+			d.add(kindAnswers, "%s has answered, want %s", out.Answered, strings.Join(e.Answers, "|"))
 		}
 	}
 	for _, name := range e.Tools {
 		if !slices.Contains(out.Tools, name) {
-			d.add(KindTools, "%s was not called; called: %s", name, listed(out.Tools))
+			d.add(kindTools, "%s was not called; called: %s", name, listed(out.Tools))
 		}
 	}
 	for _, name := range e.NoTools {
 		if slices.Contains(out.Tools, name) {
-			d.add(KindTools, "%s was called", name)
+			d.add(kindTools, "%s was called", name)
 		}
 	}
 	for _, name := range e.Asks {
 		if !slices.Contains(out.Asked, name) {
-			d.add(KindAsks, "nobody was asked about %s", name)
+			d.add(kindAsks, "nobody was asked about %s", name)
 		}
 	}
 	for i, text := range slices.Concat(e.Says, e.SaysNot) {
 		switch in, err := said(out.Said, text); {
 		case err != nil: // of a case that was built in Go
-			d.add(KindSays, "%s", err)
+			d.add(kindSays, "%s", err)
 		case !in && i < len(e.Says):
-			d.add(KindSays, "%q is not in %q", text, cut(out.Said, 200))
+			d.add(kindSays, "%q is not in %q", text, cut(out.Said, 200))
 		case in && i >= len(e.Says):
-			d.add(KindSays, "%q is in %q", text, cut(out.Said, 200))
+			d.add(kindSays, "%q is in %q", text, cut(out.Said, 200))
 		}
 	}
 	return append(d, e.Max.compare(out)...)
@@ -75,7 +75,7 @@ func (m Max) or(o Max) Max {
 func (m Max) compare(used *TurnOutcome) (d differences) {
 	count := func(got, most int, what string) {
 		if most > 0 && got > most {
-			d.add(KindMax, "%d %s, at most %d", got, what, most)
+			d.add(kindMax, "%d %s, at most %d", got, what, most)
 		}
 	}
 	count(used.Transfers, m.Transfers, "transfers")
@@ -83,12 +83,12 @@ func (m Max) compare(used *TurnOutcome) (d differences) {
 	count(used.Usage.InputTokens+used.Usage.OutputTokens, m.Tokens, "tokens")
 	switch {
 	case m.Cost > 0 && used.Cost == nil:
-		d.add(KindMax, "the cost is not known: a model has no price, or its endpoint does not say what it has used")
+		d.add(kindMax, "the cost is not known: a model has no price, or its endpoint does not say what it has used")
 	case m.Cost > 0 && *used.Cost > m.Cost:
-		d.add(KindMax, "a cost of %.6g, at most %.6g", *used.Cost, m.Cost)
+		d.add(kindMax, "a cost of %.6g, at most %.6g", *used.Cost, m.Cost)
 	}
 	if m.Time > 0 && used.Took > m.Time {
-		d.add(KindMax, "%s, at most %s", used.Took.Round(time.Millisecond), m.Time)
+		d.add(kindMax, "%s, at most %s", used.Took.Round(time.Millisecond), m.Time)
 	}
 	return d
 }

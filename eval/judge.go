@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -16,20 +16,11 @@ import (
 // Judge asks a second model whether a statement about an answer is true. It is safe for concurrent use.
 //
 // A judge is a model and makes errors like one: how often it agrees with people is only known from a sample that people
-// have labelled, see [WithSample].
+// have labelled, see [NewJudge].
 type Judge struct {
 	agent  *llmagent.Agent
 	model  string
 	sample []Labelled
-}
-
-// JudgeOption configures a [Judge].
-type JudgeOption func(*Judge)
-
-// WithSample compares the judge's verdicts with those of people on labelled answers, before it judges anything else.
-// [LoadSample] reads them from a file.
-func WithSample(sample []Labelled) JudgeOption {
-	return func(j *Judge) { j.sample = append(j.sample, sample...) }
 }
 
 // Labelled is an answer with a statement about it, and whether a person found the statement true.
@@ -68,9 +59,10 @@ func WithJudge(j *Judge) Option {
 	}
 }
 
-// NewJudge returns a judge that asks a model at temperature 0. It returns an error if the model is nil or an option is
-// invalid.
-func NewJudge(model llm.Model, opts ...JudgeOption) (*Judge, error) {
+// NewJudge returns a judge that asks a model at temperature 0. Before it judges anything else, its verdicts are compared
+// with those of people on the labelled answers of a sample, which may be nil; [LoadSample] reads one from a file. The
+// error says that the model is nil.
+func NewJudge(model llm.Model, sample []Labelled) (*Judge, error) {
 	if model == nil {
 		return nil, errors.New("eval: the judge has no model")
 	}
@@ -79,11 +71,7 @@ func NewJudge(model llm.Model, opts ...JudgeOption) (*Judge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("eval: the judge: %w", err)
 	}
-	j := &Judge{agent: a, model: model.Name()}
-	if err := option.Apply(j, opts); err != nil {
-		return nil, fmt.Errorf("eval: the judge: %w", err)
-	}
-	return j, nil
+	return &Judge{agent: a, model: model.Name(), sample: slices.Clone(sample)}, nil
 }
 
 // Ask asks whether a statement about an answer to the user's message say is true. The error is the model's, or says

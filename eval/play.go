@@ -96,11 +96,11 @@ func (p *player) turn(ctx context.Context, key session.Key, c *Case, i int) (out
 	for _, asked := range f.result.Pending {
 		if !slices.Contains(t.Expect.Asks, asked.Tool) {
 			goesOn = false
-			d.add(KindAsks, "the turn waits for a decision about %s, and the case says neither approve, deny nor reply for it", asked.Tool)
+			d.add(kindAsks, "the turn waits for a decision about %s, and the case says neither approve, deny nor reply for it", asked.Tool)
 		}
 	}
 	if failed != nil {
-		d.add(KindError, "%s", failed)
+		d.add(kindError, "%s", failed)
 	}
 	if t.Expect.Judge != "" && p.judge != nil && failed == nil {
 		f.out.Verdict, err = p.judge(ctx, f.out, t.Expect.Judge)
@@ -108,9 +108,9 @@ func (p *player) turn(ctx context.Context, key session.Key, c *Case, i int) (out
 		case ctx.Err() != nil || endsRun(err) != nil:
 			return nil, false, fmt.Errorf("the judge: %w", cmp.Or(context.Cause(ctx), err))
 		case err != nil:
-			d.add(KindJudge, "the judge does not know whether %s: %s", t.Expect.Judge, err)
+			d.add(kindJudge, "the judge does not know whether %s: %s", t.Expect.Judge, err)
 		case v != nil && !v.True:
-			d.add(KindJudge, "the judge finds it untrue that %s: %s", t.Expect.Judge, v.Why)
+			d.add(kindJudge, "the judge finds it untrue that %s: %s", t.Expect.Judge, v.Why)
 		}
 	}
 	f.out.Differences = d

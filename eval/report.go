@@ -96,21 +96,21 @@ type Verdict struct {
 
 // Difference is an unexpected result.
 type Difference struct {
-	// Kind is one of the Kind constants.
+	// Kind is path, answers, tools, asks (also for a question that the case does not decide), says, judge, max or error.
 	Kind    string `json:"kind"`
 	Message string `json:"message"` // in one line
 }
 
 // The kinds of differences.
 const (
-	KindPath    = "path"
-	KindAnswers = "answers"
-	KindTools   = "tools"
-	KindAsks    = "asks" // also for a question that the case does not decide
-	KindSays    = "says"
-	KindJudge   = "judge"
-	KindMax     = "max"
-	KindError   = "error"
+	kindPath    = "path"
+	kindAnswers = "answers"
+	kindTools   = "tools"
+	kindAsks    = "asks"
+	kindSays    = "says"
+	kindJudge   = "judge"
+	kindMax     = "max"
+	kindError   = "error"
 )
 
 // OK reports whether all results are as expected.

@@ -23,9 +23,9 @@ func reported() *Report {
 			Usage: event.Usage{InputTokens: 100, CachedTokens: 40, OutputTokens: 5}, Cost: &price, Took: 1500 * time.Millisecond, Differences: wrong,
 		}
 	}
-	astray := turn(Difference{KindPath, "expected support > billing, got support > tech"}, Difference{KindSays, "not said: \x1b[2Jrefund"})
+	astray := turn(Difference{kindPath, "expected support > billing, got support > tech"}, Difference{kindSays, "not said: \x1b[2Jrefund"})
 	astray.Path, astray.Answered, astray.Decisions[0].Chosen = []string{"support", "tech"}, "tech", "tech"
-	lost := turn(Difference{KindError, "unreachable: no route"}, Difference{KindPath, "expected support > billing, got support"})
+	lost := turn(Difference{kindError, "unreachable: no route"}, Difference{kindPath, "expected support > billing, got support"})
 	lost.Path, lost.Answered, lost.Said, lost.Error, lost.Decisions, lost.Cost = []string{"support"}, "", "", "unreachable", nil, nil
 	outcome := func(name string, line, repeat int, t TurnOutcome) Outcome {
 		return Outcome{Case: name, File: "cases/desk.yaml", Line: line, Tags: []string{"en"}, Repeat: repeat, Turns: []TurnOutcome{t}}
@@ -38,7 +38,7 @@ func reported() *Report {
 		outcome("refund", 3, 1, turn()), outcome("refund", 3, 2, astray),
 		outcome("router\x1b[7m", 9, 1, lost), outcome("router\x1b[7m", 9, 2, lost),
 	}}
-	bad.Outcomes[3].Differences = []Difference{{KindMax, "3 transfers, and at most 1 is allowed"}}
+	bad.Outcomes[3].Differences = []Difference{{kindMax, "3 transfers, and at most 1 is allowed"}}
 	return &Report{Cases: 2, Repeat: 2, Subjects: []Results{good, bad}}
 }
 
@@ -126,7 +126,7 @@ func TestText(t *testing.T) {
 	kappa := 0.5
 	r.Judge = &Agreement{Model: "judge\x1b[1m", Same: Wilson(9, 10), Kappa: &kappa, Wrongly: 1}
 	var out strings.Builder
-	require.NoError(t, r.Text(&out, Look{}))
+	require.NoError(t, r.Text(&out, nil))
 	harmless(t, out.String())
 	require.Equal(t, `FAIL cases/desk.yaml:3: refund (small <b>|`+"`"+`, 1 of 2 times)
      user: I was charged twice ␛[31m& <more>
@@ -170,12 +170,12 @@ The judge is judge␛[1m. On the labelled sample it agrees with people in 9 of 1
 `, out.String())
 
 	out.Reset()
-	require.NoError(t, r.Text(&out, Look{Paint: func(style, text string) string { return "<" + style + ":" + text + ">" }}))
+	require.NoError(t, r.Text(&out, func(style, text string) string { return "<" + style + ":" + text + ">" }))
 	require.Equal(t, 2, strings.Count(out.String(), "<31:FAIL>"))
 
 	r = &Report{Cases: 1, Repeat: 1, Subjects: []Results{{Subject: "s"}}, Judge: &Agreement{Model: "j"}}
 	out.Reset()
-	require.NoError(t, r.Text(&out, Look{}))
+	require.NoError(t, r.Text(&out, nil))
 	require.Contains(t, out.String(), "agrees with people is unknown")
 }
 

@@ -5,7 +5,7 @@ import "github.com/agentarbor/arbor/internal/yamldoc"
 // maxSample is the maximal size of a file of labelled answers, in bytes.
 const maxSample = 4 << 20
 
-// LoadSample reads answers that people have judged, for [WithSample]: a YAML list whose entries have say, answer,
+// LoadSample reads answers that people have judged, for [NewJudge]: a YAML list whose entries have say, answer,
 // statement and true. file is the name of the file for errors. An error is an [*Error] with all problems.
 func LoadSample(data []byte, file string) ([]Labelled, error) {
 	d := &yamldoc.Decoder{File: file}

@@ -87,10 +87,10 @@ func (r *Results) Summary() Summary {
 				s.Errors[t.Error]++
 			}
 			if t.Expected != "" {
-				paths.count(!kinds[KindPath])
+				paths.count(!kinds[kindPath])
 			}
 			if len(t.ExpectedAnswers) > 0 {
-				answers.count(!kinds[KindAnswers])
+				answers.count(!kinds[kindAnswers])
 			}
 		}
 	}

@@ -10,20 +10,6 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// Look is the style of a report on a terminal. The zero value is plain.
-type Look struct {
-	// Paint applies a style to a text. The style contains the parameters of the terminal's SGR sequence, such as "31"
-	// for red.
-	Paint func(style, text string) string
-}
-
-func (l Look) paint(style, text string) string {
-	if l.Paint == nil {
-		return text
-	}
-	return l.Paint(style, text)
-}
-
 const (
 	red  = "31"
 	bold = "1"
@@ -34,21 +20,26 @@ const shown = 300
 
 // Text writes the report for people: the failures with the position of the case, what was expected and what was said;
 // then the figures, a column per subject, and the confusions. It makes control characters in the texts of models and
-// users visible. The error is the writer's.
-func (r *Report) Text(w io.Writer, look Look) error {
+// users visible. paint applies a style to a text for a terminal; the style contains the parameters of the SGR sequence,
+// such as "31" for red. A nil paint applies none. The error is the writer's.
+func (r *Report) Text(w io.Writer, paint func(style, text string) string) error {
+	plain := func(_, text string) string { return text }
+	if paint == nil {
+		paint = plain
+	}
 	var b strings.Builder
 	for i := range r.Subjects {
 		s := &r.Subjects[i]
 		for _, group := range s.failed() {
-			group.text(&b, look, r, s.Subject)
+			group.text(&b, paint, r, s.Subject)
 		}
 	}
-	aligned(&b, r.table(), look)
+	aligned(&b, r.table(), paint)
 	for i := range r.Subjects {
 		sum := r.Subjects[i].Summary()
 		for _, m := range sum.confused() {
 			fmt.Fprintf(&b, "\n%s: what %s decided, a row for who was right, a column for who was chosen\n", visible.Line(r.Subjects[i].Subject), visible.Line(m.From))
-			aligned(&b, m.table(), Look{})
+			aligned(&b, m.table(), plain)
 		}
 	}
 	for _, line := range r.notes() {
@@ -59,7 +50,7 @@ func (r *Report) Text(w io.Writer, look Look) error {
 }
 
 // aligned writes a table in aligned columns, with a styled head.
-func aligned(b *strings.Builder, table [][]string, look Look) {
+func aligned(b *strings.Builder, table [][]string, paint func(style, text string) string) {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, cells := range table {
@@ -68,7 +59,7 @@ func aligned(b *strings.Builder, table [][]string, look Look) {
 	_ = w.Flush() // a builder has no errors
 	for i, line := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
 		if line = strings.TrimRight(line, " "); i == 0 {
-			line = look.paint(bold, line)
+			line = paint(bold, line)
 		}
 		b.WriteString(line + "\n")
 	}
@@ -137,8 +128,8 @@ func (f *failure) head(r *Report, subject string) string {
 	return line
 }
 
-func (f *failure) text(b *strings.Builder, look Look, r *Report, subject string) {
-	b.WriteString(look.paint(red, "FAIL") + " " + f.head(r, subject) + "\n")
+func (f *failure) text(b *strings.Builder, paint func(style, text string) string, r *Report, subject string) {
+	b.WriteString(paint(red, "FAIL") + " " + f.head(r, subject) + "\n")
 	for i := range f.Turns {
 		t := &f.Turns[i]
 		if len(t.Differences) == 0 {

@@ -27,6 +27,8 @@ type Case struct {
 	// Input is the input of the run: any value with a JSON form.
 	Input any
 	Mocks Mocks
+	// Resolve resolves the agents of nodes without a mock. If it is nil, such a node is an error.
+	Resolve agentgraph.Resolver
 	// Approve and Deny are the ids of nodes that wait for an approval and that a person approves or denies. If other
 	// nodes wait for an approval, the run stays waiting.
 	Approve, Deny []string

@@ -3,7 +3,7 @@ package graphtest
 import (
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,14 +72,14 @@ expect:
 	text = strings.Replace(strings.Split(text, "expect:")[0], "b: {output: 2}", "b: {error: \"down\\nfor good\"}", 1)
 	cases, err = LoadCases([]byte(text+"expect: {status: completed, error: {agent: a, contains: [down, up]}, parallel: [[b, c]]}\n"), "c.yaml")
 	require.NoError(t, err)
-	out, err = cases[0].Run(t.Context(), WithBarrier(time.Millisecond))
+	synctest.Test(t, func(t *testing.T) { out, err = cases[0].Run(t.Context()) })
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"status: got recovered, want completed",
 		"parallel: b ended before c had started",
-		`error.agent: got "b", want "a" (b waited 1ms, and c did not start: nodes that are ready together have to run at the same time)`,
-		`error: "b waited 1ms, and c did not start: nodes that are ready together have to run at the same time" does not contain "down"`,
-		`error: "b waited 1ms, and c did not start: nodes that are ready together have to run at the same time" does not contain "up"`,
+		`error.agent: got "b", want "a" (b waited 5s, and c did not start: nodes that are ready together have to run at the same time)`,
+		`error: "b waited 5s, and c did not start: nodes that are ready together have to run at the same time" does not contain "down"`,
+		`error: "b waited 5s, and c did not start: nodes that are ready together have to run at the same time" does not contain "up"`,
 	}, out.Differences)
 	cases, err = LoadCases([]byte(text+"expect: {error: {agent: b, edge2: c}}\n"), "c.yaml")
 	require.ErrorContains(t, err, `unknown key "edge2"; did you mean "edge"?`)
@@ -99,7 +99,8 @@ func TestUnmocked(t *testing.T) {
 	_, err = cases[0].Run(t.Context())
 	require.ErrorContains(t, err, `node "b": there is no mock for it`)
 	resolve := func(string, map[string]any) (agent.Agent, error) { return Mock{Output: "resolved"}.Agent("other") }
-	out, err := cases[0].Run(t.Context(), WithResolver(resolve))
+	cases[0].Resolve = resolve
+	out, err := cases[0].Run(t.Context())
 	require.NoError(t, err)
 	require.True(t, out.OK())
 	require.JSONEq(t, `"resolved"`, string(out.Result.Terminal["b"]))

@@ -1,6 +1,7 @@
 package graphtest
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -68,6 +69,10 @@ c: {outputs: [1, null], delay: 20}
 d: {error: "no"}
 e: {output: null}
 f: {error: down, failTimes: 1, outputs: [1], delayMs: 1.5}
+g: {blockUntilCancelled: true, output: 1}
+h: {error: down, times: 1}
+i: {delay: 1ms}
+j: {output: [1e-07, 18446744073709551616, "1e3"]}
 `), "m.yaml")
 	require.NoError(t, err)
 	for id, m := range mocks {
@@ -83,6 +88,10 @@ f: {error: down, failTimes: 1, outputs: [1], delayMs: 1.5}
 		"d": {Error: "no"},
 		"e": {},
 		"f": {Error: "down", Times: 1, Outputs: []any{int64(1)}, Delay: 1500 * time.Microsecond},
+		"g": {BlockUntilCancelled: true, Output: int64(1)},
+		"h": {Error: "down", Times: 1},
+		"i": {Delay: time.Millisecond},
+		"j": {Output: []any{json.Number("1e-07"), json.Number("18446744073709551616"), "1e3"}},
 	}, mocks)
 }
 
@@ -104,19 +113,22 @@ func TestBadMocks(t *testing.T) {
 		"a: {error: x, times: 0, output: 1}":   "m:1: times must be a whole number from 1, not 0",
 		"a: {error: x, times: 1.5, output: 1}": "m:1: times must be a whole number from 1, not the number 1.5",
 		"a: {error: x, times: 1, failTimes: 1, output: 1}": "m:1: times and failTimes say the same thing",
-		"a: {error: 5}":                       `m:1: error must be a text, not the number 5: put it in quotes, "5"`,
-		"a: {error: ''}":                      "m:1: error is empty",
-		"a: {output: 1, delay: -1ms}":         "m:1: delay must be a time such as 50ms or 1.5s",
-		"a: {output: 1, delay: soon}":         "m:1: delay must be a time such as 50ms or 1.5s",
-		"a: {output: 1, delayMs: 5ms}":        "m:1: delayMs must be a number of milliseconds",
-		"a: {output: .nan}":                   "m:1: the number .nan has no JSON form",
-		"a: {output: &x 1}":                   "m:1: anchors, aliases and tags are not read here",
-		"a: {output: !!str 1}":                "m:1: anchors, aliases and tags are not read here",
-		"a: {output: 1}\n---\nb: {output: 1}": "m:3: a file of mocks holds one document",
-		"a: {output: 1\nb: 2":                 "is not valid YAML",
-		"a: {output: 1}\n\tb: 1":              "is not valid YAML",
-		"\xff":                                "m:1: the line is not UTF-8",
-		"a: {output: 1}\nb: \xff":             "m:2: the line is not UTF-8",
+		"a: {error: 5}":                            `m:1: error must be a text, not the number 5: put it in quotes, "5"`,
+		"a: {error: ''}":                           "m:1: error is empty",
+		"a: {output: 1, delay: -1ms}":              "m:1: delay must be a time such as 50ms or 1.5s",
+		"a: {output: 1, delay: soon}":              "m:1: delay must be a time such as 50ms or 1.5s",
+		"a: {output: 1, delayMs: 5ms}":             "m:1: delayMs must be a number of milliseconds",
+		"a: {blockUntilCancelled: 1}":              "m:1: blockUntilCancelled must be true or false, not the number 1",
+		"a: {blockUntilCancelled: false}":          "m:1: the mock a: it says neither",
+		"a: {blockUntilCancelled: true, error: x}": "m:1: the mock a: blockUntilCancelled and error exclude each other",
+		"a: {output: .nan}":                        "m:1: the number .nan has no JSON form",
+		"a: {output: &x 1}":                        "m:1: anchors, aliases and tags are not read here",
+		"a: {output: !!str 1}":                     "m:1: anchors, aliases and tags are not read here",
+		"a: {output: 1}\n---\nb: {output: 1}":      "m:3: a file of mocks holds one document",
+		"a: {output: 1\nb: 2":                      "is not valid YAML",
+		"a: {output: 1}\n\tb: 1":                   "is not valid YAML",
+		"\xff":                                     "m:1: the line is not UTF-8",
+		"a: {output: 1}\nb: \xff":                  "m:2: the line is not UTF-8",
 		"a: {output: " + strings.Repeat("[", 80) + strings.Repeat("]", 80) + "}": "m:1: the file is nested more than 64 levels deep",
 	} {
 		_, err := LoadMocks([]byte(text), "m")

@@ -192,37 +192,27 @@ func (r *reader) mock(id string, p yamldoc.Pair) Mock {
 	return m
 }
 
-// place is a node with its full id. The id of a node in an inner graph contains both ids, as outer/inner.
-type place struct {
-	id   string
-	node *agentgraph.Node
-}
-
-// places returns the nodes of a graph, each followed by the nodes of its inner graph.
-func places(g *agentgraph.Graph) []place { return appendPlaces(nil, g, "") }
-
-func appendPlaces(out []place, g *agentgraph.Graph, prefix string) []place {
+// walk visits the nodes of a graph. The id of a node in an inner graph contains both ids, as outer/inner. After a node
+// with an inner graph, it visits the nodes of that graph if visit returns true.
+func walk(g *agentgraph.Graph, prefix string, visit func(id string, n *agentgraph.Node) (inside bool)) {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		out = append(out, place{prefix + n.ID, n})
-		if n.Graph != nil {
-			out = appendPlaces(out, n.Graph, prefix+n.ID+"/")
+		if id := prefix + n.ID; visit(id, n) && n.Graph != nil {
+			walk(n.Graph, id+"/", visit)
 		}
 	}
-	return out
 }
 
 // Check reports mocks for ids that the graph does not have. The error is an [*Error].
 func (m Mocks) Check(g *agentgraph.Graph) error {
 	var ids []string
-	known := make(map[string]bool)
-	for _, p := range places(g) {
-		ids = append(ids, p.id)
-		known[p.id] = true
-	}
+	walk(g, "", func(id string, _ *agentgraph.Node) bool {
+		ids = append(ids, id)
+		return true
+	})
 	var problems []Problem
 	for id, mock := range m {
-		if !known[id] {
+		if !slices.Contains(ids, id) {
 			problems = append(problems, Problem{File: mock.file, Line: max(mock.line, 1),
 				Message: fmt.Sprintf("no agent of the graph has the id %q%s", yamldoc.Short(id), nearest.Listed(id, ids))})
 		}
@@ -233,22 +223,17 @@ func (m Mocks) Check(g *agentgraph.Graph) error {
 
 // Unmocked returns the nodes that need an agent and have no mock. For an unmocked node with an inner graph, it returns
 // the unmocked nodes of that graph, with ids such as outer/inner.
-func (m Mocks) Unmocked(g *agentgraph.Graph) []agentgraph.Node { return m.unmocked(nil, g, "") }
-
-func (m Mocks) unmocked(out []agentgraph.Node, g *agentgraph.Graph, prefix string) []agentgraph.Node {
-	for _, n := range g.Nodes {
-		id := prefix + n.ID
+func (m Mocks) Unmocked(g *agentgraph.Graph) (all []agentgraph.Node) {
+	walk(g, "", func(id string, n *agentgraph.Node) bool {
 		_, mocked := m[id]
-		switch {
-		case mocked:
-		case n.Graph != nil:
-			out = m.unmocked(out, n.Graph, id+"/")
-		default:
-			n.ID = id
-			out = append(out, n)
+		if !mocked && n.Graph == nil {
+			missing := *n
+			missing.ID = id
+			all = append(all, missing)
 		}
-	}
-	return out
+		return !mocked
+	})
+	return all
 }
 
 // Agents returns options that replace the graph's agents by the mocks. The id of a mock is a node's id, or outer/inner
@@ -260,20 +245,21 @@ func (m Mocks) agents(g *agentgraph.Graph, first map[string]func(context.Context
 		return nil, err
 	}
 	var opts []agentgraph.AgentOption
-	for _, p := range places(g) {
-		mock, ok := m[p.id]
-		if !ok {
-			continue
+	var failed error
+	walk(g, "", func(id string, n *agentgraph.Node) bool {
+		mock, ok := m[id]
+		if !ok || failed != nil {
+			return true
 		}
-		name := p.node.ID
+		name := n.ID
 		if agent.CheckName(name) != nil { // an id may be any text
 			name = "mock"
 		}
-		a, err := mock.agent(name, first[p.id])
-		if err != nil {
-			return nil, err
+		var a agent.Agent
+		if a, failed = mock.agent(name, first[id]); failed == nil {
+			opts = append(opts, agentgraph.WithAgent(id, a))
 		}
-		opts = append(opts, agentgraph.WithAgent(p.id, a))
-	}
-	return opts, nil
+		return true
+	})
+	return opts, failed
 }

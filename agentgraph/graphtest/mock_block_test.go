@@ -26,22 +26,6 @@ func TestMockBlocks(t *testing.T) {
 	require.ErrorContains(t, err, "blockUntilCancelled and error exclude each other")
 }
 
-func TestLoadMockThatBlocks(t *testing.T) {
-	mocks, err := LoadMocks([]byte("a: {blockUntilCancelled: true}\nb: {blockUntilCancelled: false, output: 1}\nc: {blockUntilCancelled: true, output: 1}"), "m")
-	require.NoError(t, err)
-	require.True(t, mocks["a"].BlockUntilCancelled)
-	require.False(t, mocks["b"].BlockUntilCancelled)
-	require.True(t, mocks["c"].BlockUntilCancelled)
-	for text, want := range map[string]string{
-		"a: {blockUntilCancelled: 1}":              "m:1: blockUntilCancelled must be true or false, not the number 1",
-		"a: {blockUntilCancelled: false}":          "m:1: the mock a: it says neither",
-		"a: {blockUntilCancelled: true, error: x}": "m:1: the mock a: blockUntilCancelled and error exclude each other",
-	} {
-		_, err := LoadMocks([]byte(text), "m")
-		require.ErrorContains(t, err, want, text)
-	}
-}
-
 // TestBlockedSiblingIsCancelled: the first error cancels what blocks beside it.
 func TestBlockedSiblingIsCancelled(t *testing.T) {
 	cases, err := LoadCases([]byte(`

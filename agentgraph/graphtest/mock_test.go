@@ -101,7 +101,7 @@ func TestMockDelay(t *testing.T) {
 // the limit, and says who was missing.
 func TestBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		waits := barriers([][]string{{"a", "b", "c"}, {"c", "d"}}, time.Second)
+		waits := barriers([][]string{{"a", "b", "c"}, {"c", "d"}})
 		require.Len(t, waits, 4)
 		errs := make(map[string]chan error)
 		begin := func(id string) {
@@ -120,22 +120,13 @@ func TestBarrier(t *testing.T) {
 		require.NoError(t, <-errs["c"])
 		require.NoError(t, <-errs["d"])
 
-		waits = barriers([][]string{{"a", "b", "c"}}, time.Second)
+		waits = barriers([][]string{{"a", "b", "c"}})
 		begin("b")
 		err := <-errs["b"]
 		require.ErrorIs(t, err, errAlone)
-		require.ErrorContains(t, err, "b waited 1s, and a, c did not start")
+		require.ErrorContains(t, err, "b waited 5s, and a, c did not start")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, waits["a"](ctx), context.Canceled)
 	})
-}
-
-// A mock may leave out what it does not need, and have what is not used.
-func TestMockWithLittle(t *testing.T) {
-	mocks, err := LoadMocks([]byte("a: {error: x, times: 1}\nb: {error: x, output: 1}\nc: {delay: 1ms}\n"), "m")
-	require.NoError(t, err)
-	require.Equal(t, Mock{Error: "x", Times: 1, file: "m", line: 1}, mocks["a"])
-	require.Equal(t, "x", mocks["b"].Error)
-	require.Nil(t, mocks["c"].Output)
 }

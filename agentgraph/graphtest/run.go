@@ -13,34 +13,11 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
-
-// Option configures [Case.Run].
-type Option func(*options)
-
-type options struct {
-	resolve agentgraph.Resolver
-	agent   []agentgraph.AgentOption
-	barrier time.Duration
-}
-
-// WithResolver resolves the agents of nodes without a mock. Without a resolver, such a node is an error.
-func WithResolver(r agentgraph.Resolver) Option { return func(o *options) { o.resolve = r } }
-
-// WithAgentOptions sets options of the graph's agent.
-func WithAgentOptions(opts ...agentgraph.AgentOption) Option {
-	return func(o *options) { o.agent = append(o.agent, opts...) }
-}
-
-// WithBarrier sets how long the mocks of a group in Expect.Parallel wait for each other before they fail.
-//
-// Defaults to 5 s.
-func WithBarrier(d time.Duration) Option { return func(o *options) { o.barrier = d } }
 
 // Outcome is the outcome of a case.
 type Outcome struct {
@@ -59,11 +36,7 @@ const backoff = time.Millisecond
 
 // Run runs the case and compares the result. The error reports why there is nothing to compare: the case is wrong, or
 // ctx has ended.
-func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
-	o := options{barrier: 5 * time.Second}
-	if err := option.Apply(&o, opts); err != nil {
-		return nil, fmt.Errorf("graphtest: %w", err)
-	}
+func (c *Case) Run(ctx context.Context) (*Outcome, error) {
 	if c.Refused != nil {
 		return c.refusal(), nil
 	}
@@ -74,18 +47,17 @@ func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("graphtest: the input of the case %q has no JSON form: %w", c.Name, err)
 	}
-	agents, err := c.Mocks.agents(c.Graph, barriers(c.Expect.Parallel, o.barrier))
+	agents, err := c.Mocks.agents(c.Graph, barriers(c.Expect.Parallel))
 	if err != nil {
 		return nil, err
 	}
-	resolve := o.resolve
+	resolve := c.Resolve
 	if resolve == nil {
 		resolve = func(ref string, _ map[string]any) (agent.Agent, error) {
 			return nil, fmt.Errorf("there is no mock for it: %w", agentgraph.ErrUnknownRef)
 		}
 	}
-	all := append([]agentgraph.AgentOption{agentgraph.WithBackoff(backoff, 4*backoff)}, o.agent...)
-	graph, err := agentgraph.New(c.Graph, resolve, append(all, agents...)...)
+	graph, err := agentgraph.New(c.Graph, resolve, append(agents, agentgraph.WithBackoff(backoff, 4*backoff))...)
 	if err != nil {
 		return nil, err
 	}
@@ -162,10 +134,12 @@ func (c *Case) decisions(events []*event.Event, answered map[string]bool) (decis
 	return decisions
 }
 
+// barrierTime is how long the mocks of a group in Expect.Parallel wait for each other before they fail.
+const barrierTime = 5 * time.Second
+
 // barrier lets the mocks of a group wait for each other.
 type barrier struct {
 	group []string
-	limit time.Duration
 	open  chan struct{}
 
 	mu      sync.Mutex
@@ -173,10 +147,10 @@ type barrier struct {
 }
 
 // barriers returns, for each node in a group, the function that its first call runs first.
-func barriers(groups [][]string, limit time.Duration) map[string]func(context.Context) error {
+func barriers(groups [][]string) map[string]func(context.Context) error {
 	waits := make(map[string]func(context.Context) error)
 	for _, group := range groups {
-		b := &barrier{group: group, limit: limit, open: make(chan struct{})}
+		b := &barrier{group: group, open: make(chan struct{})}
 		for _, id := range group {
 			before := waits[id]
 			waits[id] = func(ctx context.Context) error {
@@ -201,7 +175,7 @@ func (b *barrier) wait(ctx context.Context, id string) error {
 		close(b.open)
 	}
 	b.mu.Unlock()
-	timer := time.NewTimer(b.limit)
+	timer := time.NewTimer(barrierTime)
 	defer timer.Stop()
 	select {
 	case <-b.open:
@@ -218,5 +192,5 @@ func (b *barrier) wait(ctx context.Context, id string) error {
 			missing = append(missing, other)
 		}
 	}
-	return fmt.Errorf("%s waited %v, and %s did not start: %w", id, b.limit, strings.Join(missing, ", "), errAlone)
+	return fmt.Errorf("%s waited %v, and %s did not start: %w", id, barrierTime, strings.Join(missing, ", "), errAlone)
 }

@@ -2,11 +2,9 @@ package graphtest
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/internal/must"
 )
 
@@ -26,15 +24,4 @@ func TestCases(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestSequentialEngine: what runs a group of parallel one after the other fails in
-// words.
-func TestSequentialEngine(t *testing.T) {
-	cases := must.Get(LoadCaseFile("../testdata/exec.yaml"))
-	out, err := cases[1].Run(t.Context(), WithBarrier(30*time.Millisecond), WithAgentOptions(agentgraph.WithConcurrency(1)))
-	require.NoError(t, err)
-	require.False(t, out.OK())
-	require.Contains(t, out.Differences, "parallel: B ended before C had started")
-	require.Contains(t, out.Differences[1], "B waited 30ms, and C did not start")
 }

@@ -264,7 +264,7 @@ func line(subject string, o *eval.Outcome, t *eval.TurnOutcome) string {
 		text += ", a call was shown"
 	}
 	for _, d := range t.Differences {
-		if d.Kind == eval.KindError {
+		if d.Kind == "error" {
 			text += ", " + d.Message
 		}
 	}

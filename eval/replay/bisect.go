@@ -244,7 +244,7 @@ func (b *bisection) ask(ctx context.Context, i int) (string, error) {
 		if a.place() != b.at {
 			return nil
 		}
-		return &Difference{Kind: KindRequest, Seq: a.seq, Agent: a.agent}
+		return &Difference{Kind: kindRequest, Seq: a.seq, Agent: a.agent}
 	}
 	if err := p.play(ctx, root); err != nil {
 		return "", err

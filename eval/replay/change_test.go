@@ -45,7 +45,7 @@ func TestChangesAreFound(t *testing.T) {
 			r, err = Play(t.Context(), l, tt.tree, Against(old))
 			require.NoError(t, err)
 			require.NotNil(t, r.Difference, told(t, r))
-			require.Equal(t, []any{KindRequest, tt.turn, tt.agent}, []any{r.Difference.Kind, r.Difference.Turn, r.Difference.Agent}, told(t, r))
+			require.Equal(t, []any{kindRequest, tt.turn, tt.agent}, []any{r.Difference.Kind, r.Difference.Turn, r.Difference.Agent}, told(t, r))
 			var parts []string
 			for _, c := range r.Difference.Changes {
 				parts = append(parts, c.Part)

@@ -12,16 +12,17 @@ import (
 
 // The kinds of differences.
 const (
-	KindRequest  = "request"  // the requests to a model differ
-	KindAgent    = "agent"    // another agent is active
-	KindRoute    = "route"    // a router chooses another target
-	KindTransfer = "transfer" // a transfer has another outcome
-	KindCall     = "call"     // a call has another outcome, for example because its tool is no longer offered
-	KindEvent    = "event"    // anything else
+	kindRequest  = "request"  // the requests to a model differ
+	kindAgent    = "agent"    // another agent is active
+	kindRoute    = "route"    // a router chooses another target
+	kindTransfer = "transfer" // a transfer has another outcome
+	kindCall     = "call"     // a call has another outcome, for example because its tool is no longer offered
+	kindEvent    = "event"    // anything else
 )
 
 // Difference is the first place where a tree acts differently from the log, or sends another request.
 type Difference struct {
+	// Kind is request, agent, route, transfer, call or event.
 	Kind    string `json:"kind"`
 	Turn    int    `json:"turn"` // from 1
 	Seq     int64  `json:"seq"`  // the position in the log of the recorded event
@@ -54,7 +55,7 @@ type Change struct {
 
 // explain returns the difference of two events. The caller holds mu.
 func (p *player) explain(of *divergence) *Difference {
-	d := &Difference{Kind: KindEvent, Was: of.was, New: of.now}
+	d := &Difference{Kind: kindEvent, Was: of.was, New: of.now}
 	e := of.was
 	if e == nil {
 		e = of.now
@@ -76,26 +77,26 @@ func (p *player) explain(of *divergence) *Difference {
 	switch now := now.(type) {
 	case *event.Route:
 		if was, ok := was.(*event.Route); ok {
-			d.Kind, d.Message = KindRoute, fmt.Sprintf("%s routes to %s%s in place of %s%s", now.From, now.To, rule(now), was.To, rule(was))
+			d.Kind, d.Message = kindRoute, fmt.Sprintf("%s routes to %s%s in place of %s%s", now.From, now.To, rule(now), was.To, rule(was))
 			p.path = append(p.path, now.To)
 		}
 	case *event.Transfer:
 		if was, ok := was.(*event.Transfer); ok && was.To != now.To {
-			d.Kind = KindRoute
+			d.Kind = kindRoute
 			p.path = append(p.path, now.To)
 		}
 	case *event.HarnessStart:
 		if was, ok := was.(*event.HarnessStart); ok {
-			d.Kind, d.Message = KindAgent, fmt.Sprintf("%s begins in place of %s", now.AgentID, was.AgentID)
+			d.Kind, d.Message = kindAgent, fmt.Sprintf("%s begins in place of %s", now.AgentID, was.AgentID)
 		}
 	case *event.Notice:
 		if now.Code == "agent_gone" {
-			d.Kind, d.Message = KindAgent, now.Message
+			d.Kind, d.Message = kindAgent, now.Message
 		}
 	case *event.ToolResult:
-		d.Kind = KindCall
+		d.Kind = kindCall
 		if now.Name == agent.TransferTool {
-			d.Kind = KindTransfer
+			d.Kind = kindTransfer
 		}
 		d.Message = fmt.Sprintf("the call of %s gives %s", now.Name, cutMiddle(event.OutputText(now.Output), 300))
 		if was, ok := was.(*event.ToolResult); ok {
@@ -104,8 +105,8 @@ func (p *player) explain(of *divergence) *Difference {
 	case *event.Relay:
 		d.Message = fmt.Sprintf("the call of %s has to be approved or answered, in place of %s", now.Tool, describe(of.was))
 	}
-	if _, ok := was.(*event.Relay); ok && d.Kind == KindEvent {
-		d.Kind = KindCall
+	if _, ok := was.(*event.Relay); ok && d.Kind == kindEvent {
+		d.Kind = kindCall
 	}
 	return d
 }
@@ -226,5 +227,5 @@ func compact(path []string) []string { return slices.Compact(slices.Clone(path))
 // extra returns the difference for a request that the log does not have.
 func (p *player) extra(c agent.ModelCallInfo) *Difference {
 	name := c.Invocation.Agent().Name()
-	return &Difference{Kind: KindRequest, Seq: min(p.until, int64(len(p.log.events))), Agent: name, Message: name + " asks a model once more than then"}
+	return &Difference{Kind: kindRequest, Seq: min(p.until, int64(len(p.log.events))), Agent: name, Message: name + " asks a model once more than then"}
 }

@@ -63,7 +63,7 @@ func (p *player) linkID(id, recordedID string) {
 func (p *player) pair(e *event.Event) (*event.Event, error) {
 	scope, ok := p.scopeOf(e)
 	if !ok {
-		return nil, p.differ(&Difference{Kind: KindEvent, Agent: e.Agent, New: e}, nil)
+		return nil, p.differ(&Difference{Kind: kindEvent, Agent: e.Agent, New: e}, nil)
 	}
 	places := p.log.scopes[scope]
 	first := p.next[scope]

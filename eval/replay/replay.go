@@ -107,17 +107,17 @@ func Play(ctx context.Context, l *Log, tree agent.Agent, opts ...Option) (*Resul
 			_ = now.stop(a.seq, "%s", old.why())
 			return nil
 		}
-		return &Difference{Kind: KindRequest, Seq: a.seq, Agent: a.agent, at: a.place(), After: a.body(), Message: fmt.Sprintf("%s is asked something else", a.agent)}
+		return &Difference{Kind: kindRequest, Seq: a.seq, Agent: a.agent, at: a.place(), After: a.body(), Message: fmt.Sprintf("%s is asked something else", a.agent)}
 	}
 	if err := now.play(ctx, tree); err != nil {
 		return nil, err
 	}
 	out := now.outcome()
 	out.Compared = true
-	if upTo > 0 && (out.Difference == nil && out.Stopped == nil || out.Difference != nil && out.Difference.Kind != KindRequest && out.Difference.Seq >= upTo) {
+	if upTo > 0 && (out.Difference == nil && out.Stopped == nil || out.Difference != nil && out.Difference.Kind != kindRequest && out.Difference.Seq >= upTo) {
 		out.Difference, out.Stopped = nil, &Stopped{Turn: old.turn, Seq: upTo, Reason: old.why()}
 	}
-	if d := out.Difference; d != nil && d.Kind == KindRequest {
+	if d := out.Difference; d != nil && d.Kind == kindRequest {
 		again := newPlayer(l, &before) // without its requests, whose total size grows with the square of the number of turns
 		again.asks = func(a *ask) *Difference {
 			if a.place() == d.at {

@@ -103,7 +103,7 @@ func forms(f *factory.Factory) map[string]func(*eval.Report, io.Writer) error {
 	return map[string]func(*eval.Report, io.Writer) error{
 		"text": func(r *eval.Report, w io.Writer) error {
 			look := f.TerminalOf(w)
-			return r.Text(w, eval.Look{Paint: func(style, text string) string { return look.Paint(render.Style(style), text) }})
+			return r.Text(w, func(style, text string) string { return look.Paint(render.Style(style), text) })
 		},
 		"json":     func(r *eval.Report, w io.Writer) error { return render.IndentedJSON(w, r) },
 		"junit":    (*eval.Report).JUnit,
@@ -370,20 +370,19 @@ func judgeOf(f *factory.Factory, o options) (*eval.Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	var opts []eval.JudgeOption
+	var sample []eval.Labelled
 	if o.sample != "" {
 		data, err := os.ReadFile(o.sample)
 		if err != nil {
 			return nil, factory.Usagef("--judge-sample: %w", err)
 		}
-		sample, err := eval.LoadSample(data, o.sample)
+		sample, err = eval.LoadSample(data, o.sample)
 		var bad *eval.Error
 		if errors.As(err, &bad) {
 			return nil, refuseCases(f, bad.Problems)
 		} else if err != nil {
 			return nil, factory.Usage(err)
 		}
-		opts = append(opts, eval.WithSample(sample))
 	}
-	return eval.NewJudge(model, opts...)
+	return eval.NewJudge(model, sample)
 }
