@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/client"
@@ -134,7 +135,7 @@ func listHandoffs(f *factory.Factory, cmd *cobra.Command, asJSON bool) error {
 	for _, h := range all {
 		since := h.Since
 		if at, err := time.Parse(time.RFC3339, h.Since); err == nil {
-			since = factory.Stamp(at)
+			since = sessionform.Stamp(at)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", visible.Line(h.ID), visible.Line(string(h.Status)), visible.Line(factory.ShownID(keyOf(h))), visible.Line(h.From), since, render.Cut(visible.Line(h.Reason), 60))
 	}

@@ -8,10 +8,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/agentarbor/arbor/internal/render"
-	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -26,9 +24,6 @@ func ShownID(key session.Key) string {
 
 // Own reports whether a session is one of the command's own, which --session names by their id.
 func Own(key session.Key) bool { return key == session.ID(key.ID) }
-
-// Stamp returns a time in the form for people.
-func Stamp(t time.Time) string { return sessionform.Stamp(t) }
 
 // Table returns a writer that aligns the cells of lines, which tabs separate, below a head unless that is "".
 func Table(w io.Writer, head string) *tabwriter.Writer {

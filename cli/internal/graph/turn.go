@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 )
 
 // open opens the session. If no flag names one, the session is kept only in memory.
@@ -78,11 +79,11 @@ func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agent
 	if !began && failed != nil { // the session contains runs of other graphs
 		return failed
 	}
-	log, fold, err := c.Log(ctx)
+	fold, failures, err := read(ctx, c)
 	if err != nil {
 		return err
 	}
-	results, err := root.Results(each(log))
+	results, err := root.Results(c.DB.Load(ctx, c.Key, 0))
 	switch {
 	case err != nil:
 		return err
@@ -102,7 +103,7 @@ func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agent
 		for i, q := range asked {
 			waits[i] = questionOf(q).Agent
 		}
-		render.GraphRun(f.Stdout, f.TerminalOf(f.Stdout), root.Graph(), result, failures(log), waits)
+		render.GraphRun(f.Stdout, f.TerminalOf(f.Stdout), root.Graph(), result, failures, waits)
 	}
 	if result.Status == agentgraph.Waiting && failed == nil {
 		g.waiting(c, asked)
@@ -141,25 +142,19 @@ func (g *runOptions) follow(ctx context.Context, c *turn.Conversation, events it
 	return began, end, nil
 }
 
-func each(log []*event.Event) iter.Seq2[*event.Event, error] {
-	return func(yield func(*event.Event, error) bool) {
-		for _, e := range log {
-			if !yield(e, nil) {
-				return
-			}
+// read returns the fold of the session, and the last error of each agent by name.
+func read(ctx context.Context, c *turn.Conversation) (*session.Fold, map[string]string, error) {
+	fold, failures := &session.Fold{}, make(map[string]string)
+	for e, err := range c.DB.Load(ctx, c.Key, 0) {
+		if err != nil {
+			return nil, nil, err
 		}
-	}
-}
-
-// failures returns the last error of each agent by name.
-func failures(log []*event.Event) map[string]string {
-	said := make(map[string]string)
-	for _, e := range log {
+		fold.Apply(e)
 		if d, ok := e.Data.(*event.Failure); ok {
-			said[e.Agent] = d.Message
+			failures[e.Agent] = d.Message
 		}
 	}
-	return said
+	return fold, failures, nil
 }
 
 // question contains the parameters of a call that asks about a node.

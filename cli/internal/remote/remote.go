@@ -29,11 +29,11 @@ func Flags(f *factory.Factory, fs *pflag.FlagSet) {
 
 // Given reports whether --server is given. It returns an error for flags whose values the server decides.
 func Given(f *factory.Factory, cmd *cobra.Command) (bool, error) {
-	return GivenWithout(f, cmd, "db", "redis", "model", "record", "replay", "prices", "desk", "no-reload", "by", "users")
+	return givenWithout(f, cmd, "db", "redis", "model", "record", "replay", "prices", "desk", "no-reload", "by", "users")
 }
 
-// GivenWithout reports whether --server is given. It returns an error if one of the named flags is given, too.
-func GivenWithout(f *factory.Factory, cmd *cobra.Command, flags ...string) (bool, error) {
+// givenWithout reports whether --server is given. It returns an error if one of the named flags is given, too.
+func givenWithout(f *factory.Factory, cmd *cobra.Command, flags ...string) (bool, error) {
 	if f.Server.URL == "" {
 		return false, factory.Needs(cmd.Flags(), "token-file", "server")
 	}
@@ -113,7 +113,7 @@ func OfServer(f *factory.Factory, cmd *cobra.Command) *cobra.Command {
 		return factory.CheckArgs(cmd, args)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if _, err := GivenWithout(f, cmd, "db"); err != nil {
+		if _, err := givenWithout(f, cmd, "db"); err != nil {
 			return err
 		}
 		return here(cmd, args)

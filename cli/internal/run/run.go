@@ -103,7 +103,7 @@ func resumeTurn(cmd *cobra.Command, f *factory.Factory, path string, o resumeOpt
 		return turn.Noting(c.Resume(ctx, c.Key, decisions...), &some)
 	})
 	switch {
-	case turn.CutOff(err):
+	case errors.Is(err, context.Canceled):
 		f.Say("interrupted; to resume: %s", c.Again("resume"))
 		return factory.Exit(factory.StatusInterrupted)
 	case errors.Is(err, runner.ErrNoApproval):
@@ -142,7 +142,7 @@ func runTurn(ctx context.Context, f *factory.Factory, path string, args []string
 	}
 	err = c.Turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.At.Send(ctx, msg) })
 	switch {
-	case turn.CutOff(err) && c.Persistent():
+	case errors.Is(err, context.Canceled) && c.Persistent():
 		f.Say("interrupted; to resume: %s", c.Again("resume"))
 		return factory.Exit(factory.StatusInterrupted)
 	case o.Session == "" && c.Persistent() && f.Out.Failed() == nil:

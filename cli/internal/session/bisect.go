@@ -97,7 +97,7 @@ func bisect(ctx context.Context, f *factory.Factory, id, path, good, bad string,
 	if err != nil {
 		return factory.Usage(err)
 	}
-	if _, err := modelsFor(f, &o); err != nil { // before any revision is loaded, because a failing revision would be skipped
+	if err := o.checkModels(f); err != nil { // before any revision is loaded, because a failing revision would be skipped
 		return err
 	}
 	b, err := replay.Bisect(ctx, log, len(revs), func(i int) (agent.Agent, func(), error) {
@@ -149,9 +149,9 @@ func revision(ctx context.Context, f *factory.Factory, folder *revisions.Folder,
 	remove := func() { _ = os.RemoveAll(dir) }
 	err = folder.Write(ctx, r, dir)
 	if err == nil {
-		var tree *replayedTree
-		if tree, err = replayed(f, filepath.Join(dir, name), o); err == nil {
-			return tree.Root().Agent, func() { tree.end(); remove() }, nil
+		var tree *factory.LoadedTree
+		if tree, err = o.load(f, filepath.Join(dir, name)); err == nil {
+			return tree.Agents.Root().Agent, func() { tree.End(); remove() }, nil
 		}
 	}
 	remove()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/eval/replay"
@@ -18,7 +17,6 @@ import (
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/sleep"
 	"github.com/agentarbor/arbor/internal/visible"
-	"github.com/agentarbor/arbor/llm"
 )
 
 func replayCommand(f *factory.Factory) *cobra.Command {
@@ -126,8 +124,6 @@ type counterfactual struct {
 	with, tree    string
 	ask, json     bool
 	model, prices string
-
-	models *factory.Models // set on first use
 }
 
 // counterfactualFlags adds the flags that sessions replay --with and bisect share.
@@ -148,18 +144,21 @@ func replayWith(ctx context.Context, f *factory.Factory, id string, until atFlag
 	if err != nil {
 		return err
 	}
-	now, err := replayed(f, o.with, &o)
+	if err := o.checkModels(f); err != nil {
+		return err
+	}
+	now, err := o.load(f, o.with)
 	if err != nil {
 		return err
 	}
-	defer now.end()
+	defer now.End()
 	if o.tree != "" {
-		old, err := replayed(f, o.tree, &o)
+		old, err := o.load(f, o.tree)
 		if err != nil {
 			return err
 		}
-		defer old.end()
-		opts = append(opts, replay.Against(old.Root().Agent))
+		defer old.End()
+		opts = append(opts, replay.Against(old.Agents.Root().Agent))
 	}
 	if until.given() {
 		if at == 0 {
@@ -172,7 +171,7 @@ func replayWith(ctx context.Context, f *factory.Factory, id string, until atFlag
 	}
 	ctx, done := f.Interrupts.Turn(ctx)
 	defer done()
-	r, err := replay.Play(ctx, log, now.Root().Agent, opts...)
+	r, err := replay.Play(ctx, log, now.Agents.Root().Agent, opts...)
 	if err != nil {
 		return err
 	}
@@ -203,43 +202,25 @@ func (s *past) replayable(ctx context.Context, f counterfactual) (*replay.Log, [
 	}, err
 }
 
-// replayedTree is a tree with which a session is replayed.
-type replayedTree struct {
-	*agent.Tree
-	end func()
+// checkModels returns an error if a flag about models is given and the replay asks none, or if they cannot be asked.
+func (o *counterfactual) checkModels(f *factory.Factory) (err error) {
+	switch {
+	case o.ask:
+		_, err = f.Models(o.model)
+	case o.model != "" || f.Tape.Record != "" || f.Tape.Replay != "":
+		err = factory.Usagef("--model, --record and --replay need --ask: without it, no model is called")
+	}
+	return err
 }
 
-// modelsFor returns the models of the endpoint if the replay asks them, otherwise nil.
-func modelsFor(f *factory.Factory, o *counterfactual) (_ *factory.Models, err error) {
-	if !o.ask && (o.model != "" || f.Tape.Record != "" || f.Tape.Replay != "") {
-		return nil, factory.Usagef("--model, --record and --replay need --ask: without it, no model is called")
+// load loads a tree with which a session is replayed.
+func (o *counterfactual) load(f *factory.Factory, path string) (t *factory.LoadedTree, err error) {
+	if o.ask {
+		return f.Load(path, o.model)
 	}
-	if o.ask && o.models == nil {
-		o.models, err = f.Models(o.model)
-	}
-	return o.models, err
-}
-
-// replayed loads a tree with which a session is replayed.
-func replayed(f *factory.Factory, path string, o *counterfactual) (*replayedTree, error) {
-	resolve, missing, opts := factory.Unused, false, []agentfile.Option{agentfile.WithoutCredentials()}
-	models, err := modelsFor(f, o)
-	if err != nil {
-		return nil, err
-	}
-	if models != nil {
-		opts = nil
-		resolve = func(name string) (llm.Model, error) { return models.Named(name, func() { missing = true }) }
-	}
-	tree, end, err := f.LoadTree(path, resolve, opts...)
-	if err != nil {
-		return nil, err
-	}
-	if missing {
-		end()
-		return nil, models.Missing
-	}
-	return &replayedTree{tree, end}, nil
+	t = &factory.LoadedTree{}
+	t.Agents, t.End, err = f.LoadTree(path, factory.Unused, agentfile.WithoutCredentials())
+	return t, err
 }
 
 // tell prints the result of a replay.

@@ -90,7 +90,7 @@ func listSessions(ctx context.Context, f *factory.Factory, limit int, asJSON boo
 	}
 	table := factory.Table(f.Stdout, head)
 	for _, s := range all {
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s", visible.Line(factory.ShownID(s.Key)), s.Seq, factory.Stamp(s.Created), factory.Stamp(s.Updated))
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s", visible.Line(factory.ShownID(s.Key)), s.Seq, sessionform.Stamp(s.Created), sessionform.Stamp(s.Updated))
 		if isFork(s) {
 			fmt.Fprintf(table, "\t%s at %d", visible.Line(factory.ShownID(s.Parent)), s.ParentSeq)
 		} else if forks {

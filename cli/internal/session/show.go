@@ -53,7 +53,7 @@ func showHistory(ctx context.Context, f *factory.Factory, id string, asJSON bool
 			continue
 		}
 		active := cmp.Or(visible.Line(row.Active), "-")
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", row.Seq, factory.Stamp(row.Time), active, row.What)
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", row.Seq, sessionform.Stamp(row.Time), active, row.What)
 	}
 	if asJSON {
 		return nil

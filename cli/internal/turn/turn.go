@@ -5,13 +5,11 @@ package turn
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli/internal/factory"
@@ -22,11 +20,6 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
-
-// filesFlag adds --files, the folder to which files are written.
-func filesFlag(fs *pflag.FlagSet, dir *string) {
-	factory.FolderFlag(fs, dir, "files", "write the files that agents create to `DIR`, and create it if necessary")
-}
 
 // Made writes a file of the turn to the folder of --files, or prints how to get it.
 func (c *Conversation) Made(ctx context.Context, d *event.File) error {
@@ -44,19 +37,6 @@ func (c *Conversation) Made(ctx context.Context, d *event.File) error {
 		c.Factory.Say("to get %s: %s", visible.Line(d.Name), c.Factory.CommandLine("sessions file", "", factory.QuoteArg(c.Key.ID), factory.QuoteArg(d.Name)))
 	}
 	return nil
-}
-
-// Log returns the events of the session and their fold.
-func (c *Conversation) Log(ctx context.Context) (log []*event.Event, fold *session.Fold, err error) {
-	fold = &session.Fold{}
-	for e, err := range c.DB.Load(ctx, c.Key, 0) {
-		if err != nil {
-			return nil, nil, err
-		}
-		fold.Apply(e)
-		log = append(log, e)
-	}
-	return log, fold, nil
 }
 
 // RunHere makes the conversation run its turns in this process.
@@ -79,7 +59,7 @@ func AddFlags(f *factory.Factory, cmd *cobra.Command, o *Options) {
 	f.RedisFlag(fs)
 	f.ModelFlag(fs, &o.Model)
 	factory.PricesFlag(fs, &o.Prices)
-	filesFlag(fs, &o.Files)
+	factory.FolderFlag(fs, &o.Files, "files", "write the files that agents create to `DIR`, and create it if necessary")
 }
 
 // Conversation is a session with the tree that answers in it.
@@ -269,9 +249,6 @@ func (c *Conversation) waitingElsewhere(name string) {
 func Answered(end event.FinishReason) bool {
 	return end != "" && end != event.FinishReasonTransfer && end != event.FinishReasonCanceled
 }
-
-// CutOff reports whether resume can continue a turn after the error.
-func CutOff(err error) bool { return errors.Is(err, context.Canceled) }
 
 // Again returns the command line that continues the session.
 func (c *Conversation) Again(command string, rest ...string) string {
