@@ -36,7 +36,7 @@ func reductions(keys []StateKey) map[string]reduction {
 	for _, k := range keys {
 		r := reduction{reducer: k.Reducer}
 		if source, ok := arithmetic[k.Reducer]; ok {
-			r.program, _ = expression.Compile(source) // a constant, so it compiles
+			r.program, _ = expression.Language{}.Compile(source) // a constant, so it compiles
 		}
 		all[k.Name] = r
 	}

@@ -105,7 +105,7 @@ type campaign struct {
 	n       int
 	whole   snapshot // of the undisturbed run
 	want    []line
-	points  []KillPoint
+	points  []killPoint
 	life    time.Duration // the life time of a process that is not killed, from its beginning
 }
 
@@ -121,7 +121,7 @@ func (c *campaign) begin() {
 	c.checkRecord(c.whole)
 	c.checkEnd(at, c.whole)
 
-	process := c.start(c.place(), KillPoint{})
+	process := c.start(c.place(), killPoint{})
 	started := time.Now()
 	require.False(c, process.end(c.T))
 	c.life = time.Since(started)
@@ -142,7 +142,7 @@ func (c *campaign) place() Place {
 	return at
 }
 
-func (c *campaign) start(at Place, kill KillPoint) *child {
+func (c *campaign) start(at Place, kill killPoint) *child {
 	return begin(c.T, c.Child, childTask{Way: c.Way.Name, Story: c.story.Name, Place: at, Kill: kill})
 }
 
@@ -157,14 +157,14 @@ func (c *campaign) run() {
 		c.session(fmt.Sprint("at ", p), func(at Place, before snapshot) snapshot {
 			before = c.check(at, before, c.kill(at, p))
 			// The process that continues may be killed, too.
-			return c.check(at, before, c.kill(at, KillPoint{kinds[i%len(kinds)], 1 + i%3}))
+			return c.check(at, before, c.kill(at, killPoint{kinds[i%len(kinds)], 1 + i%3}))
 		})
 	}
 	for tries := 0; c.inCall.Load() < int64(c.calls); tries++ {
 		require.Less(c, tries, 20+c.calls, "processes end before they are killed")
 		c.session("in a call", func(at Place, before snapshot) snapshot {
-			before = c.check(at, before, c.kill(at, KillPoint{OnCall, 1 + c.random.IntN(max(1, c.whole.calls()))}))
-			return c.check(at, before, c.kill(at, KillPoint{OnCall, 1}))
+			before = c.check(at, before, c.kill(at, killPoint{onCall, 1 + c.random.IntN(max(1, c.whole.calls()))}))
+			return c.check(at, before, c.kill(at, killPoint{onCall, 1}))
 		})
 	}
 	enough := max(int64(c.share), c.killed.Load()+int64(c.share/3))
@@ -176,7 +176,7 @@ func (c *campaign) run() {
 		}
 		c.session("at random instants", func(at Place, before snapshot) snapshot {
 			for range 1 + c.random.IntN(3) {
-				process := c.start(at, KillPoint{})
+				process := c.start(at, killPoint{})
 				c.killLater(before, func() { _ = process.cmd.Process.Kill() })
 				before = c.check(at, before, c.count(process))
 			}
@@ -186,8 +186,8 @@ func (c *campaign) run() {
 }
 
 // spread returns evenly distributed points.
-func spread(points []KillPoint, most int) []KillPoint {
-	some := make([]KillPoint, most)
+func spread(points []killPoint, most int) []killPoint {
+	some := make([]killPoint, most)
 	for i := range some {
 		some[i] = points[(2*i+1)*len(points)/(2*most)]
 	}
@@ -199,7 +199,7 @@ func (c *campaign) outages(n int) {
 	for tries := 0; c.servers < n; tries++ {
 		require.Less(c, tries, 20+n, "processes end before the server is killed")
 		c.session("while the server is killed", func(at Place, before snapshot) snapshot {
-			process := c.start(at, KillPoint{})
+			process := c.start(at, killPoint{})
 			over, back, dies := make(chan struct{}), make(chan bool, 1), c.random.IntN(2) == 0
 			c.killLater(before, func() {
 				select {
@@ -226,8 +226,8 @@ func (c *campaign) outages(n int) {
 
 // raceTwo lets two processes continue one turn at once, and kills one of them.
 func (c *campaign) raceTwo(at Place, before snapshot) snapshot {
-	before = c.check(at, before, c.kill(at, KillPoint{OnEvent, 1 + c.random.IntN(4)}))
-	one, other := c.start(at, KillPoint{}), c.start(at, KillPoint{})
+	before = c.check(at, before, c.kill(at, killPoint{OnEvent, 1 + c.random.IntN(4)}))
+	one, other := c.start(at, killPoint{}), c.start(at, killPoint{})
 	c.killLater(before, func() { _ = one.cmd.Process.Kill() })
 	killed := c.count(one)
 	require.False(c, other.end(c.T), "who waited for the session comes to the end")
@@ -255,7 +255,7 @@ func (c *campaign) session(name string, disturb func(at Place, before snapshot) 
 }
 
 // kill starts a process that kills itself at a point, if it reaches the point.
-func (c *campaign) kill(at Place, p KillPoint) (killed bool) {
+func (c *campaign) kill(at Place, p killPoint) (killed bool) {
 	return c.count(c.start(at, p))
 }
 
@@ -272,7 +272,7 @@ func (c *campaign) count(p *child) (killed bool) {
 			require.NoError(c, c.Way.Settle(c.Context(), p.at, p.name))
 		}
 		c.killed.Add(1)
-		if p.kill.On == OnCall {
+		if p.kill.On == onCall {
 			c.inCall.Add(1)
 		}
 	}

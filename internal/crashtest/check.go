@@ -269,8 +269,8 @@ func (c *campaign) checkEnd(at Place, r snapshot) {
 	active, err := run.Active(context.Background(), at.Key)
 	require.NoError(c, err)
 	who := activeAfter(c.whole.events, root.Name())
-	if root.Name() == BehindName {
-		who = BehindName
+	if root.Name() == behindName {
+		who = behindName
 	}
 	require.Equal(c, who, active)
 	after := inspect(c.T, c.Way, at)

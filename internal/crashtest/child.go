@@ -21,7 +21,7 @@ const variable = "ARBOR_CRASH"
 type childTask struct {
 	Way, Story string
 	Place      Place
-	Kill       KillPoint
+	Kill       killPoint
 }
 
 // Child is the process that a [Suite] kills: it continues a story at the end of the log, until the end of the story or
@@ -49,7 +49,7 @@ type child struct {
 	out    io.Reader
 	output bytes.Buffer
 	at     Place
-	kill   KillPoint
+	kill   killPoint
 	name   string
 }
 

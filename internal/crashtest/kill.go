@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// KillPoint is the point at which a process kills itself: when something happens in it for the N-th time. The zero
+// killPoint is the point at which a process kills itself: when something happens in it for the N-th time. The zero
 // value means never.
-type KillPoint struct {
+type killPoint struct {
 	On string // one of the constants below
 	N  int
 }
@@ -16,14 +16,14 @@ type KillPoint struct {
 // What can happen in a process.
 const (
 	OnEvent   = "event"   // an event, or a delta of one, is delivered
-	OnCall    = "call"    // a model is asked, or a tool runs, and has not answered
-	OnWrite   = "write"   // before a write of the store: lease, events, or the lease's end
-	OnWritten = "written" // after a write of the store, before anything depends on it
+	onCall    = "call"    // a model is asked, or a tool runs, and has not answered
+	onWrite   = "write"   // before a write of the store: lease, events, or the lease's end
+	onWritten = "written" // after a write of the store, before anything depends on it
 )
 
-var kinds = [...]string{OnEvent, OnCall, OnWrite, OnWritten}
+var kinds = [...]string{OnEvent, onCall, onWrite, onWritten}
 
-func (p KillPoint) String() string {
+func (p killPoint) String() string {
 	if p.N == 0 {
 		return "at the end"
 	}
@@ -33,7 +33,7 @@ func (p KillPoint) String() string {
 // Odometer counts what happens in a process, and kills the process at its point. The zero value kills nothing. It is
 // safe for concurrent use.
 type Odometer struct {
-	kill   KillPoint
+	kill   killPoint
 	counts [len(kinds)]atomic.Int64
 }
 
@@ -53,10 +53,10 @@ func (o *Odometer) Pass(on string) {
 }
 
 // points returns all points at which a process with the same counts can be killed.
-func (o *Odometer) points() (all []KillPoint) {
+func (o *Odometer) points() (all []killPoint) {
 	for i, on := range kinds {
 		for n := range int(o.counts[i].Load()) {
-			all = append(all, KillPoint{on, n + 1})
+			all = append(all, killPoint{on, n + 1})
 		}
 	}
 	return all

@@ -13,15 +13,15 @@ type watchedStore struct {
 }
 
 func (s watchedStore) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
-	s.odometer.Pass(OnWrite)
+	s.odometer.Pass(onWrite)
 	lease, err := s.Store.Write(ctx, key, w)
-	s.odometer.Pass(OnWritten)
+	s.odometer.Pass(onWritten)
 	return lease, err
 }
 
 func (s watchedStore) PutBlob(ctx context.Context, key session.Key, lease session.Lease, data []byte) (string, error) {
-	s.odometer.Pass(OnWrite)
+	s.odometer.Pass(onWrite)
 	digest, err := s.Store.PutBlob(ctx, key, lease, data)
-	s.odometer.Pass(OnWritten)
+	s.odometer.Pass(onWritten)
 	return digest, err
 }

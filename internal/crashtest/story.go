@@ -59,12 +59,12 @@ func Stories() []Story {
 	})
 }
 
-// BehindName is the name of the router above a tree.
-const BehindName = "behind"
+// behindName is the name of the router above a tree.
+const behindName = "behind"
 
 // BehindRouter adds a router above a tree that does not change which agent answers.
 func BehindRouter(root agent.Agent) (agent.Agent, error) {
-	return router.New(BehindName, router.Wrap(root), router.Sticky())
+	return router.New(behindName, router.Wrap(root), router.Sticky())
 }
 
 // behindRouters returns the stories, followed by those that are also played with a router above their tree.

@@ -36,7 +36,7 @@ func (d *storyTree) note(format string, args ...any) {
 		panic(err)
 	}
 	_ = f.Close()
-	d.odometer.Pass(OnCall)
+	d.odometer.Pass(onCall)
 }
 
 func (d *storyTree) tool(name string, opts ...tools.Option) tools.Tool {

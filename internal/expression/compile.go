@@ -22,8 +22,8 @@ import (
 
 // The limits of an expression when it is compiled.
 const (
-	MaxSource = 4 << 10 // bytes of source
-	MaxNodes  = 500     // nodes of the syntax tree; nodes that are evaluated twice count twice
+	maxSource = 4 << 10 // bytes of source
+	maxNodes  = 500     // nodes of the syntax tree; nodes that are evaluated twice count twice
 
 	maxPattern      = 512   // bytes of a regular expression
 	maxPatternNodes = 1_000 // instructions of a compiled one
@@ -66,9 +66,6 @@ const (
 	wantTexts
 )
 
-// Compile is like [Language.Compile] for expressions that see output and input.
-func Compile(source string) (*Program, error) { return Language{}.Compile(source) }
-
 func (l Language) compile(source string, want want) (p *Program, err error) {
 	defer func() { // turn a panic of the parser or the checker into an error of this expression
 		if r := recover(); r != nil {
@@ -78,8 +75,8 @@ func (l Language) compile(source string, want want) (p *Program, err error) {
 	switch {
 	case strings.TrimSpace(source) == "":
 		return nil, &CompileError{Message: "the expression is empty"}
-	case len(source) > MaxSource:
-		return nil, &CompileError{Message: fmt.Sprintf("the expression has %d bytes; at most %d are allowed", len(source), MaxSource)}
+	case len(source) > maxSource:
+		return nil, &CompileError{Message: fmt.Sprintf("the expression has %d bytes; at most %d are allowed", len(source), maxSource)}
 	case !utf8.ValidString(source):
 		return nil, &CompileError{Message: "the expression is not UTF-8"}
 	}
@@ -87,7 +84,7 @@ func (l Language) compile(source string, want want) (p *Program, err error) {
 		return nil, err
 	}
 	config := conf.New(names{})
-	config.MaxNodes, config.Optimize = MaxNodes, false // the optimizer makes nil in [''] true
+	config.MaxNodes, config.Optimize = maxNodes, false // the optimizer makes nil in [''] true
 	tree, err := parser.ParseWithConfig(source, config)
 	if err != nil {
 		return nil, syntaxError(source, err)
@@ -176,7 +173,7 @@ func syntaxError(source string, err error) error {
 		message = "the expression ends too early"
 	}
 	if strings.Contains(message, "maximum allowed nodes") {
-		message = fmt.Sprintf("the expression has more than %d parts", MaxNodes)
+		message = fmt.Sprintf("the expression has more than %d parts", maxNodes)
 	}
 	if h := hint(source); h != "" {
 		message += "; " + h

@@ -25,7 +25,7 @@ func Decode(text []byte) any {
 // Copy returns a copy of a JSON value in the form of [Decode]. Numbers may be json.Number or of any Go number type.
 // Values of other types, cycles and copies of more than 64 MiB are errors.
 func Copy(v any) (any, error) {
-	c := copier{left: 4 * MaxMemory}
+	c := copier{left: 4 * maxMemory}
 	return c.copy(v, 0)
 }
 

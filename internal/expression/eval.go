@@ -13,8 +13,8 @@ import (
 // The limits of one evaluation, in addition to the memory budget of the virtual machine, which counts the items of
 // created lists and maps.
 const (
-	MaxTime   = time.Second // for functions over lists, checked after each item
-	MaxMemory = 16 << 20    // in bytes, for results, for the output of functions over lists, and for join and replace
+	maxTime   = time.Second // for functions over lists, checked after each item
+	maxMemory = 16 << 20    // in bytes, for results, for the output of functions over lists, and for join and replace
 )
 
 // Env contains the values that an expression sees, in the form of [Decode] and [Copy]. Evaluation only reads them.
@@ -102,7 +102,7 @@ func (p *Program) Value(env Env) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := copier{left: MaxMemory, finite: true}
+	c := copier{left: maxMemory, finite: true}
 	if v, err = c.copy(v, 0); err != nil {
 		return nil, &EvalError{p.source, "its result: " + err.Error()}
 	}
@@ -113,7 +113,7 @@ func (p *Program) run(env Env) (any, error) {
 	if env.State == nil { // all of its keys are missing
 		env.State = map[string]any(nil)
 	}
-	r := &run{until: time.Now().Add(MaxTime), left: MaxMemory}
+	r := &run{until: time.Now().Add(maxTime), left: maxMemory}
 	v, err := vm.Run(p.code, &names{env.Output, env.Input, env.State, r})
 	if err != nil {
 		return nil, &EvalError{p.source, p.explain(err)}

@@ -227,7 +227,7 @@ func TestRefused(t *testing.T) {
 		`'open`:                          "",
 		"output.a == b'x'":               "not available",
 		"\xff":                           "UTF-8",
-		strings.Repeat("a", MaxSource+1): "at most",
+		strings.Repeat("a", maxSource+1): "at most",
 		strings.Repeat("1+", 2000) + "1": "more than",
 		"::len(output.a) > 1":            "not available",
 		`99999999999999999999 > 1`:       "integer literal",
@@ -265,7 +265,7 @@ func TestDoubledParts(t *testing.T) {
 		source = "0 < (" + source + ") < 2 ? 1 : 0"
 	}
 	began := time.Now()
-	_, err := Compile(source)
+	_, err := Language{}.Compile(source)
 	require.ErrorContains(t, err, "more than 500 parts")
 	require.Less(t, time.Since(began), time.Minute)
 }
@@ -307,7 +307,7 @@ func TestTransform(t *testing.T) {
 		`sum(output.numbers)`:  `6`,
 	} {
 		t.Run(source, func(t *testing.T) {
-			p, err := Compile(source)
+			p, err := Language{}.Compile(source)
 			require.NoError(t, err)
 			got, err := p.Value(env)
 			require.NoError(t, err)
@@ -339,7 +339,7 @@ func requireNoNumbers(t *testing.T, v any) {
 
 func TestResultsShareNothing(t *testing.T) {
 	inner := map[string]any{"a": []any{1, map[string]any{"b": "c"}}}
-	p, err := Compile(`[output, output.x, filter(output.x.a, true), output.x.a[0:1]]`)
+	p, err := Language{}.Compile(`[output, output.x, filter(output.x.a, true), output.x.a[0:1]]`)
 	require.NoError(t, err)
 	env := Env{Output: map[string]any{"x": inner}}
 	got, err := p.Value(env)
@@ -369,7 +369,7 @@ func TestCopy(t *testing.T) {
 		_, err := Copy([]any{bad})
 		require.Error(t, err, "%T", bad)
 	}
-	whole, err := Compile(`output`)
+	whole, err := Language{}.Compile(`output`)
 	require.NoError(t, err)
 	for _, bad := range []any{math.NaN(), math.Inf(1), map[string]any{"a": math.Inf(-1)}} {
 		_, err := whole.Value(Env{Output: bad})
@@ -422,7 +422,7 @@ func TestBounded(t *testing.T) {
 	for name, c := range expensive() {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			p, err := Compile(c.source)
+			p, err := Language{}.Compile(c.source)
 			if err == nil {
 				var output any
 				if output, err = Copy(c.output); err == nil {

@@ -34,7 +34,7 @@ func FuzzExpression(f *testing.F) {
 		}
 		before, err := json.Marshal(output)
 		require.NoError(t, err)
-		for _, compile := range []func(string) (*Program, error){Compile, Language{}.CompileCondition, WithState("a", "n").Compile, WithState().CompileTexts} {
+		for _, compile := range []func(string) (*Program, error){Language{}.Compile, Language{}.CompileCondition, WithState("a", "n").Compile, WithState().CompileTexts} {
 			p, err := compile(source)
 			if err != nil {
 				var wrong *CompileError

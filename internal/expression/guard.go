@@ -29,8 +29,8 @@ func (g *guard) all(nodes []ast.Node) error {
 }
 
 func (g *guard) node(n ast.Node) error {
-	if g.count++; g.count > MaxNodes {
-		return &CompileError{Message: fmt.Sprintf("the expression has more than %d parts", MaxNodes)}
+	if g.count++; g.count > maxNodes {
+		return &CompileError{Message: fmt.Sprintf("the expression has more than %d parts", maxNodes)}
 	}
 	switch n := n.(type) {
 	case *ast.NilNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode:

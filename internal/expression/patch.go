@@ -79,7 +79,7 @@ type run struct {
 func step(args ...any) (any, error) {
 	r, v := args[0].(*run), args[1]
 	if time.Now().After(r.until) {
-		return nil, fmt.Errorf("it takes more than %v", MaxTime)
+		return nil, fmt.Errorf("it takes more than %v", maxTime)
 	}
 	err := r.count(v)
 	return v, err
@@ -151,7 +151,7 @@ func finite(args ...any) (any, error) {
 			return nil, errInfinite
 		}
 	case string:
-		if len(v) > MaxMemory {
+		if len(v) > maxMemory {
 			return nil, errMemory
 		}
 	}
@@ -232,7 +232,7 @@ func values(args ...any) (any, error) {
 
 func split(args ...any) (any, error) {
 	text, between := args[0].(string), args[1].(string)
-	if strings.Count(text, between) > MaxMemory/sizeOfValue {
+	if strings.Count(text, between) > maxMemory/sizeOfValue {
 		return nil, errMemory
 	}
 	out := []any{}
@@ -244,7 +244,7 @@ func split(args ...any) (any, error) {
 
 func replace(args ...any) (any, error) {
 	s, old, by := args[0].(string), args[1].(string), args[2].(string)
-	if found := strings.Count(s, old); len(by) > len(old) && found > (MaxMemory-len(s))/len(by) {
+	if found := strings.Count(s, old); len(by) > len(old) && found > (maxMemory-len(s))/len(by) {
 		return nil, errMemory
 	}
 	return strings.ReplaceAll(s, old, by), nil
@@ -264,7 +264,7 @@ func join(args ...any) (any, error) {
 		if texts[i], ok = v.(string); !ok {
 			return nil, fmt.Errorf("a list of texts is needed, and its item %d is %s", i, describe(v))
 		}
-		if size += len(texts[i]) + len(between); size > MaxMemory {
+		if size += len(texts[i]) + len(between); size > maxMemory {
 			return nil, errMemory
 		}
 	}

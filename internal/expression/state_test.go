@@ -37,7 +37,7 @@ func TestState(t *testing.T) {
 	_, err = WithState().Compile(`state.a`)
 	require.ErrorContains(t, err, "no keys at all")
 	for _, source := range []string{`state`, `state.count`, `output.a + state.b`} {
-		_, err := Compile(source)
+		_, err := Language{}.Compile(source)
 		require.ErrorContains(t, err, "there is no state here: graphs of apiVersion arbor/v1 have one", source)
 	}
 }
@@ -68,7 +68,7 @@ func TestTexts(t *testing.T) {
 		`'a'`: {"a"}, `['a', output.b, 'c']`: {"a", "c"}, `output.x == 'z' ? 'a' : ['b']`: {"a", "b"}, `output.x ?? 'd'`: {"d"},
 		`output.a?.b ?? ['e']`: {"e"}, `'a' + 'b'`: nil, `output['a']`: nil, `(output.x ? nil : 'q')`: {"q"},
 	} {
-		p, err := Compile(source)
+		p, err := Language{}.Compile(source)
 		require.NoError(t, err)
 		require.Equal(t, want, p.Constants(), source)
 	}

@@ -16,7 +16,7 @@ func TestNeverTrue(t *testing.T) {
 	} {
 		_, err := Language{}.CompileCondition(source)
 		require.ErrorContains(t, err, "a condition must be true or false, and this is a", source)
-		_, err = Compile(source)
+		_, err = Language{}.Compile(source)
 		require.NoError(t, err, source)
 	}
 	for _, source := range []string{

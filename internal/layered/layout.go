@@ -53,10 +53,10 @@ const MaxPlaces = 100_000
 // The errors of [Layout].
 var (
 	ErrTooLarge = errors.New("the graph is too large to be laid out")
-	ErrCycle    = errors.New("the graph has a circle")
+	errCycle    = errors.New("the graph has a circle")
 )
 
-// Layout computes a drawing. The error is [ErrTooLarge], [ErrCycle], or reports an edge whose box does not exist. Time
+// Layout computes a drawing. The error is [ErrTooLarge], [errCycle], or reports an edge whose box does not exist. Time
 // is O(n log n) in the number of places, at most about a second. Memory is at most about 100 MB.
 func Layout(boxes []Size, edges []Edge) (Drawing, error) {
 	if len(boxes)+len(edges) > MaxPlaces {
@@ -111,7 +111,7 @@ func rank(n int, edges []Edge) ([]int, error) {
 		}
 	}
 	if done < n {
-		return nil, ErrCycle
+		return nil, errCycle
 	}
 	for _, v := range first {
 		for i, to := range out[v] {

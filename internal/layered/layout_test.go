@@ -127,9 +127,9 @@ func TestShapes(t *testing.T) {
 func TestRefused(t *testing.T) {
 	boxes := []Size{{1, 1}, {1, 1}}
 	_, err := Layout(boxes, []Edge{{From: 0, To: 1}, {From: 1, To: 0}})
-	require.ErrorIs(t, err, ErrCycle)
+	require.ErrorIs(t, err, errCycle)
 	_, err = Layout(boxes, []Edge{{From: 1, To: 1}})
-	require.ErrorIs(t, err, ErrCycle)
+	require.ErrorIs(t, err, errCycle)
 	_, err = Layout(boxes, []Edge{{From: 0, To: 2}})
 	require.ErrorContains(t, err, "from box 0 to box 2")
 	_, err = Layout(boxes, []Edge{{From: -1, To: 1}})

@@ -28,7 +28,7 @@ func drawNodes(w io.Writer, g *agentgraph.Graph, l Terminal, indent string) {
 	for i, n := range topologicalOrder(g) {
 		line := indent + visible.Line(n.ID)
 		if runs := n.Runs(); runs != "" && runs != n.ID {
-			line += l.Paint(Faint, " ("+visible.Line(runs)+")")
+			line += l.Paint(faint, " ("+visible.Line(runs)+")")
 		}
 		plain := !slices.ContainsFunc(out[n.ID], func(e agentgraph.Edge) bool { return edgeText(e) != "" })
 		if plain && len(out[n.ID]) > 0 {
@@ -43,14 +43,14 @@ func drawNodes(w io.Writer, g *agentgraph.Graph, l Terminal, indent string) {
 			notes = strings.TrimSuffix("first; "+notes, "; ")
 		}
 		if notes != "" {
-			line += l.Paint(Faint, "  "+notes)
+			line += l.Paint(faint, "  "+notes)
 		}
 		fmt.Fprintln(w, line)
 		if !plain {
 			for _, e := range out[n.ID] {
 				line := indent + "  → " + visible.Line(e.To)
 				if text := edgeText(e); text != "" {
-					line += l.Paint(Faint, "  "+text)
+					line += l.Paint(faint, "  "+text)
 				}
 				fmt.Fprintln(w, line)
 			}

@@ -29,7 +29,7 @@ func outline[N any](n N, first, rest string, children func(N) []N, show func(n N
 
 // agentLine returns the line of an agent in a drawing for a terminal.
 func agentLine(name, description, active string, l Terminal) string {
-	line := l.Paint(Cyan, visible.Line(name))
+	line := l.Paint(cyan, visible.Line(name))
 	if name == active {
 		line += l.Paint(Green, " ← active")
 	}
@@ -56,7 +56,7 @@ func (o *Outline) Draw(w io.Writer, l Terminal, active string) {
 		})
 		for _, line := range []struct{ what, text string }{{"remote: ", o.Remote}, {"tools: ", strings.Join(o.Tools, ", ")}, {"may also transfer to: ", strings.Join(otherTargets, ", ")}} {
 			if line.text != "" {
-				fmt.Fprintln(w, l.Paint(Faint, under+"  "+line.what+visible.Line(line.text)))
+				fmt.Fprintln(w, l.Paint(faint, under+"  "+line.what+visible.Line(line.text)))
 			}
 		}
 	})

@@ -90,7 +90,7 @@ func (p *Printer) Event(e *event.Event) {
 		p.transfer(e, d)
 	case *event.Discard:
 		if slices.ContainsFunc(rec.Void, func(b *session.Block) bool { return shows(b, b.Shown) }) {
-			p.line("%s", p.terminal.Paint(Faint, "(answer discarded, asking again)"))
+			p.line("%s", p.terminal.Paint(faint, "(answer discarded, asking again)"))
 		}
 	case *event.Failure:
 		switch {
@@ -107,7 +107,7 @@ func (p *Printer) Event(e *event.Event) {
 }
 
 func (p *Printer) eventLine(e *event.Event) {
-	colour := Faint
+	colour := faint
 	line, bad := p.eventLines.describe(e)
 	if bad {
 		colour = Red
@@ -132,7 +132,7 @@ func (p *Printer) Finish() {
 	p.closeLine()
 	for _, c := range p.calls {
 		if !c.paused {
-			p.line("%s%s → %s", indent(c.scope), callLine(c.call), p.terminal.Paint(Faint, "no result"))
+			p.line("%s%s → %s", indent(c.scope), callLine(c.call), p.terminal.Paint(faint, "no result"))
 		}
 	}
 	p.calls = nil
@@ -175,7 +175,7 @@ func (p *Printer) text(rec session.Record) {
 		}
 		text = strings.TrimLeft(text, " \n")
 		p.spin.Hide()
-		fmt.Fprintf(p.w, "%s: ", p.terminal.Paint(Cyan, visible.Line(b.Agent)))
+		fmt.Fprintf(p.w, "%s: ", p.terminal.Paint(cyan, visible.Line(b.Agent)))
 	}
 	text = p.stream.Next(text)
 	if fmt.Fprint(p.w, text); text != "" {
@@ -205,7 +205,7 @@ func (p *Printer) result(e *event.Event, d *event.ToolResult) {
 	if i < 0 { // of a transfer, or of a call that another process printed
 		if !p.isTransfer(d.Name) {
 			text, _ := resultLines(d)
-			p.line("%s%s → %s", indent(e.Scope), p.terminal.Paint(Faint, visible.Line(d.Name)), text)
+			p.line("%s%s → %s", indent(e.Scope), p.terminal.Paint(faint, visible.Line(d.Name)), text)
 		}
 		return
 	}
@@ -215,7 +215,7 @@ func (p *Printer) result(e *event.Event, d *event.ToolResult) {
 	if d.IsError {
 		text = p.terminal.Paint(Red, text)
 	}
-	p.line("%s%s → %s", indent(c.scope), p.terminal.Paint(Faint, callLine(c.call)), text)
+	p.line("%s%s → %s", indent(c.scope), p.terminal.Paint(faint, callLine(c.call)), text)
 	for _, row := range rows {
 		p.line("%s  %s", indent(c.scope), row)
 	}
@@ -262,13 +262,13 @@ func (p *Printer) end(e *event.Event, d *event.HarnessEnd) {
 		text = "stopped at a limit of the turn"
 	}
 	if text != "" {
-		p.line("%s", p.terminal.Paint(Faint, "("+text+")"))
+		p.line("%s", p.terminal.Paint(faint, "("+text+")"))
 	}
 }
 
 // node prints the result of a graph's node, in a line like that of a tool.
 func (p *Printer) node(e *event.Event, text string) {
-	p.line("%s%s → %s", indent(""), p.terminal.Paint(Faint, visible.Line(e.Agent)), text)
+	p.line("%s%s → %s", indent(""), p.terminal.Paint(faint, visible.Line(e.Agent)), text)
 }
 
 // isTransfer reports whether a call with this name is a transfer. A transfer is printed from its own event, not as a

@@ -34,7 +34,7 @@ func drawRules(w io.Writer, n *agent.Node, r *router.Router, l Terminal, indent 
 	for _, rule := range r.Rules() {
 		line := fmt.Sprintf("%d  %s → %s", rule.Index, Cut(visible.Line(rule.When), 100), rule.To)
 		if reason := visible.Line(rule.Reason); reason != "" && rule.Reason != rule.When {
-			line += l.Paint(Faint, "  "+reason)
+			line += l.Paint(faint, "  "+reason)
 		}
 		fmt.Fprintln(w, indent+line)
 	}
@@ -46,7 +46,7 @@ func drawRules(w io.Writer, n *agent.Node, r *router.Router, l Terminal, indent 
 	fallbacks := onErrors(n)
 	for _, child := range n.Children() {
 		if to := fallbacks[child.Agent.Name()]; to != "" {
-			fmt.Fprintln(w, l.Paint(Faint, indent+"after an error of "+child.Agent.Name()+": "+to))
+			fmt.Fprintln(w, l.Paint(faint, indent+"after an error of "+child.Agent.Name()+": "+to))
 		}
 	}
 }
@@ -109,7 +109,7 @@ func Decision(w io.Writer, d router.Decision, l Terminal) {
 	if d.RuleIndex != nil {
 		why = fmt.Sprintf("rule %d", *d.RuleIndex)
 	}
-	fmt.Fprintf(w, "%s: %s → %s\n", l.Paint(Cyan, d.From), why, l.Paint(Cyan, d.To))
+	fmt.Fprintf(w, "%s: %s → %s\n", l.Paint(cyan, d.From), why, l.Paint(cyan, d.To))
 	line := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(w, "  %-10s %s\n", name, visible.Line(text))

@@ -67,7 +67,7 @@ func (s *Spinner) draw(stop, done chan struct{}) {
 		s.mu.Lock()
 		label := s.label
 		s.mu.Unlock()
-		fmt.Fprintf(s.w, "\r\x1b[K%c %s", frames[i%len(frames)], s.terminal.Paint(Faint, label))
+		fmt.Fprintf(s.w, "\r\x1b[K%c %s", frames[i%len(frames)], s.terminal.Paint(faint, label))
 		wait.Reset(spinnerTick)
 	}
 }

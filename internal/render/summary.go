@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -22,10 +23,8 @@ const summaryName = 40
 func GraphRun(w io.Writer, l Terminal, graph *agentgraph.Graph, r *agentgraph.Result, failures map[string]string, waitingIDs []string) {
 	var ids []string
 	width := 0
-	shown := make(map[string]bool, len(graph.Nodes))
 	add := func(id string) {
-		if !shown[id] {
-			shown[id] = true
+		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 			width = max(width, utf8.RuneCountInString(Cut(visible.Line(id), summaryName)))
 		}
@@ -36,25 +35,25 @@ func GraphRun(w io.Writer, l Terminal, graph *agentgraph.Graph, r *agentgraph.Re
 	for _, n := range graph.Nodes {
 		add(n.ID)
 	}
-	failed, cancelled, skipped, waiting, notRun := set(r.Failed), set(r.Cancelled), set(r.Skipped), set(waitingIDs), set(r.NotRun)
 	for _, id := range ids {
+		in := func(list []string) bool { return slices.Contains(list, id) }
 		output, answered := r.Outputs[id]
 		what, paint, rest := "done", Green, string(output)
 		asked := id == graph.OnError.Fallback && r.Calls[id] > 0
 		switch {
-		case failed[id], asked && !answered && !cancelled[id] && failures[id] != "": // a fallback that failed ran in place of another node
+		case in(r.Failed), asked && !answered && !in(r.Cancelled) && failures[id] != "": // a fallback that failed ran in place of another node
 			what, paint, rest = "failed", Red, failures[id]
 			if rest == "" && r.Error != nil && r.Error.Agent == id { // it was not called
 				rest = r.Error.Message
 			}
-		case cancelled[id]:
-			what, paint, rest = "cancelled", Faint, ""
-		case skipped[id]:
-			what, paint, rest = "skipped", Faint, ""
-		case r.Status == agentgraph.Waiting && waiting[id]:
-			what, paint, rest = "waiting", Cyan, ""
-		case notRun[id], r.Calls[id] == 0:
-			what, paint, rest = "not run", Faint, ""
+		case in(r.Cancelled):
+			what, paint, rest = "cancelled", faint, ""
+		case in(r.Skipped):
+			what, paint, rest = "skipped", faint, ""
+		case r.Status == agentgraph.Waiting && in(waitingIDs):
+			what, paint, rest = "waiting", cyan, ""
+		case in(r.NotRun), r.Calls[id] == 0:
+			what, paint, rest = "not run", faint, ""
 		}
 		if n := r.Calls[id]; n > 1 {
 			rest = fmt.Sprintf("(%s) %s", Count(n, "call"), rest)
@@ -64,12 +63,4 @@ func GraphRun(w io.Writer, l Terminal, graph *agentgraph.Graph, r *agentgraph.Re
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
 	fmt.Fprintln(w, "status: "+string(r.Status))
-}
-
-func set(ids []string) map[string]bool {
-	m := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		m[id] = true
-	}
-	return m
 }

@@ -40,9 +40,9 @@ type Style string
 // The styles.
 const (
 	Bold  Style = "1"
-	Faint Style = "2"
+	faint Style = "2"
 	Red   Style = "31"
-	Cyan  Style = "1;36"
+	cyan  Style = "1;36"
 	Green Style = "32"
 )
 

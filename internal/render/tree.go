@@ -118,21 +118,21 @@ func Tree(w io.Writer, tree *agent.Tree, l Terminal, active string) {
 	show := func(n *agent.Node, first, under string) {
 		fmt.Fprintln(w, first+agentLine(n.Agent.Name(), n.Agent.Description(), active, l))
 		if url, remote := remoteURL(n.Agent); remote {
-			fmt.Fprintln(w, l.Paint(Faint, under+"  remote: "+url))
+			fmt.Fprintln(w, l.Paint(faint, under+"  remote: "+url))
 		}
 		if t := toolNames(n.Agent); len(t) > 0 {
-			fmt.Fprintln(w, l.Paint(Faint, under+"  tools: "+strings.Join(t, ", ")))
+			fmt.Fprintln(w, l.Paint(faint, under+"  tools: "+strings.Join(t, ", ")))
 		}
 		if r := RouterOf(n.Agent); r != nil {
 			drawRules(w, n, r, l, under+"  ")
 		} else if b := otherTargets(n); len(b) > 0 {
-			fmt.Fprintln(w, l.Paint(Faint, under+"  may also transfer to: "+strings.Join(b, ", ")))
+			fmt.Fprintln(w, l.Paint(faint, under+"  may also transfer to: "+strings.Join(b, ", ")))
 		}
 		if g := GraphOf(n.Agent); g != nil {
 			drawNodes(w, g, l, under+"  ")
 		}
 		if words := flowText(n); words != "" {
-			fmt.Fprintln(w, l.Paint(Faint, under+"  "+words+":"))
+			fmt.Fprintln(w, l.Paint(faint, under+"  "+words+":"))
 			for i, child := range Runs(n) {
 				mark := "• "
 				if n.Properties.Flow != agent.FlowParallel {

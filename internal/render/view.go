@@ -14,7 +14,7 @@ import (
 // View prints a request to a model.
 func View(w io.Writer, l Terminal, req *llm.Request) {
 	say := func(role, words string) {
-		fmt.Fprintf(w, "%s: %s\n", l.Paint(Cyan, role), visible.Text(strings.TrimSpace(words)))
+		fmt.Fprintf(w, "%s: %s\n", l.Paint(cyan, role), visible.Text(strings.TrimSpace(words)))
 	}
 	if req.System != "" {
 		say("system", req.System)
@@ -39,6 +39,6 @@ func View(w io.Writer, l Terminal, req *llm.Request) {
 		tools = append(tools, visible.Line(t.Name))
 	}
 	if len(tools) > 0 {
-		fmt.Fprintf(w, "%s\n", l.Paint(Faint, "(tools: "+strings.Join(tools, ", ")+")"))
+		fmt.Fprintf(w, "%s\n", l.Paint(faint, "(tools: "+strings.Join(tools, ", ")+")"))
 	}
 }
