@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -191,6 +192,20 @@ type Chunk struct {
 	// Lost and Notice come from a [Composite], in chunks without any part of an answer.
 	Lost   *Attempt
 	Notice *Notice
+}
+
+// Clone returns a copy of a chunk that the consumer may change.
+func (c Chunk) Clone() Chunk {
+	if c.Call != nil {
+		call := *c.Call
+		c.Call = &call
+	}
+	if c.Usage != nil {
+		u := *c.Usage
+		c.Usage = &u
+	}
+	c.LogProbs = slices.Clone(c.LogProbs)
+	return c
 }
 
 // LogProb is a token of an answer with the natural logarithm of its probability, and the likeliest tokens at its

@@ -134,24 +134,24 @@ func writeContent(c llm.Content) any {
 // writeMedia returns an image or a file. The protocol has no form for a file with only an address, so that is described
 // in a text.
 func writeMedia(m llm.Media) contentPart {
-	url := m.URL
-	if url == "" {
-		mediaType := m.MediaType
-		if mediaType == "" {
-			mediaType = "application/octet-stream"
-		}
-		url = "data:" + mediaType + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
-	}
 	switch {
 	case m.Kind == llm.MediaAudio && m.URL == "":
 		format := strings.TrimPrefix(m.MediaType, "audio/")
 		return contentPart{Type: "input_audio", Audio: &inputAudio{base64.StdEncoding.EncodeToString(m.Data), cmp.Or(map[string]string{"mpeg": "mp3"}[format], format)}}
 	case m.Kind == llm.MediaImage:
-		return contentPart{Type: "image_url", ImageURL: &imageURL{url}}
+		return contentPart{Type: "image_url", ImageURL: &imageURL{Address(m)}}
 	case m.URL != "":
 		return contentPart{Type: "text", Text: "(" + Media(m) + ")"}
 	}
-	return contentPart{Type: "file", File: &inlineFile{Name: m.Name, Data: url}}
+	return contentPart{Type: "file", File: &inlineFile{Name: m.Name, Data: Address(m)}}
+}
+
+// Address returns the URL of an image or a file, which may contain its data.
+func Address(m llm.Media) string {
+	if m.URL != "" {
+		return m.URL
+	}
+	return "data:" + cmp.Or(m.MediaType, "application/octet-stream") + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
 }
 
 // Media describes an image or a file in a text.

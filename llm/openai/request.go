@@ -13,6 +13,7 @@ import (
 
 	goopenai "github.com/sashabaranov/go-openai"
 
+	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -157,14 +158,9 @@ func (g *giving) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessag
 	case llm.RoleAssistant:
 		return g.appendAssistant(list, m), nil
 	case llm.RoleTool:
-		for _, part := range m.Parts {
-			res, ok := part.(llm.ToolResult)
-			if !ok {
-				return nil, &misplacedError{m.Role, part}
-			}
-			list = append(list, wireMessage{Role: goopenai.ChatMessageRoleTool, ToolCallID: g.ids.of(res.CallID, ""), Name: g.names[res.CallID], Content: cmp.Or(res.Output, noOutput)})
-		}
-		return list, nil
+		return appendResults(g, list, m, func(id string, res llm.ToolResult) wireMessage {
+			return wireMessage{Role: goopenai.ChatMessageRoleTool, ToolCallID: id, Name: g.names[res.CallID], Content: res.Output}
+		})
 	}
 	parts, err := partsOf(m, textPart, mediaPart)
 	if err != nil {
@@ -177,6 +173,20 @@ func (g *giving) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessag
 		out.Content = parts
 	}
 	return append(list, out), nil
+}
+
+// appendResults appends the results of a tool message. encode returns one of them, with the id of its call in the
+// request.
+func appendResults[R any](g *giving, list []R, m *llm.Message, encode func(id string, res llm.ToolResult) R) ([]R, error) {
+	for _, part := range m.Parts {
+		res, ok := part.(llm.ToolResult)
+		if !ok {
+			return nil, &misplacedError{m.Role, part}
+		}
+		res.Output = cmp.Or(res.Output, noOutput)
+		list = append(list, encode(g.ids.of(res.CallID, ""), res))
+	}
+	return list, nil
 }
 
 // partsOf encodes the parts of a message of the user or the system, nil if it has only a text.
@@ -255,14 +265,6 @@ func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessa
 	return append(list, out)
 }
 
-// dataURL returns the URL of a media part, which may contain the data itself.
-func dataURL(m llm.Media) string {
-	if m.URL != "" {
-		return m.URL
-	}
-	return "data:" + cmp.Or(m.MediaType, "application/octet-stream") + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
-}
-
 // audioFormats are the names that endpoints use for the media types of audio.
 var audioFormats = map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
@@ -283,7 +285,7 @@ func mediaPart(m llm.Media) (wirePart, error) {
 		audio, err := audioOf(m)
 		return wirePart{ChatMessagePart: goopenai.ChatMessagePart{Type: "input_audio"}, Audio: audio}, err
 	}
-	url := dataURL(m)
+	url := chatform.Address(m)
 	if m.Kind == llm.MediaImage {
 		return wirePart{ChatMessagePart: goopenai.ChatMessagePart{
 			Type: goopenai.ChatMessagePartTypeImageURL, ImageURL: &goopenai.ChatMessageImageURL{URL: url},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 
+	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -164,14 +165,9 @@ func (g *giving) appendInput(list []any, m *llm.Message) ([]any, error) {
 	case llm.RoleAssistant:
 		return g.appendSaid(list, m), nil
 	case llm.RoleTool:
-		for _, part := range m.Parts {
-			res, ok := part.(llm.ToolResult)
-			if !ok {
-				return nil, &misplacedError{m.Role, part}
-			}
-			list = append(list, responsesOutput{"function_call_output", g.ids.of(res.CallID, ""), cmp.Or(res.Output, noOutput)})
-		}
-		return list, nil
+		return appendResults(g, list, m, func(id string, res llm.ToolResult) any {
+			return responsesOutput{"function_call_output", id, res.Output}
+		})
 	}
 	if len(m.Parts) == 0 {
 		return append(list, responsesMessage{string(m.Role), m.Text}), nil
@@ -186,11 +182,11 @@ func inputMedia(m llm.Media) (responsesPart, error) {
 		audio, err := audioOf(m)
 		return responsesPart{Type: "input_audio", Audio: audio}, err
 	case m.Kind == llm.MediaImage:
-		return responsesPart{Type: "input_image", ImageURL: dataURL(m)}, nil
+		return responsesPart{Type: "input_image", ImageURL: chatform.Address(m)}, nil
 	case m.URL != "":
 		return responsesPart{Type: "input_file", FileURL: m.URL}, nil
 	}
-	return responsesPart{Type: "input_file", Filename: cmp.Or(m.Name, "file"), FileData: dataURL(m)}, nil
+	return responsesPart{Type: "input_file", Filename: cmp.Or(m.Name, "file"), FileData: chatform.Address(m)}, nil
 }
 
 // appendSaid appends the text and calls of the assistant, with each reasoning item before the item to which it led.

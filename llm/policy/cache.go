@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -70,7 +69,7 @@ func (c *Cache) Wrap(m llm.Model) llm.Model {
 				return
 			}
 			for _, chunk := range chunks {
-				if ctx.Err() != nil || !yield(cloneChunk(chunk), ctx.Err()) {
+				if ctx.Err() != nil || !yield(chunk.Clone(), ctx.Err()) {
 					return
 				}
 			}
@@ -79,7 +78,7 @@ func (c *Cache) Wrap(m llm.Model) llm.Model {
 		var chunks []llm.Chunk
 		err, more := forward(m.Generate(ctx, req), func(chunk llm.Chunk, _ error) bool {
 			if !withoutAnswer(&chunk) && len(chunks) <= maxCached {
-				chunks = append(chunks, cloneChunk(chunk))
+				chunks = append(chunks, chunk.Clone())
 			}
 			return yield(chunk, nil)
 		})
@@ -119,18 +118,4 @@ func (c *Cache) keep(k key, chunks []llm.Chunk) {
 	for c.recent.Len() > c.size {
 		delete(c.entries, c.recent.Remove(c.recent.Back()).(*entry).key)
 	}
-}
-
-// cloneChunk returns a copy of a chunk that the consumer may change.
-func cloneChunk(c llm.Chunk) llm.Chunk {
-	if c.Call != nil {
-		call := *c.Call
-		c.Call = &call
-	}
-	if c.Usage != nil {
-		u := *c.Usage
-		c.Usage = &u
-	}
-	c.LogProbs = slices.Clone(c.LogProbs)
-	return c
 }

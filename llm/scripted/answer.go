@@ -316,15 +316,7 @@ func (c *answer) stream(ctx context.Context, req *llm.Request, yield func(llm.Ch
 		if req.TopLogProbs == 0 {
 			chunk.LogProbs = nil
 		}
-		if chunk.Call != nil {
-			call := *chunk.Call
-			chunk.Call = &call
-		}
-		if chunk.Usage != nil {
-			usage := *chunk.Usage
-			chunk.Usage = &usage
-		}
-		if !yield(chunk, nil) {
+		if !yield(chunk.Clone(), nil) {
 			return
 		}
 	}
