@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -261,4 +262,34 @@ func TestTextsAnswerNoLostQuestion(t *testing.T) {
 		}
 		require.Equal(t, []int{10}, *paid)
 	}
+}
+
+// TestTextsAnswerWhatWasShownBeforeARight: a text answers the question that was shown, also if its sender may answer an
+// earlier one by now.
+func TestTextsAnswerWhatWasShownBeforeARight(t *testing.T) {
+	var ran []string
+	tool := func(name string, by tools.By) tools.Tool {
+		return must.Get(tools.Func(name, "Does it.", func(tools.Context, struct{}) (string, error) {
+			ran = append(ran, name)
+			return "done", nil
+		}, tools.NeedsApproval(by)))
+	}
+	root := must.Get(llmagent.New("payer", "", scripted.Func("payer", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("Done."))
+		}
+		return scripted.Reply(scripted.Call("wire", "{}"), scripted.Call("book", "{}"))
+	}), llmagent.WithTools(tool("wire", tools.ByStaff()), tool("book", tools.ByUser()))))
+	ann := access.Account{Name: "ann", Token: access.HashToken("secret")}
+	accounts := must.Get(access.NewAccounts(ann))
+	guard := must.Get(access.New(access.Options{Users: accounts}))
+	w := &window{world: newWorldOn(t, newTurns(t, root, sessiontest.Memory(t)), WithGuard(guard)), model: "payer"}
+	require.Contains(t, w.say("go").Content, "The tool book wants to run")
+	ann.Rights = access.Approve
+	require.NoError(t, accounts.Replace(ann))
+	again := w.say("yes")
+	require.Equal(t, []string{"book"}, ran)
+	require.Contains(t, again.Content, "The tool wire wants to run")
+	require.Equal(t, "Done.", w.say("yes").Content)
+	require.Equal(t, []string{"book", "wire"}, ran)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/front"
-	"github.com/agentarbor/arbor/session"
 )
 
 // decide answers the question of a turn that waits. It returns nil if the turn waits for nothing from the client.
@@ -52,7 +51,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		if q.At != nil && !q.At.Part {
 			has = q.At.Seq
 		}
-		asked, err := c.shown(ctx, q.Key, rep.First, has)
+		asked, err := c.shown(ctx, q, rep.First, has)
 		if err != nil {
 			return nil, err
 		}
@@ -98,19 +97,23 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 }
 
 // shown returns the question of a turn that a client was shown which has the log up to a position, or nil. A text
-// answers no other question: the client may have sent it before the others were asked.
-func (c *Chats) shown(ctx context.Context, key session.Key, first, has int64) (*event.Event, error) {
+// answers no other question: the client may have sent it before the others were asked. If the client sends the question
+// along, it is that one, because the caller may have had other rights then.
+func (c *Chats) shown(ctx context.Context, q *Ask, first, has int64) (*event.Event, error) {
 	then := &live.Report{}
-	err := c.load(ctx, key, first-1, has, func(e *event.Event) error {
+	err := c.load(ctx, q.Key, first-1, has, func(e *event.Event) error {
 		then.Apply(e)
 		return nil
 	})
-	if questions := front.PersonQuestions(front.OpenQuestions(then)); err == nil && len(questions) > 0 {
-		asked, _ := c.turns.Asked(ctx, key, questions)
-		n := slices.IndexFunc(then.Questions(), func(e *event.Event) bool { return e.Data == event.Data(asked) })
-		return then.Questions()[n], nil
+	questions := slices.DeleteFunc(front.PersonQuestions(front.OpenQuestions(then)), func(d *event.Relay) bool {
+		return q.last != "" && !strings.HasSuffix(q.last, front.Question(d))
+	})
+	if err != nil || len(questions) == 0 {
+		return nil, err
 	}
-	return nil, err
+	asked, _ := c.turns.Asked(ctx, q.Key, questions)
+	n := slices.IndexFunc(then.Questions(), func(e *event.Event) bool { return e.Data == event.Data(asked) })
+	return then.Questions()[n], nil
 }
 
 // quoted returns the question of a turn with which the client's last text of an assistant ends, or nil. The client has
