@@ -86,6 +86,9 @@ func (a *attempt) event() error {
 	if err := decode(data, &r.ev); err != nil {
 		return a.client.badEvent(data, err)
 	}
+	if g := r.ev.XGroq; g != nil && reported(g.Error) {
+		r.ev.Error = g.Error
+	}
 	if e := r.ev.failure(len(r.ev.Choices) == 0, a.body.json); e != nil {
 		r.refused = true
 		return a.client.objectError(e)

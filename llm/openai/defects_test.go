@@ -63,6 +63,7 @@ func TestDefect3_ErrorsUnderStatus200(t *testing.T) {
 		"number":         {`data: {"error":{"message":"no","code":401}}` + "\n\n", llm.CodeUnauthorized, "no (401)"},
 		"context":        {`data: {"error":{"message":"no","code":"context_length_exceeded"}}` + "\n\n", llm.CodeContextLength, "no"},
 		"provider":       {`data: {"error":{"message":"Provider returned error","metadata":{"raw":"the GPU burns"}}}` + "\n\n", llm.CodeServer, "Provider returned error: the GPU burns"},
+		"groq":           {`data: {"choices":[{"delta":{},"finish_reason":"stop"}],"x_groq":{"error":"over capacity"}}` + "\n\n", llm.CodeServer, "over capacity"},
 		"json":           {`{"error":{"message":"overloaded"}}`, llm.CodeServer, "overloaded"},
 		"json detail":    {`{"detail":[{"loc":["body"],"msg":"field required"}]}`, llm.CodeServer, "field required"},
 		"json errors":    {`{"success":false,"errors":[{"code":5007,"message":"No such model"}]}`, llm.CodeNotFound, "No such model"},

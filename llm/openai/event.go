@@ -83,6 +83,7 @@ type (
 	}
 	groq struct {
 		Usage json.RawMessage `json:"usage"`
+		Error json.RawMessage `json:"error"` // why it stopped early
 	}
 	// wireUsage is a usage with the field names of either protocol.
 	wireUsage struct {
