@@ -121,6 +121,7 @@ func TestFullDiskOfTheServer(t *testing.T) {
 	require.NoError(t, os.Remove(filler.Name()))
 	require.NoError(t, p.StopImmediately()) // if it is not down by itself
 	require.NoError(t, p.Start())
+	patient(s)
 	log := storetest.Load(t, s, key)
 	require.GreaterOrEqual(t, len(log), int(seq))
 	require.LessOrEqual(t, len(log), int(seq)+1)

@@ -92,9 +92,11 @@ func TestServerGone(t *testing.T) {
 		}
 	}
 	require.ErrorContains(t, failed, "the server cannot be reached")
+	postgres.WithRetryTime(100 * time.Millisecond)(s)
 	_, err := turn(t.Context(), r, key, "Hello?")
 	require.ErrorContains(t, err, "the server cannot be reached")
 	require.NoError(t, p.Start())
+	patient(s)
 
 	// The turn could not give its lease back: that ends by time.
 	_, err = turn(t.Context(), r, key, "Hello?")
