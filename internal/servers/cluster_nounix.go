@@ -8,11 +8,13 @@ import "fmt"
 // here.
 type Postgres struct{}
 
-func start(...string) (*Postgres, error) {
+// StartPostgres is [NewPostgres] for a program that is not a test.
+func StartPostgres(...string) (*Postgres, error) {
 	return nil, fmt.Errorf("a temporary PostgreSQL server is %w on this system: name a server in %s", errMissing, PostgresURL)
 }
 
-func (p *Postgres) remove() error { return nil }
+// Close ends the server.
+func (p *Postgres) Close() error { return nil }
 
 // Own gives a file or folder to the account that runs the server.
 func (p *Postgres) Own(string) error { return nil }

@@ -38,8 +38,8 @@ type Postgres struct {
 	ended  chan struct{} // closed when server has ended
 }
 
-// start makes a cluster and starts its server.
-func start(settings ...string) (_ *Postgres, err error) {
+// StartPostgres is [NewPostgres] for a program that is not a test. The program closes the server.
+func StartPostgres(settings ...string) (_ *Postgres, err error) {
 	p := &Postgres{settings: settings}
 	if p.bin, err = findPrograms(); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func start(settings ...string) (_ *Postgres, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, p.remove())
+			err = errors.Join(err, p.Close())
 		}
 	}()
 	if err := p.run("initdb", "-D", p.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"); err != nil {
@@ -155,8 +155,8 @@ cd / && rm -rf "$1"`
 	return p.watch.Start()
 }
 
-// remove stops the server and removes its folder.
-func (p *Postgres) remove() error {
+// Close ends the server and removes its folder.
+func (p *Postgres) Close() error {
 	return errors.Join(p.Stop(), p.pipe.Close(), p.watch.Wait())
 }
 

@@ -36,7 +36,7 @@ var errMissing = errors.New("missing")
 // shared is the cluster that all tests of a binary use. It is the one state that
 // this package keeps, because a binary has no other place for it: the cluster
 // ends when the binary does.
-var shared = sync.OnceValues(func() (*Postgres, error) { return start() })
+var shared = sync.OnceValues(func() (*Postgres, error) { return StartPostgres() })
 
 // Database returns the URL of a new, empty database on a PostgreSQL server that
 // all tests of the binary share: the one that [PostgresURL] names, or a temporary
@@ -57,21 +57,15 @@ func Database(t testing.TB) string {
 // form name=value. It is not the server that [PostgresURL] names.
 func NewPostgres(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
-	p, err := start(settings...)
+	p, err := StartPostgres(settings...)
 	must(t, err)
 	t.Cleanup(func() {
-		if err := p.remove(); err != nil {
+		if err := p.Close(); err != nil {
 			t.Errorf("end the temporary PostgreSQL server: %v", err)
 		}
 	})
 	return p
 }
-
-// StartPostgres is [NewPostgres] for a program that is not a test. The program closes the server.
-func StartPostgres(settings ...string) (*Postgres, error) { return start(settings...) }
-
-// Close ends the server and removes its folder.
-func (p *Postgres) Close() error { return p.remove() }
 
 // Database returns the URL of a new, empty database of this server. It ends
 // with the server.

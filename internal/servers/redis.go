@@ -35,7 +35,7 @@ type Redis struct {
 }
 
 // sharedRedis is the server that all tests of a binary use; see shared.
-var sharedRedis = sync.OnceValues(func() (*Redis, error) { return startRedis() })
+var sharedRedis = sync.OnceValues(func() (*Redis, error) { return StartRedis() })
 
 // SharedRedis returns the URL of a Redis server that all tests of the binary share: the
 // one that [RedisURL] names, or a temporary one, which is started now. Tests use names
@@ -56,10 +56,10 @@ func SharedRedis(t testing.TB) string {
 // [RedisURL] names.
 func NewRedis(t testing.TB, settings ...string) *Redis {
 	t.Helper()
-	r, err := startRedis(settings...)
+	r, err := StartRedis(settings...)
 	must(t, err)
 	t.Cleanup(func() {
-		if err := r.remove(); err != nil {
+		if err := r.Close(); err != nil {
 			t.Errorf("end the temporary Redis server: %v", err)
 		}
 	})
@@ -67,12 +67,7 @@ func NewRedis(t testing.TB, settings ...string) *Redis {
 }
 
 // StartRedis is [NewRedis] for a program that is not a test. The program closes the server.
-func StartRedis(settings ...string) (*Redis, error) { return startRedis(settings...) }
-
-// Close ends the server and removes its folder.
-func (r *Redis) Close() error { return r.remove() }
-
-func startRedis(settings ...string) (_ *Redis, err error) {
+func StartRedis(settings ...string) (_ *Redis, err error) {
 	r := &Redis{settings: settings}
 	if r.program, err = exec.LookPath("redis-server"); err != nil || os.Getenv(RedisURL) == none {
 		return nil, fmt.Errorf("redis-server is %w: install it (Debian: apt-get install redis-server), or name a server in %s", errMissing, RedisURL)
@@ -163,4 +158,5 @@ func (r *Redis) kill() error {
 	return err
 }
 
-func (r *Redis) remove() error { return errors.Join(r.Kill(), os.RemoveAll(r.dir)) }
+// Close ends the server and removes its folder.
+func (r *Redis) Close() error { return errors.Join(r.Kill(), os.RemoveAll(r.dir)) }
