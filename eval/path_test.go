@@ -17,22 +17,6 @@ func path(t testing.TB, text string) eval.Path {
 	return p
 }
 
-func TestMatches(t *testing.T) {
-	for text, want := range map[string]map[string]bool{
-		"a":             {"a": true, "b": false, "a b": false, "": false},
-		"a > b":         {"a b": true, "a": false, "a b c": false, "b": false},
-		"a > b|c":       {"a b": true, "a c": true, "a d": false},
-		"a > … > b":     {"a b": true, "a c d b": true, "a b c": false, "a b c b": true, "b": false},
-		"…":             {"": true, "a b": true},
-		"… > b > c":     {"b c": true, "a b b c": true, "b b": false, "b c c": false},
-		"a > … > b > …": {"a b": true, "a c b d": true, "a c": false},
-	} {
-		for agents, ok := range want {
-			require.Equal(t, ok, path(t, text).Matches(strings.Fields(agents)), "%s: %s", text, agents)
-		}
-	}
-}
-
 // TestMatchesLikeAPattern holds paths against regular expressions that say the same.
 func TestMatchesLikeAPattern(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

@@ -11,26 +11,10 @@ import (
 	"github.com/agentarbor/arbor/eval"
 )
 
-// TestWilsonPublished has the values of Newcombe, Two-sided confidence intervals for the single
-// proportion, Statistics in Medicine 17 (1998), table I, method 3.
-func TestWilsonPublished(t *testing.T) {
-	for _, tt := range []struct {
-		right, of int
-		low, high float64
-	}{{81, 263, 0.2553, 0.3662}, {15, 148, 0.0624, 0.1605}, {0, 20, 0, 0.1611}, {1, 29, 0.0061, 0.1718}} {
-		i := eval.Wilson(tt.right, tt.of)
-		require.InDelta(t, tt.low, i.Low, 5e-5)
-		require.InDelta(t, tt.high, i.High, 5e-5)
-		other := eval.Wilson(tt.of-tt.right, tt.of)
-		require.InDelta(t, 1-tt.high, other.Low, 5e-5)
-		require.InDelta(t, 1-tt.low, other.High, 5e-5)
-	}
-	require.Equal(t, eval.Interval{High: 1}, eval.Wilson(0, 0))
-}
-
 // TestWilsonFormula: the bounds are the shares p whose distance from what was seen is z standard
 // deviations, |seen-p| = z sqrt(p(1-p)/n), which is what the interval is derived from.
 func TestWilsonFormula(t *testing.T) {
+	require.Equal(t, eval.Interval{High: 1}, eval.Wilson(0, 0))
 	rapid.Check(t, func(rt *rapid.T) {
 		of := rapid.IntRange(1, 1_000_000).Draw(rt, "of")
 		right := rapid.IntRange(0, of).Draw(rt, "right")

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -118,11 +119,9 @@ func (r *Report) table() [][]string {
 
 func (c *column) arrivals() string {
 	sum, n := 0, 0
-	for i := range c.Outcomes {
-		for j := range c.Outcomes[i].Turns {
-			for _, tokens := range c.Outcomes[i].Turns[j].Arrivals {
-				sum, n = sum+tokens, n+1
-			}
+	for t := range c.turns() {
+		for _, tokens := range t.Arrivals {
+			sum, n = sum+tokens, n+1
 		}
 	}
 	return unless(n == 0, fmt.Sprintf("%.0f", float64(sum)/float64(max(n, 1))))
@@ -144,15 +143,13 @@ func (c *column) byTag() string {
 }
 
 func (c *column) judged() Interval {
-	var t share
-	for i := range c.Outcomes {
-		for j := range c.Outcomes[i].Turns {
-			if v := c.Outcomes[i].Turns[j].Verdict; v != nil {
-				t.count(v.True)
-			}
+	var s share
+	for t := range c.turns() {
+		if t.Verdict != nil {
+			s.count(t.Verdict.True)
 		}
 	}
-	return t.interval()
+	return s.interval()
 }
 
 func (c *column) errors() string {
@@ -216,12 +213,23 @@ func (s *Summary) confused() (all []Matrix) {
 
 // Dead reports whether every turn ended with an error.
 func (r *Results) Dead() bool {
-	for i := range r.Outcomes {
-		for j := range r.Outcomes[i].Turns {
-			if r.Outcomes[i].Turns[j].Error == "" {
-				return false
-			}
+	for t := range r.turns() {
+		if t.Error == "" {
+			return false
 		}
 	}
 	return len(r.Outcomes) > 0
+}
+
+// turns yields the turns of all outcomes.
+func (r *Results) turns() iter.Seq[*TurnOutcome] {
+	return func(yield func(*TurnOutcome) bool) {
+		for i := range r.Outcomes {
+			for j := range r.Outcomes[i].Turns {
+				if !yield(&r.Outcomes[i].Turns[j]) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -2,8 +2,9 @@ package render
 
 import "github.com/agentarbor/arbor/event"
 
-// eventLines describes events other than texts, calls and transfers.
-type eventLines struct{ handoffs }
+// eventLines describes events other than texts, calls and transfers. It records the last status of a handoff, so that an
+// unchanged status is not repeated.
+type eventLines struct{ last string }
 
 // describe returns one line about an event, or "" if the event is not shown, or not on one line. bad reports a failure.
 func (a *eventLines) describe(e *event.Event) (line string, bad bool) {

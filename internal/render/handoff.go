@@ -9,13 +9,10 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// handoffs records the status of handoffs, so that an unchanged status is not repeated.
-type handoffs struct{ last string }
-
 // statusLine describes the status of a handoff, or returns "" if nothing has changed for the reader.
-func (h *handoffs) statusLine(d *event.HandoffStatus) string {
-	same := h.last == d.HandoffID+d.Status
-	h.last = d.HandoffID + d.Status
+func (a *eventLines) statusLine(d *event.HandoffStatus) string {
+	same := a.last == d.HandoffID+d.Status
+	a.last = d.HandoffID + d.Status
 	if same && d.TargetAgent == "" && d.Reason == "" && d.QueuePosition == nil && d.EstimatedWaitTime == nil {
 		return ""
 	}
