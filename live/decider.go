@@ -24,7 +24,7 @@ type DeciderError struct {
 }
 
 func (e *DeciderError) Error() string {
-	if e.Needs[0] == event.ByUser {
+	if len(e.Needs) == 1 && e.Needs[0] == event.ByUser {
 		return fmt.Sprintf("the user of the session has to decide about call %.64q", e.CallID)
 	}
 	return fmt.Sprintf("a colleague has to approve this: a decision about call %.64q needs %q", e.CallID, e.Needs)
@@ -55,7 +55,7 @@ func (d Deciders) May(u access.User, key session.Key, asked *event.Relay) (right
 	} else if len(needs) == 0 {
 		needs = d.Standard.Or(tools.ByStaff()).Needs()
 	}
-	switch user := needs[0] == event.ByUser; {
+	switch user := len(needs) == 1 && needs[0] == event.ByUser; { // next to rights it is a right that no user has
 	case u.Revoked():
 		return nil, access.ErrRevoked
 	case user && (u.Name == "" || u.Name == key.User):

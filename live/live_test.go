@@ -515,3 +515,12 @@ func TestContent(t *testing.T) {
 		}
 	}
 }
+
+// A question that names the user next to rights, as a mistaken program or log may, is not one for the user's consent.
+func TestUserNextToRights(t *testing.T) {
+	asked := &event.Relay{Kind: event.RelayPermission, ToolCallID: "c", By: tools.ByStaff("zeal", "user").Needs()}
+	for _, who := range []access.User{{}, {Name: key.User}, {Name: "max", Rights: access.All}, {Name: "zoe", Grants: []string{"zeal"}}} {
+		_, err := Deciders{}.May(who, key, asked)
+		require.ErrorIs(t, err, access.ErrForbidden)
+	}
+}
