@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Options configure a [Guard]. The zero value does not authenticate requests, and refuses web pages of other origins.
@@ -23,8 +25,8 @@ type Options struct {
 	// Hosts are the names of the server in addition to those of loopback, with or without a port. A server on a loopback
 	// address refuses requests for other names; see [Guard.CheckHost].
 	Hosts []string
-	// Origins are the origins of web pages that may call, such as https://app.example.com; "*" allows any. Defaults to the
-	// server's own.
+	// Origins are the origins of web pages that may call, as browsers send them, such as https://app.example.com; "*" allows
+	// any except "null". Defaults to the server's own.
 	Origins []string
 	// Expose are the names of answer headers that pages of these origins may read.
 	Expose []string
@@ -56,7 +58,7 @@ const MaxStreams, MaxAllStreams = 1024, 4096
 // see [New].
 type Guard struct{ opts Options }
 
-// New returns a guard. It returns an error if a limit is negative.
+// New returns a guard. It returns an error if a limit is negative, or if no browser sends one of the origins.
 func New(o Options) (*Guard, error) {
 	if o.MaxBody < 0 || o.BodyTimeout < 0 || o.WriteTimeout < 0 {
 		return nil, errors.New("access: MaxBody, BodyTimeout or WriteTimeout is negative: use 0 for the default")
@@ -80,8 +82,25 @@ func New(o Options) (*Guard, error) {
 	o.Origins = slices.Clone(o.Origins)
 	for i, origin := range o.Origins {
 		o.Origins[i] = strings.ToLower(strings.TrimSuffix(origin, "/"))
+		if !isOrigin(o.Origins[i]) {
+			return nil, fmt.Errorf("access: origin %d is not one that a browser sends: write SCHEME://HOST or SCHEME://HOST:PORT without a default port, "+
+				"such as https://app.example.com, or * for any", i+1) // it may contain a password
+		}
 	}
 	return &Guard{o}, nil
+}
+
+// isOrigin reports whether the header Origin can have this value, or the value allows several origins.
+func isOrigin(origin string) bool {
+	if origin == "*" || origin == "null" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443" {
+		return false
+	}
+	odd := func(r rune) bool { return r > unicode.MaxASCII || r == '*' || r == ',' }
+	return u.Hostname() != "" && origin == u.Scheme+"://"+u.Host && !strings.ContainsFunc(u.Host, odd)
 }
 
 // Logger returns the logger for the handlers that the guard protects. It is never nil.

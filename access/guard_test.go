@@ -94,6 +94,21 @@ func send(t *testing.T, url, method string, body io.Reader, headers ...string) *
 	return got
 }
 
+// An origin that no browser sends would allow nothing, and the server's owner would not know why.
+func TestOriginsThatNoBrowserSends(t *testing.T) {
+	for _, origin := range []string{"https://app.example.com", "HTTPS://App.Example.com/", "http://127.0.0.1:5173", "http://[::1]:5173", "app://desk", "*", "null"} {
+		_, err := New(Options{Origins: []string{origin}})
+		require.NoError(t, err, origin)
+	}
+	for _, origin := range []string{"", "/", "foo", "app.example.com", "localhost:5173", "https://", "https://app.example.com/chat", "https://app.example.com?x=1",
+		"https://app.example.com/#x", "https://ann:secret@app.example.com", "https://*.example.com", "https://app.example.com:443", "http://app.example.com:80",
+		"https://münchen.example", " https://app.example.com", "https://a.example, https://b.example"} {
+		_, err := New(Options{Origins: []string{"https://app.example.com", origin}})
+		require.ErrorContains(t, err, "SCHEME://HOST", origin)
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
 // A browser asks without credentials whether a page may call.
 func TestPreflight(t *testing.T) {
 	guard := must(New(Options{Users: must(Bearer(must(Secrets(map[string]string{"a": "b"})))), Origins: []string{"*"}}))
