@@ -53,7 +53,14 @@ func (e *Error) Error() string {
 	if e.Status != 0 {
 		code = fmt.Sprintf("%s, HTTP %d", code, e.Status)
 	}
-	return fmt.Sprintf("remote agent %s (%s): %s", who, code, e.Message)
+	hint := ""
+	switch e.Code {
+	case CodeUnauthorized:
+		hint = "; are the credentials for this agent right?"
+	case CodeUnreachable:
+		hint = "; does the agent run, and is its address right?"
+	}
+	return fmt.Sprintf("remote agent %s (%s): %s%s", who, code, e.Message, hint)
 }
 
 // Public returns the error's text for end users and models: without the agent's address, and without the message of a
