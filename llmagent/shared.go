@@ -17,6 +17,10 @@ import (
 // mark begins the last message of a request of agents that share their requests.
 const mark = "[Your instructions for this answer]"
 
+// maxRepeated is how many bytes a user's message may have that is repeated at the end of a request, until the agent has
+// called a tool.
+const maxRepeated = 1000
+
 // sharedSystem ends the system text of agents that share their requests. %s is the list of the agents of the tree.
 const sharedSystem = "These agents answer the user, one at a time:\n%s\nYou are one of them. The end of the conversation, after " + mark +
 	", says which one, what you do and which tools you may call. The user does not see it."
@@ -212,6 +216,9 @@ func (x *execution) shareRequest(req *llm.Request, full, current *template) erro
 	}
 	own := strings.TrimPrefix(strings.TrimPrefix(req.System, x.inv.Node().Tree().Root().Properties.GlobalInstruction), "\n\n")
 	last := mark + "\n" + paragraphs(paragraphs(own, can), x.run.Again)
+	if said := x.inv.Message().PlainText(); !x.run.Called && x.run.Again == "" && len(said) <= maxRepeated {
+		req.Repeat = said
+	}
 	req.System, req.Tools, req.Agent = common.system, common.tools, full.group[0].Path
 	req.Messages = append(slices.Clip(req.Messages), llm.Message{Role: llm.RoleSystem, Content: llm.Content{Text: last}})
 	if len(req.Tools) > common.maxTools {

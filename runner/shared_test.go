@@ -183,6 +183,45 @@ func TestSharedRequests(t *testing.T) {
 	require.Greater(t, wire.compared, 100)
 }
 
+// TestSharedRequestsRepeat: until an agent calls a tool, its request ends with the user's message, unless that would
+// become a part of a message of the system, or is long.
+func TestSharedRequestsRepeat(t *testing.T) {
+	for _, form := range sharedForms {
+		for _, message := range []string{"Where is my money?", strings.Repeat("long ", 300)} {
+			var ends []string
+			asked, system := 0, false
+			model := scripted.Func("shared", func(req *llm.Request) scripted.Answer {
+				last := req.Messages[len(req.Messages)-1]
+				system = last.Role == llm.RoleSystem
+				text := last.PlainText()
+				for _, p := range last.Parts {
+					if r, ok := p.(llm.ToolResult); ok {
+						text += r.Output
+					}
+				}
+				_, end, _ := strings.Cut(text, "[The user's message]\n")
+				ends = append(ends, strings.TrimSpace(end))
+				asked++
+				return []scripted.Answer{scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name": "billing"}`)),
+					scripted.Reply(scripted.Call("look", `{"a": "x"}`)), scripted.Reply(scripted.Text("Here."))}[asked-1]
+			})
+			server := must.Get(endpoint.Start(func(string) (llm.Model, bool) { return model, true }))
+			defer server.Close()
+			client := must.Get(openai.New("shared", append([]openai.Option{openai.WithBaseURL(server.URL()), openai.WithRetries(0)}, form...)...))
+			billing := must.Get(llmagent.New("billing", "You handle money.", client, llmagent.WithTools(sharedTool(t, "look", new(int)))))
+			root := must.Get(llmagent.New("root", "You greet.", client, llmagent.WithSubAgents(billing)))
+			for _, err := range newRun(t, root, runner.WithSharedRequests()).Run(t.Context(), session.ID("s"), llm.UserText(message)) {
+				require.NoError(t, err)
+			}
+			want := []string{message, message, ""}
+			if len(message) > 1000 || system {
+				want = []string{"", "", ""}
+			}
+			require.Equal(t, want, ends)
+		}
+	}
+}
+
 // sharedMu guards the counts of tools, which may run at the same time.
 var sharedMu sync.Mutex
 

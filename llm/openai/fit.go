@@ -50,6 +50,9 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 		r.Messages = slices.Clone(r.Messages)
 		if !q.has(quirkLateSystem) {
 			r.Messages[late].Role = llm.RoleUser
+			if r.Repeat != "" {
+				r.Messages[late].Text += "\n\n[The user's message]\n" + r.Repeat
+			}
 		}
 	}
 	if s := r.ResponseFormat; s != nil && q.has(quirkSchemaInPrompt) {
