@@ -102,18 +102,18 @@ func (s *screen) status() int {
 
 var colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
-// On a terminal names are coloured and a spinner turns; NO_COLOR takes the
-// colours, TERM=dumb all escape codes.
+// On a terminal names are coloured and a spinner turns. NO_COLOR removes the
+// colours. TERM=dumb, or no TERM, removes all escape codes.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	for name, env := range map[string][]string{"colours": nil, "no colours": {"NO_COLOR=1"}, "dumb": {"TERM=dumb"}} {
+	for name, env := range map[string][]string{"colours": nil, "no colours": {"NO_COLOR=1"}, "dumb": {"TERM=dumb"}, "no TERM": {"TERM="}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			answer, _, release := slow("Your line is fine.")
 			script := answers(scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"tech","reason":"line"}`)), answer)
 			s := invocation{env: append(serve(t, script), env...)}.onScreen(t, "run", desk, "hi", "--db", ":memory:")
 			seen := s.until("(line)")
-			if name != "dumb" {
+			if plain := name == "dumb" || name == "no TERM"; !plain {
 				seen += s.until("⠋ ")
 				seen += s.until("⠙ ")
 			}
@@ -128,7 +128,7 @@ func TestTerminal(t *testing.T) {
 			case "no colours":
 				require.NotRegexp(t, colour, seen)
 				require.Contains(t, seen, "\r\x1b[Ktech: Your line is fine.")
-			case "dumb":
+			default:
 				require.Equal(t, "support → tech (line)\r\ntech: Your line is fine.\r\n", seen)
 			}
 		})
@@ -273,7 +273,7 @@ func TestChatOnPipes(t *testing.T) {
 	got := invocation{env: serve(t, script), stdin: lines}.run(t, "chat", desk, "--session", "s1")
 	require.Equal(t, 0, got.status, got.err)
 	require.NotContains(t, got.out+got.err, "\x1b")
-	require.Contains(t, got.out, "/quit          leave")
+	require.Contains(t, got.out, "/quit               leave")
 	require.Contains(t, got.out, "support: one\nsupport ← active  Finds the right specialist\n")
 	require.Contains(t, got.out, "to come back: arbor chat testdata/desk --session s1\n")
 	require.Contains(t, got.err, "unknown command /nonsense; /help lists the commands")

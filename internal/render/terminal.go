@@ -2,6 +2,7 @@ package render
 
 import (
 	"os"
+	"runtime"
 
 	"golang.org/x/term"
 )
@@ -15,8 +16,8 @@ type Terminal struct {
 	Columns, Rows int
 }
 
-// TerminalOf returns the style for a file, which may be nil: plain unless it is a terminal that supports escape codes, and
-// without colours if the environment has NO_COLOR set to any value (https://no-color.org).
+// TerminalOf returns the style for a file, which may be nil: plain unless it is a terminal that supports escape codes, as
+// TERM says, and without colours if the environment has NO_COLOR set to any value (https://no-color.org).
 func TerminalOf(f *os.File, getenv func(name string) string) Terminal {
 	if !IsTerminal(f) {
 		return Terminal{}
@@ -25,7 +26,7 @@ func TerminalOf(f *os.File, getenv func(name string) string) Terminal {
 	if columns, rows, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 && rows > 0 {
 		l.Columns, l.Rows = columns, rows
 	}
-	if getenv("TERM") != "dumb" {
+	if kind := getenv("TERM"); kind != "dumb" && (kind != "" || runtime.GOOS == "windows") { // Windows does not set TERM
 		l.color, l.Live = getenv("NO_COLOR") == "", true
 	}
 	return l

@@ -23,16 +23,16 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-const chatHelp = `/agents        the tree, with the agent that would answer next
-/session       the session's id, and how to come back to it
-/resume        go on with a turn that was cut off
-/show          what waits for you: calls with all their arguments, and questions
-/approve CALL  let a call run that waits for an approval
-/answer CALL … answer what a call asks
-/deny CALL WHY refuse it
-               (where one call waits, these two need no CALL, and yes and no will do)
-/help          this list
-/quit          leave (so does Ctrl-D)`
+const chatHelp = `/agents             draw the tree, and mark the agent that would answer next
+/session            print the session's id, and how to come back to it
+/resume             resume a turn that was cut off
+/show               print the calls that wait for you, with all their arguments
+/approve CALL       approve a call, which then runs
+/deny CALL REASON   deny a call, or decline to answer its question
+                    (if only one call waits: /approve, /deny REASON, yes or no)
+/answer CALL TEXT   answer the question of a call
+/help               list the commands
+/quit               leave (Ctrl-D also leaves)`
 
 // Chat answers the user's lines with the tree at path.
 func Chat(ctx context.Context, f *factory.Factory, path string, o Options, d DeciderOptions) error {
