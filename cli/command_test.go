@@ -34,6 +34,8 @@ func TestBadInput(t *testing.T) {
 		"unknown help":           {args: []string{"help", "rnu"}, say: `unknown command "rnu" for "arbor"; did you mean run?`},
 		"unknown help below":     {args: []string{"help", "sessions", "lss"}, say: `unknown command "lss" for "arbor sessions"; did you mean ls?`},
 		"unknown, far from any":  {args: []string{"help", "zzz"}, say: `unknown command "zzz" for "arbor"; see arbor --help`},
+		"version of others":      {args: []string{"version"}, say: `unknown command "version" for "arbor"; did you mean arbor --version?`},
+		"origin of no page":      {args: []string{"serve", desk, "--addr", "127.0.0.1:0", "--db", ":memory:", "--allow-origin", "app.example.com"}, say: "--allow-origin: origin 1 is not one that a browser sends: write SCHEME://HOST"},
 		"unknown shell":          {args: []string{"completion", "csh"}, say: `unknown command "csh" for "arbor completion"`},
 		"no number":              {args: []string{"eval", desk, "c", "--repeat", "x"}, say: "--repeat x: give a whole number; see arbor eval --help"},
 		"no share":               {args: []string{"eval", desk, "c", "--threshold", "x"}, say: "--threshold x: give a number, such as 0.5"},

@@ -74,6 +74,9 @@ func UnknownCommand(cmd *cobra.Command, name string) error {
 	if meant := nearest.Within(name, known, min(2, len(name)/2)); meant != "" {
 		hint = "did you mean " + meant + "?"
 	}
+	if name == "version" && !cmd.HasParent() {
+		hint = "did you mean " + cmd.CommandPath() + " --version?"
+	}
 	return Usagef("unknown command %q for %q; %s", name, cmd.CommandPath(), hint)
 }
 

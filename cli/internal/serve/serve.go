@@ -329,8 +329,8 @@ func (s *service) openHandlers(context.Context) error {
 	web.Logger, web.Observer = s.logger, s.measured.Observer
 	web.Expose = []string{"ETag", "Location", "Retry-After", "X-Request-Id", "Arbor-Session", "Arbor-Ignored"}
 	guard, err := access.New(web)
-	if err != nil {
-		return err
+	if err != nil { // the limits are checked
+		return factory.Usagef("--allow-origin: %s", factory.Plain(err, "access"))
 	}
 	if s.handlers, err = webHandlers(s.f, s.options, s.turns, guard, s.who, s.workshop()...); err != nil {
 		return err
