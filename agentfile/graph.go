@@ -60,7 +60,7 @@ func (l *loader) readGraph(g *graphFile) (problem string) {
 	case errors.Is(err, confined.ErrFolder):
 		return l.report.given(g.file) + " is a folder: name the file of a graph"
 	case errors.Is(err, confined.ErrIrregular):
-		return l.report.given(g.file) + " is no regular file"
+		return l.report.given(g.file) + " is not a regular file"
 	case err != nil:
 		return fmt.Sprintf("%s cannot be read: %s", l.report.given(g.file), err)
 	}
@@ -73,7 +73,11 @@ func (l *loader) readGraph(g *graphFile) (problem string) {
 		if p.File != "" {
 			file = path.Join(path.Dir(file), p.File)
 		}
-		g.report.add(file, pos{p.Line, 0}, "%s", p)
+		text := p.String()
+		if p.Code == agentgraph.CodeWrongKind && p.Path == "kind" {
+			text += "; a router has kind: Router"
+		}
+		g.report.add(file, pos{p.Line, 0}, "%s", text)
 	}
 	if err != nil {
 		return ""

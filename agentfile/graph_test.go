@@ -201,7 +201,7 @@ func TestGraphFiles(t *testing.T) {
 
 	for path, want := range map[string]string{
 		"none.yaml":   "none.yaml: there is no such file",
-		"agents.yaml": "agents.yaml:1: kind: the file holds agents only: a document of kind AgentGraph is missing [wrong_kind]",
+		"agents.yaml": "agents.yaml:1: kind: the file holds agents only: a document of kind AgentGraph is missing [wrong_kind]; a router has kind: Router",
 	} {
 		_, err := Load(path, WithModel(resolve))
 		require.EqualError(t, err, want)

@@ -48,7 +48,7 @@ func TestLinksAndOddFiles(t *testing.T) {
 	for _, file := range []string{"root/out.md:1: the file ", "root/graph.md:3: ", "root/folder.md:3: "} {
 		require.Regexp(t, "(?m)^"+file+".*"+leads, found)
 	}
-	require.Regexp(t, "(?m)^root/pipes.md:3: .* no regular file", found)
+	require.Regexp(t, "(?m)^root/pipes.md:3: .* not a regular file", found)
 	require.NotContains(t, found, "secret")
 
 	// A graph that is named as the tree may be a link: its folder is where the file

@@ -140,7 +140,7 @@ func LoadFile(name string, opts ...Option) (*Graph, error) {
 	case errors.Is(err, confined.ErrFolder):
 		return nil, fmt.Errorf("agentgraph: %s is a folder: name the file of a graph", name)
 	case errors.Is(err, confined.ErrIrregular):
-		return nil, fmt.Errorf("agentgraph: %s is no regular file: name the file of a graph", name)
+		return nil, fmt.Errorf("agentgraph: %s is not a regular file: name the file of a graph", name)
 	case err != nil:
 		return nil, fmt.Errorf("agentgraph: %w", err)
 	}

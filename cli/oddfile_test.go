@@ -29,7 +29,7 @@ func TestOddFiles(t *testing.T) {
 	require.NoError(t, huge.Close())
 	require.NoError(t, os.WriteFile(at("outer.yaml"), []byte("apiVersion: arbor/v1\nkind: AgentGraph\nmetadata: {name: outer, version: 1.0.0}\nspec:\n"+
 		"  agents: [{id: a, graph: pipe.yaml}, {id: b, graph: device.yaml}, {id: c, graph: folder.yaml}]\n  entrypoint: a\n"), 0o600))
-	for what, say := range map[string]string{"pipe.yaml": "no regular file", "folder.yaml": "is a folder", "device.yaml": "no regular file", "huge.yaml": "larger than 4 MiB", "none.yaml": "there is no such file"} {
+	for what, say := range map[string]string{"pipe.yaml": "not a regular file", "folder.yaml": "is a folder", "device.yaml": "not a regular file", "huge.yaml": "larger than 4 MiB", "none.yaml": "there is no such file"} {
 		for _, args := range [][]string{{"graph", "validate"}, {"graph", "draw"}, {"graph", "run", "--text", "x"}, {"graph", "test"}, {"lint"}, {"tree"}} {
 			if args[len(args)-1] == "lint" && what == "folder.yaml" || args[0] == "tree" && what == "folder.yaml" {
 				continue // a folder may be called so
@@ -43,7 +43,7 @@ func TestOddFiles(t *testing.T) {
 	}
 	got := invocation{}.run(t, "graph", "validate", at("outer.yaml"))
 	require.Equal(t, cli.StatusUsage, got.status, got.err)
-	require.Contains(t, got.out, `"pipe.yaml" cannot be read: it is no regular file`)
+	require.Contains(t, got.out, `"pipe.yaml" cannot be read: it is not a regular file`)
 	require.Contains(t, got.out, `"device.yaml" cannot be read: it is a link that escapes from the folder`)
 	require.Contains(t, got.out, `"folder.yaml" cannot be read: it is a folder`)
 }

@@ -15,9 +15,9 @@ var (
 	// ErrOutside is the error for a link that leads outside of the folder, or is absolute.
 	ErrOutside = errors.New("it is a link that escapes from the folder, or is absolute")
 	// ErrFolder is the error for a folder where a file is expected.
-	ErrFolder = errors.New("it is a folder")
+	ErrFolder = errors.New("it is a folder, and a file is needed")
 	// ErrIrregular is the error for a pipe, a device, or a socket.
-	ErrIrregular = errors.New("it is no regular file")
+	ErrIrregular = errors.New("it is not a regular file")
 )
 
 // Folder returns the files in a folder and below it. Each use opens the folder again, so the caller has nothing to
