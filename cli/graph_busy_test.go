@@ -24,7 +24,7 @@ func TestGraphRunBusy(t *testing.T) {
 	got := in.run(t, append([]string{"graph", "run", f["g.yaml"], "--text", "me too"}, flags...)...)
 	require.Equal(t, cli.StatusBusy, got.status, got.err)
 	require.Empty(t, got.out)
-	require.Regexp(t, `^arbor: session app/local/s1: .*session is busy with another turn\n$`, got.err)
+	require.Regexp(t, `^arbor: session app/local/s1: .*session is busy with another turn; to follow its turn: arbor sessions follow s1( --db .*)?\n$`, got.err)
 	close(release)
 	require.Equal(t, 0, first.wait(t).status)
 }

@@ -236,7 +236,7 @@ func TestBusySession(t *testing.T) {
 	receive(t, asked)
 	got := in.run(t, "run", desk, "me too", "--session", "s1")
 	require.Equal(t, cli.StatusBusy, got.status, got.err)
-	require.Regexp(t, `^arbor: session app/local/s1: .*session is busy with another turn\n$`, got.err)
+	require.Regexp(t, `^arbor: session app/local/s1: .*session is busy with another turn; to follow its turn: arbor sessions follow s1( --db .*)?\n$`, got.err)
 
 	waiting := in.start(t, "resume", desk, "--session", "s1")
 	close(release)

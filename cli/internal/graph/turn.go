@@ -77,7 +77,7 @@ func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agent
 		return factory.Exit(factory.StatusInterrupted)
 	}
 	if !began && failed != nil { // the session contains runs of other graphs
-		return failed
+		return c.Explain(failed)
 	}
 	fold, failures, err := read(ctx, c)
 	if err != nil {

@@ -176,7 +176,7 @@ func (c *Conversation) Turn(ctx context.Context, events func(context.Context) it
 	case failure != nil && ctx.Err() != nil, failure == nil && ctx.Err() != nil && !Answered(end):
 		return context.Canceled
 	case failure != nil, end != "" && end != event.FinishReasonInputRequired:
-		return failure
+		return c.Explain(failure)
 	}
 	if len(asked) == 0 { // they were shown before the turn was resumed, or no turn was resumed
 		fold, err := c.readFold(ctx)
@@ -243,6 +243,14 @@ func (c *Conversation) waitingElsewhere(name string) {
 		return
 	}
 	c.Factory.Say("%s waits for something that is done elsewhere; when it is done: %s; to say something instead: %s", visible.Line(name), goOn, say)
+}
+
+// Explain returns the error of a turn. If another process holds the session, it adds how to follow that process's turn.
+func (c *Conversation) Explain(err error) error {
+	if !errors.Is(err, agent.ErrSessionBusy) {
+		return err
+	}
+	return fmt.Errorf("%w; to follow its turn: %s", err, c.Factory.CommandLine("sessions", "follow", factory.QuoteArg(factory.ShownID(c.Key))))
 }
 
 // Answered reports whether a turn has ended.
