@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -59,8 +60,10 @@ func TestRefusedHandover(t *testing.T) {
 	s := scripted.New().Add("support", handsOver("desk", "One moment."),
 		scripted.Reply(endsIn(refusedLine), scripted.Text("The desk is closed.")), scripted.Reply(scripted.Text("Still here.")))
 	support := must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk", handle))))
-	r := newRun(t, support)
+	var logged strings.Builder
+	r := newRun(t, support, runner.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
 	events := run(t, r, s1, "Help")
+	require.Regexp(t, `^time=\S+ level=WARN msg="the target of a transfer refused the conversation" agent=desk error=".*desk\.test is down"\n$`, logged.String())
 	require.Equal(t, "support: One moment.\nsupport → desk committed \ndesk → support committed refused\nsupport: The desk is closed.", said(events))
 	var kinds []string
 	for _, e := range events[8:] {

@@ -167,6 +167,7 @@ func (t *transfers) refusedTransfer(ctx context.Context, err error) (back *event
 	}
 	back = &event.Transfer{From: run.Agent, To: from.From, Reason: t.guards.allowedMessage(refused.Reason), Outcome: event.TransferCommitted,
 		TransferType: event.TransferTypeRefused}
+	t.draft.session.r.logger.Warn("the target of a transfer refused the conversation", "agent", run.Agent, "error", refused)
 	notice = &event.Notice{Code: event.NoticeTransferRefused, Message: fmt.Sprintf("%s did not accept the conversation: %s", run.Agent, t.guards.allowedMessage(refused.Error()))}
 	s := t.draft.session
 	s.mu.Lock()
