@@ -87,7 +87,7 @@ func partsOf(file string) (p bodyParts, err error) {
 		return bodyParts{}, fmt.Errorf("%s: %w", file, cause(err))
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return bodyParts{}, fmt.Errorf("%s: it is no file of at most 1 MiB", file)
+		return bodyParts{}, fmt.Errorf("%s: it is not a file of at most 1 MiB", file)
 	}
 	data, err := os.ReadFile(target)
 	if err != nil {

@@ -162,7 +162,7 @@ func (f *agentFolder) tree(file string) *smallTree {
 	}
 	s := f.sources[file]
 	if s == nil || s.d == nil {
-		return &smallTree{problems: []Problem{{File: f.report.given(file), Message: "the file is no agent"}}}
+		return &smallTree{problems: []Problem{{File: f.report.given(file), Message: "the file is not an agent"}}}
 	}
 	s.d.inGraph = true
 	r := &report{given: f.report.given}

@@ -139,7 +139,7 @@ func TestResolverOptions(t *testing.T) {
 	_, err = Resolver(filepath.Join(dir, "none"), WithModel(resolve))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	_, err = Resolver(filepath.Join(dir, "flow.yaml"), WithModel(resolve))
-	require.ErrorContains(t, err, "no folder")
+	require.ErrorContains(t, err, "not a folder")
 	_, err = Resolver("", WithModel(resolve))
 	require.ErrorContains(t, err, "the path is empty")
 	_, err = LoadFS(nil, ".", WithModel(resolve))

@@ -29,7 +29,7 @@ func Resolver(dir string, opts ...Option) (agentgraph.Resolver, error) {
 		return nil, errors.New("agentfile: agents need a model: use WithModel")
 	}
 	if l.file != "" {
-		return nil, fmt.Errorf("agentfile: %s is no folder", dir)
+		return nil, fmt.Errorf("agentfile: %s is not a folder", dir)
 	}
 	f, err := l.agentsIn(".")
 	if err != nil {

@@ -214,7 +214,7 @@ func (p *parser) specialists(k *yamldoc.Key, n yamldoc.Node) {
 				}
 			}
 			if named.value == agent.Human {
-				p.add(at, "a person is no specialist: rules lead to %s without an entry here", agent.Human)
+				p.add(at, "a person is not a specialist: rules lead to %s without an entry here", agent.Human)
 				return
 			}
 		default:

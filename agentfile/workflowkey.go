@@ -89,7 +89,7 @@ func workflowOnly(p *parser) {
 	p.d.listed = true
 	for i := range p.d.subagents {
 		if item := &p.d.subagents[i]; item.value == agent.Human {
-			p.add(item.at, "a person is no agent of a workflow: let one of its agents ask, with a tool or an approval")
+			p.add(item.at, "a person cannot be an agent of a workflow: let one of its agents ask, with a tool or an approval")
 			item.unusable = true
 		}
 	}

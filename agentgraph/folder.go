@@ -156,7 +156,7 @@ func (f *folder) read(dir string, depth int, top bool) error {
 		}
 		name, ok := f.markdown(file)
 		if !ok {
-			f.bad(file+" is no agent: it does not begin with front matter between two lines ---", strings.TrimSuffix(e.Name(), ending))
+			f.bad(file+" is not an agent: it does not begin with front matter between two lines ---", strings.TrimSuffix(e.Name(), ending))
 			continue
 		}
 		f.Agents = append(f.Agents, FolderAgent{Name: name, File: file})
@@ -212,9 +212,9 @@ func (f *folder) documents(file string) {
 	case len(others) > 0 && (kind == kindAgent || kind == kindGraph):
 		f.bad(notValid(file, others), names...)
 	case kind == "":
-		f.bad(file+" is no agent: it does not say kind: Agent", names...)
+		f.bad(file+" is not an agent: it does not say kind: Agent", names...)
 	case kind != kindAgent:
-		f.bad(fmt.Sprintf("%s is no agent: its kind is %s, and not Agent", file, yamldoc.Short(kind)), names...)
+		f.bad(fmt.Sprintf("%s is not an agent: its kind is %s, and not Agent", file, yamldoc.Short(kind)), names...)
 	}
 }
 

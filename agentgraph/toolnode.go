@@ -60,7 +60,7 @@ func (c *checker) toolsOf() {
 		case !ok:
 			c.add(CodeUnknownAgentRef, at, c.nodeLines[i].tool, "no agent has the id %q%s", yamldoc.Short(n.ToolsOf), c.idHint(n.ToolsOf))
 		case c.graph.Nodes[of].Tool != "" || c.graph.Nodes[of].ToolsOf != "" || c.graph.Nodes[of].Graph != nil:
-			c.add(CodeUnknownAgentRef, at, c.nodeLines[i].tool, "%q is no agent with a model, which alone has tools that another node can run", yamldoc.Short(n.ToolsOf))
+			c.add(CodeUnknownAgentRef, at, c.nodeLines[i].tool, "%q is not an agent with a model: only such an agent has tools that another node can run", yamldoc.Short(n.ToolsOf))
 		}
 	}
 }

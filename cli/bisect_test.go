@@ -214,7 +214,7 @@ func TestBisectRefuses(t *testing.T) {
 		"there is no such file or folder":           {"s1", r.tree() + "x", "--good", "HEAD~1"},
 		"is in no git repository":                   {"s1", i.home, "--good", "HEAD~1"},
 		`there is no revision "nowhere"`:            {"s1", r.tree(), "--good", "nowhere"},
-		`"--output=x" is no revision`:               {"s1", r.tree(), "--good", "--output=x"},
+		`"--output=x" is not a revision`:            {"s1", r.tree(), "--good", "--output=x"},
 		"HEAD and main are the same revision":       {"s1", r.tree(), "--good", "HEAD", "--bad", "main"},
 		"HEAD is not older than HEAD~1":             {"s1", r.tree(), "--good", "HEAD", "--bad", "HEAD~1"},
 		"nothing in the folder was changed":         {"s1", r.tree(), "--good", "HEAD~2", "--bad", "HEAD~1"},

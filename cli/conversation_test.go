@@ -129,7 +129,7 @@ func TestConversationReduceBadInput(t *testing.T) {
 	got := invocation{stdin: "{\"type\":\"user\",\"runId\":\"u\"}\n\n[]\n"}.run(t, "conversation", "reduce")
 	require.Equal(t, cli.StatusUsage, got.status)
 	require.Empty(t, got.out)
-	require.Contains(t, got.err, "line 3: ")
+	require.Contains(t, got.err, "arbor: line 3: the event is not a JSON object")
 
 	got = invocation{}.run(t, "conversation", "reduce", "--project", "grpah")
 	require.Equal(t, cli.StatusUsage, got.status)

@@ -118,7 +118,7 @@ func TestGraphOfInvalidAgents(t *testing.T) {
 		"unknown key":          {"x.md", "---\nname: expert\ntols: [a]\n---\nHello.\n", `x.md is not valid: line 3: unknown key "tols"; did you mean "tools"?`},
 		"no end":               {"x.md", "---\nname: expert\nHello.\n", "x.md is not valid: line 1: the front matter that begins here has no end"},
 		"duplicate names":      {"x.yaml", agent + "expert}\n---\n" + agent + "other}\n", `two agents are called "expert", in expert.md and in x.yaml`},
-		"wrong kind":           {"x.yaml", "kind: Workflow\nmetadata: {name: expert}\n", "x.yaml is no agent: its kind is Workflow, and not Agent"},
+		"wrong kind":           {"x.yaml", "kind: Workflow\nmetadata: {name: expert}\n", "x.yaml is not an agent: its kind is Workflow, and not Agent"},
 		"another version":      {"x.yaml", agent + "expert, version: 1.0.0}\n", "x.yaml has expert@1.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -355,7 +355,7 @@ func TestMisuseOfThePast(t *testing.T) {
 		"tree without a view":       {[]string{"show", "story", "--tree", desk}, "--tree needs --view"},
 		"view of nobody":            {[]string{"show", "story", "--tree", desk, "--view", "bill"}, "--view bill: there is no such agent; the tree has support, billing, tech"},
 		"no tree":                   {[]string{"show", "story", "--tree", "no/such", "--view", "billing"}, "no/such: there is no such file or folder"},
-		"fork inside of a step":     {[]string{"fork", "story", "--at", "4"}, "position 4 is in the middle of a step, which begins after 2 and ends at 6"},
+		"fork inside of a step":     {[]string{"fork", "story", "--at", "4"}, "position 4 is in the middle of a step, which begins after 2 and ends at 6; arbor sessions history"},
 		"fork where":                {[]string{"fork", "story", "--at", "17"}, "arbor sessions history story --db " + s.db + " lists the positions"},
 		"fork beyond the end":       {[]string{"fork", "story", "--at", "28"}, "the positions 0 to 27"},
 		"fork onto itself":          {[]string{"fork", "story", "--to", "story"}, `session "story" exists already: give another id with --to`},

@@ -113,10 +113,10 @@ func object(line []byte) ([]field, error) {
 	line = bytes.TrimSpace(line)
 	if !json.Valid(line) {
 		var v any
-		return nil, fmt.Errorf("conversation: event: %w", json.Unmarshal(line, &v))
+		return nil, fmt.Errorf("conversation: the event is not JSON: %w", json.Unmarshal(line, &v))
 	}
 	if line[0] != '{' {
-		return nil, errors.New("conversation: event: not a JSON object")
+		return nil, errors.New("conversation: the event is not a JSON object")
 	}
 	members := make([]field, 0, 12)
 	d := json.NewDecoder(bytes.NewReader(line))

@@ -104,7 +104,7 @@ func patternOf(text string) (*regexp.Regexp, error) {
 	}
 	re, err := regexp.Compile("(?i)" + inner)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no regular expression of Go: %s", text, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return nil, fmt.Errorf("%q is not a regular expression of Go: %s", text, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	return re, nil
 }

@@ -29,7 +29,7 @@ func ParsePath(text string) (Path, error) {
 			case name == "":
 				return nil, fmt.Errorf("the path %q has an empty step: write names with > between them, as support > billing", text)
 			case strings.ContainsAny(name, " …,"):
-				return nil, fmt.Errorf("%q is no step of a path: a step is a name, several with | between them, or … for any agents", name)
+				return nil, fmt.Errorf("%q is not a step of a path: a step is a name, several with | between them, or … for any agents", name)
 			}
 			names = append(names, name)
 		}

@@ -217,7 +217,7 @@ func (d *Decision) answers(asked *event.Relay) error {
 	case d.Content == nil:
 		return wrong("the call asks for an answer: use Answer, or Deny to decline")
 	case event.TooDeep(d.Content) || !json.Valid(d.Content):
-		return wrong("the answer is no JSON, or nested too deeply")
+		return wrong("the answer is not JSON, or nested too deeply")
 	}
 	d.Content = event.CompactJSON(d.Content)
 	form := asked.Schema

@@ -203,7 +203,7 @@ func rawMessages(data []byte) ([]json.RawMessage, error) {
 		case errors.Is(err, io.EOF):
 			return raw, nil
 		case err != nil:
-			return nil, fmt.Errorf("it is no JSON, after byte %d: %w", d.InputOffset(), err)
+			return nil, fmt.Errorf("it is not JSON, after byte %d: %w", d.InputOffset(), err)
 		}
 		var list []json.RawMessage
 		var request struct {
@@ -232,7 +232,7 @@ func ReadMessage(data json.RawMessage) (m llm.Message, err error) {
 		FunctionCall json.RawMessage `json:"function_call"`
 	}
 	if err := json.Unmarshal(data, &in); err != nil {
-		return m, fmt.Errorf("it is no chat message: %w", err)
+		return m, fmt.Errorf("it is not a chat message: %w", err)
 	}
 	content, err := ReadContent(in.Content)
 	if err != nil {

@@ -94,12 +94,12 @@ func (f *Folder) Between(ctx context.Context, good, bad string) ([]Revision, err
 // find returns the id of the commit that a name refers to.
 func (f *Folder) find(ctx context.Context, word string) (string, error) {
 	if word == "" || strings.HasPrefix(word, "-") {
-		return "", fmt.Errorf("%q is no revision", word)
+		return "", fmt.Errorf("%q is not a revision", word)
 	}
 	out, err := f.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", word+"^{commit}")
 	if err != nil {
 		if errors.As(err, new(*exec.ExitError)) {
-			return "", fmt.Errorf("there is no revision %q", word)
+			return "", fmt.Errorf("there is not a revision %q", word)
 		}
 		return "", err
 	}

@@ -148,7 +148,7 @@ func readConversation(f *factory.Factory) (*graph.Graph, error) {
 		if len(bytes.TrimSpace(line)) > 0 {
 			var wrong error
 			if g, wrong = g.ReduceJSON(line); wrong != nil {
-				return nil, factory.Usagef("line %d: %w", n, wrong)
+				return nil, factory.Usagef("line %d: %s", n, factory.Plain(wrong, "conversation"))
 			}
 		}
 		if err != nil {

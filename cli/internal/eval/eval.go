@@ -225,7 +225,7 @@ func evalCases(f *factory.Factory, files []string, o options) ([]eval.Case, erro
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, factory.Usagef("none of %s has such a name and such tags: see --run and --tag", render.Count(len(all), "case"))
+		return nil, factory.Usagef("--run and --tag match none of %s", render.Count(len(all), "case"))
 	}
 	return chosen, nil
 }
@@ -253,10 +253,10 @@ func readReport(file string) (*eval.Report, error) {
 	}
 	r := &eval.Report{}
 	if err := json.Unmarshal(data, r); err != nil {
-		return nil, factory.Usagef("--baseline %s: it is no report that --save has written: %w", file, err)
+		return nil, factory.Usagef("--baseline %s: it is not a report that --save has written: %w", file, err)
 	}
 	if len(r.Subjects) == 0 {
-		return nil, factory.Usagef("--baseline %s: it is no report that --save has written", file)
+		return nil, factory.Usagef("--baseline %s: it is not a report that --save has written", file)
 	}
 	return r, nil
 }

@@ -177,10 +177,10 @@ func ProblemLines(err error) []string {
 	return []string{Plain(err, "")}
 }
 
-// Plain returns an error's text for people: without the name of a package at its start, and with a sentence for what the
-// operating system reports about a file.
+// Plain returns an error's text for people: without the name of a package at its start, without the kind of error that
+// says only that the input is bad, and with a sentence for what the operating system reports about a file.
 func Plain(err error, pkg string) string {
-	text := strings.TrimPrefix(err.Error(), pkg+": ")
+	text := strings.Replace(strings.TrimPrefix(err.Error(), pkg+": "), ": "+agent.ErrBadInput.Error(), "", 1)
 	var file *fs.PathError
 	if errors.As(err, &file) {
 		text = strings.Replace(text, file.Error(), fileProblem(file), 1)
