@@ -87,7 +87,7 @@ func TestAnswer(t *testing.T) {
 	got := s.run(t, "run", "book it", "--session", "a", "--db", s.db)
 	require.Equal(t, cli.StatusApproval, got.status, got.err)
 	require.Regexp(t, `  book asks inside of asker, call \w+:\n  │ For whom\?\n  │ you> /quit\n`, got.out)
-	call := regexp.MustCompile(`--answer (\w+)=WORDS .*, or --deny \w+ --reason TEXT`).FindStringSubmatch(got.err)
+	call := regexp.MustCompile(`--answer (\w+)=TEXT .*, or --deny \w+ --reason TEXT`).FindStringSubmatch(got.err)
 	require.NotNil(t, call, got.err)
 
 	for _, wrong := range []struct{ flag, value, says string }{

@@ -271,7 +271,7 @@ func TestChatAnswersAtServer(t *testing.T) {
 	c.until("you> ")
 	c.enter("book it\r")
 	c.until("For whom?")
-	call := strings.Fields(c.until(" WORDS or /deny"))
+	call := strings.Fields(c.until(" TEXT or /deny"))
 	id := call[len(call)-4]
 	c.until("you> ")
 	c.enter("/approve " + id + "\r")

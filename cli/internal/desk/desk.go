@@ -71,7 +71,7 @@ except for these commands:
 
 func deskSay(f *factory.Factory) *cobra.Command {
 	return &cobra.Command{
-		Use:   "say HANDOFF WORDS",
+		Use:   "say HANDOFF TEXT",
 		Short: "Send one message to the user",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := take(f, cmd, args[0], "")

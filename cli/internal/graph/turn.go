@@ -174,7 +174,7 @@ func (g *runOptions) waiting(c *turn.Conversation, asked []*event.Relay) {
 		q := questionOf(d)
 		what, how := "the run waits for an approval", "--approve "+factory.QuoteArg(d.ToolCallID)
 		if d.Kind == event.RelayInput {
-			what, how = "the run waits for an answer", "--answer "+factory.QuoteArg(d.ToolCallID)+"=WORDS"
+			what, how = "the run waits for an answer", "--answer "+factory.QuoteArg(d.ToolCallID)+"=TEXT"
 		}
 		if q.Agent != "" {
 			what = q.Agent + " waits for an approval"

@@ -216,7 +216,7 @@ func (c *Conversation) waiting(asked []*event.Relay) {
 func toDecide(d *event.Relay) string {
 	call := visible.Line(d.ToolCallID)
 	if d.Kind == event.RelayInput {
-		return fmt.Sprintf("the turn waits: /answer %[1]s WORDS or /deny %[1]s REASON", call)
+		return fmt.Sprintf("the turn waits: /answer %[1]s TEXT or /deny %[1]s REASON", call)
 	}
 	return fmt.Sprintf("the turn waits: /approve %[1]s or /deny %[1]s REASON", call)
 }
@@ -226,7 +226,7 @@ func ToAnswer(d *event.Relay, again func(flag, value string) string) string {
 	call := factory.QuoteArg(d.ToolCallID)
 	what := "an approval: " + again("--approve", call)
 	if d.Kind == event.RelayInput {
-		what = "an answer: " + again("--answer", call+"=WORDS")
+		what = "an answer: " + again("--answer", call+"=TEXT")
 	}
 	return what + ", or --deny " + call + " --reason TEXT"
 }
