@@ -153,9 +153,9 @@ func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption
 }
 
 // Adopt adopts the turn of a session whose process died, as [session.Store] finds them with Orphans, and resumes it. A
-// notice in the log says so. A turn is left if it was adopted three times after a process died, or ten times after a
-// server was stopped, without any progress. A notice says so once, and the error is [ErrLeft]. A turn that was
-// stopped is left too, with the error [session.ErrStopped]. A turn that waits for something keeps waiting.
+// notice in the log says so. Adopt refuses a turn that was adopted three times after a process died, or ten times after
+// a server was stopped, without any progress: a notice says so once, and the error is [ErrLeft]. Adopt refuses a turn
+// that was stopped with the error [session.ErrStopped]. A turn that waits for something keeps waiting.
 func (r *Runner) Adopt(ctx context.Context, key session.Key) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		var left error
