@@ -99,7 +99,7 @@ func (f *Folder) find(ctx context.Context, word string) (string, error) {
 	out, err := f.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", word+"^{commit}")
 	if err != nil {
 		if errors.As(err, new(*exec.ExitError)) {
-			return "", fmt.Errorf("there is not a revision %q", word)
+			return "", fmt.Errorf("there is no revision %q", word)
 		}
 		return "", err
 	}
