@@ -5,6 +5,7 @@ package turn
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync/atomic"
