@@ -46,7 +46,6 @@ func TestNilOptions(t *testing.T) {
 		"agentgraph": func() error { _, err := agentgraph.Load(nil, nil); return err },
 		"builder":    func() error { _, err := agentgraph.NewBuilder("g").Node("a", node, nil).Build(); return err },
 		"graphtest":  func() error { _, err := graphtest.LoadCases(nil, "cases.yaml", nil); return err },
-		"case":       func() error { _, err := new(graphtest.Case).Run(context.Background(), nil); return err },
 		"agenttool":  func() error { _, err := agenttool.New(node, nil); return err },
 		"cardsign": func() error {
 			_, key, _ := ed25519.GenerateKey(nil)
