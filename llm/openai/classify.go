@@ -24,8 +24,9 @@ var (
 	overflow = lazyregexp.New(`(?s)(inputs?|prompt|context|messages|conversation|sequence|request(ed)?|current length|total tokens).{0,80}` +
 		`(exceed|too (long|large|many)|(longer|larger|greater|less) than|only supports|at most|must be <|> ?\d|cannot|limit is|overflow).{0,80}` +
 		`|(exceed|too (long|large|many)|(longer|larger|greater) than).{0,40}(input|prompt|context|messages|maximum model|token limit)` +
-		`|token limit exceeded|maximum (allowed )?(prompt|input) length`)
-	lengths     = lazyregexp.New(`token|length|context|too long`)
+		`|token limit exceeded|maximum (allowed )?(prompt|input) length` +
+		`|(\b(prompt|input|tokens?)\b|输入|上下文|提示|对话|消息|内容)[^时,，。]{0,12}(过长|超长)`) // GLM; with 时间 it is a time that is too long
+	lengths     = lazyregexp.New(`token|length|context|too long|过长|超长`)
 	otherLimits = lazyregexp.New(`per (second|min|hour|day|month)|daily|monthly|weekly|quota|throttl|rate.?limit|` +
 		`max_(completion_|output_|new_)?tokens.{0,40}(is too|exceed|must|should)|` +
 		`'(tools|messages|input|stop)\b[^']*'|schema|description|string (should|too)|array`)
@@ -44,10 +45,8 @@ var (
 		"middle-out",                             // OpenRouter
 		"more than max tokens allowed",           // anomalyco/opencode#27519
 		"context shift is disabled",              // llama.cpp
-		"超长",                                     // GLM
-		"过长",
-		"`inputs` must have less than",         // TGI
-		"max_tokens must be at least 1, got -", // vLLM, if the prompt leaves no room: no request asks for less than 1
+		"`inputs` must have less than",           // TGI
+		"max_tokens must be at least 1, got -",   // vLLM, if the prompt leaves no room: no request asks for less than 1
 		"max_completion_tokens must be at least 1, got -",
 	}
 )
@@ -72,8 +71,10 @@ var (
 		"余额不足",                         // GLM
 	}
 	// spent matches what the same means at OpenRouter, LiteLLM, Hugging Face and DashScope, where a key or a team has a limit.
+	// rate matches limits after which waiting does help.
 	spent = lazyregexp.New(`\b(budget|balance|credits?|free tier)\b.{0,40} (exceeded|exhausted|depleted|used up)|(exceed(ed|s)? ?(your |the |token ?)?|over |crossed )budget|key limit exceeded|` +
 		`(reached|exceeded) your (weekly|monthly|usage|free|budget)\b.{0,20}(limit|quota|usage|credits)|(weekly|monthly|usage) (usage )?limit (has been )?(reached|exceeded)`)
+	rate        = lazyregexp.New(`per.(second|min|hour)`)
 	unpaidCodes = []string{"insufficient_quota", "budget_exceeded", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error",
 		"insufficient_balance", "insufficient_credits", "arrearage", "1113", "1304", "1308", "1310", "base_resp 2056"} // GLM, MiniMax
 )
@@ -84,9 +85,10 @@ var (
 	limited       = []string{"rate limit", "too many requests"}
 	limitedCodes  = []string{"rate_limit_exceeded", "rate_limit_error", "rate_limit_reached", "resource_exhausted", "throttling"}
 	wrongKey      = []string{"api key not valid", "invalid api key", "incorrect api key"}
-	wrongKeyCodes = []string{"invalid_api_key", "base_resp 1004", "base_resp 2049"}                                     // MiniMax
-	noModelCodes  = []string{"model_not_found", "5007"}                                                                 // Cloudflare
-	noModel       = lazyregexp.New(`\bmodel\b.{0,60} (not exist|not found)|not a valid model|invalid model( name|:|$)`) // DeepSeek, OpenRouter, LiteLLM, Mistral
+	wrongKeyCodes = []string{"invalid_api_key", "base_resp 1004", "base_resp 2049"} // MiniMax
+	noModelCodes  = []string{"model_not_found", "5007"}                             // Cloudflare
+	noModel       = lazyregexp.New(`\bmodels?([:=/]\S*)?( (with )?(id|name|identifier):?)?( \S*[^\s:,])?( (is|was|does|could))? not (exist|(be )?found)|` +
+		`not a valid model|invalid model( name|\W*$|:\s*\S+([.,;]\s|$))`) // DeepSeek, OpenRouter, LiteLLM, Mistral
 	malformedCall = []string{
 		"failed to call a function", "tool call validation failed", // Groq, also through gateways
 		"failed to generate tool_calls",       // Cerebras
@@ -95,8 +97,8 @@ var (
 	malformedCallCodes = []string{"tool_use_failed", "output_parse_failed"}
 	noMedia            = lazyregexp.New(`\b(image|audio|vision|video|multi-?modal).{0,40}(not|n.t)( be)? support|(not|n.t|found that) support.{0,40}(image|audio|vision|video|multi-?modal)`)
 	otherAPI           = []string{"v1/responses", "not a chat model"} // OpenAI
-	noTools            = lazyregexp.New(`(n.t|not) support.{0,12}(tool|function)|support tool use|unsupported param: tools|` +
-		`(\btools?|tool[ -](use|calling)|function.calling)\W{1,3}(param )?(is |are )?(not|requires --jinja)`) // --jinja: llama.cpp
+	noTools            = lazyregexp.New(`(n.t|not) support.{0,12}\b(tools|functions|(tool|function).(use|call(s|ing)?))\b|support tool use|unsupported param: tools|function.calling is not|` +
+		`\b(tools|functions|(tool|function).(use|calling))\W{1,3}(param )?(is |are )?(not (\w+ )?(supported|available|enabled|allowed)|requires --jinja)`) // --jinja: llama.cpp
 )
 
 // filtered lists parts of errors, in lower case, that mean that a filter refuses what a text says. Neither another form
@@ -111,19 +113,23 @@ func isContextLength(a *goopenai.APIError) bool {
 	return containsAny(a, tooLong, tooLongCodes) || says(a, overflow) && says(a, lengths) && !says(a, otherLimits)
 }
 
-func isUnpaid(a *goopenai.APIError) bool {
-	return containsAny(a, unpaid, unpaidCodes) || says(a, spent)
+// isSpent reports whether an error says that the account's budget is used up. With other statuses, it is a budget of
+// the server itself, such as that of its retries.
+func isSpent(status int, a *goopenai.APIError) bool {
+	statuses := []int{http.StatusBadRequest, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests}
+	return slices.Contains(statuses, status) && says(a, spent) && !says(a, rate)
 }
 
-// says reports whether the message of an error matches an expression in lower case.
+// says reports whether the message of an error matches an expression in lower case, in the endpoint's own words.
 func says(a *goopenai.APIError, words *lazyregexp.Regexp) bool {
-	return words.Get().MatchString(strings.ToLower(a.Message))
+	return words.Get().MatchString(ownWords(strings.ToLower(a.Message)))
 }
 
-// containsAny reports whether an error has one of the codes as its code or type, or contains one of the texts.
+// containsAny reports whether an error has one of the codes as its code or type, or contains one of the texts in the
+// endpoint's own words.
 func containsAny(a *goopenai.APIError, words, codes []string) bool {
 	is := func(code string) bool { return slices.Contains(codes, strings.ToLower(code)) }
-	message := strings.ToLower(a.Message)
+	message := ownWords(strings.ToLower(a.Message))
 	return is(fmt.Sprint(a.Code)) || is(a.Type) || slices.ContainsFunc(words, func(s string) bool { return strings.Contains(message, s) })
 }
 
@@ -134,8 +140,8 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeNotFound, false
 	case isContextLength(a):
 		return llm.CodeContextLength, false
-	case status == http.StatusPaymentRequired, !waits && isUnpaid(a):
-		return llm.CodeRateLimited, false
+	case status == http.StatusPaymentRequired, containsAny(a, unpaid, unpaidCodes), isSpent(status, a):
+		return llm.CodeRateLimited, waits && status != http.StatusPaymentRequired
 	case containsAny(a, filtered, filteredCodes):
 		return llm.CodeBadRequest, false
 	case status == http.StatusBadRequest && containsAny(a, malformedCall, malformedCallCodes):
@@ -228,8 +234,9 @@ var (
 
 const waitUnit = `(?:milliseconds?|secs?|seconds?|mins?|minutes?|hrs?|hours?)\b`
 
-// waitIn returns how long the body of an error asks to wait; 0 if it does not.
+// waitIn returns how long the body of an error asks to wait in the endpoint's own words; 0 if it does not.
 func waitIn(body []byte, now time.Time) time.Duration {
+	body = []byte(ownWords(string(body)))
 	if m := waitFields.Get().FindSubmatch(body); m != nil {
 		unit := time.Second
 		if strings.HasSuffix(strings.ToLower(string(m[1])), "ms") || strings.EqualFold(string(m[3]), "ms") {

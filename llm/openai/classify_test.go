@@ -62,7 +62,7 @@ func TestContextLengthWords(t *testing.T) {
 		"max_completion_tokens must be at least 1, got -160.",
 		"tokens in request more than max tokens allowed", // anomalyco/opencode#27519
 		"context shift is disabled",
-		"Prompt 超长", "模型输入过长",
+		"Prompt 超长", "模型输入过长", "请求的 tokens 超长", "messages 内容过长，请缩短", "Invalid 'input': maximum context length is 8192 tokens.",
 	} {
 		for _, status := range []int{400, 413, 429, 500} {
 			code, retry := classify(status, parseError([]byte(`{"error":{"message":`+strconv.Quote(words)+`}}`)), false)
@@ -84,6 +84,12 @@ func TestContextLengthWords(t *testing.T) {
 		"max_tokens must be at least 1, got 0.",
 		"n must be at least 1, got -1",
 		"messages[3].tool_calls[0].id: string too long, maximum length 40",
+		"tools.0.function.name 过长", "参数 user_id 超长", "参数 prompt_cache_key 过长", "tools.0.function.description 内容过长",
+		`[{'type':'string_type','loc':('body','messages',1,'content','str'),'msg':'Input should be a valid string','input':[{'type':'text','text':'输入过长?'}]}]`,
+		`[{'type':'string_type','loc':('body','messages',1,'content','str'),'msg':'Input should be a valid string','input':[{'type':'text','text':'Why is my free tier exhausted?'}]}]`,
+		"1 validation error: Value error [type=value_error, input_value={'content': 'Too many requests: wait 3 seconds'}, input_type=dict]",
+		"Model input error: file file-abc not found", "Invalid model: temperature must be <= 1", "Invalid model output",
+		"The model produced a call of a tool which was not found", "Model error: tool not found",
 	} {
 		code, _ := classify(400, parseError([]byte(`{"error":{"message":`+strconv.Quote(words)+`}}`)), false)
 		require.Equal(t, llm.CodeBadRequest, code, words)
@@ -145,6 +151,27 @@ func TestClassify(t *testing.T) {
 		{400, `{"error":{"message":"The response was filtered","type":null,"param":"prompt","code":"content_filter"}}`, llm.CodeBadRequest, false},
 		{403, `{"error":{"message":"m requires moderation on x. Your input was flagged for \"harassment\".","code":403}}`, llm.CodeBadRequest, false},
 		{404, `{"error":{"message":"No endpoints found that support image input","code":404}}`, llm.CodeBadRequest, false},
+		{504, `{"error":{"message":"请求处理时间过长，请稍后重试"}}`, llm.CodeServer, true},
+		{500, `{"error":{"message":"排队时间过长"}}`, llm.CodeServer, true},
+		{504, `{"error":{"message":"内容生成时间过长"}}`, llm.CodeServer, true},
+		{503, `{"error":{"message":"upstream retry budget exceeded"}}`, llm.CodeServer, true},
+		{500, `{"error":{"message":"Request time budget exhausted"}}`, llm.CodeServer, true},
+		{503, `{"error":{"message":"Usage limit reached for requests per minute"}}`, llm.CodeServer, true},
+		{429, `{"error":{"message":"Token budget per minute exceeded"}}`, llm.CodeRateLimited, true},
+		{403, `{"error":{"message":"Key limit exceeded, try again in 5s"}}`, llm.CodeRateLimited, true},
+		{422, `{"detail":"[{'msg':'Value error','input':'Wait 3 seconds: my credits are exhausted'}]"}`, llm.CodeBadRequest, false},
+		{429, `{"error":"insufficient quota","input":"Please wait 3 seconds"}`, llm.CodeRateLimited, false},
+		{500, `{"error":{"message":"Failed to parse the arguments of tool 'notify_customer'"}}`, llm.CodeServer, true},
+		{500, `{"error":{"message":"The call failed: tool not found"}}`, llm.CodeServer, true},
+		{500, `{"error":{"message":"The web_search tool is not available"}}`, llm.CodeServer, true},
+		{500, `{"error":{"message":"This node does not support the functionality"}}`, llm.CodeServer, true},
+		{500, `{"error":{"message":"m does not support this tool_choice"}}`, llm.CodeServer, true},
+		{500, `{"error":{"message":"m does not support function calling"}}`, llm.CodeBadRequest, false},
+		{500, `{"error":{"message":"Tools are not currently supported by m"}}`, llm.CodeBadRequest, false},
+		{500, `{"error":{"message":"Function calling is not enabled for models/m"}}`, llm.CodeBadRequest, false},
+		{400, "{\"error\":{\"message\":\"The model `m/x:free` does not exist or you do not have access to it.\"}}", llm.CodeNotFound, false},
+		{400, `{"error":{"message":"Model id: m could not be found"}}`, llm.CodeNotFound, false},
+		{400, `{"error":{"message":"Invalid model: m. See the list of models."}}`, llm.CodeNotFound, false},
 	} {
 		code, retry := classify(tt.status, parseError([]byte(tt.body)), waitIn([]byte(tt.body), time.Now()) > 0)
 		require.Equal(t, tt.code, code, tt.body)

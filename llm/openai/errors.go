@@ -272,12 +272,12 @@ func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, s
 		a = parseError(data)
 		text, cause = c.errorText(a), c.endpointError(a, resp.StatusCode)
 	}
-	said := waitIn(data, time.Now())
-	code, retry := classify(resp.StatusCode, a, said > 0)
+	said, header := waitIn(data, time.Now()), retryAfter(resp.Header, time.Now())
+	code, retry := classify(resp.StatusCode, a, said > 0 || header > 0 && isSpent(resp.StatusCode, a))
 	e := c.errorf(code, cause, "%s: %s%s", statusText(resp.StatusCode), text, c.advice(code, retry, resp, a))
 	e.Status, e.Retryable = resp.StatusCode, retry && resp.Header.Get("X-Should-Retry") != "false" // OpenAI, Anthropic
 	if e.Retryable {
-		e.RetryAfter = cmp.Or(retryAfter(resp.Header, time.Now()), said, resetAfter(resp.Header, time.Now()))
+		e.RetryAfter = cmp.Or(header, said, resetAfter(resp.Header, time.Now()))
 	}
 	if e.RetryAfter > c.maxRetryAfter {
 		e.Message += fmt.Sprintf("; it asks to wait %v, which is longer than this client waits", e.RetryAfter.Round(time.Second))

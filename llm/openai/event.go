@@ -165,8 +165,8 @@ type usageReport struct {
 }
 
 // readUsage reads a usage. It returns nil for an invalid one, because an answer must not fail for it. What only the total
-// contains is reasoning, which xAI and Gemini count apart from the output (vercel/ai#12425, mozilla-ai/any-llm#1290), or
-// what Claude has in its cache.
+// contains is the input if it has no count, or what is in the cache, if it is as much as that, or else reasoning, which xAI
+// and Gemini count apart from the output (vercel/ai#12425, mozilla-ai/any-llm#1290).
 func readUsage(raw json.RawMessage) *usageReport {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil // before u is allocated
@@ -185,12 +185,21 @@ func readUsage(raw json.RawMessage) *usageReport {
 	if u.Total == "" && reasoning > counted.OutputTokens {
 		apart = reasoning
 	}
-	if kept := max(count(u.Read), count(u.Written)); apart > 0 && kept > 0 {
-		counted.InputTokens += apart
-	} else if apart > 0 {
-		counted.OutputTokens, reasoning = counted.OutputTokens+apart, max(reasoning, apart)
+	whole, kept := counted, counted.CachedTokens+max(count(u.Written), 0)
+	switch {
+	case apart <= 0: // the counts contain all
+	case cmp.Or(u.Prompt, u.Input) == "" && u.Total != "":
+		whole.InputTokens = apart
+	case apart != reasoning && (apart == kept || apart == kept+reasoning):
+		whole.InputTokens += kept
+		whole.OutputTokens += apart - kept
+	default:
+		whole.OutputTokens, reasoning = whole.OutputTokens+apart, max(reasoning, apart)
 	}
-	return &usageReport{counted, reasoning}
+	if whole, ok = whole.Plausible(); !ok {
+		whole = counted
+	}
+	return &usageReport{whole, min(reasoning, whole.OutputTokens)}
 }
 
 // wireLogProb is one token in the list "content" of the protocol's log probabilities.

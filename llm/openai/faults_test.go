@@ -56,6 +56,8 @@ func TestFaultMatrix(t *testing.T) {
 		"429 place":         {status(429, `{"error":{"message":"no more","code":"insufficient_quota","loc":"eu","metadata":"x"}}`), llm.CodeRateLimited, 429, false, "Too Many Requests: no more (ins", 0},
 		"429":               {status(429, object("slow down", "", "rate_limit_exceeded")), llm.CodeRateLimited, 429, true, "slow down", 0},
 		"429 quota":         {status(429, object("pay", "", "insufficient_quota")), llm.CodeRateLimited, 429, false, "pay (insufficient_quota)", 0},
+		"429 spent":         {status(429, object("Budget exceeded", "", "")), llm.CodeRateLimited, 429, false, "nothing more is to be had", 0},
+		"429 budget":        {status(429, object("Budget exceeded", "", ""), "Retry-After", "3"), llm.CodeRateLimited, 429, true, "Budget exceeded", 3 * time.Second},
 		"429 seconds":       {status(429, "", "Retry-After", "3"), llm.CodeRateLimited, 429, true, "", 3 * time.Second},
 		"429 date":          {status(429, "", "Retry-After", inADay), llm.CodeRateLimited, 429, true, "it asks to wait 2", 24 * time.Hour},
 		"429 no retry":      {status(429, "", "X-Should-Retry", "false"), llm.CodeRateLimited, 429, false, "Too Many Requests", 0},

@@ -85,7 +85,7 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 		`non-?stream(ing)?\b.{0,40}(not|n.t|un)( be)? ?support|(false for|not support(ed)?( for| in)?) non-?stream|support.{0,20}stream\W{1,4}false`}, // DashScope
 	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel.?tool.?(calls|use)", ""},                                                                                            // o3, o4-mini
 	{"no-tool-choice", "no `tool_choice`; a tool that must be called is the only one", "tool.?choice", `invalid tool_choice|tool_choice.{0,40}(must|should) be|tool_choice forces`}, // DeepSeek, Kimi
-	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", `response.format|response.(mime.type|schema)|json_schema|json (schema )?mode|guided_json|text_?format|structured output`,
+	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", `response_?(format|schema)|response.mime.type|json_schema|json (schema )?mode|guided_json|text_?format|structured output`,
 		`json mode cannot be combined|response.format and (function|tool)|must be 'json_schema' or 'text'|populating 'response_mime_type'|` + schemaFeatures}, // DeepSeek, Gemini, Groq, LM Studio, vLLM
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
@@ -122,7 +122,7 @@ const (
 // invalidSchema matches a schema that is wrong, which its author must see. passing matches server errors that do not
 // depend on the form of a request.
 var (
-	unsaid     = lazyregexp.New(`\\*["'](input|flagged_input|failed_generation)\\*["']\s*:|\binput_value=|"(type|param|code)"\s*:\s*null`)
+	unsaid     = lazyregexp.New(`[{,][\s\\n]*["'](input|flagged_input|failed_generation)\\*["']\s*:|\binput_value=|"(type|param|code)"\s*:\s*null`)
 	oneRequest = lazyregexp.New(schemaFeatures + `|` + toolFeatures + `|` + earlierThoughts + `|reasoning.?effort\W{0,3}does not support '`)
 	conflict   = lazyregexp.New(noBudget + `|tool_choice forces|incompatible with thinking|thinking mode does not support|cannot be combined|at the same time|with a response mime type|` +
 		`controlled generation of only|cannot both be|non-?streaming calls|when .?stream=false`)
