@@ -127,14 +127,14 @@ func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, er
 // more. The function reads the log and returns the position of its end, and whether the turn waits or has ended
 // there. If it has, CancelIf waits up to 10 s for the process that holds the session to release it. If check
 // returns an error, CancelIf returns that error and cancels nothing. If the log has grown meanwhile, it calls check
-// again, up to ten times in all, and then returns agent.ErrConflict. If the context ends when CancelIf has begun, it goes
-// on for up to 10 s, because the turn is interrupted by then. If the cancellation fails, a turn that this process ran
-// stays stopped.
+// again, up to ten times in all, and then returns agent.ErrConflict. If the context ends after CancelIf has begun, it goes
+// on for up to 10 s, or for one after Close, because it may have interrupted the turn. If the cancellation fails, a turn that
+// this process ran stays stopped.
 func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(context.Context) (seq int64, rests bool, err error)) (events []*event.Event, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	ctx, done := outliving(ctx)
+	ctx, done := t.outliving(ctx)
 	defer done()
 	backend, ran, release, err := t.hold(ctx, key)
 	if err != nil {
@@ -179,10 +179,24 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 	}
 }
 
-// outliving returns a context with the values of ctx that ends cancelTime after ctx.
-func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
+// outliving returns a context with the values of ctx that ends cancelTime after ctx, or a second after Close.
+func (t *Turns) outliving(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	undo := context.AfterFunc(ctx, func() { time.AfterFunc(cancelTime, func() { cancel(context.Cause(ctx)) }) })
+	undo := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(cancelTime)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-longer.Done():
+		case <-t.background.Done():
+			timer.Reset(time.Second)
+			select {
+			case <-timer.C:
+			case <-longer.Done():
+			}
+		}
+		cancel(context.Cause(ctx))
+	})
 	return longer, func() { undo(); cancel(nil) }
 }
 

@@ -128,6 +128,39 @@ func TestCancelWithoutItsClient(t *testing.T) {
 	}
 }
 
+// TestCloseAfterACancel: a server stops a second after a cancellation whose client has left, though another process ends
+// the turn late. The turn stays stopped.
+func TestCloseAfterACancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		works := make(chan struct{})
+		slow := scripted.Wait(func(ctx context.Context) error {
+			close(works)
+			<-ctx.Done()
+			time.Sleep(8 * time.Second)
+			return ctx.Err()
+		})
+		desk := must.Get(llmagent.New("desk", "", scripted.Always("m", scripted.Reply(slow))))
+		store := clocked(t)
+		one, two := newTurns(t, desk, store), newTurns(t, desk, store)
+		x := must.Get(one.Begin(t.Context(), key, llm.UserText("go")))
+		<-works
+		ctx, leave := context.WithCancel(t.Context())
+		canceled := make(chan error, 1)
+		go func() {
+			_, err := two.Cancel(ctx, key)
+			canceled <- err
+		}()
+		synctest.Wait()
+		leave()
+		begun := time.Now()
+		require.NoError(t, two.Close(t.Context()))
+		require.LessOrEqual(t, time.Since(begun), 2*time.Second)
+		require.ErrorIs(t, <-canceled, context.Canceled)
+		require.Error(t, x.Wait(t.Context()))
+		stateIs(t, one, key, CutOff)
+	})
+}
+
 // TestResumedElsewhere: a server that stopped a turn treats it as one that runs when another server has resumed it, and
 // adopts it when that one dies.
 func TestResumedElsewhere(t *testing.T) {
