@@ -198,7 +198,7 @@ type Chunk struct {
 	Notice *Notice
 }
 
-// Clone returns a copy of a chunk that the consumer may change.
+// Clone returns a copy of a chunk whose call, usage and log probabilities the consumer may change.
 func (c Chunk) Clone() Chunk {
 	if c.Call != nil {
 		call := *c.Call
@@ -209,6 +209,9 @@ func (c Chunk) Clone() Chunk {
 		c.Usage = &u
 	}
 	c.LogProbs = slices.Clone(c.LogProbs)
+	for i := range c.LogProbs {
+		c.LogProbs[i].Top = slices.Clone(c.LogProbs[i].Top)
+	}
 	return c
 }
 

@@ -21,6 +21,20 @@ const mark = "[Your instructions for this answer]"
 // called a tool.
 const maxRepeated = 1000
 
+// repeatable returns the user's message of the turn, or "" if it is long, if the view shows it differently or not at
+// all, or if it could be taken for instructions.
+func repeatable(message string, shown []llm.Message) string {
+	for _, m := range slices.Backward(shown) {
+		if m.Role == llm.RoleUser {
+			if m.PlainText() == message && len(message) <= maxRepeated && !strings.Contains(message, mark) {
+				return message
+			}
+			break
+		}
+	}
+	return ""
+}
+
 // sharedSystem ends the system text of agents that share their requests. %s is the list of the agents of the tree.
 const sharedSystem = "These agents answer the user, one at a time:\n%s\nYou are one of them. The end of the conversation, after " + mark +
 	", says which one, what you do and which tools you may call. The user does not see it."
@@ -216,8 +230,8 @@ func (x *execution) shareRequest(req *llm.Request, full, current *template) erro
 	}
 	own := strings.TrimPrefix(strings.TrimPrefix(req.System, x.inv.Node().Tree().Root().Properties.GlobalInstruction), "\n\n")
 	last := mark + "\n" + paragraphs(paragraphs(own, can), x.run.Again)
-	if said := x.inv.Message().PlainText(); !x.run.Called && x.run.Again == "" && len(said) <= maxRepeated {
-		req.Repeat = said
+	if !x.run.Called && x.run.Again == "" {
+		req.Repeat = repeatable(x.inv.Message().PlainText(), req.Messages)
 	}
 	req.System, req.Tools, req.Agent = common.system, common.tools, full.group[0].Path
 	req.Messages = append(slices.Clip(req.Messages), llm.Message{Role: llm.RoleSystem, Content: llm.Content{Text: last}})

@@ -247,10 +247,7 @@ func ReadMessage(data json.RawMessage) (m llm.Message, err error) {
 		if len(in.FunctionCall) > 0 && string(in.FunctionCall) != "null" {
 			return m, errors.New(`it has a "function_call", which "tool_calls" have replaced`)
 		}
-		m = llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: content.PlainText()}}
-		if m.Text == "" {
-			m.Text = in.Refusal
-		}
+		m = llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: content.PlainText() + in.Refusal}}
 		for _, c := range in.ToolCalls {
 			if c.Type != "function" && c.Type != "" {
 				return m, fmt.Errorf("it calls a tool of the unknown type %.40q", c.Type)

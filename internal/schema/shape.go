@@ -41,8 +41,9 @@ func (all Schemas) Shape() *Shape {
 	}
 	s := &Shape{Members: map[string]Schemas{}, Required: all.required()}
 	for _, schema := range all {
-		s.add(schema, nil)
+		s.add(schema, nil, false)
 	}
+	s.Texts = distinct(s.Texts)
 	if s.Types = distinct(s.Types); slices.Contains(s.Types, "number") {
 		s.Types = slices.DeleteFunc(s.Types, func(t string) bool { return t == "integer" })
 	}
@@ -50,7 +51,8 @@ func (all Schemas) Shape() *Shape {
 }
 
 // add adds what a schema and its branches say. If it names no types, its values have the given ones, if there are any.
-func (s *Shape) add(schema any, types []string) {
+// listed reports that a schema around it lists all values.
+func (s *Shape) add(schema any, types []string, listed bool) {
 	m, _ := schema.(map[string]any)
 	if text, _ := m["description"].(string); s.Description == "" {
 		s.Description = text
@@ -66,10 +68,11 @@ func (s *Shape) add(schema any, types []string) {
 	if named := typesOf(m); len(named) > 0 {
 		types = named
 	}
-	values, listed := m["enum"].([]any)
+	values, lists := m["enum"].([]any)
 	if value, ok := m["const"]; ok {
-		values, listed = []any{value}, true
+		values, lists = []any{value}, true
 	}
+	listed = listed || lists
 	s.Texts = append(s.Texts, stringsOf(values)...)
 	if m["nullable"] == true || slices.Contains(values, nil) {
 		s.Types = append(s.Types, "null")
@@ -90,7 +93,7 @@ func (s *Shape) add(schema any, types []string) {
 	}
 	branches := slices.Concat(listOf(m["allOf"]), listOf(m["anyOf"]), listOf(m["oneOf"]))
 	for _, branch := range branches {
-		s.add(branch, types)
+		s.add(branch, types, listed)
 	}
 	if len(branches) == 0 {
 		s.Types = append(s.Types, types...)

@@ -50,9 +50,6 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 		r.Messages = slices.Clone(r.Messages)
 		if !q.has(quirkLateSystem) {
 			r.Messages[late].Role = llm.RoleUser
-			if r.Repeat != "" {
-				r.Messages[late].Text += "\n\n[The user's message]\n" + r.Repeat
-			}
 		}
 	}
 	if s := r.ResponseFormat; s != nil && q.has(quirkSchemaInPrompt) {
@@ -62,6 +59,9 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 		}
 		*at = strings.TrimPrefix(*at+"\n\nAnswer with JSON that follows this schema, and with nothing else: "+string(s.Schema), "\n\n")
 		r.ResponseFormat = nil
+	}
+	if late >= 0 && r.Repeat != "" && !q.has(quirkLateSystem) {
+		r.Messages[late].Text += "\n\n[The user's message]\n" + r.Repeat
 	}
 	if !q.has(quirkAllowedTools) || q.has(quirkNoToolChoice) {
 		r.Allowed = nil

@@ -114,6 +114,8 @@ func TestLeakedCalls(t *testing.T) {
 		"doubled braces":         {`{{"name": "transfer_to_agent", "arguments": {"agent_name": "billing"}}}`, "", []llm.ToolCall{billing}},
 		"one brace missing":      {`{{"name": "transfer_to_agent", "arguments": {"agent_name": "billing"}}`, "", []llm.ToolCall{billing}},
 		"missing in a tag":       {"<tool_call>\n{{\"name\": \"transfer_to_agent\", \"arguments\": {\"agent_name\": \"billing\"}}\n</tool_call>", "", []llm.ToolCall{billing}},
+		"wrapped in a tag":       {`<tool_call>{"tool_call": {"name": "transfer_to_agent", "arguments": {"agent_name": "billing"}}}</tool_call>`, "", []llm.ToolCall{billing}},
+		"wrapped and doubled":    {`{"function_call": {{"name": "transfer_to_agent", "arguments": {"agent_name": "billing"}}}}`, "", []llm.ToolCall{billing}},
 		"doubled in a tag":       {"<tool_call>\n{{\"name\": \"transfer_to_agent\", \"arguments\": {\"agent_name\": \"billing\"}}}\n</tool_call>", "", []llm.ToolCall{billing}},
 		"all braces doubled":     {`{{"name": "transfer_to_agent", "arguments": {{"agent_name": "billing"}}}}`, "", []llm.ToolCall{billing}},
 		"inner braces doubled":   {`{"name": "transfer_to_agent", "arguments": {{"agent_name": "billing"}}}`, "", []llm.ToolCall{billing}},
@@ -401,6 +403,8 @@ func TestCallsOfToolsThatDoNotExist(t *testing.T) {
 
 func TestWordsThatAreNoCalls(t *testing.T) {
 	for name, words := range map[string]string{
+		"a name alone behind words":   "Write it so:\n" + `{"name": "transfer_to_billing"}`,
+		"a trace":                     "Here is such a trace:\nAction: transfer_to_agent\nAction Input: {\"agent_name\": \"billing\"}\nObservation: ok\nThought: done.",
 		"a brace behind all":          `{"name": "billing", "arguments": {}}}`,
 		"two braces behind doubled":   `{{"name": "billing", "arguments": {}}}}}`,
 		"a brace behind a space":      `{{"name": "billing", "arguments": {}}} }`,

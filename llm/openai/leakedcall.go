@@ -54,7 +54,7 @@ func (l *leakFilter) call(o map[string]json.RawMessage, marked bool) (name, args
 	if names != 1 || json.Unmarshal(named, &name) != nil {
 		return "", "", false
 	}
-	if both == 0 && (marked || l.isBare(name) && !l.mentioned(name)) {
+	if both == 0 && (marked || l.first && l.isBare(name) && !l.mentioned(name)) {
 		given, both = json.RawMessage("{}"), 1
 	}
 	if both != 1 || !hasOnly(o, callKeys...) || isSchema(o["parameters"]) {

@@ -76,9 +76,12 @@ func (l *leakFilter) advance(t trial, c byte) {
 		}
 		return
 	case t.loose > 0 && c == '}':
-		t.loose--
-		l.next = append(l.next, t)
-		return
+		more := t
+		more.loose--
+		l.next = append(l.next, more)
+		if p.kind != "mark" || p.text != "}" {
+			return
+		}
 	case p.kind == "others" || p.kind == "words":
 		l.next = append(l.next, t)
 		return
@@ -248,11 +251,8 @@ func (l *leakFilter) enter(t trial, at, c int) {
 			if p.optional {
 				l.enter(t, t.at+1, c)
 			}
-			if p.kind == "others" && len(t.calls) == 0 {
-				if !t.closed && !l.first && (!l.said || l.req.ResponseFormat != nil) || l.isAbout(t.form.parts[0].text) {
-					return
-				}
-				l.turn = true
+			if p.kind == "others" && !l.ends(&t) {
+				return
 			}
 			if p.kind == "over" {
 				if t.form.calls {
@@ -273,14 +273,27 @@ func (l *leakFilter) enter(t trial, at, c int) {
 	}
 }
 
+// ends reports whether the answer may end at the mark that begins a form with the turn of others. A word, as in
+// Observation:, is such a mark only if the text before the call may be at its end: otherwise it shows how such a turn
+// looks.
+func (l *leakFilter) ends(t *trial) bool {
+	mark := t.form.parts[0].text
+	if len(t.calls) > 0 {
+		return mark[0] == '<' || mark[0] == '[' || (l.first || l.said) && !isAbout(l.req, mark)
+	}
+	ends := (t.closed || l.first || l.said && l.req.ResponseFormat == nil) && !isAbout(l.req, mark)
+	l.turn = l.turn || ends
+	return ends
+}
+
 // isAbout reports whether a text of the conversation contains the mark, so that the answer may explain it.
-func (l *leakFilter) isAbout(mark string) bool {
-	for text := range textsOfOthers(l.req) {
+func isAbout(req *llm.Request, mark string) bool {
+	for text := range textsOfOthers(req) {
 		if strings.Contains(text, mark) {
 			return true
 		}
 	}
-	return strings.Contains(l.req.System, mark) || slices.ContainsFunc(l.req.Messages, func(m llm.Message) bool {
+	return strings.Contains(req.System, mark) || slices.ContainsFunc(req.Messages, func(m llm.Message) bool {
 		return m.Role == llm.RoleAssistant && strings.Contains(m.PlainText(), mark)
 	})
 }

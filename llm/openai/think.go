@@ -237,7 +237,7 @@ func (t *thinking) opens() bool {
 		if t.separate {
 			continue
 		}
-		if b.isText && strings.IndexByte(b.open, '|') < 0 && !t.afterBlock {
+		if b.isText && strings.IndexByte(b.open, '|') < 0 && (!t.afterBlock || isAbout(t.req, b.open)) {
 			continue // the user may have asked for this tag
 		}
 		if rest, ok := strings.CutPrefix(begin, b.open); ok {
@@ -251,7 +251,7 @@ func (t *thinking) opens() bool {
 			return false
 		}
 	}
-	if t.inText = true; t.afterBlock {
+	if t.inText = true; t.afterBlock && !t.isText { // a text is a paragraph of its own
 		t.held = begin
 	}
 	return true

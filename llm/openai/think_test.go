@@ -81,6 +81,7 @@ func TestThinkBlocks(t *testing.T) {
 		"<mm:think>Hm.</mm:think>\n\nHello.":                                                                         {Text: "Hello.", Reasoning: "Hm."},
 		"<think>Hm.</think>\n<answer>\nHello.\n</answer>":                                                            {Text: "Hello.", Reasoning: "Hm."},
 		"<think>Hm.</think>\n<response>\nHello.\n</response>\n":                                                      {Text: "Hello.", Reasoning: "Hm."}, // vllm-project/vllm#45385
+		"<think>Hm.</think>\n<response>\nHello.\n</response>\n\nSources: a":                                          {Text: "Hello.\n\nSources: a", Reasoning: "Hm."},
 		"<response>Hello.</response>":                                                                                {Text: "<response>Hello.</response>"},
 		"<|thought_start|>\nHm.\n<|thought_end|>\nHello.":                                                            {Text: "Hello.", Reasoning: "Hm."},
 		"<|plamo:begin_think:plamo|>Hm.<|plamo:end_think:plamo|>Hello.":                                              {Text: "Hello.", Reasoning: "Hm."},
@@ -116,7 +117,11 @@ func TestThinkBlocks(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, result{Text: written, Reasoning: "So.", Finish: llm.FinishStop}, got, "where the endpoint has a field for it, all else are words")
 	}
-	got, err := ask(t, serve(t, bodyOf(delta(`{"reasoning_content":"Hm."}`, "")+text("</thi")+text("nk>\n\n")+text("Hello.")+delta(`{}`, "stop")+done)), helloS)
+	got, err := ask(t, serve(t, bodyOf(text("<think>Hm.</think>\n<response>1</response>")+delta(`{}`, "stop")+done)),
+		&llm.Request{Messages: []llm.Message{llm.UserText("Answer in <response> tags.")}, Stream: true})
+	require.NoError(t, err)
+	require.Equal(t, "<response>1</response>", got.Text, "the user has asked for this tag")
+	got, err = ask(t, serve(t, bodyOf(delta(`{"reasoning_content":"Hm."}`, "")+text("</thi")+text("nk>\n\n")+text("Hello.")+delta(`{}`, "stop")+done)), helloS)
 	require.NoError(t, err)
 	require.Equal(t, result{Text: "Hello.", Reasoning: "Hm.", Model: "m-1", Finish: llm.FinishStop}, got, "what closes the thoughts of another field")
 	got, err = ask(t, serve(t, bodyOf(text("<think>Hm.</think>\n\n")+toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}`)+delta(`{}`, "tool_calls")+done)), helloS)
