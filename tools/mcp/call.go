@@ -29,7 +29,7 @@ type call struct {
 	asked     []*question    // all questions so far, in order
 	replayed  int            // the number of them that the current execution has asked
 	expiry    *time.Timer    // set while the call is parked
-	sent      atomic.Bool    // the transport has written the request, or has begun to
+	sent      atomic.Bool    // the transport may have begun to write the request
 	refused   atomic.Bool    // the server has answered its POST with status 404
 
 	mu   sync.Mutex
@@ -102,6 +102,10 @@ func (s *Server) call(ctx tools.Context, name string, input json.RawMessage) (an
 				}
 				continue
 			}
+			var said *jsonrpc.Error // also of a POST that failed, after which the connection continues
+			if isEnd(o.err) && !errors.As(o.err, &said) {
+				r.conn.close() // otherwise the next call may be made on this connection
+			}
 			return s.output(ctx, name, o)
 		}
 	}
@@ -119,6 +123,11 @@ func (s *Server) begin(ctx tools.Context, name string, input json.RawMessage) (*
 	}
 	r := &call{conn: c, done: make(chan outcome, 1), questions: make(chan *question), ctx: ctx}
 	r.life, r.cancel = context.WithCancel(context.WithValue(s.ctx, callKey{}, r))
+	switch s.at.(type) {
+	case Stdio, HTTP: // they record what they send
+	default:
+		r.sent.Store(true)
+	}
 	key := ctx.IdempotencyKey()
 	go func() {
 		token := c.begin(r)
@@ -153,11 +162,15 @@ func (s *Server) output(ctx tools.Context, tool string, o outcome) (any, error) 
 		return content(ctx, legal(tool), o.result)
 	case s.ctx.Err() != nil:
 		return nil, ErrClosed
-	case errors.Is(o.err, io.EOF), errors.Is(o.err, io.ErrUnexpectedEOF), errors.Is(o.err, io.ErrClosedPipe), errors.Is(o.err, context.Canceled),
-		errors.Is(o.err, sdk.ErrConnectionClosed), errors.Is(o.err, sdk.ErrSessionMissing):
+	case isEnd(o.err), errors.Is(o.err, context.Canceled), errors.Is(o.err, sdk.ErrConnectionClosed), errors.Is(o.err, sdk.ErrSessionMissing):
 		return nil, s.errorf("it has ended before it answered; the outcome of the call is unknown")
 	}
 	return nil, s.errorf("%s", plain(o.err))
+}
+
+// isEnd reports whether the connection, or one of its requests over HTTP, ended without an answer.
+func isEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe)
 }
 
 // rejected is the code of the SDK's error for a message that its transport could not send.

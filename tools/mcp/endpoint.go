@@ -33,7 +33,8 @@ func nothing() string { return "" }
 // discover is the method that asks for the server's protocol versions, since version 2026-07-28.
 const discover = "server/discover"
 
-// Transport returns a transport of the protocol's SDK. It is called for each connection.
+// Transport returns a transport of the protocol's SDK. It is called for each connection. A call that fails because the
+// connection has ended is not sent again, because the server may have got it.
 type Transport func() (sdk.Transport, error)
 
 func (t Transport) check() error {
@@ -90,8 +91,8 @@ func (h HTTP) dial(_ *Server, probe time.Duration) (sdk.Transport, func() string
 	return &sdk.StreamableClientTransport{Endpoint: h.URL, HTTPClient: &client, MaxEventSize: maxMessage}, nothing, nil
 }
 
-// bounded sends the headers, records which calls the server refuses, and limits answers that are not streams, because
-// the SDK reads them completely.
+// bounded sends the headers, records which calls were sent and which of them the server refuses, and limits answers that
+// are not streams, because the SDK reads them completely.
 type bounded struct {
 	http.RoundTripper
 	at    HTTP

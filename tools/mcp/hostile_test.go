@@ -62,6 +62,17 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
+// The next call after a server has ended gets a new one, and not the rest of the old connection.
+func TestCallsAfterTheEndOfATransport(t *testing.T) {
+	t.Parallel()
+	s := startCommand(t, "dies")
+	for range 10 {
+		r := list(t, s)
+		require.Contains(t, bad(t, r, "bad", `{}`), "the outcome of the call is unknown")
+		require.Equal(t, "again", good(t, r, "echo", `{"text":"again"}`))
+	}
+}
+
 // A result that is longer than an output may be is cut, and a message of 40 MB is never held.
 func TestLongAnswers(t *testing.T) {
 	r := list(t, start(t, "long", mcp.WithMaxOutput(1000)))

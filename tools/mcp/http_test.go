@@ -178,10 +178,12 @@ func TestCallsOfForgottenSession(t *testing.T) {
 // the connection was closed before.
 func TestCallsThatAServerAnswersAsClosed(t *testing.T) {
 	t.Parallel()
-	r := list(t, start(t, "closing"))
-	before := good(t, r, "bad", `{}`)
-	require.Contains(t, bad(t, r, "bad", `{"text":"pay"}`), "the outcome of the call is unknown")
-	require.Equal(t, before, good(t, r, "bad", `{}`), "no other process was started to get the call again")
+	for _, s := range []*mcp.Server{start(t, "closing"), startCommand(t, "closing")} {
+		r := list(t, s)
+		before := good(t, r, "bad", `{}`)
+		require.Contains(t, bad(t, r, "bad", `{"text":"pay"}`), "the outcome of the call is unknown")
+		require.Equal(t, before, good(t, r, "bad", `{}`), "no other process was started to get the call again")
+	}
 
 	var calls atomic.Int32
 	url := web(t, func(h http.Handler) http.Handler {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
@@ -21,6 +23,16 @@ func start(t testing.TB, mode string, opts ...mcp.Option) *mcp.Server {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	return open(t, mcp.Stdio{Command: self, Env: []string{"SERVER=" + mode, "NAMED=yes"}, Dir: t.TempDir()}, opts...)
+}
+
+// startCommand makes the server that start makes, with a transport of the SDK.
+func startCommand(t testing.TB, mode string) *mcp.Server {
+	t.Helper()
+	return open(t, mcp.Transport(func() (sdk.Transport, error) {
+		cmd := exec.Command(must.Get(os.Executable()))
+		cmd.Env = append(os.Environ(), "SERVER="+mode)
+		return &sdk.CommandTransport{Command: cmd}, nil
+	}))
 }
 
 // open makes a server with time enough to start on a busy machine, unless the options give another one.
