@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -99,8 +100,18 @@ func isOrigin(origin string) bool {
 	if err != nil || u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443" {
 		return false
 	}
+	host := u.Hostname() // and then host and port as browsers write them
 	odd := func(r rune) bool { return r > unicode.MaxASCII || r == '*' || r == ',' }
-	return u.Hostname() != "" && origin == u.Scheme+"://"+u.Host && !strings.ContainsFunc(u.Host, odd)
+	if host == "" || strings.ContainsFunc(host, odd) {
+		return false
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() && !ip.Is4In6() {
+		host = "[" + ip.String() + "]"
+	}
+	if port, _ := strconv.ParseUint(u.Port(), 10, 16); port != 0 {
+		host += ":" + strconv.FormatUint(port, 10)
+	}
+	return origin == u.Scheme+"://"+host
 }
 
 // Logger returns the logger for the handlers that the guard protects. It is never nil.

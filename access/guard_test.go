@@ -96,13 +96,16 @@ func send(t *testing.T, url, method string, body io.Reader, headers ...string) *
 
 // An origin that no browser sends would allow nothing, and the server's owner would not know why.
 func TestOriginsThatNoBrowserSends(t *testing.T) {
-	for _, origin := range []string{"https://app.example.com", "HTTPS://App.Example.com/", "http://127.0.0.1:5173", "http://[::1]:5173", "app://desk", "*", "null"} {
+	for _, origin := range []string{"https://app.example.com", "HTTPS://App.Example.com/", "http://127.0.0.1:5173", "http://[::1]:5173", "http://[2001:db8::1]",
+		"app://desk", "*", "null"} {
 		_, err := New(Options{Origins: []string{origin}})
 		require.NoError(t, err, origin)
 	}
 	for _, origin := range []string{"", "/", "foo", "app.example.com", "localhost:5173", "https://", "https://app.example.com/chat", "https://app.example.com?x=1",
 		"https://app.example.com/#x", "https://ann:secret@app.example.com", "https://*.example.com", "https://app.example.com:443", "http://app.example.com:80",
-		"https://münchen.example", " https://app.example.com", "https://a.example, https://b.example"} {
+		"https://münchen.example", " https://app.example.com", "https://a.example, https://b.example",
+		"https://app.example.com:", "https://app.example.com:0443", "http://h:99999", "http://h:65536", "http://h:0", "http://[0:0:0:0:0:0:0:1]:5173",
+		"http://[::0001]", "http://[::ffff:127.0.0.1]", "http://[127.0.0.1]", "http://[fe80::1%25eth0]", "http://::1", "http://a:80:81"} {
 		_, err := New(Options{Origins: []string{"https://app.example.com", origin}})
 		require.ErrorContains(t, err, "SCHEME://HOST", origin)
 		require.NotContains(t, err.Error(), "secret")
