@@ -35,10 +35,19 @@ func (l *logs) Last(ctx context.Context, key session.Key, turn string) (*Report,
 // twice. If a request with the same ID and the same decisions was sent before, DecideOnce sets Repeated and stores
 // nothing; if the turn was interrupted since, DecideOnce resumes it. If the request has an ID, it replaces the IDs of
 // the decisions. Only ID and Wait of the request are used. In addition to the errors of Resume and [Turns.Last] it
-// returns [ErrMismatch], or runner.ErrNoApproval if the turn has no open question about one of the calls.
+// returns [ErrMismatch], or runner.ErrNoApproval if the turn has no open question about one of the calls, or if the
+// question was asked while DecideOnce waited for another request or for the session.
 func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, req Request, decisions ...runner.Decision) (*Begun, error) {
+	decisions = slices.Clone(decisions)
+	var arrived *Report // before the request waits for anything
+	look := func() (err error) {
+		if arrived == nil {
+			arrived, err = t.Last(ctx, key, turn)
+		}
+		return err
+	}
 	return t.retryBusy(ctx, key, req, func(refused error) (*Begun, error) {
-		unlock, err := t.Lock(ctx, key, nil)
+		unlock, err := t.Lock(ctx, key, look)
 		if err != nil {
 			return nil, err
 		}
@@ -47,6 +56,7 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 		if err != nil {
 			return nil, err
 		}
+		arrived = cmp.Or(arrived, r)
 		b := &Begun{ID: r.ID, First: r.First, From: r.Seq}
 		if req.ID != "" {
 			if b.From, err = r.named(requestName(r.ID, req.ID), decisions); err != nil {
@@ -62,13 +72,15 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 		}
 		for i := range decisions {
 			d := &decisions[i]
-			of := func(q *event.Relay) bool { return q.ToolCallID == d.CallID }
-			if n := slices.IndexFunc(r.Pending, of); n >= 0 { // the next try must not answer what the call asks then
-				d.Digest = cmp.Or(d.Digest, r.Pending[n].Digest)
-			} else if slices.ContainsFunc(r.Log.Asked, func(e *event.Event) bool { return of(e.Data.(*event.Relay)) }) {
-				return nil, fmt.Errorf("the question about call %.64q was already answered or withdrawn: %w", d.CallID, runner.ErrNoApproval)
-			} else {
+			of := func(e *event.Event) bool { return e.Data.(*event.Relay).ToolCallID == d.CallID }
+			if n := slices.IndexFunc(arrived.Questions(), of); n >= 0 {
+				d.RelayID = cmp.Or(d.RelayID, arrived.Questions()[n].ID)
+			}
+			if !slices.ContainsFunc(r.Log.Asked, of) {
 				return nil, fmt.Errorf("call %.64q: %w", d.CallID, runner.ErrNoApproval)
+			}
+			if !slices.ContainsFunc(r.Questions(), func(e *event.Event) bool { return of(e) && e.ID == d.RelayID }) {
+				return nil, fmt.Errorf("the question about call %.64q was already answered or withdrawn: %w", d.CallID, runner.ErrNoApproval)
 			}
 		}
 		b.Turn, err = t.Resume(ctx, key, decisions...)

@@ -118,6 +118,11 @@ func (l *logs) sign(ctx context.Context, key session.Key, decisions []runner.Dec
 	}
 	err = l.reader(key).Glance(ctx, key, func(f *session.Fold) (err error) {
 		signed, err = l.deciders.Sign(access.UserOf(ctx), key, f.Questions(), decisions)
+		for i := range signed { // the next try must not answer what the call asks then
+			if c, _ := f.Call(signed[i].CallID); c != nil && c.Open() {
+				signed[i].RelayID = cmp.Or(signed[i].RelayID, c.Relay)
+			}
+		}
 		return err
 	})
 	return signed, err

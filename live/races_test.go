@@ -259,30 +259,69 @@ func (s *before) Write(ctx context.Context, key session.Key, w session.Write) (s
 // A decision that waits for a busy session answers the question that was open when it came, and not what the same call
 // asks afterwards.
 func TestDecisionAboutALaterQuestion(t *testing.T) {
+	for _, later := range []string{"Pay 10,000 to it?", "Is the address right?"} { // or it asks the same again
+		t.Run(later, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testLaterQuestion(t, later) }) })
+	}
+}
+
+func testLaterQuestion(t *testing.T, later string) {
+	ctx, answered, hold := t.Context(), make(chan bool), make(chan bool)
+	pay := must.Get(tools.Func("pay", "Pays.", func(c tools.Context, _ struct{}) (string, error) {
+		if _, err := c.Ask("Is the address right?", nil); err != nil {
+			return "", err
+		}
+		answered <- true
+		<-hold
+		_, err := c.Ask(later, nil)
+		return "paid", err
+	}))
+	a := must.Get(llmagent.New("a", "", scripted.Always("a", scripted.Reply(scripted.Call("pay", "{}"))), llmagent.WithTools(pay)))
+	store := clocked(t)
+	one := newTurns(t, a, store)
+	require.NoError(t, must.Get(one.Begin(ctx, key, llm.UserText("pay"))).Wait(ctx))
+	asked := must.Get(one.Report(ctx, key, ""))
+	yes := runner.Answer(asked.Pending[0].ToolCallID, "yes")
+	two := newTurns(t, a, &before{Store: store, lease: func() {
+		must.Get(one.DecideOnce(ctx, key, asked.ID, Request{}, yes))
+		<-answered
+		time.AfterFunc(time.Millisecond, func() { close(hold) }) // of the bubble: when the other decision waits
+	}})
+	given := []runner.Decision{yes}
+	_, err := two.DecideOnce(ctx, key, asked.ID, Request{ID: "again", Wait: time.Minute}, given...)
+	require.ErrorIs(t, err, runner.ErrNoApproval)
+	require.Equal(t, yes, given[0], "a caller may use its decisions again")
+	r := must.Get(one.Report(ctx, key, ""))
+	require.Equal(t, later, r.Pending[0].Message)
+	require.Len(t, r.Decisions(), 1)
+}
+
+// A decision that waits for another request of this process answers the question that was open when it came.
+func TestDecisionThatWaitsForTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, answered, hold := t.Context(), make(chan bool), make(chan bool)
+		ctx := t.Context()
 		pay := must.Get(tools.Func("pay", "Pays.", func(c tools.Context, _ struct{}) (string, error) {
 			if _, err := c.Ask("Is the address right?", nil); err != nil {
 				return "", err
 			}
-			answered <- true
-			<-hold
 			_, err := c.Ask("Pay 10,000 to it?", nil)
 			return "paid", err
 		}))
 		a := must.Get(llmagent.New("a", "", scripted.Always("a", scripted.Reply(scripted.Call("pay", "{}"))), llmagent.WithTools(pay)))
-		store := clocked(t)
-		one := newTurns(t, a, store)
-		require.NoError(t, must.Get(one.Begin(ctx, key, llm.UserText("pay"))).Wait(ctx))
-		asked := must.Get(one.Report(ctx, key, ""))
+		turns := newTurns(t, a, clocked(t))
+		require.NoError(t, must.Get(turns.Begin(ctx, key, llm.UserText("pay"))).Wait(ctx))
+		asked := must.Get(turns.Report(ctx, key, ""))
 		yes := runner.Answer(asked.Pending[0].ToolCallID, "yes")
-		two := newTurns(t, a, &before{Store: store, lease: func() {
-			must.Get(one.DecideOnce(ctx, key, asked.ID, Request{}, yes))
-			<-answered
-			time.AfterFunc(time.Millisecond, func() { close(hold) }) // of the bubble: when the other decision waits
-		}})
-		_, err := two.DecideOnce(ctx, key, asked.ID, Request{Wait: time.Minute}, yes)
-		require.ErrorIs(t, err, runner.ErrNoApproval)
-		require.Equal(t, "Pay 10,000 to it?", stateIs(t, one, key, Waiting).Pending[0].Message)
+		unlock := must.Get(turns.Lock(ctx, key, nil))
+		late := make(chan error)
+		go func() {
+			_, err := turns.DecideOnce(ctx, key, asked.ID, Request{}, yes)
+			late <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, must.Get(turns.Resume(ctx, key, yes)).Wait(ctx))
+		unlock()
+		require.ErrorIs(t, <-late, runner.ErrNoApproval)
+		require.Equal(t, "Pay 10,000 to it?", stateIs(t, turns, key, Waiting).Pending[0].Message)
+		must.Get(turns.DecideOnce(ctx, key, asked.ID, Request{}, yes))
 	})
 }

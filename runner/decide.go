@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// Decision answers a question: whether a call may run, or what a call asks for. Digest and ID are optional.
+// Decision answers a question: whether a call may run, or what a call asks for. Digest, RelayID and ID are optional.
 type Decision struct {
 	CallID   string
 	Approved bool
@@ -29,6 +29,9 @@ type Decision struct {
 	// Digest is the digest of the question that the person saw, or "". If the open question has another digest, the
 	// decision is refused.
 	Digest string
+	// RelayID is the id of the question's event, or "". If the open question has another id, the decision is refused,
+	// also if the call asks the same again.
+	RelayID string
 	// State changes the session's state in the write that stores the decision, as [WithState] does when a turn begins.
 	State map[string]any
 	// ID becomes the id of the decision's event, so that the caller can find out whether the
@@ -78,7 +81,7 @@ func (t *opening) storeDecisions(decisions []Decision) error {
 		case slices.ContainsFunc(events, func(e *event.Event) bool { r, ok := e.Data.(*event.RelayResolved); return ok && r.RelayID == c.Relay }):
 			return fmt.Errorf("call %q is decided twice: %w", d.CallID, agent.ErrBadInput)
 		default:
-			err := d.answers(c.Asks)
+			err := d.answers(c.Asks, c.Relay)
 			if err == nil && d.Approved {
 				err = t.checkRunnable(c, scope)
 			}
@@ -202,12 +205,12 @@ func (t *opening) lacksTool(n *agent.Node, name string) bool {
 }
 
 // answers checks that a decision answers the question, and converts it to the form in which it is stored.
-func (d *Decision) answers(asked *event.Relay) error {
+func (d *Decision) answers(asked *event.Relay, id string) error {
 	wrong := func(why string) error {
 		return fmt.Errorf("the decision about call %q: %s: %w", d.CallID, why, agent.ErrBadInput)
 	}
 	switch input := asked.Kind == event.RelayInput; {
-	case d.Digest != "" && d.Digest != asked.Digest:
+	case d.Digest != "" && d.Digest != asked.Digest, d.RelayID != "" && d.RelayID != id:
 		return fmt.Errorf("the decision about call %q is about another question than the one that is asked: %w", d.CallID, ErrNoApproval)
 	case !d.Approved || !input && d.Content == nil:
 		d.Content = nil

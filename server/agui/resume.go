@@ -59,7 +59,7 @@ func (h *Handler) resume(c *front.Call, key session.Key, in *input, hasMessage b
 		if err != nil {
 			return refuse("resume[%d]: %s", i, err)
 		}
-		decision.Digest = open[n].Metadata.Digest // the call may ask something else by now
+		decision.RelayID = open[n].ID // the call may ask something else by now
 		decisions, open = append(decisions, decision), slices.Concat(open[:n], open[n+1:])
 	}
 	open = slices.DeleteFunc(slices.Clone(open), func(q interrupt) bool { return !h.turns.MayDecide(ctx, key, q.Metadata.Relay) })

@@ -118,6 +118,21 @@ func TestTextsAnswerTheResponse(t *testing.T) {
 	}
 }
 
+// TestTextsAnswerAnItem: in the Responses API a question is an item of its own. A client that keeps the history answers
+// it with a text, also if the agent said something before.
+func TestTextsAnswerAnItem(t *testing.T) {
+	root, paid, _ := newTill(t)
+	w := newWorld(t, root)
+	require.Equal(t, 200, w.respond(map[string]any{"model": "till", "input": "refund"}).Status)
+	said := map[string]any{"role": "assistant", "content": "One moment."}
+	yes := map[string]any{"model": "till", "input": []any{user("refund"), said, user("yes")}}
+	for range 2 {
+		got := w.respond(yes)
+		require.Equal(t, 200, got.Status, "%+v", got.Error)
+		require.Equal(t, 7, *paid)
+	}
+}
+
 // TestTextsAnswerWhatTheyFollow: a client that names its session and sends answers along can approve each call, also if
 // it leaves out old messages, and if another server on the same database gets its next request.
 func TestTextsAnswerWhatTheyFollow(t *testing.T) {
@@ -176,6 +191,28 @@ func TestTextsAnswerEqualQuestionsOnce(t *testing.T) {
 		require.Equal(t, asked, again.say("yes", with("Arbor-Session", "s")).Content)
 		require.Equal(t, n+1, paid.Load(), "the text was about the call before")
 		w.world = again.world
+	}
+}
+
+// TestTextsOfAWindowOfTheHistory: if a client sends only its last two messages, its request about an equal question is
+// the same as before. It may be a repetition, and gets the answer again. The next one counts.
+func TestTextsOfAWindowOfTheHistory(t *testing.T) {
+	var paid atomic.Int32
+	pay := must.Get(tools.Func("pay", "Pays.", func(tools.Context, struct{}) (string, error) {
+		paid.Add(1)
+		return "paid", nil
+	}, tools.NeedsApproval(tools.ByUser())))
+	root := must.Get(llmagent.New("payer", "", scripted.Always("payer", scripted.Reply(scripted.Call("pay", "{}"))), llmagent.WithTools(pay)))
+	for _, stream := range []bool{false, true} {
+		paid.Store(0)
+		w := &window{world: newWorld(t, root), model: "payer", stream: stream}
+		asked := w.say("go", with("Arbor-Session", "s")).Content
+		for _, want := range []int32{1, 1, 2, 2, 3} {
+			w.messages = w.messages[len(w.messages)-1:]
+			got := w.say("yes", with("Arbor-Session", "s"))
+			require.Equal(t, asked, got.Content)
+			require.Equal(t, want, paid.Load())
+		}
 	}
 }
 

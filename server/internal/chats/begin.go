@@ -63,7 +63,8 @@ type Answer struct {
 	Unseen int64
 
 	past    History
-	decided bool // a decision started this part
+	decided bool    // a decision started this part
+	again   History // the request, if this part repeats an answer although the text may be about the open question
 }
 
 // requestSum is the metadata key of a user's message for the name of the request that stored it; see [Ask.name].

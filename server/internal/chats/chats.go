@@ -232,8 +232,12 @@ func (c *Chats) Sent(a *Answer, texts ...string) {
 // Shown records that a client received the whole answer, so that its next text answers the question at the end, also if
 // the client sends no answers along. A question that follows a decision does not count: such a client may send the same
 // text again because it lost the answer, or it may be another one that was shown the question before. It gets the
-// answer once more, and that counts.
+// answer once more, and that counts. So does the answer that a client with only the end of its history gets once more,
+// because the same text may be about an equal question.
 func (c *Chats) Shown(a *Answer) {
+	if a.again != (History{}) {
+		c.seen.note(a.again, a.Seen)
+	}
 	if !a.decided && a.past != (History{}) {
 		c.seen.note(ofSession(a.Key), a.Seen)
 	}

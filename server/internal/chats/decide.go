@@ -58,8 +58,11 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		if has == 0 {
 			if asked = q.quoted(rep); asked != nil {
 				has = asked.Seq
-				if stored := q.storedIn(rep); stored > 0 { // the request came before, and was about an equal question
-					a.After, a.decided = stored, stored > rep.First
+				sum := SumOf("again", q.Sum)
+				again := History(sum[:16])
+				replayed, _ := c.seen.find(again)
+				if stored := q.storedIn(rep); stored > 0 && replayed.Seq < asked.Seq { // the request came before, about an equal question
+					a.After, a.decided, a.again = stored, stored > rep.First, again
 					return a, nil
 				}
 			}
@@ -98,18 +101,21 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 
 // shown returns the question of a turn that a client was shown which has the log up to a position, or nil. A text
 // answers no other question: the client may have sent it before the others were asked. If the client sends the question
-// along, it is that one, because the caller may have had other rights then.
+// along, it is that one, because the caller may have had other rights then. Otherwise, as in the Responses API, it is
+// the first one that the caller may answer.
 func (c *Chats) shown(ctx context.Context, q *Ask, first, has int64) (*event.Event, error) {
 	then := &live.Report{}
 	err := c.load(ctx, q.Key, first-1, has, func(e *event.Event) error {
 		then.Apply(e)
 		return nil
 	})
-	questions := slices.DeleteFunc(front.PersonQuestions(front.OpenQuestions(then)), func(d *event.Relay) bool {
-		return q.last != "" && !strings.HasSuffix(q.last, front.Question(d))
-	})
+	questions := front.PersonQuestions(front.OpenQuestions(then))
 	if err != nil || len(questions) == 0 {
 		return nil, err
+	}
+	sent := slices.DeleteFunc(slices.Clone(questions), func(d *event.Relay) bool { return !strings.HasSuffix(q.last, front.Question(d)) })
+	if len(sent) > 0 {
+		questions = sent
 	}
 	asked, _ := c.turns.Asked(ctx, q.Key, questions)
 	n := slices.IndexFunc(then.Questions(), func(e *event.Event) bool { return e.Data == event.Data(asked) })
@@ -134,7 +140,7 @@ func (q *Ask) quoted(rep *live.Report) (found *event.Event) {
 	return found
 }
 
-// address sets the ids and the digests of decisions and fits them to the questions that they answer.
+// address sets the ids of decisions and of their questions, and fits them to the questions that they answer.
 func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 	for i, given := range decisions {
 		pending := rep.Pending
@@ -150,7 +156,7 @@ func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 		if asked := rep.Pending[n]; pending[n] != asked {
 			decisions[i] = front.DecisionOf(asked, given.Content)
 		}
-		decisions[i].ID, decisions[i].Digest = q.decisionID(rep.Questions()[n]), rep.Pending[n].Digest
+		decisions[i].ID, decisions[i].RelayID = q.decisionID(rep.Questions()[n]), rep.Questions()[n].ID
 	}
 	return nil
 }
