@@ -89,7 +89,7 @@ func TestAnswerToALaterQuestion(t *testing.T) {
 	h, ctx := s.RequestHandler(), context.Background()
 	task := sendTask(t, h, ctx, userMessage("m1", "refund both"))
 	attempt := func(text string, arrivedAt *int64) *sdk.Task {
-		m := userMessage("m2 "+text, text)
+		m := userMessage("m2", text)
 		m.TaskID = task.ID
 		f, err := s.trees[""].sendOnce(ctx, session.ID(task.ContextID), m, llm.Content{Text: text}, origin.Origin{}, false, arrivedAt)
 		require.NoError(t, err)
@@ -101,6 +101,8 @@ func TestAnswerToALaterQuestion(t *testing.T) {
 	yes.TaskID = task.ID
 	require.Equal(t, sdk.TaskStateInputRequired, sendTask(t, h, ctx, yes).Status.State)
 	require.Equal(t, sdk.TaskStateInputRequired, attempt("yes", &arrivedAt).Status.State)
+	again := int64(-1) // its answer was lost
+	require.Equal(t, sdk.TaskStateInputRequired, attempt("yes", &again).Status.State)
 	next := userMessage("m4", "no")
 	next.TaskID = task.ID
 	require.Equal(t, sdk.TaskStateCompleted, sendTask(t, h, ctx, next).Status.State)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -83,11 +84,14 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*stored
 // sendOnce makes one attempt to send. The attempts for a session run one after the other. So if two messages are the
 // same, or answer the same question, the second attempt sees the effect of the first. Between processes the store
 // ensures this: a turn starts only if the log still has the end that sendOnce has seen. arrivedAt is the end of the log
-// when the message arrived, and negative until it is known.
+// when the message first arrived, and negative until it is known.
 func (s *served) sendOnce(ctx context.Context, key session.Key, m *sdk.Message, content llm.Content, from origin.Origin, extended bool, arrivedAt *int64) (*storedTask, error) {
 	unlock, err := s.turns.Lock(ctx, key, func() (err error) {
 		if *arrivedAt < 0 && session.CheckKey(key) == nil {
-			*arrivedAt, _, err = s.since(ctx, key, -1)
+			var end int64
+			if end, _, err = s.since(ctx, key, -1); err == nil {
+				*arrivedAt = s.arrivals.first(key, m, end)
+			}
 		}
 		return err
 	})
@@ -106,7 +110,7 @@ func (s *served) sendOnce(ctx context.Context, key session.Key, m *sdk.Message, 
 			return nil, sdk.NewError(sdk.ErrInvalidParams, "the message's contextId is not that of its task")
 		}
 		if *arrivedAt < 0 {
-			*arrivedAt = f.seq
+			*arrivedAt = s.arrivals.first(key, m, f.seq)
 		}
 		return s.answer(ctx, f, m, sent, msg, from, *arrivedAt)
 	}
@@ -143,6 +147,34 @@ func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.M
 		s.push(f.key, f.task.ID)
 	}
 	return f, err
+}
+
+// arrivals are the ends of the logs when messages for tasks first arrived, by key, task and message. A message that was
+// ignored is not in the log, and answers no later question if it comes again. After a restart it can.
+type arrivals struct {
+	mu sync.Mutex
+	at map[[sha256.Size]byte]int64
+}
+
+// maxArrivals is the largest number of messages that are remembered. Then all are forgotten.
+const maxArrivals = 4096
+
+// first returns the end of the log when a message first arrived: now, or what it returned before.
+func (a *arrivals) first(key session.Key, m *sdk.Message, now int64) int64 {
+	if m.TaskID == "" {
+		return now
+	}
+	of := sha256.Sum256(event.EncodeJSON([]string{key.App, key.User, key.ID, string(m.TaskID), m.ID}))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if at, ok := a.at[of]; ok {
+		return min(at, now)
+	}
+	if a.at == nil || len(a.at) >= maxArrivals {
+		a.at = make(map[[sha256.Size]byte]int64)
+	}
+	a.at[of] = now
+	return now
 }
 
 // answer adds a message to a task that exists: decisions about pending calls, or a text that the agent asked for. The

@@ -39,6 +39,8 @@ type Server struct {
 	checked a2asrv.RequestHandler // the operations with the checks for all bindings
 	ledgers ledgers
 
+	arrivals arrivals
+
 	background context.Context // ends the posts to webhooks
 	stop       context.CancelFunc
 	posts      sync.WaitGroup
