@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
 )
@@ -44,8 +45,7 @@ func (h *Handler) connect(c *front.Call) error {
 		}
 		for err == nil && (s.run != "" || follow != "false") {
 			if err = h.followRun(s, thread, key); errors.Is(err, session.ErrStopped) {
-				s.p.ended = nil
-				err = s.finish()
+				err = h.sendStopped(s, key)
 			}
 		}
 		if !errors.Is(err, errMoved) {
@@ -59,6 +59,30 @@ func (h *Handler) connect(c *front.Call) error {
 			return s.end(err)
 		}
 	}
+}
+
+// sendStopped sends what a stopped turn stored until it was stopped, and the end of the run. Sent later, it would look
+// like another run.
+func (h *Handler) sendStopped(s *stream, key session.Key) error {
+	for e, err := range h.turns.Store().Load(s.Context(), key, s.p.log.At.Seq) {
+		if err == nil {
+			err = s.sendEntry(session.Entry{ID: session.Position{Seq: e.Seq}.String(), Event: e})
+		}
+		if err != nil {
+			return err
+		}
+		if isStop(e) {
+			break
+		}
+	}
+	s.p.ended = nil
+	return s.finish()
+}
+
+// isStop reports whether an event says that its turn was stopped.
+func isStop(e *event.Event) bool {
+	n, ok := e.Data.(*event.Notice)
+	return ok && n.Code == event.NoticeStopped
 }
 
 // errMoved stops following a branch that is no longer the current one.
@@ -108,7 +132,10 @@ func (h *Handler) followRun(s *stream, thread, key session.Key) error {
 		if err == nil {
 			err = s.sendEntry(en)
 		}
-		if err == nil && s.run != "" && s.p.ended != nil && !en.Event.Partial {
+		if err == nil && s.run != "" && isStop(en.Event) {
+			s.p.ended = nil
+			err = s.finish()
+		} else if err == nil && s.run != "" && s.p.ended != nil && !en.Event.Partial {
 			err = s.finish()
 		}
 		if err != nil || s.run != open {
