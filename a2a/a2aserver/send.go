@@ -149,8 +149,8 @@ func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.M
 	return f, err
 }
 
-// arrivals are the ends of the logs when messages for tasks first arrived, by key, task and message. A message that was
-// ignored is not in the log, and answers no later question if it comes again. After a restart it can.
+// arrivals are the ends of the logs when messages arrived that answered no question, because theirs was answered before.
+// Such a message is not in the log, and answers no later question if it comes again. After a restart it can.
 type arrivals struct {
 	mu sync.Mutex
 	at map[[sha256.Size]byte]int64
@@ -159,22 +159,28 @@ type arrivals struct {
 // maxArrivals is the largest number of messages that are remembered. Then all are forgotten.
 const maxArrivals = 4096
 
-// first returns the end of the log when a message first arrived: now, or what it returned before.
+// first returns the end of the log when a message arrived: now, or what was noted before.
 func (a *arrivals) first(key session.Key, m *sdk.Message, now int64) int64 {
-	if m.TaskID == "" {
-		return now
-	}
-	of := sha256.Sum256(event.EncodeJSON([]string{key.App, key.User, key.ID, string(m.TaskID), m.ID}))
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if at, ok := a.at[of]; ok {
+	if at, ok := a.at[arrivalOf(key, m)]; ok {
 		return min(at, now)
 	}
+	return now
+}
+
+// note notes that a message which arrived when the log had this end has answered nothing.
+func (a *arrivals) note(key session.Key, m *sdk.Message, at int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.at == nil || len(a.at) >= maxArrivals {
 		a.at = make(map[[sha256.Size]byte]int64)
 	}
-	a.at[of] = now
-	return now
+	a.at[arrivalOf(key, m)] = at
+}
+
+func arrivalOf(key session.Key, m *sdk.Message) [sha256.Size]byte {
+	return sha256.Sum256(event.EncodeJSON([]any{key, m.TaskID, m.ID, m.Parts}))
 }
 
 // answer adds a message to a task that exists: decisions about pending calls, or a text that the agent asked for. The
@@ -199,6 +205,7 @@ func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message
 		}
 	}
 	if len(asked) == 0 {
+		s.arrivals.note(f.key, m, arrivedAt)
 		return f, nil
 	}
 	list, err := decisions(m.Parts, asked)

@@ -204,6 +204,17 @@ func readLeaked(req *llm.Request, words string, n int) (out string, calls []llm.
 	return out + rest, calls, l
 }
 
+// TestTracesOfInstructions: instructions that describe ReAct's lines, as those of many agents do, hide no call.
+func TestTracesOfInstructions(t *testing.T) {
+	req := stock()
+	req.System = "Write Action:, Action Input: and Observation: lines."
+	for _, before := range []string{"", "I look it up.\n"} {
+		out, calls, _ := readLeaked(req, before+ulmForms["ReAct, a result"], 1)
+		require.Equal(t, before, out)
+		require.Len(t, calls, 1)
+	}
+}
+
 // TestLeakedForms: each form is read as the call, alone and after text. A quotation of the call stays text, in whatever form
 // it was written and is repeated. Half a call is neither a call nor shown.
 func TestLeakedForms(t *testing.T) {

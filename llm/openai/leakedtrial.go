@@ -273,13 +273,13 @@ func (l *leakFilter) enter(t trial, at, c int) {
 	}
 }
 
-// ends reports whether the answer may end at the mark that begins a form with the turn of others. A word, as in
-// Observation:, is such a mark only if the text before the call may be at its end: otherwise it shows how such a turn
-// looks.
+// ends reports whether the answer may end at the mark that begins a form with the turn of others. After a call, a word
+// as in Observation: is such a mark only if the text before the call may be at its end. Otherwise, as after a colon, the
+// text shows how such a turn looks, and the call in it is a part of that.
 func (l *leakFilter) ends(t *trial) bool {
 	mark := t.form.parts[0].text
 	if len(t.calls) > 0 {
-		return mark[0] == '<' || mark[0] == '[' || (l.first || l.said) && !isAbout(l.req, mark)
+		return mark[0] == '<' || mark[0] == '[' || l.first || l.said
 	}
 	ends := (t.closed || l.first || l.said && l.req.ResponseFormat == nil) && !isAbout(l.req, mark)
 	l.turn = l.turn || ends

@@ -61,28 +61,31 @@ func (h *Handler) connect(c *front.Call) error {
 	}
 }
 
-// sendStopped sends what a stopped turn stored until it was stopped, and the end of the run. Sent later, it would look
-// like another run.
+// sendStopped sends what a stopped turn has stored, and the end of the run. Sent later, it would look like another run.
 func (h *Handler) sendStopped(s *stream, key session.Key) error {
+	s.p.ended = nil
 	for e, err := range h.turns.Store().Load(s.Context(), key, s.p.log.At.Seq) {
+		if err == nil && s.isOfAnotherRun(e) {
+			break
+		}
 		if err == nil {
 			err = s.sendEntry(session.Entry{ID: session.Position{Seq: e.Seq}.String(), Event: e})
 		}
 		if err != nil {
 			return err
 		}
-		if isStop(e) {
-			break
-		}
 	}
-	s.p.ended = nil
 	return s.finish()
 }
 
-// isStop reports whether an event says that its turn was stopped.
-func isStop(e *event.Event) bool {
+// isOfAnotherRun reports whether an event belongs to another turn, or resumes the stream's turn after a stop.
+func (s *stream) isOfAnotherRun(e *event.Event) bool {
+	return e.TurnID != "" && e.TurnID != s.p.turn || s.stopped && isNotice(e, event.NoticeResumed)
+}
+
+func isNotice(e *event.Event, code string) bool {
 	n, ok := e.Data.(*event.Notice)
-	return ok && n.Code == event.NoticeStopped
+	return ok && n.Code == code
 }
 
 // errMoved stops following a branch that is no longer the current one.
@@ -129,13 +132,14 @@ func (h *Handler) followRun(s *stream, thread, key session.Key) error {
 	}
 	open := s.run
 	for en, err := range h.turns.Follow(ctx, key, s.p.log.At.String()) {
+		if err == nil && s.run != "" && s.stopped && s.isOfAnotherRun(en.Event) {
+			s.p.ended = nil
+			err = s.finish()
+		}
 		if err == nil {
 			err = s.sendEntry(en)
 		}
-		if err == nil && s.run != "" && isStop(en.Event) {
-			s.p.ended = nil
-			err = s.finish()
-		} else if err == nil && s.run != "" && s.p.ended != nil && !en.Event.Partial {
+		if err == nil && s.run != "" && s.p.ended != nil && !en.Event.Partial {
 			err = s.finish()
 		}
 		if err != nil || s.run != open {

@@ -19,6 +19,7 @@ type stream struct {
 	p       *projection
 	thread  string
 	run     string // the id of the open run, or "" if none is open
+	stopped bool   // its turn was stopped
 	ignored map[string][]string
 }
 
@@ -53,7 +54,7 @@ func (s *stream) send(events ...any) error {
 
 // startRun opens a run. If another client started it, user is its message; otherwise user is nil.
 func (s *stream) startRun(run string, user *message) error {
-	s.run = run
+	s.run, s.stopped = run, false
 	e := &lifeEvent{head: head{Type: "RUN_STARTED"}, Thread: s.thread, ID: run, Version: "1.0"}
 	if user != nil {
 		e.Input = map[string]any{"threadId": s.thread, "runId": run, "messages": []*message{user}}
@@ -103,6 +104,7 @@ func (s *stream) sendEntry(en session.Entry) error {
 		err = s.send(out...)
 		s.call.ObserveDelta(e)
 	}
+	s.stopped = s.stopped || isNotice(e, event.NoticeStopped)
 	return err
 }
 
