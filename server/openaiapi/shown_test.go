@@ -202,7 +202,7 @@ func TestTextsOfAWindowOfTheHistory(t *testing.T) {
 		paid.Add(1)
 		return "paid", nil
 	}, tools.NeedsApproval(tools.ByUser())))
-	root := must.Get(llmagent.New("payer", "", scripted.Always("payer", scripted.Reply(scripted.Call("pay", "{}"))), llmagent.WithTools(pay)))
+	root := must.Get(llmagent.New("payer", "", scripted.Always("payer", scripted.Reply(scripted.Text("Next one."), scripted.Call("pay", "{}"))), llmagent.WithTools(pay)))
 	for _, stream := range []bool{false, true} {
 		paid.Store(0)
 		w := &window{world: newWorld(t, root), model: "payer", stream: stream}

@@ -226,18 +226,20 @@ func (c *Chats) catchUp(ctx context.Context, q *Ask) (*live.Report, error) {
 	return nil, err
 }
 
-// storedIn returns the position of what an equal request has stored in the turn: its first decision, or its message. It
-// returns 0 if there is neither.
-func (q *Ask) storedIn(rep *live.Report) (at int64) {
+// storedIn returns the positions of what equal requests have stored in the turn: the first and the last decision, or the
+// message. It returns 0 if there is neither.
+func (q *Ask) storedIn(rep *live.Report) (first, last int64) {
 	if rep.User.Metadata[requestSum] == q.name() {
-		at = rep.First
+		first, last = rep.First, rep.First
 	}
-	for _, e := range slices.Backward(rep.Decisions()) {
+	for _, e := range rep.Decisions() {
 		if slices.ContainsFunc(rep.Log.Asked, func(asked *event.Event) bool { return e.ID == q.decisionID(asked) }) {
-			at = e.Seq
+			if last = e.Seq; first <= rep.First {
+				first = last
+			}
 		}
 	}
-	return at
+	return first, last
 }
 
 // repeated returns the turn that an equal request started or answered before, or nil. It searches the session of the
@@ -266,7 +268,7 @@ func (c *Chats) repeated(ctx context.Context, q *Ask) (*Answer, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		after := q.storedIn(rep)
+		after, _ := q.storedIn(rep)
 		if after == 0 {
 			continue
 		}

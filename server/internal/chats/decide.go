@@ -61,7 +61,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 				sum := SumOf("again", q.Sum)
 				again := History(sum[:16])
 				replayed, _ := c.seen.find(again)
-				if stored := q.storedIn(rep); stored > 0 && replayed.Seq < asked.Seq { // the request came before, about an equal question
+				if _, stored := q.storedIn(rep); stored > 0 && replayed.Seq < asked.Seq { // the request came before, about an equal question
 					a.After, a.decided, a.again = stored, stored > rep.First, again
 					return a, nil
 				}
