@@ -232,6 +232,9 @@ func ReadMessage(data json.RawMessage) (m llm.Message, err error) {
 		FunctionCall json.RawMessage `json:"function_call"`
 	}
 	if err := json.Unmarshal(data, &in); err != nil {
+		if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+			err = fmt.Errorf("%s cannot be of type %s", cmp.Or(wrong.Field, "it"), wrong.Value) // without types of Go
+		}
 		return m, fmt.Errorf("it is not a chat message: %w", err)
 	}
 	content, err := ReadContent(in.Content)

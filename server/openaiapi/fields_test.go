@@ -87,7 +87,7 @@ func TestFields(t *testing.T) {
 		"no words":       {messages(`{"role":"user","content":" "}`), "messages", "not empty", 400},
 		"no user":        {messages(user + `,{"role":"assistant","content":"Hi"}`), "messages", "must end with", 400},
 		"role":           {messages(user + `,{"role":"robot","content":"Hi"}`), "messages[1]", `"robot"`, 400},
-		"no message":     {messages(`1`), "messages[0]", "not a chat message", 400},
+		"no message":     {messages(`1`), "messages[0]", "not a chat message: it cannot be of type number", 400},
 		"content":        {messages(`{"role":"user","content":{}}`), "messages[0]", "neither text nor a list", 400},
 		"part":           {messages(`{"role":"user","content":[{"type":"video"}]}`), "messages[0]", `"video"`, 400},
 		"bad image":      {messages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:x"}}]}`), "messages[0]", "base64", 400},
