@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -31,9 +32,9 @@ func command(f *factory.Factory) *cobra.Command {
 		Version:       factory.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			f.Began = true
-			return factory.CheckDB(f.Place.DB)
+			return cmp.Or(factory.CheckGiven(cmd), factory.CheckDB(f.Place.DB))
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		Args:              cobra.ArbitraryArgs,

@@ -36,6 +36,16 @@ func TestBadInput(t *testing.T) {
 		"unknown, far from any":  {args: []string{"help", "zzz"}, say: `unknown command "zzz" for "arbor"; see arbor --help`},
 		"version of others":      {args: []string{"version"}, say: `unknown command "version" for "arbor"; did you mean arbor --version?`},
 		"origin of no page":      {args: []string{"serve", desk, "--addr", "127.0.0.1:0", "--db", ":memory:", "--allow-origin", "app.example.com"}, say: "--allow-origin: origin 1 is not one that a browser sends: write SCHEME://HOST"},
+		"message without run":    {args: []string{desk, "hi there"}, say: `unknown command "testdata/desk" for "arbor"; did you mean arbor run testdata/desk 'hi there'?`},
+		"tree without command":   {args: []string{desk}, say: `did you mean arbor chat testdata/desk?`},
+		"message alone":          {args: []string{"hi there"}, say: `did you mean arbor run PATH 'hi there'?`},
+		"empty id":               {args: []string{"run", desk, "hi", "--session", ""}, say: "--session is empty: give ID, or leave the flag out; see arbor run --help"},
+		"empty name":             {args: []string{"run", desk, "hi", "-m", ""}, say: "--model is empty: give NAME"},
+		"empty database":         {args: []string{"sessions", "ls", "--db="}, say: "--db is empty: give DB"},
+		"empty folder":           {args: []string{"run", desk, "hi", "--files", ""}, say: "--files : it is empty: give the path of a folder"},
+		"empty list":             {args: []string{"serve", desk, "--approver", ""}, say: "--approver is empty: give APPROVERS"},
+		"empty part of a list":   {args: []string{"serve", desk, "--allow-origin", "https://a.example,"}, say: "--allow-origin is empty: give ORIGIN"},
+		"empty one of several":   {args: []string{"eval", desk, "c", "--tag", "a", "--tag", ""}, say: "--tag is empty: give TAG"},
 		"unknown shell":          {args: []string{"completion", "csh"}, say: `unknown command "csh" for "arbor completion"`},
 		"no number":              {args: []string{"eval", desk, "c", "--repeat", "x"}, say: "--repeat x: give a whole number; see arbor eval --help"},
 		"no share":               {args: []string{"eval", desk, "c", "--threshold", "x"}, say: "--threshold x: give a number, such as 0.5"},
@@ -67,6 +77,8 @@ func TestBadInput(t *testing.T) {
 		"--model alone":          {args: []string{"run", desk, "hi", "--model", "m"}, say: "--model is given, but there is no endpoint"},
 		"url of another kind":    {args: []string{"run", desk, "hi"}, env: []string{"OPENAI_BASE_URL=ftp://x", "OPENAI_MODEL=m"}, say: "http://"},
 		"files in a file":        {args: []string{"run", desk, "hi", "--files", desk + "/billing.md"}, say: "/billing.md: this is a file: give the path of a folder"},
+		"endless prices":         {args: []string{"run", desk, "hi", "--prices", "/dev/zero"}, say: "--prices: it is longer than 64MiB"},
+		"endless secret":         {args: []string{"serve", desk, "--token-file", "/dev/zero"}, say: "--token-file: it is longer than 64KiB"},
 		"broken tree":            {args: []string{"run", "testdata/broken", "hi"}, say: "problems in the agents' files"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,6 +94,18 @@ func TestBadInput(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A folder with the name of a command is a tree, if what follows is no command.
+func TestFolderNamedAsACommand(t *testing.T) {
+	t.Parallel()
+	cmd := invocation{}.command(t, "desk", "hi")
+	cmd.Dir = t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(cmd.Dir, "desk"), 0o700))
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.Equal(t, "arbor: unknown command \"hi\" for \"arbor desk\"; did you mean arbor run desk hi?\n", string(out))
+	require.Contains(t, invocation{program: "embedded"}.run(t, "hi").err, "did you mean helpdesk run hi?")
 }
 
 func TestHelp(t *testing.T) {

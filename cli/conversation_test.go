@@ -81,7 +81,6 @@ func TestConversationActive(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "active.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"next":{"u":"r"},"collapsed":["r"]}`+"\n"), 0o600))
 	for _, c := range []struct{ want, not, args string }{
-		{"Second.", "First.", ""},
 		{"First.", "Second.", `{"next":{"u":"r"}}`},
 		{"look", "Second.", `{"next":{"u":"r"}}`},
 		{"First.", "look", file},

@@ -113,30 +113,28 @@ func TestFollowEntries(t *testing.T) {
 	require.Contains(t, got.err, "28")
 }
 
-// A session can be waited for, and the end of its turn too, whatever comes in
-// between.
+// At the end of a turn, the next one is waited for, until its end, whatever comes in between.
 func TestFollowUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
-	f := s.following(t, "sessions", "follow", "new", "--db", s.db, "--until-end", "--json")
+	f := s.following(t, "sessions", "follow", "story", "--after", "27-0", "--db", s.db, "--until-end", "--json")
 	slowly, asked, release := slow("Done.")
-	env := serve(t, answers(scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"tech"}`)), slowly))
-	run := invocation{env: env}.start(t, "run", desk, "hello", "--session", "new", "--db", s.db)
-	f.until(t, `"target":"tech"`)
+	env := serve(t, answers(scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"support"}`)), slowly))
+	run := invocation{env: env}.start(t, "run", desk, "hello", "--session", "story", "--db", s.db)
+	f.until(t, `"target":"support"`)
 	receive(t, asked)
 	close(release)
 	require.Equal(t, 0, run.wait(t).status)
 	f.until(t, `"finishReason":"stop"`)
 	require.Equal(t, 0, f.wait(t).status, f.err.String())
-	if said := f.err.String(); said != "" { // it was there before the session
-		require.Equal(t, "arbor: there is no session \"new\" yet: waiting for it\n", said)
-	}
+}
 
-	// At the end of a turn, the next one is waited for.
-	f = s.following(t, "sessions", "follow", "story", "--after", "27-0", "--db", s.db, "--until-end")
-	require.Equal(t, 0, s.run(t, "run", desk, "again", "--session", "story", "--db", s.db).status)
-	f.until(t, "user: again")
-	require.Equal(t, 0, f.wait(t).status, f.err.String())
+// A session that does not exist is refused with the id of a similar one.
+func TestFollowAnUnknownSession(t *testing.T) {
+	t.Parallel()
+	got := tell(t).try(t, "follow", "sotry")
+	require.Equal(t, cli.StatusUsage, got.status, got.err)
+	require.Regexp(t, `^arbor: there is no session "sotry" in .*; did you mean "story"\?\n$`, got.err)
 }
 
 // Nobody reads the output any more.

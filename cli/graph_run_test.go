@@ -136,7 +136,7 @@ func TestGraphRunBadInput(t *testing.T) {
 		"two values":         {run("--mock", f["m.yaml"], "--input", "1 2"), "--input is not JSON", ""},
 		"nothing on stdin":   {run("--mock", f["m.yaml"]), "standard input: the input is empty: give JSON, such as '{}'", ""},
 		"empty":              {run("--mock", f["m.yaml"], "--input", ""), "--input: the input is empty", ""},
-		"no such input":      {run("--mock", f["m.yaml"], "--input", "@no/such"), "the input cannot be read: no/such: there is no such file", ""},
+		"no such input":      {run("--mock", f["m.yaml"], "--input", "@no/such"), "the input: no/such: there is no such file", ""},
 		"no UTF-8":           {run("--mock", f["m.yaml"], "--input", "\"\xff\""), "--input: the input is not valid UTF-8", ""},
 		"no UTF-8 text":      {run("--mock", f["m.yaml"], "--text", "\xff"), "--text is not valid UTF-8", ""},
 		"input and text":     {run("--input", "1", "--text", "1"), "--input and --text exclude each other", ""},

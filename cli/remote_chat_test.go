@@ -120,10 +120,10 @@ func TestChatsAtServer(t *testing.T) {
 	env := serve(t, answers(scripted.Reply(scripted.Call("refund", `{"order":"7"}`)), scripted.Reply(scripted.Text("Refunded."))))
 	s := invocation{program: "careful", env: env}.serve(t, "--db", ":memory:")
 	one := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "a")
-	two := atServer(t).following(t, "sessions", "follow", "a", "--server", s.base, "--until-end")
 	one.until("you> ")
 	one.enter("refund it\r")
 	one.until("the turn waits: /approve ")
+	two := atServer(t).following(t, "sessions", "follow", "a", "--server", s.base, "--until-end")
 	two.until(t, "user: refund it")
 	three := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "a")
 	seen := three.until("the turn waits: /approve ")
@@ -339,8 +339,8 @@ func TestInterruptBeforeTheAnswer(t *testing.T) {
 	require.Equal(t, 0, s.stop(os.Interrupt))
 }
 
-// Who follows a session at a server can come before it, and reads on over a restart; the news of
-// it stand in lines of their own.
+// A command that follows a session at a server continues over a restart, and prints the news of it on lines of their
+// own.
 func TestFollowAtServer(t *testing.T) {
 	t.Parallel()
 	addr := servers.Address(t)
@@ -353,14 +353,16 @@ func TestFollowAtServer(t *testing.T) {
 	}))
 	env := serve(t, answers(half, scripted.Reply(scripted.Text("It is refunded."))))
 	s := invocation{env: env}.serve(t, desk, "--db", db, "--addr", addr)
-	f := atServer(t).onScreen(t, "sessions", "follow", "s1", "--server", s.base, "--until-end")
-	f.until(`there is no session "s1" yet: waiting for it`)
 	c := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "s1")
 	c.until("you> ")
 	c.enter("I was charged twice\r")
+	receive(t, asked)
+	got := atServer(t).run(t, "sessions", "follow", "s2", "--server", s.base)
+	require.Equal(t, cli.StatusUsage, got.status)
+	require.Equal(t, "arbor: there is no session \"s2\" in the server at "+s.base+"; did you mean \"s1\"?\n", got.err)
+	f := atServer(t).onScreen(t, "sessions", "follow", "s1", "--server", s.base, "--until-end")
 	f.until("user: I was charged twice")
 	f.until("support: I look in")
-	receive(t, asked)
 	s.stop(syscall.SIGKILL)
 	f.until("\r\narbor: the server cannot be reached: ")
 	s = invocation{env: env}.serve(t, desk, "--db", db, "--addr", addr)

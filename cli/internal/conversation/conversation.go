@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -53,7 +52,7 @@ func reduceConversation(f *factory.Factory, o reduceOptions) error {
 	}
 	options.HideReasoning = slices.Contains(o.hide, "reasoning")
 	options.CollapseTools = slices.Contains(o.hide, "tools")
-	active, err := readActive(o.active)
+	active, err := readActive(f, o.active)
 	if err != nil {
 		return err
 	}
@@ -80,14 +79,14 @@ func reduceConversation(f *factory.Factory, o reduceOptions) error {
 }
 
 // readActive reads the value of --active, which is JSON or a file's name. "" selects the newest branch everywhere.
-func readActive(flag string) (active graph.Active, err error) {
+func readActive(f *factory.Factory, flag string) (active graph.Active, err error) {
 	text := []byte(strings.TrimSpace(flag))
 	if len(text) == 0 {
 		return active, nil
 	}
 	if text[0] != '{' {
-		if text, err = os.ReadFile(flag); err != nil {
-			return active, factory.Usagef("--active: neither a JSON object nor a file that can be read: %w", err)
+		if text, err = f.Read("--active: neither a JSON object nor a file that can be read", flag, factory.MaxFile); err != nil {
+			return active, err
 		}
 	}
 	if err := json.Unmarshal(text, &active); err != nil {

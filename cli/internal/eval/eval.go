@@ -118,7 +118,7 @@ func evaluate(ctx context.Context, f *factory.Factory, path string, files []stri
 	}
 	var baseline *eval.Report
 	if o.baseline != "" {
-		if baseline, err = readReport(o.baseline); err != nil {
+		if baseline, err = readReport(f, o.baseline); err != nil {
 			return err
 		}
 	}
@@ -246,10 +246,10 @@ func refuseCases(f *factory.Factory, problems []eval.Problem) error {
 	return factory.Exit(factory.StatusUsage)
 }
 
-func readReport(file string) (*eval.Report, error) {
-	data, err := os.ReadFile(file)
+func readReport(f *factory.Factory, file string) (*eval.Report, error) {
+	data, err := f.Read("--baseline", file, factory.MaxFile)
 	if err != nil {
-		return nil, factory.Usagef("--baseline: %w", err)
+		return nil, err
 	}
 	r := &eval.Report{}
 	if err := json.Unmarshal(data, r); err != nil {
@@ -342,7 +342,7 @@ func subjects(f *factory.Factory, path string, o options) ([]eval.Subject, []eva
 	f.Notice(offline)
 	opts := []eval.Option{eval.WithRunner(append(slices.Clone(f.RunnerOptions), run...)...)}
 	if o.prices != "" {
-		table, err := factory.ReadPrices(o.prices)
+		table, err := f.ReadPrices(o.prices)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -372,9 +372,9 @@ func judgeOf(f *factory.Factory, o options) (*eval.Judge, error) {
 	}
 	var sample []eval.Labelled
 	if o.sample != "" {
-		data, err := os.ReadFile(o.sample)
+		data, err := f.Read("--judge-sample", o.sample, factory.MaxFile)
 		if err != nil {
-			return nil, factory.Usagef("--judge-sample: %w", err)
+			return nil, err
 		}
 		sample, err = eval.LoadSample(data, o.sample)
 		var bad *eval.Error

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // Version returns the version from which the program was built.
@@ -48,17 +49,20 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 // NoCommand is the action of a command that has only subcommands.
 func NoCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return UnknownCommand(cmd, args[0])
+		return UnknownCommand(cmd, args...)
 	}
 	cmd.SetOut(cmd.ErrOrStderr())
 	_ = cmd.Help()
 	return Exit(StatusUsage)
 }
 
-// UnknownCommand returns the error for a command that does not exist. It suggests the command with the nearest name, or
-// the command of this name one level below.
-func UnknownCommand(cmd *cobra.Command, name string) error {
-	hint := "see " + cmd.CommandPath() + " --help"
+// UnknownCommand returns the error for arguments that begin with no command. It suggests the command with the nearest
+// name, the command of this name one level below, or the command that sends the arguments to a tree.
+func UnknownCommand(cmd *cobra.Command, args ...string) error {
+	name, hint := args[0], "see "+cmd.CommandPath()+" --help"
+	if line := asMessage(cmd, args); line != "" {
+		hint = "did you mean " + line + "?"
+	}
 	var known []string
 	for _, c := range cmd.Commands() {
 		if c.Hidden {
@@ -71,13 +75,35 @@ func UnknownCommand(cmd *cobra.Command, name string) error {
 			}
 		}
 	}
-	if meant := nearest.Within(name, known, min(2, len(name)/2)); meant != "" {
+	meant := nearest.Within(name, known, min(2, len(name)/2))
+	if meant != "" && !strings.Contains(name, "/") { // which a path has
 		hint = "did you mean " + meant + "?"
 	}
 	if name == "version" && !cmd.HasParent() {
 		hint = "did you mean " + cmd.CommandPath() + " --version?"
 	}
 	return Usagef("unknown command %q for %q; %s", name, cmd.CommandPath(), hint)
+}
+
+// asMessage returns the command line that runs a tree, if the words after the program's name are the path of a tree and
+// a message, or a message of several words. Otherwise it returns "".
+func asMessage(cmd *cobra.Command, args []string) string {
+	words := append(strings.Fields(cmd.CommandPath())[1:], args...)
+	run, _, _ := cmd.Root().Find([]string{"run"})
+	switch takesPath := strings.Contains(run.Use, "PATH"); {
+	case takesPath && exists(words[0]):
+		if len(words) == 1 {
+			run, _, _ = cmd.Root().Find([]string{"chat"})
+		}
+	case cmd.HasParent(), takesPath && !strings.Contains(args[0], " "):
+		return ""
+	case takesPath:
+		words = append([]string{"PATH"}, words...)
+	}
+	for i, word := range words {
+		words[i] = QuoteArg(visible.Line(word))
+	}
+	return run.CommandPath() + " " + strings.Join(words, " ")
 }
 
 // WithPath adds the tree to a command: its usage begins with PATH unless the tree is part of the program. run gets the

@@ -2,11 +2,15 @@ package factory
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/internal/nearest"
@@ -32,6 +36,23 @@ func InRange(flag string, n, least, most int) error {
 		return Usagef("%s %d: give a whole number of at least %d", flag, n, least)
 	}
 	return Usagef("%s %d: give a whole number from %d to %d", flag, n, least, most)
+}
+
+// CheckGiven returns an error if a flag of the command line has an empty value, as from a variable of a shell that is not
+// set. Only a text may be empty.
+func CheckGiven(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		values := []string{flag.Value.String()}
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		name, _ := pflag.UnquoteUsage(flag)
+		empty := len(values) == 0 || slices.Contains(values, "")
+		if empty && flag.Value.Type() != "func" && name != "TEXT" && name != "JSON" {
+			err = Usagef("--%s is empty: give %s, or leave the flag out; see %s --help", flag.Name, name, cmd.CommandPath())
+		}
+	})
+	return err
 }
 
 // given reports whether a flag has a value that is neither empty nor false.
@@ -60,9 +81,47 @@ func Needs(flags *pflag.FlagSet, name string, needed ...string) error {
 	return Usagef("--%s needs %s", name, yamldoc.Or(needed))
 }
 
+// Size is a flag for a number of bytes, such as 32MiB.
+type Size int64
+
+func (s *Size) Set(text string) error {
+	unit := int64(1)
+	for i, name := range []string{"KiB", "MiB", "GiB"} {
+		if number, ok := strings.CutSuffix(text, name); ok {
+			text, unit = strings.TrimSpace(number), 1<<(10*(i+1))
+			break
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 || n > math.MaxInt64/unit {
+		return errors.New("give a number of bytes such as 500KiB, 32MiB or 1GiB")
+	}
+	*s = Size(n * unit)
+	return nil
+}
+
+func (s *Size) String() string {
+	if *s == 0 {
+		return ""
+	}
+	n, unit := int64(*s), ""
+	for _, next := range []string{"KiB", "MiB", "GiB"} {
+		if n%1024 != 0 {
+			break
+		}
+		n, unit = n/1024, next
+	}
+	return fmt.Sprint(n, unit)
+}
+
+func (*Size) Type() string { return "SIZE" }
+
 // FolderFlag adds a flag for a folder to which the command writes. The folder need not exist.
 func FolderFlag(flags *pflag.FlagSet, dir *string, name, usage string) {
 	flags.Func(name, usage, func(path string) error {
+		if path == "" {
+			return errors.New("it is empty: give the path of a folder, or leave the flag out")
+		}
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			return errors.New("this is a file: give the path of a folder")
 		}

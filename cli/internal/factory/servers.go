@@ -2,10 +2,8 @@ package factory
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -38,23 +36,13 @@ const maxSecretFile = 64 << 10
 var Owner = access.User{Name: session.DefaultUser, Rights: access.All | access.Owner}
 
 // ReadSecret reads a file with one secret. No error contains the file's content.
-func ReadSecret(flag, name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", Usagef("%s: %w", flag, err)
+func (s Streams) ReadSecret(flag, name string) (string, error) {
+	data, err := s.Read(flag, name, maxSecretFile)
+	text := strings.TrimSpace(string(data))
+	if err == nil && text == "" {
+		err = Usagef("%s %s: the file is empty", flag, name)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
-	switch text := strings.TrimSpace(string(data)); {
-	case err != nil:
-		return "", Usagef("%s: %w", flag, err)
-	case text == "":
-		return "", Usagef("%s %s: the file is empty", flag, name)
-	case len(data) > maxSecretFile:
-		return "", Usagef("%s %s: the file is too long", flag, name)
-	default:
-		return text, nil
-	}
+	return text, err
 }
 
 // UsersFlag adds --users.

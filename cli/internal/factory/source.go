@@ -129,7 +129,7 @@ func (f *Factory) RunnerOpts(prices string) ([]runner.Option, error) {
 	if prices == "" {
 		return opts, nil
 	}
-	table, err := ReadPrices(prices)
+	table, err := f.ReadPrices(prices)
 	return append(opts, runner.WithPrices(table)), err
 }
 
@@ -192,13 +192,13 @@ func Paid(prices llm.Prices, model string, used llm.Usage) string {
 }
 
 // ReadPrices reads a table of prices from a YAML or JSON file. Without a path it returns nil.
-func ReadPrices(path string) (llm.Prices, error) {
+func (s Streams) ReadPrices(path string) (llm.Prices, error) {
 	if path == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := s.Read("--prices", path, MaxFile)
 	if err != nil {
-		return nil, Usagef("--prices: %w", err)
+		return nil, err
 	}
 	prices := llm.Prices{}
 	if err := yaml.UnmarshalWithOptions(data, &prices, yaml.Strict()); err != nil {

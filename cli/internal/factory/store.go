@@ -1,6 +1,7 @@
 package factory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/internal/visible"
@@ -133,10 +135,8 @@ type Database struct {
 	Remote bool   // the sessions are not in a file
 }
 
-var (
-	ErrNoFile    = errors.New("there is no such sessions' file")
-	ErrNoSession = errors.New("there is no such session")
-)
+// ErrNoFile is the error of a missing sessions' file.
+var ErrNoFile = errors.New("there is no such sessions' file")
 
 // OpenDB opens the database and closes it at the end of the command. With --redis it can be followed live.
 func (f *Factory) OpenDB(ctx context.Context, create bool) (*Database, error) {
@@ -316,7 +316,12 @@ func (db *Database) Find(ctx context.Context, name string) (none session.Info, e
 			return none, Usagef("%d sessions have the id %q: %s", len(found), name, strings.Join(names, ", "))
 		}
 	}
-	return none, Usage(NoSession{name, db.Path})
+	missing := NoSession{ID: name, DB: db.Path}
+	latest, err := db.List(ctx, session.Key{}, session.Page{Limit: 1000})
+	for _, s := range latest {
+		missing.Latest = append(missing.Latest, visible.Line(ShownID(s.Key)))
+	}
+	return none, cmp.Or(err, Usage(missing))
 }
 
 // byKey returns the sessions with the key app/user/id. There are several only if parts of the key contain slashes.
@@ -352,9 +357,12 @@ func (db *Database) byPrinted(ctx context.Context, name string) ([]session.Info,
 	return slices.DeleteFunc(all, func(s session.Info) bool { return visible.Line(ShownID(s.Key)) != name }), err
 }
 
-// NoSession is the error of an id without a stored session.
-type NoSession struct{ ID, DB string }
+// NoSession is the error of an id without a stored session. It suggests the most similar of the latest sessions.
+type NoSession struct {
+	ID, DB string
+	Latest []string
+}
 
-func (e NoSession) Error() string { return fmt.Sprintf("there is no session %q in %s", e.ID, e.DB) }
-
-func (e NoSession) Is(target error) bool { return target == ErrNoSession }
+func (e NoSession) Error() string {
+	return fmt.Sprintf("there is no session %q in %s%s", e.ID, e.DB, nearest.Hint(e.ID, e.Latest))
+}

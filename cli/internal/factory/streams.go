@@ -32,9 +32,9 @@ func ReadMessage(f *Factory, args []string) (llm.Message, error) {
 	if f.Stdin == nil || len(args) == 0 && IsTerminal(f.Stdin) {
 		return llm.Message{}, Usagef("the message is missing: give one in quotes, or - to read it from standard input")
 	}
-	data, err := io.ReadAll(io.LimitReader(f.Stdin, MaxMessage+1))
+	data, err := f.Read("the message", "-", MaxMessage)
 	if err != nil {
-		return llm.Message{}, Usagef("the message cannot be read: %w", err)
+		return llm.Message{}, err
 	}
 	return CheckMessage(strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"))
 }
@@ -62,6 +62,34 @@ type Streams struct {
 	Stdout, Stderr io.Writer
 	// Getenv looks up an environment variable; nil finds none.
 	Getenv func(name string) string
+}
+
+// MaxFile is the maximal size of a file that a flag or an argument names, in bytes, if nothing else limits it.
+const MaxFile = 64 << 20
+
+// Read returns the content of a file, or of standard input if its name is "-". The file may be a pipe, such as
+// /dev/stdin. An error names what is read, such as a flag, and never contains content.
+func (s Streams) Read(what, name string, most int) ([]byte, error) {
+	in := s.Stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, Usagef("%s: %w", what, err)
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	} else if in == nil {
+		return nil, Usagef("%s: there is no standard input", what)
+	}
+	data, err := io.ReadAll(io.LimitReader(in, int64(most)+1))
+	switch {
+	case err != nil:
+		return nil, Usagef("%s: %w", what, err)
+	case len(data) > most:
+		limit := Size(most)
+		return nil, Usagef("%s: it is longer than %s", what, &limit)
+	}
+	return data, nil
 }
 
 // FirstError keeps a writer's first error and writes nothing after it, so that a closed output is noticed even if a

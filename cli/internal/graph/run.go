@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,27 +34,20 @@ func (g *runOptions) readInput() (json.RawMessage, error) {
 		}
 		return event.EncodeJSON(g.text), nil
 	}
-	data, from := []byte(g.input), "--input"
-	var err error
-	switch name, file := strings.CutPrefix(g.input, "@"); {
+	name, file := strings.CutPrefix(g.input, "@")
+	from := name
+	switch {
 	case file:
-		from = name
-		var f *os.File
-		if f, err = os.Open(name); err == nil {
-			data, err = io.ReadAll(io.LimitReader(f, factory.MaxMessage+1))
-			_ = f.Close()
-		}
 	case !g.flags.Changed("input") && (g.f.Stdin == nil || factory.IsTerminal(g.f.Stdin)):
 		return nil, factory.Usagef("the input is missing: give --input JSON or --text TEXT, or pipe JSON to standard input")
 	case !g.flags.Changed("input"), g.input == "-":
-		from = "standard input"
-		if g.f.Stdin == nil {
-			return nil, factory.Usagef("there is no standard input")
-		}
-		data, err = io.ReadAll(io.LimitReader(g.f.Stdin, factory.MaxMessage+1))
+		name, from = "-", "standard input"
+	default:
+		return checkInput([]byte(g.input), "--input")
 	}
+	data, err := g.f.Read("the input", name, factory.MaxMessage)
 	if err != nil {
-		return nil, factory.Usagef("the input cannot be read: %w", err)
+		return nil, err
 	}
 	return checkInput(data, from)
 }
@@ -185,14 +176,9 @@ func (g *runOptions) check() error {
 }
 
 func (g *runOptions) mocks() (graphtest.Mocks, error) {
-	f, err := os.Open(g.mockFile) // may be a pipe, such as /dev/stdin
+	data, err := g.f.Read("--mock", g.mockFile, agentgraph.MaxFile)
 	if err != nil {
-		return nil, factory.Usagef("--mock: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, agentgraph.MaxFile+1))
-	if err != nil {
-		return nil, factory.Usagef("--mock: %w", err)
+		return nil, err
 	}
 	mocks, err := graphtest.LoadMocks(data, g.mockFile)
 	if err != nil {

@@ -75,7 +75,7 @@ func Connect(ctx context.Context, f *factory.Factory, told func(error), opts ...
 	token := f.Getenv(factory.TokenVariable)
 	if f.Server.TokenFile != "" {
 		var err error
-		if token, err = factory.ReadSecret("--token-file", f.Server.TokenFile); err != nil {
+		if token, err = f.ReadSecret("--token-file", f.Server.TokenFile); err != nil {
 			return nil, err
 		}
 	}
@@ -121,6 +121,20 @@ func OfServer(f *factory.Factory, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// Find returns a session of the server.
+func Find(ctx context.Context, f *factory.Factory, api *client.Client, id string) (*client.Session, error) {
+	s, err := api.Session(ctx, id)
+	if !Missing(err) {
+		return s, err
+	}
+	missing := factory.NoSession{ID: id, DB: "the server at " + f.Server.URL}
+	latest, _, _ := api.Sessions(ctx, "") // a caller without the right to list them gets no hint
+	for _, s := range latest {
+		missing.Latest = append(missing.Latest, visible.Line(s.ID))
+	}
+	return nil, factory.Usage(missing)
+}
+
 // fetched is a store with a session that was fetched from a server. It fetches files on demand.
 type fetched struct {
 	*session.Memory
@@ -149,10 +163,7 @@ func Fetch(ctx context.Context, f *factory.Factory, id string) (*factory.Databas
 	if err != nil {
 		return nil, none, err
 	}
-	s, err := api.Session(ctx, id)
-	if Missing(err) {
-		err = factory.Usage(factory.NoSession{ID: id, DB: "the server at " + f.Server.URL})
-	}
+	s, err := Find(ctx, f, api, id)
 	if err != nil {
 		return nil, none, err
 	}

@@ -82,7 +82,7 @@ func webHandlers(f *factory.Factory, o *options, turns *live.Turns, guard *acces
 	add(apiNative, func() (http.Handler, error) {
 		opts := []server.Option{server.WithGuard(guard), server.WithVersion(factory.Version()), server.WithAPIs(o.apis...), server.WithRequests(o.kept), server.WithReloads(&o.reloads)}
 		if o.prices != "" {
-			prices, err := factory.ReadPrices(o.prices)
+			prices, err := f.ReadPrices(o.prices)
 			if err != nil {
 				return nil, err
 			}
@@ -208,11 +208,11 @@ func named(api string, h http.Handler) http.Handler {
 }
 
 // signer returns the signer of the card, and the set with its public key; nil without --sign-key.
-func (o *options) signer() (keys []byte, signer *cardsign.Signer, err error) {
+func (o *options) signer(f *factory.Factory) (keys []byte, signer *cardsign.Signer, err error) {
 	if o.signKey == "" {
 		return nil, nil, nil
 	}
-	text, err := factory.ReadSecret("--sign-key", o.signKey)
+	text, err := f.ReadSecret("--sign-key", o.signKey)
 	if err != nil {
 		return nil, nil, err
 	}

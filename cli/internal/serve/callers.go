@@ -81,7 +81,7 @@ func callersOf(ctx context.Context, f *factory.Factory, o *options, listeners []
 func ownerToken(f *factory.Factory, o *options) (token, note string, err error) {
 	switch {
 	case o.tokenFile != "":
-		if token, err = factory.ReadSecret("--token-file", o.tokenFile); err != nil {
+		if token, err = f.ReadSecret("--token-file", o.tokenFile); err != nil {
 			return "", "", err
 		}
 		note = "the owner's token is that of " + o.tokenFile

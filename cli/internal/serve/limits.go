@@ -1,12 +1,7 @@
 package serve
 
 import (
-	"errors"
-	"fmt"
-	"math"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -21,7 +16,7 @@ type limitOptions struct {
 	turns, userTurns     int
 	streams, userStreams int
 	open                 *access.Limit // of open streams in all APIs; nil until check
-	body                 size
+	body                 factory.Size
 	bodyTime             time.Duration
 }
 
@@ -69,38 +64,3 @@ func (l *limitOptions) arrives(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
-
-// size is a flag for a number of bytes, such as 32MiB.
-type size int64
-
-func (s *size) Set(text string) error {
-	unit := int64(1)
-	for i, name := range []string{"KiB", "MiB", "GiB"} {
-		if number, ok := strings.CutSuffix(text, name); ok {
-			text, unit = strings.TrimSpace(number), 1<<(10*(i+1))
-			break
-		}
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 || n > math.MaxInt64/unit {
-		return errors.New("give a number of bytes such as 500KiB, 32MiB or 1GiB")
-	}
-	*s = size(n * unit)
-	return nil
-}
-
-func (s *size) String() string {
-	if *s == 0 {
-		return ""
-	}
-	n, unit := int64(*s), ""
-	for _, next := range []string{"KiB", "MiB", "GiB"} {
-		if n%1024 != 0 {
-			break
-		}
-		n, unit = n/1024, next
-	}
-	return fmt.Sprint(n, unit)
-}
-
-func (*size) Type() string { return "SIZE" }

@@ -57,7 +57,7 @@ type options struct {
 	drain         time.Duration
 	adoptEvery    time.Duration
 	limits        limitOptions
-	keep          size
+	keep          factory.Size
 	kept          *server.Requests // nil without --keep-requests
 	reloads       server.Reloads
 	flags         *pflag.FlagSet
@@ -220,7 +220,7 @@ func (s *service) configure(context.Context) (err error) {
 	if s.a2a, err = a2aOptions(s.f, s.options); err != nil {
 		return err
 	}
-	if s.keys, s.signer, err = s.options.signer(); err != nil {
+	if s.keys, s.signer, err = s.options.signer(s.f); err != nil {
 		return err
 	}
 	if s.logger, err = s.requestLog(s.f.Stderr); err != nil {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -71,9 +69,6 @@ func exportSession(ctx context.Context, f *factory.Factory, id string, until atF
 	return sessionform.Export(f.Stdout, format, factory.ShownID(s.Key), s.Seq, func() iter.Seq2[*event.Event, error] { return s.until(ctx, at) })
 }
 
-// maxImport is the maximal size of an import, in bytes.
-const maxImport = 64 << 20
-
 func importCommand(f *factory.Factory) *cobra.Command {
 	var name, to string
 	cmd := &cobra.Command{
@@ -102,13 +97,13 @@ func importMessages(ctx context.Context, f *factory.Factory, file, speaker, id s
 	if err != nil {
 		return err
 	}
-	data, err := readAll(f, file)
-	if err != nil {
-		return err
-	}
 	name := file
 	if name == "-" {
 		name = "standard input"
+	}
+	data, err := f.Read("FILE", file, factory.MaxFile)
+	if err != nil {
+		return err
 	}
 	messages, system, err := chatform.Read(data)
 	if err != nil {
@@ -141,30 +136,6 @@ func importMessages(ctx context.Context, f *factory.Factory, file, speaker, id s
 		news += fmt.Sprintf("; %s left out, because agents have instructions of their own", render.Count(system, "system message"))
 	}
 	return begun(ctx, f, db, to, news)
-}
-
-// readAll reads a file, or standard input for "-".
-func readAll(f *factory.Factory, name string) ([]byte, error) {
-	in := f.Stdin
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, factory.Usage(err)
-		}
-		defer func() { _ = file.Close() }()
-		in = file
-	}
-	if in == nil {
-		return nil, nil
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxImport+1))
-	switch {
-	case err != nil:
-		return nil, factory.Usagef("%s cannot be read: %w", name, err)
-	case len(data) > maxImport:
-		return nil, factory.Usagef("%s is longer than %d MiB", name, maxImport>>20)
-	}
-	return data, nil
 }
 
 func fileCommand(f *factory.Factory) *cobra.Command {

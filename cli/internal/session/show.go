@@ -3,10 +3,8 @@ package session
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -145,7 +143,7 @@ func shown(f *factory.Factory, o showOptions) (render.Sink, error) {
 	case o.state || o.view != "":
 		return render.Nothing{}, nil
 	case o.usage, o.cost:
-		prices, err := factory.ReadPrices(o.prices)
+		prices, err := f.ReadPrices(o.prices)
 		if o.cost {
 			return render.Cost(f.Stdout, o.json, prices), err
 		}
@@ -272,11 +270,7 @@ func followSession(ctx context.Context, f *factory.Factory, id string, o followO
 		return err
 	}
 	info, err := db.Find(ctx, id)
-	switch {
-	case errors.Is(err, factory.ErrNoSession):
-		info.Key = session.ID(id)
-		f.Say("there is no session %q yet: waiting for it", id)
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	return follow(ctx, f, render.Transcript(f.Stdout, f.TerminalOf(f.Stdout)), factory.StoredSession{DB: db, Key: info.Key}, info.Seq, o)
@@ -292,18 +286,7 @@ func followServed(ctx context.Context, f *factory.Factory, id string, o followOp
 	if err != nil {
 		return err
 	}
-	s, err := api.Session(ctx, id)
-	for told := false; remote.Missing(err); told = true {
-		if !told {
-			f.Say("there is no session %q yet: waiting for it", id)
-		}
-		select {
-		case <-time.After(time.Second):
-			s, err = api.Session(ctx, id)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	s, err := remote.Find(ctx, f, api, id)
 	if err != nil {
 		return err
 	}

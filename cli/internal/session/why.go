@@ -130,7 +130,7 @@ func (x *explanation) ask(ctx context.Context, s *past, o whyOptions) error {
 	if x.Request == nil {
 		return factory.Usagef("--samples: there is no model to ask: %s", x.Missing)
 	}
-	prices, err := factory.ReadPrices(o.prices)
+	prices, err := f.ReadPrices(o.prices)
 	if err != nil {
 		return err
 	}

@@ -266,7 +266,7 @@ func survey(ctx context.Context, f *factory.Factory, tree *agent.Tree, o routing
 	var prices llm.Prices
 	m, err := f.Models(o.model)
 	if err == nil {
-		prices, err = factory.ReadPrices(o.prices)
+		prices, err = f.ReadPrices(o.prices)
 	}
 	if err != nil {
 		return none, err
