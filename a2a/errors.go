@@ -151,8 +151,8 @@ func (r *remote) classify(ctx context.Context, err error) *Error {
 		e.Code = CodeCard
 	case errors.Is(err, errTooLarge):
 		e.Code = CodeTooLarge
-	case errors.Is(cause, errIdle):
-		e.Code, e.Message, e.Err = CodeTimeout, errIdle.Error(), cause
+	case errors.Is(err, errIdle):
+		e.Code = CodeTimeout
 	case errors.As(err, &address):
 		e.Code = CodeAddress
 		e.Message = "the card leads to an address that is not allowed: " + address.Error() + "; WithTrustedOrigin or, for private networks, WithPrivateNetworks allows it"

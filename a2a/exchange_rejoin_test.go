@@ -240,17 +240,29 @@ func TestEmptyStreamsArePaced(t *testing.T) {
 	})
 }
 
-// A proxy cuts every stream: the task is healthy as long as the peer says so.
-func TestProxyThatCutsStreams(t *testing.T) {
-	for name, first := range map[string][]sdk.Event{"after a snapshot": {working()}, "before it": nil} {
+// A proxy cuts every stream, or the peer says nothing while it works: the task is healthy as long as the peer says so.
+func TestStreamsThatEndEarly(t *testing.T) {
+	cut := func(first ...sdk.Event) func(context.Context) iter.Seq2[sdk.Event, error] {
+		return func(context.Context) iter.Seq2[sdk.Event, error] {
+			time.Sleep(time.Minute)
+			return yields(errBroken, first...)
+		}
+	}
+	for name, subscribe := range map[string]func(context.Context) iter.Seq2[sdk.Event, error]{
+		"after a snapshot": cut(working()), "before it": cut(),
+		"silence": func(ctx context.Context) iter.Seq2[sdk.Event, error] {
+			return func(yield func(sdk.Event, error) bool) {
+				if yield(working(), nil) {
+					<-ctx.Done()
+					yield(nil, ctx.Err())
+				}
+			}
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				c := &stub{send: func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(errBroken, working()) },
-					subscribe: func(context.Context) iter.Seq2[sdk.Event, error] {
-						time.Sleep(time.Minute)
-						return yields(errBroken, first...)
-					},
+				c := &stub{send: func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(errBroken, working()) }, subscribe: subscribe,
 					get: func() (*sdk.Task, error) {
 						now := working()
 						if time.Since(began) > time.Hour {
@@ -264,6 +276,22 @@ func TestProxyThatCutsStreams(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A peer that also does not say what became of the task is given up.
+func TestPeerThatFallsSilent(t *testing.T) {
+	over := make(chan struct{})
+	p := newWire(t, func(w http.ResponseWriter, c call) {
+		if c.Method == sends {
+			c.stream(w, taskEvent("WORKING", ""))
+			w.(http.Flusher).Flush()
+		}
+		<-over
+	})
+	t.Cleanup(func() { close(over) })
+	_, _, err := newRunner(t, remotetest.Billing(t, p.URL, a2a.WithIdleTimeout(20*time.Millisecond))).Turn("hi")
+	requireCode(t, err, a2a.CodeTimeout)
+	require.Len(t, p.made(gets), 1)
 }
 
 // A peer that gives the next task the id of the last one is not quoted again.

@@ -91,9 +91,35 @@ func (x *exchange) retry(get func() (*sdk.Task, error)) (*sdk.Task, error) {
 	}, backoff.WithBackOff(newBackOff()), backoff.WithMaxTries(maxFailures+1), backoff.WithMaxElapsedTime(0))
 }
 
+// untilSilent returns a context for one call. It ends with errIdle after the idle limit without a byte of the response,
+// counted from its first byte, or from now on if the response has to begin at once.
+func (x *exchange) untilSilent(atOnce bool) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(x.ctx)
+	stop := func() { cancel(nil) }
+	if x.idle == 0 {
+		return ctx, stop
+	}
+	watch := newIdleTimer(x.idle, func() { cancel(errIdle) })
+	if atOnce {
+		watch.reset()
+	}
+	return context.WithValue(ctx, idleTimerKey{}, watch), func() { watch.stop(); stop() }
+}
+
+// silence returns errIdle for a call that ended because of the idle limit, and err for any other.
+func silence(call context.Context, err error) error {
+	if errors.Is(context.Cause(call), errIdle) {
+		return errIdle
+	}
+	return err
+}
+
 // transient reports whether a request for a task may succeed later: its connection broke, or a proxy or an overloaded
 // server answered.
 func (x *exchange) transient(err error) bool {
+	if errors.Is(err, errIdle) {
+		return false
+	}
 	var status *statusError
 	if !errors.As(err, &status) {
 		return x.connectionBroke(err)
@@ -108,11 +134,13 @@ func (x *exchange) transient(err error) bool {
 }
 
 func (x *exchange) getTask(id sdk.TaskID) (*sdk.Task, error) {
-	task, err := x.peer.client.GetTask(x.ctx, &sdk.GetTaskRequest{ID: id})
+	ctx, stop := x.untilSilent(true)
+	defer stop()
+	task, err := x.peer.client.GetTask(ctx, &sdk.GetTaskRequest{ID: id})
 	if err == nil && task == nil {
 		err = errors.New("the answer contains no task")
 	}
-	return task, err
+	return task, silence(ctx, err)
 }
 
 // failTaskGone records that the peer no longer knows a task, and returns the error.
@@ -132,7 +160,8 @@ func newBackOff() *backoff.ExponentialBackOff {
 }
 
 // follow waits until a task whose stream has ended is settled. It subscribes to the task again, or polls it if the peer
-// does not stream. It retries after a broken connection, up to maxFailures times in a row.
+// does not stream. It retries after a broken connection, up to maxFailures times in a row. A stream that falls silent is
+// like a broken one: the work on a task may take longer than the idle limit, and not all peers send keep-alives.
 func (x *exchange) follow(streams bool) *Error {
 	if x.answer.complete() {
 		return nil
@@ -177,7 +206,7 @@ func (x *exchange) follow(streams bool) *Error {
 		case errors.Is(err, sdk.ErrTaskNotFound):
 			return x.failTaskGone(id)
 		default:
-			if failures++; failures > maxFailures || !broke && !x.transient(err) {
+			if failures++; failures > maxFailures || errors.Is(err, errIdle) || !broke && !x.transient(err) {
 				return x.failed(err)
 			}
 			x.inv.Logger().Warn("the connection to a remote agent broke; retrying", "agent", x.name, "card", x.cards.displayURL, "failures", failures)
@@ -192,9 +221,11 @@ func (x *exchange) follow(streams bool) *Error {
 // contains what was missed; nothing is shown before it.
 func (x *exchange) subscribe(id sdk.TaskID) error {
 	x.answer.markIncomplete()
-	for e, err := range x.peer.client.SubscribeToTask(x.ctx, &sdk.SubscribeToTaskRequest{ID: id}) {
+	ctx, stop := x.untilSilent(true)
+	defer stop()
+	for e, err := range x.peer.client.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: id}) {
 		if err != nil {
-			return err
+			return silence(ctx, err)
 		}
 		if !x.apply(e) || x.answer.complete() || x.answer.tooLarge() {
 			return nil

@@ -89,17 +89,12 @@ type exchange struct {
 }
 
 func (x *exchange) run() *Error {
-	ctx, cancel := context.WithCancelCause(x.outer)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(x.outer)
+	defer cancel()
 	if x.timeout > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, x.timeout)
 		defer stop()
-	}
-	if x.idle > 0 {
-		watch := newIdleTimer(x.idle, func() { cancel(errIdle) })
-		defer watch.stop()
-		ctx = context.WithValue(ctx, idleTimerKey{}, watch)
 	}
 	x.ctx = withExtension(ctx)
 	m, err := x.memory(ctx, x.inv)
@@ -187,10 +182,13 @@ func (x *exchange) takesAnswer(t *sdk.Task, said []string) bool {
 // deliver sends a message and applies the immediate answer. It reports whether the peer streams its answers.
 func (x *exchange) deliver(m *memory, msg *sdk.Message) (streams bool, failed *Error) {
 	events := 0
-	sending, stop := x.sendContext(x.delivery.watch(x.ctx))
+	listening, end := x.untilSilent(false)
+	defer end()
+	sending, stop := x.sendContext(x.delivery.watch(listening))
 	defer stop()
 	for e, err := range x.peer.client.SendStreamingMessage(sending, &sdk.SendMessageRequest{Message: msg}) {
 		if err != nil {
+			err = silence(sending, err)
 			if x.answer.taskID == "" || !x.connectionBroke(err) && !unreadable(err) {
 				x.delivery.failed(err)
 				return false, x.failed(err)

@@ -99,7 +99,7 @@ func dial(i *sdk.AgentInterface, env a2a.Environment, plain bool, opts []grpc.Di
 		grpc.WithNoProxy(),
 		grpc.WithStatsHandler(sendRecorder{}),
 	}
-	t := &transport{env: env, target: to.url(), limit: limit, probeAfter: probeAfter}
+	t := &transport{env: env, target: to.url(), limit: limit}
 	if env.DialContext != nil {
 		all = append(all, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := env.DialContext(ctx, "tcp", address)

@@ -559,43 +559,6 @@ func TestUnknownParts(t *testing.T) {
 	require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse)
 }
 
-// A stream that says nothing for long is alive while its task can be had.
-func TestProbe(t *testing.T) {
-	asked, free := make(chan struct{}, 100), make(chan struct{})
-	inner := &stub{give: func(yield func(sdk.Event, error) bool) {
-		yield(theTask, nil)
-		<-free
-	}}
-	s := serve(t, inner, func(svc *service) {
-		svc.authenticate = func(ctx context.Context, _ access.Credentials) (context.Context, error) {
-			if method, _ := grpc.Method(ctx); strings.HasSuffix(method, "/GetTask") {
-				asked <- struct{}{}
-			}
-			return ctx, nil
-		}
-	})
-	heard := make(chan struct{}, 100)
-	c, err := Binding().Dial(context.Background(), &sdk.AgentInterface{URL: s.address}, a2a.Environment{MaxResponse: 1 << 20, Heard: func(context.Context) { heard <- struct{}{} }})
-	require.NoError(t, err)
-	defer c.Destroy()
-	c.(*transport).probeAfter = time.Millisecond
-	for _, err := range c.SubscribeToTask(context.Background(), nil, &sdk.SubscribeToTaskRequest{Tenant: "x", ID: "t"}) {
-		require.NoError(t, err)
-		go func() {
-			for range 3 { // the first is the event itself
-				<-asked
-				<-heard
-			}
-			close(free)
-		}()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	last := s.last.(*sdk.GetTaskRequest)
-	require.Equal(t, "x", last.Tenant)
-	require.Equal(t, 0, *last.HistoryLength)
-}
-
 // A client that does not read loses its stream, and holds no goroutine.
 func TestSlowClient(t *testing.T) {
 	ended := make(chan struct{})

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
@@ -35,8 +34,6 @@ type transport struct {
 	env    a2a.Environment
 	target *url.URL
 	limit  int
-
-	probeAfter time.Duration
 
 	dialError atomic.Pointer[error] // error of the last failed dial, because gRPC keeps only its text
 }
@@ -192,7 +189,7 @@ func unary[V, R, M any, Q interface {
 func stream[R, M any, Q interface {
 	*M
 	proto.Message
-}](ctx context.Context, t *transport, params a2aclient.ServiceParams, tenant string, r R,
+}](ctx context.Context, t *transport, params a2aclient.ServiceParams, r R,
 	method func(context.Context, Q, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.StreamResponse], error)) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		req, err := encode[R, M, Q](r)
@@ -201,8 +198,6 @@ func stream[R, M any, Q interface {
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		silent := t.watch(ctx, params, tenant)
-		defer silent.stop()
 		defer cancel()
 		err = t.call(ctx, params, req, func(out context.Context, a *attempt) error {
 			answers, err := method(out, req)
@@ -225,10 +220,7 @@ func stream[R, M any, Q interface {
 				if err != nil {
 					return err
 				}
-				if e == nil {
-					continue
-				}
-				if silent.observe(e); !yield(e, nil) {
+				if e != nil && !yield(e, nil) {
 					return nil
 				}
 			}
@@ -251,11 +243,11 @@ func (t *transport) SendMessage(ctx context.Context, params a2aclient.ServicePar
 }
 
 func (t *transport) SendStreamingMessage(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
-	return stream(ctx, t, params, r.Tenant, r, t.client.SendStreamingMessage)
+	return stream(ctx, t, params, r, t.client.SendStreamingMessage)
 }
 
 func (t *transport) SubscribeToTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
-	return stream(ctx, t, params, r.Tenant, r, t.client.SubscribeToTask)
+	return stream(ctx, t, params, r, t.client.SubscribeToTask)
 }
 
 func (t *transport) GetTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetTaskRequest) (*sdk.Task, error) {
