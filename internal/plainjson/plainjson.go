@@ -4,7 +4,10 @@ package plainjson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"unicode/utf8"
 )
 
 // Marshal is json.Marshal without HTML escapes.
@@ -28,4 +31,71 @@ func Unmarshal(data []byte, v any) error {
 		return json.Unmarshal(data, v) // returns the syntax error
 	}
 	return err
+}
+
+// ErrTwice reports an object that contains a key twice. Programs differ in which value they use, so a check could see
+// another value than the one that is used.
+var ErrTwice = errors.New("one object contains a key twice")
+
+// Strict decodes exactly one JSON value, with numbers as json.Number. It refuses what programs read differently: text
+// that is not UTF-8, and objects that contain a key twice ([ErrTwice]). It also refuses more than the given levels of
+// objects and lists in each other.
+func Strict(data []byte, levels int) (v any, err error) {
+	if !utf8.Valid(data) {
+		return nil, errors.New("the text is not UTF-8")
+	}
+	if err := Unmarshal(data, &v); err != nil {
+		return nil, err
+	}
+	n, ok := keys(v, levels)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("values are nested more than %d deep", levels)
+	case n != colons(data):
+		return nil, ErrTwice
+	}
+	return v, nil
+}
+
+// keys counts the keys of all objects in a value, which must not have more levels.
+func keys(v any, levels int) (n int, ok bool) {
+	ok = true
+	inside := func(inner any) {
+		if more, fits := keys(inner, levels-1); ok {
+			n, ok = n+more, fits
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		n, ok = len(v), levels > 0
+		for _, inner := range v {
+			if ok {
+				inside(inner)
+			}
+		}
+	case []any:
+		ok = levels > 0
+		for _, inner := range v {
+			if ok {
+				inside(inner)
+			}
+		}
+	}
+	return n, ok
+}
+
+// colons counts the colons in valid JSON outside of strings: there is one per key.
+func colons(data []byte) (n int) {
+	inText := false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case c == ':' && !inText:
+			n++
+		}
+	}
+	return n
 }

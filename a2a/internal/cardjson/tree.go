@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/gowebpki/jcs"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 const (
@@ -23,75 +23,20 @@ const (
 // differently.
 var ErrJSON = errors.New("not an agent card")
 
-// Parse parses a JSON object into a tree of map[string]any, []any, string, json.Number, bool and nil. It refuses what
-// parsers are known to treat differently: invalid UTF-8, and duplicate names in an object. It also refuses documents of
-// more than 4 MiB or more than 64 levels.
+// Parse parses a JSON object as [plainjson.Strict] does. It refuses documents of more than 4 MiB or more than 64 levels.
 func Parse(doc []byte) (map[string]any, error) {
 	if len(doc) > maxSize {
 		return nil, fmt.Errorf("%w: the document is larger than %d bytes", ErrJSON, maxSize)
 	}
-	if !utf8.Valid(doc) {
-		return nil, fmt.Errorf("%w: the document is not UTF-8", ErrJSON)
-	}
-	d := json.NewDecoder(bytes.NewReader(doc))
-	d.UseNumber()
-	v, err := parseValue(d, 0)
+	v, err := plainjson.Strict(doc, maxDepth)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrJSON, err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%w: unexpected data after the object", ErrJSON)
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("%w: the document is not a JSON object", ErrJSON)
 	}
 	return m, nil
-}
-
-func parseValue(d *json.Decoder, depth int) (any, error) {
-	t, err := d.Token()
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return nil, err
-	}
-	open, ok := t.(json.Delim)
-	if !ok {
-		return t, nil
-	}
-	if depth++; depth > maxDepth {
-		return nil, fmt.Errorf("more than %d levels", maxDepth)
-	}
-	if open == '[' {
-		list := []any{}
-		for d.More() {
-			v, err := parseValue(d, depth)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err = d.Token()
-		return list, err
-	}
-	m := make(map[string]any)
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		name := t.(string) // the decoder accepts nothing else here
-		if _, twice := m[name]; twice {
-			return nil, fmt.Errorf("an object has the name %q twice", name)
-		}
-		if m[name], err = parseValue(d, depth); err != nil {
-			return nil, err
-		}
-	}
-	_, err = d.Token()
-	return m, err
 }
 
 // Canonical returns the canonical form of a tree (RFC 8785). The library encodes only strings and numbers, because its

@@ -231,10 +231,7 @@ func (x *exchange) document(name string, s *shape) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if body == nil {
-		return []byte("{}"), nil
-	}
-	return normalize(parse(body), s)
+	return normalize(body, s)
 }
 
 // stream answers with a stream of events.

@@ -28,12 +28,13 @@ func sameMediaType(header, t string) bool {
 	return err == nil && got == t
 }
 
-// readBody reads a request's body and checks that it is JSON by its type and content. Size and time are bounded. If
-// optional is set, it returns nil for a request without a body.
-func (x *exchange) readBody(optional bool) ([]byte, error) {
+// readBody reads a request's body, which must be JSON by its type and content, and returns its value. Size and time are
+// bounded. If optional is set, it returns an empty object for a request without a body.
+func (x *exchange) readBody(optional bool) (any, error) {
+	none := map[string]any{}
 	r := x.r
 	if optional && (r.Body == nil || r.Body == http.NoBody) {
-		return nil, nil
+		return none, nil
 	}
 	// A client without a body need not name a type, and a chunked body shows only at its end that it is empty.
 	typeErr := checkContentType(r.Header.Values("Content-Type"))
@@ -51,11 +52,11 @@ func (x *exchange) readBody(optional bool) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(body) == 0 && optional:
-		return nil, nil
+		return none, nil
 	case typeErr != nil:
 		return nil, typeErr
 	}
-	return body, checkJSON(body)
+	return parse(body)
 }
 
 // checkContentType accepts only the two media types of JSON. Browsers send forms, plain text and untyped bodies across

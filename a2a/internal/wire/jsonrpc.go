@@ -15,35 +15,24 @@ import (
 type rpcRequest struct {
 	ID     json.RawMessage
 	Method string
-	Params object
+	Params map[string]any
 }
 
 // maxID bounds the id of a request, which each frame of a stream repeats, and that of a message, in bytes.
 const maxID = 1024
 
-// readEnvelope parses a request that has passed checkJSON. Even with an error, req.ID is the id for the response, or
-// "null" if there is none.
-func readEnvelope(body []byte) (req rpcRequest, err error) {
+// readEnvelope reads the value of a request. Even with an error, req.ID is the id for the response, or "null" if there is
+// none.
+func readEnvelope(body any) (req rpcRequest, err error) {
 	req.ID = json.RawMessage("null")
 	invalid := func(format string, a ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{sdk.ErrInvalidRequest}, a...)...)
 	}
-	var envelope object
-	switch v := parse(body).(type) {
-	case object:
-		envelope = v
-	case []any:
+	parts, isObject := body.(map[string]any)
+	if _, isList := body.([]any); isList {
 		return req, invalid("batches are not supported: send each request separately")
-	default:
+	} else if !isObject {
 		return req, invalid("a request must be a JSON object")
-	}
-	parts := make(map[string]any)
-	duplicate := ""
-	for _, m := range envelope {
-		if _, ok := parts[m.name]; ok {
-			duplicate = m.name
-		}
-		parts[m.name] = m.value
 	}
 	id, hasID := parts["id"]
 	if hasID {
@@ -55,8 +44,6 @@ func readEnvelope(body []byte) (req rpcRequest, err error) {
 	}
 	req.Method, _ = parts["method"].(string)
 	switch {
-	case duplicate != "":
-		return req, invalid("the member %q occurs twice", clipKey(duplicate))
 	case !hasID:
 		return req, invalid("the request has no id: A2A has no notifications")
 	case parts["jsonrpc"] != "2.0":
@@ -64,7 +51,7 @@ func readEnvelope(body []byte) (req rpcRequest, err error) {
 	case req.Method == "":
 		return req, invalid("the method must be the name of an operation")
 	}
-	params, isObject := parts["params"].(object)
+	params, isObject := parts["params"].(map[string]any)
 	if !isObject && parts["params"] != nil {
 		return req, &violation{"", "params must be an object", nil}
 	}
@@ -121,7 +108,7 @@ func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
 	if operations[req.Method] != nil {
 		return fmt.Errorf("%w: %s is an operation of A2A 1.0, but the request is of version 0.3: send the header A2A-Version: 1.0", sdk.ErrMethodNotFound, req.Method)
 	}
-	params, err := normalize(req.Params, aValue)
+	params, err := json.Marshal(req.Params)
 	if err != nil {
 		return err
 	}

@@ -47,8 +47,6 @@ func TestEnvelopes(t *testing.T) {
 		{"no method", `{"jsonrpc":"2.0","id":1}`, -32600, `1`},
 		{"an empty method", `{"jsonrpc":"2.0","id":1,"method":""}`, -32600, `1`},
 		{"a number as method", `{"jsonrpc":"2.0","id":1,"method":1}`, -32600, `1`},
-		{"the id twice", get(`"jsonrpc":"2.0","id":1,"id":2,`), -32600, `2`},
-		{"the method twice", get(`"jsonrpc":"2.0","id":1,"method":"ListTasks",`), -32600, `1`},
 		{"an unknown method", `{"jsonrpc":"2.0","id":1,"method":"Nothing"}`, -32601, `1`},
 		{"a method of 0.3", `{"jsonrpc":"2.0","id":1,"method":"message/send"}`, -32601, `1`},
 		{"a method in lower case", `{"jsonrpc":"2.0","id":1,"method":"gettask"}`, -32601, `1`},
@@ -72,7 +70,13 @@ func TestEnvelopes(t *testing.T) {
 		{"UTF-16", "{\x00}\x00", -32700, ""},
 		{"nested endlessly", strings.Repeat("[", 100000), -32700, ""},
 		{"nested deeply", strings.Repeat("[", 20000) + strings.Repeat("]", 20000), -32700, ""},
-		{"nested deeply in params", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"metadata":{"a":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}}}`, -32600, `1`},
+		{"nested deeply in params", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"metadata":{"a":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}}}`, -32700, ""},
+		{"the id twice", get(`"jsonrpc":"2.0","id":1,"id":2,`), -32700, ""},
+		{"the method twice", get(`"jsonrpc":"2.0","id":1,"method":"ListTasks",`), -32700, ""},
+		{"a field twice, escaped", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"a","\u0069d":"b"}}`, -32700, ""},
+		{"a key twice in metadata", rpcBody("SendMessage", `{"metadata":{"a":{"k":1,"k":2}}}`), -32700, ""},
+		{"an unknown field twice", rpcBody("GetTask", `{"id":"a","x":1,"x":2}`), -32700, ""},
+		{"nested deeply where nobody looks", rpcBody("GetTask", `{"id":"t","x":`+strings.Repeat(`{"a":`, 200)+"1"+strings.Repeat("}", 200)+`}`), -32700, ""},
 	}
 	server := serveFront(t, Front{})
 	for _, test := range tests {

@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/base64"
 	"encoding/json"
-	"maps"
 	"math"
 	"net/url"
 	"slices"
@@ -12,17 +11,19 @@ import (
 	"time"
 )
 
-// normalizeQuery is [fit] for the parameters of a URL. It drops unknown parameters, and those without a value.
+// normalizeQuery is [normalize] for the parameters of a URL. It drops unknown parameters, and those without a value.
 func normalizeQuery(query url.Values, s *shape) ([]byte, error) {
-	var o object
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if _, known := s.field(name); known && !slices.Equal(query[name], []string{""}) {
-			for _, value := range query[name] {
-				o = append(o, member{name, value})
-			}
+	o := make(map[string]any)
+	for name, values := range query {
+		if _, known := s.field(name); !known || slices.Equal(values, []string{""}) {
+			continue
 		}
+		if len(values) > 1 {
+			return nil, &violation{name, "is set twice", nil}
+		}
+		o[name] = values[0]
 	}
-	fitting, err := (&normalizer{query: true}).value("", o, s)
+	fitting, err := normalizer{query: true}.value("", o, s)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +31,7 @@ func normalizeQuery(query url.Values, s *shape) ([]byte, error) {
 }
 
 // scalar converts a string, number, boolean or null to the form of a shape.
-func (f *normalizer) scalar(field string, v any, s *shape) (any, error) {
+func (f normalizer) scalar(field string, v any, s *shape) (any, error) {
 	text, isText := v.(string)
 	switch s.kind {
 	case kindAny:

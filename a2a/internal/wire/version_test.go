@@ -144,14 +144,6 @@ func TestNamesOf10InRequestsOf03(t *testing.T) {
 	require.NotContains(t, got.body, "A2A-Version: 1.0")
 }
 
-func TestParamsOf03AreLookedThrough(t *testing.T) {
-	server := serveFront(t, Front{Legacy: testCompat()})
-	got := call(t, "POST", server.URL+"/rpc", rpcBody("tasks/get", `{"id":"a","id":"b"}`))
-	require.Equal(t, -32602, got.code(t))
-	got = call(t, "POST", server.URL+"/rpc", rpcBody("tasks/get", `{"id":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+`}`))
-	require.Equal(t, -32600, got.code(t))
-}
-
 func TestThe03BindingDoesNotSeeCredentials(t *testing.T) {
 	handler := &stub{}
 	server := serveFront(t, Front{Handler: handler, Legacy: testCompat(), Auth: must.Get(apiKeys("header", "X-API-Key", map[string]string{"k": "ann"}))})
