@@ -1,7 +1,7 @@
-// The page in other languages: every screen on a phone and on a small window, with axe and without anything cut off.
+// The page in other languages: every screen on a phone, with axe, and in a small window, without anything cut off.
 import { axe, geometry, given, measure, newPage, run, same, screenshot, settled, step, visit, whole } from "./lib.mjs";
 
-const widths = { 1024: 768, 390: 844 };
+const widths = { 390: 844, 1024: 768 };
 const expected = (text) => text.includes("status of 404");
 
 /** The tables of other languages that a window has asked for. */
@@ -22,13 +22,14 @@ await run(async () => {
       for (const [width, height] of Object.entries(locale === "de" ? widths : { 390: 844 })) {
         await step(`${name} ${locale} ${width}`, async () => {
           await page.setViewportSize({ width: Number(width), height });
-          await visit(page, path);
+          if (Number(width) === 390) await visit(page, path);
+          else await settled(page);
           await page.getByText(new RegExp(text)).first().waitFor({ state: "attached" });
           same(await language(page), locale, "the language of the document");
           await whole(page);
           await geometry(page, "layout");
           await measure(page);
-          await axe(page, name, "structure");
+          if (Number(width) === 390) await axe(page, name, "structure");
           await screenshot(page, `${given.world}-${name}-${locale}-${width}`);
         });
       }
