@@ -250,7 +250,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as text counts as a call", slog.String("model", r.model), slog.String("tool", calls[i].Name))
 		}
 		if !strings.Contains(calls[i].Name, "<arg_key>") { // otherwise its arguments are in its name
-			calls[i].Name = r.inCase(resolveName(calls[i].Name, r.offers))
+			calls[i].Name = r.likeName(resolveName(calls[i].Name, func(name string) bool { return r.offers(r.likeName(name)) }))
 		}
 		if at := slices.IndexFunc(r.tools, func(t llm.ToolSpec) bool { return hasName(t, calls[i].Name) }); at >= 0 {
 			parameters, own := r.tools[at].Parameters, keyNames(nil)
@@ -402,8 +402,9 @@ func kindOf(value string) string {
 	return "integer"
 }
 
-// inCase returns the name of the only tool whose name is equal but for its case, or the name as it is.
-func (r *reading) inCase(name string) string {
+// likeName returns the name of the only tool whose name is equal but for its case and the marks between its words, or
+// the name as it is.
+func (r *reading) likeName(name string) string {
 	if r.offers(name) {
 		return name
 	}
@@ -411,7 +412,7 @@ func (r *reading) inCase(name string) string {
 	for _, t := range r.tools {
 		for _, own := range append([]string{t.Name}, t.Aliases...) {
 			switch {
-			case !strings.EqualFold(own, name) || own == found:
+			case !strings.EqualFold(plainName(own), plainName(name)) || own == found:
 			case found != name || own == name:
 				return name
 			default:
@@ -421,6 +422,9 @@ func (r *reading) inCase(name string) string {
 	}
 	return found
 }
+
+// plainName returns a name with an underscore for each mark.
+func plainName(name string) string { return strings.ReplaceAll(wireName(name), "-", "_") }
 
 // offers reports whether the request has a tool with the name.
 func (r *reading) offers(name string) bool {

@@ -49,6 +49,7 @@ bare
 [TOOL_CALL] … [/TOOL_CALL]
 <TOOLCALL> … </TOOLCALL>
 <longcat_tool_call> … </longcat_tool_call>
+<dots_function_call> … </dots_function_call>
 <minimax:tool_call> … </minimax:tool_call>
 <xai:function_call> … </xai:function_call>
 <seed:tool_call> … </seed:tool_call>
@@ -61,6 +62,7 @@ bare
 <|action_start|> … <|action_end|>
 <|START_ACTION|> … <|END_ACTION|>
 <|python_start|> … <|python_end|>
+[unused11] … [unused12]
 <|python_tag|> … <|eom_id|>
 ` + fence + `tool_code … ` + fence + `
 [TOOL_CALLS]
@@ -113,6 +115,8 @@ Observation: others
 Action: name Action·Input: object
 <|from|>assistant <|recipient|> name <|content|> object
 <tool_call> name <tool_sep>? { <arg_key> key </arg_key> <arg_value> value </arg_value> } </tool_call> end
+<iquestcoder_tool_call> name { <arg_key> key </arg_key> <arg_value> value </arg_value> } </iquestcoder_tool_call> end
+<iquest_tool_call> name { <arg_key> key </arg_key> <arg_value> value </arg_value> } </iquest_tool_call> end
 <longcat_tool_call> name { <longcat_arg_key> key </longcat_arg_key> <longcat_arg_value> value </longcat_arg_value> } </longcat_tool_call> end
 <function= name > object </function>
 <function= name > { <parameter= key > value </parameter> } </function> end
@@ -137,6 +141,9 @@ Action: name Action·Input: object
 <｜tool_call_begin｜> function? <｜tool_sep｜> <steptml:invoke·name=" name "> { <steptml:parameter·name=" key "> value </steptml:parameter> } </steptml:invoke> end <｜tool_call_end｜>
 <｜tool▁call▁begin｜> function? <｜tool▁sep｜>? name <｜tool▁sep｜>? ` + fence + `json? object ` + fence + `? <｜tool▁call▁end｜>
 <|tool_call:begin|> key <|tool_call:name|> name <|tool_call:args|> object <|tool_call:end|>
+<|tool_call:start|> name { <|tool_arg:start|> key <|tool_arg:value|> value <|tool_arg:end|> } <|tool_call:end|> end
+<|message_model|> name <|content_invoke_tool_json|> call <|end_message|>
+<|content_invoke_tool_json|> call <|end_message|>
 <|tool_call_begin|> name <|tool_call_argument_begin|> object <|tool_call_end|>
 <ifm|tool_call> name { <ifm|arg_key> key </ifm|arg_key> <ifm|arg_value> value </ifm|arg_value> } </ifm|tool_call> end
 <|plamo:begin_tool_request:plamo|> <|plamo:begin_tool_name:plamo|> name <|plamo:end_tool_name:plamo|> <|plamo:begin_tool_arguments:plamo|> <|plamo:constrain|>? json? <|plamo:msg|>? object <|plamo:end_tool_arguments:plamo|> <|plamo:end_tool_request:plamo|>

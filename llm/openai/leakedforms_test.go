@@ -153,6 +153,15 @@ var ulmForms = map[string]string{
 		"<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>" + ulmArgs + "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|><|plamo:end_tool_requests:plamo|>",
 	"K2 Horizon":               "<ifm|tool_calls>\n<ifm|tool_call>lookup\n<ifm|arg_key>city</ifm|arg_key>\n<ifm|arg_value>Ulm</ifm|arg_value>\n</ifm|tool_call>\n</ifm|tool_calls>",
 	"K2 Horizon, JSON":         "<ifm|tool_calls>\n<ifm|tool_call>" + ulmCall + "</ifm|tool_call>\n</ifm|tool_calls>",
+	"dots":                     "<dots_function_call>\n<invoke name=\"lookup\">\n<parameter name=\"city\">Ulm</parameter>\n</invoke>\n</dots_function_call>",
+	"dots, JSON":               "<dots_function_call>" + ulmCall + "</dots_function_call>",
+	"Inkling":                  `<|message_model|>lookup<|content_invoke_tool_json|>{"name":"lookup","args":{"city":"Ulm"}}<|end_message|>`,
+	"Inkling, its name cut":    `<|content_invoke_tool_json|>{"name":"lookup","args":{"city":"Ulm"}}<|end_message|>`, // vllm-project/vllm#49876
+	"Solar Open 2":             "<|tool_call:start|>lookup\n<|tool_arg:start|>city<|tool_arg:value|>Ulm<|tool_arg:end|>\n<|tool_call:end|>",
+	"iQuest Coder":             "<iquestcoder_tool_call>lookup\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n</iquestcoder_tool_call>",
+	"iQuest Q1":                "<iquest_tool_call>lookup<arg_key>city</arg_key><arg_value>Ulm</arg_value></iquest_tool_call>",
+	"Pangu":                    "[unused11][" + ulmCall + "][unused12]",
+	"MiniCPM 5, CDATA":         "<function name=\"lookup\"><param name=\"city\"><![CDATA[Ulm]]></param></function>", // ml-explore/mlx-lm#1317
 	"GigaChat 3.5":             dsml("｜GCML｜", "tool_calls"),
 	"MuseGlimmer":              dsml("atem:", "function_calls"),
 	"marks in marks":           "<tool_calls>\n<tool_call>" + ulmCall + "</tool_call>\n</tool_calls>",
@@ -465,7 +474,9 @@ func TestNames(t *testing.T) {
 		"`lookup`": "lookup", "lookup()": "lookup", "lookup:": "lookup", "functions.transfer_to_billing": "transfer_to_billing", " billing": "billing",
 		"launch": "launch", "functions.launch": "functions.launch", "launch<|channel|>commentary": "launch<|channel|>commentary",
 		"other.lookup": "other.lookup", "lookup_all": "lookup_all", "Lookup": "lookup", "TRANSFER_to_agent": "transfer_to_agent", "Ping": "Ping", "PING": "PING", "lookup ping": "lookup ping", "lookup<|channel|>ping": "lookup<|channel|>ping",
-		"functions.archive": "functions.archive", " ": " ", "functions.": "functions.", "<|channel|>": "<|channel|>", ":0": ":0", "lookup.ping": "lookup.ping",
+		"functions.archive": "functions.archive", " ": " ", "functions.": "functions.",
+		"transfer-to-billing": "transfer_to_billing", "functions.Transfer-To-Agent": "transfer_to_agent", // google-gemini/gemini-cli#25952, RooCodeInc/Roo-Code#10642
+		"<|channel|>": "<|channel|>", ":0": ":0", "lookup.ping": "lookup.ping",
 	} {
 		quoted, err := json.Marshal(written)
 		require.NoError(t, err)

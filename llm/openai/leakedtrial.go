@@ -200,7 +200,11 @@ func (l *leakFilter) arguments(t *trial, kind string, text []byte) (whole, ok bo
 
 // pair processes the last byte of a key or of its value.
 func (t *trial) pair(kind string, text []byte) (whole, ok bool) {
-	written, whole := bytes.CutSuffix(text, []byte(t.form.parts[t.at+1].text))
+	end := t.form.parts[t.at+1].text
+	written, whole := bytes.CutSuffix(text, []byte(end))
+	if inner, is := bytes.CutPrefix(bytes.TrimLeft(written, whitespace), []byte("<![CDATA[")); whole && is && end == "</param>" { // MiniCPM 5
+		written, whole = bytes.CutSuffix(bytes.TrimRight(inner, whitespace), []byte("]]>"))
+	}
 	ok = true
 	if whole {
 		if t.at++; kind == "key" {
