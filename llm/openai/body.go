@@ -202,6 +202,9 @@ func (b *answerBody) take(line []byte) []byte {
 	case bytes.EqualFold(value, doneMark), string(value) == `"[DONE]"`:
 		b.done = true
 		return b.flush()
+	case len(b.pending) > 0 && isError(value):
+		b.pending = b.pending[:0] // the event before it was cut off
+		return b.named(value)
 	case len(b.pending) > 0:
 		b.pending = append(append(b.pending, ' '), value...)
 		return nil
@@ -219,6 +222,12 @@ func (b *answerBody) take(line []byte) []byte {
 	}
 	b.pending = append(b.pending[:0], value...)
 	return nil
+}
+
+// isError reports whether a line is a whole error object.
+func isError(line []byte) bool {
+	var f failing
+	return json.Unmarshal(line, &f) == nil && f.failure(false, false) != nil
 }
 
 // strange keeps a text that is no part of an answer: it keeps the connection open, or says why there is no answer.

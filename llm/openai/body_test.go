@@ -57,6 +57,15 @@ func TestFormsOfStreams(t *testing.T) {
 	}
 }
 
+// TestErrorWithinAnEvent: a gateway that loses its endpoint within an event writes its error before the event ends
+// (Wei-Shaw/sub2api#1471).
+func TestErrorWithinAnEvent(t *testing.T) {
+	e := fails(t, serve(t, bodyOf(text("a")+"data: {\"choices\":[{\"delta\":{\"con\ndata: {\"type\":\"error\",\"error\":{\"message\":\"stream_read_error\"}}\n\n")), helloS)
+	require.Equal(t, llm.CodeServer, e.Code)
+	require.True(t, e.Retryable)
+	require.Contains(t, e.Message, "stream_read_error")
+}
+
 func byteByByte(body string) http.HandlerFunc {
 	if len(body) > 1000 {
 		return bodyOf(body)
