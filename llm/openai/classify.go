@@ -83,10 +83,9 @@ var (
 // malformed call, which the model may write correctly the next time.
 var (
 	limited       = []string{"rate limit", "too many requests"}
-	limitedCodes  = []string{"rate_limit_exceeded", "rate_limit_error", "rate_limit_reached", "resource_exhausted", "throttling"}
 	wrongKey      = []string{"api key not valid", "invalid api key", "incorrect api key"}
 	wrongKeyCodes = []string{"invalid_api_key", "base_resp 1004", "base_resp 2049"} // MiniMax
-	noModelCodes  = []string{"model_not_found", "5007"}                             // Cloudflare
+	noModelCodes  = []string{"model_not_found", "unknown_model", "5007"}            // GitHub Models, Cloudflare
 	noModel       = lazyregexp.New(`\bmodels?([:=/]\S*)?( (with )?(id|name|identifier):?)?( \S*[^\s:,])?( (is|was|does|could))? not (exist|(be )?found)|` +
 		`not a valid model|invalid model( name|\W*$|:\s*\S+([.,;]\s|$))`) // DeepSeek, OpenRouter, LiteLLM, Mistral
 	malformedCall = []string{
@@ -133,8 +132,13 @@ func containsAny(a *goopenai.APIError, words, codes []string) bool {
 	return is(fmt.Sprint(a.Code)) || is(a.Type) || slices.ContainsFunc(words, func(s string) bool { return strings.Contains(message, s) })
 }
 
-// classify returns the code of a status, and whether the request may be retried. An error with a time to wait may.
+// classify returns the code of a status, and whether the request may be retried. An error with a time to wait may. A bad
+// request whose error has the code of a busy or failing endpoint is that of an endpoint behind a gateway.
 func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool) {
+	own := ownStatus(a)
+	if status == http.StatusBadRequest && own >= http.StatusTooManyRequests {
+		status = own
+	}
 	switch {
 	case status < 400:
 		return llm.CodeNotFound, false
@@ -146,7 +150,7 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeBadRequest, false
 	case status == http.StatusBadRequest && containsAny(a, malformedCall, malformedCallCodes):
 		return llm.CodeServer, true
-	case (status == http.StatusBadRequest || status == http.StatusForbidden) && containsAny(a, limited, limitedCodes):
+	case (status == http.StatusBadRequest || status == http.StatusForbidden) && (own == http.StatusTooManyRequests || containsAny(a, limited, nil)):
 		return llm.CodeRateLimited, true
 	case status == http.StatusUnauthorized, status == http.StatusForbidden,
 		(status == http.StatusBadRequest || status == http.StatusInternalServerError) && containsAny(a, wrongKey, wrongKeyCodes):
@@ -226,8 +230,8 @@ func bounded(d float64) time.Duration { return time.Duration(min(d, float64(long
 // The forms of waits in the body of an error: Google's RetryInfo, fields of gateways, texts such as "try again in
 // 1m2.5s" or "retry after 10 seconds", and dates.
 var (
-	waitFields = lazyregexp.New(`(?i)"(retryDelay|retry_after|retry_after_ms|retryAfterMs|retryAfter|estimated_time)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?`)
-	waitWords  = lazyregexp.New(`(?i)\b(?:again|retry|wait)\s+(?:(?:in|after|for|about|approximately|at least|another)\s+)*(?:(\d[\dhms.]*[hms])\b|((?:\d+(?:\.\d+)?\s*` + waitUnit + `[\s,]*(?:and\s+)?)+))`)
+	waitFields = lazyregexp.New(`(?i)"(retryDelay|retry_after|retry_after_ms|retryAfterMs|retryAfter|estimated_time|resets_in_seconds)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?`)
+	waitWords  = lazyregexp.New(`(?i)\b(?:again|retry|wait|resets?)\s+(?:(?:in|after|for|about|approximately|at least|another)\s+)*(?:(\d[\dhms.]*[hms])\b|((?:\d+(?:\.\d+)?\s*` + waitUnit + `[\s,]*(?:and\s+)?)+))`)
 	waitParts  = lazyregexp.New(`(?i)(\d+(?:\.\d+)?)\s*(` + waitUnit + `)`)
 	waitDates  = lazyregexp.New(`(?i)\b(?:again|retry|resets?|reset)\s+(?:at|after|on)\s+(\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d))`)
 )

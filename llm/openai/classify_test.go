@@ -151,6 +151,11 @@ func TestClassify(t *testing.T) {
 		{400, `{"error":{"message":"The response was filtered","type":null,"param":"prompt","code":"content_filter"}}`, llm.CodeBadRequest, false},
 		{403, `{"error":{"message":"m requires moderation on x. Your input was flagged for \"harassment\".","code":403}}`, llm.CodeBadRequest, false},
 		{404, `{"error":{"message":"No endpoints found that support image input","code":404}}`, llm.CodeBadRequest, false},
+		{400, `{"success":false,"result":[],"messages":[],"error":[{"code":2005,"message":"Failed to get response from provider"}]}`, llm.CodeServer, true}, // cloudflare/ai#436
+		{400, `{"error":{"message":"Upstream failed","code":"503"}}`, llm.CodeServer, true},
+		{400, `{"error":{"message":"No deployments available for selected model, Try again in 5 seconds.","type":"None","code":"429"}}`, llm.CodeRateLimited, true}, // LiteLLM
+		{400, `{"error":{"code":"unknown_model","message":"Unknown model: m"}}`, llm.CodeNotFound, false},                                                           // GitHub Models
+		{429, `{"error":{"type":"usage_limit_reached","message":"The usage limit has been reached"}}`, llm.CodeRateLimited, false},
 		{504, `{"error":{"message":"请求处理时间过长，请稍后重试"}}`, llm.CodeServer, true},
 		{500, `{"error":{"message":"排队时间过长"}}`, llm.CodeServer, true},
 		{504, `{"error":{"message":"内容生成时间过长"}}`, llm.CodeServer, true},
@@ -255,6 +260,10 @@ func TestWaitIn(t *testing.T) {
 		`Please wait 2 hours, 3 minutes.`:            2*time.Hour + 3*time.Minute,
 		`Wait for another 500 milliseconds`:          500 * time.Millisecond,
 		`Your limit resets at 2026-11-26T12:01:00Z.`: time.Minute,
+		`Your quota will reset after 27h41m36s.`:     27*time.Hour + 41*time.Minute + 36*time.Second, // diegosouzapw/OmniRoute#858
+		`Your limit resets in 2 hours.`:              2 * time.Hour,
+		`{"resets_in_seconds":3600}`:                 time.Hour, // NousResearch/hermes-agent#26893
+		`reset after 5 messages`:                     0,
 		`try again at 2026-11-26T14:00:00+02:00`:     0,
 		`Try again in 99999999999 hours`:             longestWait,
 		`try again later`:                            0,
@@ -267,4 +276,10 @@ func TestWaitIn(t *testing.T) {
 		require.Equal(t, want, waitIn([]byte(body), now), body)
 	}
 	require.Equal(t, 3*time.Second, retryAfter(http.Header{"Retry-After": {"3"}}, now))
+}
+
+// TestRefusalInAParameter: some endpoints say in the field of the parameter what is wrong (earendil-works/pi#4507).
+func TestRefusalInAParameter(t *testing.T) {
+	m := serve(t, status(400, `data:{"error":{"code":"400","message":"Param Incorrect","param":"The model is asleep today.","type":""}}`))
+	require.Contains(t, fails(t, m, hello).Message, "Param Incorrect: The model is asleep today.")
 }

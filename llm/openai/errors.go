@@ -142,6 +142,7 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		Says     flexText        `json:"error_description"` // OAuth
 		Type     flexText        `json:"type"`
 		Code     flexText        `json:"code"`
+		Param    flexText        `json:"param"`
 		Metadata json.RawMessage `json:"metadata"` // of OpenRouter
 	}
 	data = bytes.TrimSpace(data)
@@ -183,6 +184,9 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		o.Msg = step + o.Msg
 	}
 	said := cmp.Or(o.Message, detail, o.Says, o.Msg)
+	if strings.Contains(string(o.Param), " ") { // no name, but what is wrong: MiMo
+		said += ": " + o.Param
+	}
 	for _, inner := range []json.RawMessage{o.Error, o.Errors} {
 		if len(inner) > 0 && !slices.Contains([]string{"null", "[]"}, string(inner)) {
 			e := parseErrorAt(inner, depth+1)
@@ -216,8 +220,13 @@ func (c *client) objectError(a *goopenai.APIError) *llm.Error {
 	return e
 }
 
-// statusOf returns the status that an error object has as its code, or else the one that fits its code and type.
+// statusOf returns the status that fits an error object.
 func statusOf(a *goopenai.APIError) int {
+	return cmp.Or(ownStatus(a), http.StatusInternalServerError)
+}
+
+// ownStatus returns the status that an error object has as its code, or else the one that its code and type name, or 0.
+func ownStatus(a *goopenai.APIError) int {
 	if status, err := strconv.Atoi(fmt.Sprint(a.Code)); err == nil && status >= 400 && status <= 599 {
 		return status
 	}
@@ -235,13 +244,13 @@ func statusOf(a *goopenai.APIError) int {
 		{"|baseresp1042|", http.StatusBadRequest}, {"|baseresp2013|", http.StatusBadRequest},
 		{"|1210|", http.StatusBadRequest}, {"|1213|", http.StatusBadRequest}, {"|1214|", http.StatusBadRequest}, {"|1211|", http.StatusNotFound}, // GLM
 		{"|1302|", http.StatusTooManyRequests}, {"|1303|", http.StatusTooManyRequests}, {"|1305|", http.StatusTooManyRequests},
-		{"|5007|", http.StatusNotFound}, // Cloudflare
+		{"|5007|", http.StatusNotFound}, {"|2005|", http.StatusBadGateway}, // Cloudflare
 	} {
 		if strings.Contains(name, known.word) {
 			return known.status
 		}
 	}
-	return http.StatusInternalServerError
+	return 0
 }
 
 func (c *client) errorText(a *goopenai.APIError) string {
