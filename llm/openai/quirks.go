@@ -77,7 +77,8 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"no-system", "the system text as the first message of the user", `\bsystem\b|developer instruction`, `'system'.{0,20}not one of|tag 'system'|roles are supported|role: unexpected value|first message must be user|invalid (message )?role: system`}, // Gemma, o1-mini
 	{"tool-names", "each result with the tool's name", "", `function_?response\.name|\bname\b.{0,40}role .?tool`},                                                                                                                                         // Gemini behind gateways
 	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|不能为空|non-?whitespace|blank|min(imum)? length|at least (1|one) (character|token)|length greater than or equal to 1|trailing whitespace`},           // Claude, Bedrock
-	{"string-content", "the content of a message is always a string, also next to calls", "", `content.{0,80}(null|nil\b|none\b|string|不能为空)|(null|none\b|string).{0,60}content|missing field .content|content field is a required|messages parameter is illegal|nonetype|'content' is missing|参数非法|valid string|sequence, expected a string|at least one (non-empty )?content`},
+	{"string-content", "the content of a message is always a string, also next to calls", "", `\bcontent\b.{0,80}(null|nil\b|none\b|string|\bstr\b|required|missing|empty|any variant|不能为空)|(null|none\b|string|missing).{0,60}\bcontent\b|messages parameter is illegal|nonetype|参数非法|` +
+		`valid string|sequence, expected a string|at least one (non-empty )?content|must be string, but is null|\(not "list"\) to str`}, // Ark, LM Studio, SambaNova, llama.cpp
 	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
 	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                    // Fireworks, old vLLM, Mistral
 	{"no-stream", "no `stream`: the answer comes whole", "", `verified to stream|(not|n.t) support( tool use in)? stream|stream(ing)? (is )?(not |un)support`},                          // OpenAI, Bedrock
@@ -86,7 +87,7 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel.?tool.?(calls|use)", ""},                                                                                            // o3, o4-mini
 	{"no-tool-choice", "no `tool_choice`; a tool that must be called is the only one", "tool.?choice", `invalid tool_choice|tool_choice.{0,40}(must|should) be|tool_choice forces`}, // DeepSeek, Kimi
 	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", `response_?(format|schema)|response.mime.type|json_schema|json (schema )?mode|guided_json|text_?format|structured output`,
-		`json mode cannot be combined|response.format and (function|tool)|must be 'json_schema' or 'text'|populating 'response_mime_type'|` + schemaFeatures}, // DeepSeek, Gemini, Groq, LM Studio, vLLM
+		`json mode cannot be combined|response.format and (function|tool)|must be 'json_schema' or 'text'|'text' or 'json_object'|populating 'response_mime_type'|` + schemaFeatures}, // DeepSeek, Gemini, Groq, LM Studio, vLLM
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
 	{"no-sampling", "no `temperature` and no `top_p`", "temperature|\\btop.?p\\b", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
@@ -106,13 +107,15 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 
 // schemaFeatures matches refusals of the schema of one answer, and toolFeatures those of the schema of one tool. Other
 // schemas may be accepted. thoughtless matches refusals of a budget of zero tokens, or of a conversation without the
-// earlier thoughts.
+// earlier thoughts. otherEfforts matches
+// refusals of an effort that name those of the model.
 const (
 	schemaFeatures = `xgrammar|unsupported json schema`
 	toolFeatures   = `failed to parse grammar|json schema conversion failed|(tools?|function)\b.{0,80}unsupported (field|keyword)|unsupported json schema field|` +
-		`unable to submit request because.{0,40}function.{0,120}(schema|parameters)|input_schema does not support|moonshot flavored|function_declarations\[\d+\]\.parameters`
+		`unable to submit request because.{0,40}function.{0,120}(schema|parameters)|input_schema does not support|must match json schema draft|moonshot flavored|function_declarations\[\d+\]\.parameters`
 	thoughtless     = noBudget + `|reasoning is mandatory|` + earlierThoughts
 	noBudget        = `budget.{0,9} 0\b|only works in thinking mode`
+	otherEfforts    = `reasoning.?effort\W{0,3}must be one of`
 	earlierThoughts = `expected .?thinking.{0,40}found`
 )
 
@@ -124,8 +127,9 @@ const (
 var (
 	unsaid     = lazyregexp.New(`[{,][\s\\n]*["'](input|flagged_input|failed_generation)\\*["']\s*:|\binput_value=|"(type|param|code)"\s*:\s*null`)
 	oneRequest = lazyregexp.New(schemaFeatures + `|` + toolFeatures + `|` + earlierThoughts + `|reasoning.?effort\W{0,3}does not support '`)
-	conflict   = lazyregexp.New(noBudget + `|tool_choice forces|incompatible with thinking|thinking mode does not support|cannot be combined|at the same time|with a response mime type|` +
-		`controlled generation of only|cannot both be|non-?streaming calls|when .?stream=false`)
+	conflict   = lazyregexp.New(noBudget + `|tool_choice forces|thinking mode does not support|cannot be combined|at the same time|with a response mime type|` +
+		`controlled generation of only|cannot both be|non-?streaming calls|when .?stream=false|is incompatible with|in thinking mode|` + otherEfforts)
+	efforts       = lazyregexp.New(otherEfforts)
 	invalidSchema = lazyregexp.New(`invalid\W{1,3}(\w+\W{1,3}){0,2}schema|invalid_json_schema|invalid_function_parameters|in context=\(`)
 	passing       = lazyregexp.New(`(^|["'.,:;!?] ?|please |can )(retry\b|try (again|your|later))|try again (later|in|soon)|temporar|overload|too busy|is busy`)
 )
@@ -175,7 +179,7 @@ func valueLength(text string) int {
 // never matches nothing: no refusal asks for a field that only some endpoints accept.
 const never = `[^\x00-\x{10FFFF}]`
 
-const refusing = `(unsupported|not (be )?supported|n.t support|not support|unknown|unrecogni[sz]ed|unexpected|unavailable|not (permitted|allowed|available|recognized|valid|enabled)|deprecated|incompatible|no endpoints found|requires --|cannot (both )?be|extra_forbidden|extra (inputs|fields)|no such|remove|(input should|expected).{0,12}'auto')`
+const refusing = `(unsupported|not (be )?supported|n.t support|not support|unknown|unrecogni[sz]ed|unexpected|unavailable|not (permitted|allowed|available|recognized|valid|enabled)|deprecated|incompatible|no endpoints found|requires --|cannot (both )?be|restricted|invalid type|any variant|extra_forbidden|extra (inputs|fields)|no such|remove|(input should|expected).{0,12}'auto')`
 
 var refusals = sync.OnceValue(func() (list []*lazyregexp.Regexp) {
 	for _, f := range quirkTable {
@@ -200,12 +204,15 @@ var providers = [...]struct {
 }{
 	{"openai", "api.openai.com", quirkMaxCompletion | quirkLateSystem | quirkAllowedTools, "", "", ""},
 	{"deepseek", "api.deepseek.com", quirkEchoEmpty, thinkingOff, thinkingOn, ""},
+	{"mimo", "xiaomimimo.com", quirkEchoEmpty, thinkingOff, thinkingOn, ""},
 	{"kimi", "moonshot.ai moonshot.cn api.kimi.com", quirkEchoFilled, thinkingOff, thinkingOn, ""},
 	{"glm", "api.z.ai bigmodel.cn", quirkEcho, thinkingOff, thinkingOn, ""},
+	{"ark", "volces.com bytepluses.com", quirkString | quirkNoEmpty, thinkingOff, thinkingOn, ""},
 	{"minimax", "api.minimax.io minimaxi.com minimax.chat", quirkEcho, "", "", "a `<think>` block goes back in the text"},
-	{"qwen", "dashscope.aliyuncs.com dashscope-intl.aliyuncs.com", 0, `"enable_thinking":false`, `"enable_thinking":true`, ""},
+	{"qwen", "dashscope.aliyuncs.com dashscope-intl.aliyuncs.com dashscope-us.aliyuncs.com maas.aliyuncs.com", 0, `"enable_thinking":false`, `"enable_thinking":true`, ""},
 	{"gemini", "generativelanguage.googleapis.com", quirkSignatures, "", "", "`extra_content` of calls goes back"},
 	{"mistral", "api.mistral.ai", quirkNoEcho | quirkAlternate, "", "", ""},
+	{"perplexity", "api.perplexity.ai", quirkAlternate, "", "", ""},
 	{"claude", "api.anthropic.com", quirkNoEmpty | quirkTools, "", "", ""},
 	{"litellm", "", quirkTools, "", "", "signatures in the ids of calls go back"},
 	{"openrouter", "openrouter.ai", quirkEcho, `"reasoning":{"enabled":false}`, `"reasoning":{"enabled":true}`, "`reasoning_details` goes back"},
@@ -427,7 +434,8 @@ func (w *writing) mend(err error, refusal string) bool {
 	w.refusal = refusal
 	for i, says := range refusals() {
 		form := quirks(1) << i
-		if w.learned.has(form) || !says.MatchString(refusal) {
+		noEffort := form == quirkNoThinking && shapeOf(w.req).thinksNot && efforts.Get().MatchString(refusal) // a wrong effort of the author's is an error
+		if w.learned.has(form) || !noEffort && !says.MatchString(refusal) {
 			continue
 		}
 		once := fault || oneRequest.Get().MatchString(refusal) && form != quirkEcho

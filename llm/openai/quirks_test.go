@@ -137,7 +137,14 @@ var refusalsOf = map[string]struct {
 		"<400> InternalError.Algo.InvalidParameter: The content field is a required field.", `can only concatenate str (not "NoneType") to str`,
 		"Invalid request content: Each message must have at least one content element.",
 		`[{'type':'string_type','loc':('body','messages',1,'content','str'),'msg':'Input should be a valid string','input':[{'type':'text','text':'Why is my free tier exhausted? 输入过长'}]}]`,
-		"An empty message was provided. Every message needs at least one non-empty content element."}}, // langbot-app/LangBot#1205
+		"An empty message was provided. Every message needs at least one non-empty content element.", // langbot-app/LangBot#1205
+		"The request failed because it is missing `messages.content` parameter.",                     // AstrBotDevs/AstrBot#6852
+		"At body -> messages -> 0 -> content: Field required",                                        // BerriAI/litellm#11665
+		"message[2].content is required", // BerriAI/litellm#39268
+		"Unable to tokenize message: Invalid 'content' type. Expected one of: ['str'], got list.", // musistudio/claude-code-router#965
+		"Failed to deserialize the JSON body into the target type: messages[14].content: data did not match any variant of untagged enum MessageContent",
+		"[json.exception.type_error.302] type must be string, but is null", `can only concatenate str (not "list") to str`,
+		"'messages' array must only contain objects with a 'content' field that is not empty."}},
 	"tools-always":      {func(req wireObject) bool { return req["tools"] == nil && some(req, has("tool_calls")) }, []string{"litellm.UnsupportedParamsError: Bedrock doesn't support tool calling without `tools=` param specified.", "The toolConfig field must be defined when using toolUse and toolResult content blocks."}},
 	"no-stream-options": {has("stream_options"), []string{"[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), 'msg': 'Extra inputs are not permitted'}]"}},
 	"no-stream": {func(req wireObject) bool { return req["stream"] == true }, []string{"Your organization must be verified to stream this model. Please go to: https://platform.openai.com/settings/organization/general",
@@ -152,11 +159,13 @@ var refusalsOf = map[string]struct {
 		"This model doesn't support the toolConfig.toolChoice.any field. Remove toolConfig.toolChoice.any and try again.", // aws-samples/bedrock-access-gateway#92
 		"Thinking may not be enabled when tool_choice forces tool use.",                                                   // usestrix/strix#503
 		"Invalid value for 'tool_choice': expected one of 'auto', 'none'", "tool_choice: Input should be 'auto', 'none' or 'any'",
+		"Failed to deserialize the JSON body into the target type: tool_choice: invalid type: string \"auto\", expected internally tagged enum ToolChoice", // Xerxes-2/clewdr#126
 		"Invalid tool_choice type: 'object'. Supported string values: none, auto, required"}},
 	"schema-in-prompt": {has("response_format"), []string{"This response_format type is unavailable now", "Function calling with a response mime type: 'application/json' is unsupported",
 		"For controlled generation of only function calls, please set 'tool_config.function_calling_config.mode' field to ANY instead of populating 'response_mime_type' and 'response_schema' fields.",
 		"json mode cannot be combined with tool/function calling", "You cannot specify response format and function call at the same time", "'response_format.type' must be 'json_schema' or 'text'", "The provided JSON schema contains features not supported by xgrammar.",
-		"This model doesn't support the outputConfig.textFormat field. Remove it and try again."}},
+		"This model doesn't support the outputConfig.textFormat field. Remove it and try again.",
+		"[{'type': 'literal_error', 'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text' or 'json_object'\", 'input': 'json_schema'}]"}},
 	"no-cache-keys": {has("prompt_cache_key", "id_slot", "service_tier"), []string{"Unrecognized request argument supplied: prompt_cache_key"}},
 	"no-logprobs":   {has("logprobs"), []string{"logprobs is not supported with this model"}},
 	"no-sampling": {has("temperature", "top_p"), []string{"Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.", "invalid temperature: only 1 is allowed for this model", "`temperature` is deprecated for this model.",
@@ -169,6 +178,7 @@ var refusalsOf = map[string]struct {
 		[]string{"Function tools with reasoning_effort are not supported for m in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."}},
 	"no-thinking": {has("reasoning_effort", "chat_template_kwargs"), []string{"Model m does not support parameter reasoningEffort.", "Unrecognized request argument supplied: chat_template_kwargs",
 		"Unsupported value: 'reasoning_effort' does not support 'none' with this model. Supported values are: 'low', 'medium', and 'high'.",
+		"The value of the enable_thinking parameter is restricted to True.",
 		"Reasoning is mandatory for this endpoint and cannot be disabled.", "Unsupported parameter: 'reasoning'",
 		"Budget 0 is invalid. This model only works in thinking mode.", "The model does not support setting thinking_budget to 0.",
 		"messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a thinking block."}}, // vercel/ai#8027, GewoonJaap/gemini-cli-openai#22
@@ -197,6 +207,7 @@ var refusalsOf = map[string]struct {
 		"Failed to initialize samplers: failed to parse grammar", // ggml-org/llama.cpp#25895
 		"tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'properties.stop': when using anyOf, type should be defined in anyOf items instead of the parent schema>", // MoonshotAI/kimi-code#2661
 		"Invalid JSON payload received. Unknown name \"minimum\" at 'tools[0].function_declarations[0].parameters.properties[0].value': Cannot find field.",                                                  // can1357/oh-my-pi#1405
+		"tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
 		"tools[0].function.parameters contains unsupported field minimum"}}, // gittensor-ai-lab/sparkinfer#972
 	"short-descriptions": {func(req wireObject) bool {
 		tools, _ := req["tools"].([]any)
@@ -216,7 +227,7 @@ var refusalsOf = map[string]struct {
 
 // ofOneRequest reports whether words refuse what other requests may not have: a schema, or the value of an effort.
 func ofOneRequest(says string) bool {
-	return slices.ContainsFunc([]string{"xgrammar", "parse grammar", "conversion failed", "unsupported field", "Unable to submit", "Unsupported JSON schema", "input_schema does", "does not support 'none'", "found `tool_use`", "].parameters", "moonshot flavored"}, func(words string) bool { return strings.Contains(says, words) })
+	return slices.ContainsFunc([]string{"xgrammar", "parse grammar", "conversion failed", "draft 2020-12", "unsupported field", "Unable to submit", "Unsupported JSON schema", "input_schema does", "does not support 'none'", "found `tool_use`", "].parameters", "moonshot flavored"}, func(words string) bool { return strings.Contains(says, words) })
 }
 
 // strictEndpoint refuses what the rules say, one at a time, and gives an answer otherwise.
@@ -575,6 +586,31 @@ func TestEffortWithoutTools(t *testing.T) {
 	}
 }
 
+// TestEffortThatIsMissing: a model that always thinks gets no effort when thinking is off, and another wrong effort stays an error.
+func TestEffortThatIsMissing(t *testing.T) {
+	off := false
+	h, got := firstRefuses(http.StatusBadRequest, "`reasoning_effort` must be one of `low`, `medium`, or `high`") // of Groq
+	m := serve(t, h)
+	req := everything(m)
+	req.Thinking = &off
+	_, err := ask(t, m, req)
+	require.NoError(t, err)
+	require.Equal(t, "none", got(0)["reasoning_effort"])
+	require.NotContains(t, got(1), "reasoning_effort")
+
+	h, _ = firstRefuses(http.StatusBadRequest, "`reasoning_effort` must be one of `none` or `default`") // earendil-works/pi#1745
+	m = serve(t, h)
+	require.Contains(t, fails(t, m, everything(m)).Message, "`none` or `default`")
+}
+
+// TestEffortWithoutThinking: endpoints refuse an effort next to the member that turns thinking off (agno-agi/agno#9804).
+func TestEffortWithoutThinking(t *testing.T) {
+	off := false
+	got := sent(t, "m", &llm.Request{Messages: hello.Messages, Settings: llm.Settings{Endpoint: []string{"glm"}, Thinking: &off, ReasoningEffort: "low"}})
+	require.NotContains(t, got, "reasoning_effort")
+	require.Equal(t, wireObject{"type": "disabled"}, got["thinking"])
+}
+
 // TestEchoIsOff: what a setting forbids no error brings back.
 func TestEchoIsOff(t *testing.T) {
 	s := &strictEndpoint{rules: []string{"echo-empty"}, status: http.StatusBadRequest}
@@ -703,7 +739,7 @@ func TestTableOfQuirks(t *testing.T) {
 		pages.Write(page)
 	}
 	var b strings.Builder
-	b.WriteString("| provider | found by | what is special | tested by |\n|---|---|---|---|\n")
+	b.WriteString("| provider | found by | what is special |\n|---|---|---|\n")
 	for _, p := range providers {
 		var special []string
 		for i, row := range quirkTable {
@@ -724,7 +760,7 @@ func TestTableOfQuirks(t *testing.T) {
 		if special == nil {
 			special = []string{"nothing"}
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | `TestProviders/%s` |\n", p.name, found, strings.Join(special, ", "), p.name)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.name, found, strings.Join(special, ", "))
 	}
 	b.WriteString("\n| quirk | what is sent |\n|---|---|\n")
 	for _, row := range quirkTable {

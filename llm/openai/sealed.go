@@ -314,8 +314,11 @@ func (s *sealed) details(thought string) (list []json.RawMessage) {
 
 // effort returns the reasoning effort to send.
 func (f requestForm) effort(req *llm.Request) string {
-	if t := req.Thinking; t != nil && !*t && f.thinking[0] == "" {
+	switch off := req.Thinking != nil && !*req.Thinking; {
+	case off && f.thinking[0] == "":
 		return "none"
+	case off:
+		return "" // endpoints refuse an effort next to the member that turns thinking off
 	}
 	return req.ReasoningEffort
 }
