@@ -82,6 +82,23 @@ func TestErrorBeforeTheFirstEventIsAFrame(t *testing.T) {
 	mended(t, resp.StatusCode == 200, "answers an early error of a stream with its status", "the first event of a2a/internal/wire/sse.go")
 }
 
+func TestEnvelopesAreNotChecked(t *testing.T) {
+	h := a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(executor{}))
+	for what, body := range map[string]string{
+		"a fraction as id":     `{"jsonrpc":"2.0","id":1.5,"method":"ListTasks"}`,
+		"a notification":       `{"jsonrpc":"2.0","method":"ListTasks"}`,
+		"a method twice":       `{"jsonrpc":"2.0","id":1,"method":"none","method":"ListTasks"}`,
+		"data after the body":  `{"jsonrpc":"2.0","id":1,"method":"ListTasks"}{}`,
+		"the digits of an id ": `{"jsonrpc":"2.0","id":12345678901234567891,"method":"ListTasks"}`,
+	} {
+		_, body := ask(h, "POST", "/", body)
+		mended(t, !strings.Contains(body, "-32600") && !strings.Contains(body, "12345678901234567891"), "checks "+what, "readEnvelope of a2a/internal/wire")
+	}
+	_, body := ask(a2asrv.NewJSONRPCHandler(deleter{a2asrv.NewHandler(executor{})}), "POST", "/",
+		`{"jsonrpc":"2.0","id":1,"method":"DeleteTaskPushNotificationConfig","params":{"taskId":"t","id":"c"}}`)
+	mended(t, !strings.Contains(body, `"result"`) && !strings.Contains(body, `"error"`), "answers a deletion", "the empty result in a2a/internal/wire/operations.go")
+}
+
 func TestCardHasNoCacheHeaders(t *testing.T) {
 	resp, _ := ask(a2asrv.NewStaticAgentCardHandler(&sdk.AgentCard{Name: "n"}), "GET", "/.well-known/agent-card.json", "")
 	mended(t, resp.Header.Get("ETag") == "", "sends an ETag with a card", "the headers in a2aserver/card_document.go")

@@ -135,11 +135,6 @@ func TestPaths(t *testing.T) {
 		})
 	}
 	require.Contains(t, call(t, "GET", server.URL+"/sales/.well-known/agent-card.json", "").body, "sales")
-
-	// By itself the SDK knows neither the slash at the end nor JSON for what is not there.
-	bare := serveBare(t, handler)
-	require.NotEqual(t, 200, call(t, "POST", bare.URL+"/rpc/", rpcBody("GetTask", `{"id":"x"}`)).status)
-	require.Contains(t, call(t, "GET", bare.URL+"/unknown", "").body, "404 page not found")
 }
 
 func TestTheOldPathOfTheCardIsThereForOldClients(t *testing.T) {

@@ -2,17 +2,14 @@ package a2aserver_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
@@ -34,72 +31,25 @@ func answers(t testing.TB, words ...string) agent.Agent {
 	return must.Get(llmagent.New("billing", "You refund.", scripted.Always("billing", scripted.Reply(scripted.Text(words...)))))
 }
 
-// peer is a server on loopback whose store and server can be changed for fresh ones, so
-// that what earlier calls left in memory is no later call's cost.
-type peer struct {
-	*httptest.Server
-	root    agent.Agent
-	now     atomic.Pointer[a2aserver.Server]
-	cards   atomic.Int64
-	streams bool
-}
-
-func newPeer(t testing.TB, root agent.Agent, streams bool) *peer {
+// newPeer serves a tree on loopback.
+func newPeer(t testing.TB, root agent.Agent) *httptest.Server {
 	t.Helper()
-	p := &peer{root: root, streams: streams}
-	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "agent-card.json") {
-			p.cards.Add(1)
-			if !p.streams {
-				rec := httptest.NewRecorder()
-				p.now.Load().ServeHTTP(rec, r)
-				w.Header().Set("Content-Type", "application/json")
-				_, _ = w.Write([]byte(strings.Replace(rec.Body.String(), `"streaming":true`, `"streaming":false`, 1)))
-				return
-			}
-		}
-		p.now.Load().ServeHTTP(w, r)
-	}))
-	p.fresh(t)
+	s := must.Get(a2aserver.New(root, session.NewMemory(), a2aserver.WithoutPush()))
+	server := httptest.NewServer(s)
 	t.Cleanup(func() {
-		p.Server.CloseClientConnections()
-		p.Server.Close()
-		require.NoError(t, p.now.Load().Close(context.Background()))
+		server.CloseClientConnections()
+		server.Close()
+		require.NoError(t, s.Close(context.Background()))
 	})
-	return p
+	return server
 }
 
-func (p *peer) fresh(t testing.TB) {
+// newRunner returns a runner for a remote agent.
+func newRunner(t testing.TB, url string, transport *http.Transport) *runner.Runner {
 	t.Helper()
-	s := must.Get(a2aserver.New(p.root, session.NewMemory(), a2aserver.WithoutPush()))
-	if old := p.now.Swap(s); old != nil {
-		require.NoError(t, old.Close(context.Background()))
-	}
-}
-
-// client is the SDK's own client of a peer's JSON-RPC.
-func (p *peer) client(t testing.TB) *a2aclient.Client {
-	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
 	t.Cleanup(transport.CloseIdleConnections)
-	return must.Get(a2aclient.NewFromEndpoints(context.Background(), []*sdk.AgentInterface{{URL: p.URL + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version}},
-		a2aclient.WithJSONRPCTransport(&http.Client{Transport: transport})))
-}
-
-func (p *peer) node(t testing.TB) agent.Agent {
-	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
-	t.Cleanup(transport.CloseIdleConnections)
-	return must.Get(a2a.Remote("billing", p.URL, a2a.WithHTTPClient(&http.Client{Transport: transport})))
-}
-
-func newRunner(t testing.TB, root agent.Agent, streams bool) *runner.Runner {
-	t.Helper()
-	opts := []runner.Option{runner.WithCache(1)}
-	if streams {
-		opts = append(opts, runner.WithStreaming())
-	}
-	return must.Get(runner.New(root, session.NewMemory(), opts...))
+	root := must.Get(a2a.Remote("billing", url, a2a.WithHTTPClient(&http.Client{Transport: transport})))
+	return must.Get(runner.New(root, session.NewMemory(), runner.WithCache(1), runner.WithStreaming()))
 }
 
 const complaint = "I am charged twice for my subscription"
@@ -119,59 +69,6 @@ func turn(t testing.TB, r *runner.Runner, key session.Key) {
 	}
 	if !answered {
 		t.Fatal("no answer")
-	}
-}
-
-// BenchmarkHop measures one turn of a new session whose agent stands behind a server on
-// loopback, beside a bare call of the same server with the client of the protocol's SDK,
-// and beside the same turn without a server in between. Streamed answers have 50 pieces.
-func BenchmarkHop(b *testing.B) {
-	fifty := strings.SplitAfter(strings.Repeat("word ", 50), " ")[:50]
-	for _, mode := range []struct {
-		name    string
-		streams bool
-		words   []string
-	}{{"unary", false, []string{"I see two charges and refund one."}}, {"stream", true, fifty}} {
-		p := newPeer(b, answers(b, mode.words...), mode.streams)
-		// every runs f with fresh stores every so often.
-		every := func(b *testing.B, fresh func(), f func(i int)) {
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				f(i)
-				if i++; i%200 == 0 {
-					b.StopTimer()
-					fresh()
-					p.fresh(b)
-					b.StartTimer()
-				}
-			}
-		}
-		b.Run(mode.name+"/client", func(b *testing.B) {
-			c := p.client(b)
-			every(b, func() {}, func(int) {
-				if !mode.streams {
-					if _, err := c.SendMessage(context.Background(), askParts()); err != nil {
-						b.Fatal(err)
-					}
-					return
-				}
-				for _, err := range c.SendStreamingMessage(context.Background(), askParts()) {
-					if err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		})
-		b.Run(mode.name+"/node", func(b *testing.B) {
-			root := p.node(b)
-			r := newRunner(b, root, mode.streams)
-			every(b, func() { r = newRunner(b, root, mode.streams) }, func(i int) { turn(b, r, session.ID("s"+strconv.Itoa(i))) })
-		})
-		b.Run(mode.name+"/local", func(b *testing.B) {
-			r := newRunner(b, p.root, mode.streams)
-			every(b, func() { r = newRunner(b, p.root, mode.streams) }, func(i int) { turn(b, r, session.ID("s"+strconv.Itoa(i))) })
-		})
 	}
 }
 
@@ -233,22 +130,6 @@ func listTasks(t testing.TB, s *a2aserver.Server) {
 	}
 }
 
-// BenchmarkTaskAfterManyTurns measures what is done with one task of a session that has
-// a past of so many turns.
-func BenchmarkTaskAfterManyTurns(b *testing.B) {
-	for _, turns := range []int{10, 1000, 10000} {
-		s, first, last := past(b, turns)
-		for _, op := range operations {
-			b.Run(fmt.Sprintf("%s/turns=%d", op.name, turns), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					op.do(b, s, first, last)
-				}
-			})
-		}
-	}
-}
-
 // cost is what something allocates, in objects and in bytes.
 func cost(do func()) (objects, bytes float64) {
 	do()
@@ -288,7 +169,7 @@ func TestAllocationBudget(t *testing.T) {
 		t.Skip("the race detector allocates on its own")
 	}
 	words := strings.SplitAfter(strings.Repeat("word ", 100), " ")[:100]
-	one, many := newPeer(t, answers(t, "I see two charges."), true), newPeer(t, answers(t, words...), true)
+	one, many := newPeer(t, answers(t, "I see two charges.")), newPeer(t, answers(t, words...))
 	s, first, last := past(t, 10)
 	shortTurn, longTurn := conversation(t, one), conversation(t, many)
 	for _, c := range []struct {
@@ -316,8 +197,8 @@ func TestAllocationBudget(t *testing.T) {
 }
 
 // conversation returns what runs a turn of a new session of a node that has its card.
-func conversation(t testing.TB, p *peer) func() {
-	r := newRunner(t, p.node(t), true)
+func conversation(t testing.TB, p *httptest.Server) func() {
+	r := newRunner(t, p.URL, &http.Transport{})
 	i := 0
 	return func() {
 		i++
