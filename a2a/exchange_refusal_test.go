@@ -51,6 +51,11 @@ func TestRefusedFirstMessage(t *testing.T) {
 		"HTTP 404":       {func(w http.ResponseWriter, _ call) { http.NotFound(w, nil) }, false, "HTTP status 404"},
 		"HTTP 429":       {func(w http.ResponseWriter, _ call) { http.Error(w, "slowly", http.StatusTooManyRequests) }, false, "HTTP status 429"},
 		"HTTP 503":       {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusServiceUnavailable) }, false, "HTTP status 503"},
+		"an error with HTTP 429": {func(w http.ResponseWriter, c call) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusTooManyRequests)
+			c.fail(w, -32000, "slowly")
+		}, false, "HTTP status 429: slowly"},
 		"an error with HTTP 503": {func(w http.ResponseWriter, c call) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -129,11 +134,13 @@ func TestUnclearFirstMessage(t *testing.T) {
 			w.(http.Flusher).Flush()
 			breaks()
 		}, ""},
-		"HTTP 408": {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusRequestTimeout) }, a2a.CodeProtocol},
-		"HTTP 500": {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusInternalServerError) }, a2a.CodeUnreachable},
-		"HTTP 502": {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusBadGateway) }, a2a.CodeUnreachable},
-		"HTTP 504": {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusGatewayTimeout) }, a2a.CodeUnreachable},
-		"no JSON":  {func(w http.ResponseWriter, _ call) { fmt.Fprint(w, "<html>") }, a2a.CodeProtocol},
+		"HTTP 408":          {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusRequestTimeout) }, a2a.CodeProtocol},
+		"HTTP 500":          {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusInternalServerError) }, a2a.CodeUnreachable},
+		"HTTP 502":          {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusBadGateway) }, a2a.CodeUnreachable},
+		"HTTP 504":          {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusGatewayTimeout) }, a2a.CodeUnreachable},
+		"an internal error": {func(w http.ResponseWriter, c call) { c.fail(w, internal, "the agent failed") }, a2a.CodeProtocol},
+		"a server error":    {func(w http.ResponseWriter, c call) { c.fail(w, -32000, "the agent failed") }, a2a.CodeProtocol},
+		"no JSON":           {func(w http.ResponseWriter, _ call) { fmt.Fprint(w, "<html>") }, a2a.CodeProtocol},
 		"words came": {func(w http.ResponseWriter, c call) {
 			c.stream(w, taskEvent("SUBMITTED", ""), deltaEvent("a", "I see"), statusEvent("REJECTED", "no"))
 		}, a2a.CodeTaskRejected},
@@ -207,7 +214,7 @@ func TestRefusalsEnd(t *testing.T) {
 
 // A refused message was not taken: it is sent when the remote is there again.
 func TestRefusedWordsAreSentLater(t *testing.T) {
-	p := newWire(t, func(w http.ResponseWriter, c call) { c.fail(w, internal, "not today") })
+	p := newWire(t, func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "not today") })
 	s := scripted.New().Add("support", transfer(), scripted.Reply(scripted.Text("Later.")), transfer())
 	f := newRunner(t, tree(t, s, remotetest.Billing(t, p.URL)))
 	f.NoError(f.Turn("I was charged twice"))

@@ -25,13 +25,13 @@ import (
 // It matters for the first message after a transfer. The conversation returns to the transferring agent only if the
 // peer has certainly not begun to work on the message. That holds in three cases: the message was not sent (no card, no
 // connection, a forbidden address); the peer answered first with a protocol error, an HTTP status of 400 to 499 or
-// 503, which means that no server accepts the request; or it rejected the task without any other
-// answer.
+// 503, which means that no server accepts the request; or it rejected the task without any other answer.
 //
 // All other errors end the run, because the peer may have done the work, and the transferring agent might have it done
 // again. Among them are a connection that breaks after the request was sent, the HTTP statuses 408, 500, 502 and 504, with
-// which a proxy may report that the peer failed or did not answer in time while it worked, and a message that is sent
-// again after a crash.
+// which a proxy may report that the peer failed or did not answer in time while it worked, the errors of the protocol
+// for faults of the peer (-32603, -32000 and -32006), with which servers report that the agent failed in the middle of
+// its work, and a message that is sent again after a crash.
 var ErrNotSent = errors.New("the request was not sent")
 
 // delivery records how far a message got.
@@ -66,6 +66,7 @@ func (d *delivery) failed(err error) {
 		d.refused = status.status < 500 && status.status != http.StatusRequestTimeout || status.status == http.StatusServiceUnavailable
 	case errors.Is(err, ErrNotSent), errors.As(err, &dial) && dial.Op == "dial", errors.As(err, new(*dialguard.Error)), errors.As(err, new(*tokenError)):
 		d.refused = true
+	case isFault(err):
 	case isAnswer(err), errors.Is(err, errRedirect), errors.Is(err, errRedirects):
 		d.refused = true
 	default:
@@ -82,6 +83,16 @@ func isAnswer(err error) bool {
 	var protocol *sdk.Error
 	return errors.As(err, &protocol) || errors.As(err, new(*statusError)) || errors.Is(err, sdk.ErrInternalError) ||
 		sdk.ErrorReason(err) != "INTERNAL_ERROR" // also the reason of errors that the protocol does not define
+}
+
+// isFault reports whether an error is the peer's answer that something in it failed, which it may do in mid-work. The
+// error for too many calls wraps that of a server, but is a refusal.
+func isFault(err error) bool {
+	var protocol *sdk.Error
+	if errors.As(err, &protocol) {
+		err = protocol.Err
+	}
+	return err == sdk.ErrInternalError || err == sdk.ErrServerError || err == sdk.ErrInvalidAgentResponse
 }
 
 // unreadable reports whether an error says that the form of the peer's answer violates the protocol. A retry would not

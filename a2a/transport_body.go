@@ -77,7 +77,7 @@ func readableError(resp *http.Response) error {
 		return status
 	}
 	switch {
-	case body.JSONRPC != "":
+	case body.JSONRPC != "" && status.status != http.StatusTooManyRequests: // which has no error of its own
 		resp.StatusCode, resp.Status = http.StatusOK, "200 OK"
 	case isOfProtocol(body.Error.Details):
 		resp.Header.Set("Content-Type", "application/json") // the only media type that the SDK accepts
