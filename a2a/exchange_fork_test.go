@@ -3,6 +3,7 @@ package a2a_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -156,4 +157,46 @@ func TestMessageForAnEarlierQuestion(t *testing.T) {
 	})
 	f.NoError(f.Turn("the second"))
 	require.Empty(t, p.made(sends)[1].Params.Message.TaskID)
+}
+
+// A fork is another conversation at the peer, too: it has a context of its own, which begins with the whole conversation.
+func TestForkHasItsOwnContext(t *testing.T) {
+	say := func(text, contextID string) func(w http.ResponseWriter, c call) {
+		return func(w http.ResponseWriter, c call) {
+			c.stream(w, strings.ReplaceAll(messageEvent(text), "c1", contextID))
+		}
+	}
+	p := newWire(t, say("Which invoice?", "c1"))
+	f := newRunner(t, remotetest.Billing(t, p.URL))
+	f.NoError(f.Turn("refund"))
+	fork := f.forked(t, event.TypeHarnessEnd)
+	sent := func(f *fixture, in session.Key, text string) (contextID string, texts []string) {
+		f.NoError(f.Collect(f.Run(context.Background(), in, llm.UserText(text))))
+		all := p.made(sends)
+		m := all[len(all)-1].Params.Message
+		for _, part := range m.Parts {
+			texts = append(texts, part.Text())
+		}
+		return m.ContextID, texts
+	}
+	for _, c := range []struct {
+		key     session.Key
+		answer  string
+		context string // of the message
+		texts   []string
+		restart bool
+	}{
+		{fork, "c2", "", []string{"refund", "[billing] Which invoice?", "the first"}, false},
+		{key, "c1", "c1", []string{"the first"}, false},
+		{fork, "c2", "c2", []string{"the first"}, false},
+		{fork, "c2", "c2", []string{"the first"}, true},
+	} {
+		p.set(say("Very well.", c.answer))
+		if c.restart {
+			f = again(t, f.Store, remotetest.Billing(t, p.URL))
+		}
+		contextID, texts := sent(f, c.key, "the first")
+		require.Equal(t, c.context, contextID)
+		require.Equal(t, c.texts, texts)
+	}
 }

@@ -25,6 +25,7 @@ type memory struct {
 	RunID     string           // the run that recorded Task
 	Recorded  int64            // the position where Task was last recorded
 	Since     int64            // the position where the task was first recorded
+	Context   int64            // the position where the task's contextId was first recorded
 	Files     []string         // the sums of the files that the task has produced
 	Begun     []int64          // the positions where tasks were first recorded in this turn
 	Processed int64            `json:"Heard"` // the position where a task had processed all messages, even without an answer
@@ -39,7 +40,9 @@ func (r *remote) memory(ctx context.Context, inv *agent.Invocation) (*memory, er
 	m := s.Memo(memoryKey{name, inv.Scope()}, func() any {
 		return &memory{view: view.New(inv.Node(), r.history, inv.Scope()), name: name, scope: inv.Scope()}
 	}).(*memory)
-	m.begin(s.Turns())
+	if !m.sharesContext(inv) { // otherwise all messages are sent again
+		m.begin(s.Turns())
+	}
 	return m, m.CatchUp(s.Events(ctx, min(m.view.Seq(), m.Position)))
 }
 
@@ -55,7 +58,7 @@ func (m *memory) SnapshotName() string {
 	if m.scope != "" {
 		return ""
 	}
-	return "remote " + m.name
+	return "remote agent " + m.name
 }
 
 // CatchUp applies events, and skips those that were applied before. The runner also calls it after each turn.
@@ -90,6 +93,9 @@ func (m *memory) apply(e *event.Event) {
 				m.Begun = append(m.Begun, e.Seq)
 			}
 		}
+		if d.ContextID != m.Task.ContextID {
+			m.Context = e.Seq
+		}
 		m.Task, m.RunID, m.Recorded = *d, e.RunID, e.Seq
 		if d.Status == status(sdk.TaskStateCompleted) || d.Status == status(sdk.TaskStateInputRequired) {
 			m.Processed = e.Seq
@@ -104,6 +110,12 @@ func (m *memory) apply(e *event.Event) {
 // sharesTask reports whether the last task began in the session that this one was forked from, which may still use it.
 func (m *memory) sharesTask(inv *agent.Invocation) bool {
 	return m.Task.TaskID != "" && m.Since <= inv.Shared()
+}
+
+// sharesContext reports whether the peer's context is that of the session that this one was forked from. The peer would
+// mix the two conversations.
+func (m *memory) sharesContext(inv *agent.Invocation) bool {
+	return m.Task.ContextID != "" && m.Context <= inv.Shared()
 }
 
 // loggedTexts returns the agent's texts and questions in the log after a position at which its task was recorded.
@@ -149,20 +161,23 @@ func (m *memory) tasksSince(since int64) int {
 
 // newParts returns the messages since the remote agent last answered, or last finished without an answer: the user's as
 // they are, other agents' with their names. Messages whose task failed or was canceled are sent again, because the peer
-// may not remember them.
-func (m *memory) newParts(ctx context.Context, load func(context.Context, string) (*event.File, []byte, error)) []*sdk.Part {
+// may not remember them. For a new context, newParts returns all messages, its own answers with its name.
+func (m *memory) newParts(ctx context.Context, load func(context.Context, string) (*event.File, []byte, error), newContext bool) []*sdk.Part {
 	messages := m.view.Filled(ctx, load)
 	first := 0
-	for i := len(messages) - 1; i >= 0 && first == 0; i-- {
+	for i := len(messages) - 1; i >= 0 && first == 0 && !newContext; i-- {
 		if messages[i].Role == llm.RoleAssistant {
 			first = i + 1
 		}
 	}
-	if processed := m.view.UpTo(m.Processed); processed > first && processed < len(messages) {
+	if processed := m.view.UpTo(m.Processed); !newContext && processed > first && processed < len(messages) {
 		first = processed
 	}
 	var parts []*sdk.Part
 	for _, msg := range messages[first:] {
+		if msg.Text != "" && msg.Role == llm.RoleAssistant {
+			msg.Text = "[" + m.name + "] " + msg.Text
+		}
 		if msg.Text != "" {
 			parts = append(parts, sdk.NewTextPart(msg.Text))
 		}

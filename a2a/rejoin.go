@@ -61,7 +61,7 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 	case err != nil:
 		return true, x.failed(err)
 	}
-	if canonicalState(task.Status.State) == sdk.TaskStateCanceled && !waited && len(m.newParts(x.ctx, x.inv.Session().File)) > 0 {
+	if canonicalState(task.Status.State) == sdk.TaskStateCanceled && !waited && len(m.newParts(x.ctx, x.inv.Session().File, false)) > 0 {
 		return false, nil // canceled by us when the turn was interrupted
 	}
 	said, err := m.loggedTexts(x.ctx, x.inv.Session(), m.Since)

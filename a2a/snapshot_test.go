@@ -40,7 +40,7 @@ func after(log []*event.Event, seq int64) iter.Seq2[*event.Event, error] {
 
 // sent is what a memory would send now.
 func sent(m *memory) (texts []string) {
-	for _, p := range m.newParts(context.Background(), func(context.Context, string) (*event.File, []byte, error) { return nil, nil, errors.New("no files") }) {
+	for _, p := range m.newParts(context.Background(), func(context.Context, string) (*event.File, []byte, error) { return nil, nil, errors.New("no files") }, false) {
 		if text, ok := p.Content.(sdk.Text); ok {
 			texts = append(texts, string(text))
 		}
@@ -96,7 +96,7 @@ func TestMemoryFromSnapshot(t *testing.T) {
 		}
 	})
 	m := freshMemory(t, "billing", view.Full())
-	require.Equal(t, "remote billing", m.SnapshotName())
+	require.Equal(t, "remote agent billing", m.SnapshotName())
 	m.scope = "inner"
 	require.Empty(t, m.SnapshotName())
 }

@@ -136,7 +136,7 @@ func (x *exchange) begin(m *memory) (streams bool, failed *Error) {
 
 // send sends the new messages to the peer.
 func (x *exchange) send(m *memory) (streams bool, failed *Error) {
-	parts := m.newParts(x.ctx, x.inv.Session().File)
+	parts := m.newParts(x.ctx, x.inv.Session().File, false)
 	if len(parts) == 0 {
 		return false, x.fault(CodeNothingToSend, "the conversation has no new messages for the remote agent")
 	}
@@ -165,6 +165,10 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 		case !errors.Is(err, sdk.ErrTaskNotFound):
 			return false, x.failed(err)
 		}
+	}
+	if msg.TaskID == "" && m.sharesContext(x.inv) {
+		x.answer.contextID, msg.ContextID = "", ""
+		msg.Parts = m.newParts(x.ctx, x.inv.Session().File, true)
 	}
 	return x.deliver(m, msg)
 }
