@@ -82,11 +82,9 @@ var (
 // Errors to which some endpoints give a misleading status: too many requests, a wrong key, an unknown model, and a
 // malformed call, which the model may write correctly the next time.
 var (
-	limited       = []string{"rate limit", "too many requests"}
-	wrongKey      = []string{"api key not valid", "invalid api key", "incorrect api key"}
-	wrongKeyCodes = []string{"invalid_api_key", "base_resp 1004", "base_resp 2049"} // MiniMax
-	noModelCodes  = []string{"model_not_found", "unknown_model", "5007"}            // GitHub Models, Cloudflare
-	noModel       = lazyregexp.New(`\bmodels?([:=/]\S*)?( (with )?(id|name|identifier):?)?( \S*[^\s:,])?( (is|was|does|could))? not (exist|(be )?found)|` +
+	limited  = []string{"rate limit", "too many requests"}
+	wrongKey = []string{"api key not valid", "invalid api key", "incorrect api key"}
+	noModel  = lazyregexp.New(`\bmodels?([:=/]\S*)?( (with )?(id|name|identifier):?)?( \S*[^\s:,])?( (is|was|does|could))? not (exist|(be )?found)|` +
 		`not a valid model|invalid model( name|\W*$|:\s*\S+([.,;]\s|$))`) // DeepSeek, OpenRouter, LiteLLM, Mistral
 	malformedCall = []string{
 		"failed to call a function", "tool call validation failed", // Groq, also through gateways
@@ -133,11 +131,11 @@ func containsAny(a *goopenai.APIError, words, codes []string) bool {
 }
 
 // classify returns the code of a status, and whether the request may be retried. An error with a time to wait may. A bad
-// request whose error has the code of a busy or failing endpoint is that of an endpoint behind a gateway.
+// request is what the code of its error says, which may be that of an endpoint behind a gateway.
 func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool) {
 	own := ownStatus(a)
-	if status == http.StatusBadRequest && own >= http.StatusTooManyRequests {
-		status = own
+	if status == http.StatusBadRequest {
+		status = cmp.Or(own, status)
 	}
 	switch {
 	case status < 400:
@@ -152,13 +150,13 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeServer, true
 	case (status == http.StatusBadRequest || status == http.StatusForbidden) && (own == http.StatusTooManyRequests || containsAny(a, limited, nil)):
 		return llm.CodeRateLimited, true
-	case status == http.StatusUnauthorized, status == http.StatusForbidden,
-		(status == http.StatusBadRequest || status == http.StatusInternalServerError) && containsAny(a, wrongKey, wrongKeyCodes):
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusInternalServerError && own == http.StatusUnauthorized,
+		(status == http.StatusBadRequest || status == http.StatusInternalServerError) && containsAny(a, wrongKey, nil):
 		return llm.CodeUnauthorized, false
 	case (status == http.StatusInternalServerError || status == http.StatusNotFound) && says(a, noMedia), // llama.cpp, OpenRouter
 		status == http.StatusInternalServerError && says(a, noTools):
 		return llm.CodeBadRequest, false
-	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && (containsAny(a, nil, noModelCodes) || says(a, noModel)):
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && says(a, noModel):
 		return llm.CodeNotFound, false
 	case status == http.StatusRequestTimeout:
 		return llm.CodeTimeout, true

@@ -155,6 +155,8 @@ func TestClassify(t *testing.T) {
 		{400, `{"error":{"message":"Upstream failed","code":"503"}}`, llm.CodeServer, true},
 		{400, `{"error":{"message":"No deployments available for selected model, Try again in 5 seconds.","type":"None","code":"429"}}`, llm.CodeRateLimited, true}, // LiteLLM
 		{400, `{"error":{"code":"unknown_model","message":"Unknown model: m"}}`, llm.CodeNotFound, false},                                                           // GitHub Models
+		{400, `{"error":{"message":"The model m has been decommissioned and is no longer supported.","code":"model_decommissioned"}}`, llm.CodeNotFound, false},     // iffse/pay-respects#85
+		{400, `{"error":{"message":"litellm.AuthenticationError","code":"401"}}`, llm.CodeUnauthorized, false},
 		{429, `{"error":{"type":"usage_limit_reached","message":"The usage limit has been reached"}}`, llm.CodeRateLimited, false},
 		{504, `{"error":{"message":"请求处理时间过长，请稍后重试"}}`, llm.CodeServer, true},
 		{500, `{"error":{"message":"排队时间过长"}}`, llm.CodeServer, true},

@@ -237,7 +237,7 @@ func ownStatus(a *goopenai.APIError) int {
 	}{
 		{"ratelimit", http.StatusTooManyRequests}, {"toomanyrequest", http.StatusTooManyRequests}, {"throttl", http.StatusTooManyRequests}, {"exhausted", http.StatusTooManyRequests},
 		{"timeout", http.StatusRequestTimeout}, {"billing", http.StatusPaymentRequired},
-		{"apikey", http.StatusUnauthorized}, {"authenti", http.StatusUnauthorized}, {"permission", http.StatusForbidden}, {"notfound", http.StatusNotFound},
+		{"apikey", http.StatusUnauthorized}, {"|baseresp1004|", http.StatusUnauthorized}, {"|baseresp2049|", http.StatusUnauthorized}, {"authenti", http.StatusUnauthorized}, {"permission", http.StatusForbidden}, {"notfound", http.StatusNotFound}, {"unknownmodel", http.StatusNotFound}, {"decommissioned", http.StatusNotFound}, // GitHub Models, Groq
 		{"invalidrequest", http.StatusBadRequest}, {"invalidargument", http.StatusBadRequest}, {"invalidprompt", http.StatusBadRequest}, {"badrequest", http.StatusBadRequest},
 		{"toolarge", http.StatusRequestEntityTooLarge},
 		{"|baseresp1001|", http.StatusRequestTimeout}, {"|baseresp1002|", http.StatusTooManyRequests}, {"|baseresp1041|", http.StatusTooManyRequests}, {"|baseresp2045|", http.StatusTooManyRequests}, // MiniMax
