@@ -71,6 +71,7 @@ type (
 		Summary string `json:"summary,omitempty"`
 	}
 	responsesMessage struct {
+		Type    string `json:"type,omitempty"`
 		Role    string `json:"role"`
 		Content any    `json:"content"` // a string, or []responsesPart
 	}
@@ -170,10 +171,10 @@ func (g *giving) appendInput(list []any, m *llm.Message) ([]any, error) {
 		})
 	}
 	if len(m.Parts) == 0 {
-		return append(list, responsesMessage{string(m.Role), m.Text}), nil
+		return append(list, responsesMessage{Role: string(m.Role), Content: m.Text}), nil
 	}
 	parts, err := partsOf(m, func(text string) responsesPart { return responsesPart{Type: "input_text", Text: text} }, inputMedia)
-	return append(list, responsesMessage{string(m.Role), parts}), err
+	return append(list, responsesMessage{Role: string(m.Role), Content: parts}), err
 }
 
 func inputMedia(m llm.Media) (responsesPart, error) {
@@ -194,8 +195,10 @@ func (g *giving) appendSaid(list []any, m *llm.Message) []any {
 	var said []any
 	var places []int // the indices of the calls in it
 	var thought sealed
-	if text := m.PlainText(); text != "" {
-		said = append(said, responsesMessage{"assistant", text})
+	if text := m.PlainText(); g.has(quirkItemTypes) && text != "" { // vLLM refuses this form
+		said = append(said, responsesMessage{messageItem, "assistant", []responsesPart{{Type: "output_text", Text: text}}})
+	} else if text != "" {
+		said = append(said, responsesMessage{Role: "assistant", Content: text})
 	}
 	calls := len(said)
 	for _, part := range m.Parts {

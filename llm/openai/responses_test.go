@@ -253,3 +253,34 @@ func TestResponsesWithoutSealedReasoning(t *testing.T) {
 	}
 	require.Equal(t, 3, requests)
 }
+
+// TestTypedItems: llama.cpp refuses a message of the assistant without a type, once (ggml-org/llama.cpp#26394).
+func TestTypedItems(t *testing.T) {
+	refused := 0
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if !strings.Contains(string(body), `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"w"}]}`) {
+			refused++
+			status(400, `{"error":{"code":400,"message":"Cannot determine type of 'item'","type":"invalid_request_error"}}`)(w, r)
+			return
+		}
+		jsonOf(`{"object":"response","output":[{"type":"message","content":"ok"}]}`)(w, r)
+	}, WithResponses())
+	for range 2 {
+		got, err := ask(t, m, &llm.Request{Messages: []llm.Message{llm.UserText("hi"), assistant("w"), llm.UserText("more")}})
+		require.NoError(t, err)
+		require.Equal(t, "ok", got.Text)
+	}
+	require.Equal(t, 1, refused)
+}
+
+// TestReasoningInContent: servers of open models give the reasoning itself in place of a summary (vllm-project/vllm#28248).
+func TestReasoningInContent(t *testing.T) {
+	for _, summary := range []string{"[]", "null"} {
+		got, err := ask(t, serve(t, jsonOf(`{"object":"response","output":[{"type":"reasoning","summary":`+summary+`,"content":[{"type":"reasoning_text","text":"Hm."}]},`+
+			`{"type":"message","content":"ok"}]}`), WithResponses()), hello)
+		require.NoError(t, err)
+		require.Equal(t, "Hm.", got.Reasoning)
+		require.Equal(t, "ok", got.Text)
+	}
+}

@@ -351,11 +351,12 @@ func (a *attempt) item(i *responsesItem, it *item) {
 // addReasoning keeps a reasoning item in the form in which the endpoint needs it back, if it is encrypted. Otherwise
 // the endpoint would look for it in its own storage.
 func (r *reading) addReasoning(i *responsesItem, shown bool) {
-	var summary []struct {
-		Text flexText `json:"text"`
+	var summary responsesTexts
+	if json.Unmarshal(i.Summary, &summary) != nil || len(summary) == 0 {
+		summary = i.Content // vLLM, llama.cpp
 	}
-	if !shown && json.Unmarshal(i.Summary, &summary) == nil {
-		for _, s := range summary {
+	for _, s := range summary {
+		if !shown {
 			r.addText("", string(s.Text))
 		}
 	}
