@@ -60,8 +60,6 @@ type anticipation struct {
 	ended  bool // no more chunks come
 	failed error
 	answer modelAnswer
-	usage  *llm.Usage
-	name   string // the model's name as the endpoint reports it
 }
 
 // anticipationState says what becomes of an anticipation. Not begun leads to wanted or closed, wanted to unwanted or
@@ -247,7 +245,6 @@ func (a *anticipation) add(chunk llm.Chunk, err error) bool {
 	}
 	if err == nil && chunk.Notice == nil {
 		a.answer.addChunk(&chunk)
-		a.usage, a.name = cmp.Or(chunk.Usage, a.usage), cmp.Or(chunk.Model, a.name)
 	}
 	a.chunks = append(a.chunks, answerPart{chunk, err})
 	a.failed = cmp.Or(a.failed, err)
@@ -316,17 +313,16 @@ func (a *anticipation) discard() event.Data {
 		return nil
 	}
 	d := &event.Discard{Code: event.CodeAnticipated, Message: a.to + " was asked before a transfer to it, and the answer is not used"}
-	var used llm.Usage
+	used := a.answer.usage
 	switch failed := new(llm.Error); {
-	case a.answer.reported && a.usage != nil:
-		used, _ = a.usage.Plausible()
+	case a.answer.reported:
 	case !a.answer.begun && errors.As(a.failed, &failed) && failed.Code != llm.CodeTruncated: // costs nothing
 		return d
 	default: // the endpoint charges for a canceled request without a report
 		used = *(&meter{tally: &a.turn.tally}).charge(a.model.Name(), a.req, &a.answer)
 		d.Message += "; by an estimate of what it has used"
 	}
-	d.Usage = &event.Usage{InputTokens: used.InputTokens, OutputTokens: used.OutputTokens, CachedTokens: used.CachedTokens, Model: cmp.Or(a.name, a.model.Name())}
+	d.Usage = &event.Usage{InputTokens: used.InputTokens, OutputTokens: used.OutputTokens, CachedTokens: used.CachedTokens, Model: cmp.Or(a.answer.model, a.model.Name())}
 	return d
 }
 

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -484,56 +485,56 @@ func TestCostOfSeveralModels(t *testing.T) {
 }
 
 // TestBudgetsOfBrokenOffAnswers has turns whose answers never come to their end: budgets count what was begun, so turns
-// end with a budget that is spent.
+// end with a budget that is spent. An endpoint that has answered nothing yet charges for the request, too.
 func TestBudgetsOfBrokenOffAnswers(t *testing.T) {
-	endless := func() agent.Agent {
-		a, err := llmagent.New("slow", "", scripted.Always("slow", scripted.Reply(scripted.Text("Well, let me think."), after(24*time.Hour))), llmagent.WithSettings(llm.Settings{MaxTokens: 100}))
-		require.NoError(t, err)
-		return a
-	}
-	fails, err := llmagent.New("fails", "", scripted.Always("fails", scripted.Reply(after(time.Second), scripted.Status(400, 0))))
-	require.NoError(t, err)
-	within := func(a agent.Agent, err error) agent.Agent {
-		require.NoError(t, err)
-		return a
-	}
-	tool, err := agenttool.New(endless(), agenttool.WithTimeout(time.Second))
-	require.NoError(t, err)
-	calls := scripted.Func("calls", func(req *llm.Request) scripted.Answer {
-		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
-			return scripted.Reply(scripted.Text("Sorry."), scripted.Usage(1, 1, 0))
+	for _, silent := range []bool{false, true} {
+		answer := scripted.Reply(scripted.Text("Well, let me think."), after(24*time.Hour))
+		if silent {
+			answer = scripted.Reply(after(24 * time.Hour))
 		}
-		return scripted.Reply(scripted.Call("slow", `{"input":"x"}`), scripted.Usage(1, 1, 0))
-	})
-	for name, c := range map[string]struct {
-		root           agent.Agent
-		breaks, cancel bool
-	}{
-		"its context ends":       {endless(), false, true},
-		"its consumer breaks":    {endless(), true, false},
-		"in a workflow":          {within(workflowagent.Parallel("both", "", []agent.Agent{endless()})), false, true},
-		"another branch fails":   {within(workflowagent.Parallel("both", "", []agent.Agent{endless(), fails})), false, false},
-		"a workflow's time ends": {within(workflowagent.Sequential("line", "", []agent.Agent{endless()}, workflowagent.WithTimeout(time.Second))), false, false},
-		"a tool's time ends":     {within(llmagent.New("calls", "", calls, llmagent.WithTools(tool))), false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRunner(t, c.root, sessiontest.Memory(t), runner.WithStreaming(), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}}))
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				for e, err := range sessiontest.Turn(t, r.Run(ctx, s1, llm.UserText("Hello"))) {
-					if err == nil && e.Partial && c.cancel {
-						cancel()
-					} else if err == nil && e.Partial && c.breaks {
-						break
-					}
-				}
-				require.True(t, slices.ContainsFunc(load(t, r, s1), func(e *event.Event) bool {
-					d, ok := e.Data.(*event.Discard)
-					return ok && d.Usage != nil && d.Usage.InputTokens > 0 && d.Usage.OutputTokens > 0
-				}), "what was begun costs nothing")
-			})
+		endless := func() agent.Agent {
+			return must.Get(llmagent.New("slow", "", scripted.Always("slow", answer), llmagent.WithSettings(llm.Settings{MaxTokens: 100})))
+		}
+		hedge := must.Get(policy.NewHedge(time.Minute, scripted.Always("slow", answer), scripted.Always("slower", answer)))
+		fails := must.Get(llmagent.New("fails", "", scripted.Always("fails", scripted.Reply(after(time.Second), scripted.Status(400, 0)))))
+		tool := must.Get(agenttool.New(endless(), agenttool.WithTimeout(time.Second)))
+		calls := scripted.Func("calls", func(req *llm.Request) scripted.Answer {
+			if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+				return scripted.Reply(scripted.Text("Sorry."), scripted.Usage(1, 1, 0))
+			}
+			return scripted.Reply(scripted.Call("slow", `{"input":"x"}`), scripted.Usage(1, 1, 0))
 		})
+		for name, c := range map[string]struct {
+			root           agent.Agent
+			breaks, cancel bool
+		}{
+			"its context ends":       {endless(), false, true},
+			"its consumer breaks":    {endless(), true, false},
+			"two models":             {must.Get(llmagent.New("slow", "", hedge)), false, true},
+			"in a workflow":          {must.Get(workflowagent.Parallel("both", "", []agent.Agent{endless()})), false, true},
+			"another branch fails":   {must.Get(workflowagent.Parallel("both", "", []agent.Agent{endless(), fails})), false, false},
+			"a workflow's time ends": {must.Get(workflowagent.Sequential("line", "", []agent.Agent{endless()}, workflowagent.WithTimeout(time.Second))), false, false},
+			"a tool's time ends":     {must.Get(llmagent.New("calls", "", calls, llmagent.WithTools(tool))), false, false},
+		} {
+			t.Run(fmt.Sprintf("%s, silent %t", name, silent), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRunner(t, c.root, sessiontest.Memory(t), runner.WithStreaming(), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}}))
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					for e, err := range sessiontest.Turn(t, r.Run(ctx, s1, llm.UserText("Hello"))) {
+						if err == nil && e.Partial && c.cancel {
+							cancel()
+						} else if err == nil && e.Partial && c.breaks {
+							break
+						}
+					}
+					require.True(t, slices.ContainsFunc(load(t, r, s1), func(e *event.Event) bool {
+						d, ok := e.Data.(*event.Discard)
+						return ok && d.Usage != nil && d.Usage.InputTokens > 0 && (silent || d.Usage.OutputTokens > 0)
+					}), "what was begun costs nothing")
+				})
+			})
+		}
 	}
 }
 

@@ -320,9 +320,9 @@ func (m *meter) watch(cancel context.CancelCauseFunc) (stop func() bool, spent e
 	return time.AfterFunc(left, func() { cancel(over) }).Stop, nil
 }
 
-// metered adds an estimated usage to an answer whose endpoint reports none. A complete answer gets one if
-// Budgets.MissingUsage says so, or if the model has reported a usage before: else its later answers would be free. An
-// interrupted answer always gets one, because endpoints charge for it without a report. Without a budget of tokens or
+// metered adds an estimated usage to an answer whose endpoint reports none of the whole answer. A complete answer gets
+// one if Budgets.MissingUsage says so, or if the model has reported a usage before: else its later answers would be free.
+// An interrupted answer always gets one, because endpoints charge for it without a report. Without a budget of tokens or
 // cost, metered returns the chunks unchanged.
 func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.Chunk, error]) iter.Seq2[llm.Chunk, error] {
 	m.estimate = ""
@@ -356,7 +356,8 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 			case err == nil && chunk.Notice != nil:
 			case err == nil:
 				a.addChunk(&chunk)
-				if a.whole && !a.reported && (m.budgets.MissingUsage == EstimateMissingUsage || m.reports(cmp.Or(a.model, model.Name()))) {
+				charges := a.usage != llm.Usage{} || m.budgets.MissingUsage == EstimateMissingUsage
+				if a.whole && !a.reported && (charges || m.reports(cmp.Or(a.model, model.Name()))) {
 					chunk.Usage = m.charge(model.Name(), req, &a)
 				}
 			case a.broken(err):
@@ -383,12 +384,14 @@ func (m *meter) reports(model string) bool {
 	return slices.ContainsFunc(m.session.fold().Spent, func(s session.Spent) bool { return s.Model == model && s.Session.Reported > 0 })
 }
 
-// charge estimates the usage of an answer, and keeps the text of the notice about it.
+// charge estimates the usage of an answer, which is no less than its endpoint has reported, and keeps the text of the
+// notice about it.
 func (m *meter) charge(model string, req *llm.Request, a *modelAnswer) *llm.Usage {
 	content := a.content
 	content.Text = a.text.String()
 	message := llm.Message{Role: llm.RoleAssistant, Content: content}
-	u := &llm.Usage{InputTokens: llm.CountRequest(req, m.counter), OutputTokens: llm.CountMessage(&message, m.counter) - llm.MessageTokens}
+	u := &llm.Usage{InputTokens: cmp.Or(a.usage.InputTokens, llm.CountRequest(req, m.counter)), CachedTokens: a.usage.CachedTokens,
+		OutputTokens: max(a.usage.OutputTokens, llm.CountMessage(&message, m.counter)-llm.MessageTokens)}
 	m.estimate = fmt.Sprintf("the endpoint of the model %q did not say what its answer has used; by an estimate it is %d tokens of input and %d of output",
 		model, u.InputTokens, u.OutputTokens)
 	return u
@@ -457,7 +460,8 @@ type modelAnswer struct {
 	model    string          // as the endpoint names it, or ""
 	begun    bool            // a chunk has come
 	whole    bool            // a chunk had a finish reason
-	reported bool            // the last usage of a chunk is plausible and not zero
+	usage    llm.Usage       // the last one of a chunk, if it is plausible
+	reported bool            // usage is not zero, and no part of the answer came after it
 }
 
 func (a *modelAnswer) addChunk(c *llm.Chunk) {
@@ -467,17 +471,21 @@ func (a *modelAnswer) addChunk(c *llm.Chunk) {
 	if c.Call != nil {
 		a.content.Parts = append(a.content.Parts, *c.Call)
 	}
+	a.reported = a.reported && c.Text+c.Reasoning == "" && c.Call == nil
 	if c.Usage != nil { // the last usage counts
-		u, _ := c.Usage.Plausible()
-		a.reported = u != llm.Usage{}
+		a.usage, _ = c.Usage.Plausible()
+		a.reported = a.usage != llm.Usage{}
 	}
 	a.whole = a.whole || c.Finish != ""
 }
 
-// broken reports whether the answer began but ended incomplete and without a usage, with or without an error. A request
-// that failed before the answer began costs nothing.
+// broken reports whether the answer ended incomplete after it began, or because its context ended, and without a usage.
+// err is its error, or nil. A request that failed by itself before the answer began costs nothing.
 func (a *modelAnswer) broken(err error) bool {
 	var failed *llm.Error
-	begun := a.begun || errors.As(err, &failed) && failed.Code == llm.CodeTruncated
+	begun := a.begun || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if errors.As(err, &failed) {
+		begun = a.begun || failed.Code == llm.CodeTruncated
+	}
 	return begun && !a.whole && !a.reported
 }

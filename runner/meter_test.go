@@ -143,6 +143,34 @@ func TestBrokenAnswersAreCharged(t *testing.T) {
 	}
 }
 
+// TestUsageBeforeTheEnd: a usage that an endpoint reports before the rest of an answer misses the rest, which is
+// estimated.
+func TestUsageBeforeTheEnd(t *testing.T) {
+	early := func(output int, finish llm.FinishReason) llm.Model {
+		return modelFunc(func(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
+			return func(yield func(llm.Chunk, error) bool) {
+				for _, c := range []llm.Chunk{{Usage: &llm.Usage{InputTokens: 90, OutputTokens: output, CachedTokens: 5}}, {Text: "Half an"}, {Text: " hour", Finish: finish}} {
+					if !yield(c, nil) {
+						return
+					}
+				}
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		model  llm.Model
+		output int
+	}{"whole": {early(1, llm.FinishStop), 12}, "broken off": {early(1, ""), 12}, "more": {early(20, ""), 20}} {
+		r := newRun(t, must.Get(llmagent.New("solo", "", c.model)), runner.WithTokenCounter(letters), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}}))
+		events, _ := say(r, s1, "Hi")
+		used, _ := charges(events)
+		require.NotEmpty(t, used, name)
+		for _, u := range used {
+			require.Equal(t, llm.Usage{InputTokens: 90, OutputTokens: c.output}, u, name)
+		}
+	}
+}
+
 // TestBrokenAnswersAreNoUsage: that a broken answer is charged does not make an endpoint
 // one that reports what it uses.
 func TestBrokenAnswersAreNoUsage(t *testing.T) {
