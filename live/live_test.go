@@ -489,6 +489,8 @@ func TestYesOrNo(t *testing.T) {
 		"네": {true, true}, "아니요": {false, true}, "Si\u0301": {true, true},
 		"not sure": {}, "no problem": {}, "never mind": {}, "ok?": {}, "is that fine": {}, "absolutely not": {}, "да нет": {}, "уes": {}, "yes don't": {}, "好的但是": {}, "go": {},
 		"": {}, "?": {}, "yes, but only half": {}, "yesterday": {}, "maybe": {}, "please": {}, "I said yes": {}, "ok no": {},
+		"yes 👍🏽": {true, true}, "**Yes!**": {true, true}, "no, 50": {false, true}, "yes, $50": {}, "ok 50%": {}, "はい５": {}, "yes ²": {}, "yes x": {},
+		"yes 👎": {}, "ok ❌": {}, "~~yes~~": {}, "yes\u0336": {}, "yes\u200b": {}, "yes\x00": {}, "yes؟": {}, "yes +": {}, "\xffyes": {},
 	} {
 		yes, understood := YesOrNo(words)
 		require.Equal(t, want, [2]bool{yes, understood}, words)

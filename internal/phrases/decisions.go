@@ -28,9 +28,11 @@ var sectionOf = sync.OnceValue(func() map[string]string {
 const longest = 4
 
 // YesOrNo reads a text as the answer to a request for approval. A text that begins with a no is a no. A yes may only
-// contain courtesies in addition, and is not a question. Anything else is not understood.
+// contain courtesies in addition, is not a question, and has no numbers and symbols, which may change what is asked.
+// Anything else is not understood.
 func YesOrNo(text string) (yes, understood bool) {
-	said := strings.FieldsFunc(strings.ToLower(words.Normal(text)), func(r rune) bool { return !unicode.IsLetter(r) })
+	text = words.Normal(text)
+	said := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) })
 	for first := true; len(said) > 0; first = false {
 		section, n := "", 0
 		for n = min(longest, len(said)); n > 0 && section == ""; n-- {
@@ -46,6 +48,12 @@ func YesOrNo(text string) (yes, understood bool) {
 		}
 		yes = true
 	}
-	yes = yes && !strings.ContainsAny(text, "?？")
+	yes = yes && !strings.ContainsFunc(text, func(r rune) bool {
+		plain := unicode.IsLetter(r) || unicode.IsSpace(r) || unicode.IsPunct(r) || strings.ContainsRune(friendly, r)
+		return !plain || strings.ContainsRune("?？؟⁇⁈⁉﹖‽", r)
+	})
 	return yes, yes
 }
+
+// friendly are the symbols that a yes may contain, with the marks of their skin colors and variants.
+const friendly = "👍👌🙏🙂😊😀✅✔\U0001F3FB\U0001F3FC\U0001F3FD\U0001F3FE\U0001F3FF\uFE0F"
