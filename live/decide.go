@@ -72,6 +72,9 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 		}
 		for i := range decisions {
 			d := &decisions[i]
+			if err := r.CheckNamed(*d); err != nil {
+				return nil, err
+			}
 			of := func(e *event.Event) bool { return e.Data.(*event.Relay).ToolCallID == d.CallID }
 			if n := slices.IndexFunc(arrived.Questions(), of); n >= 0 {
 				d.RelayID = cmp.Or(d.RelayID, arrived.Questions()[n].ID)
@@ -86,6 +89,22 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 		b.Turn, err = t.Resume(ctx, key, decisions...)
 		return b, err
 	})
+}
+
+// CheckNamed returns runner.ErrNoApproval if a decision allows a call that has asked for something else before in the
+// turn, and names neither the question's event nor its digest. Whoever made it may have seen only the earlier question.
+func (r *Report) CheckNamed(d runner.Decision) error {
+	digests := make(map[string]bool)
+	for _, e := range r.Log.Asked {
+		if q := e.Data.(*event.Relay); q.ToolCallID == d.CallID {
+			digests[q.Digest] = true
+		}
+	}
+	if len(digests) < 2 || !d.Approved || d.Content != nil || d.Digest != "" || d.RelayID != "" {
+		return nil
+	}
+	return fmt.Errorf("call %.64q asks again, because its tool or its arguments have changed: approve its last question by the digest or the id of that: %w",
+		d.CallID, runner.ErrNoApproval)
 }
 
 // Decided reports whether a request with an ID has stored decisions in the turn.

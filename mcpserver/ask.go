@@ -234,6 +234,18 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 		t.answer.FinishReason = event.FinishReasonInputRequired
 		return nil
 	}
+	var rep live.Report
+	for e, err := range t.runner.Store().Load(ctx, t.key, 0) {
+		if err != nil {
+			return err
+		}
+		rep.Apply(e)
+	}
+	for _, d := range all {
+		if err := rep.CheckNamed(d); err != nil {
+			return err
+		}
+	}
 	if all, err = t.server.deciders.Sign(t.caller(), t.key, pending, all); err != nil {
 		return err
 	}

@@ -1,7 +1,10 @@
 package server_test
 
 import (
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -9,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -103,4 +107,50 @@ func TestReplayedDecisions(t *testing.T) {
 		require.EqualValues(t, 1, d.ran.Load())
 	}
 	require.Nil(t, d.outcome(twin))
+}
+
+// TestDecisionsAboutTheQuestionBefore: a call whose tool has changed asks again. Whoever decides then, and names only the
+// call or the question before, may have seen no other: nothing runs.
+func TestDecisionsAboutTheQuestionBefore(t *testing.T) {
+	d := newDeciding(t)
+	doors := maps.Clone(deciderAPIs)
+	maps.DeleteFunc(doors, func(name string, _ decider) bool {
+		return !slices.Contains([]string{"native", "responses", "AG-UI", "MCP"}, name)
+	})
+	doors["responses, by the whole id"] = func(d *deciding, token string, key session.Key, _ string, asked *event.Event) (int, string) {
+		id := "mcpr_" + asked.Data.(*event.Relay).ToolCallID + ":" + asked.ID + "@resp." + key.ID
+		return d.send(token, "/v1/responses", m{"model": "support", "conversation": key.ID, "input": []any{m{"type": "mcp_approval_response", "approval_request_id": id, "approve": true}}})
+	}
+	for name, decide := range doors {
+		t.Run(name, func(t *testing.T) {
+			d.t = t
+			require.NoError(t, d.turns.Swap(d.tree("."), nil))
+			key, turn, first := d.waits("ann", "book")
+			call := first.Data.(*event.Relay).ToolCallID
+			next := d.tree(" for all.")
+			d.asks.Swap(next)
+			require.NoError(t, d.turns.Swap(next, nil))
+			status, text := d.send("max", decisions(key, turn), m{"decisions": []any{m{"callId": call, "approved": true}}})
+			require.Equal(t, http.StatusAccepted, status, text)
+			require.NoError(t, d.turns.WaitFree(t.Context(), key, time.Now().Add(time.Minute)))
+			second := must.Get(d.turns.Report(t.Context(), key, "")).Questions()[0]
+			require.NotEqual(t, first.Data.(*event.Relay).Digest, second.Data.(*event.Relay).Digest, "it asks again")
+
+			ran := d.ran.Load()
+			status, text = decide(d, "ann", key, turn, first)
+			require.NoError(t, d.turns.WaitFree(t.Context(), key, time.Now().Add(time.Minute)))
+			require.Equal(t, ran, d.ran.Load(), "%d %s", status, text)
+			if name == "native" || strings.HasPrefix(name, "responses") {
+				require.Equal(t, http.StatusConflict, status, text)
+			}
+			if strings.Contains(name, "by the whole id") || name == "AG-UI" {
+				status, text = decide(d, "ann", key, turn, second)
+			} else {
+				status, text = d.send("ann", decisions(key, turn), m{"decisions": []any{m{"callId": call, "approved": true, "digest": second.Data.(*event.Relay).Digest}}})
+			}
+			require.Less(t, status, 300, text)
+			require.NoError(t, d.turns.WaitFree(t.Context(), key, time.Now().Add(time.Minute)))
+			require.Equal(t, ran+1, d.ran.Load(), text)
+		})
+	}
 }

@@ -41,6 +41,8 @@ type deciding struct {
 	accounts *access.Accounts
 	turns    *live.Turns
 	run      *runner.Runner
+	tree     func(about string) *runner.Runner // about ends the descriptions of its tools
+	asks     *mcpserver.Server
 	url      string
 	ran      atomic.Int32
 	calls    atomic.Int32 // their ids differ from session to session
@@ -75,12 +77,6 @@ func (d *deciding) replace(without string) {
 func newDeciding(t *testing.T, opts ...live.Option) *deciding {
 	t.Helper()
 	d := &deciding{t: t}
-	tool := func(name string, opts ...tools.Option) tools.Tool {
-		return must.Get(tools.Func(name, "Does "+name+".", func(tools.Context, struct{}) (string, error) {
-			d.ran.Add(1)
-			return "done", nil
-		}, opts...))
-	}
 	model := scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		last := req.Messages[len(req.Messages)-1]
 		if last.Role == llm.RoleTool {
@@ -91,11 +87,20 @@ func newDeciding(t *testing.T, opts ...live.Option) *deciding {
 		}
 		return scripted.Reply(scripted.Text("Hello."))
 	})
-	root := must.Get(llmagent.New("support", "You help.", model, llmagent.WithTools(
-		tool("book", tools.NeedsApproval(tools.ByUser())), tool("refund", tools.NeedsApproval(tools.ByStaff())),
-		tool("wire", tools.NeedsApproval(tools.ByStaff("refunds"))), tool("open", tools.NeedsApproval()), tool("harm", tools.NeedsApproval(), tools.Destructive()))))
 	store := must.Get(tail.New(reads{sessiontest.Memory(t), &d.loads}))
-	d.run = must.Get(runner.New(root, store, runner.WithStreaming()))
+	d.tree = func(about string) *runner.Runner {
+		tool := func(name string, opts ...tools.Option) tools.Tool {
+			return must.Get(tools.Func(name, "Does "+name+about, func(tools.Context, struct{}) (string, error) {
+				d.ran.Add(1)
+				return "done", nil
+			}, opts...))
+		}
+		root := must.Get(llmagent.New("support", "You help.", model, llmagent.WithTools(
+			tool("book", tools.NeedsApproval(tools.ByUser())), tool("refund", tools.NeedsApproval(tools.ByStaff())),
+			tool("wire", tools.NeedsApproval(tools.ByStaff("refunds"))), tool("open", tools.NeedsApproval()), tool("harm", tools.NeedsApproval(), tools.Destructive()))))
+		return must.Get(runner.New(root, store, runner.WithStreaming()))
+	}
+	d.run = d.tree(".")
 	d.turns = must.Get(live.New(d.run, store, opts...))
 	t.Cleanup(func() { require.NoError(t, d.turns.Close(context.Background())) })
 	d.accounts = must.Get(access.NewAccounts())
@@ -107,9 +112,9 @@ func newDeciding(t *testing.T, opts ...live.Option) *deciding {
 	declared := must.Get(a2aserver.Declare(d.accounts, nil))
 	peers := must.Get(a2aserver.NewOn(d.turns, a2aserver.WithAuthenticator(declared)))
 	t.Cleanup(func() { require.NoError(t, peers.Close(context.Background())) })
-	asks := must.Get(mcpserver.New(d.run, mcpserver.WithAccess(access.Options{Users: d.accounts})))
+	d.asks = must.Get(mcpserver.New(d.run, mcpserver.WithAccess(access.Options{Users: d.accounts})))
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", asks)
+	mux.Handle("/mcp", d.asks)
 	mux.Handle("/", server.Mux(api, chat, page, server.At("", peers)))
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
@@ -159,8 +164,11 @@ func readAll(t *testing.T, res *http.Response) string {
 
 type m = map[string]any
 
-// deciderAPIs decide at each API, and return the status and what the caller reads.
-var deciderAPIs = map[string]func(d *deciding, token string, key session.Key, turn string, asked *event.Event) (int, string){
+// decider decides at one API, and returns the status and what the caller reads.
+type decider func(d *deciding, token string, key session.Key, turn string, asked *event.Event) (int, string)
+
+// deciderAPIs decide at each API.
+var deciderAPIs = map[string]decider{
 	"native": func(d *deciding, token string, key session.Key, turn string, asked *event.Event) (int, string) {
 		call := asked.Data.(*event.Relay).ToolCallID
 		return d.send(token, "/api/v1/sessions/"+key.ID+"/turns/"+turn+"/decisions", m{"decisions": []any{m{"callId": call, "approved": true}}}, "Accept", "text/event-stream")

@@ -22,7 +22,7 @@ import (
 
 func callOf(t testing.TB, id string) string {
 	t.Helper()
-	call, ok := responses.CallOfApproval(id)
+	call, _, ok := responses.ReadApproval(id)
 	require.True(t, ok)
 	return call
 }

@@ -112,7 +112,7 @@ func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask
 	var decisions []runner.Decision
 	for _, given := range r.approvals {
 		q.Repeats = true // a call gets one decision
-		decisions = append(decisions, runner.Decision{CallID: given.call, Approved: *given.Approve, Reason: given.Reason})
+		decisions = append(decisions, runner.Decision{CallID: given.call, RelayID: given.question, Approved: *given.Approve, Reason: given.Reason})
 	}
 	q.Sum = chats.SumOf(q.Sum[:], b.Previous, decisions) // q.Sum contains the results of calls as they were sent
 	q.Decisions = append(q.Decisions, decisions...)

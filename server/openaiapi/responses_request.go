@@ -57,7 +57,7 @@ type wireApproval struct {
 	Approve *bool  `json:"approve"`
 	Reason  string `json:"reason"`
 
-	call string // the id of the call
+	call, question string
 }
 
 // readResponse reads a request. A header of the answer lists what is ignored.
@@ -137,12 +137,12 @@ func (q *responseRequest) input(member string, raw json.RawMessage, refer func(i
 		case "mcp_approval_response":
 			var a wireApproval
 			err := json.Unmarshal(raw, &a)
-			call, ok := responses.CallOfApproval(a.Request)
+			ok := false
+			a.call, a.question, ok = responses.ReadApproval(a.Request)
 			if err != nil || a.Approve == nil || !ok {
 				wrong.addf(path, "needs the approval_request_id of an mcp_approval_request, and approve as true or false")
 				continue
 			}
-			a.call = call
 			q.approvals = append(q.approvals, a)
 		case "function_call_output":
 			q.addResult(raw, path, wrong)

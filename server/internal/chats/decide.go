@@ -1,6 +1,7 @@
 package chats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,7 +157,12 @@ func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 		if asked := rep.Pending[n]; pending[n] != asked {
 			decisions[i] = front.DecisionOf(asked, given.Content)
 		}
-		decisions[i].ID, decisions[i].RelayID = q.decisionID(rep.Questions()[n]), rep.Questions()[n].ID
+		if q.Decisions != nil {
+			if err := rep.CheckNamed(decisions[i]); err != nil {
+				return err
+			}
+		}
+		decisions[i].ID, decisions[i].RelayID = q.decisionID(rep.Questions()[n]), cmp.Or(decisions[i].RelayID, rep.Questions()[n].ID)
 	}
 	return nil
 }

@@ -28,15 +28,16 @@ func ResponseOf(item string) (id ID, ok bool) {
 	return id, ok
 }
 
-// CallOfApproval returns the id of the call to approve from the id of an mcp_approval_request. The part of the id from
-// "@" on may be missing.
-func CallOfApproval(id string) (call string, ok bool) {
+// ReadApproval returns the id of the call to approve, and that of the question's event, from the id of an
+// mcp_approval_request. The part of the id after that of the call may be missing; question is "" then.
+func ReadApproval(id string) (call, question string, ok bool) {
+	id, _, _ = strings.Cut(id, "@")
 	call, ok = strings.CutPrefix(id, approvalPrefix)
-	call, _, _ = strings.Cut(call, "@")
-	return call, ok && call != ""
+	call, question, _ = strings.Cut(call, ":")
+	return call, question, ok && call != ""
 }
 
-// approvalPrefix is the prefix of the ids of requests for an approval. The id of the call follows.
+// approvalPrefix is the prefix of the ids of requests for an approval. The ids of the call and of the question follow.
 const approvalPrefix = "mcpr_"
 
 // Find returns the item with an id in the lists, or nil.

@@ -285,7 +285,7 @@ func (r *Response) addQuestion(e *event.Event, d *event.Relay) {
 	}
 	r.void()
 	arguments := string(d.Params)
-	r.add(e.ID, &Item{Type: "mcp_approval_request", ID: r.itemID(approvalPrefix + d.ToolCallID), ServerLabel: "arbor", Name: d.Tool, Arguments: &arguments, Agent: e.Agent})
+	r.add(e.ID, &Item{Type: "mcp_approval_request", ID: r.itemID(approvalPrefix + d.ToolCallID + ":" + e.ID), ServerLabel: "arbor", Name: d.Tool, Arguments: &arguments, Agent: e.Agent})
 	r.closeItem()
 }
 

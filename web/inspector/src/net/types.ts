@@ -1759,7 +1759,7 @@ export interface components {
             content?: unknown;
             /** @description Why, for the model. */
             reason?: string | null;
-            /** @description That of the question which the decision is about. If another is asked, the decision is refused. */
+            /** @description That of the question which the decision is about. If another is asked, the decision is refused. It is required to approve a call that asks again, because its tool or its arguments have changed. */
             digest?: string | null;
         };
         Approvals: {
