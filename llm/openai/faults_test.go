@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -15,6 +17,7 @@ import (
 	goopenai "github.com/sashabaranov/go-openai"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -125,6 +128,25 @@ func status(code int, body string, header ...string) http.HandlerFunc {
 		}
 		w.WriteHeader(code)
 		_, _ = io.WriteString(w, body)
+	}
+}
+
+// TestBasicCredentials: an endpoint that quotes the header of a request quotes the credentials of its address in base64,
+// and some addresses have a token in place of a user.
+func TestBasicCredentials(t *testing.T) {
+	for _, user := range []*url.Userinfo{url.UserPassword("ann", "hunter22"), url.User("tok-123456"), url.UserPassword("tok-123456", "")} {
+		quotes := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			name, password, _ := r.BasicAuth()
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = fmt.Fprintf(w, `{"error":{"message":"wrong: %s, %s %s"}}`, r.Header.Get("Authorization"), name, password)
+		}))
+		address := must.Get(url.Parse(quotes.URL))
+		address.User = user
+		e := fails(t, must.Get(New("m", WithBaseURL(address.String()))), hello)
+		quotes.Close()
+		require.Contains(t, e.Message, "Basic [secret]")
+		require.NotContains(t, e.Message, "hunter22")
+		require.NotContains(t, e.Message, "tok-123456")
 	}
 }
 

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"html"
@@ -19,8 +20,10 @@ func secretsOf(c *config, u *url.URL) []string {
 		}
 	}
 	add(c.key)
-	if password, ok := u.User.Password(); ok {
-		add(password)
+	if name := u.User.Username(); u.User != nil { // some addresses have a token in place of a user
+		password, _ := u.User.Password()
+		add(cmp.Or(password, name))
+		add(base64.StdEncoding.EncodeToString([]byte(name + ":" + password))) // as the request has it
 	}
 	for _, values := range u.Query() {
 		for _, v := range values {
