@@ -79,22 +79,23 @@ var (
 		"insufficient_balance", "insufficient_credits", "arrearage", "1113", "1304", "1308", "1310", "base_resp 2056"} // GLM, MiniMax
 )
 
-// Errors to which some endpoints give a misleading status: too many requests, a wrong key, an unknown model, and a
-// malformed call, which the model may write correctly the next time.
+// Errors to which some endpoints give a misleading status: too many requests, a wrong key, an unknown model, and
+// failures of the model or of its server, which may not come the next time.
 var (
 	limited  = []string{"rate limit", "too many requests"}
 	wrongKey = []string{"api key not valid", "invalid api key", "incorrect api key"}
 	noModel  = lazyregexp.New(`\bmodels?([:=/]\S*)?( (with )?(id|name|identifier):?)?( \S*[^\s:,])?( (is|was|does|could))? not (exist|(be )?found)|` +
 		`not a valid model|invalid model( name|\W*$|:\s*\S+([.,;]\s|$))`) // DeepSeek, OpenRouter, LiteLLM, Mistral
-	malformedCall = []string{
+	broken = []string{
 		"failed to call a function", "tool call validation failed", // Groq, also through gateways
 		"failed to generate tool_calls",       // Cerebras
 		"invalid sequence as part of tooluse", // Bedrock
+		"degraded function cannot be invoked", // NVIDIA
 	}
-	malformedCallCodes = []string{"tool_use_failed", "output_parse_failed"}
-	noMedia            = lazyregexp.New(`\b(image|audio|vision|video|multi-?modal).{0,40}(not|n.t)( be)? support|(not|n.t|found that) support.{0,40}(image|audio|vision|video|multi-?modal)`)
-	otherAPI           = []string{"v1/responses", "not a chat model"} // OpenAI
-	noTools            = lazyregexp.New(`(n.t|not) support.{0,12}\b(tools|functions|(tool|function).(use|call(s|ing)?))\b|support tool use|unsupported param: tools|function.calling is not|` +
+	brokenCodes = []string{"tool_use_failed", "output_parse_failed"}
+	noMedia     = lazyregexp.New(`\b(image|audio|vision|video|multi-?modal).{0,40}(not|n.t)( be)? support|(not|n.t|found that) support.{0,40}(image|audio|vision|video|multi-?modal)`)
+	otherAPI    = []string{"v1/responses", "not a chat model"} // OpenAI
+	noTools     = lazyregexp.New(`(n.t|not) support.{0,12}\b(tools|functions|(tool|function).(use|call(s|ing)?))\b|support tool use|unsupported param: tools|function.calling is not|` +
 		`\b(tools|functions|(tool|function).(use|calling))\W{1,3}(param )?(is |are )?(not (\w+ )?(supported|available|enabled|allowed)|requires --jinja)`) // --jinja: llama.cpp
 )
 
@@ -146,7 +147,7 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeRateLimited, waits && status != http.StatusPaymentRequired
 	case containsAny(a, filtered, filteredCodes):
 		return llm.CodeBadRequest, false
-	case status == http.StatusBadRequest && containsAny(a, malformedCall, malformedCallCodes):
+	case status == http.StatusBadRequest && containsAny(a, broken, brokenCodes):
 		return llm.CodeServer, true
 	case (status == http.StatusBadRequest || status == http.StatusForbidden) && (own == http.StatusTooManyRequests || containsAny(a, limited, nil)):
 		return llm.CodeRateLimited, true

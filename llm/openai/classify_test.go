@@ -144,6 +144,7 @@ func TestClassify(t *testing.T) {
 		{429, `{"error":{"message":"Daily token limit exceeded"}}`, llm.CodeRateLimited, true},
 		{400, `{"error":{"message":"Tool call validation failed: attempted to call tool 'f' which was not in request.tools"}}`, llm.CodeServer, true},
 		{400, `{"errors":[{"code":"invalid_input_argument","message":"prompt is too long"}],"trace":"1","status_code":400}`, llm.CodeContextLength, false},
+		{400, `{"status":400,"title":"Bad Request","detail":"Function id 'x': DEGRADED function cannot be invoked"}`, llm.CodeServer, true}, // tashfeenahmed/freellmapi#522
 		{400, `{"error":{"message":"Failed to call a function.","code":"tool_use_failed","failed_generation":"<function=f>{"}}`, llm.CodeServer, true},
 		{400, `{"error":{"code":"1261","message":"Prompt 超长"}}`, llm.CodeContextLength, false},                                                                                                                    // GLM: NousResearch/hermes-agent#1877
 		{400, `{"message":"Failed to generate tool_calls. Please adjust your prompt. See 'failed_generation' for more details.","type":"invalid_request_error","code":"wrong_api_format"}`, llm.CodeServer, true}, // Cerebras

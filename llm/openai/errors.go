@@ -74,7 +74,7 @@ func (c *client) timeoutError(limit *limitError) *llm.Error {
 // truncated returns the error of an answer that was cut off, or ended without a finish reason. lastText is the
 // endpoint's last text outside the protocol.
 func (c *client) truncated(cause error, lastText []byte) *llm.Error {
-	e := c.errorf(llm.CodeTruncated, nil, "the answer ended with neither [DONE] nor a finish_reason; the answer is discarded, try again")
+	e := c.errorf(llm.CodeTruncated, nil, "the answer ended without the final event of %s; the answer is discarded, try again", c.protocol())
 	if cause != nil {
 		e = c.errorf(llm.CodeTruncated, cause, "the answer was cut off (%v); the answer is discarded, try again", cause)
 	}

@@ -69,8 +69,8 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"echo-filled", "like `echo-empty`, with a dot in place of empty reasoning", "", `(reasoning_content|reasoning content).{0,120}(missing|empty|required)`}, // Kimi
 	{"signatures", "calls that came from elsewhere get the signature that Google documents for them", "", `thought_?signature`},                               // Gemini
 	{"echo", "reasoning goes back to the model that gave it, in the field that it came in", "", `thought_?signature|` + earlierThoughts},                      // Gemini at OpenRouter
-	{"no-echo", "reasoning never goes back", "reasoning_content|reasoning_details|messages.{0,40}reasoning", "both content and thinking"},                     // Groq, Mistral, Cerebras
-	{"no-signatures", "calls go back without the fields of others, such as `extra_content`", "extra_content|provider_specific_fields|thought_signature", ""},
+	{"no-echo", "reasoning never goes back", "reasoning_content|reasoning_details|messages.{0,40}reasoning", "both content and thinking|" + unreadable},       // Groq, Mistral, Cerebras
+	{"no-signatures", "calls go back without the fields of others, such as `extra_content`, reasoning without ids", "extra_content|provider_specific_fields|thought_signature", `(item with id|reasoning item).{0,120}(not found|expired)`},
 	{"max-completion-tokens", "`max_completion_tokens` in place of `max_tokens`", `\bmax_tokens`, `max_completion_tokens.{0,2} instead`}, // OpenAI
 	{"max-tokens", "`max_tokens` in place of `max_completion_tokens`", "max_completion_tokens", `[^_]max_tokens.{0,2} instead`},
 	{"alternate", "messages of one role in a row are joined, a user's message is the first, and `bridge`", "", `\balternat(e|es|ing)\b|turn comes immediately after|(consecutive|successive).{0,30}(role|messages|user|assistant)|start with a user message|first message must use|no user query|cannot be provided in the same turn`},
@@ -109,8 +109,8 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 
 // schemaFeatures matches refusals of the schema of one answer, and toolFeatures those of the schema of one tool. Other
 // schemas may be accepted. thoughtless matches refusals of a budget of zero tokens, or of a conversation without the
-// earlier thoughts. otherEfforts matches
-// refusals of an effort that name those of the model.
+// earlier thoughts. otherEfforts matches refusals of an effort that name those of the model, and unreadable those of
+// thoughts that the endpoint did not write, or wrote with another key.
 const (
 	schemaFeatures = `xgrammar|unsupported json schema`
 	toolFeatures   = `failed to parse grammar|json schema conversion failed|(tools?|function)\b.{0,80}unsupported (field|keyword)|unsupported json schema field|` +
@@ -119,16 +119,17 @@ const (
 	noBudget        = `budget.{0,9} 0\b|only works in thinking mode`
 	otherEfforts    = `reasoning.?effort\W{0,3}must be one of`
 	earlierThoughts = `expected .?thinking.{0,40}found`
+	unreadable      = `encrypted.?content.{0,200}(could not|cannot) be (verified|decrypted)|invalid .?signature.? in .?thinking|thinking.{0,20} blocks .{0,60}cannot be modified`
 )
 
 // unsaid matches the names of members of an error that quote a request, in JSON, in Python or escaped, and empty
 // members, which say nothing of its form. oneRequest matches refusals of what other requests may not have: features of
-// one schema, or the value of an effort. conflict matches refusals of settings that go together in some requests only.
-// invalidSchema matches a schema that is wrong, which its author must see. passing matches server errors that do not
-// depend on the form of a request.
+// one schema, the thoughts of one conversation, or the value of an effort. conflict matches refusals of settings that go
+// together in some requests only. invalidSchema matches a schema that is wrong, which its author must see. passing
+// matches server errors that do not depend on the form of a request.
 var (
 	unsaid     = lazyregexp.New(`[{,][\s\\n]*["'](input|flagged_input|failed_generation)\\*["']\s*:|\binput_value=|"(type|param|code)"\s*:\s*null`)
-	oneRequest = lazyregexp.New(schemaFeatures + `|` + toolFeatures + `|` + earlierThoughts + `|reasoning.?effort\W{0,3}does not support '`)
+	oneRequest = lazyregexp.New(schemaFeatures + `|` + toolFeatures + `|` + earlierThoughts + `|` + unreadable + `|reasoning.?effort\W{0,3}does not support '`)
 	conflict   = lazyregexp.New(noBudget + `|tool_choice forces|thinking mode does not support|cannot be combined|at the same time|with a response mime type|` +
 		`controlled generation of only|cannot both be|non-?streaming calls|when .?stream=false|is incompatible with|in thinking mode|` + otherEfforts)
 	efforts       = lazyregexp.New(otherEfforts)

@@ -215,16 +215,27 @@ func (g *giving) appendSaid(list []any, m *llm.Message) []any {
 			said = append(said, responsesCall{"function_call", g.ids.of(part.ID, own), g.toolName(wireName(part.Name)), wireArguments(part.Arguments)})
 		}
 	}
-	if len(places) == 0 {
+	if len(places) == 0 || g.has(quirkNoEcho) {
 		thought.Items = nil // without calls no endpoint needs them
 	}
 	for i, item := range said {
 		for _, t := range thought.Items {
 			if at := t.Call; at < 0 && i == 0 || at >= 0 && i >= calls && places[i-calls] == at {
-				list = append(list, t.Item)
+				list = append(list, g.reasoningItem(t.Item))
 			}
 		}
 		list = append(list, item)
 	}
 	return list
+}
+
+// reasoningItem returns a reasoning item in the form that the endpoint accepts.
+func (g *giving) reasoningItem(item json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if !g.has(quirkNoSignatures) || json.Unmarshal(item, &fields) != nil {
+		return item
+	}
+	delete(fields, "id")
+	item, _ = json.Marshal(fields) // it was decoded from JSON
+	return item
 }

@@ -204,6 +204,7 @@ func TestResponsesStreams(t *testing.T) {
 				require.ErrorAs(t, failed, &e)
 				require.Equal(t, c.code, e.Code, e)
 				require.Equal(t, c.retry, e.Retryable)
+				require.NotContains(t, e.Message, "chat-completions", c.code)
 				require.Zero(t, calls, "no call of a broken answer")
 				return
 			}

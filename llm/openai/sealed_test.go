@@ -184,3 +184,42 @@ func TestDetailsOfStreams(t *testing.T) {
 		require.Nil(t, (&sealed{Items: []sealedItem{{-1, json.RawMessage(`{"text":` + places + `}`)}}}).details("x"), places)
 	}
 }
+
+// TestRefusedThoughts checks that a conversation goes on if the endpoint refuses its own thoughts. It can no longer find
+// those that it should have stored, and cannot read those of another of its accounts.
+func TestRefusedThoughts(t *testing.T) {
+	blocks := `{"choices":[{"message":{"thinking_blocks":[{"type":"thinking","thinking":"So.","signature":"s"}],` +
+		`"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`
+	for refusal, c := range map[string]struct {
+		answer   string
+		refused  string // in the body of a request
+		stays    string
+		refusals int // of two requests
+	}{
+		"Item with id 'rs_1' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.": {thought, `"id":"rs_1"`, `"encrypted_content":"E2"`, 1}, // vercel/ai#10290
+		"Referenced reasoning item 'rs_1' was not found or has expired":                                                      {thought, `"id":"rs_1"`, `"encrypted_content":"E2"`, 1}, // maximhq/bifrost#6465
+		"The encrypted content gAAA...6Dg= could not be verified.":                                                           {thought, `"encrypted_content":`, `"call_id":"c2"`, 2},  // openai/codex#8145
+		"messages.1.content.0: Invalid `signature` in `thinking` block":                                                      {blocks, `"thinking_blocks":`, `"id":"c1"`, 2},
+		"messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.": {blocks, `"thinking_blocks":`, `"id":"c1"`, 2},
+	} {
+		t.Run(refusal, func(t *testing.T) {
+			refusals, body := 0, ""
+			m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				raw, _ := io.ReadAll(r.Body)
+				if body = string(raw); strings.Contains(body, c.refused) {
+					refusals++
+					status(400, `{"error":{"type":"invalid_request_error","message":`+quoted(refusal)+`}}`)(w, r)
+					return
+				}
+				jsonOf(c.answer)(w, r)
+			}, WithEndpoint("echo"), func(o *config) { o.responses = c.answer == thought }).Named("o4-mini")
+			turn := said(t, m, false)
+			for range 2 {
+				_, err := ask(t, m, &llm.Request{Messages: []llm.Message{llm.UserText("hi"), turn, toolResult("c1", "x"), toolResult("c2", "y")}})
+				require.NoError(t, err)
+				require.Contains(t, body, c.stays)
+			}
+			require.Equal(t, c.refusals, refusals)
+		})
+	}
+}
