@@ -26,7 +26,7 @@ import (
 // does makes an agent of a function from its input to its output.
 func does(t testing.TB, name string, f func(ctx context.Context, input any) (any, error)) agent.Agent {
 	t.Helper()
-	a, err := agent.New(name, "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return must.Get(agent.New(name, "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			var input any
 			if err := json.Unmarshal(inv.Input(), &input); err != nil {
@@ -40,9 +40,7 @@ func does(t testing.TB, name string, f func(ctx context.Context, input any) (any
 			}
 			yield(&event.Event{Data: &event.Finish{Output: event.EncodeJSON(out)}}, nil)
 		}
-	})
-	require.NoError(t, err)
-	return a
+	}))
 }
 
 // gives makes an agent that always gives the same.
@@ -81,49 +79,6 @@ func try(t testing.TB, a *agentgraph.Agent, input string, opts ...runner.Option)
 	return results[0], events, failed
 }
 
-func TestSequence(t *testing.T) {
-	a := must.Get(agentgraph.NewBuilder("seq").Node("A", gives(t, map[string]any{"a": 1})).Node("B", gives(t, "b")).Node("C", gives(t, 3)).
-		Edge("A", "B").Edge("B", "C").Build())
-	result, events, err := try(t, a, `{"q":"x"}`)
-	require.NoError(t, err)
-	if testing.Verbose() {
-		for _, e := range events {
-			line, _ := json.Marshal(e)
-			t.Log(string(line))
-		}
-	}
-	require.Equal(t, agentgraph.Completed, result.Status)
-	require.Equal(t, []string{"A", "B", "C"}, result.Order)
-	require.JSONEq(t, `{"q":"x"}`, string(result.Inputs["A"]))
-	require.Equal(t, `"b"`, string(result.Inputs["C"]))
-	require.Equal(t, `3`, string(result.Terminal["C"]))
-}
-
-func TestDiamondRunsSideBySide(t *testing.T) {
-	synctest.Test(t, diamondRunsSideBySide)
-}
-
-func diamondRunsSideBySide(t *testing.T) {
-	met := make(chan struct{})
-	var here atomic.Int64
-	barrier := does(t, "barrier", func(ctx context.Context, in any) (any, error) {
-		if here.Add(1) == 2 {
-			close(met)
-		}
-		select {
-		case <-met:
-			return in, nil
-		case <-time.After(10 * time.Second):
-			return nil, errors.New("alone")
-		}
-	})
-	a := must.Get(agentgraph.NewBuilder("dia").Node("A", gives(t, "a")).Node("B", barrier).Node("C", barrier).Node("D", gives(t, "d")).
-		Edge("A", "B").Edge("A", "C").Edge("B", "D").Edge("C", "D").Build())
-	result, _, err := try(t, a, "go")
-	require.NoError(t, err)
-	require.JSONEq(t, `{"B":"a","C":"a"}`, string(result.Inputs["D"]))
-}
-
 func TestFailFast(t *testing.T) {
 	a := must.Get(agentgraph.NewBuilder("ff").Node("a", gives(t, 1)).Node("b", fails(t, 9, "boom", nil)).Node("c", gives(t, 3)).
 		Edge("a", "b").Edge("b", "c").Build())
@@ -134,15 +89,6 @@ func TestFailFast(t *testing.T) {
 	require.Equal(t, agentgraph.Failed, result.Status)
 	require.Equal(t, []string{"c"}, result.NotRun)
 	require.Equal(t, &agentgraph.ResultError{Agent: "b", Message: "boom"}, result.Error)
-}
-
-func TestRetry(t *testing.T) {
-	a := must.Get(agentgraph.NewBuilder("retries").Node("a", gives(t, 1)).Node("b", fails(t, 2, "boom", "x")).
-		Edge("a", "b").OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 2}).Build(agentgraph.WithBackoff(time.Millisecond, time.Millisecond)))
-	result, _, err := try(t, a, "go")
-	require.NoError(t, err)
-	require.Equal(t, agentgraph.Completed, result.Status)
-	require.Equal(t, 3, result.Calls["b"])
 }
 
 // A node that waits to be called again is not, when the run stops meanwhile.
@@ -190,12 +136,11 @@ func TestAnyIDs(t *testing.T) {
 
 // A node whose agent says itself that it was canceled has failed; nobody has stopped it.
 func TestAgentThatSaysItWasCanceled(t *testing.T) {
-	quits, err := agent.New("quits", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	quits := must.Get(agent.New("quits", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonCanceled}}, nil)
 		}
-	})
-	require.NoError(t, err)
+	}))
 	a := must.Get(agentgraph.NewBuilder("user").Node("a", quits).Node("b", gives(t, 1)).Edge("a", "b").Build())
 	require.Equal(t, "user-graph", a.Name())
 	result, _, err := try(t, a, "go")
