@@ -22,7 +22,7 @@ import (
 
 // stride is the distance between the events at which a test disturbs a run. It is more than 1 where the race detector
 // makes each run several times as slow, and odd so that tests which alternate still do.
-var stride = map[bool]int{false: 1, true: 3}[race.Enabled]
+var stride = map[bool]int{false: 1, true: 7}[race.Enabled]
 
 var key = session.ID("s")
 
@@ -117,8 +117,7 @@ func TestDisturbed(t *testing.T) {
 					s := &scene{}
 					a := s.variety()
 					require.NoError(t, s.err)
-					r, err := runner.New(a, store, runner.WithStreaming())
-					require.NoError(t, err)
+					r := must.Get(runner.New(a, store, runner.WithStreaming()))
 					said := disturbAt(r, k, disturb)
 					if name == "panics" {
 						require.Equal(t, "the consumer", said, where)
@@ -131,8 +130,7 @@ func TestDisturbed(t *testing.T) {
 						s.take()
 					} else {
 						a = again.variety()
-						r, err = runner.New(a, store)
-						require.NoError(t, err)
+						r = must.Get(runner.New(a, store))
 					}
 					for _, err := range r.Resume(context.Background(), key) {
 						require.NoError(t, err, where)

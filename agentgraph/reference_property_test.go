@@ -22,6 +22,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -280,9 +281,12 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// few makes rapid play so many cases, unless -rapid.checks says how many. They are the
-// same in every run, unless -rapid.seed says which. A failure prints its seed.
+// few makes rapid play so many cases, unless -rapid.checks says how many, and a quarter of them where the race detector
+// makes each several times as slow. They are the same in every run, unless -rapid.seed says which. A failure prints its seed.
 func few(t *testing.T, checks int) {
+	if race.Enabled {
+		checks = max(checks/4, 40)
+	}
 	for name, value := range map[string]string{"rapid.checks": strconv.Itoa(checks), "rapid.seed": "1", "rapid.nofailfile": "true"} {
 		f := flag.Lookup(name)
 		if before := f.Value.String(); before == f.DefValue {

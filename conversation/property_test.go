@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,18 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 )
+
+// TestMain has rapid play a quarter of its cases where the race detector makes each several times as slow: most of them
+// have one goroutine.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); race.Enabled && checks.Value.String() == checks.DefValue {
+		_ = checks.Value.Set("25")
+	}
+	m.Run()
+}
 
 // anyEvent draws an event with few ids, so that everything meets everything:
 // ids are taken, parents come late or never, blocks change their kind.
@@ -44,8 +56,7 @@ func anyEvent(t *rapid.T) string {
 	if rapid.IntRange(0, 3).Draw(t, "stored") == 0 {
 		e["seq"] = rapid.IntRange(1, 9).Draw(t, "seq")
 	}
-	raw := must.Get(json.Marshal(e))
-	return string(raw)
+	return string(must.Get(json.Marshal(e)))
 }
 
 // requireSound checks what holds for every graph: parents and children agree,
@@ -106,10 +117,8 @@ func TestAlwaysSound(t *testing.T) {
 				g = past[rapid.IntRange(0, len(past)-1).Draw(t, "from")].g
 			}
 			line := anyEvent(t)
-			next, err := g.ReduceJSON([]byte(line))
-			require.NoError(t, err)
-			twice, err := g.ReduceJSON([]byte(line))
-			require.NoError(t, err)
+			next := must.Get(g.ReduceJSON([]byte(line)))
+			twice := must.Get(g.ReduceJSON([]byte(line)))
 			require.Equal(t, asJSONOf(t, next), asJSONOf(t, twice), "the same event on the same graph")
 			requireSound(t, next)
 			g = next
@@ -123,8 +132,7 @@ func TestAlwaysSound(t *testing.T) {
 }
 
 func asJSONOf(t require.TestingT, v any) string {
-	raw := must.Get(json.Marshal(v))
-	return string(raw)
+	return string(must.Get(json.Marshal(v)))
 }
 
 // conversationEvents draws what a runner would send about some runs, one list of
@@ -192,14 +200,10 @@ func TestRedeliveryIsIdempotent(t *testing.T) {
 		events := slices.Concat(conversationEvents(t, true)...)
 		once, again := New(), New()
 		for i, line := range events {
-			var err error
-			once, err = once.ReduceJSON([]byte(line))
-			require.NoError(t, err)
-			again, err = again.ReduceJSON([]byte(line))
-			require.NoError(t, err)
+			once = must.Get(once.ReduceJSON([]byte(line)))
+			again = must.Get(again.ReduceJSON([]byte(line)))
 			for range rapid.IntRange(0, 2).Draw(t, "times") {
-				again, err = again.ReduceJSON([]byte(events[rapid.IntRange(0, i).Draw(t, "which")]))
-				require.NoError(t, err)
+				again = must.Get(again.ReduceJSON([]byte(events[rapid.IntRange(0, i).Draw(t, "which")])))
 			}
 		}
 		require.Equal(t, asJSONOf(t, once), asJSONOf(t, again))
@@ -212,18 +216,14 @@ func TestRedeliveryWithoutSeq(t *testing.T) {
 		g := New()
 		var events []string
 		for _, line := range slices.Concat(conversationEvents(t, false)...) {
-			var err error
-			g, err = g.ReduceJSON([]byte(line))
-			require.NoError(t, err)
+			g = must.Get(g.ReduceJSON([]byte(line)))
 			if !strings.Contains(line, `"type":"text"`) {
 				events = append(events, line)
 			}
 		}
 		before := asJSONOf(t, g)
 		for _, line := range rapid.Permutation(events).Draw(t, "again") {
-			var err error
-			g, err = g.ReduceJSON([]byte(line))
-			require.NoError(t, err)
+			g = must.Get(g.ReduceJSON([]byte(line)))
 		}
 		require.Equal(t, before, asJSONOf(t, g))
 	})
@@ -291,9 +291,7 @@ func TestDiscardsAndLateParents(t *testing.T) {
 func reduceAll(t require.TestingT, events []string) *Graph {
 	g := New()
 	for _, line := range events {
-		var err error
-		g, err = g.ReduceJSON([]byte(line))
-		require.NoError(t, err)
+		g = must.Get(g.ReduceJSON([]byte(line)))
 	}
 	return g
 }
@@ -347,9 +345,7 @@ func TestTextOfARun(t *testing.T) {
 }
 
 func reduceOne(t require.TestingT, g *Graph, e map[string]any) *Graph {
-	next, err := g.ReduceJSON([]byte(asJSONOf(t, e)))
-	require.NoError(t, err)
-	return next
+	return must.Get(g.ReduceJSON([]byte(asJSONOf(t, e))))
 }
 
 // FuzzReduce feeds arbitrary lines: no panic, always a sound graph whose JSON
