@@ -77,9 +77,7 @@ metadata: {name: no name, version: 1.0.0}
 `
 
 func agentsGraph(t *testing.T) *Graph {
-	g, err := Load([]byte(agentsFile), WithAnyRef())
-	require.NoError(t, err)
-	return g
+	return must.Get(Load([]byte(agentsFile), WithAnyRef()))
 }
 
 func tool(t *testing.T, name string) tools.Tool {
@@ -111,8 +109,7 @@ func (noSession) Events(context.Context, int64) iter.Seq2[*event.Event, error] {
 
 func TestDocumentAgents(t *testing.T) {
 	resolve := ResolveDocuments(agentsGraph(t).Agents, anyModel, tool(t, "fetch"), tool(t, "search"), tool(t, "other"))
-	a, err := resolve("writer@1.9.0", nil)
-	require.NoError(t, err)
+	a := must.Get(resolve("writer@1.9.0", nil))
 	require.Equal(t, "writer", a.Name())
 	require.Equal(t, "Writes", a.Description())
 	require.Equal(t, "fast", a.(*llmagent.Agent).Model().Name())
@@ -125,15 +122,13 @@ func TestDocumentAgents(t *testing.T) {
 
 	// A node's configuration changes its own agent only.
 	config := map[string]any{"threshold": 0.8, "limits": map[string]any{"words": int64(7)}, "model": "slow", "temperature": int64(1), "response_format": map[string]any{"type": "object"}}
-	b, err := resolve("writer@1.9.0", config)
-	require.NoError(t, err)
+	b := must.Get(resolve("writer@1.9.0", config))
 	require.Equal(t, "slow", b.(*llmagent.Agent).Model().Name())
 	req = asked(t, b)
 	require.Equal(t, "You write.\n\nConfiguration: {\"limits\":{\"lines\":5,\"words\":7},\"threshold\":0.8}", req.System)
 	require.Equal(t, 1.0, *req.Temperature)
 	require.Equal(t, "writer", req.ResponseFormat.Name)
-	again, err := resolve("writer@1.9.0", nil)
-	require.NoError(t, err)
+	again := must.Get(resolve("writer@1.9.0", nil))
 	require.NotSame(t, a, again)
 	require.Equal(t, asked(t, a).System, asked(t, again).System)
 
@@ -214,18 +209,15 @@ func TestFolderFind(t *testing.T) {
 	}
 	for ref, want := range map[string]string{"doc": "docs.yaml 2.0.0", "doc@1.5.0": "other.yaml 1.5.0", "alpha": "a.md ", "alpha@3.0.0": "docs.yaml 3.0.0",
 		"alpha@4.0.0": "a.md ", "b": "a/b.md "} {
-		a, err := f.Find(ref)
-		require.NoError(t, err)
+		a := must.Get(f.Find(ref))
 		require.Equal(t, want, a.File+" "+a.Version, ref)
 		require.Equal(t, a.Version == "", a.Document == nil)
 	}
 	_, err := f.Find("twin")
 	require.EqualError(t, err, `two agents are called "twin", in twin.md and in twin2.md`)
-	odd, err := f.Find("odd")
-	require.NoError(t, err)
+	odd := must.Get(f.Find("odd"))
 	require.Len(t, odd.Problems, 1)
 	require.Equal(t, CodeBadVersion, odd.Problems[0].Code)
-	doc, err := f.Find("doc")
-	require.NoError(t, err)
+	doc := must.Get(f.Find("doc"))
 	require.Empty(t, doc.Problems)
 }

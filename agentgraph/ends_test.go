@@ -23,6 +23,58 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
+// TestEndsInsideGraphs: the end of a node is in the log also if the node's graph is
+// itself a node, and nothing begins after it.
+func TestEndsInsideGraphs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scene{}
+		a := s.steady()
+		require.NoError(t, s.err)
+		_, events, err := try(t, a, "go")
+		require.NoError(t, err)
+		requireClosed(t, events, "a graph as a node")
+	})
+}
+
+// requireClosed: every run that begins in a log ends in it, once, and every call has a
+// result.
+func requireClosed(t testing.TB, events []*event.Event, where string) {
+	t.Helper()
+	requireEnds(t, events, where)
+	open := make(map[string]string)
+	for _, e := range events {
+		switch d := e.Data.(type) {
+		case *event.HarnessStart:
+			open[e.RunID] = "the run of " + e.Agent
+		case *event.HarnessEnd:
+			delete(open, e.RunID)
+		case *event.ToolCall:
+			open[e.ID] = "the call of " + d.Name
+		case *event.ToolResult:
+			delete(open, e.ID)
+		}
+	}
+	if len(open) > 0 {
+		require.Empty(t, open, "%s\n%s", where, lines(events))
+	}
+}
+
+// TestFallbackAfterSiblings: the fallback is asked although others had to be stopped
+// before.
+func TestFallbackAfterSiblings(t *testing.T) {
+	slow := does(t, "slow", func(ctx context.Context, _ any) (any, error) {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	})
+	a := must.Get(agentgraph.NewBuilder("rescue").Node("a", gives(t, 1)).Node("b", fails(t, 9, "boom", nil)).Node("c", slow).Node("z", gives(t, "saved")).
+		Edge("a", "b").Edge("a", "c").OnError(agentgraph.ErrorHandling{Fallback: "z"}).Build())
+	result, _, err := try(t, a, "go")
+	require.NoError(t, err)
+	require.Equal(t, agentgraph.Recovered, result.Status)
+	require.Equal(t, []string{"c"}, result.Cancelled)
+	require.Equal(t, `"saved"`, string(result.Terminal["z"]))
+}
+
 // requireEnds checks what is true of the runs in a log, however they ended. A run
 // starts once, ends at most once, and nothing of it comes after its end. Scopes close
 // from the inside out: no scope that a run has opened is open when the run ends, and

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/stretchr/testify/require"
 )
 
@@ -99,8 +100,7 @@ metadata: {name: other}
 
 func TestArborGraph(t *testing.T) {
 	file := strings.Replace(arborGraph, "total: 1\n", "total: '1'\n", 1)
-	g, err := Load([]byte(file), WithRefs("x"))
-	require.NoError(t, err)
+	g := must.Get(Load([]byte(file), WithRefs("x")))
 	require.Equal(t, APIVersionArbor, g.APIVersion)
 	require.Empty(t, g.Warnings)
 	require.Equal(t, []StateKey{
@@ -114,8 +114,7 @@ func TestArborGraph(t *testing.T) {
 	require.Equal(t, "notes", draft.Update[0].Key)
 	require.Equal(t, "total", draft.Update[1].Key)
 	require.Nil(t, draft.Human)
-	v, err := draft.Update[1].Value.Value(nil, nil)
-	require.NoError(t, err)
+	v := must.Get(draft.Update[1].Value.Value(nil, nil))
 	require.Equal(t, 1, v)
 	for total, want := range map[int]bool{10: false, 11: true} {
 		stop, err := draft.Loop.Until.WithState(map[string]any{"total": total}).Test(map[string]any{"score": 0.5}, nil)
@@ -125,8 +124,7 @@ func TestArborGraph(t *testing.T) {
 	require.Equal(t, &Approval{Ask: "Shall it be reviewed?"}, review.Human)
 	require.Equal(t, &Approval{}, g.Nodes[2].Human)
 	require.Empty(t, review.Ref)
-	to, err := review.Next.Choose(map[string]any{"good": false, "other": "publish"}, nil)
-	require.NoError(t, err)
+	to := must.Get(review.Next.Choose(map[string]any{"good": false, "other": "publish"}, nil))
 	require.Equal(t, []string{"rewrite", "publish"}, to)
 	require.Equal(t, []int{0, 10, 1_000_000, 0}, []int{g.Edges[0].Priority, g.Edges[1].Priority, g.Edges[2].Priority, g.Edges[3].Priority})
 
@@ -143,7 +141,7 @@ func TestArborGraph(t *testing.T) {
 	require.Empty(t, inner.Agents, "they are those of the file")
 
 	// A bare number is no expression, as everywhere.
-	_, err = Load([]byte(arborGraph), WithRefs("x"))
+	_, err := Load([]byte(arborGraph), WithRefs("x"))
 	require.Len(t, Problems(err), 1)
 	require.ErrorContains(t, err, "spec.agents[0].update.total: total must be a text")
 }

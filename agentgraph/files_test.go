@@ -44,8 +44,7 @@ func TestGraphInFiles(t *testing.T) {
 		"all/parts/deep/c.yaml": strings.Replace(strings.ReplaceAll(head, "agentRef: x", "agentRef: local"), "v0.2.7", "v0.2.8", 1),
 	})
 	top := must.Get(fs.ReadFile(fsys, "all/top.yaml"))
-	g, err := Load(top, WithFS(fsys, "all/top.yaml"), WithRefs("x"))
-	require.NoError(t, err)
+	g := must.Get(Load(top, WithFS(fsys, "all/top.yaml"), WithRefs("x")))
 	a, b := g.Nodes[0].Graph, g.Nodes[1].Graph
 	require.Equal(t, "parts", a.Name)
 	require.Same(t, a, g.Nodes[2].Graph, "a file is read once")
@@ -62,8 +61,7 @@ func TestGraphInFiles(t *testing.T) {
 	// From the folder of a real file, with the same result.
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, fsys))
-	again, err := LoadFile(filepath.Join(dir, "all", "top.yaml"), WithRefs("x"))
-	require.NoError(t, err)
+	again := must.Get(LoadFile(filepath.Join(dir, "all", "top.yaml"), WithRefs("x")))
 	require.Equal(t, g, again)
 }
 

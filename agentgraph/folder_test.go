@@ -12,6 +12,20 @@ import (
 	"github.com/agentarbor/arbor/internal/must"
 )
 
+// TestConfigNumbers: a number with an exponent is a number, as YAML 1.2 has it.
+func TestConfigNumbers(t *testing.T) {
+	g := must.Get(agentgraph.Load([]byte(`
+apiVersion: ossa.ai/v0.2.7
+kind: AgentGraph
+metadata: {name: g, version: 1.0.0}
+spec:
+  agents:
+    - {id: a, agentRef: x, config: {small: 1e-3, large: 18446744073709551616, whole: 7, text: "1e-3"}}
+  entrypoint: a
+`), agentgraph.WithAnyRef()))
+	require.Equal(t, map[string]any{"small": 1e-3, "large": 18446744073709551616.0, "whole": int64(7), "text": "1e-3"}, g.Nodes[0].Config)
+}
+
 const head = "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata:\n  name: g\n  version: 1.0.0\nspec:\n  agents:\n    - {id: a, agentRef: x}\n  entrypoint: a\n"
 
 func TestFolderRefs(t *testing.T) {

@@ -74,8 +74,7 @@ func TestGuardsOfGraphs(t *testing.T) {
 	}{
 		"a node": {func(t *testing.T, g *guarded) agent.Agent { return g.put(graph(t, "graph", says(t))) }, false, "node"},
 		"the only node": {func(t *testing.T, g *guarded) agent.Agent {
-			a := must.Get(agentgraph.NewBuilder("graph").Node("node", says(t)).Build())
-			return g.put(a)
+			return g.put(must.Get(agentgraph.NewBuilder("graph").Node("node", says(t)).Build()))
 		}, false, "node"},
 		"the output of a function": {func(t *testing.T, g *guarded) agent.Agent {
 			return g.put(graph(t, "graph", gives(t, map[string]string{"answer": card})))

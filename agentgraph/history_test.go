@@ -26,7 +26,7 @@ func TestHistory(t *testing.T) {
 	for range 2 {
 		s.Add("look", scripted.Reply(scripted.Text("A heron."))).Add("tell", scripted.Reply(scripted.Text("It is a heron.")))
 	}
-	loaded, err := agentgraph.Load([]byte(`apiVersion: arbor/v1
+	loaded := must.Get(agentgraph.Load([]byte(`apiVersion: arbor/v1
 kind: AgentGraph
 metadata: {name: birds, version: 1.0.0}
 spec:
@@ -35,8 +35,7 @@ spec:
     - {id: say, agentRef: tell}
   edges: [{from: see, to: say}]
   entrypoint: see
-`), agentgraph.WithRefs("look", "tell"))
-	require.NoError(t, err)
+`), agentgraph.WithRefs("look", "tell")))
 	g := must.Get(agentgraph.New(loaded, resolve))
 	r := must.Get(runner.New(g, sessiontest.Memory(t)))
 	image := llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte{1}}
@@ -55,7 +54,7 @@ spec:
 	require.Equal(t, []llm.Message{llm.UserText("A heron.")}, s.Requests("tell")[1].Messages)
 
 	first := must.Get(llmagent.New("first", "", s.Model("first")))
-	_, err = agentgraph.NewBuilder("b").Node("first", first, agentgraph.History(view.Own())).Build()
+	_, err := agentgraph.NewBuilder("b").Node("first", first, agentgraph.History(view.Own())).Build()
 	require.NoError(t, err)
 }
 

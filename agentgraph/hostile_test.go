@@ -160,12 +160,10 @@ func TestTimes(t *testing.T) {
 				for i := range 5 {
 					b.Node(id(i), waits(t, &ended)).Edge("first", id(i))
 				}
-				a, err := b.OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 2, Fallback: "z"}).Node("z", gives(t, "saved")).Build()
-				require.NoError(t, err)
+				a := must.Get(b.OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 2, Fallback: "z"}).Node("z", gives(t, "saved")).Build())
 				if c.nested {
-					a, err = agentgraph.NewBuilder("outer").Node("inner", a).Node("beside", waits(t, &ended)).Node("a", gives(t, 1)).Entrypoint("a").
-						Edge("a", "inner").Edge("a", "beside").Build()
-					require.NoError(t, err)
+					a = must.Get(agentgraph.NewBuilder("outer").Node("inner", a).Node("beside", waits(t, &ended)).Node("a", gives(t, 1)).Entrypoint("a").
+						Edge("a", "inner").Edge("a", "beside").Build())
 				}
 				result, events, err := try(t, a, "go", c.opts...)
 				require.ErrorIs(t, err, c.is)
@@ -225,8 +223,7 @@ func TestFailingStore(t *testing.T) {
 					store.left.Store(n)
 					s := &scene{}
 					a := build(s)
-					r, err := runner.New(a, store)
-					require.NoError(t, err)
+					r := must.Get(runner.New(a, store))
 					var failed error
 					for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
 						failed = err
@@ -244,8 +241,7 @@ func TestFailingStore(t *testing.T) {
 					}
 					again := &scene{}
 					a = build(again)
-					r, err = runner.New(a, store)
-					require.NoError(t, err)
+					r = must.Get(runner.New(a, store))
 					for _, err := range r.Resume(context.Background(), key) {
 						require.NoError(t, err, where)
 					}

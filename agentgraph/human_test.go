@@ -180,12 +180,11 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 			"  edges: [{from: a, to: b, transform: output}, {from: b, to: c}]\n"
 		now := spec
 		s := begin(t, "1", func() *agentgraph.Agent {
-			x, err := agent.New("x", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+			x := must.Get(agent.New("x", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 				return func(yield func(*event.Event, error) bool) {
 					yield(&event.Event{Data: &event.Finish{Output: json.RawMessage(odd)}}, nil)
 				}
-			})
-			require.NoError(t, err)
+			}))
 			return build(t, now, map[string]agent.Agent{"x": x, "pay": does(t, "pay", func(context.Context, any) (any, error) { return paid.Add(1), nil })})
 		})
 		call := s.waits()[0]
@@ -287,9 +286,7 @@ func TestHumanInside(t *testing.T) {
 			return outer
 		})
 		waits := func() []*event.Relay {
-			pending, err := s.process().Pending(t.Context(), s.key)
-			require.NoError(t, err)
-			return pending
+			return must.Get(s.process().Pending(t.Context(), s.key))
 		}
 		require.Equal(t, agentgraph.Waiting, s.result().Status)
 		require.Len(t, waits(), 1)
@@ -312,8 +309,7 @@ func TestHumanInside(t *testing.T) {
 		inner := build(t, "  entrypoint: a\n  agents: [{id: a, agentRef: x, when: human}, {id: f, agentRef: x}]\n  errorHandling: {fallbackAgent: f}\n", map[string]agent.Agent{"x": gives(t, "f")})
 		return must.Get(agentgraph.NewBuilder("outer").Node("in", inner).Build())
 	})
-	pending, err := s.process().Pending(t.Context(), s.key)
-	require.NoError(t, err)
+	pending := must.Get(s.process().Pending(t.Context(), s.key))
 	require.Empty(t, s.resume(runner.Approve(pending[0].ToolCallID)))
 	require.Equal(t, `"f"`, string(s.result().Terminal["in"]))
 }
@@ -371,8 +367,7 @@ func TestHumanBy(t *testing.T) {
 		s := begin(t, "1", func() *agentgraph.Agent {
 			return build(t, "  entrypoint: a\n  agents: [{id: a, agentRef: x, when: human, by: "+by+"}]\n", agents)
 		})
-		asked, err := s.process().Pending(t.Context(), s.key)
-		require.NoError(t, err)
+		asked := must.Get(s.process().Pending(t.Context(), s.key))
 		require.Len(t, asked, 1)
 		require.Equal(t, want, asked[0].By, by)
 	}

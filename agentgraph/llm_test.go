@@ -2,7 +2,10 @@ package agentgraph_test
 
 import (
 	"context"
+	"encoding/json"
+	"iter"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,6 +21,53 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
+
+// TestEqualCallIDs: endpoints that count give calls of agents that run side by side the
+// same id. Each call gets its own result, also one that the runner answers in the
+// write that has the call.
+func TestEqualCallIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := sideBySide(t, 6, func(i int) agent.Agent {
+			return must.Get(agent.New(id(i), "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+				return func(yield func(*event.Event, error) bool) {
+					yield(&event.Event{ID: "call_1", Data: &event.ToolCall{Name: "own", Input: json.RawMessage(`{}`)}, More: true}, nil)
+				}
+			}))
+		})
+		_, events, err := try(t, a, "go")
+		require.NoError(t, err)
+		calls := make(map[string]string)
+		for _, e := range events {
+			switch e.Data.(type) {
+			case *event.ToolCall:
+				require.NotContains(t, calls, e.ID)
+				calls[e.ID] = e.RunID
+			case *event.ToolResult:
+				require.Equal(t, calls[e.ID], e.RunID, e.ID)
+			}
+		}
+		require.Len(t, calls, 6)
+		requireClosed(t, events, "limited")
+	})
+}
+
+// TestGraphBehindTool: the output of a graph is the result of the tool that runs
+// it.
+func TestGraphBehindTool(t *testing.T) {
+	s := &scene{}
+	root := s.hasTool("root", "Done.", s.agentTool(s.inner("graph")))
+	require.NoError(t, s.err)
+	r := must.Get(runner.New(root, sessiontest.Memory(t)))
+	output := ""
+	for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("go")) {
+		require.NoError(t, err)
+		if d, ok := e.Data.(*event.ToolResult); ok && e.Scope == "" {
+			require.False(t, d.IsError)
+			output = event.OutputText(d.Output)
+		}
+	}
+	require.JSONEq(t, `{"left":{"side":"left"},"right":"right"}`, output)
+}
 
 func llmAgent(t testing.TB, s *scripted.Script, name string, opts ...llmagent.Option) agent.Agent {
 	t.Helper()

@@ -9,18 +9,95 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 )
 
+func TestMergeConfig(t *testing.T) {
+	for _, c := range []struct{ own, over, want string }{
+		{`null`, `null`, `null`},
+		{`{}`, `null`, `{}`},
+		{`null`, `{"a": 1}`, `{"a": 1}`},
+		{`{"threshold": 0.5, "model": "m"}`, `{"threshold": 0.8}`, `{"threshold": 0.8, "model": "m"}`},
+		{`{"a": {"b": {"c": 1, "d": 2}}}`, `{"a": {"b": {"c": 3}, "e": 4}}`, `{"a": {"b": {"c": 3, "d": 2}, "e": 4}}`},
+		{`{"list": [1, 2, {"a": 1}]}`, `{"list": [{"b": 2}]}`, `{"list": [{"b": 2}]}`},
+		{`{"a": {"b": 1}}`, `{"a": "text"}`, `{"a": "text"}`},
+		{`{"a": "text"}`, `{"a": {"b": 1}}`, `{"a": {"b": 1}}`},
+		{`{"a": {"b": 1}}`, `{"a": {}}`, `{"a": {"b": 1}}`},
+		{`{"a": {"b": 1}, "c": 1}`, `{"a": null}`, `{"a": null, "c": 1}`},
+	} {
+		require.Equal(t, jsonConfig(t, c.want), MergeConfig(jsonConfig(t, c.own), jsonConfig(t, c.over)), "%s under %s", c.own, c.over)
+	}
+}
+
+func jsonConfig(t *testing.T, text string) (m map[string]any) {
+	require.NoError(t, json.Unmarshal([]byte(text), &m))
+	return m
+}
+
+// TestMergeConfigSharesNothing changes everything in a result, and finds the two
+// configurations as they were.
+func TestMergeConfigSharesNothing(t *testing.T) {
+	value := rapid.Deferred(func() *rapid.Generator[any] { return anyConfig(3) })
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.SampledFrom([]string{"a", "b", "c"})
+		own := rapid.MapOfN(key, value, 0, 3).Draw(t, "own")
+		over := rapid.MapOfN(key, value, 0, 3).Draw(t, "over")
+		before := []string{encoded(own), encoded(over)}
+		merged := MergeConfig(own, over)
+		for k := range over {
+			if m, isMap := over[k].(map[string]any); !isMap {
+				require.Equal(t, over[k], merged[k])
+			} else if _, both := own[k].(map[string]any); !both {
+				require.Equal(t, m, merged[k])
+			}
+		}
+		spoil(merged)
+		require.Equal(t, before, []string{encoded(own), encoded(over)})
+	})
+}
+
+func anyConfig(depth int) *rapid.Generator[any] {
+	leaf := rapid.SampledFrom([]any{nil, true, 1.5, "x", int64(3)})
+	if depth == 0 {
+		return leaf
+	}
+	return rapid.OneOf(leaf,
+		rapid.Map(rapid.SliceOfN(anyConfig(depth-1), 0, 2), func(v []any) any { return v }),
+		rapid.Map(rapid.MapOfN(rapid.SampledFrom([]string{"a", "b"}), anyConfig(depth-1), 0, 2), func(v map[string]any) any { return v }))
+}
+
+func encoded(v any) string {
+	data, _ := json.Marshal(v)
+	return string(data)
+}
+
+// spoil overwrites whatever a value holds.
+func spoil(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			spoil(inner)
+			v[k] = "spoilt"
+		}
+		v["new"] = "spoilt"
+	case []any:
+		for i, inner := range v {
+			spoil(inner)
+			v[i] = "spoilt"
+		}
+	}
+}
+
 func TestLLMConfig(t *testing.T) {
-	c, err := LLMConfig{}.Read(
+	c := must.Get(LLMConfig{}.Read(
 		jsonConfig(t, `{"llm": {"model": "own", "temperature": 0.2, "max_tokens": 100}, "threshold": 0.5, "limits": {"a": 1, "b": 2}}`),
 		nil,
 		jsonConfig(t, `{"temperature": 0, "topP": 1, "maxTokens": 50, "stop": "END", "tool_choice": "none", "parallelToolCalls": false, "leaked_calls": "off", "timeouts": {"first": "20m"},
 			"limits": {"b": 3}, "role": "You are other.", "responseFormat": {"type": "object"}}`),
-	)
-	require.NoError(t, err)
+	))
 	zero, one, no := 0.0, 1.0, false
 	require.Equal(t, LLMConfig{
 		Model: "own", Instructions: "You are other.",
@@ -29,21 +106,18 @@ func TestLLMConfig(t *testing.T) {
 		Other: map[string]any{"threshold": 0.5, "limits": map[string]any{"a": 1.0, "b": 3.0}},
 	}, c)
 
-	c, err = LLMConfig{}.Read()
-	require.NoError(t, err)
+	c = must.Get(LLMConfig{}.Read())
 	require.Equal(t, LLMConfig{}, c)
 
 	// null takes back what the agent's own configuration says, and so does an empty list.
-	c, err = LLMConfig{}.Read(map[string]any{"temperature": 1, "instructions": "I", "role": "R", "stop": "s", "endpoint": "openai"},
-		map[string]any{"temperature": nil, "instructions": nil, "stop": []any{}, "endpoint": []string{}})
-	require.NoError(t, err)
+	c = must.Get(LLMConfig{}.Read(map[string]any{"temperature": 1, "instructions": "I", "role": "R", "stop": "s", "endpoint": "openai"},
+		map[string]any{"temperature": nil, "instructions": nil, "stop": []any{}, "endpoint": []string{}}))
 	require.Equal(t, llm.Settings{}, c.Settings)
 	require.Equal(t, "R", c.Instructions)
 
 	// Numbers of a graph's file are int64, uint64 and float64.
 	for _, n := range []any{1, int64(1), uint64(1), 1.0, json.Number("1")} {
-		c, err = LLMConfig{}.Read(map[string]any{"maxTokens": n, "temperature": n})
-		require.NoError(t, err)
+		c = must.Get(LLMConfig{}.Read(map[string]any{"maxTokens": n, "temperature": n}))
 		require.Equal(t, 1, c.Settings.MaxTokens)
 		require.Equal(t, 1.0, *c.Settings.Temperature)
 	}
@@ -56,14 +130,12 @@ func TestConfigTexts(t *testing.T) {
 		texts = append(texts, "a"+string(r))
 	}
 	for _, text := range texts {
-		c, err := LLMConfig{}.Read(map[string]any{"instructions": text, "stop": []any{text}})
-		require.NoError(t, err)
+		c := must.Get(LLMConfig{}.Read(map[string]any{"instructions": text, "stop": []any{text}}))
 		require.Equal(t, text, c.Instructions)
 		require.Equal(t, []string{text}, c.Settings.Stop)
 	}
 	for _, text := range []string{"\n", " ", " x ", "1e9"} {
-		c, err := LLMConfig{}.Read(map[string]any{"stop": text})
-		require.NoError(t, err)
+		c := must.Get(LLMConfig{}.Read(map[string]any{"stop": text}))
 		require.Equal(t, []string{text}, c.Settings.Stop)
 	}
 	for _, none := range []any{func() {}, math.NaN(), []any{func() {}}, 1e21} {
@@ -137,7 +209,6 @@ func TestPrompt(t *testing.T) {
 		require.NotContains(t, got[len(c.own):], "\n\n\n")
 	}
 	// What is left of llm is for the model too.
-	c, err := LLMConfig{}.Read(map[string]any{"llm": map[string]any{"grain": 7, "model": "m"}})
-	require.NoError(t, err)
+	c := must.Get(LLMConfig{}.Read(map[string]any{"llm": map[string]any{"grain": 7, "model": "m"}}))
 	require.Equal(t, `Configuration: {"llm":{"grain":7}}`, c.Prompt(""))
 }

@@ -74,25 +74,22 @@ func TestExamples(t *testing.T) {
 		if filepath.Base(file) == "resource-definition.yaml" {
 			continue
 		}
-		g, err := LoadFile(file, WithAnyRef())
-		require.NoError(t, err)
+		g := must.Get(LoadFile(file, WithAnyRef()))
 		require.NotEmpty(t, g.Edges)
 		require.Empty(t, g.Warnings)
 		require.Equal(t, "ossa.ai/v0.2.7", g.APIVersion)
 		require.Equal(t, "1.0.0", g.Version)
 	}
-	g, err := LoadFile("testdata/ossa/support-router.yaml", WithRefs("intent-classifier", "technical-support", "billing-support@2.0.0", "general-support"))
-	require.NoError(t, err)
+	g := must.Get(LoadFile("testdata/ossa/support-router.yaml", WithRefs("intent-classifier", "technical-support", "billing-support@2.0.0", "general-support")))
 	require.Equal(t, ErrorHandling{FailFast, 3, "general"}, g.OnError)
 	require.Equal(t, "classifier", g.Entrypoint)
 	require.Equal(t, Node{ID: "billing", Ref: "billing-support", Line: 12}, g.Nodes[2])
 	require.Equal(t, "output.intent == 'technical'", g.Edges[0].Condition.Source())
-	yes, err := g.Edges[1].Condition.Test(map[string]any{"intent": "billing"}, nil)
-	require.NoError(t, err)
+	yes := must.Get(g.Edges[1].Condition.Test(map[string]any{"intent": "billing"}, nil))
 	require.True(t, yes)
 
 	// Without agents every reference is a problem, and nothing else is.
-	_, err = LoadFile("testdata/ossa/support-router.yaml")
+	_, err := LoadFile("testdata/ossa/support-router.yaml")
 	require.Len(t, Problems(err), 4)
 	for _, p := range Problems(err) {
 		require.Equal(t, CodeUnknownAgentRef, p.Code)
@@ -261,7 +258,7 @@ func TestProblems(t *testing.T) {
 }
 
 func TestWholeGraph(t *testing.T) {
-	g, err := Load([]byte(`apiVersion: ossa.ai/v0.2.9
+	g := must.Get(Load([]byte(`apiVersion: ossa.ai/v0.2.9
 kind: AgentGraph
 metadata:
   name: whole
@@ -300,8 +297,7 @@ apiVersion: ossa.ai/v0.2.7
 kind: Agent
 metadata: {name: y}
 spec: {instructions: You are y.}
-`), WithRefs("z"))
-	require.NoError(t, err)
+`), WithRefs("z")))
 	config := map[string]any{"threshold": 0.8, "big": int64(9007199254740993), "huge": uint64(18446744073709551615), "list": []any{int64(1), nil, true, "y"}, "deep": map[string]any{"k": "v"}}
 	require.Equal(t, []Node{{ID: "a", Ref: "x@1.0.0", Config: config, Line: 11}, {ID: "b", Ref: "y", Config: config, Line: 14}, {ID: "f", Ref: "z", Line: 15}}, g.Nodes)
 	g.Nodes[0].Config["threshold"] = 1
@@ -317,8 +313,7 @@ spec: {instructions: You are y.}
 	require.Equal(t, "You are y.", g.Agents[1].Instructions)
 	require.Len(t, g.Warnings, 1)
 	require.Equal(t, CodeWrongAPIVersion, g.Warnings[0].Code)
-	v, err := g.Edges[0].Transform.Value(map[string]any{"extracted": []any{1}}, nil)
-	require.NoError(t, err)
+	v := must.Get(g.Edges[0].Transform.Value(map[string]any{"extracted": []any{1}}, nil))
 	require.Equal(t, map[string]any{"data": []any{1}, "format": "json"}, v)
 }
 

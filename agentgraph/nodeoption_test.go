@@ -11,10 +11,45 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 )
+
+// TestNewRefusesUncheckedGraphs: a graph that a program has put together itself may have
+// a circle in which a run would never end.
+func TestNewRefusesUncheckedGraphs(t *testing.T) {
+	resolve := func(string, map[string]any) (agent.Agent, error) { return gives(t, 1), nil }
+	for _, g := range []*agentgraph.Graph{
+		{},
+		{Name: "g"},
+		{Name: "g", Nodes: []agentgraph.Node{{ID: "a"}}, Entrypoint: "a", Edges: []agentgraph.Edge{{From: "a", To: "a"}}},
+	} {
+		_, err := agentgraph.New(g, resolve)
+		require.ErrorContains(t, err, "it was not checked")
+	}
+	loaded := must.Get(agentgraph.Load([]byte("apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec: {agents: [{id: a, agentRef: x}], entrypoint: a}\n"), agentgraph.WithAnyRef()))
+	_, err := agentgraph.New(loaded, resolve)
+	require.NoError(t, err)
+}
+
+// TestBuilderEmptyIDs: an edge without an end, or no entrypoint, does not mean the
+// first node.
+func TestBuilderEmptyIDs(t *testing.T) {
+	two := func() *agentgraph.Builder {
+		return agentgraph.NewBuilder("g").Node("a", gives(t, 1)).Node("b", gives(t, 2)).Edge("a", "b")
+	}
+	for want, b := range map[string]*agentgraph.Builder{
+		"spec.edges[1]: the edge a-> lacks an id":          two().Edge("a", ""),
+		"spec.edges[1]: the edge ->b lacks an id":          two().Edge("", "b"),
+		"spec.entrypoint: the entrypoint is empty":         two().Entrypoint(""),
+		`spec.agents[2].id: the id "a" is that of another`: two().Node("a", gives(t, 3)),
+	} {
+		_, err := b.Build()
+		require.ErrorContains(t, err, want)
+	}
+}
 
 func number(v any) int64 {
 	n, _ := v.(json.Number).Int64()
@@ -24,8 +59,7 @@ func number(v any) int64 {
 // TestNodeOptions: what files can say under arbor/v1 can be set in Go.
 func TestNodeOptions(t *testing.T) {
 	make := func() *agentgraph.Agent {
-		inner, err := agentgraph.NewBuilder("inner").Node("x", adds(t)).Node("y", adds(t)).Edge("x", "y").Build()
-		require.NoError(t, err)
+		inner := must.Get(agentgraph.NewBuilder("inner").Node("x", adds(t)).Node("y", adds(t)).Edge("x", "y").Build())
 		a := must.Get(agentgraph.NewBuilder("options").
 			State("all", agentgraph.ReduceAppend, []int{0}).State("sum", agentgraph.ReduceSum, nil).
 			Node("a", inner,
@@ -52,8 +86,7 @@ func TestNodeOptions(t *testing.T) {
 
 	g := make().Graph()
 	require.Equal(t, "a function", g.Nodes[0].Next.Source())
-	yes, err := g.Nodes[0].Loop.Until.WithState(map[string]any{}).Test(json.Number("7"), nil)
-	require.NoError(t, err)
+	yes := must.Get(g.Nodes[0].Loop.Until.WithState(map[string]any{}).Test(json.Number("7"), nil))
 	require.True(t, yes)
 
 	s := begin(t, "1", func() *agentgraph.Agent {
@@ -108,11 +141,10 @@ func TestRunsShareNoState(t *testing.T) {
 		}
 		return in, nil
 	})
-	a, err := agentgraph.NewBuilder("g").State("k", agentgraph.ReduceAppend, []int{1, 2, 3}).
+	a = must.Get(agentgraph.NewBuilder("g").State("k", agentgraph.ReduceAppend, []int{1, 2, 3}).
 		Node("a", gives(t, 1), agentgraph.Write("k", own)).Node("b", inside).Node("c", does(t, "same", func(_ context.Context, in any) (any, error) { return in, nil })).
 		Edge("a", "b", agentgraph.Transform(own)).
-		Edge("b", "c", agentgraph.Transform(func(v agentgraph.Values) (any, error) { return v.State["k"], nil })).Build()
-	require.NoError(t, err)
+		Edge("b", "c", agentgraph.Transform(func(v agentgraph.Values) (any, error) { return v.State["k"], nil })).Build())
 	result, _, err := try(t, a, `outer`)
 	require.NoError(t, err)
 	require.JSONEq(t, `[1, 2, 3, "outer"]`, string(result.Terminal["c"]))

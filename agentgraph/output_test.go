@@ -30,7 +30,7 @@ func TestOutputForms(t *testing.T) {
 			says := yields(t, func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
 				yield(&event.Event{Data: &event.Finish{Output: json.RawMessage(output)}}, nil)
 			})
-			g, err := agentgraph.Load([]byte(`
+			g := must.Get(agentgraph.Load([]byte(`
 apiVersion: ossa.ai/v0.2.7
 kind: AgentGraph
 metadata: {name: forms, version: 1.0.0}
@@ -38,16 +38,14 @@ spec:
   agents: [{id: a, agentRef: x}, {id: b, agentRef: x}, {id: c, agentRef: x}]
   edges: [{from: a, to: b, condition: output.kind == 'a'}, {from: a, to: c, condition: output.kind != 'a'}]
   entrypoint: a
-`), agentgraph.WithAnyRef())
-			require.NoError(t, err)
+`), agentgraph.WithAnyRef()))
 			a := must.Get(agentgraph.New(g, nil, agentgraph.WithAgent("a", says), agentgraph.WithAgent("b", gives(t, 1)), agentgraph.WithAgent("c", gives(t, 2))))
 			result, events, err := try(t, a, "go")
 			require.NoError(t, err)
 			require.Equal(t, []string{"a", "b"}, result.Order)
 			stored := must.Get(a.Results(func(yield func(*event.Event, error) bool) {
 				for _, e := range events {
-					text, err := e.MarshalJSON()
-					require.NoError(t, err)
+					text := must.Get(e.MarshalJSON())
 					read := new(event.Event)
 					require.NoError(t, json.Unmarshal(text, read))
 					require.Equal(t, e.Data, read.Data)

@@ -27,8 +27,7 @@ import (
 func build(t testing.TB, spec string, agents map[string]agent.Agent, opts ...agentgraph.AgentOption) *agentgraph.Agent {
 	t.Helper()
 	file := "apiVersion: arbor/v1\nkind: AgentGraph\nmetadata: {name: extended, version: 1.0.0}\nspec:\n" + spec
-	g, err := agentgraph.Load([]byte(strings.ReplaceAll(file, "\t", "  ")), agentgraph.WithAnyRef())
-	require.NoError(t, err)
+	g := must.Get(agentgraph.Load([]byte(strings.ReplaceAll(file, "\t", "  ")), agentgraph.WithAnyRef()))
 	return must.Get(agentgraph.New(g, func(ref string, _ map[string]any) (agent.Agent, error) {
 		if a, ok := agents[ref]; ok {
 			return a, nil

@@ -77,8 +77,7 @@ func lookup(t testing.TB, name string, called *[]string, opts ...tools.Option) t
 // pictureOf makes the graph of the picture with an agent that answers as the script says.
 func pictureOf(t testing.TB, s *scripted.Script, opts ...llmagent.Option) *agentgraph.Agent {
 	t.Helper()
-	g, err := agentgraph.Load([]byte(picture), agentgraph.WithRefs("helper"))
-	require.NoError(t, err)
+	g := must.Get(agentgraph.Load([]byte(picture), agentgraph.WithRefs("helper")))
 	return must.Get(agentgraph.New(g, func(string, map[string]any) (agent.Agent, error) {
 		return llmagent.New("helper", "You help.", s.Model("helper"), opts...)
 	}))
@@ -145,8 +144,7 @@ func TestAgentTools(t *testing.T) {
 // toolNode is a graph of one tool node.
 func toolNode(t testing.TB, tool tools.Tool, opts ...agentgraph.NodeOption) *agentgraph.Agent {
 	t.Helper()
-	node, err := agentgraph.Tool(tool)
-	require.NoError(t, err)
+	node := must.Get(agentgraph.Tool(tool))
 	return must.Get(agentgraph.NewBuilder("one").Node("look", node, opts...).Build(agentgraph.WithBackoff(0, 0)))
 }
 
@@ -315,10 +313,9 @@ func TestLoopLimit(t *testing.T) {
 
 	g, err := agentgraph.Load([]byte(strings.Replace(picture, ", atMax: fail", "", 1)), agentgraph.WithRefs("helper"))
 	require.NoError(t, err)
-	a, err = agentgraph.New(g, func(string, map[string]any) (agent.Agent, error) {
+	a = must.Get(agentgraph.New(g, func(string, map[string]any) (agent.Agent, error) {
 		return llmagent.New("helper", "", s.Model("helper"), llmagent.WithTools(lookup(t, "lookup", &called)))
-	})
-	require.NoError(t, err)
+	}))
 	result, events, err := try(t, a, "Look up.")
 	require.NoError(t, err)
 	require.Equal(t, `{"found":"one"}`, event.OutputText(result.Terminal["rounds"]))
@@ -354,8 +351,7 @@ func TestSplitSees(t *testing.T) {
 	for word, policy := range map[string]view.Policy{"4242": view.Full(), "…": hide} {
 		s := script()
 		text := strings.Replace(strings.Replace(picture, "- id: rounds\n", "- id: rounds\n      history: full\n", 1), "agentRef: helper}", "agentRef: helper, history: full}", 1)
-		g, err := agentgraph.Load([]byte(text), agentgraph.WithRefs("helper"))
-		require.NoError(t, err)
+		g := must.Get(agentgraph.Load([]byte(text), agentgraph.WithRefs("helper")))
 		a := must.Get(agentgraph.New(g, func(string, map[string]any) (agent.Agent, error) {
 			return llmagent.New("helper", "You help.", s.Model("helper"), llmagent.WithTools(lookup(t, "lookup", &called)), llmagent.WithHistory(policy))
 		}))
@@ -390,10 +386,8 @@ func (c *changing) Tools(context.Context) (*tools.Registry, error) {
 // asked when the node runs; and an agent's rules hold for its tools in a node of their own.
 func TestToolOfAnAgent(t *testing.T) {
 	var called []string
-	denies, err := tools.NewPolicy(tools.Rule{Tool: "own", Args: map[string]tools.Arg{"word": {Matches: "secret"}}, Decision: tools.Deny})
-	require.NoError(t, err)
-	registry, err := tools.NewRegistry(lookup(t, "remote", &called))
-	require.NoError(t, err)
+	denies := must.Get(tools.NewPolicy(tools.Rule{Tool: "own", Args: map[string]tools.Arg{"word": {Matches: "secret"}}, Decision: tools.Deny}))
+	registry := must.Get(tools.NewRegistry(lookup(t, "remote", &called)))
 	set := &changing{registry}
 	resolve := func(ref string, _ map[string]any) (agent.Agent, error) {
 		switch ref {
@@ -409,27 +403,23 @@ func TestToolOfAnAgent(t *testing.T) {
 		return agentgraph.ResolveTools(lookup(t, "own", &called))(ref, nil)
 	}
 	load := func(agents string) (*agentgraph.Agent, error) {
-		g, err := agentgraph.Load([]byte("apiVersion: arbor/v1\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  entrypoint: a\n  agents: ["+agents+"]\n  edges: "+
-			map[bool]string{true: "[{from: a, to: b}]", false: "[]"}[strings.Contains(agents, "id: b")]+"\n"), agentgraph.WithAnyRef())
-		require.NoError(t, err)
+		g := must.Get(agentgraph.Load([]byte("apiVersion: arbor/v1\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  entrypoint: a\n  agents: ["+agents+"]\n  edges: "+
+			map[bool]string{true: "[{from: a, to: b}]", false: "[]"}[strings.Contains(agents, "id: b")]+"\n"), agentgraph.WithAnyRef()))
 		return agentgraph.New(g, resolve)
 	}
 	for agents, want := range map[string]string{"{id: a, agentRef: helper, tool: own}": "own one", "{id: a, agentRef: helper, tool: remote}": "remote one", "{id: a, tool: own}": "own one"} {
-		a, err := load(agents)
-		require.NoError(t, err)
+		a := must.Get(load(agents))
 		called = nil
 		result, _, err := try(t, a, `{"word":"one"}`)
 		require.NoError(t, err)
 		require.JSONEq(t, `{"found":"one"}`, string(result.Terminal["a"]))
 		require.Equal(t, []string{want}, called)
 	}
-	a, err := load("{id: a, agentRef: helper, tool: own}")
-	require.NoError(t, err)
-	_, _, err = try(t, a, `{"word":"secret"}`)
+	a := must.Get(load("{id: a, agentRef: helper, tool: own}"))
+	_, _, err := try(t, a, `{"word":"secret"}`)
 	require.ErrorContains(t, err, "tool own: denied: this call is not allowed")
 	set.registry = nil
-	a, err = load("{id: a, agentRef: helper, tool: remote}")
-	require.NoError(t, err)
+	a = must.Get(load("{id: a, agentRef: helper, tool: remote}"))
 	_, events, err := try(t, a, `{"word":"one"}`)
 	require.ErrorContains(t, err, `tool remote: there is no tool "remote"`)
 	require.Contains(t, lines(events), "the server is away")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -68,18 +69,16 @@ func TestSwitch(t *testing.T) {
 	require.Equal(t, "u Hello | a B", said(g, newest))
 	require.Equal(t, "b1:harness_end", newest.Tip(g))
 
-	first, err := newest.Switch(g, "t1")
-	require.NoError(t, err)
+	first := must.Get(newest.Switch(g, "t1"))
 	require.Equal(t, "u Hello | a A | u More | a  look() | a A more", said(g, first))
 	require.Equal(t, "u Hello | a A | u More | a  look() | t x | a A more", asked(g, first))
 	require.Equal(t, "a2:harness_end", first.Tip(g))
 	require.Equal(t, "u Hello | a B", said(g, newest), "the old value is as it was")
 
-	second, err := first.Switch(g, "t3")
-	require.NoError(t, err)
+	second := must.Get(first.Switch(g, "t3"))
 	require.Equal(t, "u Hello | a B", said(g, second))
 
-	_, err = newest.Switch(g, "nothing")
+	_, err := newest.Switch(g, "nothing")
 	require.ErrorIs(t, err, ErrNoNode)
 
 	thread := Thread(g, newest, ThreadOptions{})
@@ -89,25 +88,21 @@ func TestSwitch(t *testing.T) {
 
 func TestBranch(t *testing.T) {
 	g := fold(t, twoAnswers...)
-	a, err := Active{}.Branch(g, "a1:harness_end")
-	require.NoError(t, err)
+	a := must.Get(Active{}.Branch(g, "a1:harness_end"))
 	require.Equal(t, "u Hello | a A", said(g, a))
 	require.Equal(t, "a1:harness_end", a.Tip(g))
 
 	grown, err := g.ReduceJSON([]byte(`{"type":"user","runId":"u3","content":"Else","parentId":"` + a.Tip(g) + `"}`))
 	require.NoError(t, err)
 	require.Equal(t, "u Hello | a A | u Else", said(grown, a), "what comes later follows")
-	back, err := a.Switch(grown, "u2:user")
-	require.NoError(t, err)
+	back := must.Get(a.Switch(grown, "u2:user"))
 	require.Equal(t, "u Hello | a A | u More | a  look() | a A more", said(grown, back))
 
 	// A branch from the middle of an answer leaves out the rest of it.
-	a, err = Active{}.Branch(g, "k")
-	require.NoError(t, err)
+	a = must.Get(Active{}.Branch(g, "k"))
 	require.Equal(t, "u Hello | a A | u More | a  look()", said(g, a))
 	require.Equal(t, "k", a.Tip(g))
-	grown, err = g.ReduceJSON([]byte(`{"type":"user","runId":"u3","content":"Else","parentId":"k"}`))
-	require.NoError(t, err)
+	grown = must.Get(g.ReduceJSON([]byte(`{"type":"user","runId":"u3","content":"Else","parentId":"k"}`)))
 	require.Equal(t, "u Hello | a A | u More | a  look() | u Else", said(grown, a))
 
 	_, err = a.Branch(g, "nothing")
@@ -124,16 +119,14 @@ func TestEdit(t *testing.T) {
 	require.Equal(t, "u3:user", a.Tip(edited))
 	require.Equal(t, before, asJSON(t, g))
 	require.Equal(t, g.Len()+1, edited.Len(), "nothing is removed")
-	old, err := a.Switch(edited, "u2:user")
-	require.NoError(t, err)
+	old := must.Get(a.Switch(edited, "u2:user"))
 	require.Equal(t, "u Hello | a A | u More | a  look() | a A more", said(edited, old))
 
 	// The first message has no parent, and what is beside it has none either.
 	edited, a, err = Active{}.Edit(g, "u1:user", "u0", llm.Content{Text: "Bye"})
 	require.NoError(t, err)
 	require.Equal(t, "u Bye", said(edited, a))
-	old, err = a.Switch(edited, "u1:user")
-	require.NoError(t, err)
+	old = must.Get(a.Switch(edited, "u1:user"))
 	require.Equal(t, "u Hello | a B", said(edited, old))
 
 	for id, want := range map[string]error{"t1": ErrNoNode, "nothing": ErrNoNode, "u1:user": ErrRunExists} {
@@ -145,31 +138,26 @@ func TestEdit(t *testing.T) {
 
 func TestCollapseAndSummarize(t *testing.T) {
 	g := fold(t, twoAnswers...)
-	a, err := Active{}.Switch(g, "t1")
-	require.NoError(t, err)
-	folded, err := a.Collapse(g, "k")
-	require.NoError(t, err)
+	a := must.Get(Active{}.Switch(g, "t1"))
+	folded := must.Get(a.Collapse(g, "k"))
 	require.Equal(t, "u Hello | a A | u More | a A more", said(g, folded))
 	require.Equal(t, "u Hello | a A | u More | a A more", asked(g, folded))
 	require.Len(t, DAG(g, folded).Nodes, len(DAG(g, a).Nodes)-5, "one box for a run of six nodes")
 	require.Empty(t, Thread(g, folded, ThreadOptions{})[3].Reasoning)
 	require.Equal(t, "u Hello | a A | u More | a  look() | a A more", said(g, a))
 
-	short, err := a.Summarize(g, "t1", "They greeted each other.")
-	require.NoError(t, err)
+	short := must.Get(a.Summarize(g, "t1", "They greeted each other."))
 	require.Equal(t, "s They greeted each other. | u More | a  look() | a A more", said(g, short))
 	require.Equal(t, "u They greeted each other. | u More | a  look() | t x | a A more", asked(g, short))
 	require.Equal(t, RoleSummary, DAG(g, short).Nodes[0].Kind)
 	require.Equal(t, Edge{"u1:user", "u2:user"}, DAG(g, short).Edges[0], "the box has the id of the first node that it stands for")
 
-	longer, err := short.Summarize(g, "u2:user", "More was wanted.")
-	require.NoError(t, err)
+	longer := must.Get(short.Summarize(g, "u2:user", "More was wanted."))
 	require.Equal(t, "s More was wanted. | a  look() | a A more", said(g, longer))
-	other, err := longer.Switch(g, "b1:harness_end")
-	require.NoError(t, err)
+	other := must.Get(longer.Switch(g, "b1:harness_end"))
 	require.Equal(t, "u Hello | a B", said(g, other), "a summary of another branch does not count")
 
-	_, err = a.Collapse(g, "nothing")
+	_, err := a.Collapse(g, "nothing")
 	require.ErrorIs(t, err, ErrNoNode)
 	_, err = a.Summarize(g, "nothing", "")
 	require.ErrorIs(t, err, ErrNoNode)
@@ -180,51 +168,39 @@ func TestSeveralBeginnings(t *testing.T) {
 	g := fold(t, `{"type":"user","runId":"u1","content":"a"}`, `{"type":"harness_start","runId":"a1","parentId":"u1"}`, text("a1", "t1", "b"),
 		`{"type":"user","runId":"u2","content":"c"}`, `{"type":"harness_start","runId":"a2","parentId":"u2"}`, text("a2", "t2", "d"))
 	require.Equal(t, "u a | a b | u c | a d", said(g, Active{}))
-	a, err := Active{}.Switch(g, "t1")
-	require.NoError(t, err)
+	a := must.Get(Active{}.Switch(g, "t1"))
 	require.Equal(t, "u a | a b | u c | a d", said(g, a))
 }
 
 func TestExpand(t *testing.T) {
 	g := fold(t, twoAnswers...)
-	a, err := Active{}.Switch(g, "t1")
-	require.NoError(t, err)
+	a := must.Get(Active{}.Switch(g, "t1"))
 	full := said(g, a)
-	folded, err := a.Collapse(g, "k")
-	require.NoError(t, err)
-	open, err := folded.Expand(g, "t2") // any node of the run
-	require.NoError(t, err)
+	folded := must.Get(a.Collapse(g, "k"))
+	open := must.Get(folded.Expand(g, "t2")) // any node of the run
 	require.Equal(t, full, said(g, open))
 	require.Equal(t, "u Hello | a A | u More | a A more", said(g, folded), "the old value is as it was")
 
-	short, err := folded.Summarize(g, "t1", "They greeted.")
-	require.NoError(t, err)
-	short, err = short.Summarize(g, "u2:user", "More was wanted.")
-	require.NoError(t, err)
+	short := must.Get(folded.Summarize(g, "t1", "They greeted."))
+	short = must.Get(short.Summarize(g, "u2:user", "More was wanted."))
 	require.Equal(t, "s More was wanted. | a A more", said(g, short))
-	partly, err := short.Expand(g, "u2:user") // it comes after the first of the two
-	require.NoError(t, err)
+	partly := must.Get(short.Expand(g, "u2:user")) // it comes after the first of the two
 	require.Equal(t, "s They greeted. | u More | a A more", said(g, partly))
-	open, err = short.Expand(g, Thread(g, short, ThreadOptions{})[0].ID) // what the window shows of the summaries
-	require.NoError(t, err)
+	open = must.Get(short.Expand(g, Thread(g, short, ThreadOptions{})[0].ID)) // what the window shows of the summaries
 	require.Equal(t, "u Hello | a A | u More | a A more", said(g, open))
-	open, err = open.Expand(g, "k")
-	require.NoError(t, err)
+	open = must.Get(open.Expand(g, "k"))
 	require.Equal(t, full, said(g, open))
 
-	same, err := a.Expand(g, "b1:harness_end")
-	require.NoError(t, err)
+	same := must.Get(a.Expand(g, "b1:harness_end"))
 	require.Equal(t, asJSON(t, a), asJSON(t, same), "there is nothing to undo")
-	_, err = a.Expand(g, "nothing")
+	_, err := a.Expand(g, "nothing")
 	require.ErrorIs(t, err, ErrNoNode)
 
 	// What works inside of a folded run is shown again by unfolding that run.
 	g = subagent(t)
-	folded, err = Active{}.Collapse(g, "tc-1")
-	require.NoError(t, err)
+	folded = must.Get(Active{}.Collapse(g, "tc-1"))
 	require.Len(t, DAG(g, folded).Nodes, 2)
-	open, err = folded.Expand(g, "c1")
-	require.NoError(t, err)
+	open = must.Get(folded.Expand(g, "c1"))
 	require.Equal(t, DAG(g, Active{}), DAG(g, open))
 }
 
@@ -232,22 +208,17 @@ func TestExpand(t *testing.T) {
 // rest of the answer can still be reached.
 func TestSwitchBehindATurning(t *testing.T) {
 	g := fold(t, append(slices.Clip(twoAnswers), `{"type":"user","runId":"u3","content":"Else","parentId":"k"}`)...)
-	a, err := Active{}.Switch(g, "u3:user")
-	require.NoError(t, err)
+	a := must.Get(Active{}.Switch(g, "u3:user"))
 	require.Equal(t, "u Hello | a A | u More | a  look() | u Else", said(g, a))
-	a, err = a.Switch(g, "k")
-	require.NoError(t, err)
+	a = must.Get(a.Switch(g, "k"))
 	require.Equal(t, "u3:user", a.Tip(g), "the further way is as before")
-	a, err = a.Switch(g, "t2")
-	require.NoError(t, err)
+	a = must.Get(a.Switch(g, "t2"))
 	require.Equal(t, "u Hello | a A | u More | a  look() | a A more", said(g, a))
 	require.Equal(t, "a2:harness_end", a.Tip(g))
 	g = reduceOne(t, g, map[string]any{"type": "user", "runId": "u4", "content": "Thanks", "parentId": "a2:harness_end"})
 	require.Equal(t, "u4:user", a.Tip(g), "what comes later follows")
-	back, err := a.Switch(g, "u3:user")
-	require.NoError(t, err)
-	back, err = back.Switch(g, "t2")
-	require.NoError(t, err)
+	back := must.Get(a.Switch(g, "u3:user"))
+	back = must.Get(back.Switch(g, "t2"))
 	require.Equal(t, "u4:user", back.Tip(g), "a run that follows behind the node is better than none")
 }
 
@@ -255,16 +226,12 @@ func TestSwitchBehindATurning(t *testing.T) {
 func TestActiveJSON(t *testing.T) {
 	g := fold(t, append(slices.Clip(twoAnswers), `{"type":"user","runId":"u9","content":"Again"}`)...)
 	require.Equal(t, "{}", asJSON(t, Active{}))
-	a, err := Active{}.Switch(g, "u2:user")
-	require.NoError(t, err)
+	a := must.Get(Active{}.Switch(g, "u2:user"))
 	require.Equal(t, `{"next":{"a1":"u2","u1":"a1"}}`, asJSON(t, a))
-	a, err = a.Branch(g, "a1:harness_end")
-	require.NoError(t, err)
-	a, err = a.Collapse(g, "t3")
-	require.NoError(t, err)
-	a, err = a.Summarize(g, "t1", "<short>")
-	require.NoError(t, err)
-	g, a, err = a.Edit(g, "u9:user", "u10", llm.Content{Text: "Once more"})
+	a = must.Get(a.Branch(g, "a1:harness_end"))
+	a = must.Get(a.Collapse(g, "t3"))
+	a = must.Get(a.Summarize(g, "t1", "<short>"))
+	g, a, err := a.Edit(g, "u9:user", "u10", llm.Content{Text: "Once more"})
 	require.NoError(t, err)
 	const want = `{"next":{"u1":"a1"},"begins":["u10"],"beside":{"u10":"u9"},"ends":{"a1":{"node":"a1:harness_end","without":["u2"]}},"collapsed":["b1"],"summaries":{"a1":"<short>"}}`
 	require.Equal(t, want, strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(asJSON(t, a)))
@@ -305,11 +272,9 @@ func TestBeginningsBesideEachOther(t *testing.T) {
 		g, _ = g.ReduceJSON([]byte(line))
 	}
 	require.Equal(t, "u q1 | a r1 | u q4 | a r4 | u q5 | a r5", said(g, a))
-	back, err := a.Switch(g, "t2")
-	require.NoError(t, err)
+	back := must.Get(a.Switch(g, "t2"))
 	require.Equal(t, "u q1 | a r1 | u q2 | a r2 | u q3 | a r3", said(g, back))
-	again, err := back.Switch(g, "t5")
-	require.NoError(t, err)
+	again := must.Get(back.Switch(g, "t5"))
 	require.Equal(t, said(g, a), said(g, again))
 
 	// The first messages of a session and of its fork at 0.
@@ -317,7 +282,6 @@ func TestBeginningsBesideEachOther(t *testing.T) {
 		`{"type":"user","runId":"u2","content":"other","seq":1}`, `{"type":"harness_start","runId":"a2","parentId":"u2:user","seq":2}`)
 	require.Equal(t, "u other | a ", said(g, Active{}))
 	require.Equal(t, []string{"u1:user", "u2:user"}, Thread(g, Active{}, ThreadOptions{})[0].Alternatives)
-	back, err = Active{}.Switch(g, "a1:harness_start")
-	require.NoError(t, err)
+	back = must.Get(Active{}.Switch(g, "a1:harness_start"))
 	require.Equal(t, "u one | a ", said(g, back))
 }

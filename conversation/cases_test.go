@@ -40,8 +40,7 @@ func fold(t testing.TB, events ...string) *Graph {
 
 func asJSON(t testing.TB, v any) string {
 	t.Helper()
-	raw := must.Get(json.Marshal(v))
-	return string(raw)
+	return string(must.Get(json.Marshal(v)))
 }
 
 func caseNames(t testing.TB) []string {
@@ -65,9 +64,7 @@ func TestCases(t *testing.T) {
 			require.NoError(t, json.Unmarshal(data, &want))
 			g := New()
 			for _, line := range lines(t, name) {
-				var err error
-				g, err = g.ReduceJSON(line)
-				require.NoError(t, err)
+				g = must.Get(g.ReduceJSON(line))
 			}
 			require.JSONEq(t, string(want.Flat), asJSON(t, g))
 		})

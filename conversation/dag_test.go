@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -102,9 +103,7 @@ func TestDAGDoesNotOverlap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := New()
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
-			var err error
-			g, err = g.ReduceJSON([]byte(anyEvent(t)))
-			require.NoError(t, err)
+			g = must.Get(g.ReduceJSON([]byte(anyEvent(t))))
 		}
 		l := DAG(g, Active{})
 		requireDrawn(t, l)
@@ -113,14 +112,11 @@ func TestDAGDoesNotOverlap(t *testing.T) {
 			require.Equal(t, e.From, g.Parents(e.To)[0].ID)
 		}
 		for n := range g.Nodes() {
-			a, err := Active{}.Switch(g, n.ID)
-			require.NoError(t, err)
+			a := must.Get(Active{}.Switch(g, n.ID))
 			requireDrawn(t, DAG(g, a))
-			a, err = a.Collapse(g, n.ID)
-			require.NoError(t, err)
+			a = must.Get(a.Collapse(g, n.ID))
 			requireDrawn(t, DAG(g, a))
-			a, err = a.Summarize(g, n.ID, "short")
-			require.NoError(t, err)
+			a = must.Get(a.Summarize(g, n.ID, "short"))
 			requireDrawn(t, DAG(g, a))
 		}
 	})
@@ -129,9 +125,7 @@ func TestDAGDoesNotOverlap(t *testing.T) {
 func TestDAGOfACase(t *testing.T) {
 	g := New()
 	for _, line := range lines(t, "03-subagent") {
-		var err error
-		g, err = g.ReduceJSON(line)
-		require.NoError(t, err)
+		g = must.Get(g.ReduceJSON(line))
 	}
 	l := DAG(g, Active{})
 	requireDrawn(t, l)

@@ -198,8 +198,7 @@ func TestForksMakeOneGraph(t *testing.T) {
 					if name(n) != name(tip) {
 						continue
 					}
-					path, err := conversation.Active{}.Branch(family, n.ID)
-					require.NoError(t, err)
+					path := must.Get(conversation.Active{}.Branch(family, n.ID))
 					messages := conversation.Messages(family, path)
 					require.Equal(t, want, readable(messages), "seed %d, %s", seed, key)
 					require.NoError(t, view.Check(&llm.Request{Messages: append(slices.Clip(messages), llm.UserText("And?"))}))
@@ -276,8 +275,7 @@ func TestEditedTurns(t *testing.T) {
 			"Second, edited": "user: First|assistant: One.|user: Second, edited|assistant: Two again.|",
 			"First, edited":  "user: First, edited|assistant: One again.|",
 		} {
-			path, err := conversation.Active{}.Switch(g, users[words])
-			require.NoError(t, err)
+			path := must.Get(conversation.Active{}.Switch(g, users[words]))
 			require.Equal(t, want, strings.ReplaceAll(readable(conversation.Messages(g, path)), "\n", "|"), "order %v", order)
 			thread := conversation.Thread(g, path, conversation.ThreadOptions{})
 			require.ElementsMatch(t, []string{users["First"], users["First, edited"]}, thread[0].Alternatives)
@@ -302,11 +300,9 @@ func TestMessagesGoOnElsewhere(t *testing.T) {
 		g := f.reduceAll()
 		nodes := slices.Collect(g.Nodes())
 		for i := range 8 {
-			path, err := conversation.Active{}.Branch(g, nodes[c.n(len(nodes))].ID)
-			require.NoError(t, err)
+			path := must.Get(conversation.Active{}.Branch(g, nodes[c.n(len(nodes))].ID))
 			if i%3 == 0 {
-				path, err = path.Summarize(g, nodes[c.n(len(nodes))].ID, "They greeted each other.")
-				require.NoError(t, err)
+				path = must.Get(path.Summarize(g, nodes[c.n(len(nodes))].ID, "They greeted each other."))
 			}
 			messages := conversation.Messages(g, path)
 			if len(messages) == 0 || messages[0].Role != llm.RoleUser {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -13,9 +14,7 @@ import (
 func TestHypergraph(t *testing.T) {
 	g := New()
 	for _, l := range lines(t, "01-seed-list-files") {
-		var err error
-		g, err = g.ReduceJSON(l)
-		require.NoError(t, err)
+		g = must.Get(g.ReduceJSON(l))
 	}
 	all := ids(slices.Collect(g.Nodes()))
 	require.Len(t, all, 10)
@@ -122,12 +121,9 @@ func TestHypergraphOfAPath(t *testing.T) {
 	require.Equal(t, []string{"u1 = u1", "b1 = b1 → u1"}, turns(h))
 	require.Equal(t, []string{"u1 = u1", "a1 = a1 → u1", "u2 = u2 → a1", "a2 = a2 → u2", "b1 = b1 → u1"}, turns(g.Hypergraph()))
 
-	a, err := Active{}.Switch(g, "t2")
-	require.NoError(t, err)
-	a, err = a.Collapse(g, "k")
-	require.NoError(t, err)
-	a, err = a.Summarize(g, "t1", "They greeted each other.")
-	require.NoError(t, err)
+	a := must.Get(Active{}.Switch(g, "t2"))
+	a = must.Get(a.Collapse(g, "k"))
+	a = must.Get(a.Summarize(g, "t1", "They greeted each other."))
 	h = HypergraphOf(g, a)
 	require.Equal(t, Hypergraph{Chunks: []string{"u2:user", "t2"}, Blocks: []string{"block:u2", "block:a2"}, Messages: []string{"message:u2", "message:a2"},
 		Edges: []Hyperedge{{ChunkToBlock, []string{"u2:user"}, "block:u2"}, {ChunkToBlock, []string{"t2"}, "block:a2"},
@@ -231,9 +227,7 @@ func TestHypergraphGrows(t *testing.T) {
 		g := New()
 		before := g.Hypergraph()
 		for _, line := range branchedEvents(t) {
-			var err error
-			g, err = g.ReduceJSON([]byte(line))
-			require.NoError(t, err)
+			g = must.Get(g.ReduceJSON([]byte(line)))
 			h := g.Hypergraph()
 			requireTiers(t, g, h)
 			require.Subset(t, h.Blocks, before.Blocks)

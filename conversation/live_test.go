@@ -254,8 +254,7 @@ func requireSameAsLog(t *testing.T, me *client, store session.Store, key session
 		require.NoError(t, err)
 		stored = stored.Reduce(e)
 		line := must.Get(json.Marshal(e))
-		parsed, err = parsed.ReduceJSON(line)
-		require.NoError(t, err)
+		parsed = must.Get(parsed.ReduceJSON(line))
 	}
 	want := marshal(t, stored)
 	require.Equal(t, want, marshal(t, me.whole), "without deltas")
@@ -281,9 +280,8 @@ func requireSameAsLog(t *testing.T, me *client, store session.Store, key session
 // requirePathTravels makes a path on the graph of the client and takes it, as JSON,
 // to that of the log.
 func requirePathTravels(t *testing.T, live, stored *conversation.Graph, id string) {
-	path, err := conversation.Active{}.Branch(live, id)
-	require.NoError(t, err)
-	path, err = path.Summarize(live, live.PathToRoot(id)[len(live.PathToRoot(id))-1].ID, "They greeted each other.")
+	path := must.Get(conversation.Active{}.Branch(live, id))
+	path, err := path.Summarize(live, live.PathToRoot(id)[len(live.PathToRoot(id))-1].ID, "They greeted each other.")
 	require.NoError(t, err)
 	var there conversation.Active
 	require.NoError(t, json.Unmarshal([]byte(marshal(t, path)), &there))
@@ -295,8 +293,7 @@ func requirePathTravels(t *testing.T, live, stored *conversation.Graph, id strin
 }
 
 func marshal(t *testing.T, v any) string {
-	raw := must.Get(json.Marshal(v))
-	return string(raw)
+	return string(must.Get(json.Marshal(v)))
 }
 
 // requireTurns requires that the messages of a log are its turns: what the user said,

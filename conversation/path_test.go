@@ -32,9 +32,7 @@ func anyGraph(t *rapid.T) *Graph {
 		}
 	}
 	for _, line := range events {
-		var err error
-		g, err = g.ReduceJSON([]byte(line))
-		require.NoError(t, err)
+		g = must.Get(g.ReduceJSON([]byte(line)))
 	}
 	return g
 }
@@ -156,11 +154,8 @@ func TestOperationsRemoveNothing(t *testing.T) {
 		graph, shown := asJSONOf(t, before), projected(t, before, a)
 		after, b := before, a
 		for id := range before.Nodes() {
-			var err error
-			b, err = b.Switch(after, id.ID)
-			require.NoError(t, err)
-			b, err = b.Collapse(after, id.ID)
-			require.NoError(t, err)
+			b = must.Get(b.Switch(after, id.ID))
+			b = must.Get(b.Collapse(after, id.ID))
 			if id.Kind == event.TypeUser && before.Parents(id.ID) == nil {
 				next, edited, err := b.Edit(after, id.ID, "new "+id.ID, llm.Content{Text: "other words"})
 				require.NoError(t, err)
@@ -175,8 +170,7 @@ func TestOperationsRemoveNothing(t *testing.T) {
 				require.NotContains(t, onPath(next, edited), id.ID, "they stand beside each other")
 				after, b = next, edited
 			}
-			b, err = b.Branch(after, id.ID)
-			require.NoError(t, err)
+			b = must.Get(b.Branch(after, id.ID))
 		}
 		require.Equal(t, graph, asJSONOf(t, before))
 		require.Equal(t, shown, projected(t, before, a))
@@ -195,17 +189,13 @@ func TestSwitchLeadsThroughTheNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, a := anyPath(t, anyGraph(t))
 		for n := range g.Nodes() {
-			seen, err := a.Expand(g, n.ID)
-			require.NoError(t, err)
-			seen, err = seen.Switch(g, n.ID)
-			require.NoError(t, err)
-			seen, err = seen.Expand(g, n.ID) // a summary on the way that it switched to
-			require.NoError(t, err)
+			seen := must.Get(a.Expand(g, n.ID))
+			seen = must.Get(seen.Switch(g, n.ID))
+			seen = must.Get(seen.Expand(g, n.ID)) // a summary on the way that it switched to
 			require.Contains(t, onPath(g, seen), n.ID)
 			require.Equal(t, asJSONOf(t, seen), asJSONOf(t, must.Get(seen.Expand(g, n.ID))), "once is enough")
 
-			ended, err := seen.Branch(g, n.ID)
-			require.NoError(t, err)
+			ended := must.Get(seen.Branch(g, n.ID))
 			shown := onPath(g, ended)
 			require.Contains(t, shown, n.ID)
 			run := g.Run(n.RunID)
@@ -275,8 +265,7 @@ func TestProjectionsHonourThePath(t *testing.T) {
 			return
 		}
 		n, _ := g.Node(rapid.SampledFrom(shown).Draw(t, "folded"))
-		folded, err := a.Collapse(g, n.ID)
-		require.NoError(t, err)
+		folded := must.Get(a.Collapse(g, n.ID))
 		left := onPath(g, folded)
 		require.Subset(t, shown, left)
 		for _, id := range left {
@@ -285,8 +274,7 @@ func TestProjectionsHonourThePath(t *testing.T) {
 			}
 		}
 		require.Equal(t, projected(t, g, a), projected(t, g, must.Get(folded.Expand(g, n.ID))), "and back")
-		short, err := a.Summarize(g, n.ID, "In short.")
-		require.NoError(t, err)
+		short := must.Get(a.Summarize(g, n.ID, "In short."))
 		require.Subset(t, shown, onPath(g, short))
 		require.Equal(t, projected(t, g, a), projected(t, g, must.Get(short.Expand(g, n.ID))), "and back")
 		if first := Thread(g, short, ThreadOptions{})[0]; first.Role == RoleSummary {
@@ -407,8 +395,7 @@ func FuzzActive(f *testing.F) {
 		requireDrawn(t, DAG(g, a))
 		for n := range g.Nodes() {
 			for _, operation := range []func(*Graph, string) (Active, error){a.Switch, a.Branch, a.Collapse, a.Expand} {
-				next, err := operation(g, n.ID)
-				require.NoError(t, err)
+				next := must.Get(operation(g, n.ID))
 				projected(t, g, next)
 			}
 		}

@@ -7,14 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func subagent(t *testing.T) *Graph {
 	g := New()
 	for _, line := range lines(t, "03-subagent") {
-		var err error
-		g, err = g.ReduceJSON(line)
-		require.NoError(t, err)
+		g = must.Get(g.ReduceJSON(line))
 	}
 	return g
 }

@@ -142,9 +142,7 @@ func TestLastNodeByRun(t *testing.T) {
 
 func members(t testing.TB, g *Graph) []field {
 	t.Helper()
-	fields, err := object([]byte(asJSON(t, g)))
-	require.NoError(t, err)
-	return fields
+	return must.Get(object([]byte(asJSON(t, g))))
 }
 
 // TestFieldsStayAsReceived: what was null, empty or absent stays so; what is no
@@ -190,8 +188,7 @@ func TestRelayResolved(t *testing.T) {
 	n, _ = denied.Node("q")
 	require.Equal(t, "denied", n.State())
 
-	same, err := g.ReduceJSON([]byte(`{"type":"relay_resolved","runId":"r","relayId":"nothing","approved":true}`))
-	require.NoError(t, err)
+	same := must.Get(g.ReduceJSON([]byte(`{"type":"relay_resolved","runId":"r","relayId":"nothing","approved":true}`)))
 	require.Same(t, g, same)
 }
 
@@ -221,9 +218,7 @@ func TestTypedAndJSONAreEqual(t *testing.T) {
 	for _, e := range events {
 		line := must.Get(json.Marshal(e))
 		typed = typed.Reduce(e)
-		var err error
-		raw, err = raw.ReduceJSON(line)
-		require.NoError(t, err)
+		raw = must.Get(raw.ReduceJSON(line))
 	}
 	require.JSONEq(t, asJSON(t, typed), asJSON(t, raw))
 	require.Equal(t, 10, typed.Len())

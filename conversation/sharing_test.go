@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestVector compares vectors that grow from each other with slices.
@@ -107,8 +108,7 @@ func TestManyForksOfOneGraph(t *testing.T) {
 		if i%2 == 0 {
 			line = text(fmt.Sprintf("run%d", i), "t", "y")
 		}
-		fork, err := g.ReduceJSON([]byte(line))
-		require.NoError(t, err)
+		fork := must.Get(g.ReduceJSON([]byte(line)))
 		require.Equal(t, 3, fork.Len())
 		_, ok := fork.Node(fmt.Sprintf("try%d", i-1))
 		require.False(t, ok, "another fork's")
@@ -122,9 +122,7 @@ func TestDiscardedAttempts(t *testing.T) {
 	g := fold(t, start)
 	for range 10_000 {
 		for _, line := range []string{partial("r", "t", "x"), `{"type":"discard","runId":"r","ids":["t"]}`} {
-			var err error
-			g, err = g.ReduceJSON([]byte(line))
-			require.NoError(t, err)
+			g = must.Get(g.ReduceJSON([]byte(line)))
 		}
 	}
 	require.Equal(t, "r:harness_start", drawn(g))

@@ -23,9 +23,7 @@ func TestThreadCases(t *testing.T) {
 	for _, name := range caseNames(t) {
 		g := New()
 		for _, line := range lines(t, name) {
-			var err error
-			g, err = g.ReduceJSON(line)
-			require.NoError(t, err)
+			g = must.Get(g.ReduceJSON(line))
 		}
 		require.JSONEq(t, string(want[name]), asJSON(t, Thread(g, Active{}, ThreadOptions{})), name)
 	}
@@ -74,9 +72,7 @@ func TestMessagesCases(t *testing.T) {
 		}
 		g := New()
 		for _, line := range lines(t, name) {
-			var err error
-			g, err = g.ReduceJSON(line)
-			require.NoError(t, err)
+			g = must.Get(g.ReduceJSON(line))
 		}
 		require.Equal(t, theirs, asked(g, Active{}), name)
 	}
@@ -188,10 +184,8 @@ func TestDeepSubAgents(t *testing.T) {
 			for run := range g.Runs() {
 				last = run
 			}
-			a, err := Active{}.Switch(g, last+":harness_start")
-			require.NoError(t, err)
-			a, err = a.Expand(g, last+":harness_start")
-			require.NoError(t, err)
+			a := must.Get(Active{}.Switch(g, last+":harness_start"))
+			a = must.Get(a.Expand(g, last+":harness_start"))
 			a.Tip(g)
 		},
 	} {

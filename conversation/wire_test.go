@@ -43,9 +43,7 @@ func TestMessagesAreValidOnTheWire(t *testing.T) {
 				e["content"] = rapid.SampledFrom([]any{"", "x", nil, []any{}, []any{map[string]any{"type": "text", "text": "y"}}, []any{map[string]any{"type": "odd"}}}).Draw(t, "content")
 			}
 			line := must.Get(json.Marshal(e))
-			var err error
-			g, err = g.ReduceJSON(line)
-			require.NoError(t, err)
+			g = must.Get(g.ReduceJSON(line))
 			ids = ids[:0]
 			for n := range g.Nodes() {
 				ids = append(ids, n.ID)
@@ -53,14 +51,10 @@ func TestMessagesAreValidOnTheWire(t *testing.T) {
 		}
 		paths := []conversation.Active{{}}
 		for _, id := range ids {
-			through, err := conversation.Active{}.Switch(g, id)
-			require.NoError(t, err)
-			until, err := paths[len(paths)-1].Branch(g, id)
-			require.NoError(t, err)
-			folded, err := through.Collapse(g, id)
-			require.NoError(t, err)
-			short, err := through.Summarize(g, id, "What was said.")
-			require.NoError(t, err)
+			through := must.Get(conversation.Active{}.Switch(g, id))
+			until := must.Get(paths[len(paths)-1].Branch(g, id))
+			folded := must.Get(through.Collapse(g, id))
+			short := must.Get(through.Summarize(g, id, "What was said."))
 			paths = append(paths, through, until, folded, short)
 		}
 		for _, a := range paths {
@@ -84,8 +78,7 @@ func requireTip(t *rapid.T, g *conversation.Graph, a conversation.Active) {
 		return
 	}
 	line := must.Get(json.Marshal(map[string]any{"type": "user", "runId": "the next", "parentId": tip, "content": "Go on."}))
-	grown, err := g.ReduceJSON(line)
-	require.NoError(t, err)
+	grown := must.Get(g.ReduceJSON(line))
 	messages := conversation.Messages(grown, a)
 	require.NotEmpty(t, messages)
 	require.Equal(t, llm.UserText("Go on."), messages[len(messages)-1])

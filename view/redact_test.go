@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
@@ -28,8 +29,7 @@ func secrets() *story {
 }
 
 func TestRedact(t *testing.T) {
-	before, err := json.Marshal(secrets().events)
-	require.NoError(t, err)
+	before := must.Get(json.Marshal(secrets().events))
 	l := secrets()
 	require.Equal(t, []string{"user +### 1 +file  https://example.com/secret", "user ### 2",
 		`assistant ### 4 (### 3) #secret secret_tool{ "secret": "### 5", "list": ["a \"###\"", {"deep": "### 6"}], "n": 1e2 }`, `tool #secret {"out": "### 7"}`,
@@ -43,8 +43,7 @@ func TestRedact(t *testing.T) {
 	l.compact("billing", int64(len(l.events)), "a secret summary")
 	require.Equal(t, []string{"user " + view.SummaryHead + "a ### summary", "user Thanks"}, see(t, l, "billing", view.Full().Redact(hush)))
 	l = secrets()
-	after, err := json.Marshal(l.events)
-	require.NoError(t, err)
+	after := must.Get(json.Marshal(l.events))
 	require.Equal(t, string(before), string(after), "the log keeps the original")
 }
 

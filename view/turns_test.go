@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
@@ -70,8 +71,7 @@ func TestColdViews(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
 	fine, err := tools.Func("fine", "", func(tools.Context, struct{}) (string, error) { return "fine\nindeed", nil })
 	require.NoError(t, err)
-	broken, err := tools.Func("broken", "", func(tools.Context, struct{}) (string, error) { return "", errors.New("on fire") })
-	require.NoError(t, err)
+	broken := must.Get(tools.Func("broken", "", func(tools.Context, struct{}) (string, error) { return "", errors.New("on fire") }))
 	later := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		tree, log, ends := randomLog(rt, 9, fine, broken)
@@ -81,8 +81,7 @@ func TestColdViews(t *testing.T) {
 		}
 		forgets := rapid.Bool().Draw(rt, "forgets")
 		for _, policy := range []string{"full", "own", "last_turns:1", "last_turns:2", "last_turns:3+files"} {
-			p, err := view.Parse(policy)
-			require.NoError(rt, err)
+			p := must.Get(view.Parse(policy))
 			for node := range tree.Walk() {
 				create := func() *view.View {
 					v := view.New(node, p, "")

@@ -22,8 +22,7 @@ func TestFunctionsOnEdges(t *testing.T) {
 	graph := must.Get(agentgraph.NewBuilder("g").Node("one", a).Node("two", a).
 		Edge("one", "two", agentgraph.When(func(agentgraph.Values) (bool, error) { return true, nil })).Build())
 	var b strings.Builder
-	drawn, err := graphdraw.Of(graph.Graph())
-	require.NoError(t, err)
+	drawn := must.Get(graphdraw.Of(graph.Graph()))
 	require.NoError(t, drawn.Mermaid(&b))
 	require.Contains(t, b.String(), "a function")
 }

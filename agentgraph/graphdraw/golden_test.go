@@ -37,8 +37,7 @@ func draw(w io.Writer, g *agentgraph.Graph, in format) error {
 func goldens(t testing.TB) map[string]*agentgraph.Graph {
 	all := map[string]*agentgraph.Graph{"everything": everything(t)}
 	for _, name := range []string{"content-pipeline", "parallel-analysis", "support-router"} {
-		g, err := agentgraph.LoadFile("../testdata/ossa/"+name+".yaml", agentgraph.WithAnyRef())
-		require.NoError(t, err)
+		g := must.Get(agentgraph.LoadFile("../testdata/ossa/"+name+".yaml", agentgraph.WithAnyRef()))
 		all[name] = g
 	}
 	return all
@@ -63,8 +62,7 @@ func TestGolden(t *testing.T) {
 func expressions(t testing.TB, sources ...string) (all []*agentgraph.Expression) {
 	t.Helper()
 	for _, s := range sources {
-		file, err := graphOf(s)
-		require.NoError(t, err)
+		file := must.Get(graphOf(s))
 		g, err := agentgraph.Load(file, agentgraph.WithAnyRef())
 		require.NoError(t, err, s)
 		all = append(all, g.Edges[0].Transform)

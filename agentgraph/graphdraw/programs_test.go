@@ -85,8 +85,7 @@ func TestMermaid(t *testing.T) {
 	}
 	for i, got := range parseMermaid(t, texts) {
 		require.Empty(t, got.Error, texts[i])
-		d, err := Of(graphs[i])
-		require.NoError(t, err)
+		d := must.Get(Of(graphs[i]))
 		want := mermaidGraph{Nodes: map[string]string{}}
 		clusters := map[string]string{}
 		d.expectMermaid("", &want, clusters)
@@ -141,8 +140,7 @@ func TestDOT(t *testing.T) {
 		require.NoError(t, cmd.Run(), "%s\n%s", errs.String(), source)
 		require.NotContains(t, errs.String(), "<stdin>", source)
 
-		d, err := Of(g)
-		require.NoError(t, err)
+		d := must.Get(Of(g))
 		var texts []string
 		var text strings.Builder
 		inText := false

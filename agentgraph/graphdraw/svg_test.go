@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // shape is a rectangle of a picture, at its place in the whole of it.
@@ -44,9 +45,7 @@ func parseSVG(t require.TestingT, picture []byte) (texts []string) {
 		last    shape
 	)
 	number := func(s string) int {
-		n, err := strconv.Atoi(s)
-		require.NoError(t, err)
-		return n
+		return must.Get(strconv.Atoi(s))
 	}
 	at := func() (x, y int) {
 		for _, o := range offsets {
@@ -137,8 +136,7 @@ func (p *Picture) seen() (lines []string) {
 func requireSVG(t require.TestingT, g *agentgraph.Graph) {
 	var first, second bytes.Buffer
 	require.NoError(t, draw(&first, g, (*Picture).SVG))
-	d, err := Of(g)
-	require.NoError(t, err)
+	d := must.Get(Of(g))
 	require.ElementsMatch(t, d.seen(), parseSVG(t, first.Bytes()))
 	require.True(t, utf8.Valid(first.Bytes()))
 	require.NoError(t, draw(&second, g, (*Picture).SVG))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // TestDifferences: everything that is expected is compared, and all differences are
@@ -45,10 +46,8 @@ expect:
   fallbackInputHas: ["2", boom]
   configSeen: {a: {n: 1.0, m: 2}, b: {n: 1}}
 `
-	cases, err := LoadCases([]byte(text), "c.yaml")
-	require.NoError(t, err)
-	out, err := cases[0].Run(t.Context())
-	require.NoError(t, err)
+	cases := must.Get(LoadCases([]byte(text), "c.yaml"))
+	out := must.Get(cases[0].Run(t.Context()))
 	require.False(t, out.OK())
 	require.Equal(t, []string{
 		"status: got completed, want failed",
@@ -70,10 +69,8 @@ expect:
 
 	// An error instead, reported in one line.
 	text = strings.Replace(strings.Split(text, "expect:")[0], "b: {output: 2}", "b: {error: \"down\\nfor good\"}", 1)
-	cases, err = LoadCases([]byte(text+"expect: {status: completed, error: {agent: a, contains: [down, up]}, parallel: [[b, c]]}\n"), "c.yaml")
-	require.NoError(t, err)
-	synctest.Test(t, func(t *testing.T) { out, err = cases[0].Run(t.Context()) })
-	require.NoError(t, err)
+	cases = must.Get(LoadCases([]byte(text+"expect: {status: completed, error: {agent: a, contains: [down, up]}, parallel: [[b, c]]}\n"), "c.yaml"))
+	synctest.Test(t, func(t *testing.T) { out = must.Get(cases[0].Run(t.Context())) })
 	require.Equal(t, []string{
 		"status: got recovered, want completed",
 		"parallel: b ended before c had started",
@@ -81,13 +78,11 @@ expect:
 		`error: "b waited 5s, and c did not start: nodes that are ready together have to run at the same time" does not contain "down"`,
 		`error: "b waited 5s, and c did not start: nodes that are ready together have to run at the same time" does not contain "up"`,
 	}, out.Differences)
-	cases, err = LoadCases([]byte(text+"expect: {error: {agent: b, edge2: c}}\n"), "c.yaml")
+	cases, err := LoadCases([]byte(text+"expect: {error: {agent: b, edge2: c}}\n"), "c.yaml")
 	require.ErrorContains(t, err, `unknown key "edge2"; did you mean "edge"?`)
 	require.Empty(t, cases)
-	cases, err = LoadCases([]byte(text+"expect: {error: {agent: b, contains: up}, status: completed}\n"), "c.yaml")
-	require.NoError(t, err)
-	out, err = cases[0].Run(t.Context())
-	require.NoError(t, err)
+	cases = must.Get(LoadCases([]byte(text+"expect: {error: {agent: b, contains: up}, status: completed}\n"), "c.yaml"))
+	out = must.Get(cases[0].Run(t.Context()))
 	require.Equal(t, []string{"status: got recovered, want completed", `error: "down\nfor good" does not contain "up"`}, out.Differences)
 }
 
@@ -100,8 +95,7 @@ func TestUnmocked(t *testing.T) {
 	require.ErrorContains(t, err, `node "b": there is no mock for it`)
 	resolve := func(string, map[string]any) (agent.Agent, error) { return Mock{Output: "resolved"}.Agent("other") }
 	cases[0].Resolve = resolve
-	out, err := cases[0].Run(t.Context())
-	require.NoError(t, err)
+	out := must.Get(cases[0].Run(t.Context()))
 	require.True(t, out.OK())
 	require.JSONEq(t, `"resolved"`, string(out.Result.Terminal["b"]))
 }
@@ -134,8 +128,7 @@ expect: {status: completed, order: [a, b], terminal: {b: 3}}
 		"a: {output: 1}, b: {output: 3}, b/c: {output: 1}":                       nil,
 		"a: {output: 1}, b/a: {output: 2}, b/c: {error: x, times: 1, output: 3}": nil,
 	} {
-		cases, err := LoadCases([]byte(strings.Replace(text, "MOCKS", mocks, 1)), "c")
-		require.NoError(t, err)
+		cases := must.Get(LoadCases([]byte(strings.Replace(text, "MOCKS", mocks, 1)), "c"))
 		c := cases[0]
 		var ids []string
 		for _, n := range c.Mocks.Unmocked(c.Graph) {
@@ -145,8 +138,7 @@ expect: {status: completed, order: [a, b], terminal: {b: 3}}
 		if missing != nil {
 			continue
 		}
-		out, err := c.Run(t.Context())
-		require.NoError(t, err)
+		out := must.Get(c.Run(t.Context()))
 		require.Equal(t, strings.Contains(mocks, "error"), !out.OK(), "%v", out.Differences)
 	}
 	_, err := LoadCases([]byte(strings.Replace(text, "MOCKS", "b/d: {output: 1}", 1)), "c")

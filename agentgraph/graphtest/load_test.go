@@ -61,7 +61,7 @@ func TestGivenCases(t *testing.T) {
 }
 
 func TestLoadMocks(t *testing.T) {
-	mocks, err := LoadMocks([]byte(`
+	mocks := must.Get(LoadMocks([]byte(`
 # comments are fine
 a: {output: {x: [1, 9007199254740993, 1.5, -2, null, true, "1"]}}
 b: {error: down, times: 2, output: ok, delay: 50ms}
@@ -73,8 +73,7 @@ g: {blockUntilCancelled: true, output: 1}
 h: {error: down, times: 1}
 i: {delay: 1ms}
 j: {output: [1e-07, 18446744073709551616, "1e3"]}
-`), "m.yaml")
-	require.NoError(t, err)
+`), "m.yaml"))
 	for id, m := range mocks {
 		require.Equal(t, "m.yaml", m.file)
 		require.NotZero(t, m.line)

@@ -28,7 +28,7 @@ func TestMockBlocks(t *testing.T) {
 
 // TestBlockedSiblingIsCancelled: the first error cancels what blocks beside it.
 func TestBlockedSiblingIsCancelled(t *testing.T) {
-	cases, err := LoadCases([]byte(`
+	cases := must.Get(LoadCases([]byte(`
 name: siblings
 graph: |
   apiVersion: ossa.ai/v0.2.7
@@ -45,9 +45,7 @@ graph: |
     entrypoint: a
 mock: {a: {output: 1}, b: {error: boom}, c: {blockUntilCancelled: true}}
 expect: {status: failed, order: [a, b, c], failed: [b], cancelled: [c], terminal: {}, error: {agent: b, contains: boom}}
-`), "cases")
-	require.NoError(t, err)
-	out, err := cases[0].Run(t.Context())
-	require.NoError(t, err)
+`), "cases"))
+	out := must.Get(cases[0].Run(t.Context()))
 	require.Empty(t, out.Differences)
 }

@@ -15,8 +15,7 @@ func TestCases(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.Name, func(t *testing.T) {
 				t.Parallel()
-				out, err := c.Run(t.Context())
-				require.NoError(t, err)
+				out := must.Get(c.Run(t.Context()))
 				for _, d := range out.Differences {
 					t.Error(d)
 				}

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -18,12 +18,10 @@ import (
 func BenchmarkCall(b *testing.B) {
 	input := json.RawMessage(`{"text":"hello"}`)
 	b.Run("sdk", func(b *testing.B) {
-		self, err := os.Executable()
-		require.NoError(b, err)
+		self := must.Get(os.Executable())
 		cmd := exec.Command(self)
 		cmd.Env = []string{"SERVER=kind"}
-		c, err := sdk.NewClient(&sdk.Implementation{Name: "bare", Version: "1"}, nil).Connect(b.Context(), &sdk.CommandTransport{Command: cmd}, nil)
-		require.NoError(b, err)
+		c := must.Get(sdk.NewClient(&sdk.Implementation{Name: "bare", Version: "1"}, nil).Connect(b.Context(), &sdk.CommandTransport{Command: cmd}, nil))
 		b.Cleanup(func() { _ = c.Close() })
 		b.ReportAllocs()
 		for b.Loop() {

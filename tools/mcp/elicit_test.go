@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/mcp"
 )
@@ -54,24 +55,20 @@ func TestElicitation(t *testing.T) {
 			require.Len(t, u.asked, 2)
 			require.Contains(t, u.asked[1], "Which seat, 2?")
 			u.answer(`{"seat":"8"}`)
-			text, err := u.run(t, s, c.tool, `{"text":"t","n":2}`)
-			require.NoError(t, err)
+			text := must.Get(u.run(t, s, c.tool, `{"text":"t","n":2}`))
 			require.Equal(t, "t: accept 7, accept 8; call 1", text)
 			require.Len(t, u.asked, 2)
 
 			other := start(t, c.mode) // of another process
-			text, err = u.run(t, other, c.tool, `{"text":"t","n":2}`)
-			require.NoError(t, err)
+			text = must.Get(u.run(t, other, c.tool, `{"text":"t","n":2}`))
 			require.Equal(t, "t: accept 7, accept 8; call 1", text)
 			require.Len(t, u.asked, 2)
 
 			no := &turn{id: "c2", answers: []*event.RelayResolved{{Approved: false, Reason: "not today"}}}
-			text, err = no.run(t, s, c.tool, `{"text":"t"}`)
-			require.NoError(t, err)
+			text = must.Get(no.run(t, s, c.tool, `{"text":"t"}`))
 			require.Equal(t, "t: decline <nil>; call 2", text)
 
-			res, err := tools.Execute(t.Context(), list(t, s).Get(c.tool), tools.CallInfo{}, json.RawMessage(`{"text":"t"}`))
-			require.NoError(t, err)
+			res := must.Get(tools.Execute(t.Context(), list(t, s).Get(c.tool), tools.CallInfo{}, json.RawMessage(`{"text":"t"}`)))
 			require.Equal(t, "t: cancel <nil>; call 3", event.OutputText(res.Output), "nobody can be asked")
 		})
 	}
@@ -86,8 +83,7 @@ func TestElicitationOfAServerThatEnded(t *testing.T) {
 	require.ErrorIs(t, err, agent.ErrWaits)
 	require.NoError(t, s.Close())
 	u.answer(`{"seat":"1"}`)
-	text, err := u.run(t, start(t, "kind-legacy"), "book", `{"text":"t"}`)
-	require.NoError(t, err)
+	text := must.Get(u.run(t, start(t, "kind-legacy"), "book", `{"text":"t"}`))
 	require.Equal(t, "t: accept 1; call 1", text)
 }
 

@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/mcp"
 )
@@ -188,8 +189,7 @@ func TestCallsThatAServerAnswersAsClosed(t *testing.T) {
 	var calls atomic.Int32
 	url := web(t, func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			require.NoError(t, err)
+			body := must.Get(io.ReadAll(r.Body))
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			var m struct {
 				ID     json.RawMessage

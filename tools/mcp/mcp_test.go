@@ -20,8 +20,7 @@ import (
 // start makes a server of a mode of this test binary.
 func start(t testing.TB, mode string, opts ...mcp.Option) *mcp.Server {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())
 	return open(t, mcp.Stdio{Command: self, Env: []string{"SERVER=" + mode, "NAMED=yes"}, Dir: t.TempDir()}, opts...)
 }
 
@@ -38,25 +37,21 @@ func startCommand(t testing.TB, mode string) *mcp.Server {
 // open makes a server with time enough to start on a busy machine, unless the options give another one.
 func open(t testing.TB, at mcp.Endpoint, opts ...mcp.Option) *mcp.Server {
 	t.Helper()
-	s, err := mcp.New("peer", at, append([]mcp.Option{mcp.WithStartTimeout(2 * time.Minute)}, opts...)...)
-	require.NoError(t, err)
+	s := must.Get(mcp.New("peer", at, append([]mcp.Option{mcp.WithStartTimeout(2 * time.Minute)}, opts...)...))
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 
 func list(t testing.TB, s *mcp.Server) *tools.Registry {
 	t.Helper()
-	r, err := s.Tools(t.Context())
-	require.NoError(t, err)
-	return r
+	return must.Get(s.Tools(t.Context()))
 }
 
 // call executes a tool as an agent does.
 func call(t testing.TB, r *tools.Registry, name, input string) (text string, failed bool) {
 	t.Helper()
 	require.NotNil(t, r.Get(name), "there is no tool %s: %v", name, r.Names())
-	res, err := tools.Execute(context.Background(), r.Get(name), tools.CallInfo{}, json.RawMessage(input))
-	require.NoError(t, err)
+	res := must.Get(tools.Execute(context.Background(), r.Get(name), tools.CallInfo{}, json.RawMessage(input)))
 	return event.OutputText(res.Output), res.IsError
 }
 

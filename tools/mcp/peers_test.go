@@ -32,8 +32,7 @@ func TestPeerEverything(t *testing.T) {
 func TestPeerEverythingOverHTTP(t *testing.T) {
 	t.Parallel()
 	node, script := everything(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
@@ -75,16 +74,14 @@ func tryEverything(t *testing.T, s *mcp.Server) {
 	require.Error(t, err, "%v", r.Names())
 	require.Len(t, u.asked, 1)
 	u.answer(`{"name":"Ann"}`)
-	text, err := u.run(t, s, "trigger-elicitation-request", `{}`)
-	require.NoError(t, err)
+	text := must.Get(u.run(t, s, "trigger-elicitation-request", `{}`))
 	require.Contains(t, text, "Ann")
 }
 
 func TestPeerFilesystem(t *testing.T) {
 	t.Parallel()
 	node, script := mcppeers.Node(t, "node_modules", "@modelcontextprotocol", "server-filesystem", "dist", "index.js")
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "note.txt"), []byte("milk"), 0o600))
 	s := open(t, mcp.Stdio{Command: node, Args: []string{script, dir}}, mcp.WithPrefix("fs_"), mcp.WithTools("read_text_file", "write_file", "list_*"))
 	r := list(t, s)
@@ -94,8 +91,7 @@ func TestPeerFilesystem(t *testing.T) {
 	require.Equal(t, "milk", good(t, r, "fs_read_text_file", input(map[string]string{"path": filepath.Join(dir, "note.txt")})))
 	require.Contains(t, good(t, r, "fs_list_directory", input(map[string]string{"path": dir})), "[FILE] note.txt")
 	good(t, r, "fs_write_file", input(map[string]string{"path": filepath.Join(dir, "new.txt"), "content": "bread"}))
-	data, err := os.ReadFile(filepath.Join(dir, "new.txt"))
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(filepath.Join(dir, "new.txt")))
 	require.Equal(t, "bread", string(data))
 	require.Contains(t, bad(t, r, "fs_read_text_file", `{"path":"/etc/passwd"}`), "Access denied")
 }
@@ -112,7 +108,6 @@ func TestPeerFastMCP(t *testing.T) {
 	require.Contains(t, bad(t, r, "broken", `{}`), "the disk is full")
 	require.Contains(t, good(t, r, "list_resources", `{}`), `"uriTemplate":"memo://{name}"`)
 	require.Equal(t, "memo of ann", good(t, r, "read_resource", `{"uri":"memo://ann"}`))
-	res, err := tools.Execute(context.Background(), r.Get("add"), tools.CallInfo{}, json.RawMessage(`{"a":"x"}`))
-	require.NoError(t, err)
+	res := must.Get(tools.Execute(context.Background(), r.Get("add"), tools.CallInfo{}, json.RawMessage(`{"a":"x"}`)))
 	require.True(t, res.IsError)
 }

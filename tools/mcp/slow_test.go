@@ -32,14 +32,13 @@ func TestASlowServerStartsInTheBackground(t *testing.T) {
 			dir := t.TempDir()
 			gate, opened := filepath.Join(dir, "gate"), filepath.Join(dir, "open")
 			require.NoError(t, exec.Command("mkfifo", gate).Run())
-			closed, err := os.OpenFile(gate, os.O_RDWR, 0)
-			require.NoError(t, err)
+			closed := must.Get(os.OpenFile(gate, os.O_RDWR, 0))
 			defer closed.Close()
 			script := `echo x >> "$1/starts"; echo downloading >&2; read line < "$1/gate"; exec "$2"`
 			var logged bytes.Buffer
 			s := open(t, mcp.Stdio{Command: "/bin/sh", Args: []string{"-c", script, "sh", dir, os.Args[0]}, Env: []string{"SERVER=" + mode, "PATH=" + os.Getenv("PATH")}},
 				mcp.WithStartTimeout(3*time.Second), mcp.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
-			_, err = s.Tools(t.Context())
+			_, err := s.Tools(t.Context())
 			require.ErrorContains(t, err, "mcp server peer: it has not answered within 3s; its tools can be used once it does; it said: downloading")
 			_, again := s.Tools(t.Context())
 			require.Same(t, err, again, "nobody waits a second time")
@@ -53,8 +52,7 @@ func TestASlowServerStartsInTheBackground(t *testing.T) {
 				return err == nil
 			})
 			require.Equal(t, "hello", good(t, r, "echo", `{"text":"hello"}`))
-			begun, err := os.ReadFile(filepath.Join(dir, "starts"))
-			require.NoError(t, err)
+			begun := must.Get(os.ReadFile(filepath.Join(dir, "starts")))
 			require.LessOrEqual(t, strings.Count(string(begun), "x"), starts)
 			require.NoError(t, s.Close())
 			require.Equal(t, 1, strings.Count(logged.String(), "level=WARN"), logged.String())
