@@ -109,6 +109,29 @@ func TestAnswerToALaterQuestion(t *testing.T) {
 	require.Equal(t, []string{"A1"}, ran)
 }
 
+// A "yes" that was refused while the task ran answers no question that the task asks afterwards, if it comes again.
+func TestAnswerThatWasRefusedComesAgain(t *testing.T) {
+	var ran []string
+	free := make(chan struct{})
+	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)),
+		scripted.Reply(scripted.WaitFor(free), scripted.Call("refund", `{"order":"A2"}`)), scripted.Reply(scripted.Text("One.")))
+	billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
+	h, ctx := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler(), context.Background()
+	task := sendTask(t, h, ctx, userMessage("m1", "refund both"))
+	yes, late := userMessage("m2", "yes"), userMessage("m3", "yes")
+	yes.TaskID, late.TaskID = task.ID, task.ID
+	sendAtOnce(t, h, ctx, yes)
+	_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: late})
+	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
+	close(free)
+	require.Equal(t, sdk.TaskStateInputRequired, sendTask(t, h, ctx, yes).Status.State)
+	require.Equal(t, sdk.TaskStateInputRequired, sendTask(t, h, ctx, late).Status.State)
+	no := userMessage("m4", "no")
+	no.TaskID = task.ID
+	require.Equal(t, sdk.TaskStateCompleted, sendTask(t, h, ctx, no).Status.State)
+	require.Equal(t, []string{"A1"}, ran)
+}
+
 // A fork has the tasks of its past, under ids of its own, as they were.
 func TestTasksOfAFork(t *testing.T) {
 	mock := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("Which one?")), a2atest.Reply(a2atest.Text("Done.")))

@@ -149,8 +149,9 @@ func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.M
 	return f, err
 }
 
-// arrivals are the ends of the logs when messages arrived that answered no question, because theirs was answered before.
-// Such a message is not in the log, and answers no later question if it comes again. After a restart it can.
+// arrivals are the ends of the logs when messages arrived that answered no question, because theirs was answered before
+// or the task ran. Such a message is not in the log, and answers no later question if it comes again. After a restart it
+// can.
 type arrivals struct {
 	mu sync.Mutex
 	at map[[sha256.Size]byte]int64
@@ -194,6 +195,7 @@ func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message
 	case state.Terminal():
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is over ("+stateName(state)+"): send the message with its contextId alone to begin a new one")
 	case !f.settled():
+		s.arrivals.note(f.key, m, arrivedAt)
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is running: wait until it asks for input, or cancel it")
 	case len(f.log.Questions) == 0:
 		return s.begin(ctx, f.key, f.seq, msg, from, f.task.ID, f.extended)
