@@ -26,6 +26,7 @@ type answer struct {
 	blocks       textList      // artifacts
 	statusTexts  textList      // the texts of earlier states, by message id
 	final        string        // the text of the status that ended the exchange
+	question     string        // the id of the message of that status, if it asks something
 	earlier      map[string]string
 	said         []string // the logged texts of the last task, whose id the peer uses again; its first snapshot has them
 	omitRepeated bool     // do not repeat a question that was asked before
@@ -223,6 +224,9 @@ func (a *answer) status(s sdk.TaskStatus) {
 	if !a.complete() {
 		a.addStatusText(s.Message)
 		return
+	}
+	if interrupted(a.state) && a.isID(s.Message.ID) {
+		a.question = s.Message.ID
 	}
 	a.files.put("message "+s.Message.ID, s.Message.Parts, false)
 	if text := a.redactedText(s.Message.Parts); text != a.earlier["message "+s.Message.ID] || text == "" {

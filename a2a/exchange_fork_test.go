@@ -143,20 +143,27 @@ func TestMessageInAFork(t *testing.T) {
 }
 
 // If another client has answered the question of a task, and the task asks the next one, a message that was written
-// before is not the answer to that.
+// before is not the answer to that, even if both questions have the same words.
 func TestMessageForAnEarlierQuestion(t *testing.T) {
-	p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("INPUT_REQUIRED", "Which invoice?")) })
-	f := newRunner(t, remotetest.Billing(t, p.URL))
-	f.NoError(f.Turn("refund"))
-	p.set(func(w http.ResponseWriter, c call) {
-		if c.Method == sends {
-			c.stream(w, messageEvent("Very well."))
-			return
-		}
-		c.reply(w, taskJSON("INPUT_REQUIRED", "Pay out 5000?"))
-	})
-	f.NoError(f.Turn("the second"))
-	require.Empty(t, p.made(sends)[1].Params.Message.TaskID)
+	for name, next := range map[string]string{
+		"in other words":    taskJSON("INPUT_REQUIRED", "Pay out 5000?"),
+		"in the same words": strings.ReplaceAll(taskJSON("INPUT_REQUIRED", "Pay out?"), "m-INPUT_REQUIRED", "m-2"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("INPUT_REQUIRED", "Pay out?")) })
+			f := newRunner(t, remotetest.Billing(t, p.URL))
+			f.NoError(f.Turn("refund"))
+			p.set(func(w http.ResponseWriter, c call) {
+				if c.Method == sends {
+					c.stream(w, messageEvent("Very well."))
+					return
+				}
+				c.reply(w, next)
+			})
+			f.NoError(f.Turn("yes"))
+			require.Empty(t, p.made(sends)[1].Params.Message.TaskID)
+		})
+	}
 }
 
 // A fork is another conversation at the peer, too: it has a context of its own, which begins with the whole conversation.

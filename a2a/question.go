@@ -128,15 +128,19 @@ func (x *exchange) resolveQuestion(q *question) (send bool, failed *Error) {
 	return false, x.fault(CodeDeclined, "the user declined to answer its question, and "+outcome+" ("+why+")")
 }
 
-// stillAsks reports whether a task that asks something still asks what the log says. Without a text in its status that
-// cannot be seen; a task of the session that this one was forked from may then ask something else.
-func (x *exchange) stillAsks(asks *sdk.Message, said []string) bool {
-	text := ""
+// stillAsks reports whether a task that asks something still asks what the log says: in a message with the id of the
+// question, for a peer with such ids, and in the same words. If the message has no text, a task of the session that this
+// one was forked from may ask something else, unless the ids are equal.
+func (x *exchange) stillAsks(asks *sdk.Message, question string, said []string) bool {
+	id, text := "", ""
 	if asks != nil {
-		text = strings.ToValidUTF8(x.answer.redactedText(asks.Parts), "\uFFFD")
+		id, text = asks.ID, strings.ToValidUTF8(x.answer.redactedText(asks.Parts), "\uFFFD")
 	}
-	if text == "" {
-		return !x.shared
+	switch {
+	case id != "" && question != "" && id != question:
+		return false
+	case text == "":
+		return !x.shared || id != "" && id == question
 	}
 	return slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, text) })
 }
@@ -164,7 +168,7 @@ func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 		x.answer.excludeTask(task)
 	}
 	x.answer.taskID = id
-	if state != sdk.TaskStateInputRequired || !x.stillAsks(task.Status.Message, []string{m.asked.message}) {
+	if state != sdk.TaskStateInputRequired || !x.stillAsks(task.Status.Message, m.Task.Question, []string{m.asked.message}) {
 		if !resent && (!state.Terminal() || state == sdk.TaskStateCompleted) {
 			x.taskGone = true // another client answered the task, and it must not be canceled
 			return false, x.fault(CodeTaskGone, "the task does not wait for this answer any more: it is "+status(state)+" without it")

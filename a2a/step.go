@@ -153,7 +153,7 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 				return false, x.classify(x.ctx, err)
 			}
 			switch {
-			case x.takesAnswer(task, said):
+			case x.takesAnswer(task, m.Task.Question, said):
 				x.answer.excludeTask(task)
 				msg.TaskID = task.ID
 			case interrupted(canonicalState(task.Status.State)) && x.inv.Attempt() > 1 && !x.shared: // it has received the answer before a crash
@@ -175,12 +175,12 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 
 // takesAnswer reports whether a task takes a message as the answer to a question in the log. A task that works may have
 // been answered by the session that this one was forked from, or its peer is late.
-func (x *exchange) takesAnswer(t *sdk.Task, said []string) bool {
+func (x *exchange) takesAnswer(t *sdk.Task, question string, said []string) bool {
 	state := canonicalState(t.Status.State)
 	if !interrupted(state) {
 		return !state.Terminal() && !x.shared
 	}
-	return x.stillAsks(t.Status.Message, said)
+	return x.stillAsks(t.Status.Message, question, said)
 }
 
 // deliver sends a message and applies the immediate answer. It reports whether the peer streams its answers.
@@ -267,7 +267,7 @@ func (x *exchange) emit(e *event.Event) bool {
 // record stores the state of the task, or only the peer's context id if there is no task.
 func (x *exchange) record(state sdk.TaskState, more bool) bool {
 	return x.emit(&event.Event{More: more, Data: &event.RemoteTask{TaskID: string(x.answer.taskID), ContextID: x.answer.contextID,
-		Status: status(state), URL: x.peer.endpoint, Usage: x.answer.usage}})
+		Status: status(state), Question: x.answer.question, URL: x.peer.endpoint, Usage: x.answer.usage}})
 }
 
 // status returns the log's name for a task state: working, input_required, ….

@@ -2066,6 +2066,7 @@ export interface components {
             taskId: string;
             contextId?: string;
             status?: string;
+            question?: string;
             url?: string;
             usage?: components["schemas"]["EventUsage"][];
         };
