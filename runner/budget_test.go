@@ -504,6 +504,7 @@ func TestBudgetsOfBrokenOffAnswers(t *testing.T) {
 			}
 			return scripted.Reply(scripted.Call("slow", `{"input":"x"}`), scripted.Usage(1, 1, 0))
 		})
+		inputs := make(map[string]int)
 		for name, c := range map[string]struct {
 			root           agent.Agent
 			breaks, cancel bool
@@ -530,10 +531,16 @@ func TestBudgetsOfBrokenOffAnswers(t *testing.T) {
 					}
 					require.True(t, slices.ContainsFunc(load(t, r, s1), func(e *event.Event) bool {
 						d, ok := e.Data.(*event.Discard)
-						return ok && d.Usage != nil && d.Usage.InputTokens > 0 && (silent || d.Usage.OutputTokens > 0)
+						if ok && d.Usage != nil {
+							inputs[name] = d.Usage.InputTokens
+						}
+						return inputs[name] > 0 && (silent || d.Usage.OutputTokens > 0)
 					}), "what was begun costs nothing")
 				})
 			})
+		}
+		if silent {
+			require.Equal(t, 2*inputs["its context ends"], inputs["two models"], "both requests were under way")
 		}
 	}
 }

@@ -34,6 +34,7 @@ type meter struct {
 	draft    *draft // of the scope
 	asked    bool   // asking contains the scope
 	dearest  amount // the most that one request for the answer under way was estimated to use
+	requests int    // the number of requests for the answer that are under way
 	estimate string // the notice about the estimated usage of the last answer, "" if the endpoint reported it
 }
 
@@ -209,6 +210,7 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, par
 			return err
 		}
 	}
+	m.requests = parallel + 1
 	if scope != "" {
 		if m.asking == nil {
 			m.asking = make(map[string]amount)
@@ -349,8 +351,9 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 		for chunk, err := range chunks {
 			switch {
 			case chunk.Lost != nil:
+				m.requests--
 				if lost := *chunk.Lost; lost.Begun && lost.Usage == nil {
-					lost.Usage = m.charge(lost.Model, req, new(modelAnswer))
+					lost.Usage = m.charge(lost.Model, req, &modelAnswer{begun: true}) // of one request
 					chunk.Lost = &lost
 				}
 			case err == nil && chunk.Notice != nil:
@@ -392,6 +395,9 @@ func (m *meter) charge(model string, req *llm.Request, a *modelAnswer) *llm.Usag
 	message := llm.Message{Role: llm.RoleAssistant, Content: content}
 	u := &llm.Usage{InputTokens: cmp.Or(a.usage.InputTokens, llm.CountRequest(req, m.counter)), CachedTokens: a.usage.CachedTokens,
 		OutputTokens: max(a.usage.OutputTokens, llm.CountMessage(&message, m.counter)-llm.MessageTokens)}
+	if !a.begun { // no request under way has an answer
+		u.InputTokens *= max(1, m.requests)
+	}
 	m.estimate = fmt.Sprintf("the endpoint of the model %q did not say what its answer has used; by an estimate it is %d tokens of input and %d of output",
 		model, u.InputTokens, u.OutputTokens)
 	return u
