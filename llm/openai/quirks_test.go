@@ -739,7 +739,7 @@ func TestTableOfQuirks(t *testing.T) {
 		pages.Write(page)
 	}
 	var b strings.Builder
-	b.WriteString("| provider | found by | what is special |\n|---|---|---|\n")
+	b.WriteString("| provider | found by | what is special | thinking off |\n|---|---|---|---|\n")
 	for _, p := range providers {
 		var special []string
 		for i, row := range quirkTable {
@@ -750,17 +750,15 @@ func TestTableOfQuirks(t *testing.T) {
 		if p.special != "" {
 			special = append(special, p.special)
 		}
+		off := ""
 		if p.off != "" {
-			special = append(special, "thinking off is `"+p.off+"`")
+			off = "`" + p.off + "`"
 		}
 		found := "its name"
 		if p.hosts != "" {
 			found = "`" + strings.Join(strings.Fields(p.hosts), "`, `") + "`"
 		}
-		if special == nil {
-			special = []string{"nothing"}
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.name, found, strings.Join(special, ", "))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", p.name, found, strings.Join(special, ", "), off)
 	}
 	b.WriteString("\n| quirk | what is sent |\n|---|---|\n")
 	for _, row := range quirkTable {
