@@ -101,8 +101,7 @@ func over(t *testing.T, c stormConfig, db session.Store) {
 }
 
 func opened(t *testing.T, c stormConfig) session.Store {
-	db, err := c.open(t.Context())
-	require.NoError(t, err)
+	db := must.Get(c.open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
 }

@@ -69,9 +69,7 @@ func (c *caller) request(method, path string, body any, header ...string) *http.
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	res, err := c.http.Do(r)
-	require.NoError(c.t, err)
-	return res
+	return must.Get(c.http.Do(r))
 }
 
 // ask sends a request and decodes its answer, which must have the status.
@@ -202,11 +200,9 @@ func TestOneSessionEveryAPI(t *testing.T) {
 	program := &caller{t: t, base: web.URL, http: web.Client(), token: "owner-token"}
 
 	// The browser signs in with a code.
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
+	jar := must.Get(cookiejar.New(nil))
 	browser := &caller{t: t, base: web.URL, http: &http.Client{Jar: jar}}
-	code, err := signIn.Code(session.DefaultUser)
-	require.NoError(t, err)
+	code := must.Get(signIn.Code(session.DefaultUser))
 	grant := browser.ask(200, "POST", "/inspect/sign-in", map[string]any{"code": code}, "Origin", web.URL, "Sec-Fetch-Site", "same-origin")
 	browser.key = grant["key"].(string)
 

@@ -78,8 +78,7 @@ func TestAllocationBudget(t *testing.T) {
 	served := allocations(500, func() {
 		_, err := c.Write(turn)
 		require.NoError(t, err)
-		n, err := c.Read(c.buf)
-		require.NoError(t, err)
+		n := must.Get(c.Read(c.buf))
 		require.True(t, bytes.HasPrefix(c.buf[:n], []byte("HTTP/1.1 200")) && bytes.Contains(c.buf[:n], []byte(`"done"`)))
 	})
 	t.Logf("a turn: %.1f allocations alone, %.1f over HTTP", alone, served)

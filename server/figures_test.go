@@ -84,8 +84,7 @@ func newStand(tb testing.TB, a agent.Agent, db session.Store) *stand {
 	guard := must.Get(access.New(access.Options{Users: bearer, Streams: access.NewLimit(2000, 0)}))
 	api := must.Get(server.New(turns, server.WithGuard(guard)))
 	chat := must.Get(openaiapi.New(turns, openaiapi.WithGuard(guard)))
-	page := must.Get(agui.New(turns, agui.WithGuard(guard)))
-	return &stand{turns, run, server.Mux(api, chat, page)}
+	return &stand{turns, run, server.Mux(api, chat, must.Get(agui.New(turns, agui.WithGuard(guard))))}
 }
 
 func (s *stand) listen(tb testing.TB) string {
@@ -130,8 +129,7 @@ func BenchmarkTurn(b *testing.B) {
 		defer web.Close()
 		b.ReportAllocs()
 		for range b.N {
-			res, err := post(b.Context(), web.URL, "/", "", `{"content":"hello"}`)
-			require.NoError(b, err)
+			res := must.Get(post(b.Context(), web.URL, "/", "", `{"content":"hello"}`))
 			_, _ = io.Copy(io.Discard, res.Body)
 			_ = res.Body.Close()
 		}
@@ -162,8 +160,7 @@ func BenchmarkTurn(b *testing.B) {
 				if n < 8 {
 					path, body = "/api/v1/sessions", fmt.Sprintf(`{"id":"%d","content":"hello"}`, n)
 				}
-				res, err := post(b.Context(), base, path, "", body)
-				require.NoError(b, err)
+				res := must.Get(post(b.Context(), base, path, "", body))
 				_, _ = io.Copy(io.Discard, res.Body)
 				_ = res.Body.Close()
 			}
@@ -209,8 +206,7 @@ func TestStreamFootprint(t *testing.T) {
 		require.NoError(t, c.SetReadDeadline(time.Now().Add(2*time.Minute)))
 		for seen := ""; !strings.Contains(seen, "harness_end"); {
 			buf := make([]byte, 4096)
-			n, err := c.Read(buf)
-			require.NoError(t, err)
+			n := must.Get(c.Read(buf))
 			seen += string(buf[:n])
 		}
 	}

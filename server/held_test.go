@@ -104,12 +104,11 @@ func BenchmarkFirstWord(b *testing.B) {
 			var first time.Duration
 			for n := range b.N {
 				began := time.Now()
-				res, err := post(b.Context(), base, "/api/v1/sessions", "text/event-stream", fmt.Sprintf(`{"id":"s%d","content":"hello"}`, n))
-				require.NoError(b, err)
+				res := must.Get(post(b.Context(), base, "/api/v1/sessions", "text/event-stream", fmt.Sprintf(`{"id":"s%d","content":"hello"}`, n)))
 				for lines := bufio.NewScanner(res.Body); lines.Scan() && !strings.Contains(lines.Text(), `"type":"text"`); {
 				}
 				first += time.Since(began)
-				_, err = io.Copy(io.Discard, res.Body)
+				_, err := io.Copy(io.Discard, res.Body)
 				require.NoError(b, err)
 				require.NoError(b, res.Body.Close())
 			}

@@ -49,9 +49,8 @@ func newOffice(t testing.TB) *served {
 			}
 		}))
 	}
-	plan, err := agentgraph.NewBuilder("plan").Node("first", step("first")).Node("yes", step("yes")).Node("no", step("no")).
-		Edge("first", "yes").Edge("first", "no", agentgraph.When(func(agentgraph.Values) (bool, error) { return false, nil })).Build()
-	require.NoError(t, err)
+	plan := must.Get(agentgraph.NewBuilder("plan").Node("first", step("first")).Node("yes", step("yes")).Node("no", step("no")).
+		Edge("first", "yes").Edge("first", "no", agentgraph.When(func(agentgraph.Values) (bool, error) { return false, nil })).Build())
 	support := must.Get(llmagent.New("support", "You obey.", scripted.Func("large", func(req *llm.Request) scripted.Answer {
 		handOver := func(to string) scripted.Answer {
 			return scripted.Reply(scripted.Call("transfer_to_"+to, `{"reason":"it was said"}`), scripted.Usage(50, 5, 0))
@@ -70,8 +69,7 @@ func newOffice(t testing.TB) *served {
 	}), llmagent.WithSubAgents(billing, plan)))
 	back := router.Specialist(support)
 	front := must.Get(router.New("front", router.Rules(router.When(router.Keyword("help")).To(back)), router.Default(back)))
-	kept, err := server.KeepRequests(1 << 20)
-	require.NoError(t, err)
+	kept := must.Get(server.KeepRequests(1 << 20))
 	return serveWith(t, &desk{root: front}, sessiontest.Memory(t), []runner.Option{runner.WithDesk(human.Log{}), runner.WithInterceptors(kept)},
 		server.WithRequests(kept), server.WithPrices(llm.Prices{"large": {Input: 2, Output: 8}}))
 }
@@ -214,8 +212,7 @@ func TestForksAndEdits(t *testing.T) {
 	}
 	require.Equal(t, diff["a"].(map[string]any)["events"], a1)
 	require.Equal(t, diff["b"].(map[string]any)["events"], b1)
-	d, err := past.Diff(t.Context(), key, session.Key{App: key.App, User: "ann", ID: edited["id"].(string)})
-	require.NoError(t, err)
+	d := must.Get(past.Diff(t.Context(), key, session.Key{App: key.App, User: "ann", ID: edited["id"].(string)}))
 	same := must.Get(json.Marshal(sessionform.DiffOf(d)))
 	require.JSONEq(t, string(same), string(s.get(t, "ann!", "/sessions/s1/diff/"+edited["id"].(string)).body))
 }
@@ -223,8 +220,7 @@ func TestForksAndEdits(t *testing.T) {
 // rests waits until the last turn of a session rests.
 func (s *served) rests(t testing.TB, key session.Key) {
 	t.Helper()
-	r, err := s.turns.Report(t.Context(), key, "")
-	require.NoError(t, err)
+	r := must.Get(s.turns.Report(t.Context(), key, ""))
 	for _, err := range s.turns.Watch(t.Context(), key, r.First, "") {
 		require.NoError(t, err)
 	}
@@ -254,8 +250,7 @@ func TestViewsAndSamples(t *testing.T) {
 			continue
 		}
 		asked++
-		p, err := s.turns.Runner().PreviewAt(t.Context(), key, e.Seq, e.Agent)
-		require.NoError(t, err)
+		p := must.Get(s.turns.Runner().PreviewAt(t.Context(), key, e.Seq, e.Agent))
 		v := view.ok(t, 200)
 		want := must.Get(json.Marshal(chatform.RequestOf(p.Request)))
 		got := must.Get(json.Marshal(map[string]any{"messages": v["messages"], "tools": v["tools"]}))

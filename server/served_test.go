@@ -194,8 +194,7 @@ func (s *served) do(t testing.TB, token, method, path, body string, headers ...s
 	t.Helper()
 	res := s.send(t, token, method, path, body, headers...)
 	defer res.Body.Close()
-	data := must.Get(io.ReadAll(res.Body))
-	return answer{res.StatusCode, res.Header, data}
+	return answer{res.StatusCode, res.Header, must.Get(io.ReadAll(res.Body))}
 }
 
 func (s *served) get(t testing.TB, token, path string, headers ...string) answer {
@@ -206,8 +205,7 @@ func (s *served) get(t testing.TB, token, path string, headers ...string) answer
 // health asks a path for its status.
 func (s *served) health(t testing.TB, path string) int {
 	t.Helper()
-	res, err := s.http.Get(s.url + path)
-	require.NoError(t, err)
+	res := must.Get(s.http.Get(s.url + path))
 	res.Body.Close()
 	return res.StatusCode
 }

@@ -195,8 +195,7 @@ func (r *replica) launch(t *testing.T) io.Reader {
 	}
 	r.child.Env = append(os.Environ(), stormEnv+"="+string(config))
 	r.child.Stderr = os.Stderr
-	out, err := r.child.StdoutPipe()
-	require.NoError(t, err)
+	out := must.Get(r.child.StdoutPipe())
 	require.NoError(t, r.child.Start())
 	return out
 }
@@ -509,8 +508,7 @@ func rage(t *testing.T, base string, readers, kills int, replicas ...*replica) {
 	close(killed)
 	talking.Wait()
 	require.NoError(t, ctx.Err())
-	db, err := replicas[0].open(t.Context())
-	require.NoError(t, err)
+	db := must.Get(replicas[0].open(t.Context()))
 	defer db.Close()
 	logs := make([][]*event.Event, sessions)
 	for i := range sessions {

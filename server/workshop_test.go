@@ -43,8 +43,7 @@ func TestToolByHand(t *testing.T) {
 	require.Equal(t, "runs_agents", call("machine", "summarize_text", `{"input":{"text":"x"}}`).code(t), "it runs only in a session")
 	require.Equal(t, 404, s.do(t, "machine", "POST", "/agents/nobody/tools/report", `{"input":{}}`).status)
 	for _, user := range []string{"", "me"} {
-		infos, err := s.store.List(t.Context(), session.Key{App: session.DefaultApp, User: user}, session.Page{})
-		require.NoError(t, err)
+		infos := must.Get(s.store.List(t.Context(), session.Key{App: session.DefaultApp, User: user}, session.Page{}))
 		require.Empty(t, infos, "a call by hand has stored something")
 	}
 

@@ -29,8 +29,7 @@ func newFuzzed(t testing.TB) *fuzzed {
 	d := newDesk(t)
 	turns := newTurns(t, d, sessiontest.Memory(t), runner.WithStreaming())
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
-	handler := must.Get(New(turns))
-	return &fuzzed{handler, d}
+	return &fuzzed{must.Get(New(turns)), d}
 }
 
 func (f *fuzzed) post(t *testing.T, path, body string) {
@@ -117,11 +116,9 @@ func FuzzResume(f *testing.F) {
 	f.Fuzz(func(t *testing.T, resume string) {
 		handler := newFuzzed(t)
 		key := session.Key{App: session.DefaultApp, User: "ann", ID: "t"}
-		x, err := handler.turns.Begin(t.Context(), key, llm.UserText("refund"))
-		require.NoError(t, err)
+		x := must.Get(handler.turns.Begin(t.Context(), key, llm.UserText("refund")))
 		require.NoError(t, x.Wait(t.Context()))
-		r, err := handler.turns.Report(t.Context(), key, "")
-		require.NoError(t, err)
+		r := must.Get(handler.turns.Report(t.Context(), key, ""))
 		id := r.Questions()[0].ID
 		handler.post(t, "", `{"threadId":"t","runId":"r","messages":[],"resume":`+strings.ReplaceAll(resume, "ID", id)+`}`)
 		if handler.desk.refunds.Load() > 0 {

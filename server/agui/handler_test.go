@@ -314,8 +314,7 @@ func testConnect(t *testing.T, peer *clientProcess) {
 	require.Equal(t, "r1", events[0]["runId"])
 	require.Equal(t, "u1", events[0]["input"].(map[string]any)["messages"].([]any)[0].(map[string]any)["id"])
 
-	x, err := w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think")) // at another API
-	require.NoError(t, err)
+	x := must.Get(w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think"))) // at another API
 	<-d.thinks
 	late := peer.begin(t, w.to(peerCommand{Op: "connect", Query: "?follow=false", Live: true, Page: "late"}))
 	for r := range late { // the words so far are there
@@ -330,7 +329,7 @@ func testConnect(t *testing.T, peer *clientProcess) {
 
 	must.Get(w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("refund")))
 	asked := last(until("RUN_FINISHED", 1))["outcome"].(map[string]any)["interrupts"].([]any)[0].(map[string]any)
-	_, err = w.turns.Resume(t.Context(), w.key("t1"), runner.Approve(asked["toolCallId"].(string)))
+	_, err := w.turns.Resume(t.Context(), w.key("t1"), runner.Approve(asked["toolCallId"].(string)))
 	require.NoError(t, err)
 	require.Contains(t, types(until("RUN_FINISHED", 1)), "TOOL_CALL_RESULT")
 	for r := range late {
@@ -350,8 +349,7 @@ func testConnect(t *testing.T, peer *clientProcess) {
 	require.NoError(t, w.turns.Stop(t.Context(), w.key("t1")))
 	require.Equal(t, "cancelled", last(until("RUN_FINISHED", 1))["outcome"].(map[string]any)["type"])
 	d.free <- struct{}{}
-	x, err = w.turns.Resume(t.Context(), w.key("t1"))
-	require.NoError(t, err)
+	x = must.Get(w.turns.Resume(t.Context(), w.key("t1")))
 	require.NoError(t, x.Wait(t.Context()))
 	require.Equal(t, "success", last(until("RUN_FINISHED", 1))["outcome"].(map[string]any)["type"])
 	peer.begin(t, w.to(peerCommand{Op: "leave", Page: "follows"}))

@@ -111,3 +111,152 @@ func TestAnswersOfTwoPages(t *testing.T) {
 	}
 	require.Positive(t, late)
 }
+
+// newPlanner is an agent whose tool visit counts the visits of the city in the session's state.
+func newPlanner(t testing.TB) *llmagent.Agent {
+	t.Helper()
+	visit := must.Get(tools.Func("visit", "Visits the city.", func(c tools.Context, _ struct{}) (string, error) {
+		city, _ := c.Get("city")
+		c.Set("visits", []any{city})
+		c.Set("user:vip", true)
+		c.Set("turn:done", true)
+		return fmt.Sprint("visited ", city), nil
+	}))
+	return must.Get(llmagent.New("planner", "", scripted.Func("planner", func(req *llm.Request) scripted.Answer {
+		last := req.Messages[len(req.Messages)-1]
+		switch {
+		case last.Role == llm.RoleTool:
+			return scripted.Reply(scripted.Text(last.Parts[0].(llm.ToolResult).Output))
+		case strings.Contains(last.PlainText(), "visit"):
+			return scripted.Reply(scripted.Call("visit", `{}`))
+		case strings.Contains(last.PlainText(), "map"):
+			return scripted.Reply(scripted.Call("show_map", `{"city":"Oslo"}`))
+		}
+		return scripted.Reply(scripted.Text("Hello."))
+	}), llmagent.WithTools(visit)))
+}
+
+// changes are the keys and values that a thread's log has changed, one map a state event.
+func (w *world) changes(thread string) (all []map[string]any) {
+	for _, e := range w.log(thread) {
+		if d, ok := e.Data.(*event.State); ok {
+			all = append(all, d.Delta)
+		}
+	}
+	return all
+}
+
+// ofPage is the state that a page has, without the stateKey of the conversation.
+func ofPage(r *peerReply) map[string]any {
+	delete(r.State, stateKey)
+	return r.State
+}
+
+// TestSharedState: the official client and the session have one state. What the page changes is there when the turn
+// begins, and what the turn changes arrives while it runs.
+func TestSharedState(t *testing.T) {
+	peer := startPeer(t)
+	w := newWorld(t, newTurns(t, newPlanner(t), sessiontest.Memory(t), runner.WithStreaming()), WithPageState("city", "trip"))
+	first := peer.do(t, w.to(peerCommand{Say: says("m1", "visit"), State: map[string]any{"city": "Oslo", "trip": map[string]any{"days": 3}}}))
+	require.Empty(t, first.Error)
+	require.Equal(t, []string{"RUN_STARTED", "STATE_SNAPSHOT"}, types(first.Events)[:2])
+	require.Equal(t, "visited Oslo", last(first.Messages)["content"])
+	require.Equal(t, map[string]any{"city": "Oslo", "trip": map[string]any{"days": 3.0}, "visits": []any{"Oslo"}, "turn:done": true}, ofPage(first))
+	require.Contains(t, types(first.Events), "STATE_DELTA")
+	stored := len(w.changes("t1"))
+
+	// The client sends all that it has. Nothing of it is new.
+	second := peer.do(t, w.to(peerCommand{Say: says("m2", "hello")}))
+	require.Empty(t, second.Error)
+	require.NotContains(t, types(second.Events), "CUSTOM")
+	require.Len(t, w.changes("t1"), stored)
+
+	// A null deletes a key, and a key that the page does not have stays.
+	third := peer.do(t, w.to(peerCommand{Say: says("m3", "visit"), State: map[string]any{"city": "Bergen", "trip": nil}}))
+	require.Empty(t, third.Error)
+	require.Equal(t, map[string]any{"city": "Bergen", "visits": []any{"Bergen"}, "turn:done": true}, ofPage(third))
+	other := peer.do(t, w.to(peerCommand{Page: "other", Say: says("m4", "hello")}))
+	require.Equal(t, map[string]any{"city": "Bergen", "visits": []any{"Bergen"}}, ofPage(other))
+
+	// A tool of the page changes the state, too.
+	asked := peer.do(t, w.to(peerCommand{Say: says("m5", "a map"), Tools: showMap}))
+	open := openCalls(asked.Messages)
+	require.Len(t, open, 1)
+	given := w.to(peerCommand{Say: toolMessage("r1", open[0], "shown"), Tools: showMap, State: map[string]any{"city": "Oslo"}})
+	shown := peer.do(t, given)
+	require.Empty(t, shown.Error)
+	require.Equal(t, "Oslo", ofPage(shown)["city"])
+	stored = len(w.changes("t1"))
+	given.Say = nil
+	require.Empty(t, peer.do(t, given).Error, "a run that is posted again")
+	require.Len(t, w.changes("t1"), stored)
+}
+
+// TestStateThatPagesCannotWrite: only the keys that were named are written, and the page reads which were not.
+func TestStateThatPagesCannotWrite(t *testing.T) {
+	post := func(w *world, run, words, state string) (int, []map[string]any, string) {
+		return w.post("", `{"threadId":"t1","runId":"`+run+`","messages":[{"id":"`+run+`","role":"user","content":"`+words+`"}],"state":`+state+`}`)
+	}
+	tries := `{"city":"Oslo","visits":["Rome"],"user:vip":true,"app:handoff:x":1,"turn:planner.x":1,"arbor":{"activeAgent":"root"},"arbor.request":{"id":"x"},"":1}`
+	for _, keys := range [][]string{nil, {"city"}} {
+		w := newWorld(t, newTurns(t, newPlanner(t), sessiontest.Memory(t), runner.WithStreaming()), WithPageState(keys...))
+		status, events, _ := post(w, "r1", "hello", tries)
+		require.Equal(t, http.StatusOK, status)
+		ignored := []any{"", "app:handoff:x", "arbor.request", "city", "user:vip", "visits"}
+		var changes []map[string]any
+		if keys != nil {
+			ignored = []any{"", "app:handoff:x", "arbor.request", "user:vip", "visits"}
+			changes = []map[string]any{{"city": "Oslo"}}
+		}
+		require.Equal(t, map[string]any{"state": ignored}, events[1]["value"])
+		require.Equal(t, changes, w.changes("t1"))
+		snapshot := events[2]["snapshot"].(map[string]any)
+		require.Equal(t, "planner", snapshot[stateKey].(map[string]any)["activeAgent"])
+		require.Equal(t, len(keys), len(snapshot)-1)
+
+		status, _, _ = post(w, "r1", "hello", tries)
+		require.Equal(t, http.StatusOK, status, "the same run")
+		status, _, answer := post(w, "r1", "hello", `{"city":"Bergen"}`)
+		if keys != nil {
+			require.Equal(t, http.StatusUnprocessableEntity, status)
+			require.Contains(t, answer, "another state")
+		}
+		before := len(w.log("t1"))
+		status, _, answer = post(w, "r2", "hello", `["city"]`)
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, answer, `{"path":"state","message":"must be an object"}`)
+		if keys != nil {
+			status, _, answer = post(w, "r3", "hello", `{"city":"`+strings.Repeat("x", maxState)+`"}`)
+			require.Equal(t, http.StatusRequestEntityTooLarge, status)
+			require.Contains(t, answer, fmt.Sprint("the limit is ", maxState))
+		}
+		require.Len(t, w.log("t1"), before)
+	}
+	turns := newTurns(t, newPlanner(t), sessiontest.Memory(t))
+	for _, key := range []string{"", "arbor", "arbor.x", "user:name", "app:x", "turn:x"} {
+		_, err := New(turns, WithPageState("city", key))
+		require.ErrorContains(t, err, fmt.Sprintf("the state key %q", key))
+	}
+}
+
+// TestEarlierClient: the client from before version 1.0 of the protocol, as CopilotKit has it, shares the state, has its
+// tool called, and sends files in its form.
+func TestEarlierClient(t *testing.T) {
+	peer := startPeer(t)
+	w := newWorld(t, newTurns(t, newPlanner(t), sessiontest.Memory(t), runner.WithStreaming()), WithPageState("city"))
+	words := []map[string]any{{"id": "m1", "role": "user", "content": []any{map[string]any{"type": "text", "text": "visit"},
+		map[string]any{"type": "binary", "mimeType": "image/png", "data": "aGk="}}}}
+	first := peer.do(t, w.to(peerCommand{Earlier: true, Say: words, State: map[string]any{"city": "Oslo"}}))
+	require.Empty(t, first.Error)
+	require.Equal(t, "visited Oslo", last(first.Messages)["content"])
+	require.Equal(t, map[string]any{"city": "Oslo", "visits": []any{"Oslo"}, "turn:done": true}, ofPage(first))
+	require.IsType(t, llm.Media{}, w.log("t1")[0].Data.(*event.User).Content.Parts[1])
+
+	asked := peer.do(t, w.to(peerCommand{Earlier: true, Say: says("m2", "a map"), Tools: showMap}))
+	require.Empty(t, asked.Error)
+	open := openCalls(asked.Messages)
+	require.Len(t, open, 1)
+	shown := peer.do(t, w.to(peerCommand{Earlier: true, Say: toolMessage("r1", open[0], "shown"), Tools: showMap}))
+	require.Empty(t, shown.Error)
+	require.Equal(t, "shown", last(shown.Messages)["content"])
+}

@@ -176,8 +176,7 @@ func TestStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			lines, err := told(t, answering(t, c.answers(t)...), "")
-			require.NoError(t, err)
+			lines := must.Get(told(t, answering(t, c.answers(t)...), ""))
 			require.Equal(t, c.want, strings.Join(lines, "|"))
 		})
 	}
@@ -235,14 +234,13 @@ func TestSilence(t *testing.T) {
 		<-hold
 	})
 	c.silence = 100 * time.Millisecond
-	lines, err := told(t, c, "")
-	require.NoError(t, err)
+	lines := must.Get(told(t, c, ""))
 	require.Equal(t, []string{"user", "harness_start"}, lines)
 
 	away := 0
 	c = answering(t, stream(user), text(502, ""))
 	c.patience, c.lost = 300*time.Millisecond, func(err error) { away++; require.ErrorIs(t, err, ErrUnreachable) }
-	_, err = told(t, c, "")
+	_, err := told(t, c, "")
 	var refused *Error
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, 502, refused.Status)
@@ -296,10 +294,9 @@ func TestErrors(t *testing.T) {
 func TestDecideWithoutReading(t *testing.T) {
 	t.Parallel()
 	client := answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	turn, err := client.Of("ann").Decide(t.Context(), "s", "t1", Decision{CallID: "c", Approved: true})
-	require.NoError(t, err)
+	turn := must.Get(client.Of("ann").Decide(t.Context(), "s", "t1", Decision{CallID: "c", Approved: true}))
 	require.Equal(t, &Turn{ID: "t1"}, turn)
-	_, err = client.Resume(t.Context(), "s", "t1")
+	_, err := client.Resume(t.Context(), "s", "t1")
 	require.ErrorContains(t, err, "is not an Arbor server: 204 No Content")
 }
 
@@ -320,14 +317,12 @@ func TestBegin(t *testing.T) {
 	lost := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	turn := text(202, `{"id":"t","session":"a/b","first":1,"seq":1,"state":"running","finishReason":"","usage":{"inputTokens":3}}`)
 	c := answering(t, text(200, `{"user":"ann","tree":{"root":"desk"},"desk":true}`), note(lost), note(problem(404, `{"code":"not_found","detail":"no"}`)), note(turn), note(turn), note(turn))
-	me, err := c.Me(t.Context())
-	require.NoError(t, err)
+	me := must.Get(c.Me(t.Context()))
 	require.Equal(t, "ann desk true", fmt.Sprint(me.User, " ", me.Tree.Root, " ", me.Desk))
-	got, err := c.Begin(t.Context(), "a/b", Message{Request: "k"})
-	require.NoError(t, err)
+	got := must.Get(c.Begin(t.Context(), "a/b", Message{Request: "k"}))
 	require.Equal(t, Turn{ID: "t", Session: "a/b", First: 1, Seq: 1, State: "running", Usage: llm.Usage{InputTokens: 3}}, *got)
 	at := int64(12)
-	_, err = c.Begin(t.Context(), "s", Message{Request: "l", At: &at})
+	_, err := c.Begin(t.Context(), "s", Message{Request: "l", At: &at})
 	require.NoError(t, err)
 	_, err = c.Begin(t.Context(), "", Message{Request: "m"})
 	require.NoError(t, err)

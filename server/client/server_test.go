@@ -186,15 +186,13 @@ func watchBreaks(t *testing.T, r *rand.Rand, breaks, voids *atomic.Int64) {
 	}()
 	s := &screen{t: t, open: make(map[string]string)}
 	for range 4 {
-		turn, err := c.Begin(t.Context(), "s", Message{Content: llm.Content{Text: "hi"}})
-		require.NoError(t, err)
+		turn := must.Get(c.Begin(t.Context(), "s", Message{Content: llm.Content{Text: "hi"}}))
 		for e, err := range c.Watch(t.Context(), "s", turn.ID, fmt.Sprint(s.seq)) {
 			require.NoError(t, err)
 			s.take(e)
 		}
 		require.Empty(t, s.open)
-		turn, err = c.Turn(t.Context(), "s", turn.ID)
-		require.NoError(t, err)
+		turn = must.Get(c.Turn(t.Context(), "s", turn.ID))
 		require.Equal(t, "done", turn.State)
 		require.Equal(t, s.seq, turn.Seq)
 		require.Equal(t, strings.Join(answer, " "), turn.Text)
@@ -229,12 +227,9 @@ func TestTurns(t *testing.T) {
 	says := func(text string) Message { return Message{Content: llm.Content{Text: text}} }
 	rests := func(turn *Turn) *Turn {
 		t.Helper()
-		turn, err := c.Wait(ctx, turn.Session, turn.ID)
-		require.NoError(t, err)
-		return turn
+		return must.Get(c.Wait(ctx, turn.Session, turn.ID))
 	}
-	hello, err := c.Begin(ctx, "", says("hello"))
-	require.NoError(t, err)
+	hello := must.Get(c.Begin(ctx, "", says("hello")))
 	hello = rests(hello)
 	require.Equal(t, "Hello.", hello.Text)
 	require.NoError(t, hello.Err())
@@ -242,16 +237,14 @@ func TestTurns(t *testing.T) {
 
 	again := says("refund")
 	again.Request, again.At = "once", &hello.Seq
-	asked, err := c.Begin(ctx, id, again)
-	require.NoError(t, err)
+	asked := must.Get(c.Begin(ctx, id, again))
 	asked = rests(asked)
 	require.Equal(t, "waiting", asked.State)
 	require.Equal(t, "refund", asked.Pending[0].Tool)
-	same, err := c.Begin(ctx, id, again)
-	require.NoError(t, err)
+	same := must.Get(c.Begin(ctx, id, again))
 	require.Equal(t, asked.ID, same.ID, "it was sent twice, and is done once")
 	again.Content.Text = "something else"
-	_, err = c.Begin(ctx, id, again)
+	_, err := c.Begin(ctx, id, again)
 	require.ErrorIs(t, err, agent.ErrBadInput)
 	again.Request = ""
 	_, err = c.Begin(ctx, id, again)
@@ -260,33 +253,27 @@ func TestTurns(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, asked.Seq, refused.Seq)
 
-	s, err := c.Session(ctx, id)
-	require.NoError(t, err)
+	s := must.Get(c.Session(ctx, id))
 	require.Equal(t, []string{"waiting", asked.ID, "desk", "hello"}, []string{s.State, s.Turn, s.Active, s.Title})
 	_, err = c.Decide(ctx, id, hello.ID, Decision{CallID: asked.Pending[0].CallID, Approved: true})
 	require.ErrorIs(t, err, agent.ErrConflict, "the turn is not the last one")
 	_, err = c.Decide(ctx, id, asked.ID, Decision{CallID: "nobody", Approved: true})
 	require.ErrorIs(t, err, agent.ErrBadInput)
-	decided, err := c.Decide(ctx, id, asked.ID, Decision{CallID: asked.Pending[0].CallID, Approved: true})
-	require.NoError(t, err)
+	decided := must.Get(c.Decide(ctx, id, asked.ID, Decision{CallID: asked.Pending[0].CallID, Approved: true}))
 	require.Equal(t, "Refunded.", rests(decided).Text)
 
-	thinking, err := c.Begin(ctx, id, says("think"))
-	require.NoError(t, err)
+	thinking := must.Get(c.Begin(ctx, id, says("think")))
 	<-thinks
 	_, err = c.Begin(ctx, id, says("hello"))
 	require.ErrorIs(t, err, agent.ErrSessionBusy)
-	stopped, err := c.Stop(ctx, id, thinking.ID)
-	require.NoError(t, err)
+	stopped := must.Get(c.Stop(ctx, id, thinking.ID))
 	require.Equal(t, "cut_off", stopped.State)
 	_, err = c.Resume(ctx, id, thinking.ID)
 	require.NoError(t, err)
 	<-thinks
-	canceled, err := c.Cancel(ctx, id, thinking.ID)
-	require.NoError(t, err)
+	canceled := must.Get(c.Cancel(ctx, id, thinking.ID))
 	require.Equal(t, "canceled", canceled.State)
-	failed, err := c.Begin(ctx, "b", says("fail"))
-	require.NoError(t, err)
+	failed := must.Get(c.Begin(ctx, "b", says("fail")))
 	var why *TurnError
 	require.ErrorAs(t, rests(failed).Err(), &why)
 	require.NotEmpty(t, why.Code)

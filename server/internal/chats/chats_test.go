@@ -37,10 +37,8 @@ func say(t *testing.T, c *Chats, id string, past []llm.Message, words string) *A
 	ctx := context.Background()
 	q := &Ask{Key: session.Key{App: session.DefaultApp, User: "ann"}, Agent: c.turns.Runner().Tree().Root(), Past: past, Now: []llm.Message{llm.UserText(words)}, ID: id, Repeats: id != ""}
 	require.NoError(t, c.Place(ctx, q))
-	a, err := c.Begin(ctx, q)
-	require.NoError(t, err)
-	rep, err := c.Follow(ctx, a, true, func(session.Entry, *live.Report) error { return nil })
-	require.NoError(t, err)
+	a := must.Get(c.Begin(ctx, q))
+	rep := must.Get(c.Follow(ctx, a, true, func(session.Entry, *live.Report) error { return nil }))
 	c.Sent(a, rep.Text)
 	return a
 }
@@ -76,9 +74,8 @@ func TestMessageWithoutText(t *testing.T) {
 		last := len(past) - 1
 		q := &Ask{Key: session.Key{App: session.DefaultApp, User: "ann"}, Agent: c.turns.Runner().Tree().Root(), Past: past[:last], Now: past[last:]}
 		require.NoError(t, c.Place(context.Background(), q))
-		a, err := c.Begin(context.Background(), q)
-		require.NoError(t, err)
-		_, err = c.Follow(context.Background(), a, true, func(session.Entry, *live.Report) error { return nil })
+		a := must.Get(c.Begin(context.Background(), q))
+		_, err := c.Follow(context.Background(), a, true, func(session.Entry, *live.Report) error { return nil })
 		require.NoError(t, err)
 		c.Sent(a, "Hello.")
 		return a

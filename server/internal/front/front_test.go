@@ -41,7 +41,7 @@ func newHandler(t *testing.T) *front.Handler {
 	verify := must.Get(access.Secrets(map[string]string{"secret": "ann"}))
 	bearer := must.Get(access.Bearer(verify))
 	guard := must.Get(access.New(access.Options{Users: bearer, MaxBody: 100}))
-	d, err := front.New(front.Config{Turns: turns, Guard: guard, Prefix: "/x", Routes: []front.Route{
+	return must.Get(front.New(front.Config{Turns: turns, Guard: guard, Prefix: "/x", Routes: []front.Route{
 		{"GET", "/open", true, 0, func(c *front.Call) error { return c.JSON(200, "open for "+c.User.Name) }},
 		{"GET", "/panic", false, 0, func(c *front.Call) error { panic("oh") }},
 		{"POST", "/body", false, 0, func(c *front.Call) error {
@@ -59,9 +59,7 @@ func newHandler(t *testing.T) *front.Handler {
 		{"GET", "/broken", false, 0, func(c *front.Call) error { return errors.New("the password of the database") }},
 	}, Fail: func(c *front.Call, f *front.Fault) {
 		require.NoError(t, c.JSON(f.Status, map[string]any{"code": f.Code, "detail": f.Detail, "problems": f.Problems}))
-	}})
-	require.NoError(t, err)
-	return d
+	}}))
 }
 
 func TestFront(t *testing.T) {
@@ -142,9 +140,8 @@ func TestPrefer(t *testing.T) {
 func TestPagesOfOtherOrigins(t *testing.T) {
 	guard := must.Get(access.New(access.Options{Users: access.FromContext(), Origins: []string{"https://app.example.com"}}))
 	for _, routes := range [][]front.Route{nil, {{Method: "POST", Path: "", Handle: func(c *front.Call) error { return c.JSON(200, "here") }}}} {
-		d, err := front.New(front.Config{NoTurns: true, Guard: guard, Prefix: "/x", Fail: front.FailProblem, Routes: append(routes,
-			front.Route{Method: "GET", Path: "/a/{b}", Handle: func(c *front.Call) error { return c.JSON(200, "here") }})})
-		require.NoError(t, err)
+		d := must.Get(front.New(front.Config{NoTurns: true, Guard: guard, Prefix: "/x", Fail: front.FailProblem, Routes: append(routes,
+			front.Route{Method: "GET", Path: "/a/{b}", Handle: func(c *front.Call) error { return c.JSON(200, "here") }})}))
 		for _, path := range []string{"/x", "/x/", "/x/a/b", "/x/none"} {
 			for _, method := range []string{"OPTIONS", "POST", "GET", "DELETE"} {
 				r := httptest.NewRequest(method, "http://localhost"+path, nil)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -129,8 +130,7 @@ func TestReaderWithHoles(t *testing.T) {
 		for _, en := range l.without(missed...).entries {
 			for _, p := range p.Next(en) {
 				require.NotEqual(t, Voided, p.Kind)
-				words, err := said.Add(p)
-				require.NoError(t, err)
+				words := must.Get(said.Add(p))
 				got.WriteString(words)
 			}
 		}
