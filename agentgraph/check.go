@@ -14,7 +14,8 @@ type checker struct {
 	*reader
 	*draft
 	entrypoint, fallback int // their lines
-	// unsure is true if an agent's id or an end of an edge could not be read, so that reachability cannot be checked.
+	// unsure is true if an agent's id, the edges or an end of one could not be read, so that reachability cannot be
+	// checked.
 	unsure bool
 
 	ids   map[string]int // the first node with each id
@@ -37,11 +38,7 @@ func (c *checker) check() {
 			continue
 		}
 		if first, twice := c.ids[n.ID]; twice {
-			where := fmt.Sprintf("is already on line %d", c.nodeLines[first].id)
-			if c.nodeLines[first].id == 0 { // from a Builder
-				where = "is that of another node"
-			}
-			c.add(CodeDuplicateID, index(c.path("agents"), i)+".id", c.nodeLines[i].id, "the id %q %s", yamldoc.Short(n.ID), where)
+			c.add(CodeDuplicateID, index(c.path("agents"), i)+".id", c.nodeLines[i].id, "the id %q %s", yamldoc.Short(n.ID), usedBy("node", c.nodeLines[first].id))
 			continue
 		}
 		c.ids[n.ID] = i
@@ -71,9 +68,18 @@ func (c *checker) check() {
 		c.add(CodeUnknownEntrypoint, c.path("entrypoint"), c.entrypoint, "no agent has the id %q%s", yamldoc.Short(g.Entrypoint), c.idHint(g.Entrypoint))
 		return
 	}
-	if !c.unsure {
+	if !c.unsure && !c.Unclear["edges"] {
 		c.unreachable(entry, fallback, maybe)
 	}
+}
+
+// usedBy returns the end of a message about a value that only one node or edge may have. line is the line of the first
+// one, or 0 if it is from a Builder.
+func usedBy(what string, line int) string {
+	if line == 0 {
+		return "is that of another " + what
+	}
+	return fmt.Sprintf("is already on line %d", line)
 }
 
 // edgeEnds checks that edges connect existing agents. It returns the nodes that a wrong end may stand for, so that they
@@ -238,7 +244,7 @@ func (c *checker) choices() {
 		}
 		p := place{from, e.Priority}
 		if other, twice := first[p]; twice {
-			c.add(CodeDuplicateID, index(c.path("edges"), i)+".priority", e.Line, "line %d already has an edge from %q with the priority %d: one of the two comes first", other, yamldoc.Short(e.From), e.Priority)
+			c.add(CodeDuplicateID, index(c.path("edges"), i)+".priority", e.Line, "the priority %d of an edge from %q %s: one of the two comes first", e.Priority, yamldoc.Short(e.From), usedBy("edge", other))
 			continue
 		}
 		first[p] = e.Line

@@ -121,10 +121,10 @@ func TestNodeOptionErrors(t *testing.T) {
 		State("k", "sometimes", 1).State("k", agentgraph.ReduceSum, "x").State("a-b", agentgraph.ReduceMerge, nil).State("c", agentgraph.ReduceReplace, func() {}).
 		Node("a", gives(t, 1), nil, agentgraph.Timeout(-1), agentgraph.LoopUntil(0, nil), agentgraph.Write("d", none), agentgraph.Write("k", none), agentgraph.Write("k", none)).
 		Node("b", gives(t, 1), agentgraph.Retries(-1, 0), agentgraph.AskFirst("?"), agentgraph.Choose(nil)).
-		Edge("a", "b", agentgraph.Priority(-1)).OnError(agentgraph.ErrorHandling{Fallback: "b"}).Build()
+		Edge("a", "b", agentgraph.Priority(-1)).Edge("a", "b", agentgraph.Priority(2)).Edge("a", "b", agentgraph.Priority(2)).OnError(agentgraph.ErrorHandling{Fallback: "b"}).Build()
 	for _, say := range []string{`no reducer "sometimes"`, `the key "k" twice`, `for sum must be a number`, `"a-b" of the state is not a name`, `initial value of "c"`, `node "a": an option is nil`,
 		`node "a": a time or a number of retries is negative`, `node "a": a loop has from 1 to 1000 calls`, `node "a": the state has no key "d"`, `node "a": it writes to "k" twice`, `node "a": a function is nil`,
-		`node "b": a time or a number of retries is negative`, `node "b": a function is nil`, `a priority is from 1 to 1000000`, `"b" waits for a person`} {
+		`node "b": a time or a number of retries is negative`, `node "b": a function is nil`, `a priority is from 1 to 1000000`, `the priority 2 of an edge from "a" is that of another edge`, `"b" waits for a person`} {
 		require.ErrorContains(t, err, say)
 	}
 }

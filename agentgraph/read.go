@@ -247,6 +247,7 @@ func (r *reader) edges(c *checker, k *yamldoc.Key, n yamldoc.Node) {
 	if n.Kind() == yamldoc.Nothing {
 		return
 	}
+	c.unsure = c.unsure || n.Kind() != yamldoc.List
 	r.items(k, n, func(n yamldoc.Node) {
 		edge := Edge{Line: n.Line()}
 		var lines [2]int

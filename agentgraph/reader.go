@@ -2,7 +2,6 @@ package agentgraph
 
 import (
 	"bytes"
-	"cmp"
 	"strconv"
 	"strings"
 
@@ -37,7 +36,7 @@ type reader struct {
 
 func newReader(all *files, file string, depth int) *reader {
 	r := &reader{lines: 1, files: all, file: file, depth: depth}
-	r.Brief, r.Floats, r.Unknown = true, true, r.unknown
+	r.Brief, r.Floats, r.Unknown, r.Unclear = true, true, r.unknown, map[string]bool{}
 	r.Report = func(line, _ int, message string) { r.add(r.code(), r.Name, line, "%s", message) }
 	return r
 }
@@ -168,11 +167,15 @@ func (r *reader) unknown(keys []yamldoc.Key, name string, p yamldoc.Pair) bool {
 	t, names := r.table, yamldoc.Names(keys, "")
 	meant, _ := t.meant.find(name)
 	future, ok := t.future.find(name)
-	hint := cmp.Or(r.didYouMean(name, names), "; the keys here are "+strings.Join(names, ", "))
+	if meant == "" && !ok {
+		meant = r.nearest(name, names)
+	}
+	r.Unclear[meant] = true
+	hint := "; the keys here are " + strings.Join(names, ", ")
 	switch {
 	case t.foreign:
 		return true
-	case t.open && r.nearest(name, names) == "":
+	case t.open && meant == "":
 		r.other[name] = r.Any(p.Value)
 		return true
 	case meant != "":
