@@ -46,7 +46,7 @@ func (f *flow) choose(i int, v *values) decision {
 			err = f.targets(n, to)
 		}
 		if err != nil {
-			f.misrouted(i, -1, &nodeError{n.ID, "next", n.Next.Source(), err})
+			f.misrouted(i, -1, &valueError{"next", "the agent " + n.ID, n.Next.Source(), err})
 			return c // no target
 		}
 		c.to = to
@@ -58,8 +58,7 @@ func (f *flow) choose(i int, v *values) decision {
 		value, taken, err := f.cross(&f.edges[at], v)
 		if err != nil {
 			f.misrouted(i, at, err)
-			var route *routeError
-			if f.stopped != nil || errors.As(err, &route) && route.what == "transform" { // the condition was true
+			if f.stopped != nil || err.what == "the transform" { // the condition was true
 				return c
 			}
 			continue
@@ -82,18 +81,19 @@ func (f *flow) targets(n *planNode, to []string) error {
 	return nil
 }
 
-// nodeError is an error of an expression of a node.
-type nodeError struct {
-	node, what, source string
-	err                error
+// valueError reports an expression of a node or an edge without a value.
+type valueError struct {
+	what, of, source string
+	err              error
 }
 
-func (e *nodeError) Error() string {
+func (e *valueError) Error() string {
+	message := e.err.Error()
 	var bad *expression.EvalError
 	if errors.As(e.err, &bad) { // its text would repeat the expression
-		return fmt.Sprintf("%s of the agent %s, %q: %s", e.what, e.node, e.source, bad.Message)
+		message = bad.Message
 	}
-	return fmt.Sprintf("%s of the agent %s, %q: %v", e.what, e.node, e.source, e.err)
+	return fmt.Sprintf("%s of %s, %q: %s", e.what, e.of, e.source, message)
 }
 
-func (e *nodeError) Unwrap() error { return e.err }
+func (e *valueError) Unwrap() error { return e.err }

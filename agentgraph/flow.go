@@ -100,6 +100,10 @@ func newFlow(p *plan, input json.RawMessage, cause string) *flow {
 	}
 	f.share(p.state)
 	n := &f.nodes[p.entry]
+	n.left++ // for the input of the run
+	if p.fallback >= 0 && p.bare(p.fallback) {
+		f.leave(p.fallback, false)
+	}
 	n.input, n.cause = f.input.raw, cause
 	f.begin(p.entry)
 	return f
@@ -229,7 +233,7 @@ func (f *flow) end(c *call, o outcome) {
 			output.raw, err = encode(value)
 		}
 		if err != nil {
-			err = &nodeError{f.plan.nodes[c.node].ID, "transform", t.Source(), err}
+			err = &valueError{"transform", "the agent " + f.plan.nodes[c.node].ID, t.Source(), err}
 			f.fail(&failure{node: c.node, edge: -1, message: err.Error(), err: err, attempts: n.attempt, cause: o.run, input: n.currentInput()})
 			return
 		}
@@ -311,11 +315,11 @@ func (f *flow) mark(at int, taken bool) {
 }
 
 // cross evaluates an edge and returns whether it is taken, and the value that it passes on.
-func (f *flow) cross(e *planEdge, v *values) (value json.RawMessage, taken bool, failed error) {
+func (f *flow) cross(e *planEdge, v *values) (value json.RawMessage, taken bool, failed *valueError) {
 	if e.Condition != nil {
 		holds, err := v.test(e.Condition)
 		if err != nil {
-			return nil, false, &routeError{e.name(), "condition", e.Condition.Source(), err}
+			return nil, false, &valueError{"the condition", "the edge " + e.name(), e.Condition.Source(), err}
 		}
 		if !holds {
 			return nil, false, nil
@@ -329,7 +333,7 @@ func (f *flow) cross(e *planEdge, v *values) (value json.RawMessage, taken bool,
 		value, err = encode(out)
 	}
 	if err != nil {
-		return nil, false, &routeError{e.name(), "transform", e.Transform.Source(), err}
+		return nil, false, &valueError{"the transform", "the edge " + e.name(), e.Transform.Source(), err}
 	}
 	return value, true, nil
 }

@@ -26,7 +26,7 @@ func (f *flow) loops(i int, output *data, run string) bool {
 	done, err := v.test(loop.Until)
 	switch {
 	case err != nil:
-		err = &nodeError{f.plan.nodes[i].ID, "until", loop.Until.Source(), err}
+		err = &valueError{"until", "the agent " + f.plan.nodes[i].ID, loop.Until.Source(), err}
 		f.fail(&failure{node: i, edge: -1, message: err.Error(), err: err, attempts: n.attempt, cause: run, input: n.currentInput()})
 		return true
 	case done:

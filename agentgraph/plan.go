@@ -3,7 +3,6 @@ package agentgraph
 import (
 	"container/heap"
 	"encoding/json"
-	"fmt"
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
@@ -137,7 +136,7 @@ func (p *plan) onlyEnd() int {
 	end := -1
 	for i := range p.nodes {
 		n := &p.nodes[i]
-		if i == p.fallback && n.in == 0 && i != p.entry {
+		if p.bare(i) {
 			continue
 		}
 		sure := false
@@ -155,19 +154,5 @@ func (p *plan) onlyEnd() int {
 	return end
 }
 
-// bare reports whether a node is only the fallback, and no edge leads to it.
+// bare reports whether a node is only the fallback, and no edge leads to it. Edges from it are never taken.
 func (p *plan) bare(i int) bool { return i == p.fallback && i != p.entry && p.nodes[i].in == 0 }
-
-// routeError is an error of a condition or a transform on an edge.
-type routeError struct {
-	edge   string
-	what   string // condition or transform
-	source string
-	err    error
-}
-
-func (e *routeError) Error() string {
-	return fmt.Sprintf("the %s of the edge %s, %q: %v", e.what, e.edge, e.source, e.err)
-}
-
-func (e *routeError) Unwrap() error { return e.err }

@@ -139,7 +139,7 @@ func (f *flow) update(i int, output *data) {
 			after[u.Key], err = f.reductions[u.Key].join(f.state[u.Key], written)
 		}
 		if err != nil {
-			f.misrouted(i, -1, &nodeError{n.ID, "update of " + u.Key, u.Value.Source(), err})
+			f.misrouted(i, -1, &valueError{"update of " + u.Key, "the agent " + n.ID, u.Value.Source(), err})
 			return
 		}
 	}

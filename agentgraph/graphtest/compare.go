@@ -190,16 +190,18 @@ func (d *differences) fallback(got *agentgraph.Result, id string, texts []string
 // document.
 func configOf(g *agentgraph.Graph, id string) map[string]json.RawMessage {
 	var config map[string]any
+	var documents agentgraph.Folder
+	for _, a := range g.Agents {
+		documents.Agents = append(documents.Agents, agentgraph.FolderAgent{Name: a.Name, Version: a.Version, Document: &a})
+	}
 	for _, n := range g.Nodes {
 		if n.ID != id {
 			continue
 		}
 		config = n.Config
-		for _, a := range g.Agents {
-			if a.Name == n.Ref || a.Name+"@"+a.Version == n.Ref {
-				own, _ := a.Spec["config"].(map[string]any)
-				config = agentgraph.MergeConfig(own, n.Config)
-			}
+		if a, err := documents.Find(n.Ref); err == nil {
+			own, _ := a.Document.Spec["config"].(map[string]any)
+			config = agentgraph.MergeConfig(own, n.Config)
 		}
 	}
 	seen := make(map[string]json.RawMessage, len(config))
