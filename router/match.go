@@ -186,7 +186,6 @@ func (l level) compile(c *compiler) condition {
 	}
 	if l.turns < 1 || l.turns > maxTurns {
 		c.problem("%s: %d turns: the number must be 1 to %d", l.kind, l.turns, maxTurns)
-		return never
 	}
 	if given := c.classifiers[l.kind]; given == nil {
 		c.problem("there is no classifier for %s %q: give one by Signals", l.kind, l.label)
@@ -206,6 +205,7 @@ func (l level) compile(c *compiler) condition {
 // State matches if a key of the session's state has a value, compared as JSON. The value nil matches a missing key.
 func State(key string, value any) Matcher {
 	encoded := event.EncodeJSON(value)
+	plain := expression.Decode(encoded)
 	return matcher{fmt.Sprintf("state(%q, %s)", key, encoded), func(c *compiler) condition {
 		if key == "" {
 			c.problem("a state matcher has no key")
@@ -213,7 +213,7 @@ func State(key string, value any) Matcher {
 		return condition{holds: func(d *deciding) bool {
 			switch v, _ := d.turn.State(key); v := v.(type) {
 			case string, bool, nil:
-				return v == value
+				return v == plain
 			default:
 				return bytes.Equal(event.EncodeJSON(v), encoded)
 			}

@@ -97,6 +97,7 @@ func TestMatchers(t *testing.T) {
 		{router.State("tier", nil), nil, nil, "yes"},
 		{router.State("n", 3), nil, in{"n": float64(3)}, "yes"},
 		{router.State("n", 3), nil, in{"n": "3"}, "no"},
+		{router.State("of", router.KindIntent), nil, in{"of": "intent"}, "yes"},
 		{router.State("m", map[string]any{"a": []int{1}}), nil, in{"m": map[string]any{"a": []any{1.0}}}, "yes"},
 		{router.State("b", true), nil, in{"b": true}, "yes"},
 		{router.State("l", []int{1}), nil, in{"l": true}, "no"},
@@ -180,14 +181,14 @@ func TestNewReportsEverything(t *testing.T) {
 		`option 0 is nil`, `agent name "human" is reserved`, `rule 0: the regular expression cannot be read`, `rule 1: the keyword " * " is empty`,
 		`rule 1: the agent "a" has two targets`, `rule 2: a matcher is nil`, `rule 13 has no target`, `rule 3: the classifier knows no intent "biling"; did you mean "billing"?`,
 		`rule 3 leads to a person without a reason`, `rule 4: a keyword matcher has no words`, `rule 4: a matcher is nil`, `rule 4: any() has no matchers`, `rule 4: the agent of a specialist is nil`,
-		`rule 5: sentiment: 17 turns`, `rule 6: the expression "input.message +"`, `rule 7: the expression "state.tier == 1"`,
+		`rule 5: sentiment: 17 turns`, `rule 5: the classifier knows no sentiment "anger"`, `rule 6: the expression "input.message +"`, `rule 7: the expression "state.tier == 1"`,
 		`rule 8: "de AT" is not a language tag`, `rule 9: intent: 1.1 is not in the range over 0`, `rule 9: the target of OnError is nil`, `rule 10: the function of a predicate is nil`,
 		`rule 11: a state matcher has no key`, `rule 12: a matcher is nil`, `rule 12 has no target`, `there are two classifiers of the kind intent`, `classifier 2 is nil`, `unknown kind "odd"`,
 		`deadline -1ns`, `there are 0 defaults`,
 	} {
 		require.Contains(t, err.Error(), problem)
 	}
-	require.Len(t, all.Problems, 28, err.Error())
+	require.Len(t, all.Problems, 29, err.Error())
 	_, err = router.New("front", router.Wrap(a), router.Default(one))
 	require.ErrorContains(t, err, "there are 2 defaults")
 	_, err = router.New("front", router.Rules(router.When(router.Intent("x", 0.5)).To(one)), router.Default(one))
