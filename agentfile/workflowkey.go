@@ -71,7 +71,7 @@ func workflowOnly(p *parser) {
 		at, present := p.keys[k.Name]
 		of := only[k.Name]
 		switch {
-		case !present || slices.Contains(own, k.Name) || of == kind:
+		case !present || slices.Contains(own, k.Name) || of == kind || of != "" && workflowKinds[kind] == nil:
 		case of != "":
 			p.add(at, "the key %q is for %s, not for %s", k.Name, of, kind)
 		case k.Name == "subagents":
