@@ -38,7 +38,7 @@ type progress struct {
 	standIn          int             // the number of running or due calls of the fallback in place of a node
 	state            map[string]any  // shared by the nodes; nil if the graph has none
 	large            map[string]bool // state keys that are no longer written to the log
-	edgeStates       []EdgeState     // the states of the edges; nil if the caller does not need them
+	edgeStates       []EdgeState     // of edges that are resolved
 }
 
 type nodeState struct {
@@ -94,7 +94,7 @@ type failure struct {
 }
 
 func newFlow(p *plan, input json.RawMessage, cause string) *flow {
-	f := &flow{progress{plan: p, input: dataOf(input), nodes: make([]nodeState, len(p.nodes))}}
+	f := &flow{progress{plan: p, input: dataOf(input), nodes: make([]nodeState, len(p.nodes)), edgeStates: make([]EdgeState, len(p.edges))}}
 	for i := range p.nodes {
 		f.nodes[i].left, f.nodes[i].phase = p.nodes[i].in, PhaseWaiting
 	}
@@ -305,12 +305,8 @@ func (f *flow) try(i, at int, v *values) (value json.RawMessage, taken bool) {
 
 // mark stores the state of an edge.
 func (f *flow) mark(at int, taken bool) {
-	switch {
-	case f.edgeStates == nil:
-	case taken:
+	if f.edgeStates[at] = EdgeNotTaken; taken {
 		f.edgeStates[at] = EdgeTaken
-	default:
-		f.edgeStates[at] = EdgeNotTaken
 	}
 }
 

@@ -159,7 +159,6 @@ func (a *Agent) Runs(events iter.Seq2[*event.Event, error]) ([]Run, error) {
 				input = d.Input
 			}
 			r := &own{replay: newReplay(a.plan, e.RunID, e.Scope, input), began: e, open: true}
-			r.flow.edgeStates = make([]EdgeState, len(a.plan.edges))
 			last[e.Scope] = r
 			all = append(all, r)
 			continue
