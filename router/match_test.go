@@ -119,7 +119,7 @@ func TestExplain(t *testing.T) {
 		router.When(router.All(router.Keyword("refund", "charge*"), router.Regexp("[0-9]"))).To(billing).Because("money"),
 		router.When(router.Sentiment("frustration").Above(0.7).OverTurns(2)).ToHuman("frustrated"),
 		router.When(router.Language("de")).To(billing),
-	), router.Wrap(quiet(t, "rest"))))
+	), router.Wrap(quiet(t, "rest")), router.Signals(slow("language"))))
 	ctx := context.Background()
 	d, err := r.Explain(ctx, "I was charged 3 times", nil, nil)
 	require.NoError(t, err)
@@ -127,6 +127,7 @@ func TestExplain(t *testing.T) {
 	require.Equal(t, `all(keyword("refund", "charge*"), regexp("[0-9]"))`, d.When)
 	require.Equal(t, `keyword "charge*" and regexp("[0-9]")`, d.Matched)
 	require.Equal(t, "money", d.Reason)
+	require.Empty(t, d.Notices, "no rule needed the language")
 	require.Contains(t, d.Sentiment, "frustration", "it is measured in every turn if rules look at several")
 	d, err = r.Explain(ctx, "ridiculous", map[string]any{"language": "fr"}, nil)
 	require.NoError(t, err)

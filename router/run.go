@@ -157,7 +157,9 @@ func (r *Router) Explain(ctx context.Context, message string, metadata, state ma
 	if err != nil {
 		return Decision{}, err
 	}
-	made := Decision{Route: *d.route(c, r.now().Sub(began)), Matched: c.why, Language: d.language()}
+	language, _ := metadata["language"].(string)
+	made := Decision{Route: *d.route(c, r.now().Sub(began)), Matched: c.why,
+		Language: cmp.Or(language, d.signals[KindLanguage.place()].top.Label)}
 	made.GraphPath = []string{r.Name(), c.to}
 	if c.rule >= 0 {
 		made.When = r.engine.rules[c.rule].written
