@@ -181,6 +181,8 @@ func TestRefused(t *testing.T) {
 		`output.x !== 'y'`:                     "write != for not equal",
 		`output.x = 'y'`:                       "write == for equal",
 		`output.x <> 'y'`:                      "write !=",
+		`output.x == “a”`:                      "straight quotes",
+		`output.x == ‘a’`:                      "straight quotes",
 		`output.a AND output.b`:                "small letters",
 		`output.a OR output.b`:                 "small letters",
 		`NOT output.a`:                         "small letters",

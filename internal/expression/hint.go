@@ -14,6 +14,7 @@ var habits = []struct {
 	{lazyregexp.New(`\$?\{\{|\$\{`), "write the expression alone, without ${{ }} around it"},
 	{lazyregexp.New(`===`), "write == for equal"},
 	{lazyregexp.New(`!==`), "write != for not equal"},
+	{lazyregexp.New(`[“”„‘’]`), `write a text in straight quotes, "a" or 'a'`},
 	{lazyregexp.New(`=>`), "a function is not written with =>: filter(output.items, .score > 1) names the item by the dot"},
 	{lazyregexp.New(`<>`), "write != for not equal"},
 	{lazyregexp.New(`\b(AND|OR|NOT|IN)\b`), "write and, or, not and in with small letters"},

@@ -100,6 +100,10 @@ func (f *File) syntax(err error) {
 	switch {
 	case strings.ContainsRune(message, '\t') || strings.Contains(message, "tab character"):
 		message = "a tab is used for indentation: indent with spaces"
+	case strings.HasPrefix(message, "value is not allowed"):
+		message = "the value before this has ended: a text that begins with a quote or a bracket needs quotes around the whole of it"
+	case strings.HasPrefix(message, "could not find flow map content"):
+		message += ": a text that begins with { needs quotes around it"
 	case strings.HasPrefix(message, "mapping value is not allowed"):
 		message += `: a text that holds ": " needs quotes around it, and all keys of a mapping begin in the same column`
 	}

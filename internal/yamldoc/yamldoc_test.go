@@ -29,6 +29,8 @@ func TestProblems(t *testing.T) {
 		"a: [" + strings.Repeat("1, ", 60):  {"11:0 the head has more than 60 parts"},
 		"a: 1\n\tb: 2":                      {"12:1 the head is not valid YAML: a tab is used for indentation: indent with spaces"},
 		"a: b: c":                           {"11:4 the head is not valid YAML: mapping value is not allowed in this context: a text that holds \": \" needs quotes around it, and all keys of a mapping begin in the same column"},
+		"a: 'b' == c":                       {"11:8 the head is not valid YAML: the value before this has ended: a text that begins with a quote or a bracket needs quotes around the whole of it"},
+		"a: {{b}}":                          {"11:5 the head is not valid YAML: could not find flow map content: a text that begins with { needs quotes around it"},
 		"a: \"b\n":                          {"11:4 the head is not valid YAML: could not find end character of double-quoted text"},
 		"# nothing\n":                       nil,
 	} {
