@@ -145,6 +145,9 @@ func drawGraph(t *rapid.T) *randomGraph {
 		}
 	}
 	declared := slices.Sorted(slices.Values(names))
+	if bare && rapid.IntRange(0, 2).Draw(t, "edges from the fallback") == 0 {
+		edge("z", rapid.SampledFrom(names).Draw(t, "to"))
+	}
 	if bare {
 		declared = slices.Insert(declared, rapid.IntRange(0, n).Draw(t, "fallback's place"), "z")
 	}

@@ -132,8 +132,15 @@ func interpretWith(g *agentgraph.Graph, does map[string]behaviour, judges []judg
 		r.look.Calls[n.ID] = 0
 	}
 	r.look.Edges = slices.Repeat([]string{"waiting"}, len(g.Edges))
-	for _, e := range g.Edges {
-		r.nodes[e.To].open++
+	reached := func(id string) bool {
+		return id == g.Entrypoint || slices.ContainsFunc(g.Edges, func(e agentgraph.Edge) bool { return e.To == id })
+	}
+	for i, e := range g.Edges {
+		if reached(e.From) {
+			r.nodes[e.To].open++
+		} else {
+			r.look.Edges[i] = "not_taken"
+		}
 	}
 	r.nodes[g.Entrypoint].input = input
 	r.begin(g.Entrypoint)
