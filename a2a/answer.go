@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -455,15 +454,4 @@ func asksForApproval(v any) bool {
 	_, call := m["callId"].(string)
 	_, tool := m["tool"].(string)
 	return call && tool
-}
-
-// clip shortens s to at most n bytes, at a character boundary, and appends an ellipsis.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }

@@ -136,12 +136,6 @@ func TestArtifactsAreNeverDoubled(t *testing.T) {
 	})
 }
 
-func TestClip(t *testing.T) {
-	require.Equal(t, "ab", clip("ab", 2))
-	require.Equal(t, "a…", clip("aé", 2))
-	require.Len(t, clip(strings.Repeat("é", 100), 11), 10+len("…"))
-}
-
 // A peer that has a long answer and changes one word of it again and again does not make
 // us go through all of it each time.
 func TestManySmallChanges(t *testing.T) {

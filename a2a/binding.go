@@ -13,6 +13,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // Binding is a protocol binding in addition to those that every remote agent has: JSON-RPC and HTTP+JSON of A2A 1.0.
@@ -156,7 +158,7 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 	if b.Protocol != sdk.TransportProtocolGRPC && !isHTTP {
 		return nil, errNoURL
 	}
-	endpoint := clip(i.URL, 500)
+	endpoint := visible.Cut(i.URL, 500)
 	if isHTTP {
 		u.User, u.Fragment = nil, ""
 		// A server on this machine may call itself localhost where the developer wrote an address. The client then uses
@@ -266,5 +268,5 @@ func (r *remote) unsupportedInterfaces(card *sdk.AgentCard) error {
 
 // label returns a binding and its version for a message. It bounds their length, because a card may contain any text.
 func label(protocol sdk.TransportProtocol, version string) string {
-	return strings.ToValidUTF8(clip(string(protocol), 40)+" "+clip(version, 20), "\uFFFD")
+	return strings.ToValidUTF8(visible.Cut(string(protocol), 40)+" "+visible.Cut(version, 20), "\uFFFD")
 }

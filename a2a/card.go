@@ -16,6 +16,8 @@ import (
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // The paths at which agents publish their cards, in A2A 1.0 and before.
@@ -246,7 +248,7 @@ func (r *remote) parseCard(body []byte) (*sdk.AgentCard, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the card is invalid: %w", err)
 	case strings.HasPrefix(card.Old, "0."):
-		return nil, fmt.Errorf("the peer supports only A2A %s: for 0.3, add the bindings of package github.com/agentarbor/arbor/a2a/a2av0 with WithBinding", clip(card.Old, 20))
+		return nil, fmt.Errorf("the peer supports only A2A %s: for 0.3, add the bindings of package github.com/agentarbor/arbor/a2a/a2av0 with WithBinding", visible.Cut(card.Old, 20))
 	}
 	return nil, errors.New("the card contains no interface")
 }

@@ -12,6 +12,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/internal/dialguard"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // ErrorCode classifies an error of a remote agent.
@@ -118,7 +119,7 @@ func (e *quietError) Error() string { return e.text }
 func (e *quietError) Is(target error) bool { return errors.Is(e.err, target) }
 
 func (r *remote) fault(code ErrorCode, message string) *Error {
-	message = clip(r.credentials.redact(strings.ToValidUTF8(message, "\uFFFD")), 2000)
+	message = visible.Cut(r.credentials.redact(strings.ToValidUTF8(message, "\uFFFD")), 2000)
 	return &Error{Agent: r.name, Card: r.cards.displayURL, Code: code, Message: message}
 }
 
@@ -183,6 +184,6 @@ func (r *remote) classify(ctx context.Context, err error) *Error {
 	if text := e.Err.Error(); r.credentials.redact(text) != text {
 		e.Err = &quietError{r.credentials.redact(text), e.Err}
 	}
-	e.Message = clip(r.credentials.redact(e.Message), 2000)
+	e.Message = visible.Cut(r.credentials.redact(e.Message), 2000)
 	return e
 }

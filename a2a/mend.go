@@ -11,6 +11,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/internal/plainjson"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // isTime reports whether the SDK can parse a time.
@@ -208,7 +209,7 @@ func mendPart(p map[string]any) {
 		text := "[part of an unknown kind"
 		for _, name := range []string{"filename", "mediaType"} {
 			if s, _ := p[name].(string); s != "" {
-				text += " " + clip(s, 100)
+				text += " " + visible.Cut(s, 100)
 			}
 		}
 		clear(p)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/dialguard"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // ErrNotSent is wrapped by a transport's error if no part of the request has left this process. Bindings whose
@@ -126,5 +127,5 @@ func (x *exchange) refusal(err *Error) error {
 	case err.Status != 0 && !strings.Contains(reason, "HTTP"):
 		reason = fmt.Sprintf("HTTP status %d: %s", err.Status, reason)
 	}
-	return &agent.RefusedError{Agent: x.inv.Agent().Name(), Reason: clip(reason, 400), Err: err}
+	return &agent.RefusedError{Agent: x.inv.Agent().Name(), Reason: visible.Cut(reason, 400), Err: err}
 }

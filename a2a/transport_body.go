@@ -11,6 +11,8 @@ import (
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // maxError bounds the number of bytes that are read of an error response.
@@ -82,7 +84,7 @@ func readableError(resp *http.Response) error {
 	case isOfProtocol(body.Error.Details):
 		resp.Header.Set("Content-Type", "application/json") // the only media type that the SDK accepts
 	default:
-		status.message = clip(strings.ToValidUTF8(body.Error.Message, "\uFFFD"), 500)
+		status.message = visible.Cut(strings.ToValidUTF8(body.Error.Message, "\uFFFD"), 500)
 		return status
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // Limits of the usage that a peer reports.
@@ -28,7 +29,7 @@ func (a *answer) readUsage(metadata map[string]any) {
 	for _, entry := range entries[:min(len(entries), maxUsageModels)] {
 		m, _ := entry.(map[string]any)
 		model, isName := m["model"].(string)
-		u := event.Usage{Model: clip(a.secrets.redactAnswer(model), maxModelName)}
+		u := event.Usage{Model: visible.Cut(a.secrets.redactAnswer(model), maxModelName)}
 		ok := m != nil && (isName || m["model"] == nil)
 		for name, n := range map[string]*int{"inputTokens": &u.InputTokens, "outputTokens": &u.OutputTokens, "cachedTokens": &u.CachedTokens} {
 			if v, there := m[name]; there {

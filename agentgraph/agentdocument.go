@@ -3,6 +3,7 @@ package agentgraph
 import (
 	"cmp"
 
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -28,7 +29,7 @@ func (r *reader) agentDocument(n yamldoc.Node) {
 	r.mapping(&table{foreign: true, needs: []string{"apiVersion", "metadata"}}, []yamldoc.Key{
 		yamldoc.Custom("apiVersion", "a text", APIVersion, func(k *yamldoc.Key, n yamldoc.Node) {
 			if v, ok := r.String(k, n); ok && v != APIVersionArbor && !apiVersion.MatchString(v) {
-				r.Add(n, "apiVersion must be such as %s, not %q", APIVersion, yamldoc.Short(v))
+				r.Add(n, "apiVersion must be such as %s, not %q", APIVersion, visible.Cut(v, 60))
 			}
 		}),
 		yamldoc.Custom("metadata", "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) {

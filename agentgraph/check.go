@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/internal/yamldoc"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // checker checks the rules that concern a graph as a whole.
@@ -38,7 +38,7 @@ func (c *checker) check() {
 			continue
 		}
 		if first, twice := c.ids[n.ID]; twice {
-			c.add(CodeDuplicateID, index(c.path("agents"), i)+".id", c.nodeLines[i].id, "the id %q %s", yamldoc.Short(n.ID), usedBy("node", c.nodeLines[first].id))
+			c.add(CodeDuplicateID, index(c.path("agents"), i)+".id", c.nodeLines[i].id, "the id %q %s", visible.Cut(n.ID, 60), usedBy("node", c.nodeLines[first].id))
 			continue
 		}
 		c.ids[n.ID] = i
@@ -51,10 +51,10 @@ func (c *checker) check() {
 		if ok {
 			fallback = i
 			if g.Nodes[i].Human != nil {
-				c.add(CodeYAML, c.path("errorHandling.fallbackAgent"), c.fallback, "%q waits for a person (when: human), and a fallbackAgent is called at once after an error", yamldoc.Short(g.OnError.Fallback))
+				c.add(CodeYAML, c.path("errorHandling.fallbackAgent"), c.fallback, "%q waits for a person (when: human), and a fallbackAgent is called at once after an error", visible.Cut(g.OnError.Fallback, 60))
 			}
 		} else {
-			c.add(CodeUnknownFallback, c.path("errorHandling.fallbackAgent"), c.fallback, "no agent has the id %q%s", yamldoc.Short(g.OnError.Fallback), c.idHint(g.OnError.Fallback))
+			c.add(CodeUnknownFallback, c.path("errorHandling.fallbackAgent"), c.fallback, "no agent has the id %q%s", visible.Cut(g.OnError.Fallback, 60), c.idHint(g.OnError.Fallback))
 		}
 	}
 	c.choices()
@@ -65,7 +65,7 @@ func (c *checker) check() {
 	}
 	entry, ok := c.ids[g.Entrypoint]
 	if !ok {
-		c.add(CodeUnknownEntrypoint, c.path("entrypoint"), c.entrypoint, "no agent has the id %q%s", yamldoc.Short(g.Entrypoint), c.idHint(g.Entrypoint))
+		c.add(CodeUnknownEntrypoint, c.path("entrypoint"), c.entrypoint, "no agent has the id %q%s", visible.Cut(g.Entrypoint, 60), c.idHint(g.Entrypoint))
 		return
 	}
 	if !c.unsure && !c.Unclear["edges"] {
@@ -91,7 +91,7 @@ func (c *checker) edgeEnds() (maybe []int) {
 		from, fromOK := c.ids[e.From]
 		to, toOK := c.ids[e.To]
 		if e.From != "" && !fromOK {
-			c.add(CodeUnknownEdgeAgent, index(c.path("edges"), i)+".from", c.edgeLines[i][0], "no agent has the id %q%s", yamldoc.Short(e.From), c.idHint(e.From))
+			c.add(CodeUnknownEdgeAgent, index(c.path("edges"), i)+".from", c.edgeLines[i][0], "no agent has the id %q%s", visible.Cut(e.From, 60), c.idHint(e.From))
 			if toOK {
 				maybe = append(maybe, to)
 			}
@@ -99,7 +99,7 @@ func (c *checker) edgeEnds() (maybe []int) {
 		if e.To != "" && !toOK {
 			c.unknownTargets = append(c.unknownTargets, i)
 			hint := c.nearest(e.To, c.names)
-			c.add(CodeUnknownEdgeAgent, index(c.path("edges"), i)+".to", c.edgeLines[i][1], "no agent has the id %q%s", yamldoc.Short(e.To), c.idHint(e.To))
+			c.add(CodeUnknownEdgeAgent, index(c.path("edges"), i)+".to", c.edgeLines[i][1], "no agent has the id %q%s", visible.Cut(e.To, 60), c.idHint(e.To))
 			if meant, ok := c.ids[hint]; ok {
 				maybe = append(maybe, meant)
 			}
@@ -117,7 +117,7 @@ func (c *checker) edgeEnds() (maybe []int) {
 // idHint returns a hint about which id is probably meant.
 func (c *checker) idHint(name string) string {
 	if i := c.nodeByRef(name); i >= 0 {
-		return "; that is an agentRef, and the agent's id is \"" + yamldoc.Short(c.graph.Nodes[i].ID) + "\""
+		return "; that is an agentRef, and the agent's id is \"" + visible.Cut(c.graph.Nodes[i].ID, 60) + "\""
 	}
 	return c.didYouMean(name, c.names)
 }
@@ -170,13 +170,13 @@ func (c *checker) cycles() {
 const maxCycle = 20
 
 func (c *checker) cycleText(nodes []int) string {
-	first := yamldoc.Short(c.graph.Nodes[nodes[0]].ID)
+	first := visible.Cut(c.graph.Nodes[nodes[0]].ID, 60)
 	var names []string
 	if long := len(nodes) - maxCycle; long > 0 {
 		names, nodes = []string{first, "…"}, nodes[long:]
 	}
 	for _, i := range nodes {
-		names = append(names, yamldoc.Short(c.graph.Nodes[i].ID))
+		names = append(names, visible.Cut(c.graph.Nodes[i].ID, 60))
 	}
 	return strings.Join(append(names, first), " → ")
 }
@@ -225,7 +225,7 @@ func (c *checker) unreachable(entry, fallback int, maybe []int) {
 		if len(onlyFallback) > 0 && onlyFallback[i] {
 			why = ": an edge from the fallbackAgent is never taken"
 		}
-		c.add(CodeUnreachable, index(c.path("agents"), i), n.Line, "no way leads from the entrypoint %q to %q%s", yamldoc.Short(g.Entrypoint), yamldoc.Short(n.ID), why)
+		c.add(CodeUnreachable, index(c.path("agents"), i), n.Line, "no way leads from the entrypoint %q to %q%s", visible.Cut(g.Entrypoint, 60), visible.Cut(n.ID, 60), why)
 	}
 }
 
@@ -244,7 +244,7 @@ func (c *checker) choices() {
 		}
 		p := place{from, e.Priority}
 		if other, twice := first[p]; twice {
-			c.add(CodeDuplicateID, index(c.path("edges"), i)+".priority", e.Line, "the priority %d of an edge from %q %s: one of the two comes first", e.Priority, yamldoc.Short(e.From), usedBy("edge", other))
+			c.add(CodeDuplicateID, index(c.path("edges"), i)+".priority", e.Line, "the priority %d of an edge from %q %s: one of the two comes first", e.Priority, visible.Cut(e.From, 60), usedBy("edge", other))
 			continue
 		}
 		first[p] = e.Line
@@ -266,7 +266,7 @@ func (c *checker) choices() {
 		switch {
 		case !sure: // the edge is already reported
 		case len(targets) == 0:
-			c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "next chooses among the edges from %q, and there are none", yamldoc.Short(n.ID))
+			c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "next chooses among the edges from %q, and there are none", visible.Cut(n.ID, 60))
 		default:
 			for _, id := range n.Next.program.Constants() {
 				if !targets[id] {
@@ -274,7 +274,7 @@ func (c *checker) choices() {
 					if _, known := c.ids[id]; !known {
 						hint = c.didYouMean(id, names)
 					}
-					c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "no edge leads from %q to %q%s", yamldoc.Short(n.ID), yamldoc.Short(id), hint)
+					c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "no edge leads from %q to %q%s", visible.Cut(n.ID, 60), visible.Cut(id, 60), hint)
 				}
 			}
 		}
@@ -292,7 +292,7 @@ func (r *reader) refs(o *options, known *refs) {
 				continue
 			}
 			if tool := strings.TrimPrefix(n.Ref, toolPrefix); tool == n.Tool {
-				r.add(CodeUnknownTool, index(d.path("agents"), i)+".tool", d.nodeLines[i].tool, "there is no tool %q%s", yamldoc.Short(tool),
+				r.add(CodeUnknownTool, index(d.path("agents"), i)+".tool", d.nodeLines[i].tool, "there is no tool %q%s", visible.Cut(tool, 60),
 					cmp.Or(r.didYouMean(tool, known.tools), ": tools are functions in Go, and the program registers those that files can name"))
 				continue
 			}
@@ -309,7 +309,7 @@ func (r *reader) refs(o *options, known *refs) {
 			if len(known.names) == 0 {
 				hint = "; no agents were given, and the file holds none"
 			}
-			r.add(CodeUnknownAgentRef, at, d.nodeLines[i].ref, "there is no agent %q%s", yamldoc.Short(n.Ref), hint)
+			r.add(CodeUnknownAgentRef, at, d.nodeLines[i].ref, "there is no agent %q%s", visible.Cut(n.Ref, 60), hint)
 		}
 	}
 }

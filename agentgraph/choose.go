@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/agentarbor/arbor/internal/expression"
-	"github.com/agentarbor/arbor/internal/yamldoc"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // decision is what a node decides about its edges before they are evaluated one by one.
@@ -75,7 +75,7 @@ func (f *flow) choose(i int, v *values) decision {
 func (f *flow) targets(n *planNode, to []string) error {
 	for _, id := range to {
 		if !slices.ContainsFunc(n.out, func(at int) bool { return f.edges[at].To == id }) {
-			return fmt.Errorf("no edge leads to %q", yamldoc.Short(id))
+			return fmt.Errorf("no edge leads to %q", visible.Cut(id, 60))
 		}
 	}
 	return nil

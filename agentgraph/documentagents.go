@@ -10,7 +10,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/internal/yamldoc"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
@@ -167,7 +167,7 @@ func (a AgentDocument) tools(all []tools.Tool) (mine []tools.Tool, err error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("spec.tools names %q, and the program has no such tool", yamldoc.Short(name))
+			return nil, fmt.Errorf("spec.tools names %q, and the program has no such tool", visible.Cut(name, 60))
 		}
 	}
 	return mine, nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
@@ -54,7 +55,7 @@ func (n *Node) approval() *Approval {
 func (r *reader) when(node *Node, k *yamldoc.Key, n yamldoc.Node) {
 	node.approval()
 	if word, ok := r.String(k, n); ok && word != "human" {
-		r.Add(n, "when takes only the word human, not %q: write conditions on edges", yamldoc.Short(word))
+		r.Add(n, "when takes only the word human, not %q: write conditions on edges", visible.Cut(word, 60))
 	}
 }
 
@@ -80,7 +81,7 @@ func (r *reader) duration(name string, to *time.Duration) yamldoc.Key {
 		case !duration.MatchString(text):
 			r.wrongType(CodeYAML, k, n)
 		case err != nil || t <= 0 || t > maxTimeout:
-			r.Add(n, "%s is a time above 0 and up to 24h, which %s is not", name, yamldoc.Short(text))
+			r.Add(n, "%s is a time above 0 and up to 24h, which %s is not", name, visible.Cut(text, 60))
 		default:
 			*to = t
 		}

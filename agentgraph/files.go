@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/internal/confined"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -37,11 +38,11 @@ func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 		return nil
 	}
 	if all.options.fsys == nil {
-		return wrong(CodeUnknownAgentRef, "the graph %q cannot be read: no folder was given to look in", yamldoc.Short(name))
+		return wrong(CodeUnknownAgentRef, "the graph %q cannot be read: no folder was given to look in", visible.Cut(name, 60))
 	}
 	file := path.Join(path.Dir(all.open[len(all.open)-1]), name)
 	if strings.HasPrefix(name, "/") || strings.ContainsAny(name, "\\:\x00") || !fs.ValidPath(file) {
-		return wrong(CodeUnknownAgentRef, "the graph %q is not read: name a file in the folder of the outermost graph or below it, with slashes", yamldoc.Short(name))
+		return wrong(CodeUnknownAgentRef, "the graph %q is not read: name a file in the folder of the outermost graph or below it, with slashes", visible.Cut(name, 60))
 	}
 	if i := slices.Index(all.open, file); i >= 0 {
 		return wrong(CodeCycle, "a graph cannot contain itself: %s", strings.Join(append(slices.Clone(all.open[i:]), file), " → "))
@@ -64,9 +65,9 @@ func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 	if err != nil {
 		all.drafts[file] = nil
 		if errors.Is(err, fs.ErrNotExist) {
-			return wrong(CodeUnknownAgentRef, "there is no file %q", yamldoc.Short(file))
+			return wrong(CodeUnknownAgentRef, "there is no file %q", visible.Cut(file, 60))
 		}
-		return wrong(CodeUnknownAgentRef, "the file %q cannot be read: %v", yamldoc.Short(file), err)
+		return wrong(CodeUnknownAgentRef, "the file %q cannot be read: %v", visible.Cut(file, 60), err)
 	}
 	if all.bytes += len(data); all.bytes > maxTotal {
 		all.drafts[file] = nil
@@ -90,10 +91,10 @@ func (r *reader) include(d *draft, name string, n yamldoc.Node) *draft {
 func (r *reader) agent(a AgentDocument) {
 	key, place := a.Name+"\x00"+a.Version, fmt.Sprintf("line %d", a.Line)
 	if r.file != "" {
-		place += " of " + yamldoc.Short(r.file)
+		place += " of " + visible.Cut(r.file, 60)
 	}
 	if first, twice := r.files.known[key]; twice && a.Name != "" {
-		r.add(CodeDuplicateID, "metadata.name", a.Line, "the agent %q is already on %s", yamldoc.Short(a.Name), first)
+		r.add(CodeDuplicateID, "metadata.name", a.Line, "the agent %q is already on %s", visible.Cut(a.Name, 60), first)
 		return
 	}
 	r.files.known[key] = place

@@ -12,7 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
-	"github.com/agentarbor/arbor/internal/yamldoc"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // The limits of a folder of agents. Deeper folders are not read; too many files are an error.
@@ -113,12 +113,12 @@ func (f *Folder) check(ref string) (wrong string, known bool) {
 	case err == nil && len(a.Problems) == 0:
 		return "", true
 	case err == nil:
-		return fmt.Sprintf("there is no agent %q: %s", yamldoc.Short(ref), notValid(a.File, a.Problems)), true
+		return fmt.Sprintf("there is no agent %q: %s", visible.Cut(ref, 60), notValid(a.File, a.Problems)), true
 	case !errors.Is(err, ErrUnknownRef):
 		return err.Error(), true
 	}
 	why := f.almost(ref)
-	return fmt.Sprintf("there is no agent %q: %s", yamldoc.Short(ref), why), why != ""
+	return fmt.Sprintf("there is no agent %q: %s", visible.Cut(ref, 60), why), why != ""
 }
 
 func notValid(file string, problems []Problem) string {
@@ -214,7 +214,7 @@ func (f *folder) documents(file string) {
 	case kind == "":
 		f.bad(file+" is not an agent: it does not say kind: Agent", names...)
 	case kind != kindAgent:
-		f.bad(fmt.Sprintf("%s is not an agent: its kind is %s, and not Agent", file, yamldoc.Short(kind)), names...)
+		f.bad(fmt.Sprintf("%s is not an agent: its kind is %s, and not Agent", file, visible.Cut(kind, 60)), names...)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/nearest"
 	jsonschema "github.com/agentarbor/arbor/internal/schema"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -228,7 +229,7 @@ func showSetting(v any) string {
 	case []any:
 		return "a list"
 	case string:
-		return fmt.Sprintf("the text %q", yamldoc.Short(v))
+		return fmt.Sprintf("the text %q", visible.Cut(v, 60))
 	}
 	return fmt.Sprintf("%v", v)
 }

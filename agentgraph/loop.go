@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/yamldoc"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // currentInput returns the input of the node's current call: the values of its edges, or its previous output in a later
@@ -32,12 +32,12 @@ func (f *flow) loops(i int, output *data, run string) bool {
 	case done:
 		return false
 	case n.round+1 >= loop.Max && loop.Fail:
-		message := fmt.Sprintf("the loop of the agent %s has not ended after %d calls: %q does not hold", f.plan.nodes[i].ID, loop.Max, yamldoc.Short(loop.Until.Source()))
+		message := fmt.Sprintf("the loop of the agent %s has not ended after %d calls: %q does not hold", f.plan.nodes[i].ID, loop.Max, visible.Cut(loop.Until.Source(), 60))
 		f.fail(&failure{node: i, edge: -1, code: event.NoticeLoopLimit, message: message, attempts: n.attempt, cause: run, input: n.currentInput()})
 		return true
 	case n.round+1 >= loop.Max:
 		f.records = append(f.records, &event.Notice{Code: event.NoticeLoopLimit,
-			Message: fmt.Sprintf("the loop of the agent %s ended after %d calls, before %q held", f.plan.nodes[i].ID, loop.Max, yamldoc.Short(loop.Until.Source()))})
+			Message: fmt.Sprintf("the loop of the agent %s ended after %d calls, before %q held", f.plan.nodes[i].ID, loop.Max, visible.Cut(loop.Until.Source(), 60))})
 		return false
 	}
 	n.round++

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -94,5 +95,5 @@ func (r *reader) add(code Code, path string, line int, format string, args ...an
 func (r *reader) problem(code Code, path string, line int, format string, args ...any) Problem {
 	message := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	line = min(max(line, 1), r.lines)
-	return Problem{code, r.prefix + yamldoc.Cut(path, yamldoc.MaxMessage), line, yamldoc.Cut(message, yamldoc.MaxMessage), r.file}
+	return Problem{code, r.prefix + visible.Cut(path, yamldoc.MaxMessage), line, visible.Cut(message, yamldoc.MaxMessage), r.file}
 }

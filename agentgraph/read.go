@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/internal/expression"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -88,7 +89,7 @@ func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 	case "":
 		r.add(CodeWrongKind, "kind", line, "the document does not say kind: AgentGraph")
 	default:
-		r.add(CodeWrongKind, "kind", line, "the kind must be AgentGraph, not %q%s", yamldoc.Short(kind), r.didYouMean(kind, []string{kindGraph, kindAgent}))
+		r.add(CodeWrongKind, "kind", line, "the kind must be AgentGraph, not %q%s", visible.Cut(kind, 60), r.didYouMean(kind, []string{kindGraph, kindAgent}))
 	}
 }
 
@@ -128,11 +129,11 @@ func (r *reader) apiVersion(k *yamldoc.Key, n yamldoc.Node) {
 	switch {
 	case v == APIVersion, v == APIVersionArbor:
 	case r.arbor:
-		r.Add(n, "apiVersion %q is not known: %s is", yamldoc.Short(v), APIVersionArbor)
+		r.Add(n, "apiVersion %q is not known: %s is", visible.Cut(v, 60), APIVersionArbor)
 	case m == nil && group == "ossa.ai":
-		r.Add(n, "apiVersion must be such as %s, not %q", APIVersion, yamldoc.Short(v))
+		r.Add(n, "apiVersion must be such as %s, not %q", APIVersion, visible.Cut(v, 60))
 	case m == nil:
-		r.Add(n, "apiVersion must be %s, not %q: only resources of ossa.ai are read, and those of %s", APIVersion, yamldoc.Short(v), APIVersionArbor)
+		r.Add(n, "apiVersion must be %s, not %q: only resources of ossa.ai are read, and those of %s", APIVersion, visible.Cut(v, 60), APIVersionArbor)
 	case m[1] == "0" && m[2] == "2":
 		r.warnings = append(r.warnings, r.problem(CodeWrongAPIVersion, "apiVersion", n.Line(), "%s is read as %s, which may differ", v, APIVersion))
 	default:
@@ -166,7 +167,7 @@ func (r *reader) version(to *string, optional bool) yamldoc.Key {
 			if strings.HasPrefix(v, "v") && semVer.MatchString(v[1:]) {
 				hint = ": without the v in front, " + v[1:]
 			}
-			r.Add(n, "the version must be such as 1.0.0 or 1.0.0-rc.1 (semver.org), not %q%s", yamldoc.Short(v), hint)
+			r.Add(n, "the version must be such as 1.0.0 or 1.0.0-rc.1 (semver.org), not %q%s", visible.Cut(v, 60), hint)
 		}
 	})
 }
@@ -304,7 +305,7 @@ func (r *reader) expression(d *draft, want wanted, k *yamldoc.Key, n yamldoc.Nod
 		if n.Block() != "" {
 			line += max(c.err.Line, 0)
 		}
-		r.AddAt(line, 0, fmt.Sprintf("%q: %v", yamldoc.Short(strings.TrimSpace(text)), c.err))
+		r.AddAt(line, 0, fmt.Sprintf("%q: %v", visible.Cut(strings.TrimSpace(text), 60), c.err))
 	}
 	return c.expression
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -192,7 +193,7 @@ func (r *reader) unknown(keys []yamldoc.Key, name string, p yamldoc.Pair) bool {
 		r.add(CodeUnknownField, r.Name, p.Key.Line(), "%q: %s not part of %s%s", name, future.what, version, hint)
 		return true
 	}
-	r.add(CodeUnknownField, r.Name, p.Key.Line(), "unknown key %q%s", yamldoc.Short(name), hint)
+	r.add(CodeUnknownField, r.Name, p.Key.Line(), "unknown key %q%s", visible.Cut(name, 60), hint)
 	return true
 }
 

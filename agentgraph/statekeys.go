@@ -3,6 +3,7 @@ package agentgraph
 import (
 	"github.com/agentarbor/arbor/internal/expression"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -42,7 +43,7 @@ func (r *reader) state(d *draft, k *yamldoc.Key, n yamldoc.Node) {
 	r.Each(n, func(name string, p yamldoc.Pair) {
 		d.keys[name] = true
 		if !identifier.MatchString(name) {
-			r.add(CodeYAML, r.Name, p.Key.Line(), "a key of the state must be a name of letters, digits and _, at most 64 of them, not %q", yamldoc.Short(name))
+			r.add(CodeYAML, r.Name, p.Key.Line(), "a key of the state must be a name of letters, digits and _, at most 64 of them, not %q", visible.Cut(name, 60))
 		}
 		key := StateKey{Name: name, Reducer: ReduceReplace, Line: p.Key.Line()}
 		if p.Value.Kind() != yamldoc.Nothing {
@@ -101,9 +102,9 @@ func (r *reader) updates(d *draft, node *Node, k *yamldoc.Key, n yamldoc.Node) {
 			names := d.stateNames()
 			hint := r.didYouMean(name, names)
 			if len(names) == 0 {
-				hint = ": " + d.path("state") + " is where keys are declared, such as " + yamldoc.Short(name) + ": {reducer: replace}"
+				hint = ": " + d.path("state") + " is where keys are declared, such as " + visible.Cut(name, 60) + ": {reducer: replace}"
 			}
-			r.add(CodeUnknownField, r.Name, p.Key.Line(), "the state has no key %q%s", yamldoc.Short(name), hint)
+			r.add(CodeUnknownField, r.Name, p.Key.Line(), "the state has no key %q%s", visible.Cut(name, 60), hint)
 		}
 		r.Key = p.Key
 		if e := r.expression(d, transform, &yamldoc.Key{Type: "a text"}, p.Value); e != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/internal/yamldoc"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -58,9 +58,9 @@ func (c *checker) toolsOf() {
 		of, ok := c.ids[n.ToolsOf]
 		switch {
 		case !ok:
-			c.add(CodeUnknownAgentRef, at, c.nodeLines[i].tool, "no agent has the id %q%s", yamldoc.Short(n.ToolsOf), c.idHint(n.ToolsOf))
+			c.add(CodeUnknownAgentRef, at, c.nodeLines[i].tool, "no agent has the id %q%s", visible.Cut(n.ToolsOf, 60), c.idHint(n.ToolsOf))
 		case c.graph.Nodes[of].Tool != "" || c.graph.Nodes[of].ToolsOf != "" || c.graph.Nodes[of].Graph != nil:
-			c.add(CodeUnknownAgentRef, at, c.nodeLines[i].tool, "%q is not an agent with a model: only such an agent has tools that another node can run", yamldoc.Short(n.ToolsOf))
+			c.add(CodeUnknownAgentRef, at, c.nodeLines[i].tool, "%q is not an agent with a model: only such an agent has tools that another node can run", visible.Cut(n.ToolsOf, 60))
 		}
 	}
 }

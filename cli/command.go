@@ -19,7 +19,6 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/tree"
 	"github.com/agentarbor/arbor/cli/internal/users"
 	"github.com/agentarbor/arbor/internal/nearest"
-	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
@@ -127,7 +126,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "bool":
 		return factory.Usagef("--%s is a switch: give it without a value; %s", invalid.GetFlag().Name, hint) // the value may be secret
 	case errors.As(err, &invalid):
-		value := render.Cut(visible.Line(invalid.GetValue()), 40)
+		value := visible.Cut(visible.Line(invalid.GetValue()), 40)
 		return factory.Usagef("--%s %s: %s; %s", invalid.GetFlag().Name, value, wanted(invalid), hint)
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		return factory.Usagef("unknown shorthand flag: '%.1s'; %s", unknown.GetSpecifiedShortnames(), hint) // so may the text after it

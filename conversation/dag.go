@@ -5,6 +5,7 @@ import (
 	"unicode"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // The sizes in a drawing.
@@ -174,9 +175,6 @@ func line(text string) string {
 		text = text[:8*labelLength] // enough for a label
 	}
 	text = strings.ToValidUTF8(text, "")
-	letters := []rune(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " "))
-	if len(letters) > labelLength {
-		return string(letters[:labelLength-1]) + "…"
-	}
-	return string(letters)
+	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	return visible.Cut(strings.Join(words, " "), labelLength)
 }

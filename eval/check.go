@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -76,7 +77,7 @@ func (k *known) check(c *Case) {
 		names := func(what, key string, names, known []string) {
 			for _, name := range names {
 				if !slices.Contains(known, name) {
-					add("%s: no %s of the tree has the name %q%s", key, what, cut(name, 60), nearest.Listed(name, known))
+					add("%s: no %s of the tree has the name %q%s", key, what, visible.Cut(name, 60), nearest.Listed(name, known))
 				}
 			}
 		}

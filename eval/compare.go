@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // differences collects unexpected results.
@@ -58,9 +59,9 @@ func (t *Turn) compare(out *TurnOutcome, open bool) (d differences) {
 		case err != nil: // of a case that was built in Go
 			d.add(kindSays, "%s", err)
 		case !in && i < len(e.Says):
-			d.add(kindSays, "%q is not in %q", text, cut(out.Said, 200))
+			d.add(kindSays, "%q is not in %q", text, visible.Cut(out.Said, 200))
 		case in && i >= len(e.Says):
-			d.add(kindSays, "%q is in %q", text, cut(out.Said, 200))
+			d.add(kindSays, "%q is in %q", text, visible.Cut(out.Said, 200))
 		}
 	}
 	return append(d, e.Max.compare(out)...)
@@ -125,12 +126,4 @@ func listed(names []string) string {
 		return "nothing"
 	}
 	return strings.Join(names, ", ")
-}
-
-// cut shortens the quotation of a message to at most this number of characters.
-func cut(s string, most int) string {
-	if utf8.RuneCountInString(s) > most {
-		s = string([]rune(s)[:most]) + "…"
-	}
-	return s
 }

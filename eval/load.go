@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/internal/confined"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -107,7 +108,7 @@ func (l *loader) turnKeys(t *Turn) (do, expect []yamldoc.Key) {
 				if text := l.joined(k, n, "|"); text != "" {
 					step, err := ParsePath(text)
 					if err != nil || len(step) > 1 || len(step[0]) == 0 {
-						l.Add(l.Key, "answers has a name, or several with | between them, not %q", cut(text, 60))
+						l.Add(l.Key, "answers has a name, or several with | between them, not %q", visible.Cut(text, 60))
 						return
 					}
 					e.Answers = step[0]
@@ -210,10 +211,10 @@ func (l *loader) add(n yamldoc.Node) {
 func (l *loader) name(c *Case, n yamldoc.Node) {
 	hint := ""
 	if c.Name = strings.Join(strings.Fields(c.Name), " "); c.Name == "" && len(c.Turns) > 0 {
-		c.Name, hint = cut(strings.Join(strings.Fields(c.Turns[0].User), " "), 120), ": give it a name of its own"
+		c.Name, hint = visible.Cut(strings.Join(strings.Fields(c.Turns[0].User), " "), 120), ": give it a name of its own"
 	}
 	if first := l.names[c.Name]; c.Name != "" && first > 0 {
-		l.Add(n, "the case %q is already on line %d%s", cut(c.Name, 60), first, hint)
+		l.Add(n, "the case %q is already on line %d%s", visible.Cut(c.Name, 60), first, hint)
 		return
 	}
 	l.names[c.Name] = c.Line

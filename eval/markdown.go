@@ -40,7 +40,9 @@ func (r *Report) Markdown(w io.Writer) error {
 		for _, f := range s.failed() {
 			b.WriteString(head + "- " + plain(f.head(r, s.Subject)) + "\n")
 			head = ""
-			f.wrong(func(_ int, d Difference) { fmt.Fprintf(&b, "  - %s: %s\n", d.Kind, plain(cut(d.Message, shown))) })
+			f.wrong(func(_ int, d Difference) {
+				fmt.Fprintf(&b, "  - %s: %s\n", d.Kind, plain(visible.Cut(d.Message, shown)))
+			})
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -40,7 +41,7 @@ func (p *player) play(ctx context.Context, c *Case, number, repeat int) (*Outcom
 	for i := range c.Turns {
 		t, goesOn, err := p.turn(ctx, key, c, i)
 		if err != nil {
-			return nil, fmt.Errorf("%s: the case %q: %w", cmp.Or(p.subject.Name, p.subject.Root.Name()), cut(c.Name, 60), err)
+			return nil, fmt.Errorf("%s: the case %q: %w", cmp.Or(p.subject.Name, p.subject.Root.Name()), visible.Cut(c.Name, 60), err)
 		}
 		out.Turns = append(out.Turns, *t)
 		if !goesOn {

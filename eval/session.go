@@ -133,7 +133,7 @@ func add(to *[]string, name string) {
 }
 
 func (t *recordedTurn) comment(format string, args ...any) {
-	t.comments = append(t.comments, cut(visible.Line(fmt.Sprintf(format, args...)), shown))
+	t.comments = append(t.comments, visible.Cut(visible.Line(fmt.Sprintf(format, args...)), shown))
 }
 
 func (t *recordedTurn) write(b *strings.Builder, number int) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // TB contains the methods of a *testing.T that [Test] uses.
@@ -48,7 +49,7 @@ func Test[T TB[T]](t T, root agent.Agent, file string, opts ...Option) {
 				}
 				for _, turn := range o.Turns {
 					for _, d := range turn.Differences {
-						t.Errorf("%s:%d: %q: %s: %s%s", o.File, turn.Line, cut(turn.User, 60), d.Kind, d.Message, again)
+						t.Errorf("%s:%d: %q: %s: %s%s", o.File, turn.Line, visible.Cut(turn.User, 60), d.Kind, d.Message, again)
 					}
 				}
 				for _, d := range o.Differences {

@@ -135,12 +135,12 @@ func (f *failure) text(b *strings.Builder, paint func(style, text string) string
 		if len(t.Differences) == 0 {
 			continue
 		}
-		fmt.Fprintf(b, "     user: %s\n", cut(visible.Line(t.User), shown))
+		fmt.Fprintf(b, "     user: %s\n", visible.Cut(visible.Line(t.User), shown))
 		for _, d := range t.Differences {
 			fmt.Fprintf(b, "       %s: %s\n", d.Kind, visible.Line(d.Message))
 		}
 		if t.Said != "" {
-			fmt.Fprintf(b, "       %s said: %s\n", visible.Line(cmp.Or(t.Answered, "nobody")), cut(visible.Line(t.Said), shown))
+			fmt.Fprintf(b, "       %s said: %s\n", visible.Line(cmp.Or(t.Answered, "nobody")), visible.Cut(visible.Line(t.Said), shown))
 		}
 	}
 	for _, d := range f.Differences {

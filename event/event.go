@@ -1,6 +1,7 @@
 package event
 
 import (
+	"slices"
 	"time"
 
 	"github.com/agentarbor/arbor/llm"
@@ -69,6 +70,12 @@ func (e *Event) Visible() string {
 		return ""
 	}
 	return e.Text()
+}
+
+// IsNotice reports whether the event is a notice with one of the codes.
+func (e *Event) IsNotice(codes ...string) bool {
+	n, ok := e.Data.(*Notice)
+	return ok && slices.Contains(codes, n.Code)
 }
 
 // Type returns the payload's type, or "" if there is no payload.

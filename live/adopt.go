@@ -186,14 +186,11 @@ func (l *orphanSearch) adopt(key session.Key) error {
 
 // logAdoption logs that a turn was adopted or given up.
 func logAdoption(logger *slog.Logger, x *Turn, e *event.Event) {
-	n, ok := e.Data.(*event.Notice)
-	if !ok || e.Partial {
-		return
-	}
-	switch n.Code {
-	case event.NoticeAdopted:
+	switch {
+	case e.Partial:
+	case e.IsNotice(event.NoticeAdopted):
 		logger.Info("a turn is adopted, because its process died or was stopped", "session", x.key.String(), "position", e.Seq)
-	case event.NoticeLeft:
+	case e.IsNotice(event.NoticeLeft):
 		logger.Warn("a turn is not adopted again, because each process that ran it died or was stopped: resume it by hand", "session", x.key.String(), "position", e.Seq)
 	}
 }

@@ -38,8 +38,7 @@ func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.
 // notifyStopped cancels the watchers of a session after an event if it is the last one, and says that no process resumes
 // the turn: another process may have stored it. It does nothing while this process runs or resumes the turn.
 func (t *Turns) notifyStopped(ctx context.Context, key session.Key, e *event.Event) {
-	n, ok := e.Data.(*event.Notice)
-	if !ok || e.Partial || n.Code != event.NoticeStopped && n.Code != event.NoticeLeft || len(t.here(key)) > 0 {
+	if e.Partial || !e.IsNotice(event.NoticeStopped, event.NoticeLeft) || len(t.here(key)) > 0 {
 		return
 	}
 	_ = t.reader(key).Glance(ctx, key, func(f *session.Fold) error { // after an error, the next check of the follower tries again

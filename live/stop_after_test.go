@@ -47,7 +47,7 @@ func TestToldOfAStop(t *testing.T) {
 					if err != nil {
 						return
 					}
-					if n, ok := e.Event.Data.(*event.Notice); ok && n.Code == event.NoticeStopped {
+					if e.Event.IsNotice(event.NoticeStopped) {
 						look(turns)
 					}
 				}

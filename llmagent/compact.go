@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
@@ -328,7 +329,7 @@ func transcript(messages []llm.Message) string {
 	}
 	var b strings.Builder
 	write := func(p piece) {
-		p.Text, p.Input = cut(p.Text), cut(p.Input)
+		p.Text, p.Input = visible.CutMiddle(p.Text, pieceLimit), visible.CutMiddle(p.Input, pieceLimit)
 		b.Write(event.EncodeJSON(p))
 		b.WriteByte('\n')
 	}

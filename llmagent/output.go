@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/schema"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -102,7 +103,7 @@ func (o *output) parse(answer string, finish llm.FinishReason) (json.RawMessage,
 	case finish == llm.FinishLength:
 		return nil, errors.New("it was cut off by its length limit")
 	}
-	return nil, errors.New(cut(clean(err.Error())))
+	return nil, errors.New(visible.CutMiddle(clean(err.Error()), pieceLimit))
 }
 
 // ClientOutputKey is the key of a turn's [ClientOutput] in the metadata of the user's message. Clients of the APIs

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -139,7 +140,7 @@ func (k *kit) digest(info tools.Info, input json.RawMessage) (digest string, by 
 // run ends.
 const maxRepeats = 3
 
-// schemaLimit is the maximal length in bytes of a tool's schema in the result for a model that repeats an invalid
+// schemaLimit is the maximal length in characters of a tool's schema in the result for a model that repeats an invalid
 // call.
 const schemaLimit = 2000
 
@@ -166,11 +167,7 @@ func (r *toolRound) correct(c view.Call, wrong string) string {
 	}
 	text := wrong + ". You have made this very call before, with this very error: do not make it again"
 	if t := r.byName[c.Name]; t != nil {
-		schema := string(t.Info().Parameters)
-		if len(schema) > schemaLimit {
-			schema = strings.ToValidUTF8(schema[:schemaLimit], "") + "…"
-		}
-		return text + ". Arguments that fit this JSON schema are valid: " + schema
+		return text + ". Arguments that fit this JSON schema are valid: " + visible.Cut(string(t.Info().Parameters), schemaLimit)
 	}
 	return text + "; call one of the tools that are there, or answer in words."
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/schema"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
@@ -162,7 +163,7 @@ const maxDescription = 1024
 func (o *template) add(t llm.ToolSpec) {
 	t.Parameters = schema.Plain(t.Parameters)
 	if n := utf8.RuneCountInString(t.Description); n > maxDescription {
-		t.Description = string([]rune(t.Description)[:maxDescription-1]) + "…"
+		t.Description = visible.Cut(t.Description, maxDescription)
 		o.shortened = append(o.shortened, fmt.Sprintf("%s (%d)", t.Name, n))
 	}
 	o.tools = append(o.tools, t)

@@ -33,17 +33,8 @@ func clean(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// pieceLimit is the maximal length in bytes of a text that [cut] shortens.
+// pieceLimit is the maximal length in bytes of a text that is shortened in the middle, which usually matters least.
 const pieceLimit = 8000
-
-// cut shortens a long text in the middle, which usually matters least.
-func cut(s string) string {
-	if len(s) <= pieceLimit {
-		return s
-	}
-	half := pieceLimit / 2
-	return strings.ToValidUTF8(s[:half], "") + " … " + strings.ToValidUTF8(s[len(s)-half:], "")
-}
 
 // object encodes arguments as a JSON object. nil is the empty object.
 func object(args any) (json.RawMessage, error) {

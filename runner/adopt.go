@@ -61,7 +61,7 @@ func (t *opening) adoptedMeanwhile() bool {
 		if err != nil {
 			return true
 		}
-		if d, ok := e.Data.(*event.Notice); ok && d.Code == event.NoticeAdopted {
+		if e.IsNotice(event.NoticeAdopted) {
 			return true
 		}
 	}

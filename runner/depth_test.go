@@ -98,7 +98,7 @@ func TestDeepJSON(t *testing.T) {
 					require.NotEqual(t, event.TypeUnreadable, e.Type())
 					require.Equal(t, live[i].Data, e.Data, "warm as cold")
 					b := must.Get(e.MarshalJSON())
-					if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeTooDeep {
+					if e.IsNotice(event.NoticeTooDeep) {
 						notices++
 					}
 					text += string(b)

@@ -130,7 +130,7 @@ func (w *world) resume(r *runner.Runner) {
 		w.act(r, act{whole: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, s1) }})
 		return
 	}
-	if n, ok := w.log[len(w.log)-1].Data.(*event.Notice); ok && n.Code == event.NoticeStopped {
+	if w.log[len(w.log)-1].IsNotice(event.NoticeStopped) {
 		w.happened["a stopped turn that is left"] = true
 		w.act(r, act{refused: []error{session.ErrStopped}, silent: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Adopt(ctx, s1) }})
 		return

@@ -79,7 +79,7 @@ func allOver(t *testing.T, db session.Store) {
 
 func count(events []*event.Event, code string) (n int) {
 	for _, e := range events {
-		if d, ok := e.Data.(*event.Notice); ok && d.Code == code {
+		if e.IsNotice(code) {
 			n++
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -84,7 +85,7 @@ func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
 	for _, body := range r.Documents(data, agentgraph.MaxFile) {
 		c := r.testCase(body)
 		if first := lines[c.Name]; c.Name != "" && first > 0 {
-			r.Add(body, "the name %q is already on line %d", yamldoc.Short(c.Name), first)
+			r.Add(body, "the name %q is already on line %d", visible.Cut(c.Name, 60), first)
 		}
 		lines[c.Name] = c.Line
 		cases = append(cases, c)
@@ -219,7 +220,7 @@ func (r *reader) known(c *Case, f, expect pairs) {
 	decided := func(key string, names []string) {
 		for _, id := range names {
 			if i, ok := at[id]; !ok {
-				r.Add(f[key].Key, "%s: no agent of the graph has the id %q%s", key, yamldoc.Short(id), nearest.Listed(id, ids))
+				r.Add(f[key].Key, "%s: no agent of the graph has the id %q%s", key, visible.Cut(id, 60), nearest.Listed(id, ids))
 			} else if c.Graph.Nodes[i].Human == nil {
 				r.Add(f[key].Key, "%s: %s does not wait for an approval: its node has no when: human", key, id)
 			}
@@ -230,7 +231,7 @@ func (r *reader) known(c *Case, f, expect pairs) {
 	check := func(key string, names ...string) {
 		for _, id := range names {
 			if _, ok := at[id]; !ok && id != "" {
-				r.Add(expect[key].Key, "expect.%s: no agent of the graph has the id %q%s", key, yamldoc.Short(id), nearest.Listed(id, ids))
+				r.Add(expect[key].Key, "expect.%s: no agent of the graph has the id %q%s", key, visible.Cut(id, 60), nearest.Listed(id, ids))
 			}
 		}
 	}
@@ -259,7 +260,7 @@ func (r *reader) known(c *Case, f, expect pairs) {
 		if from, to, ok := strings.Cut(e.Error.Edge, "->"); ok {
 			check("error", strings.TrimSpace(from), strings.TrimSpace(to))
 		} else if e.Error.Edge != "" {
-			r.Add(expect["error"].Key, "expect.error: an edge is written as from->to, not %q", yamldoc.Short(e.Error.Edge))
+			r.Add(expect["error"].Key, "expect.error: an edge is written as from->to, not %q", visible.Cut(e.Error.Edge, 60))
 		}
 	}
 	if len(e.FallbackInputHas) > 0 && c.Graph.OnError.Fallback == "" {

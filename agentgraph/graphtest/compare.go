@@ -9,7 +9,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/plainjson"
-	"github.com/agentarbor/arbor/internal/yamldoc"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // differences collects the differences between a run and the expected result.
@@ -104,7 +104,7 @@ func (d *differences) values(name string, got map[string]json.RawMessage, want m
 }
 
 // shown shortens a value for a difference.
-func shown(v json.RawMessage) string { return yamldoc.Cut(string(v), 400) }
+func shown(v json.RawMessage) string { return visible.Cut(string(v), 400) }
 
 // overlap checks in the log that all nodes of a group started before any of them ended.
 func (d *differences) overlap(events []*event.Event, group []string) {

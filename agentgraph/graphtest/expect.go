@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -25,7 +26,7 @@ func (r *reader) expect(e *Expect, k *yamldoc.Key, n yamldoc.Node) pairs {
 		yamldoc.Custom("status", "a text", "", func(k *yamldoc.Key, n yamldoc.Node) {
 			var ok bool
 			if e.Status, ok = r.String(k, n); ok && !slices.Contains(statuses, e.Status) {
-				r.Add(n, "the status %q does not exist%s", yamldoc.Short(e.Status), nearest.Listed(e.Status, statuses))
+				r.Add(n, "the status %q does not exist%s", visible.Cut(e.Status, 60), nearest.Listed(e.Status, statuses))
 			}
 		}),
 		yamldoc.Strings("order", "", &e.Order),
@@ -42,7 +43,7 @@ func (r *reader) expect(e *Expect, k *yamldoc.Key, n yamldoc.Node) pairs {
 			r.each(k, n, func(id string, p yamldoc.Pair) {
 				calls, ok := p.Value.Whole()
 				if !ok || calls < 0 || calls > math.MaxInt32 {
-					r.Add(p.Key, "%s must be a whole number from 0, not %s", yamldoc.Short(id), p.Value.Describe())
+					r.Add(p.Key, "%s must be a whole number from 0, not %s", visible.Cut(id, 60), p.Value.Describe())
 				}
 				e.Calls[id] = int(calls)
 			})
@@ -54,7 +55,7 @@ func (r *reader) expect(e *Expect, k *yamldoc.Key, n yamldoc.Node) pairs {
 			e.ConfigSeen = map[string]map[string]any{}
 			r.each(k, n, func(id string, p yamldoc.Pair) {
 				seen := map[string]any{}
-				r.Key, r.Name = p.Key, yamldoc.Short(id)
+				r.Key, r.Name = p.Key, visible.Cut(id, 60)
 				r.each(k, p.Value, func(key string, p yamldoc.Pair) { seen[key] = r.Any(p.Value) })
 				e.ConfigSeen[id] = seen
 			})

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/internal/sleep"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -148,7 +149,7 @@ func (r *reader) mocks(k *yamldoc.Key, n yamldoc.Node) Mocks {
 
 func (r *reader) mock(id string, p yamldoc.Pair) Mock {
 	m := Mock{file: r.File, line: p.Key.Line()}
-	what, known := "the mock "+yamldoc.Short(id), r.Problems
+	what, known := "the mock "+visible.Cut(id, 60), r.Problems
 	if k := p.Value.Kind(); k != yamldoc.Mapping && k != yamldoc.Nothing {
 		r.Add(p.Value, "%s must be a mapping, not %s", what, p.Value.Describe())
 		return m
@@ -214,7 +215,7 @@ func (m Mocks) Check(g *agentgraph.Graph) error {
 	for id, mock := range m {
 		if !slices.Contains(ids, id) {
 			problems = append(problems, Problem{File: mock.file, Line: max(mock.line, 1),
-				Message: fmt.Sprintf("no agent of the graph has the id %q%s", yamldoc.Short(id), nearest.Listed(id, ids))})
+				Message: fmt.Sprintf("no agent of the graph has the id %q%s", visible.Cut(id, 60), nearest.Listed(id, ids))})
 		}
 	}
 	slices.SortFunc(problems, func(a, b Problem) int { return strings.Compare(a.Message, b.Message) })

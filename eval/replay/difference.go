@@ -8,6 +8,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/linediff"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // The kinds of differences.
@@ -98,9 +99,9 @@ func (p *player) explain(of *divergence) *Difference {
 		if now.Name == agent.TransferTool {
 			d.Kind = kindTransfer
 		}
-		d.Message = fmt.Sprintf("the call of %s gives %s", now.Name, cutMiddle(event.OutputText(now.Output), 300))
+		d.Message = fmt.Sprintf("the call of %s gives %s", now.Name, visible.CutMiddle(event.OutputText(now.Output), 300))
 		if was, ok := was.(*event.ToolResult); ok {
-			d.Message += ", in place of " + cutMiddle(event.OutputText(was.Output), 300)
+			d.Message += ", in place of " + visible.CutMiddle(event.OutputText(was.Output), 300)
 		}
 	case *event.Relay:
 		d.Message = fmt.Sprintf("the call of %s has to be approved or answered, in place of %s", now.Tool, describe(of.was))
@@ -121,7 +122,7 @@ func rule(d *event.Route) string {
 
 // describe describes an event.
 func describe(e *event.Event) string {
-	return fmt.Sprintf("%s of %s %s", e.Type(), e.Agent, cutMiddle(string(event.EncodeJSON(e.Data)), 200))
+	return fmt.Sprintf("%s of %s %s", e.Type(), e.Agent, visible.CutMiddle(string(event.EncodeJSON(e.Data)), 200))
 }
 
 // compare sets the differences of the requests.
@@ -192,7 +193,7 @@ func around(diff string) string {
 			i++
 			continue
 		}
-		lines[i] = cutMiddle(lines[i], longLine)
+		lines[i] = visible.CutMiddle(lines[i], longLine)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -203,7 +204,7 @@ func within(line []rune, head, tail int) string {
 		return string(line)
 	}
 	from, to := max(0, head-beside), min(len(line), len(line)-tail+beside)
-	text := cutMiddle(string(line[from:to]), 4*longLine)
+	text := visible.CutMiddle(string(line[from:to]), 4*longLine)
 	if from > 0 {
 		text = "…" + text
 	}
@@ -211,15 +212,6 @@ func within(line []rune, head, tail int) string {
 		text += "…"
 	}
 	return text
-}
-
-// cutMiddle shortens a text in its middle to at most this number of characters.
-func cutMiddle(s string, most int) string {
-	r := []rune(s)
-	if len(r) <= most {
-		return s
-	}
-	return string(r[:most/2]) + " … " + string(r[len(r)-most/2:])
 }
 
 func compact(path []string) []string { return slices.Compact(slices.Clone(path)) }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -288,7 +289,7 @@ func (p *player) result(ctx context.Context, t tools.Tool, info tools.CallInfo, 
 	was := p.log.calls[id]
 	if p.live && (was == nil || p.recorded[info.CallID] == "") {
 		if was = p.similarCall(t.Info().Name, input); was == nil {
-			return tools.Result{}, true, p.stop(0, "%s(%s) has no recorded result, and no tool is run", t.Info().Name, cutMiddle(string(input), 200))
+			return tools.Result{}, true, p.stop(0, "%s(%s) has no recorded result, and no tool is run", t.Info().Name, visible.CutMiddle(string(input), 200))
 		}
 	}
 	switch {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llmagent"
 )
 
@@ -269,17 +270,9 @@ func listed(words []string) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(shortened(w))
+		b.WriteString(visible.Cut(w, mostQuoted))
 	}
 	return b.String()
 }
 
-func quoted(s string) string { return "“" + shortened(s) + "”" }
-
-// shortened returns the beginning of a long text.
-func shortened(s string) string {
-	if runes := []rune(s); len(runes) > mostQuoted {
-		return string(runes[:mostQuoted]) + "…"
-	}
-	return s
-}
+func quoted(s string) string { return "“" + visible.Cut(s, mostQuoted) + "”" }

@@ -162,7 +162,7 @@ func (sum *outcome) add(ctx context.Context, db session.Store, t *talk) error {
 	sum.turns += len(t.turns)
 	sum.longest = max(sum.longest, t.longest)
 	for _, e := range log {
-		if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeAdopted {
+		if e.IsNotice(event.NoticeAdopted) {
 			sum.adoptions++
 		}
 	}

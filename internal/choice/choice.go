@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -144,10 +145,4 @@ func leads(said, name string) bool {
 
 // Shorten keeps the beginning and the end of a text that is too long for the routing question: users write their
 // request before or after a pasted text.
-func Shorten(text string) string {
-	const most = 2000
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most/2], "") + " … " + strings.ToValidUTF8(text[len(text)-most/2:], "")
-}
+func Shorten(text string) string { return visible.CutMiddle(text, 2000) }

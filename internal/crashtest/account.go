@@ -43,7 +43,7 @@ func requireAccount(t testing.TB, want, got []line, s *Story) {
 func account(events []*event.Event) []line {
 	a := &accountant{scopes: make(map[string][]*event.Event), causes: make(map[string][]string), names: make(map[string]string), counts: make(map[string]int)}
 	for _, e := range events {
-		if n, ok := e.Data.(*event.Notice); ok && (n.Code == event.NoticeAdopted || n.Code == event.NoticeGivenBack) { // a resumed turn has no such notice
+		if e.IsNotice(event.NoticeAdopted, event.NoticeGivenBack) { // a resumed turn has no such notice
 			continue
 		}
 		if len(a.scopes[e.Scope]) == 0 && e.Scope != "" {

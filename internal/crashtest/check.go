@@ -76,7 +76,7 @@ func (r snapshot) calls() int { return r.models + len(r.tools) }
 // adoptions returns the number of notices in the log that a turn was adopted.
 func (r snapshot) adoptions() (n int) {
 	for _, e := range r.events {
-		if d, ok := e.Data.(*event.Notice); ok && d.Code == event.NoticeAdopted {
+		if e.IsNotice(event.NoticeAdopted) {
 			n++
 		}
 	}

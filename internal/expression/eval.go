@@ -8,6 +8,8 @@ import (
 
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // The limits of one evaluation, in addition to the memory budget of the virtual machine, which counts the items of
@@ -155,9 +157,5 @@ func describe(v any) string {
 }
 
 func short(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > 80 {
-		s = strings.ToValidUTF8(s[:80], "") + "…"
-	}
-	return s
+	return visible.Cut(strings.Join(strings.Fields(s), " "), 80)
 }

@@ -111,13 +111,13 @@ func Drawing(n *agent.Node) (*graphdraw.Picture, error) {
 	if RouterOf(n.Agent) == nil {
 		return nil, fmt.Errorf("%s: %w", n.Agent.Name(), ErrNoDrawing)
 	}
-	p := &graphdraw.Picture{Boxes: []graphdraw.Box{boxOf(n, Cut(n.Agent.Name(), maxName))}}
+	p := &graphdraw.Picture{Boxes: []graphdraw.Box{boxOf(n, visible.Cut(n.Agent.Name(), maxName))}}
 	for i, a := range arrows(n) {
 		line := graphdraw.Line{From: 0, To: i + 1, Tip: strings.Join(a.lines, "\n")}
 		for _, text := range a.lines {
-			line.Text = append(line.Text, Cut(text, maxRule))
+			line.Text = append(line.Text, visible.Cut(text, maxRule))
 		}
-		p.Boxes, p.Lines = append(p.Boxes, boxOf(a.to, Cut(a.to.Agent.Name(), maxName))), append(p.Lines, line)
+		p.Boxes, p.Lines = append(p.Boxes, boxOf(a.to, visible.Cut(a.to.Agent.Name(), maxName))), append(p.Lines, line)
 	}
 	return p, p.Arrange()
 }

@@ -95,7 +95,7 @@ func (p *Printer) Event(e *event.Event) {
 	case *event.Failure:
 		switch {
 		case event.ParentRun(e.Scope) != "":
-			p.node(e, p.terminal.Paint(Red, "failed: "+Cut(visible.Line(d.Message), maxResult)))
+			p.node(e, p.terminal.Paint(Red, "failed: "+visible.Cut(visible.Line(d.Message), maxResult)))
 		case p.transcript:
 			p.eventLine(e)
 		}
@@ -227,7 +227,7 @@ func (p *Printer) transfer(e *event.Event, d *event.Transfer) {
 	switch d.Outcome {
 	case event.TransferCommitted:
 		text = p.terminal.Paint(Green, text)
-		if reason := Cut(visible.Line(d.Reason), maxResult); reason != "" {
+		if reason := visible.Cut(visible.Line(d.Reason), maxResult); reason != "" {
 			text += " (" + reason + ")"
 		}
 	case event.TransferConflict:

@@ -32,7 +32,7 @@ func onErrors(n *agent.Node) map[string]string {
 // drawRules lists the rules of a router in order.
 func drawRules(w io.Writer, n *agent.Node, r *router.Router, l Terminal, indent string) {
 	for _, rule := range r.Rules() {
-		line := fmt.Sprintf("%d  %s → %s", rule.Index, Cut(visible.Line(rule.When), 100), rule.To)
+		line := fmt.Sprintf("%d  %s → %s", rule.Index, visible.Cut(visible.Line(rule.When), 100), rule.To)
 		if reason := visible.Line(rule.Reason); reason != "" && rule.Reason != rule.When {
 			line += l.Paint(faint, "  "+reason)
 		}
@@ -86,7 +86,7 @@ func arrows(n *agent.Node) (all []*arrow) {
 		}
 	}
 	for _, rule := range r.Rules() {
-		write(rule.To, fmt.Sprintf("%d %s", rule.Index, Cut(visible.Line(rule.When), 60)))
+		write(rule.To, fmt.Sprintf("%d %s", rule.Index, visible.Cut(visible.Line(rule.When), 60)))
 	}
 	write(r.Default(), "else")
 	return all

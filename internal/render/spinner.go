@@ -43,7 +43,7 @@ func (s *Spinner) Show(label string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.label = Cut(visible.Line(label), 60)
+	s.label = visible.Cut(visible.Line(label), 60)
 	if s.stop != nil {
 		return
 	}

@@ -52,7 +52,7 @@ func Step(events []*event.Event) string {
 			}
 		}
 	}
-	return Cut(strings.Join(parts, "; "), maxStep)
+	return visible.Cut(strings.Join(parts, "; "), maxStep)
 }
 
 // verdict describes the answer to a question.
@@ -77,7 +77,7 @@ func continues(events []*event.Event, i int) bool {
 // consecutive calls are joined.
 func eventText(e *event.Event) (words string, isCall bool) {
 	who := visible.Line(e.Agent)
-	quoted := func(text string) string { return `"` + Cut(visible.Line(text), maxText) + `"` }
+	quoted := func(text string) string { return `"` + visible.Cut(visible.Line(text), maxText) + `"` }
 	switch d := e.Data.(type) {
 	case *event.User:
 		text := d.Content.PlainText()
@@ -91,7 +91,7 @@ func eventText(e *event.Event) (words string, isCall bool) {
 		return who + " calls " + visible.Line(d.Name), true
 	case *event.ToolResult:
 		line, _ := resultLines(d)
-		return visible.Line(d.Name) + ": " + Cut(line, maxText), false
+		return visible.Line(d.Name) + ": " + visible.Cut(line, maxText), false
 	case *event.Relay:
 		if d.Kind == event.RelayInput {
 			return who + ": " + visible.Line(d.Tool) + " asks " + quoted(d.Message), false
@@ -113,11 +113,11 @@ func eventText(e *event.Event) (words string, isCall bool) {
 	case *event.File:
 		return who + " creates " + visible.Line(d.Name), false
 	case *event.Notice:
-		return "(" + Cut(visible.Line(d.Message), maxText) + ")", false
+		return "(" + visible.Cut(visible.Line(d.Message), maxText) + ")", false
 	case *event.Discard:
 		return "answer discarded", false
 	case *event.Failure:
-		return who + " failed: " + Cut(visible.Line(d.Message), maxText), false
+		return who + " failed: " + visible.Cut(visible.Line(d.Message), maxText), false
 	case *event.HarnessStart:
 		return who + " begins", false
 	case *event.HarnessEnd:
@@ -137,5 +137,5 @@ func unreadable(e *event.Event, u *event.Unknown) string {
 	if damage.Was != "" {
 		was = visible.Line(damage.Was)
 	}
-	return fmt.Sprintf("%s %d cannot be read: %s", was, e.Seq, Cut(visible.Line(damage.Reason), maxText))
+	return fmt.Sprintf("%s %d cannot be read: %s", was, e.Seq, visible.Cut(visible.Line(damage.Reason), maxText))
 }

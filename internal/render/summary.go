@@ -26,7 +26,7 @@ func GraphRun(w io.Writer, l Terminal, graph *agentgraph.Graph, r *agentgraph.Re
 	add := func(id string) {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
-			width = max(width, utf8.RuneCountInString(Cut(visible.Line(id), summaryName)))
+			width = max(width, utf8.RuneCountInString(visible.Cut(visible.Line(id), summaryName)))
 		}
 	}
 	for _, id := range r.Order {
@@ -58,8 +58,8 @@ func GraphRun(w io.Writer, l Terminal, graph *agentgraph.Graph, r *agentgraph.Re
 		if n := r.Calls[id]; n > 1 {
 			rest = fmt.Sprintf("(%s) %s", Count(n, "call"), rest)
 		}
-		name := Cut(visible.Line(id), summaryName)
-		line := name + strings.Repeat(" ", width-utf8.RuneCountInString(name)) + "  " + l.Paint(paint, fmt.Sprintf("%-9s", what)) + "  " + Cut(visible.Line(rest), summaryWidth)
+		name := visible.Cut(visible.Line(id), summaryName)
+		line := name + strings.Repeat(" ", width-utf8.RuneCountInString(name)) + "  " + l.Paint(paint, fmt.Sprintf("%-9s", what)) + "  " + visible.Cut(visible.Line(rest), summaryWidth)
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
 	fmt.Fprintln(w, "status: "+string(r.Status))

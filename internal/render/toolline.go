@@ -21,16 +21,16 @@ const (
 func callLine(call *event.ToolCall) string {
 	var args []string
 	for _, m := range members(call.Input) {
-		args = append(args, visible.Line(m.key)+"="+Cut(visible.Line(string(m.value)), maxArgument))
+		args = append(args, visible.Line(m.key)+"="+visible.Cut(visible.Line(string(m.value)), maxArgument))
 	}
-	return visible.Line(call.Name) + "(" + Cut(strings.Join(args, ", "), maxResult) + ")"
+	return visible.Line(call.Name) + "(" + visible.Cut(strings.Join(args, ", "), maxResult) + ")"
 }
 
 // resultLines returns a tool's result on one line. For a list of objects, line contains their number and rows the first
 // ones.
 func resultLines(result *event.ToolResult) (line string, rows []string) {
 	if result.IsError {
-		return "failed: " + Cut(visible.Line(event.OutputText(result.Output)), maxResult), nil
+		return "failed: " + visible.Cut(visible.Line(event.OutputText(result.Output)), maxResult), nil
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(result.Output, &list) == nil && list != nil {
@@ -39,9 +39,9 @@ func resultLines(result *event.ToolResult) (line string, rows []string) {
 		}
 	}
 	if row := pairs(result.Output); row != "" {
-		return Cut(row, maxResult), nil
+		return visible.Cut(row, maxResult), nil
 	}
-	return Cut(visible.Line(event.OutputText(result.Output)), maxResult), nil
+	return visible.Cut(visible.Line(event.OutputText(result.Output)), maxResult), nil
 }
 
 // table returns the rows of a list of objects, or nil for any other list.
@@ -53,7 +53,7 @@ func table(list []json.RawMessage) []string {
 		case row == "":
 			return nil
 		case i < maxRows:
-			rows = append(rows, Cut(row, maxResult))
+			rows = append(rows, visible.Cut(row, maxResult))
 		case i == maxRows:
 			rows = append(rows, fmt.Sprintf("… and %d more", len(list)-maxRows))
 		}

@@ -9,16 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/visible"
 )
-
-func FuzzCut(f *testing.F) {
-	f.Add("a\x1b[2J\u009b\xff\r\n")
-	f.Fuzz(func(t *testing.T, s string) {
-		require.NotContains(t, visible.Line(s), "\n")
-		require.LessOrEqual(t, utf8.RuneCountInString(Cut(s, 5)), 5)
-	})
-}
 
 func TestToolLines(t *testing.T) {
 	call := &event.ToolCall{Name: "find", Input: json.RawMessage(`{"z":"last\nfirst","a":[1,{"b":2}],"n":null}`)}

@@ -14,6 +14,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // Subject is what a [Validator] checks, in the words of its errors.
@@ -57,7 +59,7 @@ func (v *Validator) Validate(input json.RawMessage) error {
 	}
 	if object, ok := doc.(map[string]any); ok && len(object) == 1 && !v.rawOK {
 		if raw, ok := object["raw"].(string); ok {
-			return fmt.Errorf("%s not a JSON object: %q", v.subject.is, cut(raw, 200))
+			return fmt.Errorf("%s not a JSON object: %q", v.subject.is, visible.Cut(raw, 200))
 		}
 	}
 	err = v.schema.Validate(doc)
@@ -93,11 +95,4 @@ func violations(e *jsonschema.ValidationError) []string {
 	}
 	where := "/" + strings.Join(e.InstanceLocation, "/")
 	return []string{where + ": " + e.ErrorKind.LocalizedString(message.NewPrinter(language.English))}
-}
-
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -130,3 +130,18 @@ func FuzzVisible(f *testing.F) {
 		}
 	})
 }
+
+func TestCut(t *testing.T) {
+	require.Equal(t, "é…", Cut("éab", 2))
+	require.Equal(t, "éab", Cut("éab", 3))
+	require.Equal(t, "é … é", CutMiddle("éaaaé", 4))
+	require.Equal(t, "éaé", CutMiddle("éaé", 5))
+}
+
+func FuzzCut(f *testing.F) {
+	f.Add("a\x1b[2J\u009b\xff\r\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		require.NotContains(t, Line(s), "\n")
+		require.LessOrEqual(t, utf8.RuneCountInString(Cut(s, 5)), 5)
+	})
+}

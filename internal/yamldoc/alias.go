@@ -1,6 +1,10 @@
 package yamldoc
 
-import "github.com/goccy/go-yaml/ast"
+import (
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/agentarbor/arbor/internal/visible"
+)
 
 // aliases replaces the aliases of a document by the values of their anchors.
 type aliases struct {
@@ -52,7 +56,7 @@ func (a *aliases) expand(n ast.Node) expanded {
 		name := v.Name.GetToken().Value
 		e = a.expand(v.Value) // the anchor is not yet defined inside its value
 		if first := a.anchors[name]; first.line > 0 {
-			a.file.add(v.GetToken(), "the anchor &%s is already on line %d", Short(name), first.line)
+			a.file.add(v.GetToken(), "the anchor &%s is already on line %d", visible.Cut(name, 60), first.line)
 		}
 		e.line, _ = a.file.place(v.GetToken())
 		a.anchors[name] = e
@@ -60,7 +64,7 @@ func (a *aliases) expand(n ast.Node) expanded {
 		name := v.Value.GetToken().Value
 		target, known := a.anchors[name]
 		if !known {
-			a.file.add(v.GetToken(), "the alias *%[1]s has no anchor &%[1]s before it", Short(name))
+			a.file.add(v.GetToken(), "the alias *%[1]s has no anchor &%[1]s before it", visible.Cut(name, 60))
 			target = e
 			a.anchors[name] = target
 		}

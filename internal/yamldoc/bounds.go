@@ -1,6 +1,10 @@
 package yamldoc
 
-import "github.com/goccy/go-yaml/token"
+import (
+	"github.com/goccy/go-yaml/token"
+
+	"github.com/agentarbor/arbor/internal/visible"
+)
 
 // level is a collection that is open at the current token.
 type level struct {
@@ -118,7 +122,7 @@ func (f *File) refuse(t *token.Token) {
 		if rules.NoTags != "" {
 			f.add(t, "%s", rules.NoTags)
 		} else {
-			f.add(t, "tags such as %s are not read: quotes make a text of anything", Short(t.Value))
+			f.add(t, "tags such as %s are not read: quotes make a text of anything", visible.Cut(t.Value, 60))
 		}
 	case token.DirectiveType:
 		if rules.NoDirectives != "" {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // Decoder reads mappings and stores their values as the keys specify. It continues after an error, so that it reports
@@ -117,7 +118,7 @@ func (d *Decoder) Each(mapping Node, read func(name string, pair Pair)) {
 		case !ok:
 			d.add(Unreadable, pair.Key, "a key must be a word, not %s", pair.Key.Quote())
 		case line > 0:
-			d.add(Unreadable, pair.Key, "the key %q is repeated: it is already on line %d", Short(name), line)
+			d.add(Unreadable, pair.Key, "the key %q is repeated: it is already on line %d", visible.Cut(name, 60), line)
 			d.markUnclear(name)
 		default:
 			first[name] = pair.Key.Line()
@@ -167,7 +168,7 @@ func (d *Decoder) unknown(keys []Key, prefix, name string, pair Pair) {
 	case !word:
 		d.add(Unreadable, pair.Key, "a key must be a word, not %s", pair.Key.Quote())
 	default:
-		d.add(UnknownKey, pair.Key, "unknown key %q%s", prefix+Short(name), d.suggest(keys, prefix, name))
+		d.add(UnknownKey, pair.Key, "unknown key %q%s", prefix+visible.Cut(name, 60), d.suggest(keys, prefix, name))
 	}
 }
 

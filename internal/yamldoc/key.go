@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // Key is a key of a mapping: its name, and where its value is stored. [Schema] describes it for editors.
@@ -73,7 +74,7 @@ func OneOf(name, example string, set func(string), values ...string) Key {
 		case slices.Contains(values, v):
 			set(v)
 		default:
-			d.Add(n, "%s must be %s, not %q%s", d.keyName(), Or(values), Short(v), nearest.Hint(v, values))
+			d.Add(n, "%s must be %s, not %q%s", d.keyName(), Or(values), visible.Cut(v, 60), nearest.Hint(v, values))
 		}
 	}}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // Node is a value of a file, or a key. The zero Node is a missing value.
@@ -229,11 +231,11 @@ func (n Node) Describe() string {
 		return "nothing"
 	case Text:
 		if v, ok := n.ast.(*ast.StringNode); ok {
-			return fmt.Sprintf("the text %q", Short(v.Value))
+			return fmt.Sprintf("the text %q", visible.Cut(v.Value, 60))
 		}
 		return "a text"
 	case Number:
-		return "the number " + Short(n.Written())
+		return "the number " + visible.Cut(n.Written(), 60)
 	case Bool:
 		value, _ := n.Bool()
 		return fmt.Sprintf("the value %t", value)

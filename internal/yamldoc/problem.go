@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // Problem is one problem in a file.
@@ -64,16 +66,5 @@ const MaxMessage = 600
 
 // Message returns the message of a problem on one line, shortened to [MaxMessage].
 func Message(format string, args ...any) string {
-	return Cut(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "), MaxMessage)
-}
-
-// Short shortens a name or another short text in a message.
-func Short(s string) string { return Cut(s, 60) }
-
-// Cut shortens a text to at most this many bytes.
-func Cut(s string, most int) string {
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
+	return visible.Cut(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "), MaxMessage)
 }

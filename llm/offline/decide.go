@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/internal/bm25"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -296,7 +297,7 @@ func reason(said, doc []bm25.Word) string {
 			run = nil
 			continue
 		}
-		all, run = append(all, cut(w.Text, 40)), append(run, cut(w.Text, 40))
+		all, run = append(all, visible.Cut(w.Text, 40)), append(run, visible.Cut(w.Text, 40))
 		if len(run) > len(longest) {
 			longest = run
 		}

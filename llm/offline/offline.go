@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -103,7 +104,7 @@ func (m *Model) answer(req *llm.Request) (string, *llm.ToolCall, error) {
 func about(system string) string {
 	return fmt.Sprintf("I am the offline model: I compare words and understand no language, and I find nothing to do with yours."+
 		" The instructions of this agent begin %q. Set OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL for a real model.",
-		cut(sentenceEnd.Get().Split(strings.TrimSpace(system), 2)[0], 160))
+		visible.Cut(sentenceEnd.Get().Split(strings.TrimSpace(system), 2)[0], 160))
 }
 
 // speaks matches texts that need no label in a row: dates, phrases and words.
@@ -121,7 +122,7 @@ func describe(results []llm.ToolResult) string {
 			output = phrase(d, "")
 		}
 		verb := map[bool]string{true: "failed:", false: "returned"}[r.IsError]
-		sentences = append(sentences, fmt.Sprintf("%s %s %s.", cmp.Or(r.Name, "The tool"), verb, cut(output, 600)))
+		sentences = append(sentences, fmt.Sprintf("%s %s %s.", cmp.Or(r.Name, "The tool"), verb, visible.Cut(output, 600)))
 	}
 	return strings.Join(sentences, " ")
 }
@@ -160,12 +161,4 @@ func phrase(d *json.Decoder, key string) string {
 		text = "none"
 	}
 	return strings.TrimSpace(label + " " + text)
-}
-
-// cut shortens s to n characters.
-func cut(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n]) + "…"
-	}
-	return s
 }

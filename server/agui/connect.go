@@ -80,12 +80,7 @@ func (h *Handler) sendStopped(s *stream, key session.Key) error {
 
 // isOfAnotherRun reports whether an event belongs to another turn, or resumes the stream's turn after a stop.
 func (s *stream) isOfAnotherRun(e *event.Event) bool {
-	return e.TurnID != "" && e.TurnID != s.p.turn || s.stopped && isNotice(e, event.NoticeResumed)
-}
-
-func isNotice(e *event.Event, code string) bool {
-	n, ok := e.Data.(*event.Notice)
-	return ok && n.Code == code
+	return e.TurnID != "" && e.TurnID != s.p.turn || s.stopped && e.IsNotice(event.NoticeResumed)
 }
 
 // errMoved stops following a branch that is no longer the current one.

@@ -104,7 +104,7 @@ func (s *stream) sendEntry(en session.Entry) error {
 		err = s.send(out...)
 		s.call.ObserveDelta(e)
 	}
-	s.stopped = s.stopped || isNotice(e, event.NoticeStopped)
+	s.stopped = s.stopped || e.IsNotice(event.NoticeStopped)
 	return err
 }
 

@@ -107,8 +107,7 @@ func (c *Checker) Add(e *event.Event) {
 	}
 	if start := c.start; start != nil {
 		c.start = nil
-		n, ok := e.Data.(*event.Notice)
-		c.checkStart(start, ok && n.Code == event.NoticeForked && e.RunID == start.RunID)
+		c.checkStart(start, e.IsNotice(event.NoticeForked) && e.RunID == start.RunID)
 	}
 	if _, ok := e.Data.(*event.HarnessStart); ok {
 		c.envelope(e)

@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -35,7 +36,7 @@ func (c *conn) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.ElicitR
 	if req.Params == nil || req.Params.Mode == "url" {
 		return nil, errors.New("only forms can be answered")
 	}
-	q := &question{message: clip(req.Params.Message, maxDescription), settled: make(chan struct{})}
+	q := &question{message: visible.Cut(req.Params.Message, maxDescription), settled: make(chan struct{})}
 	if req.Params.RequestedSchema != nil {
 		schema, err := json.Marshal(req.Params.RequestedSchema)
 		if err != nil || len(schema) > maxSchema {

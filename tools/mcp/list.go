@@ -86,7 +86,7 @@ func (s *Server) registry(found []*sdk.Tool) (*tools.Registry, error) {
 	found = slices.DeleteFunc(slices.Clone(found), func(t *sdk.Tool) bool { return t == nil })
 	var problems []string
 	left := func(name, format string, args ...any) {
-		problems = append(problems, fmt.Sprintf("the tool %s is left out: %s", visible.Line(clip(name, 100)), fmt.Sprintf(format, args...)))
+		problems = append(problems, fmt.Sprintf("the tool %s is left out: %s", visible.Line(visible.Cut(name, 100)), fmt.Sprintf(format, args...)))
 	}
 	for _, p := range s.filter {
 		if !slices.ContainsFunc(found, func(t *sdk.Tool) bool { return matches(p, t.Name) }) {
@@ -132,7 +132,7 @@ func (s *Server) registry(found []*sdk.Tool) (*tools.Registry, error) {
 		}
 		switch {
 		case err != nil:
-			left(name, "%s", clip(err.Error(), 300))
+			left(name, "%s", visible.Cut(err.Error(), 300))
 		case taken[t.Info().Name]:
 			left(name, "another one has its name, %s", t.Info().Name)
 		default:
@@ -179,7 +179,7 @@ func (s *Server) tool(t *sdk.Tool) (info tools.Info, call func(tools.Context, js
 		return info, nil, errors.New("it has no name")
 	}
 	info = tools.Info{
-		ToolSpec: llm.ToolSpec{Name: legal(s.prefix + t.Name), Description: clip(cmp.Or(t.Description, t.Title), maxDescription), Parameters: parameters},
+		ToolSpec: llm.ToolSpec{Name: legal(s.prefix + t.Name), Description: visible.Cut(cmp.Or(t.Description, t.Title), maxDescription), Parameters: parameters},
 		Own:      t.Name, Source: s.name, Idempotent: chosen(s.idempotent, t.Name), ReadOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint,
 		Destructive: destructive(t.Annotations),
 		Timeout:     s.timeout, MaxOutput: s.maxOutput,
@@ -219,11 +219,4 @@ func chosen(patterns []string, name string) bool {
 func matches(pattern, name string) bool {
 	ok, _ := path.Match(pattern, name) // New has checked the pattern
 	return ok || pattern == name
-}
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -140,7 +140,7 @@ func (p *process) Read(context.Context) (jsonrpc.Message, error) {
 			}
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
-			p.logger.Debug("an MCP server has written a line that is no message", "line", clip(string(line), 200))
+			p.logger.Debug("an MCP server has written a line that is no message", "line", visible.Cut(string(line), 200))
 		}
 		if err != nil {
 			return nil, err
@@ -269,7 +269,7 @@ func (e *stderr) last() string {
 	if e.line == "" {
 		return ""
 	}
-	return "; it said: " + clip(visible.Line(redact.Text(e.line)), 300)
+	return "; it said: " + visible.Cut(visible.Line(redact.Text(e.line)), 300)
 }
 
 var _ io.Writer = (*stderr)(nil)

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -240,8 +241,5 @@ func Legal(targets []*agent.Node, name string) string {
 }
 
 func quote(name string) string {
-	if len(name) > 80 {
-		name = strings.ToValidUTF8(name[:80], "") + "…"
-	}
-	return fmt.Sprintf("%q", name)
+	return fmt.Sprintf("%q", visible.Cut(name, 80))
 }

@@ -279,8 +279,8 @@ func TestCircle(t *testing.T) {
 	require.Contains(t, lines, "alpha transfer alpha → beta: committed "+event.TransferTypeRefused)
 	notice := ""
 	for _, e := range events {
-		if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeTransferRefused {
-			notice = n.Message
+		if e.IsNotice(event.NoticeTransferRefused) {
+			notice = e.Data.(*event.Notice).Message
 		}
 	}
 	require.Contains(t, notice, "circle", "the log tells why")

@@ -17,6 +17,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // Checks is a request handler for all bindings that passes on only complete requests within the limits: required fields
@@ -187,7 +188,7 @@ func (c *Checks) accepts(modes []string) error {
 	for _, mode := range modes {
 		accepted, _, err := mime.ParseMediaType(mode)
 		if err != nil {
-			return &violation{"configuration.acceptedOutputModes", fmt.Sprintf("%q is not a media type", clipKey(mode)), nil}
+			return &violation{"configuration.acceptedOutputModes", fmt.Sprintf("%q is not a media type", visible.Cut(mode, 64)), nil}
 		}
 		for _, out := range c.outputModes {
 			if mediaMatches(accepted, out) || mediaMatches(out, accepted) {

@@ -18,6 +18,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // exchange is one request and its response.
@@ -71,7 +72,7 @@ func (x *exchange) serve() (err error) {
 	}
 	if !allowed {
 		wrong := newHTTPError(http.StatusMethodNotAllowed, -32600, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED",
-			"the method %s is not allowed at this path; allowed are %s", clipKey(r.Method), route.allow())
+			"the method %s is not allowed at this path; allowed are %s", visible.Cut(r.Method, 64), route.allow())
 		wrong.header = http.Header{"Allow": {route.allow()}}
 		return wrong
 	}

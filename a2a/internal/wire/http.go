@@ -12,6 +12,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // Media types of requests and responses.
@@ -42,7 +43,7 @@ func (x *exchange) readBody(optional bool) (any, error) {
 		return nil, typeErr
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return nil, errMediaType("the Content-Encoding is %q; bodies must not be compressed", clipKey(coding))
+		return nil, errMediaType("the Content-Encoding is %q; bodies must not be compressed", visible.Cut(coding, 64))
 	}
 	var refused *access.RefusedError
 	body, err := io.ReadAll(r.Body)
@@ -67,10 +68,10 @@ func checkContentType(types []string) error {
 	}
 	got, params, err := mime.ParseMediaType(types[0])
 	if err != nil || got != jsonType && got != a2aType {
-		return errMediaType("the Content-Type is %q; it must be %s or %s", clipKey(types[0]), jsonType, a2aType)
+		return errMediaType("the Content-Type is %q; it must be %s or %s", visible.Cut(types[0], 64), jsonType, a2aType)
 	}
 	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
-		return errMediaType("the charset is %q; JSON is UTF-8", clipKey(charset))
+		return errMediaType("the charset is %q; JSON is UTF-8", visible.Cut(charset, 64))
 	}
 	return nil
 }

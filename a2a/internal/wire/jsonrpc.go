@@ -9,6 +9,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // rpcRequest contains the envelope of a request of JSON-RPC 2.0, section 4.
@@ -147,5 +149,5 @@ func (t setTenant) Before(ctx context.Context, _ *a2asrv.CallContext, req *a2asr
 }
 
 func errUnknownMethod(method, version string) error {
-	return fmt.Errorf("%w: A2A %s has no operation %q", sdk.ErrMethodNotFound, version, clipKey(method))
+	return fmt.Errorf("%w: A2A %s has no operation %q", sdk.ErrMethodNotFound, version, visible.Cut(method, 64))
 }

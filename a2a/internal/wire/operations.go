@@ -9,6 +9,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // operation is an operation of the protocol (A2A 1.0, section 3.1) for both HTTP bindings. Its parameters are a
@@ -37,7 +39,7 @@ func bind[S ~string](field string, value *S, path string) error {
 		return nil
 	}
 	if *value != "" && string(*value) != path {
-		return &violation{field, fmt.Sprintf("is %q in the body, but %q in the path of the URL", clipKey(string(*value)), clipKey(path)), nil}
+		return &violation{field, fmt.Sprintf("is %q in the body, but %q in the path of the URL", visible.Cut(string(*value), 64), visible.Cut(path, 64)), nil}
 	}
 	*value = S(path)
 	return nil

@@ -91,11 +91,3 @@ func (s *shape) int(field string, v any) (any, error) {
 	}
 	return int64(n), nil
 }
-
-// clipKey shortens a name that a client chose, for an error text.
-func clipKey(key string) string {
-	if len(key) > 64 {
-		return strings.ToValidUTF8(key[:64], "") + "…"
-	}
-	return key
-}

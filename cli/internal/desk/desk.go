@@ -93,7 +93,7 @@ or failed. Steps in between are added.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			status := human.Status(args[1])
 			if !status.Known() || status == human.None {
-				return factory.Usagef("STATUS %s: no handoff has this status; see %s --help", render.Cut(visible.Line(args[1]), 40), cmd.CommandPath())
+				return factory.Usagef("STATUS %s: no handoff has this status; see %s --help", visible.Cut(visible.Line(args[1]), 40), cmd.CommandPath())
 			}
 			s, err := take(f, cmd, args[0], to)
 			if err != nil {
@@ -137,7 +137,7 @@ func listHandoffs(f *factory.Factory, cmd *cobra.Command, asJSON bool) error {
 		if at, err := time.Parse(time.RFC3339, h.Since); err == nil {
 			since = sessionform.Stamp(at)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", visible.Line(h.ID), visible.Line(string(h.Status)), visible.Line(factory.ShownID(keyOf(h))), visible.Line(h.From), since, render.Cut(visible.Line(h.Reason), 60))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", visible.Line(h.ID), visible.Line(string(h.Status)), visible.Line(factory.ShownID(keyOf(h))), visible.Line(h.From), since, visible.Cut(visible.Line(h.Reason), 60))
 	}
 	return table.Flush()
 }
@@ -177,9 +177,9 @@ func take(f *factory.Factory, cmd *cobra.Command, name, to string) (*seat, error
 	case len(found) == 0 && name == "":
 		return nil, factory.Usagef("no conversation waits for a person")
 	case len(found) == 0:
-		return nil, factory.Usagef("no handoff %s is under way; %s lists them", render.Cut(visible.Line(name), 60), f.CommandLine("desk ls", ""))
+		return nil, factory.Usagef("no handoff %s is under way; %s lists them", visible.Cut(visible.Line(name), 60), f.CommandLine("desk ls", ""))
 	case len(found) > 1 && name != "":
-		return nil, factory.Usagef("%d handoffs begin with %s: give more of the id", len(found), render.Cut(visible.Line(name), 60))
+		return nil, factory.Usagef("%d handoffs begin with %s: give more of the id", len(found), visible.Cut(visible.Line(name), 60))
 	}
 	return &seat{d, f, found[0]}, nil
 }
@@ -262,7 +262,7 @@ func (s *seat) loop(ctx context.Context, in prompt.Lines) error {
 			e = human.Event{Update: human.Update{Status: human.Connected}}
 		default:
 			if strings.HasPrefix(word, "/") && !strings.HasPrefix(word, "//") {
-				s.f.Say("unknown command %s: choose /done, /end, /hold, /unhold or /quit", render.Cut(visible.Line(word), 40))
+				s.f.Say("unknown command %s: choose /done, /end, /hold, /unhold or /quit", visible.Cut(visible.Line(word), 40))
 				continue
 			}
 			e.Text = strings.TrimPrefix(e.Text, "/")

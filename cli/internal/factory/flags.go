@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/internal/nearest"
-	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
@@ -24,7 +23,7 @@ func OneOf(name, value string, choices ...string) error {
 	if slices.Contains(choices, value) {
 		return nil
 	}
-	return Usagef("%s %s: choose %s%s", name, render.Cut(visible.Line(value), 40), yamldoc.Or(choices), nearest.Hint(value, choices))
+	return Usagef("%s %s: choose %s%s", name, visible.Cut(visible.Line(value), 40), yamldoc.Or(choices), nearest.Hint(value, choices))
 }
 
 // InRange returns an error if the number of a flag is out of range. A most of 0 sets no upper bound.

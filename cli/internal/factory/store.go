@@ -20,7 +20,6 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/nearest"
-	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/session"
@@ -176,7 +175,7 @@ func openStore(ctx context.Context, f *Factory, db string, create bool) (*Databa
 	}
 	if scheme, _, ok := strings.Cut(db, "://"); ok {
 		if scheme != "postgres" && scheme != "postgresql" {
-			return nil, Usagef("--db %s://…: give a SQLite file or a postgres:// address", render.Cut(scheme, 20))
+			return nil, Usagef("--db %s://…: give a SQLite file or a postgres:// address", visible.Cut(scheme, 20))
 		}
 		return openPostgres(ctx, f, db)
 	}
@@ -278,7 +277,7 @@ func CheckName(id string) error {
 }
 
 func badID(id string) error {
-	return Usagef("session %q: an id has 1 to %d bytes of text without control characters and without space around it", render.Cut(id, 40), maxSessionID)
+	return Usagef("session %q: an id has 1 to %d bytes of text without control characters and without space around it", visible.Cut(id, 40), maxSessionID)
 }
 
 // Stored opens the database and finds a session.

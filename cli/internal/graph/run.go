@@ -65,7 +65,7 @@ func checkInput(data []byte, from string) (json.RawMessage, error) {
 	}
 	var raw json.RawMessage
 	if err := json.Unmarshal([]byte(text), &raw); err != nil {
-		return nil, factory.Usagef("%s is not JSON (%w): a text needs quotes of its own, such as '\"%s\"', or --text TEXT", from, err, render.Cut(visible.Line(strings.Trim(text, `"`)), 20))
+		return nil, factory.Usagef("%s is not JSON (%w): a text needs quotes of its own, such as '\"%s\"', or --text TEXT", from, err, visible.Cut(visible.Line(strings.Trim(text, `"`)), 20))
 	}
 	return event.EncodeJSON(raw), nil
 }

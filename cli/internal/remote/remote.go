@@ -15,7 +15,6 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/server/client"
 	"github.com/agentarbor/arbor/session"
@@ -57,7 +56,7 @@ func AtServer(f *factory.Factory, cmd *cobra.Command, run func(*cobra.Command) e
 		case !remote:
 			return factory.CheckArgs(cmd, args)
 		case len(args) > 0:
-			return factory.Usagef("leave out %s: with --server, the server has the tree", render.Cut(visible.Line(args[0]), 40))
+			return factory.Usagef("leave out %s: with --server, the server has the tree", visible.Cut(visible.Line(args[0]), 40))
 		}
 		return nil
 	}

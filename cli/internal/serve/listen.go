@@ -15,7 +15,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/cli/internal/factory"
-	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -25,7 +25,7 @@ const stopWithin = 10 * time.Second
 // listen opens the address of a flag. The listener is closed at the end of the command.
 func listen(f *factory.Factory, flag, addr string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return nil, factory.Usagef("%s %s: write HOST:PORT, such as 127.0.0.1:8420", flag, render.Cut(addr, 60))
+		return nil, factory.Usagef("%s %s: write HOST:PORT, such as 127.0.0.1:8420", flag, visible.Cut(addr, 60))
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -37,7 +37,7 @@ func listen(f *factory.Factory, flag, addr string) (net.Listener, error) {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			hint = "use another port, or port 0 for any free one"
 		}
-		return nil, factory.Usagef("%s %s: %w; %s", flag, render.Cut(addr, 60), err, hint)
+		return nil, factory.Usagef("%s %s: %w; %s", flag, visible.Cut(addr, 60), err, hint)
 	}
 	f.AtEnd(func() { _ = l.Close() })
 	return l, nil

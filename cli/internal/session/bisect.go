@@ -176,7 +176,7 @@ func tellFound(f *factory.Factory, b *found, revs []revisions.Revision) {
 		fmt.Fprintf(f.Stdout, "subject: %s\nauthor:  %s\ndate:    %s\n", visible.Line(b.Subject), visible.Line(b.Author), b.Date)
 	}
 	fmt.Fprintf(f.Stdout, "place:   turn %d%s, %s\ngood:    %s\nbad:     %s\njudged:  %s\n", b.Turn, position(b.Seq), visible.Line(b.Agent),
-		render.Cut(visible.Line(b.Good), 200), render.Cut(visible.Line(b.Bad), 200), criteria[b.Criterion])
+		visible.Cut(visible.Line(b.Good), 200), visible.Cut(visible.Line(b.Bad), 200), criteria[b.Criterion])
 	fmt.Fprintf(f.Stdout, "played:  %d of %s\n\n", b.Played, render.Count(len(revs), "revision"))
 	printDiff(f.Stdout, look, b.Diff)
 	for _, skip := range b.Skipped {

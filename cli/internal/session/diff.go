@@ -141,7 +141,7 @@ func printEnds(f *factory.Factory, d *checkpoint.Diff) error {
 	table := factory.Table(f.Stdout, fmt.Sprintf("AT THE END\t%s\t%s", visible.Line(factory.ShownID(d.A.Key)), visible.Line(factory.ShownID(d.B.Key))))
 	for _, r := range rows {
 		for i, cell := range r {
-			if r[i] = render.Cut(visible.Line(cell), maxCell); r[i] == "" {
+			if r[i] = visible.Cut(visible.Line(cell), maxCell); r[i] == "" {
 				r[i] = "-"
 			}
 		}

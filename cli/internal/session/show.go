@@ -227,7 +227,7 @@ runs the session. The command reads the database a few times a second, and print
 answers. Answers come word by word` + byWord,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.from, err = session.ParsePosition(o.after); err != nil {
-				return factory.Usagef("--after %s: give a position in the session, such as 12, or the id of an entry, such as 12-0", render.Cut(visible.Line(o.after), 40))
+				return factory.Usagef("--after %s: give a position in the session, such as 12, or the id of an entry, such as 12-0", visible.Cut(visible.Line(o.after), 40))
 			}
 			remote, err := remote.Given(f, cmd)
 			if err != nil {

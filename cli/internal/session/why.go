@@ -173,7 +173,7 @@ func (x *explanation) print(w io.Writer, f *factory.Factory) error {
 	fmt.Fprintf(w, "%s\n", f.TerminalOf(w).Paint(render.Bold, visible.Line(fmt.Sprintf("%s, at %d of %d: %s", x.Session, x.Seq, x.Events, verdict(&x.Decision)))))
 	row := func(what, text string) {
 		if text != "" {
-			fmt.Fprintf(w, "  %-9s %s\n", what, render.Cut(visible.Line(text), maxSaid))
+			fmt.Fprintf(w, "  %-9s %s\n", what, visible.Cut(visible.Line(text), maxSaid))
 		}
 	}
 	row("user", x.Said)
@@ -213,7 +213,7 @@ func (x *explanation) printTargets(w io.Writer) error {
 		if len(t.Shares) > 0 {
 			shares = strings.Join(t.Shares, ", ")
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", t.Name, render.Cut(visible.Line(shares), maxCell), render.Cut(visible.Line(t.Description), maxSaid))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", t.Name, visible.Cut(visible.Line(shares), maxCell), visible.Cut(visible.Line(t.Description), maxSaid))
 	}
 	return table.Flush()
 }
@@ -240,7 +240,7 @@ func (x *explanation) printTally(w io.Writer) error {
 		fmt.Fprintf(rows, "%d\t%s\t%.0f %% and %.0f %%\t%s\n", c.Times, visible.Line(name), 100*c.Low, 100*c.High, sure)
 	}
 	for _, text := range slices.Sorted(maps.Keys(failed)) {
-		fmt.Fprintf(rows, "%d\tfailed: %s\t-\t-\n", failed[text], render.Cut(visible.Line(text), maxSaid))
+		fmt.Fprintf(rows, "%d\tfailed: %s\t-\t-\n", failed[text], visible.Cut(visible.Line(text), maxSaid))
 	}
 	return rows.Flush()
 }

@@ -202,7 +202,7 @@ func idleRules(f *factory.Factory, r *router.Router) {
 		case always >= 0:
 			f.Say("router %s: rule %d never matches, because rule %d always does", r.Name(), rule.Index, always)
 		case again:
-			f.Say("router %s: rule %d never matches, because rule %d is for the same: %s", r.Name(), rule.Index, before, visible.Line(render.Cut(rule.When, 100)))
+			f.Say("router %s: rule %d never matches, because rule %d is for the same: %s", r.Name(), rule.Index, before, visible.Line(visible.Cut(rule.When, 100)))
 		default:
 			first[rule.When] = rule.Index
 		}

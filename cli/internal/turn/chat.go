@@ -16,7 +16,6 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/prompt"
 	"github.com/agentarbor/arbor/cli/internal/reload"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
@@ -315,7 +314,7 @@ func (c *Conversation) runCommand(ctx context.Context, line string) (quit bool, 
 	case "/resume", "/approve", "/answer", "/deny":
 		return false, c.continueTurn(ctx, line)
 	default:
-		c.Factory.Say("unknown command %s; /help lists the commands, and // begins a message with a slash", render.Cut(name, 40))
+		c.Factory.Say("unknown command %s; /help lists the commands, and // begins a message with a slash", visible.Cut(name, 40))
 	}
 	return false, nil
 }
@@ -333,7 +332,7 @@ func (c *Conversation) showWaiting(ctx context.Context, call string) error {
 	case len(asked) > 0:
 		c.waiting(asked)
 	case call != "":
-		return factory.Usagef("no call %s waits for you", render.Cut(call, 40))
+		return factory.Usagef("no call %s waits for you", visible.Cut(call, 40))
 	default:
 		c.Factory.Say("no call waits for you")
 	}

@@ -78,7 +78,7 @@ func (c *Conversation) answer(ctx context.Context, call, text string) (runner.De
 			return runner.Decision{CallID: call, Approved: true, Content: live.Content(d, text)}, nil
 		}
 	}
-	return runner.Decision{}, factory.Usagef("session %s has no open question for call %s", c.Key.ID, render.Cut(call, 40))
+	return runner.Decision{}, factory.Usagef("session %s has no open question for call %s", c.Key.ID, visible.Cut(call, 40))
 }
 
 // DeciderOptions contains the flags that name the decider: the owner of the machine, or a user of the users file.
@@ -104,7 +104,7 @@ func decider(f *factory.Factory, d DeciderOptions) (access.User, error) {
 	}
 	i := slices.IndexFunc(all, func(a access.Account) bool { return a.Name == d.by })
 	if i < 0 {
-		return access.User{}, factory.Usagef("--by %s: %s has no such user", render.Cut(d.by, 40), path)
+		return access.User{}, factory.Usagef("--by %s: %s has no such user", visible.Cut(d.by, 40), path)
 	}
 	return access.User{Name: all[i].Name, Rights: all[i].Rights, Grants: all[i].Grants}, nil
 }
@@ -149,7 +149,7 @@ func (d *DecisionOptions) Flags(fs *pflag.FlagSet, approve, deny, reason string)
 func (d *DecisionOptions) Check(fs *pflag.FlagSet) error {
 	for _, given := range d.Answer {
 		if !strings.Contains(given, "=") {
-			return factory.Usagef("--answer %s: write CALL=TEXT, such as call_1=yes", render.Cut(given, 40))
+			return factory.Usagef("--answer %s: write CALL=TEXT, such as call_1=yes", visible.Cut(given, 40))
 		}
 	}
 	return cmp.Or(
