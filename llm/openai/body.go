@@ -273,12 +273,12 @@ func unlisted(data []byte) []byte {
 }
 
 // last handles the end of the body: a line without a line end, or an event without a blank line. It drops data that is
-// not JSON, because it was cut off.
+// neither JSON nor a web page, because it was cut off.
 func (b *answerBody) last(line []byte) ([]byte, error) {
 	if data := b.take(line); data != nil {
 		return data, nil
 	}
-	if data := b.flush(); data != nil && json.Valid(data) {
+	if data := b.flush(); data != nil && (json.Valid(data) || isHTML(data)) {
 		return data, nil
 	}
 	return nil, io.EOF

@@ -114,7 +114,7 @@ func isContextLength(a *goopenai.APIError) bool {
 // isSpent reports whether an error says that the account's budget is used up. With other statuses, it is a budget of
 // the server itself, such as that of its retries.
 func isSpent(status int, a *goopenai.APIError) bool {
-	statuses := []int{http.StatusBadRequest, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests}
+	statuses := []int{0, http.StatusBadRequest, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests}
 	return slices.Contains(statuses, status) && says(a, spent) && !says(a, rate)
 }
 
@@ -132,14 +132,17 @@ func containsAny(a *goopenai.APIError, words, codes []string) bool {
 }
 
 // classify returns the code of a status, and whether the request may be retried. An error with a time to wait may. A bad
-// request is what the code of its error says, which may be that of an endpoint behind a gateway.
+// request is what the code of its error says, which may be that of an endpoint behind a gateway. The status 0 is that of
+// an error whose code and type name none: its words decide, and otherwise it is the server's.
 func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool) {
 	own := ownStatus(a)
 	if status == http.StatusBadRequest {
 		status = cmp.Or(own, status)
 	}
+	unknown := status == 0
+	bad, failed := unknown || status == http.StatusBadRequest, unknown || status == http.StatusInternalServerError
 	switch {
-	case status < 400:
+	case !unknown && status < 400:
 		return llm.CodeNotFound, false
 	case isContextLength(a):
 		return llm.CodeContextLength, false
@@ -147,17 +150,17 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeRateLimited, waits && status != http.StatusPaymentRequired
 	case containsAny(a, filtered, filteredCodes):
 		return llm.CodeBadRequest, false
-	case status == http.StatusBadRequest && containsAny(a, broken, brokenCodes):
+	case bad && containsAny(a, broken, brokenCodes):
 		return llm.CodeServer, true
-	case (status == http.StatusBadRequest || status == http.StatusForbidden) && (own == http.StatusTooManyRequests || containsAny(a, limited, nil)):
+	case (bad || status == http.StatusForbidden) && (own == http.StatusTooManyRequests || containsAny(a, limited, nil)):
 		return llm.CodeRateLimited, true
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusInternalServerError && own == http.StatusUnauthorized,
-		(status == http.StatusBadRequest || status == http.StatusInternalServerError) && containsAny(a, wrongKey, nil):
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, failed && own == http.StatusUnauthorized,
+		(bad || failed) && containsAny(a, wrongKey, nil):
 		return llm.CodeUnauthorized, false
-	case (status == http.StatusInternalServerError || status == http.StatusNotFound) && says(a, noMedia), // llama.cpp, OpenRouter
-		status == http.StatusInternalServerError && says(a, noTools):
+	case (failed || status == http.StatusNotFound) && says(a, noMedia), // llama.cpp, OpenRouter
+		failed && says(a, noTools):
 		return llm.CodeBadRequest, false
-	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && says(a, noModel):
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, bad && says(a, noModel):
 		return llm.CodeNotFound, false
 	case status == http.StatusRequestTimeout:
 		return llm.CodeTimeout, true
@@ -165,7 +168,7 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeBadRequest, true
 	case status == http.StatusTooManyRequests, status == 498: // 498: Groq is out of capacity
 		return llm.CodeRateLimited, true
-	case status == http.StatusFailedDependency, status == http.StatusTooEarly, status == 499, status >= 500: // 499: Google's CANCELLED, and proxies
+	case unknown, status == http.StatusFailedDependency, status == http.StatusTooEarly, status == 499, status >= 500: // 499: Google's CANCELLED, and proxies
 		return llm.CodeServer, true
 	}
 	return llm.CodeBadRequest, false

@@ -237,6 +237,11 @@ func TestErrorsInsideAnswers(t *testing.T) {
 		{404, `{"type":"not_found_error","message":"model: m"}`, llm.CodeNotFound, false},
 		{429, `{"code":"1302","message":"too much at once"}`, llm.CodeRateLimited, true}, // GLM
 		{408, `{"type":"timeout_error","message":"too slow"}`, llm.CodeTimeout, true},
+		{400, `{"message":"Rate limit reached for this model"}`, llm.CodeRateLimited, true},
+		{400, `{"message":"The model m does not exist"}`, llm.CodeNotFound, false},
+		{400, `{"message":"Failed to call a function."}`, llm.CodeServer, true},
+		{402, `{"message":"monthly budget exceeded"}`, llm.CodeRateLimited, false},
+		{500, `{"message":"this model does not support image input"}`, llm.CodeBadRequest, false},
 	} {
 		a := parseError([]byte(`{"error":` + tt.body + `}`))
 		inside := (&client{config: defaults()}).objectError(a)

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"crypto/tls"
@@ -20,6 +21,7 @@ import (
 	goopenai "github.com/sashabaranov/go-openai"
 
 	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -91,6 +93,9 @@ func (c *client) tooLong() *llm.Error {
 }
 
 func (c *client) badEvent(data []byte, cause error) *llm.Error {
+	if isHTML(data) {
+		return c.htmlError(data)
+	}
 	if cause == nil {
 		cause = errors.New("it is not JSON")
 	}
@@ -98,7 +103,10 @@ func (c *client) badEvent(data []byte, cause error) *llm.Error {
 		c.protocol(), cause, c.excerpt(data), checkURL)
 }
 
-var htmlTitle = lazyregexp.New(`(?is)<title[^>]*>(.*?)</title>`)
+var (
+	htmlTitle  = lazyregexp.New(`(?is)<title[^>]*>(.*?)</title>`)
+	htmlStatus = lazyregexp.New(`(?is)<title[^>]*>\s*(?:error\W*)?([45]\d\d)\b`)
+)
 
 func isHTML(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
 
@@ -110,8 +118,17 @@ func (c *client) describePage(page []byte) string {
 	return "a web page"
 }
 
+// htmlError returns the error of a web page that came with a status of success. If its title has the status of an
+// error, it is that of a proxy.
 func (c *client) htmlError(page []byte) *llm.Error {
-	return c.errorf(llm.CodeBadResponse, nil, "the answer is %s; %s", c.describePage(page), checkURL)
+	what := c.describePage(page)
+	if m := htmlStatus.Get().FindSubmatch(page); m != nil {
+		e := c.errorf(llm.CodeServer, nil, "the answer is %s", what)
+		status, _ := strconv.Atoi(string(m[1])) // three digits
+		e.Code, e.Retryable = classify(status, &goopenai.APIError{Code: ""}, false)
+		return e
+	}
+	return c.errorf(llm.CodeBadResponse, nil, "the answer is %s; %s", what, checkURL)
 }
 
 // excerpt returns the beginning of an endpoint's text, in one line. It removes secrets before it cuts the text, so that
@@ -120,11 +137,7 @@ func (c *client) excerpt(data []byte) string {
 	const most = 300
 	s := c.redact(string(data))
 	s = s[:min(len(s), 4*most)] // data may end in the middle of a secret
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "…"
-	}
-	return s
+	return visible.Cut(strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " "), most)
 }
 
 // parseError reads an error object of the protocol, only its text, or a body with either of them under error, message
@@ -214,15 +227,10 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 func (c *client) objectError(a *goopenai.APIError) *llm.Error {
 	e := c.errorf(llm.CodeServer, c.endpointError(a, 0), "the endpoint reported an error inside its answer: %s", c.errorText(a))
 	wait := waitIn([]byte(a.Message), time.Now())
-	if e.Code, e.Retryable = classify(statusOf(a), a, wait > 0); e.Retryable {
+	if e.Code, e.Retryable = classify(ownStatus(a), a, wait > 0); e.Retryable {
 		e.RetryAfter = wait
 	}
 	return e
-}
-
-// statusOf returns the status that fits an error object.
-func statusOf(a *goopenai.APIError) int {
-	return cmp.Or(ownStatus(a), http.StatusInternalServerError)
 }
 
 // ownStatus returns the status that an error object has as its code, or else the one that its code and type name, or 0.
@@ -274,7 +282,7 @@ func (c *client) endpointError(a *goopenai.APIError, status int) *goopenai.APIEr
 func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, string) {
 	// Use what was read, even if reading fails.
 	data, _ := io.ReadAll(io.LimitReader(body, 64<<10))
-	data = unframed(data)
+	data = c.unframed(data)
 	a := &goopenai.APIError{Code: ""}
 	text, cause := c.describePage(data), error(nil)
 	if !isHTML(data) {
@@ -295,19 +303,14 @@ func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, s
 }
 
 // unframed returns the body of an error without the event in which some endpoints send it.
-func unframed(data []byte) []byte {
+func (c *client) unframed(data []byte) []byte {
 	data = bytes.TrimPrefix(bytes.TrimSpace(data), []byte("\ufeff"))
 	if bytes.HasPrefix(data, []byte("data:")) || bytes.HasPrefix(data, []byte("event:")) {
-		var said []byte
-		for line := range bytes.Lines(data) {
-			if text, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-				said = append(said, text...)
-			} else if len(said) > 0 && len(bytes.TrimSpace(line)) == 0 {
-				break // the event ends
-			}
-		}
-		if len(said) > 0 {
-			return said
+		body := &answerBody{client: c, in: bufio.NewReader(bytes.NewReader(data)), begun: true}
+		if event, err := body.next(); err == nil {
+			return event
+		} else if len(body.odd) > 0 {
+			return body.odd
 		}
 	}
 	return data

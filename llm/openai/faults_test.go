@@ -66,6 +66,7 @@ func TestFaultMatrix(t *testing.T) {
 		"429 no retry":      {status(429, "", "X-Should-Retry", "false"), llm.CodeRateLimited, 429, false, "Too Many Requests", 0},
 		"429 in an event":   {status(429, "event: error\ndata: {\"error\":{\"message\":\"no more\",\"code\":\"insufficient_quota\"}}\n\n"), llm.CodeRateLimited, 429, false, "Too Many Requests: no more (ins", 0}, // openclaw/openclaw#76444
 		"429 event, lines":  {status(429, "event: error\ndata: {\"error\":\ndata: {\"message\":\"no more\",\"code\":\"insufficient_quota\"}}\n\ndata: [DONE]\n\n"), llm.CodeRateLimited, 429, false, "Too Many Requests: no more (ins", 0},
+		"429 event, text":   {status(429, "data: no more credits\n\n"), llm.CodeRateLimited, 429, true, "Too Many Requests: no more credits", 0},
 		"429 no data":       {status(429, "event: error happened\n\n"), llm.CodeRateLimited, 429, true, "error happened", 0},
 		"429 BOM":           {status(429, "\ufeff{\"error\":{\"message\":\"no more\",\"code\":\"insufficient_quota\"}}"), llm.CodeRateLimited, 429, false, "Too Many Requests: no more (ins", 0},
 		"429 detail":        {status(429, `{"detail":{"message":"no more","code":"insufficient_quota"}}`), llm.CodeRateLimited, 429, false, "Too Many Requests: no more (ins", 0},
