@@ -14,8 +14,9 @@ import (
 
 // Hedge asks a second model, which may be the same as the first, if no part of the first one's answer arrives within a
 // delay; then a third, and so on. It returns the answer that starts first, and cancels the other requests. It reports
-// these as [llm.Attempt] values, because they have their cost. It does not send a request that the limits or budgets of
-// the turn do not allow.
+// these as [llm.Attempt] values, because they have their cost. It does not wait until the cancelled requests end: each
+// ends when its model notices the cancellation, at the latest with the next chunk. It does not send a request that the
+// limits or budgets of the turn do not allow.
 type Hedge struct {
 	after  time.Duration
 	models []llm.Model

@@ -59,6 +59,21 @@ func sleeps(d time.Duration, items ...scripted.Item) scripted.Answer {
 	})}, items...)...)
 }
 
+// TestHedgeWithoutCancellation: a request that ignores its cancellation delays no answer, and ends with its next chunk.
+func TestHedgeWithoutCancellation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, ended := time.Now(), time.Time{}
+		deaf := scripted.Reply(scripted.Wait(func(context.Context) error { time.Sleep(time.Hour); return nil }), scripted.Text("late"),
+			scripted.Wait(func(context.Context) error { ended = time.Now(); return nil }), scripted.Text("again"))
+		m, err := policy.NewHedge(time.Second, scripted.Always("deaf", deaf), scripted.Always("fast", scripted.Reply(scripted.Text("quick"))))
+		require.NoError(t, err)
+		require.Equal(t, "quick", ask(t.Context(), m, hello(true)).text)
+		require.Equal(t, time.Second, time.Since(began))
+		time.Sleep(2 * time.Hour) // the bubble does not end before its goroutines
+		require.Zero(t, ended)
+	})
+}
+
 func TestHedge(t *testing.T) {
 	fails := scripted.Status(503, 0)
 	for name, c := range map[string]struct {

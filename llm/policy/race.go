@@ -40,7 +40,9 @@ func lostChunk(r *racer, code llm.ErrorCode, message string, begun bool) llm.Chu
 	return llm.Chunk{Lost: &llm.Attempt{Model: r.model.Name(), Code: code, Message: r.model.Name() + ": " + message, Begun: begun}}
 }
 
-// start sends a request. Its goroutine ends with the answer, or when the request is cancelled.
+// start sends a request. Its goroutine ends when the model's Generate returns: after the answer, or when the request is
+// cancelled. Generate returns at its next chunk even if the model ignores the cancellation; a model that then yields
+// nothing more and does not return, against the contract of [llm.Model], keeps the goroutine.
 func start(ctx context.Context, m llm.Model, req *llm.Request, arrivals chan<- piece) *racer {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &racer{model: m, cancel: cancel}

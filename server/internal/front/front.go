@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -97,7 +98,11 @@ func New(c Config) (*Handler, error) {
 	h := &Handler{config: c, mux: http.NewServeMux(), process: strings.ToLower(rand.Text()[:10])}
 	for _, r := range c.Routes {
 		pattern := r.Method + " " + c.Prefix + r.Path
-		h.mux.Handle(pattern, h.handler(pattern, r.Open, r.authorized()))
+		handler := h.handler(pattern, r.Open, r.authorized())
+		h.mux.Handle(pattern, handler)
+		if r.Path == "" && !slices.ContainsFunc(c.Routes, func(o Route) bool { return o.Method == r.Method && strings.HasPrefix(o.Path, "/{") }) {
+			h.mux.Handle(pattern+"/{$}", handler) // the address of other AG-UI servers ends in a slash
+		}
 	}
 	h.notFound = h.handler("* "+c.Prefix+"/", false, func(*Call) error { return NotFound() })
 	for _, rest := range []string{c.Prefix + "/", c.Prefix} { // without the second, net/http redirects it to the first
