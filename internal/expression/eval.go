@@ -125,15 +125,18 @@ func (p *Program) run(env Env) (any, error) {
 
 // plain replaces Go's names of types by those of JSON.
 var plain = strings.NewReplacer("interface conversion: interface {} is ", "this is ",
-	"map[string]interface {}", "a mapping", "[]interface {}", "a list", "<nil>", "nil")
+	"map[string]interface {}", "a mapping", "[]interface {}", "a list", "[]uint8", "string", "<nil>", "nil")
+
+// maxMessage is the length in bytes of the longest message: that of int quotes the whole text that is no number.
+const maxMessage = 200
 
 // explain returns the error and its position in the source.
 func (p *Program) explain(err error) string {
 	var where *file.Error
 	if !errors.As(err, &where) {
-		return plain.Replace(err.Error())
+		return visible.Cut(plain.Replace(err.Error()), maxMessage)
 	}
-	return errorAt([]rune(p.source), where.From, "%s", plain.Replace(where.Message)).Error()
+	return errorAt([]rune(p.source), where.From, "%s", visible.Cut(plain.Replace(where.Message), maxMessage)).Error()
 }
 
 // describe describes a value for messages.

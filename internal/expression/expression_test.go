@@ -120,6 +120,17 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// TestShortErrors: a message does not quote a whole output.
+func TestShortErrors(t *testing.T) {
+	for _, source := range []string{"int(output)", "float(output)"} {
+		p, err := Language{}.Compile(source)
+		require.NoError(t, err)
+		_, err = p.Value(Env{Output: strings.Repeat("a", 1<<20)})
+		require.ErrorContains(t, err, "aaa…")
+		require.Less(t, len(err.Error()), 300)
+	}
+}
+
 func TestConditionsThatFail(t *testing.T) {
 	env := Env{Output: decode(t, sample)}
 	for source, say := range map[string]string{
@@ -137,6 +148,7 @@ func TestConditionsThatFail(t *testing.T) {
 		`output.score + output.intent`:      "int + string",
 		`output.text in output.intent`:      `operator "in" not defined on string`,
 		`output.tags contains 'vip'`:        "this is a list, not string",
+		`output.tags matches 'vip'`:         "this is a list, not string",
 		`output.score / 0 > 1`:              "infinite",
 		`output.score % 0 > 1`:              "divide by zero",
 		`output.big * output.big > 1`:       "64 bits",
