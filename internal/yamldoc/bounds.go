@@ -1,10 +1,31 @@
 package yamldoc
 
 import (
+	"strings"
+
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/agentarbor/arbor/internal/visible"
 )
+
+// maxEmpty is the largest number of empty lines in a row. The lexer copies a block of text for each empty line after
+// it, so a file of 100 KiB could take minutes.
+const maxEmpty = 50
+
+// tooManyEmpty returns the first line that exceeds maxEmpty, or 0.
+func tooManyEmpty(text string) (line int) {
+	empty := 0
+	for each := range strings.Lines(strings.ReplaceAll(text, "\r", "\n")) {
+		line++
+		if empty++; strings.TrimSpace(each) != "" {
+			empty = 0
+		}
+		if empty > maxEmpty {
+			return line
+		}
+	}
+	return 0
+}
 
 // level is a collection that is open at the current token.
 type level struct {

@@ -48,6 +48,10 @@ func Parse(text string, rules Rules) (file *File, problems []Problem) {
 			file, problems = nil, f.problems
 		}
 	}()
+	if line := tooManyEmpty(text); line > 0 {
+		f.add(&token.Token{Position: &token.Position{Line: line}}, "%s has more than %d empty lines in a row", f.what(), maxEmpty)
+		return nil, f.problems
+	}
 	tokens := lexer.Tokenize(text)
 	if !f.withinLimits(tokens) {
 		return nil, f.problems
