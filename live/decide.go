@@ -72,7 +72,7 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 		}
 		for i := range decisions {
 			d := &decisions[i]
-			if err := r.CheckNamed(*d); err != nil {
+			if err := CheckNamed(&r.Log, *d); err != nil {
 				return nil, err
 			}
 			of := func(e *event.Event) bool { return e.Data.(*event.Relay).ToolCallID == d.CallID }
@@ -92,10 +92,11 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 }
 
 // CheckNamed returns runner.ErrNoApproval if a decision allows a call that has asked for something else before in the
-// turn, and names neither the question's event nor its digest. Whoever made it may have seen only the earlier question.
-func (r *Report) CheckNamed(d runner.Decision) error {
+// turn of the log, and names neither the question's event nor its digest. Whoever made it may have seen only the earlier
+// question.
+func CheckNamed(log *session.Reader, d runner.Decision) error {
 	digests := make(map[string]bool)
-	for _, e := range r.Log.Asked {
+	for _, e := range log.Asked {
 		if q := e.Data.(*event.Relay); q.ToolCallID == d.CallID {
 			digests[q.Digest] = true
 		}

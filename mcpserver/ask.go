@@ -242,7 +242,7 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 		rep.Apply(e)
 	}
 	for _, d := range all {
-		if err := rep.CheckNamed(d); err != nil {
+		if err := live.CheckNamed(&rep.Log, d); err != nil {
 			return err
 		}
 	}

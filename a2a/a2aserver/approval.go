@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 )
 
 // askParts returns the parts of the message that asks for answers: one text part for people, and one data part {callId,
@@ -60,10 +61,11 @@ func (p *projection) onDecision(e *event.Event, d *event.RelayResolved) []sdk.Ev
 	return p.status(e, sdk.TaskStateWorking, nil)
 }
 
-// decisions reads a message as answers to the pending calls, and never to a question that a call asks later. Text
+// decisions reads a message as answers to the pending calls, and never to a question that a call asks later. A data part
+// must have the digest of the question if the log shows that its call has asked for something else before. Text
 // answers the only pending call. If that call waits for an approval and the text is neither yes nor no, decisions
 // returns none, so that the server asks again and runs nothing on a guess.
-func decisions(parts sdk.ContentParts, pending []*event.Relay) ([]runner.Decision, error) {
+func decisions(parts sdk.ContentParts, pending []*event.Relay, log *session.Reader) ([]runner.Decision, error) {
 	waits := make(map[string]*event.Relay, len(pending))
 	for _, q := range pending {
 		waits[q.ToolCallID] = q
@@ -91,7 +93,7 @@ func decisions(parts sdk.ContentParts, pending []*event.Relay) ([]runner.Decisio
 			q := waits[id]
 			asks := q != nil && q.Kind == event.RelayInput
 			digest, _ := m["digest"].(string)
-			d := runner.Decision{CallID: id, Approved: approved, Reason: reason}
+			d := runner.Decision{CallID: id, Approved: approved, Reason: reason, Digest: digest}
 			switch {
 			case q == nil:
 				return nil, fmt.Errorf("part %d of the message: no call %.40q waits for an answer", i, id)
@@ -101,6 +103,9 @@ func decisions(parts sdk.ContentParts, pending []*event.Relay) ([]runner.Decisio
 				return nil, fmt.Errorf("part %d of the message: call %.40q asks for \"content\"", i, id)
 			case !isBool:
 				return nil, fmt.Errorf("part %d of the message: \"approved\" is not true or false", i)
+			}
+			if err := live.CheckNamed(log, d); err != nil {
+				return nil, fmt.Errorf("part %d of the message: %w", i, err)
 			}
 			d.Digest = cmp.Or(digest, q.Digest)
 			delete(waits, id) // the checks above refuse a second decision

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 )
 
 func permission(tool string, params json.RawMessage) []*event.Relay {
@@ -63,7 +64,7 @@ func TestAnswers(t *testing.T) {
 		"only yes":    {parts: part(map[string]any{"callId": "c1", "approved": true}), wrong: `part 0 of the message: call "c1" asks for "content"`},
 		"nobody asks": {parts: part(map[string]any{"callId": "c2", "content": 1}), wrong: `part 0 of the message: no call "c2" waits for an answer`},
 	} {
-		list, err := decisions(c.parts, []*event.Relay{wants})
+		list, err := decisions(c.parts, []*event.Relay{wants}, &session.Reader{})
 		if c.wrong != "" {
 			require.EqualError(t, err, c.wrong, name)
 			continue
@@ -72,13 +73,21 @@ func TestAnswers(t *testing.T) {
 		c.want.Digest = "d1" // what the call asks later is another question
 		require.Equal(t, []runner.Decision{c.want}, list, name)
 	}
-	list, err := decisions(sdk.ContentParts{textPart(" ")}, []*event.Relay{wants})
+	list, err := decisions(sdk.ContentParts{textPart(" ")}, []*event.Relay{wants}, &session.Reader{})
 	require.NoError(t, err)
 	require.Empty(t, list, "silence is no answer")
+	log := &session.Reader{Asked: []*event.Event{{ID: "q0", Data: &event.Relay{ToolCallID: "c0", Digest: "d0"}}, {ID: "q1", Data: &event.Relay{ToolCallID: "c0", Digest: "d9"}}}}
+	again := permission("refund", json.RawMessage(`{}`))
+	again[0].ToolCallID, again[0].Digest = "c0", "d9"
+	_, err = decisions(part(map[string]any{"callId": "c0", "approved": true}), again, log)
+	require.ErrorIs(t, err, runner.ErrNoApproval, "it may be about the first question")
+	list, err = decisions(part(map[string]any{"callId": "c0", "approved": true, "digest": "d9"}), again, log)
+	require.NoError(t, err)
+	require.Equal(t, []runner.Decision{{CallID: "c0", Approved: true, Digest: "d9"}}, list)
 	both := append(permission("refund", json.RawMessage(`{}`)), wants)
 	both[0].ToolCallID = "c0"
-	_, err = decisions(part(map[string]any{"callId": "c0", "content": true}), both)
+	_, err = decisions(part(map[string]any{"callId": "c0", "content": true}), both, &session.Reader{})
 	require.EqualError(t, err, `part 0 of the message: "approved" is not true or false`)
-	_, err = decisions(sdk.ContentParts{textPart("yes")}, both)
+	_, err = decisions(sdk.ContentParts{textPart("yes")}, both, &session.Reader{})
 	require.ErrorContains(t, err, "2 calls wait for answers")
 }

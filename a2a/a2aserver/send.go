@@ -210,7 +210,7 @@ func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message
 		s.arrivals.note(f.key, m, arrivedAt)
 		return f, nil
 	}
-	list, err := decisions(m.Parts, asked)
+	list, err := decisions(m.Parts, asked, &f.log)
 	if err != nil {
 		return nil, sdk.NewError(sdk.ErrInvalidParams, err.Error())
 	}

@@ -158,7 +158,7 @@ func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 			decisions[i] = front.DecisionOf(asked, given.Content)
 		}
 		if q.Decisions != nil {
-			if err := rep.CheckNamed(decisions[i]); err != nil {
+			if err := live.CheckNamed(&rep.Log, decisions[i]); err != nil {
 				return err
 			}
 		}
