@@ -16,6 +16,7 @@ type TurnOption func(*turnOptions)
 type turnOptions struct {
 	metadata map[string]any
 	state    map[string]any
+	results  []Decision
 	at       int64 // the position at which the log must end, if pinned
 	pinned   bool
 	person   bool   // the user asks for a person
@@ -38,6 +39,12 @@ func WithMetadata(metadata map[string]any) TurnOption {
 // own state, unless [At] prevents it. Values must have a JSON form; numbers keep their digits, see [session.GetAs].
 func WithState(state map[string]any) TurnOption {
 	return func(o *turnOptions) { o.state = state }
+}
+
+// WithResults gives results to calls of the client's tools for which the last turn waits. Without it, the message of the
+// new turn withdraws them. A result is the Content of an approval, such as [Answer] returns; decisions about other calls are ignored.
+func WithResults(results ...Decision) TurnOption {
+	return func(o *turnOptions) { o.results = results }
 }
 
 // CallHuman starts the turn with a handoff to a person, because the user asked for one, for example with a button.

@@ -49,6 +49,9 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 	inner, gone := t.cancelRemote(func(r session.Remote) bool { return r.Scope != "" })
 	events := append(inner, t.closer().closing(interrupted)...)
 	if t.fold().Held() {
+		if events, err = t.addResults(events, o.results); err != nil {
+			return err
+		}
 		events = t.closer().closeScope(events, "", withdrawn)
 	}
 	if o.id == "" {
@@ -76,6 +79,24 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 		events = slices.Insert(events, first, alsoOf(events[first-1], d))
 	}
 	return t.appendEvents(t.ctx, events)
+}
+
+// addResults adds results of calls of the client's tools that the last run of the conversation waits for.
+func (t *opening) addResults(events []*event.Event, results []Decision) ([]*event.Event, error) {
+	run := &t.fold().Scope("").Run
+	for _, d := range results {
+		call := run.Call(d.CallID)
+		if call == nil || !d.Approved || !call.Open() || !call.Asks.Client || answeredIn(events, d.CallID) {
+			continue
+		}
+		if err := d.answers(call.Asks, call.Relay); err != nil {
+			return nil, err
+		}
+		e := eventOf(run, "", &event.ToolResult{Name: call.Name, Output: d.Content})
+		e.ID = call.ID
+		events = append(events, e)
+	}
+	return events, nil
 }
 
 // resumeTurn resumes an interrupted turn, or one that waits for decisions. The conversation's scope continues the open

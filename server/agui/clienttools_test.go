@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/peerfolder"
 	"github.com/agentarbor/arbor/llm"
@@ -102,6 +103,17 @@ func TestPageTools(t *testing.T) {
 
 	third := peer.do(t, w.to(peerCommand{Say: says("m2", "Thanks"), Tools: showMap}))
 	require.Equal(t, "Hello.", third.Messages[len(third.Messages)-1]["content"])
+
+	asked := peer.do(t, w.to(peerCommand{Say: says("m3", "another map"), Tools: showMap}))
+	fourth := peer.do(t, w.to(peerCommand{Say: append(toolMessage("r3", openCalls(asked.Messages)[0], "a map of Bergen"), says("m4", "Thanks")...), Tools: showMap}))
+	require.Equal(t, "Hello.", fourth.Messages[len(fourth.Messages)-1]["content"])
+	var results []string
+	for _, e := range w.log("t1") {
+		if d, ok := e.Data.(*event.ToolResult); ok && d.Name == "show_map" {
+			results = append(results, event.OutputText(d.Output))
+		}
+	}
+	require.Equal(t, []string{"a map of Oslo", "a map of Bergen"}, results, "the message after a result does not withdraw the call")
 
 	late := peer.do(t, w.to(peerCommand{Page: "late", Messages: append(says("m9", "a map"), toolMessage("r9", open[0], "late")...)}))
 	require.Equal(t, "RUN_ERROR", last(late.Events)["type"])

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/chats"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
@@ -95,17 +96,19 @@ func (h *Handler) ignored(in *input) map[string][]string {
 	return all
 }
 
-// results returns the results of calls that the page ran, by the ids of the calls: the tool messages at the end.
-func (in *input) results() map[string]json.RawMessage {
-	all := make(map[string]json.RawMessage)
-	for _, m := range slices.Backward(in.Messages) {
+// results returns the results of calls that the page ran: the tool messages directly before an index.
+func (in *input) results(before int) (all []runner.Decision) {
+	for _, m := range slices.Backward(in.Messages[:before]) {
 		if m.Role != "tool" {
 			break
 		}
-		all[m.Call] = m.Content
+		var text string
 		if m.Error != "" {
-			all[m.Call] = event.EncodeJSON("The tool failed: " + m.Error)
+			text = "The tool failed: " + m.Error
+		} else if json.Unmarshal(m.Content, &text) != nil { // some pages send JSON that is not a string
+			text = string(m.Content)
 		}
+		all = append(all, runner.Decision{CallID: m.Call, Approved: true, Content: event.EncodeJSON(text)})
 	}
 	return all
 }
@@ -113,7 +116,7 @@ func (in *input) results() map[string]json.RawMessage {
 // firstNew returns the index of the first user message after the last message of an agent or a tool. If the messages
 // end with results of tools, it returns that of the user messages before the calls.
 func (in *input) firstNew() int {
-	first, end := len(in.Messages), len(in.results()) == 0
+	first, end := len(in.Messages), len(in.results(len(in.Messages))) == 0
 	for i, m := range slices.Backward(in.Messages) {
 		switch m.Role {
 		case "user":

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/front"
@@ -44,7 +43,7 @@ func (h *Handler) resume(c *front.Call, key session.Key, in *input, hasMessage b
 	if r.Decided(in.Run) {
 		open = interrupts(p.log.Asked)
 	}
-	decisions := p.decisionsOf(in.results(), open)
+	decisions := p.decisionsOf(in.results(len(in.Messages)), open)
 	if len(in.Resume)+len(decisions) == 0 {
 		return h.refuse(c, key, in, "nothing_new", "the messages contain no new text of the user, and no result that the thread waits for")
 	}
@@ -88,18 +87,13 @@ func (h *Handler) resume(c *front.Call, key session.Key, in *input, hasMessage b
 
 // decisionsOf returns decisions with the results of the open calls of the page's tools. It records that the page has
 // these results.
-func (p *projection) decisionsOf(results map[string]json.RawMessage, open []interrupt) (decisions []runner.Decision) {
+func (p *projection) decisionsOf(results []runner.Decision, open []interrupt) (decisions []runner.Decision) {
 	for _, q := range open {
-		result, ok := results[q.Call]
-		if !ok || !q.Metadata.Client {
-			continue
+		i := slices.IndexFunc(results, func(d runner.Decision) bool { return d.CallID == q.Call })
+		if i >= 0 && q.Metadata.Client {
+			set(&p.given, q.Call, true)
+			decisions = append(decisions, results[i])
 		}
-		set(&p.given, q.Call, true)
-		var text string
-		if json.Unmarshal(result, &text) != nil { // some pages send JSON that is not a string
-			text = string(result)
-		}
-		decisions = append(decisions, runner.Decision{CallID: q.Call, Approved: true, Content: event.EncodeJSON(text)})
 	}
 	return decisions
 }

@@ -23,7 +23,7 @@ func (h *Handler) run(c *front.Call) error {
 		p, err := h.findBranch(c.R.Context(), thread, in)
 		switch {
 		case err != nil:
-		case len(in.Resume) > 0 || p.known > len(in.Messages)-len(in.results()):
+		case len(in.Resume) > 0 || p.known > len(in.Messages)-len(in.results(len(in.Messages))):
 			c.Session = p.key.ID
 			return h.resume(c, p.key, in, in.next(p.known, "user") < len(in.Messages))
 		default:
@@ -88,7 +88,7 @@ func (h *Handler) startTurn(c *front.Call, in *input, at *match) error {
 	}
 	in.ignoredState = w.ignored
 	b, err := h.turns.BeginOnce(ctx, key, llm.Message{Role: llm.RoleUser, Content: content}, live.Request{ID: in.Run, Sum: w.sum, At: &seq, Wait: c.PreferredWait(), Metadata: metadata,
-		Options: []runner.TurnOption{runner.WithState(w.delta)}})
+		Options: []runner.TurnOption{runner.WithState(w.delta), runner.WithResults(in.results(at.from)...)}})
 	if errors.Is(err, live.ErrMismatch) {
 		return &front.Fault{Status: http.StatusUnprocessableEntity, Code: "run_mismatch", Detail: "a run with this id had another message or another state"}
 	} else if err != nil {

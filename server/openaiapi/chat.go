@@ -112,8 +112,10 @@ func (h *Handler) placeChat(c *front.Call, r *chatRequest) (q *chats.Ask, err er
 	}
 	var wrong faults
 	q.Metadata = metadataOf(r.Metadata, r.User, &wrong)
-	if q.Decisions = r.results; q.Decisions != nil {
-		q.Repeats = true // a call gets one result
+	if len(r.now) > 0 {
+		q.Results = r.results
+	} else if r.results != nil {
+		q.Decisions, q.Repeats = r.results, true // a call gets one result
 	}
 	h.readTools(r.Tools, r.ToolChoice, q.Metadata, &wrong)
 	readFormat(r.Format, r.formatAt, q.Metadata, &wrong)

@@ -48,7 +48,7 @@ type chatRequest struct {
 	agent *agent.Node
 	// now are the new messages of the user at the end, and past is the conversation before them.
 	past, now []llm.Message
-	// results are the results of calls at the end of the messages.
+	// results are the results of calls at the end of the past.
 	results []runner.Decision
 	stops   stops
 	// formatAt is the path of the member with the format of the answer.
@@ -137,28 +137,30 @@ func isEmpty(m llm.Message) bool {
 	return strings.TrimSpace(m.PlainText()) == "" && !slices.ContainsFunc(m.Parts, media)
 }
 
-// add appends a message. Results of calls count only at the end of the conversation. The ids of the calls that this
+// add appends a message. Results of calls count only if nothing but new messages follows them. The ids of the calls that this
 // server made have the prefix.
 func (q *chatRequest) add(m llm.Message, prefix string) {
-	switch m.Role {
-	case llm.RoleUser:
-		q.now, q.results = append(q.now, m), nil
+	if m.Role == llm.RoleUser {
+		q.now = append(q.now, m)
 		return
-	case llm.RoleAssistant:
-		q.results = nil
-	case llm.RoleTool:
-		for _, part := range m.Parts {
-			if r, ok := part.(llm.ToolResult); ok {
-				q.results = append(q.results, resultOf(strings.TrimPrefix(r.CallID, prefix), r.Output))
-			}
-		}
 	}
 	q.moveToPast()
+	if m.Role == llm.RoleAssistant {
+		q.results = nil
+	}
+	for _, part := range m.Parts {
+		if r, ok := part.(llm.ToolResult); ok {
+			q.results = append(q.results, resultOf(strings.TrimPrefix(r.CallID, prefix), r.Output))
+		}
+	}
 	q.past = append(q.past, m)
 }
 
-// moveToPast appends the new messages to the past.
+// moveToPast appends the new messages to the past, after the results before them.
 func (q *chatRequest) moveToPast() {
+	if len(q.now) > 0 {
+		q.results = nil
+	}
 	q.past, q.now = append(q.past, q.now...), nil
 }
 

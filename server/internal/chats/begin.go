@@ -36,6 +36,8 @@ type Ask struct {
 	// Decisions answer questions, in place of new messages. Those with a content are results of calls that the client
 	// has run.
 	Decisions []runner.Decision
+	// Results are results of calls that the client sends together with new messages.
+	Results []runner.Decision
 	// ID is the client's id for the request, or "". Repeats says that the request may have been sent before. Place sets
 	// Sum, which is equal for equal requests.
 	ID      string
@@ -154,7 +156,7 @@ func (c *Chats) begin(ctx context.Context, q *Ask) (*Answer, error) {
 		q.content = u.Content
 		maps.Copy(q.Metadata, u.Metadata)
 	}
-	r := live.Request{ID: q.ID, Wait: q.Wait, Metadata: map[string]any{requestSum: q.name()}}
+	r := live.Request{ID: q.ID, Wait: q.Wait, Metadata: map[string]any{requestSum: q.name()}, Options: []runner.TurnOption{runner.WithResults(q.Results...)}}
 	for k, v := range q.Metadata {
 		r.Metadata[k] = v
 	}

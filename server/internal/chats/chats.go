@@ -48,7 +48,7 @@ func (c *Chats) Place(ctx context.Context, q *Ask) error {
 	if n := len(texts) - 1; n >= 0 && texts[n].Assistant {
 		q.last = texts[n].normal()
 	}
-	q.Sum = SumOf(q.Key.App, q.Key.User, q.Key.ID, q.past, q.Now, q.Metadata, q.ID, q.Decisions)
+	q.Sum = SumOf(q.Key.App, q.Key.User, q.Key.ID, q.past, q.Now, q.Metadata, q.ID, q.Decisions, q.Results)
 	if q.Key.ID != "" {
 		_, known, err := session.Find(ctx, c.turns.Store(), q.Key)
 		if known {
@@ -139,11 +139,7 @@ func (c *Chats) caller(ctx context.Context, q *Ask) error {
 		} else if err != nil {
 			return err
 		}
-		waits := front.ClientCalls(front.OpenQuestions(rep))
-		given := slices.DeleteFunc(slices.Clone(q.Decisions), func(d runner.Decision) bool {
-			return !slices.ContainsFunc(waits, func(asked *event.Relay) bool { return asked.ToolCallID == d.CallID })
-		})
-		if len(given) > 0 {
+		if given := waited(rep, q.Decisions); len(given) > 0 {
 			q.Decisions = given
 			q.At = &Seen{Key: key, Turn: rep.ID, First: rep.First, Seq: rep.Seq, Waits: true}
 			return nil
@@ -151,6 +147,14 @@ func (c *Chats) caller(ctx context.Context, q *Ask) error {
 	}
 	q.At = nil
 	return nil
+}
+
+// waited returns the results that a turn waits for.
+func waited(rep *live.Report, results []runner.Decision) []runner.Decision {
+	waits := front.ClientCalls(front.OpenQuestions(rep))
+	return slices.DeleteFunc(slices.Clone(results), func(d runner.Decision) bool {
+		return !slices.ContainsFunc(waits, func(asked *event.Relay) bool { return asked.ToolCallID == d.CallID })
+	})
 }
 
 // asked reports whether a client of the user was asked for the result of a call. If this was forgotten, a late result

@@ -1,0 +1,72 @@
+package openaiapi
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+)
+
+// TestResultsBeforeAMessage: a client that sends results of its calls together with the user's next message gets one
+// answer, and the agent sees the results and the message.
+func TestResultsBeforeAMessage(t *testing.T) {
+	var seen []llm.Message
+	root := must.Get(llmagent.New("front", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		if seen = req.Messages; seen[len(seen)-1].PlainText() == "Begin" {
+			return scripted.Reply(scripted.Call("get_time", `{}`), scripted.Call("get_time", `{}`))
+		}
+		return scripted.Reply(scripted.Text("Fine."))
+	})))
+	check := func(t *testing.T, w *world) {
+		t.Helper()
+		require.Equal(t, "And here?", seen[len(seen)-1].PlainText())
+		var results []string
+		for _, m := range seen {
+			for _, part := range m.Parts {
+				if r, ok := part.(llm.ToolResult); ok {
+					results = append(results, r.Output)
+				}
+			}
+		}
+		require.Equal(t, []string{"ten", "withdrawn: the user went on"}, results)
+		require.Len(t, w.list(), 1)
+	}
+	ten := func(string) string { return "ten" }
+	eachClient(t, func(t *testing.T, c aClient) {
+		w := newWorld(t, root)
+		c.say("Begin")
+		_, _, calls := c.send(w, "front")
+		require.Len(t, calls, 2)
+		c.answer(calls[:1], ten)
+		c.say("And here?")
+		status, said, calls := c.send(w, "front")
+		require.Equal(t, http.StatusOK, status, said)
+		require.Equal(t, "Fine.", said)
+		require.Empty(t, calls)
+		check(t, w)
+	})
+	t.Run("a session by its name", func(t *testing.T) {
+		b := &browser{world: newWorld(t, root), tools: []any{function("get_time")}}
+		_, calls, _ := b.ask(user("Begin"))
+		b.changes = []change{with("Arbor-Session", b.list()[0].Key.ID)}
+		b.messages = []any{result(calls[0], "ten")}
+		said, _, _ := b.ask(user("And here?"))
+		require.Equal(t, "Fine.", said)
+		check(t, b.world)
+	})
+	t.Run("a previous response", func(t *testing.T) {
+		w := newWorld(t, root)
+		tool := function("get_time")["function"].(map[string]any)
+		tool["type"] = "function"
+		first := w.respond(map[string]any{"model": "front", "input": "Begin", "tools": []any{tool}})
+		output := map[string]any{"type": "function_call_output", "call_id": first.Response.Output[0].CallID, "output": "ten"}
+		second := w.respond(map[string]any{"input": []any{output, user("And here?")}, "previous_response_id": first.Response.ID})
+		require.Equal(t, "Fine.", second.text(), "%+v", second.Error)
+		check(t, w)
+	})
+}
