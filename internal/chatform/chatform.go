@@ -259,10 +259,20 @@ func ReadMessage(data json.RawMessage) (m llm.Message, err error) {
 		}
 		return m, nil
 	case "tool":
-		result := llm.ToolResult{CallID: in.ToolCallID, Output: content.PlainText()}
-		return llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{result}}}, nil
+		return Result(in.ToolCallID, content), nil
 	}
 	return m, fmt.Errorf("the role %.40q is not one of system, user, assistant and tool", in.Role)
+}
+
+// Result returns the message with the result of a call. A result is text, so images and files are described in it.
+func Result(call string, content llm.Content) llm.Message {
+	for i, part := range content.Parts {
+		if m, ok := part.(llm.Media); ok {
+			content.Parts[i] = llm.TextPart{Text: "(" + Media(m) + ")"}
+		}
+	}
+	result := llm.ToolResult{CallID: call, Output: content.PlainText()}
+	return llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{result}}}
 }
 
 // ReadContent reads the content of a message: a text, or a list of parts, in the form of this protocol or of the
@@ -305,6 +315,10 @@ func readPart(p contentPart) (llm.Part, error) {
 		return readMedia(llm.Media{Kind: llm.MediaFile, Name: p.FileName}, cmp.Or(p.FileData, p.FileURL))
 	case p.Type == "file", p.Type == "input_file":
 		return nil, errors.New("the file is not in it: send file_data")
+	case p.Type == "image_url", p.Type == "input_image":
+		return nil, errors.New("the image is not in it: send image_url")
+	case p.Type == "input_audio":
+		return nil, errors.New("the audio is not in it: send data")
 	}
 	return nil, fmt.Errorf("the type %.40q cannot be carried over", p.Type)
 }
@@ -312,7 +326,9 @@ func readPart(p contentPart) (llm.Part, error) {
 // readMedia reads a data: URL (RFC 2397), or keeps another URL unchanged.
 func readMedia(m llm.Media, url string) (llm.Part, error) {
 	rest, ok := strings.CutPrefix(url, "data:")
-	if !ok {
+	if !ok && !strings.Contains(url, "://") {
+		return nil, errors.New("its address is neither a URL nor a data: address")
+	} else if !ok {
 		m.URL = url
 		return m, nil
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +23,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 func fields1(more string) string {
@@ -91,6 +95,10 @@ func TestFields(t *testing.T) {
 		"content":        {messages(`{"role":"user","content":{}}`), "messages[0]", "neither text nor a list", 400},
 		"part":           {messages(`{"role":"user","content":[{"type":"video"}]}`), "messages[0]", `"video"`, 400},
 		"bad image":      {messages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:x"}}]}`), "messages[0]", "base64", 400},
+		"bare image":     {messages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"iVBORw0KGgo="}}]}`), "messages[0]", "neither a URL nor a data: address", 400},
+		"no image":       {messages(`{"role":"user","content":[{"type":"input_image","file_id":"f1"}]}`), "messages[0]", "the image is not in it", 400},
+		"no audio":       {messages(`{"role":"user","content":[{"type":"input_audio","input_audio":{"format":"mp3"}}]}`), "messages[0]", "the audio is not in it", 400},
+		"bare file":      {messages(`{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"JVBERi0="}}]}`), "messages[0]", "neither a URL nor a data: address", 400},
 		"call":           {messages(`{"role":"user","content":"never said"},{"role":"tool","tool_call_id":"c","content":"1"},` + user), "", "no call", 400},
 	} {
 		t.Run("refused: "+name, func(t *testing.T) {
@@ -278,6 +286,16 @@ func TestErrors(t *testing.T) {
 		require.Equal(t, "authentication_error", got.Error.Type)
 		require.Equal(t, "Bearer", got.Header.Get("WWW-Authenticate"))
 	})
+	t.Run("the store is away", func(t *testing.T) {
+		store := &away{Store: sessiontest.Memory(t)}
+		w := newWindow(newWorldOn(t, newTurns(t, newDesk(t).root, store)))
+		store.away.Store(true)
+		got := w.say("hello")
+		require.Equal(t, http.StatusServiceUnavailable, got.Status)
+		require.Equal(t, "store_unavailable", got.Error.Code)
+		require.Empty(t, got.Header.Get("X-Should-Retry"), "the clients may try again")
+		require.NotEmpty(t, got.Header.Get("Retry-After"))
+	})
 	t.Run("busy", func(t *testing.T) {
 		d := newDesk(t)
 		w := newWindow(newWorld(t, d.root))
@@ -350,6 +368,19 @@ func TestErrors(t *testing.T) {
 		require.Equal(t, http.StatusConflict, got.Status)
 		require.Equal(t, "canceled", got.Error.Code)
 	})
+}
+
+// away is a store that cannot be written while it is away.
+type away struct {
+	session.Store
+	away atomic.Bool
+}
+
+func (s *away) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if s.away.Load() {
+		return session.Lease{}, session.Unavailable(errors.New("db.example does not answer"))
+	}
+	return s.Store.Write(ctx, key, w)
 }
 
 // FuzzChat: whatever a body and its headers are, there is one clear error or an answer, and no panic.

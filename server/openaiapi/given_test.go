@@ -50,6 +50,16 @@ func TestResultsBeforeAMessage(t *testing.T) {
 		require.Empty(t, calls)
 		check(t, w)
 	})
+	t.Run("an image in a result", func(t *testing.T) {
+		b := &browser{world: newWorld(t, root), tools: []any{function("get_time")}}
+		_, calls, _ := b.ask(user("Begin"))
+		b.messages = append(b.messages, result(calls[0], "ten"))
+		more := result(calls[1], "")
+		more["content"] = []any{map[string]any{"type": "text", "text": "a clock"}, map[string]any{"type": "image_url", "image_url": map[string]any{"url": "data:image/png;base64,YWI="}}}
+		b.ask(more)
+		last := seen[len(seen)-1].Parts[0].(llm.ToolResult)
+		require.Equal(t, "a clock\n(image image/png)", last.Output, "a result is text")
+	})
 	t.Run("a session by its name", func(t *testing.T) {
 		b := &browser{world: newWorld(t, root), tools: []any{function("get_time")}}
 		_, calls, _ := b.ask(user("Begin"))

@@ -124,7 +124,7 @@ func errorOf(f *front.Fault) wireError {
 // X-Should-Retry is false.
 func fail(c *front.Call, f *front.Fault) {
 	switch f.Code {
-	case "session_busy", "too_many", "body_timeout", "stopping", "internal":
+	case "session_busy", "too_many", "body_timeout", "stopping", "store_unavailable", "internal":
 	default:
 		c.W.Header().Set("X-Should-Retry", "false")
 	}

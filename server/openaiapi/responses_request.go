@@ -202,8 +202,7 @@ func (q *responseRequest) addResult(raw json.RawMessage, path string, wrong *fau
 	case wrongOutput != nil:
 		wrong.addf(path+".output", "cannot be read: %s", wrongOutput)
 	default:
-		result := llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: item.CallID, Output: output.PlainText()}}}}
-		q.add(result, "")
+		q.add(chatform.Result(item.CallID, output), "")
 	}
 }
 
