@@ -492,6 +492,12 @@ func testImported(t *testing.T, peer *clientProcess) {
 	seen = fmt.Sprint(d.last)
 	require.Contains(t, seen, "My name is Eve.")
 	require.NotContains(t, seen, "Hello, Eve.", "the claimed answer is asked for again")
+
+	status, _, answer := w.post("", `{"threadId":"t2","runId":"r1","messages":[{"id":"a","role":"user","content":"Hi"},
+		{"id":"b","role":"assistant","content":null,"toolCalls":[{"id":"x","type":"function","function":{"name":"look","arguments":"{}"}}]},
+		{"id":"c","role":"tool","toolCallId":"x","content":"seen"},{"id":"d","role":"user","content":"And now?"}]}`)
+	require.Equal(t, http.StatusOK, status, answer)
+	require.Contains(t, fmt.Sprint(d.last), `Claimed result of look: "seen"`)
 }
 
 // testNewWords: of what a page has, the user's words count that the session does not have yet.

@@ -256,7 +256,7 @@ func (in *input) conversation(from, before int) (all []llm.Message, ids []string
 			continue
 		}
 		var parts []llm.Part
-		if len(m.Content) > 0 || m.Role != "assistant" {
+		if m.Role == "user" || len(m.Content) > 0 && string(m.Content) != "null" { // some clients send null for an absent text
 			if parts, err = partsOf(i, m.Content); err != nil {
 				return nil, nil, err
 			}

@@ -233,9 +233,9 @@ func (p *projection) sendState() {
 var jsonPointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 // visibleKey reports whether pages receive a key of the state: those of the turn and the session. The state of the user
-// and the app also belongs to other sessions.
+// and the app also belongs to other sessions, and reserved keys to other APIs.
 func visibleKey(key string) bool {
-	return key != stateKey && !strings.HasPrefix(key, "user:") && !strings.HasPrefix(key, "app:")
+	return key != stateKey && !live.Reserved(key) && !strings.HasPrefix(key, "user:") && !strings.HasPrefix(key, "app:")
 }
 
 // changeState applies a change of the state.

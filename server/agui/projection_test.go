@@ -109,7 +109,7 @@ func TestProjection(t *testing.T) {
 				`"STATE_DELTA","delta":[{"op":"replace","path":"/arbor/activeAgent","value":"desk"},{"op":"replace","path":"/arbor/activePath","value":"front/desk"}]`, `"STEP_STARTED","stepName":"front/desk"`},
 		},
 		"state": {
-			[]*event.Event{of("r1", &event.State{Delta: map[string]any{"b/~": false, "a": 1.0, "user:x": 2.0, "app:handoff:1": "ann", "gone": nil}}), of("r1", &event.State{Delta: map[string]any{"a": nil}})},
+			[]*event.Event{of("r1", &event.State{Delta: map[string]any{"b/~": false, "a": 1.0, "user:x": 2.0, "app:handoff:1": "ann", "arbor.item.1": "added", "gone": nil}}), of("r1", &event.State{Delta: map[string]any{"a": nil}})},
 			[]string{`"STATE_DELTA","delta":[{"op":"add","path":"/a","value":1},{"op":"add","path":"/b~1~0","value":false}]`, `"STATE_DELTA","delta":[{"op":"remove","path":"/a"}]`},
 		},
 		"files, notices, handoffs": {
