@@ -84,7 +84,9 @@ func ofJSON(line []byte) (received, error) {
 	in.kind = str("type")
 	in.id, in.runID, in.parentID = str("id"), str("runId"), str("parentId")
 	in.agent, in.path = str("agent"), str("path")
-	in.seq, _ = strconv.ParseInt(string(lookup(members, "seq")), 10, 64)
+	if n, err := strconv.ParseInt(string(lookup(members, "seq")), 10, 54); err == nil { // a safe integer, as in JavaScript
+		in.seq = n
+	}
 	in.time, _ = time.Parse(time.RFC3339Nano, str("time"))
 	in.partial = string(lookup(members, "partial")) == "true"
 	switch in.kind {

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/transcript"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -158,6 +159,36 @@ support: expect result "withdrawn" "As you like."`)
 	_, err := c.resume(runner.Approve("c1"))
 	require.ErrorIs(t, err, runner.ErrNoApproval)
 	require.Empty(t, c.refunds, "a withdrawn call never runs")
+}
+
+// A client can give results of its calls together with the user's next message.
+func TestTheUserGoesOnAfterResults(t *testing.T) {
+	c := newCashier(t, `
+support: call page#c1 {} call page#c2 {}
+support: expect result "withdrawn" "As you like."`)
+	say := func(opts ...runner.TurnOption) ([]*event.Event, error) {
+		return collect(c.process().Run(t.Context(), s1, llm.UserText("Show it"), opts...))
+	}
+	var calls, results []string
+	events, err := say(runner.WithMetadata(broughtTools))
+	require.NoError(t, err)
+	for _, e := range events {
+		if e.Type() == event.TypeToolCall {
+			calls = append(calls, e.ID)
+		}
+	}
+	_, err = say(runner.WithResults(runner.Decision{CallID: calls[0], Approved: true, Content: []byte("{")}))
+	require.ErrorIs(t, err, agent.ErrBadInput)
+	events, err = say(runner.WithResults(runner.Answer(calls[0], "shown"), runner.Answer(calls[0], "again"), runner.Answer("c9", "of no call"), runner.Deny(calls[1], "no")))
+	require.NoError(t, err)
+	for _, e := range events {
+		if d, ok := e.Data.(*event.ToolResult); ok {
+			require.Equal(t, calls[len(results)], e.ID)
+			results = append(results, event.OutputText(d.Output))
+		}
+	}
+	require.Equal(t, []string{"shown", "withdrawn: the user went on"}, results)
+	require.Equal(t, event.FinishReasonStop, endOf(events))
 }
 
 func TestSeveralApprovals(t *testing.T) {

@@ -81,7 +81,7 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 	return t.appendEvents(t.ctx, events)
 }
 
-// addResults adds results of calls of the client's tools that the last run of the conversation waits for.
+// addResults adds the results of calls of the client's tools that the last run of the conversation waits for.
 func (t *opening) addResults(events []*event.Event, results []Decision) ([]*event.Event, error) {
 	run := &t.fold().Scope("").Run
 	for _, d := range results {
@@ -92,9 +92,10 @@ func (t *opening) addResults(events []*event.Event, results []Decision) ([]*even
 		if err := d.answers(call.Asks, call.Relay); err != nil {
 			return nil, err
 		}
-		e := eventOf(run, "", &event.ToolResult{Name: call.Name, Output: d.Content})
-		e.ID = call.ID
-		events = append(events, e)
+		given := eventOf(run, "", &event.RelayResolved{RelayID: call.Relay, Approved: true, By: d.By, Content: d.Content, Rights: d.Rights, Digest: call.Asks.Digest})
+		result := eventOf(run, "", &event.ToolResult{Name: call.Name, Output: d.Content})
+		given.ID, result.ID = d.ID, call.ID
+		events = append(events, given, result)
 	}
 	return events, nil
 }

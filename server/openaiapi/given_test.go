@@ -1,7 +1,9 @@
 package openaiapi
 
 import (
+	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -78,5 +80,17 @@ func TestResultsBeforeAMessage(t *testing.T) {
 		second := w.respond(map[string]any{"input": []any{output, user("And here?")}, "previous_response_id": first.Response.ID})
 		require.Equal(t, "Fine.", second.text(), "%+v", second.Error)
 		check(t, w)
+		require.Equal(t, "completed", w.get(first.Response.ID, -1).Response.Status)
+		var items itemList
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/v1/conversations/"+first.Response.Conversation.ID+"/items?order=asc", nil)
+		r.Header.Set("Authorization", "Bearer secret")
+		rec := httptest.NewRecorder()
+		w.ServeHTTP(rec, r)
+		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &items))
+		var types []string
+		for _, item := range items.Data {
+			types = append(types, item.Type)
+		}
+		require.Equal(t, []string{"message", "function_call", "function_call", "function_call_output", "message", "message"}, types)
 	})
 }

@@ -139,7 +139,7 @@ func (g *generator) event() string {
 		o.add("partial", pick(g, "true", "true", "true", "false", "null", "1", `"true"`))
 	}
 	if g.oneIn(5) {
-		o.add("seq", pick(g, strconv.Itoa(1+g.IntN(12)), strconv.Itoa(1+g.IntN(12)), "0", "-3", "1.5", `"7"`, "null", "-0", "9007199254740991"))
+		o.add("seq", pick(g, strconv.Itoa(1+g.IntN(12)), strconv.Itoa(1+g.IntN(12)), "0", "-3", "1.5", `"7"`, "null", "-0", "9007199254740991", "9007199254740993", "99999999999999999999"))
 	}
 	if g.oneIn(5) {
 		o.text("agent", pick(g, "a", "", "é", `\ud800x`))

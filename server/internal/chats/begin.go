@@ -78,9 +78,10 @@ const DecisionPrefix = "openai-"
 // name returns the sum as an id of an event.
 func (q *Ask) name() string { return DecisionPrefix + hex.EncodeToString(q.Sum[:16]) }
 
-// decisionID returns the id of the event of the request's decision about a question.
-func (q *Ask) decisionID(asked *event.Event) string {
-	sum := SumOf(q.Sum[:], asked.ID)
+// decisionID returns the id of the event of the request's decision about a question, by the id of the question's event,
+// or about a call, by the id of the call.
+func (q *Ask) decisionID(about string) string {
+	sum := SumOf(q.Sum[:], about)
 	return DecisionPrefix + hex.EncodeToString(sum[:16])
 }
 
@@ -155,6 +156,9 @@ func (c *Chats) begin(ctx context.Context, q *Ask) (*Answer, error) {
 		}
 		q.content = u.Content
 		maps.Copy(q.Metadata, u.Metadata)
+	}
+	for i := range q.Results {
+		q.Results[i].ID = q.decisionID(q.Results[i].CallID)
 	}
 	r := live.Request{ID: q.ID, Wait: q.Wait, Metadata: map[string]any{requestSum: q.name()}, Options: []runner.TurnOption{runner.WithResults(q.Results...)}}
 	for k, v := range q.Metadata {
@@ -235,7 +239,7 @@ func (q *Ask) storedIn(rep *live.Report) (first, last int64) {
 		first, last = rep.First, rep.First
 	}
 	for _, e := range rep.Decisions() {
-		if slices.ContainsFunc(rep.Log.Asked, func(asked *event.Event) bool { return e.ID == q.decisionID(asked) }) {
+		if slices.ContainsFunc(rep.Log.Asked, func(asked *event.Event) bool { return e.ID == q.decisionID(asked.ID) }) {
 			if last = e.Seq; first <= rep.First {
 				first = last
 			}

@@ -162,7 +162,7 @@ func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 				return err
 			}
 		}
-		decisions[i].ID, decisions[i].RelayID = q.decisionID(rep.Questions()[n]), cmp.Or(decisions[i].RelayID, rep.Questions()[n].ID)
+		decisions[i].ID, decisions[i].RelayID = q.decisionID(rep.Questions()[n].ID), cmp.Or(decisions[i].RelayID, rep.Questions()[n].ID)
 	}
 	return nil
 }
