@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/chats"
@@ -108,7 +107,7 @@ func (in *input) results(before int) (all []runner.Decision) {
 		} else if json.Unmarshal(m.Content, &text) != nil { // some pages send JSON that is not a string
 			text = string(m.Content)
 		}
-		all = append(all, runner.Decision{CallID: m.Call, Approved: true, Content: event.EncodeJSON(text)})
+		all = append(all, runner.Answer(m.Call, text))
 	}
 	return all
 }

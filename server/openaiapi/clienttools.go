@@ -8,7 +8,6 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -107,11 +106,6 @@ func choiceOf(raw json.RawMessage) (choice llm.ToolChoice, allowed []wireTool, e
 		err = fmt.Errorf("is %.80q; it must be none, auto, required, the name of a function or allowed_tools", raw)
 	}
 	return llm.ToolChoice(mode), allowed, err
-}
-
-// resultOf returns the decision with the result of a call that the client ran.
-func resultOf(callID, output string) runner.Decision {
-	return runner.Decision{CallID: callID, Approved: true, Content: event.EncodeJSON(output)}
 }
 
 // callPrefix begins the ids of calls in chat completions, as OpenAI's do. Agno gives calls whose ids begin otherwise new

@@ -150,7 +150,7 @@ func (q *chatRequest) add(m llm.Message, prefix string) {
 	}
 	for _, part := range m.Parts {
 		if r, ok := part.(llm.ToolResult); ok {
-			q.results = append(q.results, resultOf(strings.TrimPrefix(r.CallID, prefix), r.Output))
+			q.results = append(q.results, runner.Answer(strings.TrimPrefix(r.CallID, prefix), r.Output))
 		}
 	}
 	q.past = append(q.past, m)
