@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // TestResultsBeforeAMessage: a client that sends results of its calls together with the user's next message gets one
@@ -70,6 +71,22 @@ func TestResultsBeforeAMessage(t *testing.T) {
 		said, _, _ := b.ask(user("And here?"))
 		require.Equal(t, "Fine.", said)
 		check(t, b.world)
+	})
+	t.Run("an approval", func(t *testing.T) {
+		refund := must.Get(tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "refund"}, Approval: tools.Ask, By: tools.ByUser()}, func(tools.Context, json.RawMessage) (any, error) { return "paid", nil }))
+		front := must.Get(llmagent.New("front", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+			if seen = req.Messages; seen[len(seen)-1].Role != llm.RoleTool {
+				return scripted.Reply(scripted.Call("get_time", `{}`), scripted.Call("refund", `{}`))
+			}
+			return scripted.Reply(scripted.Text(seen[len(seen)-2].Parts[0].(llm.ToolResult).Output + ", " + seen[len(seen)-1].Parts[0].(llm.ToolResult).Output))
+		}), llmagent.WithTools(refund)))
+		b := &browser{world: newWorld(t, front), tools: []any{function("get_time")}}
+		_, calls, _ := b.ask(user("Begin"))
+		require.Len(t, calls, 1)
+		b.messages = append(b.messages, result(calls[0], "ten"))
+		said, calls, _ := b.ask(user("yes"))
+		require.Empty(t, calls)
+		require.Equal(t, "ten, paid", said)
 	})
 	t.Run("a previous response", func(t *testing.T) {
 		w := newWorld(t, root)

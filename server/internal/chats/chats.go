@@ -139,7 +139,7 @@ func (c *Chats) caller(ctx context.Context, q *Ask) error {
 		} else if err != nil {
 			return err
 		}
-		if given := waited(rep, q.Decisions); len(given) > 0 {
+		if given := waited(front.OpenQuestions(rep), q.Decisions); len(given) > 0 {
 			q.Decisions = given
 			q.At = &Seen{Key: key, Turn: rep.ID, First: rep.First, Seq: rep.Seq, Waits: true}
 			return nil
@@ -149,9 +149,9 @@ func (c *Chats) caller(ctx context.Context, q *Ask) error {
 	return nil
 }
 
-// waited returns the results that a turn waits for.
-func waited(rep *live.Report, results []runner.Decision) []runner.Decision {
-	waits := front.ClientCalls(front.OpenQuestions(rep))
+// waited returns the results for which one of the open questions waits.
+func waited(open []*event.Relay, results []runner.Decision) []runner.Decision {
+	waits := front.ClientCalls(open)
 	return slices.DeleteFunc(slices.Clone(results), func(d runner.Decision) bool {
 		return !slices.ContainsFunc(waits, func(asked *event.Relay) bool { return asked.ToolCallID == d.CallID })
 	})

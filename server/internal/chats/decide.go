@@ -81,7 +81,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 			a.Again = rep
 			return a, nil
 		}
-		decisions = append(waited(rep, q.Results), decision)
+		decisions = append(waited(rep.Pending, q.Results), decision)
 	}
 	if err := q.address(decisions, rep); err != nil {
 		return nil, err
