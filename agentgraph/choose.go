@@ -12,14 +12,13 @@ import (
 
 // decision is what a node decides about its edges before they are evaluated one by one.
 type decision struct {
-	chosen bool     // the node has named targets
-	to     []string // the named targets
-	first  int      // the edge with a priority that is taken, or -1
-	value  json.RawMessage
+	to    map[string]bool // whether the node has named a target; nil if it names none
+	first int             // the edge with a priority that is taken, or -1
+	value json.RawMessage
 }
 
 // allows reports whether an edge may be taken.
-func (c *decision) allows(e *planEdge) bool { return !c.chosen || slices.Contains(c.to, e.To) }
+func (c *decision) allows(e *planEdge) bool { return c.to == nil || c.to[e.To] }
 
 // chooses reports whether a node decides more than the conditions of its edges.
 func (n *planNode) chooses() bool { return n.Next != nil || len(n.ranked) > 0 }
@@ -40,16 +39,15 @@ func (f *flow) choose(i int, v *values) decision {
 	n := &f.plan.nodes[i]
 	c := decision{first: -1}
 	if n.Next != nil {
-		c.chosen = true
-		to, err := v.choose(n.Next)
+		ids, err := v.choose(n.Next)
 		if err == nil {
-			err = f.targets(n, to)
+			c.to, err = f.targets(n, ids)
 		}
 		if err != nil {
 			f.misrouted(i, -1, &valueError{"next", "the agent " + n.ID, n.Next.Source(), err})
-			return c // no target
+			c.to = map[string]bool{} // no target
+			return c
 		}
-		c.to = to
 	}
 	for _, at := range n.ranked {
 		if !c.allows(&f.edges[at]) {
@@ -71,14 +69,19 @@ func (f *flow) choose(i int, v *values) decision {
 	return c
 }
 
-// targets checks that an edge leads to each id.
-func (f *flow) targets(n *planNode, to []string) error {
-	for _, id := range to {
-		if !slices.ContainsFunc(n.out, func(at int) bool { return f.edges[at].To == id }) {
-			return fmt.Errorf("no edge leads to %q", visible.Cut(id, 60))
-		}
+// targets returns the targets of a node's edges, each with whether it is among the ids, and an error for another id.
+func (f *flow) targets(n *planNode, ids []string) (map[string]bool, error) {
+	to := make(map[string]bool, len(n.out))
+	for _, at := range n.out {
+		to[f.edges[at].To] = false
 	}
-	return nil
+	for _, id := range ids {
+		if _, ok := to[id]; !ok {
+			return nil, fmt.Errorf("no edge leads to %q", visible.Cut(id, 60))
+		}
+		to[id] = true
+	}
+	return to, nil
 }
 
 // valueError reports an expression of a node or an edge without a value.

@@ -1,6 +1,8 @@
 package agentgraph
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -178,4 +180,29 @@ func TestArborReadsOSSA(t *testing.T) {
 		}
 		require.Len(t, Problems(err), len(c.want), "%s: %v", name, err)
 	}
+}
+
+// TestNextOfManyIDs: the time of a long list of ids does not grow with the number of edges.
+func TestNextOfManyIDs(t *testing.T) {
+	ids := slices.Repeat([]string{"last"}, 100_000)
+	took := func(edges int) time.Duration {
+		g := &Graph{Nodes: []Node{{ID: "a"}}, Entrypoint: "a"}
+		for i := range edges {
+			id := fmt.Sprint("n", i)
+			if i == edges-1 {
+				id = "last"
+			}
+			g.Nodes, g.Edges = append(g.Nodes, Node{ID: id}), append(g.Edges, Edge{From: "a", To: id})
+		}
+		f, best := newFlow(newPlan(g), json.RawMessage("1"), "start"), time.Hour
+		for range 3 {
+			began := time.Now()
+			to, err := f.targets(&f.plan.nodes[0], ids)
+			require.NoError(t, err)
+			require.True(t, to["last"])
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	require.Less(t, took(2_000), 100*took(2))
 }
