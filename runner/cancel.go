@@ -27,7 +27,7 @@ func (t *opening) cancelTurn() error {
 		return nil
 	}
 	inner, rest := t.cancelRemote(func(r session.Remote) bool { return r.Scope != "" || r.Agent != run.Agent || !current })
-	closing := t.closer().closing(interrupted)
+	closing := t.closer().closing(nil, interrupted)
 	if run.Open && current {
 		end := len(closing) - 1
 		events := append(inner, closing[:end]...)

@@ -42,10 +42,9 @@ func ofOtherSession(lease session.Lease, run *session.Run) bool {
 	return lease.Fork && run.Start <= lease.Shared
 }
 
-// closing returns the events that close all inner scopes of an interrupted turn, and then the conversation's open run.
+// closing adds the events that close all inner scopes of an interrupted turn, and then the conversation's open run.
 // Message is the result of the calls that were running.
-func (c closer) closing(message string) []*event.Event {
-	var events []*event.Event
+func (c closer) closing(events []*event.Event, message string) []*event.Event {
 	for _, scope := range slices.Backward(c.fold.Scopes.Names()) {
 		events = c.closeScope(events, scope, message)
 	}

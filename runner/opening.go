@@ -47,11 +47,12 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 	}
 	// The new turn does not continue inner scopes: cancel their remote tasks.
 	inner, gone := t.cancelRemote(func(r session.Remote) bool { return r.Scope != "" })
-	events := append(inner, t.closer().closing(interrupted)...)
+	events, err := t.addResults(inner, o.results)
+	if err != nil {
+		return err
+	}
+	events = t.closer().closing(events, interrupted)
 	if t.fold().Held() {
-		if events, err = t.addResults(events, o.results); err != nil {
-			return err
-		}
 		events = t.closer().closeScope(events, "", withdrawn)
 	}
 	if o.id == "" {
@@ -343,7 +344,7 @@ func (t *opening) deliverDeskEvent(ctx context.Context, e human.Event) error {
 		cause = open.ID
 	}
 	start := t.startEvent(person, f.Turn.ID, endNode(cause), "", nil)
-	events := append(t.closer().closing(interrupted), start)
+	events := append(t.closer().closing(nil, interrupted), start)
 	for _, d := range append(payloads, &event.HarnessEnd{AgentID: agent.Human, FinishReason: event.FinishReasonStop}) {
 		events = append(events, alsoOf(start, d))
 	}

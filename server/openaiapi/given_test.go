@@ -72,6 +72,22 @@ func TestResultsBeforeAMessage(t *testing.T) {
 		require.Equal(t, "Fine.", said)
 		check(t, b.world)
 	})
+	t.Run("another branch", func(t *testing.T) {
+		talks := must.Get(llmagent.New("front", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+			if seen = req.Messages; seen[len(seen)-1].PlainText() == "Begin" {
+				return scripted.Reply(scripted.Text("One moment."), scripted.Call("get_time", `{}`))
+			}
+			return scripted.Reply(scripted.Text("Fine."))
+		})))
+		b := &browser{world: newWorld(t, talks), tools: []any{function("get_time")}}
+		_, calls, _ := b.ask(user("Begin"))
+		edited := &browser{world: b.world, tools: b.tools, messages: append([]any{}, b.messages...)}
+		b.ask(user("Never mind"))
+		edited.messages = append(edited.messages, result(calls[0], "ten"))
+		edited.ask(user("And here?"))
+		require.Len(t, b.list(), 2)
+		require.Equal(t, "ten", seen[len(seen)-2].Parts[0].(llm.ToolResult).Output)
+	})
 	t.Run("an approval", func(t *testing.T) {
 		refund := must.Get(tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "refund"}, Approval: tools.Ask, By: tools.ByUser()}, func(tools.Context, json.RawMessage) (any, error) { return "paid", nil }))
 		front := must.Get(llmagent.New("front", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
