@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -123,12 +122,11 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 			}
 		}
 		t.decided = false
-		err = t.decide(ctx, func(q *event.Relay) (d runner.Decision, ok bool) {
+		err = t.decide(ctx, func(q *event.Relay) (runner.Decision, bool) {
 			if i := slices.IndexFunc(own, func(shown *event.Relay) bool { return shown.ToolCallID == q.ToolCallID }); i >= 0 {
-				d, ok = elicited(q, answers[q.ToolCallID])
-				d.Digest = own[i].Digest
+				return elicited(own[i], answers[q.ToolCallID])
 			}
-			return d, ok
+			return runner.Decision{}, false
 		})
 		if err == nil && !t.decided {
 			return t.result(pending), nil, nil
@@ -217,7 +215,14 @@ func (t *turn) pending(ctx context.Context) ([]*event.Relay, error) {
 
 // decide resumes the turn with decisions. about returns the decision of an open question, or false without one.
 func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Decision, bool)) error {
-	pending, err := t.runner.Pending(ctx, t.key)
+	var pending []*event.Relay
+	var first int64 // the position of the turn's first event
+	err := t.runner.Glance(ctx, t.key, func(f *session.Fold) error {
+		if first = f.Turn.First; f.Paused() {
+			pending = f.Questions()
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -234,15 +239,15 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 		t.answer.FinishReason = event.FinishReasonInputRequired
 		return nil
 	}
-	var rep live.Report
-	for e, err := range t.runner.Store().Load(ctx, t.key, 0) {
+	var log session.Reader
+	for e, err := range t.runner.Store().Load(ctx, t.key, first-1) {
 		if err != nil {
 			return err
 		}
-		rep.Apply(e)
+		log.Next(e)
 	}
 	for _, d := range all {
-		if err := live.CheckNamed(&rep.Log, d); err != nil {
+		if err := live.CheckNamed(&log, d); err != nil {
 			return err
 		}
 	}
@@ -309,20 +314,22 @@ func flat(schema json.RawMessage) bool {
 	return true
 }
 
-// elicited returns the decision in the answer of a form. ok is false if the user did not answer.
-func elicited(q *event.Relay, r *sdk.ElicitResult) (runner.Decision, bool) {
+// elicited returns the decision in the answer of a form, which is about the question of the form only. ok is false if the
+// user did not answer.
+func elicited(q *event.Relay, r *sdk.ElicitResult) (d runner.Decision, ok bool) {
 	switch {
 	case r == nil || r.Action == "cancel":
-		return runner.Decision{}, false
+		return d, false
 	case r.Action != "accept":
-		return runner.Deny(q.ToolCallID, ""), true
-	case q.Kind != event.RelayInput:
-		return decisionOf(q, r.Content), true
-	case flat(q.Schema):
-		return runner.Answer(q.ToolCallID, r.Content), true
+		d = runner.Deny(q.ToolCallID, "")
+	case q.Kind != event.RelayInput || flat(q.Schema):
+		d = decisionOf(q, r.Content)
+	default:
+		text, _ := r.Content["content"].(string)
+		d = decisionOf(q, text)
 	}
-	text, _ := r.Content["content"].(string)
-	return runner.Decision{CallID: q.ToolCallID, Approved: true, Content: live.Content(q, text)}, true
+	d.Digest = q.Digest
+	return d, true
 }
 
 // decisionOf returns the decision in a client's answer. Only true approves a call; every other answer denies it.
@@ -358,18 +365,22 @@ func (t *turn) result(pending []*event.Relay) *sdk.CallToolResult {
 	text := t.answer.Text
 	switch {
 	case len(pending) > 0:
-		lines, own := []string{"The turn waits for answers."}, ""
+		lines := []string{"The turn waits for answers."}
 		for _, q := range pending {
 			lines = append(lines, fmt.Sprintf("%s: %s", q.ToolCallID, questionText(q)))
 			if !t.may(q) {
 				lines = append(lines, live.Colleague)
 				continue
 			}
-			own = cmp.Or(own, q.ToolCallID)
 			out.Questions = append(out.Questions, Question{CallID: q.ToolCallID, Tool: q.Tool, Params: q.Params, Message: q.Message, Schema: q.Schema, Digest: q.Digest})
 		}
-		if own != "" {
-			lines = append(lines, fmt.Sprintf("Ask your user, then call ask with session %q and answers, such as {%q: true}.", t.key.ID, own))
+		if len(out.Questions) > 0 {
+			q, example := out.Questions[0], any("the answer")
+			if q.Message == "" {
+				example = map[string]any{"approved": true, "digest": q.Digest}
+			}
+			lines = append(lines, fmt.Sprintf("Ask your user, then call ask with session %q and answers, such as %s.",
+				t.key.ID, event.EncodeJSON(map[string]any{q.CallID: example})))
 		}
 		text = strings.TrimSpace(text + "\n\n" + strings.Join(lines, "\n"))
 	case t.answer.FinishReason == event.FinishReasonInputRequired:

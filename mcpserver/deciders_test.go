@@ -2,8 +2,10 @@ package mcpserver_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -148,4 +150,34 @@ func TestElicitationOfAnotherQuestion(t *testing.T) {
 		require.NotEqual(t, seen.Digest, now.Digest)
 		p.waits(session.DefaultUser)
 	}
+}
+
+// TestSecondQuestion: a call whose tool has changed asks again. It runs with the answer to its second question, by a form
+// or by the answer that the result suggests, and not with a yes that may be about the first one.
+func TestSecondQuestion(t *testing.T) {
+	for _, version := range versions {
+		p := newPaying(t, tools.ByUser())
+		c := client(t, p.url, "sue", version, agrees(func() { p.server.Swap(p.tree("Pays all.")) }))
+		text, _, failed := ask(t, c, map[string]any{"message": "pay"})
+		require.False(t, failed, text)
+		require.Equal(t, "Paid.", text)
+		require.EqualValues(t, 1, p.ran.Load())
+	}
+	p := newPaying(t, tools.ByUser())
+	c := client(t, p.url, "sue", versions[0], nil)
+	_, r, _ := ask(t, c, map[string]any{"message": "pay"})
+	p.server.Swap(p.tree("Pays all."))
+	yes := map[string]any{"session": r.Session, "answers": map[string]any{r.Questions[0].CallID: true}}
+	text, _, failed := ask(t, c, yes)
+	require.False(t, failed, text)
+	again, _, failed := ask(t, c, yes)
+	require.True(t, failed)
+	require.Contains(t, again, "asks again")
+	require.Zero(t, p.ran.Load())
+	_, suggested, _ := strings.Cut(text, "answers, such as ")
+	var answers map[string]any
+	require.NoError(t, json.Unmarshal([]byte(strings.TrimSuffix(suggested, ".")), &answers), text)
+	text, _, failed = ask(t, c, map[string]any{"session": r.Session, "answers": answers})
+	require.False(t, failed, text)
+	require.EqualValues(t, 1, p.ran.Load())
 }
