@@ -52,6 +52,8 @@ func newDesk(t testing.TB) *desk {
 			}
 		}
 		switch text := last.PlainText(); {
+		case last.Role == llm.RoleTool && strings.Contains(string(last.Parts[0].(llm.ToolResult).Output), "refunded 3"):
+			return scripted.Reply(scripted.Call("refund", `{"amount":4}`))
 		case last.Role == llm.RoleTool:
 			return scripted.Reply(scripted.Text("Done: ", last.Parts[0].(llm.ToolResult).Output))
 		case strings.Contains(text, "think"):
@@ -59,6 +61,8 @@ func newDesk(t testing.TB) *desk {
 				scripted.WaitFor(d.free), scripted.Text("think."))
 		case strings.Contains(text, "refund both"):
 			return scripted.Reply(scripted.Call("refund", `{"amount":1}`), scripted.Call("refund", `{"amount":2}`))
+		case strings.Contains(text, "refund in parts"):
+			return scripted.Reply(scripted.Call("refund", `{"amount":3}`))
 		case strings.Contains(text, "refund"):
 			return scripted.Reply(scripted.Text("One moment."), scripted.Call("refund", `{"amount":7}`))
 		case strings.Contains(text, "count"):

@@ -199,6 +199,24 @@ func TestResponsesApprovals(t *testing.T) {
 		three := w.respond(says([]any{approval(asked[1], true)}, "previous_response_id", two.Response.ID))
 		require.Equal(t, live.Done, three.Response.Arbor.State)
 		require.NotEqual(t, two.Response.ID, three.Response.ID)
+		var in listed
+		require.Equal(t, 200, w.call("GET", "/responses/"+three.Response.ID+"/input_items", nil, &in))
+		require.Equal(t, asked[1].ID, in.Data[0].Request, "the answer names the request of an earlier response")
+	})
+	t.Run("one after the other", func(t *testing.T) {
+		w, one, asked := newAsked(t, "refund in parts")
+		two := w.respond(says([]any{approval(asked[0], true)}, "previous_response_id", one.Response.ID))
+		asked = append(asked, two.Response.Output...)
+		three := w.respond(says([]any{approval(asked[1], true)}, "previous_response_id", two.Response.ID))
+		require.Equal(t, "Done: refunded 4", three.text())
+		var all listed
+		require.Equal(t, 200, w.call("GET", "/conversations/"+one.Response.Conversation.ID+"/items?order=asc", nil, &all))
+		for i, r := range []*responded{two, three} {
+			var in listed
+			require.Equal(t, 200, w.call("GET", "/responses/"+r.Response.ID+"/input_items", nil, &in))
+			require.Equal(t, asked[i].ID, in.Data[0].Request, "the answer names the request")
+			require.Contains(t, all.Data, in.Data[0])
+		}
 	})
 	t.Run("both at once", func(t *testing.T) {
 		w, one, asked := newAsked(t, "refund both")

@@ -94,11 +94,11 @@ func (a Added) After(turn string) (items []*Item) {
 		if json.Unmarshal(event.EncodeJSON(a.state[key]), &kept) != nil || kept.Item == nil {
 			continue
 		}
-		r := &Response{ID: a.id}
-		r.ID.Turn, r.ID.Seq = turn, 0
+		id := a.id
+		id.Turn, id.Seq = turn, 0
 		number, _, _ := strings.Cut(strings.TrimPrefix(key, addedPrefix), ".")
 		kind, _ := kept.Item["type"].(string)
-		item := &Item{Type: kind, ID: r.itemID(kind + "_" + number), Key: key, whole: kept.Item, request: kept.Request}
+		item := &Item{Type: kind, ID: id.item(kind + "_" + number), Key: key, whole: kept.Item, request: kept.Request}
 		kept.Item["id"] = item.ID
 		items = append(items, item)
 	}

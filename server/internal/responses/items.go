@@ -16,8 +16,14 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// itemID returns the id of an item of the response, by which [ResponseOf] finds the response.
-func (r *Response) itemID(name string) string { return name + "@" + r.ID.own() + "." + r.ID.Session }
+// item returns the id of an item of the response, by which [ResponseOf] finds the response.
+func (id ID) item(name string) string { return name + "@" + id.own() + "." + id.Session }
+
+// question is a question, with the id of its mcp_approval_request.
+type question struct {
+	*event.Relay
+	item string
+}
 
 // ResponseOf returns the id of the response that an item's id names.
 func ResponseOf(item string) (id ID, ok bool) {
@@ -56,27 +62,27 @@ func Find(id string, lists ...[]*Item) *Item {
 func (r *Response) addInput(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.User:
-		r.Input = append(r.Input, &Item{Type: "message", ID: r.itemID("msg_in"), Status: "completed", Role: "user", Content: textsOf(d.Unclaimed())})
+		r.Input = append(r.Input, &Item{Type: "message", ID: r.ID.item("msg_in"), Status: "completed", Role: "user", Content: textsOf(d.Unclaimed())})
 	case *event.RelayResolved:
-		asked := r.relays[d.RelayID]
-		if asked == nil {
+		asked, ok := r.relays[d.RelayID]
+		if !ok {
 			return
 		}
-		item := &Item{Type: "mcp_approval_response", ID: r.itemID("mcpa_" + asked.ToolCallID), Approve: &d.Approved, Reason: d.Reason,
-			Request: approvalPrefix + asked.ToolCallID}
+		item := &Item{Type: "mcp_approval_response", ID: r.ID.item("mcpa_" + asked.ToolCallID), Approve: &d.Approved, Reason: d.Reason,
+			Request: asked.item}
 		var text string
 		if json.Unmarshal(d.Content, &text) != nil {
 			text = string(d.Content)
 		}
-		call := front.AsCall(r.user, asked)
-		if call != asked {
+		call := front.AsCall(r.user, asked.Relay)
+		if call != asked.Relay {
 			text = string(event.EncodeJSON(map[string]any{"approved": d.Approved, "reason": d.Reason}))
 		}
 		switch {
 		case call.Client:
-			item = &Item{Type: "function_call_output", ID: r.itemID("fco_" + call.ToolCallID), Status: "completed", CallID: call.ToolCallID, Output: &text}
+			item = &Item{Type: "function_call_output", ID: r.ID.item("fco_" + call.ToolCallID), Status: "completed", CallID: call.ToolCallID, Output: &text}
 		case asked.Kind == event.RelayInput && d.Approved:
-			item = &Item{Type: "message", ID: r.itemID("msg_in-" + asked.ToolCallID), Status: "completed", Role: "user", Content: &[]Text{{Type: "input_text", Text: text}}}
+			item = &Item{Type: "message", ID: r.ID.item("msg_in-" + asked.ToolCallID), Status: "completed", Role: "user", Content: &[]Text{{Type: "input_text", Text: text}}}
 		}
 		r.Input = append(r.Input, item)
 	}

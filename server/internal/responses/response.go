@@ -93,9 +93,10 @@ type Response struct {
 	result  runner.Result
 	user    *event.User
 	failed  *event.Failure
-	pending []*event.Relay          // open questions
-	relays  map[string]*event.Relay // the questions of the turn by the ids of their events
-	opening bool                    // the next event may belong to the input
+	pending []*event.Relay      // open questions
+	relays  map[string]question // the questions of the turn by the ids of their events
+	part    int64               // the ID.Seq of the response to which the entry belongs
+	opening bool                // the next event may belong to the input
 	changed time.Time
 	reader  turntext.Reader
 	paused  bool // the turn had ended or paused before the next entry
@@ -142,15 +143,20 @@ func (r *Response) Apply(en session.Entry, rep *live.Report) error {
 		if r.in {
 			return ErrOver
 		}
-		r.in = r.ID.Seq == e.Seq || r.ID.Seq == 0 && e.Seq == rep.First
+		if e.Seq > rep.First {
+			r.part = e.Seq
+		}
+		r.in = r.ID.Seq == r.part
 	}
 	r.reader.Begin(rep.User)
 	pieces := r.reader.Next(en)
 	if d, ok := e.Data.(*event.Relay); ok && !e.Partial {
 		if r.relays == nil {
-			r.relays = make(map[string]*event.Relay)
+			r.relays = make(map[string]question)
 		}
-		r.relays[e.ID] = d
+		of := r.ID
+		of.Seq = r.part
+		r.relays[e.ID] = question{d, of.item(approvalPrefix + d.ToolCallID + ":" + e.ID)}
 	}
 	if !r.in {
 		return nil
@@ -285,7 +291,7 @@ func (r *Response) addQuestion(e *event.Event, d *event.Relay) {
 	}
 	r.void()
 	arguments := string(d.Params)
-	r.add(e.ID, &Item{Type: "mcp_approval_request", ID: r.itemID(approvalPrefix + d.ToolCallID + ":" + e.ID), ServerLabel: "arbor", Name: d.Tool, Arguments: &arguments, Agent: e.Agent})
+	r.add(e.ID, &Item{Type: "mcp_approval_request", ID: r.relays[e.ID].item, ServerLabel: "arbor", Name: d.Tool, Arguments: &arguments, Agent: e.Agent})
 	r.closeItem()
 }
 
@@ -293,7 +299,7 @@ func (r *Response) addQuestion(e *event.Event, d *event.Relay) {
 func (r *Response) addCall(e *event.Event, d *event.Relay) {
 	r.void()
 	none, arguments := "", string(d.Params)
-	item := &Item{Type: "function_call", ID: r.itemID("fc_" + d.ToolCallID), Status: "in_progress", CallID: d.ToolCallID, Name: d.Tool, Arguments: &none, Agent: e.Agent}
+	item := &Item{Type: "function_call", ID: r.ID.item("fc_" + d.ToolCallID), Status: "in_progress", CallID: d.ToolCallID, Name: d.Tool, Arguments: &none, Agent: e.Agent}
 	r.add(e.ID, item)
 	r.sendItemEvent(stepPart, &Event{Type: "response.function_call_arguments.delta", ItemID: item.ID, Delta: &arguments})
 	r.sendItemEvent(stepTextDone, &Event{Type: "response.function_call_arguments.done", ItemID: item.ID, Name: d.Tool, Arguments: &arguments})
@@ -323,7 +329,7 @@ func (r *Response) resolveCut(block string) {
 }
 
 func (r *Response) messageID(i, hash int) string {
-	return r.itemID(fmt.Sprintf("msg_%d_%x", i, hash))
+	return r.ID.item(fmt.Sprintf("msg_%d_%x", i, hash))
 }
 
 // sendDelta sends the text that the client has not received. It encodes the common part of an item's deltas once.
