@@ -2,6 +2,7 @@ package a2a_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -163,6 +165,43 @@ func TestMessageForAnEarlierQuestion(t *testing.T) {
 			f.NoError(f.Turn("yes"))
 			require.Empty(t, p.made(sends)[1].Params.Message.TaskID)
 		})
+	}
+}
+
+// A peer that gives the same question a new message id at each request receives the answer in the task that asked, also
+// within a graph. A question in other words is another one.
+func TestPeerWithNewMessageIDs(t *testing.T) {
+	for _, inside := range []bool{false, true} {
+		for asks, task := range map[string]sdk.TaskID{"Pay out?": "t1", "Pay out 5000?": ""} {
+			t.Run(fmt.Sprint(asks, ", inside ", inside), func(t *testing.T) {
+				p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("INPUT_REQUIRED", "Pay out?")) })
+				root := remotetest.Billing(t, p.URL)
+				if inside {
+					root = inGraph(t, root)
+				}
+				f := newRunner(t, root)
+				events := f.NoError(f.Turn("refund"))
+				p.set(func(w http.ResponseWriter, c call) {
+					if c.Method == sends {
+						c.stream(w, messageEvent("Very well."))
+						return
+					}
+					c.reply(w, strings.ReplaceAll(taskJSON("INPUT_REQUIRED", asks), "m-INPUT_REQUIRED", fmt.Sprint("m-", c.number)))
+				})
+				turn := func() ([]*event.Event, string, error) { return f.Turn("yes") }
+				if inside {
+					turn = func() ([]*event.Event, string, error) { return f.answers(asked(t, events, nil), "yes") }
+				}
+				_, _, err := turn()
+				if inside && task == "" {
+					requireCode(t, err, a2a.CodeTaskGone)
+					require.Len(t, p.made(sends), 1)
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, task, p.made(sends)[1].Params.Message.TaskID)
+			})
+		}
 	}
 }
 

@@ -128,6 +128,25 @@ func (x *exchange) resolveQuestion(q *question) (send bool, failed *Error) {
 	return false, x.fault(CodeDeclined, "the user declined to answer its question, and "+outcome+" ("+why+")")
 }
 
+// getAsking gets the last task, to compare what it asks with the log. If the message has another id than the question of
+// the log, it gets the task once more. If the id differs again, the peer makes a new one for each answer, so the task is
+// returned without it.
+func (x *exchange) getAsking(m *memory, get func(sdk.TaskID) (*sdk.Task, error)) (*sdk.Task, error) {
+	id := sdk.TaskID(m.Task.TaskID)
+	task, err := get(id)
+	if err != nil || m.Task.Question == "" || !interrupted(canonicalState(task.Status.State)) {
+		return task, err
+	}
+	asks := task.Status.Message
+	if asks == nil || asks.ID == "" || asks.ID == m.Task.Question {
+		return task, nil
+	}
+	if task, err = get(id); err == nil && task.Status.Message != nil && task.Status.Message.ID != asks.ID {
+		task.Status.Message.ID = ""
+	}
+	return task, err
+}
+
 // stillAsks reports whether a task that asks something still asks what the log says: in a message with the id of the
 // question, for a peer with such ids, and in the same words. If the message has no text, a task of the session that this
 // one was forked from may ask something else, unless the ids are equal.
@@ -150,7 +169,7 @@ func (x *exchange) stillAsks(asks *sdk.Message, question string, said []string) 
 // again, under the same message id.
 func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 	id, resent := sdk.TaskID(m.Task.TaskID), x.inv.Attempt() > 1
-	task, err := x.getTaskWithRetry(id)
+	task, err := x.getAsking(m, x.getTaskWithRetry)
 	switch {
 	case errors.Is(err, sdk.ErrTaskNotFound):
 		return false, x.failTaskGone(id)

@@ -145,7 +145,7 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 	if state := m.Task.Status; m.Task.TaskID != "" && (state == status(sdk.TaskStateInputRequired) || state == status(sdk.TaskStateAuthRequired)) {
 		// The task waits for this message, and its present content is not the answer to it. If the task has ended, is
 		// gone or asks something else by now, the peer starts another one.
-		task, err := x.getTask(sdk.TaskID(m.Task.TaskID))
+		task, err := x.getAsking(m, x.getTask)
 		switch {
 		case err == nil:
 			said, err := m.lastQuestion(x.ctx, x.inv.Session())
