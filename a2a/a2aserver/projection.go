@@ -29,6 +29,7 @@ type projection struct {
 	outline  bool // compute only the state, without the content
 
 	task       *sdk.Task
+	statusAt   int64 // the position where the task's status was set
 	superseded bool // the session continued with another task
 
 	log      session.Reader
@@ -224,6 +225,7 @@ func (p *projection) message(e *event.Event, parts ...*sdk.Part) *sdk.Message {
 // setStatus sets the state without an update.
 func (p *projection) setStatus(e *event.Event, state sdk.TaskState, m *sdk.Message) {
 	at := e.Time
+	p.statusAt = e.Seq
 	p.task.Status = sdk.TaskStatus{State: state, Message: m, Timestamp: &at}
 }
 

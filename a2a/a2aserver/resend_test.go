@@ -132,6 +132,27 @@ func TestAnswerThatWasRefusedComesAgain(t *testing.T) {
 	require.Equal(t, []string{"A1"}, ran)
 }
 
+// A "yes" that was refused while a task worked answers no question that its agent asks in words afterwards, either. The
+// same words under another id do.
+func TestWordsThatWereRefusedComeAgain(t *testing.T) {
+	free := make(chan struct{})
+	mock := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("Shall I look?")),
+		a2atest.Reply(a2atest.WaitFor(free), a2atest.InputRequired("Shall I pay 5000?")), a2atest.Reply(a2atest.Text("Paid.")))
+	far := must.Get(a2a.Remote("far", "", a2a.WithClient(mock)))
+	h, ctx := newTestServer(t, far, sessiontest.Memory(t)).RequestHandler(), context.Background()
+	task := sendTask(t, h, ctx, userMessage("m1", "refund"))
+	yes, late, next := userMessage("m2", "yes"), userMessage("m3", "yes"), userMessage("m4", "yes")
+	yes.TaskID, late.TaskID, next.TaskID = task.ID, task.ID, task.ID
+	sendAtOnce(t, h, ctx, yes)
+	_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: late})
+	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
+	require.ErrorContains(t, err, "another messageId")
+	close(free)
+	require.Equal(t, sdk.TaskStateInputRequired, sendTask(t, h, ctx, yes).Status.State)
+	require.Equal(t, sdk.TaskStateInputRequired, sendTask(t, h, ctx, late).Status.State)
+	require.Equal(t, sdk.TaskStateCompleted, sendTask(t, h, ctx, next).Status.State)
+}
+
 // A fork has the tasks of its past, under ids of its own, as they were.
 func TestTasksOfAFork(t *testing.T) {
 	mock := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("Which one?")), a2atest.Reply(a2atest.Text("Done.")))
