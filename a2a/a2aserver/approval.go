@@ -24,7 +24,7 @@ func askParts(pending []*event.Relay) []*sdk.Part {
 	}
 	switch {
 	case len(pending) > 1:
-		b.WriteString("Answer each call with a data part {\"callId\", \"approved\"}, or {\"callId\", \"content\"} where it asks something.")
+		b.WriteString("Answer each call with a data part {\"callId\", \"approved\", \"digest\"}, or {\"callId\", \"content\"} where it asks something.")
 	case pending[0].Kind == event.RelayInput:
 		b.WriteString("Answer in words, or with a data part {\"callId\", \"content\"}; {\"callId\", \"approved\": false} declines.")
 	default:
@@ -116,7 +116,7 @@ func decisions(parts sdk.ContentParts, pending []*event.Relay, log *session.Read
 		return list, nil
 	}
 	if len(pending) != 1 {
-		return nil, fmt.Errorf("%d calls wait for answers: answer each with a data part {\"callId\", \"approved\"} or {\"callId\", \"content\"}", len(pending))
+		return nil, fmt.Errorf("%d calls wait for answers: answer each with a data part {\"callId\", \"approved\", \"digest\"} or {\"callId\", \"content\"}", len(pending))
 	}
 	text, q := strings.TrimSpace(words.String()), pending[0]
 	if q.Kind == event.RelayInput {

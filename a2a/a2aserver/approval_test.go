@@ -89,5 +89,6 @@ func TestAnswers(t *testing.T) {
 	_, err = decisions(part(map[string]any{"callId": "c0", "content": true}), both, &session.Reader{})
 	require.EqualError(t, err, `part 0 of the message: "approved" is not true or false`)
 	_, err = decisions(sdk.ContentParts{textPart("yes")}, both, &session.Reader{})
-	require.ErrorContains(t, err, "2 calls wait for answers")
+	require.ErrorContains(t, err, `2 calls wait for answers: answer each with a data part {"callId", "approved", "digest"} or {"callId", "content"}`)
+	require.Contains(t, askParts(both)[0].Text(), `Answer each call with a data part {"callId", "approved", "digest"}, or {"callId", "content"} where it asks something.`)
 }

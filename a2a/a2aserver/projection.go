@@ -30,7 +30,7 @@ type projection struct {
 
 	task       *sdk.Task
 	statusAt   int64 // the position where the task's status was set
-	superseded bool // the session continued with another task
+	superseded bool  // the session continued with another task
 
 	log      session.Reader
 	blocks   int // number of complete texts of the current run
