@@ -3,12 +3,15 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
@@ -52,11 +55,9 @@ func TestCancelPausedTurn(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s")
 	require.NoError(t, drain(r.Run(ctx, key, llm.UserText("refund A1"))))
 
-	events, err := r.Cancel(ctx, key)
-	require.NoError(t, err)
+	events := must.Get(r.Cancel(ctx, key))
 	require.Equal(t, []string{"harness_start", "tool_result", "harness_end canceled"}, cancelKinds(events))
-	again, err := r.Cancel(ctx, key)
-	require.NoError(t, err)
+	again := must.Get(r.Cancel(ctx, key))
 	require.Empty(t, again, "it is over")
 	require.NoError(t, drain(r.Resume(ctx, key)))
 
@@ -89,8 +90,7 @@ func TestCancelCutOffTurn(t *testing.T) {
 		require.NoError(t, sessiontest.Append(ctx, cut, key, 0, lease, log[:n]...))
 		require.NoError(t, sessiontest.Release(ctx, cut, key, lease))
 		r := newRunner(t, support, cut)
-		events, err := r.Cancel(ctx, key)
-		require.NoError(t, err)
+		events := must.Get(r.Cancel(ctx, key))
 		require.NotEmpty(t, events, "cut after %d", n)
 		require.Equal(t, "harness_end canceled", cancelKinds(events)[len(events)-1], "cut after %d", n)
 		var fold session.Fold
@@ -121,8 +121,7 @@ func TestCancelRunningTurnIsBusy(t *testing.T) {
 	require.ErrorIs(t, err, agent.ErrSessionBusy)
 	close(release)
 	require.NoError(t, <-done)
-	events, err := r.Cancel(context.Background(), session.ID("s"))
-	require.NoError(t, err)
+	events := must.Get(r.Cancel(context.Background(), session.ID("s")))
 	require.Empty(t, events)
 	_, err = r.Cancel(context.Background(), session.Key{})
 	require.ErrorIs(t, err, agent.ErrBadInput)
@@ -152,16 +151,14 @@ func TestCancelGivesUpWhatWaitsElsewhere(t *testing.T) {
 	w := &waiting{Agent: inner}
 	r := newRun(t, w)
 	ctx, key := context.Background(), session.ID("s")
-	none, err := r.Cancel(ctx, key)
-	require.NoError(t, err)
+	none := must.Get(r.Cancel(ctx, key))
 	require.Empty(t, none, "an empty session has nothing to give up")
 	require.NoError(t, drain(r.Run(ctx, key, llm.UserText("hi"))))
-	events, err := r.Cancel(ctx, key)
-	require.NoError(t, err)
+	events := must.Get(r.Cancel(ctx, key))
 	require.Equal(t, []string{"harness_start", "remote_task", "harness_end canceled"}, cancelKinds(events))
 	require.Equal(t, 1, w.gaveUp)
 	w.panics = true
-	_, err = r.Cancel(ctx, key)
+	_, err := r.Cancel(ctx, key)
 	var run *agent.RunError
 	require.ErrorAs(t, err, &run)
 }
@@ -183,4 +180,87 @@ func TestMetadataOfTurn(t *testing.T) {
 	}
 	require.ErrorIs(t, drain(r.Run(ctx, key, llm.UserText("hi"), runner.WithMetadata(map[string]any{"f": func() {}}))), agent.ErrBadInput)
 	require.ErrorIs(t, drain(r.Run(ctx, key, llm.UserText("hi"), nil)), agent.ErrBadInput)
+}
+
+// A graph stops another graph in it, whose node is in the middle of a word: the consumer
+// gets an event that says that the rest does not come.
+func TestDeltasInsideOfAStoppedGraph(t *testing.T) {
+	spoke := make(chan struct{})
+	speaker := must.Get(agent.New("speaker", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			if !yield(&event.Event{ID: inv.NewID(), Partial: true, Attempt: 1, Data: &event.Text{Content: "Wel"}}, nil) {
+				return
+			}
+			close(spoke)
+			<-ctx.Done()
+			yield(nil, ctx.Err())
+		}
+	}))
+	breaker := must.Get(agent.New("breaker", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			<-spoke
+			yield(nil, errors.New("broken"))
+		}
+	}))
+	start := must.Get(agent.New("start", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Text{Content: "So."}}, nil)
+		}
+	}))
+	inner := must.Get(agentgraph.NewBuilder("inner").Node("speaks", speaker).Entrypoint("speaks").Build())
+	outer := must.Get(agentgraph.NewBuilder("outer").Node("start", start).Node("graph", inner).Node("breaks", breaker).
+		Entrypoint("start").Edge("start", "graph").Edge("start", "breaks").Build())
+	r := newRun(t, outer, runner.WithStreaming())
+
+	shown, dropped := "", []string(nil)
+	for e, err := range r.Run(t.Context(), s1, llm.UserText("Hello")) {
+		if err != nil {
+			require.ErrorContains(t, err, "broken")
+			break
+		}
+		if e.Partial {
+			shown = e.ID
+		}
+		if d, ok := e.Data.(*event.Discard); ok {
+			dropped = append(dropped, d.IDs...)
+		}
+	}
+	require.NotEmpty(t, shown)
+	require.Equal(t, []string{shown}, dropped)
+}
+
+// The consumer breaks out of a turn at one of several deltas that nodes side by side want
+// to be shown: its code does not run again, and somebody else can finish the turn.
+func TestBreakAmongDeltas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		speaker := must.Get(agent.New("speaker", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+			return func(yield func(*event.Event, error) bool) {
+				id := inv.NewID()
+				if yield(&event.Event{ID: id, Partial: true, Attempt: 1, Data: &event.Text{Content: "Well."}}, nil) {
+					yield(&event.Event{ID: id, Data: &event.Text{Content: "Well."}}, nil)
+				}
+			}
+		}))
+		b := agentgraph.NewBuilder("graph").Node("start", speaker).Entrypoint("start")
+		for _, id := range []string{"a", "b", "c", "d"} {
+			b.Node(id, speaker).Edge("start", id)
+		}
+		g := must.Get(b.Build())
+		r := newRun(t, g, runner.WithStreaming())
+
+		shown := 0
+		for e, err := range r.Run(t.Context(), s1, llm.UserText("Hello")) {
+			require.NoError(t, err)
+			if !e.Partial || e.Agent == "start" {
+				continue
+			}
+			if shown++; shown == 2 {
+				break
+			}
+			synctest.Wait() // until the others want to be shown something
+		}
+		require.Equal(t, 2, shown)
+		events := finish(t, r.Resume(t.Context(), s1))
+		require.Equal(t, event.FinishReasonStop, events[len(events)-1].Data.(*event.HarnessEnd).FinishReason)
+	})
 }

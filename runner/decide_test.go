@@ -198,8 +198,7 @@ func TestADecisionInAnInnerScope(t *testing.T) {
 	ask := must.Get(agenttool.New(inner, agenttool.WithName("ask")))
 	outer := must.Get(llmagent.New("outer", "", s.Model("outer"), llmagent.WithTools(ask)))
 	node, nodeScript := decidingDesk(t, "small: likely \"billing\" 0.29 {\"desk\": 0.71}"+hello) // the agent has the node's name
-	g, err := agentgraph.NewBuilder("g").Node("desk", node).Entrypoint("desk").Build()
-	require.NoError(t, err)
+	g := must.Get(agentgraph.NewBuilder("g").Node("desk", node).Entrypoint("desk").Build())
 	for _, root := range []agent.Agent{outer, g} {
 		events := run(t, newRun(t, root), s1, "Hi")
 		i := slices.IndexFunc(events, func(e *event.Event) bool { d, ok := e.Data.(*event.Transfer); return ok && d.To == "billing" })

@@ -155,8 +155,7 @@ func TestPerson(t *testing.T) {
 	require.Equal(t, []string{"requested", "queued", "queued", "connecting", "ringing", "connected", "connected", "connected", "connected", "connected", "completed"}, all)
 	require.Empty(t, must.Get(store.SharedState(t.Context(), key)))
 
-	preview, err := fresh().Preview(t.Context(), key, "bot")
-	require.NoError(t, err)
+	preview := must.Get(fresh().Preview(t.Context(), key, "bot"))
 	var seen []string
 	for _, m := range preview.Messages[1:] {
 		seen = append(seen, m.PlainText())
@@ -239,8 +238,7 @@ func TestPersonAndFork(t *testing.T) {
 	store := sessiontest.Memory(t)
 	r := newRunner(t, escalates(t), store, runner.WithDesk(desk))
 	tells(t, r, key, "a person please")
-	info, err := store.List(t.Context(), key, session.Page{})
-	require.NoError(t, err)
+	info := must.Get(store.List(t.Context(), key, session.Page{}))
 	require.NoError(t, store.Fork(t.Context(), key, info[0].Seq, fork))
 	require.ErrorIs(t, r.Deliver(t.Context(), fork, human.Event{ID: "1", HandoffID: desk.requests[0].ID, Text: "x"}), human.ErrGone)
 	tells(t, r, fork, "hello")

@@ -96,8 +96,7 @@ func TestOnErrorOfARoute(t *testing.T) {
 func TestOnErrorOfAGraph(t *testing.T) {
 	model := scripted.Always("m", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"x"}`), scripted.Call(agent.TransferTool, `{"agent_name":"y"}`)))
 	node := must.Get(llmagent.New("node", "You hand over.", model))
-	a, err := agentgraph.NewBuilder("a").Node("n", node).Build()
-	require.NoError(t, err)
+	a := must.Get(agentgraph.NewBuilder("a").Node("n", node).Build())
 	r := newRun(t, newChooser(t, "front", agent.WithSubAgents(agent.Via(a, agent.OnError("b")), says(t, "b", "Near."))), runner.WithLimits(runner.Limits{Transfers: 1}))
 	require.Equal(t, "Near.", tells(t, r, session.ID("s"), "a"))
 }
@@ -108,9 +107,8 @@ func TestOnErrorOfAGraphThatIsAsked(t *testing.T) {
 	first := says(t, "first", "Go.")
 	inner, err := agentgraph.NewBuilder("inner").Node("x", says(t, "x", "X."), agentgraph.AskFirst("May x?")).Build()
 	require.NoError(t, err)
-	a, err := agentgraph.NewBuilder("a").Node("first", first).Node("deep", inner).Node("y", says(t, "y", "Y."), agentgraph.AskFirst("May y?")).
-		Edge("first", "deep").Edge("first", "y").Build()
-	require.NoError(t, err)
+	a := must.Get(agentgraph.NewBuilder("a").Node("first", first).Node("deep", inner).Node("y", says(t, "y", "Y."), agentgraph.AskFirst("May y?")).
+		Edge("first", "deep").Edge("first", "y").Build())
 	root := must.Get(agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError("b")), says(t, "b", "Near."))))
 	r := newRun(t, root)
 	events := run(t, r, s1, "Hi")

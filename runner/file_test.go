@@ -188,8 +188,7 @@ func TestFilesOfAgents(t *testing.T) {
 		events, err := collect(newRun(t, a).Run(t.Context(), session.ID("s"), llm.UserText("Go")))
 		return ofType(events, event.TypeFile), err
 	}
-	made, err := file(true, func(*event.File) {})
-	require.NoError(t, err)
+	made := must.Get(file(true, func(*event.File) {}))
 	require.Len(t, made, 1)
 	for want, change := range map[string]func(*event.File){
 		"invalid file event":             func(f *event.File) { f.Digest = "sha256:" + strings.Repeat("z", 64) },
@@ -204,7 +203,7 @@ func TestFilesOfAgents(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.Empty(t, made)
 	}
-	made, err = file(false, func(*event.File) {})
+	made, err := file(false, func(*event.File) {})
 	require.ErrorIs(t, err, agent.ErrNoFile)
 	require.Empty(t, made)
 }

@@ -32,8 +32,7 @@ func (c *cashier) fork() []*event.Event {
 
 func (c *cashier) resumeFork(decisions ...runner.Decision) ([]*event.Event, error) {
 	r := c.process()
-	events, err := collect(resume(r, forked, decisions...))
-	return events, err
+	return collect(resume(r, forked, decisions...))
 }
 
 // TestApprovalInAFork: a call that waits for an approval stays in its session. The fork goes on
@@ -48,8 +47,7 @@ func TestApprovalInAFork(t *testing.T) {
 	}
 	require.Len(t, load(t, c.process(), forked), len(past), "nothing is stored")
 
-	events, err := c.resumeFork(runner.Deny("c2", "Not twice"))
-	require.NoError(t, err)
+	events := must.Get(c.resumeFork(runner.Deny("c2", "Not twice")))
 	require.Empty(t, c.refunds)
 	who, text := lastText(events)
 	require.Equal(t, "billing Done.", who+" "+text)
@@ -58,10 +56,9 @@ func TestApprovalInAFork(t *testing.T) {
 	require.False(t, denial.Approved)
 	require.Equal(t, "Not twice; "+agent.NotInFork, denial.Reason)
 	require.Equal(t, events[0].Time, events[2].Time, "one write")
-	_, err = c.resumeFork(runner.Approve("c2"))
+	_, err := c.resumeFork(runner.Approve("c2"))
 	require.ErrorIs(t, err, runner.ErrNoApproval)
-	again, err := c.resumeFork(runner.Deny("c2", "Not twice"))
-	require.NoError(t, err)
+	again := must.Get(c.resumeFork(runner.Deny("c2", "Not twice")))
 	require.Len(t, again, 1, "the recorded result")
 	require.Empty(t, c.refunds)
 

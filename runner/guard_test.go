@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -184,4 +185,175 @@ func TestGuardsOfInnerScopes(t *testing.T) {
 			require.Equal(t, "root: done", said(events))
 		})
 	}
+}
+
+// quoting refuses words with 4111, and quotes them to whoever reads its error.
+func quoting() agent.Guard {
+	check := func(text string) error {
+		if strings.Contains(text, "4111") {
+			return fmt.Errorf("there is a card number in %q", text)
+		}
+		return nil
+	}
+	return agent.Guard{Name: "no-cards",
+		In: func(_ context.Context, _ *agent.Invocation, in agent.Ingress) error {
+			return check(in.Content.PlainText())
+		},
+		Out: func(_ context.Context, _ *agent.Invocation, text string) error { return check(text) }}
+}
+
+// TestRefusedWordsReachNoModel: what a guard refused never reaches a model, as
+// words or by the error that quotes them, in this turn or the next one. Where a
+// call is answered, the result says that something was withheld.
+func TestRefusedWordsReachNoModel(t *testing.T) {
+	const card = "Your card is 4111."
+	type model = func(name string, answers ...scripted.Answer) llm.Model
+	text := func(s string) scripted.Answer { return scripted.Reply(scripted.Text(s)) }
+	call := func(name string) scripted.Answer { return scripted.Reply(scripted.Call(name, `{"input":"go"}`)) }
+	made := func(name string, m llm.Model, opts ...llmagent.Option) agent.Agent {
+		return must.Get(llmagent.New(name, "", m, opts...))
+	}
+	caller := func(m model, inner agent.Agent) agent.Agent {
+		return made("root", m("root", call(inner.Name()), text("Fine.")), llmagent.WithTools(agentTool(t, inner)))
+	}
+	guards := llmagent.WithGuards(quoting())
+	for name, c := range map[string]struct {
+		root func(m model) agent.Agent
+		told string // the text of the result that a model reads
+		err  bool   // the first turn ends with it
+	}{
+		"words beside a call": {func(m model) agent.Agent {
+			return made("solo", m("solo", scripted.Reply(scripted.Text(card), scripted.Call("lookup", "{}"))), guards, llmagent.WithTools(lookupTool(t, "found")))
+		}, `withheld by the guard no-cards`, true},
+		"a tool's result": {func(m model) agent.Agent {
+			return made("solo", m("solo", scripted.Reply(scripted.Call("lookup", "{}"))), guards, llmagent.WithTools(lookupTool(t, card)))
+		}, `withheld by the guard no-cards`, true},
+		"a tool's error": {func(m model) agent.Agent {
+			broken := must.Get(tools.Func("lookup", "", func(tools.Context, struct{}) (string, error) { return "", errors.New(card) }))
+			return made("solo", m("solo", scripted.Reply(scripted.Call("lookup", "{}"))), guards, llmagent.WithTools(broken))
+		}, `withheld by the guard no-cards`, true},
+		"words of an agent tool": {func(m model) agent.Agent {
+			return caller(m, made("inner", m("inner", text(card)), guards))
+		}, `withheld by the guard no-cards`, false},
+		"words of an agent tool, guarded by its edge": {func(m model) agent.Agent {
+			return caller(m, agent.Via(made("inner", m("inner", text(card))), agent.GuardedBy(quoting())))
+		}, `withheld by the guard no-cards`, false},
+		"words of an agent tool in an agent tool": {func(m model) agent.Agent {
+			deep := made("deep", m("deep", text(card)), guards)
+			return caller(m, made("inner", m("inner", call("deep"), text("I do not know.")), llmagent.WithTools(agentTool(t, deep))))
+		}, `withheld by the guard no-cards`, false},
+		"a tool's result inside an agent tool": {func(m model) agent.Agent {
+			return caller(m, made("inner", m("inner", scripted.Reply(scripted.Call("lookup", "{}"))), guards, llmagent.WithTools(lookupTool(t, card))))
+		}, `withheld by the guard no-cards`, false},
+		"words after a transfer inside an agent tool": {func(m model) agent.Agent {
+			leaf := made("leaf", m("leaf", text(card)), guards)
+			return caller(m, made("inner", m("inner", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"leaf"}`))), llmagent.WithSubAgents(leaf)))
+		}, `withheld by the guard no-cards`, false},
+		"a tool that asks an agent, and tells what became of it": {func(m model) agent.Agent {
+			inner := made("inner", m("inner", text(card)), guards)
+			ask := must.Get(tools.Func("ask", "", func(c tools.Context, _ struct {
+				Input string `json:"input"`
+			}) (string, error) {
+				_, err := c.RunAgent(inner, "go")
+				return "", fmt.Errorf("it said no: %w", err)
+			}))
+			return made("root", m("root", call("ask"), text("Fine.")), llmagent.WithTools(ask))
+		}, `withheld by the guard no-cards`, false},
+		"a panic of an agent tool": {func(m model) agent.Agent {
+			return caller(m, function(t, "inner", func(context.Context, *agent.Invocation) iterSeq { panic(card) }))
+		}, "internal error", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, streaming := range []bool{false, true} {
+				var read []string
+				m := func(name string, answers ...scripted.Answer) llm.Model {
+					return scripted.Func(name, func(req *llm.Request) scripted.Answer {
+						read = append(read, fmt.Sprintf("%+v", req.Messages))
+						if len(answers) == 0 {
+							return scripted.Reply(scripted.Text("And so on."))
+						}
+						answer := answers[0]
+						answers = answers[1:]
+						return answer
+					})
+				}
+				var opts []runner.Option
+				if streaming {
+					opts = append(opts, runner.WithStreaming())
+				}
+				r := newRun(t, c.root(m), opts...)
+				_, err := say(r, s1, "Hi")
+				require.Equal(t, c.err, err != nil, "%v", err)
+				run(t, r, s1, "And now?")
+				for _, req := range read {
+					require.NotContains(t, req, "4111")
+				}
+				require.Contains(t, strings.Join(read, "\n"), c.told)
+			}
+		})
+	}
+}
+
+// TestWithheldResultsKeepNoState: what a tool wanted to keep goes with the result
+// that a guard refused, and that of other calls stays.
+func TestWithheldResultsKeepNoState(t *testing.T) {
+	admitted := make(chan struct{})
+	first := must.Get(tools.Func("first", "", func(c tools.Context, _ struct{}) (string, error) {
+		c.Set("order", "7")
+		return "found", nil
+	}))
+	second := must.Get(tools.Func("second", "", func(c tools.Context, _ struct{}) (string, error) {
+		<-admitted
+		c.Set("card", "4111")
+		return "4111", nil
+	}))
+	guard := quoting()
+	check := guard.In
+	guard.In = func(ctx context.Context, inv *agent.Invocation, in agent.Ingress) error {
+		if in.Tool == "first" {
+			close(admitted)
+		}
+		return check(ctx, inv, in)
+	}
+	root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.Call("second", "{}"), scripted.Call("first", "{}"))), llmagent.WithTools(first, second), llmagent.WithGuards(guard))
+	r := newRun(t, root)
+	_, err := say(r, s1, "Hi")
+	var trip *agent.TripwireError
+	require.ErrorAs(t, err, &trip)
+	require.Equal(t, "second", trip.Tool)
+	log := load(t, r, s1)
+	var kept []map[string]any
+	for _, e := range log {
+		switch d := e.Data.(type) {
+		case *event.State:
+			kept = append(kept, d.Delta)
+		case *event.ToolResult:
+			require.NotContains(t, string(d.Output), "4111")
+		}
+	}
+	require.Equal(t, []map[string]any{{"order": "7"}}, kept)
+}
+
+// TestRefusedSummariesAreNotKept: a summary is words of a model as well, and a
+// guard of the agent that it was made for is asked.
+func TestRefusedSummariesAreNotKept(t *testing.T) {
+	long := strings.Repeat("words ", 60)
+	a := must.Get(llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text(long))), llmagent.WithGuards(quoting()),
+		llmagent.WithCompaction(llmagent.Compaction{Window: 300, Summarizer: scripted.Always("sums", scripted.Reply(scripted.Text("The card is 4111.")))})))
+	r := newRun(t, a)
+	var trip *agent.TripwireError
+	for range 5 {
+		if _, err := say(r, s1, "Go on."); err != nil {
+			require.ErrorAs(t, err, &trip)
+		}
+	}
+	require.NotNil(t, trip, "no summary was made")
+	log := load(t, r, s1)
+	for _, e := range log {
+		if d, ok := e.Data.(*event.Compaction); ok {
+			require.NotContains(t, d.Summary, "4111")
+		}
+	}
+	preview := must.Get(r.Preview(t.Context(), s1, "solo"))
+	require.NotContains(t, fmt.Sprintf("%+v", preview.Messages), "4111")
 }

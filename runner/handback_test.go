@@ -151,8 +151,7 @@ func TestHandBackInTheNextTurn(t *testing.T) {
 	log := load(t, r, s1)
 	i := slices.IndexFunc(log, func(e *event.Event) bool { return e.Agent == "desk" })
 	for _, at := range []int{i - 1, i} { // before its run, and in it
-		p, err := r.PreviewAt(context.Background(), s1, log[at].Seq, "desk")
-		require.NoError(t, err)
+		p := must.Get(r.PreviewAt(context.Background(), s1, log[at].Seq, "desk"))
 		require.Nil(t, offered(t, p.Request), "at %d", log[at].Seq)
 	}
 	p := must.Get(r.Preview(context.Background(), s1, "desk"))

@@ -169,8 +169,7 @@ func TestOutputAcrossACrash(t *testing.T) {
 			answers = answers[1:]
 			return scripted.Reply(scripted.Text(next))
 		})
-		a := must.Get(llmagent.New("desk", "", m, llmagent.WithOutput[invoice]()))
-		return newRunner(t, a, store)
+		return newRunner(t, must.Get(llmagent.New("desk", "", m, llmagent.WithOutput[invoice]())), store)
 	}
 	for e, err := range desk("no", "no").Run(t.Context(), key, llm.UserText("Which?")) {
 		require.NoError(t, err)

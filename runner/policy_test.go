@@ -84,11 +84,10 @@ func TestFallbackInATurn(t *testing.T) {
 			if streaming {
 				opts, cut[0] = append(opts, runner.WithStreaming()), "discard truncated 1"
 			}
-			lines, err := told(t, chain(), opts...)
-			require.NoError(t, err)
+			lines := must.Get(told(t, chain(), opts...))
 			require.Equal(t, []string{"notice fallback", "discard rate_limited 0", "notice fallback", cut[0], "whole", "usage c 11/5"}, reorder(lines, streaming))
 
-			lines, err = told(t, chain(), append(opts, runner.WithLimits(runner.Limits{ModelCalls: 2}))...)
+			lines, err := told(t, chain(), append(opts, runner.WithLimits(runner.Limits{ModelCalls: 2}))...)
 			require.ErrorIs(t, err, agent.ErrLimit)
 			require.NotContains(t, lines, "whole")
 			_, err = told(t, chain(), append(opts, runner.WithLimits(runner.Limits{ModelCalls: 3}))...)
@@ -126,21 +125,17 @@ func TestHedgeInATurn(t *testing.T) {
 			script := scripted.New().Always("a", slow).Always("b", scripted.Reply(scripted.Text("quick"), scripted.Usage(30, 6, 0)))
 			return must.Get(policy.NewHedge(time.Second, script.Model("a"), script.Model("b")))
 		}
-		lines, err := told(t, hedge(), runner.WithTokenCounter(letters), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}}))
-		require.NoError(t, err)
+		lines := must.Get(told(t, hedge(), runner.WithTokenCounter(letters), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}})))
 		n := llm.CountRequest(&llm.Request{System: "You answer.", Messages: []llm.Message{llm.UserText("Hello")}}, letters)
 		require.Equal(t, []string{"notice hedged", fmt.Sprintf("discard hedged 0 a %d/0", n), "notice usage_estimated", "quick", "usage b 30/6"}, lines)
 
-		lines, err = told(t, hedge(), runner.WithLimits(runner.Limits{ModelCalls: 1}))
-		require.NoError(t, err)
+		lines = must.Get(told(t, hedge(), runner.WithLimits(runner.Limits{ModelCalls: 1})))
 		require.Equal(t, []string{"slow", "usage a 20/4"}, lines)
 
 		// Room for one request, and not for two at once.
-		lines, err = told(t, hedge(), runner.WithTokenCounter(letters), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: int64(2*n - 1)}}))
-		require.NoError(t, err)
+		lines = must.Get(told(t, hedge(), runner.WithTokenCounter(letters), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: int64(2*n - 1)}})))
 		require.Equal(t, "slow", lines[0])
-		lines, err = told(t, hedge(), runner.WithTokenCounter(letters), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: int64(2 * n)}}))
-		require.NoError(t, err)
+		lines = must.Get(told(t, hedge(), runner.WithTokenCounter(letters), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: int64(2 * n)}})))
 		require.Contains(t, lines, "quick")
 	})
 }

@@ -82,8 +82,7 @@ func (w *world) checkPast() {
 }
 
 func (w *world) encode(e *event.Event) string {
-	data := must.Get(e.MarshalJSON())
-	return string(data)
+	return string(must.Get(e.MarshalJSON()))
 }
 
 // requireSame compares an event with the i-th of the log.

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/a2a"
@@ -90,9 +89,8 @@ func (w *world) graph(name string, inside bool) agent.Agent {
 		shape.fallback = h.Fallback
 		shape.nodes[h.Fallback] = &nodeShape{attempts: n, rounds: 1}
 	}
-	a, err := b.OnError(h).Build(agentgraph.WithSettle(0), agentgraph.WithBackoff(time.Nanosecond, time.Nanosecond),
-		agentgraph.WithConcurrency(shape.concurrency))
-	require.NoError(w.t, err)
+	a := must.Get(b.OnError(h).Build(agentgraph.WithSettle(0), agentgraph.WithBackoff(time.Nanosecond, time.Nanosecond),
+		agentgraph.WithConcurrency(shape.concurrency)))
 	w.graphs[name] = shape
 	return a
 }
@@ -113,8 +111,7 @@ func (w *world) edge() []agentgraph.EdgeOption {
 
 // node makes the agent of a node.
 func (w *world) node(id string, inside bool) agent.Agent {
-	shared, err := propertyNodes()
-	require.NoError(w.t, err)
+	shared := must.Get(propertyNodes())
 	switch kind := nodeKinds.Draw(w.rt, "node"); {
 	case kind == "graph" && !inside:
 		w.happened["a graph inside of another"] = true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -45,8 +46,7 @@ func (w *world) checkSent() {
 	r := w.runner()
 	for _, s := range w.sent {
 		w.checkUser(s)
-		got, err := r.PreviewAt(context.Background(), s.key, s.seq, s.agent)
-		require.NoError(w.t, err)
+		got := must.Get(r.PreviewAt(context.Background(), s.key, s.seq, s.agent))
 		if !sameMessages(got.Messages, s.req.Messages) {
 			w.t.Fatalf("%s at %d of %s was not asked this:\n%v\nbut this:\n%v", s.agent, s.seq, s.key, got.Messages, s.req.Messages)
 		}

@@ -376,9 +376,7 @@ func (w *world) ruledBy(e *event.Event) *rulesOf {
 	if name, conversation := strings.CutPrefix(own.agent, "/"); conversation {
 		return w.ruleds[name]
 	}
-	inner, err := propertyRouter()
-	require.NoError(w.t, err)
-	return inner.shapes[own.agent]
+	return must.Get(propertyRouter()).shapes[own.agent]
 }
 
 // checkRuled holds the i-th event of the log, of a router, against its rules.

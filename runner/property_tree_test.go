@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agent"
@@ -277,11 +276,9 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 		return must.Get(agent.New(name, "A function.", w.function, agent.WithSubAgents(kids...), agent.WithTransferPolicy(policy), agent.WithReturn(returns),
 			agent.WithRoutes(routes...)))
 	}
-	box, err := propertyTools()
-	require.NoError(w.t, err)
+	box := must.Get(propertyTools())
 	if oneInTen.Draw(w.rt, "outside tool") == 9 && !w.shares { // each differs from the others
-		out, err := w.outsideTool()
-		require.NoError(w.t, err)
+		out := must.Get(w.outsideTool())
 		box = append(slices.Clip(box), out)
 	}
 	if function == 8 {

@@ -1,12 +1,22 @@
 package runner_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
+
+	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 )
 
 // thinks begins every thought of a model, and nothing else.
@@ -104,4 +114,123 @@ func (w *world) checkUser(s sent) {
 		}
 	}
 	w.t.Fatalf("%s at %d was not asked what the user has said last: %v", s.agent, s.seq, s.req.Messages)
+}
+
+// propertySnapshots are snapshots that nobody may trust: what is read may be there or not, of an earlier time, of
+// another session, cut off, or random bytes with a checksum that is right.
+type propertySnapshots struct {
+	kept bool // else the store keeps none
+
+	mu      sync.Mutex
+	random  *rand.Rand // nil: what is read is what was stored
+	history map[snapshotOf][][]session.Snapshot
+	read    map[string]int // what was handed out, by what it was
+}
+
+type snapshotOf struct {
+	key  session.Key
+	name string
+}
+
+var errNoSnapshot = errors.New("the snapshot cannot be reached")
+
+// someSnapshots draws what the snapshots of a case are like.
+func (w *world) someSnapshots() *propertySnapshots {
+	s := &propertySnapshots{history: make(map[snapshotOf][][]session.Snapshot), read: make(map[string]int)}
+	switch kind := oneInFour.Draw(w.rt, "snapshots"); kind {
+	case 0:
+		return s
+	case 3:
+		s.random = rand.New(rand.NewPCG(rapid.Uint64().Draw(w.rt, "hostile"), 1))
+	}
+	s.kept = true
+	w.opts = append(w.opts, runner.WithSnapshots(rapid.SampledFrom([]int{1, 1, 5, 20}).Draw(w.rt, "every")))
+	return s
+}
+
+func (s *propertyStore) KeepsSnapshots() bool { return s.snapshots != nil && s.snapshots.kept }
+
+func (s *propertyStore) keep(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	s.mu.Lock()
+	dead := s.died
+	s.mu.Unlock()
+	o := s.snapshots
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if dead || o.random != nil && o.random.IntN(8) == 0 {
+		return session.Lease{}, errStoreDied
+	}
+	if o.random != nil && o.random.IntN(8) == 0 {
+		return w.Lease, nil // a crash of the system takes it away
+	}
+	for _, p := range w.Snapshots { // which must be one that can be kept
+		before, err := s.Store.Snapshots(ctx, key, p.Name)
+		if err != nil {
+			return session.Lease{}, err
+		}
+		of := snapshotOf{key, p.Name}
+		o.history[of] = append(o.history[of], before)
+	}
+	return s.Store.Write(ctx, key, w)
+}
+
+func (p *propertyStore) Snapshots(ctx context.Context, key session.Key, name string) ([]session.Snapshot, error) {
+	s := p.snapshots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := p.Store.Snapshots(ctx, key, name)
+	if err != nil || len(found) == 0 {
+		return found, err
+	}
+	for _, p := range found {
+		runner.Resealed(key, p, func(data string) string {
+			var known struct{ Memos map[string]json.RawMessage }
+			if json.Unmarshal([]byte(data), &known) == nil {
+				for name := range known.Memos {
+					kind, _, _ := strings.Cut(name, " ")
+					s.read["a snapshot read: "+kind]++
+				}
+			}
+			return data
+		})
+	}
+	if s.random == nil {
+		s.read["a snapshot read"]++
+		return found, nil
+	}
+	n := s.random.IntN(len(found))
+	switch s.random.IntN(8) {
+	case 0:
+		return nil, nil
+	case 1:
+		return nil, errNoSnapshot
+	case 2:
+		if before := s.history[snapshotOf{key, name}]; len(before) > 0 {
+			s.read["a stale snapshot read"]++
+			return before[s.random.IntN(len(before))], nil
+		}
+	case 3:
+		for of, other := range s.history {
+			if of != (snapshotOf{key, name}) && len(other[len(other)-1]) > 0 {
+				s.read["a foreign snapshot read"]++
+				return other[len(other)-1], nil
+			}
+		}
+	case 4:
+		s.read["a truncated snapshot read"]++
+		found[n].Data = found[n].Data[:s.random.IntN(len(found[n].Data))]
+	case 5:
+		s.read["a hostile snapshot read"]++
+		found[n] = runner.Resealed(key, found[n], func(data string) string {
+			hostile := []byte(data[:s.random.IntN(1+len(data)/2)])
+			for range 64 + s.random.IntN(200) {
+				hostile = append(hostile, byte(s.random.Uint32()>>s.random.IntN(32)))
+			}
+			return string(hostile)
+		})
+	case 6:
+		s.read["a snapshot with a hole read"]++
+		found = slices.Delete(found, n, n+1)
+	}
+	return found, nil
 }

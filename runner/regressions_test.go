@@ -1,7 +1,5 @@
 package runner_test
 
-// The cases in this file were found by random conversations; see TestProperties.
-
 import (
 	"context"
 	"iter"
@@ -22,6 +20,8 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
+
+// The cases in this file were found by random conversations; see TestProperties.
 
 // scriptedAgent is an agent of a script.
 func scriptedAgent(t testing.TB, name string, answers []scripted.Answer, opts ...llmagent.Option) *llmagent.Agent {
@@ -171,4 +171,22 @@ func TestRefusedAnswerCountsOnce(t *testing.T) {
 		}
 		require.Equal(t, 1, f.Turn.ModelCalls, "stream: %v", stream)
 	}
+}
+
+// TestPanicAfterATransfer: a function that panics after its transfer has transferred all
+// the same.
+func TestPanicAfterATransfer(t *testing.T) {
+	a := must.Get(agent.New("a", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Transfer{To: "b"}}, nil)
+			panic("too late")
+		}
+	}, agent.WithSubAgents(says(t, "b", "Here I am."))))
+	r := newRun(t, a)
+	var said string
+	for e, err := range sessiontest.Turn(t, r.Run(t.Context(), session.ID("s1"), llm.UserText("Hello"))) {
+		require.NoError(t, err)
+		said += e.Visible()
+	}
+	require.Equal(t, "Here I am.", said)
 }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
@@ -19,7 +22,11 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/folder"
+	"github.com/agentarbor/arbor/session/redis"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/session/tail"
 )
 
 // leases counts what is done with the leases of a store, and what is loaded.
@@ -141,8 +148,7 @@ func TestTheFirstWriteTakesTheLease(t *testing.T) {
 	elsewhere := newRunner(t, says(t, "a", "B."), shared)
 	say := func(r *runner.Runner, key session.Key, opts ...runner.TurnOption) []*event.Event {
 		t.Helper()
-		events := finish(t, r.Run(t.Context(), key, llm.UserText("Hi"), opts...))
-		return events
+		return finish(t, r.Run(t.Context(), key, llm.UserText("Hi"), opts...))
 	}
 	counts := func(acquired, begun int) {
 		t.Helper()
@@ -210,4 +216,170 @@ func TestTheLastWriteFails(t *testing.T) {
 	require.Equal(t, 1, store.abandoned)
 	events = finish(t, r.Resume(t.Context(), s1))
 	require.Len(t, events, 3)
+}
+
+// noted notes the writes to a store, each of which is a transaction.
+type noted struct {
+	session.Store
+	made []string
+}
+
+func (n *noted) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	var parts []string
+	for _, part := range []struct {
+		is   bool
+		name string
+	}{{w.Acquires(), "acquire"}, {len(w.Events) > 0, "append"}, {w.Release, "release"}, {w.Abandon, "abandon"}} {
+		if part.is {
+			parts = append(parts, part.name)
+		}
+	}
+	n.made = append(n.made, strings.Join(parts, " and "))
+	return n.Store.Write(ctx, key, w)
+}
+
+// TestWritesOfATurn: whatever stands between the runner and a store, a turn makes no write more than on the store itself.
+func TestWritesOfATurn(t *testing.T) {
+	type wrapper func(t *testing.T, store session.Store) session.Store
+	live := func(t *testing.T, store session.Store) session.Store {
+		return must.Get(tail.New(store))
+	}
+	files := func(t *testing.T, store session.Store) session.Store {
+		return must.Get(folder.New(t.TempDir(), store))
+	}
+	published := func(t *testing.T, store session.Store) session.Store {
+		return must.Get(redis.New(t.Context(), "redis://"+miniredis.RunT(t).Addr(), store))
+	}
+	for name, wrap := range map[string]wrapper{
+		"store":           func(_ *testing.T, store session.Store) session.Store { return store },
+		"tail":            live,
+		"redis":           published,
+		"folder":          files,
+		"checked":         func(t *testing.T, store session.Store) session.Store { return sessiontest.Checked(t, store) },
+		"tail of folder":  func(t *testing.T, store session.Store) session.Store { return live(t, files(t, store)) },
+		"redis of folder": func(t *testing.T, store session.Store) session.Store { return published(t, files(t, store)) },
+	} {
+		for kind, options := range map[string][]runner.Option{"plain": nil, "transfer": {runner.ResumeRoot()}} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				file := must.Get(sqlite.Open(filepath.Join(t.TempDir(), "sessions.db")))
+				disk := &noted{Store: file}
+				store := wrap(t, disk)
+				t.Cleanup(func() { require.NoError(t, store.Close()) })
+				r := must.Get(runner.New(chain(t, 1, "I see two charges."), store, append(options, runner.WithStreaming(), runner.WithSnapshots(0))...))
+				turn(t, r, s1)
+				require.Equal(t, []string{"acquire", "append", "append", "append and release"}, disk.made)
+				want := []string{"acquire and append", "append and release"}
+				if kind == "transfer" {
+					want = []string{"acquire and append", "append", "append and release"}
+				}
+				for range 3 {
+					disk.made = nil
+					turn(t, r, s1)
+					require.Equal(t, want, disk.made)
+				}
+			})
+		}
+	}
+}
+
+// ready can start at once, and says so only when it is asked.
+type ready struct{ agent.Agent }
+
+func (ready) Ready(context.Context) error { return nil }
+
+// TestATransferIsPartOfTheAnswer: a transfer that nobody has to be asked about is one write
+// with the answer that asks for it; else the answer is stored first.
+func TestATransferIsPartOfTheAnswer(t *testing.T) {
+	const (
+		begun    = "user harness_start"
+		handed   = "tool_result transfer harness_end harness_start"
+		finished = "text usage harness_end"
+	)
+	atOnce := []string{begun, "tool_call usage " + handed, finished}
+	before := []string{begun, "tool_call usage", handed, finished}
+	call := scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)
+	for name, c := range map[string]struct {
+		answer []scripted.Item
+		target func(agent.Agent) agent.Agent
+		agent  []llmagent.Option
+		runner []runner.Option
+		wrote  []string
+	}{
+		"a call alone":    {wrote: atOnce},
+		"words beside it": {answer: []scripted.Item{scripted.Text("One moment."), call}, wrote: []string{begun, "text tool_call usage " + handed, finished}},
+		"an interceptor":  {runner: []runner.Option{runner.WithInterceptors(agent.Passthrough{})}, wrote: before},
+		"a guard":         {agent: []llmagent.Option{llmagent.WithGuards(agent.Guard{Name: "none"})}, wrote: before},
+		"another's guard": {target: func(agent.Agent) agent.Agent {
+			return says(t, "billing", "Hi.", llmagent.WithGuards(agent.Guard{Name: "none"}))
+		}, wrote: atOnce},
+		"it must be ready": {target: func(a agent.Agent) agent.Agent { return ready{a} }, wrote: before},
+		"two calls": {answer: []scripted.Item{call, call},
+			wrote: []string{begun, "tool_call tool_call usage", "tool_result tool_result transfer harness_end harness_start", finished}},
+		"one call is left": {runner: []runner.Option{runner.WithLimits(runner.Limits{ToolCalls: 1})}, wrote: atOnce},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.answer == nil {
+				c.answer = []scripted.Item{call}
+			}
+			var billing agent.Agent = says(t, "billing", "Hi.")
+			if c.target != nil {
+				billing = c.target(billing)
+			}
+			s := scripted.New().Add("support", scripted.Reply(c.answer...))
+			support := must.Get(llmagent.New("support", "", s.Model("support"), append(c.agent, llmagent.WithSubAgents(billing))...))
+			store := &batches{Store: sessiontest.Memory(t)}
+			run(t, newRunner(t, support, store, c.runner...), s1, "Go")
+			require.Equal(t, c.wrote, store.wrote)
+		})
+	}
+}
+
+// TestATransferBeyondTheLimitOfCalls: a transfer counts as a call of a tool also where it
+// would be stored with its answer.
+func TestATransferBeyondTheLimitOfCalls(t *testing.T) {
+	s := scripted.New().Add("support", handsOver("billing"), handsOver("billing"))
+	s.Add("billing", handsOver("support", "Not mine."))
+	policy := llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})
+	billing := must.Get(llmagent.New("billing", "", s.Model("billing"), policy))
+	support := must.Get(llmagent.New("support", "", s.Model("support"), policy, llmagent.WithSubAgents(billing)))
+	r := newRun(t, support, runner.WithLimits(runner.Limits{ToolCalls: 2}))
+	events, err := collect(r.Run(t.Context(), s1, llm.UserText("Go")))
+	require.ErrorIs(t, err, agent.ErrLimit)
+	transfers := 0
+	for _, e := range events {
+		if _, ok := e.Data.(*event.Transfer); ok {
+			transfers++
+		}
+	}
+	require.Equal(t, 2, transfers)
+}
+
+// TestWordsBesideATransferAreNoBounce: what is said in the answer that asks for a transfer counts,
+// whether the answer is stored by then or not.
+func TestWordsBesideATransferAreNoBounce(t *testing.T) {
+	answer := scripted.Reply(scripted.Text("Done."))
+	for name, c := range map[string]struct {
+		back   scripted.Answer
+		bounce bool
+	}{
+		"nothing was said": {handsOver("support"), true},
+		"words beside it":  {handsOver("support", "Just a moment."), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scripted.New().Add("support", handsOver("billing"), handsOver("billing")).Add("billing", c.back)
+			s.Add(map[bool]string{true: "support", false: "billing"}[c.bounce], answer)
+			policy := llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})
+			billing := must.Get(llmagent.New("billing", "", s.Model("billing"), policy))
+			support := must.Get(llmagent.New("support", "", s.Model("support"), policy, llmagent.WithSubAgents(billing)))
+			r := newRun(t, support)
+			events := run(t, r, s1, "Go")
+			refused := false
+			for _, e := range events {
+				d, ok := e.Data.(*event.Transfer)
+				refused = refused || ok && d.Outcome == event.TransferRejected
+			}
+			require.Equal(t, c.bounce, refused)
+			require.NoError(t, s.Done())
+		})
+	}
 }

@@ -81,8 +81,7 @@ func (f *firm) process() *runner.Runner {
 
 func (f *firm) say(text string) []*event.Event {
 	r := f.process()
-	events := run(f.t, r, s1, text)
-	return events
+	return run(f.t, r, s1, text)
 }
 
 // calls maps an agent's name and a number to the id of the agent's call with this number, from 1.
@@ -116,15 +115,12 @@ func (f *firm) decide(decisions ...runner.Decision) ([]*event.Event, error) {
 }
 
 func (f *firm) resume(decisions ...runner.Decision) []*event.Event {
-	events, err := f.decide(decisions...)
-	require.NoError(f.t, err)
-	return events
+	return must.Get(f.decide(decisions...))
 }
 
 // waits lists what is asked: the call, and the agents around it.
 func (f *firm) waits() (asked []string) {
-	pending, err := f.process().Pending(context.Background(), s1)
-	require.NoError(f.t, err)
+	pending := must.Get(f.process().Pending(context.Background(), s1))
 	for _, q := range pending {
 		asked = append(asked, strings.TrimSpace(strings.Join(append(slices.Clone(q.Within), f.name(q.ToolCallID)), " ")))
 	}
@@ -195,9 +191,7 @@ func TestApprovalsInsideGivenUp(t *testing.T) {
 	for name, give := range map[string]func(*firm) []*event.Event{
 		"message": func(f *firm) []*event.Event { return f.say("Something else") },
 		"cancel": func(f *firm) []*event.Event {
-			events, err := f.process().Cancel(context.Background(), s1)
-			require.NoError(f.t, err)
-			return events
+			return must.Get(f.process().Cancel(context.Background(), s1))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

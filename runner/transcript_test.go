@@ -89,8 +89,7 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 			if m.responses {
 				opts = append(opts, openai.WithResponses(), openai.WithEndpoint("echo"))
 			}
-			client := must.Get(openai.New(name, opts...))
-			return checked{client}
+			return checked{must.Get(openai.New(name, opts...))}
 		}
 	}
 	opts := []runner.Option{runner.WithIDs(transcript.Counter())}
@@ -109,9 +108,7 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 	}
 	root := transcript.Tree(t, tr.Section("agents"), model, all...)
 	if m.behind {
-		var err error
-		root, err = crashtest.BehindRouter(root)
-		require.NoError(t, err)
+		root = must.Get(crashtest.BehindRouter(root))
 	}
 	if m.searching {
 		root = &searching{root, func(string) {}}

@@ -3,6 +3,8 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +16,59 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
+
+// A turn that was decided on by looking at a log begins on that log or not at all, and so
+// does the cancellation of one.
+func TestAt(t *testing.T) {
+	a := must.Get(llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes.")))))
+	store := sessiontest.Memory(t)
+	ctx, key := context.Background(), session.ID("s")
+	length := func() (n int64) {
+		for e, err := range store.Load(ctx, key, 0) {
+			require.NoError(t, err)
+			n = e.Seq
+		}
+		return n
+	}
+	for round := range 20 {
+		at := length()
+		var begun, refused atomic.Int64
+		var wg sync.WaitGroup
+		for range 4 {
+			r := newRunner(t, a, store, runner.WithWait(session.LeaseTTL))
+			wg.Go(func() {
+				if err := drain(r.Run(ctx, key, llm.UserText("hi"), runner.At(at))); err == nil {
+					begun.Add(1)
+				} else if errors.Is(err, agent.ErrConflict) {
+					refused.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 1, begun.Load())
+		require.EqualValues(t, 3, refused.Load())
+		require.EqualValues(t, 5*(round+1), length(), "what was refused stored nothing")
+	}
+	r := newRunner(t, a, store)
+	_, _, err := r.Begin(ctx, key, llm.UserText("and this?"), runner.At(length()))
+	require.NoError(t, err)
+	_, err = r.Cancel(ctx, key, runner.At(length()-1))
+	require.ErrorIs(t, err, agent.ErrConflict)
+	_, err = r.Cancel(ctx, key, nil)
+	require.ErrorIs(t, err, agent.ErrBadInput)
+	events := must.Get(r.Cancel(ctx, key, runner.At(length())))
+	require.NotEmpty(t, events)
+}
+
+func TestPinOf(t *testing.T) {
+	pin, err := runner.PinOf(runner.At(7), runner.WithTurnID("t-1", 2), runner.WithMetadata(map[string]any{"k": "v"}))
+	require.NoError(t, err)
+	require.Equal(t, runner.Pin{Turn: "t-1", Attempt: 2, At: 7, Pinned: true}, pin)
+	_, err = runner.PinOf(nil)
+	require.ErrorIs(t, err, agent.ErrBadInput)
+}
 
 // A specialist with all below it is a tree of its own: nobody outside answers, what holds for the
 // whole tree still does, and what leads outside is left out.
@@ -45,8 +99,7 @@ func TestUnder(t *testing.T) {
 	root := made("support", "Hello.", llmagent.WithGlobalInstruction("You work for us."), llmagent.WithSubAgents(desk))
 	r := newRun(t, root, runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"sales": {Tokens: 1}, "refunds": {Tokens: 1 << 20}}, MissingUsage: runner.EstimateMissingUsage}))
 
-	u, err := r.Under("desk/billing")
-	require.NoError(t, err)
+	u := must.Get(r.Under("desk/billing"))
 	key := session.Key{App: "app:desk/billing", User: "ann", ID: "1"}
 	events := run(t, u, key, "Refund me.")
 	name, text := lastText(events)
@@ -57,11 +110,10 @@ func TestUnder(t *testing.T) {
 	require.Empty(t, u.Tree().Root().Routes())
 	require.Nil(t, u.Tree().Node("refunds").OnError())
 	require.Equal(t, "refunds", must.Get(u.Active(ctx, key)))
-	_, err = say(u, session.Key{App: "app:desk/billing", User: "ann", ID: "2"}, "Damn.")
+	_, err := say(u, session.Key{App: "app:desk/billing", User: "ann", ID: "2"}, "Damn.")
 	require.ErrorIs(t, err, refused)
 
-	same, err := r.Under("")
-	require.NoError(t, err)
+	same := must.Get(r.Under(""))
 	require.Same(t, r, same)
 	for _, path := range []string{"billing", "support/desk", "desk/", "/desk", "desk/refunds", "nobody"} {
 		_, err := r.Under(path)

@@ -58,8 +58,7 @@ func TestResumeLooksAgain(t *testing.T) {
 	_, err = collect(r.Resume(context.Background(), s1, runner.Approve("x")))
 	require.ErrorIs(t, err, runner.ErrNoApproval)
 
-	r, err = runner.New(g, store) // another process
-	require.NoError(t, err)
+	r = must.Get(runner.New(g, store)) // another process
 	again := finish(t, r.Resume(context.Background(), s1))
 	require.Equal(t, event.FinishReasonInputRequired, endOf(again))
 	require.Equal(t, event.TypeHarnessStart, again[0].Type())
@@ -148,8 +147,7 @@ func TestWaitingTurnIsLeft(t *testing.T) {
 
 	g.open = false
 	run(t, r, s1, "Hello")
-	events, err := r.Cancel(context.Background(), s1)
-	require.NoError(t, err)
+	events = must.Get(r.Cancel(context.Background(), s1))
 	require.Equal(t, event.FinishReasonCanceled, endOf(events))
 	events = finish(t, r.Resume(context.Background(), s1))
 	require.Empty(t, events)
@@ -181,13 +179,11 @@ func TestWorkflowThatFailsWhileAChildWaits(t *testing.T) {
 	tree := must.Get(agent.NewTree(payer))
 	flow := function(t, "flow", func(ctx context.Context, inv *agent.Invocation) iterSeq {
 		return func(yield func(*event.Event, error) bool) {
-			g, err := workflow.NewGroup(ctx, inv, workflow.Settle)
-			require.NoError(t, err)
+			g := must.Get(workflow.NewGroup(ctx, inv, workflow.Settle))
 			defer func() { yield(nil, errors.New("no way to wait")) }()
 			defer g.Close()
 			require.NoError(t, g.Start(&workflow.Child{Tree: tree, Key: "1/payer", Cause: inv.RunID() + ":harness_start", Input: json.RawMessage(`"go"`)}))
-			ended, err := g.Next(0)
-			require.NoError(t, err)
+			ended := must.Get(g.Next(0))
 			require.Equal(t, event.FinishReasonInputRequired, ended[0].Reason)
 		}
 	}, func(p *agent.Properties) { p.Workflow, p.Inner = true, []agent.Agent{payer} })

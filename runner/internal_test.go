@@ -7,7 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestALateTransferOfAClosedScope: what an agent of a tool wanted to store when its call got
@@ -40,4 +42,32 @@ func TestALateTransferOfAClosedScope(t *testing.T) {
 	}
 	require.Equal(t, []string{"r2 transfer", "r2 harness_end", "r3 harness_start"}, types(late))
 	require.Equal(t, []string{"r2 harness_end", "r1 tool_result"}, types(append([]*event.Event{result}, late...)))
+}
+
+// FuzzSessionSnapshot: a snapshot that could be read is stored as it is, and the session can go on.
+func FuzzSessionSnapshot(f *testing.F) {
+	key := session.ID("s1")
+	w := &cachedSession{key: key}
+	for i, d := range sessiontest.Payloads() {
+		w.apply(&event.Event{Seq: int64(i) + 1, ID: "i", Time: time.Unix(1_700_000_000, 1), TurnID: "t", RunID: "r", Agent: "a", Data: d})
+		data := must.Get(w.snapshotData())
+		require.False(f, (&cachedSession{key: session.ID("s2")}).readSnapshot(data), "it is of another session")
+		for n := range data {
+			require.False(f, (&cachedSession{key: key}).readSnapshot(data[:n]))
+		}
+		f.Add(data[len(sum(key, "")):])
+	}
+	f.Fuzz(func(t *testing.T, document string) {
+		w, again := &cachedSession{key: key}, &cachedSession{key: key}
+		if !w.readSnapshot(sum(key, document) + document) {
+			return
+		}
+		stored := must.Get(w.snapshotData())
+		require.True(t, again.readSnapshot(stored))
+		same := must.Get(again.snapshotData())
+		require.Equal(t, stored, same)
+		for i, d := range sessiontest.Payloads() {
+			w.apply(&event.Event{Seq: w.fold.Seq + int64(i) + 1, TurnID: "t", RunID: "r", Agent: "a", Data: d})
+		}
+	})
 }
