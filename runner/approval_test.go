@@ -91,16 +91,14 @@ func TestApprovalPausesBeforeTheTransfer(t *testing.T) {
 	require.Equal(t, "c2", transcript.CallsOf(events).Name(relay.ToolCallID))
 	require.Empty(t, c.refunds)
 
-	none, err := c.resume()
-	require.NoError(t, err)
+	none := must.Get(c.resume())
 	require.Empty(t, none, "nobody has decided yet")
-	_, err = c.resume(runner.Approve("c9"))
+	_, err := c.resume(runner.Approve("c9"))
 	require.ErrorIs(t, err, runner.ErrNoApproval)
 	_, err = c.resume(runner.Approve("c1"))
 	require.ErrorIs(t, err, runner.ErrNoApproval, "lookup was never asked about")
 
-	events, err = c.resume(runner.Approve("c2"))
-	require.NoError(t, err)
+	events = must.Get(c.resume(runner.Approve("c2")))
 	require.Equal(t, []int{19}, c.refunds)
 	who, text := lastText(events)
 	require.Equal(t, "billing Done.", who+" "+text)
@@ -108,8 +106,7 @@ func TestApprovalPausesBeforeTheTransfer(t *testing.T) {
 	require.Equal(t, events[0].RunID+":harness_end", events[1].ParentID, "the new run is caused by the paused one's end")
 	require.Equal(t, events[0].RunID, events[2].RunID, "the result belongs to the run that called")
 
-	again, err := c.resume(runner.Approve("c2"))
-	require.NoError(t, err)
+	again := must.Get(c.resume(runner.Approve("c2")))
 	require.Len(t, again, 1, "the recorded result")
 	require.Equal(t, `"refunded 19"`, string(again[0].Data.(*event.ToolResult).Output))
 	require.Equal(t, []int{19}, c.refunds, "once")
@@ -124,8 +121,7 @@ func TestDeniedCall(t *testing.T) {
 support: call refund#c1 {"amount": 19}
 support: expect result "too much" "Sorry."`)
 	c.say("Money back")
-	events, err := c.resume(runner.Deny("c1", "too much"))
-	require.NoError(t, err)
+	events := must.Get(c.resume(runner.Deny("c1", "too much")))
 	require.Equal(t, event.FinishReasonStop, endOf(events))
 	require.Empty(t, c.refunds)
 	require.NoError(t, c.script.Done())
@@ -142,8 +138,7 @@ support: "Done."`)
 		require.ErrorIs(t, err, agent.ErrBadInput)
 	}
 	require.Empty(t, c.refunds)
-	events, err := c.resume(runner.Decision{CallID: "c1", Approved: true, ID: "by-mail-17"})
-	require.NoError(t, err)
+	events := must.Get(c.resume(runner.Decision{CallID: "c1", Approved: true, ID: "by-mail-17"}))
 	require.Equal(t, "by-mail-17", events[0].ID)
 	require.Equal(t, event.TypeRelayResolved, events[0].Type())
 	require.Equal(t, []int{19}, c.refunds)
@@ -191,22 +186,6 @@ support: expect result "withdrawn" "As you like."`)
 	require.Equal(t, event.FinishReasonStop, endOf(events))
 }
 
-func TestSeveralApprovals(t *testing.T) {
-	c := newCashier(t, `
-support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
-support: "Both."`)
-	c.say("Money back")
-	events, err := c.resume(runner.Approve("c2"))
-	require.NoError(t, err)
-	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
-	require.Equal(t, []int{2}, c.refunds)
-	events, err = c.resume(runner.Approve("c1"))
-	require.NoError(t, err)
-	require.Equal(t, event.FinishReasonStop, endOf(events))
-	require.Equal(t, []int{2, 1}, c.refunds)
-	require.NoError(t, c.script.Done())
-}
-
 // TestApprovalAfterACrash: of two calls that wait the first is approved, and the run that
 // continues with it is cut off at any event. The second one has not run until then, and
 // runs once when it is approved; a decision that a process found in the log may have been
@@ -229,12 +208,10 @@ support: "Both."`)
 			_, err := c.resume()
 			require.NoError(t, err)
 		}
-		events, err := c.resume(runner.Approve("c2"))
-		require.NoError(t, err)
+		events := must.Get(c.resume(runner.Approve("c2")))
 		require.Contains(t, c.refunds, 2, "cut off at event %d: the call has never run", n)
 		require.Equal(t, event.FinishReasonStop, endOf(events))
-		again, err := c.resume(runner.Approve("c2"))
-		require.NoError(t, err)
+		again := must.Get(c.resume(runner.Approve("c2")))
 		require.Equal(t, `"refunded 2"`, string(again[0].Data.(*event.ToolResult).Output))
 		counts := make(map[int]int)
 		for _, amount := range c.refunds {
@@ -304,8 +281,7 @@ support: call transfer_to_agent#c1 {"agent_name": "billing"}
 		}
 		c := newCashier(t, script, llmagent.WithTransferApproval())
 		require.Equal(t, event.FinishReasonInputRequired, endOf(c.say("Hi")))
-		events, err := c.resume(decision)
-		require.NoError(t, err)
+		events := must.Get(c.resume(decision))
 		who, _ := lastText(events)
 		require.Equal(t, map[bool]string{true: "billing", false: "support"}[approve], who)
 		require.NoError(t, c.script.Done())
@@ -323,35 +299,9 @@ support: expect result "found" "Fine."`, llmagent.WithToolPolicy(policy))
 	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
 	_, err := c.resume(runner.Approve("c1"))
 	require.ErrorIs(t, err, runner.ErrNoApproval, "a denial is not asked about")
-	events, err = c.resume(runner.Approve("c2"))
-	require.NoError(t, err)
+	events = must.Get(c.resume(runner.Approve("c2")))
 	require.Equal(t, event.FinishReasonStop, endOf(events))
 	require.Empty(t, c.refunds)
-}
-
-// TestBreakAnywhereInApproval breaks out of the resumed turn after each event.
-// The refund is made at most once, and what follows is a valid turn.
-func TestBreakAnywhereInApproval(t *testing.T) {
-	for n := 1; ; n++ {
-		c := newCashier(t, refundAndHandOver+"\nsupport: \"Unknown.\"")
-		c.say("Money back")
-		seen := 0
-		for _, err := range resume(c.process(), s1, runner.Approve("c2")) {
-			require.NoError(t, err)
-			if seen++; seen == n {
-				break
-			}
-		}
-		_, err := c.resume(runner.Approve("c2"))
-		require.NoError(t, err)
-		_, err = c.resume()
-		require.NoError(t, err)
-		require.LessOrEqual(t, len(c.refunds), 1)
-		c.say("And now?")
-		if seen < n {
-			return
-		}
-	}
 }
 
 // TestApprovalWithoutItsAgentOrTool: where the tree lacks the agent or the tool that asks, an approval is refused, nothing

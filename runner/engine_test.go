@@ -54,8 +54,7 @@ func (e *engine) process() *runner.Runner {
 func (e *engine) advance(s runner.Step) ([]*event.Event, runner.TurnState) {
 	events, state, err := e.process().Advance(e.t.Context(), s1, s)
 	require.NoError(e.t, err)
-	now, err := e.process().State(e.t.Context(), s1)
-	require.NoError(e.t, err)
+	now := must.Get(e.process().State(e.t.Context(), s1))
 	require.Equal(e.t, now, state)
 	return events, state
 }
@@ -150,18 +149,6 @@ func TestStoreStop(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcome: the second try of a step that has not stored anything knows nothing of its tool.
-func TestUnknownOutcome(t *testing.T) {
-	e := newEngine(t, pays)
-	_, begun, err := e.begin("t-1", 1)
-	require.NoError(t, err)
-	_, called := e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq})
-	events, _ := e.advance(runner.Step{Turn: "t-1", Seq: called.Seq, Attempt: 2})
-	require.Zero(t, e.runs)
-	require.True(t, events[0].Data.(*event.ToolResult).IsError)
-	require.Contains(t, string(events[0].Data.(*event.ToolResult).Output), "unknown")
-}
-
 // TestLostCompletionAndAdoption: the process that adopted the turn since may have begun the next step.
 func TestLostCompletionAndAdoption(t *testing.T) {
 	e := newEngine(t, pays)
@@ -187,8 +174,7 @@ func TestFirstTryAfterAnAdoption(t *testing.T) {
 		require.NoError(t, err)
 		break // it dies
 	}
-	now, err := e.process().State(t.Context(), s1)
-	require.NoError(t, err)
+	now := must.Get(e.process().State(t.Context(), s1))
 	events, _ := e.advance(runner.Step{Turn: "t-1", Seq: now.Seq})
 	require.Zero(t, e.runs)
 	require.True(t, events[0].Data.(*event.ToolResult).IsError)
@@ -399,8 +385,7 @@ func TestAdoptAfterStops(t *testing.T) {
 	for range 9 {
 		require.ErrorIs(t, adopt(session.ErrAbandoned), session.ErrAbandoned)
 	}
-	left, err := e.store.Orphans(t.Context(), session.Page{})
-	require.NoError(t, err)
+	left := must.Get(e.store.Orphans(t.Context(), session.Page{}))
 	require.Len(t, left, 1)
 	require.ErrorIs(t, adopt(session.ErrAbandoned), session.ErrAbandoned)
 	require.ErrorIs(t, adopt(session.ErrAbandoned), runner.ErrLeft)
@@ -423,13 +408,11 @@ func TestAbandoned(t *testing.T) {
 		}
 		cancel(nil)
 		require.ErrorIs(t, last, cause)
-		left, err := e.store.Orphans(t.Context(), session.Page{})
-		require.NoError(t, err)
+		left := must.Get(e.store.Orphans(t.Context(), session.Page{}))
 		require.Len(t, left, want)
 		require.Len(t, noticesOf(t, e.process()), want)
 		finish(t, e.process().Adopt(t.Context(), s1))
-		left, err = e.store.Orphans(t.Context(), session.Page{})
-		require.NoError(t, err)
+		left = must.Get(e.store.Orphans(t.Context(), session.Page{}))
 		require.Empty(t, left)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -64,9 +63,7 @@ func run(t require.TestingT, r *runner.Runner, key session.Key, text string) []*
 
 // finish is collect for a turn that must not fail.
 func finish(t require.TestingT, seq iter.Seq2[*event.Event, error]) []*event.Event {
-	events, err := collect(seq)
-	require.NoError(t, err)
-	return events
+	return must.Get(collect(seq))
 }
 
 // gather does the same with a turn whose store may fail.
@@ -136,57 +133,6 @@ func (m lenient) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 			}
 			if !yield(c, err) || err != nil {
 				return
-			}
-		}
-	}
-}
-
-// TestBreakAnywhere breaks out of every transcript's first turn after each
-// event, streamed or not, and continues with the next turn or with Resume.
-func TestBreakAnywhere(t *testing.T) {
-	stride := 1
-	if race.Enabled { // which takes seven times as long
-		stride = 7
-	}
-	for _, tr := range transcript.All(t, "testdata/*/*.txtar") {
-		for _, m := range modes[:2] {
-			for _, resume := range []bool{false, true} {
-				for n := 1; ; n += stride {
-					script := must.Get(scripted.Parse([]byte(tr.Section("script"))))
-					var opts []runner.Option
-					if m.stream {
-						opts = append(opts, runner.WithStreaming())
-					}
-					r := newRun(t, transcript.Tree(t, tr.Section("agents"), func(name string) llm.Model { return checked{lenient{script.Model(name)}} }), opts...)
-					seen := 0
-					for _, err := range r.Run(context.Background(), s1, llm.UserText("Hello")) {
-						if seen++; err != nil || seen == n {
-							break
-						}
-					}
-					before := load(t, r, s1)
-					if resume {
-						_, err := collect(r.Resume(context.Background(), s1))
-						if err != nil {
-							var re *agent.RunError
-							require.ErrorAs(t, err, &re)
-						}
-						again := finish(t, r.Resume(context.Background(), s1))
-						require.Empty(t, again, "nothing is left to resume")
-					}
-					events, err := say(r, s1, "Go on")
-					if err != nil { // the script may end the second turn with an error of its own
-						var re *agent.RunError
-						require.ErrorAs(t, err, &re, "%s, break after %d", tr.File, n)
-						require.NotEqual(t, "bad_request", re.Code, "%v", err)
-					}
-					require.NotEmpty(t, events)
-					after := load(t, r, s1)
-					require.Equal(t, before, after[:len(before)], "the past is never changed")
-					if seen < n {
-						break
-					}
-				}
 			}
 		}
 	}
@@ -266,8 +212,7 @@ billing: "Hello."`)
 		store session.Store
 		first string
 	}{{store, event.TypeText}, {earlier, event.TypeHarnessStart}} {
-		fresh, err := runner.New(root, c.store) // another process
-		require.NoError(t, err)
+		fresh := must.Get(runner.New(root, c.store)) // another process
 		events := finish(t, fresh.Resume(context.Background(), s1))
 		require.Equal(t, c.first, events[0].Type())
 		require.Equal(t, "billing", events[0].Agent)
