@@ -50,6 +50,5 @@ func TestFiles(t *testing.T) {
 }
 
 func read(t *testing.T, path string) string {
-	data := must.Get(os.ReadFile(path))
-	return string(data)
+	return string(must.Get(os.ReadFile(path)))
 }

@@ -242,8 +242,7 @@ func TestGraphRunAgents(t *testing.T) {
 func TestGraphRunCases(t *testing.T) {
 	t.Parallel()
 	const file = "../agentgraph/testdata/exec.yaml"
-	cases, err := graphtest.LoadCaseFile(file)
-	require.NoError(t, err)
+	cases := must.Get(graphtest.LoadCaseFile(file))
 	data := must.Get(os.ReadFile(file))
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for _, c := range cases {
@@ -259,8 +258,7 @@ func TestGraphRunCases(t *testing.T) {
 			f := files(t, map[string]string{"g.yaml": texts.Graph, "m.json": string(mocks)})
 			var out, said bytes.Buffer
 			status := cli.Run(t.Context(), []string{"graph", "run", f["g.yaml"], "--json", "--mock", f["m.json"], "--input", string(input)}, cli.Streams{Stdout: &out, Stderr: &said})
-			want, err := c.Run(t.Context())
-			require.NoError(t, err)
+			want := must.Get(c.Run(t.Context()))
 			data := must.Get(json.Marshal(want.Result))
 			require.JSONEq(t, string(data), out.String(), said.String())
 			require.Equal(t, want.Result.Status == agentgraph.Failed, status == cli.StatusFailed)

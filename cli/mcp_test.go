@@ -92,10 +92,8 @@ func TestServeMCP(t *testing.T) {
 	}
 	_, err := connect("wrong")
 	require.Error(t, err)
-	c, err := connect(token)
-	require.NoError(t, err)
-	res, err := c.CallTool(context.Background(), &sdk.CallToolParams{Name: "ask", Arguments: map[string]any{"message": "an invoice shows two charges"}})
-	require.NoError(t, err)
+	c := must.Get(connect(token))
+	res := must.Get(c.CallTool(context.Background(), &sdk.CallToolParams{Name: "ask", Arguments: map[string]any{"message": "an invoice shows two charges"}}))
 	require.False(t, res.IsError)
 	require.Contains(t, res.Content[0].(*sdk.TextContent).Text, "I am the offline model")
 	require.NoError(t, c.Close())

@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -15,10 +17,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
@@ -39,8 +44,7 @@ func TestServePage(t *testing.T) {
 	example.Close()
 	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: example.Certificate().Raw}), 0o600))
 	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
+	jar := must.Get(cookiejar.New(nil))
 	browser := &http.Client{Jar: jar, Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	defer browser.CloseIdleConnections()
 
@@ -61,11 +65,9 @@ func TestServePage(t *testing.T) {
 		if key != "" {
 			req.Header.Set("Arbor-CSRF", key)
 		}
-		got, err := browser.Do(req)
-		require.NoError(t, err)
+		got := must.Get(browser.Do(req))
 		defer got.Body.Close()
-		text := must.Get(io.ReadAll(got.Body))
-		return got, string(text)
+		return got, string(must.Get(io.ReadAll(got.Body)))
 	}
 	me := func(s *served, key string) int {
 		got, _ := ask(s, "GET", "/api/v1/me", key, "")
@@ -115,4 +117,121 @@ func TestServePage(t *testing.T) {
 	require.Equal(t, cli.StatusUsage, failed.status)
 	require.Contains(t, failed.err, key)
 	require.NotContains(t, failed.err, "hunter2")
+}
+
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// signKey makes a file with a private key.
+func signKey(t *testing.T) string {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	der := must.Get(x509.MarshalPKCS8PrivateKey(key))
+	return file(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+}
+
+// A signed card can be verified with the key set that stands beside it.
+func TestServeSignsCard(t *testing.T) {
+	t.Parallel()
+	s := invocation{}.serve(t, desk, "--sign-key", signKey(t), "--db", ":memory:")
+	fetch := func(path string) []byte {
+		resp := s.open("GET", path, "", "")
+		defer resp.Body.Close()
+		require.Equal(t, 200, resp.StatusCode)
+		return must.Get(io.ReadAll(resp.Body))
+	}
+	var set jose.JSONWebKeySet
+	require.NoError(t, json.Unmarshal(fetch("/.well-known/jwks.json"), &set))
+	verifier := must.Get(cardsign.NewVerifier(cardsign.Key{ID: set.Keys[0].KeyID, Public: set.Keys[0].Key}))
+	card := fetch("/.well-known/agent-card.json")
+	require.NoError(t, verifier.Verify(t.Context(), card))
+	require.ErrorIs(t, verifier.Verify(t.Context(), bytes.Replace(card, []byte("support"), []byte("another"), 1)), cardsign.ErrUnverified)
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+// What is wrong with the command line is one line, and status 2.
+func TestServeBadInput(t *testing.T) {
+	t.Parallel()
+	s := invocation{}.serve(t, desk, "--db", ":memory:")
+	taken := strings.TrimPrefix(s.base, "http://")
+	t.Run("lines", func(t *testing.T) { // it ends when all of them have
+		for name, tt := range map[string]struct {
+			args []string
+			env  []string
+			want string
+		}{
+			"flag":        {args: []string{"--adr", ":0"}, want: "unknown flag: --adr; did you mean --addr?"},
+			"taken":       {args: []string{"--addr", taken}, want: "--addr " + taken + ": bind: address already in use; use another port, or port 0 for any free one"},
+			"grpc":        {args: []string{"--grpc", taken}, want: "--grpc " + taken + ": bind: address already in use"},
+			"page state":  {args: []string{"--page-state", "city,user:name"}, want: "--page-state: the state key \"user:name\""},
+			"grpc open":   {args: []string{"--grpc", ":0", "--no-token"}, want: "can be reached from other machines"},
+			"no port":     {args: []string{"--addr", "localhost"}, want: "--addr localhost: write HOST:PORT, such as 127.0.0.1:8420"},
+			"bad port":    {args: []string{"--addr", "127.0.0.1:99999"}, want: "--addr 127.0.0.1:99999: "},
+			"elsewhere":   {args: []string{"--addr", "192.0.2.1:0"}, want: "--addr 192.0.2.1:0: bind: "},
+			"no token":    {args: []string{"--addr", "0.0.0.0:0", "--no-token"}, want: "can be reached from other machines; listen at 127.0.0.1, or use a token"},
+			"public":      {args: []string{"--no-token", "--url", "https://agents.example.com"}, want: "--no-token: other machines reach the server at --url"},
+			"both":        {args: []string{"--no-token", "--token-file", "x"}, want: "--no-token and --token-file exclude each other"},
+			"no file":     {args: []string{"--token-file", "none"}, want: "--token-file: none: there is no such file or folder"},
+			"empty file":  {args: []string{"--token-file", file(t, "t", " \n")}, want: "the file is empty"},
+			"odd token":   {env: []string{"ARBOR_TOKEN=s3cret and more"}, want: "the token must be one word"},
+			"url":         {args: []string{"--url", "agents.example.com"}, want: "--url agents.example.com: give an address such as https://agents.example.com"},
+			"key where":   {args: []string{"--addr", ":0", "--sign-key", signKey(t)}, want: "--sign-key needs --url"},
+			"no key":      {args: []string{"--sign-key", "none"}, want: "--sign-key: none: there is no such file or folder"},
+			"odd key":     {args: []string{"--sign-key", file(t, "k", "s3cret")}, want: "the text contains no PEM block"},
+			"webhooks":    {args: []string{"--webhook-file", file(t, "w", "s3cret")}, want: "--webhook-file: "},
+			"no tree":     {args: []string{"nowhere"}, want: "1 argument too many"},
+			"broken tree": {args: nil, want: "3 problems in the agents' files"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				path := desk
+				if name == "broken tree" {
+					path = "testdata/broken"
+				}
+				got := invocation{env: tt.env}.run(t, append([]string{"serve", path, "--db", ":memory:", "--addr", "127.0.0.1:0"}, tt.args...)...)
+				require.Equal(t, cli.StatusUsage, got.status, got.err)
+				require.Empty(t, got.out)
+				require.Contains(t, got.err, tt.want)
+				require.NotContains(t, got.err, "s3cret")
+				if name != "broken tree" {
+					require.Equal(t, 1, strings.Count(got.err, "\n"), got.err)
+				}
+			})
+		}
+	})
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+// Without a token of one's own there is a new one each time, told once.
+func TestServeMakesToken(t *testing.T) {
+	t.Parallel()
+	s := invocation{program: "func"}.serveWith(t, "--db", ":memory:")
+	made := ""
+	must.Wait(t, func() bool { // what it said is on its way
+		_, rest, _ := strings.Cut(s.said.String(), "the owner's token of this run is ")
+		made, _, _ = strings.Cut(rest, " ")
+		return strings.Contains(rest, "\n")
+	})
+	require.Len(t, made, 26)
+	resp := s.open("POST", "/message:send", sending("hello"), made)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 200, resp.StatusCode)
+	require.Equal(t, 0, s.stop(syscall.SIGTERM))
+	require.Equal(t, 1, strings.Count(s.said.String(), made))
+}
+
+// On this machine alone a server may do without a token.
+func TestServeWithoutToken(t *testing.T) {
+	t.Parallel()
+	s := invocation{program: "embedded"}.serveWith(t, "--no-token", "--db", ":memory:")
+	resp := s.open("POST", "/message:send", sending("hello"), "")
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 200, resp.StatusCode)
+	require.Equal(t, 0, s.stop(os.Interrupt))
+	require.Contains(t, s.said.String(), "no token is needed")
 }

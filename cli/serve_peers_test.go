@@ -69,8 +69,7 @@ func extendedOverGRPC(t *testing.T, address string) map[string]string {
 	conn := must.Get(grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials())))
 	defer conn.Close()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
-	card, err := pb.NewA2AServiceClient(conn).GetExtendedAgentCard(ctx, &pb.GetExtendedAgentCardRequest{})
-	require.NoError(t, err)
+	card := must.Get(pb.NewA2AServiceClient(conn).GetExtendedAgentCard(ctx, &pb.GetExtendedAgentCardRequest{}))
 	urls := make(map[string]string)
 	for _, i := range card.GetSupportedInterfaces() {
 		urls[i.GetProtocolBinding()] = i.GetUrl()

@@ -106,8 +106,7 @@ func TestServeRoot(t *testing.T) {
 	for accept, want := range map[string]int{"text/html,application/xhtml+xml,*/*;q=0.8": http.StatusFound, "application/json": http.StatusOK, "": http.StatusOK} {
 		req := must.Get(http.NewRequestWithContext(t.Context(), "GET", s.base+"/", nil))
 		req.Header.Set("Accept", accept)
-		resp, err := once.Do(req)
-		require.NoError(t, err)
+		resp := must.Get(once.Do(req))
 		body := must.Get(io.ReadAll(resp.Body))
 		require.NoError(t, resp.Body.Close())
 		if require.Equal(t, want, resp.StatusCode, accept); want == http.StatusFound {
@@ -135,8 +134,7 @@ func (s *served) call(method, path, body string) (int, string) {
 	s.t.Helper()
 	resp := s.open(method, path, body, token)
 	defer resp.Body.Close()
-	data := must.Get(io.ReadAll(resp.Body))
-	return resp.StatusCode, string(data)
+	return resp.StatusCode, string(must.Get(io.ReadAll(resp.Body)))
 }
 
 func (s *served) open(method, path, body, token string) *http.Response {

@@ -213,8 +213,7 @@ func TestSecondInterrupt(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	buf := make([]byte, 4096)
 	for seen := ""; !strings.Contains(seen, "working"); {
-		n, err := out.Read(buf)
-		require.NoError(t, err)
+		n := must.Get(out.Read(buf))
 		seen += string(buf[:n])
 	}
 	// Two signals of one kind that are pending at once would be one.

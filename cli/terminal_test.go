@@ -36,8 +36,7 @@ func (i invocation) onScreen(t *testing.T, args ...string) *screen {
 	t.Helper()
 	s := &screen{t: t, cmd: i.command(t, args...)}
 	s.more = sync.NewCond(&s.mu)
-	tty, err := pty.StartWithSize(s.cmd, &pty.Winsize{Rows: 24, Cols: 100})
-	require.NoError(t, err)
+	tty := must.Get(pty.StartWithSize(s.cmd, &pty.Winsize{Rows: 24, Cols: 100}))
 	s.tty = tty
 	t.Cleanup(func() { _ = tty.Close() })
 	go s.read()
@@ -306,4 +305,37 @@ func TestEvalOnScreen(t *testing.T) {
 	s.until("cases passed")
 	s.until("interrupted: 1 of 2 cases were played")
 	require.Equal(t, cli.StatusInterrupted, s.status())
+}
+
+// TestApprovalPages: on a terminal long arguments come page by page, no row of them
+// begins without its mark, and who stops reading is told how much is left.
+func TestApprovalPages(t *testing.T) {
+	t.Parallel()
+	in := invocation{program: "careful", home: t.TempDir()}
+	in.env = append(serve(t, answers(scripted.Reply(scripted.Call("refund", deceit)), scripted.Reply(scripted.Text("Refunded.")))), "NO_COLOR=1")
+	s := in.onScreen(t, "chat", "--session", "a", "--db", filepath.Join(t.TempDir(), "s.db"))
+	s.until("you> ")
+	s.enter("refund it\r")
+	s.until("refund → waits for approval")
+	seen := s.until("Enter shows more, q stops")
+	require.NotContains(t, seen, "last-one")
+	s.enter("q\r")
+	s.until("rows are not shown: /show ")
+	s.until("the turn waits: /approve ")
+	s.until("you> ")
+	s.enter("/show\r")
+	seen = ""
+	for range 3 {
+		seen += s.until("Enter shows more, q stops -- ")
+		s.enter("\r")
+	}
+	seen += s.until("the turn waits: /approve ")
+	require.Contains(t, seen, "last-one")
+	for _, row := range strings.Split(strings.ReplaceAll(seen, "\r", "\n"), "\n") {
+		if strings.Contains(row, "item") || strings.Contains(row, "and 9000") {
+			require.Regexp(t, `^  [│┆] `, row)
+		}
+	}
+	s.enter("/quit\r")
+	require.Equal(t, 0, s.status())
 }

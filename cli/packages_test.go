@@ -1,8 +1,12 @@
 package cli_test
 
 import (
+	"go/parser"
+	gotoken "go/token" // token is a constant of this package
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +15,23 @@ import (
 
 	"github.com/agentarbor/arbor/internal/must"
 )
+
+// The root imports the nouns, a noun imports what all nouns share, and no arrow runs back up.
+func TestNounsImportNoNoun(t *testing.T) {
+	shared := []string{"watch", "factory", "reload", "remote", "prompt", "turn"} // each imports only what stands before it
+	files := must.Get(filepath.Glob("internal/*/*.go"))
+	require.NotEmpty(t, files)
+	for _, path := range files {
+		file := must.Get(parser.ParseFile(gotoken.NewFileSet(), path, nil, parser.ImportsOnly))
+		own := slices.Index(shared, filepath.Base(filepath.Dir(path)))
+		for _, i := range file.Imports {
+			_, name, below := strings.Cut(strings.Trim(i.Path.Value, `"`), "/cli/internal/")
+			if at := slices.Index(shared, name); below {
+				require.True(t, at >= 0 && (own < 0 || at < own), "%s imports %s", path, name)
+			}
+		}
+	}
+}
 
 // Bounds of what one package of this module does before main, in allocations and bytes.
 // A few small ones, such as errors and sync.OnceValue, are fine; a regular expression, a
