@@ -72,9 +72,7 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 		}
 		for i := range decisions {
 			d := &decisions[i]
-			if err := CheckNamed(&r.Log, *d); err != nil {
-				return nil, err
-			}
+			unnamed := CheckNamed(&r.Log, *d)
 			of := func(e *event.Event) bool { return e.Data.(*event.Relay).ToolCallID == d.CallID }
 			if n := slices.IndexFunc(arrived.Questions(), of); n >= 0 {
 				d.RelayID = cmp.Or(d.RelayID, arrived.Questions()[n].ID)
@@ -85,27 +83,34 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 			if !slices.ContainsFunc(r.Questions(), func(e *event.Event) bool { return of(e) && e.ID == d.RelayID }) {
 				return nil, fmt.Errorf("the question about call %.64q was already answered or withdrawn: %w", d.CallID, runner.ErrNoApproval)
 			}
+			if unnamed != nil {
+				return nil, unnamed
+			}
 		}
 		b.Turn, err = t.Resume(ctx, key, decisions...)
 		return b, err
 	})
 }
 
-// CheckNamed returns runner.ErrNoApproval if a decision allows a call that has asked for something else before in the
-// turn of the log, and names neither the question's event nor its digest. Whoever made it may have seen only the earlier
-// question.
+// CheckNamed returns runner.ErrNoApproval if a decision about an open question allows a call that has asked to run as
+// something else before in the turn of the log, and names neither the question's event nor its digest. Whoever made it
+// may have seen only the earlier question. If the call asks for input, CheckNamed returns nil.
 func CheckNamed(log *session.Reader, d runner.Decision) error {
-	digests := make(map[string]bool)
+	digests, input := make(map[string]bool), false // input: the last question asks for input
 	for _, e := range log.Asked {
-		if q := e.Data.(*event.Relay); q.ToolCallID == d.CallID {
+		q := e.Data.(*event.Relay)
+		if q.ToolCallID != d.CallID {
+			continue
+		}
+		if input = q.Kind == event.RelayInput; !input {
 			digests[q.Digest] = true
 		}
 	}
-	if len(digests) < 2 || !d.Approved || d.Content != nil || d.Digest != "" || d.RelayID != "" {
+	if len(digests) < 2 || input || !d.Approved || d.Content != nil || d.Digest != "" || d.RelayID != "" {
 		return nil
 	}
-	return fmt.Errorf("call %.64q asks again, because its tool or its arguments have changed: approve its last question by the digest or the id of that: %w",
-		d.CallID, runner.ErrNoApproval)
+	return fmt.Errorf("call %.64q asks again, because its tool or its arguments have changed: approve its last question by that one's digest or id; "+
+		"an approval without them is about an earlier question: %w", d.CallID, runner.ErrNoApproval)
 }
 
 // Decided reports whether a request with an ID has stored decisions in the turn.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
@@ -241,4 +242,27 @@ func TestDecideOnce(t *testing.T) {
 	require.NoError(t, x.Wait(ctx))
 	_, err = turns.DecideOnce(ctx, key, r.ID, Request{}, runner.Approve(call))
 	require.ErrorIs(t, err, runner.ErrTurnOver)
+}
+
+// TestCheckNamed: only an approval that may be about an earlier permission is refused. What an approved call asks while it
+// runs is not permitted, but answered.
+func TestCheckNamed(t *testing.T) {
+	asked := func(kinds ...string) *session.Reader {
+		log := &session.Reader{}
+		for i, kind := range kinds {
+			log.Asked = append(log.Asked, &event.Event{Data: &event.Relay{ToolCallID: "c", Kind: kind, Digest: fmt.Sprint(i)}})
+		}
+		return log
+	}
+	const may, input = event.RelayPermission, event.RelayInput
+	for _, log := range []*session.Reader{asked(), asked(may), asked(input, input), asked(may, input), asked(may, may, input)} {
+		require.NoError(t, CheckNamed(log, runner.Approve("c")))
+	}
+	err := CheckNamed(asked(may, input, may), runner.Approve("c"))
+	require.ErrorIs(t, err, runner.ErrNoApproval)
+	require.EqualError(t, err, `call "c" asks again, because its tool or its arguments have changed: approve its last question by that one's digest or id; `+
+		`an approval without them is about an earlier question: no such question is open`)
+	for _, d := range []runner.Decision{runner.Approve("d"), runner.Deny("c", ""), runner.Answer("c", 1), {CallID: "c", Approved: true, Digest: "2"}, {CallID: "c", Approved: true, RelayID: "x"}} {
+		require.NoError(t, CheckNamed(asked(may, may), d))
+	}
 }

@@ -151,6 +151,9 @@ func TestDecisionsAboutTheQuestionBefore(t *testing.T) {
 			require.Less(t, status, 300, text)
 			require.NoError(t, d.turns.WaitFree(t.Context(), key, time.Now().Add(time.Minute)))
 			require.Equal(t, ran+1, d.ran.Load(), text)
+			status, text = d.send("ann", decisions(key, turn), m{"decisions": []any{m{"callId": call, "approved": true}}})
+			require.Equal(t, http.StatusConflict, status, text)
+			require.Contains(t, text, "was already answered or withdrawn")
 		})
 	}
 }
