@@ -246,3 +246,27 @@ func TestForkHasItsOwnContext(t *testing.T) {
 		require.Equal(t, c.texts, texts)
 	}
 }
+
+// A peer that keeps one context for both conversations gets that of the fork once, and not at each turn.
+func TestForkInTheContextOfItsParent(t *testing.T) {
+	task := taskEvent("COMPLETED", "", "a", "Very well.")
+	for name, answers := range map[string][]string{
+		"messages": {messageEvent("Very well."), messageEvent("Very well."), messageEvent("Very well.")},
+		"tasks":    {task, strings.ReplaceAll(task, "t1", "t2"), strings.ReplaceAll(task, "t1", "t3")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, answers[c.number-1]) })
+			f := newRunner(t, remotetest.Billing(t, p.URL))
+			f.NoError(f.Turn("refund"))
+			fork := f.forked(t, event.TypeHarnessEnd)
+			for _, text := range []string{"the first", "the second"} {
+				f.NoError(f.Collect(f.Run(context.Background(), fork, llm.UserText(text))))
+			}
+			sent := p.made(sends)
+			require.Empty(t, sent[1].Params.Message.ContextID)
+			require.Equal(t, []string{"refund", "[billing] Very well.", "the first"}, texts(sent[1].Params.Message))
+			require.Equal(t, "c1", sent[2].Params.Message.ContextID)
+			require.Equal(t, []string{"the second"}, texts(sent[2].Params.Message))
+		})
+	}
+}

@@ -25,7 +25,7 @@ type memory struct {
 	RunID     string           // the run that recorded Task
 	Recorded  int64            // the position where Task was last recorded
 	Since     int64            // the position where the task was first recorded
-	Context   int64            // the position where the task's contextId was first recorded
+	Context   int64            // the position where the task, or the answer without one, was first recorded with its contextId
 	Files     []string         // the sums of the files that the task has produced
 	Begun     []int64          // the positions where tasks were first recorded in this turn
 	Processed int64            `json:"Heard"` // the position where a task had processed all messages, even without an answer
@@ -58,7 +58,7 @@ func (m *memory) SnapshotName() string {
 	if m.scope != "" {
 		return ""
 	}
-	return "remote agent " + m.name
+	return "conversation with " + m.name
 }
 
 // CatchUp applies events, and skips those that were applied before. The runner also calls it after each turn.
@@ -93,7 +93,7 @@ func (m *memory) apply(e *event.Event) {
 				m.Begun = append(m.Begun, e.Seq)
 			}
 		}
-		if d.ContextID != m.Task.ContextID {
+		if d.ContextID != m.Task.ContextID || d.TaskID != m.Task.TaskID || d.TaskID == "" {
 			m.Context = e.Seq
 		}
 		m.Task, m.RunID, m.Recorded = *d, e.RunID, e.Seq
@@ -113,7 +113,8 @@ func (m *memory) sharesTask(inv *agent.Invocation) bool {
 }
 
 // sharesContext reports whether the peer's context is that of the session that this one was forked from. The peer would
-// mix the two conversations.
+// mix the two conversations. A peer that chooses the parent's context for a message of the fork has mixed them, and
+// does not get the whole conversation again.
 func (m *memory) sharesContext(inv *agent.Invocation) bool {
 	return m.Task.ContextID != "" && m.Context <= inv.Shared()
 }

@@ -96,7 +96,7 @@ func TestMemoryFromSnapshot(t *testing.T) {
 		}
 	})
 	m := freshMemory(t, "billing", view.Full())
-	require.Equal(t, "remote agent billing", m.SnapshotName())
+	require.Equal(t, "conversation with billing", m.SnapshotName())
 	m.scope = "inner"
 	require.Empty(t, m.SnapshotName())
 }
