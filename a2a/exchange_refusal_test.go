@@ -46,24 +46,20 @@ func TestRefusedFirstMessage(t *testing.T) {
 		closed bool
 		line   string
 	}{
-		"nobody listens": {nothing, true, "it cannot be reached"},
-		"HTTP 403":       {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusForbidden) }, false, "HTTP status 403"},
-		"HTTP 404":       {func(w http.ResponseWriter, _ call) { http.NotFound(w, nil) }, false, "HTTP status 404"},
-		"HTTP 429":       {func(w http.ResponseWriter, _ call) { http.Error(w, "slowly", http.StatusTooManyRequests) }, false, "HTTP status 429"},
-		"HTTP 503":       {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusServiceUnavailable) }, false, "HTTP status 503"},
-		"an error with HTTP 429": {func(w http.ResponseWriter, c call) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusTooManyRequests)
-			c.fail(w, -32000, "slowly")
-		}, false, "HTTP status 429: slowly"},
-		"an error with HTTP 503": {func(w http.ResponseWriter, c call) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusServiceUnavailable)
-			c.fail(w, unsupported, "not today")
-		}, false, "not today"},
-		"an error of the protocol": {func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "not\ntoday") }, false, "not today"},
-		"an error in a stream":     {func(w http.ResponseWriter, c call) { streamError(w, c) }, false, "not today"},
-		"rejected":                 {func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("REJECTED", "We are closed.")) }, false, "We are closed."},
+		"nobody listens":                 {nothing, true, "it cannot be reached"},
+		"HTTP 403":                       {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusForbidden) }, false, "HTTP status 403"},
+		"HTTP 404":                       {func(w http.ResponseWriter, _ call) { http.NotFound(w, nil) }, false, "HTTP status 404"},
+		"HTTP 429":                       {func(w http.ResponseWriter, _ call) { http.Error(w, "slowly", http.StatusTooManyRequests) }, false, "HTTP status 429"},
+		"HTTP 503":                       {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusServiceUnavailable) }, false, "HTTP status 503"},
+		"an error with HTTP 429":         {errorWith(http.StatusTooManyRequests, -32000), false, "HTTP status 429: not today"},
+		"an error with HTTP 503":         {errorWith(http.StatusServiceUnavailable, unsupported), false, "not today"},
+		"a fault with HTTP 503":          {errorWith(http.StatusServiceUnavailable, internal), false, "HTTP status 503: not today"},
+		"a server error with HTTP 503":   {errorWith(http.StatusServiceUnavailable, -32000), false, "HTTP status 503: not today"},
+		"a fault with HTTP 400":          {errorWith(http.StatusBadRequest, internal), false, "HTTP status 400: not today"},
+		"an unknown error with HTTP 400": {errorWith(http.StatusBadRequest, -32050), false, "HTTP status 400: not today"},
+		"an error of the protocol":       {func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "not\ntoday") }, false, "not today"},
+		"an error in a stream":           {func(w http.ResponseWriter, c call) { streamError(w, c) }, false, "not today"},
+		"rejected":                       {func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("REJECTED", "We are closed.")) }, false, "We are closed."},
 		"submitted, then rejected": {func(w http.ResponseWriter, c call) {
 			c.stream(w, taskEvent("SUBMITTED", ""), statusEvent("REJECTED", ""))
 		}, false, "rejected"},
@@ -116,6 +112,15 @@ func TestNoConnectionInTime(t *testing.T) {
 	require.Contains(t, line, "it cannot be reached")
 }
 
+// errorWith answers with an error of JSON-RPC under an HTTP status.
+func errorWith(status, code int) func(w http.ResponseWriter, c call) {
+	return func(w http.ResponseWriter, c call) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		c.fail(w, code, "not today")
+	}
+}
+
 func streamError(w http.ResponseWriter, c call) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":%d,\"message\":\"not today\"}}\n\n", c.ID, unsupported)
@@ -140,6 +145,9 @@ func TestUnclearFirstMessage(t *testing.T) {
 		"HTTP 504":          {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusGatewayTimeout) }, a2a.CodeUnreachable},
 		"an internal error": {func(w http.ResponseWriter, c call) { c.fail(w, internal, "the agent failed") }, a2a.CodeProtocol},
 		"a server error":    {func(w http.ResponseWriter, c call) { c.fail(w, -32000, "the agent failed") }, a2a.CodeProtocol},
+		"an unknown error":  {func(w http.ResponseWriter, c call) { c.fail(w, -32050, "the agent failed") }, a2a.CodeProtocol},
+		"it has HTTP 500":   {errorWith(http.StatusInternalServerError, internal), a2a.CodeProtocol},
+		"it has HTTP 408":   {errorWith(http.StatusRequestTimeout, internal), a2a.CodeProtocol},
 		"no JSON":           {func(w http.ResponseWriter, _ call) { fmt.Fprint(w, "<html>") }, a2a.CodeProtocol},
 		"words came": {func(w http.ResponseWriter, c call) {
 			c.stream(w, taskEvent("SUBMITTED", ""), deltaEvent("a", "I see"), statusEvent("REJECTED", "no"))

@@ -31,8 +31,9 @@ import (
 // All other errors end the run, because the peer may have done the work, and the transferring agent might have it done
 // again. Among them are a connection that breaks after the request was sent, the HTTP statuses 408, 500, 502 and 504, with
 // which a proxy may report that the peer failed or did not answer in time while it worked, the errors of the protocol
-// for faults of the peer (-32603, -32000 and -32006), with which servers report that the agent failed in the middle of
-// its work, and a message that is sent again after a crash.
+// for faults of the peer (-32603, -32000 and -32006, and codes that the protocol does not define) without an HTTP status
+// that refuses, with which servers report that the agent failed in the middle of its work, and a message that is sent
+// again after a crash.
 var ErrNotSent = errors.New("the request was not sent")
 
 // delivery records how far a message got.

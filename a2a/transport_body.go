@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +57,8 @@ func readable(req *http.Request, resp *http.Response, mend func(answer []byte) [
 }
 
 // readableError passes errors of the protocol on: those of JSON-RPC, which some peers send with an HTTP error status,
-// with status 200, and those of HTTP+JSON (A2A 1.0, section 11.6) as they are. All others become a statusError.
+// with status 200, and those of HTTP+JSON (A2A 1.0, section 11.6) as they are. All others become a statusError, also a
+// fault of JSON-RPC with a status that says more: HTTP 4xx or 503 refuses the request.
 func readableError(resp *http.Response) error {
 	status := &statusError{status: resp.StatusCode}
 	if !isJSON(resp.Header) || status.unauthorized() {
@@ -71,6 +73,7 @@ func readableError(resp *http.Response) error {
 	var body struct {
 		JSONRPC string `json:"jsonrpc"`
 		Error   *struct {
+			Code    any             `json:"code"`
 			Message string          `json:"message"`
 			Details json.RawMessage `json:"details"`
 		} `json:"error"`
@@ -78,8 +81,9 @@ func readableError(resp *http.Response) error {
 	if json.Unmarshal(data, &body) != nil || body.Error == nil {
 		return status
 	}
+	code, _ := body.Error.Code.(float64)
 	switch {
-	case body.JSONRPC != "" && status.status != http.StatusTooManyRequests: // which has no error of its own
+	case body.JSONRPC != "" && (isRefusal(code) || status.status >= 500 && status.status != http.StatusServiceUnavailable):
 		resp.StatusCode, resp.Status = http.StatusOK, "200 OK"
 	case isOfProtocol(body.Error.Details):
 		resp.Header.Set("Content-Type", "application/json") // the only media type that the SDK accepts
@@ -89,6 +93,12 @@ func readableError(resp *http.Response) error {
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
 	return nil
+}
+
+// isRefusal reports whether a code of JSON-RPC is that of an error of the protocol, or of the SDK for credentials, which
+// is not a fault of the peer.
+func isRefusal(code float64) bool {
+	return slices.Contains([]float64{-32700, -32600, -32601, -32602, -31401, -31403}, code) || code <= -32001 && code >= -32009 && code != -32006
 }
 
 // isOfProtocol reports whether the details of an error name an error of the protocol.
@@ -110,8 +120,8 @@ func isJSON(h http.Header) bool {
 	return err == nil && (typ == "application/json" || strings.HasSuffix(typ, "+json"))
 }
 
-// idleTimer calls a func when nothing has been received for a time. Its timer runs from each receipt until the end of the
-// response. A nil silence does nothing.
+// idleTimer calls a func when nothing has been received for a time. Its timer runs from each receipt until the end of
+// the response. A nil idleTimer does nothing.
 type idleTimer struct {
 	after time.Duration
 	timer *time.Timer
