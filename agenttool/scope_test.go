@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -482,9 +483,15 @@ func TestBreakAnywhere(t *testing.T) {
 
 // A call that a crash cut off goes on by Resume: the agent behind it continues its run.
 func TestResume(t *testing.T) {
+	var cutOff atomic.Bool
 	s := scripted.New().
 		Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`)), scripted.Reply(scripted.ExpectResult("At last."), scripted.Text("There it is."))).
-		Add("slow", scripted.Reply(scripted.WaitFor(make(chan int)), scripted.Text("never finished")), scripted.Reply(scripted.Text("At last.")))
+		Func("slow", func(*llm.Request) scripted.Answer {
+			if cutOff.Load() {
+				return scripted.Reply(scripted.Text("At last."))
+			}
+			return scripted.Reply(scripted.WaitFor(make(chan int)), scripted.Text("never finished"))
+		})
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
 	store := sessiontest.Memory(t)
 	r := newRunner(t, support, store)
@@ -494,6 +501,7 @@ func TestResume(t *testing.T) {
 			break
 		}
 	}
+	cutOff.Store(true)
 	var events []*event.Event
 	for e, err := range newRunner(t, support, store).Resume(context.Background(), key) {
 		require.NoError(t, err)

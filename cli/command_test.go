@@ -78,7 +78,7 @@ func TestBadInput(t *testing.T) {
 		"url of another kind":    {args: []string{"run", desk, "hi"}, env: []string{"OPENAI_BASE_URL=ftp://x", "OPENAI_MODEL=m"}, say: "http://"},
 		"files in a file":        {args: []string{"run", desk, "hi", "--files", desk + "/billing.md"}, say: "/billing.md: this is a file: give the path of a folder"},
 		"endless prices":         {args: []string{"run", desk, "hi", "--prices", "/dev/zero"}, say: "--prices: it is longer than 64MiB"},
-		"endless secret":         {args: []string{"serve", desk, "--token-file", "/dev/zero"}, say: "--token-file: it is longer than 64KiB"},
+		"endless secret":         {args: []string{"serve", desk, "--addr", "127.0.0.1:0", "--token-file", "/dev/zero"}, say: "--token-file: it is longer than 64KiB"},
 		"broken tree":            {args: []string{"run", "testdata/broken", "hi"}, say: "problems in the agents' files"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -208,7 +208,7 @@ func TestBadImports(t *testing.T) {
 		`[{"role":"user"}]`:                                                                                          "arbor: standard input: message 1: the message is empty",
 		`[{"role":"assistant","content":"x"}]`:                                                                       "must begin with a message of the user",
 		`[{"role":"user","content":{"a":1}}]`:                                                                        "neither text nor a list of parts",
-		`[{"role":"user","content":[{"type":"input_audio"}]}]`:                                                       `part 1 of its content: the type "input_audio" cannot be carried over`,
+		`[{"role":"user","content":[{"type":"input_audio"}]}]`:                                                       "part 1 of its content: the audio is not in it: send data",
 		`[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]`:                                       "the file is not in it",
 		`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png,x"}}]}]`:                  "not in base64",
 		`[{"role":"user","content":"a"},{"role":"tool","content":"x","tool_call_id":"k"}]`:                           `no call "k" waits for a result`,
