@@ -490,7 +490,12 @@ func TestYesOrNo(t *testing.T) {
 		"not sure": {}, "no problem": {}, "never mind": {}, "ok?": {}, "is that fine": {}, "absolutely not": {}, "да нет": {}, "уes": {}, "yes don't": {}, "好的但是": {}, "go": {},
 		"": {}, "?": {}, "yes, but only half": {}, "yesterday": {}, "maybe": {}, "please": {}, "I said yes": {}, "ok no": {},
 		"yes 👍🏽": {true, true}, "**Yes!**": {true, true}, "no, 50": {false, true}, "yes, $50": {}, "ok 50%": {}, "はい５": {}, "yes ²": {}, "yes x": {},
-		"yes 👎": {}, "ok ❌": {}, "~~yes~~": {}, "yes\u0336": {}, "yes\u200b": {}, "yes\x00": {}, "yes؟": {}, "yes +": {}, "\xffyes": {},
+		"yes 👎": {}, "ok ❌": {}, "~~yes~~": {}, "yes\u0336": {}, "yes\x00": {}, "yes؟": {}, "yes +": {}, "\xffyes": {},
+		"好的~": {true, true}, "好的～": {true, true}, "네~": {true, true}, "好的~ 谢谢": {true, true}, "yes ❤️": {true, true}, "yes 🎉": {true, true}, "`yes`": {true, true},
+		"yes =)": {true, true}, "yes^^": {true, true}, "d´accord": {true, true}, "yes\u200b": {true, true}, "\u200fyes": {true, true}, "\ufeffyes": {true, true}, "yes\u00ad": {true, true},
+		"👍": {true, true}, "👍🏽👍🏽": {true, true}, "✅ thanks": {true, true}, "👎": {false, true}, "❌ never": {false, true},
+		"🙏": {}, "👍?": {}, "👍 👎": {}, "~~👍~~": {}, "yes, ~do it~": {}, "sí 5": {}, "5 yes": {}, "👍 5": {}, "yes €": {}, "yes ≥": {}, "yes ˂": {}, "yes <": {}, "yes ①": {}, "yes 💔": {},
+		"🙂\u200d↔️ yes": {}, "yes 🙂\u200d↔️": {}, "\u202eyes": {}, "yes\u2064": {}, "yes\U000E0035": {}, "yes 5️⃣": {}, "yes🤔": {},
 	} {
 		yes, understood := YesOrNo(words)
 		require.Equal(t, want, [2]bool{yes, understood}, words)

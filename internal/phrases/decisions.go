@@ -28,11 +28,22 @@ var sectionOf = sync.OnceValue(func() map[string]string {
 const longest = 4
 
 // YesOrNo reads a text as the answer to a request for approval. A text that begins with a no is a no. A yes may only
-// contain courtesies in addition, is not a question, and has no numbers and symbols, which may change what is asked.
-// Anything else is not understood.
+// contain courtesies in addition, is not a question, and has no numbers, no other symbols and nothing that is struck
+// through, which may change what is asked. Anything else is not understood.
 func YesOrNo(text string) (yes, understood bool) {
 	text = words.Normal(text)
-	said := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) })
+	var spaced strings.Builder // every symbol is a word
+	for _, r := range strings.ToLower(text) {
+		switch {
+		case unicode.IsLetter(r):
+			spaced.WriteRune(r)
+		case silent(r):
+			spaced.WriteByte(' ')
+		default:
+			spaced.WriteString(" " + string(r) + " ")
+		}
+	}
+	said := strings.Fields(spaced.String())
 	for first := true; len(said) > 0; first = false {
 		section, n := "", 0
 		for n = min(longest, len(said)); n > 0 && section == ""; n-- {
@@ -48,12 +59,24 @@ func YesOrNo(text string) (yes, understood bool) {
 		}
 		yes = true
 	}
-	yes = yes && !strings.ContainsFunc(text, func(r rune) bool {
-		plain := unicode.IsLetter(r) || unicode.IsSpace(r) || unicode.IsPunct(r) || strings.ContainsRune(friendly, r)
-		return !plain || strings.ContainsRune("?？؟⁇⁈⁉﹖‽", r)
-	})
+	from, to := max(strings.Index(text, "~"), 0), max(strings.LastIndex(text, "~"), 0)
+	yes = yes && !strings.ContainsFunc(text[from:to], func(r rune) bool { return !silent(r) }) // what is between two ~ is struck through
 	return yes, yes
 }
 
-// friendly are the symbols that a yes may contain, with the marks of their skin colors and variants.
-const friendly = "👍👌🙏🙂😊😀✅✔\U0001F3FB\U0001F3FC\U0001F3FD\U0001F3FE\U0001F3FF\uFE0F"
+// silent reports whether a character changes nothing about a yes: space, punctuation except for question marks, accents
+// and marks on their own as in ^^ and skin colors, the signs ~ and =, and characters that are invisible and neither
+// reorder a text nor stand for anything. Numbers, currencies, the signs of sums and comparisons, and marks that change
+// the character before them are not silent.
+func silent(r rune) bool {
+	switch {
+	case strings.ContainsRune("?？؟⁇⁈⁉﹖‽", r):
+		return false
+	case unicode.IsSpace(r), unicode.IsPunct(r), strings.ContainsRune("~～=", r):
+		return true
+	case unicode.Is(unicode.Sk, r):
+		return r < 0x2c2 || r > 0x2ff // these look like <, >, + and -
+	}
+	variant := r == 0xfe0e || r == 0xfe0f // an emoji is drawn as text, or as a picture
+	return variant || r == 0xad || r >= 0x200b && r <= 0x200f || r == 0x2060 || r == 0xfeff
+}
