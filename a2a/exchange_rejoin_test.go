@@ -168,7 +168,7 @@ type stub struct {
 	a2a.Client
 	send      func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error]
 	subscribe func(ctx context.Context) iter.Seq2[sdk.Event, error]
-	get       func() (*sdk.Task, error)
+	get       func(context.Context) (*sdk.Task, error)
 
 	mu       sync.Mutex
 	canceled int
@@ -180,7 +180,9 @@ func (c *stub) SendStreamingMessage(_ context.Context, req *sdk.SendMessageReque
 func (c *stub) SubscribeToTask(ctx context.Context, _ *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
 	return c.subscribe(ctx)
 }
-func (c *stub) GetTask(context.Context, *sdk.GetTaskRequest) (*sdk.Task, error) { return c.get() }
+func (c *stub) GetTask(ctx context.Context, _ *sdk.GetTaskRequest) (*sdk.Task, error) {
+	return c.get(ctx)
+}
 func (c *stub) CancelTask(context.Context, *sdk.CancelTaskRequest) (*sdk.Task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,23 +209,38 @@ func working() *sdk.Task {
 	return &sdk.Task{ID: "t1", ContextID: "c1", Status: sdk.TaskStatus{State: sdk.TaskStateWorking}}
 }
 
-// A peer that does not come back is given up after a while, and its task is canceled.
+// A peer that does not come back, or no longer says anything, is given up after a while, and its task is canceled.
 func TestPeerDoesNotComeBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		c := &stub{send: func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(errBroken, working()) },
-			subscribe: func(context.Context) iter.Seq2[sdk.Event, error] { asked++; return yields(errBroken) },
-			get:       func() (*sdk.Task, error) { return nil, errBroken }}
-		r := must.Get(a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(0)))
-		began := time.Now()
-		_, _, err := newRunner(t, r).Turn("hi")
-		require.ErrorIs(t, err, errBroken)
-		require.Equal(t, 11, asked)
-		took := time.Since(began)
-		require.Greater(t, took, 10*time.Second)
-		require.Less(t, took, time.Minute)
-		require.Equal(t, 1, c.canceled)
-	})
+	for name, c := range map[string]struct {
+		get     func(context.Context) (*sdk.Task, error)
+		is      error
+		code    a2a.ErrorCode
+		atLeast time.Duration
+	}{
+		"broken": {func(context.Context) (*sdk.Task, error) { return nil, errBroken }, errBroken, a2a.CodeProtocol, 10 * time.Second},
+		"silent": {func(ctx context.Context) (*sdk.Task, error) { <-ctx.Done(); return nil, ctx.Err() }, nil, a2a.CodeTimeout, 10*time.Second + 11*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				stub := &stub{send: func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(errBroken, working()) },
+					subscribe: func(context.Context) iter.Seq2[sdk.Event, error] { asked++; return yields(errBroken) },
+					get:       c.get}
+				r := must.Get(a2a.Remote("billing", "", a2a.WithClient(stub), a2a.WithTimeout(0), a2a.WithIdleTimeout(time.Second)))
+				began := time.Now()
+				_, _, err := newRunner(t, r).Turn("hi")
+				requireCode(t, err, c.code)
+				if c.is != nil {
+					require.ErrorIs(t, err, c.is)
+				}
+				require.Equal(t, 11, asked)
+				took := time.Since(began)
+				require.Greater(t, took, c.atLeast)
+				require.Less(t, took, time.Minute)
+				require.Equal(t, 1, stub.canceled)
+			})
+		})
+	}
 }
 
 // A peer whose streams end at once without a word is not asked in a loop.
@@ -232,7 +249,7 @@ func TestEmptyStreamsArePaced(t *testing.T) {
 		asked := 0
 		c := &stub{send: func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(errBroken, working()) },
 			subscribe: func(context.Context) iter.Seq2[sdk.Event, error] { asked++; return yields(nil, working()) },
-			get:       func() (*sdk.Task, error) { return working(), nil }}
+			get:       func(context.Context) (*sdk.Task, error) { return working(), nil }}
 		r := must.Get(a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(10*time.Minute)))
 		_, _, err := newRunner(t, r).Turn("hi")
 		requireCode(t, err, a2a.CodeTimeout)
@@ -263,7 +280,7 @@ func TestStreamsThatEndEarly(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				c := &stub{send: func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(errBroken, working()) }, subscribe: subscribe,
-					get: func() (*sdk.Task, error) {
+					get: func(context.Context) (*sdk.Task, error) {
 						now := working()
 						if time.Since(began) > time.Hour {
 							now.Status.State, now.Artifacts = sdk.TaskStateCompleted, []*sdk.Artifact{{ID: "a", Parts: sdk.ContentParts{sdk.NewTextPart("Done.")}}}
@@ -278,20 +295,23 @@ func TestStreamsThatEndEarly(t *testing.T) {
 	}
 }
 
-// A peer that also does not say what became of the task is given up.
+// A peer that takes longer than the idle limit to say what became of the task is asked again.
 func TestPeerThatFallsSilent(t *testing.T) {
-	over := make(chan struct{})
 	p := newWire(t, func(w http.ResponseWriter, c call) {
-		if c.Method == sends {
+		switch {
+		case c.Method == sends:
 			c.stream(w, taskEvent("WORKING", ""))
 			w.(http.Flusher).Flush()
+		case c.Method == gets && c.number > 1:
+			c.reply(w, taskJSON("COMPLETED", "", "a", "At last."))
+			return
 		}
-		<-over
+		<-c.ctx.Done()
 	})
-	t.Cleanup(func() { close(over) })
-	_, _, err := newRunner(t, remotetest.Billing(t, p.URL, a2a.WithIdleTimeout(20*time.Millisecond))).Turn("hi")
-	requireCode(t, err, a2a.CodeTimeout)
-	require.Len(t, p.made(gets), 1)
+	f := newRunner(t, remotetest.Billing(t, p.URL, a2a.WithIdleTimeout(200*time.Millisecond)))
+	events := f.NoError(f.Turn("hi"))
+	require.Equal(t, []string{"At last."}, remotetest.Texts(events))
+	require.Empty(t, p.made(cancels))
 }
 
 // A peer that gives the next task the id of the last one is not quoted again.

@@ -109,7 +109,7 @@ func TestNilEverywhere(t *testing.T) {
 	c := &stub{
 		send:      func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(nil, nothing...) },
 		subscribe: func(context.Context) iter.Seq2[sdk.Event, error] { return yields(nil, nothing...) },
-		get:       func() (*sdk.Task, error) { return nil, nil }}
+		get:       func(context.Context) (*sdk.Task, error) { return nil, nil }}
 	r := must.Get(a2a.Remote("billing", "", a2a.WithClient(c)))
 	_, _, err := newRunner(t, r, runner.WithStreaming()).Turn("hi")
 	require.ErrorContains(t, err, "ended before it was complete")

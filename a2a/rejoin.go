@@ -114,12 +114,9 @@ func silence(call context.Context, err error) error {
 	return err
 }
 
-// transient reports whether a request for a task may succeed later: its connection broke, or a proxy or an overloaded
-// server answered.
+// transient reports whether a request for a task may succeed later: its connection broke or fell silent, or a proxy or
+// an overloaded server answered.
 func (x *exchange) transient(err error) bool {
-	if errors.Is(err, errIdle) {
-		return false
-	}
 	var status *statusError
 	if !errors.As(err, &status) {
 		return x.connectionBroke(err)
@@ -206,7 +203,7 @@ func (x *exchange) follow(streams bool) *Error {
 		case errors.Is(err, sdk.ErrTaskNotFound):
 			return x.failTaskGone(id)
 		default:
-			if failures++; failures > maxFailures || errors.Is(err, errIdle) || !broke && !x.transient(err) {
+			if failures++; failures > maxFailures || !broke && !x.transient(err) {
 				return x.failed(err)
 			}
 			x.inv.Logger().Warn("the connection to a remote agent broke; retrying", "agent", x.name, "card", x.cards.displayURL, "failures", failures)

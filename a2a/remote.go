@@ -38,8 +38,8 @@ func WithHTTPClient(c *http.Client) Option { return func(r *remote) { r.base = c
 func WithTimeout(d time.Duration) Option { return func(r *remote) { r.timeout = d } }
 
 // WithIdleTimeout bounds the time in which the remote agent sends nothing, not even a keep-alive, while a response is
-// open. After that the agent asks for the task again, and waits on if the peer still has it. 0 sets no limit. Defaults
-// to 2 minutes.
+// open, and the time until it begins to answer a request for a task that it has accepted. After that the agent asks for
+// the task again, up to 10 times in a row, and waits on if the peer still has it. 0 sets no limit. Defaults to 2 minutes.
 func WithIdleTimeout(d time.Duration) Option { return func(r *remote) { r.idle = d } }
 
 // WithMaxResponse bounds the body of one response in bytes; a stream counts as a whole. Defaults to 16 MiB. Cards are

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -249,6 +250,49 @@ func TestSilentTask(t *testing.T) {
 	}))
 	c := remotetest.NewClient(t, newRemote(t, p.cardURL, a2a.WithIdleTimeout(500*time.Millisecond)))
 	require.Equal(t, []string{"At last."}, remotetest.Texts(c.NoError(c.Turn("hi"))))
+}
+
+// A peer that takes longer than the idle limit to answer a request for a task is asked again.
+func TestSilentRequest(t *testing.T) {
+	var asked, canceled atomic.Int32
+	p := newPeer(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		if yield(sdk.NewSubmittedTask(ec, ec.Message), nil) {
+			yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("At last.")), nil)
+			yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
+		}
+	}, grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		if strings.HasSuffix(info.FullMethod, "/SubscribeToTask") {
+			<-stream.Context().Done()
+			return stream.Context().Err()
+		}
+		return handle(srv, &broken{ServerStream: stream})
+	}), grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		switch {
+		case strings.HasSuffix(info.FullMethod, "/CancelTask"):
+			canceled.Add(1)
+		case strings.HasSuffix(info.FullMethod, "/GetTask") && asked.Add(1) == 1:
+			<-ctx.Done()
+		}
+		return handle(ctx, req)
+	}))
+	c := remotetest.NewClient(t, newRemote(t, p.cardURL, a2a.WithIdleTimeout(500*time.Millisecond)))
+	require.Equal(t, []string{"At last."}, remotetest.Texts(c.NoError(c.Turn("hi"))))
+	require.Greater(t, asked.Load(), int32(1))
+	require.Zero(t, canceled.Load())
+}
+
+// broken is a stream that ends after its first message.
+type broken struct {
+	grpc.ServerStream
+	sent bool
+}
+
+func (s *broken) SendMsg(m any) error {
+	if s.sent {
+		return status.Error(codes.Unavailable, "the connection broke")
+	}
+	s.sent = true
+	return s.ServerStream.SendMsg(m)
 }
 
 // TLS is used where the address asks for it, with the certificate of the environment.
