@@ -9,11 +9,11 @@
 //
 // A run sends its message under one id, even when it sends it again after a crash, so that a peer that drops duplicates
 // recognizes it. If the peer has forgotten a task, the run fails instead of sending a second message. If a stream
-// breaks or falls silent, the agent subscribes again or polls the task. If a task asks for an authorization, the turn waits, also
-// within an agent tool, a graph or a workflow. If a task asks for input there, the agent makes a tool call (ask_user)
-// that the user answers. If the peer has certainly refused the message, the conversation returns to the transferring
-// agent ([ErrNotSent]). The usage that a peer with Arbor's [Extension] reports is stored with the task, and counts
-// towards no limit of this process.
+// breaks or falls silent, the agent subscribes again or polls the task. If a task asks for an authorization, the turn
+// waits, also within an agent tool, a graph or a workflow. If a task asks for input there, the agent makes a tool call
+// (ask_user) that the user answers. If the peer has certainly refused the message, the conversation returns to the
+// transferring agent ([ErrNotSent]). The usage that a peer with Arbor's [Extension] reports is stored with the task,
+// and counts towards no limit of this process.
 //
 // The peer is found by its agent card, which is fetched before the first use, once for all concurrent callers, and kept
 // for as long as its headers allow ([WithCardTTL]). [WithCardVerifier] sets the verifier of its signatures, such as one

@@ -254,8 +254,9 @@ type (
 		Model        string `json:"model,omitempty"`
 	}
 	// RemoteTask identifies a task that a remote A2A agent runs for the run. Question is the id of the message with
-	// which the task asks something, if it does. Usage is the usage of the peer's models, as the peer reports it, with one element for each model. It is not checked, and the operator of the peer pays
-	// for it, so it counts against no limit and no budget.
+	// which the task asks something, if it does. Usage is the usage of the peer's models, as the peer reports it, with
+	// one element for each model. It is not checked, and the operator of the peer pays for it, so it counts against no
+	// limit and no budget.
 	RemoteTask struct {
 		TaskID    string  `json:"taskId"`
 		ContextID string  `json:"contextId,omitempty"`

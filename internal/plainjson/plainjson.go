@@ -38,8 +38,8 @@ func Unmarshal(data []byte, v any) error {
 var ErrTwice = errors.New("one object contains a key twice")
 
 // Strict decodes exactly one JSON value, with numbers as json.Number. It refuses what programs read differently: text
-// that is not UTF-8, and objects that contain a key twice ([ErrTwice]). It also refuses more than the given levels of
-// objects and lists in each other.
+// that is not UTF-8, and objects that contain a key twice ([ErrTwice], with the key). It also refuses more than
+// the given levels of objects and lists in each other.
 func Strict(data []byte, levels int) (v any, err error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("the text is not UTF-8")
@@ -52,7 +52,10 @@ func Strict(data []byte, levels int) (v any, err error) {
 	case !ok:
 		return nil, fmt.Errorf("values are nested more than %d deep", levels)
 	case n != colons(data):
-		return nil, ErrTwice
+		dec := json.NewDecoder(bytes.NewReader(data))
+		dec.UseNumber()
+		key, _ := twice(dec)
+		return nil, fmt.Errorf("%w: %.64q", ErrTwice, key)
 	}
 	return v, nil
 }
@@ -98,4 +101,27 @@ func colons(data []byte) (n int) {
 		}
 	}
 	return n
+}
+
+// twice reads a value of valid JSON and returns the first key that one of its objects contains twice.
+func twice(dec *json.Decoder) (key string, found bool) {
+	open, _ := dec.Token()
+	if _, ok := open.(json.Delim); !ok {
+		return "", false
+	}
+	seen := make(map[string]bool)
+	for dec.More() {
+		if open == json.Delim('{') {
+			token, _ := dec.Token()
+			if key = token.(string); seen[key] {
+				return key, true
+			}
+			seen[key] = true
+		}
+		if key, found = twice(dec); found {
+			return key, true
+		}
+	}
+	_, _ = dec.Token() // its end
+	return "", false
 }

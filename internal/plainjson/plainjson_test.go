@@ -29,3 +29,17 @@ func TestUnmarshalErrsLikeThePackageJSON(t *testing.T) {
 		require.Equal(t, want, plainjson.Unmarshal([]byte(text), &ours), "%q", text)
 	}
 }
+
+// A key that one object has twice is named, however it is written; objects next to and inside of each other may share one.
+func TestKeysThatAreThereTwice(t *testing.T) {
+	for text, key := range map[string]string{
+		`{"a":1,"a":2}`: `"a"`,
+		`[{"n":1e999,"x":[]},{"n":{"x":[{"n":""}],"n":null},"x":[{"y":1,"z":"y","\u0079":2}]}]`: `"y"`,
+	} {
+		_, err := plainjson.Strict([]byte(text), 9)
+		require.ErrorIs(t, err, plainjson.ErrTwice)
+		require.EqualError(t, err, "one object contains a key twice: "+key)
+	}
+	_, err := plainjson.Strict([]byte(`[{"n":1e999,"x":{"x":1}},{"x":2}]`), 9)
+	require.NoError(t, err)
+}

@@ -104,7 +104,9 @@ func TestEnvelopes(t *testing.T) {
 			}
 		})
 	}
-	got := call(t, "POST", server.URL+"/message:send", "")
+	got := call(t, "POST", server.URL+"/rpc", rpcBody("GetTask", `{"id":"t","metadata":[{"id":{"k":1}}],"id":"u"}`))
+	require.Contains(t, got.body, `the body cannot be read: one object contains a key twice: \"id\"`)
+	got = call(t, "POST", server.URL+"/message:send", "")
 	require.Equal(t, 415, got.status, "no body has no type")
 	got = call(t, "POST", server.URL+"/message:send", `[`+hello+`]`)
 	require.Equal(t, 400, got.status)

@@ -24,7 +24,7 @@ func parse(body []byte) (any, error) {
 	}
 	v, err := plainjson.Strict(body, maxDepth)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the body is not one JSON document: %w", sdk.ErrParseError, err)
+		return nil, fmt.Errorf("%w: the body cannot be read: %w", sdk.ErrParseError, err)
 	}
 	return v, nil
 }
