@@ -75,9 +75,16 @@ func (w *world) action(r *runner.Runner) {
 	w.acts = append(w.acts, what)
 	switch what {
 	case "run":
-		msg, meta := w.message(), runner.WithMetadata(hostileMetadata.Draw(w.rt, "metadata"))
+		msg, metadata := w.message(), hostileMetadata.Draw(w.rt, "metadata")
+		if w.page {
+			metadata = broughtTools
+		}
+		meta := runner.WithMetadata(metadata)
 		seed, seeded := w.seed()
-		w.act(r, act{whole: true, said: &msg, seeded: seeded, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Run(ctx, s1, msg, meta, seed) }})
+		given := runner.WithResults(w.clientResults()...)
+		w.act(r, act{whole: true, said: &msg, seeded: seeded, start: func(ctx context.Context) iter.Seq2[*event.Event, error] {
+			return r.Run(ctx, s1, msg, meta, seed, given)
+		}})
 	case "begin":
 		msg := w.message()
 		w.begin(r, msg)

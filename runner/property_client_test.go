@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -55,6 +56,21 @@ func (w *world) checkClientTools(log []*event.Event) {
 			}
 		}
 	}
+}
+
+// clientResults returns results of open calls of the client's tool, to come with the user's next message, and sometimes
+// one of a call that does not wait.
+func (w *world) clientResults() (given []runner.Decision) {
+	for _, q := range w.story.questions {
+		if q == q.call.last() && q.asked.Client && q.resolved == nil && oneInTen.Draw(w.rt, "comes with the message") >= 3 {
+			given = append(given, runner.Answer(q.asked.ToolCallID, "with the message"))
+			w.happened["a result with a message"] = true
+		}
+	}
+	if oneInTen.Draw(w.rt, "of nothing") == 9 {
+		given = append(given, runner.Answer("nothing", "é"))
+	}
+	return given
 }
 
 func text(raw json.RawMessage) (s string) {

@@ -181,6 +181,7 @@ type world struct {
 	shares     bool // requests
 	outer      bool // models are asked again by somebody else
 	estimates  bool // usage that nobody reports, under a budget
+	page       bool // the client brings its tool for every turn that "run" begins
 	processes  []*runner.Runner
 	ids        int64 // given out so far
 	acts       []string

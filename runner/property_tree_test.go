@@ -55,6 +55,10 @@ func (w *world) tree() {
 	for range someInquiries.Draw(w.rt, "inquiries") {
 		w.script = slices.Insert(w.script, rapid.IntRange(0, min(len(w.script), 7)).Draw(w.rt, "inquires at"), curious.Draw(w.rt, "inquires"))
 	}
+	if w.page = oneInTen.Draw(w.rt, "a page") >= 7; w.page {
+		shows := plan{Calls: []plannedCall{{Name: pageTool, Args: `{}`}, {Name: pageTool, Args: `{}`}}[:rapid.IntRange(1, 2).Draw(w.rt, "shown")], Usage: true}
+		w.script = slices.Insert(w.script, rapid.IntRange(0, min(len(w.script), 3)).Draw(w.rt, "shows at"), shows)
+	}
 	ahead := oneInTen.Draw(w.rt, "anticipates") >= 7
 	if ahead {
 		w.opts = append(w.opts, runner.AnticipatesFirst(), runner.WithAnticipation(w.predicts, 0.5))
