@@ -612,6 +612,30 @@ func TestAnticipationOfCancelledTurns(t *testing.T) {
 	}
 }
 
+// TestAnticipationOfTurnsCancelledAtItsRequest has turns that end just before the target's request would adopt the early
+// one: the log has what that has used.
+func TestAnticipationOfTurnsCancelledAtItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		asked := new(atomic.Int32)
+		billing := must.Get(llmagent.New("billing", "", scripted.Always("billing", scripted.Reply(scripted.Text("Your refund."), scripted.Usage(70, 20, 0))),
+			llmagent.WithInstructionFunc(func(context.Context, *agent.Invocation) (string, error) {
+				if asked.Add(1) == 2 { // the first is the early request
+					cancel()
+				}
+				return "Refund.", nil
+			})))
+		desk := must.Get(llmagent.New("desk", "", scripted.Always("desk", scripted.Reply(after(time.Second), scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`), scripted.Usage(1, 1, 0))), llmagent.WithSubAgents(billing)))
+		r := newRun(t, desk, runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 5000}}), runner.WithAnticipation(always("billing"), 1))
+		_, err := runner.Collect(r.Run(ctx, s1, llm.UserText("Hello")))
+		require.ErrorIs(t, err, context.Canceled)
+		_, discards := lines(load(t, r, s1))
+		require.Len(t, discards, 1)
+		require.Equal(t, 70, discards[0].Usage.InputTokens)
+	})
+}
+
 // TestAnticipationFails has the target's model fail when it is asked ahead: it is asked once more, as usual.
 func TestAnticipationFails(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -335,7 +335,7 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 		var a modelAnswer
 		var used *llm.Usage
 		defer func() {
-			if used == nil && a.broken(nil) { // the consumer stopped reading
+			if a.broken(nil) { // the consumer stopped reading
 				used = m.charge(model.Name(), req, &a)
 			}
 			m.session.mu.Lock()
@@ -388,7 +388,9 @@ func (m *meter) reports(model string) bool {
 }
 
 // charge estimates the usage of an answer, which is no less than its endpoint has reported, and keeps the text of the
-// notice about it.
+// notice about it. If several requests were under way and none has an answer, it charges the input of all of them at the
+// price of this model, because one usage has one model. Their number is too low by one for each request of a fallback
+// within a hedge that failed and whose next model a budget refused: it was lost twice.
 func (m *meter) charge(model string, req *llm.Request, a *modelAnswer) *llm.Usage {
 	content := a.content
 	content.Text = a.text.String()
@@ -486,7 +488,8 @@ func (a *modelAnswer) addChunk(c *llm.Chunk) {
 }
 
 // broken reports whether the answer ended incomplete after it began, or because its context ended, and without a usage.
-// err is its error, or nil. A request that failed by itself before the answer began costs nothing.
+// err is its error, or nil. An *llm.Error before the answer began, other than a truncation, means that the endpoint
+// refused the request or that a limit held it back, which costs nothing.
 func (a *modelAnswer) broken(err error) bool {
 	var failed *llm.Error
 	begun := a.begun || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/policy"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -143,6 +146,36 @@ func TestBrokenAnswersAreCharged(t *testing.T) {
 	}
 }
 
+// TestHeldBackRequestsAreFree: a turn that is cancelled before its model was asked costs nothing.
+func TestHeldBackRequestsAreFree(t *testing.T) {
+	slow := scripted.Always("slow", scripted.Reply(after(time.Hour)))
+	limit, places := must.Get(policy.NewRateLimit(0.001, 1)), must.Get(policy.NewConcurrency(1))
+	held := limit.Wrap(slow)
+	for name, m := range map[string]llm.Model{"rate": held, "places": places.Wrap(slow), "fallback": must.Get(policy.NewFallback([]llm.Model{held, slow}))} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for _, wrapped := range []llm.Model{held, places.Wrap(slow)} { // take what there is
+					go func() {
+						for range wrapped.Generate(t.Context(), new(llm.Request)) {
+						}
+					}()
+				}
+				synctest.Wait()
+				r := newRun(t, must.Get(llmagent.New("solo", "", m)), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}}))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				for _, err := range r.Run(ctx, s1, llm.UserText("Hello")) {
+					if err != nil {
+						require.ErrorIs(t, err, context.DeadlineExceeded)
+					}
+				}
+				used, _ := charges(load(t, r, s1))
+				require.Empty(t, used)
+			})
+		})
+	}
+}
+
 // TestUsageBeforeTheEnd: a usage that an endpoint reports before the rest of an answer misses the rest, which is
 // estimated.
 func TestUsageBeforeTheEnd(t *testing.T) {
@@ -169,6 +202,14 @@ func TestUsageBeforeTheEnd(t *testing.T) {
 			require.Equal(t, llm.Usage{InputTokens: 90, OutputTokens: c.output}, u, name)
 		}
 	}
+	r := newRun(t, must.Get(llmagent.New("solo", "", early(1, ""))), runner.WithStreaming(), runner.WithTokenCounter(letters), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}}))
+	for e, err := range r.Run(t.Context(), s1, llm.UserText("Hi")) {
+		if require.NoError(t, err); e.Partial {
+			break
+		}
+	}
+	used, _ := charges(load(t, r, s1))
+	require.Equal(t, []llm.Usage{{InputTokens: 90, OutputTokens: len("Half an")}}, used, "the consumer stops reading")
 }
 
 // TestBrokenAnswersAreNoUsage: that a broken answer is charged does not make an endpoint

@@ -19,9 +19,10 @@ type runtime struct{ *scope }
 
 // Ask implements agent.Runtime.
 func (s runtime) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
-	early, err := s.adoptEarly(inv, model, req)
+	var early *anticipation
+	err := ctx.Err() // no endpoint would be asked
 	if err == nil {
-		err = ctx.Err() // no endpoint would be asked
+		early, err = s.adoptEarly(inv, model, req)
 	}
 	if err == nil {
 		err = s.meter.reserve(inv.Agent().Name(), model, req, 0)

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,9 +105,6 @@ func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 		if err == nil || errors.Is(err, errStop) {
 			return
 		}
-		if cerr := ctx.Err(); cerr != nil {
-			err = cerr
-		}
 		yield(llm.Chunk{}, err)
 	}
 }
@@ -125,5 +123,8 @@ func (m *Model) generate(ctx context.Context, req *llm.Request, yield func(llm.C
 		return err
 	}
 	defer a.close()
-	return a.read(yield)
+	if err = a.read(yield); err != nil && !errors.Is(err, errStop) {
+		err = cmp.Or(ctx.Err(), err)
+	}
+	return err
 }

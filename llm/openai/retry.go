@@ -24,10 +24,12 @@ func (c *client) sendWithRetries(ctx context.Context, w *writing) (*attempt, err
 		case err == nil:
 			w.remember()
 			return a, nil
-		case ctx.Err() != nil:
+		case ctx.Err() != nil && a.refusal == "": // the request was under way
 			return nil, ctx.Err()
 		case !errors.As(err, &e):
 			return nil, err
+		case ctx.Err() != nil:
+			return nil, notRetried(ctx, e)
 		case w.req.Once, tries > c.retries, a.answered, !again(e), e.RetryAfter > c.maxRetryAfter:
 			if tries > 1 {
 				e.Message += fmt.Sprintf(" (tried %d times)", tries)
@@ -44,9 +46,17 @@ func (c *client) sendWithRetries(ctx context.Context, w *writing) (*attempt, err
 			slog.String("model", w.model), slog.String("endpoint", c.where), slog.Int("failed", tries),
 			slog.Duration("wait", wait), slog.Any("error", err))
 		if sleep.For(ctx, wait) != nil {
-			return nil, ctx.Err()
+			return nil, notRetried(ctx, e)
 		}
 	}
+}
+
+// notRetried returns the error of a request that failed, and whose context ended before it was sent again. It is an
+// [llm.Error], because budgets charge for a request that ends with the error of its context alone.
+func notRetried(ctx context.Context, failed *llm.Error) error {
+	e := *failed
+	e.Message, e.Retryable, e.Err = e.Message+"; it was cancelled before it was tried again", false, ctx.Err()
+	return &e
 }
 
 // sendInForms sends a request, and again in each form that a refusal asks for.

@@ -214,7 +214,8 @@ func TestCancelWhileWaitingForARetry(t *testing.T) {
 		time.AfterFunc(10*time.Second, func() { cancel(errors.New("reason")) })
 		start := time.Now()
 		_, err := collect(ctx, m, helloS)
-		require.Equal(t, context.Canceled, err)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorContains(t, err, "HTTP 503", "budgets do not charge for a request that is over")
 		require.Equal(t, 10*time.Second, time.Since(start))
 	}, WithRetries(5))
 }

@@ -27,7 +27,7 @@ func (c *Concurrency) Wrap(m llm.Model) llm.Model {
 	return wrapped{m, func(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
 		began := time.Now()
 		if err := c.places.Acquire(ctx, 1); err != nil {
-			yield(llm.Chunk{}, err)
+			yield(llm.Chunk{}, notAsked(ctx, m))
 			return
 		}
 		defer c.places.Release(1)

@@ -72,6 +72,12 @@ func codeOf(err error) llm.ErrorCode {
 	return llm.CodeServer
 }
 
+// notAsked returns the error of a request whose context ended while a limit held it back. It is an [llm.Error], because
+// budgets charge for a request that ends with the error of its context alone: that request was under way.
+func notAsked(ctx context.Context, m llm.Model) error {
+	return &llm.Error{Code: llm.CodeRateLimited, Message: m.Name() + " was not asked: the request was cancelled while a limit of this program held it back", Err: ctx.Err()}
+}
+
 // cutOff returns the error of an answer that ended without its terminal chunk.
 func cutOff() error {
 	return &llm.Error{Code: llm.CodeTruncated, Retryable: true, Message: "the answer ended before its terminal signal"}

@@ -79,7 +79,7 @@ func (f *Fallback) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 			case !more || err == nil:
 				return
 			case ctx.Err() != nil:
-				yield(llm.Chunk{}, ctx.Err())
+				yield(llm.Chunk{}, err)
 				return
 			}
 			f.coolDown(at, err)

@@ -89,7 +89,7 @@ func (l *RateLimit) wait(ctx context.Context, m llm.Model, req *llm.Request) err
 	}
 	if sleep.For(ctx, wait) != nil {
 		giveBack()
-		return ctx.Err()
+		return notAsked(ctx, m)
 	}
 	return nil
 }
