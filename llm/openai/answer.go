@@ -219,7 +219,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			return err
 		}
 	}
-	calls := unrolled(r.calls.end(&r.old), r.offers)
+	calls := unrolled(r.calls.end(&r.old), r.tools)
 	words, leaked := r.leaks.end(calls)
 	if r.leaks.endsInCall() && r.end != endFilter {
 		return a.client.truncated(errors.New("it ends within a call that the model wrote as text"), a.body.odd)
@@ -250,7 +250,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as text counts as a call", slog.String("model", r.model), slog.String("tool", calls[i].Name))
 		}
 		if !strings.Contains(calls[i].Name, "<arg_key>") { // otherwise its arguments are in its name
-			calls[i].Name = r.likeName(resolveName(calls[i].Name, func(name string) bool { return r.offers(r.likeName(name)) }))
+			calls[i].Name = resolveName(r.tools, calls[i].Name, strings.EqualFold)
 		}
 		if at := slices.IndexFunc(r.tools, func(t llm.ToolSpec) bool { return hasName(t, calls[i].Name) }); at >= 0 {
 			parameters, own := r.tools[at].Parameters, keyNames(nil)
@@ -402,31 +402,5 @@ func kindOf(value string) string {
 	return "integer"
 }
 
-// likeName returns the name of the only tool whose name is equal but for its case and the marks between its words, or
-// the name as it is.
-func (r *reading) likeName(name string) string {
-	if r.offers(name) {
-		return name
-	}
-	found := name
-	for _, t := range r.tools {
-		for _, own := range append([]string{t.Name}, t.Aliases...) {
-			switch {
-			case !strings.EqualFold(plainName(own), plainName(name)) || own == found:
-			case found != name || own == name:
-				return name
-			default:
-				found = own
-			}
-		}
-	}
-	return found
-}
-
-// plainName returns a name with an underscore for each mark.
-func plainName(name string) string { return strings.ReplaceAll(wireName(name), "-", "_") }
-
 // offers reports whether the request has a tool with the name.
-func (r *reading) offers(name string) bool {
-	return slices.ContainsFunc(r.tools, func(t llm.ToolSpec) bool { return hasName(t, name) })
-}
+func (r *reading) offers(name string) bool { return offers(r.tools, name) }

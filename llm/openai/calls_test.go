@@ -164,8 +164,14 @@ func TestParallelCallsInOne(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got.Calls, name)
 	}
+	other := strings.ReplaceAll(uses, "functions.f", "functions.get_weather")
+	body := `{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"multi_tool_use.parallel","arguments":` + quoted(other) + `}}]},"finish_reason":"tool_calls"}]}`
+	got, err := ask(t, serve(t, jsonOf(body)), &llm.Request{Messages: []llm.Message{llm.UserText("hi")}, Tools: []llm.ToolSpec{{Name: "get-weather"}, {Name: "g"}}})
+	require.NoError(t, err)
+	require.Len(t, got.Calls, 2, "names with other marks")
+	require.Equal(t, "get-weather", got.Calls[0].Name)
 	calls := []llm.ToolCall{{Name: "multi_tool_use.parallel", Arguments: uses}}
-	require.Equal(t, calls, unrolled(calls, func(name string) bool { return name == "f" }), "there is no g")
+	require.Equal(t, calls, unrolled(calls, []llm.ToolSpec{{Name: "f"}}), "there is no g")
 }
 
 // TestArgumentsInAName: what was lost to the name does not run without them.

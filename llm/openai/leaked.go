@@ -27,6 +27,7 @@ const (
 // *leakFilter holds nothing back.
 type leakFilter struct {
 	req      *llm.Request
+	tools    []llm.ToolSpec // of the request, and those of other agents
 	position textPosition   // after the last byte
 	held     []byte         // the text that may still be a call
 	trials   []trial        // the forms that it may have
@@ -58,7 +59,7 @@ func (c *client) leaksOf(req *llm.Request) *leakFilter {
 		return nil
 	}
 	none := mode != llm.LeakedCallsAny && len(req.Tools)+len(req.Known) == 0 || req.ToolChoice == llm.ToolChoiceNone || req.ResponseFormat != nil
-	return &leakFilter{req: req, anyName: mode == llm.LeakedCallsAny, plain: none}
+	return &leakFilter{req: req, tools: slices.Concat(req.Tools, req.Known), anyName: mode == llm.LeakedCallsAny, plain: none}
 }
 
 // filter adds text, and returns the text that can be yielded now.
@@ -147,7 +148,7 @@ func (l *leakFilter) end(native []llm.ToolCall) (text string, calls []llm.ToolCa
 	if l.ignored {
 		for _, c := range l.repeated {
 			if !slices.ContainsFunc(native, func(n llm.ToolCall) bool {
-				return resolveName(n.Name, l.exists) == c.Name && sameJSON(n.Arguments, c.Arguments)
+				return resolveName(l.tools, n.Name, strings.EqualFold) == c.Name && sameJSON(n.Arguments, c.Arguments)
 			}) {
 				return string(l.release()), nil
 			}
@@ -161,7 +162,7 @@ func (l *leakFilter) end(native []llm.ToolCall) (text string, calls []llm.ToolCa
 		case t.whole() && l.quoted(t):
 			return string(l.release()), nil
 		case t.whole() && p.kind == "words":
-			rest := &leakFilter{req: l.req, anyName: l.anyName, follows: true, position: textPosition{inText: true}}
+			rest := &leakFilter{req: l.req, tools: l.tools, anyName: l.anyName, follows: true, position: textPosition{inText: true}}
 			text = rest.filter(string(l.held[t.from:]))
 			more, others := rest.end(native)
 			if l.cutOff = rest.cutOff; l.cutOff {
@@ -297,35 +298,31 @@ func (l *leakFilter) name() string { return strings.Trim(string(l.held), " \t\r\
 
 // tool returns the name of the request's tool that a written name means, or "" if there is none.
 func (l *leakFilter) tool(written string) string {
-	if name := resolveName(written, l.exists); l.exists(name) || l.anyName && l.first {
+	if name := resolveName(l.tools, written, func(a, b string) bool { return a == b }); l.exists(name) || l.anyName && l.first {
 		return name
 	}
 	return ""
 }
 
 func (l *leakFilter) exists(name string) bool {
-	return l.anyTool(func(t llm.ToolSpec) bool { return hasName(t, name) })
+	return offers(l.tools, name)
 }
 
 // beginsTool reports whether a written name of a tool may begin with the text.
 func (l *leakFilter) beginsTool(text string) bool {
 	begins := func(name string) bool { return strings.HasPrefix(name, text) }
 	return strings.ContainsAny(text, ".:/") || slices.ContainsFunc(namespaces[:], begins) ||
-		l.anyTool(func(t llm.ToolSpec) bool { return begins(t.Name) || slices.ContainsFunc(t.Aliases, begins) })
+		slices.ContainsFunc(l.tools, func(t llm.ToolSpec) bool { return begins(t.Name) || slices.ContainsFunc(t.Aliases, begins) })
 }
 
 // beginsBare reports whether a name that is a call by itself begins with the text. bare reports whether it is the whole
 // name.
 func (l *leakFilter) beginsBare(words string) bool {
-	return l.anyTool(func(t llm.ToolSpec) bool {
+	return slices.ContainsFunc(l.tools, func(t llm.ToolSpec) bool {
 		return slices.ContainsFunc(t.Bare, func(name string) bool { return strings.HasPrefix(name, words) })
 	})
 }
 
 func (l *leakFilter) isBare(words string) bool {
-	return l.anyTool(func(t llm.ToolSpec) bool { return slices.Contains(t.Bare, words) })
-}
-
-func (l *leakFilter) anyTool(is func(llm.ToolSpec) bool) bool {
-	return slices.ContainsFunc(l.req.Tools, is) || slices.ContainsFunc(l.req.Known, is)
+	return slices.ContainsFunc(l.tools, func(t llm.ToolSpec) bool { return slices.Contains(t.Bare, words) })
 }

@@ -140,12 +140,11 @@ func singleBraces(raw []byte) []byte {
 // keyed returns the arguments of a call that were written one after the other, as an object.
 func (l *leakFilter) keyed(t *trial) (args string, ok bool) {
 	var takes *schema.Shape
-	l.anyTool(func(tool llm.ToolSpec) bool {
-		if hasName(tool, t.name) {
+	for _, tool := range l.tools {
+		if takes == nil && hasName(tool, t.name) {
 			takes = schema.ReadShape(tool.Parameters)
 		}
-		return takes != nil
-	})
+	}
 	takes = cmp.Or(takes, &schema.Shape{})
 	members, keys := make([]string, len(t.args)), make(map[string]bool, len(t.args))
 	for i, arg := range t.args {

@@ -463,6 +463,20 @@ func TestLeakedCallsNotOnOffer(t *testing.T) {
 	}
 }
 
+// TestOtherMarks: a call that comes both as a call and as text is one, also if the names have other marks.
+func TestOtherMarks(t *testing.T) {
+	for _, names := range [][2]string{{"get_weather", "get-weather"}, {"get-weather", "get_weather"}, {"get-weather", "Get.Weather"}} {
+		req := stock()
+		req.Stream = true
+		req.Tools = append(req.Tools, llm.ToolSpec{Name: "get_weather"})
+		got, err := ask(t, serve(t, bodyOf(text(`{"name":"`+names[0]+`","arguments":{"city":"Ulm"}}`)+
+			toolDelta(`{"index":0,"id":"1","function":{"name":"`+names[1]+`","arguments":"{\"city\":\"Ulm\"}"}}`)+done)), req)
+		require.NoError(t, err)
+		require.Empty(t, got.Text, names)
+		require.Equal(t, []llm.ToolCall{{ID: "1", Name: "get_weather", Arguments: `{"city":"Ulm"}`}}, got.Calls)
+	}
+}
+
 // TestNames: a name that a model has decorated is the one that is left, if that is offered; otherwise it stays as it is.
 func TestNames(t *testing.T) {
 	for written, name := range map[string]string{

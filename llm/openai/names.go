@@ -18,11 +18,12 @@ var namespaces = [...]string{"functions", "function", "default_api", "tools", "t
 var tokens = lazyregexp.New(`<[^<>]*>?`)
 
 // resolveName returns the name of the tool that a written name means. It removes the tokens of a template, namespaces,
-// numbers of calls, quotes and white space. If exactly one offered tool has one of the resulting names, it returns that
-// name, and otherwise the written name.
-func resolveName(name string, offered func(string) bool) string {
+// numbers of calls, quotes and white space. If exactly one tool has a name that is like one of the resulting names, it
+// returns that tool's name, and otherwise the written name. Equal compares two names.
+func resolveName(tools []llm.ToolSpec, name string, equal func(a, b string) bool) string {
+	offered := func(name string) bool { return offers(tools, likeName(tools, name, equal)) }
 	if offered(name) {
-		return name
+		return likeName(tools, name, equal)
 	}
 	found := name
 	for _, s := range tokens.Get().Split(name, -1) {
@@ -39,6 +40,7 @@ func resolveName(name string, offered func(string) bool) string {
 		if s = strings.TrimSuffix(s, ".call"); !offered(s) {
 			s = strings.TrimPrefix(s, "_") // see toolName
 		}
+		s = likeName(tools, s, equal)
 		switch {
 		case !offered(s) || s == found:
 		case found != name:
@@ -52,9 +54,9 @@ func resolveName(name string, offered func(string) bool) string {
 
 // unrolled returns calls with those that a call of multi_tool_use.parallel contains in its place. Models of OpenAI make up
 // this tool. The call stays if it names a tool that is not offered.
-func unrolled(calls []llm.ToolCall, offered func(string) bool) []llm.ToolCall {
+func unrolled(calls []llm.ToolCall, tools []llm.ToolSpec) []llm.ToolCall {
 	for i := len(calls) - 1; i >= 0; i-- {
-		if name := calls[i].Name; offered(name) || !strings.HasPrefix(strings.TrimPrefix(name, "functions."), "multi_tool_use") {
+		if name := calls[i].Name; offers(tools, name) || !strings.HasPrefix(strings.TrimPrefix(name, "functions."), "multi_tool_use") {
 			continue
 		}
 		var all struct {
@@ -69,13 +71,13 @@ func unrolled(calls []llm.ToolCall, offered func(string) bool) []llm.ToolCall {
 		var inner []llm.ToolCall
 		for n, use := range all.Uses {
 			c := calls[i]
-			c.Name, c.Arguments = resolveName(use.Name, offered), cmp.Or(string(use.Parameters), "{}")
+			c.Name, c.Arguments = resolveName(tools, use.Name, strings.EqualFold), cmp.Or(string(use.Parameters), "{}")
 			if n > 0 {
 				c.ID += "_" + strconv.Itoa(n+1)
 			}
 			inner = append(inner, c)
 		}
-		if !slices.ContainsFunc(inner, func(c llm.ToolCall) bool { return !offered(c.Name) }) {
+		if !slices.ContainsFunc(inner, func(c llm.ToolCall) bool { return !offers(tools, c.Name) }) {
 			calls = slices.Replace(calls, i, i+1, inner...)
 		}
 	}
@@ -86,3 +88,32 @@ func unrolled(calls []llm.ToolCall, offered func(string) bool) []llm.ToolCall {
 func hasName(t llm.ToolSpec, name string) bool {
 	return name != "" && (t.Name == name || slices.Contains(t.Aliases, name))
 }
+
+// offers reports whether one of the tools has the name.
+func offers(tools []llm.ToolSpec, name string) bool {
+	return slices.ContainsFunc(tools, func(t llm.ToolSpec) bool { return hasName(t, name) })
+}
+
+// likeName returns the name of the only tool whose name is equal but for the marks between its words, or the name as it
+// is. Names of calls are compared without their case. In a text, the case may be all that makes a name an ordinary word.
+func likeName(tools []llm.ToolSpec, name string, equal func(a, b string) bool) string {
+	if offers(tools, name) {
+		return name
+	}
+	found := name
+	for _, t := range tools {
+		for _, own := range append([]string{t.Name}, t.Aliases...) {
+			switch {
+			case own == "" || own == found || !equal(plainName(own), plainName(name)):
+			case found != name || own == name:
+				return name
+			default:
+				found = own
+			}
+		}
+	}
+	return found
+}
+
+// plainName returns a name with an underscore for each mark.
+func plainName(name string) string { return strings.ReplaceAll(wireName(name), "-", "_") }
