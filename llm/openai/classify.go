@@ -135,7 +135,7 @@ func containsAny(a *goopenai.APIError, words, codes []string) bool {
 // request is what the code of its error says, which may be that of an endpoint behind a gateway. The status 0 is that of
 // an error whose code and type name none: its words decide, and otherwise it is the server's.
 func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool) {
-	own := ownStatus(a)
+	own := ownStatus(a, status == http.StatusBadRequest)
 	if status == http.StatusBadRequest {
 		status = cmp.Or(own, status)
 	}

@@ -158,6 +158,18 @@ func TestClassify(t *testing.T) {
 		{400, `{"error":{"code":"unknown_model","message":"Unknown model: m"}}`, llm.CodeNotFound, false},                                                           // GitHub Models
 		{400, `{"error":{"message":"The model m has been decommissioned and is no longer supported.","code":"model_decommissioned"}}`, llm.CodeNotFound, false},     // iffse/pay-respects#85
 		{400, `{"error":{"message":"litellm.AuthenticationError","code":"401"}}`, llm.CodeUnauthorized, false},
+		{400, `{"error":{"type":"rate_limit_error","code":400,"message":"slow down please"}}`, llm.CodeRateLimited, true},
+		{400, `{"error":{"type":"rate_limit_error","code":"400","message":"slow down please"}}`, llm.CodeRateLimited, true},
+		{403, `{"error":{"type":"rate_limit_error","code":403,"message":"slow down please"}}`, llm.CodeRateLimited, true},
+		{400, `{"error":{"type":"invalid_api_key","code":"400","message":"no"}}`, llm.CodeUnauthorized, false},
+		{400, `{"error":{"type":"model_error","code":403,"message":"no"}}`, llm.CodeUnauthorized, false},
+		{400, `{"error":{"code":"previous_response_not_found","type":"invalid_request_error","message":"no"}}`, llm.CodeBadRequest, false},
+		{400, `{"error":{"code":"file_not_found","message":"no"}}`, llm.CodeBadRequest, false},
+		{400, `{"error":{"code":"invalid_timeout","message":"no"}}`, llm.CodeBadRequest, false},
+		{400, `{"error":{"code":"timeout","message":"no"}}`, llm.CodeTimeout, true},
+		{400, `{"error":{"code":"request_timeout","message":"no"}}`, llm.CodeTimeout, true},
+		{400, `{"error":{"type":"model_not_found","code":400,"message":"no"}}`, llm.CodeNotFound, false},
+		{400, `{"error":{"code":"1211","message":"no"}}`, llm.CodeNotFound, false}, // GLM
 		{429, `{"error":{"type":"usage_limit_reached","message":"The usage limit has been reached"}}`, llm.CodeRateLimited, false},
 		{504, `{"error":{"message":"请求处理时间过长，请稍后重试"}}`, llm.CodeServer, true},
 		{500, `{"error":{"message":"排队时间过长"}}`, llm.CodeServer, true},
@@ -241,6 +253,8 @@ func TestErrorsInsideAnswers(t *testing.T) {
 		{400, `{"message":"The model m does not exist"}`, llm.CodeNotFound, false},
 		{400, `{"message":"Failed to call a function."}`, llm.CodeServer, true},
 		{402, `{"message":"monthly budget exceeded"}`, llm.CodeRateLimited, false},
+		{400, `{"code":"previous_response_not_found","type":"invalid_request_error","message":"no"}`, llm.CodeBadRequest, false},
+		{400, `{"code":400,"type":"rate_limit_error","message":"slow down please"}`, llm.CodeRateLimited, true},
 		{500, `{"message":"this model does not support image input"}`, llm.CodeBadRequest, false},
 	} {
 		a := parseError([]byte(`{"error":` + tt.body + `}`))
@@ -290,4 +304,6 @@ func TestWaitIn(t *testing.T) {
 func TestRefusalInAParameter(t *testing.T) {
 	m := serve(t, status(400, `data:{"error":{"code":"400","message":"Param Incorrect","param":"The model is asleep today.","type":""}}`))
 	require.Contains(t, fails(t, m, hello).Message, "Param Incorrect: The model is asleep today.")
+	m = serve(t, status(400, `{"error":{"code":"400","message":"","param":"a b c","hint":"sleep"}}`))
+	require.Contains(t, fails(t, m, hello).Message, `"hint":"sleep"`, "the whole body, if it says nothing else")
 }

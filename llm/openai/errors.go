@@ -197,7 +197,7 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		o.Msg = step + o.Msg
 	}
 	said := cmp.Or(o.Message, detail, o.Says, o.Msg)
-	if strings.Contains(string(o.Param), " ") { // no name, but what is wrong: MiMo
+	if said != "" && strings.Contains(string(o.Param), " ") { // no name, but what is wrong: MiMo
 		said += ": " + o.Param
 	}
 	for _, inner := range []json.RawMessage{o.Error, o.Errors} {
@@ -227,25 +227,33 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 func (c *client) objectError(a *goopenai.APIError) *llm.Error {
 	e := c.errorf(llm.CodeServer, c.endpointError(a, 0), "the endpoint reported an error inside its answer: %s", c.errorText(a))
 	wait := waitIn([]byte(a.Message), time.Now())
-	if e.Code, e.Retryable = classify(ownStatus(a), a, wait > 0); e.Retryable {
+	if e.Code, e.Retryable = classify(ownStatus(a, false), a, wait > 0); e.Retryable {
 		e.RetryAfter = wait
 	}
 	return e
 }
 
 // ownStatus returns the status that an error object has as its code, or else the one that its code and type name, or 0.
-func ownStatus(a *goopenai.APIError) int {
-	if status, err := strconv.Atoi(fmt.Sprint(a.Code)); err == nil && status >= 400 && status <= 599 {
-		return status
+// Gateways give 400 and 403 to errors of many kinds, so these count only if code and type name no other status. In a bad
+// request, words such as file_not_found and invalid_timeout are about its content, so only whole codes and types count.
+func ownStatus(a *goopenai.APIError, badRequest bool) int {
+	own, err := strconv.Atoi(fmt.Sprint(a.Code))
+	if err != nil || own < 400 || own > 599 {
+		own = 0
 	}
-	name := "|" + strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(fmt.Sprint(a.Code, "|", a.Type)))
+	if own != 0 && own != http.StatusBadRequest && own != http.StatusForbidden {
+		return own
+	}
+	name := "|" + strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(fmt.Sprint(a.Code, "|", a.Type))) + "|"
 	for _, known := range [...]struct {
 		word   string
 		status int
 	}{
 		{"ratelimit", http.StatusTooManyRequests}, {"toomanyrequest", http.StatusTooManyRequests}, {"throttl", http.StatusTooManyRequests}, {"exhausted", http.StatusTooManyRequests},
-		{"timeout", http.StatusRequestTimeout}, {"billing", http.StatusPaymentRequired},
-		{"apikey", http.StatusUnauthorized}, {"|baseresp1004|", http.StatusUnauthorized}, {"|baseresp2049|", http.StatusUnauthorized}, {"authenti", http.StatusUnauthorized}, {"permission", http.StatusForbidden}, {"notfound", http.StatusNotFound}, {"unknownmodel", http.StatusNotFound}, {"decommissioned", http.StatusNotFound}, // GitHub Models, Groq
+		{"|timeout|", http.StatusRequestTimeout}, {"|timeouterror|", http.StatusRequestTimeout}, {"|requesttimeout|", http.StatusRequestTimeout},
+		{"billing", http.StatusPaymentRequired},
+		{"apikey", http.StatusUnauthorized}, {"|baseresp1004|", http.StatusUnauthorized}, {"|baseresp2049|", http.StatusUnauthorized}, {"authenti", http.StatusUnauthorized}, {"permission", http.StatusForbidden},
+		{"|modelnotfound|", http.StatusNotFound}, {"|unknownmodel|", http.StatusNotFound}, {"|modeldecommissioned|", http.StatusNotFound}, // GitHub Models, Groq
 		{"invalidrequest", http.StatusBadRequest}, {"invalidargument", http.StatusBadRequest}, {"invalidprompt", http.StatusBadRequest}, {"badrequest", http.StatusBadRequest},
 		{"toolarge", http.StatusRequestEntityTooLarge},
 		{"|baseresp1001|", http.StatusRequestTimeout}, {"|baseresp1002|", http.StatusTooManyRequests}, {"|baseresp1041|", http.StatusTooManyRequests}, {"|baseresp2045|", http.StatusTooManyRequests}, // MiniMax
@@ -253,12 +261,14 @@ func ownStatus(a *goopenai.APIError) int {
 		{"|1210|", http.StatusBadRequest}, {"|1213|", http.StatusBadRequest}, {"|1214|", http.StatusBadRequest}, {"|1211|", http.StatusNotFound}, // GLM
 		{"|1302|", http.StatusTooManyRequests}, {"|1303|", http.StatusTooManyRequests}, {"|1305|", http.StatusTooManyRequests},
 		{"|5007|", http.StatusNotFound}, {"|2005|", http.StatusBadGateway}, // Cloudflare
+		{"timeout", http.StatusRequestTimeout}, {"notfound", http.StatusNotFound},
 	} {
-		if strings.Contains(name, known.word) {
+		about := badRequest && (known.word == "timeout" || known.word == "notfound")
+		if !about && strings.Contains(name, known.word) {
 			return known.status
 		}
 	}
-	return 0
+	return own
 }
 
 func (c *client) errorText(a *goopenai.APIError) string {

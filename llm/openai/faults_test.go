@@ -135,7 +135,8 @@ func status(code int, body string, header ...string) http.HandlerFunc {
 // TestBasicCredentials: an endpoint that quotes the header of a request quotes the credentials of its address in base64,
 // and some addresses have a token in place of a user.
 func TestBasicCredentials(t *testing.T) {
-	for _, user := range []*url.Userinfo{url.UserPassword("ann", "hunter22"), url.User("tok-123456"), url.UserPassword("tok-123456", "")} {
+	for _, user := range []*url.Userinfo{url.UserPassword("ann", "hunter22"), url.User("tok-123456"), url.UserPassword("tok-123456", ""),
+		url.UserPassword("tok-123456", "x-oauth-basic"), url.User("wrong")} {
 		quotes := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			name, password, _ := r.BasicAuth()
 			w.WriteHeader(http.StatusUnauthorized)
@@ -145,7 +146,7 @@ func TestBasicCredentials(t *testing.T) {
 		address.User = user
 		e := fails(t, must.Get(New("m", WithBaseURL(address.String()))), hello)
 		quotes.Close()
-		require.Contains(t, e.Message, "Basic [secret]")
+		require.Contains(t, e.Message, "wrong: Basic [secret]", "a word stays")
 		require.NotContains(t, e.Message, "hunter22")
 		require.NotContains(t, e.Message, "tok-123456")
 	}

@@ -573,6 +573,15 @@ func TestServerErrorsTeachNothing(t *testing.T) {
 	}
 }
 
+// TestContentsOfParts: what is wrong with a part of a content or with a result does not make all contents strings.
+func TestContentsOfParts(t *testing.T) {
+	for _, says := range []string{"messages.0.content.1.image_url.url: field required", "missing url in messages[0].content[1]", "Missing required parameter: 'messages[0].content[0].image_url'.",
+		"the content of tool result is missing: every tool call needs a tool message", "messages[0].content[1] is required"} {
+		at := slices.IndexFunc(quirkTable[:], func(row struct{ name, sent, fields, words string }) bool { return row.name == "string-content" })
+		require.False(t, refusals()[at].MatchString(strings.ToLower(says)), says)
+	}
+}
+
 // TestEffortWithoutTools: only requests with tools lose their effort.
 func TestEffortWithoutTools(t *testing.T) {
 	h, got := firstRefuses(http.StatusBadRequest, refusalsOf["effort-none"].says[0])

@@ -20,9 +20,13 @@ func secretsOf(c *config, u *url.URL) []string {
 		}
 	}
 	add(c.key)
-	if name := u.User.Username(); u.User != nil { // some addresses have a token in place of a user
+	if name := u.User.Username(); u.User != nil {
 		password, _ := u.User.Password()
-		add(cmp.Or(password, name))
+		add(password)
+		// Some addresses have a token in place of a user. Shorter names, such as user, admin and username, are words of errors.
+		if len(name) >= 10 {
+			add(name)
+		}
 		add(base64.StdEncoding.EncodeToString([]byte(name + ":" + password))) // as the request has it
 	}
 	for _, values := range u.Query() {
