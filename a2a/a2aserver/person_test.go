@@ -8,12 +8,15 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a/internal/origin"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -50,6 +53,12 @@ func TestPerson(t *testing.T) {
 	answer := userMessage("m2", "1234")
 	answer.TaskID, answer.ContextID = task.ID, task.ContextID
 	require.Equal(t, sdk.TaskStateInputRequired, sendTask(t, h, ctx, answer).Status.State)
+	early := int64(1) // it arrived before the person asked, who reads it all the same
+	more := userMessage("m2b", "or 5678")
+	more.TaskID = task.ID
+	_, err = s.trees[""].sendOnce(ctx, session.ID(task.ContextID), more, llm.Content{Text: "or 5678"}, origin.Origin{Message: "m2b"}, false, &early)
+	require.NoError(t, err)
+	require.Equal(t, "m2b", look().History[len(look().History)-1].ID)
 	require.NoError(t, room.Say(ctx, leg, "Refunded."))
 	require.NoError(t, room.Complete(ctx, leg, ""))
 	done := look()
