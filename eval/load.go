@@ -211,7 +211,7 @@ func (l *loader) add(n yamldoc.Node) {
 func (l *loader) name(c *Case, n yamldoc.Node) {
 	hint := ""
 	if c.Name = strings.Join(strings.Fields(c.Name), " "); c.Name == "" && len(c.Turns) > 0 {
-		c.Name, hint = visible.Cut(strings.Join(strings.Fields(c.Turns[0].User), " "), 120), ": give it a name of its own"
+		c.Name, hint = visible.Cut(strings.Join(strings.Fields(c.Turns[0].User), " "), 121), ": give it a name of its own"
 	}
 	if first := l.names[c.Name]; c.Name != "" && first > 0 {
 		l.Add(n, "the case %q is already on line %d%s", visible.Cut(c.Name, 60), first, hint)

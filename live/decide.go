@@ -93,7 +93,7 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 }
 
 // CheckNamed returns runner.ErrNoApproval if a decision about an open question allows a call that has asked to run as
-// something else before in the turn of the log, and names neither the question's event nor its digest. Whoever made it
+// something else before in the turn of the log, and names neither the question's event nor its digest: the user
 // may have seen only the earlier question. If the call asks for input, CheckNamed returns nil.
 func CheckNamed(log *session.Reader, d runner.Decision) error {
 	digests, input := make(map[string]bool), false // input: the last question asks for input

@@ -172,7 +172,7 @@ func (r *Request) tools() (lines []string) {
 }
 
 const (
-	longLine = 160 // the number of characters of a line up to which it is shown completely
+	longLine = 160 // the number of bytes of a line up to which it is shown completely; of characters, of a changed line
 	beside   = 60  // the number of equal characters on either side of a change
 )
 

@@ -127,7 +127,7 @@ func (p *Program) run(env Env) (any, error) {
 var plain = strings.NewReplacer("interface conversion: interface {} is ", "this is ",
 	"map[string]interface {}", "a mapping", "[]interface {}", "a list", "[]uint8", "string", "<nil>", "nil")
 
-// maxMessage is the length in bytes of the longest message: that of int quotes the whole text that is no number.
+// maxMessage is the length in characters of the longest message: that of int quotes the whole text that is no number.
 const maxMessage = 200
 
 // explain returns the error and its position in the source.

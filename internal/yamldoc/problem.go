@@ -61,7 +61,7 @@ func Lines[P any](problems []P, line func(P) string) string {
 	return strings.Join(lines, "\n")
 }
 
-// MaxMessage is the largest length of a message in bytes: a message may quote text as long as the file.
+// MaxMessage is the largest length of a message in characters: a message may quote text as long as the file.
 const MaxMessage = 600
 
 // Message returns the message of a problem on one line, shortened to [MaxMessage].

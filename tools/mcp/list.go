@@ -21,7 +21,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// The limits of a list of tools, and in bytes those of one tool.
+// The limits of a list of tools, and those of one tool: its description in characters, its schema in bytes.
 const (
 	maxPages       = 100
 	maxListed      = 10_000

@@ -90,20 +90,21 @@ func UnknownCommand(cmd *cobra.Command, args ...string) error {
 func asMessage(cmd *cobra.Command, args []string) string {
 	words := append(strings.Fields(cmd.CommandPath())[1:], args...)
 	run, _, _ := cmd.Root().Find([]string{"run"})
+	line := run.CommandPath() + " "
 	switch takesPath := strings.Contains(run.Use, "PATH"); {
 	case takesPath && exists(words[0]):
+		path := QuoteArg(visible.Line(words[0]))
 		if len(words) == 1 {
-			run, _, _ = cmd.Root().Find([]string{"chat"})
+			chat, _, _ := cmd.Root().Find([]string{"chat"})
+			return chat.CommandPath() + " " + path
 		}
+		line, words = line+path+" ", words[1:]
 	case cmd.HasParent(), takesPath && !strings.Contains(args[0], " "):
 		return ""
 	case takesPath:
-		words = append([]string{"PATH"}, words...)
+		line += "PATH "
 	}
-	for i, word := range words {
-		words[i] = QuoteArg(visible.Line(word))
-	}
-	return run.CommandPath() + " " + strings.Join(words, " ")
+	return line + QuoteArg(visible.Line(strings.Join(words, " ")))
 }
 
 // WithPath adds the tree to a command: its usage begins with PATH unless the tree is part of the program. run gets the

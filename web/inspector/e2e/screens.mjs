@@ -63,7 +63,7 @@ async function ready(page, screen) {
   if (screen.press) await settled(page);
 }
 
-/** Shows a screen on a phone first. The other widths resize the window, but some widths have more to click. */
+/** Loads a screen as a phone does, and resizes the window for the other widths. A screen with clicks is loaded again at each width. */
 async function reach(page, screen, shown) {
   if (shown && !screen.clicks) return settled(page);
   await visit(page, screen.path);
