@@ -21,7 +21,7 @@ import (
 const CodeTaskGone ErrorCode = "remote_task_gone"
 
 // maxFailures bounds the consecutive failed requests for a task. They take about twenty seconds, in which a peer can
-// restart.
+// restart, or as many idle limits if the peer is silent.
 const maxFailures = 10
 
 // messageID returns the id of the run's message. It stays the same however often the message is sent, so that a server

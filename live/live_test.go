@@ -493,7 +493,7 @@ func TestYesOrNo(t *testing.T) {
 		"yes 👎": {}, "ok ❌": {}, "~~yes~~": {}, "yes\u0336": {}, "yes\x00": {}, "yes؟": {}, "yes +": {}, "\xffyes": {},
 		"好的~": {true, true}, "好的～": {true, true}, "네~": {true, true}, "好的~ 谢谢": {true, true}, "yes ❤️": {true, true}, "yes 🎉": {true, true}, "`yes`": {true, true},
 		"yes =)": {true, true}, "yes^^": {true, true}, "d´accord": {true, true}, "yes\u200b": {true, true}, "\u200fyes": {true, true}, "\ufeffyes": {true, true}, "yes\u00ad": {true, true},
-		"👍": {true, true}, "👍🏽👍🏽": {true, true}, "✅ thanks": {true, true}, "👎": {false, true}, "❌ never": {false, true},
+		"🙏 yes": {true, true}, "🙏 👎": {false, true}, "😢 nein": {false, true}, "1. no": {false, true}, "$50 yes": {}, "👍": {true, true}, "👍🏽👍🏽": {true, true}, "✅ thanks": {true, true}, "👎": {false, true}, "❌ never": {false, true},
 		"🙏": {}, "👍?": {}, "👍 👎": {}, "~~👍~~": {}, "yes, ~do it~": {}, "sí 5": {}, "5 yes": {}, "👍 5": {}, "yes €": {}, "yes ≥": {}, "yes ˂": {}, "yes <": {}, "yes ①": {}, "yes 💔": {},
 		"🙂\u200d↔️ yes": {}, "yes 🙂\u200d↔️": {}, "\u202eyes": {}, "yes\u2064": {}, "yes\U000E0035": {}, "yes 5️⃣": {}, "yes🤔": {},
 	} {

@@ -24,6 +24,9 @@ func (s runtime) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model
 	if err == nil {
 		early, err = s.adoptEarly(inv, model, req)
 	}
+	if err == nil && early == nil { // the discard of another early request was written
+		err = ctx.Err()
+	}
 	if err == nil {
 		err = s.meter.reserve(inv.Agent().Name(), model, req, 0)
 	}

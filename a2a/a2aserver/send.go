@@ -185,7 +185,8 @@ func arrivalOf(key session.Key, m *sdk.Message) [sha256.Size]byte {
 }
 
 // answer adds a message to a task that exists: decisions about pending calls, or a text that the agent asked for. The
-// message answers no question that was asked after it had arrived, except that of a person, who reads it.
+// message answers no question that was asked after it had arrived, except that of a person, who reads it. A task that waits
+// for a sign-in asks nothing anew when it looks again.
 func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message, msg llm.Message, from origin.Origin, arrivedAt int64) (*storedTask, error) {
 	decided := decisionID(f.task.ID, m.ID)
 	switch state := f.task.Status.State; {
@@ -197,7 +198,7 @@ func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message
 	case !f.settled():
 		s.arrivals.note(f.key, m, arrivedAt)
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is running: wait until it asks for input, then send a new message with another messageId, or cancel it")
-	case len(f.log.Questions) == 0 && (f.handoff || f.statusAt <= arrivedAt):
+	case len(f.log.Questions) == 0 && (f.handoff || state == sdk.TaskStateAuthRequired || f.statusAt <= arrivedAt):
 		return s.begin(ctx, f.key, f.seq, msg, from, f.task.ID, f.extended)
 	}
 	var asked []*event.Relay

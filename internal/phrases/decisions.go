@@ -44,6 +44,10 @@ func YesOrNo(text string) (yes, understood bool) {
 		}
 	}
 	said := strings.Fields(spaced.String())
+	if rest := withoutSymbols(said, ""); 0 < len(rest) && len(rest) < len(said) && sectionOf()[rest[0]] == "no" {
+		return false, true
+	}
+	said = withoutSymbols(said, "courtesy")
 	for first := true; len(said) > 0; first = false {
 		section, n := "", 0
 		for n = min(longest, len(said)); n > 0 && section == ""; n-- {
@@ -64,9 +68,18 @@ func YesOrNo(text string) (yes, understood bool) {
 	return yes, yes
 }
 
+// withoutSymbols returns words without those at the beginning that have no letter. If a section is given, it stops at the
+// first symbol of another section.
+func withoutSymbols(said []string, section string) []string {
+	for len(said) > 0 && !strings.ContainsFunc(said[0], unicode.IsLetter) && (section == "" || sectionOf()[said[0]] == section) {
+		said = said[1:]
+	}
+	return said
+}
+
 // silent reports whether a character changes nothing about a yes: space, punctuation except for question marks, accents
 // and marks on their own as in ^^ and skin colors, the signs ~ and =, and characters that are invisible and neither
-// reorder a text nor stand for anything. Numbers, currencies, the signs of sums and comparisons, and marks that change
+// override the direction of a text nor stand for anything. Numbers, currencies, the signs of sums and comparisons, and marks that change
 // the character before them are not silent.
 func silent(r rune) bool {
 	switch {

@@ -15,7 +15,7 @@ const maxEmpty = 50
 // tooManyEmpty returns the first line that exceeds maxEmpty, or 0.
 func tooManyEmpty(text string) (line int) {
 	empty := 0
-	for each := range strings.Lines(strings.ReplaceAll(text, "\r", "\n")) {
+	for each := range strings.Lines(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)) {
 		line++
 		if empty++; strings.TrimSpace(each) != "" {
 			empty = 0

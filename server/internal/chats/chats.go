@@ -149,11 +149,15 @@ func (c *Chats) caller(ctx context.Context, q *Ask) error {
 	return nil
 }
 
-// waited returns the results for which one of the open questions waits.
+// waited returns the results for which one of the open questions waits, the first one for each call.
 func waited(open []*event.Relay, results []runner.Decision) []runner.Decision {
-	waits := front.ClientCalls(open)
+	waits := slices.Clone(front.ClientCalls(open))
 	return slices.DeleteFunc(slices.Clone(results), func(d runner.Decision) bool {
-		return !slices.ContainsFunc(waits, func(asked *event.Relay) bool { return asked.ToolCallID == d.CallID })
+		i := slices.IndexFunc(waits, func(asked *event.Relay) bool { return asked.ToolCallID == d.CallID })
+		if i >= 0 {
+			waits = slices.Delete(waits, i, i+1)
+		}
+		return i < 0
 	})
 }
 
