@@ -136,9 +136,9 @@ func firstDifference(a, b string) string {
 	return fmt.Sprintf("%d lines, and %d", len(x), len(y))
 }
 
-// alongTheLog checks what is told of a run after each event of its log: what has become of an edge
-// stays so, no node goes back but to be called again, nobody is at work in a run that has ended, and what the
-// lists say the phases do.
+// alongTheLog checks the status of a run after each event of its log: the result of an edge stays the same, a node
+// returns to an earlier phase only if it is called again, no node works in a run that has ended, and the lists agree with
+// the phases.
 func alongTheLog(t require.TestingT, a *agentgraph.Agent, log []*event.Event) {
 	log = slices.DeleteFunc(slices.Clone(log), func(e *event.Event) bool { return e.Partial })
 	var edges []agentgraph.ResultEdge

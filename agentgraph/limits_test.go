@@ -111,9 +111,8 @@ func TestToolCallsSideBySide(t *testing.T) {
 	}
 }
 
-// TestTransfersSideBySide: the limit of transfers holds exactly for agents that run side
-// by side, whoever makes them. Models get the result that they must answer themselves,
-// the others fail.
+// TestTransfersSideBySide: the limit of transfers holds exactly for agents that run in parallel. After the limit a model
+// gets the result that it must answer itself, and other agents fail.
 func TestTransfersSideBySide(t *testing.T) {
 	const most = 3
 	slowTarget := func(t *testing.T, s *scene) agent.Agent {

@@ -188,7 +188,7 @@ func TestVariablesOfRemoteAgents(t *testing.T) {
 	require.Equal(t, outcome{0, "ok: 3 agents\n", ""}, got)
 }
 
-// Whoever looks at a tree asks no remote agent, and no token endpoint.
+// Commands that only show a tree ask no remote agent and no token endpoint.
 func TestLookingFetchesNothing(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

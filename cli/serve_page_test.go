@@ -135,7 +135,7 @@ func signKey(t *testing.T) string {
 	return file(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 }
 
-// A signed card can be verified with the key set that stands beside it.
+// A signed card can be verified with the key set that the same server publishes.
 func TestServeSignsCard(t *testing.T) {
 	t.Parallel()
 	s := invocation{}.serve(t, desk, "--sign-key", signKey(t), "--db", ":memory:")

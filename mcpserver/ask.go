@@ -239,7 +239,7 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 		t.answer.FinishReason = event.FinishReasonInputRequired
 		return nil
 	}
-	var log session.Reader
+	var log session.Reader // with the questions of the turn
 	for e, err := range t.runner.Store().Load(ctx, t.key, first-1) {
 		if err != nil {
 			return err

@@ -136,8 +136,8 @@ func (f *foresight) begin(message string) {
 	f.asked = 0
 }
 
-// target returns the target of the turn's first transfer, "" if there is none that can be known. An answer that fails
-// ahead is none: the target is asked once more.
+// target returns the target of the turn's first transfer, "" if it cannot be predicted. An answer that fails
+// when it is asked ahead does not count: the target is asked again.
 func (f *foresight) target() string {
 	if found := plainTransfer.FindStringSubmatch(f.turns[f.at-1]); found != nil && !strings.Contains(f.turns[f.at-1], " "+found[2]+" error ") {
 		return found[2]

@@ -187,7 +187,7 @@ func TestGuardsOfInnerScopes(t *testing.T) {
 	}
 }
 
-// quoting refuses words with 4111, and quotes them to whoever reads its error.
+// quoting refuses texts with 4111, and its error quotes them.
 func quoting() agent.Guard {
 	check := func(text string) error {
 		if strings.Contains(text, "4111") {

@@ -41,8 +41,10 @@ func WithState(state map[string]any) TurnOption {
 	return func(o *turnOptions) { o.state = state }
 }
 
-// WithResults gives results to calls of the client's tools for which the last turn waits. Without it, the message of the
-// new turn withdraws them. A result is the Content of an approval, such as [Answer] returns; decisions about other calls are ignored.
+// WithResults gives results to calls of the client's tools for which the last turn waits. The message of the new turn
+// withdraws those without a result. A result is the Content of an approval, such as [Answer] returns; of several for one
+// call the first counts. Decisions about other calls are ignored, and one that does not fit its question makes the turn
+// fail before its message is stored.
 func WithResults(results ...Decision) TurnOption {
 	return func(o *turnOptions) { o.results = results }
 }

@@ -69,7 +69,7 @@ func TestAPolicyThatPanics(t *testing.T) {
 	_, _ = collect(r.Run(context.Background(), s1, llm.UserText("three")))
 }
 
-// counter keeps beside the session how many events there are, in so many bytes.
+// counter stores in the snapshot how many events there are, with the given number of bytes.
 type counter struct {
 	agent.Agent
 	size int
@@ -158,7 +158,7 @@ func answering(t testing.TB) agent.Agent {
 	return must.Get(llmagent.New("clerk", "", scripted.Always("clerk", scripted.Reply(scripted.Text("I see two charges.")))))
 }
 
-// once keeps beside the session how many events there were before its first turn, and looks at no others later.
+// once stores in the snapshot how many events there were before its first turn, and ignores later ones.
 type once struct {
 	agent.Agent
 	looked bool

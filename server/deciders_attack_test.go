@@ -109,8 +109,8 @@ func TestReplayedDecisions(t *testing.T) {
 	require.Nil(t, d.outcome(twin))
 }
 
-// TestDecisionsAboutTheQuestionBefore: a call whose tool has changed asks again. Whoever decides then, and names only the
-// call or the question before, may have seen no other: nothing runs.
+// TestDecisionsAboutTheQuestionBefore: a call whose tool has changed asks again. A user who then names only the call
+// or the earlier question may have seen only that question, so nothing runs.
 func TestDecisionsAboutTheQuestionBefore(t *testing.T) {
 	d := newDeciding(t)
 	doors := maps.Clone(deciderAPIs)

@@ -71,7 +71,7 @@ func TestRefusedMedia(t *testing.T) {
 	require.Equal(t, 1, images, "another agent's model may read it")
 }
 
-// Whoever writes a line that looks like somebody else's gets a tag of their own
+// A line that looks like that of another agent gets the tag of its real author
 // in front of it, which § marks below.
 func TestNobodySpeaksAsSomebodyElse(t *testing.T) {
 	for _, want := range []string{

@@ -79,8 +79,8 @@ func withoutSymbols(said []string, section string) []string {
 
 // silent reports whether a character changes nothing about a yes: space, punctuation except for question marks, accents
 // and marks on their own as in ^^ and skin colors, the signs ~ and =, and characters that are invisible and neither
-// override the direction of a text nor stand for anything. Numbers, currencies, the signs of sums and comparisons, and marks that change
-// the character before them are not silent.
+// override the direction of a text nor stand for anything. Numbers, currencies, the signs of sums and comparisons, and
+// marks that change the character before them are not silent.
 func silent(r rune) bool {
 	switch {
 	case strings.ContainsRune("?？؟⁇⁈⁉﹖‽", r):
