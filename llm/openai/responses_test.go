@@ -181,7 +181,9 @@ func TestResponsesStreams(t *testing.T) {
 		"the same message twice":     {body: events(delta("Hello"), said("m1", 0, "Hello"), second("Hel"), second("lo"), said("m2", 1, "Hello"), completed), text: "Hello", finish: llm.FinishStop},
 		"a beginning of the first":   {body: events(delta("Hello"), said("m1", 0, "Hello"), second("Hel"), completed), text: "Hello\n\nHel", finish: llm.FinishStop},
 		"the first and more":         {body: events(delta("Hello"), said("m1", 0, "Hello"), second("Hello"), second("!"), completed), text: "Hello\n\nHello!", finish: llm.FinishStop},
-		"still in progress":          {body: events(`{"type":"response.completed","response":{"status":"queued"}}`), code: llm.CodeBadResponse},
+		"a cut one with the same id": {body: events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"m2"}}`, `{"type":"response.output_text.delta","item_id":"m2","output_index":0,"delta":"Hel"}`, said("m2", 0, ""),
+			`{"type":"response.output_item.added","output_index":1,"item":{"type":"message","id":"m2"}}`, second("Hello."), said("m2", 1, "Hello."), `{"type":"response.completed","response":{"output":[{"type":"message","id":"m2","content":"Hello."}]}}`), text: "Hel\n\nHello.", finish: llm.FinishStop},
+		"still in progress": {body: events(`{"type":"response.completed","response":{"status":"queued"}}`), code: llm.CodeBadResponse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := serve(t, bodyOf(c.body), WithResponses(), WithRetries(0))

@@ -76,25 +76,29 @@ func (i *items) begin(kind, id, at string) *item {
 	return it
 }
 
-// again returns the item that came before the complete response repeats it: the one with its id, or the next one that
-// is equal to it.
-func (i *items) again(w *responsesItem, text string) *item {
-	for _, sure := range []bool{true, false} {
-		for _, it := range i.list {
-			c, callID := it.call, string(w.CallID)
-			switch {
-			case it.last || it.kind != w.Type:
-			case w.ID != "" && it.id == w.ID, c != nil && callID != "" && c.id == callID:
-				return it
-			case sure:
-			case it.kind == callItem && (c == nil || c.name != "" && c.name != string(w.Name) ||
-				c.id != "" && callID != "" && !sameJSON(joined(c.parts, c.grows), string(w.Arguments))):
-			case it.kind != messageItem || text == "" || strings.HasPrefix(text, it.said.all.String()):
-				return it
-			}
+// again returns the item that came before the complete response repeats it: the one that has its id and is equal to it,
+// or else has its id, is equal to it, or may be its beginning.
+func (i *items) again(w *responsesItem, text string) (found *item) {
+	best := -1
+	for _, it := range i.list {
+		c, callID, alike := it.call, string(w.CallID), 0
+		if w.ID != "" && it.id == w.ID {
+			alike = 2
+		}
+		if c != nil && callID != "" && c.id == callID || it.kind == messageItem && it.said.all.String() == text {
+			alike++
+		}
+		other := it.kind == callItem && (c == nil || c.name != "" && c.name != string(w.Name) ||
+			c.id != "" && callID != "" && !sameJSON(joined(c.parts, c.grows), string(w.Arguments))) ||
+			it.kind == messageItem && text != "" && !strings.HasPrefix(text, it.said.all.String())
+		if !it.last && it.kind == w.Type && alike > best && (alike > 0 || !other) {
+			found, best = it, alike
 		}
 	}
-	return i.begin(w.Type, w.ID, "")
+	if found == nil {
+		found = i.begin(w.Type, w.ID, "")
+	}
+	return found
 }
 
 // usedReasoning returns the reasoning items that led to another item. The endpoint would refuse the others.
