@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -52,6 +53,7 @@ type invocation struct {
 	home     string // "" for a new one
 	server   string // the command that serves, "" for serve
 	unlawful bool   // the test has written logs that no runner would
+	others   bool   // the test needs programs of others, which CI only has where the race detector is on
 }
 
 type outcome struct {
@@ -62,6 +64,9 @@ type outcome struct {
 // command prepares the command; its standard streams are not set.
 func (i invocation) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
+	if i.program == "" && !i.others {
+		race.SkipPrograms(t)
+	}
 	if i.home == "" {
 		i.home = t.TempDir()
 	}

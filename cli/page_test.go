@@ -41,11 +41,14 @@ func TestPageOutlivesServer(t *testing.T) {
 	model := answers(scripted.Reply(scripted.Text("One moment. "), scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`)),
 		half, scripted.Reply(scripted.Text("It is refunded.")), scripted.Reply(scripted.Text("Good bye.")))
 	env := serve(t, model)
-	s := invocation{env: env}.serve(t, desk, "--db", db, "--addr", addr)
+	in := invocation{env: env, others: true}
+	s := in.serve(t, desk, "--db", db, "--addr", addr)
 	s.said.until(t, "#code=", 1)
 	code := regexp.MustCompile(`#code=(\w+)`).FindStringSubmatch(s.said.String())
 	require.NotNil(t, code)
-	terminal := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "s1")
+	at := atServer(t)
+	at.others = true
+	terminal := at.onScreen(t, "chat", "--server", s.base, "--session", "s1")
 	terminal.until("you> ")
 	terminal.enter("I was charged twice\r")
 	terminal.until("billing: I look in")
@@ -80,7 +83,7 @@ func TestPageOutlivesServer(t *testing.T) {
 			case "kill":
 				require.NotEqual(t, 0, s.stop(syscall.SIGKILL))
 			case "start":
-				s = invocation{env: env}.serve(t, desk, "--db", db, "--addr", addr)
+				s = in.serve(t, desk, "--db", db, "--addr", addr)
 			}
 			done <- struct{}{}
 			continue

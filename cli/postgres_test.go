@@ -33,7 +33,7 @@ func database(t *testing.T) string {
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	db := database(t)
-	in := invocation{home: t.TempDir()}
+	in := invocation{home: t.TempDir(), others: true}
 	var printed strings.Builder
 	run := func(args ...string) outcome {
 		t.Helper()
@@ -74,7 +74,7 @@ func TestPostgres(t *testing.T) {
 func TestPostgresOnTerminal(t *testing.T) {
 	t.Parallel()
 	db := database(t)
-	in := invocation{home: t.TempDir(), env: []string{"NO_COLOR=1"}}
+	in := invocation{home: t.TempDir(), env: []string{"NO_COLOR=1"}, others: true}
 	s := in.onScreen(t, "chat", desk, "--session", "s1", "--db", db)
 	s.until("you> ")
 	s.enter("/session\r")
@@ -92,13 +92,14 @@ func TestPostgresAcrossProcesses(t *testing.T) {
 	db := database(t)
 	slowly, asked, release := slow("Which router?")
 	env := serve(t, answers(scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"tech"}`)), slowly))
-	first := invocation{env: env}.start(t, "run", desk, "my line is slow", "--session", "s1", "--db", db)
+	in, asking := invocation{others: true}, invocation{env: env, others: true}
+	first := asking.start(t, "run", desk, "my line is slow", "--session", "s1", "--db", db)
 	receive(t, asked)
-	f := invocation{}.following(t, "sessions", "follow", "s1", "--db", db, "--until-end")
+	f := in.following(t, "sessions", "follow", "s1", "--db", db, "--until-end")
 	f.until(t, "support → tech")
-	busy := invocation{env: env}.run(t, "run", desk, "hello?", "--session", "s1", "--db", db)
+	busy := asking.run(t, "run", desk, "hello?", "--session", "s1", "--db", db)
 	require.Equal(t, cli.StatusBusy, busy.status, busy.err)
-	fork := invocation{}.run(t, "sessions", "fork", "s1", "--at", "1", "--to", "s2", "--db", db)
+	fork := in.run(t, "sessions", "fork", "s1", "--at", "1", "--to", "s2", "--db", db)
 	require.Equal(t, 0, fork.status, fork.err)
 	close(release)
 	require.Equal(t, 0, first.wait(t).status)

@@ -33,11 +33,12 @@ func until(ch <-chan struct{}) func(context.Context) error {
 func TestFollowThroughRedis(t *testing.T) {
 	t.Parallel()
 	s, r := tell(t), servers.NewRedis(t)
+	s.others = true
 	release := make(chan struct{})
 	script := answers(scripted.Reply(scripted.Text("Which "), scripted.Wait(until(release)), scripted.Text("router?")))
 	f := s.following(t, "sessions", "follow", "story", "--after", "27-0", "--json", "--until-end", "--redis", r.URL(), "--db", s.db)
 	plain := s.start(t, "sessions", "follow", "story", "--after", "27-0", "--until-end", "--redis", r.URL(), "--db", s.db)
-	run := invocation{env: serve(t, script)}.start(t, "run", desk, "my line is slow", "--session", "story", "--redis", r.URL(), "--db", s.db)
+	run := invocation{env: serve(t, script), others: true}.start(t, "run", desk, "my line is slow", "--session", "story", "--redis", r.URL(), "--db", s.db)
 	id, e := entry(t, f.until(t, `"partial":true`))
 	require.Equal(t, "29-1", id)
 	require.True(t, e.Partial)
@@ -59,10 +60,11 @@ func TestFollowThroughRedis(t *testing.T) {
 func TestRedisIsLost(t *testing.T) {
 	t.Parallel()
 	s, r := tell(t), servers.NewRedis(t)
+	s.others = true
 	killed, said := make(chan struct{}), make(chan struct{})
 	script := answers(scripted.Reply(scripted.Wait(until(killed)), scripted.Text("Which "), scripted.Wait(until(said)), scripted.Text("router?")))
 	f := s.following(t, "sessions", "follow", "story", "--after", "27-0", "--until-end", "--redis", r.URL(), "--db", s.db)
-	run := invocation{env: serve(t, script)}.hearing(t, "run", desk, "my line is slow", "--session", "story", "--redis", r.URL(), "--db", s.db)
+	run := invocation{env: serve(t, script), others: true}.hearing(t, "run", desk, "my line is slow", "--session", "story", "--redis", r.URL(), "--db", s.db)
 	f.until(t, "user: my line is slow")
 	require.NoError(t, r.Kill())
 	close(killed)
@@ -102,7 +104,7 @@ func TestRedisInHints(t *testing.T) {
 	u := must.Get(url.Parse(r.URL()))
 	shown := u.String()
 	u.User = url.UserPassword("", password)
-	got := invocation{}.run(t, "run", desk, "hi", "--redis", u.String())
+	got := invocation{others: true}.run(t, "run", desk, "hi", "--redis", u.String())
 	require.Equal(t, 0, got.status, got.err)
 	require.NotContains(t, got.err, password)
 	require.Contains(t, got.err, " --redis "+shown)

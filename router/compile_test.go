@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/race"
 )
 
 // TestHandles shows that a rule to a handle that there is not does not compile, nor one to a
 // name; a program that differs in nothing else does.
 func TestHandles(t *testing.T) {
+	race.SkipPrograms(t)
 	compile := func(name string) (string, error) {
 		out, err := exec.Command("go", "build", "-o", filepath.Join(t.TempDir(), "program"), "./testdata/"+name).CombinedOutput()
 		return string(out), err

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/internal/exampletest"
+	"github.com/agentarbor/arbor/internal/race"
 )
 
 // arbor is the command.
@@ -24,7 +25,7 @@ var arbor string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "retail")
-	if err == nil {
+	if err == nil && !race.Enabled {
 		arbor = filepath.Join(dir, "arbor")
 		var out []byte
 		if out, err = exec.Command("go", "build", "-o", arbor, "../../cmd/arbor").CombinedOutput(); err != nil {
@@ -49,6 +50,7 @@ type shop struct {
 }
 
 func open(t *testing.T, env ...string) *shop {
+	race.SkipPrograms(t)
 	dir := t.TempDir()
 	s := &shop{T: t, teams: make(map[string]*exec.Cmd)}
 	s.env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}, env...)

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/race"
 )
 
 const module = "github.com/agentarbor/arbor"
@@ -22,6 +24,7 @@ const module = "github.com/agentarbor/arbor"
 // TestPrograms builds the Go blocks of all pages in one module that requires
 // this one, as a reader's own would, and runs the whole programs.
 func TestPrograms(t *testing.T) {
+	race.SkipPrograms(t)
 	dir := t.TempDir()
 	userModule(t, dir)
 	env := append(environment(t), "GOFLAGS=-mod=mod -buildvcs=false")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -25,6 +26,7 @@ const localEndpoint = "http://localhost:11434/v1"
 
 // TestCommands runs the shell blocks of each page, in their order.
 func TestCommands(t *testing.T) {
+	race.SkipPrograms(t)
 	bin := t.TempDir()
 	built := sync.OnceValue(func() error {
 		out, err := goCommand(t, root, "build", "-o", filepath.Join(bin, exe("arbor")), "./cmd/arbor").CombinedOutput()

@@ -12,3 +12,12 @@ func Allocations(t testing.TB, runs int, f func()) float64 {
 	}
 	return testing.AllocsPerRun(runs, f)
 }
+
+// SkipPrograms skips a test with the race detector. It is for tests that start programs which are built without the
+// detector: such a test finds with it what it finds without it, and the README's test command runs it without.
+func SkipPrograms(t testing.TB) {
+	t.Helper()
+	if Enabled {
+		t.Skip("the programs that this test starts are built without the race detector")
+	}
+}
