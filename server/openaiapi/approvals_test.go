@@ -179,3 +179,80 @@ func TestTextsDecideNoApprovalCall(t *testing.T) {
 		}
 	}
 }
+
+// TestApprovalWithAMessage: an approval whose message would withdraw the call is refused, so that no consent is lost. With
+// the answer to another question it counts.
+func TestApprovalWithAMessage(t *testing.T) {
+	eachClient(t, func(t *testing.T, c aClient) {
+		root, paid, _ := newTill(t)
+		w := newWorld(t, root)
+		c.say("refund")
+		_, _, calls := c.send(w, "till")
+		require.Len(t, calls, 1)
+		c.answer(calls, func(string) string { return "yes" })
+		c.say("And hurry.")
+		status, said, _ := c.send(w, "till")
+		require.Equal(t, http.StatusConflict, status, said)
+		require.Contains(t, said, "send the result alone")
+		require.Zero(t, *paid)
+	})
+	t.Run("another question", func(t *testing.T) {
+		root, paid, _ := newTill(t)
+		book := must.Get(tools.Func("book", "Books.", func(ctx tools.Context, _ struct{}) (string, error) {
+			_, err := ctx.Ask("Is Friday fine?", nil)
+			return "booked", err
+		}))
+		root = must.Get(llmagent.New("till", "", callsThen(scripted.Call("refund", `{"amount":7}`), scripted.Call("book", "{}")), llmagent.WithTools(root.Tools()[0], book)))
+		w, c := newWorld(t, root), &chatClient{}
+		c.say("refund and book")
+		_, _, calls := c.send(w, "till")
+		require.Len(t, calls, 1)
+		c.answer(calls, func(string) string { return "yes" })
+		c.say("Friday is fine.")
+		status, said, calls := c.send(w, "till")
+		require.Equal(t, http.StatusOK, status)
+		require.Equal(t, "Done.", said)
+		require.Empty(t, calls)
+		require.Equal(t, 7, *paid)
+	})
+}
+
+// callsThen is a model that makes calls, and is done when it has their results.
+func callsThen(calls ...scripted.Item) llm.Model {
+	return scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("Done."))
+		}
+		return scripted.Reply(calls...)
+	})
+}
+
+// TestApprovalCallsOfAnEarlierQuestion: a result approves the question that it was asked for. If the call asks again with
+// the same tool and the same arguments, the result of the earlier question approves nothing.
+func TestApprovalCallsOfAnEarlierQuestion(t *testing.T) {
+	eachClient(t, func(t *testing.T, c aClient) {
+		store, paid := sessiontest.Memory(t), 0
+		world := func(about string) *world {
+			refund := must.Get(tools.Func("refund", about, func(tools.Context, struct{}) (string, error) { paid++; return "paid", nil }, tools.NeedsApproval(tools.ByUser())))
+			root := must.Get(llmagent.New("till", "", callsThen(scripted.Call("refund", "{}")), llmagent.WithTools(refund)))
+			return newWorldOn(t, newTurns(t, root, store))
+		}
+		first, second := "Refunds a little.", "Refunds all."
+		var asked []string
+		c.say("refund")
+		for i, about := range []string{first, second, first} {
+			if i > 0 {
+				c.answer(asked[i-1:], func(string) string { return "yes" })
+			}
+			_, _, calls := c.send(world(about), "till")
+			require.Len(t, calls, 1)
+			require.NotContains(t, asked, calls[0])
+			asked = append(asked, calls[0])
+		}
+		require.Zero(t, paid)
+		c.answer(asked[:1], func(string) string { return "yes" })
+		status, said, _ := c.send(world(first), "till")
+		require.NotEqual(t, http.StatusOK, status, said)
+		require.Zero(t, paid)
+	})
+}

@@ -87,7 +87,7 @@ func (c *chatClient) other(said string, names ...string) {
 
 func (c *chatClient) send(w *world, model string) (int, string, []string) {
 	b := &browser{world: w}
-	rec := w.post(context.Background(), "/chat/completions", map[string]any{"model": model, "messages": c.messages, "tools": []any{function("get_time")}})
+	rec := w.post(context.Background(), "/chat/completions", map[string]any{"model": model, "messages": c.messages, "tools": []any{function("get_time"), function("arbor_approve")}})
 	if rec.Code != http.StatusOK {
 		return rec.Code, rec.Body.String(), nil
 	}
@@ -139,7 +139,8 @@ func (c *responsesClient) other(said string, names ...string) {
 func (c *responsesClient) send(w *world, model string) (int, string, []string) {
 	tool := function("get_time")["function"].(map[string]any)
 	tool["type"] = "function"
-	got := w.respond(map[string]any{"model": model, "input": c.items, "tools": []any{tool}})
+	approve := map[string]any{"type": "function", "name": "arbor_approve"}
+	got := w.respond(map[string]any{"model": model, "input": c.items, "tools": []any{tool, approve}})
 	if got.Status != http.StatusOK {
 		return got.Status, got.Error.Message, nil
 	}

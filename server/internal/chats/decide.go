@@ -44,9 +44,9 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	}
 	decisions := slices.Clone(q.Decisions)
 	if decisions == nil {
-		questions := front.PersonQuestions(front.OpenQuestions(rep))
-		if len(questions) == 0 {
-			return nil, nil // the user continues without the results of the client's calls
+		open := front.OpenQuestions(rep)
+		if len(front.PersonQuestions(open)) == 0 { // the user continues without the results of the client's calls
+			return nil, q.lostApproval(open, rep)
 		}
 		has := q.has
 		if q.At != nil && !q.At.Part {
@@ -81,7 +81,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 			a.Again = rep
 			return a, nil
 		}
-		decisions = append(waited(rep.Pending, q.Results), decision)
+		decisions = append(waited(open, q.Results), decision)
 	}
 	if err := q.address(decisions, rep); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (q *Ask) quoted(rep *live.Report) (found *event.Event) {
 	for _, e := range slices.Concat(rep.Log.Asked, rep.Questions()) {
 		asked := e.Data.(*event.Relay)
 		switch {
-		case front.AsCall(rep.User, asked).Client || front.Question(asked) != text:
+		case front.AsCall(rep.User, e.ID, asked).Client || front.Question(asked) != text:
 		case found != nil && found.Data.(*event.Relay).Digest != asked.Digest:
 			return nil
 		default:
@@ -145,7 +145,7 @@ func (q *Ask) quoted(rep *live.Report) (found *event.Event) {
 func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 	for i, given := range decisions {
 		pending := rep.Pending
-		if given.Content != nil && q.Decisions != nil {
+		if given.Content != nil {
 			pending = front.OpenQuestions(rep)
 		}
 		n := slices.IndexFunc(pending, func(d *event.Relay) bool {
@@ -163,6 +163,19 @@ func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 			}
 		}
 		decisions[i].ID, decisions[i].RelayID = q.decisionID(rep.Questions()[n].ID), cmp.Or(decisions[i].RelayID, rep.Questions()[n].ID)
+	}
+	return nil
+}
+
+// lostApproval returns an error if a result of the request approves an open call, which the request's message would
+// withdraw.
+func (q *Ask) lostApproval(open []*event.Relay, rep *live.Report) error {
+	for _, given := range waited(open, q.Results) {
+		n := slices.IndexFunc(open, func(asked *event.Relay) bool { return asked.ToolCallID == given.CallID })
+		if asked := rep.Pending[n]; asked != open[n] && front.DecisionOf(asked, given.Content).Approved {
+			return &front.Fault{Status: http.StatusConflict, Code: "approval_with_message", Detail: fmt.Sprintf("the result of the call %.80q approves a call of %.64q, "+
+				"which the message after it would withdraw: send the result alone, and the message when the turn has ended", given.CallID, asked.Tool)}
+		}
 	}
 	return nil
 }

@@ -19,21 +19,21 @@ const ApprovalTool = "arbor_approve"
 const ApprovalsKey = "arbor.approvals"
 
 // AsCall returns a request for an approval as a call of [ApprovalTool], if the client sent this tool with the user's
-// message. It returns every other question unchanged. The id of the call is a hash of the id and the digest of the call
-// to approve, so that a result applies only to that call.
-func AsCall(user *event.User, asked *event.Relay) *event.Relay {
+// message. It returns every other question unchanged. The id of the call is a hash of the question's id and of the id and
+// the digest of the call to approve, so that a result applies only to that question: the call may ask the same again.
+func AsCall(user *event.User, id string, asked *event.Relay) *event.Relay {
 	if user == nil || user.Metadata[ApprovalsKey] != true || asked.Client || asked.Kind != event.RelayPermission {
 		return asked
 	}
-	sum := sha256.Sum256([]byte(asked.ToolCallID + "\x00" + asked.Digest))
+	sum := sha256.Sum256([]byte(id + "\x00" + asked.ToolCallID + "\x00" + asked.Digest))
 	return &event.Relay{Kind: event.RelayInput, ToolCallID: "appr_" + hex.EncodeToString(sum[:12]), Tool: ApprovalTool, Client: true,
 		Params: event.EncodeJSON(map[string]string{"tool": asked.Tool, "params": string(asked.Params)})}
 }
 
 // OpenQuestions returns the open questions of a turn, converted by [AsCall].
 func OpenQuestions(rep *live.Report) (all []*event.Relay) {
-	for _, asked := range rep.Pending {
-		all = append(all, AsCall(rep.User, asked))
+	for _, e := range rep.Questions() {
+		all = append(all, AsCall(rep.User, e.ID, e.Data.(*event.Relay)))
 	}
 	return all
 }

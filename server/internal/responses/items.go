@@ -74,7 +74,7 @@ func (r *Response) addInput(e *event.Event) {
 		if json.Unmarshal(d.Content, &text) != nil {
 			text = string(d.Content)
 		}
-		call := front.AsCall(r.user, asked.Relay)
+		call := front.AsCall(r.user, d.RelayID, asked.Relay)
 		if call != asked.Relay {
 			text = string(event.EncodeJSON(map[string]any{"approved": d.Approved, "reason": d.Reason}))
 		}

@@ -281,7 +281,7 @@ func (r *Response) voided(at place, item *Item) {
 
 // addQuestion adds the item of a question.
 func (r *Response) addQuestion(e *event.Event, d *event.Relay) {
-	if call := front.AsCall(r.user, d); call.Client {
+	if call := front.AsCall(r.user, e.ID, d); call.Client {
 		r.addCall(e, call)
 		return
 	}
