@@ -239,23 +239,36 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 		t.answer.FinishReason = event.FinishReasonInputRequired
 		return nil
 	}
-	var log session.Reader // with the questions of the turn
-	for e, err := range t.runner.Store().Load(ctx, t.key, first-1) {
-		if err != nil {
-			return err
-		}
-		log.Next(e)
-	}
-	for _, d := range all {
-		if err := live.CheckNamed(&log, d); err != nil {
-			return err
-		}
+	if err = t.checkNamed(ctx, first, all); err != nil {
+		return err
 	}
 	if all, err = t.server.deciders.Sign(t.caller(), t.key, pending, all); err != nil {
 		return err
 	}
 	t.decided = true
 	return t.run(ctx, t.runner.Resume(ctx, t.key, all...))
+}
+
+// checkNamed calls live.CheckNamed with decisions about the turn whose first event is at a position. It reads the turn only
+// if a decision has no digest.
+func (t *turn) checkNamed(ctx context.Context, first int64, decisions []runner.Decision) error {
+	unnamed := slices.DeleteFunc(slices.Clone(decisions), func(d runner.Decision) bool { return d.Digest != "" })
+	if len(unnamed) == 0 {
+		return nil
+	}
+	var log session.Reader
+	for e, err := range t.runner.Store().Load(ctx, t.key, first-1) {
+		if err != nil {
+			return err
+		}
+		log.Next(e)
+	}
+	for _, d := range unnamed {
+		if err := live.CheckNamed(&log, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // may reports whether the client's user may decide about a question.

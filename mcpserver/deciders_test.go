@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
@@ -180,4 +181,37 @@ func TestSecondQuestion(t *testing.T) {
 	text, _, failed = ask(t, c, map[string]any{"session": r.Session, "answers": answers})
 	require.False(t, failed, text)
 	require.EqualValues(t, 1, p.ran.Load())
+}
+
+// TestAnswersWithADigestReadNoTurn: only answers without a digest need the questions that the turn has asked before.
+func TestAnswersWithADigestReadNoTurn(t *testing.T) {
+	reads := make(map[bool]int32)
+	for _, named := range []bool{false, true} {
+		p := newPaying(t, tools.ByUser())
+		store := &counting{Store: p.store}
+		p.store = store
+		p.server.Swap(p.tree("Pays one euro."))
+		c := client(t, p.url, "bob", versions[0], nil)
+		_, r, _ := ask(t, c, map[string]any{"message": "pay"})
+		answer := map[string]any{"approved": true}
+		if named {
+			answer["digest"] = r.Questions[0].Digest
+		}
+		before := store.loads.Load()
+		text, _, _ := ask(t, c, map[string]any{"session": r.Session, "answers": map[string]any{r.Questions[0].CallID: answer}})
+		require.Equal(t, "Paid.", text)
+		reads[named] = store.loads.Load() - before
+	}
+	require.Equal(t, reads[false]-1, reads[true])
+}
+
+// counting counts how often a log is read.
+type counting struct {
+	session.Store
+	loads atomic.Int32
+}
+
+func (s *counting) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
+	s.loads.Add(1)
+	return s.Store.Load(ctx, key, after)
 }
