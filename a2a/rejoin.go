@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -20,9 +21,36 @@ import (
 // without the answer that it asked for.
 const CodeTaskGone ErrorCode = "remote_task_gone"
 
-// maxFailures bounds the consecutive failed requests for a task. They take about twenty seconds, in which a peer can
-// restart, or as many idle limits if the peer is silent.
-const maxFailures = 10
+// maxFailures bounds the consecutive failed requests for a task, which take about twenty seconds, in which a peer can
+// restart. maxSilences bounds those among them that took a whole idle limit, because the peer was silent.
+const (
+	maxFailures = 10
+	maxSilences = 1
+)
+
+// retries are the consecutive failed requests for a task, and the time until the next one.
+type retries struct {
+	backoff.ExponentialBackOff
+	failures, silences int
+}
+
+func newRetries() *retries {
+	r := &retries{ExponentialBackOff: backoff.ExponentialBackOff{InitialInterval: 100 * time.Millisecond, RandomizationFactor: 0.2, Multiplier: 2, MaxInterval: 5 * time.Second}}
+	r.Reset()
+	return r
+}
+
+// succeeded forgets the failures before a request that succeeded.
+func (r *retries) succeeded() { r.failures, r.silences = 0, 0 }
+
+// failed counts a failed request by its errors, and reports whether there may be another one.
+func (r *retries) failed(errs ...error) bool {
+	r.failures++
+	if slices.Contains(errs, errIdle) {
+		r.silences++
+	}
+	return r.failures <= maxFailures && r.silences <= maxSilences
+}
 
 // messageID returns the id of the run's message. It stays the same however often the message is sent, so that a server
 // that drops duplicates recognizes a message that is sent again after a crash before its task was recorded. The id
@@ -76,19 +104,21 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 	return true, nil
 }
 
-// getTaskWithRetry gets a task. After a failure that may pass, it retries up to maxFailures times.
+// getTaskWithRetry gets a task. After a failure that may pass, it tries again as often as retries allow.
 func (x *exchange) getTaskWithRetry(id sdk.TaskID) (*sdk.Task, error) {
 	return x.retry(func() (*sdk.Task, error) { return x.getTask(id) })
 }
 
 func (x *exchange) retry(get func() (*sdk.Task, error)) (*sdk.Task, error) {
-	return backoff.Retry(x.ctx, func() (*sdk.Task, error) {
+	for r := newRetries(); ; {
 		task, err := get()
-		if err != nil && !x.transient(err) {
-			err = backoff.Permanent(err)
+		if err == nil || !x.transient(err) || !r.failed(err) {
+			return task, err
 		}
-		return task, err
-	}, backoff.WithBackOff(newBackOff()), backoff.WithMaxTries(maxFailures+1), backoff.WithMaxElapsedTime(0))
+		if err := sleep.For(x.ctx, r.NextBackOff()); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // untilSilent returns a context for one call. It ends with errIdle after the idle limit without a byte of the response,
@@ -149,15 +179,8 @@ func (x *exchange) failTaskGone(id sdk.TaskID) *Error {
 	return e
 }
 
-func newBackOff() *backoff.ExponentialBackOff {
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.RandomizationFactor, b.Multiplier, b.MaxInterval = 100*time.Millisecond, 0.2, 2, 5*time.Second
-	b.Reset()
-	return b
-}
-
 // follow waits until a task whose stream has ended is settled. It subscribes to the task again, or polls it if the peer
-// does not stream. It retries after a broken connection, up to maxFailures times in a row. A stream that falls silent is
+// does not stream. It retries after a broken connection, as often as retries allow. A stream that falls silent is
 // like a broken one: the work on a task may take longer than the idle limit, and not all peers send keep-alives.
 func (x *exchange) follow(streams bool) *Error {
 	if x.answer.complete() {
@@ -168,16 +191,17 @@ func (x *exchange) follow(streams bool) *Error {
 		return x.failed(errors.New("the answer ended before it was complete"))
 	}
 	x.inv.Logger().Debug("waiting for the task of a remote agent", "agent", x.name, "task", string(id), "streams", streams)
-	wait, failures := newBackOff(), 0
+	r := newRetries()
 	for {
+		var cut error
 		broke := false
 		if streams {
 			before := x.answer.progress()
-			err := x.subscribe(id)
-			broke = err != nil && x.connectionBroke(err)
+			cut = x.subscribe(id)
+			broke = cut != nil && x.connectionBroke(cut)
 			if x.answer.progress() != before {
-				failures = 0
-				wait.Reset()
+				r.succeeded()
+				r.Reset()
 			}
 			switch {
 			case x.stopped:
@@ -186,14 +210,14 @@ func (x *exchange) follow(streams bool) *Error {
 				return x.failed(errTooLarge)
 			case x.answer.complete():
 				return x.fetchWhole(id)
-			case err != nil && !broke: // the peer does not stream this task
+			case cut != nil && !broke: // the peer does not stream this task
 				streams = false
 			}
 		}
 		// Where a proxy cuts the streams of a healthy task, only its state counts.
 		switch task, err := x.getTask(id); {
 		case err == nil:
-			failures = 0
+			r.succeeded()
 			if !x.apply(task) || x.answer.complete() {
 				return nil
 			}
@@ -203,12 +227,12 @@ func (x *exchange) follow(streams bool) *Error {
 		case errors.Is(err, sdk.ErrTaskNotFound):
 			return x.failTaskGone(id)
 		default:
-			if failures++; failures > maxFailures || !broke && !x.transient(err) {
+			if !r.failed(cut, err) || !broke && !x.transient(err) {
 				return x.failed(err)
 			}
-			x.inv.Logger().Warn("the connection to a remote agent broke; retrying", "agent", x.name, "card", x.cards.displayURL, "failures", failures)
+			x.inv.Logger().Warn("the connection to a remote agent broke; retrying", "agent", x.name, "card", x.cards.displayURL, "failures", r.failures)
 		}
-		if sleep.For(x.ctx, wait.NextBackOff()) != nil {
+		if sleep.For(x.ctx, r.NextBackOff()) != nil {
 			return x.failed(context.Cause(x.ctx))
 		}
 	}
