@@ -199,7 +199,7 @@ func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 	if json.Unmarshal(m.asked.verdict.Content, &content) != nil {
 		content = string(m.asked.verdict.Content)
 	}
-	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart(content)}, ContextID: m.Task.ContextID, TaskID: id}
-	addChain(msg, x.inv.Metadata())
+	msg := x.message(m, sdk.NewTextPart(content))
+	m.answers(msg, task)
 	return x.deliver(m, msg)
 }

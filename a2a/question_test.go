@@ -407,6 +407,7 @@ func TestAnswersAreSentUnderOneID(t *testing.T) {
 		require.Equal(t, []string{"the second"}, texts(m))
 		require.Equal(t, sdk.TaskID("t1"), m.TaskID)
 		require.Equal(t, "c1", m.ContextID)
+		require.Equal(t, map[string]any{"answers": "m-INPUT_REQUIRED"}, m.Metadata[a2a.Extension])
 	}
 	require.Empty(t, p.made(cancels))
 }

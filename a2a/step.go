@@ -140,8 +140,7 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 	if len(parts) == 0 {
 		return false, x.fault(CodeNothingToSend, "the conversation has no new messages for the remote agent")
 	}
-	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: parts, ContextID: m.Task.ContextID}
-	addChain(msg, x.inv.Metadata())
+	msg := x.message(m, parts...)
 	if state := m.Task.Status; m.Task.TaskID != "" && (state == status(sdk.TaskStateInputRequired) || state == status(sdk.TaskStateAuthRequired)) {
 		// The task waits for this message, and its present content is not the answer to it. If the task has ended, is
 		// gone or asks something else by now, the peer starts another one.
@@ -155,7 +154,7 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 			switch {
 			case x.takesAnswer(task, m.Task.Question, said):
 				x.answer.excludeTask(task)
-				msg.TaskID = task.ID
+				m.answers(msg, task)
 			case interrupted(canonicalState(task.Status.State)) && x.inv.Attempt() > 1 && !x.shared: // it has received the answer before a crash
 				x.answer.excludeLogged(task, said)
 				x.answer.taskID = task.ID

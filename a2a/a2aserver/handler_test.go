@@ -251,6 +251,35 @@ func TestWrongDecisions(t *testing.T) {
 	require.Equal(t, []string{"A1"}, ran)
 }
 
+// TestAnswersToAnEarlierQuestion: a yes that names its question approves no call that is asked about when it arrives.
+func TestAnswersToAnEarlierQuestion(t *testing.T) {
+	var ran []string
+	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Call("refund", `{"order":"A2"}`)), scripted.Reply(scripted.Text("Done.")))
+	billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
+	h := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler()
+	ctx := context.Background()
+	task := sendTask(t, h, ctx, userMessage("m1", "refund"))
+	reply := func(id, words, question string) *sdk.Message {
+		m := userMessage(id, words)
+		m.TaskID = task.ID
+		m.SetMeta(a2a.Extension, map[string]any{"answers": question})
+		return m
+	}
+	first := reply("m2", "yes", task.Status.Message.ID)
+	task = sendTask(t, h, ctx, reply("m3", "no", task.Status.Message.ID))
+	require.Equal(t, sdk.TaskStateInputRequired, task.Status.State)
+	_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: first})
+	require.ErrorIs(t, err, sdk.ErrInvalidParams)
+	require.ErrorContains(t, err, "a question that the task no longer asks")
+	require.Empty(t, ran)
+	last := reply("m4", "yes", task.Status.Message.ID)
+	for range 2 { // sent again, it finds what it did
+		task = sendTask(t, h, ctx, last)
+		require.Equal(t, sdk.TaskStateCompleted, task.Status.State)
+		require.Equal(t, []string{"A2"}, ran)
+	}
+}
+
 // blocked is an agent that says something and then waits until its turn is canceled,
 // or it is let go on.
 type blocked struct {

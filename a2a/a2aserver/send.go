@@ -198,6 +198,8 @@ func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message
 	case !f.settled():
 		s.arrivals.note(f.key, m, arrivedAt)
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is running: wait until it asks for input, then send a new message with another messageId, or cancel it")
+	case !asks(f.task.Status.Message, m):
+		return nil, sdk.NewError(sdk.ErrInvalidParams, "the message answers a question that the task no longer asks: get the task, and answer what it asks now")
 	case len(f.log.Questions) == 0 && (f.handoff || state == sdk.TaskStateAuthRequired || f.statusAt <= arrivedAt):
 		return s.begin(ctx, f.key, f.seq, msg, from, f.task.ID, f.extended)
 	}
@@ -230,6 +232,13 @@ func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message
 		s.push(f.key, f.task.ID)
 	}
 	return f, err
+}
+
+// asks reports whether a question is the one that its answer names, or the answer names none.
+func asks(question, answer *sdk.Message) bool {
+	meta, _ := answer.Metadata[a2a.Extension].(map[string]any)
+	named, _ := meta[origin.Answers].(string)
+	return named == "" || question != nil && question.ID == named
 }
 
 // findResent returns the task of a session that contains the message, if the client sent the message once more because

@@ -8,6 +8,9 @@ import "slices"
 // Key is the key of the origin in the metadata of a user event.
 const Key = "a2a"
 
+// Answers is the key of our extension in a message for the id of the message with the question that it answers.
+const Answers = "answers"
+
 // MaxChain is the maximum number of agents in a chain.
 const MaxChain = 16
 
