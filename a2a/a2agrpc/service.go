@@ -41,26 +41,30 @@ type service struct {
 	sendTimeout  time.Duration
 }
 
-// begin checks the caller and the protocol version, and returns the context for the handler.
-func (s *service) begin(incoming context.Context) (context.Context, *a2asrv.CallContext, error) {
+// begin checks the caller, the protocol version and the request, and returns the context and the request for the handler.
+func begin[Q any](incoming context.Context, s *service, r proto.Message) (context.Context, *a2asrv.CallContext, *Q, error) {
 	md, _ := metadata.FromIncomingContext(incoming)
-	ctx, err := s.authenticate(incoming, credentialsOf(incoming, md))
-	if err != nil {
-		return incoming, nil, err
-	}
-	for _, v := range md.Get(sdk.SvcParamVersion) {
-		if !supported(v) {
-			return incoming, nil, sdk.NewError(sdk.ErrVersionNotSupported, fmt.Sprintf("version %.20q of A2A is not supported over gRPC; use %s", v, sdk.Version))
-		}
-	}
 	header := make(http.Header, len(md)+1)
 	for name, values := range md {
 		header[http.CanonicalHeaderKey(name)] = values
 	}
+	ctx, err := s.authenticate(incoming, credentialsOf(incoming, header))
+	if err != nil {
+		return incoming, nil, nil, s.fail(incoming, err)
+	}
+	for _, v := range md.Get(sdk.SvcParamVersion) {
+		if !supported(v) {
+			return ctx, nil, nil, s.fail(ctx, sdk.NewError(sdk.ErrVersionNotSupported, fmt.Sprintf("version %.20q of A2A is not supported over gRPC; use %s", v, sdk.Version)))
+		}
+	}
 	// The version was checked. A client that names none has called the service of this version.
 	header.Set(sdk.SvcParamVersion, string(sdk.Version))
 	ctx, call := a2asrv.NewCallContext(ctx, s.params(header))
-	return ctx, call, nil
+	req, err := decodeRequest[Q](r)
+	if err != nil {
+		err = s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
+	}
+	return ctx, call, req, err
 }
 
 // supported reports whether a version is 1.0. Patch numbers do not count. A client that names no version has called the
@@ -104,13 +108,9 @@ func answer[M any, P interface {
 	proto.Message
 }, Q, R any](ctx context.Context, s *service, r proto.Message, call func(context.Context, *Q) (R, error)) (a P, err error) {
 	defer s.recovered(ctx, &err)
-	ctx, params, err := s.begin(ctx)
+	ctx, params, req, err := begin[Q](ctx, s, r)
 	if err != nil {
-		return nil, s.fail(ctx, err)
-	}
-	req, err := decodeRequest[Q](r)
-	if err != nil {
-		return nil, s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
+		return nil, err
 	}
 	result, err := call(ctx, req)
 	if md := extensionTrailer(params); md != nil {
@@ -130,13 +130,9 @@ func answer[M any, P interface {
 func events[Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamResponse], r proto.Message, call func(context.Context, *Q) iter.Seq2[sdk.Event, error]) (err error) {
 	ctx := stream.Context()
 	defer s.recovered(ctx, &err)
-	ctx, params, err := s.begin(ctx)
+	ctx, params, req, err := begin[Q](ctx, s, r)
 	if err != nil {
-		return s.fail(ctx, err)
-	}
-	req, err := decodeRequest[Q](r)
-	if err != nil {
-		return s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
+		return err
 	}
 	defer func() { stream.SetTrailer(extensionTrailer(params)) }()
 	ctx, stop := access.UntilRevoked(ctx)

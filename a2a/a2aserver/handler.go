@@ -1,6 +1,7 @@
 package a2aserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -29,22 +30,28 @@ var _ a2asrv.RequestHandler = handler{}
 // client wants the answer at once.
 func (h handler) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
 	s, f, err := h.send(ctx, req)
-	if err != nil {
+	switch {
+	case err != nil:
+		return nil, err
+	case configOf(req).ReturnImmediately:
+		return f.snapshot(configOf(req).HistoryLength), nil
+	}
+	return h.settled(ctx, s, f, req)
+}
+
+// settled waits until a task is settled and returns it, or the message that answers the request directly.
+func (h handler) settled(ctx context.Context, s *served, f *storedTask, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
+	if err := s.untilSettled(ctx, f); err != nil {
 		return nil, err
 	}
-	config := req.Config
-	if config == nil {
-		config = &sdk.SendMessageConfig{}
+	if m := h.directAnswer(req.Message, f); m != nil {
+		return m, nil
 	}
-	if !config.ReturnImmediately {
-		if err := s.untilSettled(ctx, f); err != nil {
-			return nil, err
-		}
-		if m := h.directAnswer(req.Message, f); m != nil {
-			return m, nil
-		}
-	}
-	return f.snapshot(config.HistoryLength), nil
+	return f.snapshot(configOf(req).HistoryLength), nil
+}
+
+func configOf(req *sdk.SendMessageRequest) *sdk.SendMessageConfig {
+	return cmp.Or(req.Config, &sdk.SendMessageConfig{})
 }
 
 // untilSettled follows a task until it is settled.
@@ -81,14 +88,12 @@ func (h handler) answersDirectly(m *sdk.Message) bool {
 
 func (h handler) send(ctx context.Context, req *sdk.SendMessageRequest) (*served, *storedTask, error) {
 	s := h.trees[req.Tenant]
-	var hook *sdk.PushConfig
-	if req.Config != nil {
-		hook = req.Config.PushConfig
-	}
-	if hook != nil && h.hooks == nil {
+	hook := configOf(req).PushConfig
+	switch {
+	case hook == nil:
+	case h.hooks == nil:
 		return nil, nil, sdk.ErrPushNotificationNotSupported
-	}
-	if hook != nil { // check it before anything starts
+	default: // check it before anything starts
 		if err := h.hooks.Refuses(h.protocol(ctx), hook); err != nil {
 			return nil, nil, err
 		}
@@ -109,21 +114,11 @@ func (h handler) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageR
 			yield(nil, err)
 			return
 		}
-		var history *int
-		if req.Config != nil {
-			history = req.Config.HistoryLength
-		}
 		if h.answersDirectly(req.Message) {
-			if err := s.untilSettled(ctx, f); err != nil {
-				yield(nil, err)
-			} else if m := h.directAnswer(req.Message, f); m != nil {
-				yield(m, nil)
-			} else {
-				yield(f.snapshot(history), nil)
-			}
+			yield(h.settled(ctx, s, f, req))
 			return
 		}
-		if yield(f.snapshot(history), nil) && !f.settled() {
+		if yield(f.snapshot(configOf(req).HistoryLength), nil) && !f.settled() {
 			s.watch(ctx, f)(yield)
 		}
 	}

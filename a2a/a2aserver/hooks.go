@@ -19,10 +19,7 @@ import (
 
 // CreateTaskPushConfig implements a2asrv.RequestHandler.
 func (h handler) CreateTaskPushConfig(ctx context.Context, req *sdk.PushConfig) (*sdk.PushConfig, error) {
-	if h.hooks == nil {
-		return nil, sdk.ErrPushNotificationNotSupported
-	}
-	s, f, err := h.find(ctx, req.Tenant, req.TaskID)
+	s, f, err := h.hooked(ctx, req.Tenant, req.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -56,26 +53,32 @@ func (h handler) DeleteTaskPushConfig(ctx context.Context, req *sdk.DeleteTaskPu
 	return h.hooks.Delete(ctx, t, req.ID)
 }
 
-func (h handler) pushTask(ctx context.Context, tenant string, id sdk.TaskID) (push.Task, error) {
+// hooked finds the task of a config.
+func (h handler) hooked(ctx context.Context, tenant string, id sdk.TaskID) (*served, *storedTask, error) {
 	if h.hooks == nil {
-		return push.Task{}, sdk.ErrPushNotificationNotSupported
+		return nil, nil, sdk.ErrPushNotificationNotSupported
 	}
-	s, f, err := h.find(ctx, tenant, id)
+	return h.find(ctx, tenant, id)
+}
+
+func (h handler) pushTask(ctx context.Context, tenant string, id sdk.TaskID) (push.Task, error) {
+	s, f, err := h.hooked(ctx, tenant, id)
 	if err != nil {
 		return push.Task{}, err
 	}
-	return s.pushTask(f), nil
+	return s.pushTask(f.key, id), nil
 }
 
-func (s *served) pushTask(f *storedTask) push.Task {
-	return push.Task{Tenant: s.tenant, Caller: f.key.User, Task: f.task.ID}
+func (s *served) pushTask(key session.Key, id sdk.TaskID) push.Task {
+	return push.Task{Tenant: s.tenant, Caller: key.User, Task: id}
 }
 
 // hook saves a config for a task and starts to post the task's events to it.
 func (s *served) hook(ctx context.Context, f *storedTask, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
-	saved, err := s.hooks.Save(ctx, s.pushTask(f), s.protocol(ctx), cfg)
+	t := s.pushTask(f.key, f.task.ID)
+	saved, err := s.hooks.Save(ctx, t, s.protocol(ctx), cfg)
 	if err == nil {
-		s.hooks.Behind(s.pushTask(f), saved.ID)
+		s.hooks.Behind(t, saved.ID)
 		s.push(f.key, f.task.ID) // even if the task is over, so that the webhook receives its end
 	}
 	return saved, err
@@ -99,7 +102,7 @@ const longestPause = time.Minute
 
 // push posts a task and its later updates to its webhooks, if it has any. It returns at once.
 func (s *served) push(key session.Key, id sdk.TaskID) {
-	t := push.Task{Tenant: s.tenant, Caller: key.User, Task: id}
+	t := s.pushTask(key, id)
 	if s.hooks == nil || !s.hooks.Follows(t) {
 		return
 	}

@@ -117,19 +117,18 @@ func (r *rules) value(f field, v any, at string) any {
 
 // withoutEmpty returns the tree without null, "", [] and {} at any depth, and without what is empty after their removal.
 func withoutEmpty(m map[string]any) map[string]any {
-	out, _ := withoutEmptyValue(m).(map[string]any)
-	if out == nil {
-		out = map[string]any{}
+	out := make(map[string]any)
+	for k, v := range m {
+		if v := withoutEmptyValue(v); v != nil {
+			out[k] = v
+		}
 	}
 	return out
 }
 
+// withoutEmptyValue returns nil for an empty value.
 func withoutEmptyValue(v any) any {
 	switch v := v.(type) {
-	case string:
-		if v == "" {
-			return nil
-		}
 	case []any:
 		var out []any
 		for _, v := range v {
@@ -142,19 +141,13 @@ func withoutEmptyValue(v any) any {
 		}
 		return out
 	case map[string]any:
-		var out map[string]any
-		for k, v := range v {
-			if v := withoutEmptyValue(v); v != nil {
-				if out == nil {
-					out = make(map[string]any)
-				}
-				out[k] = v
-			}
+		if out := withoutEmpty(v); len(out) > 0 {
+			return out
 		}
-		if out == nil {
-			return nil
-		}
-		return out
+		return nil
+	}
+	if v == "" {
+		return nil
 	}
 	return v
 }

@@ -82,7 +82,7 @@ func (s *stub) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task,
 }
 
 func (s *stub) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
-	return &sdk.ListTasksResponse{}, s.saw(ctx, req)
+	return &sdk.ListTasksResponse{Tasks: []*sdk.Task{}}, s.saw(ctx, req)
 }
 
 func (s *stub) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*sdk.Task, error) {
@@ -98,7 +98,7 @@ func (s *stub) GetTaskPushConfig(ctx context.Context, req *sdk.GetTaskPushConfig
 }
 
 func (s *stub) ListTaskPushConfigs(ctx context.Context, req *sdk.ListTaskPushConfigRequest) (*sdk.ListTaskPushConfigResponse, error) {
-	return &sdk.ListTaskPushConfigResponse{}, s.saw(ctx, req)
+	return &sdk.ListTaskPushConfigResponse{Configs: []*sdk.PushConfig{}}, s.saw(ctx, req)
 }
 
 func (s *stub) DeleteTaskPushConfig(ctx context.Context, req *sdk.DeleteTaskPushConfigRequest) error {

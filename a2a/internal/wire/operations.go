@@ -23,14 +23,14 @@ type operation struct {
 	stream func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error)
 }
 
-// decode decodes the parameters.
-func decode[P any](doc []byte) (*P, error) {
+// decode decodes the parameters, and sets the fields from the path with bind.
+func decode[P any](x *exchange, doc []byte, bind func(x *exchange, p *P) error) (*P, error) {
 	req := new(P)
 	if err := json.Unmarshal(doc, req); err != nil {
 		// The error of encoding/json would mention Go types, and does not occur for a document that fit has rewritten.
 		return nil, &violation{"", "the parameters do not match the operation", nil}
 	}
-	return req, nil
+	return req, bind(x, req)
 }
 
 // bind sets a field to the value from the path. It returns an error if the body has another value.
@@ -45,13 +45,10 @@ func bind[S ~string](field string, value *S, path string) error {
 	return nil
 }
 
-// unary returns an operation with a single result. bound sets the fields from the path.
+// unary returns an operation with a single result.
 func unary[P, R any](bind func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) (R, error)) *operation {
 	return &operation{shape: shapeOf(reflect.TypeFor[P]()), unary: func(ctx context.Context, x *exchange, doc []byte) (any, error) {
-		req, err := decode[P](doc)
-		if err == nil {
-			err = bind(x, req)
-		}
+		req, err := decode(x, doc, bind)
 		if err != nil {
 			return nil, err
 		}
@@ -62,10 +59,7 @@ func unary[P, R any](bind func(x *exchange, p *P) error, do func(h a2asrv.Reques
 // streaming returns an operation with a stream of events.
 func streaming[P any](bind func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) iter.Seq2[sdk.Event, error]) *operation {
 	return &operation{shape: shapeOf(reflect.TypeFor[P]()), stream: func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
-		req, err := decode[P](doc)
-		if err == nil {
-			err = bind(x, req)
-		}
+		req, err := decode(x, doc, bind)
 		if err != nil {
 			return nil, err
 		}
@@ -101,15 +95,7 @@ var operations = map[string]*operation{
 	}, a2asrv.RequestHandler.GetTask),
 	"ListTasks": unary(func(x *exchange, p *sdk.ListTasksRequest) error {
 		return bind("tenant", &p.Tenant, x.tenant)
-	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
-		list, err := h.ListTasks(ctx, p)
-		if err == nil && list != nil && list.Tasks == nil {
-			full := *list
-			full.Tasks = []*sdk.Task{} // the field is required: [], not null
-			list = &full
-		}
-		return list, err
-	}),
+	}, a2asrv.RequestHandler.ListTasks),
 	"CancelTask": unary(func(x *exchange, p *sdk.CancelTaskRequest) error {
 		return bindTask(x, &p.Tenant, "id", &p.ID)
 	}, a2asrv.RequestHandler.CancelTask),
@@ -124,15 +110,7 @@ var operations = map[string]*operation{
 	}, a2asrv.RequestHandler.GetTaskPushConfig),
 	"ListTaskPushNotificationConfigs": unary(func(x *exchange, p *sdk.ListTaskPushConfigRequest) error {
 		return bindTask(x, &p.Tenant, "taskId", &p.TaskID)
-	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.ListTaskPushConfigRequest) (*sdk.ListTaskPushConfigResponse, error) {
-		list, err := h.ListTaskPushConfigs(ctx, p)
-		if err == nil && list != nil && list.Configs == nil {
-			full := *list
-			full.Configs = []*sdk.PushConfig{}
-			list = &full
-		}
-		return list, err
-	}),
+	}, a2asrv.RequestHandler.ListTaskPushConfigs),
 	"DeleteTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.DeleteTaskPushConfigRequest) error {
 		return firstError(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
 	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.DeleteTaskPushConfigRequest) (struct{}, error) {

@@ -22,6 +22,11 @@ func legacyName(version, name string) string {
 	return map[string]string{"GetTask": "tasks/get", "SubscribeToTask": "tasks/resubscribe", "SendMessage": "message/send", "SendStreamingMessage": "message/stream"}[name]
 }
 
+// decodeAlone decodes parameters without a path.
+func decodeAlone[P any](doc []byte) (*P, error) {
+	return decode(nil, doc, func(*exchange, *P) error { return nil })
+}
+
 // testCompat stands for the binding of version 0.3. Its parameters are those of 1.0; only the names of some operations
 // are other ones, and what it answers says that it is legacy.
 func testCompat() *Legacy {
@@ -29,7 +34,7 @@ func testCompat() *Legacy {
 	return &Legacy{
 		Methods: map[string]func(a2asrv.RequestHandler, context.Context, json.RawMessage) (any, error){
 			"tasks/get": func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error) {
-				req, err := decode[sdk.GetTaskRequest](params)
+				req, err := decodeAlone[sdk.GetTaskRequest](params)
 				if err != nil {
 					return nil, err
 				}
@@ -37,7 +42,7 @@ func testCompat() *Legacy {
 				return said(task), err
 			},
 			"message/send": func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error) {
-				req, err := decode[sdk.SendMessageRequest](params)
+				req, err := decodeAlone[sdk.SendMessageRequest](params)
 				if err != nil {
 					return nil, err
 				}
@@ -47,10 +52,10 @@ func testCompat() *Legacy {
 		},
 		Streams: map[string]func(a2asrv.RequestHandler, context.Context, json.RawMessage) iter.Seq2[sdk.Event, error]{
 			"tasks/resubscribe": func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error] {
-				return h.SubscribeToTask(ctx, must.Get(decode[sdk.SubscribeToTaskRequest](params)))
+				return h.SubscribeToTask(ctx, must.Get(decodeAlone[sdk.SubscribeToTaskRequest](params)))
 			},
 			"message/stream": func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error] {
-				return h.SendStreamingMessage(ctx, must.Get(decode[sdk.SendMessageRequest](params)))
+				return h.SendStreamingMessage(ctx, must.Get(decodeAlone[sdk.SendMessageRequest](params)))
 			},
 		},
 		Event: func(e sdk.Event) (any, error) { return said(e), nil },
