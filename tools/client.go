@@ -72,7 +72,7 @@ func (c *ClientTools) Registry() (*Registry, error) {
 	}
 	all := make([]Tool, len(c.Tools))
 	for i, b := range c.Tools {
-		if string(b.Parameters) == "null" {
+		if none := string(b.Parameters); none == "null" || none == "{}" { // some clients write "no parameters" so
 			b.Parameters = nil
 		}
 		spec := llm.ToolSpec{Name: b.Name, Description: b.Description, Parameters: b.Parameters}

@@ -237,13 +237,14 @@ func ReadMessage(data json.RawMessage) (m llm.Message, err error) {
 		}
 		return m, fmt.Errorf("it is not a chat message: %w", err)
 	}
+	if in.Role == "system" || in.Role == "developer" {
+		return m, nil // whatever its content is
+	}
 	content, err := ReadContent(in.Content)
 	if err != nil {
 		return m, err
 	}
 	switch in.Role {
-	case "system", "developer":
-		return m, nil
 	case "user":
 		return llm.Message{Role: llm.RoleUser, Content: content}, nil
 	case "assistant":

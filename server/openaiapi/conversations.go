@@ -39,19 +39,19 @@ var conversationFields = fields{supported: []string{"items", "metadata", "model"
 // conversationBody is the body of a request that creates or changes a conversation. The member model is an extension of
 // the protocol: the agent of the conversation, which defaults to the root.
 type conversationBody struct {
-	Model    string            `json:"model"`
-	Items    json.RawMessage   `json:"items"`
-	Metadata map[string]string `json:"metadata"`
+	Model    string          `json:"model"`
+	Items    json.RawMessage `json:"items"`
+	Metadata map[string]any  `json:"metadata"`
 }
 
 // readConversation reads the body, which may be empty.
 func readConversation(c *front.Call, wrong *faults) (b conversationBody, err error) {
-	if c.R.ContentLength == 0 {
-		return b, nil
+	if c.R.ContentLength != 0 {
+		var ignored []string
+		ignored, err = conversationFields.read(c, &b, wrong)
+		setIgnored(c, ignored)
 	}
-	ignored, err := conversationFields.read(c, &b, wrong)
-	metadataOf(b.Metadata, "", wrong)
-	setIgnored(c, ignored)
+	b.Metadata = metadataOf(b.Metadata, "", wrong)
 	return b, err
 }
 
@@ -78,27 +78,17 @@ func (h *Handler) createConversation(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	metadata := anyOf(b.Metadata)
 	err = h.changeState(c.R.Context(), key, func(f *session.Fold, seq int64) (map[string]any, error) {
 		delta, err := addition(f, seq, responses.ID{Session: key.ID}, added)
 		if err == nil {
-			delta[metadataKey] = metadata
+			delta[metadataKey] = b.Metadata
 		}
 		return delta, err
 	})
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, wireConversation{key.ID, "conversation", time.Now().Unix(), metadata})
-}
-
-// anyOf converts metadata to a value of a session's state.
-func anyOf(metadata map[string]string) map[string]any {
-	all := make(map[string]any, len(metadata))
-	for k, v := range metadata {
-		all[k] = v
-	}
-	return all
+	return c.JSON(http.StatusOK, wireConversation{key.ID, "conversation", time.Now().Unix(), b.Metadata})
 }
 
 // findConversation returns the session of the conversation in the path, with the path of its agent. If several agents
@@ -156,14 +146,13 @@ func (h *Handler) updateConversation(c *front.Call) error {
 	if err == nil {
 		err = wrong.err()
 	}
-	metadata := anyOf(b.Metadata)
 	if err == nil {
-		err = h.changeState(c.R.Context(), info.Key, always(map[string]any{metadataKey: metadata}))
+		err = h.changeState(c.R.Context(), info.Key, always(map[string]any{metadataKey: b.Metadata}))
 	}
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, wireConversation{info.Key.ID, "conversation", info.Created.Unix(), metadata})
+	return c.JSON(http.StatusOK, wireConversation{info.Key.ID, "conversation", info.Created.Unix(), b.Metadata})
 }
 
 // deleteConversation deletes the session, with all responses in it.

@@ -31,7 +31,7 @@ type chatBody struct {
 		IncludeUsage       bool `json:"include_usage"`
 		IncludeObfuscation bool `json:"include_obfuscation"`
 	} `json:"stream_options"`
-	Metadata   map[string]string `json:"metadata"`
+	Metadata   map[string]any    `json:"metadata"`
 	User       string            `json:"user"`
 	Tools      []json.RawMessage `json:"tools"`
 	ToolChoice json.RawMessage   `json:"tool_choice"`
@@ -121,7 +121,7 @@ func (q *chatRequest) message(raw json.RawMessage, path string, wrong *faults) (
 	switch {
 	case err != nil:
 		wrong.addf(path, "cannot be read: %s", err)
-	case m.Role == llm.RoleUser && front.CheckText(m.Content) != nil, m.Role != llm.RoleUser && len(raw) > front.MaxText:
+	case m.Role == llm.RoleUser && front.CheckText(m.Content) != nil:
 		wrong.addf(path, "has more than %d bytes of text", front.MaxText)
 	case m.Role != "":
 		q.add(m, callPrefix)
@@ -165,17 +165,21 @@ func (q *chatRequest) moveToPast() {
 }
 
 // metadataOf returns the metadata of a request, which is stored with the message.
-func metadataOf(metadata map[string]string, user string, wrong *faults) map[string]any {
+func metadataOf(metadata map[string]any, user string, wrong *faults) map[string]any {
 	all, size := make(map[string]any, len(metadata)+1), len(user)
 	if user != "" {
 		all["user"] = user
 	}
 	for k, v := range metadata {
+		text, ok := v.(string)
+		if !ok && v != nil {
+			wrong.addf("metadata."+k, "must be a string")
+		}
 		if live.Reserved(k) {
 			wrong.addf("metadata."+k, "is reserved")
 		}
-		all[k] = v
-		size += len(k) + len(v)
+		all[k] = text
+		size += len(k) + len(text)
 	}
 	if size > front.MaxMetadata {
 		wrong.addf("metadata", "has more than %d bytes", front.MaxMetadata)

@@ -116,7 +116,7 @@ func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask
 	}
 	q.Sum = chats.SumOf(q.Sum[:], b.Previous, decisions) // q.Sum contains the results of calls as they were sent
 	q.Decisions = append(q.Decisions, decisions...)
-	q.Metadata[responses.AboutKey] = responses.About{Dropped: b.Store != nil && !*b.Store, Background: b.Background, Previous: b.Previous}
+	q.Metadata[responses.AboutKey] = responses.About{Dropped: b.Store != nil && !*b.Store, Background: b.Background, Previous: b.Previous, User: b.User}
 	return q, nil
 }
 

@@ -25,7 +25,7 @@ type responseBody struct {
 	StreamOptions struct {
 		IncludeObfuscation bool `json:"include_obfuscation"`
 	} `json:"stream_options"`
-	Metadata     map[string]string `json:"metadata"`
+	Metadata     map[string]any    `json:"metadata"`
 	User         string            `json:"user"`
 	Conversation json.RawMessage   `json:"conversation"` // an id, or an object with one
 	Previous     string            `json:"previous_response_id"`

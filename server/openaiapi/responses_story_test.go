@@ -100,7 +100,10 @@ func TestResponsesSessions(t *testing.T) {
 	})
 	t.Run("metadata and user", func(t *testing.T) {
 		got := w.respond(says("hello", "metadata", map[string]any{"ticket": "7"}, "user", "u1"))
-		require.Equal(t, map[string]string{"ticket": "7", "user": "u1"}, got.Response.Metadata)
+		require.Equal(t, map[string]string{"ticket": "7"}, got.Response.Metadata)
+		require.Equal(t, "u1", got.Response.User)
+		got = w.respond(says("hello", "metadata", map[string]any{"user": "u2"}, "user", "u1"))
+		require.Equal(t, map[string]string{"user": "u2"}, got.Response.Metadata, "that of the metadata")
 		require.Equal(t, got.Response, w.get(got.Response.ID, -1).Response)
 	})
 	t.Run("not to be given again", func(t *testing.T) {

@@ -28,6 +28,7 @@ func readStops(raw json.RawMessage, wrong *faults) stops {
 	var s stops
 	if json.Unmarshal(raw, &s.texts) != nil || len(s.texts) > maxStops {
 		wrong.addf("stop", "must be a text, or a list of at most %d texts", maxStops)
+		return stops{}
 	}
 	for _, text := range s.texts {
 		if text == "" {

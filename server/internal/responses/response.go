@@ -450,6 +450,7 @@ type About struct {
 	Dropped    bool   `json:"dropped,omitempty"` // the request has store: false, so no later request finds the response
 	Background bool   `json:"background,omitempty"`
 	Previous   string `json:"previous,omitempty"`
+	User       string `json:"user,omitempty"` // also in the metadata
 }
 
 // AboutKey is the metadata key of a user's message for [About].
@@ -471,7 +472,7 @@ func (r *Response) Object() *Object {
 	status, incomplete := r.status()
 	about := r.About()
 	w := &Object{ID: r.ID.String(), Object: "response", CreatedAt: r.Began.Unix(), Status: status, Background: about.Background, Model: r.Model,
-		Output: r.Output, ParallelToolCalls: true, Store: !about.Dropped, ToolChoice: "auto", Tools: []struct{}{}, Metadata: map[string]string{},
+		Output: r.Output, ParallelToolCalls: true, Store: !about.Dropped, ToolChoice: "auto", Tools: []struct{}{}, Metadata: map[string]string{}, User: about.User,
 		Arbor: Arbor{Session: r.ID.Session, Turn: r.ID.Turn, Agent: r.result.Agent, State: r.State, Pending: PendingOf(r.pending), Events: r.kept}}
 	w.Conversation.ID = r.ID.Session
 	if w.Output == nil {
@@ -482,7 +483,7 @@ func (r *Response) Object() *Object {
 	}
 	if r.user != nil {
 		for name, value := range r.user.Metadata {
-			if s, ok := value.(string); ok && !live.Reserved(name) {
+			if s, ok := value.(string); ok && !live.Reserved(name) && (name != "user" || s != about.User) {
 				w.Metadata[name] = s
 			}
 		}

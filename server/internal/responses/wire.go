@@ -34,6 +34,7 @@ type (
 		Tools             []struct{}        `json:"tools"`
 		TopP              *float64          `json:"top_p"`
 		Usage             *Usage            `json:"usage"`
+		User              string            `json:"user,omitempty"`
 		Arbor             Arbor             `json:"arbor"`
 	}
 	// Failure is the error of a response that failed.
