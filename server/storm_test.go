@@ -48,7 +48,7 @@ import (
 )
 
 var (
-	stormReaders = flag.Int("storm.readers", 200, "streams that TestStorm has open")
+	stormReaders = flag.Int("storm.readers", 80, "streams that TestStorm has open")
 	stormKills   = flag.Int("storm.kills", 3, "how often TestStorm kills the server")
 )
 
