@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/replace"
 )
 
@@ -61,7 +62,7 @@ func WriteBody(file string, b Body) (Body, error) {
 		return Body{}, err
 	}
 	if err := replace.File(p.target, data, p.mode); err != nil {
-		return Body{}, fmt.Errorf("%s: %w", file, cause(err))
+		return Body{}, fmt.Errorf("%s: %w", file, confined.Reason(err))
 	}
 	return got.Body, nil
 }
@@ -80,18 +81,15 @@ type bodyParts struct {
 func partsOf(file string) (p bodyParts, err error) {
 	target, err := filepath.EvalSymlinks(file)
 	if err != nil {
-		return bodyParts{}, fmt.Errorf("%s: %w", file, cause(err))
+		return bodyParts{}, fmt.Errorf("%s: %w", file, confined.Reason(err))
 	}
 	info, err := os.Stat(target)
 	if err != nil {
-		return bodyParts{}, fmt.Errorf("%s: %w", file, cause(err))
+		return bodyParts{}, fmt.Errorf("%s: %w", file, confined.Reason(err))
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return bodyParts{}, fmt.Errorf("%s: it is not a file of at most 1 MiB", file)
-	}
-	data, err := os.ReadFile(target)
+	data, err := confined.Read(target, maxFile+1)
 	if err != nil {
-		return bodyParts{}, fmt.Errorf("%s: %w", file, cause(err))
+		return bodyParts{}, fmt.Errorf("%s: %w", file, confined.Reason(err))
 	}
 	p, err = inParts(file, data)
 	p.target, p.mode = target, info.Mode().Perm()

@@ -31,7 +31,7 @@ var errTooMany = errors.New("too many entries")
 func (r *reader) folder(dir, rel string, depth int) error {
 	entries, err := fs.ReadDir(r.fsys, dir)
 	if err != nil {
-		r.report.add(rel, pos{}, "the folder cannot be read: %s", cause(err))
+		r.report.add(rel, pos{}, "the folder cannot be read: %s", confined.Reason(err))
 		return nil
 	}
 	if depth > maxFolders {
@@ -155,15 +155,6 @@ func (l *sourceCache) source(rel string) *source {
 // read returns at most one byte more than the size limit.
 func (l *sourceCache) read(rel string, most int64) ([]byte, error) {
 	return confined.ReadIn(l.fsys, path.Join(l.dir, rel), most+1)
-}
-
-// cause removes the path from an error, because the message already names it.
-func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // isYAML reports whether the name has a YAML extension.

@@ -57,15 +57,11 @@ func (l *loader) readGraph(g *graphFile) (problem string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Sprintf("there is no file %s%s", l.report.given(g.file), nearest.Hint(path.Base(g.file), l.yamlFiles(path.Dir(g.file))))
-	case errors.Is(err, confined.ErrFolder):
-		return l.report.given(g.file) + " is a folder: name the file of a graph"
-	case errors.Is(err, confined.ErrIrregular):
-		return l.report.given(g.file) + " is not a regular file"
 	case err != nil:
 		return fmt.Sprintf("%s cannot be read: %s", l.report.given(g.file), err)
 	}
 	if g.agents, err = l.agentsIn(path.Dir(g.file)); err != nil {
-		return fmt.Sprintf("the agents in the folder of %s cannot be read: %s", l.report.given(g.file), cause(err))
+		return fmt.Sprintf("the agents in the folder of %s cannot be read: %s", l.report.given(g.file), confined.Reason(err))
 	}
 	loaded, err := agentgraph.Load(data, agentgraph.WithFS(l.fsys, path.Join(l.dir, g.file)), agentgraph.WithRefs(append(g.agents.list.Refs(), ToolRefs(l.tools...)...)...), agentgraph.WithFolder(g.agents.list))
 	for _, p := range agentgraph.Problems(err) {

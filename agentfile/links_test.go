@@ -31,7 +31,7 @@ func TestLinksAndOddFiles(t *testing.T) {
 	require.NoError(t, os.Symlink("self.md", filepath.Join(dir, "self.md")))
 	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "broken.md")))
 	require.Equal(t, []string{
-		"broken.md:1: the file cannot be read: no such file or directory",
+		"broken.md:1: the file cannot be read: there is no such file or folder",
 		"self.md:1: the file cannot be read: too many levels of symbolic links",
 	}, problems(t, dir))
 
@@ -44,7 +44,7 @@ func TestLinksAndOddFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "root", "folder.md"), []byte("---\nname: folder\ngraph: ../other/g.yaml\n---\n"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "root", "pipes.md"), []byte("---\nname: pipes\ngraph: ../pipe.md\n---\n"), 0o600))
 	found := strings.Join(problems(t, dir), "\n")
-	const leads = "cannot be read: it is a link that escapes from the folder"
+	const leads = "cannot be read: this is a link that escapes from the folder"
 	for _, file := range []string{"root/out.md:1: the file ", "root/graph.md:3: ", "root/folder.md:3: "} {
 		require.Regexp(t, "(?m)^"+file+".*"+leads, found)
 	}

@@ -344,7 +344,7 @@ func (l *loader) check() error {
 	case err == nil && info.IsDir():
 		l.checkFiles()
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		l.report.add(l.file, pos{}, "it cannot be read: %s", cause(err))
+		l.report.add(l.file, pos{}, "it cannot be read: %s", confined.Reason(err))
 	case err != nil && l.file != "":
 		l.report.add(l.file, pos{}, "there is no such file")
 	case isYAML(l.file):

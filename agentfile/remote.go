@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/confined"
 )
 
 // checkRemote reports the problems of the variables that a remote agent needs. It fetches nothing. No message contains
@@ -71,7 +72,7 @@ func (l *config) certificate(d *definition) (*tls.Certificate, error) {
 	}
 	c, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
-		return nil, cause(err)
+		return nil, confined.Reason(err)
 	}
 	return &c, nil
 }

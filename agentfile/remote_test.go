@@ -10,7 +10,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -210,8 +209,7 @@ func TestRemoteCertificate(t *testing.T) {
 	t.Setenv("ARBOR_TEST_URL", secure.URL)
 	t.Setenv("ARBOR_TEST_CERT", dir+"/cert.pem")
 	t.Setenv("ARBOR_TEST_KEY", dir+"/none.pem")
-	_, missing := os.ReadFile(dir + "/none.pem")
-	require.Equal(t, []string{"a.md:4: auth.certificate cannot be used: " + errors.Unwrap(missing).Error()}, problems(t, dir))
+	require.Equal(t, []string{"a.md:4: auth.certificate cannot be used: there is no such file or folder"}, problems(t, dir))
 	t.Setenv("ARBOR_TEST_KEY", dir+"/key.pem")
 	tree, err := Load(dir, WithModel(resolve), WithRemoteOptions(a2a.WithHTTPClient(secure.Client())))
 	require.NoError(t, err)

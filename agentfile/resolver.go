@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/summarize"
 )
@@ -33,7 +34,7 @@ func Resolver(dir string, opts ...Option) (agentgraph.Resolver, error) {
 	}
 	f, err := l.agentsIn(".")
 	if err != nil {
-		return nil, fmt.Errorf("agentfile: the folder %s cannot be read: %w", dir, cause(err))
+		return nil, fmt.Errorf("agentfile: the folder %s cannot be read: %w", dir, confined.Reason(err))
 	}
 	var mu sync.Mutex
 	return func(ref string, config map[string]any) (agent.Agent, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/router"
 )
@@ -16,7 +17,7 @@ import (
 func (l *loader) checkRouterFile(file string) {
 	f, err := l.agentsIn(".")
 	if err != nil {
-		l.report.add(file, pos{}, "the agents in the folder of the router cannot be read: %s", cause(err))
+		l.report.add(file, pos{}, "the agents in the folder of the router cannot be read: %s", confined.Reason(err))
 		return
 	}
 	t := f.tree(file)

@@ -72,7 +72,7 @@ func TestProblemsOfFiles(t *testing.T) {
 		say   string
 	}{
 		"no file":         {map[string]string{"top": graphOf("graph: a")}, []string{":7 spec.agents[0].graph unknown_agent_ref"}, `there is no file "a"`},
-		"folder":          {map[string]string{"top": graphOf("graph: a"), "a/b": ""}, []string{":7 spec.agents[0].graph unknown_agent_ref"}, "it is a folder"},
+		"folder":          {map[string]string{"top": graphOf("graph: a"), "a/b": ""}, []string{":7 spec.agents[0].graph unknown_agent_ref"}, "this is a folder"},
 		"above":           {map[string]string{"top": graphOf("graph: ../a"), "a": head}, []string{":7 spec.agents[0].graph unknown_agent_ref"}, "in the folder of the outermost graph"},
 		"above by a way":  {map[string]string{"top": graphOf("graph: x/../../a"), "a": head}, []string{":7 spec.agents[0].graph unknown_agent_ref"}, "in the folder of the outermost graph"},
 		"absolute":        {map[string]string{"top": graphOf("graph: /a"), "a": head}, []string{":7 spec.agents[0].graph unknown_agent_ref"}, "in the folder of the outermost graph"},

@@ -136,12 +136,7 @@ const (
 // error that is not an [*Error] reports that the file cannot be read.
 func LoadFile(name string, opts ...Option) (*Graph, error) {
 	data, err := confined.Read(name, MaxFile+1)
-	switch {
-	case errors.Is(err, confined.ErrFolder):
-		return nil, fmt.Errorf("agentgraph: %s is a folder: name the file of a graph", name)
-	case errors.Is(err, confined.ErrIrregular):
-		return nil, fmt.Errorf("agentgraph: %s is not a regular file: name the file of a graph", name)
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("agentgraph: %w", err)
 	}
 	opts = append([]Option{WithFile(name)}, opts...)

@@ -107,11 +107,11 @@ func execute(ctx context.Context, args []string, streams Streams, in *factory.In
 	cmd := command(f)
 	cmd.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
 	err := cmd.ExecuteContext(ctx)
-	if err != nil && !f.Began { // the command line's parser refused it
+	switch wrote := f.Out.Failed(); {
+	case wrote != nil && (err == nil || !f.Began): // such as that of --version
+		err = wrote
+	case err != nil && !f.Began: // the command line's parser refused it
 		err = factory.Usagef("%s", err)
-	}
-	if err == nil {
-		err = f.Out.Failed()
 	}
 	return f.Finish(err)
 }

@@ -77,8 +77,10 @@ func TestBadInput(t *testing.T) {
 		"--model alone":          {args: []string{"run", desk, "hi", "--model", "m"}, say: "--model is given, but there is no endpoint"},
 		"url of another kind":    {args: []string{"run", desk, "hi"}, env: []string{"OPENAI_BASE_URL=ftp://x", "OPENAI_MODEL=m"}, say: "http://"},
 		"files in a file":        {args: []string{"run", desk, "hi", "--files", desk + "/billing.md"}, say: "/billing.md: this is a file: give the path of a folder"},
-		"endless prices":         {args: []string{"run", desk, "hi", "--prices", "/dev/zero"}, say: "--prices: it is longer than 64MiB"},
-		"endless secret":         {args: []string{"serve", desk, "--addr", "127.0.0.1:0", "--token-file", "/dev/zero"}, say: "--token-file: it is longer than 64KiB"},
+		"endless prices":         {args: []string{"run", desk, "hi", "--prices", "/dev/zero"}, say: "--prices: /dev/zero is larger than 64MiB, which is the most that is read"},
+		"endless secret":         {args: []string{"serve", desk, "--addr", "127.0.0.1:0", "--token-file", "/dev/zero"}, say: "--token-file: /dev/zero is larger than 64KiB"},
+		"users without --by":     {args: []string{"chat", desk, "--users", "u.yaml"}, say: "--users needs --by"},
+		"users of no decider":    {args: []string{"resume", desk, "--session", "s", "--users", "u.yaml"}, say: "--users needs --by"},
 		"broken tree":            {args: []string{"run", "testdata/broken", "hi"}, say: "problems in the agents' files"},
 	} {
 		t.Run(name, func(t *testing.T) {

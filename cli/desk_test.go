@@ -41,8 +41,8 @@ func TestDesk(t *testing.T) {
 
 	run(0, "desk", "say", "s1", "We are coming.")
 	run(0, "desk", "set", h.ID[:14], "connected", "--name", "Ann")
-	require.Contains(t, run(cli.StatusUsage, "desk", "set", "s1", "queued"), `a handoff that is "connected" cannot become "queued"`)
-	require.Contains(t, run(cli.StatusUsage, "desk", "set", "s1", "happy"), "STATUS happy")
+	require.Contains(t, run(cli.StatusUsage, "desk", "set", "s1", "ringing"), `a handoff that is "connected" cannot become "ringing"`)
+	require.Contains(t, run(cli.StatusUsage, "desk", "set", "s1", "happy"), "STATUS happy: choose connecting, ringing, connected, ")
 	require.Contains(t, run(cli.StatusUsage, "desk", "say", "s2", "x"), "no handoff s2")
 	require.Contains(t, run(cli.StatusUsage, "desk", "tkae"), `unknown command "tkae"`)
 	require.Contains(t, run(cli.StatusUsage, "desk", "say", "s1", "x", "--db", ":memory:"), "no other process")

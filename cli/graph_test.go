@@ -85,9 +85,9 @@ func TestGraphWarning(t *testing.T) {
 func TestGraphBadInput(t *testing.T) {
 	t.Parallel()
 	for say, args := range map[string][]string{
-		"no/such.yaml: there is no such file": {"graph", "validate", "no/such.yaml"},
-		"is a folder":                         {"graph", "validate", "testdata"},
-		"FILE is missing":                     {"graph", "validate"},
+		"no/such.yaml: there is no such file":                   {"graph", "validate", "no/such.yaml"},
+		"this is a folder":                                      {"graph", "validate", "testdata"},
+		"FILE is missing":                                       {"graph", "validate"},
 		"--agents: no/such: there is no such file or folder":    {"graph", "validate", graphs + "content-pipeline.yaml", "--agents", "no/such"},
 		`unknown command "valdiate" for "arbor graph"; did you`: {"graph", "valdiate", "x"},
 	} {

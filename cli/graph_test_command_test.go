@@ -159,7 +159,7 @@ func TestGraphDrawRefused(t *testing.T) {
 
 	for say, args := range map[string][]string{
 		"no/such.yaml: there is no such file":                 {"no/such.yaml"},
-		"is a folder":                                         {dir},
+		"this is a folder":                                    {dir},
 		"FILE is missing":                                     {},
 		"--format png: choose mermaid, dot or svg":            {broken, "--format", "png"},
 		"the graph is too large for SVG: it has 5001 nodes, ": {write("large.yaml", largeGraph(t, 5001)), "--format", "svg"},

@@ -43,9 +43,9 @@ func TestOddFiles(t *testing.T) {
 	}
 	got := invocation{}.run(t, "graph", "validate", at("outer.yaml"))
 	require.Equal(t, cli.StatusUsage, got.status, got.err)
-	require.Contains(t, got.out, `"pipe.yaml" cannot be read: it is not a regular file`)
-	require.Contains(t, got.out, `"device.yaml" cannot be read: it is a link that escapes from the folder`)
-	require.Contains(t, got.out, `"folder.yaml" cannot be read: it is a folder`)
+	require.Contains(t, got.out, `"pipe.yaml" cannot be read: this is not a regular file`)
+	require.Contains(t, got.out, `"device.yaml" cannot be read: this is a link that escapes from the folder`)
+	require.Contains(t, got.out, `"folder.yaml" cannot be read: this is a folder`)
 }
 
 // TestReadOnlySessions: every command that only looks at sessions works with a file and a folder that its user cannot

@@ -266,15 +266,17 @@ func TestBrokenPipe(t *testing.T) {
 	require.Empty(t, stderr.String())
 	require.Equal(t, "support: next\n", in.run(t, "run", desk, "more", "--session", "s1").out)
 
-	cmd = in.command(t, "sessions", "export", "s1")
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	require.NoError(t, r.Close())
-	cmd.Stdout, cmd.Stderr = w, &stderr
-	require.Error(t, cmd.Run())
-	require.Equal(t, cli.StatusInterrupted, cmd.ProcessState.ExitCode())
-	require.Empty(t, stderr.String())
-	require.NoError(t, w.Close())
+	for _, args := range [][]string{{"sessions", "export", "s1"}, {"--version"}, {"run", "--help"}} {
+		cmd = in.command(t, args...)
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		cmd.Stdout, cmd.Stderr = w, &stderr
+		require.Error(t, cmd.Run())
+		require.Equal(t, cli.StatusInterrupted, cmd.ProcessState.ExitCode(), args)
+		require.Empty(t, stderr.String())
+		require.NoError(t, w.Close())
+	}
 }
 
 func TestSessions(t *testing.T) {

@@ -35,10 +35,10 @@ func TestTape(t *testing.T) {
 	require.Contains(t, other.err, `+ "content": "Something else"`)
 
 	for want, args := range map[string][]string{
-		"--record and --replay cannot be given together": {"--record", tape, "--replay", tape},
-		"--record is given, but there is no endpoint":    {"--record", tape},
-		"there is no such file or folder":                {"--replay", tape + "x"},
-		"recording 1":                                    {"--replay", filepath.Join(desk, "support.md")},
+		"--record and --replay exclude each other":    {"--record", tape, "--replay", tape},
+		"--record is given, but there is no endpoint": {"--record", tape},
+		"there is no such file or folder":             {"--replay", tape + "x"},
+		"recording 1":                                 {"--replay", filepath.Join(desk, "support.md")},
 	} {
 		o := invocation{}.run(t, append([]string{"run", desk, "Hello", "--db", ":memory:"}, args...)...)
 		require.Equal(t, 2, o.status, o.err)

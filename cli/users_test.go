@@ -48,6 +48,8 @@ func TestUsers(t *testing.T) {
 	require.Contains(t, run(cli.StatusUsage, "users", "rm", "cleo").err, "the user does not exist")
 	require.Contains(t, run(0, "users", "rm", "ann").err, "ann is no longer in")
 	require.Equal(t, "NAME  MAY\nbob   -\n", run(0, "users", "ls").out)
+	run(0, "users", "rm", "bob")
+	require.Contains(t, run(0, "users", "ls").err, "no users besides the owner")
 
 	own := filepath.Join(home, "own.yaml")
 	require.Contains(t, run(cli.StatusUsage, "users", "ls", "--users", own).err, "no such file")

@@ -2,11 +2,11 @@ package usersfile
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/session"
@@ -38,19 +38,7 @@ func Read(path string) ([]access.Account, error) {
 	return accounts, err
 }
 
-// load reads a file within the limit. It refuses other than regular files, because reading them could block forever.
-func load(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	case info.Size() > maxFile:
-		return nil, failed(yamldoc.Problem{File: path, Line: 1, Message: fmt.Sprintf("the file is larger than %d MiB", maxFile>>20)})
-	}
-	return os.ReadFile(path)
-}
+func load(path string) ([]byte, error) { return confined.Read(path, maxFile+1) }
 
 // parse returns the users, and the lines on which their entries start.
 func parse(path string, data []byte) (accounts []access.Account, lines []int, err error) {

@@ -3,7 +3,6 @@ package graphtest
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -196,10 +195,8 @@ func (r *reader) graphFile(name string, at yamldoc.Node) *agentgraph.Graph {
 		for _, problem := range bad.Problems {
 			r.Add(at, "the graph: %s", bad.Line(problem))
 		}
-	case errors.Is(err, fs.ErrNotExist):
-		r.Add(at, "%s: there is no such file", name)
 	default:
-		r.Add(at, "%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
+		r.Add(at, "%s: %s", name, confined.Reason(err))
 	}
 	return g
 }

@@ -168,7 +168,7 @@ func TestBadCases(t *testing.T) {
 		withGraph("name: x\nexpect: {status: failed}\napprove: [q]\n"):                                                `c:3: approve: no agent of the graph has the id "q"`,
 		withGraph("name: x\nexpect: {status: failed}\ndeny: [b]\n"):                                                   "c:3: deny: b does not wait for an approval: its node has no when: human",
 		"name: x\nexpect: {status: failed}\ngraphFile: no/such.yaml\n":                                                "c:3: no/such.yaml: there is no such file",
-		"name: x\nexpect: {status: failed}\ngraphFile: .\n":                                                           "c:3: . is a folder",
+		"name: x\nexpect: {status: failed}\ngraphFile: .\n":                                                           "c:3: .: this is a folder",
 		"name: x\nexpect: {status: failed}\ngraph:\n  kind: AgentGraph\n":                                             "c:3: graph must be a text: write | after graph:",
 		"name: x\nexpect: {status: failed}\ngraph: \"a\"\n":                                                           "c:3: line 1 of the graph: a document must be a mapping",
 		"name: a\n---\nname: [\n":                                                                                     "c:3: this is not valid YAML",

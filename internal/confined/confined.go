@@ -13,11 +13,11 @@ import (
 
 var (
 	// ErrOutside is the error for a link that leads outside of the folder, or is absolute.
-	ErrOutside = errors.New("it is a link that escapes from the folder, or is absolute")
+	ErrOutside = errors.New("this is a link that escapes from the folder, or is absolute")
 	// ErrFolder is the error for a folder where a file is expected.
-	ErrFolder = errors.New("it is a folder, and a file is needed")
+	ErrFolder = errors.New("this is a folder, and a file is needed")
 	// ErrIrregular is the error for a pipe, a device, or a socket.
-	ErrIrregular = errors.New("it is not a regular file")
+	ErrIrregular = errors.New("this is not a regular file")
 )
 
 // Folder returns the files in a folder and below it. Each use opens the folder again, so the caller has nothing to
@@ -100,31 +100,49 @@ func Read(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// ReadIn is [Read] for a file of a file system. No error contains the path.
+// ReadIn is [Read] for a file of a file system. An error is that of [Reason].
 func ReadIn(fsys fs.FS, name string, most int64) ([]byte, error) {
-	data, err := readIn(fsys, name, most)
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err
-	}
-	return data, err
-}
-
-func readIn(fsys fs.FS, name string, most int64) ([]byte, error) {
 	info, err := fs.Stat(fsys, name) // opening a pipe would wait for a writer
 	if err == nil {
 		err = regular(info)
 	}
 	if err != nil {
-		return nil, err
+		return nil, Reason(err)
 	}
 	f, err := fsys.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, Reason(err)
 	}
 	defer func() { _ = f.Close() }()
 	return io.ReadAll(io.LimitReader(f, most))
 }
+
+// Reason returns what an error of a file system means for people, without the path. It wraps the error.
+func Reason(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return reason{err, "there is no such file or folder"}
+	case errors.Is(err, fs.ErrPermission):
+		return reason{err, "permission denied: change the permissions, or use another path"}
+	case errors.Is(err, syscall.EISDIR):
+		return ErrFolder
+	case errors.Is(err, syscall.ENOTDIR):
+		return reason{err, "the path contains a file where a folder is needed"}
+	}
+	return err
+}
+
+type reason struct {
+	error
+	text string
+}
+
+func (r reason) Error() string { return r.text }
+func (r reason) Unwrap() error { return r.error }
 
 func regular(info fs.FileInfo) error {
 	switch {

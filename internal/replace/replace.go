@@ -15,11 +15,20 @@ import (
 // it returns nil, the content survives a crash of the machine. The folder must exist. File replaces a symbolic link at
 // the path, not its target. A process that dies may leave a file whose name begins with a dot.
 func File(path string, content []byte, perm fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
-	var failed *fs.PathError
-	if errors.As(err, &failed) {
-		failed.Path = path // the name of the temporary file says nothing to people
+	err := write(path, content, perm)
+	var file *fs.PathError
+	var link *os.LinkError
+	switch { // the name of the temporary file says nothing to people
+	case errors.As(err, &file):
+		err = &fs.PathError{Op: file.Op, Path: path, Err: file.Err}
+	case errors.As(err, &link):
+		err = &fs.PathError{Op: link.Op, Path: path, Err: link.Err}
 	}
+	return err
+}
+
+func write(path string, content []byte, perm fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
 	if err != nil {
 		return err
 	}

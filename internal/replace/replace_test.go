@@ -2,6 +2,7 @@ package replace
 
 import (
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -27,7 +28,9 @@ func TestFile(t *testing.T) {
 	}
 	require.Error(t, File(filepath.Join(dir, "none", "a.txt"), nil, 0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
-	require.Error(t, File(filepath.Join(dir, "folder"), nil, 0o600))
+	var failed *fs.PathError
+	require.ErrorAs(t, File(filepath.Join(dir, "folder"), nil, 0o600), &failed)
+	require.Equal(t, filepath.Join(dir, "folder"), failed.Path, "not the temporary file")
 	names, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, names, 2, "nothing is left behind")

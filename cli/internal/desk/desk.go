@@ -83,23 +83,23 @@ func deskSay(f *factory.Factory) *cobra.Command {
 	}
 }
 
+var statuses = []string{"connecting", "ringing", "connected", "on_hold", "completed", "ended", "cancelled", "failed"}
+
 func deskSet(f *factory.Factory) *cobra.Command {
 	var name, to, reason string
 	cmd := &cobra.Command{
 		Use:   "set HANDOFF STATUS",
 		Short: "Set the status of a handoff",
-		Long: `Sets the status: connecting, ringing, connected, on_hold, completed, ended, cancelled
-or failed. Steps in between are added.`,
+		Long:  "Sets the status, and adds the steps in between. STATUS is one of\n" + strings.Join(statuses, ", ") + ".",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			status := human.Status(args[1])
-			if !status.Known() || status == human.None {
-				return factory.Usagef("STATUS %s: no handoff has this status; see %s --help", visible.Cut(visible.Line(args[1]), 40), cmd.CommandPath())
+			if err := factory.OneOf("STATUS", args[1], statuses...); err != nil {
+				return err
 			}
 			s, err := take(f, cmd, args[0], to)
 			if err != nil {
 				return err
 			}
-			return s.deliver(cmd.Context(), human.Event{Update: human.Update{Status: status, TargetAgent: cmp.Or(to, name), Reason: reason}})
+			return s.deliver(cmd.Context(), human.Event{Update: human.Update{Status: human.Status(args[1]), TargetAgent: cmp.Or(to, name), Reason: reason}})
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "store your `NAME` in the log")

@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
@@ -81,6 +82,8 @@ func Status(err error) int {
 		return int(said)
 	case errors.Is(err, context.Canceled), errors.Is(err, syscall.EPIPE):
 		return StatusInterrupted
+	case errors.Is(err, syscall.ENOSPC):
+		return StatusFailed
 	case errors.As(err, &usage), errors.As(err, &tree), errors.As(err, &files), errors.Is(err, agent.ErrBadInput), errors.Is(err, runner.ErrNoApproval):
 		return StatusUsage
 	case errors.Is(err, agent.ErrLimit), errors.Is(err, agent.ErrTransferLimit):
@@ -189,21 +192,13 @@ func Plain(err error, pkg string) string {
 }
 
 func fileProblem(err *fs.PathError) string {
-	path, problem := err.Path, err.Err.Error()
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		problem = "there is no such file or folder"
-		if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-			problem += ", and no folder " + filepath.Dir(path)
+	problem := err.Path + ": " + confined.Reason(err).Error()
+	if folder := filepath.Dir(err.Path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+			problem += ", and no folder " + folder
 		}
-	case errors.Is(err, fs.ErrPermission):
-		problem = "permission denied: change the permissions, or use another path"
-	case errors.Is(err, syscall.EISDIR):
-		problem = "this is a folder, and a file is needed"
-	case errors.Is(err, syscall.ENOTDIR):
-		problem = "the path contains a file where a folder is needed"
 	}
-	return path + ": " + problem
+	return problem
 }
 
 // Problems prints problems in separate lines, counts them, and returns the command's error.

@@ -213,7 +213,7 @@ func endpoint(f *Factory) (getenv func(string) string, opts []openai.Option, err
 	case t.Record == "" && t.Replay == "":
 		return f.Getenv, []openai.Option{openai.WithTimeouts(f.timeouts)}, nil
 	case t.Record != "" && t.Replay != "":
-		return nil, nil, Usagef("--record and --replay cannot be given together")
+		return nil, nil, Usagef("--record and --replay exclude each other: give only one of them")
 	case t.Record != "" && f.Getenv("OPENAI_BASE_URL") == "" && f.Getenv("OPENAI_API_KEY") == "":
 		return nil, nil, Usagef("--record is given, but there is no endpoint: set OPENAI_API_KEY or OPENAI_BASE_URL")
 	case t.client == nil:

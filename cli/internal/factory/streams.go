@@ -70,8 +70,9 @@ const MaxFile = 64 << 20
 // Read returns the content of a file, or of standard input if its name is "-". The file may be a pipe, such as
 // /dev/stdin. An error names what is read, such as a flag, and never contains content.
 func (s Streams) Read(what, name string, most int) ([]byte, error) {
-	in := s.Stdin
+	in, from := s.Stdin, "standard input"
 	if name != "-" {
+		from = name
 		file, err := os.Open(name)
 		if err != nil {
 			return nil, Usagef("%s: %w", what, err)
@@ -87,7 +88,7 @@ func (s Streams) Read(what, name string, most int) ([]byte, error) {
 		return nil, Usagef("%s: %w", what, err)
 	case len(data) > most:
 		limit := Size(most)
-		return nil, Usagef("%s: it is longer than %s", what, &limit)
+		return nil, Usagef("%s: %s is larger than %s, which is the most that is read", what, from, &limit)
 	}
 	return data, nil
 }

@@ -30,6 +30,9 @@ lists them. Start a message with // if it begins with a slash itself. Messages t
 others add to the session appear before the prompt. With --server and without a tree,
 the server runs the turns.`,
 	}, "chat", func(cmd *cobra.Command, path string, _ []string) error {
+		if err := d.Check(cmd.Flags()); err != nil {
+			return err
+		}
 		return turn.Chat(cmd.Context(), f, path, o, d)
 	})
 	remote.AtServer(f, cmd, func(cmd *cobra.Command) error { return turn.ChatAt(cmd.Context(), f, o) })

@@ -89,6 +89,9 @@ func (d *DeciderOptions) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.users, "users", "", "with --by, read the users from `FILE` (default: the file of arbor users)")
 }
 
+// Check returns an error if the flags do not fit together.
+func (*DeciderOptions) Check(fs *pflag.FlagSet) error { return factory.Needs(fs, "users", "by") }
+
 // decider returns the decider with the rights in the current users file.
 func decider(f *factory.Factory, d DeciderOptions) (access.User, error) {
 	if d.by == "" {
@@ -153,6 +156,7 @@ func (d *DecisionOptions) Check(fs *pflag.FlagSet) error {
 		}
 	}
 	return cmp.Or(
+		d.DeciderOptions.Check(fs),
 		factory.Needs(fs, "by", "approve", "deny", "answer"),
 		factory.Needs(fs, "reason", "deny"),
 	)

@@ -84,11 +84,11 @@ func listUsers(f *factory.Factory, file *string) *cobra.Command {
 			}
 			all, err := usersfile.Read(path)
 			switch {
-			case *file == "" && errors.Is(err, fs.ErrNotExist):
+			case err != nil && (*file != "" || !errors.Is(err, fs.ErrNotExist)):
+				return factory.Usage(err)
+			case len(all) == 0:
 				f.Say("there are no users besides the owner")
 				return nil
-			case err != nil:
-				return factory.Usage(err)
 			}
 			head := "NAME\tMAY"
 			if asJSON {
