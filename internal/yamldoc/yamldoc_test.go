@@ -19,6 +19,7 @@ func TestProblems(t *testing.T) {
 	for text, want := range map[string][]string{
 		"a: 1":                                     nil,
 		"a: &x 1\nb: *x\n<<: {c: 1}":               {"11:4 no aliases", "12:4 no aliases", "13:1 no aliases"},
+		"a: [&x 1, *x]":                            {"11:5 no aliases"},
 		"a: !!str 1":                               {"11:4 no tags"},
 		"%YAML 1.2\n---\na: 1":                     {"11:1 no directives"},
 		"? a\n: b":                                 {"11:1 keys that begin with ? are not read"},
