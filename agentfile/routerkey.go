@@ -2,7 +2,6 @@ package agentfile
 
 import (
 	"bytes"
-	"cmp"
 	"net"
 	"net/url"
 	"path"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
-	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/router"
 )
@@ -56,12 +54,13 @@ type leafMatcher struct {
 
 // routerTable returns the keys of routers.
 func routerTable(p *parser) []yamldoc.Key {
-	r, rules := p.d.router, ruleKeys(p, &routerRule{})
+	r, rules, example := p.d.router, ruleKeys(p, &routerRule{}), "[{when: {keywords: [refund]}, to: billing}]"
 	if !isYAML(p.d.file) {
+		example = "[{tool: refund, decision: ask}]"
 		rules = append(rules, toolRuleKeys(p, &toolRule{})...)
 	}
 	return []yamldoc.Key{
-		yamldoc.Custom("rules", "a list of mappings", "[{tool: refund, decision: ask}]", p.rules).WithKeys(rules...),
+		yamldoc.Custom("rules", "a list of mappings", example, p.rules).WithKeys(rules...),
 		yamldoc.Custom("specialists", "a list of mappings", "[{agent: billing, onError: support}]", p.specialists).
 			WithKeys(specialistKeys(p, new(item), new(item))...),
 		target(p, "default", "support", &r.fallback),
@@ -300,7 +299,7 @@ func (p *parser) matcher(n yamldoc.Node) router.Matcher {
 	case "not":
 		return router.Not(m.inner[0])
 	}
-	leaf := leafMatcher{when: m.leaf(p, what, in, value), at: place(value)}
+	leaf := leafMatcher{when: m.leaf(what), at: place(value)}
 	if what == "intent" {
 		leaf.intent = m.label
 	}
@@ -342,7 +341,7 @@ func (m *parts) keys(p *parser) []yamldoc.Key {
 }
 
 // leaf returns a matcher that contains no others.
-func (m *parts) leaf(p *parser, what, in string, value yamldoc.Node) router.Matcher {
+func (m *parts) leaf(what string) router.Matcher {
 	switch what {
 	case "keywords":
 		return router.Keyword(m.words...)
@@ -357,27 +356,12 @@ func (m *parts) leaf(p *parser, what, in string, value yamldoc.Node) router.Matc
 	case "state":
 		return router.State(m.stateKey, decoded(m.equals.Bytes()))
 	case "expr":
-		return p.expression(in, value, m.text)
+		return router.Expr(m.text, stateKeys(m.text)...)
 	}
 	return router.WantsHuman()
 }
 
-var (
-	quotedText = lazyregexp.New("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`")
-	stateKey   = lazyregexp.New(`\bstate\s*\??\.?\s*(?:\[\s*["']([^"']+)["']|([A-Za-z_]\w*))`)
-	inputField = lazyregexp.New(`\binput\s*\??\.\s*([A-Za-z_]\w*)`)
-)
-
-// expression returns the matcher of an expression, which may use any key of the state.
-func (p *parser) expression(in string, at yamldoc.Node, source string) router.Matcher {
-	fields := []string{"message", "metadata", "language", "intent", "sentiment"}
-	for _, f := range inputField.Get().FindAllStringSubmatch(quotedText.Get().ReplaceAllString(source, "''"), -1) {
-		if !slices.Contains(fields, f[1]) {
-			p.Add(at, "%s: input has no %q%s", in, f[1], cmp.Or(nearest.Hint(f[1], fields), "; it has "+strings.Join(fields, ", ")))
-		}
-	}
-	return router.Expr(source, stateKeys(source)...)
-}
+var stateKey = lazyregexp.New(`\bstate\s*\??\.?\s*(?:\[\s*["']([^"']+)["']|([A-Za-z_]\w*))`)
 
 // stateKeys returns the state keys in an expression.
 func stateKeys(source string) (keys []string) {

@@ -120,6 +120,9 @@ func (d *deciding) language() string {
 	return d.measure(KindLanguage).top.Label
 }
 
+// inputKeys are the keys of the value input of an expression.
+var inputKeys = []string{"message", "metadata", string(KindLanguage), string(KindIntent), string(KindSentiment)}
+
 // inputOf returns the value input of an expression, with the signals that it needs.
 func (d *deciding) inputOf(needs []Kind) map[string]any {
 	if d.input == nil {

@@ -245,7 +245,7 @@ func WantsHuman() Matcher {
 func Expr(source string, stateKeys ...string) Matcher {
 	stateKeys = slices.Clone(stateKeys)
 	return matcher{written("expr", []string{source}), func(c *compiler) condition {
-		program, err := expression.WithState(stateKeys...).CompileCondition(source)
+		program, err := expression.WithInput(inputKeys, stateKeys...).CompileCondition(source)
 		if err != nil {
 			c.problem("the expression %q: %v", source, err)
 			return never

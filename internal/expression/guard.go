@@ -2,8 +2,12 @@ package expression
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/agentarbor/arbor/internal/nearest"
 )
 
 // guard walks a syntax tree and refuses forbidden constructs. It counts a node at each visit, even if the node is in
@@ -86,16 +90,18 @@ func (g *guard) node(n ast.Node) error {
 }
 
 func (g *guard) identifier(n *ast.IdentifierNode) error {
-	switch n.Value {
-	case "output", "input":
+	sees := g.language.sees()
+	if slices.Contains(sees, n.Value) {
 		return nil
+	}
+	seen := strings.Join(sees[:len(sees)-1], ", ") + " and " + sees[len(sees)-1]
+	switch n.Value {
+	case "output":
+		return g.fail(n, "there is no output here, because no agent has answered: an expression sees %s only", seen)
 	case "state":
-		if g.language.state {
-			return nil
-		}
 		return g.fail(n, "there is no state here: graphs of apiVersion arbor/v1 have one; did you mean output.state, or 'state' as a text?")
 	case "$env":
-		return g.fail(n, "$env is not available: an expression sees %s only", g.seen())
+		return g.fail(n, "$env is not available: an expression sees %s only", seen)
 	}
 	if word, ok := foreignWords[n.Value]; ok {
 		return g.fail(n, "%q is not a word of this language: write %s", n.Value, word)
@@ -103,14 +109,15 @@ func (g *guard) identifier(n *ast.IdentifierNode) error {
 	if h := hint(string(g.source)); h != "" {
 		return g.fail(n, "there is no %q: %s", n.Value, h)
 	}
-	return g.fail(n, "there is no %q: an expression sees %s only; did you mean output.%s, or '%s' as a text?", n.Value, g.seen(), n.Value, n.Value)
-}
-
-func (g *guard) seen() string {
-	if g.language.state {
-		return "output, input and state"
+	meant := sees[0] + "." + n.Value
+	if near := nearest.Of(n.Value, sees); near != "" {
+		meant = near
+	} else if near := nearest.Of(n.Value, g.language.keys["input"]); near != "" {
+		meant = "input." + near
+	} else if sees[0] == "input" {
+		meant = "state." + n.Value
 	}
-	return "output and input"
+	return g.fail(n, "there is no %q: an expression sees %s only; did you mean %s, or '%s' as a text?", n.Value, seen, meant, n.Value)
 }
 
 func (g *guard) binary(n *ast.BinaryNode) error {
@@ -136,7 +143,7 @@ func (g *guard) member(n *ast.MemberNode) error {
 	if name, ok := n.Property.(*ast.StringNode); ok && name.Value == "length" && !g.bracket(n) {
 		return g.fail(n, `.length is not available: write len(…), or ["length"] for a field of that name`)
 	}
-	if err := g.stateKey(n); err != nil {
+	if err := g.key(n); err != nil {
 		return err
 	}
 	return g.all([]ast.Node{n.Node, n.Property})

@@ -1,7 +1,6 @@
 package expression
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
@@ -11,19 +10,40 @@ import (
 
 // Language selects the variables that an expression sees. The zero value has output and input.
 type Language struct {
-	state bool
-	keys  []string
-	known map[string]bool
+	variables []string            // nil: output and input
+	keys      map[string][]string // of the variables that have only these
+	known     map[string]bool     // the same keys, such as state.count
 }
 
 // WithState returns a language in which expressions also see state, a map with these keys. A key that is written after
 // state must be one of them. A computed key can be any string; if it is not one of them, its value is missing.
 func WithState(keys ...string) Language {
-	l := Language{true, slices.Clone(keys), make(map[string]bool, len(keys))}
+	return Language{variables: []string{"output", "input", "state"}}.with("state", keys)
+}
+
+// WithInput returns a language for expressions about a message: they see input, a map with these keys, and state as
+// with [WithState], but no output.
+func WithInput(input []string, state ...string) Language {
+	return Language{variables: []string{"input", "state"}}.with("input", input).with("state", state)
+}
+
+func (l Language) with(variable string, keys []string) Language {
+	if l.keys == nil {
+		l.keys, l.known = make(map[string][]string), make(map[string]bool, len(keys))
+	}
+	l.keys[variable] = append([]string{}, keys...)
 	for _, k := range keys {
-		l.known[k] = true
+		l.known[variable+"."+k] = true
 	}
 	return l
+}
+
+// sees returns the variables.
+func (l Language) sees() []string {
+	if l.variables == nil {
+		return []string{"output", "input"}
+	}
+	return l.variables
 }
 
 // Compile compiles an expression of any type. The error is a [*CompileError].
@@ -45,25 +65,26 @@ func (l Language) CompileTexts(source string) (*Program, error) {
 // such expressions.
 const maxHint = 30
 
-// stateKey checks the name in state.name.
-func (g *guard) stateKey(n *ast.MemberNode) error {
+// key checks the name in state.name, or in input.name if input has only certain keys.
+func (g *guard) key(n *ast.MemberNode) error {
 	base, ok := n.Node.(*ast.IdentifierNode)
-	if !ok || base.Value != "state" || !g.language.state {
+	if !ok {
 		return nil
 	}
+	keys, only := g.language.keys[base.Value]
 	name, ok := n.Property.(*ast.StringNode)
-	if !ok || g.language.known[name.Value] {
+	if !only || !ok || g.language.known[base.Value+"."+name.Value] {
 		return nil
 	}
-	if len(g.language.keys) == 0 {
-		return g.fail(n, "the state has no key %q: it has no keys at all", short(name.Value))
+	if len(keys) == 0 {
+		return g.fail(n, "the %s has no key %q: it has no keys at all", base.Value, short(name.Value))
 	}
-	if len(name.Value) <= maxHint && len(g.language.keys) <= maxHint {
-		if hint := nearest.Hint(name.Value, g.language.keys); hint != "" {
-			return g.fail(n, "the state has no key %q%s", name.Value, hint)
+	if len(name.Value) <= maxHint && len(keys) <= maxHint {
+		if hint := nearest.Hint(name.Value, keys); hint != "" {
+			return g.fail(n, "the %s has no key %q%s", base.Value, name.Value, hint)
 		}
 	}
-	return g.fail(n, "the state has no key %q; it has %s", short(name.Value), short(strings.Join(g.language.keys, ", ")))
+	return g.fail(n, "the %s has no key %q; it has %s", base.Value, short(name.Value), short(strings.Join(keys, ", ")))
 }
 
 // Constants returns the literal strings that the expression may return: the expression itself, an item of its list, or

@@ -34,6 +34,19 @@ func TestState(t *testing.T) {
 		require.True(t, errors.As(err, &wrong), source)
 		require.Contains(t, err.Error(), say)
 	}
+	l = WithInput([]string{"message", "metadata"}, "vip")
+	for source, say := range map[string]string{
+		`input.message == 'a' and state.vip == true`: "", `input.metadata.a.b == 1`: "",
+		`output.a == 1`: "there is no output here, because no agent has answered: an expression sees input and state only",
+		`input.mesage`:  `the input has no key "mesage"; did you mean "message"?`, `message == 'a'`: "did you mean input.message",
+		`inptu.message`: "did you mean input,", `gold`: "did you mean state.gold,", `input["x"]`: "it has message, metadata",
+	} {
+		if _, err := l.Compile(source); say == "" {
+			require.NoError(t, err, source)
+		} else {
+			require.ErrorContains(t, err, say, source)
+		}
+	}
 	_, err = WithState().Compile(`state.a`)
 	require.ErrorContains(t, err, "no keys at all")
 	for _, source := range []string{`state`, `state.count`, `output.a + state.b`} {

@@ -337,8 +337,11 @@ func (d *Decoder) Entries(k *Key, n Node, read func(Node)) {
 	}
 }
 
-// Needs reports missing keys of a mapping.
+// Needs reports missing keys of a mapping. A node of another kind is reported by the key that reads it.
 func (d *Decoder) Needs(mapping Node, in string, names ...string) {
+	if mapping.Kind() != Mapping {
+		return
+	}
 	for i := range mapping.Len() {
 		name, _ := mapping.Pair(i).Key.Word()
 		names = slices.DeleteFunc(names, func(n string) bool { return n == name })
