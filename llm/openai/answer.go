@@ -83,7 +83,14 @@ func (a *attempt) event() error {
 		return a.responsesEvent(data)
 	}
 	r.ev.reset()
-	if err := decode(data, &r.ev); err != nil {
+	err = decode(data, &r.ev)
+	if err == nil && len(r.ev.Choices) == 0 {
+		if inner := unwrapped(data); inner != nil {
+			r.ev.reset()
+			err = decode(inner, &r.ev)
+		}
+	}
+	if err != nil {
 		return a.client.badEvent(data, err)
 	}
 	if g := r.ev.XGroq; g != nil && reported(g.Error) {

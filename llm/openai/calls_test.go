@@ -174,6 +174,29 @@ func TestParallelCallsInOne(t *testing.T) {
 	require.Equal(t, calls, unrolled(calls, []llm.ToolSpec{{Name: "f"}}), "there is no g")
 }
 
+// TestCallsInOne: gateways join the arguments of calls of one tool (BerriAI/litellm#40582).
+func TestCallsInOne(t *testing.T) {
+	for args, want := range map[string][]llm.ToolCall{
+		`{"city":"Ulm"}{"city":"Bonn"}`:             {{ID: "1", Name: "lookup", Arguments: `{"city":"Ulm"}`}, {ID: "1_2", Name: "lookup", Arguments: `{"city":"Bonn"}`}},
+		`{"city":"}{"} {"city":"b"} {"city": "}{"}`: {{ID: "1", Name: "lookup", Arguments: `{"city":"}{"}`}, {ID: "1_2", Name: "lookup", Arguments: `{"city":"b"}`}},
+		`{"city":"Ulm"}{"city":`:                    {{ID: "1", Name: "lookup", Arguments: `{"city":"Ulm"}{"city":`}},
+		`{"city":"Ulm"}["Bonn"]`:                    {{ID: "1", Name: "lookup", Arguments: `{"city":"Ulm"}["Bonn"]`}},
+	} {
+		for _, stream := range []bool{true, false} {
+			req := stock()
+			req.Stream = stream
+			call := `{"tool_calls":[{"index":0,"id":"1","function":{"name":"lookup","arguments":` + quoted(args) + `}}]}`
+			h := jsonOf(`{"choices":[{"message":` + call + `,"finish_reason":"tool_calls"}]}`)
+			if stream {
+				h = bodyOf(delta(call, "tool_calls") + done)
+			}
+			got, err := ask(t, serve(t, h), req)
+			require.NoError(t, err)
+			require.Equal(t, want, got.Calls, args)
+		}
+	}
+}
+
 // TestArgumentsInAName: what was lost to the name does not run without them.
 func TestArgumentsInAName(t *testing.T) {
 	const name = "lookup\n<arg_key>city</arg_key><arg_value>Ulm</arg_value>"

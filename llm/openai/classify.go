@@ -24,7 +24,7 @@ var (
 	overflow = lazyregexp.New(`(?s)(inputs?|prompt|context|messages|conversation|sequence|request(ed)?|current length|total tokens).{0,80}` +
 		`(exceed|too (long|large|many)|(longer|larger|greater|less) than|only supports|at most|must be <|> ?\d|cannot|limit is|overflow).{0,80}` +
 		`|(exceed|too (long|large|many)|(longer|larger|greater) than).{0,40}(input|prompt|context|messages|maximum model|token limit)` +
-		`|token limit exceeded|maximum (allowed )?(prompt|input) length` +
+		`|token limit exceeded|maximum (allowed )?(prompt|input) length|maximum number of (input|prompt) tokens` +
 		`|(\b(prompt|input|tokens?)\b|输入|上下文|提示|对话|消息|内容)[^时,，。]{0,12}(过长|超长)`) // GLM; with 时间 it is a time that is too long
 	lengths     = lazyregexp.New(`token|length|context|too long|过长|超长`)
 	otherLimits = lazyregexp.New(`per (second|min|hour|day|month)|daily|monthly|weekly|quota|throttl|rate.?limit|` +
@@ -69,23 +69,24 @@ var (
 		"account is in good standing",  // DashScope
 		"specified api usage limits",   // Anthropic
 		"余额不足",                         // GLM
+		"overdue balance",              // Ark
 	}
 	// spent matches what the same means at OpenRouter, LiteLLM, Hugging Face and DashScope, where a key or a team has a limit.
-	// rate matches limits after which waiting does help.
+	// rate matches limits after which waiting does help, also where DashScope words them as an empty account.
 	spent = lazyregexp.New(`\b(budget|balance|credits?|free tier)\b.{0,40} (exceeded|exhausted|depleted|used up)|(exceed(ed|s)? ?(your |the |token ?)?|over |crossed )budget|key limit exceeded|` +
 		`(reached|exceeded) your (weekly|monthly|usage|free|budget)\b.{0,20}(limit|quota|usage|credits)|(weekly|monthly|usage) (usage )?limit (has been )?(reached|exceeded)`)
-	rate        = lazyregexp.New(`per.(second|min|hour)`)
+	rate        = lazyregexp.New(`per.(second|min|hour)|error-code#token-limit`)
 	unpaidCodes = []string{"insufficient_quota", "budget_exceeded", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error",
-		"insufficient_balance", "insufficient_credits", "arrearage", "1113", "1304", "1308", "1310", "base_resp 2056"} // GLM, MiniMax
+		"insufficient_balance", "insufficient_credits", "arrearage", "1113", "1304", "1308", "1310", "base_resp 2056", "setlimitexceeded"} // GLM, MiniMax, Ark
 )
 
 // Errors to which some endpoints give a misleading status: too many requests, a wrong key, an unknown model, and
 // failures of the model or of its server, which may not come the next time.
 var (
 	limited  = []string{"rate limit", "too many requests"}
-	wrongKey = []string{"api key not valid", "invalid api key", "incorrect api key"}
+	wrongKey = lazyregexp.New(`(invalid|incorrect|expired) api.?key|api.?key (is |has )?(not valid|invalid|incorrect|expired|revoked|disabled)|not authenticated`)
 	noModel  = lazyregexp.New(`\bmodels?([:=/]\S*)?( (with )?(id|name|identifier):?)?( \S*[^\s:,])?( (is|was|does|could))? not (exist|(be )?found)|` +
-		`not a valid model|invalid model( name|\W*$|:\s*\S+([.,;]\s|$))`) // DeepSeek, OpenRouter, LiteLLM, Mistral
+		`not a valid model|requested model( \S+)? is not supported|invalid model( name|\W*$|:\s*\S+([.,;]\s|$))`) // DeepSeek, OpenRouter, LiteLLM, Mistral
 	broken = []string{
 		"failed to call a function", "tool call validation failed", // Groq, also through gateways
 		"failed to generate tool_calls",       // Cerebras
@@ -102,7 +103,8 @@ var (
 // filtered lists parts of errors, in lower case, that mean that a filter refuses what a text says. Neither another form
 // nor another time changes that. filteredCodes are the codes and types of such errors.
 var (
-	filtered      = []string{"content management policy", "requires moderation on", "input was flagged", "inappropriate content"}    // Azure, OpenRouter, DashScope
+	filtered = []string{"content management policy", "requires moderation on", "input was flagged", "inappropriate content", // Azure, OpenRouter, DashScope
+		"violates usage guidelines", "content exists risk", "contain sensitive information"} // xAI, DeepSeek, Ark
 	filteredCodes = []string{"content_filter", "content_policy_violation", "data_inspection_failed", "datainspectionfailed", "1301", // GLM
 		"base_resp 1026", "base_resp 1027"} // MiniMax
 )
@@ -147,7 +149,7 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 	case isContextLength(a):
 		return llm.CodeContextLength, false
 	case status == http.StatusPaymentRequired, containsAny(a, unpaid, unpaidCodes), isSpent(status, a):
-		return llm.CodeRateLimited, waits && status != http.StatusPaymentRequired
+		return llm.CodeRateLimited, (waits || says(a, rate)) && status != http.StatusPaymentRequired
 	case containsAny(a, filtered, filteredCodes):
 		return llm.CodeBadRequest, false
 	case bad && containsAny(a, broken, brokenCodes):
@@ -155,7 +157,7 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 	case (bad || status == http.StatusForbidden) && (own == http.StatusTooManyRequests || containsAny(a, limited, nil)):
 		return llm.CodeRateLimited, true
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, failed && own == http.StatusUnauthorized,
-		(bad || failed) && containsAny(a, wrongKey, nil):
+		(bad || failed) && says(a, wrongKey):
 		return llm.CodeUnauthorized, false
 	case (failed || status == http.StatusNotFound) && says(a, noMedia), // llama.cpp, OpenRouter
 		failed && says(a, noTools):
@@ -176,14 +178,14 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 
 const longestWait = 1000 * time.Hour // a longer wait would overflow, and means never
 
-// retryAfter returns how long a response asks to wait; 0 if it does not, or if the value makes no sense. The header in
-// milliseconds is OpenAI's own.
+// retryAfter returns how long a response asks to wait; 0 if it does not, or if the value makes no sense. The headers in
+// milliseconds are those of OpenAI and Azure.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	if server, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = server // the server's clock may differ from this machine's
-	}
-	return cmp.Or(waitOf(h.Get("Retry-After-Ms"), time.Millisecond, now), waitOf(h.Get("Retry-After"), time.Second, now))
+	return cmp.Or(waitOf(h.Get("Retry-After-Ms"), time.Millisecond, now), waitOf(h.Get("X-Ms-Retry-After-Ms"), time.Millisecond, now), waitOf(h.Get("Retry-After"), time.Second, now))
 }
+
+// spentLimit matches the header RateLimit in the two forms of the drafts of the IETF, if nothing is left.
+var spentLimit = lazyregexp.New(`\b(?:r|remaining)=0\b.*\b(?:t|reset)=(\d+)`)
 
 // resetAfter returns how long it takes until all limits are reset that the headers of a response call used up. It
 // returns 0 if the response says itself how long to wait.
@@ -192,16 +194,26 @@ func resetAfter(h http.Header, now time.Time) (wait time.Duration) {
 		return 0
 	}
 	for name := range h {
-		limit, of, ok := strings.Cut(name, "Ratelimit-Reset")
-		if ok && h.Get(limit+"Ratelimit-Remaining"+of) == "0" {
+		if left := strings.Replace(name, "Reset", "Remaining", 1); left != name && h.Get(left) == "0" {
 			wait = max(wait, waitOf(h.Get(name), time.Second, now))
 		}
+	}
+	if m := spentLimit.Get().FindStringSubmatch(h.Get("RateLimit")); m != nil {
+		wait = max(wait, waitOf(m[1], time.Second, now))
 	}
 	return wait
 }
 
-// waitOf reads a wait: a number of units, a duration such as 6m0s, or a time as a date or in seconds or milliseconds
-// since 1970.
+// clock returns the time of the server that sent the headers, which may differ from this machine's.
+func clock(h http.Header) time.Time {
+	if server, err := http.ParseTime(h.Get("Date")); err == nil {
+		return server
+	}
+	return time.Now()
+}
+
+// waitOf reads a wait: a number of units, a duration such as 6m0s, one in words, or a time as a date or in seconds or
+// milliseconds since 1970.
 func waitOf(text string, unit time.Duration, now time.Time) time.Duration {
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
 		switch {
@@ -222,7 +234,12 @@ func waitOf(text string, unit time.Duration, now time.Time) time.Duration {
 			return until(at, now)
 		}
 	}
-	return 0
+	sum := 0.0
+	for _, p := range waitParts.Get().FindAllStringSubmatch(text, -1) {
+		n, _ := strconv.ParseFloat(p[1], 64)
+		sum += n * float64(unitOf(strings.ToLower(p[2])))
+	}
+	return bounded(sum)
 }
 
 func until(at, now time.Time) time.Duration { return max(0, min(at.Sub(now), longestWait)) }
@@ -232,7 +249,7 @@ func bounded(d float64) time.Duration { return time.Duration(min(d, float64(long
 // The forms of waits in the body of an error: Google's RetryInfo, fields of gateways, texts such as "try again in
 // 1m2.5s" or "retry after 10 seconds", and dates.
 var (
-	waitFields = lazyregexp.New(`(?i)"(retryDelay|retry_after|retry_after_ms|retryAfterMs|retryAfter|estimated_time|resets_in_seconds)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?`)
+	waitFields = lazyregexp.New(`(?i)"(retry_?(?:delay|after|in)(?:_?(?:ms|s|sec|seconds))?|estimated_time|resets_in_seconds|x-ratelimit-remaining"\s*:\s*"0"\s*,\s*"x-ratelimit-reset)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?`)
 	waitWords  = lazyregexp.New(`(?i)\b(?:again|retry|wait|resets?)\s+(?:(?:in|after|for|about|approximately|at least|another)\s+)*(?:(\d[\dhms.]*[hms])\b|((?:\d+(?:\.\d+)?\s*` + waitUnit + `[\s,]*(?:and\s+)?)+))`)
 	waitParts  = lazyregexp.New(`(?i)(\d+(?:\.\d+)?)\s*(` + waitUnit + `)`)
 	waitDates  = lazyregexp.New(`(?i)\b(?:again|retry|resets?|reset)\s+(?:at|after|on)\s+(\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d))`)
@@ -251,15 +268,7 @@ func waitIn(body []byte, now time.Time) time.Duration {
 		return waitOf(string(m[2]), unit, now)
 	}
 	if m := waitWords.Get().FindSubmatch(body); m != nil {
-		if d, err := time.ParseDuration(strings.ToLower(string(m[1]))); err == nil {
-			return min(d, longestWait)
-		}
-		sum := 0.0
-		for _, p := range waitParts.Get().FindAllSubmatch(m[2], -1) {
-			n, _ := strconv.ParseFloat(string(p[1]), 64)
-			sum += n * float64(unitOf(strings.ToLower(string(p[2]))))
-		}
-		return bounded(sum)
+		return waitOf(strings.ToLower(string(slices.Concat(m[1], m[2]))), time.Second, now)
 	}
 	if m := waitDates.Get().FindSubmatch(body); m != nil {
 		return waitOf(string(m[1]), time.Second, now)

@@ -62,6 +62,7 @@ func TestContextLengthWords(t *testing.T) {
 		"max_completion_tokens must be at least 1, got -160.",
 		"tokens in request more than max tokens allowed", // anomalyco/opencode#27519
 		"context shift is disabled",
+		"The maximum number of input tokens is 8192, got 9000",
 		"Prompt 超长", "模型输入过长", "请求的 tokens 超长", "messages 内容过长，请缩短", "Invalid 'input': maximum context length is 8192 tokens.",
 	} {
 		for _, status := range []int{400, 413, 429, 500} {
@@ -192,6 +193,13 @@ func TestClassify(t *testing.T) {
 		{400, "{\"error\":{\"message\":\"The model `m/x:free` does not exist or you do not have access to it.\"}}", llm.CodeNotFound, false},
 		{400, `{"error":{"message":"Model id: m could not be found"}}`, llm.CodeNotFound, false},
 		{400, `{"error":{"message":"Invalid model: m. See the list of models."}}`, llm.CodeNotFound, false},
+		{400, `{"error":{"message":"The requested model is not supported.","code":"model_not_supported","param":"model"}}`, llm.CodeNotFound, false}, // Copilot
+		{400, `{"error":{"message":"This parameter is not supported by the requested model"}}`, llm.CodeBadRequest, false},
+		{400, `{"error":{"message":"API key expired. Please renew the API key.","status":"INVALID_ARGUMENT"}}`, llm.CodeUnauthorized, false},                          // Gemini
+		{429, `{"error":{"message":"You exceeded your current quota, see https://x/error-code#token-limit","code":"insufficient_quota"}}`, llm.CodeRateLimited, true}, // can1357/oh-my-pi#8496
+		{429, `{"error":{"message":"Your account has reached the set inference limit for the model","code":"SetLimitExceeded"}}`, llm.CodeRateLimited, false},         // Ark
+		{403, `{"error":{"message":"The request failed because your account has an overdue balance.","code":"AccountOverdueError"}}`, llm.CodeRateLimited, false},
+		{403, `{"error":"Content violates usage guidelines. Failed check: x"}`, llm.CodeBadRequest, false}, // xAI
 	} {
 		code, retry := classify(tt.status, parseError([]byte(tt.body)), waitIn([]byte(tt.body), time.Now()) > 0)
 		require.Equal(t, tt.code, code, tt.body)
@@ -285,15 +293,17 @@ func TestWaitIn(t *testing.T) {
 		`Your quota will reset after 27h41m36s.`:     27*time.Hour + 41*time.Minute + 36*time.Second, // diegosouzapw/OmniRoute#858
 		`Your limit resets in 2 hours.`:              2 * time.Hour,
 		`{"resets_in_seconds":3600}`:                 time.Hour, // NousResearch/hermes-agent#26893
-		`reset after 5 messages`:                     0,
-		`try again at 2026-11-26T14:00:00+02:00`:     0,
-		`Try again in 99999999999 hours`:             longestWait,
-		`try again later`:                            0,
-		`retry with 5 messages, please`:              0,
-		`try again in 5 messages`:                    0,
-		`try again in 5`:                             0,
-		`the waiter brings 5s and 6m`:                0,
-		``:                                           0,
+		`{"retry_after_seconds":12}`:                 12 * time.Second,
+		`{"headers":{"X-RateLimit-Limit":"50","X-RateLimit-Remaining":"0","X-RateLimit-Reset":"1795694460000"}}`: time.Minute, // OpenRouter
+		`reset after 5 messages`:                 0,
+		`try again at 2026-11-26T14:00:00+02:00`: 0,
+		`Try again in 99999999999 hours`:         longestWait,
+		`try again later`:                        0,
+		`retry with 5 messages, please`:          0,
+		`try again in 5 messages`:                0,
+		`try again in 5`:                         0,
+		`the waiter brings 5s and 6m`:            0,
+		``:                                       0,
 	} {
 		require.Equal(t, want, waitIn([]byte(body), now), body)
 	}

@@ -253,7 +253,7 @@ func ownStatus(a *goopenai.APIError, badRequest bool) int {
 		{"|timeout|", http.StatusRequestTimeout}, {"|timeouterror|", http.StatusRequestTimeout}, {"|requesttimeout|", http.StatusRequestTimeout},
 		{"billing", http.StatusPaymentRequired},
 		{"apikey", http.StatusUnauthorized}, {"|baseresp1004|", http.StatusUnauthorized}, {"|baseresp2049|", http.StatusUnauthorized}, {"authenti", http.StatusUnauthorized}, {"permission", http.StatusForbidden},
-		{"|modelnotfound|", http.StatusNotFound}, {"|unknownmodel|", http.StatusNotFound}, {"|modeldecommissioned|", http.StatusNotFound}, // GitHub Models, Groq
+		{"|modelnotfound|", http.StatusNotFound}, {"|unknownmodel|", http.StatusNotFound}, {"|modeldecommissioned|", http.StatusNotFound}, {"|modelnotsupported|", http.StatusNotFound}, // GitHub Models, Groq, Copilot
 		{"invalidrequest", http.StatusBadRequest}, {"invalidargument", http.StatusBadRequest}, {"invalidprompt", http.StatusBadRequest}, {"badrequest", http.StatusBadRequest},
 		{"toolarge", http.StatusRequestEntityTooLarge},
 		{"|baseresp1001|", http.StatusRequestTimeout}, {"|baseresp1002|", http.StatusTooManyRequests}, {"|baseresp1041|", http.StatusTooManyRequests}, {"|baseresp2045|", http.StatusTooManyRequests}, // MiniMax
@@ -299,12 +299,13 @@ func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, s
 		a = parseError(data)
 		text, cause = c.errorText(a), c.endpointError(a, resp.StatusCode)
 	}
-	said, header := waitIn(data, time.Now()), retryAfter(resp.Header, time.Now())
+	now := clock(resp.Header)
+	said, header := waitIn(data, now), retryAfter(resp.Header, now)
 	code, retry := classify(resp.StatusCode, a, said > 0 || header > 0 && isSpent(resp.StatusCode, a))
 	e := c.errorf(code, cause, "%s: %s%s", statusText(resp.StatusCode), text, c.advice(code, retry, resp, a))
 	e.Status, e.Retryable = resp.StatusCode, retry && resp.Header.Get("X-Should-Retry") != "false" // OpenAI, Anthropic
 	if e.Retryable {
-		e.RetryAfter = cmp.Or(header, said, resetAfter(resp.Header, time.Now()))
+		e.RetryAfter = cmp.Or(header, said, resetAfter(resp.Header, now))
 	}
 	if e.RetryAfter > c.maxRetryAfter {
 		e.Message += fmt.Sprintf("; it asks to wait %v, which is longer than this client waits", e.RetryAfter.Round(time.Second))

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -8,9 +9,11 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	goopenai "github.com/sashabaranov/go-openai"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/llm"
 )
@@ -92,17 +95,11 @@ type (
 		Input       flexText  `json:"input_tokens"`
 		Output      flexText  `json:"output_tokens"`
 		Total       flexText  `json:"total_tokens"`
-		Hit         flexText  `json:"prompt_cache_hit_tokens"` // DeepSeek
-		Read        flexText  `json:"cache_read_input_tokens"` // gateways to Claude
 		Written     flexText  `json:"cache_creation_input_tokens"`
-		Cached      flexText  `json:"cached_tokens"` // Kimi
-		PromptParts usagePart `json:"prompt_tokens_details"`
-		InputParts  usagePart `json:"input_tokens_details"`
 		AnswerParts usagePart `json:"completion_tokens_details"`
 		OutputParts usagePart `json:"output_tokens_details"`
 	}
 	usagePart struct {
-		Cached    flexText `json:"cached_tokens"`
 		Reasoning flexText `json:"reasoning_tokens"`
 	}
 )
@@ -158,6 +155,24 @@ func (e *event) usage() *usageReport {
 	return u
 }
 
+// unwrapped returns the event that a gateway has wrapped in another object, under data, result or another name, or nil
+// (smallmain/vscode-unify-chat-provider#71).
+func unwrapped(data []byte) []byte {
+	var members map[string]json.RawMessage
+	if !bytes.Contains(data, []byte(`"choices"`)) || json.Unmarshal(data, &members) != nil {
+		return nil
+	}
+	for _, member := range members {
+		var inner struct {
+			Choices json.RawMessage `json:"choices"`
+		}
+		if member = unlisted(member); json.Unmarshal(member, &inner) == nil && reported(inner.Choices) {
+			return member
+		}
+	}
+	return nil
+}
+
 // usageReport is the usage that an endpoint reports. reasoning is the part of the output that it names as reasoning.
 type usageReport struct {
 	llm.Usage
@@ -176,7 +191,7 @@ func readUsage(raw json.RawMessage) *usageReport {
 		return nil
 	}
 	counted, ok := llm.Usage{InputTokens: count(cmp.Or(u.Prompt, u.Input)), OutputTokens: count(cmp.Or(u.Completion, u.Output)),
-		CachedTokens: max(count(u.Hit), count(u.Read), count(u.Cached), count(u.PromptParts.Cached), count(u.InputParts.Cached))}.Plausible()
+		CachedTokens: cachedIn(raw)}.Plausible()
 	if !ok || counted == (llm.Usage{}) {
 		return nil
 	}
@@ -200,6 +215,27 @@ func readUsage(raw json.RawMessage) *usageReport {
 		whole = counted
 	}
 	return &usageReport{whole, min(reasoning, whole.OutputTokens)}
+}
+
+// cacheReads matches the names of counts of tokens that came from a cache, in lower case. Each provider has its own:
+// cached_tokens, num_cached_tokens, prompt_cache_hit_tokens, cacheReadInputTokens.
+var cacheReads = lazyregexp.New(`(^|[^n])cached|cache_?(read|hit)`)
+
+// cachedIn returns the greatest such count of a usage or of its details.
+func cachedIn(usage json.RawMessage) (n int) {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(usage, &members) // what is no object has no counts
+	for name, value := range members {
+		name = strings.ToLower(name)
+		var written flexText
+		switch {
+		case value[0] == '{' && strings.Contains(name, "details"):
+			n = max(n, cachedIn(value))
+		case cacheReads.Get().MatchString(name) && json.Unmarshal(value, &written) == nil:
+			n = max(n, count(written))
+		}
+	}
+	return n
 }
 
 // wireLogProb is one token in the list "content" of the protocol's log probabilities.

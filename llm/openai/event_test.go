@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -39,6 +40,24 @@ func TestFinishReasons(t *testing.T) {
 }
 
 // TestCallsAtTheLimit: a call at the limit of tokens may be cut, whatever the finish reason says (vllm-project/vllm#46303).
+// TestWrappedAnswers: gateways wrap each answer in an object of their own (smallmain/vscode-unify-chat-provider#71).
+func TestWrappedAnswers(t *testing.T) {
+	const whole, end = `{"choices":[{"message":{"content":"Hi."},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`, `{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`
+	for _, around := range []string{`{"code":0,"msg":"ok","data":%s}`, `{"success":true,"errors":[],"messages":[],"result":%s}`, `{"data":[%s]}`, `{"response":%s,"choices":null}`} {
+		for _, h := range []http.HandlerFunc{
+			jsonOf(fmt.Sprintf(around, whole)),
+			bodyOf("data: " + fmt.Sprintf(around, `{"choices":[{"delta":{"content":"Hi."}}]}`) + "\n\ndata: " + fmt.Sprintf(around, end) + "\n\n" + done),
+		} {
+			got, err := ask(t, serve(t, h), helloS)
+			require.NoError(t, err, around)
+			require.Equal(t, "Hi.", got.Text)
+			require.Equal(t, &llm.Usage{InputTokens: 5, OutputTokens: 2}, got.Usage)
+		}
+	}
+	e := fails(t, serve(t, jsonOf(`{"code":500,"msg":"no \"choices\"","data":null}`)), hello)
+	require.Contains(t, e.Message, `no "choices"`)
+}
+
 func TestCallsAtTheLimit(t *testing.T) {
 	for name, body := range map[string]string{
 		"a name":    toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":""}}`) + delta(`{}`, "tool_calls"),
@@ -80,6 +99,8 @@ func TestUsage(t *testing.T) {
 		"floats":   {`"usage":{"prompt_tokens":10.0,"completion_tokens":3.0,"prompt_tokens_details":null}`, &llm.Usage{InputTokens: 10, OutputTokens: 3}},
 		"groq":     {`"x_groq":{"usage":{"prompt_tokens":10,"completion_tokens":3}}`, &llm.Usage{InputTokens: 10, OutputTokens: 3}},
 		"claude":   {`"usage":{"input_tokens":10,"output_tokens":3,"cache_read_input_tokens":4}`, &llm.Usage{InputTokens: 10, OutputTokens: 3, CachedTokens: 4}},
+		"mistral":  {`"usage":{"prompt_tokens":10,"completion_tokens":3,"num_cached_tokens":4,"prompt_token_details":{"cached_tokens":4}}`, &llm.Usage{InputTokens: 10, OutputTokens: 3, CachedTokens: 4}}, // vercel/ai#14382
+		"bedrock":  {`"usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":13,"cacheReadInputTokens":4,"uncached_tokens":6,"cache_write_tokens":5}`, &llm.Usage{InputTokens: 10, OutputTokens: 3, CachedTokens: 4}},
 		"kimi":     {`"usage":{"prompt_tokens":10,"completion_tokens":3,"cached_tokens":4}`, &llm.Usage{InputTokens: 10, OutputTokens: 3, CachedTokens: 4}},
 		"grok":     {`"usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":33,"completion_tokens_details":{"reasoning_tokens":20}}`, &llm.Usage{InputTokens: 10, OutputTokens: 23}},
 		"gemini":   {`"usage":{"prompt_tokens":10,"completion_tokens":0,"total_tokens":30}`, &llm.Usage{InputTokens: 10, OutputTokens: 20}},

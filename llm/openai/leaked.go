@@ -212,7 +212,7 @@ func (p *textPosition) begins(c byte) bool {
 		return false
 	}
 	glued := !p.space && !p.marks && (nameByte(byte(p.last)) || byte(p.last) >= 0x80 || strings.IndexByte(")*%", byte(p.last)) >= 0) && (c == '<' || c == '[' || c == ']')
-	return (strings.IndexByte("{<[]`>A", c) >= 0 || !p.inText && nameByte(c)) && (!p.inLine || glued || p.sentence())
+	return (strings.IndexByte("{<[]`>A*", c) >= 0 || !p.inText && nameByte(c)) && (!p.inLine || glued || p.sentence())
 }
 
 // sentence reports whether a sentence ends here.

@@ -22,7 +22,7 @@ import (
 //	{ }           what is between them, any number of times
 //	mark?         may be missing
 //	mark … mark   any of the forms, between two marks
-//	mark          any other text; · is a space in it, \{ and \} are braces, and @ is each of the tagSpaces
+//	mark          any other text; · is a space in it, \{ and \} are braces, @ is each of the tagSpaces, and % of the tagSuffixes
 //
 // A mark of more than one byte that ends a form may be missing at the end of the answer.
 const leakedForms = `
@@ -38,6 +38,8 @@ print( name ( )
 bare
 <tool_call> … </tool_call>
 <@tool_calls> … </@tool_calls>
+<tool_calls:opensource> … </tool_calls:opensource>
+<tool_calls:6124c78e> … </tool_calls:6124c78e>
 <tools> … </tools>
 <function_call> … </function_call>
 <functioncall> … </functioncall>
@@ -66,6 +68,7 @@ bare
 <|python_tag|> … <|eom_id|>
 ` + fence + `tool_code … ` + fence + `
 [TOOL_CALLS]
+**Tool·Call:**
 functools
 tool_code
 Action:
@@ -114,7 +117,8 @@ Observation: others
 >>> name object
 Action: name Action·Input: object
 <|from|>assistant <|recipient|> name <|content|> object
-<tool_call> name <tool_sep>? { <arg_key> key </arg_key> <arg_value> value </arg_value> } </tool_call> end
+<tool_call%> name <tool_sep%>? { <arg_key%> key </arg_key%> <arg_value%> value </arg_value%> } </tool_call%> end
+<tool_call> function name object </tool_call>
 <iquestcoder_tool_call> name { <arg_key> key </arg_key> <arg_value> value </arg_value> } </iquestcoder_tool_call> end
 <iquest_tool_call> name { <arg_key> key </arg_key> <arg_value> value </arg_value> } </iquest_tool_call> end
 <longcat_tool_call> name { <longcat_arg_key> key </longcat_arg_key> <longcat_arg_value> value </longcat_arg_value> } </longcat_tool_call> end
@@ -150,6 +154,8 @@ Action: name Action·Input: object
 <start_function_call>call: name \{ { key :<escape> value <escape> ,? } \} <end_function_call> end
 <|tool_call>call: name \{ { key :<|"|> value <|"|> ,? } \} <tool_call|> end
 <|tool_call>? call: name object <tool_call|>?
+<call: name object />
+<function: name object >
 <|start|>assistant? <|channel|> commentary? analysis? final? <|constrain|>? json? to= name <|constrain|>? json? code? <|message|> object
 <|start|>assistant? to= name <|channel|> commentary? analysis? <|constrain|>? json? code? <|message|> object
 assistant? commentary to= name json? code? object
@@ -160,6 +166,9 @@ const fence = "```"
 
 // tagSpaces are the prefixes of the names of tags: none, or a namespace of DeepSeek, Claude, GigaChat or MuseGlimmer.
 var tagSpaces = [...]string{"", "｜DSML｜", "antml:", "｜GCML｜", "atem:", "｜｜DSML｜｜", "‖DSML‖", "｜｜DSML｜｜·", "·|·DSML·|·"}
+
+// tagSuffixes are the suffixes of the names of tags: none, or that of a checkpoint of Hunyuan 3 or 4.
+var tagSuffixes = [...]string{"", ":opensource", ":6124c78e"}
 
 // part is one part of a form.
 type part struct {
@@ -190,9 +199,13 @@ var forms = sync.OnceValue(func() (all []*form) {
 	rows := strings.Split(strings.TrimSpace(leakedForms), "\n")
 	for i := 0; i < len(rows); i++ {
 		row := rows[i]
-		if strings.Contains(row, "@") {
-			for _, space := range tagSpaces {
-				rows = append(rows, strings.ReplaceAll(row, "@", space))
+		place, names := "@", tagSpaces[:]
+		if strings.Contains(row, "%") {
+			place, names = "%", tagSuffixes[:]
+		}
+		if strings.Contains(row, place) {
+			for _, name := range names {
+				rows = append(rows, strings.ReplaceAll(row, place, name))
 			}
 			continue
 		}
@@ -239,7 +252,7 @@ var turnsOfOthers = sync.OnceValue(func() (marks []string) {
 
 // isToken reports whether a text begins with a token of a model's template.
 func isToken(text string) bool {
-	return slices.ContainsFunc([]string{"<|", "<｜", "<‖", "< |", "]<]", "<end_of_turn>", "<start_of_turn>", "<eos>"}, func(token string) bool { return strings.HasPrefix(text, token) })
+	return slices.ContainsFunc([]string{"<|", "<｜", "<‖", "< |", "]<]", "<end_of_turn>", "<start_of_turn>", "<eos>", "<tool_calls:", "<tool_call:"}, func(token string) bool { return strings.HasPrefix(text, token) })
 }
 
 func formOf(parts ...part) *form {
@@ -249,7 +262,7 @@ func formOf(parts ...part) *form {
 		p.last = p.kind == "info" || p.kind == "others" || p.kind == "mark" && (p.optional || len(p.text) > 1) && f.parts[i+1].last
 		f.python = f.python || p.kind == "("
 		f.others = f.others || p.kind == "others"
-		f.glm = f.glm || p.text == "<arg_key>"
+		f.glm = f.glm || strings.HasPrefix(p.text, "<arg_key")
 	}
 	f.calls = len(parts) > 1 && !f.others
 	end := parts[len(parts)-1]

@@ -72,10 +72,14 @@ var ulmForms = map[string]string{
 	"MiniMax M3, no token":         `<tool_call><invoke name="lookup"><city>Ulm</city></invoke></tool_call>`,
 	"Gemma, tags":                  "<function name=\"lookup\">\n<parameter name=\"city\">Ulm</parameter>\n</function>",
 	"DeepSeek V3.2, double bars":   dsml("｜｜DSML｜｜", "tool_calls"),
-	"DeepSeek V4, a space":         dsml("｜｜DSML｜｜ ", "calls"),                                                                                                                                // CommandCodeAI/command-code#909
-	"DeepSeek V4, another bar":     dsml("‖DSML‖", "tool_calls"),                                                                                                                              // lsdefine/GenericAgent#804
-	"DeepSeek V4, spaces":          dsml(" | DSML | ", "tool_use"),                                                                                                                            // AgentFlocks/flocks#687
-	"Hunyuan 3":                    "<tool_calls>\n<tool_call>lookup<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n</tool_call>\n</tool_calls>",                             // vllm-project/vllm#43872
+	"DeepSeek V4, a space":         dsml("｜｜DSML｜｜ ", "calls"),                                                                                                    // CommandCodeAI/command-code#909
+	"DeepSeek V4, another bar":     dsml("‖DSML‖", "tool_calls"),                                                                                                  // lsdefine/GenericAgent#804
+	"DeepSeek V4, spaces":          dsml(" | DSML | ", "tool_use"),                                                                                                // AgentFlocks/flocks#687
+	"Hunyuan 3":                    "<tool_calls>\n<tool_call>lookup<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n</tool_call>\n</tool_calls>", // vllm-project/vllm#43872
+	"Hunyuan 3, a suffix":          hy("opensource", "<tool_sep>\n"),
+	"Hunyuan 4, a suffix":          hy("6124c78e", ""),
+	"Step-Audio 2":                 "<tool_call>function\nlookup\n" + ulmArgs + "</tool_call>",
+	"RWKV":                         "**Tool Call:**\n```json\n" + ulmCall + "\n```",
 	"Kimi K3":                      k3("<|open|>tools<|sep|>", `<|open|>argument key="city" type="string"<|sep|>Ulm<|close|>argument<|sep|>`, "<|close|>tools<|sep|><|close|>message<|sep|>"), // can1357/oh-my-pi#8495
 	"Kimi K3, no section":          k3("", `<|open|>argument key="city" type="string"<|sep|>Ulm<|close|>argument<|sep|>`, ""),
 	"Kimi K3, JSON":                k3("<|open|>tools<|sep|>", `<|open|>json type="object"<|sep|>`+ulmArgs+"<|close|>json<|sep|>", "<|close|>tools<|sep|>"),
@@ -174,6 +178,12 @@ var ulmForms = map[string]string{
 // k3 returns a call in the tokens of Kimi K3.
 func k3(open, args, end string) string {
 	return open + `<|open|>call tool="lookup" index="1"<|sep|>` + args + "<|close|>call<|sep|>" + end
+}
+
+// hy returns a call in the tags of Hunyuan, with the suffix of a checkpoint and what follows the name.
+func hy(suffix, after string) string {
+	tags := "<tool_calls>\n<tool_call>lookup" + after + "<arg_key>city</arg_key><arg_value>Ulm</arg_value></tool_call>\n</tool_calls>"
+	return strings.ReplaceAll(tags, ">", ":"+suffix+">")
 }
 
 // dsml returns a call in the tags of DeepSeek, with a namespace and the name of the tag around the calls.
@@ -281,7 +291,7 @@ func TestLeakedForms(t *testing.T) {
 				require.True(t, e.Retryable)
 			}
 			for _, prose := range []string{"The call " + words, "Text:\n```text\n" + words + "\n```\nThat is all.", "Write `" + words + "`"} {
-				if (form == "GigaChat" || form == "Command R, older" || form == "Hermes, a brace left out" || strings.HasPrefix(form, "Hermes, opened")) && prose == "The call "+words {
+				if (form == "GigaChat" || form == "RWKV" || form == "Command R, older" || form == "Hermes, a brace left out" || strings.HasPrefix(form, "Hermes, opened")) && prose == "The call "+words {
 					continue // its JSON or its mark begins a line or follows a colon
 				}
 				out, calls, _ := readLeaked(stock(), prose, 1)

@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,20 +53,26 @@ func resolveName(tools []llm.ToolSpec, name string, equal func(a, b string) bool
 	return found
 }
 
+// use is a call within another one.
+type use struct {
+	Name       string          `json:"recipient_name"`
+	Parameters json.RawMessage `json:"parameters"`
+}
+
 // unrolled returns calls with those that a call of multi_tool_use.parallel contains in its place. Models of OpenAI make up
-// this tool. The call stays if it names a tool that is not offered.
+// this tool. It also returns a call for each object, if the arguments are several: gateways join calls of one tool
+// (BerriAI/litellm#40582). The call stays if it names a tool that is not offered.
 func unrolled(calls []llm.ToolCall, tools []llm.ToolSpec) []llm.ToolCall {
 	for i := len(calls) - 1; i >= 0; i-- {
-		if name := calls[i].Name; offers(tools, name) || !strings.HasPrefix(strings.TrimPrefix(name, "functions."), "multi_tool_use") {
-			continue
-		}
+		name := calls[i].Name
 		var all struct {
-			Uses []struct {
-				Name       string          `json:"recipient_name"`
-				Parameters json.RawMessage `json:"parameters"`
-			} `json:"tool_uses"`
+			Uses []use `json:"tool_uses"`
 		}
-		if json.Unmarshal([]byte(calls[i].Arguments), &all) != nil || len(all.Uses) == 0 {
+		for _, object := range objectsIn(calls[i].Arguments) {
+			all.Uses = append(all.Uses, use{name, object})
+		}
+		parallel := !offers(tools, name) && strings.HasPrefix(strings.TrimPrefix(name, "functions."), "multi_tool_use")
+		if parallel && json.Unmarshal([]byte(calls[i].Arguments), &all) != nil || len(all.Uses) == 0 {
 			continue
 		}
 		var inner []llm.ToolCall
@@ -82,6 +89,21 @@ func unrolled(calls []llm.ToolCall, tools []llm.ToolSpec) []llm.ToolCall {
 		}
 	}
 	return calls
+}
+
+// objectsIn returns the different objects of which arguments consist, if they are more than one.
+func objectsIn(args string) (all []json.RawMessage) {
+	for d := json.NewDecoder(strings.NewReader(args)); ; {
+		var object json.RawMessage
+		switch err := d.Decode(&object); {
+		case err == io.EOF && len(all) > 1:
+			return all
+		case err != nil || object[0] != '{':
+			return nil
+		case !slices.ContainsFunc(all, func(o json.RawMessage) bool { return sameJSON(string(o), string(object)) }):
+			all = append(all, object)
+		}
+	}
 }
 
 // hasName reports whether a tool has this name or alias.

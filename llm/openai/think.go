@@ -21,6 +21,8 @@ var thinkBlocks = [...]struct {
 	{"<reasoning>", []string{"</reasoning>"}, false},
 	{"<seed:think>", []string{"</seed:think>"}, false},
 	{"<longcat_think>", []string{"</longcat_think>"}, false},
+	{"<think:opensource>", []string{"</think:opensource>"}, false}, // Hunyuan 3
+	{"<think:6124c78e>", []string{"</think:6124c78e>"}, false},     // Hunyuan 4
 	{"<mm:think>", []string{"</mm:think>"}, false},
 	{"[THINK]", []string{"[/THINK]"}, false},
 	{"◁think▷", []string{"◁/think▷"}, false},

@@ -373,6 +373,12 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 		"ISO date":     {http.Header{"Retry-After": {"2000-01-01T00:00:09Z"}, "Date": {"Sat, 01 Jan 2000 00:00:00 GMT"}}, 9 * time.Second},
 		"since 1970":   {http.Header{"Retry-After": {"1800000009"}, "Date": {"Fri, 15 Jan 2027 08:00:00 GMT"}}, 9 * time.Second}, // cloudfoundry/cloud_controller_ng#2544
 		"resets":       {http.Header{"X-Ratelimit-Reset-Requests": {"42s"}, "X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Tokens": {"50"}, "X-Ratelimit-Remaining-Tokens": {"9"}}, 42 * time.Second},
+		"reset date":   {http.Header{"Anthropic-Ratelimit-Tokens-Reset": {"2000-01-01T00:00:09Z"}, "Anthropic-Ratelimit-Tokens-Remaining": {"0"}, "Date": {"Sat, 01 Jan 2000 00:00:00 GMT"}}, 9 * time.Second},
+		"draft":        {http.Header{"Ratelimit": {`"default";r=0;t=30`}}, 30 * time.Second},
+		"draft, left":  {http.Header{"Ratelimit": {`"default";r=10;t=30`}}, 0},
+		"older draft":  {http.Header{"Ratelimit": {"limit=100, remaining=0, reset=30"}}, 30 * time.Second},
+		"words":        {http.Header{"Retry-After": {"7 seconds"}}, 7 * time.Second},
+		"Azure":        {http.Header{"X-Ms-Retry-After-Ms": {"1500"}}, 1500 * time.Millisecond},
 		"zero, resets": {http.Header{"Retry-After": {"0"}, "X-Ratelimit-Reset": {"3600"}, "X-Ratelimit-Remaining": {"0"}}, 0},
 		"zero":         {http.Header{"Retry-After": {"0"}}, 0},
 		"too long":     {http.Header{"Retry-After": {"61"}}, -1},
