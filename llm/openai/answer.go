@@ -85,7 +85,7 @@ func (a *attempt) event() error {
 	r.ev.reset()
 	err = decode(data, &r.ev)
 	if err == nil && len(r.ev.Choices) == 0 {
-		if inner := unwrapped(data); inner != nil {
+		if inner := unwrapped(data, "choices"); inner != nil {
 			r.ev.reset()
 			err = decode(inner, &r.ev)
 		}

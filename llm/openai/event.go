@@ -155,20 +155,18 @@ func (e *event) usage() *usageReport {
 	return u
 }
 
-// unwrapped returns the event that a gateway has wrapped in another object, under data, result or another name, or nil
-// (smallmain/vscode-unify-chat-provider#71).
-func unwrapped(data []byte) []byte {
-	var members map[string]json.RawMessage
-	if !bytes.Contains(data, []byte(`"choices"`)) || json.Unmarshal(data, &members) != nil {
+// unwrapped returns the answer that a gateway has wrapped in another object, under data, result or another name, or nil
+// (smallmain/vscode-unify-chat-provider#71). Answers have the member named has.
+func unwrapped(data []byte, has string) []byte {
+	var members, inner map[string]json.RawMessage
+	if !bytes.Contains(data, []byte(`"`+has+`"`)) || json.Unmarshal(data, &members) != nil {
 		return nil
 	}
 	for _, member := range members {
-		var inner struct {
-			Choices json.RawMessage `json:"choices"`
-		}
-		if member = unlisted(member); json.Unmarshal(member, &inner) == nil && reported(inner.Choices) {
+		if member = unlisted(member); json.Unmarshal(member, &inner) == nil && reported(inner[has]) {
 			return member
 		}
+		clear(inner)
 	}
 	return nil
 }

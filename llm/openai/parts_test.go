@@ -88,7 +88,7 @@ func TestPartsOfCalls(t *testing.T) {
 		"other names":                    {`{"id":"1","type":"tool_use","name":"lookup","input":{"city": "Ulm"}},{"function":{"name":"lookup","parameters":{"city": "Bonn"}}},{"id":"3","name":"lookup","args":{"city": "Ulm"}}`, []string{ulm, bonn, ulm}},
 		"empty ones":                     {`null,{},{"index":0,"id":"","function":{"name":"","arguments":""}},{"id":"x","function":{"name":null,"arguments":"{}"}}`, nil},
 		"half":                           {`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"city\": \"Ul"}}`, []string{`lookup {"city": "Ul`}},
-		"two objects":                    {`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"city\": \"Ulm\"}"}},{"index":0,"function":{"arguments":"{\"city\": \"Bonn\"}"}}`, []string{`lookup {"city": "Ulm"}{"city": "Bonn"}`}},
+		"two objects":                    {`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"city\": \"Ulm\"}"}},{"index":0,"function":{"arguments":"{\"city\": \"Bonn\"}"}}`, []string{ulm, bonn}},
 		"no name":                        {`{"index":0,"id":"1","function":{"arguments":"{\"city\": \"Ulm\"}"}}`, []string{` {"city": "Ulm"}`}},
 		"what cannot be read":            {`"lookup"`, []string{` "lookup"`}},
 		"broken, with a comma":           {`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{,}"}}`, []string{`lookup {,}`}},

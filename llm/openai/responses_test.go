@@ -143,6 +143,15 @@ func TestResponsesStreams(t *testing.T) {
 	second := func(s string) string {
 		return `{"type":"response.output_text.delta","item_id":"m2","output_index":1,"delta":"` + s + `"}`
 	}
+	added := func(call string) string {
+		return `{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"fc","call_id":"` + call + `","name":"f","arguments":""}}`
+	}
+	args := func(city string) string {
+		return `{"type":"response.function_call_arguments.delta","output_index":0,"item_id":"fc","delta":"{\"city\":\"` + city + `\"}"}`
+	}
+	itemDone := func(call, city string) string {
+		return `{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","id":"fc","call_id":"` + call + `","name":"f","arguments":"{\"city\":\"` + city + `\"}"}}`
+	}
 	for name, c := range map[string]struct {
 		body   string
 		text   string
@@ -183,7 +192,14 @@ func TestResponsesStreams(t *testing.T) {
 		"the first and more":         {body: events(delta("Hello"), said("m1", 0, "Hello"), second("Hello"), second("!"), completed), text: "Hello\n\nHello!", finish: llm.FinishStop},
 		"a cut one with the same id": {body: events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"m2"}}`, `{"type":"response.output_text.delta","item_id":"m2","output_index":0,"delta":"Hel"}`, said("m2", 0, ""),
 			`{"type":"response.output_item.added","output_index":1,"item":{"type":"message","id":"m2"}}`, second("Hello."), said("m2", 1, "Hello."), `{"type":"response.completed","response":{"output":[{"type":"message","id":"m2","content":"Hello."}]}}`), text: "Hel\n\nHello.", finish: llm.FinishStop},
-		"still in progress": {body: events(`{"type":"response.completed","response":{"status":"queued"}}`), code: llm.CodeBadResponse},
+		"missing deltas":           {body: events(delta("Hel"), `{"type":"response.output_text.done","output_index":0,"text":"Hello."}`, completed), text: "Hello.", finish: llm.FinishStop},
+		"the part alone":           {body: events(`{"type":"response.content_part.done","output_index":0,"part":{"type":"output_text","text":"Hello."}}`, completed), text: "Hello.", finish: llm.FinishStop},
+		"a part of the reasoning":  {body: events(`{"type":"response.content_part.done","output_index":0,"part":{"type":"reasoning_text","text":"Hm."}}`, `{"type":"response.output_text.delta","output_index":1,"delta":"Hello."}`, completed), text: "Hello.", finish: llm.FinishStop},
+		"a refusal without deltas": {body: events(`{"type":"response.refusal.done","output_index":0,"refusal":"No."}`, completed), text: "No.", finish: llm.FinishStop},
+		"one id, one index":        {body: events(added("c1"), args("Ulm"), itemDone("c1", "Ulm"), added("c2"), args("Bonn"), itemDone("c2", "Bonn"), completed), calls: 2, finish: llm.FinishToolCalls},
+		"no object":                {body: `{"status":"completed","output":[` + message + `]}`, text: "Hello", finish: llm.FinishStop},
+		"wrapped":                  {body: `{"code":0,"data":{"object":"response","status":"completed","output":[` + message + `]}}`, text: "Hello", finish: llm.FinishStop},
+		"still in progress":        {body: events(`{"type":"response.completed","response":{"status":"queued"}}`), code: llm.CodeBadResponse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := serve(t, bodyOf(c.body), WithResponses(), WithRetries(0))
@@ -191,6 +207,7 @@ func TestResponsesStreams(t *testing.T) {
 			var calls int
 			var finish llm.FinishReason
 			var failed error
+			arguments := map[string]bool{}
 			for chunk, err := range m.Generate(t.Context(), helloS) {
 				if failed = err; err != nil {
 					break
@@ -198,6 +215,8 @@ func TestResponsesStreams(t *testing.T) {
 				got, finish = got+chunk.Text, chunk.Finish
 				if chunk.Call != nil {
 					calls++
+					require.False(t, arguments[chunk.Call.Arguments] && strings.Contains(chunk.Call.Arguments, "city"))
+					arguments[chunk.Call.Arguments] = true
 				}
 			}
 			require.Equal(t, c.text, got)

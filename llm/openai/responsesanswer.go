@@ -63,7 +63,7 @@ func (i *items) of(kind, id, at string) *item {
 // added returns the item that an event adds, of which parts may have come before.
 func (i *items) added(kind, id, at string) *item {
 	for _, it := range i.list {
-		if id != "" && it.id == id && it.kind == kind && (it.at == at || it.at == "" || at == "") {
+		if id != "" && it.id == id && it.kind == kind && !it.done && (it.at == at || it.at == "" || at == "") {
 			return it
 		}
 	}
@@ -112,11 +112,14 @@ type (
 		ID        flexText        `json:"item_id"`
 		Delta     pieceText       `json:"delta"`
 		Text      flexText        `json:"text"`
+		Refusal   flexText        `json:"refusal"`
+		Part      flexText        `json:"part"` // its text, or its refusal
 		Name      flexText        `json:"name"`
 		Arguments arguments       `json:"arguments"`
 		LogProbs  json.RawMessage `json:"logprobs"`
 		Item      *responsesItem  `json:"item"`
 		Response  json.RawMessage `json:"response"`
+		Output    json.RawMessage `json:"output"` // of a complete response
 	}
 	response struct {
 		Model      string           `json:"model"`
@@ -174,8 +177,11 @@ func (a *attempt) responsesEvent(data []byte) error {
 		return a.client.objectError(failed)
 	}
 	if ev.Type == "" {
-		if ev.Object == "response" {
+		if ev.Object == "response" || len(ev.Output) > 0 {
 			return a.response(data, "completed")
+		}
+		if inner := unwrapped(data, "output"); inner != nil {
+			return a.response(inner, "completed")
 		}
 		return a.client.badEvent(data, errors.New("it has no type"))
 	}
@@ -186,12 +192,15 @@ func (a *attempt) responsesEvent(data []byte) error {
 		it := r.items.of(messageItem, id, at)
 		r.say(it, it.said.add(string(ev.Delta), false))
 		r.addLogProbs(ev.LogProbs)
-	case "response.output_text.done", "response.refusal.done":
-		if it := r.items.of(messageItem, id, at); it.said.empty() {
-			r.say(it, it.said.whole(string(ev.Text), true))
+	case "response.output_text.done", "response.refusal.done", "response.content_part.done":
+		if text := cmp.Or(ev.Text, ev.Refusal, ev.Part); text != "" {
+			it := r.items.of(messageItem, id, at)
+			r.say(it, it.said.whole(string(text), true))
 		}
-	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta", "response.reasoning_summary.delta", "response.reasoning.delta":
 		r.addText("", r.items.of(reasoningItem, id, at).said.add(string(ev.Delta), false))
+	case "response.reasoning_summary_text.done", "response.reasoning_text.done":
+		r.addText("", r.items.of(reasoningItem, id, at).said.whole(string(ev.Text), true))
 	case "response.function_call_arguments.delta":
 		r.called(r.items.of(callItem, id, at)).take(string(ev.Delta))
 	case "response.function_call_arguments.done":
