@@ -6,12 +6,14 @@ import (
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
-var pythonKey = lazyregexp.New(`^\s*(\w+)\s*=`)
+var pythonKey = lazyregexp.New(`^\s*(\w+)\s*[=:]`)
 
-// fromPython returns the arguments between the parentheses of a call in Python as a JSON object: key=value, …, or one
+// fromPython returns the arguments of a call in Python as a JSON object: key=value, …, with or without parentheses, or one
 // dict. It reads only literals without tuples, and returns "" for anything else.
 func fromPython(s string) string {
-	s = strings.TrimSpace(s)
+	if s = strings.TrimSpace(s); strings.HasPrefix(s, "(") {
+		s = strings.TrimSpace(strings.TrimSuffix(s[1:], ")"))
+	}
 	if !strings.HasPrefix(s, "{") {
 		var b strings.Builder
 		keys := make(map[string]bool)

@@ -186,16 +186,26 @@ func (l *leakFilter) arguments(t *trial, kind string, text []byte) (whole, ok bo
 	ok = t.size > 1 || c == '(' && kind == "(" || c == '{' && kind == "object"
 	if whole = t.scan.depth == 0; whole && ok {
 		args := string(text)
-		if kind == "(" {
-			args = fromPython(args[1 : len(args)-1])
-		} else if !json.Valid(text) {
-			args = fromPython(args)
+		if !json.Valid(text) {
+			args = fromPython(t.unmarked(args))
 		}
 		ok = json.Valid([]byte(args)) && l.commit(t, args)
 	} else if ok {
 		l.lastTool = t.name
 	}
 	return whole, ok
+}
+
+// unmarked returns arguments with quotes in place of the marks around texts of Gemma 4 and FunctionGemma.
+func (t *trial) unmarked(args string) string {
+	for _, mark := range [...]string{`<|"|>`, "<escape>"} {
+		pieces := strings.Split(args, mark)
+		for i := 1; i < len(pieces); i += 2 {
+			t.raw, pieces[i] = mark, quote(pieces[i])
+		}
+		args = strings.Join(pieces, "")
+	}
+	return args
 }
 
 // pair processes the last byte of a key or of its value.

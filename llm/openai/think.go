@@ -40,6 +40,7 @@ var thinkBlocks = [...]struct {
 	{"<|start|>assistant<|channel|>commentary<|message|>", []string{"<|end|>"}, true},
 	{"<|channel|>final<|message|>", []string{"<|return|>", "<|end|>"}, true},
 	{"<|start|>assistant<|channel|>final<|message|>", []string{"<|return|>", "<|end|>"}, true},
+	{stripped, []string{"assistantfinal", "assistantcommentary"}, false}, // oobabooga/textgen#7374
 	{"<|START_RESPONSE|>", []string{"<|END_RESPONSE|>"}, true},
 	{"<|open|>response<|sep|>", []string{"<|close|>response<|sep|>"}, true},
 	{"<|begin_of_solution|>", []string{"<|end_of_solution|>"}, true},
@@ -47,6 +48,11 @@ var thinkBlocks = [...]struct {
 	{"<answer>", []string{"</answer>"}, true},
 	{"<response>", []string{"</response>"}, true}, // ERNIE 4.5, Granite 3.3
 }
+
+// stripped opens the reasoning of harmony if an endpoint has removed its tokens. Only a sentence can follow it directly.
+const stripped = "analysis"
+
+var sentences = lazyregexp.New(`^[A-Z][A-Za-z]*([ ,']|$)|^$`)
 
 // maxThinkHeld is the maximal number of bytes of a text that are held back. Marks and the white space around them are
 // short.
@@ -242,7 +248,10 @@ func (t *thinking) opens() bool {
 		if b.isText && strings.IndexByte(b.open, '|') < 0 && (!t.afterBlock || isAbout(t.req, b.open)) {
 			continue // the user may have asked for this tag
 		}
-		if rest, ok := strings.CutPrefix(begin, b.open); ok {
+		if rest, ok := strings.CutPrefix(begin, b.open); ok && (b.open != stripped || sentences.Get().MatchString(rest)) {
+			if b.open == stripped && !strings.ContainsAny(rest, " ,'") {
+				return false // it may be a name
+			}
 			t.close, t.isText, t.begun, t.held = b.close, b.isText, false, rest
 			if !b.isText {
 				t.mark = cmp.Or(t.mark, b.open)
