@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
 // leakedForms are the ways in which models write calls as text. They are those that the parsers of vLLM and of
@@ -22,7 +24,8 @@ import (
 //	{ }           what is between them, any number of times
 //	mark?         may be missing
 //	mark … mark   any of the forms, between two marks
-//	mark          any other text; · is a space in it, \{ and \} are braces, @ is each of the tagSpaces, and % of the tagSuffixes
+//	mark          any other text; · is a space in it, \{ and \} are braces, @ is each of the tagSpaces,
+//	              ⟨a,b⟩ each of the words in it, and ⟨⟩ the same word again
 //
 // A mark of more than one byte that ends a form may be missing at the end of the answer.
 const leakedForms = `
@@ -36,34 +39,22 @@ name [ARGS]? ` + fence + `json? object ` + fence + `?
 print( name ( )
 [ name ( { , name ( } ]
 bare
-<tool_call> … </tool_call>
+<⟨tool_call,tools,function_call,functioncall,tool_code,longcat_tool_call,dots_function_call,minimax:tool_call⟩> … </⟨⟩>
+<⟨xai:function_call,seed:tool_call,ifm|tool_calls,ifm|tool_call,tool_calls:opensource,tool_calls:6124c78e⟩> … </⟨⟩>
 <@tool_calls> … </@tool_calls>
-<tool_calls:opensource> … </tool_calls:opensource>
-<tool_calls:6124c78e> … </tool_calls:6124c78e>
-<tools> … </tools>
-<function_call> … </function_call>
-<functioncall> … </functioncall>
-<tool_code> … </tool_code>
 <@function_calls> … </@function_calls>
 <｜｜DSML｜｜·calls> … </｜｜DSML｜｜·calls>
 <·|·DSML·|·tool_use> … </·|·DSML·|·tool_use>
 [TOOL_REQUEST] … [END_TOOL_REQUEST]
 [TOOL_CALL] … [/TOOL_CALL]
 <TOOLCALL> … </TOOLCALL>
-<longcat_tool_call> … </longcat_tool_call>
-<dots_function_call> … </dots_function_call>
-<minimax:tool_call> … </minimax:tool_call>
-<xai:function_call> … </xai:function_call>
-<seed:tool_call> … </seed:tool_call>
 ]<]minimax[>[<tool_call> … ]<]minimax[>[</tool_call>
 <｜tool▁calls▁begin｜> … <｜tool▁calls▁end｜>
 <｜tool_calls_begin｜> … <｜tool_calls_end｜>
 <|tool_calls_section_begin|> … <|tool_calls_section_end|>
 <|tool_call|> … <|/tool_call|>
-<|tool_call_start|> … <|tool_call_end|>
-<|action_start|> … <|action_end|>
+<|⟨tool_call,action,python⟩_start|> … <|⟨⟩_end|>
 <|START_ACTION|> … <|END_ACTION|>
-<|python_start|> … <|python_end|>
 [unused11] … [unused12]
 <|python_tag|> … <|eom_id|>
 ` + fence + `tool_code … ` + fence + `
@@ -75,36 +66,16 @@ Action:
 <|start_header_id|>assistant<|end_header_id|>
 <|open|>tools<|sep|> … <|close|>tools<|sep|>
 <|plamo:begin_tool_requests:plamo|> … <|plamo:end_tool_requests:plamo|>
-<ifm|tool_calls> … </ifm|tool_calls>
-<ifm|tool_call> … </ifm|tool_call>
 <|close|>message<|sep|>
-<|plugin|>
-<|tool_calls|>
-<|message_sep|>
 function·call<|role_sep|>
-<|eom_id|>
-<|eot_id|>
-<|im_end|>
-<|end|>
-<|call|>
-<|return|>
-<|eot|>
-<|end_of_text|>
-<|endoftext|>
-<|END_OF_TURN_TOKEN|>
-<end_of_turn>
-<eos>
+<|⟨eom_id,eot_id,im_end,end,call,return,eot,end_of_text,endoftext,END_OF_TURN_TOKEN,plugin,tool_calls,message_sep⟩|>
+<⟨end_of_turn,eos⟩>
 <｜end▁of▁sentence｜>
 </s>
-<|observation|> others
-<|user|> others
-<|im_start|>user others
-<|im_start|>system others
-<|im_start|>tool others
+<|⟨observation,user⟩|> others
+<|im_start|>⟨user,system,tool⟩ others
 <start_of_turn>user others
-<|start_header_id|>user others
-<|start_header_id|>system others
-<|start_header_id|>ipython others
+<|start_header_id|>⟨user,system,ipython⟩ others
 <｜User｜> others
 <｜tool▁outputs▁begin｜> others
 <tool_response> others
@@ -117,24 +88,19 @@ Observation: others
 >>> name object
 Action: name Action·Input: object
 <|from|>assistant <|recipient|> name <|content|> object
-<tool_call%> name <tool_sep%>? { <arg_key%> key </arg_key%> <arg_value%> value </arg_value%> } </tool_call%> end
+<tool_call⟨,:opensource,:6124c78e⟩> name <tool_sep⟨⟩>? { <arg_key⟨⟩> key </arg_key⟨⟩> <arg_value⟨⟩> value </arg_value⟨⟩> } </tool_call⟨⟩> end
 <tool_call> function name object </tool_call>
-<iquestcoder_tool_call> name { <arg_key> key </arg_key> <arg_value> value </arg_value> } </iquestcoder_tool_call> end
-<iquest_tool_call> name { <arg_key> key </arg_key> <arg_value> value </arg_value> } </iquest_tool_call> end
+<⟨iquestcoder,iquest⟩_tool_call> name { <arg_key> key </arg_key> <arg_value> value </arg_value> } </⟨⟩_tool_call> end
 <longcat_tool_call> name { <longcat_arg_key> key </longcat_arg_key> <longcat_arg_value> value </longcat_arg_value> } </longcat_tool_call> end
 <function= name > object </function>
 <function= name > { <parameter= key > value </parameter> } </function> end
 <tool_call> <function= name > { <parameter= key > value </parameter> } </tool_call> end
 <function= name > { <parameter·name=" key "> value </parameter> } </function> end
 <function=" name "> { <parameter=" key "> value </parameter> } </function> end
-<function·name=" name "> object </function>
-<function·name=" name "> { <parameter·name=" key "> value </parameter> } </function> end
+<⟨function,tool_call⟩·name=" name "> object </⟨⟩>
+<⟨function,tool_call,xai:function_call⟩·name=" name "> { <parameter·name=" key "> value </parameter> } </⟨⟩> end
 <function·name=" name "> { <param·name=" key "> value </param> } </function> end
-<tool_call·name=" name "> object </tool_call>
-<tool_call·name=" name "> { <parameter·name=" key "> value </parameter> } </tool_call> end
-<xai:function_call·name=" name "> { <parameter·name=" key "> value </parameter> } </xai:function_call> end
-<tool_call> <name> name </name> <arguments> object </arguments> </tool_call>
-<tool_use> <name> name </name> <arguments> object </arguments> </tool_use>
+<⟨tool_call,tool_use⟩> <name> name </name> <arguments> object </arguments> </⟨⟩>
 <|open|>call·tool=" name "·index=" key "<|sep|> { <|open|>argument·key=" key "·type=" string? number? integer? boolean? object? array? null? "<|sep|> value <|close|>argument<|sep|> } <|close|>call<|sep|> end
 <|open|>call·tool=" name "·index=" key "<|sep|> <|open|>json·type="object"<|sep|> object <|close|>json<|sep|> <|close|>call<|sep|>
 <|tools_prefix|> [ \{ " name ": object \} { , \{ " name ": object \} } ] <|tools_suffix|>
@@ -154,8 +120,7 @@ Action: name Action·Input: object
 <start_function_call>call: name object <end_function_call>
 <|tool_call>? call: name object <tool_call|>?
 <|tool_call>call: name ( <tool_call|>
-<call: name object />
-<function: name object >
+<⟨call,function⟩: name object />
 <tool: key > name object </tool>
 to= name json? code? object
 <|start|>assistant? <|channel|> commentary? analysis? final? <|constrain|>? json? to= name <|constrain|>? json? code? <|message|> object
@@ -169,8 +134,8 @@ const fence = "```"
 // tagSpaces are the prefixes of the names of tags: none, or a namespace of DeepSeek, Claude, GigaChat or MuseGlimmer.
 var tagSpaces = [...]string{"", "｜DSML｜", "antml:", "｜GCML｜", "atem:", "｜｜DSML｜｜", "‖DSML‖", "｜｜DSML｜｜·", "·|·DSML·|·"}
 
-// tagSuffixes are the suffixes of the names of tags: none, or that of a checkpoint of Hunyuan 3 or 4.
-var tagSuffixes = [...]string{"", ":opensource", ":6124c78e"}
+// groups matches the words of which each makes a form.
+var groups = lazyregexp.New(`⟨([^⟩]+)⟩`)
 
 // part is one part of a form.
 type part struct {
@@ -202,8 +167,8 @@ var forms = sync.OnceValue(func() (all []*form) {
 	for i := 0; i < len(rows); i++ {
 		row := rows[i]
 		place, names := "@", tagSpaces[:]
-		if strings.Contains(row, "%") {
-			place, names = "%", tagSuffixes[:]
+		if g := groups.Get().FindStringSubmatch(row); g != nil {
+			row, place, names = strings.Replace(row, g[0], "⟨⟩", 1), "⟨⟩", strings.Split(g[1], ",")
 		}
 		if strings.Contains(row, place) {
 			for _, name := range names {

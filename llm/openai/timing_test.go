@@ -224,11 +224,11 @@ func TestBreakingOutEndsTheRequest(t *testing.T) {
 	gone := make(chan struct{})
 	bubble(t, func(w http.ResponseWriter, r *http.Request) {
 		defer close(gone)
-		stall(text("a")+text("b"))(w, r)
+		stall(text("I")+text("b"))(w, r)
 	}, func(t *testing.T, m *Model) {
 		for c, err := range m.Generate(t.Context(), helloS) {
 			require.NoError(t, err)
-			require.Equal(t, "a", c.Text)
+			require.Equal(t, "I", c.Text)
 			break
 		}
 		<-gone
