@@ -246,26 +246,25 @@ func ownStatus(a *goopenai.APIError, badRequest bool) int {
 	}
 	name := "|" + strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(fmt.Sprint(a.Code, "|", a.Type))) + "|"
 	for _, known := range [...]struct {
-		word   string
 		status int
+		words  string // between bars: whole codes or types; the numbers are those of MiniMax, GLM and Cloudflare
 	}{
-		{"ratelimit", http.StatusTooManyRequests}, {"toomanyrequest", http.StatusTooManyRequests}, {"throttl", http.StatusTooManyRequests}, {"exhausted", http.StatusTooManyRequests},
-		{"|timeout|", http.StatusRequestTimeout}, {"|timeouterror|", http.StatusRequestTimeout}, {"|requesttimeout|", http.StatusRequestTimeout},
-		{"billing", http.StatusPaymentRequired},
-		{"apikey", http.StatusUnauthorized}, {"|baseresp1004|", http.StatusUnauthorized}, {"|baseresp2049|", http.StatusUnauthorized}, {"authenti", http.StatusUnauthorized}, {"permission", http.StatusForbidden},
-		{"|modelnotfound|", http.StatusNotFound}, {"|unknownmodel|", http.StatusNotFound}, {"|modeldecommissioned|", http.StatusNotFound}, {"|modelnotsupported|", http.StatusNotFound}, // GitHub Models, Groq, Copilot
-		{"invalidrequest", http.StatusBadRequest}, {"invalidargument", http.StatusBadRequest}, {"invalidprompt", http.StatusBadRequest}, {"badrequest", http.StatusBadRequest},
-		{"toolarge", http.StatusRequestEntityTooLarge},
-		{"|baseresp1001|", http.StatusRequestTimeout}, {"|baseresp1002|", http.StatusTooManyRequests}, {"|baseresp1041|", http.StatusTooManyRequests}, {"|baseresp2045|", http.StatusTooManyRequests}, // MiniMax
-		{"|baseresp1042|", http.StatusBadRequest}, {"|baseresp2013|", http.StatusBadRequest},
-		{"|1210|", http.StatusBadRequest}, {"|1213|", http.StatusBadRequest}, {"|1214|", http.StatusBadRequest}, {"|1211|", http.StatusNotFound}, // GLM
-		{"|1302|", http.StatusTooManyRequests}, {"|1303|", http.StatusTooManyRequests}, {"|1305|", http.StatusTooManyRequests},
-		{"|5007|", http.StatusNotFound}, {"|2005|", http.StatusBadGateway}, // Cloudflare
-		{"timeout", http.StatusRequestTimeout}, {"notfound", http.StatusNotFound},
+		{http.StatusTooManyRequests, "ratelimit toomanyrequest throttl exhausted |baseresp1002| |baseresp1041| |baseresp2045| |1302| |1303| |1305|"},
+		{http.StatusRequestTimeout, "|timeout| |timeouterror| |requesttimeout| |baseresp1001|"},
+		{http.StatusPaymentRequired, "billing"},
+		{http.StatusUnauthorized, "apikey |baseresp1004| |baseresp2049| authenti"},
+		{http.StatusForbidden, "permission"},
+		{http.StatusNotFound, "|modelnotfound| |unknownmodel| |modeldecommissioned| |modelnotsupported| |1211| |5007|"},
+		{http.StatusBadRequest, "invalidrequest invalidargument invalidprompt badrequest |baseresp1042| |baseresp2013| |1210| |1213| |1214|"},
+		{http.StatusRequestEntityTooLarge, "toolarge"},
+		{http.StatusBadGateway, "|2005|"},
+		{http.StatusRequestTimeout, "timeout"},
+		{http.StatusNotFound, "notfound"},
 	} {
-		about := badRequest && (known.word == "timeout" || known.word == "notfound")
-		if !about && strings.Contains(name, known.word) {
-			return known.status
+		for word := range strings.FieldsSeq(known.words) {
+			if strings.Contains(name, word) && !(badRequest && (word == "timeout" || word == "notfound")) {
+				return known.status
+			}
 		}
 	}
 	return own

@@ -130,8 +130,8 @@ func (g *giving) thoughts(out *wireMessage, s *sealed, thought, text string) str
 		}
 		*to = append(*to, e)
 	}
-	for i := range thinkBlocks {
-		if b := &thinkBlocks[i]; b.open == s.Field && thought != "" {
+	for _, b := range thinkBlocks() {
+		if b.open == s.Field && thought != "" {
 			return strings.TrimSpace(b.open + "\n" + thought + "\n" + b.close[0] + "\n\n" + text)
 		}
 	}

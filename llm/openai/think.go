@@ -3,51 +3,50 @@ package openai
 import (
 	"cmp"
 	"strings"
+	"sync"
 
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
 
-// thinkBlocks enclose the reasoning of a model if its endpoint does not separate it from the text. In harmony, the form
-// of gpt-oss, the text is in a block as well.
-var thinkBlocks = [...]struct {
+// thinkBlock encloses the reasoning of a model if its endpoint does not separate it from the text. In harmony, the form of
+// gpt-oss, the text is in a block as well.
+type thinkBlock struct {
 	open   string
 	close  []string
 	isText bool
-}{
-	{"<think>", []string{"</think>"}, false},
-	{"<thinking>", []string{"</thinking>"}, false},
-	{"<thought>", []string{"</thought>"}, false},
-	{"<reasoning>", []string{"</reasoning>"}, false},
-	{"<seed:think>", []string{"</seed:think>"}, false},
-	{"<longcat_think>", []string{"</longcat_think>"}, false},
-	{"<think:opensource>", []string{"</think:opensource>"}, false}, // Hunyuan 3
-	{"<think:6124c78e>", []string{"</think:6124c78e>"}, false},     // Hunyuan 4
-	{"<mm:think>", []string{"</mm:think>"}, false},
-	{"[THINK]", []string{"[/THINK]"}, false},
-	{"◁think▷", []string{"◁/think▷"}, false},
-	{"<|START_THINKING|>", []string{"<|END_THINKING|>"}, false},
-	{"<|open|>think<|sep|>", []string{"<|close|>think<|sep|>"}, false},
-	{"<|thought_start|>", []string{"<|thought_end|>"}, false}, // MiniCPM 3
-	{"<|plamo:begin_think:plamo|>", []string{"<|plamo:end_think:plamo|>"}, false},
-	{"<|begin_of_thought|>", []string{"<|end_of_thought|>"}, false},
-	{"<|channel>thought", []string{"<channel|>"}, false},
-	{"<|channel|>analysis<|message|>", []string{"<|end|>"}, false},
-	{"<|start|>assistant<|channel|>analysis<|message|>", []string{"<|end|>"}, false},
-	{"<|channel|>commentary to=assistant<|message|>", []string{"<|end|>"}, false},
-	{"<|start|>assistant<|channel|>commentary to=assistant<|message|>", []string{"<|end|>"}, false},
-	{"<|channel|>commentary<|message|>", []string{"<|end|>"}, true},
-	{"<|start|>assistant<|channel|>commentary<|message|>", []string{"<|end|>"}, true},
-	{"<|channel|>final<|message|>", []string{"<|return|>", "<|end|>"}, true},
-	{"<|start|>assistant<|channel|>final<|message|>", []string{"<|return|>", "<|end|>"}, true},
-	{stripped, []string{"assistantfinal", "assistantcommentary"}, false}, // oobabooga/textgen#7374
-	{"<|START_RESPONSE|>", []string{"<|END_RESPONSE|>"}, true},
-	{"<|open|>response<|sep|>", []string{"<|close|>response<|sep|>"}, true},
-	{"<|begin_of_solution|>", []string{"<|end_of_solution|>"}, true},
-	{"<|begin_of_box|>", []string{"<|end_of_box|>"}, true},
-	{"<answer>", []string{"</answer>"}, true},
-	{"<response>", []string{"</response>"}, true}, // ERNIE 4.5, Granite 3.3
 }
+
+// thinkTags are the tags around reasoning; the last ones are those of Hunyuan 3 and 4.
+const thinkTags = "think thinking thought reasoning seed:think longcat_think mm:think think:opensource think:6124c78e"
+
+var thinkBlocks = sync.OnceValue(func() (all []thinkBlock) {
+	for tag := range strings.FieldsSeq(thinkTags) {
+		all = append(all, thinkBlock{"<" + tag + ">", []string{"</" + tag + ">"}, false})
+	}
+	for _, role := range [...]string{"", "<|start|>assistant"} { // harmony
+		for _, b := range []thinkBlock{{"analysis", nil, false}, {"commentary to=assistant", nil, false}, {"commentary", nil, true}, {"final", []string{"<|return|>"}, true}} {
+			all = append(all, thinkBlock{role + "<|channel|>" + b.open + "<|message|>", append(b.close, "<|end|>"), b.isText})
+		}
+	}
+	return append(all, []thinkBlock{
+		{"[THINK]", []string{"[/THINK]"}, false},
+		{"◁think▷", []string{"◁/think▷"}, false},
+		{"<|START_THINKING|>", []string{"<|END_THINKING|>"}, false},
+		{"<|open|>think<|sep|>", []string{"<|close|>think<|sep|>"}, false},
+		{"<|thought_start|>", []string{"<|thought_end|>"}, false}, // MiniCPM 3
+		{"<|plamo:begin_think:plamo|>", []string{"<|plamo:end_think:plamo|>"}, false},
+		{"<|begin_of_thought|>", []string{"<|end_of_thought|>"}, false},
+		{"<|channel>thought", []string{"<channel|>"}, false},
+		{stripped, []string{"assistantfinal", "assistantcommentary"}, false}, // oobabooga/textgen#7374
+		{"<|START_RESPONSE|>", []string{"<|END_RESPONSE|>"}, true},
+		{"<|open|>response<|sep|>", []string{"<|close|>response<|sep|>"}, true},
+		{"<|begin_of_solution|>", []string{"<|end_of_solution|>"}, true},
+		{"<|begin_of_box|>", []string{"<|end_of_box|>"}, true},
+		{"<answer>", []string{"</answer>"}, true},
+		{"<response>", []string{"</response>"}, true}, // ERNIE 4.5, Granite 3.3
+	}...)
+})
 
 // stripped opens the reasoning of harmony if an endpoint has removed its tokens. Only a sentence can follow it directly.
 const stripped = "analysis"
@@ -138,8 +137,7 @@ func (t *thinking) findStrayClose() (thought string, found bool) {
 	if !t.watches() || !strings.ContainsAny(t.held, "<[◁") {
 		return "", false
 	}
-	for i := range thinkBlocks {
-		b := &thinkBlocks[i]
+	for _, b := range thinkBlocks() {
 		at := strings.Index(t.held, b.close[0])
 		if b.isText || at < 0 || !strings.Contains(b.close[0], "/") || strings.Contains(t.held[:at], b.open) {
 			continue
@@ -164,8 +162,7 @@ func (t *thinking) findStrayClose() (thought string, found bool) {
 func (t *thinking) certainText() string {
 	at := len(t.held)
 	if t.watches() && strings.ContainsAny(t.held, "<[◁") {
-		for i := range thinkBlocks {
-			b := &thinkBlocks[i]
+		for _, b := range thinkBlocks() {
 			at = min(at, len(t.held)-partialMark(t.held, b.open), len(t.held)-partialMark(t.held, b.close[0]))
 			t.settled = t.settled || !b.isText && strings.Contains(t.held, b.open)
 		}
@@ -231,8 +228,7 @@ func (a *attempt) strayed() error {
 // opens reports whether it is clear what follows: a block, or text.
 func (t *thinking) opens() bool {
 	begin := strings.TrimLeft(t.held, whitespace)
-	for i := range thinkBlocks {
-		b := &thinkBlocks[i]
+	for _, b := range thinkBlocks() {
 		for _, c := range b.close {
 			if rest, ok := strings.CutPrefix(begin, c); ok && (t.afterBlock || t.separate) {
 				t.afterBlock, t.held = true, rest
