@@ -77,6 +77,32 @@ func TestApprovalIsWhole(t *testing.T) {
 	require.Contains(t, md, "> approved: refund\n")
 }
 
+// TestApprovalOfAnEarlierQuestion: after a call has asked again, because its tool has changed, an approval that names only the
+// call is refused. The command shows how to name the question.
+func TestApprovalOfAnEarlierQuestion(t *testing.T) {
+	t.Parallel()
+	s := told{invocation{program: "careful", home: t.TempDir()}, filepath.Join(t.TempDir(), "s.db")}
+	s.env = serve(t, answers(scripted.Reply(scripted.Call("refund", "{}")), scripted.Reply(scripted.Text("Refunded."))))
+	got := s.run(t, "run", "refund it", "--session", "a", "--db", s.db)
+	call := regexp.MustCompile(`--approve (\S+) `).FindStringSubmatch(got.err)[1]
+	s.env = append(s.env, "REFUNDS=All of them.")
+	approve := []string{"resume", "--session", "a", "--approve", call, "--db", s.db}
+	got = s.run(t, approve...)
+	require.Equal(t, cli.StatusApproval, got.status, got.err)
+	named := regexp.MustCompile(`--approve (\S+) `).FindStringSubmatch(got.err)[1]
+	require.Regexp(t, "^"+call+"=sha256:", named)
+	got = s.run(t, approve...)
+	require.Equal(t, cli.StatusUsage, got.status, got.err)
+	require.Contains(t, got.err, "asks again, because its tool or its arguments have changed")
+	got = s.run(t, "resume", "--session", "a", "--db", s.db)
+	require.Contains(t, got.err, "--approve "+named, "as the error says")
+	require.NotContains(t, s.sessions(t, "export", "a", "--format", "md").out, "Refunded.")
+	approve[4] = named
+	got = s.run(t, approve...)
+	require.Equal(t, 0, got.status, got.err)
+	require.Contains(t, got.out, "careful: Refunded.")
+}
+
 // TestAnswer: what a call inside of an agent tool asks is answered on the command line, in a
 // chat, and in words where the schema has one member; what does not fit is asked again.
 func TestAnswer(t *testing.T) {

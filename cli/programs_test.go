@@ -62,10 +62,10 @@ var programs = map[string]func(){
 		}
 		cli.Main(cli.WithName("maker"), cli.WithTree(maker))
 	},
-	// careful has a tool that needs an approval.
+	// careful has a tool that needs an approval, and a description that ends with REFUNDS.
 	"careful": func() {
 		cli.Main(cli.WithName("careful"), cli.WithTreeFunc(func(model llm.Model) (agent.Agent, error) {
-			refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval())
+			refund, err := tools.Func("refund", "Refunds."+os.Getenv("REFUNDS"), func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval())
 			if err != nil {
 				return nil, err
 			}

@@ -113,6 +113,28 @@ func CheckNamed(log *session.Reader, d runner.Decision) error {
 		"an approval without them is about an earlier question: %w", d.CallID, runner.ErrNoApproval)
 }
 
+// CheckNamedIn is [CheckNamed] for decisions about the turn whose first event is at a position of a log. It reads the turn
+// only if a decision names no question.
+func CheckNamedIn(ctx context.Context, store session.Store, key session.Key, first int64, decisions []runner.Decision) error {
+	unnamed := slices.DeleteFunc(slices.Clone(decisions), func(d runner.Decision) bool { return d.Digest != "" || d.RelayID != "" })
+	if len(unnamed) == 0 {
+		return nil
+	}
+	var log session.Reader
+	for e, err := range store.Load(ctx, key, first-1) {
+		if err != nil {
+			return err
+		}
+		log.Next(e)
+	}
+	for _, d := range unnamed {
+		if err := CheckNamed(&log, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Decided reports whether a request with an ID has stored decisions in the turn.
 func (r *Report) Decided(request string) bool {
 	name := requestName(r.ID, request)

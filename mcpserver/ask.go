@@ -77,6 +77,8 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 			r, _ := answered[questionID(q)].(*sdk.ElicitResult)
 			return elicited(q, r)
 		})
+	case len(in.Answers) > 0 && in.Message != "":
+		return nil, nil, errors.New("the call has a message and answers: send the answers alone, and the message when the turn has ended")
 	case len(in.Answers) > 0:
 		err = t.decide(ctx, func(q *event.Relay) (runner.Decision, bool) {
 			a, ok := in.Answers[q.ToolCallID]
@@ -84,7 +86,7 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 				return runner.Decision{}, false
 			}
 			return decisionOf(q, a), true
-		})
+		}, slices.Sorted(maps.Keys(in.Answers))...)
 	case strings.TrimSpace(in.Message) == "":
 		return nil, nil, errors.New("the message is empty")
 	default:
@@ -213,8 +215,9 @@ func (t *turn) pending(ctx context.Context) ([]*event.Relay, error) {
 	return t.runner.Pending(ctx, t.key)
 }
 
-// decide resumes the turn with decisions. about returns the decision of an open question, or false without one.
-func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Decision, bool)) error {
+// decide resumes the turn with decisions. about returns the decision of an open question, or false without one. The calls
+// must have open questions.
+func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Decision, bool), calls ...string) error {
 	var pending []*event.Relay
 	var first int64 // the position of the turn's first event
 	err := t.runner.Glance(ctx, t.key, func(f *session.Fold) error {
@@ -225,6 +228,11 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 	})
 	if err != nil {
 		return err
+	}
+	for _, id := range calls {
+		if len(pending) > 0 && !slices.ContainsFunc(pending, func(q *event.Relay) bool { return q.ToolCallID == id }) {
+			return fmt.Errorf("no question of the call %.64q is open: answer those of the last result: %w", id, runner.ErrNoApproval)
+		}
 	}
 	var all []runner.Decision
 	for _, q := range pending {
@@ -239,7 +247,7 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 		t.answer.FinishReason = event.FinishReasonInputRequired
 		return nil
 	}
-	if err = t.checkNamed(ctx, first, all); err != nil {
+	if err = live.CheckNamedIn(ctx, t.runner.Store(), t.key, first, all); err != nil {
 		return err
 	}
 	if all, err = t.server.deciders.Sign(t.caller(), t.key, pending, all); err != nil {
@@ -247,28 +255,6 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 	}
 	t.decided = true
 	return t.run(ctx, t.runner.Resume(ctx, t.key, all...))
-}
-
-// checkNamed calls live.CheckNamed with decisions about the turn whose first event is at a position. It reads the turn only
-// if a decision has no digest.
-func (t *turn) checkNamed(ctx context.Context, first int64, decisions []runner.Decision) error {
-	unnamed := slices.DeleteFunc(slices.Clone(decisions), func(d runner.Decision) bool { return d.Digest != "" })
-	if len(unnamed) == 0 {
-		return nil
-	}
-	var log session.Reader
-	for e, err := range t.runner.Store().Load(ctx, t.key, first-1) {
-		if err != nil {
-			return err
-		}
-		log.Next(e)
-	}
-	for _, d := range unnamed {
-		if err := live.CheckNamed(&log, d); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // may reports whether the client's user may decide about a question.

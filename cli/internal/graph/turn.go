@@ -106,7 +106,7 @@ func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agent
 		render.GraphRun(f.Stdout, f.TerminalOf(f.Stdout), root.Graph(), result, failures, waits)
 	}
 	if result.Status == agentgraph.Waiting && failed == nil {
-		g.waiting(c, asked)
+		g.waiting(ctx, c, asked)
 		return factory.Exit(factory.StatusApproval)
 	}
 	if g.Session == "" && c.Persistent() {
@@ -168,11 +168,11 @@ func questionOf(d *event.Relay) (q question) {
 }
 
 // waiting shows the agents that wait for a person and their input, and prints how to decide about them.
-func (g *runOptions) waiting(c *turn.Conversation, asked []*event.Relay) {
+func (g *runOptions) waiting(ctx context.Context, c *turn.Conversation, asked []*event.Relay) {
 	c.Show(asked)
 	for _, d := range asked {
 		q := questionOf(d)
-		what, how := "the run waits for an approval", "--approve "+factory.QuoteArg(d.ToolCallID)
+		what, how := "the run waits for an approval", "--approve "+c.ToApprove(ctx, d)
 		if d.Kind == event.RelayInput {
 			what, how = "the run waits for an answer", "--answer "+factory.QuoteArg(d.ToolCallID)+"=TEXT"
 		}

@@ -304,7 +304,7 @@ func begun(ctx context.Context, f *factory.Factory, db *factory.Database, key se
 	case !factory.Own(key): // run cannot name it
 	case fold.Paused() && len(asked) > 0:
 		f.ShowQuestions(f.Stderr, asked)
-		news += "; it waits for " + turn.ToAnswer(asked[0], func(flag, value string) string { return again(f, "resume", key, flag, value) })
+		news += "; it waits for " + turn.ToAnswer(asked[0], factory.QuoteArg(asked[0].ToolCallID), func(flag, value string) string { return again(f, "resume", key, flag, value) })
 	case fold.Unfinished() || fold.Held():
 		news += "; to continue: " + again(f, "resume", key)
 	default:

@@ -95,7 +95,7 @@ func (c *Conversation) greet(ctx context.Context) error {
 	c.Notice()
 	c.Factory.Say("session %s; /help lists the commands", c.Key.ID)
 	if fold.Paused() {
-		c.waiting(fold.Questions())
+		c.waiting(ctx, fold.Questions())
 	}
 	if fold.Waits() {
 		c.waitingElsewhere(fold.Scope("").Run.Agent)
@@ -227,7 +227,7 @@ func (c *Conversation) handleLine(ctx context.Context, line string) (quit bool, 
 			return false, err
 		}
 	case held != "" && understood:
-		c.waiting(asked)
+		c.waiting(ctx, asked)
 		return false, nil
 	case held == "" && understood && len(asked) == 1 && asked[0].Kind != event.RelayInput:
 		command := map[bool]string{true: "/approve ", false: "/deny "}[yes]
@@ -330,7 +330,7 @@ func (c *Conversation) showWaiting(ctx context.Context, call string) error {
 	}
 	switch {
 	case len(asked) > 0:
-		c.waiting(asked)
+		c.waiting(ctx, asked)
 	case call != "":
 		return factory.Usagef("no call %s waits for you", visible.Cut(call, 40))
 	default:
@@ -357,7 +357,7 @@ func (c *Conversation) continueTurn(ctx context.Context, line string) error {
 	if i := slices.IndexFunc(asked, func(d *event.Relay) bool { return d.ToolCallID == call }); i >= 0 {
 		// Another client may have answered the question that the user read.
 		if digest = asked[i].Digest; !c.shown[question{call, digest}] {
-			c.waiting(asked[i : i+1])
+			c.waiting(ctx, asked[i:i+1])
 			return nil
 		}
 	}

@@ -112,7 +112,8 @@ func decider(f *factory.Factory, d DeciderOptions) (access.User, error) {
 	return access.User{Name: all[i].Name, Rights: all[i].Rights, Grants: all[i].Grants}, nil
 }
 
-// sign returns the decisions with their decider, or an error if the decider may not decide.
+// sign returns the decisions with their decider, or an error if the decider may not decide, or approves a call that asks
+// again since it was shown.
 func (c *Conversation) sign(ctx context.Context, d DeciderOptions, decisions []runner.Decision) ([]runner.Decision, error) {
 	if len(decisions) == 0 {
 		return nil, nil
@@ -125,6 +126,9 @@ func (c *Conversation) sign(ctx context.Context, d DeciderOptions, decisions []r
 	if err != nil {
 		return nil, err
 	}
+	if err := c.checkNamed(ctx, decisions...); err != nil {
+		return nil, factory.Usage(fmt.Errorf("%w; without --approve, the command shows the question and how to approve it", err))
+	}
 	signed, err := live.Deciders{}.Sign(who, c.Key, fold.Questions(), decisions)
 	if err != nil {
 		return nil, factory.Usage(err)
@@ -132,9 +136,18 @@ func (c *Conversation) sign(ctx context.Context, d DeciderOptions, decisions []r
 	return signed, nil
 }
 
+// checkNamed returns the error of live.CheckNamed for decisions about the last turn.
+func (c *Conversation) checkNamed(ctx context.Context, decisions ...runner.Decision) error {
+	fold, err := c.DB.Fold(ctx, c.Key)
+	if err != nil {
+		return err
+	}
+	return live.CheckNamedIn(ctx, c.DB, c.Key, max(1, fold.Turn.First), decisions)
+}
+
 // DecisionOptions contains the flags for calls that wait for an approval or an answer.
 type DecisionOptions struct {
-	Approve, Deny []string // ids of calls
+	Approve, Deny []string // ids of calls; CALL=DIGEST approves only the question with this digest
 	Answer        []string // CALL=TEXT, for questions of calls
 	reason        string
 	DeciderOptions
@@ -164,8 +177,9 @@ func (d *DecisionOptions) Check(fs *pflag.FlagSet) error {
 
 // Decisions returns the decisions of the flags. The decision of --answer depends on the question.
 func (d *DecisionOptions) Decisions(ctx context.Context, c *Conversation) (all []runner.Decision, err error) {
-	for _, call := range d.Approve {
-		all = append(all, runner.Approve(call))
+	for _, given := range d.Approve {
+		call, digest, _ := strings.Cut(given, "=")
+		all = append(all, runner.Decision{CallID: call, Approved: true, Digest: digest})
 	}
 	for _, given := range d.Answer {
 		call, words, _ := strings.Cut(given, "=")

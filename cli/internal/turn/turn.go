@@ -193,12 +193,12 @@ func (c *Conversation) Turn(ctx context.Context, events func(context.Context) it
 		}
 		asked = fold.Questions()
 	}
-	c.waiting(asked)
+	c.waiting(ctx, asked)
 	return factory.Exit(factory.StatusApproval)
 }
 
 // waiting prints the open questions and how to answer them.
-func (c *Conversation) waiting(asked []*event.Relay) {
+func (c *Conversation) waiting(ctx context.Context, asked []*event.Relay) {
 	c.told = true
 	c.Show(asked)
 	if len(asked) == 0 {
@@ -208,7 +208,7 @@ func (c *Conversation) waiting(asked []*event.Relay) {
 		if c.chatting {
 			c.Factory.Say("%s", toDecide(d))
 		} else {
-			c.Factory.Say("the turn waits for %s", ToAnswer(d, func(flag, value string) string { return c.Again("resume", flag, value) }))
+			c.Factory.Say("the turn waits for %s", ToAnswer(d, c.ToApprove(ctx, d), func(flag, value string) string { return c.Again("resume", flag, value) }))
 		}
 	}
 }
@@ -222,10 +222,18 @@ func toDecide(d *event.Relay) string {
 	return fmt.Sprintf("the turn waits: /approve %[1]s or /deny %[1]s REASON", call)
 }
 
-// ToAnswer describes what a question needs, and the command line that answers it.
-func ToAnswer(d *event.Relay, again func(flag, value string) string) string {
+// ToApprove returns the value of --approve for a call. If the call asks again, that names its question by the digest, too.
+func (c *Conversation) ToApprove(ctx context.Context, d *event.Relay) string {
+	if c.checkNamed(ctx, runner.Approve(d.ToolCallID)) != nil {
+		return factory.QuoteArg(d.ToolCallID + "=" + d.Digest)
+	}
+	return factory.QuoteArg(d.ToolCallID)
+}
+
+// ToAnswer describes what a question needs, and the command line that answers it. approve is the value of --approve.
+func ToAnswer(d *event.Relay, approve string, again func(flag, value string) string) string {
 	call := factory.QuoteArg(d.ToolCallID)
-	what := "an approval: " + again("--approve", call)
+	what := "an approval: " + again("--approve", approve)
 	if d.Kind == event.RelayInput {
 		what = "an answer: " + again("--answer", call+"=TEXT")
 	}
