@@ -81,31 +81,27 @@ func (t *transport) send(req *http.Request) (*http.Response, error) {
 	if !t.credentials.trusts(req.URL) {
 		return t.others.RoundTrip(req)
 	}
-	signed, err := t.credentials.sign(req)
-	if err != nil {
-		closeBody(req)
-		return nil, err
-	}
-	resp, err := t.trusted.RoundTrip(signed)
-	if err != nil || resp.StatusCode != http.StatusUnauthorized || t.credentials.tokens == nil || req.Body != nil && req.GetBody == nil {
-		return resp, err
-	}
-	// The token may have been revoked before it expired. The peer refused it before doing anything, so the request can
-	// be sent again.
-	_, _ = io.CopyN(io.Discard, resp.Body, 4096)
-	_ = resp.Body.Close()
-	t.credentials.refused(signed.Header)
-	again := req.Clone(req.Context())
-	if req.Body != nil {
-		if again.Body, err = req.GetBody(); err != nil {
+	for again := false; ; again = true {
+		signed, err := t.credentials.sign(req)
+		if err != nil {
+			closeBody(req)
 			return nil, err
 		}
+		resp, err := t.trusted.RoundTrip(signed)
+		if again || err != nil || resp.StatusCode != http.StatusUnauthorized || t.credentials.tokens == nil || req.Body != nil && req.GetBody == nil {
+			return resp, err
+		}
+		// The token may have been revoked before it expired. The peer refused it before doing anything, so the request
+		// can be sent again.
+		_, _ = io.CopyN(io.Discard, resp.Body, 4096)
+		_ = resp.Body.Close()
+		t.credentials.refused(signed.Header)
+		if req = req.Clone(req.Context()); req.Body != nil {
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
+		}
 	}
-	if signed, err = t.credentials.sign(again); err != nil {
-		closeBody(again)
-		return nil, err
-	}
-	return t.trusted.RoundTrip(signed)
 }
 
 // closeBody closes the body of a request that is not sent, as http.RoundTripper requires.

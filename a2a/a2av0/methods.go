@@ -12,13 +12,13 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 )
 
-// decode decodes parameters. An error is the client's, and its text names the place.
-func decode[T any](params json.RawMessage) (*T, error) {
-	var v T
-	if err := json.Unmarshal(params, &v); err != nil {
-		return nil, sdk.NewError(sdk.ErrInvalidParams, fmt.Sprintf("params: %v", err))
+// decode decodes and converts parameters. An error is the client's, and its text names the place.
+func decode[P, Q any](params json.RawMessage, to func(*P) (Q, error)) (q Q, err error) {
+	var p P
+	if err := json.Unmarshal(params, &p); err != nil {
+		return q, sdk.NewError(sdk.ErrInvalidParams, fmt.Sprintf("params: %v", err))
 	}
-	return &v, nil
+	return to(&p)
 }
 
 type (
@@ -29,11 +29,7 @@ type (
 // operation returns a method that converts the parameters, calls an operation and converts its result.
 func operation[P, Q, R, A any](to func(*P) (Q, error), call func(a2asrv.RequestHandler, context.Context, Q) (R, error), from func(R) (A, error)) method {
 	return func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error) {
-		p, err := decode[P](params)
-		if err != nil {
-			return nil, err
-		}
-		q, err := to(p)
+		q, err := decode(params, to)
 		if err != nil {
 			return nil, err
 		}
@@ -65,12 +61,9 @@ var streams = map[string]stream{
 
 func streamOf[P, Q any](to func(*P) (Q, error), call func(a2asrv.RequestHandler, context.Context, Q) iter.Seq2[sdk.Event, error]) stream {
 	return func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error] {
-		p, err := decode[P](params)
+		q, err := decode(params, to)
 		if err == nil {
-			var q Q
-			if q, err = to(p); err == nil {
-				return call(h, ctx, q)
-			}
+			return call(h, ctx, q)
 		}
 		return func(yield func(sdk.Event, error) bool) { yield(nil, err) }
 	}
