@@ -172,19 +172,17 @@ func (c *cache) fromSnapshot(ctx context.Context, key session.Key, lease *sessio
 	if !c.snapshots || lease != nil && lease.Head.Seq < int64(c.every) {
 		return w
 	}
-	found, err := c.store.Snapshots(ctx, key, snapshotName)
+	found, err := c.store.Snapshot(ctx, key)
 	if err != nil && ctx.Err() == nil {
 		c.logger.Warn("the snapshot could not be read", "session", key.String(), "error", err)
 	}
-	if len(found) == 0 {
-		return w
-	}
-	s := found[0]
 	switch {
-	case len(found) > 1 || !w.readSnapshot(s.Data) || w.fold.Seq != s.Seq:
+	case found.Data == "":
+		return w
+	case !w.readSnapshot(found.Data) || w.fold.Seq != found.Seq:
 		c.logger.Warn("the snapshot is damaged: reading the whole log instead", "session", key.String())
-	case lease == nil || s.Seq <= lease.Head.Seq:
-		w.snapshot = snapshotMark{seq: s.Seq, size: len(s.Data)}
+	case lease == nil || found.Seq <= lease.Head.Seq:
+		w.snapshot = snapshotMark{seq: found.Seq, size: len(found.Data)}
 		return w
 	}
 	return &cachedSession{key: key}

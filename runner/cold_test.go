@@ -39,12 +39,12 @@ type meteredStore struct {
 	metered
 }
 
-type metered struct{ events, parts, bytes, puts int }
+type metered struct{ events, snapshots, bytes, puts int }
 
 func (s *meteredStore) add(m metered) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.metered = metered{s.events + m.events, s.parts + m.parts, s.bytes + m.bytes, s.puts + m.puts}
+	s.metered = metered{s.events + m.events, s.snapshots + m.snapshots, s.bytes + m.bytes, s.puts + m.puts}
 }
 
 func (s *meteredStore) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
@@ -59,16 +59,16 @@ func (s *meteredStore) Load(ctx context.Context, key session.Key, after int64) i
 }
 
 func (s *meteredStore) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
-	if len(w.Snapshots) > 0 {
+	if w.Snapshot.Data != "" {
 		s.add(metered{puts: 1})
 	}
 	return s.Store.Write(ctx, key, w)
 }
 
-func (s *meteredStore) Snapshots(ctx context.Context, key session.Key, name string) ([]session.Snapshot, error) {
-	found, err := s.Store.Snapshots(ctx, key, name)
-	for _, p := range found {
-		s.add(metered{parts: 1, bytes: len(p.Data)})
+func (s *meteredStore) Snapshot(ctx context.Context, key session.Key) (session.Snapshot, error) {
+	found, err := s.Store.Snapshot(ctx, key)
+	if found.Data != "" {
+		s.add(metered{snapshots: 1, bytes: len(found.Data)})
 	}
 	return found, err
 }

@@ -133,11 +133,7 @@ func TestMemosFromSnapshots(t *testing.T) {
 	cold := func(c *counter) (fresh, read int, n int) {
 		c.Agent = root
 		turn(t, newRunner(t, c, store, runner.WithSnapshots(1)), s1)
-		parts := must.Get(store.Snapshots(t.Context(), s1, "document"))
-		for _, p := range parts {
-			n = int(p.Seq)
-		}
-		return c.fresh, c.read, n
+		return c.fresh, c.read, int(must.Get(store.Snapshot(t.Context(), s1)).Seq)
 	}
 	of := func(fresh, read, n int) [3]int { return [3]int{fresh, read, n} }
 	require.Equal(t, [3]int{1, 0, 4}, of(cold(&counter{size: 1})))

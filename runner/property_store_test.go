@@ -63,7 +63,7 @@ func (s *propertyStore) revive() bool {
 // Write dies before or after a write of events if its time has come.
 func (s *propertyStore) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
 	switch {
-	case len(w.Snapshots) > 0:
+	case w.Snapshot.Data != "":
 		return s.keep(ctx, key, w)
 	case len(w.Events) == 0:
 		return s.Store.Write(ctx, key, w)

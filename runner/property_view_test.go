@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
@@ -123,20 +122,15 @@ type propertySnapshots struct {
 
 	mu      sync.Mutex
 	random  *rand.Rand // nil: what is read is what was stored
-	history map[snapshotOf][][]session.Snapshot
+	history map[session.Key][]session.Snapshot
 	read    map[string]int // what was handed out, by what it was
-}
-
-type snapshotOf struct {
-	key  session.Key
-	name string
 }
 
 var errNoSnapshot = errors.New("the snapshot cannot be reached")
 
 // someSnapshots draws what the snapshots of a case are like.
 func (w *world) someSnapshots() *propertySnapshots {
-	s := &propertySnapshots{history: make(map[snapshotOf][][]session.Snapshot), read: make(map[string]int)}
+	s := &propertySnapshots{history: make(map[session.Key][]session.Snapshot), read: make(map[string]int)}
 	switch kind := oneInFour.Draw(w.rt, "snapshots"); kind {
 	case 0:
 		return s
@@ -163,74 +157,65 @@ func (s *propertyStore) keep(ctx context.Context, key session.Key, w session.Wri
 	if o.random != nil && o.random.IntN(8) == 0 {
 		return w.Lease, nil // a crash of the system takes it away
 	}
-	for _, p := range w.Snapshots { // which must be one that can be kept
-		before, err := s.Store.Snapshots(ctx, key, p.Name)
-		if err != nil {
-			return session.Lease{}, err
-		}
-		of := snapshotOf{key, p.Name}
-		o.history[of] = append(o.history[of], before)
+	before, err := s.Store.Snapshot(ctx, key)
+	if err != nil {
+		return session.Lease{}, err
 	}
+	o.history[key] = append(o.history[key], before)
 	return s.Store.Write(ctx, key, w)
 }
 
-func (p *propertyStore) Snapshots(ctx context.Context, key session.Key, name string) ([]session.Snapshot, error) {
+func (p *propertyStore) Snapshot(ctx context.Context, key session.Key) (session.Snapshot, error) {
 	s := p.snapshots
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, err := p.Store.Snapshots(ctx, key, name)
-	if err != nil || len(found) == 0 {
+	found, err := p.Store.Snapshot(ctx, key)
+	if err != nil || found.Data == "" {
 		return found, err
 	}
-	for _, p := range found {
-		runner.Resealed(key, p, func(data string) string {
-			var known struct{ Memos map[string]json.RawMessage }
-			if json.Unmarshal([]byte(data), &known) == nil {
-				for name := range known.Memos {
-					kind, _, _ := strings.Cut(name, " ")
-					s.read["a snapshot read: "+kind]++
-				}
+	runner.Resealed(key, found, func(data string) string {
+		var known struct{ Memos map[string]json.RawMessage }
+		if json.Unmarshal([]byte(data), &known) == nil {
+			for name := range known.Memos {
+				kind, _, _ := strings.Cut(name, " ")
+				s.read["a snapshot read: "+kind]++
 			}
-			return data
-		})
-	}
+		}
+		return data
+	})
 	if s.random == nil {
 		s.read["a snapshot read"]++
 		return found, nil
 	}
-	n := s.random.IntN(len(found))
-	switch s.random.IntN(8) {
+	switch s.random.IntN(7) {
 	case 0:
-		return nil, nil
+		return session.Snapshot{}, nil
 	case 1:
-		return nil, errNoSnapshot
+		return session.Snapshot{}, errNoSnapshot
 	case 2:
-		if before := s.history[snapshotOf{key, name}]; len(before) > 0 {
+		if before := s.history[key]; len(before) > 0 {
 			s.read["a stale snapshot read"]++
 			return before[s.random.IntN(len(before))], nil
 		}
 	case 3:
 		for of, other := range s.history {
-			if of != (snapshotOf{key, name}) && len(other[len(other)-1]) > 0 {
+			if last := other[len(other)-1]; of != key && last.Data != "" {
 				s.read["a foreign snapshot read"]++
-				return other[len(other)-1], nil
+				return last, nil
 			}
 		}
 	case 4:
 		s.read["a truncated snapshot read"]++
-		found[n].Data = found[n].Data[:s.random.IntN(len(found[n].Data))]
+		found.Data = found.Data[:s.random.IntN(len(found.Data))]
 	case 5:
 		s.read["a hostile snapshot read"]++
-		found[n] = runner.Resealed(key, found[n], func(data string) string {
+		found = runner.Resealed(key, found, func(data string) string {
 			hostile := []byte(data[:s.random.IntN(1+len(data)/2)])
 			for range 64 + s.random.IntN(200) {
 				hostile = append(hostile, byte(s.random.Uint32()>>s.random.IntN(32)))
 			}
 			return string(hostile)
 		})
-	case 6:
-		s.read["a snapshot with a hole read"]++
-		found = slices.Delete(found, n, n+1)
 	}
 	return found, nil
 }

@@ -339,8 +339,7 @@ func (t *turn) storeSnapshot() {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), snapshotTime)
 	defer cancel()
-	parts := []session.Snapshot{{Name: snapshotName, Seq: w.fold.Seq, Data: data}}
-	_, err := t.r.store.Write(ctx, t.key, session.Write{Lease: t.lease, Head: w.head(), Snapshots: parts})
+	_, err := t.r.store.Write(ctx, t.key, session.Write{Lease: t.lease, Head: w.head(), Snapshot: session.Snapshot{Seq: w.fold.Seq, Data: data}})
 	if err != nil && !errors.Is(err, agent.ErrConflict) {
 		t.r.logger.Warn("the snapshot could not be stored", "session", t.key.String(), "error", err)
 	}

@@ -63,7 +63,7 @@ type memorySession struct {
 	events           []event.Event         // the events that follow the shared ones
 	created, updated time.Time             // zero: the session only has a lease, and lists do not contain it
 	blobs            map[string]memoryBlob // by digest
-	snapshots        map[string][]Snapshot // by name
+	snapshot         Snapshot
 }
 
 // until returns the session's own events up to a position.
@@ -144,10 +144,26 @@ func (m *Memory) Write(ctx context.Context, key Key, w Write) (Lease, error) {
 		m.add(s, w.Events)
 		m.list(s, now)
 	}
-	if m.keeps {
-		s.keep(w.Snapshots)
+	if m.keeps && w.Snapshot.Data != "" {
+		s.snapshot = w.Snapshot
 	}
 	return row.Lease, nil
+}
+
+// KeepsSnapshots implements [Store].
+func (m *Memory) KeepsSnapshots() bool { return m.keeps }
+
+// Snapshot implements [Store].
+func (m *Memory) Snapshot(ctx context.Context, key Key) (Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return Snapshot{}, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if s := m.sessions[key]; s != nil {
+		return s.snapshot, nil
+	}
+	return Snapshot{}, nil
 }
 
 // add appends events to a session's own.

@@ -2,46 +2,29 @@ package session
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 )
 
-// Snapshot is a part of a value that was computed from a session's log. A store keeps it next to the log so that
-// readers need not compute the value again. Only the log is authoritative: a reader checks that a snapshot belongs to
-// the log, and otherwise computes the value again. Deleting a session deletes its snapshots. A fork does not have its
-// parent's snapshots.
+// Snapshot is a document that was computed from a session's log. A store keeps the last one next to the log so that
+// readers need not compute it again. Only the log is authoritative: a reader checks that a snapshot belongs to the
+// log, and otherwise computes it again. Deleting a session deletes its snapshot. A fork does not have its parent's
+// snapshot. The zero value is no snapshot.
 type Snapshot struct {
-	// Name is the name of the value, such as "session": 1 to 255 printable ASCII characters. Part is the number of
-	// this part and orders the parts of a value. A growing list is stored as one part for each time that it grew.
-	Name string
-	Part int64
-	// Seq is the position of the log from which the part was computed.
+	// Seq is the position of the log from which the document was computed.
 	Seq int64
-	// Data is the content. Its format belongs to the reader, and contains its own checksum.
+	// Data is the document, "" for none. Its format belongs to the reader, and contains its own checksum.
 	Data string
 }
 
-// checkSnapshots returns an error if the parts cannot be stored. It is [agent.ErrBadInput] for two parts with the
-// same name, an invalid name or a negative number, and [agent.ErrConflict] for a part whose position comes after the
-// end of the log.
-func checkSnapshots(key Key, end int64, parts []Snapshot) error {
-	for i, p := range parts {
-		wrong := ""
-		switch {
-		case p.Name == "" || len(p.Name) > 255 || strings.ContainsFunc(p.Name, func(r rune) bool { return r < ' ' || r > '~' }):
-			wrong = "a name must have 1 to 255 printable ASCII characters"
-		case p.Part < 0 || p.Seq < 0:
-			wrong = "part and position must not be negative"
-		case slices.ContainsFunc(parts[:i], func(o Snapshot) bool { return o.Name == p.Name }):
-			wrong = "one write can contain only one part with this name"
-		case p.Seq > end:
-			return fmt.Errorf("session %s: the snapshot %.80q is for position %d, but the log ends at %d: %w", key, p.Name, p.Seq, end, agent.ErrConflict)
-		default:
-			continue
-		}
-		return fmt.Errorf("session %s: part %d of the snapshot %.80q at %d: %s: %w", key, p.Part, p.Name, p.Seq, wrong, agent.ErrBadInput)
+// check returns an error if the snapshot cannot be stored with a log that ends at a position: [agent.ErrBadInput] for
+// a negative Seq, and [agent.ErrConflict] for one after the end.
+func (s Snapshot) check(key Key, end int64) error {
+	switch {
+	case s.Seq < 0:
+		return fmt.Errorf("session %s: the snapshot has the negative position %d: %w", key, s.Seq, agent.ErrBadInput)
+	case s.Seq > end:
+		return fmt.Errorf("session %s: the snapshot is for position %d, but the log ends at %d: %w", key, s.Seq, end, agent.ErrConflict)
 	}
 	return nil
 }

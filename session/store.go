@@ -160,7 +160,7 @@ type Store interface {
 	// Load yields the events after a position, oldest first. A session that does not exist has no events. Load may
 	// yield one error, as its last element.
 	Load(ctx context.Context, key Key, after int64) iter.Seq2[*event.Event, error]
-	// Write changes a session in one transaction. As w says, it acquires the lease, stores events and snapshots, and
+	// Write changes a session in one transaction. As w says, it acquires the lease, stores events and a snapshot, and
 	// releases the lease. It returns the lease after the write.
 	//
 	// If another owner holds the lease, the error is [agent.ErrSessionBusy]. If the log does not end at w.Head, it is
@@ -171,9 +171,8 @@ type Store interface {
 	// When Write has returned nil, its events survive a crash of the system. Snapshots, and leases that were written
 	// without events, may not.
 	Write(ctx context.Context, key Key, w Write) (Lease, error)
-	// Snapshots returns the parts of the snapshot with a name, sorted by Part. If none are stored, it returns no
-	// parts and no error.
-	Snapshots(ctx context.Context, key Key, name string) ([]Snapshot, error)
+	// Snapshot returns the session's snapshot. If none is stored, it returns the zero value and no error.
+	Snapshot(ctx context.Context, key Key) (Snapshot, error)
 	// KeepsSnapshots reports whether the store keeps the snapshots that are written.
 	KeepsSnapshots() bool
 	// Orphans returns the listed sessions whose last lease was not released and is no longer held: its holder has
@@ -200,7 +199,7 @@ type Store interface {
 	// an app and a user, the cost of a page depends only on the page. Otherwise the store may read all sessions, or
 	// all sessions with the page's status.
 	List(ctx context.Context, filter Key, page Page) ([]Info, error)
-	// Delete deletes a session with its events, files and snapshots, except what forks share. The state of the user
+	// Delete deletes a session with its events, files and snapshot, except what forks share. The state of the user
 	// and the app stays. Deleting a session that does not exist does nothing.
 	Delete(ctx context.Context, key Key) error
 	Blobs

@@ -18,13 +18,12 @@ type Write struct {
 	Acquire Owner
 	// Lease is the lease that the writer holds. It is ignored if Acquire is set.
 	Lease Lease
-	// Head is where the log must end before the write. It is checked only if the write has events or snapshots.
+	// Head is where the log must end before the write. It is checked only if the write has events or a snapshot.
 	Head Head
 	// Events are appended after Head. State events also update the state of the user and the app.
 	Events []*event.Event
-	// Snapshots are stored. Each of them replaces the stored parts of the same name that have the same or a higher
-	// Part. A store that keeps no snapshots drops them.
-	Snapshots []Snapshot
+	// Snapshot replaces the stored snapshot. A store that keeps no snapshots drops it.
+	Snapshot Snapshot
 	// Release gives up the lease at the end of the turn.
 	Release bool
 	// Abandon ends the lease without releasing it: the session is an orphan at once, and another process adopts its
@@ -42,8 +41,8 @@ func (w *Write) Acquires() bool { return w.Acquire != (Owner{}) }
 // Ends reports whether the lease ends with the write.
 func (w *Write) Ends() bool { return w.Release || w.Abandon }
 
-// Stores reports whether the write has events or snapshots.
-func (w *Write) Stores() bool { return len(w.Events)+len(w.Snapshots) > 0 }
+// Stores reports whether the write has events or a snapshot.
+func (w *Write) Stores() bool { return len(w.Events) > 0 || w.Snapshot.Data != "" }
 
 // End returns the head of the log after the write.
 func (w *Write) End() Head {
@@ -64,7 +63,7 @@ func (w *Write) Check(key Key) error {
 	if err := CheckEvents(key, w.Head.Seq, w.Events); err != nil {
 		return err
 	}
-	return checkSnapshots(key, w.End().Seq, w.Snapshots)
+	return w.Snapshot.check(key, w.End().Seq)
 }
 
 // Head is the last event of a log. The zero value is the head of an empty log.

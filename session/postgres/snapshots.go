@@ -10,45 +10,43 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
+// A session has one snapshot, whose name and part are always the same.
 const (
+	putSnapshotSQL = `, put AS (
+		INSERT INTO arbor.snapshot (session, name, part, seq, data) SELECT key, 'document', 0, %s::bigint, %s::bytea FROM head
+		ON CONFLICT (session, name, part) DO UPDATE SET seq = excluded.seq, data = excluded.data
+	)`
 	// The statement returns the data in pieces, because pgx's buffer is larger than the largest message. The server
 	// reads only the piece of a value.
-	snapshotsSQL = `SELECT o.part, o.seq, octet_length(o.data), substring(o.data FROM at FOR $5)
-		FROM arbor.session s JOIN arbor.snapshot o ON o.session = s.key, generate_series(1, greatest(octet_length(o.data), 1), $5) at
-		WHERE s.app = $1 AND s.user_id = $2 AND s.id = $3 AND o.name = $4 ORDER BY o.part, at`
+	snapshotSQL = `SELECT o.seq, octet_length(o.data), substring(o.data FROM at FOR $4)
+		FROM arbor.session s JOIN arbor.snapshot o ON o.session = s.key, generate_series(1, octet_length(o.data), $4) at
+		WHERE s.app = $1 AND s.user_id = $2 AND s.id = $3 AND o.name = 'document' AND o.part = 0 ORDER BY at`
 	snapshotPiece = 63 << 10
 )
 
 // KeepsSnapshots implements [session.Store].
 func (s *Store) KeepsSnapshots() bool { return true }
 
-// Snapshots implements [session.Store].
-func (s *Store) Snapshots(ctx context.Context, key session.Key, name string) (parts []session.Snapshot, err error) {
+// Snapshot implements [session.Store].
+func (s *Store) Snapshot(ctx context.Context, key session.Key) (found session.Snapshot, err error) {
 	if err := checkKey(key); err != nil {
-		return nil, err
+		return session.Snapshot{}, err
 	}
 	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		parts = nil
-		rows, _ := conn.Query(ctx, snapshotsSQL, key.App, key.User, key.ID, name, snapshotPiece)
-		p := session.Snapshot{Name: name}
+		rows, _ := conn.Query(ctx, snapshotSQL, key.App, key.User, key.ID, snapshotPiece)
 		var size int
 		var piece pgtype.DriverBytes // valid until the next row
 		var data strings.Builder
-		_, err := pgx.ForEachRow(rows, []any{&p.Part, &p.Seq, &size, &piece}, func() error {
-			if data.Len() == 0 {
-				data.Grow(size)
-			}
-			if data.Write(piece); data.Len() == size {
-				p.Data = data.String()
-				parts = append(parts, p)
-				data.Reset()
-			}
+		_, err := pgx.ForEachRow(rows, []any{&found.Seq, &size, &piece}, func() error {
+			data.Grow(size - data.Len())
+			data.Write(piece)
 			return nil
 		})
+		found.Data = data.String()
 		return err
 	})
 	if err != nil {
-		return nil, s.explain("read a snapshot from", err)
+		return session.Snapshot{}, s.explain("read a snapshot from", err)
 	}
-	return parts, nil
+	return found, nil
 }

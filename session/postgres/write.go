@@ -65,14 +65,6 @@ const (
 		ORDER BY c.scope, c.user_id, c.name
 		ON CONFLICT (app, scope, user_id, name) DO UPDATE SET value = excluded.value
 	)`
-	snapshotSQL = `, new AS (
-		SELECT head.key AS session, n.* FROM head, unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bytea[]) AS n (name, part, seq, data)
-	), cut AS (
-		DELETE FROM arbor.snapshot o USING new WHERE o.session = new.session AND o.name = new.name AND o.part > new.part
-	), put AS (
-		INSERT INTO arbor.snapshot (session, name, part, seq, data) SELECT session, name, part, seq, data FROM new
-		ON CONFLICT (session, name, part) DO UPDATE SET seq = excluded.seq, data = excluded.data
-	)`
 	rowSQL = `SELECT key, lease_token, stop, seq, coalesce(head, ''), coalesce(parent_seq, -1),
 			coalesce(lease_random, 0), lease_until, coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0), coalesce($4, clock_timestamp())
 		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
@@ -250,9 +242,8 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 		scopes, names, values := stateArgs(c.State)
 		fmt.Fprintf(&parts, stateSQL, app, user, arg(scopes), arg(names), arg(values))
 	}
-	if len(w.Snapshots) > 0 {
-		names, numbers, seqs, data := snapshotArgs(w.Snapshots)
-		fmt.Fprintf(&parts, snapshotSQL, arg(names), arg(numbers), arg(seqs), arg(data))
+	if p := w.Snapshot; p.Data != "" {
+		fmt.Fprintf(&parts, putSnapshotSQL, arg(p.Seq), arg([]byte(p.Data)))
 	}
 	return "WITH head AS (UPDATE arbor.session SET " + strings.Join(set, ", ") + " WHERE " + where +
 		" RETURNING key, lease_token, stop, seq, head, parent_seq)" + parts.String() +
@@ -305,13 +296,6 @@ func stateArgs(changes map[rows.Name]*string) (scopes []string, names [][]byte, 
 		scopes, names, values = append(scopes, n.Scope), append(names, []byte(n.Name)), append(values, value)
 	}
 	return scopes, names, values
-}
-
-func snapshotArgs(parts []session.Snapshot) (names []string, numbers, seqs []int64, data [][]byte) {
-	for _, p := range parts {
-		names, numbers, seqs, data = append(names, p.Name), append(numbers, p.Part), append(seqs, p.Seq), append(data, []byte(p.Data))
-	}
-	return names, numbers, seqs, data
 }
 
 // text replaces the characters that PostgreSQL cannot store.

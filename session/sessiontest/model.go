@@ -60,7 +60,7 @@ type modelSession struct {
 	until            time.Duration
 	stop             int64            // the largest position of a request to stop
 	blobs            map[string]int64 // the position at which each was put, by digest
-	snapshots        map[string][]session.Snapshot
+	snapshot         session.Snapshot
 }
 
 func newModel(f *fixture, seed uint64) *model {
@@ -257,10 +257,10 @@ func (m *model) write(key session.Key) {
 	}
 	w.Events = m.list(w.Head.Seq)
 	if m.fixture.store.KeepsSnapshots() && m.chance(30) {
-		w.Snapshots = []session.Snapshot{part([]string{"x", "y"}[m.rng.IntN(2)], m.rng.Int64N(4), m.rng.Int64N(w.End().Seq+1), fmt.Sprint(m.events))}
+		w.Snapshot = session.Snapshot{Seq: m.rng.Int64N(w.End().Seq + 1), Data: fmt.Sprint("snapshot ", m.events)}
 	}
-	m.Logf("%s: write %d events at %v, acquire %v, lease %d, release %v, abandon %v, snapshots %v",
-		key, len(w.Events), w.Head, w.Acquire, w.Lease.Token, w.Release, w.Abandon, w.Snapshots)
+	m.Logf("%s: write %d events at %v, acquire %v, lease %d, release %v, abandon %v, snapshot %v",
+		key, len(w.Events), w.Head, w.Acquire, w.Lease.Token, w.Release, w.Abandon, w.Snapshot)
 	lease, err := m.one().Write(m.Context(), key, w)
 	var moved *session.HeadError
 	switch {
@@ -269,7 +269,7 @@ func (m *model) write(key session.Key) {
 	case !w.Acquires() && !s.holds(w.Lease):
 		require.ErrorIs(m, err, agent.ErrConflict)
 		require.False(m, errors.As(err, &moved))
-	case len(w.Events)+len(w.Snapshots) > 0 && w.Head != s.head() && (w.Acquires() || s.head() != session.Head{Seq: w.Head.Seq}):
+	case w.Stores() && w.Head != s.head() && (w.Acquires() || s.head() != session.Head{Seq: w.Head.Seq}):
 		require.ErrorAs(m, err, &moved)
 		require.Equal(m, []session.Head{w.Head, s.head()}, []session.Head{moved.Want, moved.Got})
 		require.ErrorIs(m, err, agent.ErrConflict)
@@ -304,12 +304,8 @@ func (m *model) written(key session.Key, w session.Write, lease session.Lease, d
 	if w.Abandon {
 		s.lease, s.dead = session.Lease{}, true
 	}
-	for _, p := range w.Snapshots {
-		if s.snapshots == nil {
-			s.snapshots = make(map[string][]session.Snapshot)
-		}
-		kept := slices.DeleteFunc(slices.Clone(s.snapshots[p.Name]), func(o session.Snapshot) bool { return o.Part >= p.Part })
-		s.snapshots[p.Name] = append(kept, p)
+	if w.Snapshot.Data != "" {
+		s.snapshot = w.Snapshot
 	}
 }
 
@@ -440,9 +436,7 @@ func (m *model) compare(key session.Key) {
 	case 0:
 		m.compareBlobs(s, key)
 	case 1:
-		for _, name := range []string{"x", "y"} {
-			require.Equal(m, append([]session.Snapshot{}, s.snapshots[name]...), append([]session.Snapshot{}, m.parts(key, name)...))
-		}
+		require.Equal(m, s.snapshot, m.snapshotOf(key))
 	default:
 		shared, err := m.one().SharedState(m.Context(), key)
 		require.NoError(m, err)

@@ -19,7 +19,7 @@ func TestSnapshotsOfDeletedSessions(t *testing.T) {
 		s := open(t, path)
 		key := session.ID("s")
 		lease := must.Get(sessiontest.Acquire(t.Context(), s, key, session.Self()))
-		must.Get(s.Write(t.Context(), key, session.Write{Lease: lease, Events: storetest.Batch(0, 3), Snapshots: []session.Snapshot{{Name: "x", Seq: 3, Data: "secret"}}}))
+		must.Get(s.Write(t.Context(), key, session.Write{Lease: lease, Events: storetest.Batch(0, 3), Snapshot: session.Snapshot{Seq: 3, Data: "secret"}}))
 		require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 		require.NoError(t, s.Fork(t.Context(), key, 2, session.ID("fork")))
 		require.Equal(t, "1", scalar(t, raw(t, path), "SELECT count(*) FROM snapshot"))

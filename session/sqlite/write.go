@@ -21,8 +21,6 @@ const (
 	insertSQL    = "INSERT INTO log (session, seq, line) VALUES (?, ?, ?)"
 	setStateSQL  = "INSERT INTO state (app, scope, user, name, value) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
 	dropStateSQL = "DELETE FROM state WHERE app = ? AND scope = ? AND user = ? AND name = ?"
-	cutSQL       = "DELETE FROM snapshot WHERE session = ? AND name = ? AND part >= ?"
-	putSQL       = "INSERT INTO snapshot (session, name, part, seq, data) VALUES (?, ?, ?, ?, ?)"
 )
 
 // row reads a session's row. Its Incarnation is 0 if the session does not exist.
@@ -82,13 +80,8 @@ func (w *writer) change(key session.Key, write *session.Write, batch rows.Batch,
 	} else if err = w.exec(advanceSQL, append(args, now.UnixNano(), row.Head.Seq, row.Head.ID, string(row.Status))...); err == nil {
 		err = w.store(row.Incarnation, key, write.Head.Seq, batch)
 	}
-	for _, p := range write.Snapshots {
-		if err == nil {
-			err = w.exec(cutSQL, row.Incarnation, p.Name, p.Part)
-		}
-		if err == nil {
-			err = w.exec(putSQL, row.Incarnation, p.Name, p.Part, p.Seq, []byte(p.Data))
-		}
+	if p := write.Snapshot; err == nil && p.Data != "" {
+		err = w.exec(putSQL, row.Incarnation, p.Seq, []byte(p.Data))
 	}
 	return row.Lease, err
 }
