@@ -63,19 +63,6 @@ var blobTests = []test{
 		f.write(f.another("s2"), text("a"))
 		f.hasNoBlob(f.another("s2"), digest)
 	}},
-	{"a fork keeps what it shares when the other is deleted", func(f *fixture) {
-		f.put(f.key, []byte("1"))
-		f.put(f.key, []byte("2"))
-		fork := f.fork(f.key, 1, "fork")
-		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		f.hasNoBlob(f.key, session.Digest([]byte("1")))
-		f.hasBlob(fork, []byte("1"))
-		f.hasNoBlob(fork, session.Digest([]byte("2")))
-		f.put(fork, []byte("2"))
-		f.hasBlob(fork, []byte("2"))
-		require.NoError(f, f.store.Delete(f.Context(), fork))
-		f.hasNoBlob(fork, session.Digest([]byte("1")))
-	}},
 	{"side by side", func(f *fixture) {
 		lease := f.acquire(f.key)
 		var wg sync.WaitGroup

@@ -3,7 +3,6 @@ package sessiontest
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 
 	"github.com/stretchr/testify/require"
@@ -34,26 +33,6 @@ func (f *fixture) info(key session.Key) session.Info {
 }
 
 var forkTests = []test{
-	{"a fork is loaded from any position", func(f *fixture) {
-		f.write(f.key, texts(40, "a")...)
-		fork := f.fork(f.key, 35, "fork")
-		f.write(fork, texts(40, "b")...)
-		second := f.fork(fork, 70, "second")
-		f.write(second, texts(3, "c")...)
-		all := toJSON(f.T, f.load(second, 0))
-		require.Len(f, all, 73)
-		for after := range int64(75) {
-			require.Equal(f, all[min(int(after), 73):], toJSON(f.T, f.load(second, after)), after)
-		}
-		n := 0
-		for e, err := range f.store.Load(f.Context(), second, 0) { // and a loop may be left anywhere
-			require.NoError(f, err)
-			if n++; e.Seq == 36 {
-				break
-			}
-		}
-		require.Equal(f, 36, n)
-	}},
 	{"a fork whose events do not follow is not made", func(f *fixture) {
 		f.write(f.key, texts(2, "a")...)
 		to := f.another("to")
@@ -64,33 +43,6 @@ var forkTests = []test{
 		}
 		require.Empty(f, f.list(to))
 		require.Empty(f, f.load(to, 0))
-	}},
-	{"forks of forks of forks", func(f *fixture) {
-		r := rand.New(rand.NewPCG(1, 2))
-		f.write(f.key, texts(10, "x")...)
-		logs := map[session.Key][]string{f.key: f.contents(f.key)}
-		keys := []session.Key{f.key}
-		for i := range 30 {
-			of := keys[r.IntN(len(keys))]
-			seq := r.IntN(len(logs[of]) + 1)
-			fork := f.fork(of, int64(seq), fmt.Sprint("fork", i))
-			words := texts(1+r.IntN(5), fmt.Sprint("f", i, "-"))
-			f.write(fork, words...)
-			log := append([]string(nil), logs[of][:seq]...)
-			for _, w := range words {
-				log = append(log, w.(*event.Text).Content)
-			}
-			logs[fork], keys = log, append(keys, fork)
-		}
-		for _, i := range r.Perm(len(keys)) {
-			for key, log := range logs {
-				require.Equal(f, log, f.contents(key))
-			}
-			require.NoError(f, f.store.Delete(f.Context(), keys[i]))
-			require.Empty(f, f.load(keys[i], 0))
-			delete(logs, keys[i])
-		}
-		require.Empty(f, f.list(session.Key{App: f.app}))
 	}},
 	{"many forks at once", func(f *fixture) {
 		f.write(f.key, texts(9, "a")...)

@@ -11,68 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/internal/storetest"
-	"github.com/agentarbor/arbor/session/sessiontest"
 )
-
-// TestChainOfForks: many forks, each of the one before, are one log, and
-// whatever is deleted leaves the others all of theirs.
-func TestChainOfForks(t *testing.T) {
-	const forks = 60
-	path := newFile(t)
-	s := open(t, path)
-	r := rand.New(rand.NewPCG(7, 7))
-	key := func(i int) session.Key { return session.ID(fmt.Sprint(i)) }
-	appendAll(t, s, key(0), storetest.Batch(0, 5), 5)
-	logs := [][]string{storetest.Contents(t, s, key(0))}
-	for i := 1; i <= forks; i++ {
-		end := int64(len(logs[i-1]))
-		seq := end - min(end, r.Int64N(3)) // at its end, or a bit before
-		require.NoError(t, s.Fork(t.Context(), key(i-1), seq, key(i)))
-		var own []*event.Event
-		log := append([]string(nil), logs[i-1][:seq]...)
-		for n := range 1 + r.Int64N(4) {
-			own = append(own, storetest.Text(seq+n+1, fmt.Sprintf("%d of %d", n, i)))
-			log = append(log, own[n].Text())
-		}
-		appendAll(t, s, key(i), own, 2)
-		logs = append(logs, log)
-	}
-	last := key(forks)
-	require.Equal(t, logs[forks], storetest.Contents(t, s, last))
-	for _, after := range []int{0, 1, 5, 6, len(logs[forks]) / 2, len(logs[forks]) - 1, len(logs[forks])} {
-		rest := []string{}
-		for e, err := range s.Load(t.Context(), last, int64(after)) {
-			require.NoError(t, err)
-			rest = append(rest, e.Text())
-		}
-		require.Equal(t, logs[forks][after:], rest)
-	}
-	require.NoError(t, s.Fork(t.Context(), last, 3, session.ID("early")))
-	infos, err := s.List(t.Context(), session.ID("early"), session.Page{})
-	require.NoError(t, err)
-	require.Equal(t, key(0), infos[0].Parent, "it hangs on the one that holds the position")
-
-	order := r.Perm(forks + 1)
-	for n, i := range order {
-		require.NoError(t, s.Delete(t.Context(), key(i)))
-		require.Empty(t, storetest.Contents(t, s, key(i)))
-		if n%12 != 0 {
-			continue
-		}
-		sound(t, path)
-		for j := n + 1; j < len(order); j += 10 {
-			require.Equal(t, logs[order[j]], storetest.Contents(t, s, key(order[j])))
-		}
-	}
-	require.Equal(t, logs[0][:3], storetest.Contents(t, s, session.ID("early")))
-	require.Equal(t, "2|3\n", dump(t, path, "SELECT (SELECT count(*) FROM session), count(*) FROM event"))
-	require.NoError(t, s.Delete(t.Context(), session.ID("early")))
-	require.Equal(t, "0|0\n", dump(t, path, "SELECT (SELECT count(*) FROM session), count(*) FROM event"))
-}
 
 // TestForkCostsTheSame: forking a session of 2,000 events writes what forking
 // one of ten writes, wherever it is forked.
@@ -105,27 +47,6 @@ func TestForkCostsTheSame(t *testing.T) {
 	}
 	require.Equal(t, "2010", scalar(t, db, "SELECT count(*) FROM event"))
 	require.Len(t, storetest.Contents(t, s, session.ID("b20000")), 2000)
-}
-
-// TestForkOverADeadLease: a process that died before it stored anything keeps
-// nobody from the key.
-func TestForkOverADeadLease(t *testing.T) {
-	path := newFile(t)
-	s := open(t, path)
-	appendAll(t, s, session.ID("s"), storetest.Batch(0, 2), 2)
-	to := session.ID("to")
-	dead := session.Owner{Host: session.Self().Host, PID: 1 << 30, Started: 1}
-	if session.Alive(dead) {
-		t.Skip("this system does not tell whether a process is alive")
-	}
-	stale := must.Get(sessiontest.Acquire(t.Context(), s, to, dead))
-	require.NoError(t, s.Fork(t.Context(), session.ID("s"), 2, to))
-	require.ErrorIs(t, sessiontest.Append(t.Context(), s, to, 2, stale, storetest.Batch(2, 1)...), agent.ErrConflict)
-	require.ErrorIs(t, sessiontest.Append(t.Context(), s, to, 0, stale, storetest.Batch(0, 1)...), agent.ErrConflict)
-	lease := must.Get(sessiontest.Acquire(t.Context(), s, to, session.Self()))
-	require.NotEqual(t, stale.Incarnation, lease.Incarnation)
-	require.Len(t, storetest.Contents(t, s, to), 2)
-	sound(t, path)
 }
 
 // TestDeleteWhileAForkIsLoaded: the load fails, and has no gap before.

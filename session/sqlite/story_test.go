@@ -7,63 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/llm/scripted"
-	"github.com/agentarbor/arbor/llmagent"
-	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
-	"github.com/agentarbor/arbor/tools"
 )
-
-// counter makes ids that are the same in every run of a test.
-func counter(prefix string) func() string {
-	n := 0
-	return func() string {
-		n++
-		return fmt.Sprintf("%s%d", prefix, n)
-	}
-}
-
-// tell runs two turns, with a tool, an agent as a tool and a transfer, and
-// returns what a client sees of them, deltas included.
-func tell(t *testing.T, store session.Store, key session.Key) (live []*event.Event) {
-	t.Helper()
-	script := must.Get(scripted.Parse([]byte(`
-support: "One " "moment." call lookup#k1 {"id": 1}
-support: call ask_expert#k2 {"input": "Is it right?"}
-expert: think "Let me " think "see." "It " "is."
-support: "I gue" fault=cut
-support: call transfer_to_agent#k3 {"agent_name": "billing"}
-billing: "Your money " "comes back."
-billing: "You are " "welcome."
-`)))
-	expert := must.Get(llmagent.New("expert", "You know.", script.Model("expert")))
-	ask := must.Get(agenttool.New(expert, agenttool.WithName("ask_expert")))
-	lookup := must.Get(tools.Func("lookup", "Looks something up.", func(_ tools.Context, in struct {
-		ID int `json:"id"`
-	}) (string, error) {
-		return "two charges", nil
-	}))
-	billing := must.Get(llmagent.New("billing", "You pay back.", script.Model("billing")))
-	support := must.Get(llmagent.New("support", "You route.", script.Model("support"), llmagent.WithTools(lookup, ask), llmagent.WithSubAgents(billing)))
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	r := must.Get(runner.New(support, store, runner.WithStreaming(), runner.WithIDs(counter(key.ID+"-")), runner.WithClock(func() time.Time {
-		now = now.Add(time.Millisecond)
-		return now
-	})))
-	for _, text := range []string{"I was charged twice", "Thanks"} {
-		for e, err := range r.Run(t.Context(), key, llm.UserText(text)) {
-			require.NoError(t, err)
-			live = append(live, e)
-		}
-	}
-	require.NoError(t, script.Done())
-	return live
-}
 
 // odd is a log of runs with every kind of parentId, those included that no
 // runner of ours writes.
