@@ -79,7 +79,7 @@ func (w *cachedSession) head() session.Head { return session.Head{Seq: w.fold.Se
 // atRest reports whether nothing in the session is open or waits, as far as this process knows, and whether the session
 // is not a fork.
 func (w *cachedSession) atRest() bool {
-	return w.incarnation != 0 && !w.fork && !w.fold.Unfinished() && !w.fold.Held() && w.fold.Scopes.Len() == 0
+	return w.incarnation != 0 && !w.fork && !w.fold.Unfinished() && !w.fold.Held() && len(w.fold.Scopes) == 0
 }
 
 // apply updates the session with the next event of the log.
@@ -191,7 +191,6 @@ const (
 	snapshotEvery = 64              // the default of WithSnapshots
 	snapshotShare = 1 << 10         // the maximum size of a snapshot, in bytes for each event since the last one
 	snapshotTime  = 5 * time.Second // the time to store a snapshot
-	snapshotName  = "document"      // the name in the store
 )
 
 // snapshotMemo is a memo that is stored in the session's snapshot, as JSON.

@@ -296,7 +296,7 @@ func (t *opening) didStep(seq int64) bool {
 	if !f.Unfinished() {
 		return true
 	}
-	if n := t.r.tree.Node(run.Agent); n == nil || !n.Properties.Stepwise || !run.Open || f.Scopes.Len() > 0 {
+	if n := t.r.tree.Node(run.Agent); n == nil || !n.Properties.Stepwise || !run.Open || len(f.Scopes) > 0 {
 		return false
 	}
 	for _, c := range run.Pending {

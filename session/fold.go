@@ -85,7 +85,7 @@ func (f *Fold) Scope(name string) *Scope {
 	if name == "" {
 		return &f.Conversation
 	}
-	if s := f.Scopes.open[name]; s != nil {
+	if s := f.Scopes[name]; s != nil {
 		return s
 	}
 	return &Scope{}
@@ -102,13 +102,7 @@ func (f *Fold) open(name string) *Scope {
 // Open returns the names of the scopes whose last run is open: first the conversation, then the inner scopes in the
 // order in which they were opened.
 func (f *Fold) Open() []string {
-	var names []string
-	for name, s := range f.Scopes.open {
-		if s.Run.Open {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(f.Scopes.open[a].First, f.Scopes.open[b].First) })
+	names := slices.DeleteFunc(f.Scopes.Names(), func(name string) bool { return !f.Scopes[name].Run.Open })
 	if f.Conversation.Run.Open {
 		names = slices.Insert(names, 0, "")
 	}
@@ -237,7 +231,7 @@ func (f *Fold) begin(e *event.Event, user *event.User) {
 	for i := range f.Spent {
 		f.Spent[i].Turn = Use{}
 	}
-	f.Scopes.clear()
+	clear(f.Scopes)
 	f.Over = f.Over[:0]
 	for key := range f.Values {
 		if strings.HasPrefix(key, "turn:") {
@@ -269,7 +263,6 @@ func (f *Fold) start(s *Scope, e *event.Event, d *event.HarnessStart) {
 		s.First, s.Root = e.Seq, e.Agent
 		if e.Scope != "" {
 			s.Opener = cmp.Or(event.ParentRun(e.Scope), e.ParentID)
-			f.Scopes.recordOpener(e.Scope)
 		}
 	}
 	s.BeganAt = e.Time.UnixNano()
@@ -302,7 +295,7 @@ func (f *Fold) end(s *Scope, e *event.Event, d *event.HarnessEnd) {
 			o.Over, o.Canceled = true, s.Run.Finish == event.FinishReasonCanceled
 			f.Over = append(f.Over, o)
 		}
-		f.Scopes.remove(e.Scope)
+		delete(f.Scopes, e.Scope)
 	}
 }
 
@@ -345,7 +338,7 @@ func (f *Fold) dropParentScopes(now time.Time) {
 	note := func(r *Run) { r.Opens(func(id string) { within[id] = true }) }
 	note(&f.Conversation.Run)
 	for _, name := range f.Scopes.Names() {
-		s := f.Scopes.open[name]
+		s := f.Scopes[name]
 		if s.Run.Open {
 			f.Times.add(name, s.Run.Agent, s.BeganAt, f.Before)
 			s.BeganAt = now.UnixNano()
@@ -354,6 +347,6 @@ func (f *Fold) dropParentScopes(now time.Time) {
 			note(&s.Run)
 			continue
 		}
-		f.Scopes.remove(name)
+		delete(f.Scopes, name)
 	}
 }

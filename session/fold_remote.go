@@ -61,8 +61,8 @@ func taskEnded(status string) bool {
 
 // wayTo returns the steps from the conversation to a scope, or nil if the log does not show them.
 func (f *Fold) wayTo(scope string) (way []Hosted) {
-	for range f.Scopes.Len() {
-		s := f.Scopes.open[scope]
+	for range len(f.Scopes) {
+		s := f.Scopes[scope]
 		if s == nil {
 			return nil
 		}
@@ -93,7 +93,7 @@ func (f *Fold) openerOf(scope string, inner *Scope) (around string, step Hosted,
 	if opened(&f.Conversation.Run) {
 		return "", step, true
 	}
-	for name, s := range f.Scopes.open {
+	for name, s := range f.Scopes {
 		if name != scope && opened(&s.Run) {
 			return name, step, true
 		}

@@ -45,7 +45,7 @@ func (f *Fold) Waits() bool {
 	if f.Scopes.waitsExternally(&f.Conversation) {
 		return true
 	}
-	for _, s := range f.Scopes.open {
+	for _, s := range f.Scopes {
 		if s.Run.Waits() && f.Scopes.waitsExternally(s) {
 			return true
 		}
@@ -81,7 +81,7 @@ func (f *Fold) questions() (open []*Call) {
 		}
 	}
 	add(&f.Conversation)
-	for _, s := range f.Scopes.open {
+	for _, s := range f.Scopes {
 		add(s)
 	}
 	slices.SortFunc(open, func(a, b *Call) int { return cmp.Compare(a.At, b.At) })
@@ -94,7 +94,7 @@ func (f *Fold) Call(id string) (c *Call, scope string) {
 	if c = f.Conversation.Run.Call(id); c != nil {
 		return c, ""
 	}
-	for name, s := range f.Scopes.open {
+	for name, s := range f.Scopes {
 		if c = s.Run.Call(id); c != nil {
 			return c, name
 		}
@@ -123,8 +123,8 @@ func (f *Fold) Opened(call string) (opened []Opened) {
 			opened = append(opened, o)
 		}
 	}
-	for _, name := range f.Scopes.inside[call] {
-		opened = append(opened, f.Scopes.open[name].asOpened(name))
+	for _, name := range f.Scopes.inside(call) {
+		opened = append(opened, f.Scopes[name].asOpened(name))
 	}
 	slices.SortFunc(opened, func(a, b Opened) int { return cmp.Compare(a.First, b.First) })
 	return opened
