@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -205,44 +204,6 @@ func TestNested(t *testing.T) {
 	require.Equal(t, "middle says so", event.OutputText(result(t, events, "c1").Output))
 }
 
-// A transfer inside moves the inner conversation only.
-func TestInnerTransfer(t *testing.T) {
-	s := scripted.New(scripted.WithRecording()).
-		Add("support",
-			scripted.Reply(scripted.CallID("c1", "desk", `{"input":"refund 42"}`)),
-			scripted.Reply(scripted.ExpectResult("refunded"), scripted.Text("It is done.")),
-			scripted.Reply(scripted.Text("Still support."))).
-		Add("desk", scripted.Reply(scripted.Text("One moment."), scripted.Call("transfer_to_agent", `{"agent_name":"clerk"}`))).
-		Add("clerk", scripted.Reply(scripted.Text("42 is refunded.")))
-	clerk := newAgent(t, s, "clerk")
-	desk := newAgent(t, s, "desk", llmagent.WithSubAgents(clerk))
-	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, desk)))
-	store := sessiontest.Memory(t)
-	r := newRunner(t, support, store)
-	events, err := turn(t, r, store, "hello")
-	require.NoError(t, err)
-
-	transfers := find[*event.Transfer](events)
-	require.Len(t, transfers, 1)
-	scopes := scopesOf(events)
-	require.Equal(t, []string{scopes[0], scopes[0]}, scopes, "source and target share the scope")
-	require.Equal(t, scopes[0], transfers[0].Scope)
-	starts := find[*event.HarnessStart](inScope(events, scopes[0]))
-	require.Equal(t, "clerk", starts[1].Agent)
-	require.Equal(t, starts[0].RunID+":harness_end", starts[1].ParentID)
-	require.Equal(t, "desk/clerk", starts[1].Path)
-	require.Empty(t, starts[1].Data.(*event.HarnessStart).Input, "the input stands once, at the scope's first run")
-	require.Equal(t, "42 is refunded.", event.OutputText(result(t, events, "c1").Output))
-	require.Contains(t, fmt.Sprint(s.Requests("clerk")[0].Messages), "refund 42", "the target sees the inner conversation")
-	require.NotContains(t, fmt.Sprint(s.Requests("clerk")[0].Messages), "hello")
-
-	active := must.Get(r.Active(context.Background(), key))
-	require.Equal(t, "support", active)
-	_, err = turn(t, r, store, "and now?")
-	require.NoError(t, err)
-	require.NoError(t, s.Done())
-}
-
 // The words that a source said before it handed over are no answer.
 func TestInnerTransferToSilence(t *testing.T) {
 	s := scripted.New().
@@ -422,97 +383,6 @@ func checkNext(t *testing.T, events []*event.Event, requests []*llm.Request) {
 	}
 	require.Empty(t, open, "calls without a result on the wire")
 	require.Equal(t, event.FinishReasonStop, events[len(events)-1].Data.(*event.HarnessEnd).FinishReason)
-}
-
-// The consumer may break after any event. What was delivered stays, everything
-// that was open is closed with the next user event, and the next turn works.
-func TestBreakAnywhere(t *testing.T) {
-	total := -1
-	for n := 1; total < 0 || n <= total; n++ {
-		s := scripted.New(scripted.WithRecording()).
-			Add("support",
-				scripted.Reply(scripted.CallID("c1", "left", `{"input":"go left"}`), scripted.CallID("c2", "right", `{"input":"go right"}`)),
-				scripted.Reply(scripted.Text("Both ", "done."))).
-			Add("left", scripted.Reply(scripted.Text("le", "ft"), scripted.CallID("c3", "deep", `{"input":"dig"}`)), scripted.Reply(scripted.Text("left done"))).
-			Add("right", scripted.Reply(scripted.Text("ri", "ght"), scripted.Call("transfer_to_agent", `{"agent_name":"clerk"}`))).
-			Add("clerk", scripted.Reply(scripted.Text("right done"))).
-			Add("deep", scripted.Reply(scripted.Text("deep", "er")))
-		left := newAgent(t, s, "left", llmagent.WithTools(newTool(t, newAgent(t, s, "deep"))))
-		right := newAgent(t, s, "right", llmagent.WithSubAgents(newAgent(t, s, "clerk")))
-		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, left), newTool(t, right)))
-		store := sessiontest.Memory(t)
-		r := newRunner(t, support, store, runner.WithStreaming())
-		seen, broke := 0, false
-		var delivered []*event.Event
-		for e, err := range r.Run(context.Background(), key, llm.UserText("hello")) {
-			require.NoError(t, err)
-			if !e.Partial {
-				delivered = append(delivered, e)
-			}
-			if seen++; seen == n {
-				broke = true
-				break
-			}
-		}
-		if !broke {
-			total = seen
-		}
-		stored := log(t, store)
-		require.GreaterOrEqual(t, len(stored), len(delivered))
-		require.Equal(t, stored[:len(delivered)], asStored(delivered))
-
-		// The next turn, of a runner that knows only the store.
-		next := scripted.New(scripted.WithRecording()).Always("support", scripted.Reply(scripted.Text("Here again.")))
-		support = newAgent(t, next, "support", llmagent.WithTools(newTool(t, left), newTool(t, right)))
-		events, err := turn(t, newRunner(t, support, store), store, "are you there?")
-		require.NoError(t, err, "after a break at event %d", n)
-		checkNext(t, events, next.Requests("support"))
-		runs := make(map[string]bool)
-		for _, e := range log(t, store) {
-			switch e.Data.(type) {
-			case *event.HarnessStart:
-				runs[e.RunID] = true
-			case *event.HarnessEnd:
-				delete(runs, e.RunID)
-			}
-		}
-		require.Empty(t, runs, "open runs after a break at event %d", n)
-	}
-	require.Greater(t, total, 30)
-}
-
-// A call that a crash cut off goes on by Resume: the agent behind it continues its run.
-func TestResume(t *testing.T) {
-	var cutOff atomic.Bool
-	s := scripted.New().
-		Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`)), scripted.Reply(scripted.ExpectResult("At last."), scripted.Text("There it is."))).
-		Func("slow", func(*llm.Request) scripted.Answer {
-			if cutOff.Load() {
-				return scripted.Reply(scripted.Text("At last."))
-			}
-			return scripted.Reply(scripted.WaitFor(make(chan int)), scripted.Text("never finished"))
-		})
-	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
-	store := sessiontest.Memory(t)
-	r := newRunner(t, support, store)
-	for e, err := range r.Run(context.Background(), key, llm.UserText("hello")) {
-		require.NoError(t, err)
-		if e.Scope != "" {
-			break
-		}
-	}
-	cutOff.Store(true)
-	var events []*event.Event
-	for e, err := range newRunner(t, support, store).Resume(context.Background(), key) {
-		require.NoError(t, err)
-		events = append(events, e)
-	}
-	require.False(t, find[*event.ToolResult](events)[0].Data.(*event.ToolResult).IsError)
-	ends := find[*event.HarnessEnd](events)
-	require.Equal(t, "slow", ends[0].Agent)
-	require.Equal(t, event.FinishReasonStop, ends[0].Data.(*event.HarnessEnd).FinishReason)
-	require.Len(t, find[*event.HarnessStart](log(t, store)), 2, "no other run begins")
-	checkLog(t, log(t, store))
 }
 
 // Scopes that run side by side share the turn's limits: a model call that is

@@ -153,45 +153,6 @@ func TestFuncStreams(t *testing.T) {
 	require.Subset(t, said, []string{"Refunded ", "€", "8"}, "pieces come as they are written, and runes whole")
 }
 
-// TestFuncIsCutAnywhere: whatever a function has said, asked and called, it does not do
-// again when another process goes on.
-func TestFuncIsCutAnywhere(t *testing.T) {
-	for cut := 0; ; cut++ {
-		var runs int
-		var c *coded
-		c = newCoded(t, func(s *llmagent.Step) error { return everything(c.model, &runs)(s) }, []tools.Option{tools.Idempotent()})
-		c.model.answers = replies(reply(scripted.Text("Call a lawyer.")), reply(scripted.Text("Call a lawyer.")))
-		n := 0
-		_, err := c.turn(hears("hello"), func(*event.Event) bool { n++; return n > cut })
-		if n <= cut {
-			require.NoError(t, err)
-			require.Greater(t, cut, 8)
-			return
-		}
-		_, err = c.turn(resumes(), nil)
-		require.NoError(t, err)
-		var said []string
-		asked, calls, transfers := 0, 0, 0
-		r, err := runner.New(c.tree, c.store)
-		require.NoError(t, err)
-		for e, err := range r.History(context.Background(), key) {
-			require.NoError(t, err)
-			switch d := e.Data.(type) {
-			case *event.Text:
-				said = append(said, d.Content)
-			case *event.ToolCall:
-				calls++
-			case *event.Usage:
-				asked++
-			case *event.Transfer:
-				transfers++
-			}
-		}
-		require.Equal(t, []string{"You said: hello", "Refunded €8", "Call a lawyer.", "Billing here."}, said, "cut after %d events", cut)
-		require.Equal(t, []int{1, 2, 1}, []int{calls, asked, transfers}, "cut after %d events", cut)
-	}
-}
-
 func TestFuncWaitsForApproval(t *testing.T) {
 	for _, approved := range []bool{true, false} {
 		var runs int

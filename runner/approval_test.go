@@ -116,17 +116,6 @@ func TestApprovalPausesBeforeTheTransfer(t *testing.T) {
 	require.NoError(t, c.script.Done())
 }
 
-func TestDeniedCall(t *testing.T) {
-	c := newCashier(t, `
-support: call refund#c1 {"amount": 19}
-support: expect result "too much" "Sorry."`)
-	c.say("Money back")
-	events := must.Get(c.resume(runner.Deny("c1", "too much")))
-	require.Equal(t, event.FinishReasonStop, endOf(events))
-	require.Empty(t, c.refunds)
-	require.NoError(t, c.script.Done())
-}
-
 // Who decides can name the decision, and find it in the log.
 func TestDecisionWithAnID(t *testing.T) {
 	c := newCashier(t, `
@@ -142,18 +131,6 @@ support: "Done."`)
 	require.Equal(t, "by-mail-17", events[0].ID)
 	require.Equal(t, event.TypeRelayResolved, events[0].Type())
 	require.Equal(t, []int{19}, c.refunds)
-}
-
-func TestTheUserGoesOnInsteadOfAnApproval(t *testing.T) {
-	c := newCashier(t, `
-support: call refund#c1 {"amount": 19}
-support: expect result "withdrawn" "As you like."`)
-	c.say("Money back")
-	events := c.say("Never mind")
-	require.Contains(t, string(events[0].Data.(*event.ToolResult).Output), "withdrawn: the user went on")
-	_, err := c.resume(runner.Approve("c1"))
-	require.ErrorIs(t, err, runner.ErrNoApproval)
-	require.Empty(t, c.refunds, "a withdrawn call never runs")
 }
 
 // A client can give results of its calls together with the user's next message.
@@ -184,45 +161,6 @@ support: expect result "withdrawn" "As you like."`)
 	}
 	require.Equal(t, []string{"shown", "withdrawn: the user went on"}, results)
 	require.Equal(t, event.FinishReasonStop, endOf(events))
-}
-
-// TestApprovalAfterACrash: of two calls that wait the first is approved, and the run that
-// continues with it is cut off at any event. The second one has not run until then, and
-// runs once when it is approved; a decision that a process found in the log may have been
-// acted upon by the one before it.
-func TestApprovalAfterACrash(t *testing.T) {
-	for n := 1; ; n++ {
-		c := newCashier(t, `
-support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
-support: "Both."`)
-		c.say("Money back")
-		seen, ended := 0, false
-		for e, err := range resume(c.process(), s1, runner.Approve("c1")) {
-			require.NoError(t, err)
-			ended = ended || e.Type() == event.TypeHarnessEnd
-			if seen++; seen == n {
-				break
-			}
-		}
-		if n > 1 && n%2 == 0 { // and once more, before anything was decided
-			_, err := c.resume()
-			require.NoError(t, err)
-		}
-		events := must.Get(c.resume(runner.Approve("c2")))
-		require.Contains(t, c.refunds, 2, "cut off at event %d: the call has never run", n)
-		require.Equal(t, event.FinishReasonStop, endOf(events))
-		again := must.Get(c.resume(runner.Approve("c2")))
-		require.Equal(t, `"refunded 2"`, string(again[0].Data.(*event.ToolResult).Output))
-		counts := make(map[int]int)
-		for _, amount := range c.refunds {
-			counts[amount]++
-		}
-		require.Equal(t, 1, counts[2])
-		require.LessOrEqual(t, counts[1], 1)
-		if ended && seen < n {
-			return
-		}
-	}
 }
 
 // TestDecisionFoundInTheLog: whoever finds a decision in the log cannot know how far the

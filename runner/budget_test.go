@@ -125,22 +125,6 @@ func TestCostBudget(t *testing.T) {
 	})
 }
 
-// TestRetriesCountAgainstTheLimit: a broken stream is asked for again only as
-// often as the turn's limit of model calls allows.
-func TestRetriesCountAgainstTheLimit(t *testing.T) {
-	solo := must.Get(llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text("half"), scripted.Cut()))))
-	r := newRun(t, solo, runner.WithLimits(runner.Limits{ModelCalls: 2}))
-	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-	require.ErrorIs(t, err, agent.ErrLimit)
-	var discards int
-	for _, e := range events {
-		if _, ok := e.Data.(*event.Discard); ok {
-			discards++
-		}
-	}
-	require.Equal(t, 2, discards)
-}
-
 // TestBudgetsOfParallelScopes: agents that run side by side see what the others
 // have reserved.
 func TestBudgetsOfParallelScopes(t *testing.T) {

@@ -65,35 +65,6 @@ func (e *engine) begin(id string, attempt int) ([]*event.Event, runner.TurnState
 
 var pays = scripted.Reply(scripted.CallID("c1", "pay", "{}"))
 
-// TestLostCompletion: a step was stored, and its process died before it could say so. The next try does not do the next
-// step in its place, whose tools are in their first try.
-func TestLostCompletion(t *testing.T) {
-	e := newEngine(t, pays)
-	_, begun, err := e.begin("t-1", 1)
-	require.NoError(t, err)
-	require.Equal(t, runner.TurnState{Seq: 2, Turn: "t-1"}, begun)
-	_, called := e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq, Attempt: 1})
-
-	events, again := e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq, Attempt: 2})
-	require.Empty(t, events)
-	require.Equal(t, called, again)
-	require.Zero(t, e.runs)
-
-	_, paid := e.advance(runner.Step{Turn: "t-1", Seq: again.Seq, Attempt: 1})
-	require.Equal(t, 1, e.runs, "the tool ran in its first try")
-	events, again = e.advance(runner.Step{Turn: "t-1", Seq: called.Seq, Attempt: 2})
-	require.Empty(t, events)
-	require.Equal(t, paid, again)
-
-	_, over := e.advance(runner.Step{Turn: "t-1", Seq: paid.Seq})
-	require.True(t, over.Over)
-	require.Equal(t, event.FinishReasonStop, over.Finish)
-	events, again = e.advance(runner.Step{Turn: "t-1", Seq: paid.Seq, Attempt: 3})
-	require.Empty(t, events)
-	require.Equal(t, over, again)
-	require.Equal(t, 1, e.runs)
-}
-
 // TestStopBetweenSteps: a step that finds a request to stop does nothing but store that the turn was stopped, and only
 // a step that is asked for after that pays.
 func TestStopBetweenSteps(t *testing.T) {
@@ -147,37 +118,6 @@ func TestStoreStop(t *testing.T) {
 	for range 2 {
 		require.Equal(t, runner.TurnState{Seq: begun.Seq + 1, Turn: "t-1", Stopped: true}, stored())
 	}
-}
-
-// TestLostCompletionAndAdoption: the process that adopted the turn since may have begun the next step.
-func TestLostCompletionAndAdoption(t *testing.T) {
-	e := newEngine(t, pays)
-	_, begun, err := e.begin("t-1", 1)
-	require.NoError(t, err)
-	e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq})
-	for _, err := range e.process().Adopt(t.Context(), s1) {
-		require.NoError(t, err)
-		break // it dies
-	}
-	events, _ := e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq, Attempt: 2})
-	require.Zero(t, e.runs)
-	require.True(t, events[0].Data.(*event.ToolResult).IsError)
-}
-
-// TestFirstTryAfterAnAdoption: for the engine the step is new, but its call may have been begun by the process that adopted the turn.
-func TestFirstTryAfterAnAdoption(t *testing.T) {
-	e := newEngine(t, pays)
-	_, begun, err := e.begin("t-1", 1)
-	require.NoError(t, err)
-	e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq})
-	for _, err := range e.process().Adopt(t.Context(), s1) {
-		require.NoError(t, err)
-		break // it dies
-	}
-	now := must.Get(e.process().State(t.Context(), s1))
-	events, _ := e.advance(runner.Step{Turn: "t-1", Seq: now.Seq})
-	require.Zero(t, e.runs)
-	require.True(t, events[0].Data.(*event.ToolResult).IsError)
 }
 
 // TestPositionOfAnEarlierTurn: it says nothing of what this turn has done, whose call may have been begun.
@@ -325,33 +265,6 @@ func TestLastTry(t *testing.T) {
 	require.Equal(t, event.FinishReasonError, state.Finish)
 }
 
-// TestAdopt: a turn that ends every process is left alone after three, and resumed by hand.
-func TestAdopt(t *testing.T) {
-	e := newEngine(t, scripted.Reply(scripted.Text("Yes.")))
-	events := finish(t, e.process().Adopt(t.Context(), s1))
-	require.Empty(t, events)
-	_, _, err := e.begin("t-1", 1)
-	require.NoError(t, err)
-	for range 3 { // each dies as soon as it has the session
-		for e, err := range e.process().Adopt(t.Context(), s1) {
-			require.NoError(t, err)
-			require.Equal(t, event.NoticeAdopted, e.Data.(*event.Notice).Code)
-			break
-		}
-	}
-	for told := range 3 { // how it was left is told and noted once
-		events, err = collect(e.process().Adopt(t.Context(), s1))
-		require.ErrorIs(t, err, runner.ErrLeft)
-		require.Len(t, events, max(0, 1-told))
-	}
-	r := e.process()
-	events = finish(t, r.Resume(t.Context(), s1))
-	require.Equal(t, "Yes.", events[0].Data.(*event.Text).Content)
-	require.Equal(t, []string{event.NoticeAdopted, event.NoticeAdopted, event.NoticeAdopted, event.NoticeLeft}, noticesOf(t, r))
-	events = finish(t, r.Adopt(t.Context(), s1))
-	require.Empty(t, events, "it is over")
-}
-
 // noticesOf returns the codes of the session's notices.
 func noticesOf(t *testing.T, r *runner.Runner) (codes []string) {
 	for _, e := range load(t, r, s1) {
@@ -393,6 +306,7 @@ func TestAdoptAfterStops(t *testing.T) {
 	require.Len(t, codes, 2+2*10+1)
 	require.Equal(t, []string{event.NoticeAdopted, event.NoticeGivenBack, event.NoticeLeft}, codes[len(codes)-3:])
 	finish(t, e.process().Resume(t.Context(), s1))
+	require.Empty(t, finish(t, e.process().Adopt(t.Context(), s1)), "it is over")
 }
 
 // TestAbandoned: a turn that is cut off for another process to go on with is found at once, and one that is stopped is not.

@@ -1,7 +1,6 @@
 package runner_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -75,32 +74,6 @@ billing: "Again."`)
 	r = newRunner(t, root, store)
 	events = run(t, r, s1, "Who are you?")
 	require.Equal(t, "money: I am billing.", said(events))
-}
-
-// TestTransfersByAnotherName: a transfer goes to the agent that FindAgent returns for the name, whoever asks for it,
-// and the log has the agent's own name.
-func TestTransfersByAnotherName(t *testing.T) {
-	for name, root := range map[string]func(billing agent.Agent) agent.Agent{
-		"a model": func(billing agent.Agent) agent.Agent {
-			return scriptedAgent(t, "support", seq(handsOver("the_billing")), llmagent.WithSubAgents(billing))
-		},
-		"a function agent": func(billing agent.Agent) agent.Agent {
-			return function(t, "support", func(context.Context, *agent.Invocation) iterSeq {
-				return yields(&event.Transfer{To: "the_billing"})
-			}, agent.WithSubAgents(billing))
-		},
-		"a function": func(billing agent.Agent) agent.Agent {
-			return must.Get(llmagent.Func("support", "", func(s *llmagent.Step) error { return s.Transfer("the_billing", "") }, llmagent.WithSubAgents(billing)))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRun(t, &searching{root(says(t, "billing", "Hello.")), func(string) {}})
-			events := run(t, r, s1, "Hi")
-			require.Contains(t, said(events), "support → billing committed")
-			who, _ := lastText(events)
-			require.Equal(t, "billing", who)
-		})
-	}
 }
 
 // TestFindAgentChangesItsAnswer: each contradiction is one error, the log stays valid, and the session goes on as soon

@@ -78,20 +78,6 @@ func TestNoDeltaAfterTheWhole(t *testing.T) {
 	}
 }
 
-// A second question can be decided while the run that the first decision opened is cut off.
-func TestDecisionAfterACrash(t *testing.T) {
-	c := newCashier(t, `
-support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
-support: "Both."`)
-	c.say("Money back")
-	for _, err := range resume(c.process(), s1, runner.Approve("c1")) {
-		require.NoError(t, err)
-		break // the process dies
-	}
-	_, err := c.resume(runner.Approve("c2"))
-	require.NoError(t, err)
-}
-
 type modelFunc func(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error]
 
 func (m modelFunc) Name() string { return "m" }
@@ -151,26 +137,6 @@ func TestSummaryWithinTheLimit(t *testing.T) {
 	_, err := say(r, s1, "Hi")
 	require.ErrorIs(t, err, agent.ErrLimit)
 	require.LessOrEqual(t, asked-1+summaries, 1, "model calls of the second turn")
-}
-
-// An answer that a guard refuses counts once, streamed or not.
-func TestRefusedAnswerCountsOnce(t *testing.T) {
-	for _, stream := range []bool{false, true} {
-		guard := agent.Guard{Name: "g", Out: func(context.Context, *agent.Invocation, string) error { return context.DeadlineExceeded }}
-		a := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.Text("Hi."), scripted.Usage(5, 3, 0))), llmagent.WithGuards(guard))
-		var opts []runner.Option
-		if stream {
-			opts = append(opts, runner.WithStreaming())
-		}
-		r := newRun(t, a, opts...)
-		_, err := say(r, s1, "Hi")
-		require.Error(t, err)
-		var f session.Fold
-		for _, e := range load(t, r, s1) {
-			f.Apply(e)
-		}
-		require.Equal(t, 1, f.Turn.ModelCalls, "stream: %v", stream)
-	}
 }
 
 // TestPanicAfterATransfer: a function that panics after its transfer has transferred all

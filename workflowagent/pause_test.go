@@ -101,18 +101,3 @@ func TestTwoQuestions(t *testing.T) {
 	}
 	require.Equal(t, 2, paid)
 }
-
-// TestNewMessageWithdrawsQuestions: a new message does not wait for what was asked.
-func TestNewMessageWithdrawsQuestions(t *testing.T) {
-	store, c := sessiontest.Memory(t), &calls{}
-	r := newRunner(t, sequential(t, "line", []agent.Agent{c.asks(t, "payer")}), store)
-	_, err := say(t, r, store, "go")
-	require.NoError(t, err)
-	log, err := say(t, r, store, "go")
-	require.NoError(t, err)
-	require.Len(t, find[*event.Relay](log), 2)
-	for _, err := range sessiontest.Turn(t, r.Resume(context.Background(), key, runner.Approve(find[*event.Relay](log)[1].ToolCallID))) {
-		require.NoError(t, err)
-	}
-	require.Equal(t, "It is paid.", said(logOf(t, store)))
-}

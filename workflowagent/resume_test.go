@@ -13,7 +13,6 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -117,36 +116,6 @@ func fill(t testing.TB, store session.Store, log []*event.Event) {
 	lease := must.Get(sessiontest.Acquire(context.Background(), store, key, session.Owner{Host: "test"}))
 	require.NoError(t, sessiontest.Append(context.Background(), store, key, 0, lease, log...))
 	require.NoError(t, sessiontest.Release(context.Background(), store, key, lease))
-}
-
-// TestBrokenOffAnywhere: the consumer leaves after each event, and takes the turn up again.
-func TestBrokenOffAnywhere(t *testing.T) {
-	for name, tree := range trees(t) {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log, failed := run(t, tree(&calls{}))
-				for k := range log {
-					store := sessiontest.Memory(t)
-					r := newRunner(t, tree(&calls{}), store)
-					n := 0
-					for range r.Run(t.Context(), key, llm.UserText("go")) {
-						if n++; n > k {
-							break
-						}
-					}
-					var err error
-					for _, turnErr := range r.Resume(t.Context(), key) {
-						err = turnErr
-					}
-					if n == len(log) || err == nil && failed != nil {
-						continue // it was over
-					}
-					require.Equal(t, failed == nil, err == nil, k)
-					require.Equal(t, string(output(t, log)), string(output(t, logOf(t, store))), k)
-				}
-			})
-		})
-	}
 }
 
 // TestConditionIsAskedOnce: what a loop has decided before a crash stands, whatever the
