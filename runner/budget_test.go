@@ -529,34 +529,6 @@ func TestBudgetsOfBrokenOffAnswers(t *testing.T) {
 	}
 }
 
-// TestBudgetsOfManyAnswers: a function that asks again and again before it yields anything pays for each answer.
-func TestBudgetsOfManyAnswers(t *testing.T) {
-	m := scripted.Always("m", scripted.Reply(scripted.Text("yes"), scripted.Usage(100, 100, 0)))
-	asks, err := agent.New("asks", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
-		return func(yield func(*event.Event, error) bool) {
-			for {
-				for _, err := range inv.Runtime().Ask(ctx, inv, m, &llm.Request{Messages: []llm.Message{llm.UserText("x")}, Settings: llm.Settings{MaxTokens: 100}}) {
-					if err != nil {
-						yield(nil, err)
-						return
-					}
-				}
-			}
-		}
-	})
-	require.NoError(t, err)
-	r := newRunner(t, asks, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}}))
-	_, err = collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
-	require.ErrorIs(t, err, agent.ErrLimit)
-	spent := 0
-	for _, e := range load(t, r, s1) {
-		if d, ok := e.Data.(*event.Discard); ok {
-			spent += d.Usage.InputTokens + d.Usage.OutputTokens
-		}
-	}
-	require.Equal(t, 1000, spent)
-}
-
 // TestBudgetsOfLosers has two agents side by side. What one of them reserves for an answer stays reserved when another
 // model has lost the race for that answer.
 func TestBudgetsOfLosers(t *testing.T) {

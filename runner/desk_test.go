@@ -232,21 +232,6 @@ func TestPersonDecided(t *testing.T) {
 	require.Len(t, desk.requests, 1)
 }
 
-// TestPersonAndFork: a fork of a conversation with a person has none, and asks for one anew.
-func TestPersonAndFork(t *testing.T) {
-	desk, key, fork := &noting{}, session.ID("s1"), session.ID("s2")
-	store := sessiontest.Memory(t)
-	r := newRunner(t, escalates(t), store, runner.WithDesk(desk))
-	tells(t, r, key, "a person please")
-	info := must.Get(store.List(t.Context(), key, session.Page{}))
-	require.NoError(t, store.Fork(t.Context(), key, info[0].Seq, fork))
-	require.ErrorIs(t, r.Deliver(t.Context(), fork, human.Event{ID: "1", HandoffID: desk.requests[0].ID, Text: "x"}), human.ErrGone)
-	tells(t, r, fork, "hello")
-	require.Len(t, desk.requests, 2)
-	require.NotEqual(t, desk.requests[0].ID, desk.requests[1].ID)
-	require.NoError(t, r.Deliver(t.Context(), key, human.Event{ID: "1", HandoffID: desk.requests[0].ID, Text: "x"}))
-}
-
 // TestPersonBeyondLimits: who hands over with the last answer of a turn reaches the person.
 func TestPersonBeyondLimits(t *testing.T) {
 	desk := &noting{}

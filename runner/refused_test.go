@@ -19,7 +19,6 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 var errDown = errors.New("the line to http://desk.test is down")
@@ -167,40 +166,6 @@ func TestRefusedRoute(t *testing.T) {
 	require.Equal(t, "support: Done.\nsupport → desk committed route", said(events))
 }
 
-// Wherever the turn is cut off, Resume ends it in the same way.
-func TestRefusedHandoverCutOff(t *testing.T) {
-	var whole string
-	for cut := 0; ; cut++ {
-		s := scripted.New().Always("support", scripted.Reply(scripted.Text("x")))
-		s.Func("support", func(req *llm.Request) scripted.Answer {
-			if req.Messages[len(req.Messages)-1].Text == refusedLine {
-				return scripted.Reply(scripted.Text("The desk is closed."))
-			}
-			return handsOver("desk", "One moment.")
-		})
-		support := must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk"))))
-		store := sessiontest.Memory(t)
-		seen := 0
-		for _, err := range newRunner(t, support, store).Run(context.Background(), s1, llm.UserText("Help")) {
-			require.NoError(t, err)
-			if seen++; seen == cut {
-				break
-			}
-		}
-		r := newRunner(t, support, store) // another process
-		finish(t, r.Resume(context.Background(), s1))
-		log := load(t, r, s1)
-		if cut == 0 {
-			whole = said(log)
-			require.Contains(t, whole, "refused")
-		}
-		require.Equal(t, whole, said(log), "cut after %d", cut)
-		if cut > 0 && seen < cut {
-			break
-		}
-	}
-}
-
 // What the source was started with is there again when it runs anew.
 func TestRefusedHandoverKeepsThePayload(t *testing.T) {
 	type order struct {
@@ -246,21 +211,4 @@ func TestRefusedInnerHandover(t *testing.T) {
 	run(t, r, s1, "Help")
 	require.NoError(t, s.Done())
 	require.Equal(t, "support", must.Get(r.Active(context.Background(), s1)))
-}
-
-// An engine that takes the turn step by step sees it go on.
-func TestRefusedHandoverStepByStep(t *testing.T) {
-	s := scripted.New().Add("support", handsOver("desk"), scripted.Reply(scripted.Text("The desk is closed.")))
-	support := must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk"))))
-	r := newRun(t, support)
-	_, _, err := r.Begin(context.Background(), s1, llm.UserText("Help"))
-	require.NoError(t, err)
-	steps := 0
-	for done := false; !done; steps++ {
-		require.Less(t, steps, 10)
-		_, done, err = over(r.Advance(context.Background(), s1, runner.Step{Attempt: 1}))
-		require.NoError(t, err)
-	}
-	require.Equal(t, 3, steps, "the transfer, the refusal, the answer")
-	require.NoError(t, s.Done())
 }

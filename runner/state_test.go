@@ -1,7 +1,6 @@
 package runner_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -83,39 +82,6 @@ func TestWithState(t *testing.T) {
 			require.Equal(t, "9007199254740993 true <nil> <nil> gold <nil> 9007199254740993", lastWords(events))
 			events = finish(t, r.Run(t.Context(), key, llm.UserText("Forget it"), runner.WithState(map[string]any{"order": nil, "user:plan": nil})))
 			require.Equal(t, "0 false <nil> <nil> <nil> <nil> 0", lastWords(events))
-		})
-	}
-}
-
-// A turn that is taken up, or begun for the same reason twice, has its state once.
-func TestWithStateIsAppliedOnce(t *testing.T) {
-	for name, begin := range map[string]func(r *runner.Runner, opts ...runner.TurnOption) error{
-		"Run": func(r *runner.Runner, opts ...runner.TurnOption) error {
-			for _, err := range r.Run(context.Background(), s1, llm.UserText("Hi"), opts...) {
-				return err // and breaks out
-			}
-			return nil
-		},
-		"Begin": func(r *runner.Runner, opts ...runner.TurnOption) error {
-			_, _, err := r.Begin(context.Background(), s1, llm.UserText("Hi"), opts...)
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			store := sessiontest.Memory(t)
-			r := newRunner(t, asking(t, "root", orderTool(t)), store)
-			opts := []runner.TurnOption{runner.At(0), runner.WithState(map[string]any{"order": 7})}
-			require.NoError(t, begin(r, opts...))
-			require.ErrorIs(t, begin(r, opts...), agent.ErrConflict, "who sends it again")
-			events := finish(t, newRunner(t, asking(t, "root", orderTool(t)), store).Resume(t.Context(), s1))
-			require.Equal(t, "7 true <nil> <nil> <nil> <nil> 7", lastWords(events))
-			seeds := 0
-			for _, e := range load(t, r, s1) {
-				if s, ok := e.Data.(*event.State); ok && s.Delta["order"] != nil {
-					seeds++
-				}
-			}
-			require.Equal(t, 1, seeds)
 		})
 	}
 }

@@ -2,15 +2,12 @@ package runner_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"iter"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
@@ -163,44 +160,4 @@ func TestMetadataReachesAgents(t *testing.T) {
 	}))
 	finish(t, newRun(t, a).Run(context.Background(), s1, llm.UserText("Hi"), runner.WithMetadata(map[string]any{"k": "v"})))
 	require.Equal(t, map[string]any{"k": "v"}, got)
-}
-
-// TestWorkflowThatFailsWhileAChildWaits: a workflow of somebody's own ends with an error in the write in which a child asks. What
-// the child asks is withdrawn where it was asked.
-func TestWorkflowThatFailsWhileAChildWaits(t *testing.T) {
-	payer := function(t, "payer", func(context.Context, *agent.Invocation) iterSeq {
-		return func(yield func(*event.Event, error) bool) { // all in one write
-			call := &event.Event{Data: &event.ToolCall{Name: "pay", Input: json.RawMessage("{}")}, More: true}
-			if yield(call, nil) && yield(&event.Event{Data: &event.Relay{Kind: event.RelayPermission, ToolCallID: call.ID, Tool: "pay"}, More: true}, nil) {
-				yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
-			}
-		}
-	})
-	tree := must.Get(agent.NewTree(payer))
-	flow := function(t, "flow", func(ctx context.Context, inv *agent.Invocation) iterSeq {
-		return func(yield func(*event.Event, error) bool) {
-			g := must.Get(workflow.NewGroup(ctx, inv, workflow.Settle))
-			defer func() { yield(nil, errors.New("no way to wait")) }()
-			defer g.Close()
-			require.NoError(t, g.Start(&workflow.Child{Tree: tree, Key: "1/payer", Cause: inv.RunID() + ":harness_start", Input: json.RawMessage(`"go"`)}))
-			ended := must.Get(g.Next(0))
-			require.Equal(t, event.FinishReasonInputRequired, ended[0].Reason)
-		}
-	}, func(p *agent.Properties) { p.Workflow, p.Inner = true, []agent.Agent{payer} })
-	r := newRun(t, flow)
-	_, err := say(r, s1, "Go")
-	require.ErrorContains(t, err, "no way to wait")
-	log := load(t, r, s1)
-	var calls, results []*event.Event
-	for _, e := range log {
-		switch e.Data.(type) {
-		case *event.ToolCall:
-			calls = append(calls, e)
-		case *event.ToolResult:
-			results = append(results, e)
-		}
-	}
-	require.Len(t, calls, 1)
-	require.Len(t, results, 1)
-	require.Equal(t, []string{calls[0].ID, calls[0].Scope, calls[0].RunID, "payer"}, []string{results[0].ID, results[0].Scope, results[0].RunID, results[0].Agent})
 }
