@@ -53,8 +53,8 @@ type Checkpoint struct {
 	Seq int64
 	// Time is the time of the last event.
 	Time time.Time
-	// Active is the active agent at the checkpoint: the target of the last transfer, or "" for the root before the
-	// first transfer.
+	// Active is the active agent at the checkpoint: the target of the last transfer or handoff, or "" for the root
+	// before the first.
 	Active string
 	// Events are the events since the previous checkpoint.
 	Events []*event.Event
@@ -64,26 +64,24 @@ type Checkpoint struct {
 func (s *Sessions) History(ctx context.Context, key session.Key) iter.Seq2[Checkpoint, error] {
 	return func(yield func(Checkpoint, error) bool) {
 		var c Checkpoint
-		var active string
+		var fold session.Fold
 		for e, err := range s.store.Load(ctx, key, 0) {
 			if err != nil {
 				yield(Checkpoint{}, err)
 				return
 			}
 			if n := len(c.Events); n > 0 && between(c.Events[n-1], e) {
-				c.Active = active
+				c.Active = fold.Scope("").Active
 				if !yield(c, nil) {
 					return
 				}
 				c.Events = nil
 			}
-			if t, ok := e.Data.(*event.Transfer); ok && t.Outcome == event.TransferCommitted && e.Scope == "" {
-				active = t.To
-			}
+			fold.Apply(e)
 			c.Seq, c.Time, c.Events = e.Seq, e.Time, append(c.Events, e)
 		}
 		if len(c.Events) > 0 {
-			c.Active = active
+			c.Active = fold.Scope("").Active
 			yield(c, nil)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -162,6 +163,26 @@ func TestHistory(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestActiveInAHandoff: the history names the same active agents as a moment does, a person included.
+func TestActiveInAHandoff(t *testing.T) {
+	store := session.NewMemory()
+	past := must.Get(checkpoint.New(store))
+	var log []*event.Event
+	for i, d := range []event.Data{&event.User{Content: llm.Content{Text: "A person, please"}}, &event.HandoffStatus{HandoffID: "h", Status: "queued"},
+		&event.HandoffStatus{HandoffID: "h", Status: "completed", TargetAgent: "billing"}} {
+		log = append(log, &event.Event{Seq: int64(i + 1), ID: fmt.Sprint(i), TurnID: "t", RunID: "r", Agent: "user", Time: time.Unix(int64(i), 0), Data: d})
+	}
+	lease := must.Get(sessiontest.Acquire(t.Context(), store, s1, session.Self()))
+	require.NoError(t, sessiontest.Append(t.Context(), store, s1, 0, lease, log...))
+	var active []string
+	for c, err := range past.History(t.Context(), s1) {
+		require.NoError(t, err)
+		require.Equal(t, must.Get(past.At(t.Context(), s1, c.Seq)).Active, c.Active)
+		active = append(active, c.Active)
+	}
+	require.Equal(t, []string{"", agent.Human, "billing"}, active)
 }
 
 func TestAt(t *testing.T) {

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -80,10 +81,8 @@ func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
 		if side.Fold.Seq > 0 {
 			continue
 		}
-		if infos, err := s.store.List(ctx, side.Key, session.Page{}); err != nil {
-			return nil, err
-		} else if len(infos) == 0 {
-			return nil, noPosition(side.Key, 1)
+		if _, ok, err := session.Find(ctx, s.store, side.Key); err != nil || !ok {
+			return nil, cmp.Or(err, noPosition(side.Key, 1))
 		}
 	}
 	return d, nil

@@ -120,8 +120,8 @@ func (s *Sessions) imports(ctx context.Context, to session.Key, agentName string
 		return fmt.Errorf("there are no messages: %w", agent.ErrBadInput)
 	}
 	i.events = as(i.events)
-	infos, err := s.store.List(ctx, to, session.Page{})
-	if err == nil && len(infos) > 0 {
+	_, exists, err := session.Find(ctx, s.store, to)
+	if exists {
 		err = fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
 	} else if err == nil {
 		err = s.write(ctx, to, i.events...)

@@ -63,10 +63,10 @@ func (s *Sessions) Replay(ctx context.Context, key session.Key, until int64) ite
 			at = e.Seq
 		}
 		if at == 0 && until == 0 { // a fork may have no events yet
-			if infos, err := s.store.List(ctx, key, session.Page{}); err != nil {
-				yield(nil, err)
-				return
-			} else if len(infos) > 0 {
+			if _, ok, err := session.Find(ctx, s.store, key); err != nil || ok {
+				if err != nil {
+					yield(nil, err)
+				}
 				return
 			}
 		}
