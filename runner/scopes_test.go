@@ -54,7 +54,7 @@ func TestWaitsForNobody(t *testing.T) {
 			results[d.Name] += event.OutputText(d.Output)
 		}
 	}
-	require.Contains(t, results["idle"], "neither asks anybody")
+	require.Contains(t, results["idle"], "neither asked a question")
 	require.Empty(t, must.Get(r.Pending(t.Context(), s1)))
 	require.Empty(t, must.Get(runner.Collect(r.Resume(t.Context(), s1))).Pending)
 }
