@@ -7,14 +7,18 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -259,4 +263,57 @@ func TestEarlierClient(t *testing.T) {
 	shown := peer.do(t, w.to(peerCommand{Earlier: true, Say: toolMessage("r1", open[0], "shown"), Tools: showMap}))
 	require.Empty(t, shown.Error)
 	require.Equal(t, "shown", last(shown.Messages)["content"])
+}
+
+// slowPage is a page that reads nothing until it may.
+type slowPage struct {
+	*httptest.ResponseRecorder
+	reads chan struct{}
+}
+
+func (p slowPage) Write(data []byte) (int, error) {
+	<-p.reads
+	return p.ResponseRecorder.Write(data)
+}
+
+// TestCanceledAtAnotherServer: a page sees a turn that another server cancels as one run, also if it has not read the
+// notice of the stop when its server hears of the stop.
+func TestCanceledAtAnotherServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := make(chan struct{})
+		model := scripted.Func("desk", func(req *llm.Request) scripted.Answer {
+			if req.Messages[len(req.Messages)-1].PlainText() == "Hi" {
+				return scripted.Reply(scripted.Text("Hello."))
+			}
+			return scripted.Reply(scripted.Text(strings.Repeat("x", 64<<10)), scripted.Text("y"), scripted.WaitFor(begun))
+		})
+		desk := must.Get(llmagent.New("desk", "You obey.", model))
+		store := sessiontest.Memory(t, session.WithClock(time.Now))
+		guard := must.Get(access.New(access.Options{Users: must.Get(access.Bearer(must.Get(access.Secrets(map[string]string{"secret": "ann"}))))}))
+		runs, cancels := newTurns(t, desk, store, runner.WithStreaming()), newTurns(t, desk, store)
+		key := session.Key{App: session.DefaultApp, User: "ann", ID: "t1"}
+		ctx, leave := context.WithCancel(t.Context())
+		page := slowPage{httptest.NewRecorder(), make(chan struct{})}
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/agui/connect", strings.NewReader(`{"threadId":"t1","runId":"r1","messages":[]}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer secret")
+		go must.Get(New(runs, WithGuard(guard))).ServeHTTP(page, r)
+		synctest.Wait()
+		x := must.Get(runs.Begin(t.Context(), key, llm.UserText("think")))
+		synctest.Wait()
+		must.Get(cancels.Cancel(t.Context(), key))
+		require.ErrorIs(t, x.Wait(t.Context()), session.ErrStopped)
+		synctest.Wait()
+		close(page.reads)
+		time.Sleep(2 * moveEvery)
+		require.NoError(t, must.Get(runs.Begin(t.Context(), key, llm.UserText("Hi"))).Wait(t.Context()))
+		time.Sleep(2 * moveEvery)
+		leave()
+		for _, turns := range []*live.Turns{runs, cancels} {
+			require.NoError(t, turns.Close(t.Context()))
+		}
+		synctest.Wait()
+		require.Equal(t, 3, strings.Count(page.Body.String(), "RUN_STARTED"), "of the empty thread, and of each turn")
+		require.Equal(t, 1, strings.Count(page.Body.String(), `"cancelled"`))
+	})
 }
