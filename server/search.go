@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"iter"
 	"net/url"
 	"strings"
 	"time"
@@ -67,22 +68,15 @@ func (s search) matches(ctx context.Context, store session.Store, info session.I
 	if containsAll(s.terms, text) {
 		return true, nil
 	}
-	for e, err := range store.Load(ctx, info.Key, 0) {
-		if err != nil {
-			return false, err
-		}
-		if t, ok := textIn(e); ok {
-			text += "\n" + t
-			break
-		}
-	}
-	for e, err := range session.Backward(ctx, store, info.Key, 0) {
-		if err != nil {
-			return false, err
-		}
-		if t, ok := textIn(e); ok {
-			text += "\n" + t
-			break
+	for _, log := range []iter.Seq2[*event.Event, error]{store.Load(ctx, info.Key, 0), session.Backward(ctx, store, info.Key, 0)} {
+		for e, err := range log {
+			if err != nil {
+				return false, err
+			}
+			if t, ok := textIn(e); ok {
+				text += "\n" + t
+				break
+			}
 		}
 	}
 	return containsAll(s.terms, text), nil

@@ -605,7 +605,7 @@ func TestRefused(t *testing.T) {
 		`{`:                            "not JSON",
 		`{}`:                           `{"path":"threadId","message":"is missing"}`,
 		`{"threadId":"t","runId":"r"}`: `{"path":"messages","message":"is missing"}`,
-		`{"threadId":"t","runId":"r","messages":{}}`:                                                                                                                                 "messages",
+		`{"threadId":"t","runId":"r","messages":{}}`:                                                                                                                                 `{"path":"messages","message":"must be an array, not object"}`,
 		`{"threadId":"t","runId":"r\n","messages":[]}`:                                                                                                                               "runId",
 		`{"threadId":"t","runId":"r","messages":[{"id":"a","role":"user","content":7}]}`:                                                                                             "messages[0].content",
 		`{"threadId":"t","runId":"r","messages":[{"id":"a","role":"user","content":[{"type":"image","source":{"type":"file","value":"f"}}]}]}`:                                       "messages[0].content[0]",
@@ -638,8 +638,10 @@ func testUsersAreKeptApart(t *testing.T, peer *clientProcess) {
 	c := w.to(peerCommand{Op: "connect", Query: "?follow=false", Page: "bob's"})
 	c.Headers = map[string]string{"Authorization": "Bearer other"}
 	require.Empty(t, peer.do(t, c).Messages)
-	c.Query = "?follow=false&user=ann"
-	require.Equal(t, http.StatusForbidden, peer.do(t, c).Status)
+	for _, other := range []string{"user", "%75ser"} {
+		c.Query = "?follow=false&" + other + "=ann"
+		require.Equal(t, http.StatusForbidden, peer.do(t, c).Status)
+	}
 	c.Page, c.Headers = "nobody's", nil
 	require.Equal(t, http.StatusUnauthorized, peer.do(t, c).Status)
 }

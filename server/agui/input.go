@@ -3,7 +3,6 @@ package agui
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,12 +47,8 @@ func readInput(c *front.Call) (in *input, key session.Key, err error) {
 		return nil, key, err
 	}
 	in = &input{}
-	var form *json.UnmarshalTypeError
-	switch err = json.Unmarshal(body, in); {
-	case errors.As(err, &form):
-		err = front.ProblemAt(form.Field, "has another type than in the protocol")
+	switch _, err = front.DecodeKnown(body, in); {
 	case err != nil:
-		err = front.BadRequest("the body is not JSON: %s", err)
 	case in.Thread == "":
 		err = front.ProblemAt("threadId", "is missing")
 	case in.Run == "" || len(in.Run) > 255 || strings.ContainsFunc(in.Run, func(r rune) bool { return !unicode.IsPrint(r) }):

@@ -81,7 +81,7 @@ func TestFields(t *testing.T) {
 		"model's type":   {strings.Replace(fields1(""), `"support"`, "1", 1), "model", "must be a string", 400},
 		"n":              {fields1(`"n":2`), "n", "not supported", 400},
 		"tools":          {fields1(`"tools":[{"type":"custom","name":"f"}]`), "tools[0].type", "only functions", 400},
-		"schema":         {fields1(`"response_format":{"type":"json_schema","json_schema":{}}`), "response_format.schema", "is missing", 400},
+		"schema":         {fields1(`"response_format":{"type":"json_schema","json_schema":{}}`), "response_format.json_schema.schema", "is missing", 400},
 		"logprobs":       {fields1(`"logprobs":true`), "logprobs", "not supported", 400},
 		"audio":          {fields1(`"audio":{"voice":"x"},"modalities":["text","audio"]`), "audio", "audio: is not supported; modalities: is not supported", 400},
 		"stop":           {fields1(`"stop":1`), "stop", "invalid; stop: must be a text, or a list of at most 16 texts", 400},

@@ -32,8 +32,9 @@ func readFormat(raw json.RawMessage, path string, metadata map[string]any, wrong
 		wrong.addf(path, "must be an object with a type")
 		return
 	}
+	schemaAt := path + ".schema"
 	if f.Wrapped != nil {
-		f.form = *f.Wrapped
+		f.form, schemaAt = *f.Wrapped, path+".json_schema.schema"
 	}
 	w := &llmagent.ClientOutput{Schema: f.Schema, Strict: f.Strict}
 	switch {
@@ -45,11 +46,11 @@ func readFormat(raw json.RawMessage, path string, metadata map[string]any, wrong
 		wrong.addf(path+".type", "is %.40q; it must be text, json_object or json_schema", f.Type)
 		return
 	case len(f.Schema) == 0:
-		wrong.addf(path+".schema", "is missing")
+		wrong.addf(schemaAt, "is missing")
 		return
 	}
 	if err := w.CheckSchema(); err != nil {
-		wrong.addf(path+".schema", "cannot be used: %s", err)
+		wrong.addf(schemaAt, "cannot be used: %s", err)
 		return
 	}
 	metadata[llmagent.ClientOutputKey] = event.DecodeValue(event.EncodeJSON(w))

@@ -116,7 +116,7 @@ func TestWantedFormThatCannotBe(t *testing.T) {
 	for format, want := range map[string]string{
 		`{"type":"xml"}`:         `response_format.type: is "xml"`,
 		`{"type":"json_schema"}`: "response_format.schema: is missing",
-		`{"type":"json_schema","json_schema":{"schema":{"type":"nothing"}}}`: "response_format.schema: cannot be used",
+		`{"type":"json_schema","json_schema":{"schema":{"type":"nothing"}}}`: "response_format.json_schema.schema: cannot be used",
 		`7`: "response_format: must be an object with a type",
 		`{"type":"json_schema","json_schema":{"schema":{"description":"` + strings.Repeat("x", 256<<10) + `"}}}`: "at most 262144 are allowed",
 	} {

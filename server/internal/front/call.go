@@ -61,13 +61,11 @@ func (c *Call) Key(id string) (session.Key, error) {
 // the error names the right need.
 func (c *Call) KeyWith(id string, others bool, need access.Rights) (session.Key, error) {
 	user := c.User.Name
-	if strings.Contains(c.R.URL.RawQuery, "user=") {
-		if other := c.R.URL.Query().Get("user"); other != "" && other != user {
-			if !others {
-				return session.Key{}, &Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: fmt.Sprintf("sessions of others need the right %q", need.Names()[0])}
-			}
-			user = other
+	if other := c.R.URL.Query().Get("user"); other != "" && other != user {
+		if !others {
+			return session.Key{}, &Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: fmt.Sprintf("sessions of others need the right %q", need.Names()[0])}
 		}
+		user = other
 	}
 	key := session.Key{App: c.handler.config.App, User: user, ID: id}
 	if session.CheckKey(key) != nil {
