@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -33,11 +34,7 @@ func TestBreakAnywhere(t *testing.T) {
 			}
 			_, _, err := again(t, f.Store, tree(t, s, remotetest.Billing(t, srv.cardURL())), runner.WithStreaming()).resume()
 			require.NoError(t, err)
-			var log []*event.Event
-			for e, err := range f.Store.Load(context.Background(), key, 0) {
-				require.NoError(t, err)
-				log = append(log, e)
-			}
+			log := must.All(f.Store.Load(context.Background(), key, 0))
 			require.Equal(t, []string{"I see two charges."}, remotetest.Texts(log), "cut after %d", cut)
 			require.Equal(t, event.FinishReasonStop, lastEnd(log))
 			sent := srv.messages()

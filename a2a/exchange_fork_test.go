@@ -23,7 +23,7 @@ import (
 func (f *fixture) forked(t *testing.T, typ string) session.Key {
 	t.Helper()
 	fork, at := session.ID("fork"), int64(0)
-	for _, e := range stored(t, f.Store) {
+	for _, e := range stored(f.Store) {
 		if e.Type() == typ {
 			at = e.Seq
 		}

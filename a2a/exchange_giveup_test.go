@@ -31,7 +31,7 @@ func TestGiveUpInsideOfAgents(t *testing.T) {
 			_, _, last := f.Collect(f.Run(ctx, key, llm.UserText("refund")))
 			require.ErrorIs(t, last, agent.ErrSuspended)
 			require.Empty(t, p.made(cancels))
-			before := stored(t, f.Store)
+			before := stored(f.Store)
 
 			r := must.Get(runner.New(c.root(t, remotetest.Billing(t, p.URL)), f.Store))
 			_, err := r.Cancel(context.Background(), key)
@@ -40,7 +40,7 @@ func TestGiveUpInsideOfAgents(t *testing.T) {
 			var fold session.Fold
 			ended := make(map[string]bool)
 			canceled := 0
-			for _, e := range stored(t, f.Store) {
+			for _, e := range stored(f.Store) {
 				fold.Apply(e)
 				require.False(t, ended[e.RunID], "an event after the end of its run")
 				switch d := e.Data.(type) {
@@ -53,7 +53,7 @@ func TestGiveUpInsideOfAgents(t *testing.T) {
 				}
 			}
 			require.Equal(t, c.tasks, canceled)
-			require.Greater(t, len(stored(t, f.Store)), len(before))
+			require.Greater(t, len(stored(f.Store)), len(before))
 			require.Empty(t, fold.Remote)
 			require.Empty(t, fold.Open())
 			require.False(t, fold.Unfinished())
@@ -65,13 +65,8 @@ func TestGiveUpInsideOfAgents(t *testing.T) {
 	}
 }
 
-func stored(t *testing.T, store session.Store) (log []*event.Event) {
-	t.Helper()
-	for e, err := range store.Load(context.Background(), key, 0) {
-		require.NoError(t, err)
-		log = append(log, e)
-	}
-	return log
+func stored(store session.Store) []*event.Event {
+	return must.All(store.Load(context.Background(), key, 0))
 }
 
 // A task whose question was withdrawn was canceled then, and is not canceled again.
@@ -85,14 +80,14 @@ func TestGiveUpOnce(t *testing.T) {
 	require.NoError(t, err)
 	_, _, failed := f.Collect(f.Run(context.Background(), key, llm.UserText("never mind")))
 	require.Error(t, failed, "the model has no more to say")
-	cut := f.crashed(t, event.TypeRemoteTask, len(remotetest.Find[*event.RemoteTask](stored(t, f.Store))))
+	cut := f.crashed(t, event.TypeRemoteTask, len(remotetest.Find[*event.RemoteTask](stored(f.Store))))
 
 	r := must.Get(runner.New(withTool(t, inner), cut))
 	_, err = r.Cancel(context.Background(), key)
 	require.NoError(t, err)
 	require.Equal(t, 1, cancellations(mock))
 	var fold session.Fold
-	for _, e := range stored(t, cut) {
+	for _, e := range stored(cut) {
 		fold.Apply(e)
 	}
 	require.Empty(t, fold.Remote)

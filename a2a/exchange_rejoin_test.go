@@ -191,16 +191,7 @@ func (c *stub) CancelTask(context.Context, *sdk.CancelTaskRequest) (*sdk.Task, e
 }
 
 func yields(err error, events ...sdk.Event) iter.Seq2[sdk.Event, error] {
-	return func(yield func(sdk.Event, error) bool) {
-		for _, e := range events {
-			if !yield(e, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(nil, err)
-		}
-	}
+	return must.Seq(events, err)
 }
 
 var errBroken = errors.New("the connection broke")

@@ -191,8 +191,7 @@ func (f *fixture) crashed(t *testing.T, typ string, n int) session.Store {
 	copied := sessiontest.Memory(t)
 	lease := must.Get(sessiontest.Acquire(ctx, copied, key, session.Self()))
 	var write []*event.Event
-	for e, err := range f.Store.Load(ctx, key, 0) {
-		require.NoError(t, err)
+	for _, e := range must.All(f.Store.Load(ctx, key, 0)) {
 		own := *e
 		write = append(write, &own)
 		if e.Type() == typ {

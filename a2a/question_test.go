@@ -219,7 +219,7 @@ func TestAnswersAfterACrash(t *testing.T) {
 
 			crashed := func(answers int, want func(f *fixture, events []*event.Event, err error)) (n int) {
 				var fold session.Fold
-				taken, log := false, stored(t, f.Store)
+				taken, log := false, stored(f.Store)
 				for i, e := range log[:len(log)-1] {
 					fold.Apply(e)
 					if log[i+1].Time.Equal(e.Time) || e.Type() == event.TypeHarnessEnd && e.Scope == "" {
@@ -328,16 +328,16 @@ func TestWithdrawnInsideOfAgents(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, sdk.TaskStateCanceled, now.Status.State)
 				var fold session.Fold
-				for _, e := range stored(t, f.Store) {
+				for _, e := range stored(f.Store) {
 					fold.Apply(e)
 				}
 				for _, r := range fold.Remote {
 					require.NotEqual(t, string(task.ID), r.TaskID)
 				}
-				before := len(stored(t, f.Store))
+				before := len(stored(f.Store))
 				_, _, err = f.answers(q, "the second")
 				require.ErrorIs(t, err, runner.ErrNoApproval)
-				require.Len(t, stored(t, f.Store), before)
+				require.Len(t, stored(f.Store), before)
 			})
 		}
 	}

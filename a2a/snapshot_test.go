@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"iter"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -25,17 +24,6 @@ func freshMemory(t require.TestingT, name string, p view.Policy) *memory {
 	require.NoError(t, err)
 	tree := must.Get(agent.NewTree(a))
 	return &memory{view: view.New(tree.Root(), p, ""), name: name}
-}
-
-// after yields the events of a log after a position.
-func after(log []*event.Event, seq int64) iter.Seq2[*event.Event, error] {
-	return func(yield func(*event.Event, error) bool) {
-		for _, e := range log[seq:] {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
 }
 
 // sent is what a memory would send now.
@@ -76,12 +64,12 @@ func TestMemoryFromSnapshot(t *testing.T) {
 			}
 			log = append(log, e)
 			fold.Apply(e)
-			require.NoError(t, all.CatchUp(after(log, seq)))
+			require.NoError(t, all.CatchUp(must.Seq(log[seq:], nil)))
 			if rapid.IntRange(0, 3).Draw(t, "look") > 0 {
 				continue
 			}
 			now.begin(fold.Turns)
-			require.NoError(t, now.CatchUp(after(log, min(now.view.Seq(), now.Position))))
+			require.NoError(t, now.CatchUp(must.Seq(log[min(now.view.Seq(), now.Position):], nil)))
 			require.Equal(t, sent(all), sent(now))
 			same := *all
 			same.Answered = now.Answered // of which one may have seen only what is shown no more

@@ -148,13 +148,7 @@ func alongTheLog(t require.TestingT, a *agentgraph.Agent, log []*event.Event) {
 		if !last && (log[n].Time.Equal(log[n+1].Time) || n%(1+len(log)/16) != 0) { // in the middle of a write; or enough were seen
 			continue
 		}
-		results := must.Get(a.Results(func(yield func(*event.Event, error) bool) {
-			for _, e := range log[:n+1] {
-				if !yield(e, nil) {
-					return
-				}
-			}
-		}))
+		results := must.Get(a.Results(must.Seq(log[:n+1], nil)))
 		if len(results) != 1 { // it has not begun, or began again
 			continue
 		}
@@ -202,13 +196,7 @@ func TestUnderWay(t *testing.T) {
 
 	log := s.log()
 	at := func(n int) agentgraph.Result {
-		results := must.Get(s.make().Results(func(yield func(*event.Event, error) bool) {
-			for _, e := range log[:n] {
-				if !yield(e, nil) {
-					return
-				}
-			}
-		}))
+		results := must.Get(s.make().Results(must.Seq(log[:n], nil)))
 		return results[0]
 	}
 	var seen []look

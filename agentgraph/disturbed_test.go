@@ -27,12 +27,8 @@ var stride = map[bool]int{false: 1, true: 7}[race.Enabled]
 var key = session.ID("s")
 
 // logOf returns the events of the session.
-func logOf(t testing.TB, r *runner.Runner) (events []*event.Event) {
-	for e, err := range r.History(context.Background(), key) {
-		require.NoError(t, err)
-		events = append(events, e)
-	}
-	return events
+func logOf(r *runner.Runner) []*event.Event {
+	return must.All(r.History(context.Background(), key))
 }
 
 // resultsOf reads what became of the runs of a graph in the session.
@@ -54,7 +50,7 @@ func undisturbed(t testing.TB, build func(*scene) agent.Agent, graph *agentgraph
 	}
 	results := resultsOf(t, graph, r)
 	require.Len(t, results, 1)
-	return results[0], logOf(t, r), s.take()
+	return results[0], logOf(r), s.take()
 }
 
 // requireNotAgain compares a log with the calls of a process that continued it: what
@@ -122,7 +118,7 @@ func TestDisturbed(t *testing.T) {
 					if name == "panics" {
 						require.Equal(t, "the consumer", said, where)
 					}
-					log := logOf(t, r)
+					log := logOf(r)
 
 					again := &scene{} // in the same process, and in another one
 					if k%2 == 0 {
@@ -137,9 +133,9 @@ func TestDisturbed(t *testing.T) {
 					}
 					results := resultsOf(t, a, r)
 					require.Len(t, results, 1, where)
-					require.Equal(t, inJSON(whole), inJSON(results[0]), "%s\n%s", where, lines(logOf(t, r)))
+					require.Equal(t, inJSON(whole), inJSON(results[0]), "%s\n%s", where, lines(logOf(r)))
 					requireNotAgain(t, log, called, again.take(), where)
-					requireClosed(t, logOf(t, r), where)
+					requireClosed(t, logOf(r), where)
 
 					for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
 						require.NoError(t, err, where)
@@ -186,13 +182,13 @@ func TestNewMessageInstead(t *testing.T) {
 			a := s.variety()
 			r := must.Get(runner.New(a, sessiontest.Memory(t)))
 			disturbAt(r, k, func(context.CancelFunc) bool { return false })
-			cut := logOf(t, r)
+			cut := logOf(r)
 			before := resultsOf(t, a, r)
 			for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
 				require.NoError(t, err)
 			}
 			where := fmt.Sprint("break at ", k)
-			requireClosed(t, logOf(t, r), where)
+			requireClosed(t, logOf(r), where)
 			results := resultsOf(t, a, r)
 			require.Len(t, results, 2)
 			require.Equal(t, inJSON(whole), inJSON(results[1]), where)

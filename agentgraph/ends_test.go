@@ -262,8 +262,8 @@ func TestEndsOfGraphsThatFail(t *testing.T) {
 				r := c.runner(t, sessiontest.Memory(t))
 				disturbAt(r, -1, nil)
 				time.Sleep(2 * time.Hour) // whatever was left behind
-				requireClosed(t, logOf(t, r), name)
-				n = len(logOf(t, r))
+				requireClosed(t, logOf(r), name)
+				n = len(logOf(r))
 			})
 			for k := 0; k < n; k += stride {
 				for _, how := range []string{"breaks", "cancels"} {
@@ -272,7 +272,7 @@ func TestEndsOfGraphsThatFail(t *testing.T) {
 						store := sessiontest.Memory(t)
 						r := c.runner(t, store)
 						disturbAt(r, k, func(cancel context.CancelFunc) bool { cancel(); return how != "breaks" })
-						requireEnds(t, logOf(t, r), where)
+						requireEnds(t, logOf(r), where)
 						if k%2 == 1 {
 							r = c.runner(t, store) // in another process
 						}
@@ -280,10 +280,10 @@ func TestEndsOfGraphsThatFail(t *testing.T) {
 							_ = err // it fails again, or is over
 						}
 						time.Sleep(2 * time.Hour)
-						requireClosed(t, logOf(t, r), where)
+						requireClosed(t, logOf(r), where)
 						disturbAt(r, -1, nil)
 						time.Sleep(2 * time.Hour)
-						requireClosed(t, logOf(t, r), where+", and another turn")
+						requireClosed(t, logOf(r), where+", and another turn")
 					})
 				}
 			}

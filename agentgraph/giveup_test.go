@@ -116,7 +116,7 @@ func TestStopWithoutRestart(t *testing.T) {
 		for _, err := range r.Resume(context.Background(), key) {
 			require.NoError(t, err)
 		}
-		requireClosed(t, logOf(t, r), "one at a time")
+		requireClosed(t, logOf(r), "one at a time")
 		result := resultsOf(t, a, r)[0]
 		require.Equal(t, agentgraph.Recovered, result.Status)
 		require.Equal(t, []string{"c", "d"}, result.Cancelled)

@@ -149,11 +149,7 @@ func TestGuardsOfGraphs(t *testing.T) {
 				}
 				require.Contains(t, strings.Join(g.said, "\n"), c.who+": ")
 				requireWithheld(t, shown)
-				var log []*event.Event
-				for e, err := range r.History(context.Background(), session.ID("s")) {
-					require.NoError(t, err)
-					log = append(log, e)
-				}
+				log := must.All(r.History(context.Background(), session.ID("s")))
 				requireWithheld(t, log)
 			}
 		})

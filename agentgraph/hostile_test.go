@@ -235,7 +235,7 @@ func TestFailingStore(t *testing.T) {
 					require.ErrorIs(t, failed, errStore, where)
 					store.left.Store(-1)
 					store.dead = false
-					log := logOf(t, r)
+					log := logOf(r)
 					if len(log) == 0 {
 						return
 					}
@@ -245,7 +245,7 @@ func TestFailingStore(t *testing.T) {
 					for _, err := range r.Resume(context.Background(), key) {
 						require.NoError(t, err, where)
 					}
-					requireClosed(t, logOf(t, r), where)
+					requireClosed(t, logOf(r), where)
 					results := resultsOf(t, a, r)
 					require.Len(t, results, 1, where)
 					if dead {

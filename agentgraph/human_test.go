@@ -42,12 +42,8 @@ func (s *asked) resume(decisions ...runner.Decision) string {
 	return failure(s.process().Resume(context.Background(), s.key, decisions...))
 }
 
-func (s *asked) log() (events []*event.Event) {
-	for e, err := range s.process().History(context.Background(), s.key) {
-		require.NoError(s.t, err)
-		events = append(events, e)
-	}
-	return events
+func (s *asked) log() []*event.Event {
+	return must.All(s.process().History(context.Background(), s.key))
 }
 
 func (s *asked) result() agentgraph.Result {

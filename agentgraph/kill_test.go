@@ -164,24 +164,14 @@ func (k *killed) look(t *testing.T) {
 	k.lines = len(all)
 	store := must.Get(sqlite.Open(filepath.Join(k.dir, "s.db")))
 	defer func() { require.NoError(t, store.Close()) }()
-	var log []*event.Event
-	for e, err := range store.Load(context.Background(), key, 0) {
-		require.NoError(t, err)
-		log = append(log, e)
-	}
+	log := must.All(store.Load(context.Background(), key, 0))
 	require.GreaterOrEqual(t, len(log), len(k.log), "what was stored stays")
 	k.log = log
 }
 
 func (k *killed) result(t *testing.T) agentgraph.Result {
 	a := (&scene{}).variety()
-	results := must.Get(a.Results(func(yield func(*event.Event, error) bool) {
-		for _, e := range k.log {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}))
+	results := must.Get(a.Results(must.Seq(k.log, nil)))
 	require.Len(t, results, 1)
 	result := results[0]
 	// Which of three errors comes first, and when who begins, is up to the waits.

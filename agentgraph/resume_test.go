@@ -143,8 +143,7 @@ func TestForkAnywhere(t *testing.T) {
 				require.NoError(t, sessiontest.Release(context.Background(), store, key, lease))
 				sessions := must.Get(checkpoint.New(store))
 				n := 0
-				for at, err := range sessions.History(context.Background(), key) {
-					require.NoError(t, err)
+				for _, at := range must.All(sessions.History(context.Background(), key)) {
 					if at.Seq == 0 || at.Seq == int64(len(events)) {
 						continue
 					}
@@ -166,7 +165,7 @@ func TestForkAnywhere(t *testing.T) {
 							break
 						}
 					}
-					log := eventsOf(t, store, fork)
+					log := eventsOf(store, fork)
 					var fold session.Fold
 					for _, e := range log {
 						fold.Apply(e)
@@ -190,22 +189,18 @@ func TestForkAnywhere(t *testing.T) {
 	}
 }
 
-func eventsOf(t testing.TB, store session.Store, key session.Key) (events []*event.Event) {
-	for e, err := range store.Load(context.Background(), key, 0) {
-		require.NoError(t, err)
-		events = append(events, e)
-	}
-	return events
+func eventsOf(store session.Store, key session.Key) []*event.Event {
+	return must.All(store.Load(context.Background(), key, 0))
 }
 
 // requireOwnRuns holds a fork against the rule that no run is written to in two sessions.
 func requireOwnRuns(t testing.TB, store session.Store, fork session.Key, shared int64, where string) {
 	past := make(map[string]bool)
-	for _, e := range eventsOf(t, store, fork) {
+	for _, e := range eventsOf(store, fork) {
 		if e.Seq <= shared {
 			past[e.RunID] = true
 		} else if past[e.RunID] {
-			require.Fail(t, "a run of the past was written to", "%s: seq %d of %s\n%s", where, e.Seq, e.Agent, lines(eventsOf(t, store, fork)))
+			require.Fail(t, "a run of the past was written to", "%s: seq %d of %s\n%s", where, e.Seq, e.Agent, lines(eventsOf(store, fork)))
 		}
 	}
 }
@@ -221,7 +216,7 @@ func wholeOf(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent)) (
 	}
 	results := resultsOf(t, graph, r)
 	require.Len(t, results, 1)
-	return results[0], logOf(t, r), s.take()
+	return results[0], logOf(r), s.take()
 }
 
 // goOn resumes a session whose log ends early, and compares.
@@ -245,6 +240,6 @@ func goOn(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent), stor
 		requireNotAgain(t, log, called, s.take(), where)
 	}
 	if inJSON(whole) != inJSON(got) {
-		require.Equal(t, inJSON(whole), inJSON(got), "%s\n%s", where, lines(eventsOf(t, store, key)))
+		require.Equal(t, inJSON(whole), inJSON(got), "%s\n%s", where, lines(eventsOf(store, key)))
 	}
 }

@@ -188,10 +188,7 @@ func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (age
 	r := must.Get(runner.New(a, store))
 	said := failure(r.Run(ctx, session.ID("whole"), llm.UserText(input)))
 	read := func(id string) (events []*event.Event, result agentgraph.Result) {
-		for e, err := range r.History(ctx, session.ID(id)) {
-			require.NoError(t, err)
-			events = append(events, e)
-		}
+		events = must.All(r.History(ctx, session.ID(id)))
 		results := must.Get(a.Results(r.History(ctx, session.ID(id))))
 		require.Len(t, results, 1)
 		return events, results[0]

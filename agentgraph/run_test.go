@@ -68,11 +68,7 @@ func try(t testing.TB, a *agentgraph.Agent, input string, opts ...runner.Option)
 	for _, err := range sessiontest.Turn(t, r.Run(context.Background(), session.ID("s"), llm.UserText(input))) {
 		failed = err
 	}
-	var events []*event.Event
-	for e, err := range r.History(context.Background(), session.ID("s")) {
-		require.NoError(t, err)
-		events = append(events, e)
-	}
+	events := must.All(r.History(context.Background(), session.ID("s")))
 	results := must.Get(a.Results(r.History(context.Background(), session.ID("s"))))
 	require.Len(t, results, 1)
 	alongTheLog(t, a, events)

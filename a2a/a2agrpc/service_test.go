@@ -506,11 +506,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}}, nil)
 	c := s.clients(t)["ours"]
-	var got []sdk.Event
-	for e, err := range c.SubscribeToTask(context.Background(), nil, &sdk.SubscribeToTaskRequest{ID: "t"}) {
-		require.NoError(t, err)
-		got = append(got, e)
-	}
+	got := must.All(c.SubscribeToTask(context.Background(), nil, &sdk.SubscribeToTaskRequest{ID: "t"}))
 	require.Equal(t, all, got)
 
 	length := 3

@@ -110,8 +110,7 @@ func newServedReader(f testing.TB) (readAgain func(*testing.T, []byte), accepted
 		infos, err := store.List(t.Context(), session.Key{}, session.Page{})
 		require.NoError(t, err)
 		for _, info := range infos {
-			for e, err := range store.Load(t.Context(), info.Key, 0) {
-				require.NoError(t, err)
+			for _, e := range must.All(store.Load(t.Context(), info.Key, 0)) {
 				require.NotEqual(t, event.TypeUnreadable, e.Type())
 			}
 			require.NoError(t, store.Delete(t.Context(), info.Key))

@@ -178,18 +178,11 @@ func TestDirectAnswers(t *testing.T) {
 	require.IsType(t, &sdk.Task{}, unary(send("direct2", "hi", &sdk.SendMessageConfig{ReturnImmediately: true})))
 	failed := unary(send("direct3", "fail", nil)).(*sdk.Task)
 	require.Equal(t, sdk.TaskStateFailed, failed.Status.State)
-	var events []sdk.Event
-	for e, err := range h.SendStreamingMessage(t.Context(), send("direct4", "hi", nil)) {
-		require.NoError(t, err)
-		events = append(events, e)
-	}
+	events := must.All(h.SendStreamingMessage(t.Context(), send("direct4", "hi", nil)))
 	require.Len(t, events, 1)
 	message(events[0])
 	events = nil
-	for e, err := range h.SendStreamingMessage(t.Context(), send("direct5", "fail", nil)) {
-		require.NoError(t, err)
-		events = append(events, e)
-	}
+	events = append(events, must.All(h.SendStreamingMessage(t.Context(), send("direct5", "fail", nil)))...)
 	require.Len(t, events, 1)
 	require.Equal(t, sdk.TaskStateFailed, events[0].(*sdk.Task).Status.State)
 }

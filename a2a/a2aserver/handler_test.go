@@ -89,11 +89,7 @@ func told(events []sdk.Event) []string {
 
 func collectEvents(t testing.TB, seq iter.Seq2[sdk.Event, error]) []sdk.Event {
 	t.Helper()
-	var events []sdk.Event
-	for e, err := range seq {
-		require.NoError(t, err)
-		events = append(events, e)
-	}
+	events := must.All(seq)
 	return events
 }
 
@@ -510,8 +506,7 @@ func TestChain(t *testing.T) {
 	}
 	task := sendTask(t, h, ctx, chained("https://b.example.com/"))
 	require.Equal(t, sdk.TaskStateCompleted, task.Status.State)
-	for e, err := range store.Load(ctx, session.ID(task.ContextID), 0) {
-		require.NoError(t, err)
+	for _, e := range must.All(store.Load(ctx, session.ID(task.ContextID), 0)) {
 		if u, ok := e.Data.(*event.User); ok {
 			require.Equal(t, []any{"https://b.example.com/", "https://a.example.com/agents/"}, u.Metadata["a2a"].(map[string]any)["chain"])
 		}

@@ -51,8 +51,7 @@ var shared = []struct {
 func userMessages(t *testing.T, store session.Store, key session.Key) map[string]int {
 	t.Helper()
 	found := make(map[string]int)
-	for e, err := range store.Load(t.Context(), key, 0) {
-		require.NoError(t, err)
+	for _, e := range must.All(store.Load(t.Context(), key, 0)) {
 		if u, ok := e.Data.(*event.User); ok {
 			found[fmt.Sprint(u.Metadata["a2a"].(map[string]any)["messageId"])]++
 		}

@@ -168,8 +168,7 @@ func TestTasksOfAFork(t *testing.T) {
 
 	of := session.ID(task.ContextID)
 	var seq int64
-	for e, err := range store.Load(ctx, of, 0) {
-		require.NoError(t, err)
+	for _, e := range must.All(store.Load(ctx, of, 0)) {
 		seq = e.Seq
 	}
 	require.NoError(t, store.Fork(ctx, of, seq, session.ID("fork")))

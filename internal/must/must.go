@@ -1,8 +1,11 @@
-// Package must returns values of calls that must not fail in a test's set-up, and checks what must happen in a test.
+// Package must returns values of calls that must not fail in a test's set-up, makes sequences of values, and checks what must
+// happen in a test.
 // It imports no package of this module, so that the tests of every package can use it.
 package must
 
 import (
+	"iter"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -16,14 +19,40 @@ func Get[T any](value T, err error) T {
 	return value
 }
 
-// Scale fails the test if many, which does four times the work of few, takes more than eight times as long. It measures up to
-// five times, because a busy machine may stop one of them for a while.
+// All returns the values of a sequence, and panics with the error if there is one, as Get does.
+func All[T any](seq iter.Seq2[T, error]) (values []T) {
+	for value, err := range seq {
+		values = append(values, Get(value, err))
+	}
+	return values
+}
+
+// Seq returns a sequence of the values, and of the error behind them unless it is nil.
+func Seq[T any](values []T, err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, value := range values {
+			if !yield(value, nil) {
+				return
+			}
+		}
+		if err != nil {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// Scale fails the test if many, which does four times the work of few, takes more than eight times as long. Both work on the
+// goroutine that calls them: on Linux, Scale counts the processor's time of this goroutine, which is the same on a busy machine.
+// It measures up to five times.
 func Scale(t testing.TB, few, many func()) {
 	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	took := func(f func()) time.Duration {
-		began := time.Now()
+		began := worked()
 		f()
-		return time.Since(began)
+		return worked() - began
 	}
 	var least, most time.Duration
 	for range 5 {

@@ -63,12 +63,8 @@ func (w *world) key(thread string) session.Key {
 }
 
 // log returns the stored events of a thread.
-func (w *world) log(thread string) (all []*event.Event) {
-	for e, err := range w.turns.Store().Load(context.Background(), w.key(thread), 0) {
-		require.NoError(w, err)
-		all = append(all, e)
-	}
-	return all
+func (w *world) log(thread string) []*event.Event {
+	return must.All(w.turns.Store().Load(context.Background(), w.key(thread), 0))
 }
 
 // to fills in what commands of ann's page to the API have in common.

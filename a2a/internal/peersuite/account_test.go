@@ -62,19 +62,14 @@ func account(events []*event.Event) (lines []string) {
 }
 
 // log reads what a store has of the conversation.
-func log(t testing.TB, store session.Store) (events []*event.Event) {
-	t.Helper()
-	for e, err := range store.Load(context.Background(), key, 0) {
-		require.NoError(t, err)
-		events = append(events, e)
-	}
-	return events
+func log(store session.Store) []*event.Event {
+	return must.All(store.Load(context.Background(), key, 0))
 }
 
 // callOf is the id of the first call of a tool.
 func callOf(t testing.TB, store session.Store, tool string) string {
 	t.Helper()
-	for _, e := range log(t, store) {
+	for _, e := range log(store) {
 		if d, ok := e.Data.(*event.ToolCall); ok && d.Name == tool {
 			return e.ID
 		}

@@ -71,7 +71,7 @@ func (m *mortal) writes() int {
 func left(t testing.TB, store session.Store) session.Store {
 	t.Helper()
 	ctx := context.Background()
-	events := log(t, store)
+	events := log(store)
 	next := sessiontest.Memory(t)
 	lease := must.Get(sessiontest.Acquire(ctx, next, key, session.Owner{}))
 	if len(events) > 0 {
@@ -111,7 +111,7 @@ func TestCrashes(t *testing.T) {
 			r := process(whole)
 			require.NoError(t, turn(t, r, "help", nil))
 			require.NoError(t, turn(t, r, "more", nil))
-			want := account(log(t, whole))
+			want := account(log(whole))
 			writes := whole.writes()
 			require.Equal(t, 2, c.count("billing"))
 			for n := range writes {
@@ -131,7 +131,7 @@ func TestCrashes(t *testing.T) {
 						select {
 						case <-m.dead:
 						case <-over: // what a peer says in the same moment is one write
-							require.Equal(t, want, account(log(t, m.Store)))
+							require.Equal(t, want, account(log(m.Store)))
 							return
 						}
 						store := left(t, m.Store)
@@ -141,10 +141,10 @@ func TestCrashes(t *testing.T) {
 						})
 						r := process(store)
 						require.NoError(t, drain(r.Resume(context.Background(), key), nil))
-						for _, text := range []string{"help", "more"}[users(log(t, store)):] {
+						for _, text := range []string{"help", "more"}[users(log(store)):] {
 							require.NoError(t, turn(t, r, text, nil))
 						}
-						events := log(t, store)
+						events := log(store)
 						checkCalls(t, events)
 						require.Equal(t, want, account(events))
 						if p.remote {

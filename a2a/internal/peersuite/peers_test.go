@@ -143,7 +143,7 @@ func converse(t *testing.T, billing agent.Agent, turns int, streaming bool) []st
 		}
 	}
 	require.NoError(t, script.Done())
-	events := log(t, store)
+	events := log(store)
 	checkCalls(t, events)
 	active := must.Get(r.Active(context.Background(), key))
 	return append(account(events), "active: "+active)

@@ -211,10 +211,7 @@ func (p *process) log() (events []*event.Event) {
 	infos, err := store.List(ctx, session.Key{App: session.DefaultApp, User: session.DefaultUser}, session.Page{})
 	require.NoError(p.t, err)
 	require.Len(p.t, infos, 1, "%s has one session", p.Name)
-	for e, err := range store.Load(ctx, infos[0].Key, 0) {
-		require.NoError(p.t, err)
-		events = append(events, e)
-	}
+	events = must.All(store.Load(ctx, infos[0].Key, 0))
 	checkCalls(p.t, events)
 	return events
 }

@@ -76,7 +76,7 @@ type state struct {
 
 func (c *scene) state(t *testing.T) state {
 	t.Helper()
-	events := log(t, c.store)
+	events := log(c.store)
 	active := must.Get(c.Active(context.Background(), key))
 	told := c.news("billing")
 	for i := range told {
@@ -112,7 +112,7 @@ func TestApprovalBeforeTransfer(t *testing.T) {
 				}
 				require.NoError(t, drain(c.Resume(context.Background(), key, d), nil))
 				require.NoError(t, script.Done())
-				checkCalls(t, log(t, c.store))
+				checkCalls(t, log(c.store))
 				return []state{paused, c.state(t)}
 			})
 		})
@@ -146,7 +146,7 @@ func TestApprovalAtTheTarget(t *testing.T) {
 		require.NoError(t, turn(t, c.Runner, "thanks", nil))
 		require.NoError(t, script.Done())
 		var said []string
-		for _, e := range log(t, c.store) {
+		for _, e := range log(c.store) {
 			if e.Agent == "billing" && e.Type() == event.TypeText {
 				said = append(said, e.Text())
 			}
@@ -175,8 +175,7 @@ func (d *desk) ended(t *testing.T, reason event.FinishReason) {
 		require.NoError(t, err)
 		require.Len(t, infos, 1)
 		var last *event.Event
-		for e, err := range d.store.Load(context.Background(), infos[0].Key, 0) {
-			require.NoError(t, err)
+		for _, e := range must.All(d.store.Load(context.Background(), infos[0].Key, 0)) {
 			last = e
 		}
 		end, ok := last.Data.(*event.HarnessEnd)
@@ -280,13 +279,13 @@ func TestTargetCannotStart(t *testing.T) {
 		c.begin(t)
 		require.NoError(t, turn(t, c.Runner, "help", nil))
 		require.Zero(t, c.count("billing"))
-		failed := account(log(t, c.store))
+		failed := account(log(c.store))
 		require.Contains(t, failed, "support transfer support → billing: failed ")
 		c.billing = p.put(t, billing) // and now it can
 		c.begin(t)
 		require.NoError(t, turn(t, c.Runner, "once more", nil))
 		require.NoError(t, script.Done())
-		return withoutIDs(append(failed, account(log(t, c.store))...))
+		return withoutIDs(append(failed, account(log(c.store))...))
 	})
 }
 
@@ -322,13 +321,13 @@ func TestTargetRefuses(t *testing.T) {
 				c.begin(t)
 				err := turn(t, c.Runner, "help", nil)
 				require.Equal(t, insists, errors.Is(err, agent.ErrTransferRejected), "%v", err)
-				first := account(log(t, c.store))
+				first := account(log(c.store))
 				require.Equal(t, "support", must.Get(c.Active(context.Background(), key)))
 				if !insists {
 					require.NoError(t, turn(t, c.Runner, "and now?", nil))
 					require.NoError(t, script.Done())
 				}
-				return withoutIDs(append(first, account(log(t, c.store))...))
+				return withoutIDs(append(first, account(log(c.store))...))
 			})
 		})
 	}
@@ -343,7 +342,7 @@ func TestUsage(t *testing.T) {
 		require.NoError(t, turn(t, c.Runner, "help", nil))
 		require.NoError(t, turn(t, c.Runner, "thanks", nil))
 		var sum event.Usage
-		for _, e := range log(t, c.store) {
+		for _, e := range log(c.store) {
 			var used []event.Usage
 			switch d := e.Data.(type) {
 			case *event.Usage:

@@ -182,7 +182,7 @@ func play(t *testing.T, tr *transcript.Transcript, p place, moved string, stream
 		active := must.Get(r.Active(context.Background(), key))
 		out.Active = append(out.Active, active)
 	}
-	events := log(t, store)
+	events := log(store)
 	checkCalls(t, events)
 	out.Log = account(events)
 	for _, name := range agents.names() {

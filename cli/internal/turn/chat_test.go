@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -41,13 +42,7 @@ type waitingHost struct {
 }
 
 func (h *waitingHost) Log(_ context.Context, after int64) iter.Seq2[*event.Event, error] {
-	return func(yield func(*event.Event, error) bool) {
-		for _, e := range h.log[after:] {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
+	return must.Seq(h.log[after:], nil)
 }
 
 func (h *waitingHost) Continue(_ context.Context, _ *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {

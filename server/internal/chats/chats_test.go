@@ -55,8 +55,7 @@ func TestForkOfADeadProcess(t *testing.T) {
 	require.NoError(t, c.sessions.Fork(context.Background(), one.Key, one.Seq, fork))
 	require.Equal(t, fork, say(t, c, "k", past, "c").Key)
 	var words []string
-	for e, err := range c.turns.Store().Load(context.Background(), fork, 0) {
-		require.NoError(t, err)
+	for _, e := range must.All(c.turns.Store().Load(context.Background(), fork, 0)) {
 		if u, ok := e.Data.(*event.User); ok {
 			words = append(words, u.Content.Text)
 		}
