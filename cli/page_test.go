@@ -49,8 +49,7 @@ func TestPageOutlivesServer(t *testing.T) {
 	at := atServer(t)
 	at.others = true
 	terminal := at.onScreen(t, "chat", "--server", s.base, "--session", "s1")
-	terminal.until("you> ")
-	terminal.enter("I was charged twice\r")
+	terminal.say("I was charged twice")
 	terminal.until("billing: I look in")
 	receive(t, asked)
 

@@ -76,12 +76,9 @@ func TestPostgresOnTerminal(t *testing.T) {
 	db := database(t)
 	in := invocation{home: t.TempDir(), env: []string{"NO_COLOR=1"}, others: true}
 	s := in.onScreen(t, "chat", desk, "--session", "s1", "--db", db)
-	s.until("you> ")
-	s.enter("/session\r")
+	s.say("/session")
 	require.NotContains(t, s.until("to come back: arbor chat"), password)
-	s.until("you> ")
-	s.enter("/quit\r")
-	require.Equal(t, 0, s.status())
+	s.quit()
 	require.FileExists(t, filepath.Join(in.home, ".local", "state", "arbor", "arbor.db.history"))
 	nothingHolds(t, in.home, password)
 }

@@ -92,6 +92,20 @@ func (s *screen) enter(text string) {
 	require.NoError(s.t, err)
 }
 
+// say waits for the prompt, and enters a line.
+func (s *screen) say(line string) {
+	s.t.Helper()
+	s.until("you> ")
+	s.enter(line + "\r")
+}
+
+// quit ends a chat at its prompt.
+func (s *screen) quit() {
+	s.t.Helper()
+	s.say("/quit")
+	require.Equal(s.t, 0, s.status())
+}
+
 func (s *screen) status() int {
 	s.t.Helper()
 	s.until("")
@@ -198,20 +212,16 @@ func TestChatOnTerminal(t *testing.T) {
 	in := invocation{home: home, env: append(serve(t, script), "NO_COLOR=1")}
 	s := in.onScreen(t, "chat", desk, "--session", "s1")
 	s.until("session s1; /help lists the commands")
-	s.until("you> ")
-	s.enter("my line is slow\r")
+	s.say("my line is slow")
 	s.until("support → tech")
 	s.until("tech: Which router?")
-	s.until("you> ")
-	s.enter("/agents\r")
+	s.say("/agents")
 	s.until("tech ← active")
-	s.until("you> ")
-	s.enter("the blue one\r")
+	s.say("the blue one")
 	receive(t, asked)
 	s.enter("\x03") // Ctrl-C ends the turn, not the chat
 	s.until("interrupted: /resume resumes this turn")
-	s.until("you> ")
-	s.enter("/resume\r")
+	s.say("/resume")
 	s.until("tech: Resumed.")
 	s.until("you> ")
 	s.enter("\x03")
@@ -314,16 +324,14 @@ func TestApprovalPages(t *testing.T) {
 	in := invocation{program: "careful", home: t.TempDir()}
 	in.env = append(serve(t, answers(scripted.Reply(scripted.Call("refund", deceit)), scripted.Reply(scripted.Text("Refunded.")))), "NO_COLOR=1")
 	s := in.onScreen(t, "chat", "--session", "a", "--db", filepath.Join(t.TempDir(), "s.db"))
-	s.until("you> ")
-	s.enter("refund it\r")
+	s.say("refund it")
 	s.until("refund → waits for approval")
 	seen := s.until("Enter shows more, q stops")
 	require.NotContains(t, seen, "last-one")
 	s.enter("q\r")
 	s.until("rows are not shown: /show ")
 	s.until("the turn waits: /approve ")
-	s.until("you> ")
-	s.enter("/show\r")
+	s.say("/show")
 	seen = ""
 	for range 3 {
 		seen += s.until("Enter shows more, q stops -- ")
