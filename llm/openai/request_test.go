@@ -79,21 +79,6 @@ func TestWholeRequest(t *testing.T) {
 	}`, string(got))
 }
 
-func TestSmallestRequest(t *testing.T) {
-	got := sent(t, "m", hello)
-	require.Equal(t, map[string]any{
-		"model": "m", "stream": false, "messages": []any{map[string]any{"role": "user", "content": "hi"}},
-	}, got)
-	// Settings about tools are refused by endpoints where there are none.
-	req := *hello
-	req.ToolChoice, req.ParallelToolCalls = llm.ToolChoiceRequired, ptr(true)
-	require.Equal(t, got, sent(t, "m", &req))
-	req.Tools = []llm.ToolSpec{{Name: "f"}}
-	with := sent(t, "m", &req)
-	require.Equal(t, "required", with["tool_choice"])
-	require.Equal(t, true, with["parallel_tool_calls"])
-}
-
 func TestReasoningEcho(t *testing.T) {
 	req := &llm.Request{Messages: []llm.Message{
 		llm.UserText("a"), assistant("b", llm.Reasoning{Text: "because "}, llm.Reasoning{Text: "so"}), llm.UserText("c"),
@@ -187,19 +172,6 @@ func TestHeadersAndAddress(t *testing.T) {
 
 	got = try("http://HOST/v1", WithAPIKey("key"), WithHeader("Authorization", "Token mine"))
 	require.Equal(t, "Token mine", got.header.Get("Authorization"))
-}
-
-// The body must be the same for the same request, for prompt caches' sake.
-func TestBodyIsStable(t *testing.T) {
-	m, err := New("m")
-	require.NoError(t, err)
-	req := &llm.Request{Messages: []llm.Message{llm.UserText("a"), assistant("", llm.ToolCall{ID: "1", Name: "f"}), toolResult("1", "")}}
-	build := func() string {
-		body, err := m.endpoint().writeRequest("m", req, requestForm{})
-		require.NoError(t, err)
-		return string(body)
-	}
-	require.Equal(t, build(), build())
 }
 
 // TestAudioThatCannotBeSent is refused before anything is sent.

@@ -16,10 +16,12 @@ import (
 func TestThoughtsInTwoFields(t *testing.T) {
 	for _, field := range []string{"reasoning_content", "reasoning", "reasoning_text", "thinking"} {
 		body := delta(`{"`+field+`":"Hm.","reasoning_details":[{"type":"reasoning.text","text":"Hm.","index":0}]}`, "") + delta(`{"content":"Hi.","`+field+`":false}`, "stop") + done
-		got, err := ask(t, serve(t, bodyOf(body)), helloS)
-		require.NoError(t, err)
-		require.Equal(t, "Hm.", got.Reasoning, field)
-		require.Equal(t, "Hi.", got.Text, field)
+		for _, body := range []string{body, `{"choices":[{"message":{"content":"Hi.","` + field + `":"Hm."},"finish_reason":"stop"}]}`} {
+			got, err := ask(t, serve(t, jsonOf(body)), helloS)
+			require.NoError(t, err)
+			require.Equal(t, "Hm.", got.Reasoning, field)
+			require.Equal(t, "Hi.", got.Text, field)
+		}
 	}
 }
 

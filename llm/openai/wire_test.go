@@ -57,7 +57,7 @@ func TestBytesOfRequests(t *testing.T) {
 		"calls": {said(assistant("", llm.ToolCall{ID: "1", Name: "f"}, llm.ToolCall{Name: "g", Arguments: `{"a": "<"}`}), toolResult("1", "x")), nil,
 			`{"model":"m","messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"call00001","type":"function","function":{"name":"f","arguments":"{}"}},` +
 				`{"type":"function","function":{"name":"g","arguments":"{\"a\": \"\u003c\"}"}}]},{"role":"tool","content":"x","tool_call_id":"call00001"}],"stream":false}`},
-		"words and a call": {said(assistant("a", llm.TextPart{Text: "b"}, llm.ToolCall{ID: "1", Name: "f"})), nil,
+		"words and a call": {said(assistant("a", llm.TextPart{Text: "b"}, llm.ToolCall{ID: "1", Name: "f", Arguments: " "})), nil,
 			`{"model":"m","messages":[{"role":"assistant","content":"a\nb","tool_calls":[{"id":"call00001","type":"function","function":{"name":"f","arguments":"{}"}}]}],"stream":false}`},
 		"result without a call": {said(toolResult("", "x")), nil, `{"model":"m","messages":[{"role":"tool","content":"x"}],"stream":false}`},
 		"reasoning": {said(assistant("b", llm.Reasoning{Text: "be"}, llm.Reasoning{Text: "cause"}, llm.ToolCall{ID: "1", Name: "f"}), assistant("", llm.Reasoning{Text: "x"})),
