@@ -193,13 +193,8 @@ func (w *window) body() map[string]any {
 }
 
 // log reads a session of ann's.
-func (w *world) log(key session.Key) (events []*event.Event) {
-	w.Helper()
-	for e, err := range w.turns.Store().Load(context.Background(), key, 0) {
-		require.NoError(w, err)
-		events = append(events, e)
-	}
-	return events
+func (w *world) log(key session.Key) []*event.Event {
+	return must.All(w.turns.Store().Load(context.Background(), key, 0))
 }
 
 func ann(id string) session.Key { return session.Key{App: session.DefaultApp, User: "ann", ID: id} }
