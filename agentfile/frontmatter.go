@@ -20,21 +20,15 @@ const (
 // they end in the file. problem describes a fault at that place in a file with a front matter. Both parts are then
 // empty, except that a front matter without an end is the rest of the file.
 func split(data []byte) (front, body string, ok bool, at pos, problem string) {
-	if yamldoc.UTF16(data) {
-		return "", "", true, pos{1, 0}, "the file is UTF-16: save it as UTF-8"
-	}
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	first, rest, _ := cutLine(data)
-	if !isRule(first) {
+	first, _, _ := cutLine(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
+	if !isRule(first) && !yamldoc.UTF16(data) {
 		return "", "", false, pos{}, ""
 	}
-	if len(data) > maxFile {
-		return "", "", true, pos{1, 0}, "the file is larger than 1 MiB, which is the most an agent's file may have"
+	text, wrong := yamldoc.Decode(data, maxFile)
+	if wrong != nil {
+		return "", "", true, pos{wrong.Line, 0}, wrong.Message
 	}
-	if line := yamldoc.NotUTF8(data); line > 0 {
-		return "", "", true, pos{line, 0}, "the line is not UTF-8"
-	}
-	rest = bytes.ReplaceAll(rest, []byte("\r\n"), []byte("\n"))
+	_, rest, _ := cutLine([]byte(text))
 	for left := rest; len(left) > 0; {
 		line, next, _ := cutLine(left)
 		if isRule(line) {

@@ -59,7 +59,7 @@ func TestBodyIsWordForWord(t *testing.T) {
 		"\ufeff---\nname: x\n---\nmarked":                          "marked",
 		"---  \n---\t\ninvisible ends":                             "invisible ends",
 		"---\n---":                                                 "",
-		"---\n---\n<b>{{.X}} & \"ü\" 日本\x00</b>":                   "<b>{{.X}} & \"ü\" 日本\x00</b>",
+		"---\n---\n<b>{{.X}} & \"ü\" 日本\t</b>":                     "<b>{{.X}} & \"ü\" 日本\t</b>",
 		"---\n---\n## System Prompt\na\n## Behavior Guidelines\nb": "## System Prompt\na\n## Behavior Guidelines\nb",
 	} {
 		require.Equal(t, want, prompt(t, loadOne(t, text)), "%q", text)
@@ -70,9 +70,10 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	big := "---\nname: big\n---\n" + strings.Repeat("x", maxFile)
 	for text, want := range map[string]string{
 		"---\nname: a\n---\nok\nbad \xff\n": "a.md:5: the line is not UTF-8",
+		"---\nname: a\n---\nok\nbad \x00\n": "a.md:5: the line holds the control character 0x00",
 		"---\r\nname: \xe9\r\n---\r\n":      "a.md:2: the line is not UTF-8",
 		"\xff\xfe-\x00-\x00-\x00\n\x00":     "a.md:1: the file is UTF-16: save it as UTF-8",
-		big:                                 "a.md:1: the file is larger than 1 MiB, which is the most an agent's file may have",
+		big:                                 "a.md:1: the file is larger than 1 MiB, which is the most that is read",
 		"---\ndescription: " + strings.Repeat("x", 40<<10) + "\n---\n": "a.md:1: the front matter is larger than 32 KiB: long texts belong into the body",
 		"---\r\nname: a\r\nnmae: b\r\n---\r\n":                         `a.md:3: unknown key "nmae"; did you mean "name"?`,
 		"\ufeff---\nnmae: b\n---\n":                                    `a.md:2: unknown key "nmae"; did you mean "name"?`,

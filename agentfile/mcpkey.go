@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -183,7 +184,8 @@ func (l *loader) toolsets(r *report, d *definition) (sets []tools.Set) {
 		}
 		set, err := l.mcp(server)
 		if err != nil {
-			r.add(d.file, s.at, "the server %s cannot be used: %s", server.Name, err)
+			wrong := strings.TrimPrefix(err.Error(), fmt.Sprintf("mcp server %q: ", server.Name))
+			r.add(d.file, s.at, "the server %s cannot be used: %s", server.Name, wrong)
 			continue
 		}
 		if c, ok := set.(io.Closer); ok {

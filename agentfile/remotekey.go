@@ -157,7 +157,7 @@ func remoteOnly(p *parser) {
 	at, present := p.keys["auth"]
 	if _, p.d.isRemote = p.keys["a2a"]; !p.d.isRemote {
 		if present {
-			p.add(at, "the key auth is for remote agents, and there is no key a2a")
+			p.add(at, `the key "auth" is for remote agents, and there is no key a2a`)
 		}
 		return
 	}

@@ -327,8 +327,10 @@ func TestModelNames(t *testing.T) {
 	env := serve(t, script)[:1]
 	got := invocation{env: env}.run(t, "run", dir, "hi", "--db", ":memory:")
 	require.Equal(t, outcome{0, "solo: from the file\n", ""}, got)
-	got = invocation{env: env}.run(t, "run", dir, "hi", "--db", ":memory:", "--model", "given")
-	require.Equal(t, outcome{0, "solo: from the flag\n", ""}, got)
+	files := t.TempDir()
+	got = invocation{home: t.TempDir(), env: env}.run(t, "run", dir, "hi", "--model", "given", "--files", files, "--desk")
+	require.Equal(t, "solo: from the flag\n", got.out)
+	require.Regexp(t, `to continue: arbor run \S+ --session s-\w+ "…" --model given --files `+files+" --desk\n$", got.err, "the same options")
 	got = invocation{}.run(t, "run", dir, "hi", "--db", ":memory:")
 	require.Contains(t, got.err, "no model is used", "a name is no endpoint")
 }

@@ -40,7 +40,7 @@ type Error struct{ Problems []Problem }
 // Error returns one line per problem.
 func (e *Error) Error() string { return Lines(e.Problems, Problem.String) }
 
-// AsError returns an [*Error] with the problems, without duplicates, or nil if there are none. It sorts the slice by
+// AsError returns an [*Error] with the problems, each line of its text once, or nil if there are none. It sorts the slice by
 // file, line and column. Problems at the same place keep their order.
 func AsError(problems []Problem) error {
 	if len(problems) == 0 {
@@ -49,7 +49,13 @@ func AsError(problems []Problem) error {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})
-	return &Error{slices.Compact(problems)}
+	said := make(map[string]bool, len(problems))
+	return &Error{slices.DeleteFunc(problems, func(p Problem) bool {
+		line := p.String()
+		again := said[line]
+		said[line] = true
+		return again
+	})}
 }
 
 // Lines returns one line per problem.

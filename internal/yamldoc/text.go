@@ -17,8 +17,11 @@ func Decode(data []byte, most int) (string, *Problem) {
 		return "", &Problem{Line: 1, Message: "the file is UTF-16: save it as UTF-8"}
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if line := NotUTF8(data); line > 0 {
-		return "", &Problem{Line: line, Message: "the line is not UTF-8"}
+	line := 0
+	for text := range bytes.Lines(data) {
+		if line++; !utf8.Valid(text) {
+			return "", &Problem{Line: line, Message: "the line is not UTF-8"}
+		}
 	}
 	control := func(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == 0x7f }
 	if i := bytes.IndexFunc(data, control); i >= 0 {
@@ -30,18 +33,4 @@ func Decode(data []byte, most int) (string, *Problem) {
 // UTF16 reports whether a file begins with the byte order mark of UTF-16.
 func UTF16(data []byte) bool {
 	return bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff"))
-}
-
-// NotUTF8 returns the number of the first line that is not UTF-8, or 0.
-func NotUTF8(data []byte) (line int) {
-	if utf8.Valid(data) {
-		return 0
-	}
-	for line = 1; ; line++ {
-		head, rest, _ := bytes.Cut(data, []byte("\n"))
-		if !utf8.Valid(head) {
-			return line
-		}
-		data = rest
-	}
 }

@@ -31,7 +31,7 @@ func (g *runOptions) open(ctx context.Context, root agent.Agent, models *factory
 	if err != nil {
 		return nil, err
 	}
-	c := &turn.Conversation{LoadedTree: &factory.LoadedTree{Models: models}, Factory: f, DB: db, Key: key, Path: g.file, JSON: g.JSON, Files: g.Files}
+	c := &turn.Conversation{LoadedTree: &factory.LoadedTree{Models: models}, Factory: f, DB: db, Key: key, Path: g.file, Options: g.Options}
 	c.RunHere()
 	opts, err := f.RunnerOpts(g.Prices)
 	if err != nil {
@@ -229,6 +229,5 @@ func (g *runOptions) again(c *turn.Conversation) string {
 	add("--mock", g.mockFile)
 	add("--agents", g.agents.folder)
 	add("--refs", strings.Join(g.agents.names, ","))
-	add("--model", g.Model)
 	return c.Again("graph run", words...)
 }

@@ -49,7 +49,7 @@ func Chat(ctx context.Context, f *factory.Factory, path string, o Options, d Dec
 		return err
 	}
 	c.pages, _ = in.(*prompt.Editor)
-	c.follow(ctx, files, o)
+	c.follow(ctx, files)
 	if err := c.greet(ctx); err != nil {
 		return err
 	}
@@ -57,15 +57,15 @@ func Chat(ctx context.Context, f *factory.Factory, path string, o Options, d Dec
 }
 
 // follow makes the next line use the tree in the current files.
-func (c *Conversation) follow(ctx context.Context, files *reload.Watched, f Options) {
+func (c *Conversation) follow(ctx context.Context, files *reload.Watched) {
 	c.Factory.AtEnd(func() { c.useNewestTree() })
 	c.news.w = c.errors()
 	reload.KeepUp(ctx, c.Factory, files, &c.news, func() (*agent.Tree, error) {
-		next, err := c.Factory.Load(c.Path, f.Model)
+		next, err := c.Factory.Load(c.Path, c.Model)
 		if err != nil {
 			return nil, err
 		}
-		if err := c.Factory.Start(ctx, next, c.DB.Store, f.Desk, f.Prices, runner.WithStreaming()); err != nil {
+		if err := c.Factory.Start(ctx, next, c.DB.Store, c.Desk, c.Prices, runner.WithStreaming()); err != nil {
 			next.End()
 			return nil, err
 		}

@@ -78,7 +78,7 @@ func ChatAt(ctx context.Context, f *factory.Factory, o Options) error {
 	if err != nil {
 		return err
 	}
-	c := &Conversation{Factory: f, Key: key, Files: o.Files, chatting: true}
+	c := &Conversation{Factory: f, Key: key, Options: o, chatting: true}
 	api, err := remote.Connect(ctx, f, func(err error) {
 		if out, ok := c.Out.(*render.Printer); ok {
 			out.Break()

@@ -47,9 +47,9 @@ func (c *Conversation) RunHere() { c.At = localHost{factory.StoredSession{DB: c.
 type Options struct {
 	Session, Model string
 	Prices         string // a file
-	Files          string
-	JSON, Desk     bool
-	NoReload       bool // of chat
+	Files          string // the folder for files; "" writes none
+	JSON, Desk     bool   // print only events; let agents hand off to a person
+	NoReload       bool   // of chat
 }
 
 // AddFlags adds the options to a command, except for --json and the flags that select sessions.
@@ -72,7 +72,7 @@ type Conversation struct {
 	Key                 session.Key
 	Path                string // of the tree, "" if it is part of the program
 	Out                 render.Sink
-	Files               string // the folder for files; "" writes none
+	Options
 
 	known session.Fold // the fold of the log, as far as it was read
 	seen  int64        // the position of the last printed event
@@ -81,7 +81,6 @@ type Conversation struct {
 
 	noted bool // the user has been told which model answers
 
-	JSON     bool              // print only events
 	chatting bool              // answers are typed, not given as flags
 	decider  DeciderOptions    // decides typed answers
 	pages    *prompt.Editor    // of a chat on a terminal, otherwise nil
@@ -104,7 +103,7 @@ func Converse(ctx context.Context, f *factory.Factory, path string, o Options, o
 	if err != nil {
 		return nil, err
 	}
-	c := &Conversation{LoadedTree: tree, Factory: f, Key: key, Path: path, JSON: o.JSON, Files: o.Files}
+	c := &Conversation{LoadedTree: tree, Factory: f, Key: key, Path: path, Options: o}
 	f.AtEnd(func() { c.End() })
 	if c.DB, err = f.OpenDB(ctx, true); err != nil {
 		return nil, err
@@ -267,9 +266,17 @@ func Answered(end event.FinishReason) bool {
 	return end != "" && end != event.FinishReasonTransfer && end != event.FinishReasonCanceled
 }
 
-// Again returns the command line that continues the session.
+// Again returns the command line that continues the session with the same options.
 func (c *Conversation) Again(command string, rest ...string) string {
 	words := append([]string{"--session", factory.QuoteArg(c.Key.ID)}, rest...)
+	for _, o := range [][2]string{{"--model", c.Model}, {"--prices", c.Prices}, {"--files", c.Files}} {
+		if o[1] != "" {
+			words = append(words, o[0], factory.QuoteArg(o[1]))
+		}
+	}
+	if c.Desk {
+		words = append(words, "--desk")
+	}
 	if c.DB == nil {
 		return c.Factory.CommandLine(command, "", append(c.Factory.Server.Words(), words...)...)
 	}
