@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
@@ -12,30 +13,18 @@ import (
 type Language struct {
 	variables []string            // nil: output and input
 	keys      map[string][]string // of the variables that have only these
-	known     map[string]bool     // the same keys, such as state.count
 }
 
 // WithState returns a language in which expressions also see state, a map with these keys. A key that is written after
 // state must be one of them. A computed key can be any string; if it is not one of them, its value is missing.
 func WithState(keys ...string) Language {
-	return Language{variables: []string{"output", "input", "state"}}.with("state", keys)
+	return Language{[]string{"output", "input", "state"}, map[string][]string{"state": slices.Clone(keys)}}
 }
 
 // WithInput returns a language for expressions about a message: they see input, a map with these keys, and state as
 // with [WithState], but no output.
 func WithInput(input []string, state ...string) Language {
-	return Language{variables: []string{"input", "state"}}.with("input", input).with("state", state)
-}
-
-func (l Language) with(variable string, keys []string) Language {
-	if l.keys == nil {
-		l.keys, l.known = make(map[string][]string), make(map[string]bool, len(keys))
-	}
-	l.keys[variable] = append([]string{}, keys...)
-	for _, k := range keys {
-		l.known[variable+"."+k] = true
-	}
-	return l
+	return Language{[]string{"input", "state"}, map[string][]string{"input": slices.Clone(input), "state": slices.Clone(state)}}
 }
 
 // sees returns the variables.
@@ -73,7 +62,7 @@ func (g *guard) key(n *ast.MemberNode) error {
 	}
 	keys, only := g.language.keys[base.Value]
 	name, ok := n.Property.(*ast.StringNode)
-	if !only || !ok || g.language.known[base.Value+"."+name.Value] {
+	if !only || !ok || slices.Contains(keys, name.Value) {
 		return nil
 	}
 	if len(keys) == 0 {

@@ -16,13 +16,9 @@ import (
 // the path, not its target. A process that dies may leave a file whose name begins with a dot.
 func File(path string, content []byte, perm fs.FileMode) error {
 	err := write(path, content, perm)
-	var file *fs.PathError
-	var link *os.LinkError
-	switch { // the name of the temporary file says nothing to people
-	case errors.As(err, &file):
-		err = &fs.PathError{Op: file.Op, Path: path, Err: file.Err}
-	case errors.As(err, &link):
-		err = &fs.PathError{Op: link.Op, Path: path, Err: link.Err}
+	var cause syscall.Errno
+	if errors.As(err, &cause) { // the name of the temporary file says nothing to people
+		err = &fs.PathError{Op: "write", Path: path, Err: cause}
 	}
 	return err
 }

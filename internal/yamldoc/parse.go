@@ -81,11 +81,7 @@ func (f *File) what() string { return cmp.Or(f.rules.What, "the file") }
 
 func (f *File) add(t *token.Token, format string, args ...any) {
 	line, col := f.place(t)
-	message := fmt.Sprintf(format, args...)
-	if n := len(f.problems); n > 0 && f.problems[n-1].Line == line && f.problems[n-1].Message == message {
-		return // such as of an anchor and its alias
-	}
-	f.problems = append(f.problems, Problem{Line: line, Col: col, Message: message})
+	f.problems = append(f.problems, Problem{Line: line, Col: col, Message: fmt.Sprintf(format, args...)})
 }
 
 // place returns where a token begins in the file. The line is always inside the text, whatever the parser reports.

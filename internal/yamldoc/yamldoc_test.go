@@ -19,7 +19,6 @@ func TestProblems(t *testing.T) {
 	for text, want := range map[string][]string{
 		"a: 1":                                     nil,
 		"a: &x 1\nb: *x\n<<: {c: 1}":               {"11:4 no aliases", "12:4 no aliases", "13:1 no aliases"},
-		"a: [&x 1, *x]":                            {"11:5 no aliases"},
 		"a: !!str 1":                               {"11:4 no tags"},
 		"%YAML 1.2\n---\na: 1":                     {"11:1 no directives"},
 		"? a\n: b":                                 {"11:1 keys that begin with ? are not read"},
@@ -49,6 +48,8 @@ func TestProblems(t *testing.T) {
 	_, problems := Parse("a: !x 1\nb: {<<: 1}", Rules{})
 	require.Equal(t, []Problem{{Line: 1, Col: 4, Message: "tags such as !x are not read: quotes make a text of anything"},
 		{Line: 2, Col: 5, Message: "merge keys (<<) are not read: write the keys out, or use an alias for the whole value"}}, problems)
+	_, problems = Parse("a: [&x 1, *x]", strict)
+	require.EqualError(t, AsError(problems), ":11: no aliases", "the line is printed once")
 	_, problems = Parse("a: [", Rules{})
 	require.Equal(t, []Problem{{Line: 1, Col: 4, Message: "this is not valid YAML: sequence end token ']' not found"}}, problems)
 }

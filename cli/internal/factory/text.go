@@ -66,6 +66,16 @@ func (f *Factory) CommandLine(command, path string, rest ...string) string {
 	return strings.Join(words, " ")
 }
 
+// Words returns flags with their values, which it quotes, without those that have none.
+func Words(flagsAndValues ...string) (words []string) {
+	for pair := range slices.Chunk(flagsAndValues, 2) {
+		if pair[1] != "" {
+			words = append(words, pair[0], QuoteArg(pair[1]))
+		}
+	}
+	return words
+}
+
 // QuotePath quotes the path of a tree for a shell; "" remains "".
 func QuotePath(path string) string {
 	if path == "" {

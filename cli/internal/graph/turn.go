@@ -220,14 +220,6 @@ func because(e *agentgraph.ResultError) string {
 
 // again returns the command line that continues the run.
 func (g *runOptions) again(c *turn.Conversation) string {
-	words := []string{"--resume"}
-	add := func(flag, value string) {
-		if value != "" {
-			words = append(words, flag, factory.QuoteArg(value))
-		}
-	}
-	add("--mock", g.mockFile)
-	add("--agents", g.agents.folder)
-	add("--refs", strings.Join(g.agents.names, ","))
-	return c.Again("graph run", words...)
+	words := factory.Words("--mock", g.mockFile, "--agents", g.agents.folder, "--refs", strings.Join(g.agents.names, ","))
+	return c.Again("graph run", append([]string{"--resume"}, words...)...)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -268,20 +269,13 @@ func Answered(end event.FinishReason) bool {
 
 // Again returns the command line that continues the session with the same options.
 func (c *Conversation) Again(command string, rest ...string) string {
-	words := append([]string{"--session", factory.QuoteArg(c.Key.ID)}, rest...)
-	for _, o := range [][2]string{{"--model", c.Model}, {"--prices", c.Prices}, {"--files", c.Files}} {
-		if o[1] != "" {
-			words = append(words, o[0], factory.QuoteArg(o[1]))
-		}
-	}
+	words := slices.Concat(factory.Words("--session", c.Key.ID), rest, factory.Words("--model", c.Model, "--prices", c.Prices, "--files", c.Files,
+		"--redis", factory.WithoutPassword(c.Factory.Place.Redis)))
 	if c.Desk {
 		words = append(words, "--desk")
 	}
 	if c.DB == nil {
 		return c.Factory.CommandLine(command, "", append(c.Factory.Server.Words(), words...)...)
-	}
-	if c.Factory.Place.Redis != "" {
-		words = append(words, "--redis", factory.QuoteArg(factory.WithoutPassword(c.Factory.Place.Redis)))
 	}
 	return c.Factory.CommandLine(command, factory.QuotePath(c.Path), words...)
 }
