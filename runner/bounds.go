@@ -141,7 +141,6 @@ type amount struct {
 	agent  string
 	tokens int64
 	cost   float64
-	calls  int  // the requests of a reservation that are under way at once
 	open   bool // the answer of a reservation has not ended
 }
 

@@ -33,8 +33,6 @@ type meter struct {
 	*tally
 	draft    *draft // of the scope
 	asked    bool   // asking contains the scope
-	dearest  amount // the most that one request for the answer under way was estimated to use
-	requests int    // the number of requests for the answer that are under way
 	estimate string // the notice about the estimated usage of the last answer, "" if the endpoint reported it
 }
 
@@ -128,7 +126,7 @@ func (t *tally) noteStored(e *event.Event) {
 	}
 	switch d := e.Data.(type) {
 	case *event.Usage, *event.Discard:
-		if !t.asking[e.Scope].open { // an open reservation belongs to the hedge that still answers
+		if !t.asking[e.Scope].open { // else another model of a chain still answers
 			delete(t.asking, e.Scope)
 		}
 	case *event.ToolCall:
@@ -167,9 +165,8 @@ func (m *meter) modelAnswered() {
 	}
 }
 
-// reserve reserves one more model call, or returns an error if a limit or a budget forbids it. Parallel is the number
-// of requests for the same answer that are under way already.
-func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, parallel int) error {
+// reserve reserves one more model call, or returns an error if a limit or a budget forbids it.
+func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request) error {
 	next := amount{agent: agentName}
 	if m.counts() {
 		var err error
@@ -179,18 +176,11 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, par
 	}
 	m.session.mu.Lock()
 	defer m.session.mu.Unlock()
-	if parallel == 0 {
-		m.dearest = amount{}
-	}
-	m.dearest.tokens, m.dearest.cost = max(m.dearest.tokens, next.tokens), max(m.dearest.cost, next.cost)
-	for range parallel { // to models that may cost more than this one
-		next.add(m.dearest)
-	}
 	f, scope := m.session.fold(), m.draft.scope
-	calls := f.Turn.ModelCalls + len(m.early) + parallel
-	for other, a := range m.asking {
+	calls := f.Turn.ModelCalls + len(m.early)
+	for other := range m.asking {
 		if other != scope {
-			calls += a.calls
+			calls++
 		}
 	}
 	for _, e := range m.draft.events {
@@ -210,12 +200,11 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, par
 			return err
 		}
 	}
-	m.requests = parallel + 1
 	if scope != "" {
 		if m.asking == nil {
 			m.asking = make(map[string]amount)
 		}
-		next.calls, next.open = parallel+1, m.counts() // metered closes it
+		next.open = m.counts() // metered closes it
 		m.asking[scope], m.asked = next, true
 	}
 	return nil
@@ -351,7 +340,6 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 		for chunk, err := range chunks {
 			switch {
 			case chunk.Lost != nil:
-				m.requests--
 				if lost := *chunk.Lost; lost.Begun && lost.Usage == nil {
 					lost.Usage = m.charge(lost.Model, req, &modelAnswer{begun: true}) // of one request
 					chunk.Lost = &lost
@@ -388,18 +376,13 @@ func (m *meter) reports(model string) bool {
 }
 
 // charge estimates the usage of an answer, which is no less than its endpoint has reported, and keeps the text of the
-// notice about it. If several requests were under way and none has an answer, it charges the input of all of them at the
-// price of this model, because one usage has one model. Their number is too low by one for each request of a fallback
-// within a hedge that failed and whose next model a budget refused: it was lost twice.
+// notice about it.
 func (m *meter) charge(model string, req *llm.Request, a *modelAnswer) *llm.Usage {
 	content := a.content
 	content.Text = a.text.String()
 	message := llm.Message{Role: llm.RoleAssistant, Content: content}
 	u := &llm.Usage{InputTokens: cmp.Or(a.usage.InputTokens, llm.CountRequest(req, m.counter)), CachedTokens: a.usage.CachedTokens,
 		OutputTokens: max(a.usage.OutputTokens, llm.CountMessage(&message, m.counter)-llm.MessageTokens)}
-	if !a.begun { // no request under way has an answer
-		u.InputTokens *= max(1, m.requests)
-	}
 	m.estimate = fmt.Sprintf("the endpoint of the model %q did not say what its answer has used; by an estimate it is %d tokens of input and %d of output",
 		model, u.InputTokens, u.OutputTokens)
 	return u
