@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-// Option configures [Play] and [Bisect].
+// Option configures [Play].
 type Option func(*config)
 
 type config struct {
