@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/internal/plainjson"
@@ -37,18 +36,10 @@ type response struct {
 	Header map[string]string `json:"header,omitempty"`
 	Body   *data             `json:"body,omitempty"`
 	// Stream is the body of an event stream in pieces.
-	Stream []piece `json:"stream,omitempty"`
+	Stream []data `json:"stream,omitempty"`
 	// Cut reports that the client stopped reading, or that the connection broke.
 	Cut bool `json:"cut,omitempty"`
 }
-
-// piece is a part of a stream, with the time since the part before it.
-type piece struct {
-	After milliseconds `json:"after,omitempty"`
-	data
-}
-
-type milliseconds int64
 
 // data is bytes: JSON in compact form, text, or any other bytes.
 type data struct {
@@ -157,5 +148,3 @@ func load(path string) ([]exchange, error) {
 		all = append(all, e)
 	}
 }
-
-func (m milliseconds) duration() time.Duration { return time.Duration(m) * time.Millisecond }

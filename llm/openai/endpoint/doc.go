@@ -2,8 +2,8 @@
 // offline and scripted models through a real HTTP client, and to check a client's requests as strictly as the strictest
 // real endpoints do.
 //
-// [Handler] answers POST /v1/chat/completions and POST /v1/responses (streamed or not) and GET /v1/models, and all of
-// them also without /v1. It checks each body with [CheckBody] or [CheckResponses]; a violation is a 400 with an error
+// [Handler] answers POST /v1/chat/completions and POST /v1/responses, streamed or not, and both also without /v1. It
+// checks each body with [CheckBody] or [CheckResponses]; a violation is a 400 with an error
 // object in OpenAI's form. A model's error becomes what a real endpoint does in the same case. An *llm.Error before the
 // first chunk becomes an HTTP status with an error object and Retry-After, and a later one an error event in the
 // stream. If the model is unreachable, the connection breaks before an answer. If the answer is truncated, or the

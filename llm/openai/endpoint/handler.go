@@ -19,17 +19,11 @@ import (
 // Option configures [Handler] and [Start].
 type Option func(*handler)
 
-// WithNames sets the models in the answer to GET /v1/models. Defaults to an empty list, because a lookup function
-// cannot be listed.
-func WithNames(names ...string) Option {
-	return func(h *handler) { h.names = append(h.names, names...) }
-}
-
 // WithAPIKey refuses requests without this bearer token.
 func WithAPIKey(key string) Option { return func(h *handler) { h.key = key } }
 
-// WithMaxBody limits the body of a request, in bytes. Defaults to 32 MiB.
-func WithMaxBody(n int64) Option { return func(h *handler) { h.maxBody = n } }
+// maxBody is the maximal size of the body of a request, in bytes.
+const maxBody = 32 << 20
 
 // WithRecorder calls f with the body of each chat request before it is checked. f must not keep or change the bytes.
 // Several goroutines may call it at once.
@@ -50,7 +44,7 @@ func Models(models ...llm.Model) func(name string) (llm.Model, bool) {
 // Handler serves the models that a lookup function returns for a request's model name. The function must be safe for
 // concurrent use.
 func Handler(models func(name string) (llm.Model, bool), opts ...Option) http.Handler {
-	h := &handler{models: models, maxBody: 32 << 20, seal: newSeal()}
+	h := &handler{models: models, seal: newSeal()}
 	for _, o := range opts {
 		if o != nil {
 			o(h)
@@ -60,7 +54,6 @@ func Handler(models func(name string) (llm.Model, bool), opts ...Option) http.Ha
 	for _, prefix := range []string{"", "/v1"} {
 		mux.HandleFunc("POST "+prefix+"/chat/completions", h.chat)
 		mux.HandleFunc("POST "+prefix+"/responses", h.responses)
-		mux.HandleFunc("GET "+prefix+"/models", h.list)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, wireError{
@@ -72,9 +65,7 @@ func Handler(models func(name string) (llm.Model, bool), opts ...Option) http.Ha
 
 type handler struct {
 	models  func(string) (llm.Model, bool)
-	names   []string
 	key     string
-	maxBody int64
 	record  func([]byte)
 	answers atomic.Int64
 	server  *Server // nil for a Handler without a Server
@@ -92,20 +83,6 @@ func (h *handler) authorize(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func (h *handler) list(w http.ResponseWriter, _ *http.Request) {
-	type entry struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Created int64  `json:"created"`
-		OwnedBy string `json:"owned_by"`
-	}
-	data := make([]entry, len(h.names))
-	for i, n := range h.names {
-		data[i] = entry{ID: n, Object: "model", OwnedBy: "arbor"}
-	}
-	reply(w, http.StatusOK, map[string]any{"object": "list", "data": data})
 }
 
 func (h *handler) chat(w http.ResponseWriter, r *http.Request) {
@@ -151,7 +128,7 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, check func([]by
 
 // body reads the body of a request and checks it. If it refuses the body, it writes the answer.
 func (h *handler) body(w http.ResponseWriter, r *http.Request, check func([]byte) error) ([]byte, bool) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		status := http.StatusBadRequest
 		if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
