@@ -141,7 +141,6 @@ type amount struct {
 	agent  string
 	tokens int64
 	cost   float64
-	open   bool // the answer of a reservation has not ended
 }
 
 func (a *amount) add(b amount) { a.tokens, a.cost = saturatingAdd(a.tokens, b.tokens), a.cost+b.cost }

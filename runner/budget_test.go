@@ -526,7 +526,7 @@ func TestBudgetsOfChains(t *testing.T) {
 		root, err := llmagent.New("root", "", scripted.New().Add("root", scripted.Reply(scripted.Call("first", `{"input":"x"}`), scripted.Call("second", `{"input":"x"}`), scripted.Usage(1, 1, 0))).
 			Always("root", scripted.Reply(scripted.Text("Done."), scripted.Usage(1, 1, 0))).Model("root"), llmagent.WithTools(caller(first), caller(second)))
 		require.NoError(t, err)
-		r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1100}}))
+		r := newRunner(t, root, sessiontest.Memory(t), runner.WithStreaming(), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1100}}))
 		_, _ = collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
 		spent := 0
 		for _, e := range load(t, r, s1) {

@@ -126,9 +126,7 @@ func (t *tally) noteStored(e *event.Event) {
 	}
 	switch d := e.Data.(type) {
 	case *event.Usage, *event.Discard:
-		if !t.asking[e.Scope].open { // else another model of a chain still answers
-			delete(t.asking, e.Scope)
-		}
+		delete(t.asking, e.Scope)
 	case *event.ToolCall:
 		if d.Name == agent.TransferTool && t.limits.Transfers > 0 {
 			t.grantTransfer(e.Scope)
@@ -204,7 +202,6 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request) err
 		if m.asking == nil {
 			m.asking = make(map[string]amount)
 		}
-		next.open = m.counts() // metered closes it
 		m.asking[scope], m.asked = next, true
 	}
 	return nil
@@ -329,10 +326,6 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 			}
 			m.session.mu.Lock()
 			defer m.session.mu.Unlock()
-			if reserved, ok := m.asking[m.draft.scope]; ok {
-				reserved.open = false
-				m.asking[m.draft.scope] = reserved
-			}
 			if used != nil {
 				m.session.unstored.noteUsed(m.draft.scope, cmp.Or(a.model, model.Name()), *used)
 			}
