@@ -247,18 +247,16 @@ func TestLintRouting(t *testing.T) {
 // TestLintRoutingAsks asks a model.
 func TestLintRoutingAsks(t *testing.T) {
 	shopFolder(t, "money.md", "---\ndescription: Shares, funds and savings\ntransfer: {parent: true}\n---\nMoney.")
-	script := answers(scripted.Reply(scripted.Text("SAME Where is my money?"), scripted.Usage(10, 5, 0)))
+	script := answers(scripted.Reply(scripted.Text("hello"), scripted.Usage(10, 5, 0)))
 	for range 2 {
-		script.Add("model", scripted.Reply(scripted.Text("CLEAR")))
+		script.Add("model", scripted.Reply(scripted.Text("hello")))
 	}
-	for _, name := range []string{"money", "money", "tech"} { // of billing, money, tech
-		script.Add("model", scripted.Reply(scripted.Text("hello")), scripted.Reply(scripted.Text(name)))
+	// The three messages in each form: one tool, with which the model confuses two agents and answers the last message
+	// itself, a tool for each target, and the question who answers.
+	for range 2 { // of billing, money, tech
+		script.Add("model", scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name": "money"}`)), scripted.Reply(scripted.Text("Done.")))
 	}
-	// The three messages in each form: one tool, with which the model answers itself, a tool for each target, and
-	// the question who answers.
-	for range 3 {
-		script.Add("model", scripted.Reply(scripted.Text("I can help.")))
-	}
+	script.Add("model", scripted.Reply(scripted.Text("I can help.")))
 	for _, name := range []string{"billing", "money", "tech"} {
 		script.Add("model", scripted.Reply(scripted.Call("transfer_to_"+name, "{}")), scripted.Reply(scripted.Text("Done.")))
 	}
@@ -269,16 +267,15 @@ func TestLintRoutingAsks(t *testing.T) {
 	got := invocation{env: env}.run(t, "lint", ".", "--routing", "--model", "model", "--messages", "1")
 	require.Equal(t, 1, got.status, got.err)
 	require.Equal(t, "ok: 4 agents\n"+
-		"billing.md:1: billing and money are the same to the model model: it cannot say which of them answers “Where is my money?”\n"+
 		"billing.md:1: 1 of 1 messages that the model model wrote for billing it gives to money, such as “hello”\n"+
 		"\n"+
 		"FORM                          RIGHT AT THE END  BETWEEN         TRANSFERS  CALLS SHOWN\n"+
-		"transfer: {tools: one} (now)  0 of 3            0 % and 56 %    0.0        0\n"+
+		"transfer: {tools: one} (now)  1 of 3            6 % and 79 %    0.7        0\n"+
 		"transfer: {tools: each}       3 of 3            44 % and 100 %  1.0        0\n"+
 		"transfer: {profile: small}    2 of 3            21 % and 94 %   0.7        0\n"+
-		"keep transfer: {tools: one}: with transfer: {tools: each} 3 of 3 messages end at the right agent, with transfer: {tools: one} 0, "+
-		"which may be chance (p = 0.25); write more messages to know\n", got.out)
-	require.Regexp(t, `^arbor: the model model is asked about 27 questions, of about \d+ tokens\narbor: it has used 10 tokens and answered with 5\narbor: 2 findings\n$`, got.err)
+		"keep transfer: {tools: one}: with transfer: {tools: each} 3 of 3 messages end at the right agent, with transfer: {tools: one} 1, "+
+		"which may be chance (p = 0.50); write more messages to know\n", got.out)
+	require.Regexp(t, `^arbor: the model model is asked about 21 questions, of about \d+ tokens\narbor: it has used 10 tokens and answered with 5\narbor: 1 finding\n$`, got.err)
 	require.NoError(t, script.Done())
 
 	got = invocation{env: env}.run(t, "lint", ".", "--routing", "--model", "model")
@@ -289,7 +286,7 @@ func TestLintRoutingAsks(t *testing.T) {
 	}{
 		{[]string{"--model", "model"}, "--model needs --routing"},
 		{[]string{"--routing", "--messages", "2"}, "--messages needs --model"},
-		{[]string{"--routing", "--messages", "21", "--model", "m"}, "--messages 21: give a whole number from 0 to 20"},
+		{[]string{"--routing", "--messages", "21", "--model", "m"}, "--messages 21: give a whole number from 1 to 20"},
 		{[]string{"--routing", "--model", "m"}, "there is no endpoint"},
 	} {
 		got := invocation{}.run(t, append([]string{"lint", "."}, c.args...)...)
@@ -304,11 +301,8 @@ func TestLintRoutingForms(t *testing.T) {
 	script := scripted.New()
 	targets := []string{"billing", "money", "tech"}
 	for range 2 { // runs of the command
-		for range 3 {
-			script.Add("model", scripted.Reply(scripted.Text("CLEAR")))
-		}
-		for _, name := range targets {
-			script.Add("model", scripted.Reply(scripted.Text("first\nsecond")), scripted.Reply(scripted.Text(name)), scripted.Reply(scripted.Text(name)))
+		for range targets {
+			script.Add("model", scripted.Reply(scripted.Text("first\nsecond")))
 		}
 		for range 12 { // in both forms with tools
 			script.Add("model", scripted.Reply(scripted.Text("I can help.")))

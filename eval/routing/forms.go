@@ -41,8 +41,9 @@ type Measured struct {
 
 // sample is a message with the agents for which it was written.
 type sample struct {
-	text  string
-	right []string
+	text     string
+	right    []string
+	answered string // the agent that answered it in the tree's own form, "" if none did
 }
 
 // written records messages that were written for one of the targets of a group. The agents below that target are right,
@@ -55,7 +56,7 @@ func (s *Survey) written(g offering, t *agent.Node, messages []string) {
 		}
 	}
 	for _, m := range messages {
-		s.samples = append(s.samples, sample{m, right})
+		s.samples = append(s.samples, sample{text: m, right: right})
 	}
 }
 
@@ -79,8 +80,9 @@ forms:
 	for _, form := range []Form{OneForm, EachForm, SmallForm} {
 		m, right, transfers := Measured{Form: form}, 0, 0
 		for i, top := range tops(s.tree) {
-			m.Now = m.Now || i == 0 && formOf(top) == form
-			cases := s.cases(top)
+			own := formOf(top) == form
+			m.Now = m.Now || i == 0 && own
+			cases, of := s.cases(top)
 			if len(cases) == 0 {
 				continue
 			}
@@ -92,8 +94,11 @@ forms:
 			if err != nil {
 				return nil, used, err
 			}
-			for _, o := range report.Subjects[0].Outcomes {
+			for j, o := range report.Subjects[0].Outcomes {
 				t := o.Turns[0]
+				if own {
+					of[j].answered = t.Answered
+				}
 				used = used.Add(llm.Usage{InputTokens: t.Usage.InputTokens, OutputTokens: t.Usage.OutputTokens})
 				ok := slices.Contains(t.ExpectedAnswers, t.Answered) && !t.Leaked
 				m.each = append(m.each, ok)
@@ -114,14 +119,16 @@ forms:
 	return all, used, nil
 }
 
-// cases returns the messages for agents at or below a node.
-func (s *Survey) cases(top *agent.Node) (all []eval.Case) {
-	for i, m := range s.samples {
+// cases returns the messages for agents at or below a node, as cases.
+func (s *Survey) cases(top *agent.Node) (all []eval.Case, of []*sample) {
+	for i := range s.samples {
+		m := &s.samples[i]
 		if below(s.tree.Node(m.right[0]), top) {
 			all = append(all, eval.Case{Name: fmt.Sprint(i + 1), Turns: []eval.Turn{{User: m.text, Expect: eval.Expect{Answers: m.right}}}})
+			of = append(of, m)
 		}
 	}
-	return all
+	return all, of
 }
 
 // formOf returns the form of a node in its tree.

@@ -26,7 +26,7 @@ func routing(t *testing.T, upTo map[Form]int, raw Form) *answering {
 			name, _, _ := strings.Cut(rest, ",")
 			return fmt.Sprintf("%s 1\n%[1]s 2\n%[1]s 3", name), nil
 		}
-		return "CLEAR", nil
+		return "", nil
 	}
 	m.routes = func(req *llm.Request) *llm.Chunk {
 		name, number := "", 0

@@ -3,21 +3,17 @@ package routing
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/choice"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools/transfer"
 )
 
-// Survey asks a model about the targets that agents of a tree offer next to each other. For each two targets it asks
-// whether the model can tell them apart. It also asks for messages that users might write to each target, and then lets
-// the model choose a target for each message. With the same messages it measures each [Form]. Create it with
-// [NewSurvey], and use it once.
+// Survey asks a model for messages that users might write to the targets that agents of a tree offer next to each
+// other. With these messages it measures each [Form], and which agents the model confuses in the tree's own form. Create
+// it with [NewSurvey], and use it once.
 type Survey struct {
 	// Questions is the approximate number of requests, and Tokens the approximate number of their tokens.
 	Questions, Tokens int
@@ -32,7 +28,7 @@ type Survey struct {
 
 // SurveyResult is the result of a survey.
 type SurveyResult struct {
-	// Findings have the kinds Alike, Confused and Transfers.
+	// Findings have the kinds Confused and Transfers.
 	Findings []Finding `json:"findings"`
 	// Forms are the measured forms.
 	Forms []Measured `json:"forms"`
@@ -49,8 +45,8 @@ type offering struct {
 	targets []*agent.Node
 }
 
-// NewSurvey prepares a survey, without any request. messages is the number of messages for each target. place is that
-// of [Lint].
+// NewSurvey prepares a survey, without any request. messages is the number of messages for each target, at least 1.
+// place is that of [Lint].
 func NewSurvey(tree *agent.Tree, model llm.Model, messages int, place func(agent string) (file string, line int)) *Survey {
 	s := &Survey{tree: tree, model: model, messages: messages, place: place}
 	for n := range tree.Walk() {
@@ -70,42 +66,17 @@ func NewSurvey(tree *agent.Tree, model llm.Model, messages int, place func(agent
 		})
 	})
 	const aMessage = 30 // the approximate number of tokens
-	for a, b := range s.pairs() {
-		s.count(1, apart(a, b), 0)
-	}
 	for _, g := range s.groups {
-		if messages > 0 {
-			for _, t := range g.targets {
-				s.count(1, write(g, t, messages), 0)
-			}
-			s.count(len(g.targets)*messages, which(g, ""), aMessage)
-			// In each form one request for the first agent, and one for the agent that it chooses.
-			for _, form := range []transfer.Tools{transfer.OneTool, transfer.ToolPerTarget, transfer.OneTool} {
-				tools, text := transfer.DefaultForm(form).Offer(g.by, g.targets, "")
-				s.count(2*len(g.targets)*messages, &llm.Request{System: text, Tools: tools}, aMessage)
-			}
+		for _, t := range g.targets {
+			s.count(1, write(g, t, messages), 0)
+		}
+		// In each form one request for the first agent, and one for the agent that it chooses.
+		for _, form := range []transfer.Tools{transfer.OneTool, transfer.ToolPerTarget, transfer.OneTool} {
+			tools, text := transfer.DefaultForm(form).Offer(g.by, g.targets, "")
+			s.count(2*len(g.targets)*messages, &llm.Request{System: text, Tools: tools}, aMessage)
 		}
 	}
 	return s
-}
-
-// pairs yields each pair of targets that are offered next to each other once.
-func (s *Survey) pairs() iter.Seq2[*agent.Node, *agent.Node] {
-	return func(yield func(a, b *agent.Node) bool) {
-		seen := make(map[[2]*agent.Node]bool)
-		for _, g := range s.groups {
-			for i, b := range g.targets {
-				for _, a := range g.targets[:i] {
-					if pair := [2]*agent.Node{a, b}; !seen[pair] {
-						seen[pair] = true
-						if !yield(a, b) {
-							return
-						}
-					}
-				}
-			}
-		}
-	}
 }
 
 func (s *Survey) count(times int, req *llm.Request, more int) {
@@ -136,15 +107,9 @@ func (s *Survey) Ask(ctx context.Context) (*SurveyResult, error) {
 		a.Used = a.Used.Add(usage)
 		return text.String()
 	}
-	for one, other := range s.pairs() {
-		if both, ok := sameFor(ask(apart(one, other))); ok {
-			a.Findings = append(a.Findings, Finding{Kind: Alike, Agents: namesOf([]*agent.Node{one, other}), Message: fmt.Sprintf(
-				"%s and %s are the same to the model %s: it cannot say which of them answers %s", one.Agent.Name(), other.Agent.Name(), s.model.Name(), quoted(both))})
-		}
-	}
 	for _, g := range s.groups {
-		if s.messages > 0 {
-			a.Findings = append(a.Findings, s.confused(g, ask)...)
+		for _, t := range g.targets {
+			s.written(g, t, linesOf(ask(write(g, t, s.messages)), s.messages))
 		}
 	}
 	if err == nil {
@@ -155,6 +120,7 @@ func (s *Survey) Ask(ctx context.Context) (*SurveyResult, error) {
 	if err != nil {
 		return &SurveyResult{Used: a.Used}, fmt.Errorf("the model %s: %w", s.model.Name(), err)
 	}
+	a.Findings = append(a.Findings, s.confused()...)
 	if a.Take, a.Why = choose(a.Forms); slices.ContainsFunc(a.Forms, func(m Measured) bool { return m.Form == a.Take && !m.Now }) {
 		a.Findings = append(a.Findings, Finding{Kind: Transfers, Agents: namesOf(tops(s.tree)[:1]), Message: a.Why})
 	}
@@ -162,57 +128,36 @@ func (s *Survey) Ask(ctx context.Context) (*SurveyResult, error) {
 	return a, nil
 }
 
-// confused asks for messages for each target, and for the target of each message.
-func (s *Survey) confused(g offering, ask func(*llm.Request) string) (found []Finding) {
-	for _, t := range g.targets {
-		messages := linesOf(ask(write(g, t, s.messages)), s.messages)
-		s.written(g, t, messages)
-		wrong := make(map[string][]string)
-		for _, m := range messages {
-			if name, _ := choice.Read(ask(which(g, m)), namesOf(g.targets)); name != "" && name != t.Agent.Name() {
-				wrong[name] = append(wrong[name], m)
-			}
+// confused returns the findings about messages that another agent answered, in the tree's own form, than the one for
+// which they were written. An agent that kept the message of an agent below it has confused nobody.
+func (s *Survey) confused() (found []Finding) {
+	written, taken := make(map[string]int), make(map[[2]string][]string)
+	var pairs [][2]string
+	for _, m := range s.samples {
+		pair := [2]string{m.right[0], m.answered}
+		written[pair[0]]++
+		if m.answered == "" || slices.Contains(m.right, m.answered) || below(s.tree.Node(pair[0]), s.tree.Node(pair[1])) {
+			continue
 		}
-		for _, other := range g.targets {
-			if taken := wrong[other.Agent.Name()]; len(taken) > 0 {
-				found = append(found, Finding{Kind: Confused, Agents: namesOf([]*agent.Node{t, other}), Message: fmt.Sprintf(
-					"%d of %d messages that the model %s wrote for %s it gives to %s, such as %s",
-					len(taken), len(messages), s.model.Name(), t.Agent.Name(), other.Agent.Name(), quoted(taken[0]))})
-			}
+		if taken[pair] == nil {
+			pairs = append(pairs, pair)
 		}
+		taken[pair] = append(taken[pair], m.text)
+	}
+	for _, pair := range pairs {
+		found = append(found, Finding{Kind: Confused, Agents: pair[:], Message: fmt.Sprintf("%d of %d messages that the model %s wrote for %s it gives to %s, such as %s",
+			len(taken[pair]), written[pair[0]], s.model.Name(), pair[0], pair[1], quoted(taken[pair][0]))})
 	}
 	return found
 }
 
-func question(system, text string, tokens int) *llm.Request {
-	var cold float64
-	return &llm.Request{System: system, Messages: []llm.Message{llm.UserText(text)}, Settings: llm.Settings{Temperature: &cold, MaxTokens: tokens, LeakedCalls: llm.LeakedCallsOff}}
-}
-
-// apart asks for a message that may be meant for either of two targets.
-func apart(a, b *agent.Node) *llm.Request {
-	return question("You check the descriptions of agents between whom messages of users are divided.",
-		"Two agents:\n"+transfer.Lines([]*agent.Node{a, b})+"\nIf it is clear from the descriptions which messages are for which of the two, reply with the word CLEAR and nothing else. "+
-			"If not, reply with the word SAME and then one message of a user that both fit equally well.", 100)
-}
-
-// sameFor reads the answer: the message that fits both targets, if the model found one.
-func sameFor(answer string) (message string, same bool) {
-	answer = strings.TrimSpace(answer)
-	if len(answer) < 4 || !strings.EqualFold(answer[:4], "same") {
-		return "", false
-	}
-	return strings.Trim(answer[4:], " \t\r\n:.\"'“”*-"), true
-}
-
+// write asks for n messages of users for a target of a group.
 func write(g offering, t *agent.Node, n int) *llm.Request {
-	return question("You write messages as users of a service write them.",
-		"The service has these agents:\n"+transfer.Lines(g.targets)+fmt.Sprintf("\nWrite %d short messages of users that are for %s, each on a line of its own and nothing else. Do not name the agent.", n, t.Agent.Name()), 60*n)
-}
-
-func which(g offering, message string) *llm.Request {
-	return question("You do not answer the message. You say who answers:\n"+transfer.Lines(g.targets)+"\nReply with the name and nothing else.",
-		"Message: "+string(event.EncodeJSON(choice.Shorten(message)))+"\nName:", 64)
+	var cold float64
+	text := "The service has these agents:\n" + transfer.Lines(g.targets) +
+		fmt.Sprintf("\nWrite %d short messages of users that are for %s, each on a line of its own and nothing else. Do not name the agent.", n, t.Agent.Name())
+	return &llm.Request{System: "You write messages as users of a service write them.", Messages: []llm.Message{llm.UserText(text)},
+		Settings: llm.Settings{Temperature: &cold, MaxTokens: 60 * n, LeakedCalls: llm.LeakedCallsOff}}
 }
 
 // linesOf reads up to n lines, and removes their numbers.

@@ -53,47 +53,34 @@ func surveyTree(t *testing.T) *agent.Tree {
 	return tree
 }
 
-// TestSurvey: a model that cannot tell two of the targets apart, and gives the messages of one to another.
+// TestSurvey: a model that gives messages of one target to another.
 func TestSurvey(t *testing.T) {
 	m := &answering{t: t, answer: func(text string) (string, error) {
-		switch {
-		case strings.Contains(text, "Two agents:"):
-			if strings.Contains(text, "- billing") && strings.Contains(text, "- refunds") {
-				return "SAME: \"I want my\nmoney\x1b[31m\"", nil
-			}
-			return "CLEAR", nil
-		case strings.Contains(text, "that are for refunds"):
+		if strings.Contains(text, "that are for refunds") {
 			return "1. \"pay me back\"\n2. 3 refunds, please\n\n- third\nfourth", nil
-		case strings.Contains(text, "that are for"):
-			return "hello", nil
-		case strings.Contains(text, "pay me back"), strings.Contains(text, "\"3 refunds, please"):
-			return "Billing", nil
-		case strings.Contains(text, "\"hello\""):
-			return "I do not know", nil
 		}
-		return "refunds", nil
+		return "hello", nil
 	}}
+	m.routes = func(req *llm.Request) *llm.Chunk {
+		said := req.Messages[len(req.Messages)-1].PlainText()
+		switch {
+		case strings.Contains(said, "Write 3 short"):
+			return nil
+		case req.Agent == "support" && (said == "pay me back" || said == "3 refunds, please"):
+			return &llm.Chunk{Call: &llm.ToolCall{ID: "c", Name: agent.TransferTool, Arguments: `{"agent_name":"billing"}`}}
+		}
+		return &llm.Chunk{Text: "Let me see\x1b[31m."}
+	}
 	s := NewSurvey(surveyTree(t), m, 3, nil)
 	// The three are offered by support; that each of them offers the two others makes no question more.
-	require.Equal(t, 3+3+3*3+3*3*6, s.Questions)
+	require.Equal(t, 3+3*3*6, s.Questions)
 	require.Greater(t, s.Tokens, 30*s.Questions)
 	got, err := s.Ask(t.Context())
 	require.NoError(t, err)
-	found := got.Findings
 	require.LessOrEqual(t, m.asked, s.Questions)
 	require.Equal(t, 10*m.asked, got.Used.InputTokens)
-	var kinds []string
-	for _, f := range found {
-		kinds = append(kinds, string(f.Kind)+" "+strings.Join(f.Agents, " "))
-	}
-	require.Equal(t, []string{"alike billing refunds", "confused refunds billing"}, kinds)
-	require.Equal(t, "2 of 3 messages that the model small wrote for refunds it gives to billing, such as “pay me back”", found[1].Message)
-
-	clear := &answering{t: t, answer: func(text string) (string, error) { return "CLEAR", nil }}
-	got, err = NewSurvey(surveyTree(t), clear, 0, nil).Ask(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 3, clear.asked)
-	require.Equal(t, &SurveyResult{Findings: []Finding{}, Forms: []Measured{}, Used: llm.Usage{InputTokens: 30, OutputTokens: 6}}, got)
+	require.Equal(t, []Finding{{Kind: Confused, Agents: []string{"refunds", "billing"},
+		Message: "2 of 3 messages that the model small wrote for refunds it gives to billing, such as “pay me back”"}}, got.Findings)
 
 	gone := errors.New("gone")
 	broken := &answering{t: t, answer: func(string) (string, error) { return "", gone }}

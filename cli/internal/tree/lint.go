@@ -194,8 +194,8 @@ const mostMessages = 20
 
 func (f *routingOptions) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.routing, "routing", false, "also report what makes routing worse than necessary")
-	fs.StringVarP(&f.model, "model", "m", "", "with --routing, test whether the model `NAME` can tell the targets apart and which form of transfer suits it")
-	fs.IntVar(&f.messages, "messages", 3, "with --model, let the model write `N` messages per target and route them")
+	fs.StringVarP(&f.model, "model", "m", "", "with --routing, test which agents the model `NAME` confuses and which form of transfer suits it")
+	fs.IntVar(&f.messages, "messages", 3, "with --model, let the model write and route `N` messages per target")
 	fs.StringVar(&f.prices, "prices", "", "with --model, read prices from `FILE` (YAML or JSON) to report the cost")
 }
 
@@ -205,7 +205,7 @@ func (f *routingOptions) check(cmd *cobra.Command) error {
 		factory.Needs(fs, "model", "routing"),
 		factory.Needs(fs, "messages", "model"),
 		factory.Needs(fs, "prices", "model"),
-		factory.InRange("--messages", f.messages, 0, mostMessages),
+		factory.InRange("--messages", f.messages, 1, mostMessages),
 	)
 }
 
