@@ -37,7 +37,7 @@ import (
 // A nil option is an error of every constructor that has one, and names the option; those
 // without errors leave it out.
 func TestNilOptions(t *testing.T) {
-	node, err := llmagent.New("billing", "", offline.New(nil))
+	node, err := llmagent.New("billing", "", offline.New())
 	require.NoError(t, err)
 	for name, construct := range map[string]func() error{
 		"a2a":        func() error { _, err := a2a.Remote("far", "http://127.0.0.1/", nil); return err },

@@ -135,7 +135,7 @@ func options(req *llm.Request) []option {
 }
 
 // decide returns the call to make, or a text to reply instead, or neither.
-func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) {
+func decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) {
 	forced := req.ToolChoice != "" && req.ToolChoice != llm.ToolChoiceAuto
 	if req.ToolChoice == llm.ToolChoiceNone || !forced && t.worked {
 		return nil, "", nil
@@ -157,7 +157,7 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 	if len(agents) > 1 {
 		rival = max(rival, agents[1].score)
 	}
-	if len(agents) > 0 && agents[0].score > m.margin*rival && adds(said, agents[0].doc, own) {
+	if len(agents) > 0 && agents[0].score > margin*rival && adds(said, agents[0].doc, own) {
 		calls = slices.Insert(calls, 0, agents[0])
 	} else if len(agents) > 0 && forced {
 		calls = append(calls, agents[0])
@@ -190,7 +190,7 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 
 // whoAnswers answers the routing question as the model would decide with calls. It returns false for any other request.
 // The last list of the system text has the names, the agent's own at its end, and the last message quotes the user.
-func (m *Model) whoAnswers(req *llm.Request) (string, bool) {
+func whoAnswers(req *llm.Request) (string, bool) {
 	asked := req.System != "" && len(req.Messages) > 0
 	inJSON := req.ResponseFormat != nil && req.ResponseFormat.Name == "who_answers"
 	system, brief := tableLines(req.System)
@@ -222,7 +222,7 @@ func (m *Model) whoAnswers(req *llm.Request) (string, bool) {
 	tool := llm.ToolSpec{Name: transferTool, Description: strings.Join(lines[begin:end-1], "\n"),
 		Parameters: json.RawMessage(`{"type":"object","properties":{"agent_name":{"enum":` + string(enum) + `}}}`)}
 	like := &llm.Request{System: strings.Join(lines[:begin], "\n"), Messages: []llm.Message{llm.UserText(text)}, Tools: []llm.ToolSpec{tool}}
-	if call, _, err := m.decide(like, readTurn(like)); err == nil && call != nil && call.Name == transferTool {
+	if call, _, err := decide(like, readTurn(like)); err == nil && call != nil && call.Name == transferTool {
 		var to struct {
 			Name string `json:"agent_name"`
 		}

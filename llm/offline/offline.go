@@ -26,26 +26,15 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Model is the offline model. It is safe for concurrent use. The zero value is not usable; see [New].
-type Model struct{ margin float64 }
+// Model is the offline model. It is safe for concurrent use; see [New].
+type Model struct{}
 
-// Option configures a [Model].
-type Option func(*Model)
-
-// WithMargin sets how many times a target's score must exceed the agent's own score and the next target's before the
-// model transfers. Defaults to 1.2.
-func WithMargin(ratio float64) Option { return func(m *Model) { m.margin = ratio } }
+// margin is how many times a target's score must exceed the agent's own score and the next target's before the model
+// transfers.
+const margin = 1.2
 
 // New returns an offline model.
-func New(opts ...Option) *Model {
-	m := &Model{margin: 1.2}
-	for _, opt := range opts {
-		if opt != nil {
-			opt(m)
-		}
-	}
-	return m
-}
+func New() *Model { return &Model{} }
 
 // Name returns "offline".
 func (*Model) Name() string { return "offline" }
@@ -56,7 +45,7 @@ func (*Model) Name() string { return "offline" }
 // satisfies one of these two.
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		text, call, err := m.answer(req)
+		text, call, err := answer(req)
 		chunks, last := []llm.Chunk{{Text: text}}, llm.Chunk{Finish: llm.FinishStop, Model: m.Name(), Usage: usage(req, text)}
 		if call != nil {
 			chunks, last.Finish, last.Usage = []llm.Chunk{{Call: call}}, llm.FinishToolCalls, usage(req, call.Arguments)
@@ -86,13 +75,13 @@ func usage(req *llm.Request, answer string) *llm.Usage {
 	return &llm.Usage{InputTokens: in, OutputTokens: len(strings.Fields(answer))}
 }
 
-func (m *Model) answer(req *llm.Request) (string, *llm.ToolCall, error) {
+func answer(req *llm.Request) (string, *llm.ToolCall, error) {
 	req = own(req)
-	if text, ok := m.whoAnswers(req); ok {
+	if text, ok := whoAnswers(req); ok {
 		return text, nil, nil
 	}
 	t := readTurn(req)
-	call, reply, err := m.decide(req, t)
+	call, reply, err := decide(req, t)
 	described := describe(t.results)
 	if err == nil && call == nil && req.ResponseFormat != nil {
 		reply, err = respond(req.ResponseFormat.Schema, t.text, described)

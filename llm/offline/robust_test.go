@@ -158,22 +158,6 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestMargin(t *testing.T) {
-	req := &llm.Request{Messages: []llm.Message{user("apples")}, Tools: []llm.ToolSpec{transfer("a: Apples", "b: Apples and pears")}}
-	call := func(m *offline.Model) (name string) {
-		for c, err := range m.Generate(context.Background(), req) {
-			require.NoError(t, err)
-			if c.Call != nil {
-				name = c.Call.Name
-			}
-		}
-		return name
-	}
-	require.Equal(t, "offline", offline.New().Name())
-	require.Equal(t, "transfer_to_agent", call(offline.New(offline.WithMargin(1.01))))
-	require.Empty(t, call(offline.New(offline.WithMargin(5))))
-}
-
 // Equal requests get equal answers, also at the same time and from another model.
 func TestDeterminism(t *testing.T) {
 	schema := `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"},"c":{"enum":["x","y","z"]},"d":{"type":"array","items":{"type":"number"}}},"required":["a"]}`
