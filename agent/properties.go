@@ -49,8 +49,8 @@ type Properties struct {
 	// SmallModels reports that the models of this agent and of all agents below it are small. LLM agents then present
 	// transfers in the form with which small models route best.
 	SmallModels bool
-	// SharedRequests, at the root of a tree, makes LLM agents of one model send requests that differ only in the last
-	// message; see [WithSharedRequests].
+	// SharedRequests, at the root of a tree, makes LLM agents of one model send requests that differ only at the
+	// end; see [WithSharedRequests].
 	SharedRequests bool
 	// TransferApproval reports that each transfer of the agent needs an approval.
 	TransferApproval bool

@@ -153,8 +153,7 @@ func WithHuman(a Agent) TreeOption {
 }
 
 // WithSharedRequests makes all LLM agents of the tree whose models have the same name send requests that differ only
-// in the last message, so that an endpoint computes the rest only once. The property SharedRequests of the root does
-// the same.
+// at the end, so that an endpoint computes the rest only once. The property SharedRequests of the root does the same.
 func WithSharedRequests() TreeOption { return func(t *Tree) { t.shares = true } }
 
 // SharesRequests reports whether LLM agents of the tree share their requests.

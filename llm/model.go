@@ -36,10 +36,6 @@ type Request struct {
 	// Allowed names the Tools that the model may call now, if it may not call all of them; nil allows all. An adapter
 	// sends it only to an endpoint that is known to support it.
 	Allowed []string
-	// Repeat is the user's message, for a request that ends with a message of [RoleSystem]. An adapter that sends
-	// that one as the user's appends this text to it, because small models answer what they read last. Empty
-	// repeats nothing.
-	Repeat string
 	// Stream requests deltas. Without it an adapter may still return the answer in pieces.
 	Stream bool
 	// Agent is the path of the agent that asks: the names from the root, joined by "/"; it may be empty. No model sees

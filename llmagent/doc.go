@@ -22,7 +22,7 @@
 //	compact                        a step that shortens the view
 //	choose, decision               a step that asks which agent answers
 //	ask                            a step that asks the model: the request, the attempts, the events of the answer
-//	shared                         requests that differ from those of other agents only in the last message
+//	shared                         requests that differ from those of other agents only at the end
 //	tools                          a step that runs the calls of an answer
 //	transfer                       the transfers among the calls
 //	call, permission               one call, whether it may run, and its errors

@@ -14,25 +14,45 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// mark begins the last message of a request of agents that share their requests.
+// mark begins the instructions in a request of agents that share their requests.
 const mark = "[Your instructions for this answer]"
 
-// maxRepeated is how many bytes a user's message may have that is repeated at the end of a request, until the agent has
-// called a tool.
-const maxRepeated = 1000
+// maxAfter is how many tokens may come after the instructions in a request, about.
+const maxAfter = 300
 
-// repeatable returns the user's message of the turn, or "" if it is long, if the view shows it differently or not at
-// all, or if it could be taken for instructions.
-func repeatable(message string, shown []llm.Message) string {
-	for _, m := range slices.Backward(shown) {
-		if m.Role == llm.RoleUser {
-			if m.PlainText() == message && len(message) <= maxRepeated && !strings.Contains(message, mark) {
-				return message
-			}
-			break
+// placed returns the messages of a request with the agent's instructions: after the user's message, or the transfer,
+// that began the run. The user's message follows once more, because small models answer what they read last. So the
+// requests of a run begin alike. In the next turn the instructions are elsewhere, and the endpoint computes anew what
+// came after them: if that is much, they come at the end, alone. So they do if the view shows the user's message
+// differently, and after an answer or text that could be taken for instructions. Within a run they only move to the end,
+// so that the next request continues the messages before them.
+func placed(instructions llm.Message, messages []llm.Message, said string) []llm.Message {
+	again := llm.UserText(said)
+	at, after := len(messages), llm.CountMessage(&again, nil)
+	for ; at > 0 && messages[at-1].Role != llm.RoleUser && !transfers(messages[at-1]); at-- {
+		m := &messages[at-1]
+		if after += llm.CountMessage(m, nil); m.Role == llm.RoleAssistant && !slices.ContainsFunc(m.Parts, isCall) || strings.Contains(m.PlainText(), mark) {
+			after = maxAfter + 1
 		}
 	}
-	return ""
+	shown := slices.ContainsFunc(messages[:at], func(m llm.Message) bool { return m.Role == llm.RoleUser && m.PlainText() == said })
+	if after > maxAfter || !shown || strings.Contains(said, mark) {
+		return append(slices.Clip(messages), instructions)
+	}
+	for at < len(messages) && messages[at].Role == llm.RoleTool { // other results of the answer that transferred
+		at++
+	}
+	return slices.Insert(slices.Clip(messages), at, instructions, again)
+}
+
+func isCall(p llm.Part) bool { _, is := p.(llm.ToolCall); return is }
+
+// transfers reports whether a message is the result of a transfer.
+func transfers(m llm.Message) bool {
+	return slices.ContainsFunc(m.Parts, func(p llm.Part) bool {
+		r, _ := p.(llm.ToolResult)
+		return r.Name == agent.TransferTool && !r.IsError
+	})
 }
 
 // sharedSystem ends the system text of agents that share their requests. %s is the list of the agents of the tree.
@@ -213,7 +233,7 @@ func (a *Agent) withoutShared(ctx context.Context, n *agent.Node, sent *tools.Re
 	return rest, notices, err
 }
 
-// shareRequest changes a request of an agent so that it differs from those of the group only in its last message. What
+// shareRequest changes a request of an agent so that it differs from those of the group only in the agent's instructions. What
 // the agent may do stays the same: its calls are checked against its own tools and targets.
 func (x *execution) shareRequest(req *llm.Request, full, current *template) error {
 	common, err := x.sharedTemplate(full)
@@ -230,11 +250,8 @@ func (x *execution) shareRequest(req *llm.Request, full, current *template) erro
 	}
 	own := strings.TrimPrefix(strings.TrimPrefix(req.System, x.inv.Node().Tree().Root().Properties.GlobalInstruction), "\n\n")
 	last := mark + "\n" + paragraphs(paragraphs(own, can), x.run.Again)
-	if !x.run.Called && x.run.Again == "" {
-		req.Repeat = repeatable(x.inv.Message().PlainText(), req.Messages)
-	}
 	req.System, req.Tools, req.Agent = common.system, common.tools, full.group[0].Path
-	req.Messages = append(slices.Clip(req.Messages), llm.Message{Role: llm.RoleSystem, Content: llm.Content{Text: last}})
+	req.Messages = placed(llm.Message{Role: llm.RoleSystem, Content: llm.Content{Text: last}}, req.Messages, x.inv.Message().PlainText())
 	if len(req.Tools) > common.maxTools {
 		return &agent.RunError{Agent: x.agent.name, Code: "too_many_tools", Err: fmt.Errorf("the agents that share their requests have %d tools together, and their endpoint accepts %d", len(req.Tools), common.maxTools)}
 	}

@@ -116,8 +116,8 @@ func WithDesk(desk human.Desk, opts ...human.Option) Option {
 }
 
 // WithSharedRequests makes the LLM agents of the tree whose models have the same name send requests that differ only
-// in the last message. Tools, system text and history are the same bytes for all of them. The last message says which
-// agent answers, with its instructions and the tools and targets that it may use now. An endpoint that caches prompts
+// at the end. Tools, system text and history are the same bytes for all of them. One more message says which agent
+// answers, with its instructions and the tools and targets that it may use now. An endpoint that caches prompts
 // then need not process the conversation again after a transfer. The log does not contain these messages. If the
 // agent makes a call that it may not make, the result is an error, as for an unknown tool.
 //

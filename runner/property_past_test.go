@@ -157,7 +157,7 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 	if w.traits[s.agent].each {
 		form = transfer.ToolPerTarget
 	}
-	if text, shared := lastMessage(s.req); shared {
+	if text, _, shared := instructions(s.req); shared {
 		form, system = transfer.Shared, text
 		require.Equal(w.t, targets != nil, slices.Contains(s.req.Allowed, agent.TransferTool))
 		require.NotContains(w.t, s.req.Allowed, w.traits[s.agent].without)
@@ -202,7 +202,7 @@ func offered(t testing.TB, req *llm.Request) (agents []string) {
 			Name struct{ Enum []string } `json:"agent_name"`
 		}
 	}
-	if text, shared := lastMessage(req); shared {
+	if text, _, shared := instructions(req); shared {
 		if _, list, ok := strings.Cut(text, "\nYou may transfer only to: "); ok {
 			list, _, _ = strings.Cut(list, "\n")
 			agents = strings.Split(list, ", ")

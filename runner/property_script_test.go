@@ -216,9 +216,9 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 	if candidates(req) != nil { // a question about the conversation, and no part of it
 		return
 	}
-	messages := req.Messages
-	if _, shared := lastMessage(req); shared { // the next request of any agent continues this one
-		who, messages = "shared "+req.Agent, messages[:len(messages)-1]
+	_, messages, shared := instructions(req)
+	if shared { // the next request of any agent continues this one
+		who = "shared " + req.Agent
 	}
 	last, ok := w.last[who]
 	if ok && !compacted(req) && (!m.history.trims || last.turn == w.turn) {
@@ -237,10 +237,19 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 	w.last[who] = shown{w.turn, messages, m.name, req}
 }
 
-// lastMessage returns the last message of a request of agents that share their requests.
-func lastMessage(req *llm.Request) (text string, shared bool) {
-	last := &req.Messages[len(req.Messages)-1]
-	return last.Text, last.Role == llm.RoleSystem
+// instructions returns the instructions of a request of agents that share their requests, and the conversation without
+// them, and without the user's message that they repeat.
+func instructions(req *llm.Request) (text string, conversation []llm.Message, shared bool) {
+	for i, m := range req.Messages {
+		if m.Role == llm.RoleSystem {
+			end := i + 1
+			if end < len(req.Messages) && req.Messages[end].Role == llm.RoleUser {
+				end++
+			}
+			return m.Text, slices.Delete(slices.Clone(req.Messages), i, end), true
+		}
+	}
+	return "", req.Messages, false
 }
 
 func (w *world) countAsked() {

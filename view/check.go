@@ -38,8 +38,8 @@ func Check(req *llm.Request) error {
 		case llm.RoleTool:
 			open = c.tool(m, open)
 		case llm.RoleSystem:
-			if i < len(req.Messages)-1 || m.Text == "" || len(m.Parts) > 0 {
-				c.fail("a system message that is not the last one, or no text")
+			if i < len(req.Messages)-1 && req.Messages[i+1].Role != llm.RoleUser || m.Text == "" || len(m.Parts) > 0 {
+				c.fail("a system message that is neither the last one nor before one of the user, or has no text")
 			}
 		default:
 			c.fail("unknown role")

@@ -9,16 +9,21 @@ import (
 )
 
 // own converts a request of agents that share their requests into the request that the answering agent would have sent
-// alone: with its own instructions, tools and targets, which are in the last message. It returns any other request
+// alone: with its own instructions, tools and targets, which are in a message of [llm.RoleSystem]. It returns any other request
 // unchanged.
 func own(req *llm.Request) *llm.Request {
-	last := len(req.Messages) - 1
-	if last < 0 || req.Messages[last].Role != llm.RoleSystem {
+	at := slices.IndexFunc(req.Messages, func(m llm.Message) bool { return m.Role == llm.RoleSystem })
+	if at < 0 {
 		return req
 	}
 	r := *req
-	_, r.System, _ = strings.Cut(req.Messages[last].Text, "\n") // after the mark
+	_, r.System, _ = strings.Cut(req.Messages[at].Text, "\n") // after the mark
 	r.Messages, r.Tools = nil, nil
+	end := at + 1
+	if end < len(req.Messages) && req.Messages[end].Role == llm.RoleUser { // the user's message once more
+		end++
+	}
+	messages := slices.Delete(slices.Clone(req.Messages), at, end)
 	_, list, _ := strings.Cut(r.System, "\nYou may transfer only to: ")
 	list, _, _ = strings.Cut(list, "\n")
 	for _, spec := range req.Tools {
@@ -32,13 +37,13 @@ func own(req *llm.Request) *llm.Request {
 		r.Tools = append(r.Tools, spec)
 	}
 	from := "agent" // the agent that started the turn is unknown
-	for i, m := range req.Messages[:last] {
+	for i, m := range messages {
 		to, moved := transferredTo(m)
 		switch {
 		case moved:
 			r.Messages = append(r.Messages, llm.UserText("["+from+"] transferred the conversation to you."))
 			from = to
-		case i+1 >= last || !movesOn(req.Messages[i+1]):
+		case i+1 == len(messages) || !movesOn(messages[i+1]):
 			r.Messages = append(r.Messages, m)
 		}
 	}

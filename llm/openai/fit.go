@@ -38,10 +38,7 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 		r.Tools, r.Messages = withPlainKeys(req.Tools, req.Messages)
 		req = &r
 	}
-	late := len(req.Messages) - 1 // the index of a system message at the end
-	if late >= 0 && req.Messages[late].Role != llm.RoleSystem {
-		late = -1
-	}
+	late := slices.IndexFunc(req.Messages, func(m llm.Message) bool { return m.Role == llm.RoleSystem })
 	if q == 0 && late < 0 {
 		return req
 	}
@@ -60,8 +57,14 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 		*at = strings.TrimPrefix(*at+"\n\nAnswer with JSON that follows this schema, and with nothing else: "+string(s.Schema), "\n\n")
 		r.ResponseFormat = nil
 	}
-	if late >= 0 && r.Repeat != "" && !q.has(quirkLateSystem) {
-		r.Messages[late].Text += "\n\n[The user's message]\n" + r.Repeat
+	if next := late + 1; late >= 0 && next < len(r.Messages) && !q.has(quirkLateSystem) {
+		own := r.Messages[late].Text + "\n\n[The user's message]"
+		r.Messages = slices.Delete(r.Messages, late, next)
+		if m := &r.Messages[late]; m.Text != "" {
+			m.Text = own + "\n" + m.Text
+		} else {
+			m.Content = together(llm.Content{Text: own}, m.Content)
+		}
 	}
 	if !q.has(quirkAllowedTools) || q.has(quirkNoToolChoice) {
 		r.Allowed = nil

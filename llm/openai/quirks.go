@@ -105,7 +105,7 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"short-descriptions", "descriptions of tools continue in the system text after 1,000 characters", "", `description.{0,60}(too long|maximum length|exceed)|(too long|exceed).{0,60}description`},                                // OpenAI, Azure
 	{"max-tokens-always", "a limit of 8,192 tokens where none is set", "", `max_(completion_)?tokens.{0,12}(field required|is required|missing)|(required|missing).{0,30}max_(completion_)?tokens`},                                 // gateways to Claude
 	{"item-types", "in the Responses API, texts of the assistant as items with a type", "", `determine type of 'item'`},                                                                                                             // llama.cpp
-	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},                                                                                                // OpenAI
+	{"late-system", "the instructions of agents that [share their requests](cost-of-a-transfer.md) as a message of the system", "", never},                                                                                          // OpenAI
 	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                                                                                                                       // OpenAI
 }
 

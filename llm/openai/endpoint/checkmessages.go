@@ -10,6 +10,16 @@ import (
 	"unicode/utf8"
 )
 
+// instructs reports whether a system message at this place can say who answers: it is the last one, or comes before one
+// of the user.
+func instructs(list []any, i int) bool {
+	if i == len(list)-1 {
+		return true
+	}
+	next, _ := list[i+1].(map[string]any)
+	return next["role"] == "user"
+}
+
 // maxCallID is OpenAI's limit, in characters.
 const maxCallID = 40
 
@@ -47,8 +57,8 @@ func (c *checker) messages(r map[string]any) {
 		switch role {
 		case "system":
 			c.fields(at, m, "role", "content", "name")
-			if i != 0 && i != len(list)-1 {
-				c.addf(at, "a system message can only be the first or the last message")
+			if i != 0 && !instructs(list, i) {
+				c.addf(at, "a system message can only be the first or the last message, or come before one of the user")
 			}
 			c.content(at, m, false, "text")
 		case "user":

@@ -120,7 +120,7 @@ func (c *checker) input(r map[string]any, encrypted bool) {
 		}
 		switch kind {
 		case "message":
-			c.inputMessage(at, item, i > 0 && i == len(list)-1)
+			c.inputMessage(at, item, len(list) > 1 && instructs(list, i))
 		case "reasoning":
 			c.fields(at, item, "type", "id", "summary", "encrypted_content")
 			if s, _ := item["encrypted_content"].(string); s == "" || !encrypted {
@@ -166,10 +166,10 @@ func (c *checker) inputCall(at string, item map[string]any, id string, seen bool
 	c.call(at, item)
 }
 
-func (c *checker) inputMessage(at string, m map[string]any, last bool) {
+func (c *checker) inputMessage(at string, m map[string]any, instructs bool) {
 	c.fields(at, m, "type", "role", "content", "id", "status")
-	if role, _ := m["role"].(string); role != "user" && role != "assistant" && !(role == "system" && last) {
-		c.addf(at+".role", "is %q and must be user or assistant, or system for the last one", role)
+	if role, _ := m["role"].(string); role != "user" && role != "assistant" && !(role == "system" && instructs) {
+		c.addf(at+".role", "is %q and must be user or assistant, or system for the last one or one before the user's", role)
 	}
 	at += ".content"
 	switch v := m["content"].(type) {

@@ -197,7 +197,7 @@ func TestRefusals(t *testing.T) {
 		status int
 		want   string
 	}{
-		"rules":  {msgs(sys, sys, user), 400, `"param":"messages[1]"`},
+		"rules":  {msgs(sys, sys, sys, user), 400, `"param":"messages[1]"`},
 		"model":  {body(`"model":"other"`), 404, `"code":"model_not_found"`},
 		"size":   {body(`"user":"` + strings.Repeat("x", 32<<20) + `"`), 413, "too large"},
 		"n":      {body(`"n":2`), 400, "gives one answer"},
