@@ -48,7 +48,7 @@ func command(f *factory.Factory) *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(run.Command(f), run.ChatCommand(f), run.ResumeCommand(f), tree.Command(f), tree.LintCommand(f), tree.SchemaCommand(f), eval.Command(f), session.Command(f), conversation.Command(f), graph.Command(f), tree.RouterCommand(f), serve.Command(f), serve.DevCommand(f), users.Command(f), desk.Command(f))
 	if !f.Embedded() {
-		root.AddCommand(tree.NewCommand(f))
+		root.AddCommand(tree.NewCommand(f), session.BisectCommand(f))
 	}
 	if f.MCP != nil && f.MCP.Server != nil {
 		root.AddCommand(serve.MCPCommand(f))

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"encoding/xml"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,16 +77,19 @@ func TestEvalFiles(t *testing.T) {
 	files := casesIn(t, deskCases, strings.Replace(deskCases, "support > tech", "support > billing", 1))
 	good, bad := files[0], files[1]
 	dir := t.TempDir()
-	was, report := filepath.Join(dir, "was.json"), filepath.Join(dir, "report.json")
+	was, report := filepath.Join(dir, "was.json"), filepath.Join(dir, "report.xml")
 	require.NoError(t, os.WriteFile(report, []byte(strings.Repeat("an earlier one ", 10000)), 0o600))
-	got := invocation{}.run(t, "eval", desk, good, "--repeat", "2", "--format", "json", "--out", report, "--save", was)
+	got := invocation{}.run(t, "eval", desk, good, "--repeat", "2", "--format", "junit", "--out", report, "--save", was)
 	require.Equal(t, 0, got.status, got.err)
 	require.Empty(t, got.out)
-	var r eval.Report
-	require.NoError(t, json.Unmarshal(must.Get(os.ReadFile(report)), &r))
-	require.Len(t, r.Subjects[0].Outcomes, 6)
-	require.Equal(t, []string{"support", "billing"}, r.Subjects[0].Outcomes[0].Turns[0].Path)
-	require.Equal(t, 2, r.Subjects[0].Outcomes[0].Line)
+	data := must.Get(os.ReadFile(report))
+	var suites struct {
+		Suites []struct {
+			Tests int `xml:"tests,attr"`
+		} `xml:"testsuite"`
+	}
+	require.NoError(t, xml.Unmarshal(data, &suites))
+	require.Equal(t, 6, suites.Suites[0].Tests)
 
 	// The baseline is compared by the names of cases, wherever they stand.
 	got = invocation{}.run(t, "eval", desk, good, "--baseline", was)
@@ -99,24 +103,40 @@ func TestEvalFiles(t *testing.T) {
 	require.Equal(t, 0, got.status, "what failed before is not worse: "+got.err)
 	got = invocation{}.run(t, "eval", desk, bad, "--baseline", now, "--threshold", "0.9")
 	require.Equal(t, cli.StatusFindings, got.status)
+
+	got = invocation{}.run(t, "eval", desk, good, "--format", "json")
+	require.Equal(t, 0, got.status, got.err)
+	var r eval.Report
+	require.NoError(t, json.Unmarshal([]byte(got.out), &r))
+	require.Equal(t, []string{"support", "billing"}, r.Subjects[0].Outcomes[0].Turns[0].Path)
+	require.Equal(t, 2, r.Subjects[0].Outcomes[0].Line)
 }
 
-// TestEvalModels plays two models side by side.
+// TestEvalModels plays two models side by side, with a judge and its sample.
 func TestEvalModels(t *testing.T) {
 	t.Parallel()
-	cases := casesIn(t, "say: I was charged twice\npath: support > billing\n")[0]
+	cases := casesIn(t, "say: I was charged twice\npath: support > billing\njudge: The answer is friendly.\n")[0]
 	transfer := scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))
 	astray := scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"tech"}`))
+	verdict := func(yes string) scripted.Answer {
+		return scripted.Reply(scripted.Text(`{"why":"I see","true":` + yes + `}`))
+	}
 	script := scripted.New().
 		Add("large", transfer, scripted.Reply(scripted.Text("Gladly."))).
-		Add("small", astray, scripted.Reply(scripted.Text("No \x1b[2J.")))
+		Add("small", astray, scripted.Reply(scripted.Text("No \x1b[2J."))).
+		Add("judge", verdict("true"), verdict("true"), verdict("true"), verdict("false"))
+	sample := filepath.Join(t.TempDir(), "sample.yaml")
+	require.NoError(t, os.WriteFile(sample, []byte("- {say: Hi, answer: Hello!, statement: It greets., true: true}\n- {say: Hi, answer: Go., statement: It greets., true: false}\n"), 0o600))
 	env := serve(t, script)
-	got := invocation{env: env}.run(t, "eval", desk, cases, "--model", "large", "--model", "small", "--parallel", "1")
+	got := invocation{env: env}.run(t, "eval", desk, cases, "--model", "large", "--model", "small", "--judge", "judge", "--judge-sample", sample, "--parallel", "1")
 	require.Equal(t, cli.StatusFindings, got.status, got.err)
 	require.NoError(t, script.Done())
 	require.Regexp(t, `(?m)^ +large +small$`, got.out)
 	require.Regexp(t, `(?m)^cases passed +1 of 1, 100 % \(21–100 %\) +0 of 1, 0 % \(0–79 %\)$`, got.out)
+	require.Regexp(t, `(?m)^judged true +1 of 1.* 0 of 1`, got.out)
 	require.Contains(t, got.out, ": I was charged twice (small)\n")
+	require.Contains(t, got.out, "judge: the judge finds it untrue that The answer is friendly.: I see")
+	require.Contains(t, got.out, "The judge is judge. On the labelled sample it agrees with people in 1 of 2, 50 % (9–91 %), Cohen's kappa 0.00; it took 1 for true that were not")
 	require.Contains(t, got.out, "small: what support decided")
 	require.NotContains(t, got.out, "\x1b")
 	require.Contains(t, got.err, "arbor: small: 0.0 % of the cases passed")
@@ -192,28 +212,33 @@ func TestEvalRefused(t *testing.T) {
 
 	good := files[2]
 	for args, want := range map[string]string{
-		"":                            "CASES is missing",
-		"none.yaml":                   "none.yaml: there is no such file",
-		good + " --repeat 0":          "--repeat 0: give a whole number of at least 1",
-		good + " --parallel 0":        "--parallel 0",
-		good + " --threshold 90":      "--threshold 90: give a share from 0 to 1",
-		good + " --threshold NaN":     "--threshold NaN",
-		good + " --lower-bound":       "--lower-bound needs --threshold",
-		good + " --format xml":        "--format xml: choose text, json or markdown",
-		good + " --run (":             "--run: ",
-		good + " --run zzz":           "--run and --tag match none of 3 cases",
-		good + " --tag zzz":           "none of 3 cases",
-		good + " --baseline none":     "--baseline: none: there is no such file",
-		good + " --baseline " + good:  "it is not a report that --save has written",
-		good + " --save none/b.json":  "--save: none/b.json: there is no such file or folder, and no folder none",
-		good + " --out testdata":      "--out: testdata: this is a folder, and a file is needed",
-		good + " --model a --model a": "a is given twice",
-		good + " --prices none":       "--prices: none: there is no such file",
+		"":                                   "CASES is missing",
+		"none.yaml":                          "none.yaml: there is no such file",
+		good + " --repeat 0":                 "--repeat 0: give a whole number of at least 1",
+		good + " --parallel 0":               "--parallel 0",
+		good + " --threshold 90":             "--threshold 90: give a share from 0 to 1",
+		good + " --threshold NaN":            "--threshold NaN",
+		good + " --lower-bound":              "--lower-bound needs --threshold",
+		good + " --judge-sample s":           "--judge-sample needs --judge",
+		good + " --judge m --judge-sample s": "--judge-sample: ",
+		good + " --format xml":               "--format xml: choose text, json, junit or markdown",
+		good + " --run (":                    "--run: ",
+		good + " --run zzz":                  "--run and --tag match none of 3 cases",
+		good + " --tag zzz":                  "none of 3 cases",
+		good + " --baseline none":            "--baseline: none: there is no such file",
+		good + " --baseline " + good:         "it is not a report that --save has written",
+		good + " --save none/b.json":         "--save: none/b.json: there is no such file or folder, and no folder none",
+		good + " --out testdata":             "--out: testdata: this is a folder, and a file is needed",
+		good + " --model a --model a":        "a is given twice",
+		good + " --prices none":              "--prices: none: there is no such file",
 	} {
 		got := invocation{env: env}.run(t, append([]string{"eval", desk}, strings.Fields(args)...)...)
 		require.Equal(t, 2, got.status, "%s: %s", args, got.err)
 		require.Contains(t, got.err, want, args)
 	}
+	got = invocation{}.run(t, "eval", desk, good, "--judge", "m")
+	require.Equal(t, 2, got.status)
+	require.Contains(t, got.err, "--judge is given, but there is no endpoint")
 	require.Empty(t, script.Requests("model"))
 
 	// An endpoint that is not there is no wrong answer.

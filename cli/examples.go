@@ -22,6 +22,7 @@ var examples = map[string][]string{
 	"man":                 {`PROGRAM man man1`},
 	"mcp":                 {`PROGRAM mcp TREE`},
 	"new":                 {`PROGRAM new desk`, `PROGRAM new desk --small`},
+	"bisect":              {`PROGRAM bisect s1 desk --good v1.2`},
 	"sessions ls":         {`PROGRAM sessions ls --limit 20`},
 	"sessions show":       {`PROGRAM sessions show s1`, `PROGRAM sessions show s1 --at 7 --state`},
 	"sessions follow":     {`PROGRAM sessions follow s1`},

@@ -44,7 +44,10 @@ type Expect struct {
 	// Says are parts of the texts for the user, regardless of case; one between slashes is a regular expression of
 	// package regexp. SaysNot are not parts of them.
 	Says, SaysNot []string
-	Max           Max
+	// Judge is a statement about the answer that a second model must find to be true. It is checked only with
+	// [WithJudge].
+	Judge string
+	Max   Max
 }
 
 // Max limits what a turn or a case may use. Zero in a field means no limit.

@@ -19,7 +19,7 @@ func (d *differences) add(kind, format string, args ...any) {
 }
 
 func (e *Expect) empty() bool {
-	return len(e.Path)+len(e.Answers)+len(e.Tools)+len(e.NoTools)+len(e.Asks)+len(e.Says)+len(e.SaysNot) == 0 && e.Max == Max{}
+	return len(e.Path)+len(e.Answers)+len(e.Tools)+len(e.NoTools)+len(e.Asks)+len(e.Says)+len(e.SaysNot) == 0 && e.Judge == "" && e.Max == Max{}
 }
 
 // compare compares the outcome of a turn with the expected one, and records its decisions. open reports that the last

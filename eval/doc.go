@@ -15,7 +15,8 @@
 //	      - say: And the router blinks
 //	        path: billing > … > tech|network
 //
-// [Test] makes a subtest of each case. The package also contains the formats of reports.
+// [Test] makes a subtest of each case. The package also contains the judge, which is optional, and the formats of
+// reports.
 //
 // It imports runner and the packages below it. It changes no tree, and stores its sessions in memory.
 package eval

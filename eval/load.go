@@ -119,6 +119,7 @@ func (l *loader) turnKeys(t *Turn) (do, expect []yamldoc.Key) {
 			yamldoc.Words("asks", &e.Asks),
 			l.pattern("says", &e.Says),
 			l.pattern("saysNot", &e.SaysNot),
+			yamldoc.String("judge", "", &e.Judge),
 			l.max(&e.Max),
 		}
 }

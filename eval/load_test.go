@@ -42,6 +42,7 @@ cases:
         path: billing > ... -> tech|network
         answers: tech | network
         saysNot: sorry
+        judge: the answer names a time
         max: {transfers: 3}
     max: {transfers: 3, modelCalls: 8, cost: 0.05, tokens: 4000, time: 30s}
 `
@@ -60,7 +61,7 @@ func TestLoad(t *testing.T) {
 					Expect: eval.Expect{Path: eval.Path{{"support"}, {"billing"}}, Tools: []string{"find_invoice"}, NoTools: []string{"delete", "rm"},
 						Says: []string{"invoice", "/refund(ed)?/"}, SaysNot: []string{"transfer_to_"}, Asks: []string{"refund", "delete"}, Max: eval.Max{ModelCalls: 9}}},
 				{User: "And the router\nblinks", Line: 24, Expect: eval.Expect{Path: eval.Path{{"billing"}, nil, {"tech", "network"}}, Answers: []string{"tech", "network"},
-					NoTools: []string{"rm"}, SaysNot: []string{"sorry", "transfer_to_"}, Max: eval.Max{Transfers: 3, ModelCalls: 9}}},
+					NoTools: []string{"rm"}, SaysNot: []string{"sorry", "transfer_to_"}, Judge: "the answer names a time", Max: eval.Max{Transfers: 3, ModelCalls: 9}}},
 			},
 			Max: eval.Max{Transfers: 3, ModelCalls: 8, Cost: 0.05, Tokens: 4000, Time: 30 * time.Second}},
 	}, cases)
@@ -114,8 +115,8 @@ func TestLoadProblems(t *testing.T) {
 		"cases: {say: a}":              {"c:1: cases must be a list, not a mapping"},
 		"case: [{say: a}]":             {`c:1: unknown key "case"; did you mean "cases"?`},
 		"- a\n":                        {`c:1: a case must be a mapping with say and what is expected, not the text "a"`},
-		"- {say: a}\n":                 {"c:1: the case expects nothing: give one of path, answers, tools, noTools, asks, says, saysNot, max"},
-		"- {say: a, metadata: {a: 1}}": {"c:1: the case expects nothing: give one of path, answers, tools, noTools, asks, says, saysNot, max"},
+		"- {say: a}\n":                 {"c:1: the case expects nothing: give one of path, answers, tools, noTools, asks, says, saysNot, judge, max"},
+		"- {say: a, metadata: {a: 1}}": {"c:1: the case expects nothing: give one of path, answers, tools, noTools, asks, says, saysNot, judge, max"},
 		"- {name: n, path: a}":         {"c:1: the case has neither say, what the user says, nor turns"},
 		"- {say: a, turns: []}":        {"c:1: say and turns exclude each other: say is a case of one turn", "c:1: turns is empty"},
 		"- {name: n, turns: []}":       {"c:1: turns is empty"},
@@ -133,7 +134,7 @@ func TestLoadProblems(t *testing.T) {
 		"- {say: a, max: {modelcalls: 3}}":                                  {`c:1: unknown key "max.modelcalls"; did you mean "modelCalls"?`},
 		"- {say: a, max: {transfers: 0, cost: free, time: 0s, tokens: -1}}": {`c:1: max.cost must be a number over 0, not "free"`, "c:1: max.time must be above 0", "c:1: max.tokens must be a whole number from 1, not -1", "c:1: max.transfers must be a whole number from 1, not 0"},
 		"- {say: a, pth: x}":                                                {`c:1: unknown key "pth"; did you mean "path"?`},
-		"- {say: a, says: b, user: c}":                                      {`c:1: unknown key "user"; the keys here are say, metadata, approve, deny, reply, path, answers, tools, noTools, asks, says, saysNot, max, turns, name, note, tags, state`},
+		"- {say: a, says: b, user: c}":                                      {`c:1: unknown key "user"; the keys here are say, metadata, approve, deny, reply, path, answers, tools, noTools, asks, says, saysNot, judge, max, turns, name, note, tags, state`},
 		"- {say: a, max: 3}":                                                {"c:1: max bounds transfers, modelCalls, tokens, cost or time, as in max: {modelCalls: 3}"},
 		"- {say: '', path: x}":                                              {"c:1: say is empty: remove the key if none is meant"},
 		"- {say: a, path: &x y}":                                            {"c:1: anchors, aliases and tags are not read here: write the value out"},

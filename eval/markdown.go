@@ -31,15 +31,18 @@ func (r *Report) Markdown(w io.Writer) error {
 			}
 		}
 	}
+	for _, line := range r.notes() {
+		b.WriteString("\n" + plain(line) + "\n")
+	}
 	head := "\nFailed:\n\n"
 	for i := range r.Subjects {
 		s := &r.Subjects[i]
 		for _, f := range s.failed() {
 			b.WriteString(head + "- " + plain(f.head(r, s.Subject)) + "\n")
 			head = ""
-			for d := range f.differences() {
+			f.wrong(func(_ int, d Difference) {
 				fmt.Fprintf(&b, "  - %s: %s\n", d.Kind, plain(visible.Cut(d.Message, shown)))
-			}
+			})
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -1,6 +1,8 @@
 package eval
 
 import (
+	"context"
+
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -14,7 +16,10 @@ type options struct {
 	prices           llm.Prices
 	runner           []runner.Option
 	progress         func(subject string, o *Outcome)
-	store            func() session.Store // returns the store for a subject
+	// judge reports whether a statement about the outcome of a turn is true. It returns an error if it cannot decide.
+	judge     func(ctx context.Context, t *TurnOutcome, statement string) (*Verdict, error)
+	agreement func(ctx context.Context) (*Agreement, error) // of the judge with people
+	store     func() session.Store                          // returns the store for a subject
 }
 
 // Repeat plays each case n times. Defaults to 1.

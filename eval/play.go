@@ -103,6 +103,17 @@ func (p *player) turn(ctx context.Context, key session.Key, c *Case, i int) (out
 	if failed != nil {
 		d.add(kindError, "%s", failed)
 	}
+	if t.Expect.Judge != "" && p.judge != nil && failed == nil {
+		f.out.Verdict, err = p.judge(ctx, f.out, t.Expect.Judge)
+		switch v := f.out.Verdict; {
+		case ctx.Err() != nil || endsRun(err) != nil:
+			return nil, false, fmt.Errorf("the judge: %w", cmp.Or(context.Cause(ctx), err))
+		case err != nil:
+			d.add(kindJudge, "the judge does not know whether %s: %s", t.Expect.Judge, err)
+		case v != nil && !v.True:
+			d.add(kindJudge, "the judge finds it untrue that %s: %s", t.Expect.Judge, v.Why)
+		}
+	}
 	f.out.Differences = d
 	return f.out, goesOn, nil
 }

@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"iter"
 	"time"
 
 	"github.com/agentarbor/arbor/event"
@@ -12,6 +11,8 @@ type Report struct {
 	Cases    int       `json:"cases"`
 	Repeat   int       `json:"repeat"`
 	Subjects []Results `json:"subjects"`
+	// Judge compares the judge with people, nil if there was no judge.
+	Judge *Agreement `json:"judge,omitempty"`
 }
 
 // Results are those of one tree, or of one tree with one model.
@@ -41,12 +42,13 @@ type TurnOutcome struct {
 	// ExpectedAnswers are the agents one of which had to answer, if that was checked.
 	ExpectedAnswers []string `json:"expectedAnswers,omitempty"`
 
-	Path     []string `json:"path"`             // the active agents
-	Answered string   `json:"answered"`         // the agent that answered last, "" if none did
-	Tools    []string `json:"tools,omitempty"`  // the called tools, without those for transfers
-	Asked    []string `json:"asked,omitempty"`  // the tools with calls that asked for a decision
-	Said     string   `json:"said"`             // all texts for the user
-	Leaked   bool     `json:"leaked,omitempty"` // the user saw a call that a model wrote as text
+	Path     []string `json:"path"`              // the active agents
+	Answered string   `json:"answered"`          // the agent that answered last, "" if none did
+	Tools    []string `json:"tools,omitempty"`   // the called tools, without those for transfers
+	Asked    []string `json:"asked,omitempty"`   // the tools with calls that asked for a decision
+	Said     string   `json:"said"`              // all texts for the user
+	Leaked   bool     `json:"leaked,omitempty"`  // the user saw a call that a model wrote as text
+	Verdict  *Verdict `json:"verdict,omitempty"` // of the judge
 
 	Decisions  []Decision  `json:"decisions,omitempty"`
 	Transfers  int         `json:"transfers"`
@@ -86,9 +88,15 @@ type Decision struct {
 	Chosen   string `json:"chosen"`
 }
 
+// Verdict is a judge's verdict on an answer.
+type Verdict struct {
+	True bool   `json:"true"`
+	Why  string `json:"why,omitempty"`
+}
+
 // Difference is an unexpected result.
 type Difference struct {
-	// Kind is path, answers, tools, asks (also for a question that the case does not decide), says, max or error.
+	// Kind is path, answers, tools, asks (also for a question that the case does not decide), says, judge, max or error.
 	Kind    string `json:"kind"`
 	Message string `json:"message"` // in one line
 }
@@ -100,32 +108,20 @@ const (
 	kindTools   = "tools"
 	kindAsks    = "asks"
 	kindSays    = "says"
+	kindJudge   = "judge"
 	kindMax     = "max"
 	kindError   = "error"
 )
 
-// differences yields those of the turns, and then those of the case as a whole.
-func (o *Outcome) differences() iter.Seq[Difference] {
-	return func(yield func(Difference) bool) {
-		for i := range o.Turns {
-			for _, d := range o.Turns[i].Differences {
-				if !yield(d) {
-					return
-				}
-			}
-		}
-		for _, d := range o.Differences {
-			if !yield(d) {
-				return
-			}
-		}
-	}
-}
-
 // OK reports whether all results are as expected.
 func (o *Outcome) OK() bool {
-	for range o.differences() {
+	if len(o.Differences) > 0 {
 		return false
+	}
+	for i := range o.Turns {
+		if len(o.Turns[i].Differences) > 0 {
+			return false
+		}
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"encoding/xml"
 	"strings"
 	"testing"
 	"time"
@@ -51,8 +52,79 @@ func harmless(t *testing.T, text string) {
 	require.NotContains(t, text, "\r")
 }
 
+func TestJUnit(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, reported().JUnit(&out))
+	harmless(t, out.String())
+
+	type fault struct {
+		Message string `xml:"message,attr"`
+		Type    string `xml:"type,attr"`
+		Text    string `xml:",chardata"`
+	}
+	var got struct {
+		XMLName                 xml.Name `xml:"testsuites"`
+		Tests, Failures, Errors int      `xml:",attr"`
+		Suites                  []struct {
+			Name     string  `xml:"name,attr"`
+			Tests    int     `xml:"tests,attr"`
+			Failures int     `xml:"failures,attr"`
+			Errors   int     `xml:"errors,attr"`
+			Skipped  int     `xml:"skipped,attr"`
+			Time     float64 `xml:"time,attr"`
+			Cases    []struct {
+				Name      string  `xml:"name,attr"`
+				Classname string  `xml:"classname,attr"`
+				File      string  `xml:"file,attr"`
+				Line      int     `xml:"line,attr"`
+				Time      float64 `xml:"time,attr"`
+				Failure   []fault `xml:"failure"`
+				Error     []fault `xml:"error"`
+				Out       string  `xml:"system-out"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	d := xml.NewDecoder(strings.NewReader(out.String()))
+	d.Strict = true
+	require.NoError(t, d.Decode(&got))
+	require.Len(t, got.Suites, 2)
+	large, small := got.Suites[0], got.Suites[1]
+	require.Equal(t, "large", large.Name)
+	require.Equal(t, []int{4, 0, 0, 0}, []int{large.Tests, large.Failures, large.Errors, large.Skipped})
+	require.InDelta(t, 6, large.Time, 1e-9)
+	require.Equal(t, "small <b>|`", small.Name)
+	require.Equal(t, []int{4, 1, 2, 0}, []int{small.Tests, small.Failures, small.Errors, small.Skipped})
+	names := map[string]bool{}
+	for _, s := range got.Suites {
+		for _, c := range s.Cases {
+			require.False(t, names[c.Classname+"/"+c.Name], c.Name)
+			names[c.Classname+"/"+c.Name] = true
+			require.LessOrEqual(t, len(c.Failure)+len(c.Error), 1)
+		}
+	}
+	c := small.Cases[1]
+	require.Equal(t, "refund #2", c.Name)
+	require.Equal(t, "cases/desk.yaml", c.File)
+	require.Equal(t, 3, c.Line)
+	require.InDelta(t, 1.5, c.Time, 1e-9)
+	require.Equal(t, "expected support > billing, got support > tech", c.Failure[0].Message)
+	require.Equal(t, "path", c.Failure[0].Type)
+	require.Equal(t, "turn 1: path: expected support > billing, got support > tech\nturn 1: says: not said: ␛[2Jrefund\ncases/desk.yaml:3", c.Failure[0].Text)
+	require.Contains(t, c.Out, "Two charges.")
+	require.Equal(t, "unreachable: no route", small.Cases[2].Error[0].Message)
+	require.Equal(t, "error", small.Cases[2].Error[0].Type)
+	require.Contains(t, small.Cases[3].Error[0].Text, "max: 3 transfers")
+
+	one := &Report{Cases: 1, Repeat: 1, Subjects: []Results{{Subject: "s", Outcomes: []Outcome{{Case: "a", Repeat: 1}}}}}
+	out.Reset()
+	require.NoError(t, one.JUnit(&out))
+	require.Contains(t, out.String(), `<testcase name="a" classname="s"`, "a case that is played once keeps its name")
+}
+
 func TestText(t *testing.T) {
 	r := reported()
+	kappa := 0.5
+	r.Judge = &Agreement{Model: "judge\x1b[1m", Same: Wilson(9, 10), Kappa: &kappa, Wrongly: 1}
 	var out strings.Builder
 	require.NoError(t, r.Text(&out, nil))
 	harmless(t, out.String())
@@ -93,11 +165,18 @@ small <b>|`+"`"+`: what support decided, a row for who was right, a column for w
 support  –        –        –
 billing  –        1        1
 tech     –        –        –
+
+The judge is judge␛[1m. On the labelled sample it agrees with people in 9 of 10, 90 % (60–98 %), Cohen's kappa 0.50; it took 1 for true that were not, and missed 0 that were.
 `, out.String())
 
 	out.Reset()
 	require.NoError(t, r.Text(&out, func(style, text string) string { return "<" + style + ":" + text + ">" }))
 	require.Equal(t, 2, strings.Count(out.String(), "<31:FAIL>"))
+
+	r = &Report{Cases: 1, Repeat: 1, Subjects: []Results{{Subject: "s"}}, Judge: &Agreement{Model: "j"}}
+	out.Reset()
+	require.NoError(t, r.Text(&out, nil))
+	require.Contains(t, out.String(), "agrees with people is unknown")
 }
 
 func TestMarkdown(t *testing.T) {

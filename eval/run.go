@@ -35,6 +35,12 @@ func Run(ctx context.Context, cases []Case, subjects []Subject, opts ...Option) 
 		return nil, err
 	}
 	report := &Report{Cases: len(cases), Repeat: o.repeat}
+	if o.agreement != nil {
+		var err error
+		if report.Judge, err = o.agreement(ctx); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range players {
 		outcomes, err := p.all(ctx, cases)
 		report.Subjects = append(report.Subjects, Results{Subject: p.subject.Name, Outcomes: outcomes})

@@ -415,6 +415,26 @@ func TestAToolThatAsksForever(t *testing.T) {
 	require.Contains(t, differs(r)[0], "asks: the turn waits for a decision about nag")
 }
 
+func TestJudge(t *testing.T) {
+	judge := func(_ context.Context, out *eval.TurnOutcome, statement string) (*eval.Verdict, error) {
+		switch statement {
+		case "lost":
+			return nil, errors.New("it stammers")
+		case "down":
+			return nil, &llm.Error{Code: llm.CodeUnreachable}
+		}
+		return &eval.Verdict{True: strings.Contains(out.Said, statement), Why: "read it"}, nil
+	}
+	root := desk(t, func(string) llm.Model { return scripted.Always("m", scripted.Reply(scripted.Text("it is late"))) })
+	const cases = "- {say: a, judge: late}\n- {say: b, judge: early}\n- {say: c, judge: lost}\n"
+	r := play(t, root, cases, eval.WithJudgeFunc(judge))
+	require.Equal(t, []string{"judge: the judge finds it untrue that early: read it", "judge: the judge does not know whether lost: it stammers"}, differs(r))
+	require.Equal(t, &eval.Verdict{True: true, Why: "read it"}, r.Outcomes[0].Turns[0].Verdict)
+	require.Empty(t, differs(play(t, root, cases)), "without a judge nothing is judged")
+	_, err := eval.Run(t.Context(), load(t, "{say: a, judge: down}"), []eval.Subject{{Root: root}}, eval.WithJudgeFunc(judge))
+	require.ErrorContains(t, err, "the judge: ")
+}
+
 func TestTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, err := agent.New("slow", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {

@@ -59,6 +59,7 @@ func rows() []row {
 		{"… at times", func(c *column) string { return unless(c.sum.Unsteady == 0, fmt.Sprint(c.sum.Unsteady)) }},
 		{"paths right", func(c *column) string { return c.sum.Paths.String() }},
 		{"decisions right", func(c *column) string { return c.sum.Decisions.String() }},
+		{"judged true", func(c *column) string { return c.judged().String() }},
 		{"no words for the user", func(c *column) string { return c.of(c.sum.Silent) }},
 		{"errors", func(c *column) string { return c.errors() }},
 		{"questions to the model, a turn", func(c *column) string { return c.a(c.sum.ModelCalls, "%.2f") }},
@@ -141,6 +142,16 @@ func (c *column) byTag() string {
 	return each(passed, func(n [2]int) string { return fmt.Sprintf("%d/%d", n[0], n[1]) })
 }
 
+func (c *column) judged() Interval {
+	var s share
+	for t := range c.turns() {
+		if t.Verdict != nil {
+			s.count(t.Verdict.True)
+		}
+	}
+	return s.interval()
+}
+
 func (c *column) errors() string {
 	n := 0
 	for _, of := range c.sum.Errors {
@@ -159,6 +170,27 @@ func each[T any](of map[string]T, show func(T) string) string {
 		out = append(out, name+" "+show(of[name]))
 	}
 	return unless(len(out) == 0, strings.Join(out, ", "))
+}
+
+// notes returns remarks about the figures.
+func (r *Report) notes() (lines []string) {
+	j := r.Judge
+	switch {
+	case j == nil:
+	case j.Same.Of == 0:
+		lines = append(lines, fmt.Sprintf("The judge is %s. How often it agrees with people is unknown: nobody gave it a labelled sample.", visible.Line(j.Model)))
+	default:
+		line := fmt.Sprintf("The judge is %s. On the labelled sample it agrees with people in %s", visible.Line(j.Model), j.Same)
+		if j.Kappa != nil {
+			line += fmt.Sprintf(", Cohen's kappa %.2f", *j.Kappa)
+		}
+		line += fmt.Sprintf("; it took %d for true that were not, and missed %d that were", j.Wrongly, j.Missed)
+		if j.Failed > 0 {
+			line += fmt.Sprintf(", and had no verdict on %d", j.Failed)
+		}
+		lines = append(lines, line+".")
+	}
+	return lines
 }
 
 // confused returns the matrices with wrong decisions.

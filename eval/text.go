@@ -42,6 +42,9 @@ func (r *Report) Text(w io.Writer, paint func(style, text string) string) error 
 			aligned(&b, m.table(), plain)
 		}
 	}
+	for _, line := range r.notes() {
+		b.WriteString("\n" + line + "\n")
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -19,6 +19,9 @@ type Attempt struct {
 // reads it.
 type Notice struct{ Code, Message string }
 
+// CodeHedged is the code of an [Attempt] that was cancelled because another request for the same answer was faster.
+const CodeHedged ErrorCode = "hedged"
+
 // Composite is a model that asks other models.
 type Composite interface {
 	Model
@@ -39,9 +42,9 @@ func WithAnticipation(ctx context.Context) context.Context {
 // likely to be cancelled.
 func Anticipated(ctx context.Context) bool { return ctx.Value(anticipation{}) != nil }
 
-// Admission decides whether a [Composite] may send another request for the same answer, after the one before has ended.
-// The error is the reason for a refusal.
-type Admission func(m Model, req *Request) error
+// Admission decides whether a [Composite] may send another request for the same answer. open is the number of its
+// requests that have not ended. The error is the reason for a refusal.
+type Admission func(m Model, req *Request, open int) error
 
 // WithAdmission returns a context in which [Admit] calls f. A caller that limits the number of requests passes such a
 // context to a [Composite].
@@ -52,9 +55,9 @@ func WithAdmission(ctx context.Context, f Admission) context.Context {
 // Admit calls the [Admission] of the context. A [Composite] calls it before every request for an answer except a first
 // one to the model that has its name, on the goroutine that ranges over the answer. Without an [Admission], Admit allows
 // every request.
-func Admit(ctx context.Context, m Model, req *Request) error {
+func Admit(ctx context.Context, m Model, req *Request, open int) error {
 	if f, ok := ctx.Value(admission{}).(Admission); ok {
-		return f(m, req)
+		return f(m, req, open)
 	}
 	return nil
 }

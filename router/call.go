@@ -88,8 +88,8 @@ func (m deadlineModel) Generate(outer context.Context, req *llm.Request) iter.Se
 	return func(yield func(llm.Chunk, error) bool) {
 		wanted := true
 		err := m.of.call(outer, func(ctx context.Context, do func(func()) bool) error {
-			ctx = llm.WithAdmission(ctx, func(another llm.Model, req *llm.Request) (err error) {
-				if !do(func() { err = llm.Admit(outer, another, req) }) {
+			ctx = llm.WithAdmission(ctx, func(another llm.Model, req *llm.Request, beside int) (err error) {
+				if !do(func() { err = llm.Admit(outer, another, req, beside) }) {
 					err = ctx.Err()
 				}
 				return err

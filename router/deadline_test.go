@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -171,18 +170,17 @@ func TestModelPanics(t *testing.T) {
 	require.Equal(t, "signal_failed", of[*event.Discard](c)[0].Code)
 }
 
-// TestChainOfModels: whether a chain may ask another model for an intent depends on the turn's budget.
+// TestChainOfModels: whether a chain may ask another model for an intent depends on the turn's limits.
 func TestChainOfModels(t *testing.T) {
-	for words, want := range map[int]string{1: "front x", 9000: "front rest"} {
-		larger := &llm.Request{Messages: []llm.Message{llm.UserText(strings.Repeat("word ", words))}}
+	for beside, want := range map[int]string{2: "front x", 3: "front rest"} {
 		chain := asking(func(ctx context.Context, yield func(llm.Chunk, error) bool) {
-			if err := llm.Admit(ctx, hanging{}, larger); err != nil {
+			if err := llm.Admit(ctx, hanging{}, &llm.Request{}, beside); err != nil {
 				yield(llm.Chunk{}, err)
 			} else if yield(llm.Chunk{Text: "x"}, nil) {
 				yield(llm.Chunk{Finish: llm.FinishStop}, nil)
 			}
 		})
-		c := newTalk(t, signalled(t, longer(t, chain)), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 5000}}))
+		c := newTalk(t, signalled(t, longer(t, chain)), runner.WithLimits(runner.Limits{ModelCalls: 3}))
 		require.Equal(t, want, c.say("hello"))
 		require.NoError(t, c.err)
 	}

@@ -141,6 +141,8 @@ type amount struct {
 	agent  string
 	tokens int64
 	cost   float64
+	calls  int  // the requests of a reservation that are under way at once
+	open   bool // the answer of a reservation has not ended
 }
 
 func (a *amount) add(b amount) { a.tokens, a.cost = saturatingAdd(a.tokens, b.tokens), a.cost+b.cost }

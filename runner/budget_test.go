@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -406,6 +407,7 @@ func TestBudgetsThatAgentsBring(t *testing.T) {
 // first, and with both under way at once.
 func TestCostOfSeveralModels(t *testing.T) {
 	prices := llm.Prices{"cheap": {Input: 1, Output: 1}, "mid": {Input: 60, Output: 60}, "dear": {Input: 100, Output: 100}}
+	long := strings.Repeat("word ", 8000)
 	says := func(name string, items ...scripted.Item) llm.Model {
 		return scripted.Func(name, func(req *llm.Request) scripted.Answer {
 			return scripted.Reply(append(items, scripted.Usage(llm.CountRequest(req, llm.EstimateTokens), 50, 0))...)
@@ -420,6 +422,21 @@ func TestCostOfSeveralModels(t *testing.T) {
 		"a chain that skips its first model": {func() (llm.Model, error) {
 			return policy.NewFallback([]llm.Model{scripted.Always("cheap", scripted.Reply(scripted.Status(429, 0))), says("dear", scripted.Text("Yes."))})
 		}, "Hello", 0.02, []string{"dear", "dear"}},
+		"a second model beside a dear one": {func() (llm.Model, error) {
+			return policy.NewHedge(time.Second, says("dear", after(time.Hour), scripted.Text("Yes.")), says("mid", scripted.Text("No.")))
+		}, long, 1.27e-4 * float64(llm.EstimateTokens(long)), []string{"dear"}},
+		"a chain beside a dear model that skips its first model": {func() (llm.Model, error) {
+			chain, err := policy.NewFallback([]llm.Model{scripted.Always("cheap", scripted.Reply(scripted.Status(429, 0))), says("mid", scripted.Text("No."))}, policy.Cooldown(24*time.Hour))
+			if err != nil {
+				return nil, err
+			}
+			for _, err := range chain.Generate(context.Background(), &llm.Request{Messages: []llm.Message{llm.UserText("x")}}) { // cools its first model down
+				if err != nil {
+					return nil, err
+				}
+			}
+			return policy.NewHedge(time.Second, says("dear", after(time.Hour), scripted.Text("Yes.")), chain)
+		}, long, 1.27e-4 * float64(llm.EstimateTokens(long)), []string{"dear"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -462,6 +479,7 @@ func TestBudgetsOfBrokenOffAnswers(t *testing.T) {
 		endless := func() agent.Agent {
 			return must.Get(llmagent.New("slow", "", scripted.Always("slow", answer), llmagent.WithSettings(llm.Settings{MaxTokens: 100})))
 		}
+		hedge := must.Get(policy.NewHedge(time.Minute, scripted.Always("slow", answer), scripted.Always("slower", answer)))
 		fails := must.Get(llmagent.New("fails", "", scripted.Always("fails", scripted.Reply(after(time.Second), scripted.Status(400, 0)))))
 		tool := must.Get(agenttool.New(endless(), agenttool.WithTimeout(time.Second)))
 		calls := scripted.Func("calls", func(req *llm.Request) scripted.Answer {
@@ -470,12 +488,14 @@ func TestBudgetsOfBrokenOffAnswers(t *testing.T) {
 			}
 			return scripted.Reply(scripted.Call("slow", `{"input":"x"}`), scripted.Usage(1, 1, 0))
 		})
+		inputs := make(map[string]int)
 		for name, c := range map[string]struct {
 			root           agent.Agent
 			breaks, cancel bool
 		}{
 			"its context ends":       {endless(), false, true},
 			"its consumer breaks":    {endless(), true, false},
+			"two models":             {must.Get(llmagent.New("slow", "", hedge)), false, true},
 			"in a workflow":          {must.Get(workflowagent.Parallel("both", "", []agent.Agent{endless()})), false, true},
 			"another branch fails":   {must.Get(workflowagent.Parallel("both", "", []agent.Agent{endless(), fails})), false, false},
 			"a workflow's time ends": {must.Get(workflowagent.Sequential("line", "", []agent.Agent{endless()}, workflowagent.WithTimeout(time.Second))), false, false},
@@ -495,23 +515,30 @@ func TestBudgetsOfBrokenOffAnswers(t *testing.T) {
 					}
 					require.True(t, slices.ContainsFunc(load(t, r, s1), func(e *event.Event) bool {
 						d, ok := e.Data.(*event.Discard)
-						return ok && d.Usage != nil && d.Usage.InputTokens > 0 && (silent || d.Usage.OutputTokens > 0)
+						if ok && d.Usage != nil {
+							inputs[name] = d.Usage.InputTokens
+						}
+						return inputs[name] > 0 && (silent || d.Usage.OutputTokens > 0)
 					}), "what was begun costs nothing")
 				})
 			})
 		}
+		if silent {
+			require.Equal(t, 2*inputs["its context ends"], inputs["two models"], "both requests were under way")
+		}
 	}
 }
 
-// TestBudgetsOfChains has two agents side by side. What one of them reserves for an answer of the second model of its
-// chain stays reserved when the failure of the first one is stored.
-func TestBudgetsOfChains(t *testing.T) {
+// TestBudgetsOfLosers has two agents side by side. What one of them reserves for an answer stays reserved when another
+// model has lost the race for that answer.
+func TestBudgetsOfLosers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fails := scripted.Always("fails", scripted.Reply(scripted.Status(429, 0)))
-		answers := scripted.Always("answers", scripted.Reply(scripted.Text("Well. "), after(time.Minute), scripted.Text("Yes."), scripted.Usage(10, 300, 0)))
-		chain := must.Get(policy.NewFallback([]llm.Model{fails, answers}))
+		late := scripted.Always("late", scripted.Reply(after(time.Hour), scripted.Text("Late.")))
+		wins := scripted.Always("wins", scripted.Reply(scripted.Text("Well. "), after(time.Minute), scripted.Text("Yes."), scripted.Usage(10, 300, 0)))
+		hedge, err := policy.NewHedge(time.Second, late, wins)
+		require.NoError(t, err)
 		settings := llmagent.WithSettings(llm.Settings{MaxTokens: 300})
-		first, err := llmagent.New("first", "", chain, settings)
+		first, err := llmagent.New("first", "", hedge, settings)
 		require.NoError(t, err)
 		fine, err := tools.Func("fine", "", func(tools.Context, struct{}) (string, error) { return "fine", nil })
 		require.NoError(t, err)
@@ -526,7 +553,7 @@ func TestBudgetsOfChains(t *testing.T) {
 		root, err := llmagent.New("root", "", scripted.New().Add("root", scripted.Reply(scripted.Call("first", `{"input":"x"}`), scripted.Call("second", `{"input":"x"}`), scripted.Usage(1, 1, 0))).
 			Always("root", scripted.Reply(scripted.Text("Done."), scripted.Usage(1, 1, 0))).Model("root"), llmagent.WithTools(caller(first), caller(second)))
 		require.NoError(t, err)
-		r := newRunner(t, root, sessiontest.Memory(t), runner.WithStreaming(), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1100}}))
+		r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1100}}))
 		_, _ = collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
 		spent := 0
 		for _, e := range load(t, r, s1) {

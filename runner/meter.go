@@ -33,6 +33,8 @@ type meter struct {
 	*tally
 	draft    *draft // of the scope
 	asked    bool   // asking contains the scope
+	dearest  amount // the most that one request for the answer under way was estimated to use
+	requests int    // the number of requests for the answer that are under way
 	estimate string // the notice about the estimated usage of the last answer, "" if the endpoint reported it
 }
 
@@ -126,7 +128,9 @@ func (t *tally) noteStored(e *event.Event) {
 	}
 	switch d := e.Data.(type) {
 	case *event.Usage, *event.Discard:
-		delete(t.asking, e.Scope)
+		if !t.asking[e.Scope].open { // an open reservation belongs to the hedge that still answers
+			delete(t.asking, e.Scope)
+		}
 	case *event.ToolCall:
 		if d.Name == agent.TransferTool && t.limits.Transfers > 0 {
 			t.grantTransfer(e.Scope)
@@ -163,8 +167,9 @@ func (m *meter) modelAnswered() {
 	}
 }
 
-// reserve reserves one more model call, or returns an error if a limit or a budget forbids it.
-func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request) error {
+// reserve reserves one more model call, or returns an error if a limit or a budget forbids it. Parallel is the number
+// of requests for the same answer that are under way already.
+func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, parallel int) error {
 	next := amount{agent: agentName}
 	if m.counts() {
 		var err error
@@ -174,11 +179,18 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request) err
 	}
 	m.session.mu.Lock()
 	defer m.session.mu.Unlock()
+	if parallel == 0 {
+		m.dearest = amount{}
+	}
+	m.dearest.tokens, m.dearest.cost = max(m.dearest.tokens, next.tokens), max(m.dearest.cost, next.cost)
+	for range parallel { // to models that may cost more than this one
+		next.add(m.dearest)
+	}
 	f, scope := m.session.fold(), m.draft.scope
-	calls := f.Turn.ModelCalls + len(m.early)
-	for other := range m.asking {
+	calls := f.Turn.ModelCalls + len(m.early) + parallel
+	for other, a := range m.asking {
 		if other != scope {
-			calls++
+			calls += a.calls
 		}
 	}
 	for _, e := range m.draft.events {
@@ -198,10 +210,12 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request) err
 			return err
 		}
 	}
+	m.requests = parallel + 1
 	if scope != "" {
 		if m.asking == nil {
 			m.asking = make(map[string]amount)
 		}
+		next.calls, next.open = parallel+1, m.counts() // metered closes it
 		m.asking[scope], m.asked = next, true
 	}
 	return nil
@@ -326,6 +340,10 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 			}
 			m.session.mu.Lock()
 			defer m.session.mu.Unlock()
+			if reserved, ok := m.asking[m.draft.scope]; ok {
+				reserved.open = false
+				m.asking[m.draft.scope] = reserved
+			}
 			if used != nil {
 				m.session.unstored.noteUsed(m.draft.scope, cmp.Or(a.model, model.Name()), *used)
 			}
@@ -333,6 +351,7 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 		for chunk, err := range chunks {
 			switch {
 			case chunk.Lost != nil:
+				m.requests--
 				if lost := *chunk.Lost; lost.Begun && lost.Usage == nil {
 					lost.Usage = m.charge(lost.Model, req, &modelAnswer{begun: true}) // of one request
 					chunk.Lost = &lost
@@ -369,13 +388,18 @@ func (m *meter) reports(model string) bool {
 }
 
 // charge estimates the usage of an answer, which is no less than its endpoint has reported, and keeps the text of the
-// notice about it.
+// notice about it. If several requests were under way and none has an answer, it charges the input of all of them at the
+// price of this model, because one usage has one model. Their number is too low by one for each request of a fallback
+// within a hedge that failed and whose next model a budget refused: it was lost twice.
 func (m *meter) charge(model string, req *llm.Request, a *modelAnswer) *llm.Usage {
 	content := a.content
 	content.Text = a.text.String()
 	message := llm.Message{Role: llm.RoleAssistant, Content: content}
 	u := &llm.Usage{InputTokens: cmp.Or(a.usage.InputTokens, llm.CountRequest(req, m.counter)), CachedTokens: a.usage.CachedTokens,
 		OutputTokens: max(a.usage.OutputTokens, llm.CountMessage(&message, m.counter)-llm.MessageTokens)}
+	if !a.begun { // no request under way has an answer
+		u.InputTokens *= max(1, m.requests)
+	}
 	m.estimate = fmt.Sprintf("the endpoint of the model %q did not say what its answer has used; by an estimate it is %d tokens of input and %d of output",
 		model, u.InputTokens, u.OutputTokens)
 	return u

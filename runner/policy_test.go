@@ -1,8 +1,11 @@
 package runner_test
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -104,4 +107,58 @@ func reorder(lines []string, streaming bool) []string {
 		lines[2], lines[3] = lines[3], lines[2]
 	}
 	return lines
+}
+
+// TestHedgeInATurn: the one that lost is charged to the budget, by an estimate, and a
+// limit of calls that leaves none keeps the second from being asked.
+func TestHedgeInATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hedge := func() llm.Model {
+			slow := scripted.Reply(scripted.Wait(func(ctx context.Context) error {
+				select {
+				case <-time.After(5 * time.Second):
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}), scripted.Text("slow"), scripted.Usage(20, 4, 0))
+			script := scripted.New().Always("a", slow).Always("b", scripted.Reply(scripted.Text("quick"), scripted.Usage(30, 6, 0)))
+			return must.Get(policy.NewHedge(time.Second, script.Model("a"), script.Model("b")))
+		}
+		lines := must.Get(told(t, hedge(), runner.WithTokenCounter(letters), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}})))
+		n := llm.CountRequest(&llm.Request{System: "You answer.", Messages: []llm.Message{llm.UserText("Hello")}}, letters)
+		require.Equal(t, []string{"notice hedged", fmt.Sprintf("discard hedged 0 a %d/0", n), "notice usage_estimated", "quick", "usage b 30/6"}, lines)
+
+		lines = must.Get(told(t, hedge(), runner.WithLimits(runner.Limits{ModelCalls: 1})))
+		require.Equal(t, []string{"slow", "usage a 20/4"}, lines)
+
+		// Room for one request, and not for two at once.
+		lines = must.Get(told(t, hedge(), runner.WithTokenCounter(letters), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: int64(2*n - 1)}})))
+		require.Equal(t, "slow", lines[0])
+		lines = must.Get(told(t, hedge(), runner.WithTokenCounter(letters), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: int64(2 * n)}})))
+		require.Contains(t, lines, "quick")
+	})
+}
+
+// TestCacheInTurns: an answer from the cache costs nothing, and a budget of tokens can be
+// kept with it. A session never gets what was answered for another's secret.
+func TestCacheInTurns(t *testing.T) {
+	c := must.Get(policy.NewCache(10, time.Hour))
+	m := c.Wrap(scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		return scripted.Reply(scripted.Text("You said: "+req.System), scripted.Usage(40, 10, 0))
+	}))
+	a := must.Get(llmagent.New("solo", "", m, llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
+		_, secret, _ := strings.Cut(string(inv.Session().Key().ID), "-")
+		return "The PIN is " + secret + ".", nil
+	})))
+	r := newRun(t, a, runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 200}}))
+	answer := func(id string) *runner.Result {
+		return must.Get(runner.Collect(r.Run(t.Context(), session.ID(id), llm.UserText("Which?"))))
+	}
+	require.Equal(t, "You said: The PIN is 1111.", answer("a-1111").Text)
+	require.Equal(t, "You said: The PIN is 2222.", answer("b-2222").Text)
+	again := answer("c-1111")
+	require.Equal(t, "You said: The PIN is 1111.", again.Text)
+	require.Equal(t, llm.Usage{CachedTokens: 40}, again.Usage)
+	require.NotEmpty(t, answer("c-1111").Text, "a second turn within the budget")
 }

@@ -28,7 +28,7 @@ func (s runtime) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = s.meter.reserve(inv.Agent().Name(), model, req)
+		err = s.meter.reserve(inv.Agent().Name(), model, req, 0)
 	}
 	switch {
 	case err == nil && early != nil:
@@ -41,8 +41,8 @@ func (s runtime) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model
 	}
 	s.anticipate(ctx, inv, model, req)
 	if _, ok := model.(llm.Composite); ok {
-		ctx = llm.WithAdmission(ctx, func(another llm.Model, req *llm.Request) error {
-			return s.meter.reserve(inv.Agent().Name(), another, req)
+		ctx = llm.WithAdmission(ctx, func(another llm.Model, req *llm.Request, parallel int) error {
+			return s.meter.reserve(inv.Agent().Name(), another, req, parallel)
 		})
 	}
 	answer := s.meter.metered(model, req, s.call(ctx, inv, model, req)) // interceptors see the usage as the endpoint reports it

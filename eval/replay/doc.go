@@ -5,7 +5,8 @@
 //
 // A log does not contain the requests to models. So [Play] only finds differences that the log shows: another agent
 // starts, a router chooses another target, a call or a transfer is refused. With [Against] it first plays the tree that
-// created the session over the same log, and compares the requests as well.
+// created the session over the same log, and compares the requests as well. [Bisect] finds the first revision of a tree
+// that acts differently.
 //
 // The package imports runner and the packages below it, tools, llmagent, router and human. It changes no store: the
 // session that it creates is in memory.

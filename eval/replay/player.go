@@ -32,6 +32,7 @@ type player struct {
 	agent.Passthrough
 	log    *Log
 	config *config
+	files  func(ctx context.Context, digest string) ([]byte, error)
 	asks   func(*ask) *Difference // checks each request; nil answers with the recorded answer
 
 	mu           sync.Mutex
@@ -53,6 +54,7 @@ type player struct {
 
 	first           *Difference
 	stopped         *Stopped
+	failed          error // the error of a turn in which models were asked
 	over            bool
 	live            bool
 	usedResults     map[string]bool // the results that were used for live calls, by the recorded call
@@ -63,16 +65,19 @@ type player struct {
 type ask struct {
 	seq     int64 // of the recorded answer
 	n       int   // the number of the request for it
+	turn    int
 	agent   string
 	scope   string
 	path    string
 	model   string
+	run     string // in the replay
+	answer  *answer
 	request *llm.Request
 	p       *player
 }
 
 func newPlayer(l *Log, c *config) *player {
-	return &player{log: l, config: c, used: make([]bool, len(l.events)), next: make(map[string]int), recorded: make(map[string]string),
+	return &player{log: l, config: c, files: c.files, used: make([]bool, len(l.events)), next: make(map[string]int), recorded: make(map[string]string),
 		newIDs: make(map[string]string), recordedSeqs: make(map[int64]int64), usedAnswers: make(map[string]int), usedResults: make(map[string]bool)}
 }
 
@@ -107,10 +112,10 @@ func (s *replayStore) Blob(ctx context.Context, key session.Key, digest string) 
 }
 
 func (p *player) bytes(ctx context.Context, digest string) ([]byte, error) {
-	if p.config.files == nil {
+	if p.files == nil {
 		return nil, session.NoBlob(p.log.key, digest)
 	}
-	return p.config.files(ctx, digest)
+	return p.files(ctx, digest)
 }
 
 // end ends the replay. The caller holds mu.
@@ -239,7 +244,7 @@ func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error)
 	}
 	p.usedAnswers[was] = n + 1
 	if p.asks != nil {
-		d := p.asks(&ask{a.seq, n, inv.Agent().Name(), inv.Scope(), inv.Node().Path, c.Model.Name(), c.Request, p})
+		d := p.asks(&ask{a.seq, n, p.turn, inv.Agent().Name(), inv.Scope(), inv.Node().Path, c.Model.Name(), inv.RunID(), a, c.Request, p})
 		switch {
 		case p.over:
 			return nil, false, errOver
@@ -423,6 +428,7 @@ func (p *player) step(ctx context.Context, r *runner.Runner, s step, to int) (ov
 	defer p.mu.Unlock()
 	cause := context.Cause(ctx)
 	if p.live && failed != nil && cause == nil {
+		p.failed = failed
 		_ = p.stop(0, "continuing the turn fails: %s", failed)
 	}
 	switch {

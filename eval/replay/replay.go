@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-// Option configures [Play].
+// Option configures [Play] and [Bisect].
 type Option func(*config)
 
 type config struct {

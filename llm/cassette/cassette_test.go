@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -249,6 +251,23 @@ func TestBrokenOff(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Streams are played in the time that they took only if that is asked for.
+func TestPace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tape.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"request": {"method": "GET", "url": "/"}, "response": {"status": 200, "stream": [{"text": "a"}, {"after": 3000, "text": "b"}]}}`), 0o600))
+	for want, opts := range map[time.Duration][]cassette.Option{0: nil, 3 * time.Second: {cassette.WithPace()}} {
+		synctest.Test(t, func(t *testing.T) {
+			p, err := cassette.Replay(path, opts...)
+			require.NoError(t, err)
+			began := time.Now()
+			e := exchange{method: "GET", path: "/"}
+			require.NoError(t, e.do(t, &http.Client{Transport: p}, "http://x.test"))
+			require.Equal(t, "ab", e.answer)
+			require.Equal(t, want, time.Since(began))
+		})
+	}
+}
 
 func TestBadFiles(t *testing.T) {
 	_, err := cassette.Replay(filepath.Join(t.TempDir(), "none.json"))

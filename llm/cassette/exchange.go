@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/internal/plainjson"
@@ -36,10 +37,18 @@ type response struct {
 	Header map[string]string `json:"header,omitempty"`
 	Body   *data             `json:"body,omitempty"`
 	// Stream is the body of an event stream in pieces.
-	Stream []data `json:"stream,omitempty"`
+	Stream []piece `json:"stream,omitempty"`
 	// Cut reports that the client stopped reading, or that the connection broke.
 	Cut bool `json:"cut,omitempty"`
 }
+
+// piece is a part of a stream, with the time since the part before it.
+type piece struct {
+	After milliseconds `json:"after,omitempty"`
+	data
+}
+
+type milliseconds int64
 
 // data is bytes: JSON in compact form, text, or any other bytes.
 type data struct {
@@ -148,3 +157,5 @@ func load(path string) ([]exchange, error) {
 		all = append(all, e)
 	}
 }
+
+func (m milliseconds) duration() time.Duration { return time.Duration(m) * time.Millisecond }

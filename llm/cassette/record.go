@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Recorder forwards requests and records them. It is an http.RoundTripper that is safe for concurrent use. The zero
@@ -74,7 +75,7 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 			answer.Header[name] = hide.text(v)
 		}
 	}
-	res.Body = &recorded{ReadCloser: res.Body, recorder: r, exchange: exchange{Request: asked, Response: answer}, hide: hide,
+	res.Body = &recorded{ReadCloser: res.Body, recorder: r, exchange: exchange{Request: asked, Response: answer}, hide: hide, since: time.Now(),
 		stream: strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")}
 	return res, nil
 }
@@ -111,6 +112,7 @@ type recorded struct {
 	exchange exchange
 	hide     secrets
 	stream   bool
+	since    time.Time // the time of the last piece
 
 	mu   sync.Mutex
 	held []byte // was read but is in no piece yet
@@ -137,7 +139,10 @@ func (b *recorded) Read(p []byte) (int, error) {
 
 // piece adds the first n pending bytes as a piece.
 func (b *recorded) piece(n int) {
-	b.exchange.Response.Stream = append(b.exchange.Response.Stream, dataOf(b.hide.bytes(b.held[:n])))
+	now := time.Now()
+	after := now.Sub(b.since).Milliseconds()
+	b.since = now
+	b.exchange.Response.Stream = append(b.exchange.Response.Stream, piece{After: milliseconds(after), data: dataOf(b.hide.bytes(b.held[:n]))})
 	b.held = b.held[n:]
 }
 

@@ -13,12 +13,14 @@ import (
 	"sync"
 
 	"github.com/agentarbor/arbor/internal/linediff"
+	"github.com/agentarbor/arbor/internal/sleep"
 )
 
 // Player answers requests from a file, without a network. It is an http.RoundTripper that is safe for concurrent use.
 // The zero value is not usable; see [Replay].
 type Player struct {
 	path string
+	pace bool
 
 	mu    sync.Mutex
 	tape  []recording
@@ -31,9 +33,15 @@ type recording struct {
 	played bool
 }
 
+// Option configures a [Player].
+type Option func(*Player)
+
+// WithPace plays streams at their recorded speed. Without it, the player returns them at once.
+func WithPace() Option { return func(p *Player) { p.pace = true } }
+
 // Replay returns a player of a file that a [Recorder] has written. The error says which recording of the file cannot be
 // read, and its position.
-func Replay(path string) (*Player, error) {
+func Replay(path string, opts ...Option) (*Player, error) {
 	all, err := load(path)
 	if err != nil {
 		return nil, fmt.Errorf("cassette: %w", err)
@@ -48,6 +56,9 @@ func Replay(path string) (*Player, error) {
 			return nil, fmt.Errorf("cassette: %s: recording %d: %w", path, i+1, err)
 		}
 		p.tape[i] = recording{exchange: e, key: key}
+	}
+	for _, opt := range opts {
+		opt(p)
 	}
 	return p, nil
 }
@@ -129,9 +140,9 @@ func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	pieces := answer.Stream
 	if answer.Body != nil {
-		pieces = []data{*answer.Body}
+		pieces = []piece{{data: *answer.Body}}
 	}
-	res.Body = &played{ctx: req.Context(), pieces: pieces, cut: answer.Cut}
+	res.Body = &played{ctx: req.Context(), pieces: pieces, pace: p.pace, cut: answer.Cut}
 	return res, nil
 }
 
@@ -190,7 +201,8 @@ func refusal(req *http.Request, err error) *http.Response {
 // played is the body of a recorded response.
 type played struct {
 	ctx    context.Context
-	pieces []data
+	pieces []piece
+	pace   bool
 	cut    bool
 	rest   []byte
 	closed bool
@@ -212,6 +224,9 @@ func (b *played) Read(p []byte) (int, error) {
 		}
 		next := b.pieces[0]
 		b.pieces = b.pieces[1:]
+		if b.pace && next.After > 0 && sleep.For(b.ctx, next.After.duration()) != nil {
+			return 0, b.ctx.Err()
+		}
 		b.rest, _ = next.bytes() // Replay has checked it
 	}
 	n := copy(p, b.rest)

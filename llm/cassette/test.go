@@ -16,7 +16,7 @@ type TB interface {
 // Test returns a client whose requests are answered from a file. The test fails if a request was not recorded, or a
 // recording was not requested. If the environment has ARBOR_RECORD=1, the requests go to the endpoint, and the file is
 // written again.
-func Test(t TB, path string) *http.Client {
+func Test(t TB, path string, opts ...Option) *http.Client {
 	t.Helper()
 	if os.Getenv("ARBOR_RECORD") == "1" {
 		r, err := Record(path, nil)
@@ -30,7 +30,7 @@ func Test(t TB, path string) *http.Client {
 		})
 		return &http.Client{Transport: r}
 	}
-	p, err := Replay(path)
+	p, err := Replay(path, opts...)
 	if err != nil {
 		t.Fatalf("%v (ARBOR_RECORD=1 records it)", err)
 	}

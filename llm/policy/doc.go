@@ -1,6 +1,6 @@
 // Package policy wraps models so that they tolerate endpoints that are slow, overloaded or down. It contains a chain of
-// fallbacks, a rate limit, a limit of concurrent requests, and a circuit breaker. Each of them is a model or wraps
-// one, so they combine:
+// fallbacks, a rate limit, a limit of concurrent requests, a circuit breaker, a hedge, and a cache of identical
+// requests. Each of them is a model or wraps one, so they combine:
 //
 //	limit, err := policy.NewRateLimit(5, 10)
 //	model, err := policy.NewFallback([]llm.Model{limit.Wrap(large), small})
@@ -24,7 +24,9 @@ import (
 // The codes of the notices of policies.
 const (
 	NoticeFallback = "fallback" // another model of a chain is asked
+	NoticeHedged   = "hedged"   // a second request was sent because the first was slow
 	NoticeWaited   = "waited"   // a limit delayed the request by a second or more
+	NoticeCached   = "cached"   // the answer is from the cache
 )
 
 // wrapped is a model with a policy.
@@ -44,6 +46,9 @@ func (w wrapped) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 		w.ask(ctx, req, yield)
 	}
 }
+
+// withoutAnswer reports whether a chunk contains no part of an answer.
+func withoutAnswer(c *llm.Chunk) bool { return c.Lost != nil || c.Notice != nil }
 
 // noticeChunk returns a chunk with a notice.
 func noticeChunk(code, message string) llm.Chunk {

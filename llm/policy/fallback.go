@@ -65,7 +65,7 @@ func (f *Fallback) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 				r = &once
 			}
 			if at > 0 { // the caller has admitted the first model, which has the name of the chain
-				if err := llm.Admit(ctx, m, r); err != nil {
+				if err := llm.Admit(ctx, m, r, 0); err != nil {
 					yield(llm.Chunk{}, err)
 					return
 				}
@@ -99,7 +99,7 @@ func (f *Fallback) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 // try asks one model. It sets the model's name in the answer, because the chain has the name of the first model.
 func (f *Fallback) try(ctx context.Context, m llm.Model, req *llm.Request, yield func(llm.Chunk, error) bool) (begun, more bool, err error) {
 	err, more = forward(m.Generate(ctx, req), func(c llm.Chunk, _ error) bool {
-		if !begun && c.Lost == nil && c.Notice == nil {
+		if !begun && !withoutAnswer(&c) {
 			begun, c.Model = true, cmp.Or(c.Model, m.Name())
 		}
 		return yield(c, nil)

@@ -150,8 +150,9 @@ func TestFallbackAdmission(t *testing.T) {
 	b, askedB := served(t, "b")
 	m, err := policy.NewFallback([]llm.Model{a, b})
 	require.NoError(t, err)
-	got := ask(llm.WithAdmission(t.Context(), func(m llm.Model, _ *llm.Request) error {
+	got := ask(llm.WithAdmission(t.Context(), func(m llm.Model, _ *llm.Request, beside int) error {
 		require.Equal(t, "b", m.Name())
+		require.Zero(t, beside)
 		return refused
 	}), m, hello(false))
 	require.ErrorIs(t, got.err, refused)
@@ -338,7 +339,8 @@ func TestConstructorsRefuse(t *testing.T) {
 		"rate above zero": second(policy.NewRateLimit(0, 1)), "burst": second(policy.NewRateLimit(1, 0)),
 		"limit of tokens": second(policy.NewRateLimit(1, 1, policy.TokensPerMinute(0, nil))), "longest wait": second(policy.NewRateLimit(1, 1, policy.MaxWait(-1))),
 		"0 concurrent answers": second(policy.NewConcurrency(0)), "1 failure or more": second(policy.NewBreaker(0, 1)), "a pause": second(policy.NewBreaker(1, 0)),
-	} {
+		"delay above zero": second(policy.NewHedge(0, m, m)), "a hedge needs two": second(policy.NewHedge(1, m)),
+		"1 answer or more": second(policy.NewCache(0, 1)), "a partition that": second(policy.NewCache(1, 1, policy.Partition(nil)))} {
 		require.ErrorContains(t, err, want)
 	}
 }

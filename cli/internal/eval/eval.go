@@ -36,6 +36,7 @@ type options struct {
 	threshold        float64
 	bound, given     bool // the threshold applies to the lower bound; the flag is given
 	prices           string
+	judge, sample    string
 }
 
 // Command returns the command eval.
@@ -70,13 +71,15 @@ answered once.`,
 	fs.IntVar(&o.parallel, "parallel", 4, "play `N` cases at the same time")
 	fs.StringVar(&o.only, "run", "", "run only cases whose names match `REGEXP`")
 	fs.StringArrayVar(&o.tags, "tag", nil, "run only cases with this `TAG` (repeat to require several)")
-	fs.StringVarP(&o.format, "format", "f", "text", "report in this `FORMAT`: text, json or markdown")
+	fs.StringVarP(&o.format, "format", "f", "text", "report in this `FORMAT`: text, json, junit or markdown")
 	fs.StringVar(&o.out, "out", "", "write the report to `FILE` instead of standard output")
 	fs.StringVar(&o.save, "save", "", "also write the report as JSON to `FILE`, for example as a baseline")
 	fs.Float64Var(&o.threshold, "threshold", 1, "require this `SHARE` of the cases to pass, from 0 to 1")
 	fs.BoolVar(&o.bound, "lower-bound", false, "compare the lower bound of the interval with --threshold instead of the share")
 	fs.StringVar(&o.baseline, "baseline", "", "fail if the report is worse than the earlier JSON report in `FILE`")
 	fs.StringVar(&o.prices, "prices", "", "read the models' prices from `FILE` (YAML or JSON) to report costs")
+	fs.StringVar(&o.judge, "judge", "", "let the model `NAME` judge what cases state about answers")
+	fs.StringVar(&o.sample, "judge-sample", "", "compare the judge with the people's judgements in `FILE`")
 	return cmd
 }
 
@@ -90,7 +93,8 @@ func (o *options) check(fs *pflag.FlagSet) error {
 		factory.InRange("--repeat", o.repeat, 1, 0),
 		factory.InRange("--parallel", o.parallel, 1, 0),
 		factory.Needs(fs, "lower-bound", "threshold"),
-		factory.OneOf("--format", o.format, "text", "json", "markdown"),
+		factory.Needs(fs, "judge-sample", "judge"),
+		factory.OneOf("--format", o.format, "text", "json", "junit", "markdown"),
 	)
 }
 
@@ -102,6 +106,7 @@ func forms(f *factory.Factory) map[string]func(*eval.Report, io.Writer) error {
 			return r.Text(w, func(style, text string) string { return look.Paint(render.Style(style), text) })
 		},
 		"json":     func(r *eval.Report, w io.Writer) error { return render.IndentedJSON(w, r) },
+		"junit":    (*eval.Report).JUnit,
 		"markdown": (*eval.Report).Markdown,
 	}
 }
@@ -343,5 +348,41 @@ func subjects(f *factory.Factory, path string, o options) ([]eval.Subject, []eva
 		}
 		opts = append(opts, eval.WithPrices(table))
 	}
+	if o.judge != "" {
+		judge, err := judgeOf(f, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		opts = append(opts, eval.WithJudge(judge))
+	}
 	return subjects, opts, nil
+}
+
+func judgeOf(f *factory.Factory, o options) (*eval.Judge, error) {
+	if f.Getenv("OPENAI_BASE_URL") == "" && f.Getenv("OPENAI_API_KEY") == "" && f.Tape.Replay == "" {
+		return nil, factory.Usagef("--judge is given, but there is no endpoint: set OPENAI_API_KEY or OPENAI_BASE_URL")
+	}
+	models, err := f.Models(o.judge)
+	if err != nil {
+		return nil, err
+	}
+	model, err := models.Named("", func() {})
+	if err != nil {
+		return nil, err
+	}
+	var sample []eval.Labelled
+	if o.sample != "" {
+		data, err := f.Read("--judge-sample", o.sample, factory.MaxFile)
+		if err != nil {
+			return nil, err
+		}
+		sample, err = eval.LoadSample(data, o.sample)
+		var bad *eval.Error
+		if errors.As(err, &bad) {
+			return nil, refuseCases(f, bad.Problems)
+		} else if err != nil {
+			return nil, factory.Usage(err)
+		}
+	}
+	return eval.NewJudge(model, sample)
 }

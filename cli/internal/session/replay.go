@@ -126,7 +126,7 @@ type counterfactual struct {
 	model, prices string
 }
 
-// counterfactualFlags adds the flags of --with.
+// counterfactualFlags adds the flags that sessions replay --with and bisect share.
 func counterfactualFlags(f *factory.Factory, cmd *cobra.Command, o *counterfactual) {
 	fs := cmd.Flags()
 	fs.BoolVar(&o.ask, "ask", false, "after the first difference, continue with real models until the turn ends; tools never run")

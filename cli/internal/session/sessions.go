@@ -1,4 +1,4 @@
-// Package session is the command sessions.
+// Package session is the command sessions, and bisect, which replays a session with earlier revisions of a tree.
 package session
 
 import (
