@@ -27,7 +27,7 @@ func All[T any](seq iter.Seq2[T, error]) (values []T) {
 	return values
 }
 
-// Seq returns a sequence of the values, and of the error behind them unless it is nil.
+// Seq returns a sequence of the values, and then of the error unless it is nil.
 func Seq[T any](values []T, err error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, value := range values {

@@ -91,19 +91,35 @@ func unrolled(calls []llm.ToolCall, tools []llm.ToolSpec) []llm.ToolCall {
 	return calls
 }
 
-// objectsIn returns the different objects of which arguments consist, if they are more than one.
+// objectsIn returns the objects of which arguments consist, if they are more than one, without those that another one
+// continues: all of their members are in that one, too.
 func objectsIn(args string) (all []json.RawMessage) {
-	for d := json.NewDecoder(strings.NewReader(args)); ; {
+	d := json.NewDecoder(strings.NewReader(args))
+	for n := 0; ; n++ {
 		var object json.RawMessage
 		switch err := d.Decode(&object); {
-		case err == io.EOF && len(all) > 1:
+		case err == io.EOF && n > 1:
 			return all
 		case err != nil || object[0] != '{':
 			return nil
-		case !slices.ContainsFunc(all, func(o json.RawMessage) bool { return sameJSON(string(o), string(object)) }):
-			all = append(all, object)
+		case !slices.ContainsFunc(all, func(o json.RawMessage) bool { return continues(o, object) }):
+			all = append(slices.DeleteFunc(all, func(o json.RawMessage) bool { return continues(object, o) }), object)
 		}
 	}
+}
+
+// continues reports whether an object has all members of another one.
+func continues(object, other json.RawMessage) bool {
+	var members, others map[string]json.RawMessage
+	if json.Unmarshal(object, &members) != nil || json.Unmarshal(other, &others) != nil {
+		return false
+	}
+	for name, value := range others {
+		if !sameJSON(string(members[name]), string(value)) {
+			return false
+		}
+	}
+	return true
 }
 
 // hasName reports whether a tool has this name or alias.

@@ -89,6 +89,7 @@ func TestPartsOfCalls(t *testing.T) {
 		"empty ones":                     {`null,{},{"index":0,"id":"","function":{"name":"","arguments":""}},{"id":"x","function":{"name":null,"arguments":"{}"}}`, nil},
 		"half":                           {`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"city\": \"Ul"}}`, []string{`lookup {"city": "Ul`}},
 		"two objects":                    {`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"city\": \"Ulm\"}"}},{"index":0,"function":{"arguments":"{\"city\": \"Bonn\"}"}}`, []string{ulm, bonn}},
+		"an object that is continued":    {`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{}{\"city\": \"Ul"}},{"index":0,"function":{"arguments":"m\"}{}"}}`, []string{ulm}},
 		"no name":                        {`{"index":0,"id":"1","function":{"arguments":"{\"city\": \"Ulm\"}"}}`, []string{` {"city": "Ulm"}`}},
 		"what cannot be read":            {`"lookup"`, []string{` "lookup"`}},
 		"broken, with a comma":           {`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{,}"}}`, []string{`lookup {,}`}},

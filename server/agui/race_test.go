@@ -277,7 +277,7 @@ func (p slowPage) Write(data []byte) (int, error) {
 }
 
 // TestCanceledAtAnotherServer: a page sees a turn that another server cancels as one run, also if it has not read the
-// notice of the stop when its server hears of the stop.
+// notice of the stop when its server learns of the stop.
 func TestCanceledAtAnotherServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := make(chan struct{})
