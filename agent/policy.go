@@ -1,5 +1,7 @@
 package agent
 
+import "reflect"
+
 // TransferPolicy sets where an agent may transfer to in addition to its children and a person. The zero value allows
 // nothing more. (Transfers to parents and peers are opt-in, as redpanda-data/ai-sdk-go issue 95 asks.)
 type TransferPolicy struct {
@@ -105,8 +107,12 @@ func AgentsOf(edges []Edge) []Agent {
 	return agents
 }
 
-// edgeTo returns the edge to a child, with the options of Via around the child or around an agent that it wraps.
+// edgeTo returns the edge to a child, with the options of Via around the child or around an agent that it wraps. For a nil
+// pointer, which a constructor has returned with an error, the edge leads to nil.
 func edgeTo(child Agent) Edge {
+	if v := reflect.ValueOf(child); v.Kind() == reflect.Pointer && v.IsNil() {
+		return Edge{}
+	}
 	if e, ok := child.(*edgeAgent); ok {
 		return e.edge
 	}

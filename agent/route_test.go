@@ -124,7 +124,7 @@ func TestTheRootsEdge(t *testing.T) {
 }
 
 func TestNoRoot(t *testing.T) {
-	for _, root := range []agent.Agent{nil, agent.Via(nil)} {
+	for _, root := range []agent.Agent{nil, agent.Via(nil), (*cyclic)(nil)} {
 		_, err := agent.NewTree(root)
 		require.ErrorContains(t, err, "the root agent is nil")
 	}

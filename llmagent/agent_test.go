@@ -240,6 +240,7 @@ func TestConstruction(t *testing.T) {
 		"two tools":    {"a", &model{}, []llmagent.Option{llmagent.WithTools(note, note)}, `two tools have the name "note"`},
 		"reserved":     {"a", &model{}, []llmagent.Option{llmagent.WithTools(tool(t, agent.TransferTool, nothing))}, "reserved"},
 		"nil child":    {"a", &model{}, []llmagent.Option{llmagent.WithSubAgents(nil)}, "sub-agent 0 is nil"},
+		"failed child": {"a", &model{}, []llmagent.Option{llmagent.WithSubAgents((*llmagent.Agent)(nil))}, "sub-agent 0 is nil"},
 		"instructions": {"a", &model{}, []llmagent.Option{llmagent.WithInstructionFunc(nil)}, "instruction function is nil"},
 		"parallel":     {"a", &model{}, []llmagent.Option{llmagent.WithParallelTools(0)}, "at least 1"},
 	} {

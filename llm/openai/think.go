@@ -74,6 +74,7 @@ type thinking struct {
 	separate   bool            // the endpoint has a field for reasoning, so only closing marks remain of blocks
 	close      []string        // the marks that close the open block
 	isText     bool            // the open block contains text
+	bare       bool            // only a word opened the block: what follows is text if nothing closes it
 	mark       string          // the mark that opened the first block of reasoning
 	begun      bool            // a part of the block was yielded
 	held       string          // may belong to a mark, or is white space around one
@@ -103,7 +104,9 @@ func (t *thinking) split(piece string) (text, thought string) {
 			}
 		}
 		out := t.held[:end]
-		if mark == "" {
+		if mark == "" && t.bare && !t.begun && end < maxThinkHeld {
+			return text, thought
+		} else if mark == "" {
 			out = certain(out, t.close)
 			t.held = t.held[len(out):]
 		} else {
@@ -248,7 +251,7 @@ func (t *thinking) opens() bool {
 			if b.open == stripped && !strings.ContainsAny(rest, " ,'") {
 				return false // it may be a name
 			}
-			t.close, t.isText, t.begun, t.held = b.close, b.isText, false, rest
+			t.close, t.isText, t.bare, t.begun, t.held = b.close, b.isText, b.open == stripped, false, rest
 			if !b.isText {
 				t.mark = cmp.Or(t.mark, b.open)
 			}
@@ -287,6 +290,8 @@ func (t *thinking) end(cut bool) (text, thought string) {
 	switch {
 	case t.late && cut && t.inText && t.watches():
 		return "", strings.Trim(held, whitespace)
+	case t.close != nil && t.bare && !t.begun && !cut:
+		return stripped + held, ""
 	case t.close == nil && t.afterBlock:
 		return strings.TrimLeft(held, whitespace), ""
 	case t.close == nil || t.isText:

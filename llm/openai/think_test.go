@@ -80,6 +80,7 @@ func TestThinkBlocks(t *testing.T) {
 		"analysis of the data":                         {Text: "analysis of the data"},
 		"analysisReport.pdf is here":                   {Text: "analysisReport.pdf is here"},
 		"analysisReport":                               {Text: "analysisReport"},
+		"analysisResults are in the report. ":          {Text: "analysisResults are in the report. "},
 		"<longcat_think>\nHm.</longcat_think>\nHello.": {Text: "Hello.", Reasoning: "Hm."},
 		"<|open|>think<|sep|>Hm.<|close|>think<|sep|><|open|>response<|sep|>Hello.<|close|>response<|sep|>": {Text: "Hello.", Reasoning: "Hm."},
 		"<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Hello.<|END_RESPONSE|>":                     {Text: "Hello.", Reasoning: "Hm."},
