@@ -36,7 +36,7 @@ func placed(instructions llm.Message, messages []llm.Message, said string) []llm
 		}
 	}
 	shown := slices.ContainsFunc(messages[:at], func(m llm.Message) bool { return m.Role == llm.RoleUser && m.PlainText() == said })
-	if after > maxAfter || !shown || strings.Contains(said, mark) {
+	if after > maxAfter || !shown || strings.TrimSpace(said) == "" || strings.Contains(said, mark) {
 		return append(slices.Clip(messages), instructions)
 	}
 	for at < len(messages) && messages[at].Role == llm.RoleTool { // other results of the answer that transferred

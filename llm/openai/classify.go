@@ -72,10 +72,11 @@ var (
 		"overdue balance",              // Ark
 	}
 	// spent matches what the same means at OpenRouter, LiteLLM, Hugging Face and DashScope, where a key or a team has a limit.
-	// rate matches limits after which waiting does help, also where DashScope words them as an empty account.
+	// rate matches limits after which waiting does help, and throttled those that DashScope words as an empty account.
 	spent = lazyregexp.New(`\b(budget|balance|credits?|free tier)\b.{0,40} (exceeded|exhausted|depleted|used up)|(exceed(ed|s)? ?(your |the |token ?)?|over |crossed )budget|key limit exceeded|` +
 		`(reached|exceeded) your (weekly|monthly|usage|free|budget)\b.{0,20}(limit|quota|usage|credits)|(weekly|monthly|usage) (usage )?limit (has been )?(reached|exceeded)`)
-	rate        = lazyregexp.New(`per.(second|min|hour)|error-code#token-limit`)
+	rate        = lazyregexp.New(`per.(second|min|hour)`)
+	throttled   = lazyregexp.New(`error-code#token-limit`)
 	unpaidCodes = []string{"insufficient_quota", "budget_exceeded", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error",
 		"insufficient_balance", "insufficient_credits", "arrearage", "1113", "1304", "1308", "1310", "base_resp 2056", "setlimitexceeded"} // GLM, MiniMax, Ark
 )
@@ -149,7 +150,7 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 	case isContextLength(a):
 		return llm.CodeContextLength, false
 	case status == http.StatusPaymentRequired, containsAny(a, unpaid, unpaidCodes), isSpent(status, a):
-		return llm.CodeRateLimited, (waits || says(a, rate)) && status != http.StatusPaymentRequired
+		return llm.CodeRateLimited, (waits || says(a, throttled)) && status != http.StatusPaymentRequired
 	case containsAny(a, filtered, filteredCodes):
 		return llm.CodeBadRequest, false
 	case bad && containsAny(a, broken, brokenCodes):
@@ -185,7 +186,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 }
 
 // spentLimit matches the header RateLimit in the two forms of the drafts of the IETF, if nothing is left.
-var spentLimit = lazyregexp.New(`\b(?:r|remaining)=0\b.*\b(?:t|reset)=(\d+)`)
+var spentLimit = lazyregexp.New(`\b(?:r|remaining)=0\b.*?\b(?:t|reset)=(\d+)`)
 
 // resetAfter returns how long it takes until all limits are reset that the headers of a response call used up. It
 // returns 0 if the response says itself how long to wait.

@@ -156,14 +156,14 @@ func (e *event) usage() *usageReport {
 }
 
 // unwrapped returns the answer that a gateway has wrapped in another object, under data, result or another name, or nil
-// (smallmain/vscode-unify-chat-provider#71). Answers have the member named has.
+// (smallmain/vscode-unify-chat-provider#71). Answers have the member named has, which is empty next to a usage.
 func unwrapped(data []byte, has string) []byte {
 	var members, inner map[string]json.RawMessage
 	if !bytes.Contains(data, []byte(`"`+has+`"`)) || json.Unmarshal(data, &members) != nil {
 		return nil
 	}
 	for _, member := range members {
-		if member = unlisted(member); json.Unmarshal(member, &inner) == nil && reported(inner[has]) {
+		if member = unlisted(member); json.Unmarshal(member, &inner) == nil && (reported(inner[has]) || inner[has] != nil && reported(inner["usage"])) {
 			return member
 		}
 		clear(inner)
@@ -217,7 +217,7 @@ func readUsage(raw json.RawMessage) *usageReport {
 
 // cacheReads matches the names of counts of tokens that came from a cache, in lower case. Each provider has its own:
 // cached_tokens, num_cached_tokens, prompt_cache_hit_tokens, cacheReadInputTokens.
-var cacheReads = lazyregexp.New(`(^|[^n])cached|cache_?(read|hit)`)
+var cacheReads = lazyregexp.New(`(^|[^n_]_?)cached|cache_?(read|hit)`)
 
 // cachedIn returns the greatest such count of a usage or of its details.
 func cachedIn(usage json.RawMessage) (n int) {
@@ -229,7 +229,7 @@ func cachedIn(usage json.RawMessage) (n int) {
 		switch {
 		case value[0] == '{' && strings.Contains(name, "details"):
 			n = max(n, cachedIn(value))
-		case cacheReads.Get().MatchString(name) && json.Unmarshal(value, &written) == nil:
+		case (name == "cached" || strings.Contains(name, "token")) && cacheReads.Get().MatchString(name) && json.Unmarshal(value, &written) == nil:
 			n = max(n, count(written))
 		}
 	}

@@ -117,6 +117,8 @@ Action: name Action·Input: object
 <|tool_call_begin|> name <|tool_call_argument_begin|> object <|tool_call_end|>
 <ifm|tool_call> name { <ifm|arg_key> key </ifm|arg_key> <ifm|arg_value> value </ifm|arg_value> } </ifm|tool_call> end
 <|plamo:begin_tool_request:plamo|> <|plamo:begin_tool_name:plamo|> name <|plamo:end_tool_name:plamo|> <|plamo:begin_tool_arguments:plamo|> <|plamo:constrain|>? json? <|plamo:msg|>? object <|plamo:end_tool_arguments:plamo|> <|plamo:end_tool_request:plamo|>
+<start_function_call>call: name \{ { key :<escape> value <escape> ,? } \} <end_function_call> end
+<|tool_call>call: name \{ { key :<|"|> value <|"|> ,? } \} <tool_call|> end
 <start_function_call>call: name object <end_function_call>
 <|tool_call>? call: name object <tool_call|>?
 <|tool_call>call: name ( <tool_call|>

@@ -91,8 +91,8 @@ func unrolled(calls []llm.ToolCall, tools []llm.ToolSpec) []llm.ToolCall {
 	return calls
 }
 
-// objectsIn returns the objects of which arguments consist, if they are more than one, without those that another one
-// continues: all of their members are in that one, too.
+// objectsIn returns the objects of which arguments consist, if they are more than one but not very many, without those
+// that another one continues: all of their members are in that one, too.
 func objectsIn(args string) (all []json.RawMessage) {
 	d := json.NewDecoder(strings.NewReader(args))
 	for n := 0; ; n++ {
@@ -100,7 +100,7 @@ func objectsIn(args string) (all []json.RawMessage) {
 		switch err := d.Decode(&object); {
 		case err == io.EOF && n > 1:
 			return all
-		case err != nil || object[0] != '{':
+		case err != nil || object[0] != '{' || n >= maxLeakedCalls:
 			return nil
 		case !slices.ContainsFunc(all, func(o json.RawMessage) bool { return continues(o, object) }):
 			all = append(slices.DeleteFunc(all, func(o json.RawMessage) bool { return continues(object, o) }), object)

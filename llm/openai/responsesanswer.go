@@ -172,6 +172,11 @@ func (a *attempt) responsesEvent(data []byte) error {
 	if name := a.body.name; ev.Type == "" && strings.HasPrefix(name, "response.") {
 		ev.Type = flexText(name) // some gateways leave the type to the name of the event
 	}
+	if ev.Type == "" && ev.Object != "response" && len(ev.Output) == 0 {
+		if inner := unwrapped(data, "output"); inner != nil {
+			return a.response(inner, "completed")
+		}
+	}
 	if failed := ev.failure(ev.Type == "", ev.Type == "" && ev.Object != "response"); failed != nil {
 		r.refused = true
 		return a.client.objectError(failed)
@@ -179,9 +184,6 @@ func (a *attempt) responsesEvent(data []byte) error {
 	if ev.Type == "" {
 		if ev.Object == "response" || len(ev.Output) > 0 {
 			return a.response(data, "completed")
-		}
-		if inner := unwrapped(data, "output"); inner != nil {
-			return a.response(inner, "completed")
 		}
 		return a.client.badEvent(data, errors.New("it has no type"))
 	}
@@ -356,23 +358,23 @@ func (a *attempt) item(i *responsesItem, it *item) {
 	case reasoningItem:
 		if first {
 			r.addText("", it.said.end())
-			r.addReasoning(i, !it.said.empty())
+			r.addReasoning(i, it)
 		}
 	}
 }
 
 // addReasoning keeps a reasoning item in the form in which the endpoint needs it back, if it is encrypted. Otherwise
 // the endpoint would look for it in its own storage.
-func (r *reading) addReasoning(i *responsesItem, shown bool) {
+func (r *reading) addReasoning(i *responsesItem, it *item) {
 	var summary responsesTexts
 	if json.Unmarshal(i.Summary, &summary) != nil || len(summary) == 0 {
 		summary = i.Content // vLLM, llama.cpp
 	}
+	var all strings.Builder
 	for _, s := range summary {
-		if !shown {
-			r.addText("", string(s.Text))
-		}
+		all.WriteString(string(s.Text))
 	}
+	r.addText("", it.said.whole(all.String(), true))
 	if i.Encrypted == "" {
 		return
 	}

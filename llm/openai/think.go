@@ -166,6 +166,9 @@ func (t *thinking) certainText() string {
 	at := len(t.held)
 	if t.watches() && strings.ContainsAny(t.held, "<[◁") {
 		for _, b := range thinkBlocks() {
+			if b.open == stripped {
+				continue // an ordinary word
+			}
 			at = min(at, len(t.held)-partialMark(t.held, b.open), len(t.held)-partialMark(t.held, b.close[0]))
 			t.settled = t.settled || !b.isText && strings.Contains(t.held, b.open)
 		}
