@@ -187,10 +187,9 @@ func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 		x.answer.excludeTask(task)
 	}
 	x.answer.taskID = id
-	if state != sdk.TaskStateInputRequired || !x.stillAsks(task.Status.Message, m.Task.Question, []string{m.asked.message}) {
+	if !x.waits(m, task) {
 		if !resent && (!state.Terminal() || state == sdk.TaskStateCompleted) {
-			x.taskGone = true // another client answered the task, and it must not be canceled
-			return false, x.fault(CodeTaskGone, "the task does not wait for this answer any more: it is "+status(state)+" without it")
+			return false, x.failAnswered(state)
 		}
 		x.apply(task)
 		return true, nil
@@ -201,5 +200,24 @@ func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 	}
 	msg := x.message(m, sdk.NewTextPart(content))
 	m.answers(msg, task)
-	return x.deliver(m, msg)
+	if streams, failed = x.deliver(m, msg); failed == nil || !x.delivery.refused || !isAnswer(failed) {
+		return streams, failed
+	}
+	// Another client may have answered before this answer arrived.
+	if task, err = x.getAsking(m, x.getTaskWithRetry); err == nil && !x.waits(m, task) {
+		failed = x.failAnswered(canonicalState(task.Status.State))
+	}
+	return false, failed
+}
+
+// waits reports whether a task waits for the answer to the question of the log.
+func (x *exchange) waits(m *memory, task *sdk.Task) bool {
+	return canonicalState(task.Status.State) == sdk.TaskStateInputRequired &&
+		x.stillAsks(task.Status.Message, m.Task.Question, []string{m.asked.message})
+}
+
+// failAnswered returns the error for a task whose question another client answered. Such a task must not be canceled.
+func (x *exchange) failAnswered(state sdk.TaskState) *Error {
+	x.taskGone = true
+	return x.fault(CodeTaskGone, "the task does not wait for this answer any more: it is "+status(state)+" without it")
 }

@@ -367,6 +367,43 @@ func TestAnsweredBySomebodyElse(t *testing.T) {
 	}
 }
 
+// The peer refuses our answer, because somebody else answered after our look at the task. The task is not canceled. A task
+// that still asks is.
+func TestAnsweredWhileOurAnswerTravels(t *testing.T) {
+	for name, c := range map[string]struct {
+		now     string
+		code    a2a.ErrorCode
+		cancels int
+	}{
+		"over":       {taskJSON("COMPLETED", "", "a", "Refunded the first."), a2a.CodeTaskGone, 0},
+		"at work":    {taskJSON("WORKING", ""), a2a.CodeTaskGone, 0},
+		"asks again": {taskJSON("INPUT_REQUIRED", "To which card?"), a2a.CodeTaskGone, 0},
+		"still asks": {taskJSON("INPUT_REQUIRED", "Which one?"), a2a.CodeProtocol, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("INPUT_REQUIRED", "Which one?")) })
+			f := newRunner(t, inGraph(t, remotetest.Billing(t, p.URL)))
+			events, _, err := f.Turn("refund")
+			q := asked(t, events, err)
+			p.set(func(w http.ResponseWriter, r call) {
+				switch {
+				case r.Method == gets && len(p.made(sends)) == 1:
+					r.reply(w, taskJSON("INPUT_REQUIRED", "Which one?"))
+				case r.Method == gets:
+					r.reply(w, c.now)
+				case r.Method == cancels:
+					r.reply(w, taskJSON("CANCELED", ""))
+				default:
+					r.fail(w, -32602, "the task no longer asks this")
+				}
+			})
+			_, _, err = f.answers(q, "the second")
+			requireCode(t, err, c.code)
+			require.Len(t, p.made(cancels), c.cancels)
+		})
+	}
+}
+
 // The answer is sent again under the id that it had, to the same task and context.
 func TestAnswersAreSentUnderOneID(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) {
