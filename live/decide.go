@@ -114,8 +114,9 @@ func CheckNamed(log *session.Reader, d runner.Decision) error {
 }
 
 // CheckNamedIn is [CheckNamed] for decisions about the turn whose first event is at a position of a log. It reads the turn
-// only if a decision names no question.
-func CheckNamedIn(ctx context.Context, store session.Store, key session.Key, first int64, decisions []runner.Decision) error {
+// only if a decision names no question. If inputs is true, it also refuses an answer to a question for input that names
+// none, if the call has asked for input before: it may be the answer to that question, sent again.
+func CheckNamedIn(ctx context.Context, store session.Store, key session.Key, first int64, inputs bool, decisions []runner.Decision) error {
 	unnamed := slices.DeleteFunc(slices.Clone(decisions), func(d runner.Decision) bool { return d.Digest != "" || d.RelayID != "" })
 	if len(unnamed) == 0 {
 		return nil
@@ -130,6 +131,13 @@ func CheckNamedIn(ctx context.Context, store session.Store, key session.Key, fir
 	for _, d := range unnamed {
 		if err := CheckNamed(&log, d); err != nil {
 			return err
+		}
+		asked := slices.DeleteFunc(slices.Clone(log.Asked), func(e *event.Event) bool {
+			q := e.Data.(*event.Relay)
+			return q.ToolCallID != d.CallID || q.Kind != event.RelayInput
+		})
+		if inputs && d.Content != nil && len(asked) > 1 {
+			return fmt.Errorf("call %.64q has asked before: answer its last question with that one's digest: %w", d.CallID, runner.ErrNoApproval)
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ type Result struct {
 type askInput struct {
 	Message string         `json:"message,omitempty" jsonschema:"The message to send"`
 	Session string         `json:"session,omitempty" jsonschema:"The session of an earlier result, to continue its conversation"`
-	Answers map[string]any `json:"answers,omitempty" jsonschema:"Answers to the questions of an earlier result, by callId. For an approval: true or false, or an object with approved, reason and digest. For another question: the answer"`
+	Answers map[string]any `json:"answers,omitempty" jsonschema:"Answers to the questions of an earlier result, by callId. For an approval: true or false, or an object with approved, reason and digest. For another question: the answer, or an object with content and digest"`
 }
 
 // connection is one session of a client.
@@ -247,7 +247,7 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 		t.answer.FinishReason = event.FinishReasonInputRequired
 		return nil
 	}
-	if err = live.CheckNamedIn(ctx, t.runner.Store(), t.key, first, all); err != nil {
+	if err = live.CheckNamedIn(ctx, t.runner.Store(), t.key, first, true, all); err != nil {
 		return err
 	}
 	if all, err = t.server.deciders.Sign(t.caller(), t.key, pending, all); err != nil {
@@ -334,15 +334,22 @@ func elicited(q *event.Relay, r *sdk.ElicitResult) (d runner.Decision, ok bool) 
 // decisionOf returns the decision in a client's answer. Only true approves a call; every other answer denies it.
 func decisionOf(q *event.Relay, a any) runner.Decision {
 	m, _ := a.(map[string]any)
+	digest, _ := m["digest"].(string)
 	if q.Kind == event.RelayInput {
-		if text, ok := a.(string); ok {
-			return runner.Decision{CallID: q.ToolCallID, Approved: true, Content: live.Content(q, text)}
+		if content, has := m["content"]; has && digest != "" && len(m) == 2 {
+			a = content
+		} else {
+			digest = "" // a part of the requested value
 		}
-		return runner.Answer(q.ToolCallID, a)
+		d := runner.Answer(q.ToolCallID, a)
+		if text, ok := a.(string); ok {
+			d = runner.Decision{CallID: q.ToolCallID, Approved: true, Content: live.Content(q, text)}
+		}
+		d.Digest = digest
+		return d
 	}
-	d := runner.Decision{CallID: q.ToolCallID, Approved: a == true || m["approved"] == true}
+	d := runner.Decision{CallID: q.ToolCallID, Approved: a == true || m["approved"] == true, Digest: digest}
 	d.Reason, _ = m["reason"].(string)
-	d.Digest, _ = m["digest"].(string)
 	return d
 }
 
@@ -374,9 +381,11 @@ func (t *turn) result(pending []*event.Relay) *sdk.CallToolResult {
 			out.Questions = append(out.Questions, Question{CallID: q.ToolCallID, Tool: q.Tool, Params: q.Params, Message: q.Message, Schema: q.Schema, Digest: q.Digest})
 		}
 		if len(out.Questions) > 0 {
-			q, example := out.Questions[0], any("the answer")
-			if q.Message == "" {
-				example = map[string]any{"approved": true, "digest": q.Digest}
+			q, example := out.Questions[0], map[string]any{}
+			if example["digest"] = out.Questions[0].Digest; q.Message == "" {
+				example["approved"] = true
+			} else {
+				example["content"] = "the answer"
 			}
 			lines = append(lines, fmt.Sprintf("Ask your user, then call ask with session %q and answers, such as %s.",
 				t.key.ID, event.EncodeJSON(map[string]any{q.CallID: example})))

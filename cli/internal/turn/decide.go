@@ -142,7 +142,7 @@ func (c *Conversation) checkNamed(ctx context.Context, decisions ...runner.Decis
 	if err != nil {
 		return err
 	}
-	return live.CheckNamedIn(ctx, c.DB, c.Key, max(1, fold.Turn.First), decisions)
+	return live.CheckNamedIn(ctx, c.DB, c.Key, max(1, fold.Turn.First), false, decisions)
 }
 
 // DecisionOptions contains the flags for calls that wait for an approval or an answer.

@@ -46,7 +46,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	if decisions == nil {
 		open := front.OpenQuestions(rep)
 		if len(front.PersonQuestions(open)) == 0 { // the user continues without the results of the client's calls
-			return nil, q.lostApproval(open, rep)
+			return nil, c.lostApproval(ctx, q, open, rep)
 		}
 		has := q.has
 		if q.At != nil && !q.At.Part {
@@ -81,7 +81,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 			a.Again = rep
 			return a, nil
 		}
-		decisions = append(waited(open, q.Results), decision)
+		decisions = append(c.resultsFor(ctx, q, open, rep), decision)
 	}
 	if err := q.address(decisions, rep); err != nil {
 		return nil, err
@@ -169,8 +169,8 @@ func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 
 // lostApproval returns an error if a result of the request approves an open call, which the request's message would
 // withdraw.
-func (q *Ask) lostApproval(open []*event.Relay, rep *live.Report) error {
-	for _, given := range waited(open, q.Results) {
+func (c *Chats) lostApproval(ctx context.Context, q *Ask, open []*event.Relay, rep *live.Report) error {
+	for _, given := range c.resultsFor(ctx, q, open, rep) {
 		n := slices.IndexFunc(open, func(asked *event.Relay) bool { return asked.ToolCallID == given.CallID })
 		if asked := rep.Pending[n]; asked != open[n] && front.DecisionOf(asked, given.Content).Approved {
 			return &front.Fault{Status: http.StatusConflict, Code: "approval_with_message", Detail: fmt.Sprintf("the result of the call %.80q approves a call of %.64q, "+
@@ -178,6 +178,15 @@ func (q *Ask) lostApproval(open []*event.Relay, rep *live.Report) error {
 		}
 	}
 	return nil
+}
+
+// resultsFor returns the results of the request for open calls, without approvals by a caller who may not approve: the
+// client keeps these in its history, and they mean nothing next to the caller's message.
+func (c *Chats) resultsFor(ctx context.Context, q *Ask, open []*event.Relay, rep *live.Report) []runner.Decision {
+	return slices.DeleteFunc(waited(open, q.Results), func(given runner.Decision) bool {
+		n := slices.IndexFunc(open, func(asked *event.Relay) bool { return asked.ToolCallID == given.CallID })
+		return rep.Pending[n] != open[n] && !c.turns.MayDecide(ctx, q.Key, rep.Pending[n])
+	})
 }
 
 // notWaited returns the error of a decision that no question waits for.
