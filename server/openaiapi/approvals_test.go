@@ -180,8 +180,8 @@ func TestTextsDecideNoApprovalCall(t *testing.T) {
 	}
 }
 
-// TestApprovalWithAMessage: an approval whose message would withdraw the call is refused, so that no consent is lost. With
-// the answer to another question it counts.
+// TestApprovalWithAMessage: an approval whose message would withdraw the call is refused, so that no consent is lost. A
+// second message withdraws the call. With the answer to another question the approval counts.
 func TestApprovalWithAMessage(t *testing.T) {
 	eachClient(t, func(t *testing.T, c aClient) {
 		root, paid, _ := newTill(t)
@@ -194,6 +194,9 @@ func TestApprovalWithAMessage(t *testing.T) {
 		status, said, _ := c.send(w, "till")
 		require.Equal(t, http.StatusConflict, status, said)
 		require.Contains(t, said, "send the result alone")
+		c.say("Never mind.")
+		status, said, _ = c.send(w, "till")
+		require.Equal(t, http.StatusOK, status, said)
 		require.Zero(t, *paid)
 	})
 	t.Run("another question", func(t *testing.T) {

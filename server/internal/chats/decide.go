@@ -168,8 +168,12 @@ func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 }
 
 // lostApproval returns an error if a result of the request approves an open call, which the request's message would
-// withdraw.
+// withdraw. If the user continues with a second message, which a client with a history sends after the first
+// one, it withdraws the call.
 func (c *Chats) lostApproval(ctx context.Context, q *Ask, open []*event.Relay, rep *live.Report) error {
+	if len(q.Now) > 1 {
+		return nil
+	}
 	for _, given := range c.resultsFor(ctx, q, open, rep) {
 		n := slices.IndexFunc(open, func(asked *event.Relay) bool { return asked.ToolCallID == given.CallID })
 		if asked := rep.Pending[n]; asked != open[n] && front.DecisionOf(asked, given.Content).Approved {
