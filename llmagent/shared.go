@@ -23,15 +23,15 @@ const maxAfter = 300
 // placed returns the messages of a request with the agent's instructions: after the user's message, or the transfer,
 // that began the run. The user's message follows once more, because small models answer what they read last. So the
 // requests of a run begin alike. In the next turn the instructions are elsewhere, and the endpoint computes anew what
-// came after them: if that is much, they come at the end, alone. So they do if the view shows the user's message
-// differently, and after an answer or text that could be taken for instructions. Within a run they only move to the end,
-// so that the next request continues the messages before them.
+// came after them: if that is much, they come at the end, alone. They also come at the end if the view shows the user's
+// message differently, and after an answer or a text that could be taken for instructions. Within a run they only move
+// to the end, so that the next request continues the messages before them.
 func placed(instructions llm.Message, messages []llm.Message, said string) []llm.Message {
 	again := llm.UserText(said)
 	at, after := len(messages), llm.CountMessage(&again, nil)
 	for ; at > 0 && messages[at-1].Role != llm.RoleUser && !transfers(messages[at-1]); at-- {
 		m := &messages[at-1]
-		if after += llm.CountMessage(m, nil); m.Role == llm.RoleAssistant && !slices.ContainsFunc(m.Parts, isCall) || strings.Contains(m.PlainText(), mark) {
+		if after += llm.CountMessage(m, nil); m.Role == llm.RoleAssistant && !slices.ContainsFunc(m.Parts, isCall) || instructs(m) {
 			after = maxAfter + 1
 		}
 	}
@@ -43,6 +43,14 @@ func placed(instructions llm.Message, messages []llm.Message, said string) []llm
 		at++
 	}
 	return slices.Insert(slices.Clip(messages), at, instructions, again)
+}
+
+// instructs reports whether a message contains the mark.
+func instructs(m *llm.Message) bool {
+	return strings.Contains(m.PlainText(), mark) || slices.ContainsFunc(m.Parts, func(p llm.Part) bool {
+		r, _ := p.(llm.ToolResult)
+		return strings.Contains(r.Output, mark)
+	})
 }
 
 func isCall(p llm.Part) bool { _, is := p.(llm.ToolCall); return is }
