@@ -3,6 +3,7 @@ package a2aserver
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -71,52 +72,43 @@ func decisions(parts sdk.ContentParts, pending []*event.Relay, log *session.Read
 		waits[q.ToolCallID] = q
 	}
 	var list []runner.Decision
-	var words strings.Builder
-	for i, p := range parts {
-		if p == nil {
-			continue
+	for i, m := range answersOf(parts) {
+		id, _ := m["callId"].(string)
+		approved, isBool := m["approved"].(bool)
+		reason, _ := m["reason"].(string)
+		content, answered := m["content"]
+		q := waits[id]
+		asks := q != nil && q.Kind == event.RelayInput
+		digest, _ := m["digest"].(string)
+		d := runner.Decision{CallID: id, Approved: approved, Reason: reason, Digest: digest}
+		switch {
+		case q == nil:
+			return nil, fmt.Errorf("part %d of the message: no call %.40q waits for an answer", i, id)
+		case asks && answered:
+			d.Approved, d.Content = true, event.EncodeJSON(content)
+		case asks && (approved || !isBool):
+			return nil, fmt.Errorf("part %d of the message: call %.40q asks for \"content\"", i, id)
+		case !isBool:
+			return nil, fmt.Errorf("part %d of the message: \"approved\" is not true or false", i)
 		}
-		words.WriteString(p.Text())
-		answers, ok := p.Data().([]any)
-		if !ok {
-			answers = []any{p.Data()}
+		if err := live.CheckNamed(log, d); err != nil {
+			return nil, fmt.Errorf("part %d of the message: %w", i, err)
 		}
-		for _, a := range answers {
-			m, ok := a.(map[string]any)
-			if !ok {
-				continue
-			}
-			id, _ := m["callId"].(string)
-			approved, isBool := m["approved"].(bool)
-			reason, _ := m["reason"].(string)
-			content, answered := m["content"]
-			q := waits[id]
-			asks := q != nil && q.Kind == event.RelayInput
-			digest, _ := m["digest"].(string)
-			d := runner.Decision{CallID: id, Approved: approved, Reason: reason, Digest: digest}
-			switch {
-			case q == nil:
-				return nil, fmt.Errorf("part %d of the message: no call %.40q waits for an answer", i, id)
-			case asks && answered:
-				d.Approved, d.Content = true, event.EncodeJSON(content)
-			case asks && (approved || !isBool):
-				return nil, fmt.Errorf("part %d of the message: call %.40q asks for \"content\"", i, id)
-			case !isBool:
-				return nil, fmt.Errorf("part %d of the message: \"approved\" is not true or false", i)
-			}
-			if err := live.CheckNamed(log, d); err != nil {
-				return nil, fmt.Errorf("part %d of the message: %w", i, err)
-			}
-			d.Digest = cmp.Or(digest, q.Digest)
-			delete(waits, id) // the checks above refuse a second decision
-			list = append(list, d)
-		}
+		d.Digest = cmp.Or(digest, q.Digest)
+		delete(waits, id) // the checks above refuse a second decision
+		list = append(list, d)
 	}
 	if len(list) > 0 {
 		return list, nil
 	}
 	if len(pending) != 1 {
 		return nil, fmt.Errorf("%d calls wait for answers: answer each with a data part {\"callId\", \"approved\", \"digest\"} or {\"callId\", \"content\"}", len(pending))
+	}
+	var words strings.Builder
+	for _, p := range parts {
+		if p != nil {
+			words.WriteString(p.Text())
+		}
 	}
 	text, q := strings.TrimSpace(words.String()), pending[0]
 	if q.Kind == event.RelayInput {
@@ -129,4 +121,36 @@ func decisions(parts sdk.ContentParts, pending []*event.Relay, log *session.Read
 		return []runner.Decision{{CallID: q.ToolCallID, Approved: approved, Reason: text, Digest: q.Digest}}, nil
 	}
 	return nil, nil
+}
+
+// answersOf returns the answers in the data parts of a message, each with the number of its part. A data part is one
+// answer or a list.
+func answersOf(parts sdk.ContentParts) iter.Seq2[int, map[string]any] {
+	return func(yield func(int, map[string]any) bool) {
+		for i, p := range parts {
+			if p == nil {
+				continue
+			}
+			answers, ok := p.Data().([]any)
+			if !ok {
+				answers = []any{p.Data()}
+			}
+			for _, a := range answers {
+				if m, ok := a.(map[string]any); ok && !yield(i, m) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// haveDigests reports whether a message has answers, and each names its question's digest.
+func haveDigests(parts sdk.ContentParts) (all bool) {
+	for _, a := range answersOf(parts) {
+		if digest, _ := a["digest"].(string); digest == "" {
+			return false
+		}
+		all = true
+	}
+	return all
 }

@@ -276,6 +276,40 @@ func TestAnswersToAnEarlierQuestion(t *testing.T) {
 	}
 }
 
+// TestAnswersToOneQuestionOfTwo: answers to a message that asks about two calls count also after one of them was answered,
+// if each names its call's digest. Words and answers without a digest do not.
+func TestAnswersToOneQuestionOfTwo(t *testing.T) {
+	var ran []string
+	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`), scripted.Call("refund", `{"order":"A2"}`)),
+		scripted.Reply(scripted.Call("refund", `{"order":"A2"}`)), scripted.Reply(scripted.Text("Both.")))
+	billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
+	h := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler()
+	ctx := context.Background()
+	task := sendTask(t, h, ctx, userMessage("m1", "refund both"))
+	asked := task.Status.Message
+	answer := func(part *sdk.Part) error {
+		m := sdk.NewMessage(sdk.MessageRoleUser, part)
+		m.TaskID = task.ID
+		m.SetMeta(a2a.Extension, map[string]any{"answers": asked.ID})
+		_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m})
+		return err
+	}
+	one, two := asked.Parts[1].Data().(map[string]any), asked.Parts[2].Data().(map[string]any)
+	yes := func(callID, digest any) *sdk.Part {
+		return sdk.NewDataPart(map[string]any{"callId": callID, "approved": true, "digest": digest})
+	}
+	require.NoError(t, answer(yes(one["callId"], one["digest"])))
+	for name, part := range map[string]*sdk.Part{"words": sdk.NewTextPart("yes"), "no digest": yes(two["callId"], ""), "answered": yes(one["callId"], one["digest"])} {
+		require.ErrorIs(t, answer(part), sdk.ErrInvalidParams, name)
+	}
+	require.NoError(t, answer(yes(two["callId"], two["digest"])))
+	require.Equal(t, []string{"A1", "A2"}, ran)
+	again := must.Get(h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})).Status.Message.Parts[1].Data().(map[string]any)
+	require.Equal(t, two["digest"], again["digest"])
+	require.ErrorIs(t, answer(yes(again["callId"], again["digest"])), sdk.ErrInvalidParams, "a later call with the same digest")
+	require.Equal(t, []string{"A1", "A2"}, ran)
+}
+
 // blocked is an agent that says something and then waits until its turn is canceled,
 // or it is let go on.
 type blocked struct {

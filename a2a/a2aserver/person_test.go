@@ -8,6 +8,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/origin"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
@@ -70,4 +71,30 @@ func TestPerson(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, sdk.TaskStateCanceled, look().Status.State)
 	require.Empty(t, room.Legs())
+}
+
+// TestAnswersToAPerson: a person reads each message, also one that answers what the person said before the last words.
+func TestAnswersToAPerson(t *testing.T) {
+	ctx := context.Background()
+	room := must.Get(human.NewRoom())
+	script := scripted.New().Add("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"human"}`)))
+	support := must.Get(llmagent.New("support", "You help.", script.Model("support")))
+	store := sessiontest.Memory(t)
+	s := newTestServer(t, support, store, WithRunnerOptions(runner.WithDesk(room)))
+	desk := must.Get(runner.New(support, store, runner.WithDesk(room), runner.WithWait(time.Minute)))
+	room.Serve(desk.Deliver)
+	h := s.RequestHandler()
+	task := sendTask(t, h, ctx, userMessage("m1", "A person, please"))
+	leg := room.Legs()[0].Leg
+	require.NoError(t, room.Accept(ctx, leg, "Ann"))
+	require.NoError(t, room.Say(ctx, leg, "Which order?"))
+	asked := must.Get(h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})).Status.Message
+	require.NoError(t, room.Say(ctx, leg, "It is in the mail."))
+	for id, words := range map[string]string{"m2": "1234", "m3": "or 5678"} {
+		m := userMessage(id, words)
+		m.TaskID = task.ID
+		m.SetMeta(a2a.Extension, map[string]any{"answers": asked.ID})
+		_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m})
+		require.NoError(t, err, id)
+	}
 }

@@ -29,8 +29,9 @@ type projection struct {
 	outline  bool // compute only the state, without the content
 
 	task       *sdk.Task
-	statusAt   int64 // the position where the task's status was set
-	superseded bool  // the session continued with another task
+	statusAt   int64            // the position where the task's status was set
+	askedAt    map[string]int64 // the positions of the messages that asked for answers, by their ids
+	superseded bool             // the session continued with another task
 
 	log      session.Reader
 	blocks   int // number of complete texts of the current run
@@ -263,7 +264,12 @@ func (p *projection) onRunEnd(rec session.Record, end *event.HarnessEnd) []sdk.E
 		return p.status(e, sdk.TaskStateFailed, p.message(e, textPart(failed(rec.Failure, end))))
 	case event.FinishReasonInputRequired:
 		if asked := p.log.Pending(); len(asked) > 0 {
-			return p.status(e, sdk.TaskStateInputRequired, p.message(e, askParts(asked)...))
+			m := p.message(e, askParts(asked)...)
+			if p.askedAt == nil {
+				p.askedAt = make(map[string]int64)
+			}
+			p.askedAt[m.ID] = e.Seq
+			return p.status(e, sdk.TaskStateInputRequired, m)
 		}
 		state := sdk.TaskStateInputRequired
 		if p.remote == "auth_required" {

@@ -185,10 +185,12 @@ func arrivalOf(key session.Key, m *sdk.Message) [sha256.Size]byte {
 }
 
 // answer adds a message to a task that exists: decisions about pending calls, or a text that the agent asked for. The
-// message answers no question that was asked after it had arrived, except that of a person, who reads it. A task that waits
-// for a sign-in asks nothing anew when it looks again.
+// message answers no question that was asked after it had arrived, nor another one than it names, except that of a person,
+// who reads each message. A task that waits for a sign-in asks nothing anew when it looks again.
 func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message, msg llm.Message, from origin.Origin, arrivedAt int64) (*storedTask, error) {
 	decided := decisionID(f.task.ID, m.ID)
+	open, asks := f.questions(m)
+	reads := len(f.log.Questions) == 0 && (f.handoff || f.task.Status.State == sdk.TaskStateAuthRequired)
 	switch state := f.task.Status.State; {
 	case slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return isResend(h, sent) || strings.HasPrefix(h.ID, decided) }):
 		s.adopt(f)
@@ -198,13 +200,13 @@ func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message
 	case !f.settled():
 		s.arrivals.note(f.key, m, arrivedAt)
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is running: wait until it asks for input, then send a new message with another messageId, or cancel it")
-	case !asks(f.task.Status.Message, m):
+	case !asks && !reads:
 		return nil, sdk.NewError(sdk.ErrInvalidParams, "the message answers a question that the task no longer asks: get the task, and answer what it asks now")
-	case len(f.log.Questions) == 0 && (f.handoff || state == sdk.TaskStateAuthRequired || f.statusAt <= arrivedAt):
+	case reads || len(f.log.Questions) == 0 && f.statusAt <= arrivedAt:
 		return s.begin(ctx, f.key, f.seq, msg, from, f.task.ID, f.extended)
 	}
 	var asked []*event.Relay
-	for _, e := range f.log.Questions {
+	for _, e := range open {
 		if e.Seq <= arrivedAt {
 			asked = append(asked, e.Data.(*event.Relay))
 		}
@@ -234,11 +236,21 @@ func (s *served) answer(ctx context.Context, f *storedTask, m, sent *sdk.Message
 	return f, err
 }
 
-// asks reports whether a question is the one that its answer names, or the answer names none.
-func asks(question, answer *sdk.Message) bool {
+// questions returns the open questions that an answer may be about: all, or those in the message that it names. ok is
+// false if that message is not the last one and has no open question, or if a part of the answer has no digest: words are
+// about all that the message asks.
+func (p *projection) questions(answer *sdk.Message) (open []*event.Event, ok bool) {
 	meta, _ := answer.Metadata[a2a.Extension].(map[string]any)
 	named, _ := meta[origin.Answers].(string)
-	return named == "" || question != nil && question.ID == named
+	if last := p.task.Status.Message; named == "" || last != nil && last.ID == named {
+		return p.log.Questions, true
+	}
+	for _, q := range p.log.Questions {
+		if q.Seq <= p.askedAt[named] {
+			open = append(open, q)
+		}
+	}
+	return open, len(open) > 0 && haveDigests(answer.Parts)
 }
 
 // findResent returns the task of a session that contains the message, if the client sent the message once more because
