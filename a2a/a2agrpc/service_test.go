@@ -600,6 +600,28 @@ func TestAuthentication(t *testing.T) {
 	require.Empty(t, got.Certificates)
 }
 
+// TestCookiesOfPages: a page's call, which a proxy forwards with the page's origin, has its cookies if the page is of the
+// server's own origin.
+func TestCookiesOfPages(t *testing.T) {
+	var got access.Credentials
+	s := serve(t, &stub{}, func(svc *service) {
+		svc.authenticate = func(_ context.Context, c access.Credentials) (context.Context, error) {
+			got = c
+			return nil, sdk.ErrUnauthenticated
+		}
+	})
+	from := func(origin string) {
+		ctx := metadata.AppendToOutgoingContext(context.Background(), "cookie", "a=1", "origin", origin)
+		_, err := pb.NewA2AServiceClient(s.conn).GetTask(ctx, &pb.GetTaskRequest{Id: "t"})
+		require.Equal(t, codes.Unauthenticated, status.Code(err))
+	}
+	from("https://pages.example.com")
+	require.Nil(t, got.Cookie)
+	from("https://" + s.address)
+	require.NotNil(t, got.Cookie)
+	require.Equal(t, "1", got.Cookie("a"))
+}
+
 // TestAnswersWithoutContent: an answer that has no content, or less than its kind needs, is an error or empty, and no panic.
 func TestAnswersWithoutContent(t *testing.T) {
 	_, err := decodeAnswer[sdk.StreamResponse](&pb.SendMessageResponse{})
