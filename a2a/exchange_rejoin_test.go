@@ -250,6 +250,28 @@ func TestEmptyStreamsArePaced(t *testing.T) {
 	})
 }
 
+// A peer without the operation that gets a task says nothing for several idle limits: its answers to the other requests
+// show that it is alive.
+func TestSilentStreamsOfAPeerThatAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c := &stub{send: func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(errBroken, working()) },
+			get: func(context.Context) (*sdk.Task, error) { return nil, sdk.ErrUnsupportedOperation },
+			subscribe: func(ctx context.Context) iter.Seq2[sdk.Event, error] {
+				if asked++; asked < 5 {
+					<-ctx.Done()
+					return yields(ctx.Err())
+				}
+				done := working()
+				done.Status.State, done.Artifacts = sdk.TaskStateCompleted, []*sdk.Artifact{{ID: "a", Parts: sdk.ContentParts{sdk.NewTextPart("Done.")}}}
+				return yields(nil, done)
+			}}
+		f := newRunner(t, must.Get(a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(0), a2a.WithIdleTimeout(time.Minute))))
+		require.Equal(t, []string{"Done."}, remotetest.Texts(f.NoError(f.Turn("hi"))))
+		require.Zero(t, c.canceled)
+	})
+}
+
 // A proxy cuts every stream, or the peer says nothing while it works: the task is healthy as long as the peer says so.
 func TestStreamsThatEndEarly(t *testing.T) {
 	cut := func(first ...sdk.Event) func(context.Context) iter.Seq2[sdk.Event, error] {

@@ -227,6 +227,9 @@ func (x *exchange) follow(streams bool) *Error {
 		case errors.Is(err, sdk.ErrTaskNotFound):
 			return x.failTaskGone(id)
 		default:
+			if isAnswer(err) && !x.transient(err) {
+				cut = nil // the peer is not silent, only its stream
+			}
 			if !r.failed(cut, err) || !broke && !x.transient(err) {
 				return x.failed(err)
 			}
