@@ -534,15 +534,16 @@ func TestValuesOfOtherTypes(t *testing.T) {
 	}
 }
 
-// Parts, states, roles and events of a later protocol are passed over by the client.
+// States, roles and events of a later protocol are passed over by the client, and parts are replaced by notes.
 func TestUnknownParts(t *testing.T) {
 	parts := []*pb.Part{{}, data(structpb.NewNullValue()), {Content: &pb.Part_Url{}}, {Content: &pb.Part_Text{Text: "known"}}}
 	message := &pb.Message{MessageId: "m", Role: 77, Parts: parts}
 	task := &pb.Task{Id: "t", ContextId: "c", Status: &pb.TaskStatus{State: 77, Message: message}, Artifacts: []*pb.Artifact{{ArtifactId: "a", Parts: parts}}}
 	got, err := decodeAnswer[sdk.Task](proto.CloneOf(task))
 	require.NoError(t, err)
-	require.Len(t, got.Artifacts[0].Parts, 1)
-	require.Len(t, got.Status.Message.Parts, 1)
+	note := sdk.NewTextPart("[part of an unknown kind]")
+	require.Equal(t, sdk.ContentParts{note, note, note, sdk.NewTextPart("known")}, got.Artifacts[0].Parts)
+	require.Equal(t, got.Artifacts[0].Parts, got.Status.Message.Parts)
 	require.Empty(t, got.Status.Message.Role)
 	require.Empty(t, got.Status.State)
 	got, err = decodeAnswer[sdk.Task](&pb.Task{Id: "t"})

@@ -69,12 +69,12 @@ func TestContentTypeIsNotChecked(t *testing.T) {
 
 func TestSnakeCaseIsNotRead(t *testing.T) {
 	resp, _ := ask(rest(), "POST", "/message:send", strings.Replace(send, "messageId", "message_id", 1))
-	mended(t, resp.StatusCode != 200, "reads fields in snake_case", "params*.go of a2a/internal/wire")
+	mended(t, resp.StatusCode != 200, "reads fields in snake_case", "Fit of a2a/internal/sdkjson")
 }
 
 func TestEnumsAreNotReadAsNumbers(t *testing.T) {
 	resp, _ := ask(rest(), "POST", "/message:send", strings.Replace(send, `"ROLE_USER"`, "1", 1))
-	mended(t, resp.StatusCode != 200, "reads ProtoJSON in all its forms", "params*.go of a2a/internal/wire")
+	mended(t, resp.StatusCode != 200, "reads ProtoJSON in all its forms", "Fit of a2a/internal/sdkjson")
 }
 
 func TestErrorBeforeTheFirstEventIsAFrame(t *testing.T) {

@@ -27,7 +27,7 @@ func TestProtobufRefusesTypedLists(t *testing.T) {
 
 func TestOneUnknownPartBreaksAnAnswer(t *testing.T) {
 	err := json.Unmarshal([]byte(`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"a"},{"hologram":1}]}}`), new(sdk.StreamResponse))
-	mended(t, err != nil, "reads answers with parts of unknown kinds", "mendPart of a2a/mend.go")
+	mended(t, err != nil, "reads answers with parts of unknown kinds", "Mend of a2a/internal/sdkjson")
 }
 
 func TestOneUnknownEventBreaksAStream(t *testing.T) {
@@ -37,5 +37,5 @@ func TestOneUnknownEventBreaksAStream(t *testing.T) {
 
 func TestDataThatIsNullIsNotRead(t *testing.T) {
 	err := json.Unmarshal([]byte(`{"data":null}`), new(sdk.Part))
-	mended(t, err != nil, "reads data that is null", "the case of null in unknown of a2agrpc/convert.go")
+	mended(t, err != nil, "reads data that is null", "the case of null in object of a2a/internal/sdkjson")
 }

@@ -16,6 +16,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/visible"
 )
@@ -55,7 +56,7 @@ func (c *Checks) Before(ctx context.Context, _ *a2asrv.CallContext, req *a2asrv.
 
 // After implements a2asrv.CallInterceptor: it maps the errors of the handler, but not those of Before.
 func (c *Checks) After(ctx context.Context, call *a2asrv.CallContext, resp *a2asrv.Response) error {
-	if resp.Err != nil && c.failed != nil && !errors.As(resp.Err, new(*violation)) {
+	if resp.Err != nil && c.failed != nil && !errors.As(resp.Err, new(*sdkjson.Violation)) {
 		resp.Err = c.failed(ctx, call.Method(), resp.Err)
 	}
 	return nil
@@ -69,7 +70,7 @@ func tenantOf(req any) *string {
 // check returns an error for a request that is incomplete or exceeds a limit.
 func (c *Checks) check(req any) error {
 	if name := *tenantOf(req); name != "" && !slices.Contains(c.tenants, name) {
-		return &violation{"tenant", "this tenant does not exist", nil}
+		return sdkjson.Wrong("tenant", "this tenant does not exist")
 	}
 	switch r := req.(type) {
 	case *sdk.SendMessageRequest:
@@ -99,10 +100,10 @@ func checkList(req *sdk.ListTasksRequest) error {
 		return err
 	}
 	if req.PageSize < 0 || req.PageSize > 100 {
-		return &violation{"pageSize", fmt.Sprintf("%s, got %d", aPage.bounds(), req.PageSize), nil}
+		return sdkjson.Wrong("pageSize", fmt.Sprintf("%s, got %d", sdkjson.Page.Bounds(), req.PageSize))
 	}
-	if req.Status != sdk.TaskStateUnspecified && !slices.Contains(stateShape.names[1:], string(req.Status)) {
-		return &violation{"status", "must be one of " + strings.Join(stateShape.names[1:], ", "), nil}
+	if req.Status != sdk.TaskStateUnspecified && !sdkjson.State.Has(string(req.Status)) {
+		return sdkjson.Wrong("status", sdkjson.State.Choices())
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func checkList(req *sdk.ListTasksRequest) error {
 func requireFields(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] == "" {
-			return &violation{pairs[i], "is required", nil}
+			return sdkjson.Wrong(pairs[i], "is required")
 		}
 	}
 	return nil
@@ -128,7 +129,7 @@ func firstError(errs ...error) error {
 
 func notNegative(field string, n *int) error {
 	if n != nil && *n < 0 {
-		return &violation{field, fmt.Sprintf("must not be negative, got %d", *n), nil}
+		return sdkjson.Wrong(field, fmt.Sprintf("must not be negative, got %d", *n))
 	}
 	return nil
 }
@@ -137,32 +138,32 @@ func notNegative(field string, n *int) error {
 func (c *Checks) send(req *sdk.SendMessageRequest) error {
 	m := req.Message
 	if m == nil {
-		return &violation{"message", "is required", nil}
+		return sdkjson.Wrong("message", "is required")
 	}
 	if err := requireFields("message.messageId", m.ID); err != nil {
 		return err
 	}
 	if len(m.ID) > maxID {
-		return &violation{"message.messageId", fmt.Sprintf("is longer than %d bytes", maxID), nil}
+		return sdkjson.Wrong("message.messageId", fmt.Sprintf("is longer than %d bytes", maxID))
 	}
 	if m.Role != sdk.MessageRoleUser {
 		// A client must not speak for the agent.
-		return &violation{"message.role", "must be ROLE_USER: a client sends messages of the user", nil}
+		return sdkjson.Wrong("message.role", "must be ROLE_USER: a client sends messages of the user")
 	}
 	if len(m.Parts) == 0 {
-		return &violation{"message.parts", "at least one part is required", nil}
+		return sdkjson.Wrong("message.parts", "at least one part is required")
 	}
 	for i, p := range m.Parts {
 		field := fmt.Sprintf("message.parts[%d]", i)
 		if p == nil || p.Content == nil {
-			return &violation{field, "must have exactly one of text, raw, url, data", nil}
+			return sdkjson.Wrong(field, "must have exactly one of text, raw, url, data")
 		}
 		given, err := mediaType(p)
 		if err != nil {
-			return &violation{field + ".mediaType", "is not a media type", nil}
+			return sdkjson.Wrong(field+".mediaType", "is not a media type")
 		}
 		if given != "" && !anyMatch(c.inputModes, given) {
-			return &violation{field, fmt.Sprintf("the media type %s is not accepted; accepted are %s", given, strings.Join(c.inputModes, ", ")), sdk.ErrUnsupportedContentType}
+			return &sdkjson.Violation{Field: field, What: fmt.Sprintf("the media type %s is not accepted; accepted are %s", given, strings.Join(c.inputModes, ", ")), Kind: sdk.ErrUnsupportedContentType}
 		}
 	}
 	cfg := req.Config
@@ -188,7 +189,7 @@ func (c *Checks) accepts(modes []string) error {
 	for _, mode := range modes {
 		accepted, _, err := mime.ParseMediaType(mode)
 		if err != nil {
-			return &violation{"configuration.acceptedOutputModes", fmt.Sprintf("%q is not a media type", visible.Cut(mode, 64)), nil}
+			return sdkjson.Wrong("configuration.acceptedOutputModes", fmt.Sprintf("%q is not a media type", visible.Cut(mode, 64)))
 		}
 		for _, out := range c.outputModes {
 			if mediaMatches(accepted, out) || mediaMatches(out, accepted) {
@@ -196,7 +197,7 @@ func (c *Checks) accepts(modes []string) error {
 			}
 		}
 	}
-	return &violation{"configuration.acceptedOutputModes", "none of them is supported; supported are " + strings.Join(c.outputModes, ", "), sdk.ErrUnsupportedContentType}
+	return &sdkjson.Violation{Field: "configuration.acceptedOutputModes", What: "none of them is supported; supported are " + strings.Join(c.outputModes, ", "), Kind: sdk.ErrUnsupportedContentType}
 }
 
 // mediaType returns the media type of a part without parameters. A part that names none has the type of its content. It

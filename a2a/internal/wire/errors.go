@@ -13,6 +13,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/errordetails"
 
+	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
 	"github.com/agentarbor/arbor/access"
 )
 
@@ -71,27 +72,6 @@ func newHTTPError(status, code int, name, reason, format string, a ...any) *HTTP
 
 func errMediaType(format string, a ...any) error {
 	return &HTTPError{Kind{sdk.ErrUnsupportedContentType, -32005, 415, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"}, fmt.Sprintf(format, a...), nil}
-}
-
-// violation is an error of a request's field. Without a kind it maps to an invalid parameter.
-type violation struct {
-	field string // where, such as "message.parts[0].text"; "" is the whole
-	what  string // what is wrong, and what is allowed
-	kind  error  // nil: sdk.ErrInvalidParams
-}
-
-func (v *violation) Error() string {
-	if v.field == "" {
-		return v.what
-	}
-	return v.field + ": " + v.what
-}
-
-func (v *violation) Unwrap() error {
-	if v.kind != nil {
-		return v.kind
-	}
-	return sdk.ErrInvalidParams
 }
 
 // refusal returns the error that a client receives for a refusal of package access.
@@ -210,10 +190,10 @@ func FailureOf(err error, task sdk.TaskID, now time.Time) Failure {
 			}
 		}
 	}
-	var bad *violation
-	if errors.As(err, &bad) && bad.field != "" {
+	var bad *sdkjson.Violation
+	if errors.As(err, &bad) && bad.Field != "" {
 		t.Details = append(t.Details, errordetails.NewTyped(badRequestType, map[string]any{
-			"fieldViolations": []any{map[string]any{"field": bad.field, "description": bad.what}},
+			"fieldViolations": []any{map[string]any{"field": bad.Field, "description": bad.What}},
 		}))
 	}
 	t.Details = append(t.Details, errordetails.NewErrorInfo(t.Reason, domain, meta))

@@ -17,6 +17,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/visible"
 )
@@ -115,11 +116,11 @@ func (x *exchange) serve() (err error) {
 func readQuery(raw string) (url.Values, error) {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, &violation{"", "the query of the URL is malformed", nil}
+		return nil, sdkjson.Wrong("", "the query of the URL is malformed")
 	}
 	for name, values := range query {
 		if !utf8.ValidString(name + strings.Join(values, "")) {
-			return nil, &violation{"", "the query of the URL is not UTF-8", nil}
+			return nil, sdkjson.Wrong("", "the query of the URL is not UTF-8")
 		}
 	}
 	return query, nil
@@ -223,16 +224,16 @@ func (x *exchange) result(result any) ([]byte, error) {
 }
 
 // document returns the parameters of an HTTP+JSON request: from the body of a POST, and from the query otherwise.
-func (x *exchange) document(name string, s *shape) ([]byte, error) {
+func (x *exchange) document(name string, s *sdkjson.Shape) ([]byte, error) {
 	if x.r.Method != http.MethodPost {
-		return normalizeQuery(x.query, s)
+		return s.FitQuery(x.query)
 	}
 	// A request that only names a task needs no body.
 	body, err := x.readBody(name == "CancelTask" || name == "SubscribeToTask")
 	if err != nil {
 		return nil, err
 	}
-	return normalize(body, s)
+	return s.Fit(body)
 }
 
 // stream answers with a stream of events.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/visible"
 )
@@ -58,6 +60,18 @@ func (x *exchange) readBody(optional bool) (any, error) {
 		return nil, typeErr
 	}
 	return parse(body)
+}
+
+// parse parses the body of a request, as [sdkjson.Parse] does.
+func parse(body []byte) (any, error) {
+	if len(bytes.TrimLeft(body, " \t\r\n")) == 0 {
+		return nil, fmt.Errorf("%w: the body is empty; it must be a JSON object", sdk.ErrParseError)
+	}
+	v, err := sdkjson.Parse(body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the body cannot be read: %w", sdk.ErrParseError, err)
+	}
+	return v, nil
 }
 
 // checkContentType accepts only the two media types of JSON. Browsers send forms, plain text and untyped bodies across

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
@@ -55,7 +56,7 @@ func readEnvelope(body any) (req rpcRequest, err error) {
 	}
 	params, isObject := parts["params"].(map[string]any)
 	if !isObject && parts["params"] != nil {
-		return req, &violation{"", "params must be an object", nil}
+		return req, sdkjson.Wrong("", "params must be an object")
 	}
 	req.Params = params
 	return req, nil
@@ -97,7 +98,7 @@ func (x *exchange) serveRPC(ctx context.Context, call *a2asrv.CallContext) error
 	if op == nil {
 		return errUnknownMethod(req.Method, version)
 	}
-	doc, err := normalize(req.Params, op.shape)
+	doc, err := op.shape.Fit(req.Params)
 	if err != nil {
 		return err
 	}

@@ -10,13 +10,14 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // operation is an operation of the protocol (A2A 1.0, section 3.1) for both HTTP bindings. Its parameters are a
 // document in the form of its shape.
 type operation struct {
-	shape *shape
+	shape *sdkjson.Shape
 	// unary returns the single result.
 	unary func(ctx context.Context, x *exchange, doc []byte) (any, error)
 	// stream returns a stream of events. The operation starts only when the stream is read.
@@ -28,7 +29,7 @@ func decode[P any](x *exchange, doc []byte, bind func(x *exchange, p *P) error) 
 	req := new(P)
 	if err := json.Unmarshal(doc, req); err != nil {
 		// The error of encoding/json would mention Go types, and does not occur for a document that fit has rewritten.
-		return nil, &violation{"", "the parameters do not match the operation", nil}
+		return nil, sdkjson.Wrong("", "the parameters do not match the operation")
 	}
 	return req, bind(x, req)
 }
@@ -39,7 +40,7 @@ func bind[S ~string](field string, value *S, path string) error {
 		return nil
 	}
 	if *value != "" && string(*value) != path {
-		return &violation{field, fmt.Sprintf("is %q in the body, but %q in the path of the URL", visible.Cut(string(*value), 64), visible.Cut(path, 64)), nil}
+		return sdkjson.Wrong(field, fmt.Sprintf("is %q in the body, but %q in the path of the URL", visible.Cut(string(*value), 64), visible.Cut(path, 64)))
 	}
 	*value = S(path)
 	return nil
@@ -47,7 +48,7 @@ func bind[S ~string](field string, value *S, path string) error {
 
 // unary returns an operation with a single result.
 func unary[P, R any](bind func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) (R, error)) *operation {
-	return &operation{shape: shapeOf(reflect.TypeFor[P]()), unary: func(ctx context.Context, x *exchange, doc []byte) (any, error) {
+	return &operation{shape: sdkjson.Of[P](), unary: func(ctx context.Context, x *exchange, doc []byte) (any, error) {
 		req, err := decode(x, doc, bind)
 		if err != nil {
 			return nil, err
@@ -58,7 +59,7 @@ func unary[P, R any](bind func(x *exchange, p *P) error, do func(h a2asrv.Reques
 
 // streaming returns an operation with a stream of events.
 func streaming[P any](bind func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) iter.Seq2[sdk.Event, error]) *operation {
-	return &operation{shape: shapeOf(reflect.TypeFor[P]()), stream: func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
+	return &operation{shape: sdkjson.Of[P](), stream: func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
 		req, err := decode(x, doc, bind)
 		if err != nil {
 			return nil, err

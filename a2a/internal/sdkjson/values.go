@@ -1,44 +1,24 @@
-package wire
+package sdkjson
 
 import (
 	"encoding/base64"
 	"encoding/json"
 	"math"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// normalizeQuery is [normalize] for the parameters of a URL. It drops unknown parameters, and those without a value.
-func normalizeQuery(query url.Values, s *shape) ([]byte, error) {
-	o := make(map[string]any)
-	for name, values := range query {
-		if _, known := s.field(name); !known || slices.Equal(values, []string{""}) {
-			continue
-		}
-		if len(values) > 1 {
-			return nil, &violation{name, "is set twice", nil}
-		}
-		o[name] = values[0]
-	}
-	fitting, err := normalizer{query: true}.value("", o, s)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(fitting)
-}
-
 // scalar converts a string, number, boolean or null to the form of a shape.
-func (f normalizer) scalar(field string, v any, s *shape) (any, error) {
+func (f fitter) scalar(field string, v any, s *Shape) (any, error) {
 	text, isText := v.(string)
 	switch s.kind {
 	case kindAny:
 		return v, nil
 	case kindString:
 		if isText && int64(len(text)) < s.min {
-			return nil, &violation{field, "must not be empty", nil}
+			return nil, Wrong(field, "must not be empty")
 		}
 		if isText {
 			return v, nil
@@ -51,7 +31,7 @@ func (f normalizer) scalar(field string, v any, s *shape) (any, error) {
 			return v, nil
 		}
 	case kindTime:
-		if _, err := time.Parse(time.RFC3339, text); err == nil {
+		if new(time.Time).UnmarshalText([]byte(text)) == nil {
 			return v, nil
 		}
 	case kindBytes:
@@ -68,8 +48,8 @@ func (f normalizer) scalar(field string, v any, s *shape) (any, error) {
 				text = s.names[i]
 			}
 		}
-		if !slices.Contains(s.names, text) {
-			return nil, &violation{field, "must be one of " + strings.Join(s.names[1:], ", "), nil}
+		if !slices.Contains(s.names, text) && !(f.mends && isText) {
+			return nil, Wrong(field, s.Choices())
 		}
 		return text, nil
 	}
@@ -77,7 +57,7 @@ func (f normalizer) scalar(field string, v any, s *shape) (any, error) {
 }
 
 // int converts a whole number of 32 bits, which may be written as a string.
-func (s *shape) int(field string, v any) (any, error) {
+func (s *Shape) int(field string, v any) (any, error) {
 	text, _ := v.(string)
 	if number, ok := v.(json.Number); ok {
 		text = number.String()
@@ -87,7 +67,7 @@ func (s *shape) int(field string, v any) (any, error) {
 		return nil, s.typeError(field)
 	}
 	if int64(n) < s.min || s.max != 0 && int64(n) > s.max {
-		return nil, &violation{field, s.bounds(), nil}
+		return nil, Wrong(field, s.Bounds())
 	}
 	return int64(n), nil
 }
