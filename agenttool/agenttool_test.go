@@ -73,11 +73,7 @@ func turn(t testing.TB, r *runner.Runner, store session.Store, text string) (eve
 
 func log(t testing.TB, store session.Store) (events []*event.Event) {
 	t.Helper()
-	for e, err := range store.Load(context.Background(), key, 0) {
-		require.NoError(t, err)
-		events = append(events, e)
-	}
-	return events
+	return must.All(store.Load(context.Background(), key, 0))
 }
 
 // checkLog checks that runs are not mixed: one start and at most one end a run,
@@ -198,8 +194,7 @@ func TestToolSeesInputTransferSeesConversation(t *testing.T) {
 	research, billing := newAgent(t, s, "research"), newAgent(t, s, "billing")
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, research)), llmagent.WithSubAgents(billing))
 	store := sessiontest.Memory(t)
-	events, err := turn(t, newRunner(t, support, store, runner.WithStreaming()), store, "My secret word is heron. I was charged twice.")
-	require.NoError(t, err)
+	events := must.Get(turn(t, newRunner(t, support, store, runner.WithStreaming()), store, "My secret word is heron. I was charged twice."))
 	require.NoError(t, s.Done())
 
 	require.Equal(t, []llm.Message{llm.UserText("find charge 42")}, s.Requests("research")[0].Messages)

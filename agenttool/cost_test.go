@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -48,11 +49,9 @@ func TestCallOnWarmSessionReadsNoHistory(t *testing.T) {
 	r := newRunner(t, support, counted)
 	for i := range turns {
 		counted.loaded.Store(0)
-		_, err := turn(t, r, store, fmt.Sprint("question ", i))
-		require.NoError(t, err)
+		must.Get(turn(t, r, store, fmt.Sprint("question ", i)))
 	}
 	plain := counted.loaded.Swap(0) // of a turn without a tool
-	_, err := turn(t, r, store, "now with a tool")
-	require.NoError(t, err)
+	must.Get(turn(t, r, store, "now with a tool"))
 	require.LessOrEqual(t, counted.loaded.Load(), plain, "events read again from the store")
 }

@@ -83,8 +83,7 @@ func TestParallel(t *testing.T) {
 			if streaming {
 				opts = append(opts, runner.WithStreaming())
 			}
-			events, err := turn(t, newRunner(t, support, store, opts...), store, "hello")
-			require.NoError(t, err)
+			events := must.Get(turn(t, newRunner(t, support, store, opts...), store, "hello"))
 			require.NoError(t, s.Done())
 
 			scopes, calls := scopesOf(events), transcript.CallsOf(events)
@@ -135,15 +134,13 @@ func TestSameAgentTwice(t *testing.T) {
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "echo"))))
 	store := sessiontest.Memory(t)
 	r := newRunner(t, support, store)
-	events, err := turn(t, r, store, "hello")
-	require.NoError(t, err)
+	events := must.Get(turn(t, r, store, "hello"))
 	require.Equal(t, "echo one", event.OutputText(result(t, events, "c1").Output))
 	require.Equal(t, "echo two", event.OutputText(result(t, events, "c2").Output))
 
 	// Nor does a call in the next turn know of an earlier one.
 	s.Add("support", scripted.Reply(scripted.CallID("c3", "echo", `{"input":"three"}`)), scripted.Reply(scripted.Text("ok")))
-	events, err = turn(t, r, store, "again")
-	require.NoError(t, err)
+	events = must.Get(turn(t, r, store, "again"))
 	require.Equal(t, "echo three", event.OutputText(result(t, events, "c1").Output))
 }
 
@@ -214,8 +211,7 @@ func TestInnerTransferToSilence(t *testing.T) {
 		Add("clerk", scripted.Reply(), scripted.Reply())
 	desk := newAgent(t, s, "desk", llmagent.WithSubAgents(newAgent(t, s, "clerk")))
 	store := sessiontest.Memory(t)
-	events, err := turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, desk))), store), store, "hello")
-	require.NoError(t, err)
+	events := must.Get(turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, desk))), store), store, "hello"))
 	res := result(t, events, "c1")
 	require.True(t, res.IsError, "%s", res.Output)
 	require.Contains(t, string(res.Output), "empty answer")
@@ -254,8 +250,7 @@ func TestInnerPanic(t *testing.T) {
 		Add("support", scripted.Reply(scripted.CallID("c1", "bad", `{"input":"x"}`)), scripted.Reply(scripted.Text("Sorry.")))
 	bad := must.Get(agent.New("bad", "Panics", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { panic("boom") }))
 	store := sessiontest.Memory(t)
-	events, err := turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, bad))), store), store, "hello")
-	require.NoError(t, err)
+	events := must.Get(turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, bad))), store), store, "hello"))
 	require.True(t, result(t, events, "c1").IsError)
 }
 
@@ -265,8 +260,7 @@ func TestLimits(t *testing.T) {
 	s := scripted.New().
 		Add("support", scripted.Reply(scripted.CallID("c1", "loop", `{"input":"x"}`))).
 		Always("loop", scripted.Reply(scripted.Call("again", `{}`)))
-	again, err := tools.Func("again", "Again.", func(tools.Context, struct{}) (string, error) { return "again", nil })
-	require.NoError(t, err)
+	again := must.Get(tools.Func("again", "Again.", func(tools.Context, struct{}) (string, error) { return "again", nil }))
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "loop", llmagent.WithTools(again)))))
 	store := sessiontest.Memory(t)
 	r := newRunner(t, support, store, runner.WithLimits(runner.Limits{ModelCalls: 4}))
@@ -280,8 +274,7 @@ func TestLimits(t *testing.T) {
 		require.Equal(t, event.FinishReasonLimit, e.Data.(*event.HarnessEnd).FinishReason)
 	}
 	s.Add("support", scripted.Reply(scripted.Text("Fine again.")))
-	_, err = turn(t, r, store, "and now?")
-	require.NoError(t, err)
+	must.Get(turn(t, r, store, "and now?"))
 }
 
 // A limit of one run, unlike those of the turn, leaves the calling model free.
@@ -289,12 +282,10 @@ func TestStepsOfInnerRun(t *testing.T) {
 	s := scripted.New().
 		Add("support", scripted.Reply(scripted.CallID("c1", "loop", `{"input":"x"}`)), scripted.Reply(scripted.Text("I stop."))).
 		Always("loop", scripted.Reply(scripted.Call("again", `{}`)))
-	again, err := tools.Func("again", "Again.", func(tools.Context, struct{}) (string, error) { return "again", nil })
-	require.NoError(t, err)
+	again := must.Get(tools.Func("again", "Again.", func(tools.Context, struct{}) (string, error) { return "again", nil }))
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "loop", llmagent.WithTools(again)))))
 	store := sessiontest.Memory(t)
-	events, err := turn(t, newRunner(t, support, store, runner.WithLimits(runner.Limits{Steps: 3})), store, "hello")
-	require.NoError(t, err)
+	events := must.Get(turn(t, newRunner(t, support, store, runner.WithLimits(runner.Limits{Steps: 3})), store, "hello"))
 	require.True(t, result(t, events, "c1").IsError)
 	require.Len(t, find[*event.Usage](events), 5)
 }
@@ -306,8 +297,7 @@ func TestTimeoutClosesInnerRun(t *testing.T) {
 			Add("slow", scripted.Reply(scripted.Text("I "), scripted.WaitFor(make(chan int)), scripted.Text("am late.")))
 		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"), agenttool.WithTimeout(time.Hour))))
 		store := sessiontest.Memory(t)
-		events, err := turn(t, newRunner(t, support, store, runner.WithStreaming()), store, "hello")
-		require.NoError(t, err)
+		events := must.Get(turn(t, newRunner(t, support, store, runner.WithStreaming()), store, "hello"))
 		require.NoError(t, s.Done())
 		require.True(t, result(t, events, "c1").IsError)
 		ends := find[*event.HarnessEnd](events)
@@ -325,8 +315,7 @@ func TestNoDefaultTimeout(t *testing.T) {
 			Add("slow", scripted.Reply(scripted.WaitFor(time.After(tools.DefaultTimeout*100)), scripted.Text("At last.")))
 		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
 		store := sessiontest.Memory(t)
-		events, err := turn(t, newRunner(t, support, store), store, "hello")
-		require.NoError(t, err)
+		events := must.Get(turn(t, newRunner(t, support, store), store, "hello"))
 		require.Equal(t, "At last.", event.OutputText(result(t, events, "c1").Output))
 	})
 }
@@ -358,8 +347,7 @@ func TestCancel(t *testing.T) {
 		require.Len(t, log(t, store), len(before), "nothing is stored after a cancellation")
 
 		s.Add("support", scripted.Reply(scripted.Text("Here again.")))
-		events, err := turn(t, r, store, "are you there?")
-		require.NoError(t, err)
+		events := must.Get(turn(t, r, store, "are you there?"))
 		checkNext(t, events, s.Requests("support"))
 	})
 }

@@ -51,8 +51,7 @@ func TestTyped(t *testing.T) {
 				Add("clerk", scripted.Reply(scripted.Text(c.answer)))
 			support := newAgent(t, s, "support", llmagent.WithTools(typed[verdict](t, newAgent(t, s, "clerk"))))
 			store := sessiontest.Memory(t)
-			events, err := turn(t, newRunner(t, support, store), store, "Refund order 42")
-			require.NoError(t, err)
+			events := must.Get(turn(t, newRunner(t, support, store), store, "Refund order 42"))
 			require.Contains(t, event.OutputText(result(t, events, "c1").Output), "/order")
 			require.Equal(t, []llm.Message{llm.UserText(`{"order":42}`)}, s.Requests("clerk")[0].Messages)
 			res := result(t, events, "c2")
@@ -69,12 +68,11 @@ func TestTypedWithOtherOutputs(t *testing.T) {
 		Add("words", scripted.Reply(scripted.Text("No."))).Add("list", scripted.Reply(scripted.Text(`["a", "b"]`))).Add("bad", scripted.Reply(scripted.Text(`{"a": 1}`)))
 	support := newAgent(t, s, "support", llmagent.WithTools(typed[string](t, newAgent(t, s, "words")), typed[[]string](t, newAgent(t, s, "list")), typed[[]string](t, newAgent(t, s, "bad"))))
 	store := sessiontest.Memory(t)
-	events, err := turn(t, newRunner(t, support, store), store, "Hello")
-	require.NoError(t, err)
+	events := must.Get(turn(t, newRunner(t, support, store), store, "Hello"))
 	require.Equal(t, `"No."`, string(result(t, events, "c1").Output))
 	require.Equal(t, `["a","b"]`, string(result(t, events, "c2").Output))
 	require.True(t, result(t, events, "c3").IsError)
-	_, err = agenttool.NewTyped[string, string](newAgent(t, s, "x"))
+	_, err := agenttool.NewTyped[string, string](newAgent(t, s, "x"))
 	require.Error(t, err, "arguments are an object")
 }
 
@@ -88,8 +86,7 @@ func TestHistory(t *testing.T) {
 		Add("research", scripted.Reply(scripted.Text("One.")), scripted.Reply(scripted.Text("Two.")))
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "plain")), newTool(t, newAgent(t, s, "research"), agenttool.WithHistory(view.Full()))))
 	store := sessiontest.Memory(t)
-	_, err := turn(t, newRunner(t, support, store), store, "My secret word is heron.")
-	require.NoError(t, err)
+	must.Get(turn(t, newRunner(t, support, store), store, "My secret word is heron."))
 	require.Equal(t, []llm.Message{llm.UserText("x")}, s.Requests("plain")[0].Messages)
 	for _, req := range s.Requests("research") {
 		require.Equal(t, []llm.Message{llm.UserText("My secret word is heron."), llm.UserText("[support] Let me look. "),
@@ -108,10 +105,9 @@ func TestMaxDepth(t *testing.T) {
 		}
 		var self tools.Tool
 		ran := 0
-		again, err := tools.Func("again", "Calls its own agent.", func(ctx tools.Context, _ struct{}) (any, error) {
+		again := must.Get(tools.Func("again", "Calls its own agent.", func(ctx tools.Context, _ struct{}) (any, error) {
 			return self.Call(ctx, []byte(`{"input":"deeper"}`))
-		}, tools.Timeout(-1))
-		require.NoError(t, err)
+		}, tools.Timeout(-1)))
 		deep := must.Get(llmagent.New("deep", "", scripted.Func("deep", func(req *llm.Request) scripted.Answer {
 			if last := req.Messages[len(req.Messages)-1]; last.Role == llm.RoleTool {
 				return scripted.Reply(scripted.Text("So " + last.Parts[0].(llm.ToolResult).Output))
@@ -122,8 +118,7 @@ func TestMaxDepth(t *testing.T) {
 		self = newTool(t, deep, opts...)
 		s := scripted.New().Add("support", scripted.Reply(scripted.CallID("c1", "deep", `{"input":"go"}`)), scripted.Reply(scripted.Text("Done.")))
 		store := sessiontest.Memory(t)
-		events, err := turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(self)), store), store, "Hello")
-		require.NoError(t, err)
+		events := must.Get(turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(self)), store), store, "Hello"))
 		want := most
 		if most == 0 {
 			want = 8

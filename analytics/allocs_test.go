@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/analytics"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/race"
 )
 
@@ -16,11 +17,10 @@ import (
 func TestAllocationBudget(t *testing.T) {
 	without := race.Allocations(t, 200, routed(t, agent.Passthrough{}))
 	gate := make(chan struct{})
-	i, err := analytics.New(analytics.SinkFunc(func(context.Context, analytics.Event) error {
+	i := must.Get(analytics.New(analytics.SinkFunc(func(context.Context, analytics.Event) error {
 		<-gate
 		return nil
-	}))
-	require.NoError(t, err)
+	})))
 	with := race.Allocations(t, 200, routed(t, i))
 	close(gate)
 	require.NoError(t, i.Close(t.Context()))

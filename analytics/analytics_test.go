@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/analytics"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -135,8 +136,7 @@ func TestTurns(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			all := told(t, nil, func(i agent.Interceptor) {
-				r, err := runner.New(c.tree(t), sessiontest.Memory(t), append(c.opts, runner.WithInterceptors(i))...)
-				require.NoError(t, err)
+				r := must.Get(runner.New(c.tree(t), sessiontest.Memory(t), append(c.opts, runner.WithInterceptors(i))...))
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				consume := c.consume
@@ -195,10 +195,8 @@ func TestLeavesTheGraph(t *testing.T) {
 	}), agent.OnError("gate")), says(t, "stay")))
 	root := goes(t, "root", "desk", agent.WithSubAgents(inner, goes(t, "gate", "root")))
 	all := told(t, nil, func(i agent.Interceptor) {
-		r, err := runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i), runner.WithLimits(runner.Limits{Transfers: runner.NoLimit}))
-		require.NoError(t, err)
-		_, err = runner.Collect(r.Run(t.Context(), key, llm.UserText("x")))
-		require.NoError(t, err)
+		r := must.Get(runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i), runner.WithLimits(runner.Limits{Transfers: runner.NoLimit})))
+		must.Get(runner.Collect(r.Run(t.Context(), key, llm.UserText("x"))))
 	})
 	require.Equal(t, "entered desk|routed desk→out|started out|failed out agent_error|exited failed desk/out|"+
 		"entered desk|routed desk→stay|started stay|completed stay stop|exited specialist desk/stay", strings.Join(graphs(types(all)), "|"))
@@ -206,21 +204,16 @@ func TestLeavesTheGraph(t *testing.T) {
 
 // TestApproval: a turn that waits is told in two graphs, the second one of another process.
 func TestApproval(t *testing.T) {
-	refund, err := tools.Func("refund", "", func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval(tools.ByUser()))
-	require.NoError(t, err)
-	script, err := scripted.Parse([]byte("deep: call refund {}\ndeep: \"Done.\"\n"))
-	require.NoError(t, err)
-	deep, err := llmagent.New("deep", "", script.Model("deep"), llmagent.WithTools(refund))
-	require.NoError(t, err)
+	refund := must.Get(tools.Func("refund", "", func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval(tools.ByUser())))
+	script := must.Get(scripted.Parse([]byte("deep: call refund {}\ndeep: \"Done.\"\n")))
+	deep := must.Get(llmagent.New("deep", "", script.Model("deep"), llmagent.WithTools(refund)))
 	root := newRouter(t, "front", byWords, agent.WithSubAgents(goes(t, "a", "deep", agent.WithSubAgents(deep))))
 	store := sessiontest.Memory(t)
 	var asked []*event.Relay
 	part := func(run func(r *runner.Runner) iter.Seq2[*event.Event, error]) string {
 		return strings.Join(types(told(t, nil, func(i agent.Interceptor) {
-			r, err := runner.New(root, store, runner.WithInterceptors(i), runner.WithCache(0))
-			require.NoError(t, err)
-			res, err := runner.Collect(run(r))
-			require.NoError(t, err)
+			r := must.Get(runner.New(root, store, runner.WithInterceptors(i), runner.WithCache(0)))
+			res := must.Get(runner.Collect(run(r)))
 			asked = append(asked, res.Pending...)
 		})), "|")
 	}
@@ -240,9 +233,8 @@ func TestApproval(t *testing.T) {
 func TestSteps(t *testing.T) {
 	root := newRouter(t, "front", byWords, agent.WithSubAgents(goes(t, "a", "deep", agent.WithSubAgents(says(t, "deep")))))
 	all := told(t, nil, func(i agent.Interceptor) {
-		r, err := runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i))
-		require.NoError(t, err)
-		_, _, err = r.Begin(t.Context(), key, llm.UserText("a"))
+		r := must.Get(runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i)))
+		_, _, err := r.Begin(t.Context(), key, llm.UserText("a"))
 		for done := false; err == nil && !done; {
 			_, done, err = over(r.Advance(t.Context(), key, runner.Step{Attempt: 1}))
 		}
@@ -256,18 +248,13 @@ func TestSteps(t *testing.T) {
 // TestInnerRouter: a router in the agent of a tool is a graph of its own.
 func TestInnerRouter(t *testing.T) {
 	inner := newRouter(t, "front", byWords, agent.WithSubAgents(newRouter(t, "mid", byWords, agent.WithSubAgents(says(t, "deep")))))
-	tool, err := agenttool.New(inner)
-	require.NoError(t, err)
-	script, err := scripted.Parse([]byte("a: call front {\"input\": \"mid deep\"}\na: \"Done.\"\n"))
-	require.NoError(t, err)
-	a, err := llmagent.New("a", "", script.Model("a"), llmagent.WithTools(tool))
-	require.NoError(t, err)
+	tool := must.Get(agenttool.New(inner))
+	script := must.Get(scripted.Parse([]byte("a: call front {\"input\": \"mid deep\"}\na: \"Done.\"\n")))
+	a := must.Get(llmagent.New("a", "", script.Model("a"), llmagent.WithTools(tool)))
 	root := newRouter(t, "entry", byWords, agent.WithSubAgents(a))
 	all := told(t, nil, func(i agent.Interceptor) {
-		r, err := runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i))
-		require.NoError(t, err)
-		_, err = runner.Collect(r.Run(t.Context(), key, llm.UserText("a mid deep")))
-		require.NoError(t, err)
+		r := must.Get(runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i)))
+		must.Get(runner.Collect(r.Run(t.Context(), key, llm.UserText("a mid deep"))))
 	})
 	require.Equal(t, "entered entry|routed entry→a|started a|entered front|routed front→mid|routed mid→deep|started deep|completed deep stop|exited specialist front/mid/deep|"+
 		"completed a stop|exited specialist entry/a", strings.Join(graphs(types(all)), "|"))
@@ -279,14 +266,11 @@ func TestInnerRouter(t *testing.T) {
 // TestRemote: where a remote specialist is, without what is secret, and its task.
 func TestRemote(t *testing.T) {
 	mock := a2atest.New().Add(a2atest.Reply(a2atest.Text("Hello.")))
-	remote, err := a2a.Remote("far", "https://me:secret@example.test/card.json?key=secret", a2a.WithClient(mock))
-	require.NoError(t, err)
+	remote := must.Get(a2a.Remote("far", "https://me:secret@example.test/card.json?key=secret", a2a.WithClient(mock)))
 	root := newRouter(t, "front", byWords, agent.WithSubAgents(remote))
 	all := told(t, nil, func(i agent.Interceptor) {
-		r, err := runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i))
-		require.NoError(t, err)
-		_, err = runner.Collect(r.Run(t.Context(), key, llm.UserText("far")))
-		require.NoError(t, err)
+		r := must.Get(runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i)))
+		must.Get(runner.Collect(r.Run(t.Context(), key, llm.UserText("far"))))
 	})
 	require.Equal(t, "entered front|routed front→far|started far|completed far stop|exited specialist front/far", strings.Join(graphs(types(all)), "|"))
 	for _, e := range all {
@@ -302,14 +286,10 @@ func TestUsersWish(t *testing.T) {
 	root := newRouter(t, "front", byWords, agent.WithSubAgents(says(t, "a")))
 	var handoff string
 	all := told(t, nil, func(i agent.Interceptor) {
-		r, err := runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i), runner.WithDesk(desk{}))
-		require.NoError(t, err)
-		_, err = runner.Collect(r.Run(t.Context(), key, llm.UserText("a"), runner.CallHuman("pressed")))
-		require.NoError(t, err)
-		_, err = runner.Collect(r.Run(t.Context(), key, llm.UserText("a")))
-		require.NoError(t, err)
-		for e, err := range r.History(t.Context(), key) {
-			require.NoError(t, err)
+		r := must.Get(runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i), runner.WithDesk(desk{})))
+		must.Get(runner.Collect(r.Run(t.Context(), key, llm.UserText("a"), runner.CallHuman("pressed"))))
+		must.Get(runner.Collect(r.Run(t.Context(), key, llm.UserText("a"))))
+		for _, e := range must.All(r.History(t.Context(), key)) {
 			if d, ok := e.Data.(*event.HandoffStatus); ok {
 				handoff = d.HandoffID
 			}
@@ -338,12 +318,10 @@ func TestTimesAndJSON(t *testing.T) {
 		for _, opts := range [][]analytics.Option{nil, {analytics.WithTexts()}} {
 			var out, logged bytes.Buffer
 			lines, log := analytics.JSONLines(&out), analytics.Slog(slog.New(slog.NewJSONHandler(&logged, nil)))
-			i, err := analytics.New(analytics.SinkFunc(func(ctx context.Context, e analytics.Event) error {
+			i := must.Get(analytics.New(analytics.SinkFunc(func(ctx context.Context, e analytics.Event) error {
 				return errors.Join(lines.Record(ctx, e), log.Record(ctx, e))
-			}), opts...)
-			require.NoError(t, err)
-			r, err := runner.New(root, session.NewMemory(), runner.WithInterceptors(i))
-			require.NoError(t, err)
+			}), opts...))
+			r := must.Get(runner.New(root, session.NewMemory(), runner.WithInterceptors(i)))
 			for range r.Run(t.Context(), key, llm.UserText("a human")) {
 			}
 			require.NoError(t, i.Close(t.Context()))
@@ -368,8 +346,7 @@ func TestTimesAndJSON(t *testing.T) {
 			require.InDelta(t, 55, exited["durationMs"], 0.1)
 		}
 	})
-	raw, err := json.Marshal(analytics.Event{Type: "agent_routed"})
-	require.NoError(t, err)
+	raw := must.Get(json.Marshal(analytics.Event{Type: "agent_routed"}))
 	require.Equal(t, `{"type":"agent_routed","timestamp":"0001-01-01T00:00:00Z","ruleIndex":null,"latencyMs":0}`, string(raw))
 }
 
@@ -377,11 +354,9 @@ func TestTimesAndJSON(t *testing.T) {
 func TestBadSinks(t *testing.T) {
 	turns := func(t *testing.T, i *analytics.Interceptor, n int) {
 		t.Helper()
-		r, err := runner.New(newRouter(t, "front", byWords, agent.WithSubAgents(says(t, "a"))), sessiontest.Memory(t), runner.WithInterceptors(i))
-		require.NoError(t, err)
+		r := must.Get(runner.New(newRouter(t, "front", byWords, agent.WithSubAgents(says(t, "a"))), sessiontest.Memory(t), runner.WithInterceptors(i)))
 		for range n {
-			_, err = runner.Collect(r.Run(t.Context(), key, llm.UserText("a")))
-			require.NoError(t, err)
+			must.Get(runner.Collect(r.Run(t.Context(), key, llm.UserText("a"))))
 		}
 	}
 	for name, sink := range map[string]analytics.SinkFunc{
@@ -389,8 +364,7 @@ func TestBadSinks(t *testing.T) {
 		"panics": func(context.Context, analytics.Event) error { panic("oh") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			i, err := analytics.New(sink)
-			require.NoError(t, err)
+			i := must.Get(analytics.New(sink))
 			turns(t, i, 2)
 			require.NoError(t, i.Close(t.Context()))
 			require.Equal(t, analytics.Stats{Failed: 14}, i.Stats())
@@ -403,7 +377,7 @@ func TestBadSinks(t *testing.T) {
 		entered, gate := make(chan struct{}, 1), make(chan struct{})
 		var got []analytics.Event
 		var logged bytes.Buffer
-		i, err := analytics.New(analytics.SinkFunc(func(_ context.Context, e analytics.Event) error {
+		i := must.Get(analytics.New(analytics.SinkFunc(func(_ context.Context, e analytics.Event) error {
 			select {
 			case entered <- struct{}{}:
 			default:
@@ -411,8 +385,7 @@ func TestBadSinks(t *testing.T) {
 			<-gate
 			got = append(got, e)
 			return nil
-		}), analytics.WithQueue(3), analytics.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
-		require.NoError(t, err)
+		}), analytics.WithQueue(3), analytics.WithLogger(slog.New(slog.NewTextHandler(&logged, nil)))))
 		i.Turn(t.Context(), agent.TurnInfo{}, func(context.Context) iter.Seq2[*event.Event, error] {
 			return func(yield func(*event.Event, error) bool) {
 				yield(&event.Event{Data: &event.User{}}, nil)
@@ -429,12 +402,11 @@ func TestBadSinks(t *testing.T) {
 	})
 	t.Run("never returns", func(t *testing.T) {
 		entered := make(chan struct{})
-		i, err := analytics.New(analytics.SinkFunc(func(ctx context.Context, _ analytics.Event) error {
+		i := must.Get(analytics.New(analytics.SinkFunc(func(ctx context.Context, _ analytics.Event) error {
 			close(entered)
 			<-ctx.Done()
 			return ctx.Err()
-		}))
-		require.NoError(t, err)
+		})))
 		turns(t, i, 1)
 		<-entered
 		ctx, cancel := context.WithCancel(t.Context())
@@ -454,14 +426,11 @@ func TestRouterOfRules(t *testing.T) {
 	broken := does(t, "a", func(context.Context, *agent.Invocation, func(event.Data) bool) error { return errors.New("broken") })
 	b := router.Specialist(says(t, "b"))
 	a := router.Specialist(broken, router.OnError(b))
-	root, err := router.New("front", router.Rules(router.When(router.Keyword("refund")).To(a), router.When(router.Keyword("person")).ToHuman("asked")), router.Default(b))
-	require.NoError(t, err)
+	root := must.Get(router.New("front", router.Rules(router.When(router.Keyword("refund")).To(a), router.When(router.Keyword("person")).ToHuman("asked")), router.Default(b)))
 	all := told(t, nil, func(i agent.Interceptor) {
-		r, err := runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i), runner.WithDesk(desk{}))
-		require.NoError(t, err)
+		r := must.Get(runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i), runner.WithDesk(desk{})))
 		for _, words := range []string{"hello", "a refund", "a person"} {
-			_, err = runner.Collect(r.Run(t.Context(), key, llm.UserText(words)))
-			require.NoError(t, err)
+			must.Get(runner.Collect(r.Run(t.Context(), key, llm.UserText(words))))
 		}
 	})
 	require.Equal(t, "entered front|routed front→b|started b|completed b stop|exited specialist front/b|"+
@@ -486,9 +455,8 @@ func TestCause(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		r, err := runner.New(newRouter(t, "front", byWords, agent.WithSubAgents(waits)), sessiontest.Memory(t), runner.WithInterceptors(i))
-		require.NoError(t, err)
-		_, err = runner.Collect(r.Run(ctx, key, llm.UserText("a")))
+		r := must.Get(runner.New(newRouter(t, "front", byWords, agent.WithSubAgents(waits)), sessiontest.Memory(t), runner.WithInterceptors(i)))
+		_, err := runner.Collect(r.Run(ctx, key, llm.UserText("a")))
 		require.EqualError(t, err, "we close")
 	})
 	require.Equal(t, "entered front|routed front→a|started a|failed a canceled|exited cancelled front/a", strings.Join(graphs(types(all)), "|"))
@@ -497,10 +465,8 @@ func TestCause(t *testing.T) {
 // TestRedactor: a redactor of the program sees what is left.
 func TestRedactor(t *testing.T) {
 	all := told(t, []analytics.Option{analytics.WithTexts(), analytics.WithRedactor(func(s string) string { return strings.ReplaceAll(s, "rule", "[gone]") })}, func(i agent.Interceptor) {
-		r, err := runner.New(newRouter(t, "front", byWords, agent.WithSubAgents(says(t, "a"))), sessiontest.Memory(t), runner.WithInterceptors(i))
-		require.NoError(t, err)
-		_, err = runner.Collect(r.Run(t.Context(), key, llm.UserText("a rule")))
-		require.NoError(t, err)
+		r := must.Get(runner.New(newRouter(t, "front", byWords, agent.WithSubAgents(says(t, "a"))), sessiontest.Memory(t), runner.WithInterceptors(i)))
+		must.Get(runner.Collect(r.Run(t.Context(), key, llm.UserText("a rule"))))
 	})
 	require.Equal(t, "a [gone]", all[0].Text)
 	require.Equal(t, "the [gone] of a", all[2].Reason)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/analytics"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -19,15 +20,13 @@ import (
 // routed returns a function that runs one turn of a new session, in which a router chooses an agent
 // with a model.
 func routed(t testing.TB, interceptors ...agent.Interceptor) func() {
-	billing, err := llmagent.New("billing", "You handle refunds.", scripted.Always("m", scripted.Reply(scripted.Text("I refund one charge."))))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "You handle refunds.", scripted.Always("m", scripted.Reply(scripted.Text("I refund one charge.")))))
 	root := newRouter(t, "front", byWords, agent.WithSubAgents(billing))
 	var r *runner.Runner
 	n := 0
 	return func() {
 		if n%100 == 0 { // what earlier sessions left in memory is not this one's cost
-			r, err = runner.New(root, session.NewMemory(), runner.WithCache(1), runner.WithInterceptors(interceptors...))
-			require.NoError(t, err)
+			r = must.Get(runner.New(root, session.NewMemory(), runner.WithCache(1), runner.WithInterceptors(interceptors...)))
 		}
 		n++
 		for _, err := range r.Run(context.Background(), session.ID(fmt.Sprint("s", n)), llm.UserText("billing")) {
@@ -39,8 +38,7 @@ func routed(t testing.TB, interceptors ...agent.Interceptor) func() {
 }
 
 func interceptor(t testing.TB) *analytics.Interceptor {
-	i, err := analytics.New(analytics.SinkFunc(func(context.Context, analytics.Event) error { return nil }))
-	require.NoError(t, err)
+	i := must.Get(analytics.New(analytics.SinkFunc(func(context.Context, analytics.Event) error { return nil })))
 	t.Cleanup(func() { require.NoError(t, i.Close(context.Background())) })
 	return i
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/analytics"
 	"github.com/agentarbor/arbor/debugbundle"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -106,21 +107,18 @@ func TestDecisionsAreKept(t *testing.T) {
 								cancel()
 							}
 						}
-						remote, err := a2a.Remote("far", serve(t, func() { on(asking) }))
-						require.NoError(t, err)
+						remote := must.Get(a2a.Remote("far", serve(t, func() { on(asking) })))
 						rest := router.Specialist(says(t, "rest"))
 						far := router.Specialist(remote)
 						if onError {
 							far = router.Specialist(remote, router.OnError(rest))
 						}
 						decides := router.When(router.Predicate(func(router.Turn) bool { on(before); return true }))
-						root, err := router.New("inner", router.Rules(decides.To(far)), router.Default(rest))
-						require.NoError(t, err)
+						root := must.Get(router.New("inner", router.Rules(decides.To(far)), router.Default(rest)))
 						path := "inner"
 						if chained {
 							inner := router.Specialist(root)
-							root, err = router.New("front", router.Default(inner))
-							require.NoError(t, err)
+							root = must.Get(router.New("front", router.Default(inner)))
 							path = "front/inner"
 						}
 						store := &cancelling{Store: sessiontest.Memory(t), decided: func(d *event.Route) {
@@ -132,12 +130,10 @@ func TestDecisionsAreKept(t *testing.T) {
 						}}
 						var last error
 						all := told(t, nil, func(i agent.Interceptor) {
-							r, err := runner.New(root, store, runner.WithInterceptors(i))
-							require.NoError(t, err)
+							r := must.Get(runner.New(root, store, runner.WithInterceptors(i)))
 							for _, last = range r.Run(ctx, key, llm.UserText("hello")) {
 							}
-							bundle, err := debugbundle.New(t.Context(), r, key, debugbundle.Options{})
-							require.NoError(t, err)
+							bundle := must.Get(debugbundle.New(t.Context(), r, key, debugbundle.Options{}))
 							var decided []string
 							for _, d := range bundle.AgentGraph.Decisions {
 								decided = append(decided, d.From+"→"+d.To)
@@ -207,8 +203,7 @@ func TestNobodyReadyGoesOn(t *testing.T) {
 	for why, serve := range peers {
 		for _, onError := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s onError=%v", why, onError), func(t *testing.T) {
-				remote, err := a2a.Remote("far", serve(t, func() {}))
-				require.NoError(t, err)
+				remote := must.Get(a2a.Remote("far", serve(t, func() {})))
 				rest, far := router.Specialist(says(t, "rest")), router.Specialist(remote)
 				want, exit := []string{}, "exited failed front/far"
 				if onError {
@@ -217,8 +212,7 @@ func TestNobodyReadyGoesOn(t *testing.T) {
 				}
 				broken := does(t, "broken", func(context.Context, *agent.Invocation, func(event.Data) bool) error { return errors.New("broken") })
 				first := router.Specialist(broken, router.OnError(far))
-				root, err := router.New("front", router.Specialists(rest), router.Default(first))
-				require.NoError(t, err)
+				root := must.Get(router.New("front", router.Specialists(rest), router.Default(first)))
 				all := told(t, nil, func(i agent.Interceptor) {
 					r, err := runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i))
 					require.NoError(t, err)
@@ -239,16 +233,11 @@ func TestCancelledWhenDecided(t *testing.T) {
 	for name, around := range map[string]func(t *testing.T, front agent.Agent) agent.Agent{
 		"a router": func(_ *testing.T, front agent.Agent) agent.Agent { return front },
 		"in a workflow": func(t *testing.T, front agent.Agent) agent.Agent {
-			plan, err := workflowagent.Sequential("plan", "", []agent.Agent{front})
-			require.NoError(t, err)
-			return plan
+			return must.Get(workflowagent.Sequential("plan", "", []agent.Agent{front}))
 		},
 		"in a tool": func(t *testing.T, front agent.Agent) agent.Agent {
-			tool, err := agenttool.New(front)
-			require.NoError(t, err)
-			caller, err := llmagent.New("caller", "", scripted.Always("m", scripted.Reply(scripted.Call("front", `{"input":"hello"}`))), llmagent.WithTools(tool))
-			require.NoError(t, err)
-			return caller
+			tool := must.Get(agenttool.New(front))
+			return must.Get(llmagent.New("caller", "", scripted.Always("m", scripted.Reply(scripted.Call("front", `{"input":"hello"}`))), llmagent.WithTools(tool)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -262,16 +251,14 @@ func TestCancelledWhenDecided(t *testing.T) {
 				}
 				return time.Time{}
 			}
-			front, err := router.New("front", router.Wrap(deaf), router.WithClock(clock))
-			require.NoError(t, err)
+			front := must.Get(router.New("front", router.Wrap(deaf), router.WithClock(clock)))
 			all := told(t, nil, func(i agent.Interceptor) {
 				r, err := runner.New(around(t, front), sessiontest.Memory(t), runner.WithInterceptors(i))
 				require.NoError(t, err)
 				for _, err = range r.Run(ctx, key, llm.UserText("hello")) {
 				}
 				require.ErrorIs(t, err, context.Canceled)
-				bundle, err := debugbundle.New(t.Context(), r, key, debugbundle.Options{})
-				require.NoError(t, err)
+				bundle := must.Get(debugbundle.New(t.Context(), r, key, debugbundle.Options{}))
 				require.Len(t, bundle.AgentGraph.Decisions, 1)
 				require.Equal(t, "deaf", bundle.AgentGraph.Decisions[0].To)
 			})

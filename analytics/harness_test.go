@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/analytics"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 // keeping is a sink that keeps what it is given.
@@ -41,8 +42,7 @@ type checking interface {
 func told(t checking, opts []analytics.Option, run func(agent.Interceptor)) []analytics.Event {
 	t.Helper()
 	sink := &keeping{}
-	i, err := analytics.New(sink, opts...)
-	require.NoError(t, err)
+	i := must.Get(analytics.New(sink, opts...))
 	run(i)
 	require.NoError(t, i.Close(context.Background()))
 	require.Equal(t, analytics.Stats{Recorded: uint64(len(sink.all))}, i.Stats())
@@ -155,7 +155,7 @@ type decides func(inv *agent.Invocation) (to string, err error)
 
 func newRouter(t testing.TB, name string, choose decides, opts ...agent.Option) agent.Agent {
 	t.Helper()
-	a, err := agent.New(name, "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	a := must.Get(agent.New(name, "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			to, err := choose(inv)
 			if err != nil {
@@ -175,8 +175,7 @@ func newRouter(t testing.TB, name string, choose decides, opts ...agent.Option) 
 				yield(&event.Event{Data: &event.Transfer{To: to, RouteDecision: raw, GraphPath: path, TransferType: kind}}, nil)
 			}
 		}
-	}, opts...)
-	require.NoError(t, err)
+	}, opts...))
 	return &chooser{a}
 }
 
@@ -193,15 +192,13 @@ func byWords(inv *agent.Invocation) (string, error) {
 // does is an agent that does what a function says.
 func does(t testing.TB, name string, act func(context.Context, *agent.Invocation, func(event.Data) bool) error, opts ...agent.Option) agent.Agent {
 	t.Helper()
-	a, err := agent.New(name, "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return must.Get(agent.New(name, "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			if err := act(ctx, inv, func(d event.Data) bool { return yield(&event.Event{Data: d}, nil) }); err != nil {
 				yield(nil, err)
 			}
 		}
-	}, opts...)
-	require.NoError(t, err)
-	return a
+	}, opts...))
 }
 
 // says is an agent that says its name.

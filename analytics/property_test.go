@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/analytics"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -130,16 +131,14 @@ func TestOrder(t *testing.T) {
 		if c.pick("nobody there", 3) == 0 {
 			d.down = human.ErrUnavailable
 		}
-		tree, err := agent.NewTree(root)
-		require.NoError(rt, err)
+		tree := must.Get(agent.NewTree(root))
 		store := session.NewMemory()
 		for turn := range 1 + c.pick("turns", 3) {
 			var routes int
 			var last error
 			var cut bool
 			all := told(rt, nil, func(i agent.Interceptor) {
-				r, err := runner.New(root, store, runner.WithInterceptors(i), runner.WithDesk(d, human.WithPatience(0)))
-				require.NoError(rt, err)
+				r := must.Get(runner.New(root, store, runner.WithInterceptors(i), runner.WithDesk(d, human.WithPatience(0))))
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
 				c.stop, c.steps, c.made = cancel, 0, 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -20,8 +21,7 @@ import (
 // filled makes a session of n events, each a checkpoint.
 func filled(t testing.TB, store session.Store, key session.Key, n int) {
 	ctx := context.Background()
-	lease, err := sessiontest.Acquire(ctx, store, key, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(ctx, store, key, session.Self()))
 	events := make([]*event.Event, n)
 	for i := range events {
 		events[i] = &event.Event{Seq: int64(i) + 1, ID: fmt.Sprint("e", i), TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing",
@@ -33,15 +33,13 @@ func filled(t testing.TB, store session.Store, key session.Key, n int) {
 
 // BenchmarkFork forks sessions of 10 and of 10,000 events at their end.
 func BenchmarkFork(b *testing.B) {
-	file, err := sqlite.Open(filepath.Join(b.TempDir(), "s.db"))
-	require.NoError(b, err)
+	file := must.Get(sqlite.Open(filepath.Join(b.TempDir(), "s.db")))
 	b.Cleanup(func() { _ = file.Close() })
 	for _, kind := range []struct {
 		name  string
 		store session.Store
 	}{{"memory", session.NewMemory()}, {"sqlite", file}} {
-		past, err := checkpoint.New(kind.store)
-		require.NoError(b, err)
+		past := must.Get(checkpoint.New(kind.store))
 		forks := 0
 		for _, n := range []int{10, 10_000} {
 			of := session.ID(fmt.Sprint("of ", n))
@@ -62,8 +60,7 @@ func BenchmarkFork(b *testing.B) {
 // BenchmarkAt looks at the end of a session of 1,000 events.
 func BenchmarkAt(b *testing.B) {
 	store := session.NewMemory()
-	past, err := checkpoint.New(store)
-	require.NoError(b, err)
+	past := must.Get(checkpoint.New(store))
 	filled(b, store, s1, 1000)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -76,8 +73,7 @@ func BenchmarkAt(b *testing.B) {
 // TestForkCostsTheSame: forking allocates the same at any length of the log.
 func TestForkCostsTheSame(t *testing.T) {
 	store := session.NewMemory()
-	past, err := checkpoint.New(store)
-	require.NoError(t, err)
+	past := must.Get(checkpoint.New(store))
 	var cost []float64
 	for _, n := range []int{10, 10_000} {
 		of := session.ID(fmt.Sprint("of ", n))

@@ -46,32 +46,27 @@ type desk struct {
 // billing, which answers; whoever is asked again says how many messages it saw.
 func newDesk(t testing.TB, store session.Store) *desk {
 	d := &desk{t: t, store: store}
-	lookup, err := tools.Func("lookup", "Looks something up.", func(ctx tools.Context, _ struct{}) (string, error) {
+	lookup := must.Get(tools.Func("lookup", "Looks something up.", func(ctx tools.Context, _ struct{}) (string, error) {
 		d.looked++
 		return "two charges", nil
-	})
-	require.NoError(t, err)
+	}))
 	model := func(name string, f func(*llm.Request) scripted.Answer) llm.Model {
 		return scripted.Func(name, func(req *llm.Request) scripted.Answer {
 			d.asked = append(d.asked, name)
 			return f(req)
 		})
 	}
-	billing, err := llmagent.New("billing", "", model("billing", func(req *llm.Request) scripted.Answer {
+	billing := must.Get(llmagent.New("billing", "", model("billing", func(req *llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Text(fmt.Sprintf("Paid back. You said: %s", lastUser(req.Messages))))
-	}))
-	require.NoError(t, err)
-	support, err := llmagent.New("support", "", model("support", func(req *llm.Request) scripted.Answer {
+	})))
+	support := must.Get(llmagent.New("support", "", model("support", func(req *llm.Request) scripted.Answer {
 		if last := req.Messages[len(req.Messages)-1]; last.Role == llm.RoleTool {
 			return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))
 		}
 		return scripted.Reply(scripted.Text("Let me see."), scripted.Call("lookup", "{}"))
-	}), llmagent.WithTools(lookup), llmagent.WithSubAgents(billing))
-	require.NoError(t, err)
-	d.runner, err = runner.New(support, store)
-	require.NoError(t, err)
-	d.past, err = checkpoint.New(store)
-	require.NoError(t, err)
+	}), llmagent.WithTools(lookup), llmagent.WithSubAgents(billing)))
+	d.runner = must.Get(runner.New(support, store))
+	d.past = must.Get(checkpoint.New(store))
 	return d
 }
 
@@ -110,11 +105,7 @@ func (d *desk) log(key session.Key) []*event.Event {
 
 func (d *desk) history(key session.Key) (all []checkpoint.Checkpoint) {
 	d.t.Helper()
-	for c, err := range d.past.History(context.Background(), key) {
-		require.NoError(d.t, err)
-		all = append(all, c)
-	}
-	return all
+	return must.All(d.past.History(context.Background(), key))
 }
 
 func types(events []*event.Event) string {
@@ -129,8 +120,7 @@ func types(events []*event.Event) string {
 func onStores(t *testing.T, test func(t *testing.T, d *desk)) {
 	t.Run("memory", func(t *testing.T) { test(t, newDesk(t, sessiontest.Memory(t))) })
 	t.Run("sqlite", func(t *testing.T) {
-		store, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"))
-		require.NoError(t, err)
+		store := must.Get(sqlite.Open(filepath.Join(t.TempDir(), "s.db")))
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
 		test(t, newDesk(t, store))
 	})
@@ -177,8 +167,7 @@ func TestActiveInAHandoff(t *testing.T) {
 	lease := must.Get(sessiontest.Acquire(t.Context(), store, s1, session.Self()))
 	require.NoError(t, sessiontest.Append(t.Context(), store, s1, 0, lease, log...))
 	var active []string
-	for c, err := range past.History(t.Context(), s1) {
-		require.NoError(t, err)
+	for _, c := range must.All(past.History(t.Context(), s1)) {
 		require.Equal(t, must.Get(past.At(t.Context(), s1, c.Seq)).Active, c.Active)
 		active = append(active, c.Active)
 	}
@@ -189,8 +178,7 @@ func TestAt(t *testing.T) {
 	onStores(t, func(t *testing.T, d *desk) {
 		d.say(s1, "I was charged twice.")
 		ctx := context.Background()
-		m, err := d.past.At(ctx, s1, 5)
-		require.NoError(t, err)
+		m := must.Get(d.past.At(ctx, s1, 5))
 		require.EqualValues(t, 5, m.Seq)
 		require.Equal(t, s1, m.Key)
 		require.Equal(t, "", m.Active)
@@ -198,16 +186,13 @@ func TestAt(t *testing.T) {
 		require.Equal(t, "lookup", m.Fold.Scope("").Run.Pending[0].Name)
 		require.Equal(t, "text tool_call usage", types(m.Events))
 		require.Equal(t, 5, m.Graph.Len())
-		m, err = d.past.At(ctx, s1, 15)
-		require.NoError(t, err)
+		m = must.Get(d.past.At(ctx, s1, 15))
 		require.Equal(t, "billing", m.Active)
-		m, err = d.past.At(ctx, s1, 0)
-		require.NoError(t, err)
+		m = must.Get(d.past.At(ctx, s1, 0))
 		require.Zero(t, m.Graph.Len())
 
 		asked := len(d.asked)
-		before, err := d.runner.PreviewAt(ctx, s1, 6, "support")
-		require.NoError(t, err)
+		before := must.Get(d.runner.PreviewAt(ctx, s1, 6, "support"))
 		require.Len(t, before.Messages, 3)
 		require.Equal(t, llm.RoleTool, before.Messages[2].Role)
 		theirs, err := d.runner.PreviewAt(ctx, s1, 6, "billing")
@@ -230,29 +215,25 @@ func TestAtTheBeginningOfAnEmptyFork(t *testing.T) {
 	onStores(t, func(t *testing.T, d *desk) {
 		d.say(s1, "Hi.")
 		require.NoError(t, d.past.Fork(t.Context(), s1, 0, fork))
-		m, err := d.past.At(t.Context(), fork, 0)
-		require.NoError(t, err)
+		m := must.Get(d.past.At(t.Context(), fork, 0))
 		require.Zero(t, m.Seq)
 		require.Empty(t, d.collect(d.past.Replay(t.Context(), fork, 0)))
-		_, err = d.past.At(t.Context(), fork, 1)
+		_, err := d.past.At(t.Context(), fork, 1)
 		require.ErrorIs(t, err, agent.ErrBadInput)
 	})
 }
 
 func TestState(t *testing.T) {
 	store := sessiontest.Memory(t)
-	past, err := checkpoint.New(store)
-	require.NoError(t, err)
+	past := must.Get(checkpoint.New(store))
 	ctx := context.Background()
-	lease, err := sessiontest.Acquire(ctx, store, s1, session.Self())
-	require.NoError(t, err)
+	lease := must.Get(sessiontest.Acquire(ctx, store, s1, session.Self()))
 	for seq, delta := range []map[string]any{{"mood": "calm", "user:name": "Ann"}, {"mood": "angry", "n": 1.0}, {"mood": nil}} {
 		require.NoError(t, sessiontest.Append(ctx, store, s1, int64(seq), lease, &event.Event{Seq: int64(seq) + 1, ID: fmt.Sprint(seq), TurnID: "t", RunID: "r", Agent: "a",
 			Time: time.Unix(int64(seq)+1, 0), Data: &event.State{Delta: delta}}))
 	}
 	for seq, want := range []map[string]any{{}, {"mood": "calm"}, {"mood": "angry", "n": 1.0}, {"n": 1.0}} {
-		m, err := past.At(ctx, s1, int64(seq))
-		require.NoError(t, err)
+		m := must.Get(past.At(ctx, s1, int64(seq)))
 		got := m.State()
 		if got == nil {
 			got = map[string]any{}
@@ -323,8 +304,7 @@ func TestForkInTheMiddleOfAStep(t *testing.T) {
 	}
 	require.ErrorIs(t, d.past.Fork(ctx, session.ID("nobody"), 0, fork), agent.ErrBadInput)
 	require.ErrorIs(t, d.past.Fork(ctx, s1, 15, s1), agent.ErrConflict)
-	infos, err := d.store.List(ctx, session.Key{}, session.Page{})
-	require.NoError(t, err)
+	infos := must.Get(d.store.List(ctx, session.Key{}, session.Page{}))
 	require.Len(t, infos, 1)
 }
 
@@ -400,8 +380,7 @@ func TestEdit(t *testing.T) {
 		require.Equal(t, []int64{1, 16}, []int64{middle.Before, middle.After})
 		require.ErrorIs(t, d.past.Edit(ctx, s1, 16, llm.Content{}, session.ID("none")), agent.ErrBadInput)
 		require.ErrorIs(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "x"}, fork), agent.ErrConflict)
-		infos, err := d.store.List(ctx, session.Key{}, session.Page{})
-		require.NoError(t, err)
+		infos := must.Get(d.store.List(ctx, session.Key{}, session.Page{}))
 		require.Len(t, infos, 3)
 	})
 }
@@ -426,8 +405,7 @@ func TestFamily(t *testing.T) {
 		second := session.ID("second")
 		require.NoError(t, d.past.Fork(ctx, fork, 16, second))
 		for _, key := range []session.Key{s1, fork, second} {
-			infos, err := d.past.Family(ctx, key)
-			require.NoError(t, err)
+			infos := must.Get(d.past.Family(ctx, key))
 			require.Len(t, infos, 3)
 			require.Equal(t, []session.Key{s1, fork, second}, []session.Key{infos[0].Key, infos[1].Key, infos[2].Key})
 		}
@@ -435,17 +413,14 @@ func TestFamily(t *testing.T) {
 		theirs := session.Key{App: session.DefaultApp, User: "ann", ID: "theirs"}
 		require.NoError(t, d.past.Fork(ctx, s1, 15, theirs))
 		require.NoError(t, d.past.Fork(ctx, theirs, 15, session.Key{App: session.DefaultApp, User: "ann", ID: "again"}))
-		infos, err := d.past.Family(ctx, s1)
-		require.NoError(t, err)
+		infos := must.Get(d.past.Family(ctx, s1))
 		require.Len(t, infos, 3)
-		infos, err = d.past.Family(ctx, theirs)
-		require.NoError(t, err)
+		infos = must.Get(d.past.Family(ctx, theirs))
 		require.Equal(t, theirs, infos[0].Key)
 		g, _, err := d.past.Graph(ctx, theirs)
 		require.NoError(t, err)
 		want := conversation.New()
-		for e, err := range d.store.Load(ctx, theirs, 0) {
-			require.NoError(t, err)
+		for _, e := range must.All(d.store.Load(ctx, theirs, 0)) {
 			want = want.Reduce(e)
 		}
 		require.Equal(t, want.Hypergraph(), g.Hypergraph(), "what it shares is a part of it")
@@ -461,8 +436,7 @@ func TestDiff(t *testing.T) {
 		d.say(s1, "Thanks.")
 		require.NoError(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "And the other one?"}, fork))
 		d.resume(fork)
-		diff, err := d.past.Diff(ctx, s1, fork)
-		require.NoError(t, err)
+		diff := must.Get(d.past.Diff(ctx, s1, fork))
 		require.EqualValues(t, 15, diff.Common)
 		require.EqualValues(t, 15, diff.Shared)
 		require.False(t, diff.Same())
@@ -475,8 +449,7 @@ func TestDiff(t *testing.T) {
 		twin := session.ID("twin") // says the same, but shares nothing
 		d.say(twin, "I was charged twice.")
 		d.say(twin, "Thanks.")
-		diff, err = d.past.Diff(ctx, twin, s1)
-		require.NoError(t, err)
+		diff = must.Get(d.past.Diff(ctx, twin, s1))
 		require.True(t, diff.Same())
 		require.Zero(t, diff.Shared)
 		require.EqualValues(t, 20, diff.Common)
@@ -484,18 +457,16 @@ func TestDiff(t *testing.T) {
 		short := session.ID("short")
 		require.NoError(t, d.past.Fork(ctx, s1, 12, short))
 		for _, keys := range [][2]session.Key{{s1, short}, {short, s1}} {
-			diff, err = d.past.Diff(ctx, keys[0], keys[1])
-			require.NoError(t, err)
+			diff = must.Get(d.past.Diff(ctx, keys[0], keys[1]))
 			require.EqualValues(t, 12, diff.Common)
 			require.Equal(t, 8, len(diff.A.Events)+len(diff.B.Events))
 		}
 		empty := session.ID("empty")
 		require.NoError(t, d.past.Fork(ctx, s1, 0, empty))
-		diff, err = d.past.Diff(ctx, empty, s1)
-		require.NoError(t, err)
+		diff = must.Get(d.past.Diff(ctx, empty, s1))
 		require.Zero(t, diff.Common)
 		require.Len(t, diff.B.Events, 20)
-		_, err = d.past.Diff(ctx, s1, session.ID("nobody"))
+		_, err := d.past.Diff(ctx, s1, session.ID("nobody"))
 		require.ErrorIs(t, err, agent.ErrBadInput)
 		require.ErrorContains(t, err, "nobody")
 	})
@@ -529,8 +500,7 @@ func TestEditOfAProcessThatDies(t *testing.T) {
 			return false
 		}()
 		store.left = -1
-		infos, err := store.List(ctx, fork, session.Page{})
-		require.NoError(t, err)
+		infos := must.Get(store.List(ctx, fork, session.Page{}))
 		if !died {
 			require.Len(t, infos, 1)
 			require.Positive(t, k)

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -26,8 +27,7 @@ func TestImportedMessagesGoOn(t *testing.T) {
 		d.say(s1, "I was charged twice.")
 		d.say(s1, "Thanks.")
 		for _, c := range d.history(s1) {
-			m, err := d.past.At(ctx, s1, c.Seq)
-			require.NoError(t, err)
+			m := must.Get(d.past.At(ctx, s1, c.Seq))
 			messages := conversation.Messages(m.Graph, conversation.Active{})
 			to := session.ID(fmt.Sprint("imported at ", c.Seq))
 			require.NoError(t, d.past.Import(ctx, to, "support", messages))
@@ -48,8 +48,7 @@ func TestImportedMessagesGoOn(t *testing.T) {
 			}
 			d.say(to, "Go on.")
 			require.Equal(t, "Paid back. You said: Go on.", said(d.log(to)))
-			preview, err := d.runner.Preview(ctx, to, "support")
-			require.NoError(t, err)
+			preview := must.Get(d.runner.Preview(ctx, to, "support"))
 			require.NoError(t, view.Check(preview.Request))
 		}
 	})
@@ -65,8 +64,7 @@ func TestAssistantsOneAfterTheOther(t *testing.T) {
 	require.NoError(t, d.past.Import(context.Background(), fork, "support", messages))
 	require.Equal(t, messages, conversation.Messages(alone(d.log(fork)), conversation.Active{}))
 	d.resume(fork)
-	preview, err := d.runner.Preview(context.Background(), fork, "support")
-	require.NoError(t, err)
+	preview := must.Get(d.runner.Preview(context.Background(), fork, "support"))
 	require.NoError(t, view.Check(preview.Request))
 	require.Contains(t, preview.Messages[2].PlainText(), "Here I am.")
 }
@@ -126,8 +124,7 @@ func TestImport(t *testing.T) {
 	}
 	hi := []llm.Message{llm.UserText("Hi")}
 	require.ErrorIs(t, d.past.Import(ctx, fork, "not a name", hi), agent.ErrBadInput)
-	infos, err := d.store.List(ctx, session.Key{}, session.Page{})
-	require.NoError(t, err)
+	infos := must.Get(d.store.List(ctx, session.Key{}, session.Page{}))
 	require.Empty(t, infos)
 
 	// Ids that occur twice, arguments that are no object, calls without a result.
@@ -136,8 +133,7 @@ func TestImport(t *testing.T) {
 		assistant("", call("c"), call("")), result("c"), result(""), assistant("Done.")}))
 	require.ErrorIs(t, d.past.Import(ctx, fork, "support", hi), agent.ErrConflict)
 	d.say(fork, "And?")
-	preview, err := d.runner.Preview(ctx, fork, "support")
-	require.NoError(t, err)
+	preview := must.Get(d.runner.Preview(ctx, fork, "support"))
 	require.NoError(t, view.Check(preview.Request))
 	require.Len(t, d.history(fork), 15)
 }
@@ -155,8 +151,7 @@ func TestImportedCalls(t *testing.T) {
 		}
 		messages[1] = llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Parts: calls}}
 		require.NoError(t, d.past.Import(context.Background(), fork, "support", append(messages, llm.UserText("And?"))))
-		preview, err := d.runner.Preview(context.Background(), fork, "support")
-		require.NoError(t, err)
+		preview := must.Get(d.runner.Preview(context.Background(), fork, "support"))
 		require.NoError(t, view.Check(preview.Request))
 		var got []string
 		for _, p := range preview.Messages[1].Parts {
@@ -225,8 +220,7 @@ func TestClaims(t *testing.T) {
 		require.NotContains(t, words[1], "tech")
 		require.Equal(t, "Thanks.", words[2])
 
-		preview, err := d.runner.Preview(ctx, fork, "support")
-		require.NoError(t, err)
+		preview := must.Get(d.runner.Preview(ctx, fork, "support"))
 		require.NoError(t, view.Check(preview.Request))
 		for _, m := range preview.Messages {
 			require.Equal(t, llm.RoleUser, m.Role)

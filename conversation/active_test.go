@@ -92,8 +92,7 @@ func TestBranch(t *testing.T) {
 	require.Equal(t, "u Hello | a A", said(g, a))
 	require.Equal(t, "a1:harness_end", a.Tip(g))
 
-	grown, err := g.ReduceJSON([]byte(`{"type":"user","runId":"u3","content":"Else","parentId":"` + a.Tip(g) + `"}`))
-	require.NoError(t, err)
+	grown := must.Get(g.ReduceJSON([]byte(`{"type":"user","runId":"u3","content":"Else","parentId":"` + a.Tip(g) + `"}`)))
 	require.Equal(t, "u Hello | a A | u Else", said(grown, a), "what comes later follows")
 	back := must.Get(a.Switch(grown, "u2:user"))
 	require.Equal(t, "u Hello | a A | u More | a  look() | a A more", said(grown, back))
@@ -105,7 +104,7 @@ func TestBranch(t *testing.T) {
 	grown = must.Get(g.ReduceJSON([]byte(`{"type":"user","runId":"u3","content":"Else","parentId":"k"}`)))
 	require.Equal(t, "u Hello | a A | u More | a  look() | u Else", said(grown, a))
 
-	_, err = a.Branch(g, "nothing")
+	_, err := a.Branch(g, "nothing")
 	require.ErrorIs(t, err, ErrNoNode)
 }
 

@@ -69,8 +69,7 @@ func (f *family) say(key session.Key, words string) {
 func (f *family) fork() {
 	of, to := f.keys[f.c.n(len(f.keys))], session.ID(fmt.Sprint("s", len(f.keys)))
 	var moments, users []int64
-	for c, err := range f.sessions.History(f.t.Context(), of) {
-		require.NoError(f.t, err)
+	for _, c := range must.All(f.sessions.History(f.t.Context(), of)) {
 		moments = append(moments, c.Seq)
 		if c.Events[0].Type() == event.TypeUser {
 			users = append(users, c.Seq)
@@ -95,8 +94,7 @@ func (f *family) fork() {
 
 // reduce adds the whole log of a session to a graph.
 func (f *family) reduce(g *conversation.Graph, key session.Key) *conversation.Graph {
-	for e, err := range f.store.Load(f.t.Context(), key, 0) {
-		require.NoError(f.t, err)
+	for _, e := range must.All(f.store.Load(f.t.Context(), key, 0)) {
 		g = g.Reduce(e)
 	}
 	return g
@@ -245,9 +243,7 @@ func TestEditedTurns(t *testing.T) {
 	f.sessions = must.Get(checkpoint.New(f.store))
 	f.runner = must.Get(runner.New(solo, f.store))
 	run := func(events iter.Seq2[*event.Event, error]) {
-		for _, err := range events {
-			require.NoError(t, err)
-		}
+		must.All(events)
 	}
 	run(f.runner.Run(t.Context(), f.keys[0], llm.UserText("First")))
 	run(f.runner.Run(t.Context(), f.keys[0], llm.UserText("Second")))

@@ -190,8 +190,7 @@ func (c *client) turn(t *testing.T, turn func(ctx context.Context) iter.Seq2[*ev
 
 // catchUp is a reconnect: the events that were stored and not delivered.
 func (c *client) catchUp(t *testing.T, store session.Store, key session.Key) {
-	for e, err := range store.Load(t.Context(), key, c.last) {
-		require.NoError(t, err)
+	for _, e := range must.All(store.Load(t.Context(), key, c.last)) {
 		c.take(e)
 	}
 }
@@ -250,8 +249,7 @@ func TestLiveGraphIsStoredGraph(t *testing.T) {
 
 func requireSameAsLog(t *testing.T, me *client, store session.Store, key session.Key) {
 	stored, parsed := conversation.New(), conversation.New()
-	for e, err := range store.Load(t.Context(), key, 0) {
-		require.NoError(t, err)
+	for _, e := range must.All(store.Load(t.Context(), key, 0)) {
 		stored = stored.Reduce(e)
 		line := must.Get(json.Marshal(e))
 		parsed = must.Get(parsed.ReduceJSON(line))
@@ -281,8 +279,7 @@ func requireSameAsLog(t *testing.T, me *client, store session.Store, key session
 // to that of the log.
 func requirePathTravels(t *testing.T, live, stored *conversation.Graph, id string) {
 	path := must.Get(conversation.Active{}.Branch(live, id))
-	path, err := path.Summarize(live, live.PathToRoot(id)[len(live.PathToRoot(id))-1].ID, "They greeted each other.")
-	require.NoError(t, err)
+	path = must.Get(path.Summarize(live, live.PathToRoot(id)[len(live.PathToRoot(id))-1].ID, "They greeted each other."))
 	var there conversation.Active
 	require.NoError(t, json.Unmarshal([]byte(marshal(t, path)), &there))
 	require.Equal(t, conversation.Messages(live, path), conversation.Messages(stored, there))
@@ -300,8 +297,7 @@ func marshal(t *testing.T, v any) string {
 // and the answer to it with the runs of all agents.
 func requireTurns(t *testing.T, store session.Store, key session.Key, g *conversation.Graph) {
 	turns := make(map[string]string) // by run
-	for e, err := range store.Load(t.Context(), key, 0) {
-		require.NoError(t, err)
+	for _, e := range must.All(store.Load(t.Context(), key, 0)) {
 		if turns[e.RunID] == "" {
 			turns[e.RunID] = "the answer in " + e.TurnID
 		}

@@ -72,8 +72,7 @@ billing: "You are " "welcome."
 
 	stored, parsed := conversation.New(), conversation.New()
 	again := afterOne
-	for e, err := range store.Load(t.Context(), key, 0) {
-		require.NoError(t, err)
+	for _, e := range must.All(store.Load(t.Context(), key, 0)) {
 		stored, again = stored.Reduce(e), again.Reduce(e)
 		line := must.Get(json.Marshal(e))
 		parsed = must.Get(parsed.ReduceJSON(line))

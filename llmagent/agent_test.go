@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -28,16 +29,14 @@ func TestSettingsReachTheModel(t *testing.T) {
 	settings := llm.Settings{Temperature: &zero, TopP: &half, MaxTokens: 7, Stop: []string{"END"}, ToolChoice: "note", ParallelToolCalls: &yes,
 		ResponseFormat: &llm.ResponseFormat{Name: "r", Schema: json.RawMessage(`{}`), Strict: true}}
 	with := newSolo(t, nil, []llmagent.Option{llmagent.WithSettings(settings), llmagent.WithTools(tool(t, "note", nothing))})
-	_, err := with.say(context.Background())
-	require.NoError(t, err)
+	must.Get(with.say(context.Background()))
 	require.Equal(t, settings, with.script.requests[0].Settings)
 	require.False(t, with.script.requests[0].Stream)
 	require.Equal(t, "Be kind.", with.script.requests[0].System, "nothing about transfers without targets")
 	require.Len(t, with.script.requests[0].Tools, 1)
 
 	without := newSolo(t, nil, []llmagent.Option{llmagent.WithSettings(settings)}, runner.WithStreaming())
-	_, err = without.say(context.Background())
-	require.NoError(t, err)
+	must.Get(without.say(context.Background()))
 	got := without.script.requests[0]
 	require.True(t, got.Stream)
 	require.Empty(t, got.Tools)
@@ -54,8 +53,7 @@ func TestAForcedCallIsForcedOnce(t *testing.T) {
 		s := newSolo(t, replies(call, call, reply(scripted.Text("Done.")), call), []llmagent.Option{
 			llmagent.WithSettings(llm.Settings{ToolChoice: choice}), llmagent.WithTools(tool(t, "note", nothing))})
 		for range 2 {
-			_, err := s.say(context.Background())
-			require.NoError(t, err)
+			must.Get(s.say(context.Background()))
 		}
 		var got []llm.ToolChoice
 		for _, r := range s.script.requests {
@@ -66,8 +64,7 @@ func TestAForcedCallIsForcedOnce(t *testing.T) {
 }
 
 func TestInstructions(t *testing.T) {
-	leaf, err := llmagent.New("leaf", "", &model{}, llmagent.WithDescription("A leaf"))
-	require.NoError(t, err)
+	leaf := must.Get(llmagent.New("leaf", "", &model{}, llmagent.WithDescription("A leaf")))
 	words := strings.NewReplacer(transfer.ToolHere, agent.TransferTool, transfer.TargetsHere, "- leaf: A leaf", transfer.SelfHere, "root").Replace(transfer.DefaultForm(transfer.OneTool).Begun.Targets)
 	for _, c := range []struct {
 		text string
@@ -85,13 +82,10 @@ func TestInstructions(t *testing.T) {
 		})}, "I am root at root\n\n" + words},
 	} {
 		m := &model{}
-		root, err := llmagent.New("root", c.text, m, append(c.opts, llmagent.WithTransferTools(transfer.OneTool), llmagent.WithSubAgents(leaf), llmagent.WithTools(tool(t, "note", nothing)))...)
-		require.NoError(t, err)
-		r, err := runner.New(root, sessiontest.Memory(t))
-		require.NoError(t, err)
+		root := must.Get(llmagent.New("root", c.text, m, append(c.opts, llmagent.WithTransferTools(transfer.OneTool), llmagent.WithSubAgents(leaf), llmagent.WithTools(tool(t, "note", nothing)))...))
+		r := must.Get(runner.New(root, sessiontest.Memory(t)))
 		s := &solo{t: t, runner: r, script: m}
-		_, err = s.say(context.Background())
-		require.NoError(t, err)
+		must.Get(s.say(context.Background()))
 		require.Equal(t, c.want, m.requests[0].System)
 		require.Equal(t, agent.TransferTool, m.requests[0].Tools[1].Name, "the transfer tool is the last")
 	}
@@ -123,8 +117,7 @@ func TestAnInstructionFuncThatFails(t *testing.T) {
 func TestUsageAndModelName(t *testing.T) {
 	s := newSolo(t, replies(reply(scripted.Text("a")), reply(scripted.Text("b"), scripted.Usage(5, 3, 2), scripted.ModelName("real-2026"))), nil)
 	for _, want := range []event.Usage{{Model: "configured"}, {InputTokens: 5, OutputTokens: 3, CachedTokens: 2, Model: "real-2026"}} {
-		events, err := s.say(context.Background())
-		require.NoError(t, err)
+		events := must.Get(s.say(context.Background()))
 		require.Equal(t, []*event.Usage{&want}, payloads[*event.Usage](events), "one usage closes every answer")
 	}
 }
@@ -133,8 +126,7 @@ func TestAnswersWithoutWordsThatSayWhy(t *testing.T) {
 	s := newSolo(t, replies(reply(scripted.Think("Let me ", "see."), scripted.Finish(llm.FinishLength)), reply(scripted.Finish(llm.FinishLength)), reply(scripted.Text("half"), scripted.Finish(llm.FinishLength)),
 		reply(scripted.Finish(llm.FinishContentFilter)), reply(scripted.Text(" "), scripted.Finish(llm.FinishContentFilter))), nil)
 	for _, want := range []event.FinishReason{event.FinishReasonLength, event.FinishReasonLength, event.FinishReasonLength, event.FinishReasonContentFilter, event.FinishReasonContentFilter} {
-		events, err := s.say(context.Background())
-		require.NoError(t, err)
+		events := must.Get(s.say(context.Background()))
 		require.Equal(t, want, payloads[*event.HarnessEnd](events)[0].FinishReason)
 		require.Len(t, payloads[*event.Usage](events), 1)
 	}
@@ -152,8 +144,7 @@ func TestCallIDs(t *testing.T) {
 			scripted.CallID("é", "note", "{}"), scripted.CallID(" ", "note", "{}"), scripted.CallID("call/1:2", "note", "{}")),
 		reply(scripted.CallID("c1", "note", "{}"))),
 		[]llmagent.Option{llmagent.WithTools(tool(t, "note", nothing))})
-	events, err := s.say(context.Background())
-	require.NoError(t, err)
+	events := must.Get(s.say(context.Background()))
 	got := ids[*event.ToolCall](events)
 	require.Len(t, got, 8)
 	seen := make(map[string]bool)
@@ -187,8 +178,7 @@ func TestOddCalls(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSolo(t, replies(reply(scripted.Call(c.tool, c.args))), []llmagent.Option{llmagent.WithTools(tool(t, "note", nothing))})
-			events, err := s.say(context.Background())
-			require.NoError(t, err)
+			events := must.Get(s.say(context.Background()))
 			call := payloads[*event.ToolCall](events)[0]
 			require.Equal(t, c.stored, call.Name)
 			if c.input != "" {
@@ -221,8 +211,7 @@ func TestManyCallsInOneAnswer(t *testing.T) {
 		require.Contains(t, string(r.Output), "not executed")
 	}
 	require.Len(t, payloads[*event.ToolResult](events), 201, "every call is answered, so that the next turn works")
-	_, err = s.say(context.Background())
-	require.NoError(t, err)
+	must.Get(s.say(context.Background()))
 }
 
 func TestConstruction(t *testing.T) {
@@ -254,8 +243,7 @@ func TestConstruction(t *testing.T) {
 		require.ErrorContains(t, err, want, "all problems at once")
 	}
 	m := &model{}
-	a, err := llmagent.New("a", "", m, llmagent.WithToolPolicy(nil), llmagent.WithTools(note), llmagent.WithDescription("d"))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "", m, llmagent.WithToolPolicy(nil), llmagent.WithTools(note), llmagent.WithDescription("d")))
 	require.Same(t, m, a.Model())
 	require.Equal(t, []tools.Tool{note}, a.Tools())
 	require.Equal(t, "d", a.Description())

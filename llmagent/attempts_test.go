@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -153,8 +154,7 @@ func TestCancelWhileTheModelSpeaks(t *testing.T) {
 		for _, e := range s.log() {
 			require.NotContains(t, []string{event.TypeText, event.TypeError, event.TypeDiscard, event.TypeHarnessEnd}, e.Type(), "a cancellation stores nothing")
 		}
-		events, err := s.say(context.Background())
-		require.NoError(t, err)
+		events := must.Get(s.say(context.Background()))
 		require.Equal(t, "ok", payloads[*event.Text](events)[0].Content)
 		synctest.Wait()
 	})
@@ -198,8 +198,7 @@ func TestBreakAtEveryEvent(t *testing.T) {
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				require.Len(t, s.log(), len(stored), "nothing is stored after the break")
-				_, err := s.say(t.Context())
-				require.NoError(t, err)
+				must.Get(s.say(t.Context()))
 			})
 			require.Less(t, n, 100)
 		}

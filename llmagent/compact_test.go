@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -98,11 +99,8 @@ func build(t testing.TB, store session.Store, m llm.Model, c llmagent.Compaction
 	if c.Window != 0 {
 		opts = append(opts, llmagent.WithCompaction(c))
 	}
-	a, err := llmagent.New("solo", "Be kind.", m, opts...)
-	require.NoError(t, err)
-	r, err := runner.New(a, store)
-	require.NoError(t, err)
-	return r
+	a := must.Get(llmagent.New("solo", "Be kind.", m, opts...))
+	return must.Get(runner.New(a, store))
 }
 
 func turn(r *runner.Runner, words string) (events []*event.Event, failed error) {
@@ -163,24 +161,17 @@ func TestALongConversation(t *testing.T) {
 			stored := 0
 			for i := range turns {
 				question := fmt.Sprintf("Question %d", i)
-				events, err := turn(r, question)
-				require.NoError(t, err)
+				events := must.Get(turn(r, question))
 				stored += len(events)
 				require.Contains(t, strings.ToLower(words(model.last())), strings.ToLower(question), "the user's last words are always there")
 				said := payloads[*event.Text](events)
 				require.Contains(t, said[len(said)-1].Content, "That is all I found")
 
-				warm, err := r.Preview(context.Background(), key, "solo")
-				require.NoError(t, err)
-				cold, err := build(t, store, model, settings, opts...).Preview(context.Background(), key, "solo")
-				require.NoError(t, err)
+				warm := must.Get(r.Preview(context.Background(), key, "solo"))
+				cold := must.Get(build(t, store, model, settings, opts...).Preview(context.Background(), key, "solo"))
 				require.Equal(t, warm, cold)
 			}
-			var log []*event.Event
-			for e, err := range r.History(context.Background(), key) {
-				require.NoError(t, err)
-				log = append(log, e)
-			}
+			log := must.All(r.History(context.Background(), key))
 			require.Len(t, log, stored, "the log keeps everything")
 			require.Len(t, payloads[*event.User](log), turns)
 			done := payloads[*event.Compaction](log)
@@ -213,10 +204,8 @@ func TestALongTurn(t *testing.T) {
 	model := &endpoint{t: t, name: "m", window: window, answer: working(30)}
 	small := &endpoint{t: t, name: "small", answer: says("Looked so far.")}
 	r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: window, Summarizer: small}, llmagent.WithTools(looking(t, 400)))
-	r, err := runner.New(r.Tree().Root().Agent, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Steps: runner.NoLimit, ModelCalls: runner.NoLimit}))
-	require.NoError(t, err)
-	events, err := turn(r, "Look thirty times")
-	require.NoError(t, err)
+	r = must.Get(runner.New(r.Tree().Root().Agent, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Steps: runner.NoLimit, ModelCalls: runner.NoLimit})))
+	events := must.Get(turn(r, "Look thirty times"))
 	require.Len(t, payloads[*event.ToolResult](events), 30)
 	require.Greater(t, len(payloads[*event.Compaction](events)), 2)
 	for _, req := range model.requests {
@@ -241,10 +230,8 @@ func TestRoomForTheSummary(t *testing.T) {
 				settings.Summarizer = small
 			}
 			r := build(t, sessiontest.Memory(t), model, settings, llmagent.WithTools(looking(t, size)))
-			r, err := runner.New(r.Tree().Root().Agent, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Steps: runner.NoLimit, ModelCalls: runner.NoLimit}))
-			require.NoError(t, err)
-			events, err := turn(r, "Look forty times")
-			require.NoError(t, err)
+			r = must.Get(runner.New(r.Tree().Root().Agent, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Steps: runner.NoLimit, ModelCalls: runner.NoLimit})))
+			events := must.Get(turn(r, "Look forty times"))
 			require.NotEmpty(t, payloads[*event.Compaction](events))
 			require.Len(t, model.requests, 41, "none was refused")
 			require.Len(t, payloads[*event.Usage](events), 41+len(small.requests))
@@ -261,8 +248,7 @@ func TestALongSystemMessage(t *testing.T) {
 	r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: 1000}, instructions)
 	var compacted int
 	for i := range 40 {
-		events, err := turn(r, fmt.Sprint("Question ", i))
-		require.NoError(t, err)
+		events := must.Get(turn(r, fmt.Sprint("Question ", i)))
 		if now := len(payloads[*event.Compaction](events)); now > 0 && i > 0 {
 			compacted += now
 			require.Contains(t, words(model.last()), fmt.Sprint("Question ", i-1))
@@ -271,8 +257,7 @@ func TestALongSystemMessage(t *testing.T) {
 	require.NotZero(t, compacted)
 	require.Less(t, compacted, 10)
 	length = 2900
-	events, err := turn(r, "And now?")
-	require.NoError(t, err)
+	events := must.Get(turn(r, "And now?"))
 	require.Len(t, payloads[*event.Compaction](events), 1)
 	require.LessOrEqual(t, llm.CountRequest(model.last(), nil), 1000)
 }
@@ -282,23 +267,18 @@ func TestALongSystemMessage(t *testing.T) {
 func TestAnAgentToolOutgrowsItsWindow(t *testing.T) {
 	const window = 1500
 	inner := &endpoint{t: t, name: "inner", window: window, answer: working(20)}
-	worker, err := llmagent.New("worker", "Work.", inner, llmagent.WithTools(looking(t, 400)),
-		llmagent.WithCompaction(llmagent.Compaction{Window: window, Summarizer: &endpoint{t: t, name: "small", answer: says("Looked so far.")}}))
-	require.NoError(t, err)
-	work, err := agenttool.New(worker, agenttool.WithName("work"))
-	require.NoError(t, err)
+	worker := must.Get(llmagent.New("worker", "Work.", inner, llmagent.WithTools(looking(t, 400)),
+		llmagent.WithCompaction(llmagent.Compaction{Window: window, Summarizer: &endpoint{t: t, name: "small", answer: says("Looked so far.")}})))
+	work := must.Get(agenttool.New(worker, agenttool.WithName("work")))
 	outer := &endpoint{t: t, name: "outer", answer: func(req *llm.Request) []scripted.Item {
 		if len(req.Messages) > 1 {
 			return []scripted.Item{scripted.Text("Done.")}
 		}
 		return []scripted.Item{scripted.Call("work", `{"input":"Look twenty times"}`)}
 	}}
-	a, err := llmagent.New("solo", "Be kind.", outer, llmagent.WithTools(work))
-	require.NoError(t, err)
-	r, err := runner.New(a, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Steps: runner.NoLimit, ModelCalls: runner.NoLimit}))
-	require.NoError(t, err)
-	events, err := turn(r, "Do it")
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("solo", "Be kind.", outer, llmagent.WithTools(work)))
+	r := must.Get(runner.New(a, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Steps: runner.NoLimit, ModelCalls: runner.NoLimit})))
+	events := must.Get(turn(r, "Do it"))
 	require.Greater(t, len(payloads[*event.Compaction](events)), 1)
 	for _, req := range inner.requests {
 		require.Contains(t, words(req), "Look twenty times")
@@ -330,8 +310,7 @@ func TestTheEndpointSaysTooLong(t *testing.T) {
 		r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: 100_000, Summarizer: small}, llmagent.WithTools(looking(t, 400)))
 		var compacted, answered int
 		for i := range 36 / looks {
-			events, err := turn(r, fmt.Sprint("Question ", i))
-			require.NoError(t, err)
+			events := must.Get(turn(r, fmt.Sprint("Question ", i)))
 			compacted += len(payloads[*event.Compaction](events))
 			answered += len(payloads[*event.Usage](events))
 		}
@@ -342,8 +321,7 @@ func TestTheEndpointSaysTooLong(t *testing.T) {
 	store := sessiontest.Memory(t)
 	wide := &endpoint{t: t, name: "wide", answer: says("Well.")}
 	for i := range 8 {
-		_, err := turn(build(t, store, wide, llmagent.Compaction{Window: 100_000}), fmt.Sprint("Question ", i))
-		require.NoError(t, err)
+		must.Get(turn(build(t, store, wide, llmagent.Compaction{Window: 100_000}), fmt.Sprint("Question ", i)))
 	}
 	model := &endpoint{t: t, name: "m", window: 1, answer: says("never")}
 	events, err := turn(build(t, store, model, llmagent.Compaction{Window: 100_000}), "Well?")
@@ -365,8 +343,7 @@ func TestTooLongWithoutTheOption(t *testing.T) {
 			model := &endpoint{t: t, name: "m", window: 1200, answer: working(looks), proxy: looks == 1}
 			r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{}, llmagent.WithTools(looking(t, 400)))
 			for i := range 36 / looks {
-				events, err := turn(r, fmt.Sprint("Question ", i))
-				require.NoError(t, err)
+				events := must.Get(turn(r, fmt.Sprint("Question ", i)))
 				for _, c := range payloads[*event.Compaction](events) {
 					require.Empty(t, c.Summary)
 				}
@@ -377,18 +354,15 @@ func TestTooLongWithoutTheOption(t *testing.T) {
 	t.Run("a message that is too long", func(t *testing.T) {
 		model := &endpoint{t: t, name: "m", window: 2000, answer: says("Well.")}
 		r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{})
-		_, err := turn(r, "Question 1")
-		require.NoError(t, err)
+		must.Get(turn(r, "Question 1"))
 		events, err := turn(r, text)
 		var failed *llm.Error
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, llm.CodeContextLength, failed.Code)
 		require.Empty(t, payloads[*event.Compaction](events), "leaving out the question would not help")
-		_, err = turn(r, "Shorter, then")
-		require.NoError(t, err)
+		must.Get(turn(r, "Shorter, then"))
 		require.Equal(t, view.LeftOut+"\nShorter, then\n", words(model.last()))
-		_, err = turn(r, "And now?")
-		require.NoError(t, err)
+		must.Get(turn(r, "And now?"))
 		require.Equal(t, view.LeftOut+"\nShorter, then\nWell.\nAnd now?\n", words(model.last()))
 	})
 	t.Run("a result that is too long", func(t *testing.T) {
@@ -397,16 +371,14 @@ func TestTooLongWithoutTheOption(t *testing.T) {
 		_, err := turn(r, "Look")
 		require.Error(t, err)
 		model.answer = says("Well.")
-		_, err = turn(r, "Do not look")
-		require.NoError(t, err)
+		must.Get(turn(r, "Do not look"))
 		require.Equal(t, view.LeftOut+"\nDo not look\n", words(model.last()))
 	})
 	t.Run("a window that shrinks", func(t *testing.T) {
 		model := &endpoint{t: t, name: "m", window: 1 << 20, answer: says("Well.")}
 		r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{})
 		for i := range 60 {
-			_, err := turn(r, fmt.Sprint("Question ", i, strings.Repeat(" word", 100)))
-			require.NoError(t, err)
+			must.Get(turn(r, fmt.Sprint("Question ", i, strings.Repeat(" word", 100))))
 		}
 		model.window = 400
 		failed := 0
@@ -486,8 +458,7 @@ func TestCompactionSettings(t *testing.T) {
 	model := &endpoint{t: t, name: "m", answer: says(strings.Repeat("word ", 100))}
 	r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: 1000}, llmagent.WithSettings(llm.Settings{MaxTokens: 500}))
 	for i := range 10 {
-		_, err := turn(r, fmt.Sprint("Question ", i))
-		require.NoError(t, err)
+		must.Get(turn(r, fmt.Sprint("Question ", i)))
 		require.LessOrEqual(t, llm.CountRequest(model.last(), nil), 500)
 	}
 }
@@ -496,18 +467,13 @@ func TestCompactionSettings(t *testing.T) {
 // when the conversation is long.
 func TestAStepThatNeedsNoCompaction(t *testing.T) {
 	cost := func(history int, opts ...llmagent.Option) float64 {
-		a, err := llmagent.New("solo", "Be kind.", scripted.Always("m", scripted.Reply(scripted.Text("ok"), scripted.Usage(100, 10, 0))), opts...)
-		require.NoError(t, err)
-		r, err := runner.New(a, session.NewMemory())
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("solo", "Be kind.", scripted.Always("m", scripted.Reply(scripted.Text("ok"), scripted.Usage(100, 10, 0))), opts...))
+		r := must.Get(runner.New(a, session.NewMemory()))
 		for range history {
-			_, err := turn(r, "Hello")
-			require.NoError(t, err)
+			must.Get(turn(r, "Hello"))
 		}
 		return race.Allocations(t, 50, func() {
-			for _, err := range r.Run(context.Background(), key, llm.UserText("Hello")) {
-				require.NoError(t, err)
-			}
+			must.All(r.Run(context.Background(), key, llm.UserText("Hello")))
 		})
 	}
 	on := llmagent.WithCompaction(llmagent.Compaction{Window: 1_000_000})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -27,22 +28,18 @@ import (
 func desk(t testing.TB, m llm.Model, opts ...llmagent.Option) agent.Agent {
 	var kids []agent.Agent
 	for name, does := range map[string]string{"bill": "Refunds", "billing": "Invoices, charges"} {
-		kid, err := llmagent.New(name, "", scripted.Always(name, reply(scripted.Text("ok"))), llmagent.WithDescription(does))
-		require.NoError(t, err)
+		kid := must.Get(llmagent.New(name, "", scripted.Always(name, reply(scripted.Text("ok"))), llmagent.WithDescription(does)))
 		if kids = append(kids, kid); name == "bill" {
 			kids[0], kids[len(kids)-1] = kids[len(kids)-1], kids[0]
 		}
 	}
-	a, err := llmagent.New("support", "Be kind.", m, append(opts, llmagent.WithSubAgents(kids...))...)
-	require.NoError(t, err)
-	return a
+	return must.Get(llmagent.New("support", "Be kind.", m, append(opts, llmagent.WithSubAgents(kids...))...))
 }
 
 // decided runs a turn and returns what became of the question who answers: the code of
 // the notice about it, or the target and the reason of the transfer.
 func decided(t testing.TB, m llm.Model, text string, opts ...llmagent.Option) (string, string) {
-	r, err := runner.New(desk(t, m, opts...), sessiontest.Memory(t))
-	require.NoError(t, err)
+	r := must.Get(runner.New(desk(t, m, opts...), sessiontest.Memory(t)))
 	for e, err := range r.Run(context.Background(), key, llm.UserText(text)) {
 		require.NoError(t, err)
 		switch d := e.Data.(type) {
@@ -190,20 +187,16 @@ func TestDecisionOnTheWire(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", stream), func(t *testing.T) {
 				var bodies []string
 				served := scripted.New().Add("m", reply(scripted.Text("support")), reply(scripted.Text("Hello.")), reply(scripted.Text(`{"agent":"support"}`)), reply(scripted.Text("Bye.")))
-				s, err := server.Start(served.Models(), server.WithRecorder(func(b []byte) { bodies = append(bodies, string(b)) }))
-				require.NoError(t, err)
+				s := must.Get(server.Start(served.Models(), server.WithRecorder(func(b []byte) { bodies = append(bodies, string(b)) })))
 				defer s.Close()
-				client, err := openai.New("m", openai.WithBaseURL(s.URL()), openai.WithRetries(0))
-				require.NoError(t, err)
+				client := must.Get(openai.New("m", openai.WithBaseURL(s.URL()), openai.WithRetries(0)))
 				opts := []runner.Option{}
 				if stream {
 					opts = append(opts, runner.WithStreaming())
 				}
-				r, err := runner.New(desk(t, client, llmagent.WithDescription("Answers first."), llmagent.WithTools(tool(t, "look", nil)), llmagent.WithDecision(nil, c.opts...)), sessiontest.Memory(t), opts...)
-				require.NoError(t, err)
+				r := must.Get(runner.New(desk(t, client, llmagent.WithDescription("Answers first."), llmagent.WithTools(tool(t, "look", nil)), llmagent.WithDecision(nil, c.opts...)), sessiontest.Memory(t), opts...))
 				for _, text := range []string{"Hi", "Bye"} {
-					_, err = turn(r, text)
-					require.NoError(t, err)
+					must.Get(turn(r, text))
 				}
 				require.NoError(t, served.Done())
 				const tools = `"tools":[{"function":{"name":"look","description":"Does look.","parameters":{"properties":{},"additionalProperties":false,"type":"object"}},"type":"function"}]`
@@ -295,15 +288,11 @@ func TestALeakedCallIsNoDecision(t *testing.T) {
 	const leaked = `{"name": "transfer_to_agent", "arguments": {"agent_name": "billing"}}`
 	for decision, want := range map[string]string{leaked: event.NoticeUndecided, "support": event.NoticeDecided} {
 		served := scripted.New().Add("m", reply(scripted.Text(decision)), reply(scripted.Text(leaked)), reply(scripted.Text("Hello.")))
-		s, err := server.Start(served.Models())
-		require.NoError(t, err)
+		s := must.Get(server.Start(served.Models()))
 		defer s.Close()
-		client, err := openai.New("m", openai.WithBaseURL(s.URL()), openai.WithRetries(0))
-		require.NoError(t, err)
-		r, err := runner.New(desk(t, client, llmagent.WithDecision(nil)), sessiontest.Memory(t))
-		require.NoError(t, err)
-		events, err := turn(r, "Hi")
-		require.NoError(t, err)
+		client := must.Get(openai.New("m", openai.WithBaseURL(s.URL()), openai.WithRetries(0)))
+		r := must.Get(runner.New(desk(t, client, llmagent.WithDecision(nil)), sessiontest.Memory(t)))
+		events := must.Get(turn(r, "Hi"))
 		require.Equal(t, want, payloads[*event.Notice](events)[0].Code)
 		if want == event.NoticeDecided {
 			require.Equal(t, event.TransferRejected, payloads[*event.Transfer](events)[0].Outcome, "a call that is not on offer is refused, and not shown")
@@ -326,10 +315,8 @@ func TestTheOfflineModelDecides(t *testing.T) {
 			require.Equal(t, want, got, text)
 		}
 		m := offline.New()
-		r, err := runner.New(desk(t, m), sessiontest.Memory(t))
-		require.NoError(t, err)
-		events, err := turn(r, text)
-		require.NoError(t, err)
+		r := must.Get(runner.New(desk(t, m), sessiontest.Memory(t)))
+		events := must.Get(turn(r, text))
 		if moved := payloads[*event.Transfer](events); len(moved) > 0 {
 			require.Equal(t, want, moved[0].To)
 		} else {

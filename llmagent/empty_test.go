@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -95,8 +96,7 @@ func TestAskedOnceMoreAcrossACrash(t *testing.T) {
 		}
 	}
 	require.Len(t, s.script.requests, 1)
-	preview, err := s.runner.PreviewAt(context.Background(), key, seq, "solo")
-	require.NoError(t, err)
+	preview := must.Get(s.runner.PreviewAt(context.Background(), key, seq, "solo"))
 	var failed error
 	for _, err := range s.runner.Resume(context.Background(), key) {
 		failed = err
@@ -105,8 +105,7 @@ func TestAskedOnceMoreAcrossACrash(t *testing.T) {
 	require.Len(t, s.script.requests, 2)
 	require.Equal(t, preview.Messages, s.script.requests[1].Messages)
 	require.Equal(t, []llm.Message{llm.UserText("Hello"), llm.UserText("[Your answer was empty. Answer now, in words or by calling a tool.]")}, preview.Messages)
-	_, err = s.say(context.Background())
-	require.NoError(t, err)
+	must.Get(s.say(context.Background()))
 	require.Equal(t, []llm.Message{llm.UserText("Hello"), llm.UserText("[Your answer was empty. Answer now, in words or by calling a tool.]"), llm.UserText("Hello")}, s.script.requests[2].Messages, "it was told once")
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -38,18 +39,15 @@ type coded struct {
 
 func newCoded(t *testing.T, run func(*llmagent.Step) error, toolOpts []tools.Option, opts ...llmagent.Option) *coded {
 	c := &coded{t: t, store: sessiontest.Memory(t), model: &model{}}
-	refund, err := tools.Func("refund", "Refunds.", func(_ tools.Context, in order) (order, error) {
+	refund := must.Get(tools.Func("refund", "Refunds.", func(_ tools.Context, in order) (order, error) {
 		c.called = append(c.called, in.ID)
 		if in.ID == 13 {
 			return order{}, errors.New("no such order")
 		}
 		return order{in.ID + 1}, nil
-	}, toolOpts...)
-	require.NoError(t, err)
-	billing, err := llmagent.New("billing", "You bill.", scripted.Always("m", scripted.Reply(scripted.Text("Billing here."))))
-	require.NoError(t, err)
-	c.tree, err = llmagent.Func("desk", "The first to answer.", run, append(opts, llmagent.WithTools(refund), llmagent.WithSubAgents(billing))...)
-	require.NoError(t, err)
+	}, toolOpts...))
+	billing := must.Get(llmagent.New("billing", "You bill.", scripted.Always("m", scripted.Reply(scripted.Text("Billing here.")))))
+	c.tree = must.Get(llmagent.Func("desk", "The first to answer.", run, append(opts, llmagent.WithTools(refund), llmagent.WithSubAgents(billing))...))
 	return c
 }
 
@@ -58,8 +56,7 @@ type does = func(*runner.Runner) iter.Seq2[*event.Event, error]
 
 // turn runs or continues a turn in a new process, as far as the consumer wants.
 func (c *coded) turn(run does, enough func(*event.Event) bool, opts ...runner.Option) (said []string, failed error) {
-	r, err := runner.New(c.tree, c.store, opts...)
-	require.NoError(c.t, err)
+	r := must.Get(runner.New(c.tree, c.store, opts...))
 	for e, err := range sessiontest.Turn(c.t, run(r)) {
 		if err != nil {
 			failed = err
@@ -121,11 +118,9 @@ func TestFunc(t *testing.T) {
 	var c *coded
 	c = newCoded(t, func(s *llmagent.Step) error { return everything(c.model, &runs)(s) }, nil, llmagent.WithSettings(llm.Settings{MaxTokens: 77}))
 	c.model.answers = replies(reply(scripted.Text("Gladly.")), reply(scripted.Text("Call a lawyer.")))
-	said, err := c.turn(hears("hello"), nil)
-	require.NoError(t, err)
+	said := must.Get(c.turn(hears("hello"), nil))
 	require.Equal(t, []string{"You said: hello", "Refunded €8", "Gladly.", "Done."}, said)
-	said, err = c.turn(hears("again"), nil)
-	require.NoError(t, err)
+	said = must.Get(c.turn(hears("again"), nil))
 	require.Equal(t, []string{"You said: again", "Refunded €8", "Call a lawyer.", "Billing here."}, said)
 	require.Equal(t, []int{7, 7}, c.called)
 
@@ -137,8 +132,7 @@ func TestFunc(t *testing.T) {
 	require.Contains(t, fmt.Sprint(c.model.requests[1].Messages), "Gladly.", "a function's own words are in its view")
 
 	// The conversation is the specialist's now.
-	said, err = c.turn(hears("and now?"), nil)
-	require.NoError(t, err)
+	said = must.Get(c.turn(hears("and now?"), nil))
 	require.Equal(t, []string{"Billing here."}, said)
 }
 
@@ -147,8 +141,7 @@ func TestFuncStreams(t *testing.T) {
 	var c *coded
 	c = newCoded(t, func(s *llmagent.Step) error { return everything(c.model, &runs)(s) }, nil)
 	c.model.answers = replies(reply(scripted.Text("Gladly.")))
-	said, err := c.turn(hears("hello"), nil, runner.WithStreaming())
-	require.NoError(t, err)
+	said := must.Get(c.turn(hears("hello"), nil, runner.WithStreaming()))
 	require.Equal(t, "You said: helloRefunded €8Gladly.Done.", strings.Join(said, ""))
 	require.Subset(t, said, []string{"Refunded ", "€", "8"}, "pieces come as they are written, and runes whole")
 }
@@ -172,18 +165,14 @@ func TestFuncWaitsForApproval(t *testing.T) {
 			}
 			return s.Say("Refunded.")
 		}, []tools.Option{tools.NeedsApproval()})
-		said, err := c.turn(hears("hello"), nil)
-		require.NoError(t, err)
+		said := must.Get(c.turn(hears("hello"), nil))
 		require.Equal(t, []string{"One moment."}, said)
 		require.Empty(t, c.called)
 
-		r, err := runner.New(c.tree, c.store)
-		require.NoError(t, err)
-		waiting, err := r.Pending(context.Background(), key)
-		require.NoError(t, err)
+		r := must.Get(runner.New(c.tree, c.store))
+		waiting := must.Get(r.Pending(context.Background(), key))
 		require.Len(t, waiting, 1)
-		said, err = c.turn(resumes(runner.Decision{CallID: waiting[0].ToolCallID, Approved: approved, Reason: "too dear"}), nil)
-		require.NoError(t, err)
+		said = must.Get(c.turn(resumes(runner.Decision{CallID: waiting[0].ToolCallID, Approved: approved, Reason: "too dear"}), nil))
 		require.Equal(t, 2, runs)
 		if approved {
 			require.Equal(t, []string{"Refunded."}, said)
@@ -211,10 +200,8 @@ func TestFuncDoesNotRepeatACall(t *testing.T) {
 		}
 		return s.Say("Done.")
 	}, nil)
-	_, err := c.turn(hears("hello"), func(e *event.Event) bool { _, ok := e.Data.(*event.ToolCall); return ok })
-	require.NoError(t, err)
-	said, err := c.turn(resumes(), nil)
-	require.NoError(t, err)
+	must.Get(c.turn(hears("hello"), func(e *event.Event) bool { _, ok := e.Data.(*event.ToolCall); return ok }))
+	said := must.Get(c.turn(resumes(), nil))
 	require.Equal(t, []string{"Done."}, said)
 	require.Equal(t, []string{"interrupted; outcome unknown; check before you repeat it"}, messages)
 	require.Equal(t, []int{2}, c.called)
@@ -237,8 +224,7 @@ func TestFuncErrors(t *testing.T) {
 		_, err = s.Ask(scripted.Always("m", scripted.Reply(scripted.Fail(&llm.Error{Code: "refused", Message: "go away"}))), "")
 		require.ErrorContains(t, err, "go away")
 		w := s.Stream()
-		_, err = io.WriteString(w, "a")
-		require.NoError(t, err)
+		must.Get(io.WriteString(w, "a"))
 		require.NoError(t, s.Say("b"))
 		_, err = io.WriteString(w, "c")
 		require.ErrorContains(t, err, "has closed the stream")
@@ -250,18 +236,15 @@ func TestFuncErrors(t *testing.T) {
 
 	// What was shown before an error is kept.
 	c = newCoded(t, func(s *llmagent.Step) error {
-		_, err := io.WriteString(s.Stream(), "So far")
-		require.NoError(t, err)
+		must.Get(io.WriteString(s.Stream(), "So far"))
 		return errors.New("and no further")
 	}, nil)
 	said, err = c.turn(hears("hello"), nil, runner.WithStreaming())
 	require.ErrorContains(t, err, "and no further")
 	require.Equal(t, []string{"So far"}, said)
-	r, err := runner.New(c.tree, c.store)
-	require.NoError(t, err)
+	r := must.Get(runner.New(c.tree, c.store))
 	var kept []string
-	for e, err := range r.History(context.Background(), key) {
-		require.NoError(t, err)
+	for _, e := range must.All(r.History(context.Background(), key)) {
 		if e.Text() != "" {
 			kept = append(kept, e.Text())
 		}
@@ -287,9 +270,8 @@ func TestFuncMustDoTheSame(t *testing.T) {
 		}
 		return s.Say("b")
 	}, nil)
-	_, err := c.turn(hears("hello"), func(e *event.Event) bool { return e.Text() == "a" })
-	require.NoError(t, err)
-	_, err = c.turn(resumes(), nil)
+	must.Get(c.turn(hears("hello"), func(e *event.Event) bool { return e.Text() == "a" }))
+	_, err := c.turn(resumes(), nil)
 	require.ErrorContains(t, err, `the function of agent "desk" was called again after a pause or a crash, and tries to call refund where it did something else before`)
 	require.Empty(t, c.called)
 }
@@ -312,11 +294,9 @@ func TestFuncGoesOnWithoutAnAnswer(t *testing.T) {
 			return s.Say("Bye.")
 		}, nil)
 		c.model.answers = replies(reply(failure), reply(failure), reply(failure), reply(failure))
-		_, err := c.turn(hears("hello"), func(e *event.Event) bool { return e.Text() == "Never mind." })
-		require.NoError(t, err)
+		must.Get(c.turn(hears("hello"), func(e *event.Event) bool { return e.Text() == "Never mind." }))
 		asked := len(c.model.requests)
-		said, err := c.turn(resumes(), nil)
-		require.NoError(t, err)
+		said := must.Get(c.turn(resumes(), nil))
 		require.Equal(t, []string{"Bye."}, said)
 		require.Len(t, c.model.requests, asked)
 		require.Len(t, errs, 2)
@@ -342,10 +322,8 @@ func TestFuncGoesOnAfterARefusedTransfer(t *testing.T) {
 			}
 			return s.Say("Bye.")
 		}, nil)
-		_, err := c.turn(hears("hello"), func(e *event.Event) bool { return e.Text() == "I stay." })
-		require.NoError(t, err)
-		said, err := c.turn(resumes(), nil)
-		require.NoError(t, err)
+		must.Get(c.turn(hears("hello"), func(e *event.Event) bool { return e.Text() == "I stay." }))
+		said := must.Get(c.turn(resumes(), nil))
 		require.Equal(t, []string{"Bye."}, said)
 	}
 }
@@ -362,18 +340,12 @@ func TestFuncUnderANodesName(t *testing.T) {
 		}
 		return s.Say("Two.")
 	}, nil)
-	var err error
-	c.tree, err = agentgraph.NewBuilder("g").Node("first", c.tree).Build()
-	require.NoError(t, err)
-	_, err = c.turn(hears("hello"), func(e *event.Event) bool { _, done := e.Data.(*event.ToolResult); return done })
-	require.NoError(t, err)
-	_, err = c.turn(resumes(), nil)
-	require.NoError(t, err)
-	r, err := runner.New(c.tree, c.store)
-	require.NoError(t, err)
+	c.tree = must.Get(agentgraph.NewBuilder("g").Node("first", c.tree).Build())
+	must.Get(c.turn(hears("hello"), func(e *event.Event) bool { _, done := e.Data.(*event.ToolResult); return done }))
+	must.Get(c.turn(resumes(), nil))
+	r := must.Get(runner.New(c.tree, c.store))
 	var said []string
-	for e, err := range r.History(context.Background(), key) {
-		require.NoError(t, err)
+	for _, e := range must.All(r.History(context.Background(), key)) {
 		if e.Text() != "" {
 			said = append(said, e.Agent+": "+e.Text())
 		}

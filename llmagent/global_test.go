@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -36,27 +37,20 @@ func TestGlobalInstruction(t *testing.T) {
 	}
 	quiet := llmagent.WithTransferInstruction("")
 	make := func(name string, model llm.Model, opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.New(name, "You are "+name+".", model, append(opts, quiet)...)
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New(name, "You are "+name+".", model, append(opts, quiet)...))
 	}
-	tool, err := agenttool.New(make("inner", says("inner")), agenttool.WithName("inner"))
-	require.NoError(t, err)
-	graph, err := agentgraph.NewBuilder("plan").
+	tool := must.Get(agenttool.New(make("inner", says("inner")), agenttool.WithName("inner")))
+	graph := must.Get(agentgraph.NewBuilder("plan").
 		Node("step", make("worker", says("worker", scripted.Reply(scripted.Call("inner", `{"input":"help"}`))), llmagent.WithTools(tool))).
 		Node("last", make("other", says("other"), llmagent.WithInstructionFunc(func(context.Context, *agent.Invocation) (string, error) { return "", nil }))).
-		Edge("step", "last").Build()
-	require.NoError(t, err)
+		Edge("step", "last").Build())
 	middle := make("middle", says("middle", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"plan"}`))),
 		llmagent.WithSubAgents(graph), llmagent.WithGlobalInstruction("Be brief."))
 	root := make("root", says("root", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"middle"}`))),
 		llmagent.WithSubAgents(middle), llmagent.WithGlobalInstruction("You work for Example Ltd."))
 
-	r, err := runner.New(root, sessiontest.Memory(t))
-	require.NoError(t, err)
-	for _, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("Go on")) {
-		require.NoError(t, err)
-	}
+	r := must.Get(runner.New(root, sessiontest.Memory(t)))
+	must.All(r.Run(context.Background(), session.ID("s"), llm.UserText("Go on")))
 	require.Equal(t, []asked{
 		{"root", "You work for Example Ltd.\n\nYou are root."},
 		{"root/middle", "You work for Example Ltd.\n\nBe brief.\n\nYou are middle."},

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -54,10 +55,8 @@ func (m *model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 
 func newSolo(t testing.TB, answers []scripted.Answer, opts []llmagent.Option, ropts ...runner.Option) *solo {
 	s := &solo{t: t, script: &model{answers: answers}}
-	a, err := llmagent.New("solo", "Be kind.", s.script, opts...)
-	require.NoError(t, err)
-	s.runner, err = runner.New(a, sessiontest.Memory(t), ropts...)
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("solo", "Be kind.", s.script, opts...))
+	s.runner = must.Get(runner.New(a, sessiontest.Memory(t), ropts...))
 	return s
 }
 
@@ -77,11 +76,7 @@ func (s *solo) say(ctx context.Context) (events []*event.Event, failed error) {
 }
 
 func (s *solo) log() (events []*event.Event) {
-	for e, err := range s.runner.History(context.Background(), key) {
-		require.NoError(s.t, err)
-		events = append(events, e)
-	}
-	return events
+	return must.All(s.runner.History(context.Background(), key))
 }
 
 func replies(answers ...scripted.Answer) []scripted.Answer { return answers }
@@ -108,7 +103,5 @@ func ids[T event.Data](events []*event.Event) (found []string) {
 }
 
 func tool(t testing.TB, name string, f func(tools.Context) (any, error), opts ...tools.Option) tools.Tool {
-	made, err := tools.Func(name, "Does "+name+".", func(c tools.Context, _ struct{}) (any, error) { return f(c) }, opts...)
-	require.NoError(t, err)
-	return made
+	return must.Get(tools.Func(name, "Does "+name+".", func(c tools.Context, _ struct{}) (any, error) { return f(c) }, opts...))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -24,15 +25,13 @@ func TestStateInInstructions(t *testing.T) {
 		"{{name}} {{{name}}}": "{name} {{{name}}}",
 		`{"a": {"b": 1}} { name } {} {name {{name} {7}`: `{"a": {"b": 1}} { name } {} {name {{name} {7}`,
 	} {
-		got, err := systemOf(t, written, state)
-		require.NoError(t, err)
+		got := must.Get(systemOf(t, written, state))
 		require.Equal(t, want, got, written)
 	}
-	got, err := systemOf(t, "{name} {n} {{n}} {{name}}", state, "name")
-	require.NoError(t, err)
+	got := must.Get(systemOf(t, "{name} {n} {{n}} {{name}}", state, "name"))
 	require.Equal(t, "Ann {n} {{n}} {name}", got, "only what is asked for")
 	var missing *llmagent.StateError
-	_, err = systemOf(t, "{name} {none}", state)
+	_, err := systemOf(t, "{name} {none}", state)
 	require.ErrorAs(t, err, &missing)
 	require.Equal(t, "none", missing.Key)
 	require.ErrorContains(t, err, "runner.WithState")
@@ -45,10 +44,8 @@ func systemOf(t *testing.T, written string, state map[string]any, keys ...string
 		require.Equal(t, "I am {name}.", req.Messages[0].Text)
 		return scripted.Reply(scripted.Text("ok"))
 	})
-	a, err := llmagent.New("a", written, m, llmagent.WithStateInInstructions(keys...))
-	require.NoError(t, err)
-	r, err := runner.New(a, sessiontest.Memory(t))
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", written, m, llmagent.WithStateInInstructions(keys...)))
+	r := must.Get(runner.New(a, sessiontest.Memory(t)))
 	_, err = runner.Collect(r.Run(t.Context(), session.ID("s"), llm.UserText("I am {name}."), runner.WithState(state)))
 	return system, err
 }
@@ -63,11 +60,8 @@ func TestStateInInstructionsIsChecked(t *testing.T) {
 	require.ErrorContains(t, err, "the instruction function is nil")
 	_, err = llmagent.Func("a", "", func(*llmagent.Step) error { return nil }, llmagent.WithStateInInstructions())
 	require.ErrorContains(t, err, "instructions")
-	a, err := llmagent.New("a", "{name}", m) // nobody asked for it
-	require.NoError(t, err)
-	r, err := runner.New(a, sessiontest.Memory(t))
-	require.NoError(t, err)
-	preview, err := r.Preview(t.Context(), session.ID("s"), "a")
-	require.NoError(t, err)
+	a := must.Get(llmagent.New("a", "{name}", m)) // nobody asked for it
+	r := must.Get(runner.New(a, sessiontest.Memory(t)))
+	preview := must.Get(r.Preview(t.Context(), session.ID("s"), "a"))
 	require.Equal(t, "{name}", preview.System)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -22,8 +23,7 @@ func TestRepeatedCalls(t *testing.T) {
 	type in struct {
 		Order int `json:"order"`
 	}
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, in) (string, error) { return "done", nil })
-	require.NoError(t, err)
+	refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, in) (string, error) { return "done", nil }))
 	busy := tool(t, "busy", func(tools.Context) (any, error) { return nil, errors.New("HTTP status 503") })
 	wrong := func(arguments string) scripted.Answer { return reply(scripted.Call("refund", arguments)) }
 	unknown := reply(scripted.Call("search", `{"q": 1}`))
@@ -103,17 +103,15 @@ func (m mends) ToolCall(ctx context.Context, _ agent.ToolCallInfo, next agent.To
 // TestRepeatedCallsThatAreMended: a call whose arguments somebody corrects is not
 // invalid, and neither is one that fails for another reason.
 func TestRepeatedCallsThatAreMended(t *testing.T) {
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct {
+	refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct {
 		Order int `json:"order"`
 	}) (string, error) {
 		return "done", nil
-	})
-	require.NoError(t, err)
+	}))
 	wrong := reply(scripted.Call("refund", "{}"))
 	for _, fails := range []bool{false, true} {
 		s := newSolo(t, replies(wrong, wrong, wrong, wrong, good), []llmagent.Option{llmagent.WithTools(refund)}, runner.WithInterceptors(mends{fails: fails}))
-		_, err := s.say(context.Background())
-		require.NoError(t, err)
+		must.Get(s.say(context.Background()))
 		require.Len(t, s.script.requests, 5)
 	}
 }

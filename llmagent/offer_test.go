@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -25,15 +26,13 @@ import (
 func TestToolsForStrictEndpoints(t *testing.T) {
 	var ran []string
 	own := `{"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}],"properties":{"a":{"type":"array"},"b":{"const":1}}}`
-	odd, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "odd", Description: strings.Repeat("ä", 1025), Parameters: json.RawMessage(own)}},
+	odd := must.Get(tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "odd", Description: strings.Repeat("ä", 1025), Parameters: json.RawMessage(own)}},
 		func(_ tools.Context, input json.RawMessage) (any, error) {
 			ran = append(ran, string(input))
 			return "done", nil
-		})
-	require.NoError(t, err)
+		}))
 	s := newSolo(t, replies(reply(scripted.Call("odd", `{"a":[],"b":1}`)), reply(scripted.Call("odd", `{"a":[]}`))), []llmagent.Option{llmagent.WithTools(odd)})
-	events, err := s.say(context.Background())
-	require.NoError(t, err)
+	events := must.Get(s.say(context.Background()))
 	shown := s.script.requests[0].Tools[0]
 	require.Equal(t, `{"type":"object","properties":{"a":{"type":"array","items":{}},"b":{"type":"integer","description":"(one of 1)"}}}`, string(shown.Parameters))
 	require.Equal(t, strings.Repeat("ä", 1023)+"…", shown.Description)
@@ -50,15 +49,13 @@ func TestTooManyTools(t *testing.T) {
 		m := &model{}
 		var children []agent.Agent
 		for i := range targets {
-			child, err := llmagent.New(fmt.Sprintf("s%03d", i), "", &model{}, llmagent.WithDescription("A child"))
-			require.NoError(t, err)
+			child := must.Get(llmagent.New(fmt.Sprintf("s%03d", i), "", &model{}, llmagent.WithDescription("A child")))
 			children = append(children, child)
 		}
 		for i := range own {
 			opts = append(opts, llmagent.WithTools(tool(t, fmt.Sprintf("t%03d", i), nothing)))
 		}
-		a, err := llmagent.New("root", "", m, append(opts, llmagent.WithSubAgents(children...))...)
-		require.NoError(t, err)
+		a := must.Get(llmagent.New("root", "", m, append(opts, llmagent.WithSubAgents(children...))...))
 		r, err := runner.New(a, sessiontest.Memory(t))
 		return m, r, err
 	}
@@ -78,8 +75,7 @@ func TestTooManyTools(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, ask(r))
 
-	set, err := tools.NewRegistry(tool(t, "one", nothing), tool(t, "two", nothing))
-	require.NoError(t, err)
+	set := must.Get(tools.NewRegistry(tool(t, "one", nothing), tool(t, "two", nothing)))
 	_, r, err = root(2, 5, llmagent.WithToolset(given{set}), llmagent.WithMaxTools(7))
 	require.NoError(t, err)
 	err = ask(r)

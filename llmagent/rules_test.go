@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
@@ -14,31 +15,24 @@ import (
 // A rule that is about no tool would hold up nothing: that is a problem of the tree.
 func TestRulesNameTools(t *testing.T) {
 	tool := func(name string) tools.Tool {
-		tool, err := tools.Func(name, "", func(tools.Context, struct {
+		return must.Get(tools.Func(name, "", func(tools.Context, struct {
 			Amount int `json:"amount"`
 		}) (string, error) {
 			return "", nil
-		})
-		require.NoError(t, err)
-		return tool
+		}))
 	}
 	rules := func(names ...string) *tools.Policy {
 		var all []tools.Rule
 		for _, name := range names {
 			all = append(all, tools.Rule{Tool: name, Decision: tools.Ask, Args: map[string]tools.Arg{"amount": {Matches: "^9"}}})
 		}
-		p, err := tools.NewPolicy(all...)
-		require.NoError(t, err)
-		return p
+		return must.Get(tools.NewPolicy(all...))
 	}
 	made := func(name string, opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.New(name, "", scripted.Always("m", scripted.Reply(scripted.Text("x"))), opts...)
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New(name, "", scripted.Always("m", scripted.Reply(scripted.Text("x"))), opts...))
 	}
 	shared, wrong := rules("refund", "look*", "*"), rules("refund", "lookup", "audit_*")
-	misspelt, err := tools.NewPolicy(tools.Rule{Tool: "refund", Decision: tools.Ask, Args: map[string]tools.Arg{"ammount": {Above: 100}}})
-	require.NoError(t, err)
+	misspelt := must.Get(tools.NewPolicy(tools.Rule{Tool: "refund", Decision: tools.Ask, Args: map[string]tools.Arg{"ammount": {Above: 100}}}))
 	for name, c := range map[string]struct {
 		root     agent.Agent
 		problems []string
@@ -79,14 +73,11 @@ func TestRulesNameTools(t *testing.T) {
 
 // Parts of an agent have its rules, and are looked at when they are made.
 func TestRulesOfParts(t *testing.T) {
-	refund, err := tools.Func("refund", "", func(tools.Context, struct{}) (string, error) { return "", nil })
-	require.NoError(t, err)
-	p, err := tools.NewPolicy(tools.Rule{Tool: "refnd", Decision: tools.Ask})
-	require.NoError(t, err)
-	a, err := llmagent.New("a", "", scripted.Always("m", scripted.Reply(scripted.Text("x"))), llmagent.WithTools(refund), llmagent.WithToolPolicy(p))
-	require.NoError(t, err)
+	refund := must.Get(tools.Func("refund", "", func(tools.Context, struct{}) (string, error) { return "", nil }))
+	p := must.Get(tools.NewPolicy(tools.Rule{Tool: "refnd", Decision: tools.Ask}))
+	a := must.Get(llmagent.New("a", "", scripted.Always("m", scripted.Reply(scripted.Text("x"))), llmagent.WithTools(refund), llmagent.WithToolPolicy(p)))
 	const mistake = `the tool policy of agent "a" has a mistake: there is no tool "refnd"; did you mean "refund"?`
-	_, err = a.ToolAgent("refund")
+	_, err := a.ToolAgent("refund")
 	require.EqualError(t, err, mistake)
 	_, _, err = a.Split()
 	require.EqualError(t, err, mistake)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -32,13 +33,11 @@ func full(t testing.TB, small *endpoint, opts ...llmagent.Option) (r *runner.Run
 	r = build(t, store, model, settings)
 	compactions := 0
 	for i := 0; ; i++ {
-		req, err := r.Preview(context.Background(), key, "solo")
-		require.NoError(t, err)
+		req := must.Get(r.Preview(context.Background(), key, "solo"))
 		if compactions > 0 && llm.CountRequest(req.Request, nil) > 795 {
 			break
 		}
-		events, err := turn(r, fmt.Sprint("Question ", i))
-		require.NoError(t, err)
+		events := must.Get(turn(r, fmt.Sprint("Question ", i)))
 		compactions += len(payloads[*event.Compaction](events))
 		require.Less(t, i, 50)
 	}
@@ -58,8 +57,7 @@ func TestASummaryIsAskedForLikeAnAnswer(t *testing.T) {
 	settings := own
 	settings.Temperature, settings.ReasoningEffort = &hot, "high"
 	r, _, _ := full(t, small, llmagent.WithSettings(settings))
-	_, err := turn(r, "Go on")
-	require.NoError(t, err)
+	must.Get(turn(r, "Go on"))
 	require.Equal(t, []llm.Settings{own}, asked)
 }
 
@@ -112,8 +110,7 @@ func TestTheSummarizerFails(t *testing.T) {
 		r, _, _ := full(t, &endpoint{t: t, name: "small", answer: items(scripted.Fail(errors.New("on fire")))})
 		failed := 0
 		for failed < 3 {
-			events, err := turn(r, "And now?")
-			require.NoError(t, err)
+			events := must.Get(turn(r, "And now?"))
 			for _, c := range payloads[*event.Compaction](events) {
 				failed++
 				require.Equal(t, "The first summary.\n[What was said after that was left out.]", c.Summary)
@@ -129,8 +126,7 @@ func TestTheSummarizerFails(t *testing.T) {
 			return []scripted.Item{scripted.Think("hm"), scripted.Text("The ", "second."), scripted.ModelName("small-2026"), scripted.Usage(70, 80, 9)}
 		}}
 		r, _, _ := full(t, small)
-		events, err := turn(r, "And now?")
-		require.NoError(t, err)
+		events := must.Get(turn(r, "And now?"))
 		require.Len(t, small.requests, 2, "what breaks off is asked for once more")
 		require.Empty(t, payloads[*event.Notice](events))
 		require.Equal(t, "The second.", payloads[*event.Compaction](events)[0].Summary)
@@ -152,14 +148,12 @@ func TestAFailingSummarizerIsAskedLessOften(t *testing.T) {
 	}}
 	store := sessiontest.Memory(t)
 	r := build(t, store, model, llmagent.Compaction{Window: 1000, Summarizer: small}, llmagent.WithTools(looking(t, 5)))
-	events, err := turn(r, "Look ten times.")
-	require.NoError(t, err)
+	events := must.Get(turn(r, "Look ten times."))
 	require.Len(t, small.requests, 4, "before the answers 2, 3, 5 and 9")
 	require.Empty(t, payloads[*event.Compaction](events))
 	require.Len(t, model.last().Messages, 19)
 	cold := build(t, store, model, llmagent.Compaction{Window: 1000, Summarizer: small}, llmagent.WithTools(looking(t, 5)))
-	_, err = turn(cold, "Again.")
-	require.NoError(t, err)
+	must.Get(turn(cold, "Again."))
 	require.Len(t, small.requests, 5, "another process continues to count")
 }
 
@@ -173,8 +167,7 @@ func TestACutSummaryIsAskedForAgain(t *testing.T) {
 		return []scripted.Item{scripted.Text("They asked.")}
 	}}
 	r, _, _ := full(t, small)
-	events, err := turn(r, "And now?")
-	require.NoError(t, err)
+	events := must.Get(turn(r, "And now?"))
 	require.Len(t, small.requests, 2)
 	require.Equal(t, "They asked.", payloads[*event.Compaction](events)[0].Summary)
 	require.Len(t, payloads[*event.Discard](events), 1)
@@ -183,8 +176,7 @@ func TestACutSummaryIsAskedForAgain(t *testing.T) {
 func TestASummaryThatIsTooLong(t *testing.T) {
 	small := &endpoint{t: t, name: "small", answer: says(strings.Repeat("длинный ", 2000))}
 	r, model, _ := full(t, small)
-	events, err := turn(r, "And now?")
-	require.NoError(t, err)
+	events := must.Get(turn(r, "And now?"))
 	got := payloads[*event.Compaction](events)[0].Summary
 	require.LessOrEqual(t, llm.EstimateTokens(got), 1000/8)
 	require.Greater(t, llm.EstimateTokens(got), 1000/10)
@@ -197,8 +189,7 @@ func TestASummaryIsWithinLimits(t *testing.T) {
 	small := &endpoint{t: t, name: "small", answer: says("A summary.")}
 	r, model, store := full(t, small)
 	before := len(model.requests)
-	limited, err := runner.New(r.Tree().Root().Agent, store, runner.WithLimits(runner.Limits{ModelCalls: 1}))
-	require.NoError(t, err)
+	limited := must.Get(runner.New(r.Tree().Root().Agent, store, runner.WithLimits(runner.Limits{ModelCalls: 1})))
 	events, err := turn(limited, "And now?")
 	require.ErrorIs(t, err, agent.ErrLimit)
 	require.Len(t, small.requests, 1)
@@ -207,8 +198,7 @@ func TestASummaryIsWithinLimits(t *testing.T) {
 
 	small = &endpoint{t: t, name: "small", answer: says("A summary.")}
 	r, _, store = full(t, small)
-	poor, err := runner.New(r.Tree().Root().Agent, store, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 40}}))
-	require.NoError(t, err)
+	poor := must.Get(runner.New(r.Tree().Root().Agent, store, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 40}})))
 	events, err = turn(poor, "And now?")
 	require.ErrorIs(t, err, agent.ErrLimit)
 	require.Empty(t, small.requests)
@@ -231,11 +221,9 @@ func (w *watcher) ModelCall(ctx context.Context, c agent.ModelCallInfo, next age
 func TestInterceptorsSeeSummaries(t *testing.T) {
 	r, _, store := full(t, &endpoint{t: t, name: "small", answer: says("A summary.")})
 	w := &watcher{}
-	r, err := runner.New(r.Tree().Root().Agent, store, runner.WithInterceptors(w), runner.WithStreaming())
-	require.NoError(t, err)
+	r = must.Get(runner.New(r.Tree().Root().Agent, store, runner.WithInterceptors(w), runner.WithStreaming()))
 	partial := 0
-	for e, err := range r.Run(context.Background(), key, llm.UserText("And now?")) {
-		require.NoError(t, err)
+	for _, e := range must.All(r.Run(context.Background(), key, llm.UserText("And now?"))) {
 		if e.Partial {
 			partial++
 		}

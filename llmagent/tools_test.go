@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -51,8 +52,7 @@ func TestToolsRunInParallelUpToABound(t *testing.T) {
 			}
 			s := newSolo(t, replies(reply(items...)), append(c.opts, llmagent.WithTools(work)))
 			begin := time.Now()
-			_, err := s.say(t.Context())
-			require.NoError(t, err)
+			must.Get(s.say(t.Context()))
 			require.Equal(t, c.most, most.Load())
 			require.Equal(t, c.took, time.Since(begin))
 		})
@@ -98,8 +98,7 @@ func TestStateAndProgressOfACall(t *testing.T) {
 		return nil, errors.New("failed all the same")
 	})
 	s := newSolo(t, replies(reply(scripted.Call("work", "{}"))), []llmagent.Option{llmagent.WithTools(work)})
-	events, err := s.say(context.Background())
-	require.NoError(t, err)
+	events := must.Get(s.say(context.Background()))
 	calls := ids[*event.ToolCall](events)
 	require.Equal(t, []*event.ToolProgress{{ToolCallID: calls[0], Name: "work", Content: []byte(`{"step":1}`)}}, payloads[*event.ToolProgress](events))
 	require.NotEqual(t, calls, ids[*event.ToolProgress](events), "it has an id of its own")
@@ -130,8 +129,7 @@ func TestProgressAfterTheEnd(t *testing.T) {
 			})
 			slow := tool(t, "slow", func(tools.Context) (any, error) { time.Sleep(3 * time.Second); return "done", nil })
 			s := newSolo(t, replies(reply(scripted.Call("leaves", "{}"), scripted.Call("slow", "{}"))), []llmagent.Option{llmagent.WithTools(leaves, slow)})
-			events, err := s.say(t.Context())
-			require.NoError(t, err)
+			events := must.Get(s.say(t.Context()))
 			left.Wait()
 			require.Empty(t, payloads[*event.ToolProgress](events), "a call that has its result reports no progress")
 		})
@@ -154,17 +152,13 @@ func (m *moody) Ready(context.Context) error {
 // A target is asked once for each transfer: what was answered "Transferred" must
 // not fail between the answer and the commit.
 func TestATargetIsAskedOnceWhetherItIsReady(t *testing.T) {
-	leaf, err := llmagent.New("leaf", "", &model{})
-	require.NoError(t, err)
+	leaf := must.Get(llmagent.New("leaf", "", &model{}))
 	target := &moody{Agent: leaf}
 	m := &model{answers: replies(reply(scripted.Call(agent.TransferTool, `{"agent_name":"leaf"}`)))}
-	root, err := llmagent.New("root", "", m, llmagent.WithSubAgents(target))
-	require.NoError(t, err)
-	r, err := runner.New(root, sessiontest.Memory(t))
-	require.NoError(t, err)
+	root := must.Get(llmagent.New("root", "", m, llmagent.WithSubAgents(target)))
+	r := must.Get(runner.New(root, sessiontest.Memory(t)))
 	s := &solo{t: t, runner: r, script: m}
-	events, err := s.say(context.Background())
-	require.NoError(t, err)
+	events := must.Get(s.say(context.Background()))
 	require.EqualValues(t, 1, target.asked.Load())
 	require.Equal(t, event.TransferCommitted, payloads[*event.Transfer](events)[0].Outcome)
 	require.Equal(t, "leaf", events[len(events)-1].Agent)
@@ -190,13 +184,11 @@ func TestALimitDoesNotDenyWhatMayHaveHappened(t *testing.T) {
 // An agent that is run with nothing would ask its model with an empty message.
 func TestAnInnerAgentNeedsWords(t *testing.T) {
 	inner := &model{}
-	helper, err := llmagent.New("helper", "", inner)
-	require.NoError(t, err)
+	helper := must.Get(llmagent.New("helper", "", inner))
 	for _, input := range []string{"", " \n"} {
 		ask := tool(t, "ask", func(c tools.Context) (any, error) { return c.RunAgent(helper, input) })
 		s := newSolo(t, replies(reply(scripted.Call("ask", "{}"))), []llmagent.Option{llmagent.WithTools(ask)})
-		events, err := s.say(context.Background())
-		require.NoError(t, err)
+		events := must.Get(s.say(context.Background()))
 		result := payloads[*event.ToolResult](events)[0]
 		require.True(t, result.IsError)
 		require.Contains(t, string(result.Output), "no text")
@@ -220,18 +212,14 @@ func TestAnAnswerIsToItsQuestion(t *testing.T) {
 		return "bought", nil
 	})
 	s := newSolo(t, replies(reply(scripted.Call("buy", "{}"))), []llmagent.Option{llmagent.WithTools(buy)})
-	_, err := s.say(t.Context())
-	require.NoError(t, err)
+	must.Get(s.say(t.Context()))
 	answer := func(asked string, content any) {
 		t.Helper()
-		waiting, err := s.runner.Pending(t.Context(), key)
-		require.NoError(t, err)
+		waiting := must.Get(s.runner.Pending(t.Context(), key))
 		require.Len(t, waiting, 1)
 		require.Equal(t, asked, waiting[0].Message)
 		bought = nil
-		for _, err := range sessiontest.Turn(t, s.runner.Resume(t.Context(), key, runner.Answer(waiting[0].ToolCallID, content))) {
-			require.NoError(t, err)
-		}
+		must.All(sessiontest.Turn(t, s.runner.Resume(t.Context(), key, runner.Answer(waiting[0].ToolCallID, content))))
 	}
 	price = 400
 	answer("Buy it for 40?", true)
@@ -244,8 +232,7 @@ func TestAnAnswerIsToItsQuestion(t *testing.T) {
 	price = 400
 	answer("Buy it for 4000?", true)
 	require.Equal(t, []string{"400 Buy it for 400? true", "400 Wrap it? true"}, bought, "both were answered")
-	waiting, err := s.runner.Pending(t.Context(), key)
-	require.NoError(t, err)
+	waiting := must.Get(s.runner.Pending(t.Context(), key))
 	require.Empty(t, waiting)
 }
 
@@ -257,17 +244,11 @@ func TestAQuestionThatAlwaysChanges(t *testing.T) {
 		return ctx.Ask(fmt.Sprintf("It is %d o'clock. Go?", asked), nil)
 	})
 	s := newSolo(t, replies(reply(scripted.Call("late", "{}")), reply(scripted.Text("It failed."))), []llmagent.Option{llmagent.WithTools(late)})
-	events, err := s.say(t.Context())
-	require.NoError(t, err)
+	events := must.Get(s.say(t.Context()))
 	for range 5 {
-		waiting, err := s.runner.Pending(t.Context(), key)
-		require.NoError(t, err)
+		waiting := must.Get(s.runner.Pending(t.Context(), key))
 		require.Len(t, waiting, 1)
-		events = nil
-		for e, err := range sessiontest.Turn(t, s.runner.Resume(t.Context(), key, runner.Answer(waiting[0].ToolCallID, "yes"))) {
-			require.NoError(t, err)
-			events = append(events, e)
-		}
+		events = must.All(sessiontest.Turn(t, s.runner.Resume(t.Context(), key, runner.Answer(waiting[0].ToolCallID, "yes"))))
 	}
 	require.Contains(t, event.OutputText(results(events)[0].Output), "it must stay the same")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -37,8 +38,7 @@ func (c *changing) Tools(context.Context) (*tools.Registry, error) {
 }
 
 func (c *changing) set(t testing.TB, all ...tools.Tool) {
-	r, err := tools.NewRegistry(all...)
-	require.NoError(t, err)
+	r := must.Get(tools.NewRegistry(all...))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.have = r
@@ -83,8 +83,7 @@ func TestAToolsetThatChanges(t *testing.T) {
 		reply(scripted.Call("grow", "{}")),
 		reply(scripted.Call("late", "{}"), scripted.Call("grow", "{}")),
 	), []llmagent.Option{llmagent.WithTools(tool(t, "own", word("own"))), llmagent.WithToolset(set)})
-	events, err := s.say(t.Context())
-	require.NoError(t, err)
+	events := must.Get(s.say(t.Context()))
 	require.Equal(t, []string{"own", "grow"}, offered(s.script.requests[0]))
 	require.Equal(t, []string{"own", "alpha", "late"}, offered(s.script.requests[1]))
 	var told []string
@@ -104,13 +103,11 @@ func TestAToolsetThatClashesOrFails(t *testing.T) {
 	set, broken, more := &changing{}, &changing{err: errors.New("the server s is not there")}, &changing{}
 	set.set(t, word("own"), word("billing"), word("transfer_to_billing"), word(agent.TransferTool), word("free"))
 	more.set(t, word("free"))
-	billing, err := llmagent.New("billing", "", scripted.Always("m", scripted.Reply(scripted.Text("x"))))
-	require.NoError(t, err)
+	billing := must.Get(llmagent.New("billing", "", scripted.Always("m", scripted.Reply(scripted.Text("x")))))
 	s := newSolo(t, nil, []llmagent.Option{llmagent.WithTools(word("own")), llmagent.WithSubAgents(billing),
 		llmagent.WithToolset(set, broken, more), llmagent.WithSettings(llm.Settings{ToolChoice: "gone"})})
 	for range 2 {
-		events, err := s.say(t.Context())
-		require.NoError(t, err)
+		events := must.Get(s.say(t.Context()))
 		require.Equal(t, []string{
 			"toolset: the server s is not there",
 			`toolset: the tool "billing" is omitted: an agent that "solo" can transfer to has this name`,
@@ -137,8 +134,7 @@ func TestASetThatIsAwayKeepsItsNames(t *testing.T) {
 	s := newSolo(t, replies(reply(scripted.Call("delete", "{}")), reply(scripted.Text("Done.")), reply(scripted.Call("delete", "{}")), reply(scripted.Text("Done.")), reply(scripted.Call("delete", "{}"))),
 		[]llmagent.Option{llmagent.WithToolset(staging, production)})
 	for _, want := range []string{"deleted in staging", `there is no tool "delete"`, "deleted in staging"} {
-		events, err := s.say(t.Context())
-		require.NoError(t, err)
+		events := must.Get(s.say(t.Context()))
 		require.Contains(t, event.OutputText(results(events)[0].Output), want)
 		if strings.HasPrefix(want, "there") {
 			require.Contains(t, notices(events), `toolset: the tool "delete" is omitted: a toolset of agent "solo" that is away has a tool with this name`)
@@ -155,15 +151,10 @@ func TestAClientCannotTakeTheNameOfASetThatIsAway(t *testing.T) {
 	set.set(t, tool(t, "delete", func(tools.Context) (any, error) { return "deleted", nil }))
 	s := newSolo(t, replies(reply(scripted.Call("delete", "{}")), reply(scripted.Text("Done.")), reply(scripted.Call("delete", "{}")), reply(scripted.Text("Done."))),
 		[]llmagent.Option{llmagent.WithToolset(set)})
-	_, err := s.say(t.Context())
-	require.NoError(t, err)
+	must.Get(s.say(t.Context()))
 	set.have = nil
 	client := tools.ClientTools{Tools: []tools.ClientTool{{Name: "delete", Parameters: json.RawMessage(`{"type":"object"}`)}}}
-	var events []*event.Event
-	for e, err := range sessiontest.Turn(t, s.runner.Run(t.Context(), key, llm.UserText("Delete it"), runner.WithMetadata(map[string]any{tools.ClientKey: client}))) {
-		require.NoError(t, err)
-		events = append(events, e)
-	}
+	events := must.All(sessiontest.Turn(t, s.runner.Run(t.Context(), key, llm.UserText("Delete it"), runner.WithMetadata(map[string]any{tools.ClientKey: client}))))
 	require.Contains(t, event.OutputText(results(events)[0].Output), `there is no tool "delete"`)
 }
 
@@ -173,26 +164,20 @@ func TestAToolsetThatIsRequired(t *testing.T) {
 	gone := &required{changing{err: fmt.Errorf("%w: the server s is not there", tools.ErrRequired)}}
 	away := &changing{err: errors.New("the server t is not there")}
 	a := func(opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.New("a", "", scripted.Always("m", scripted.Reply(scripted.Text("Answered."))), opts...)
-		require.NoError(t, err)
-		return a
+		return must.Get(llmagent.New("a", "", scripted.Always("m", scripted.Reply(scripted.Text("Answered."))), opts...))
 	}
-	f, err := llmagent.Func("f", "", func(s *llmagent.Step) error { return s.Say("Answered.") }, llmagent.WithToolset(gone))
-	require.NoError(t, err)
+	f := must.Get(llmagent.Func("f", "", func(s *llmagent.Step) error { return s.Say("Answered.") }, llmagent.WithToolset(gone)))
 	for _, root := range []agent.Agent{a(llmagent.WithToolset(away, gone)), f} {
-		r, err := runner.New(root, sessiontest.Memory(t))
-		require.NoError(t, err)
+		r := must.Get(runner.New(root, sessiontest.Memory(t)))
 		require.ErrorIs(t, r.Start(t.Context()), tools.ErrRequired)
 		res, err := runner.Collect(r.Run(t.Context(), key, llm.UserText("Hello")))
 		require.ErrorIs(t, err, tools.ErrRequired)
 		require.ErrorContains(t, err, "the server s is not there")
 		require.Empty(t, res.Text)
 	}
-	r, err := runner.New(a(llmagent.WithToolset(away)), sessiontest.Memory(t))
-	require.NoError(t, err)
+	r := must.Get(runner.New(a(llmagent.WithToolset(away)), sessiontest.Memory(t)))
 	require.NoError(t, r.Start(t.Context()))
-	res, err := runner.Collect(r.Run(t.Context(), key, llm.UserText("Hello")))
-	require.NoError(t, err)
+	res := must.Get(runner.Collect(r.Run(t.Context(), key, llm.UserText("Hello"))))
 	require.Equal(t, []*event.Notice{{Code: event.NoticeToolset, Message: "the server t is not there"}}, res.Notices)
 }
 
@@ -209,7 +194,7 @@ func (r *required) Start(ctx context.Context) error {
 func TestAFunctionWithAToolset(t *testing.T) {
 	set := &changing{}
 	set.set(t, tool(t, "look", func(tools.Context) (any, error) { return "seen", nil }))
-	a, err := llmagent.Func("f", "", func(s *llmagent.Step) error {
+	a := must.Get(llmagent.Func("f", "", func(s *llmagent.Step) error {
 		var got string
 		if err := s.Call("look", nil, &got); err != nil {
 			return err
@@ -218,13 +203,10 @@ func TestAFunctionWithAToolset(t *testing.T) {
 			got += ", " + err.Error()
 		}
 		return s.Say(got)
-	}, llmagent.WithToolset(set))
-	require.NoError(t, err)
-	r, err := runner.New(a, sessiontest.Memory(t))
-	require.NoError(t, err)
+	}, llmagent.WithToolset(set)))
+	r := must.Get(runner.New(a, sessiontest.Memory(t)))
 	var said string
-	for e, err := range sessiontest.Turn(t, r.Run(t.Context(), key, llm.UserText("Hello"))) {
-		require.NoError(t, err)
+	for _, e := range must.All(sessiontest.Turn(t, r.Run(t.Context(), key, llm.UserText("Hello")))) {
 		if d, ok := e.Data.(*event.Text); ok {
 			said += d.Content
 		}
@@ -247,9 +229,7 @@ func TestRulesAboutToolsOfSets(t *testing.T) {
 		return c
 	}
 	own := func(name, own string) tools.Tool {
-		made, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: name}, Own: own}, func(tools.Context, json.RawMessage) (any, error) { return name + " ran", nil })
-		require.NoError(t, err)
-		return made
+		return must.Get(tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: name}, Own: own}, func(tools.Context, json.RawMessage) (any, error) { return name + " ran", nil }))
 	}
 	away := &changing{err: errors.New("the server s is not there")}
 	amount := map[string]tools.Arg{"amount": {Above: 5}}
@@ -272,15 +252,13 @@ func TestRulesAboutToolsOfSets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.rule.Decision = tools.Deny
-			p, err := tools.NewPolicy(c.rule)
-			require.NoError(t, err)
+			p := must.Get(tools.NewPolicy(c.rule))
 			var calls []scripted.Item
 			for _, name := range slices.Sorted(maps.Keys(c.calls)) {
 				calls = append(calls, scripted.Call(name, "{}"))
 			}
 			s := newSolo(t, replies(reply(calls...)), []llmagent.Option{llmagent.WithTools(c.static...), llmagent.WithToolset(c.sets...), llmagent.WithToolPolicy(p)})
-			events, err := s.say(t.Context())
-			require.NoError(t, err)
+			events := must.Get(s.say(t.Context()))
 			for _, r := range results(events) {
 				require.Contains(t, event.OutputText(r.Output), c.calls[r.Name])
 				require.Equal(t, !strings.HasSuffix(c.calls[r.Name], " ran"), r.IsError)
@@ -310,16 +288,14 @@ func TestRulesAboutToolsOfSets(t *testing.T) {
 
 // A list that changes asks anew: the mistake is there as long as the tool is missing.
 func TestAListThatMendsAMistake(t *testing.T) {
-	p, err := tools.NewPolicy(tools.Rule{Tool: "later", Decision: tools.Deny})
-	require.NoError(t, err)
+	p := must.Get(tools.NewPolicy(tools.Rule{Tool: "later", Decision: tools.Deny}))
 	ran := func(tools.Context) (any, error) { return "ran", nil }
 	set := &changing{}
 	set.set(t, tool(t, "other", ran))
 	s := newSolo(t, replies(reply(scripted.Call("other", "{}")), reply(scripted.Text("Done.")), reply(scripted.Call("other", "{}")), reply(scripted.Text("Done.")), reply(scripted.Call("other", "{}"))),
 		[]llmagent.Option{llmagent.WithToolset(set), llmagent.WithToolPolicy(p)})
 	for _, want := range []string{"refused: ", "ran", "refused: "} {
-		events, err := s.say(t.Context())
-		require.NoError(t, err)
+		events := must.Get(s.say(t.Context()))
 		require.Contains(t, event.OutputText(results(events)[0].Output), want)
 		if want == "ran" {
 			set.set(t, tool(t, "other", ran))
@@ -366,12 +342,10 @@ func TestAToolsetThatComesLate(t *testing.T) {
 	own := tool(t, "own", func(tools.Context) (any, error) { return "own", nil })
 	s := newSolo(t, replies(reply(scripted.Call("own", "{}")), reply(scripted.Call("look", "{}"))),
 		[]llmagent.Option{llmagent.WithTools(own), llmagent.WithToolset(set, &second{of: set})})
-	events, err := s.say(t.Context())
-	require.NoError(t, err)
+	events := must.Get(s.say(t.Context()))
 	require.Equal(t, []string{"toolset: the server has not answered yet", "toolset: the tools of mcp late are available again"}, notices(events))
 	require.Equal(t, []string{"own"}, offered(s.script.requests[0]))
 	require.Equal(t, []string{"own", "look"}, offered(s.script.requests[1]))
-	events, err = s.say(t.Context())
-	require.NoError(t, err)
+	events = must.Get(s.say(t.Context()))
 	require.Empty(t, notices(events))
 }

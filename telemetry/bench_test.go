@@ -11,6 +11,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -25,10 +26,7 @@ import (
 func backends(t testing.TB) map[string][]agent.Interceptor {
 	t.Helper()
 	traced := func(opts ...telemetry.Option) []agent.Interceptor {
-		i, err := telemetry.New(opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		i := must.Get(telemetry.New(opts...))
 		return []agent.Interceptor{i}
 	}
 	return map[string][]agent.Interceptor{
@@ -47,10 +45,7 @@ func transfers(t testing.TB, interceptors []agent.Interceptor) func() {
 	say := func(name string, items ...scripted.Item) llm.Model {
 		return scripted.Always(name, scripted.Reply(items...))
 	}
-	billing, err := llmagent.New("billing", "You handle refunds.", say("billing", scripted.Text("I see two charges and refund one.")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	billing := must.Get(llmagent.New("billing", "You handle refunds.", say("billing", scripted.Text("I see two charges and refund one."))))
 	support, err := llmagent.New("support", "You route.", say("support", to("billing")), llmagent.WithSubAgents(billing))
 	if err != nil {
 		t.Fatal(err)

@@ -109,10 +109,9 @@ func requireMessages(t *testing.T, want, got string) {
 func TestMediaContent(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(scripted.Text("A cat.")))
 	b := newBench(t, newAgent(t, s, "support"), []telemetry.Option{telemetry.WithContent()})
-	_, err := collect(b.runner.Run(context.Background(), session.ID("s1"), llm.UserParts(llm.TextPart{Text: "What is this?"},
+	must.Get(collect(b.runner.Run(context.Background(), session.ID("s1"), llm.UserParts(llm.TextPart{Text: "What is this?"},
 		llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte("picture")},
-		llm.Media{Kind: llm.MediaFile, MediaType: "application/pdf", URL: "https://example.com/a.pdf"})))
-	require.NoError(t, err)
+		llm.Media{Kind: llm.MediaFile, MediaType: "application/pdf", URL: "https://example.com/a.pdf"}))))
 	want := `[{"role":"user","parts":[{"type":"text","content":"What is this?"},{"type":"media","modality":"image","mime_type":"image/png","bytes":7},
 		{"type":"uri","modality":"file","mime_type":"application/pdf","uri":"https://example.com/a.pdf"}]}]`
 	requireMessages(t, want, attr(b.one("chat support"), "gen_ai.input.messages").AsString())
@@ -123,8 +122,7 @@ func TestMediaContent(t *testing.T) {
 func TestBrokenArguments(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call("refund", `{"sec`)), scripted.Reply(scripted.Text("Sorry.")))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, "refund", ok))), []telemetry.Option{telemetry.WithContent()})
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	requireMessages(t, `[{"role":"assistant","parts":[{"type":"tool_call","id":"call_support_1","name":"refund","arguments":"{\"sec"}],"finish_reason":"tool_calls"}]`,
 		attr(b.named("chat support")[0], "gen_ai.output.messages").AsString())
 }
@@ -134,8 +132,7 @@ func TestBrokenArguments(t *testing.T) {
 func TestATurnWithoutAnAnswer(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call("desk", `{"input":"look"}`)), scripted.Reply(scripted.Finish(llm.FinishLength))).Add("desk", scripted.Reply(scripted.Text("Found.")))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, newAgent(t, s, "desk")))), []telemetry.Option{telemetry.WithContent()})
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.NotContains(t, attributes(b.one("invoke_workflow support")), "gen_ai.output.messages")
 }
 
@@ -145,8 +142,7 @@ func TestUnsampledTurns(t *testing.T) {
 	b := newBench(t, newAgent(t, s, "support"), nil)
 	i := must.Get(telemetry.New(telemetry.WithContent(), telemetry.WithTracerProvider(unsampled(b)), telemetry.WithMeterProvider(meters(b))))
 	b.use(newAgent(t, s, "support"), i)
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.Empty(t, b.spans.Ended())
 	require.Len(t, b.measured()["gen_ai.client.token.usage in {token}"], 2, "metrics do not depend on sampling: "+fmt.Sprint(b.measured()))
 }

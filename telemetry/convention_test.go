@@ -56,14 +56,10 @@ func TestNamesAreThoseOfTheConventions(t *testing.T) {
 
 func TestMetricsAreThoseOfTheConventions(t *testing.T) {
 	m := noop.Meter{}
-	tokens, err := genaiconv.NewClientTokenUsage(m)
-	require.NoError(t, err)
-	duration, err := genaiconv.NewClientOperationDuration(m)
-	require.NoError(t, err)
-	first, err := genaiconv.NewClientOperationTimeToFirstChunk(m)
-	require.NoError(t, err)
-	request, err := httpconv.NewServerRequestDuration(m)
-	require.NoError(t, err)
+	tokens := must.Get(genaiconv.NewClientTokenUsage(m))
+	duration := must.Get(genaiconv.NewClientOperationDuration(m))
+	first := must.Get(genaiconv.NewClientOperationTimeToFirstChunk(m))
+	request := must.Get(httpconv.NewServerRequestDuration(m))
 	require.Equal(t, []string{tokens.Name(), duration.Name(), first.Name(), request.Name()}, []string{metricTokens, metricDuration, metricFirstChunk, metricRequest})
 	require.Equal(t, []string{"{token}", "s", "s", "s"}, []string{tokens.Unit(), duration.Unit(), first.Unit(), request.Unit()})
 }
@@ -107,8 +103,7 @@ func TestClassesOfErrors(t *testing.T) {
 // constants returns the string constants of convention.go whose name begins so.
 func constants(t *testing.T, prefix string, keep func(string) bool) (values []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "convention.go", nil, 0)
-	require.NoError(t, err)
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "convention.go", nil, 0))
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok || !strings.HasPrefix(spec.Names[0].Name, prefix) {

@@ -49,8 +49,7 @@ func TestEventsThatAreWithheld(t *testing.T) {
 	desk := newAgent(t, s, "desk", llmagent.WithSubAgents(newAgent(t, s, "clerk")))
 	support := newAgent(t, s, "support", llmagent.WithTools(agentTool(t, desk)), llmagent.WithSubAgents(newAgent(t, s, "billing")))
 	b := newBench(t, support, nil, runner.WithInterceptors(wordsOnly{}))
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.Equal(t, `invoke_workflow support
   invoke_agent support
     chat support tool_calls
@@ -98,8 +97,7 @@ func TestInnerRunsWithoutCalls(t *testing.T) {
 		}))
 		s := scripted.New().Add("support", scripted.Reply(scripted.Call("first", `{"input":"what time is it?"}`)), scripted.Reply(to("outer")))
 		b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, first)), llmagent.WithSubAgents(outer)), nil)
-		_, err := b.say(context.Background(), session.ID("s1"))
-		require.NoError(t, err)
+		must.Get(b.say(context.Background(), session.ID("s1")))
 		require.Zero(t, b.spans.open())
 		require.Equal(t, `invoke_workflow support
   execute_tool transfer_to_agent
@@ -152,8 +150,7 @@ func TestTheStoresContext(t *testing.T) {
 	noted := &store{Store: sessiontest.Memory(t), starts: make(map[string]trace.SpanContext)}
 	b.store = noted
 	b.use(root, i)
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	turn := b.one("invoke_workflow support").SpanContext()
 	support := b.one("invoke_agent support").SpanContext()
 	require.Equal(t, map[string]trace.SpanContext{"harness_start support": turn, "harness_start billing": support,
@@ -231,8 +228,7 @@ func TestCallsAfterTheTurn(t *testing.T) {
 		late = ctx
 		return func(func(*event.Event, error) bool) {}
 	})
-	_, err := collect(turn)
-	require.NoError(t, err)
+	must.Get(collect(turn))
 	late, cancel := context.WithCancel(late)
 	cancel()
 	for range i.ModelCall(late, agent.ModelCallInfo{Invocation: inv, Model: s.Model("a"), Request: &llm.Request{}},

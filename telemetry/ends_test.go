@@ -78,8 +78,7 @@ func TestBreakingOff(t *testing.T) {
 func TestStreaming(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(scripted.Text("I see ", "two charges.")))
 	b := newBench(t, newAgent(t, s, "support"), nil, runner.WithStreaming())
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	chat := b.one("chat support")
 	require.True(t, attr(chat, "gen_ai.request.stream").AsBool())
 	first := attr(chat, "gen_ai.response.time_to_first_chunk").AsFloat64()
@@ -251,8 +250,7 @@ func TestApproval(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s1")
 	s := scripted.New().Add("support", scripted.Reply(scripted.CallID("c1", "refund", `{}`)), scripted.Reply(scripted.Text("Refunded.")))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, "refund", ok, tools.NeedsApproval(tools.ByUser())))), nil)
-	_, err := b.say(ctx, key)
-	require.NoError(t, err)
+	must.Get(b.say(ctx, key))
 	require.Equal(t, `invoke_workflow support
   invoke_agent support input_required
     chat support tool_calls
@@ -260,10 +258,8 @@ func TestApproval(t *testing.T) {
 	paused := b.one("invoke_workflow support")
 	require.Equal(t, "input_required", attr(paused, "arbor.turn.finish_reason").AsString())
 
-	asked, err := b.runner.Pending(ctx, key)
-	require.NoError(t, err)
-	_, err = collect(b.runner.Resume(ctx, key, runner.Approve(asked[0].ToolCallID)))
-	require.NoError(t, err)
+	asked := must.Get(b.runner.Pending(ctx, key))
+	must.Get(collect(b.runner.Resume(ctx, key, runner.Approve(asked[0].ToolCallID))))
 	require.Equal(t, `invoke_workflow support
   invoke_agent support input_required
     chat support tool_calls
@@ -290,8 +286,7 @@ func TestResumeAfterABreak(t *testing.T) {
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, "lookup", ok)), llmagent.WithSubAgents(plain)), nil)
 	until(b.runner.Run(ctx, key, llm.UserText(question)), func(e *event.Event) bool { return e.Type() == event.TypeToolResult })
 	until(b.runner.Resume(ctx, key), func(e *event.Event) bool { return e.Type() == event.TypeHarnessStart })
-	_, err := collect(b.runner.Resume(ctx, key))
-	require.NoError(t, err)
+	must.Get(collect(b.runner.Resume(ctx, key)))
 	require.Equal(t, `invoke_workflow support broken off
   invoke_agent support broken off
     chat support tool_calls
@@ -345,8 +340,7 @@ func TestAnInnerRunRunsOutOfTime(t *testing.T) {
 			Add("desk", scripted.Reply(scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })))
 		slow := must.Get(agenttool.New(newAgent(t, s, "desk"), agenttool.WithTimeout(time.Minute)))
 		b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(slow)), nil)
-		_, err := b.say(context.Background(), session.ID("s1"))
-		require.NoError(t, err)
+		must.Get(b.say(context.Background(), session.ID("s1")))
 		require.Equal(t, `invoke_workflow support
   invoke_agent support stop
     chat support tool_calls

@@ -24,14 +24,11 @@ func TestNodesOfGraphs(t *testing.T) {
 			yield(&event.Event{Data: &event.Finish{Output: []byte("1")}}, nil)
 		}
 	}))
-	inner, err := agentgraph.NewBuilder("review").Node("first", plain).Node("judge", newAgent(t, s, "judge")).Edge("first", "judge").Build()
-	require.NoError(t, err)
-	graph, err := agentgraph.NewBuilder("article").Node("writer", newAgent(t, s, "writer")).Node("check", inner).Node("count", plain).
-		Edge("writer", "check").Edge("writer", "count").Build()
-	require.NoError(t, err)
+	inner := must.Get(agentgraph.NewBuilder("review").Node("first", plain).Node("judge", newAgent(t, s, "judge")).Edge("first", "judge").Build())
+	graph := must.Get(agentgraph.NewBuilder("article").Node("writer", newAgent(t, s, "writer")).Node("check", inner).Node("count", plain).
+		Edge("writer", "check").Edge("writer", "count").Build())
 	b := newBench(t, graph, nil)
-	_, err = b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.Equal(t, `invoke_workflow article
   invoke_agent article stop
     invoke_agent writer stop

@@ -62,8 +62,7 @@ func TestHTTPRequestsCarryTheSpan(t *testing.T) {
 	billing := must.Get(llmagent.New("billing", "You handle refunds.", model("billing")))
 	support := must.Get(llmagent.New("support", "You route.", model("support"), llmagent.WithSubAgents(billing)))
 	b := newBench(t, support, []telemetry.Option{telemetry.WithContent()}, runner.WithStreaming())
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.Equal(t, `invoke_workflow support
   invoke_agent support transfer -> billing
     chat support tool_calls
@@ -101,9 +100,7 @@ func TestAgentsOfTheirOwnKind(t *testing.T) {
 			mine.End()
 			ctx, span := tracer.Start(ctx, "POST")
 			defer span.End()
-			for _, err := range inv.Runtime().Ask(ctx, inv, model, &llm.Request{Messages: []llm.Message{llm.UserText("Think.")}}) {
-				require.NoError(t, err)
-			}
+			must.All(inv.Runtime().Ask(ctx, inv, model, &llm.Request{Messages: []llm.Message{llm.UserText("Think.")}}))
 			for e, err := range inv.Runtime().Run(ctx, helper, inv.RunID()+":harness_start", llm.Content{Text: "help"}) {
 				require.NoError(t, err)
 				if !yield(e, nil) {
@@ -115,8 +112,7 @@ func TestAgentsOfTheirOwnKind(t *testing.T) {
 	}))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithSubAgents(remote)), nil)
 	tracer = b.tracers.Tracer("mine")
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.Equal(t, `invoke_workflow support
   invoke_agent support transfer -> remote
     chat support tool_calls
@@ -144,8 +140,7 @@ func TestAnInnerAgentWithoutCalls(t *testing.T) {
 			}))
 			s := scripted.New().Add("support", scripted.Reply(scripted.Call("clock", `{"input":"what time is it?"}`)), scripted.Reply(scripted.Text("Noon.")))
 			b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, clock))), nil)
-			_, err := b.say(context.Background(), session.ID("s1"))
-			require.NoError(t, err)
+			must.Get(b.say(context.Background(), session.ID("s1")))
 			failed := map[bool]string{false: " !tool_error"}[say]
 			require.Equal(t, `invoke_workflow support
   invoke_agent support stop
@@ -168,9 +163,7 @@ func TestAnInnerAgentWithSpansOfItsOwn(t *testing.T) {
 	thinker := must.Get(agent.New("thinker", "Thinks twice.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			ask := func(ctx context.Context) {
-				for _, err := range inv.Runtime().Ask(ctx, inv, s.Model("model"), &llm.Request{Messages: []llm.Message{llm.UserText("Think.")}}) {
-					require.NoError(t, err)
-				}
+				must.All(inv.Runtime().Ask(ctx, inv, s.Model("model"), &llm.Request{Messages: []llm.Message{llm.UserText("Think.")}}))
 			}
 			ask(ctx)
 			ctx, span := tracer.Start(ctx, "second thoughts")
@@ -181,8 +174,7 @@ func TestAnInnerAgentWithSpansOfItsOwn(t *testing.T) {
 	}))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, thinker))), nil)
 	tracer = b.tracers.Tracer("mine")
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.Equal(t, `invoke_workflow support
   invoke_agent support stop
     chat support tool_calls
@@ -204,8 +196,7 @@ func TestToolsFindTheirSpan(t *testing.T) {
 		return "done", nil
 	})
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(fetch)), nil)
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.Equal(t, b.one("execute_tool fetch").SpanContext(), seen)
 }
 
@@ -214,8 +205,7 @@ func TestTheCallersSpan(t *testing.T) {
 	s := scripted.New().Always("support", scripted.Reply(scripted.Text("Hello.")))
 	b := newBench(t, newAgent(t, s, "support"), nil)
 	ctx, span := b.tracers.Tracer("mine").Start(context.Background(), "POST /chat")
-	_, err := b.say(ctx, session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(ctx, session.ID("s1")))
 	span.End()
 	require.Equal(t, `POST /chat
   invoke_workflow support
@@ -235,8 +225,7 @@ func TestTwoBackends(t *testing.T) {
 	i := must.Get(telemetry.New(telemetry.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(second)))))
 	root := newAgent(t, s, "support", llmagent.WithSubAgents(newAgent(t, s, "billing")), llmagent.WithTools(agentTool(t, newAgent(t, s, "desk"))))
 	b := newBench(t, root, nil, runner.WithInterceptors(i))
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	count := func(spans []sdktrace.ReadOnlySpan) map[string]int {
 		names := make(map[string]int)
 		for _, s := range spans {
@@ -255,13 +244,11 @@ func TestProviders(t *testing.T) {
 	b := newBench(t, root, []telemetry.Option{telemetry.WithProvider(func(m llm.Model) string {
 		return map[string]string{"support": "mistral_ai", "billing": "deepseek"}[m.Name()]
 	})})
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.Equal(t, "mistral_ai", attr(b.one("chat support"), "gen_ai.provider.name").AsString())
 	require.Equal(t, "mistral_ai", attr(b.one("invoke_agent support"), "gen_ai.provider.name").AsString())
 	require.Equal(t, "deepseek", attr(b.one("chat billing"), "gen_ai.provider.name").AsString())
 	b = newBench(t, newAgent(t, scripted.New().Always("a", scripted.Reply(scripted.Text("Hello."))), "a"), []telemetry.Option{telemetry.WithProviderName("cohere")})
-	_, err = b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.Equal(t, "cohere", attr(b.one("chat a"), "gen_ai.provider.name").AsString())
 }

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -52,8 +53,7 @@ func TestParallelTools(t *testing.T) {
 	right := newAgent(t, s, "right", llmagent.WithTools(lookup), llmagent.WithSubAgents(newAgent(t, s, "clerk")))
 	wait := newTool(t, "wait", func(ctx tools.Context) (string, error) { return "met", three(ctx) })
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, left), agentTool(t, right), wait)), nil)
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.Zero(t, b.spans.open())
 	require.Equal(t, `invoke_workflow support
   invoke_agent support stop
@@ -110,8 +110,7 @@ func TestConcurrentTurns(t *testing.T) {
 	for n := range sessions {
 		group.Go(func() {
 			for range turns {
-				_, err := b.say(context.Background(), session.ID(fmt.Sprint("s", n)))
-				require.NoError(t, err)
+				must.Get(b.say(context.Background(), session.ID(fmt.Sprint("s", n))))
 			}
 		})
 	}

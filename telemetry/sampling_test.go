@@ -33,14 +33,12 @@ func desk(t testing.TB) agent.Agent {
 		Add("clerk", scripted.Reply(to("printer"))).
 		Add("printer", scripted.Reply(scripted.Text("Printed.")))
 	facts := agentTool(t, newAgent(t, s, "facts"))
-	check, err := agentgraph.NewBuilder("check").Node("judge", newAgent(t, s, "judge")).Build()
-	require.NoError(t, err)
-	graph, err := agentgraph.NewBuilder("article").
+	check := must.Get(agentgraph.NewBuilder("check").Node("judge", newAgent(t, s, "judge")).Build())
+	graph := must.Get(agentgraph.NewBuilder("article").
 		Node("writer", newAgent(t, s, "writer", llmagent.WithTools(facts))).
 		Node("check", check).
 		Node("clerk", newAgent(t, s, "clerk", llmagent.WithSubAgents(newAgent(t, s, "printer")))).
-		Edge("writer", "check").Edge("check", "clerk").Build()
-	require.NoError(t, err)
+		Edge("writer", "check").Edge("check", "clerk").Build())
 	return newAgent(t, s, "support", llmagent.WithTools(facts), llmagent.WithSubAgents(graph))
 }
 
@@ -75,8 +73,7 @@ func TestNoProvider(t *testing.T) {
 	b := newBench(t, desk(t), nil)
 	i := must.Get(telemetry.New())
 	b.use(desk(t), i)
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 }
 
 // A trace is there as a whole or not at all, whatever part of the turns is sampled.
@@ -91,8 +88,7 @@ func TestSampledTurns(t *testing.T) {
 			i := must.Get(telemetry.New(telemetry.WithTracerProvider(b.tracers)))
 			for n := range turns {
 				b.use(desk(t), i)
-				_, err := b.say(context.Background(), session.ID(fmt.Sprint("s", n)))
-				require.NoError(t, err)
+				must.Get(b.say(context.Background(), session.ID(fmt.Sprint("s", n))))
 			}
 			require.Zero(t, b.spans.open())
 			for _, s := range b.spans.Ended() {
@@ -135,8 +131,7 @@ func (s without) Description() string { return "without " + string(s) }
 // others nest in each other and in those that are missing.
 func TestSamplersThatDropSingleSpans(t *testing.T) {
 	whole := newBench(t, desk(t), nil)
-	_, err := whole.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(whole.say(context.Background(), session.ID("s1")))
 	require.Equal(t, deskSpans, whole.tree())
 	names := make(map[string]bool)
 	for _, s := range whole.spans.Ended() {
@@ -148,8 +143,7 @@ func TestSamplersThatDropSingleSpans(t *testing.T) {
 			b.tracers = sdktrace.NewTracerProvider(sdktrace.WithSampler(without(name)), sdktrace.WithSpanProcessor(b.spans))
 			i := must.Get(telemetry.New(telemetry.WithTracerProvider(b.tracers)))
 			b.use(desk(t), i)
-			_, err = b.say(context.Background(), session.ID("s1"))
-			require.NoError(t, err)
+			must.Get(b.say(context.Background(), session.ID("s1")))
 			require.Zero(t, b.spans.open())
 			require.Equal(t, families(whole.spans.Ended(), name), families(b.spans.Ended(), name))
 		})

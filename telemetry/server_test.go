@@ -9,13 +9,13 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/telemetry"
 )
 
 func TestServer(t *testing.T) {
 	reader := metric.NewManualReader()
-	o, err := telemetry.Server(metric.NewMeterProvider(metric.WithReader(reader)))
-	require.NoError(t, err)
+	o := must.Get(telemetry.Server(metric.NewMeterProvider(metric.WithReader(reader))))
 	ctx := t.Context()
 	o.Request(ctx, "GET", "/x/{id}", 200, time.Second)
 	o.Streams(ctx, "api", 1)

@@ -67,9 +67,7 @@ func TestCallsOutsideOfATurn(t *testing.T) {
 			return s.Model("support").Generate(ctx, req)
 		})
 	for range 2 { // a sequence can be run again
-		for _, err := range ask {
-			require.NoError(t, err)
-		}
+		must.All(ask)
 	}
 	_, err := i.ToolCall(ctx, agent.ToolCallInfo{Invocation: inv, ID: "c1", Name: "refund", Input: json.RawMessage(`{}`)},
 		func(context.Context, json.RawMessage) (*event.ToolResult, error) { return nil, context.Canceled })

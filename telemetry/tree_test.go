@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -19,8 +20,7 @@ func TestATransfer(t *testing.T) {
 			scripted.Reply(scripted.Usage(40, 9, 30), scripted.ModelName("billing-2026"), scripted.Text("Refunded.")))
 	billing := newAgent(t, s, "billing", llmagent.WithTools(newTool(t, "refund", ok)))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithSubAgents(billing)), nil)
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.Equal(t, `invoke_workflow support
   invoke_agent support transfer -> billing
     chat support tool_calls
@@ -75,8 +75,7 @@ func TestAgentsInAgents(t *testing.T) {
 	clerk := newAgent(t, s, "clerk", llmagent.WithTools(agentTool(t, archive)))
 	desk := newAgent(t, s, "desk", llmagent.WithSubAgents(clerk), llmagent.WithTools(newTool(t, "lookup", ok)))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, desk))), nil)
-	_, err := b.say(context.Background(), session.ID("s1"))
-	require.NoError(t, err)
+	must.Get(b.say(context.Background(), session.ID("s1")))
 	require.Equal(t, `invoke_workflow support
   invoke_agent support stop
     chat support tool_calls

@@ -18,6 +18,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -172,13 +173,12 @@ func TestRequestsShareTheirPrefix(t *testing.T) {
 	}
 	server := httptest.NewServer(endpoint.Handler(func(name string) (llm.Model, bool) { m, ok := models[name]; return m, ok }, endpoint.WithRecorder(rec.record)))
 	defer server.Close()
-	fine, err := tools.Func("fine", "", func(tools.Context, struct {
+	fine := must.Get(tools.Func("fine", "", func(tools.Context, struct {
 		A string  `json:"a"`
 		B float64 `json:"b"`
 	}) (string, error) {
 		return strings.Repeat("fine, and a secret\n", 5), nil
-	})
-	require.NoError(t, err)
+	}))
 	policies := []view.Policy{view.Full(), view.TextOnly(), view.Own(), view.Func(func(e *event.Event) bool { return e.Seq%2 == 0 }), view.Full().Redact(hush),
 		view.LastTurns(1), view.LastTurns(2), view.LastTurns(3).Redact(hush)}
 	trim := []int{0, 0, 0, 0, 0, 1, 2, 3}
@@ -187,9 +187,8 @@ func TestRequestsShareTheirPrefix(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rec.reset(rapid.Uint64().Draw(rt, "seed"))
 		open := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
-		must := func(name string, kids ...agent.Agent) agent.Agent {
-			m, err := openai.New(name, openai.WithBaseURL(server.URL), openai.WithAPIKey("k"), openai.WithRetries(0))
-			require.NoError(rt, err)
+		made := func(name string, kids ...agent.Agent) agent.Agent {
+			m := must.Get(openai.New(name, openai.WithBaseURL(server.URL), openai.WithAPIKey("k"), openai.WithRetries(0)))
 			p := rapid.IntRange(0, len(policies)-1).Draw(rt, "policy of "+name)
 			rec.lastTurn[name] = trim[p]
 			opts := []llmagent.Option{llmagent.WithSubAgents(kids...), llmagent.WithTransferPolicy(open), llmagent.WithTools(fine),
@@ -197,22 +196,19 @@ func TestRequestsShareTheirPrefix(t *testing.T) {
 			if trim[p] == 0 && rapid.IntRange(0, 3).Draw(rt, "compaction") == 3 {
 				opts = append(opts, llmagent.WithCompaction(llmagent.Compaction{Window: rapid.IntRange(300, 900).Draw(rt, "window")}))
 			}
-			a, err := llmagent.New(name, "You are "+name+".", m, opts...)
-			require.NoError(rt, err)
-			return a
+			return must.Get(llmagent.New(name, "You are "+name+".", m, opts...))
 		}
-		left := must("left", must("leaf"))
+		left := made("left", made("leaf"))
 		if rapid.Bool().Draw(rt, "edge") {
 			p := rapid.IntRange(0, len(policies)-1).Draw(rt, "policy of the edge")
 			rec.lastTurn["left"] = trim[p]
 			left = agent.Via(left, policies[p], agent.HideReason())
 		}
 		store := sessiontest.Memory(t)
-		root := must("root", left, must("right"))
+		root := made("root", left, made("right"))
 		cached := rapid.IntRange(0, 1).Draw(rt, "cached")
 		key := session.ID("s")
-		r, err := runner.New(root, store, runner.WithCache(cached))
-		require.NoError(rt, err)
+		r := must.Get(runner.New(root, store, runner.WithCache(cached)))
 		for turn := range rapid.IntRange(1, 9).Draw(rt, "turns") {
 			rec.mu.Lock()
 			rec.turn = turn + 1

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -70,16 +71,13 @@ func randomLog(rt *rapid.T, turns int, own ...tools.Tool) (tree *agent.Tree, log
 		return scripted.Reply(items...)
 	}
 	open := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
-	must := func(name string, kids ...agent.Agent) agent.Agent {
-		a, err := llmagent.New(name, "", scripted.Func(name, answer), llmagent.WithSubAgents(kids...), llmagent.WithTransferPolicy(open),
-			llmagent.WithTools(own...), llmagent.WithParallelTools(1))
-		require.NoError(rt, err)
-		return a
+	made := func(name string, kids ...agent.Agent) agent.Agent {
+		return must.Get(llmagent.New(name, "", scripted.Func(name, answer), llmagent.WithSubAgents(kids...), llmagent.WithTransferPolicy(open),
+			llmagent.WithTools(own...), llmagent.WithParallelTools(1)))
 	}
-	root := must("root", agent.Via(must("left", must("leaf")), agent.HideReason()), must("right"))
+	root := made("root", agent.Via(made("left", made("leaf")), agent.HideReason()), made("right"))
 	store := &writes{Store: sessiontest.Memory(rt), ends: make(map[int64]bool)}
-	r, err := runner.New(root, store)
-	require.NoError(rt, err)
+	r := must.Get(runner.New(root, store))
 	key := session.ID("s")
 	for turn := range rapid.IntRange(1, turns).Draw(rt, "turns") {
 		stop, n := rapid.IntRange(0, 40).Draw(rt, "stop"), 0
@@ -89,10 +87,7 @@ func randomLog(rt *rapid.T, turns int, own ...tools.Tool) (tree *agent.Tree, log
 			}
 		}
 	}
-	for e, err := range r.History(context.Background(), key) {
-		require.NoError(rt, err)
-		log = append(log, e)
-	}
+	log = must.All(r.History(context.Background(), key))
 	return r.Tree(), log, store.ends
 }
 
@@ -129,10 +124,8 @@ func compacted(rt *rapid.T, tree *agent.Tree, log []*event.Event, ends map[int64
 // and checks both for what is true of every view.
 func TestIncrementalViews(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true")) // a failure prints its seed
-	fine, err := tools.Func("fine", "", func(tools.Context, struct{}) (string, error) { return "fine\nindeed", nil })
-	require.NoError(t, err)
-	broken, err := tools.Func("broken", "", func(tools.Context, struct{}) (string, error) { return "", errors.New("on fire") })
-	require.NoError(t, err)
+	fine := must.Get(tools.Func("fine", "", func(tools.Context, struct{}) (string, error) { return "fine\nindeed", nil }))
+	broken := must.Get(tools.Func("broken", "", func(tools.Context, struct{}) (string, error) { return "", errors.New("on fire") }))
 
 	rapid.Check(t, func(rt *rapid.T) {
 		tree, log, ends := randomLog(rt, 6, fine, broken)
@@ -140,8 +133,7 @@ func TestIncrementalViews(t *testing.T) {
 			log, ends = compacted(rt, tree, log, ends)
 		}
 		for _, policy := range []string{"full", "text_only", "own", "last_turns:1", "last_turns:2"} {
-			p, err := view.Parse(policy)
-			require.NoError(rt, err)
+			p := must.Get(view.Parse(policy))
 			for node := range tree.Walk() {
 				follow(rt, policy, p, node, log, ends)
 			}

@@ -69,8 +69,7 @@ func noticed(rt *rapid.T, tree *agent.Tree, log []*event.Event, ends map[int64]b
 // read the log from its start: whatever was compacted, and however few starts of turns are known.
 func TestColdViews(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
-	fine, err := tools.Func("fine", "", func(tools.Context, struct{}) (string, error) { return "fine\nindeed", nil })
-	require.NoError(t, err)
+	fine := must.Get(tools.Func("fine", "", func(tools.Context, struct{}) (string, error) { return "fine\nindeed", nil }))
 	broken := must.Get(tools.Func("broken", "", func(tools.Context, struct{}) (string, error) { return "", errors.New("on fire") }))
 	later := 0
 	rapid.Check(t, func(rt *rapid.T) {

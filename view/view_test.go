@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
@@ -59,14 +60,10 @@ func (l *story) over(from, to, id string) *story {
 
 func tree(t testing.TB, opts ...agent.EdgeOption) *agent.Tree {
 	silent := func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil }
-	must := func(name string, kids ...agent.Agent) agent.Agent {
-		a, err := agent.New(name, "", silent, agent.WithSubAgents(kids...))
-		require.NoError(t, err)
-		return a
+	made := func(name string, kids ...agent.Agent) agent.Agent {
+		return must.Get(agent.New(name, "", silent, agent.WithSubAgents(kids...)))
 	}
-	tr, err := agent.NewTree(must("support", agent.Via(must("billing"), opts...), must("tech")))
-	require.NoError(t, err)
-	return tr
+	return must.Get(agent.NewTree(made("support", agent.Via(made("billing"), opts...), made("tech"))))
 }
 
 // see returns what an agent sees of a log, one message a line, and holds the

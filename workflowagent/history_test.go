@@ -62,8 +62,7 @@ func TestHistory(t *testing.T) {
 	}, workflowagent.WithHistory(view.Full()))
 	store := sessiontest.Memory(t)
 	r := newRunner(t, speaker(t, s, "front", llmagent.WithSubAgents(line)), store)
-	_, err := say(t, r, store, "Good day. [line] Obey")
-	require.NoError(t, err)
+	must.Get(say(t, r, store, "Good day. [line] Obey"))
 	for _, err := range sessiontest.Turn(t, r.Run(t.Context(), key, llm.Message{Role: llm.RoleUser, Content: llm.Content{Text: "What is this?",
 		Parts: []llm.Part{llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte{1}}}}})) {
 		require.NoError(t, err)
@@ -82,8 +81,7 @@ func TestHistoryOfTheFirst(t *testing.T) {
 	store := sessiontest.Memory(t)
 	r := newRunner(t, parallel(t, "wide", []agent.Agent{speaker(t, s, "one"), speaker(t, s, "two")}, workflowagent.WithHistory(view.LastTurns(1))), store)
 	for i := range 4 {
-		_, err := say(t, r, store, fmt.Sprint("question ", i))
-		require.NoError(t, err)
+		must.Get(say(t, r, store, fmt.Sprint("question ", i)))
 	}
 	said := func(i int) string { return fmt.Sprintf("user: [wide] one: I am one %d.\n\ntwo: I am two %d.", i, i) }
 	require.Equal(t, []string{"user: question 0"}, shown(s, "one", 0))
@@ -100,10 +98,8 @@ func TestHistoryIsAFunctionOfTheLog(t *testing.T) {
 	first, second := script("one", "two"), script("one", "two")
 	store, other := sessiontest.Memory(t), sessiontest.Memory(t)
 	r := newRunner(t, build(first), store)
-	_, err := say(t, r, store, "one")
-	require.NoError(t, err)
-	log, err := say(t, r, store, "two")
-	require.NoError(t, err)
+	must.Get(say(t, r, store, "one"))
+	log := must.Get(say(t, r, store, "two"))
 	at := 0
 	for i, e := range log {
 		if _, ok := e.Data.(*event.HarnessStart); ok && e.Agent == "two" {
@@ -111,9 +107,7 @@ func TestHistoryIsAFunctionOfTheLog(t *testing.T) {
 		}
 	}
 	fill(t, other, log[:at])
-	for _, err := range newRunner(t, build(second), other).Resume(context.Background(), key) {
-		require.NoError(t, err)
-	}
+	must.All(newRunner(t, build(second), other).Resume(context.Background(), key))
 	require.Equal(t, shown(first, "two", 1), shown(second, "two", 0))
 	require.Len(t, shown(first, "two", 1), 4)
 }
@@ -123,11 +117,9 @@ func TestHistoryRedacts(t *testing.T) {
 	s := script("one")
 	hide := func(text string) string { return strings.ReplaceAll(text, "4242", "…") }
 	one := speaker(t, s, "one", llmagent.WithHistory(view.Full().Redact(hide)))
-	_, err := run(t, sequential(t, "line", []agent.Agent{one}, workflowagent.WithHistory(view.Full())), runner.WithStreaming())
-	require.NoError(t, err)
+	must.Get(run(t, sequential(t, "line", []agent.Agent{one}, workflowagent.WithHistory(view.Full())), runner.WithStreaming()))
 	store := sessiontest.Memory(t)
-	_, err = say(t, newRunner(t, sequential(t, "line", []agent.Agent{one}, workflowagent.WithHistory(view.Full())), store), store, "card 4242")
-	require.NoError(t, err)
+	must.Get(say(t, newRunner(t, sequential(t, "line", []agent.Agent{one}, workflowagent.WithHistory(view.Full())), store), store, "card 4242"))
 	require.Equal(t, []string{"user: card …"}, shown(s, "one", 1))
 }
 
@@ -162,9 +154,7 @@ func TestHistoryOnAWarmSession(t *testing.T) {
 			if i == 2 {
 				store.loaded.Store(0)
 			}
-			for _, err := range r.Run(t.Context(), key, llm.UserText("go")) {
-				require.NoError(t, err)
-			}
+			must.All(r.Run(t.Context(), key, llm.UserText("go")))
 		}
 		require.Zero(t, store.loaded.Load(), "events read again")
 	}

@@ -59,8 +59,7 @@ func TestPauses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := sessiontest.Memory(t)
 			first, second := &calls{}, &calls{}
-			log, err := say(t, newRunner(t, tree.build(first), store), store, "go")
-			require.NoError(t, err)
+			log := must.Get(say(t, newRunner(t, tree.build(first), store), store, "go"))
 			require.ElementsMatch(t, tree.before, first.made)
 			relays := find[*event.Relay](log)
 			require.Len(t, relays, 1)
@@ -68,9 +67,7 @@ func TestPauses(t *testing.T) {
 			require.Empty(t, said(log))
 
 			r := newRunner(t, tree.build(second), store)
-			for _, err := range sessiontest.Turn(t, r.Resume(context.Background(), key, runner.Approve(relays[0].ToolCallID))) {
-				require.NoError(t, err)
-			}
+			must.All(sessiontest.Turn(t, r.Resume(context.Background(), key, runner.Approve(relays[0].ToolCallID))))
 			require.ElementsMatch(t, tree.after, second.made)
 			require.Equal(t, tree.output, string(output(t, logOf(t, store))))
 		})
@@ -82,15 +79,12 @@ func TestPauses(t *testing.T) {
 func TestTwoQuestions(t *testing.T) {
 	store, c := sessiontest.Memory(t), &calls{}
 	r := newRunner(t, parallel(t, "wide", []agent.Agent{c.asks(t, "one"), c.asks(t, "two")}), store)
-	log, err := say(t, r, store, "go")
-	require.NoError(t, err)
+	log := must.Get(say(t, r, store, "go"))
 	relays := find[*event.Relay](log)
 	require.Len(t, relays, 2)
 	for i, relay := range relays {
 		require.Equal(t, i, len(ends(logOf(t, store), relay.Within[0]))-1, "it waits once more")
-		for _, err := range sessiontest.Turn(t, r.Resume(context.Background(), key, runner.Approve(relay.ToolCallID))) {
-			require.NoError(t, err)
-		}
+		must.All(sessiontest.Turn(t, r.Resume(context.Background(), key, runner.Approve(relay.ToolCallID))))
 	}
 	require.Equal(t, `{"one":"It is paid.","two":"It is paid."}`, string(output(t, logOf(t, store))))
 	paid := 0

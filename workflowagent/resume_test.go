@@ -126,8 +126,7 @@ func TestConditionIsAskedOnce(t *testing.T) {
 		return loop(t, "again", []agent.Agent{c.adds(t, "a"), c.adds(t, "b")}, workflowagent.WithLimit(2),
 			workflowagent.Until(func(context.Context, *agent.Invocation, json.RawMessage) (bool, error) { asked++; return done, nil }))
 	}
-	log, err := run(t, tree(&calls{}, false))
-	require.NoError(t, err)
+	log := must.Get(run(t, tree(&calls{}, false)))
 	require.Equal(t, 2, asked)
 	at := 0
 	for i, e := range log {
@@ -137,9 +136,7 @@ func TestConditionIsAskedOnce(t *testing.T) {
 	}
 	store := sessiontest.Memory(t)
 	fill(t, store, log[:at])
-	for _, err := range newRunner(t, tree(&calls{}, true), store).Resume(t.Context(), key) {
-		require.NoError(t, err)
-	}
+	must.All(newRunner(t, tree(&calls{}, true), store).Resume(t.Context(), key))
 	require.Equal(t, `"go a b a b"`, string(output(t, logOf(t, store))))
 	require.Equal(t, 3, asked, "about the second round only")
 }
@@ -159,8 +156,7 @@ func TestTransfers(t *testing.T) {
 	front := made("front", llmagent.WithSubAgents(line, made("other")))
 	store := sessiontest.Memory(t)
 	r := newRunner(t, front, store)
-	log, err := say(t, r, store, "Write me something.")
-	require.NoError(t, err)
+	log := must.Get(say(t, r, store, "Write me something."))
 	require.Equal(t, "Fine.", said(log))
 	require.Equal(t, []string{`"Fine."`}, ends(log, "line"))
 	require.Equal(t, []string{`"Roses."`}, ends(log, "poet"), "it has the inner conversation")
@@ -172,8 +168,7 @@ func TestTransfers(t *testing.T) {
 			require.Equal(t, d.From == "front", e.Scope == "", "a transfer inside moves the inner conversation only")
 		}
 	}
-	log, err = say(t, r, store, "Thanks.")
-	require.NoError(t, err)
+	log = must.Get(say(t, r, store, "Thanks."))
 	require.Equal(t, "Fine.Anything else?", said(log))
 	require.NoError(t, s.Done())
 }
@@ -186,9 +181,7 @@ func TestStays(t *testing.T) {
 		sequential(t, "line", []agent.Agent{c.adds(t, "a")}, workflowagent.WithReturn(agent.StayActive)))))
 	store := sessiontest.Memory(t)
 	r := newRunner(t, front, store, runner.WithStreaming())
-	_, err := say(t, r, store, "one")
-	require.NoError(t, err)
-	log, err := say(t, r, store, "two")
-	require.NoError(t, err)
+	must.Get(say(t, r, store, "one"))
+	log := must.Get(say(t, r, store, "two"))
 	require.Equal(t, "one atwo a", said(log))
 }

@@ -27,8 +27,7 @@ import (
 func TestSequential(t *testing.T) {
 	c := &calls{}
 	a := c.adds(t, "a")
-	log, err := run(t, sequential(t, "line", []agent.Agent{a, c.adds(t, "b"), a}))
-	require.NoError(t, err)
+	log := must.Get(run(t, sequential(t, "line", []agent.Agent{a, c.adds(t, "b"), a})))
 	require.Equal(t, []string{"a", "b", "a"}, c.made)
 	require.JSONEq(t, `"go a b a"`, string(output(t, log)))
 	require.Equal(t, "go a b a", said(log))
@@ -45,8 +44,7 @@ func TestSequential(t *testing.T) {
 func TestOutputsAreJSON(t *testing.T) {
 	c := &calls{}
 	number := c.does(t, "number", func(context.Context, string) (any, error) { return map[string]any{"n": 1}, nil })
-	log, err := run(t, sequential(t, "line", []agent.Agent{number, parallel(t, "both", []agent.Agent{c.adds(t, "x"), number})}))
-	require.NoError(t, err)
+	log := must.Get(run(t, sequential(t, "line", []agent.Agent{number, parallel(t, "both", []agent.Agent{c.adds(t, "x"), number})})))
 	require.Equal(t, `{"x":"{\"n\":1} x","number":{"n":1}}`, string(output(t, log)))
 	require.Equal(t, string(output(t, log)), said(log))
 }
@@ -81,8 +79,7 @@ func TestParallelOverlaps(t *testing.T) {
 				}))
 				want = append(want, fmt.Sprintf(`"w%d":%d`, i, i))
 			}
-			log, err := run(t, parallel(t, "wide", agents))
-			require.NoError(t, err)
+			log := must.Get(run(t, parallel(t, "wide", agents)))
 			require.Equal(t, "{"+strings.Join(want, ",")+"}", string(output(t, log)))
 		})
 	}
@@ -90,8 +87,7 @@ func TestParallelOverlaps(t *testing.T) {
 
 func TestParallelSays(t *testing.T) {
 	c := &calls{}
-	log, err := run(t, parallel(t, "both", []agent.Agent{c.adds(t, "a"), c.adds(t, "b")}))
-	require.NoError(t, err)
+	log := must.Get(run(t, parallel(t, "both", []agent.Agent{c.adds(t, "a"), c.adds(t, "b")})))
 	require.Equal(t, "a: go a\n\nb: go b", said(log))
 }
 
@@ -112,8 +108,7 @@ func TestConcurrency(t *testing.T) {
 				return i, nil
 			}))
 		}
-		_, err := run(t, parallel(t, "wide", agents, workflowagent.WithConcurrency(2)))
-		require.NoError(t, err)
+		must.Get(run(t, parallel(t, "wide", agents, workflowagent.WithConcurrency(2))))
 		require.Equal(t, 2, most)
 		require.Len(t, c.made, 7)
 	})
@@ -153,8 +148,7 @@ func TestFirstErrorCancels(t *testing.T) {
 func TestCollect(t *testing.T) {
 	c := &calls{}
 	bad := c.does(t, "bad", func(context.Context, string) (any, error) { return nil, errors.New("it is broken") })
-	log, err := run(t, parallel(t, "wide", []agent.Agent{bad, c.adds(t, "good")}, workflowagent.Collect()))
-	require.NoError(t, err)
+	log := must.Get(run(t, parallel(t, "wide", []agent.Agent{bad, c.adds(t, "good")}, workflowagent.Collect())))
 	require.Equal(t, `{"bad":{"error":"it is broken"},"good":"go good"}`, string(output(t, log)))
 }
 
@@ -201,8 +195,7 @@ func TestLoop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := &calls{}
-			log, err := run(t, loop(t, "again", []agent.Agent{made.adds(t, "a"), made.adds(t, "b")}, c.opts...))
-			require.NoError(t, err)
+			log := must.Get(run(t, loop(t, "again", []agent.Agent{made.adds(t, "a"), made.adds(t, "b")}, c.opts...)))
 			require.Equal(t, c.output, event.OutputText(output(t, log)))
 			require.Equal(t, c.codes, codes(log))
 		})
@@ -229,8 +222,7 @@ func leaver(t testing.TB, name, arguments string) agent.Agent {
 	for i := range 3 {
 		s.Add(name, scripted.Reply(scripted.CallID(fmt.Sprint(name, i), workflowagent.ExitToolName, arguments)), scripted.Reply(scripted.Text("I have seen enough.")))
 	}
-	exit, err := workflowagent.ExitTool()
-	require.NoError(t, err)
+	exit := must.Get(workflowagent.ExitTool())
 	return must.Get(llmagent.New(name, "", s.Model(name), llmagent.WithTools(exit)))
 }
 
@@ -264,8 +256,7 @@ func TestExitTool(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := &calls{}
-			log, err := run(t, c.build(made))
-			require.NoError(t, err)
+			log := must.Get(run(t, c.build(made)))
 			require.Equal(t, c.output, string(output(t, log)))
 			require.Equal(t, c.made, made.made)
 		})
@@ -277,15 +268,13 @@ func TestEverywhere(t *testing.T) {
 	c := &calls{}
 	line := sequential(t, "line", []agent.Agent{c.adds(t, "a"), parallel(t, "both", []agent.Agent{c.adds(t, "b")})})
 	g := must.Get(agentgraph.NewBuilder("g").Node("n", line).Build())
-	log, err := run(t, g)
-	require.NoError(t, err)
+	log := must.Get(run(t, g))
 	require.Equal(t, `{"b":"go a b"}`, string(output(t, log)))
 
 	tool := must.Get(agenttool.New(line))
 	s := scripted.New().Add("front", scripted.Reply(scripted.CallID("c1", "line", `{"input":"it"}`)), scripted.Reply(scripted.Text("So.")))
 	front := must.Get(llmagent.New("front", "", s.Model("front"), llmagent.WithTools(tool)))
-	log, err = run(t, front)
-	require.NoError(t, err)
+	log = must.Get(run(t, front))
 	require.Equal(t, `{"b":"it a b"}`, event.OutputText(find[*event.ToolResult](log)[0].Output))
 }
 

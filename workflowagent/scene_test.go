@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
@@ -94,11 +92,7 @@ func run(t testing.TB, root agent.Agent, opts ...runner.Option) (log []*event.Ev
 
 func logOf(t testing.TB, store session.Store) (log []*event.Event) {
 	t.Helper()
-	for e, err := range store.Load(context.Background(), key, 0) {
-		require.NoError(t, err)
-		log = append(log, e)
-	}
-	return log
+	return must.All(store.Load(context.Background(), key, 0))
 }
 
 // find returns the payloads of one type, those in inner scopes too.
