@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -33,17 +32,6 @@ func (f *fixture) info(key session.Key) session.Info {
 }
 
 var forkTests = []test{
-	{"a fork whose events do not follow is not made", func(f *fixture) {
-		f.write(f.key, texts(2, "a")...)
-		to := f.another("to")
-		partial := events(2, text("b"), text("c"))
-		partial[1].Partial = true
-		for _, own := range [][]*event.Event{events(1, text("b")), events(3, text("b")), partial} {
-			require.Error(f, f.store.Fork(f.Context(), f.key, 2, to, own...))
-		}
-		require.Empty(f, f.list(to))
-		require.Empty(f, f.load(to, 0))
-	}},
 	{"many forks at once", func(f *fixture) {
 		f.write(f.key, texts(9, "a")...)
 		var wg sync.WaitGroup

@@ -3,7 +3,6 @@ package sessiontest
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,18 +11,6 @@ import (
 )
 
 var loadTests = []test{
-	{"load after a position", func(f *fixture) {
-		const n = 100
-		f.write(f.key, texts(n, "")...)
-		for _, after := range []int64{math.MinInt64, -1, 0, 1, 7, 8, 9, 23, 24, 25, 55, 56, 57, n - 1, n, n + 1, n + 1000, math.MaxInt64} {
-			log := f.load(f.key, after)
-			require.Len(f, log, int(n-min(max(after, 0), n)), "after %d", after)
-			for i, e := range log {
-				require.Equal(f, max(after, 0)+int64(i)+1, e.Seq)
-				require.Equal(f, fmt.Sprint(e.Seq-1), e.Text())
-			}
-		}
-	}},
 	{"a long log", func(f *fixture) {
 		lease := f.acquire(f.key)
 		seq := int64(0)

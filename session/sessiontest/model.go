@@ -1,10 +1,12 @@
 package sessiontest
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -152,7 +154,8 @@ func (m *model) list(seq int64) (list []*event.Event) {
 		m.events++
 		var value any
 		if m.chance(70) {
-			value = float64(m.events)
+			values := []any{m.events, 0, 2.5, false, "", "<&>", []any{1, "two", nil, map[string]any{"k": 2.5}}, map[string]any{}}
+			value = values[m.rng.IntN(len(values))]
 		}
 		seq++
 		e := entry(seq, m.payload(value))
@@ -175,8 +178,31 @@ func (m *model) payload(value any) event.Data {
 	all := []event.Data{text(fmt.Sprint("text ", m.events)), text([]string{fake, "user", "harness_end"}[m.rng.IntN(3)]),
 		&event.User{Content: llm.Content{Text: fake}}, &event.HarnessStart{AgentID: "support"},
 		&event.HarnessEnd{AgentID: "support", FinishReason: reasons[m.rng.IntN(len(reasons))]},
-		state([]string{"user:a", "user:b", "app:a", "type", "turn:a"}[m.rng.IntN(5)], value)}
+		state(), state([]string{"user:a", "user:b\x00/ü", "user:", "app:a", "app:", "type", "turn:a", "User:a", "user"}[m.rng.IntN(9)], value)}
 	return all[m.rng.IntN(len(all))]
+}
+
+// spoilOne makes one of some events wrong, so that a store must refuse all of them.
+func (m *model) spoilOne(list []*event.Event) {
+	i := m.rng.IntN(len(list))
+	switch e := list[i]; m.rng.IntN(8) {
+	case 0:
+		e.Seq++
+	case 1:
+		e.Seq--
+	case 2:
+		e.Seq = 0
+	case 3:
+		e.Partial = true
+	case 4:
+		e.Data = nil
+	case 5:
+		e.Data = &event.Continue{}
+	case 6:
+		e.Data = &event.Finish{}
+	default:
+		list[i] = nil
+	}
 }
 
 func (s *modelSession) head() session.Head {
@@ -257,13 +283,24 @@ func (m *model) write(key session.Key) {
 	}
 	w.Events = m.list(w.Head.Seq)
 	if m.fixture.store.KeepsSnapshots() && m.chance(30) {
-		w.Snapshot = session.Snapshot{Seq: m.rng.Int64N(w.End().Seq + 1), Data: fmt.Sprint("snapshot ", m.events)}
+		w.Snapshot = session.Snapshot{Seq: m.rng.Int64N(w.End().Seq+3) - 1, Data: fmt.Sprint("snapshot ", m.events, string(m.bytes()))}
 	}
-	m.Logf("%s: write %d events at %v, acquire %v, lease %d, release %v, abandon %v, snapshot %v",
-		key, len(w.Events), w.Head, w.Acquire, w.Lease.Token, w.Release, w.Abandon, w.Snapshot)
+	end, wrong := w.End().Seq, m.chance(12) && len(w.Events) > 0
+	if wrong {
+		m.spoilOne(w.Events)
+	}
+	m.Logf("%s: write %d events at %v, wrong %v, acquire %v, lease %d, release %v, abandon %v, snapshot %d",
+		key, len(w.Events), w.Head, wrong, w.Acquire, w.Lease.Token, w.Release, w.Abandon, w.Snapshot.Seq)
 	lease, err := m.one().Write(m.Context(), key, w)
 	var moved *session.HeadError
 	switch {
+	case wrong:
+		require.Error(m, err)
+		require.NotErrorIs(m, err, agent.ErrConflict)
+	case w.Snapshot.Seq < 0:
+		require.ErrorIs(m, err, agent.ErrBadInput)
+	case w.Snapshot.Seq > end:
+		require.ErrorIs(m, err, agent.ErrConflict)
 	case w.Acquires() && m.leased(s):
 		require.ErrorIs(m, err, agent.ErrSessionBusy)
 	case !w.Acquires() && !s.holds(w.Lease):
@@ -341,11 +378,10 @@ func (m *model) append(s *modelSession, list []*event.Event) {
 		}
 		for name, value := range d.Delta {
 			of := session.Key{App: s.key.App}
-			switch scope, _, _ := strings.Cut(name, ":"); scope {
-			case "user":
+			switch {
+			case strings.HasPrefix(name, "user:"):
 				of.User = s.key.User
-			case "app":
-			default:
+			case !strings.HasPrefix(name, "app:"):
 				continue
 			}
 			if put(m.state, of, name, value); value == nil {
@@ -357,15 +393,17 @@ func (m *model) append(s *modelSession, list []*event.Event) {
 
 func (m *model) putBlob(key session.Key) {
 	s := m.sessions[key]
-	lease, data := m.someLease(s), []byte{byte(m.rng.IntN(2))}
-	m.Logf("%s: put blob %d, lease %d", key, data, lease.Token)
+	lease, data := m.someLease(s), m.bytes()
+	m.Logf("%s: put a blob of %d bytes, lease %d", key, len(data), lease.Token)
+	want := session.Digest(data)
 	digest, err := m.one().PutBlob(m.Context(), key, lease, data)
+	clear(data) // the slice is the caller's
 	if !s.holds(lease) {
 		require.ErrorIs(m, err, agent.ErrConflict)
 		return
 	}
 	require.NoError(m, err)
-	require.Equal(m, session.Digest(data), digest)
+	require.Equal(m, want, digest)
 	if s.blobs == nil {
 		s.blobs = make(map[string]int64)
 	}
@@ -392,9 +430,16 @@ func (m *model) forkTo(from, key session.Key) {
 	if m.chance(50) {
 		own = m.list(seq)
 	}
-	m.Logf("%s: fork %s at %d with %d events", key, from, seq, len(own))
+	wrong := m.chance(25) && len(own) > 0
+	if wrong {
+		m.spoilOne(own)
+	}
+	m.Logf("%s: fork %s at %d with %d events, wrong %v", key, from, seq, len(own), wrong)
 	err := m.one().Fork(m.Context(), from, seq, key, own...)
 	switch {
+	case wrong:
+		require.Error(m, err)
+		return
 	case of == nil || !of.listed || seq < 0 || seq > end:
 		require.ErrorIs(m, err, agent.ErrBadInput)
 		return
@@ -431,35 +476,58 @@ func (m *model) compare(key session.Key) {
 	s := cmp.Or(m.sessions[key], &modelSession{})
 	end := int64(len(s.log))
 	after := m.rng.Int64N(end + 2)
-	require.Equal(m, toJSON(m.T, s.log[min(after, end):]), toJSON(m.T, load(m.T, m.one(), key, after)))
+	if m.chance(10) {
+		after = []int64{math.MinInt64, -1, math.MaxInt64}[m.rng.IntN(3)]
+	}
+	require.Equal(m, toJSON(m.T, s.log[min(max(after, 0), end):]), toJSON(m.T, load(m.T, m.one(), key, after)))
 	switch m.rng.IntN(3) {
 	case 0:
 		m.compareBlobs(s, key)
 	case 1:
 		require.Equal(m, s.snapshot, m.snapshotOf(key))
 	default:
-		shared, err := m.one().SharedState(m.Context(), key)
-		require.NoError(m, err)
 		want := make(map[string]any)
 		maps.Copy(want, m.state[session.Key{App: key.App}])
 		maps.Copy(want, m.state[session.Key{App: key.App, User: key.User}])
-		require.Equal(m, want, shared)
+		clear(m.shared(m.one(), key, want)) // the map is the caller's
 	}
 	m.compareLists(key)
 }
 
+// shared requires that the shared state of a key has these values, and returns it.
+func (f *fixture) shared(store session.Store, key session.Key, want map[string]any) map[string]any {
+	f.Helper()
+	got, err := store.SharedState(f.Context(), key)
+	require.NoError(f, err)
+	require.NotNil(f, got)
+	require.JSONEq(f, string(event.EncodeJSON(want)), string(event.EncodeJSON(got)))
+	return got
+}
+
 func (m *model) compareBlobs(s *modelSession, key session.Key) {
-	for i := range byte(2) {
-		digest := session.Digest([]byte{i})
-		data, err := m.one().Blob(m.Context(), key, digest)
+	for _, data := range blobsOfModel() {
+		digest := session.Digest(data)
 		if _, ok := s.blobs[digest]; ok {
-			require.NoError(m, err)
-			require.Equal(m, []byte{i}, data)
+			m.hasBlob(m.one(), key, data)
 		} else {
-			require.ErrorIs(m, err, agent.ErrNoFile)
+			m.hasNoBlob(m.one(), key, digest)
 		}
 	}
+	for _, digest := range []string{"", "x", "sha256:", "\x00\xff", "../../x"} {
+		m.hasNoBlob(m.one(), key, digest)
+	}
 }
+
+// blobsOfModel returns the contents of the files that a model stores.
+func blobsOfModel() [][]byte {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	return [][]byte{nil, {0}, {1}, all, bytes.Repeat(all, 1<<9)}
+}
+
+func (m *model) bytes() []byte { all := blobsOfModel(); return all[m.rng.IntN(len(all))] }
 
 func (m *model) compareLists(key session.Key) {
 	filter := []session.Key{{}, {App: key.App}, {App: key.App, User: key.User}, {App: key.App, ID: key.ID}, {User: key.User}, key}[m.rng.IntN(6)]

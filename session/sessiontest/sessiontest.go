@@ -61,7 +61,7 @@ type Options struct {
 func Run(t *testing.T, open func(t *testing.T) session.Store, o Options) {
 	runAll(t, []group[*fixture]{
 		{"model", modelTests()}, {"log", logTests}, {"load", loadTests}, {"payload", payloadTests}, {"damage", damageTests}, {"lease", leaseTests},
-		{"orphan", orphanTests}, {"state", stateTests}, {"page", pageTests}, {"fork", forkTests}, {"blob", blobTests}, {"snapshot", snapshotTests},
+		{"orphan", orphanTests}, {"page", pageTests}, {"fork", forkTests}, {"blob", blobTests}, {"snapshot", snapshotTests},
 		{"concurrency", concurrencyTests},
 	}, func(t *testing.T) *fixture { return newFixture(t, open(t), o) })
 }

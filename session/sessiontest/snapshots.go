@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -29,31 +28,6 @@ func (f *fixture) snapshotOf(key session.Key) session.Snapshot {
 }
 
 var snapshotTests = []test{
-	{"a snapshot comes back as it was", func(f *fixture) {
-		f.write(f.key, text("a"), text("b"))
-		require.Zero(f, f.snapshotOf(f.key))
-		lease := f.acquire(f.key)
-		bytes := make([]byte, 0, 256)
-		for i := range 256 {
-			bytes = append(bytes, byte(i))
-		}
-		for seq, data := range []string{string(bytes), strings.Repeat(string(bytes), 8<<10), "x"} {
-			require.NoError(f, f.keep(lease, session.Snapshot{Seq: int64(seq), Data: data}))
-			require.NoError(f, f.keep(lease, session.Snapshot{}), "it replaces nothing")
-			got := f.snapshotOf(f.key)
-			require.EqualValues(f, seq, got.Seq)
-			require.True(f, data == got.Data, "%d bytes instead of %d", len(got.Data), len(data))
-		}
-		require.Zero(f, f.snapshotOf(f.another("s2")))
-		require.Equal(f, []string{"a", "b"}, f.contents(f.key), "the log is as it was")
-	}},
-	{"what is no snapshot", func(f *fixture) {
-		f.write(f.key, text("a"))
-		lease := f.acquire(f.key)
-		require.ErrorIs(f, f.keep(lease, session.Snapshot{Seq: -1, Data: "x"}), agent.ErrBadInput)
-		require.ErrorIs(f, f.keep(lease, session.Snapshot{Seq: 2, Data: "x"}), agent.ErrConflict, "later than the log")
-		require.Zero(f, f.snapshotOf(f.key))
-	}},
 	{"readers and writers of snapshots at once", func(f *fixture) {
 		f.write(f.key, texts(20, "a")...)
 		lease := f.acquire(f.key)

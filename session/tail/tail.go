@@ -154,6 +154,9 @@ func (t *Tail) sweep() {
 
 // Write implements [session.Store].
 func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (lease session.Lease, err error) {
+	if err := w.Check(key); err != nil {
+		return session.Lease{}, err
+	}
 	if w.Acquires() {
 		s := t.join(key)
 		defer t.leave(key, s)
