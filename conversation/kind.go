@@ -25,36 +25,14 @@ func payloadFields(k string) []string {
 		return []string{"inputTokens", "outputTokens", "cachedTokens", "model"}
 	case event.TypeError:
 		return []string{"code", "message", "retryable"}
+	case event.TypeRelayResolved, event.TypeDiscard: // change a node
+	case event.TypeTransfer, event.TypeRoute, event.TypeHandoffStatus, event.TypeState, event.TypeFile, event.TypeRemoteTask, event.TypeCompaction, event.TypeNotice: // are not in the graph
 	}
 	return nil
 }
 
 // makesNode reports whether events of the type make nodes.
-func makesNode(k string) bool {
-	switch k {
-	case event.TypeUser, event.TypeHarnessStart, event.TypeHarnessEnd, event.TypeText, event.TypeReasoning, event.TypeToolCall, event.TypeToolProgress, event.TypeToolResult, event.TypeRelay, event.TypeUsage, event.TypeError:
-		return true
-	case event.TypeRelayResolved, event.TypeDiscard: // change a node
-	case event.TypeTransfer, event.TypeRoute, event.TypeHandoffStatus, event.TypeState, event.TypeFile, event.TypeRemoteTask, event.TypeCompaction, event.TypeNotice: // are not in the graph
-	}
-	return false
-}
+func makesNode(k string) bool { return payloadFields(k) != nil }
 
 // isBlock reports whether several events with one id make one node of this kind.
 func isBlock(k string) bool { return k == event.TypeText || k == event.TypeReasoning }
-
-// newPayload returns an empty payload of the kind, or nil for a type without nodes.
-func newPayload(k string) event.Data {
-	if !makesNode(k) {
-		return nil
-	}
-	return event.New(k)
-}
-
-// nodeField returns the name of a payload's field in the JSON of a node, where "kind" has another meaning.
-func nodeField(k string, name string) string {
-	if k == event.TypeRelay && name == "kind" {
-		return "relayKind"
-	}
-	return name
-}

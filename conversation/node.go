@@ -92,7 +92,7 @@ func (n *node) data() event.Data {
 	case b.data != nil:
 		return b.data
 	}
-	data := newPayload(b.kind)
+	data := event.New(b.kind)
 	for _, f := range b.fields {
 		var one bytes.Buffer
 		writeFields(&one, []field{{f.name, f.value}})
@@ -118,8 +118,11 @@ func (n *node) payload() []field {
 		if name == "content" && n.words.last != nil {
 			value = n.words.json()
 		}
+		if b.kind == event.TypeRelay && name == "kind" {
+			name = "relayKind" // the kind of a node is its type
+		}
 		if value != nil {
-			out = append(out, field{nodeField(b.kind, name), value})
+			out = append(out, field{name, value})
 		}
 	}
 	if n.relay != relayOpen {

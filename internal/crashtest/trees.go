@@ -93,14 +93,20 @@ func transferTo(name string) scripted.Item {
 
 type items = []scripted.Item
 
+// then returns a model that makes a step, and answers the results of its calls with a text.
+func then(text string, step ...scripted.Item) func(string, llm.Message) items {
+	return func(_ string, last llm.Message) items {
+		if last.Role == llm.RoleTool {
+			return items{scripted.Text(text)}
+		}
+		return step
+	}
+}
+
 // cashDesk calls two lookups at once, transfers, and pays.
 func cashDesk(d *storyTree) (agent.Agent, error) {
-	billing := d.agent("billing", func(_ string, last llm.Message) items {
-		if last.Role == llm.RoleTool {
-			return items{scripted.Text("Paid.")}
-		}
-		return items{scripted.Text("I pay. "), scripted.Call("pay", "{}")}
-	}, llmagent.WithTools(d.tool("pay")))
+	billing := d.agent("billing", then("Paid.", scripted.Text("I pay. "), scripted.Call("pay", "{}")),
+		llmagent.WithTools(d.tool("pay")))
 	return d.agent("support", func(_ string, last llm.Message) items {
 		if last.Role == llm.RoleTool {
 			return items{transferTo("billing")}
@@ -130,38 +136,21 @@ func refundDesk(d *storyTree) (agent.Agent, error) {
 // guardedDesk may transfer only with an approval.
 func guardedDesk(d *storyTree) (agent.Agent, error) {
 	billing := d.agent("billing", func(string, llm.Message) items { return items{scripted.Text("Hello.")} })
-	return d.agent("support", func(_ string, last llm.Message) items {
-		if last.Role == llm.RoleTool {
-			return items{scripted.Text("Then I answer.")}
-		}
-		return items{scripted.Text("I hand over."), transferTo("billing")}
-	}, llmagent.WithTransferApproval(tools.ByUser()), llmagent.WithSubAgents(billing)), d.err
+	return d.agent("support", then("Then I answer.", scripted.Text("I hand over."), transferTo("billing")),
+		llmagent.WithTransferApproval(tools.ByUser()), llmagent.WithSubAgents(billing)), d.err
 }
 
 // researchDesk calls two agents as tools at once: one that may run again from its beginning, which transfers inside,
 // and one that may not.
 func researchDesk(d *storyTree) (agent.Agent, error) {
-	archive := d.agent("archive", func(_ string, last llm.Message) items {
-		if last.Role == llm.RoleTool {
-			return items{scripted.Text("It is in the archive.")}
-		}
-		return items{scripted.Call("lookup", "{}")}
-	}, llmagent.WithTools(d.tool("lookup", tools.Idempotent())))
+	archive := d.agent("archive", then("It is in the archive.", scripted.Call("lookup", "{}")),
+		llmagent.WithTools(d.tool("lookup", tools.Idempotent())))
 	research := d.agent("research", func(string, llm.Message) items {
 		return items{scripted.Text("The archive knows."), transferTo("archive")}
 	}, llmagent.WithSubAgents(archive))
-	audit := d.agent("audit", func(_ string, last llm.Message) items {
-		if last.Role == llm.RoleTool {
-			return items{scripted.Text("Stamped.")}
-		}
-		return items{scripted.Call("stamp", "{}")}
-	}, llmagent.WithTools(d.tool("stamp")))
-	return d.agent("support", func(_ string, last llm.Message) items {
-		if last.Role == llm.RoleTool {
-			return items{scripted.Text("Found and stamped.")}
-		}
-		return items{scripted.Call("research", `{"input":"Find it"}`), scripted.Call("audit", `{"input":"Stamp it"}`)}
-	}, llmagent.WithTools(d.agentTool(research), d.agentTool(audit))), d.err
+	audit := d.agent("audit", then("Stamped.", scripted.Call("stamp", "{}")), llmagent.WithTools(d.tool("stamp")))
+	both := items{scripted.Call("research", `{"input":"Find it"}`), scripted.Call("audit", `{"input":"Stamp it"}`)}
+	return d.agent("support", then("Found and stamped.", both...), llmagent.WithTools(d.agentTool(research), d.agentTool(audit))), d.err
 }
 
 // reportDesk transfers to a sequence of a loop that an agent ends, and two concurrent agents.
@@ -180,12 +169,7 @@ func reportDesk(d *storyTree) (agent.Agent, error) {
 		}
 		return items{scripted.Text(strings.TrimSpace(said))}
 	}, llmagent.WithTools(exit))
-	audit := d.agent("audit", func(_ string, last llm.Message) items {
-		if last.Role == llm.RoleTool {
-			return items{scripted.Text("Stamped.")}
-		}
-		return items{scripted.Call("stamp", "{}")}
-	}, llmagent.WithTools(d.tool("stamp")))
+	audit := d.agent("audit", then("Stamped.", scripted.Call("stamp", "{}")), llmagent.WithTools(d.tool("stamp")))
 	title := d.agent("title", func(string, llm.Message) items { return items{scripted.Text("Title")} })
 	if d.err != nil {
 		return nil, d.err
@@ -202,15 +186,7 @@ func reportDesk(d *storyTree) (agent.Agent, error) {
 // buyingDesk calls two agents as tools at once. One asks for an approval and then calls a third one, which asks as well
 // and transfers inside; the only call of the other one is denied.
 func buyingDesk(d *storyTree) (agent.Agent, error) {
-	after := func(call, text string) func(string, llm.Message) items {
-		return func(_ string, last llm.Message) items {
-			if last.Role == llm.RoleTool {
-				return items{scripted.Text(text)}
-			}
-			return items{scripted.Call(call, "{}")}
-		}
-	}
-	notary := d.agent("notary", after("seal", "Sealed."), llmagent.WithTools(d.tool("seal", tools.NeedsApproval(tools.ByUser()), tools.Idempotent())))
+	notary := d.agent("notary", then("Sealed.", scripted.Call("seal", "{}")), llmagent.WithTools(d.tool("seal", tools.NeedsApproval(tools.ByUser()), tools.Idempotent())))
 	clerk := d.agent("clerk", func(string, llm.Message) items {
 		return items{scripted.Text("The notary does it."), transferTo("notary")}
 	}, llmagent.WithSubAgents(notary))
@@ -223,7 +199,7 @@ func buyingDesk(d *storyTree) (agent.Agent, error) {
 		}
 		return items{scripted.Call("clerk", `{"input":"Have it sealed"}`)}
 	}, llmagent.WithTools(d.tool("order", tools.NeedsApproval(tools.ByUser())), d.tool("lookup", tools.Idempotent()), d.agentTool(clerk)))
-	lawyer := d.agent("lawyer", after("sign", "Not signed."), llmagent.WithTools(d.tool("sign", tools.NeedsApproval(tools.ByUser()))))
+	lawyer := d.agent("lawyer", then("Not signed.", scripted.Call("sign", "{}")), llmagent.WithTools(d.tool("sign", tools.NeedsApproval(tools.ByUser()))))
 	return d.agent("support", func(said string, last llm.Message) items {
 		switch {
 		case strings.Contains(said, "Thanks"):
@@ -242,12 +218,7 @@ func townDesk(d *storyTree) (agent.Agent, error) {
 	if err == nil {
 		d.close = server.Close
 	}
-	return d.agent("support", func(_ string, last llm.Message) items {
-		if last.Role == llm.RoleTool {
-			return items{scripted.Text("Paid and booked.")}
-		}
-		return items{scripted.Call("pay", "{}"), scripted.Call("book", "{}")}
-	}, llmagent.WithToolset(server)), d.err
+	return d.agent("support", then("Paid and booked.", scripted.Call("pay", "{}"), scripted.Call("book", "{}")), llmagent.WithToolset(server)), d.err
 }
 
 // deskOfPersons transfers to a person.

@@ -17,13 +17,13 @@ import (
 // Usage returns a sink that sums the usage of each agent's models, and at the end writes a table, or one JSON object
 // per line. It includes costs if prices is not nil.
 func Usage(w io.Writer, asJSON bool, prices llm.Prices) Sink {
-	return &ledger{w: w, json: asJSON, prices: prices}
+	return &ledger{w: w, json: asJSON, prices: prices, total: ledgerRow{Agent: "total"}}
 }
 
 // Cost is like [Usage], but with separate rows for each turn, and with the tokens that were not cached because of
 // transfers.
 func Cost(w io.Writer, asJSON bool, prices llm.Prices) Sink {
-	return &ledger{w: w, json: asJSON, prices: prices, turns: true}
+	return &ledger{w: w, json: asJSON, prices: prices, turns: true, total: ledgerRow{Agent: "total"}}
 }
 
 type ledger struct {
@@ -31,6 +31,7 @@ type ledger struct {
 	json   bool
 	prices llm.Prices   // nil shows no costs
 	rows   []*ledgerRow // in the order in which the agents first answered
+	total  ledgerRow
 	turns  bool         // each turn has its own rows
 
 	turn     int
@@ -56,7 +57,9 @@ type ledgerRow struct {
 
 func (l *ledger) Event(e *event.Event) {
 	if u, uncached := l.arrivals.Apply(e); u != nil && l.turns {
-		l.addUncached(l.row(e.Agent), u.Model, uncached)
+		for _, r := range l.sums(e.Agent) {
+			l.addUncached(r, u.Model, uncached)
+		}
 	}
 	switch d := e.Data.(type) {
 	case *event.User:
@@ -64,14 +67,16 @@ func (l *ledger) Event(e *event.Event) {
 			l.turn++
 		}
 	case *event.Usage:
-		r := l.row(e.Agent)
-		r.Answers++
-		l.spend(r, d)
+		for _, r := range l.sums(e.Agent) {
+			r.Answers++
+			l.spend(r, d)
+		}
 	case *event.Discard:
-		r := l.row(e.Agent)
-		r.Discarded++
-		if d.Usage != nil {
-			l.spend(r, d.Usage)
+		for _, r := range l.sums(e.Agent) {
+			r.Discarded++
+			if d.Usage != nil {
+				l.spend(r, d.Usage)
+			}
 		}
 	}
 }
@@ -92,7 +97,8 @@ func plus(sum *float64, more float64) *float64 {
 
 func (l *ledger) spend(r *ledgerRow, u *event.Usage) {
 	counted := u.Counted()
-	r.add(counted)
+	sum := llm.Usage{InputTokens: r.InputTokens, OutputTokens: r.OutputTokens, CachedTokens: r.CachedTokens}.Add(counted)
+	r.InputTokens, r.OutputTokens, r.CachedTokens = sum.InputTokens, sum.OutputTokens, sum.CachedTokens
 	if l.prices == nil {
 		return
 	}
@@ -103,22 +109,14 @@ func (l *ledger) spend(r *ledgerRow, u *event.Usage) {
 	}
 }
 
-func (r *ledgerRow) used() llm.Usage {
-	return llm.Usage{InputTokens: r.InputTokens, OutputTokens: r.OutputTokens, CachedTokens: r.CachedTokens}
-}
-
-func (r *ledgerRow) add(u llm.Usage) {
-	sum := r.used().Add(u)
-	r.InputTokens, r.OutputTokens, r.CachedTokens = sum.InputTokens, sum.OutputTokens, sum.CachedTokens
-}
-
-func (l *ledger) row(name string) *ledgerRow {
+// sums returns what an agent's usage is added to: its row, and the total.
+func (l *ledger) sums(name string) [2]*ledgerRow {
 	i := slices.IndexFunc(l.rows, func(r *ledgerRow) bool { return r.Turn == l.turn && r.Agent == name })
 	if i < 0 {
 		i = len(l.rows)
 		l.rows = append(l.rows, &ledgerRow{Turn: l.turn, Agent: name})
 	}
-	return l.rows[i]
+	return [2]*ledgerRow{l.rows[i], &l.total}
 }
 
 func (l *ledger) Finish() {
@@ -140,26 +138,9 @@ func (l *ledger) Finish() {
 		}
 	}
 	fmt.Fprintln(table, head)
-	sum := &ledgerRow{Agent: "total", Cost: new(float64)}
-	for _, r := range l.rows {
+	for _, r := range append(l.rows, &l.total) {
 		l.print(table, r)
-		sum.Answers += r.Answers
-		sum.Discarded += r.Discarded
-		sum.add(r.used())
-		sum.Uncached += r.Uncached
-		if r.Cost != nil {
-			*sum.Cost += *r.Cost
-		}
-		if r.UncachedCost != nil {
-			sum.UncachedCost = plus(sum.UncachedCost, *r.UncachedCost)
-		}
-		for _, model := range r.Unpriced {
-			if !slices.Contains(sum.Unpriced, model) {
-				sum.Unpriced = append(sum.Unpriced, model)
-			}
-		}
 	}
-	l.print(table, sum)
 	_ = table.Flush() // writers keep their errors
 }
 
