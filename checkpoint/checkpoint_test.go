@@ -472,6 +472,25 @@ func TestDiff(t *testing.T) {
 	})
 }
 
+// TestDiffLeavesOut: two turns that say the same are equal, whatever the ids of their calls and handoffs are, and however
+// long a router needed.
+func TestDiffLeavesOut(t *testing.T) {
+	ctx, store := context.Background(), session.NewMemory()
+	for i, key := range []session.Key{s1, fork} {
+		id := fmt.Sprint("id", i)
+		payloads := []event.Data{&event.Route{From: "a", To: "b", LatencyMs: float64(i)}, &event.File{Name: "a.txt", ToolCallID: id}, &event.Relay{Tool: "pay", ToolCallID: id},
+			&event.RelayResolved{RelayID: id}, &event.HandoffStatus{HandoffID: id, Status: "queued"}, &event.Discard{Code: "retry", IDs: []string{id}}}
+		var events []*event.Event
+		for n, d := range payloads {
+			events = append(events, &event.Event{Seq: int64(n + 1), ID: fmt.Sprint(id, n), RunID: id, Agent: "a", Data: d})
+		}
+		must.Get(sessiontest.Begin(ctx, store, key, 0, events...))
+	}
+	diff := must.Get(must.Get(checkpoint.New(store)).Diff(ctx, s1, fork))
+	require.True(t, diff.Same(), "%v", diff.A.Events)
+	require.EqualValues(t, 6, diff.Common)
+}
+
 func TestReplay(t *testing.T) {
 	d := newDesk(t, sessiontest.Memory(t))
 	d.say(s1, "I was charged twice.")

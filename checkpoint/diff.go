@@ -93,42 +93,16 @@ func sameEvent(a, b *event.Event) bool {
 	return a.ID == b.ID && a.RunID == b.RunID && a.Time.Equal(b.Time)
 }
 
-// sameContent reports whether two events are equal except for their position, time and ids.
+// sameContent reports whether two events are equal except for their position, ids and measured times.
 func sameContent(a, b *event.Event) bool {
 	if a.Type() != b.Type() || a.Agent != b.Agent || a.Path != b.Path || (a.Scope == "") != (b.Scope == "") {
 		return false
 	}
-	said, err := json.Marshal(withoutIDs(a.Data))
+	none := func(string) string { return "" }
+	said, err := json.Marshal(event.Comparable(a.Data, none))
 	if err != nil {
 		return false
 	}
-	other, err := json.Marshal(withoutIDs(b.Data))
+	other, err := json.Marshal(event.Comparable(b.Data, none))
 	return err == nil && bytes.Equal(said, other)
-}
-
-// withoutIDs returns a copy of a payload without its ids.
-func withoutIDs(data event.Data) event.Data {
-	switch d := data.(type) {
-	case *event.ToolProgress:
-		c := *d
-		c.ToolCallID = ""
-		return &c
-	case *event.Relay:
-		c := *d
-		c.ToolCallID = ""
-		return &c
-	case *event.RelayResolved:
-		c := *d
-		c.RelayID = ""
-		return &c
-	case *event.Transfer:
-		c := *d
-		c.ToolCallID = ""
-		return &c
-	case *event.Discard:
-		c := *d
-		c.IDs = nil
-		return &c
-	}
-	return data
 }

@@ -107,3 +107,26 @@ func CompactJSON(raw json.RawMessage) json.RawMessage {
 	}
 	return b.Bytes()
 }
+
+// Comparable returns a copy of a payload for comparing two logs of the same turn. id replaces the ids of the calls,
+// questions and handoffs that the payload names. What is measured, and the ids of discarded blocks, are left out.
+func Comparable(data Data, id func(string) string) Data {
+	v := reflect.ValueOf(data)
+	if data == nil || v.IsNil() {
+		return data
+	}
+	same := reflect.New(v.Type().Elem())
+	same.Elem().Set(v.Elem())
+	for _, name := range []string{"ToolCallID", "RelayID", "HandoffID"} {
+		if field := same.Elem().FieldByName(name); field.IsValid() {
+			field.SetString(id(field.String()))
+		}
+	}
+	switch d := same.Interface().(type) {
+	case *Route:
+		d.LatencyMs = 0
+	case *Discard:
+		d.IDs = nil
+	}
+	return same.Interface().(Data)
+}

@@ -183,60 +183,31 @@ func (p *player) comparable(data event.Data, replayed bool) event.Data {
 		}
 		return seq
 	}
-	switch d := data.(type) {
-	case *event.Relay:
-		c := *d
-		c.ToolCallID = id(d.ToolCallID)
-		return &c
-	case *event.RelayResolved:
-		c := *d
-		c.RelayID = id(d.RelayID)
-		return &c
-	case *event.ToolProgress:
-		c := *d
-		c.ToolCallID = id(d.ToolCallID)
-		return &c
-	case *event.File:
-		c := *d
-		c.ToolCallID = id(d.ToolCallID)
-		return &c
-	case *event.Transfer:
-		c := *d
-		c.ToolCallID = id(d.ToolCallID)
-		return &c
+	same := event.Comparable(data, id)
+	switch d := same.(type) {
 	case *event.Route:
-		c := *d
-		c.LatencyMs, c.IntentConfidence = 0, math.Round(d.IntentConfidence*1e6)/1e6
+		d.IntentConfidence = math.Round(d.IntentConfidence*1e6) / 1e6
 		if d.Failed != nil {
-			c.Failed = p.comparable(d.Failed, replayed).(*event.Failure)
+			d.Failed = p.comparable(d.Failed, replayed).(*event.Failure)
 		}
-		return &c
 	case *event.HandoffStatus:
-		c := *d
-		c.HandoffID, c.UpTo = id(d.HandoffID), place(d.UpTo)
-		if _, known := p.newIDs[d.HandoffID]; !known && !replayed || replayed && p.recorded[d.HandoffID] == "" { // a new one
-			c.HandoffID = ""
+		was := data.(*event.HandoffStatus).HandoffID
+		if _, known := p.newIDs[was]; !known && !replayed || replayed && p.recorded[was] == "" { // a new one
+			d.HandoffID = ""
 		}
-		return &c
+		d.UpTo = place(d.UpTo)
 	case *event.Compaction:
-		c := *d
-		c.UpTo = place(d.UpTo)
-		return &c
+		d.UpTo = place(d.UpTo)
 	case *event.Discard:
-		c := *d
-		c.IDs = nil
-		if c.Code == event.CodeBadOutput {
-			c.Message = ""
+		if d.Code == event.CodeBadOutput {
+			d.Message = ""
 		}
-		return &c
 	case *event.Failure:
 		if d.Code == event.CodeBadOutput {
-			c := *d
-			c.Message = ""
-			return &c
+			d.Message = ""
 		}
 	}
-	return data
+	return same
 }
 
 // firstMissing returns the first recorded event before a position that the replay did not produce, nil if there is

@@ -119,29 +119,14 @@ func (a *accountant) conversation(scope string) (lines []line) {
 
 func (a *accountant) event(e *event.Event) string {
 	id := ""
-	data := event.EncodeJSON(e.Data)
-	switch d := e.Data.(type) {
-	case *event.ToolCall:
+	data := event.Comparable(e.Data, a.name)
+	switch d := data.(type) {
+	case *event.ToolCall, *event.Relay:
 		id = a.name(e.ID)
-	case *event.Relay:
-		id = a.name(e.ID)
-		same := *d
-		same.ToolCallID = a.name(d.ToolCallID)
-		data = event.EncodeJSON(&same)
-	case *event.RelayResolved:
-		data = event.EncodeJSON(&event.RelayResolved{Approved: d.Approved, Reason: d.Reason, RelayID: a.name(d.RelayID), Content: d.Content})
-	case *event.Route:
-		same := *d
-		same.LatencyMs = 0
-		data = event.EncodeJSON(&same)
 	case *event.HandoffStatus:
-		same := *d
-		same.HandoffID, same.UpTo = "", 0
-		data = event.EncodeJSON(&same)
-	case *event.Transfer:
-		data = event.EncodeJSON(&event.Transfer{From: d.From, To: d.To, Reason: d.Reason, Outcome: d.Outcome, ToolCallID: a.name(d.ToolCallID)})
+		d.UpTo = 0
 	}
-	return fmt.Sprintf("turn %s run %s parent %s %s %s %s %s", a.name(e.TurnID), a.name(e.RunID), a.name(e.ParentID), e.Path, e.Type(), id, data)
+	return fmt.Sprintf("turn %s run %s parent %s %s %s %s %s", a.name(e.TurnID), a.name(e.RunID), a.name(e.ParentID), e.Path, e.Type(), id, event.EncodeJSON(data))
 }
 
 func (a *accountant) result(e *event.Event, state []string) (lines []line) {
