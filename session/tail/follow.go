@@ -16,7 +16,7 @@ type follower struct {
 	yield func(session.Entry, error) bool
 
 	deletions int
-	room      [8]partial
+	room      [8]session.Entry
 }
 
 func (f *follower) run(ctx context.Context) error {
@@ -65,12 +65,12 @@ func (f *follower) deliver(ctx context.Context) (changed <-chan struct{}, stoppe
 			}
 			f.deletions = state.deletions
 		}
-		for _, p := range state.parts {
+		for i, p := range state.parts {
 			if err := f.checkOpen(ctx); err != nil {
 				return nil, false, err
 			}
-			f.log.Part = p.at.Part
-			if !f.yield(session.Entry{ID: p.at.String(), Event: p.event}, nil) {
+			f.log.Part = state.part + int64(i)
+			if !f.yield(p, nil) {
 				return nil, true, nil
 			}
 		}

@@ -213,11 +213,38 @@ func withMaxPartial(number, bytes int) Option {
 	return func(t *Tail) { t.maxParts, t.maxBytes = number, bytes }
 }
 
+// TestLateFollower: a follower receives the same deltas, however they are kept.
+func TestLateFollower(t *testing.T) {
+	ctx, key := context.Background(), session.ID("s")
+	l := must.Get(New(session.NewMemory()))
+	lease := must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
+	liveAppend(t, l, key, 0, lease, liveText("e1", "one"))
+	var want []*event.Event
+	for i, data := range []event.Data{
+		&event.Reasoning{Content: "a"}, &event.Reasoning{Content: "b"}, &event.Reasoning{Sealed: "s"}, &event.Reasoning{Content: "c", Sealed: "s"},
+		&event.Text{Content: "c"}, &event.Text{Content: "d"}, &event.Text{}, &event.Text{Content: "e"},
+		&event.ToolProgress{ToolCallID: "b", Content: []byte(`1`)}, &event.ToolProgress{ToolCallID: "b", Content: []byte(`2`)},
+	} {
+		e := liveDelta("b", "")
+		e.Data, e.Attempt, e.Time = data, i/7, e.Time.Add(time.Duration(i/6)*time.Hour)
+		want = append(want, e)
+	}
+	require.NoError(t, l.Publish(ctx, key, want...))
+	var got []*event.Event
+	for e, err := range l.Follow(ctx, key, "1-0") {
+		require.NoError(t, err)
+		if got = append(got, e.Event); len(got) == len(want) {
+			break
+		}
+	}
+	require.Equal(t, want, got)
+}
+
 // TestLiveIsBounded: the oldest partial events give way, and what is held is as much
 // as was allowed.
 func TestLiveIsBounded(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s")
-	for name, opt := range map[string]Option{"number": withMaxPartial(50, 1<<30), "bytes": withMaxPartial(1<<30, 50*(320+4))} {
+	for name, opt := range map[string]Option{"number": withMaxPartial(500, 1<<30), "bytes": withMaxPartial(1<<30, 500*(deltaSize+4))} {
 		t.Run(name, func(t *testing.T) {
 			l := must.Get(New(session.NewMemory(), opt))
 			lease := must.Get(sessiontest.Acquire(ctx, l, key, session.Self()))
@@ -226,9 +253,11 @@ func TestLiveIsBounded(t *testing.T) {
 				require.NoError(t, l.Publish(ctx, key, liveDelta("b", fmt.Sprintf("%4d", i))))
 			}
 			s := l.sessions[key]
-			require.Len(t, s.parts, 50)
-			require.LessOrEqual(t, cap(s.parts), 200)
-			require.Equal(t, 50*(320+4), s.bytes)
+			left := s.number
+			require.LessOrEqual(t, left, l.maxParts)
+			require.LessOrEqual(t, s.bytes, l.maxBytes)
+			require.LessOrEqual(t, cap(s.parts), 8)
+			require.Greater(t, left, 200)
 			liveAppend(t, l, key, 1, lease, liveText("b", "all"))
 			require.NoError(t, sessiontest.Release(ctx, l, key, lease))
 			var ids []string
@@ -238,8 +267,8 @@ func TestLiveIsBounded(t *testing.T) {
 					break
 				}
 			}
-			require.Len(t, ids, 52)
-			require.Equal(t, []string{"1-0", "1-951"}, ids[:2], "the first is the stored one, then come the newest")
+			require.Len(t, ids, left+2)
+			require.Equal(t, []string{"1-0", fmt.Sprintf("1-%d", 1001-left)}, ids[:2], "the first is the stored one, then come the newest")
 		})
 	}
 	t.Run("none", func(t *testing.T) {

@@ -25,8 +25,9 @@ type stream struct {
 	// followers must yield the partial events that were published before it first.
 	seq, part int64
 	id        string // the id of the event at seq, "" if it is unknown
-	parts     []partial
-	bytes     int
+	parts     []*series
+	number    int // of the events in parts
+	bytes     int // the size of parts
 	blocks    following.OpenBlocks
 
 	appending int           // the number of appends in progress
@@ -38,12 +39,6 @@ type stream struct {
 
 // unknown is the seq of a session before the first poll.
 const unknown = -1
-
-type partial struct {
-	at    session.Position
-	event *event.Event
-	size  int
-}
 
 // ending is an append that releases the lease if it succeeds. The next lease may be acquired before this process
 // knows that it has succeeded.
@@ -91,17 +86,25 @@ func (s *stream) continues(incarnation int64, head session.Head) bool {
 // add publishes a partial event.
 func (s *stream) add(t *Tail, e *event.Event) {
 	s.part++
-	p := partial{session.Position{Seq: s.seq, Part: s.part}, e, following.Size(e)}
-	s.parts = append(s.parts, p)
-	s.bytes += p.size
-	for len(s.parts) > t.maxParts || s.bytes > t.maxBytes {
+	s.number++
+	at, size := session.Position{Seq: s.seq, Part: s.part}, 0
+	if n := len(s.parts); n > 0 {
+		size = s.parts[n-1].add(at, e)
+	}
+	if size == 0 {
+		s.parts = append(s.parts, &series{at: at, first: e})
+		size = following.Size(e)
+	}
+	s.bytes += size
+	for s.number > t.maxParts || s.bytes > t.maxBytes {
 		s.dropFirst()
 	}
 }
 
 func (s *stream) dropFirst() {
-	s.bytes -= s.parts[0].size
-	s.parts[0] = partial{} // so that the event can be freed
+	s.number -= len(s.parts[0].rest) + 1
+	s.bytes -= s.parts[0].size()
+	s.parts[0] = nil // so that the events can be freed
 	s.parts = s.parts[1:]
 	if len(s.parts) == 0 {
 		s.parts = nil
@@ -119,7 +122,7 @@ func (s *stream) discard(t *Tail, blocks *following.OpenBlocks) {
 func (s *stream) drop(until session.Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.parts) > 0 && s.parts[0].at.Compare(until) <= 0 {
+	for len(s.parts) > 0 && s.parts[0].last().Compare(until) <= 0 {
 		s.dropFirst()
 	}
 }
@@ -264,7 +267,7 @@ func (s *stream) deleted() {
 // reset forgets a session that was deleted or restored; followers then check what they have yielded. The caller holds
 // the mutex.
 func (s *stream) reset() {
-	s.seq, s.id, s.part, s.parts, s.bytes = unknown, "", 0, nil, 0
+	s.seq, s.id, s.part, s.parts, s.number, s.bytes = unknown, "", 0, nil, 0, 0
 	s.blocks = following.OpenBlocks{}
 	s.version++
 	s.deletions++
@@ -275,24 +278,31 @@ func (s *stream) reset() {
 type snapshot struct {
 	seq       int64
 	deletions int
-	parts     []partial       // a batch of the partial events that follow the follower's position
+	parts     []session.Entry // a batch of the partial events that follow the follower's position
+	part      int64           // the Part of the first of them
 	changed   <-chan struct{} // closed at the next change
 }
 
 // after returns the state for a follower at a position. It uses buf for the parts.
-func (s *stream) after(at session.Position, buf []partial) snapshot {
+func (s *stream) after(at session.Position, buf []session.Entry) snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.changed == nil {
 		s.changed = make(chan struct{})
 	}
 	state := snapshot{seq: s.seq, deletions: s.deletions, changed: s.changed, parts: buf[:0]}
-	i, found := slices.BinarySearchFunc(s.parts, at, func(p partial, at session.Position) int { return p.at.Compare(at) })
-	if found {
-		i++
-	}
-	for ; i < len(s.parts) && s.parts[i].at.Seq == at.Seq && len(state.parts) < cap(buf); i++ {
-		state.parts = append(state.parts, s.parts[i])
+	i, _ := slices.BinarySearchFunc(s.parts, at, func(p *series, at session.Position) int { return p.last().Compare(at) })
+	for ; i < len(s.parts) && s.parts[i].at.Seq == at.Seq; i++ {
+		p := s.parts[i]
+		for next := max(p.at.Part, at.Part+1); next <= p.last().Part; next++ {
+			if len(state.parts) == cap(buf) {
+				return state
+			}
+			if len(state.parts) == 0 {
+				state.part = next
+			}
+			state.parts = append(state.parts, p.entry(session.Position{Seq: at.Seq, Part: next}))
+		}
 	}
 	return state
 }

@@ -21,8 +21,9 @@ import (
 //
 // A Tail has no copy of a log: followers read stored events from the store. It keeps the partial events of turns in
 // progress, and for a while those of turns that have ended, so that a follower whose connection broke receives
-// exactly the rest. They are bounded for each session to 8,192 and 4 MiB. Beyond the bound the oldest are dropped, and
-// a follower that has not received them receives only the complete events, which contain the same text.
+// exactly the rest. They are bounded for each session to 8,192 and 4 MiB. Beyond the bound the oldest are dropped, up
+// to 257 at once, and a follower that has not received them receives only the complete events, which contain the same
+// text.
 //
 // If a lease is acquired or released while blocks are shown in part, because a turn was interrupted, the Tail
 // publishes a discard that names the blocks. A Tail is safe for concurrent use. The zero value is not usable; see
