@@ -81,7 +81,7 @@ func TestBadInput(t *testing.T) {
 		"endless secret":         {args: []string{"serve", desk, "--addr", "127.0.0.1:0", "--token-file", "/dev/zero"}, say: "--token-file: /dev/zero is larger than 64KiB"},
 		"users without --by":     {args: []string{"chat", desk, "--users", "u.yaml"}, say: "--users needs --by"},
 		"users of no decider":    {args: []string{"resume", desk, "--session", "s", "--users", "u.yaml"}, say: "--users needs --by"},
-		"broken tree":            {args: []string{"run", "testdata/broken", "hi"}, say: "problems in the agents' files"},
+		"broken tree":            {args: []string{"run", "testdata/broken", "hi"}, say: "problems in the files"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -124,7 +124,7 @@ func TestReplayWithRefuses(t *testing.T) {
 		"--at 0: nothing is played":                 {"s1", "--with", desk, "--at", "0"},
 		"--at 99: session s1 has the positions":     {"s1", "--with", desk, "--at", "99"},
 		"there is no session":                       {"s2", "--with", desk},
-		"problems in the agents' files":             {"s1", "--with", desk, "--tree", "testdata/broken"},
+		"problems in the files":                     {"s1", "--with", desk, "--tree", "testdata/broken"},
 		"there is no endpoint: set OPENAI_API_KEY":  {"s1", "--with", desk, "--ask", "--model", "m"},
 	} {
 		o := i.run(t, append([]string{"sessions", "replay"}, args...)...)

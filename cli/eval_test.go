@@ -200,7 +200,7 @@ func TestEvalRefused(t *testing.T) {
 	files := casesIn(t, "cases:\n  - {say: Hi, pth: support}\n  - {say: Hi}\n", "- {say: Hi, says: '/(/'}\n", deskCases, "- {say: Hi, path: support > biling}\n- {say: Ho, tools: [nothing]}\n", "{}")
 	got := invocation{env: env}.run(t, "eval", desk, files[0], files[1], files[2])
 	require.Equal(t, 2, got.status)
-	require.Contains(t, got.err, "problems in the files of cases\n")
+	require.Contains(t, got.err, "problems in the files\n")
 	for _, want := range []string{files[0] + ":2: unknown key", files[0] + ":3: ", files[1] + ":1: "} {
 		require.Contains(t, got.err, want)
 	}

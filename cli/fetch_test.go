@@ -182,7 +182,7 @@ func TestVariablesOfRemoteAgents(t *testing.T) {
 	got = invocation{}.run(t, "run", dir, "hello", "--db", ":memory:")
 	require.Equal(t, cli.StatusUsage, got.status)
 	require.Empty(t, got.out)
-	require.Equal(t, "arbor: 2 problems in the agents' files\n"+strings.Join(wants, ""), got.err)
+	require.Equal(t, "arbor: 2 problems in the files\n"+strings.Join(wants, ""), got.err)
 
 	got = invocation{env: []string{"SHOP_URL=https://shop.example.com", "BILLING_TOKEN=s3cret"}}.run(t, "lint", dir)
 	require.Equal(t, outcome{0, "ok: 3 agents\n", ""}, got)

@@ -179,7 +179,7 @@ func TestLintGraphs(t *testing.T) {
 	require.Equal(t, file+":14: the node \"general\": config.temperature must be a number from 0 to 2, not 9\n", got.out)
 	got = invocation{}.run(t, "run", file, "--db", ":memory:", "hi")
 	require.Equal(t, cli.StatusUsage, got.status)
-	require.Contains(t, got.err, "1 problem in the agents' files\n"+file+":14: ")
+	require.Contains(t, got.err, "1 problem in the files\n"+file+":14: ")
 
 	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(text), "v0.2.7", "v0.2.8", 1)), 0o644))
 	got = invocation{}.run(t, "lint", file)

@@ -185,7 +185,7 @@ func TestServeBadInput(t *testing.T) {
 			"odd key":     {args: []string{"--sign-key", file(t, "k", "s3cret")}, want: "the text contains no PEM block"},
 			"webhooks":    {args: []string{"--webhook-file", file(t, "w", "s3cret")}, want: "--webhook-file: "},
 			"no tree":     {args: []string{"nowhere"}, want: "1 argument too many"},
-			"broken tree": {args: nil, want: "3 problems in the agents' files"},
+			"broken tree": {args: nil, want: "3 problems in the files"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

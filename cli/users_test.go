@@ -57,8 +57,8 @@ func TestUsers(t *testing.T) {
 	require.NoError(t, os.WriteFile(own, []byte("- name: dan\n  token: hunter2\n- nam: x\n"), 0o600))
 	for _, args := range [][]string{{"users", "ls"}, {"users", "add", "eve"}, {"users", "rm", "dan"}, {"serve", desk, "--addr", "127.0.0.1:0"}} {
 		got = run(cli.StatusUsage, append(args, "--users", own)...)
-		require.Contains(t, got.err, "4 problems in the users file\n")
-		require.Contains(t, got.err, own+":2:10: the hash of a token must be sha256:")
+		require.Contains(t, got.err, "4 problems in the files\n")
+		require.Contains(t, got.err, own+":2: the hash of a token must be sha256:")
 		require.NotContains(t, got.err, "hunter2")
 	}
 	require.Contains(t, run(cli.StatusUsage, "serve", desk, "--addr", "127.0.0.1:0", "--no-token", "--users", file).err, "exclude each other")
@@ -85,7 +85,7 @@ func TestServeUsers(t *testing.T) {
 	file := filepath.Join(i.home, ".local", "state", "arbor", "users.yaml")
 	good := must.Get(os.ReadFile(file))
 	require.NoError(t, os.WriteFile(file, append(good, "- name: hunter2\n"...), 0o600))
-	s.said.until(t, file+":3:3: the token is missing", 1)
+	s.said.until(t, file+":3: the token is missing", 1)
 	require.Equal(t, 404, status(ann), "the users stay as they were")
 	require.NoError(t, os.WriteFile(file, good, 0o600))
 	s.said.until(t, "the owner and 1 user from now on", 2)

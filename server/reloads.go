@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // Reloads reports to clients whether changes of the tree's files could be loaded. The part of the program that
@@ -22,11 +23,7 @@ type Reloads struct {
 
 // TreeProblem is a reason why the files of a tree cannot be loaded. File is "" and Line is 0 if the problem belongs to
 // no file. Lines count from 1.
-type TreeProblem struct {
-	File    string `json:"file,omitempty"`
-	Line    int    `json:"line,omitempty"`
-	Message string `json:"message"`
-}
+type TreeProblem = yamldoc.Problem
 
 // reload is the result of the last reload, as clients get it.
 type reload struct {

@@ -2,12 +2,10 @@ package usersfile
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/confined"
-	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/session"
 )
@@ -15,17 +13,10 @@ import (
 // maxFile is the limit of the file, and maxName that of a name, in bytes.
 const maxFile, maxName = 4 << 20, 64
 
-const form = "a users file must be a list of entries such as {name: ann, token: sha256:…, may: [inspect]}"
+const form = "a users file is a list of entries such as {name: ann, token: sha256:…, may: [inspect]}"
 
-var rules = yamldoc.Rules{Tokens: 1_000_000, Depth: 4, Flow: 4, Keys: 16, Documents: 1,
-	NoAliases: "a users file must not have anchors and aliases: write the value",
-	NoTags:    "a users file must not have tags", NoDirectives: "a users file must not have directives"}
-
-// Error reports that a file is invalid. Its Problems are in the order in which they were found.
-type Error struct{ Problems []yamldoc.Problem }
-
-// Error returns one problem per line.
-func (e *Error) Error() string { return yamldoc.Lines(e.Problems, yamldoc.Problem.String) }
+// Error reports that a file is invalid. Its Problems are sorted by line.
+type Error = yamldoc.Error
 
 // Read returns the users of a file. The error is an *[Error] with all mistakes, or that of the file system. No error
 // contains the text in the place of a token.
@@ -42,23 +33,19 @@ func load(path string) ([]byte, error) { return confined.Read(path, maxFile+1) }
 
 // parse returns the users, and the lines on which their entries start.
 func parse(path string, data []byte) (accounts []access.Account, lines []int, err error) {
-	r := &reader{path: path, names: map[string]namedAt{access.Skeleton(session.DefaultUser): {name: session.DefaultUser}}, tokens: make(map[access.Hash]int)}
-	text, problem := yamldoc.Decode(data, maxFile)
-	if problem != nil {
-		r.addAt(problem.Line, problem.Col, problem.Message)
-		return nil, nil, failed(r.problems...)
-	}
-	file, problems := yamldoc.Parse(text, rules)
-	for _, p := range problems {
-		r.addAt(p.Line, p.Col, p.Message)
-	}
-	if file != nil {
-		for _, doc := range file.Documents {
-			r.list(doc)
+	r := &reader{names: map[string]namedAt{access.Skeleton(session.DefaultUser): {name: session.DefaultUser}}, tokens: make(map[access.Hash]int)}
+	r.File = path
+	for i, doc := range r.Documents(data, maxFile) {
+		if i > 0 || doc.Kind() != yamldoc.List {
+			r.Add(doc, form)
+			continue
+		}
+		for i := range doc.Len() {
+			r.user(doc.Item(i))
 		}
 	}
-	if len(r.problems) > 0 {
-		return nil, nil, failed(r.problems...)
+	if err := r.Err(); err != nil {
+		return nil, nil, err
 	}
 	return r.accounts, r.lines, nil
 }
@@ -70,91 +57,61 @@ type namedAt struct {
 }
 
 type reader struct {
-	path     string
+	yamldoc.Decoder
 	accounts []access.Account
 	lines    []int
 	names    map[string]namedAt // by their skeletons
 	tokens   map[access.Hash]int
-	problems []yamldoc.Problem
 }
-
-func (r *reader) add(at yamldoc.Node, format string, a ...any) {
-	line, col := at.Place()
-	r.addAt(line, col, fmt.Sprintf(format, a...))
-}
-
-func (r *reader) addAt(line, col int, message string) {
-	r.problems = append(r.problems, yamldoc.Problem{File: r.path, Line: line, Col: col, Message: message, Exact: true})
-}
-
-func failed(problems ...yamldoc.Problem) error { return &Error{problems} }
-
-func (r *reader) list(doc yamldoc.Node) {
-	switch doc.Kind() {
-	case yamldoc.Nothing:
-		return
-	case yamldoc.List:
-	default:
-		r.add(doc, "%s", form)
-		return
-	}
-	for i := range doc.Len() {
-		r.user(doc.Item(i))
-	}
-}
-
-var keys = []string{"name", "token", "may"}
 
 func (r *reader) user(entry yamldoc.Node) {
 	if entry.Kind() != yamldoc.Mapping {
-		r.add(entry, "%s", form)
+		r.Add(entry, form)
 		return
 	}
 	var who access.Account
-	values := make(map[string]yamldoc.Node, len(keys))
-	for i := range entry.Len() {
-		pair := entry.Pair(i)
-		key, _ := pair.Key.Name()
-		_, twice := values[key]
-		switch {
-		case !slices.Contains(keys, key):
-			r.add(pair.Key, "unknown key %.40q%s", key, nearest.Hint(key, keys))
-		case twice:
-			r.add(pair.Key, "the key %s occurs twice", key)
-		default:
-			values[key] = pair.Value
+	found := r.Mapping([]yamldoc.Key{
+		yamldoc.Custom("name", "a text", "ann", func(k *yamldoc.Key, n yamldoc.Node) { who.Name = r.name(k, n) }),
+		yamldoc.Custom("token", "a text", "", func(_ *yamldoc.Key, n yamldoc.Node) { who.Token = r.token(n) }),
+		yamldoc.Custom("may", "a list of rights", "["+strings.Join(access.All.Names(), ", ")+"]", func(k *yamldoc.Key, n yamldoc.Node) {
+			if n.Kind() != yamldoc.Nothing {
+				r.List(k, n, func(right string, n yamldoc.Node) {
+					rights, grants, err := access.ReadRights(right)
+					if err != nil {
+						r.Add(n, "%s", err)
+					}
+					who.Rights, who.Grants = who.Rights|rights, append(who.Grants, grants...)
+				})
+			}
+		}),
+	}, "", entry)
+	for _, needed := range []string{"name", "token"} {
+		if _, ok := found[needed]; !ok {
+			r.Add(entry, "the %s is missing: "+form, needed)
 		}
 	}
-	who.Name = r.name(entry, values)
-	who.Token = r.token(entry, values)
-	who.Rights, who.Grants = r.may(values["may"])
 	r.accounts, r.lines = append(r.accounts, who), append(r.lines, entry.Line())
 }
 
-func (r *reader) name(entry yamldoc.Node, values map[string]yamldoc.Node) string {
-	value, ok := values["name"]
+func (r *reader) name(k *yamldoc.Key, n yamldoc.Node) string {
+	name, ok := n.Text()
 	if !ok {
-		r.add(entry, "the name is missing")
-		return ""
-	}
-	name, ok := value.Text()
-	if !ok {
-		r.add(value, "the name must be a string, not %s: put it in quotes", value.Describe())
+		r.WrongType(k, n)
 		return ""
 	}
 	shape := access.Skeleton(name)
 	err, other := checkName(name), r.names[shape]
 	switch {
 	case err != nil:
-		r.add(value, "%s", err)
+		r.Add(n, "%s", err)
 	case other.name == name:
-		r.add(value, "the user %s is already on line %d", name, other.line)
+		r.Add(n, "the user %s is already on line %d", name, other.line)
 	case other.name == session.DefaultUser:
-		r.add(value, "the name %q looks like %s, the owner of this machine: choose another name", name, other.name)
+		r.Add(n, "the name %q looks like %s, the owner of this machine: choose another name", name, other.name)
 	case other.name != "":
-		r.add(value, "the name %q looks like %q on line %d: choose another name", name, other.name, other.line)
+		r.Add(n, "the name %q looks like %q on line %d: choose another name", name, other.name, other.line)
 	default:
-		r.names[shape] = namedAt{name, value.Line()}
+		r.names[shape] = namedAt{name, n.Line()}
 	}
 	return name
 }
@@ -173,40 +130,16 @@ func checkName(name string) error {
 	return nil
 }
 
-func (r *reader) token(entry yamldoc.Node, values map[string]yamldoc.Node) access.Hash {
-	value, ok := values["token"]
-	if !ok {
-		r.add(entry, "the token is missing: write sha256: and the 64 hexadecimal digits of the token's hash")
-		return access.Hash{}
-	}
-	text, _ := value.Text()
+func (r *reader) token(n yamldoc.Node) access.Hash {
+	text, _ := n.Text()
 	hash, err := access.ParseHash(text)
 	if err != nil { // the text may be the token itself
-		r.add(value, "%s", err)
+		r.Add(n, "%s", err)
 		return hash
 	}
 	if line := r.tokens[hash]; line > 0 {
-		r.add(value, "the user of line %d has the same token", line)
+		r.Add(n, "the user of line %d has the same token", line)
 	}
-	r.tokens[hash] = value.Line()
+	r.tokens[hash] = n.Line()
 	return hash
-}
-
-func (r *reader) may(value yamldoc.Node) (rights access.Rights, grants []string) {
-	if value.Kind() != yamldoc.List && value.Kind() != yamldoc.Nothing {
-		r.add(value, "may must be a list of rights, such as [%s]", strings.Join(access.All.Names(), ", "))
-		return 0, nil
-	}
-	for i := range value.Len() {
-		item := value.Item(i)
-		name, _ := item.Text()
-		right, grant, err := access.ReadRights(name)
-		if _, text := item.Text(); !text {
-			r.add(item, "%s is not a right", item.Describe())
-		} else if err != nil {
-			r.add(item, "%s", err)
-		}
-		rights, grants = rights|right, append(grants, grant...)
-	}
-	return rights, grants
 }

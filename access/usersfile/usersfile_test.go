@@ -50,31 +50,31 @@ func TestMistakes(t *testing.T) {
 	hash := access.HashToken("a").String()
 	many := strings.Repeat("x", maxName+1)
 	tests := map[string]string{
-		"name: ann\n":                                       "F:1:1: a users file must be a list",
-		"- ann\n":                                           "F:1:3: a users file must be a list",
-		"- name: ann\n":                                     "F:1:3: the token is missing",
-		"- token: " + hash + "\n":                           "F:1:3: the name is missing",
-		"- name: ann\n  token: hunter2\n":                   "F:2:10: the hash of a token must be sha256:",
-		"- name: ann\n  token: 12\n":                        "F:2:10: the hash of a token must be sha256:",
-		"- name: ann\n  token: [hunter2]\n":                 "F:2:10: the hash of a token must be sha256:",
-		"- name: 12\n  token: " + hash + "\n":               "F:1:9: the name must be a string, not the number 12",
-		"- name: local\n  token: " + hash + "\n":            "F:1:9: local is the owner of this machine",
-		"- name: '..'\n  token: " + hash + "\n":             `F:1:9: ".." cannot be a name: a name must not contain . or .. between slashes`,
-		"- name: 'a b'\n  token: " + hash + "\n":            `F:1:9: "a b" cannot be a name`,
-		"- name: \"\"\n  token: " + hash + "\n":             `F:1:9: "" cannot be a name`,
+		"name: ann\n":                                       "F:1: a users file is a list",
+		"- ann\n":                                           "F:1: a users file is a list",
+		"- name: ann\n":                                     "F:1: the token is missing",
+		"- token: " + hash + "\n":                           "F:1: the name is missing",
+		"- name: ann\n  token: hunter2\n":                   "F:2: the hash of a token must be sha256:",
+		"- name: ann\n  token: 12\n":                        "F:2: the hash of a token must be sha256:",
+		"- name: ann\n  token: [hunter2]\n":                 "F:2: the hash of a token must be sha256:",
+		"- name: 12\n  token: " + hash + "\n":               `F:1: name must be a text such as ann, not the number 12: put it in quotes, "12"`,
+		"- name: local\n  token: " + hash + "\n":            "F:1: local is the owner of this machine",
+		"- name: '..'\n  token: " + hash + "\n":             `F:1: ".." cannot be a name: a name must not contain . or .. between slashes`,
+		"- name: 'a b'\n  token: " + hash + "\n":            `F:1: "a b" cannot be a name`,
+		"- name: \"\"\n  token: " + hash + "\n":             `F:1: "" cannot be a name`,
 		"- name: " + many + "\n  token: " + hash:            "cannot be a name: it must have 1 to 64 bytes",
-		"- nam: ann\n  token: " + hash + "\n":               `F:1:3: unknown key "nam"; did you mean "name"?`,
-		entry("ann", "a", "inspect"):                        "F:3:8: may must be a list of rights, such as [inspect, act, desk, approve]",
+		"- nam: ann\n  token: " + hash + "\n":               `F:1: unknown key "nam"; did you mean "name"?`,
+		entry("ann", "a", "inspect"):                        "F:3: may must be a list of rights such as [inspect, act, desk, approve]",
 		entry("ann", "a", "[inspcet]"):                      `"inspcet" is not a right: use one of inspect, act, desk, approve, or a name of your own; did you mean "inspect"?`,
-		entry("ann", "a", "[true]"):                         "the value true is not a right",
-		entry("a", "a", "[]\n  name: b"):                    "F:4:3: the key name occurs twice",
-		entry("a", "a", "[]") + entry("a", "b", "[]"):       "F:4:9: the user a is already on line 1",
-		entry("paul", "a", "[]") + entry("pau1", "b", "[]"): `F:4:9: the name "pau1" looks like "paul" on line 1: choose another name`,
-		entry("1ocal", "a", "[]"):                           `F:1:9: the name "1ocal" looks like local, the owner of this machine: choose another name`,
-		entry("a", "a", "[]") + entry("b", "a", "[]"):       "F:5:10: the user of line 2 has the same token",
+		entry("ann", "a", "[true]"):                         "may must be a list of rights, but one of them is true",
+		entry("a", "a", "[]\n  name: b"):                    `F:4: the key "name" is repeated: it is already on line 1`,
+		entry("a", "a", "[]") + entry("a", "b", "[]"):       "F:4: the user a is already on line 1",
+		entry("paul", "a", "[]") + entry("pau1", "b", "[]"): `F:4: the name "pau1" looks like "paul" on line 1: choose another name`,
+		entry("1ocal", "a", "[]"):                           `F:1: the name "1ocal" looks like local, the owner of this machine: choose another name`,
+		entry("a", "a", "[]") + entry("b", "a", "[]"):       "F:5: the user of line 2 has the same token",
 		"- name: ann\n\ttoken: x\n":                         "F:2:",
-		"- &x {name: ann, token: " + hash + "}\n":           "must not have anchors and aliases",
-		"---\n[]\n---\n[]\n---\n[]\n":                       "more than 1 documents",
+		"- &x {name: ann, token: " + hash + "}\n":           "anchors, aliases and tags are not read here",
+		"---\n[]\n---\n[]\n":                                "F:4: a users file is a list",
 		"\xff":                                              "F:1: the line is not UTF-8",
 	}
 	path := filepath.Join(t.TempDir(), "users.yaml")
@@ -154,7 +154,7 @@ func TestFollow(t *testing.T) {
 		require.True(t, may("b"))
 		require.NoError(t, open.Err())
 		write(t, path, entry("bob", "b", "[desk]")+"- name: eve\n")
-		require.Equal(t, []string{"F:4:3: the token is missing: write sha256: and the 64 hexadecimal digits of the token's hash"}, pass())
+		require.Equal(t, []string{"F:4: the token is missing: a users file is a list of entries such as {name: ann, token: sha256:…, may: [inspect]}"}, pass())
 		require.Empty(t, pass(), "it is told once")
 		require.True(t, may("a"))
 		write(t, path, entry("bob", "o", "[desk]"))

@@ -11,14 +11,12 @@ import (
 
 // Problem is one problem in a file.
 type Problem struct {
-	File string `json:"file"` // as the caller named it
+	File string `json:"file,omitempty"` // as the caller named it
 	// Line and Col count from 1, Col in characters. Line is 0 for a problem without a line, such as that of a folder.
 	// Col is 0 if only the line is known.
-	Line    int    `json:"line"`
+	Line    int    `json:"line,omitempty"`
 	Col     int    `json:"-"`
 	Message string `json:"message"`
-	// Exact makes String include the column if it is known.
-	Exact bool `json:"-"`
 }
 
 // String returns the problem as file:line: message, without the line if it is 0.
@@ -28,8 +26,6 @@ func (p Problem) String() string {
 		return p.Message
 	case p.Line == 0:
 		return p.File + ": " + p.Message
-	case p.Exact && p.Col > 0:
-		return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Col, p.Message)
 	}
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/eval"
 	"github.com/agentarbor/arbor/internal/render"
-	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -112,7 +112,7 @@ func forms(f *factory.Factory) map[string]func(*eval.Report, io.Writer) error {
 }
 
 func evaluate(ctx context.Context, f *factory.Factory, path string, files []string, o options) error {
-	cases, err := evalCases(f, files, o)
+	cases, err := evalCases(files, o)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func evaluate(ctx context.Context, f *factory.Factory, path string, files []stri
 			return factory.Usage(err)
 		}
 	}
-	if err := refuseCases(f, problems); err != nil {
+	if err := yamldoc.AsError(problems); err != nil {
 		return err
 	}
 
@@ -197,27 +197,16 @@ func write(f *factory.Factory, r *eval.Report, file, format string) error {
 }
 
 // evalCases reads all files, and selects the cases to play.
-func evalCases(f *factory.Factory, files []string, o options) ([]eval.Case, error) {
+func evalCases(files []string, o options) ([]eval.Case, error) {
 	wanted, err := regexp.Compile(o.only)
 	if err != nil {
 		return nil, factory.Usagef("--run: %w", err)
 	}
-	var all, chosen []eval.Case
-	var problems []eval.Problem
-	for _, file := range files {
-		found, err := eval.LoadFile(file)
-		var bad *eval.Error
-		switch {
-		case errors.As(err, &bad):
-			problems = append(problems, bad.Problems...)
-		case err != nil:
-			return nil, factory.Usagef("%s", factory.Plain(err, "eval"))
-		}
-		all = append(all, found...)
-	}
-	if err := refuseCases(f, problems); err != nil {
+	all, err := factory.Cases(files, eval.LoadFile)
+	if err != nil {
 		return nil, err
 	}
+	var chosen []eval.Case
 	for _, c := range all {
 		missing := slices.ContainsFunc(o.tags, func(tag string) bool { return !slices.Contains(c.Tags, tag) })
 		if !missing && wanted.MatchString(c.Name) {
@@ -228,22 +217,6 @@ func evalCases(f *factory.Factory, files []string, o options) ([]eval.Case, erro
 		return nil, factory.Usagef("--run and --tag match none of %s", render.Count(len(all), "case"))
 	}
 	return chosen, nil
-}
-
-// refuseCases prints the problems of files of cases, each problem once. It returns the command's error, nil without
-// problems.
-func refuseCases(f *factory.Factory, problems []eval.Problem) error {
-	var lines []string
-	for _, problem := range problems {
-		if line := visible.Line(problem.String()); !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
-	}
-	if len(lines) == 0 {
-		return nil
-	}
-	f.SayTo(f.Stderr, append([]string{render.Count(len(lines), "problem") + " in the files of cases"}, lines...)...)
-	return factory.Exit(factory.StatusUsage)
 }
 
 func readReport(f *factory.Factory, file string) (*eval.Report, error) {
@@ -377,10 +350,7 @@ func judgeOf(f *factory.Factory, o options) (*eval.Judge, error) {
 			return nil, err
 		}
 		sample, err = eval.LoadSample(data, o.sample)
-		var bad *eval.Error
-		if errors.As(err, &bad) {
-			return nil, refuseCases(f, bad.Problems)
-		} else if err != nil {
+		if err != nil {
 			return nil, factory.Usage(err)
 		}
 	}

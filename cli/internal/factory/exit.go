@@ -12,15 +12,13 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/agentarbor/arbor/access/usersfile"
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/server"
 )
 
 // ShowQuestions prints questions to people, each of them complete.
@@ -73,7 +71,7 @@ func Status(err error) int {
 		said  Exit
 		usage usageError
 		tree  *agent.TreeError
-		files *agentfile.Error
+		files *yamldoc.Error
 	)
 	switch {
 	case err == nil:
@@ -111,7 +109,7 @@ func (f *Factory) Report(err error) {
 		return
 	}
 	lines := ProblemLines(err)
-	if _, what := ProblemsOf(err); what != "" {
+	if all, what := ProblemsOf(err); all != nil {
 		lines = append([]string{render.Count(len(lines), "problem") + " in the " + what}, lines...)
 	}
 	f.SayTo(f.Stderr, lines...)
@@ -136,48 +134,31 @@ func (f *Factory) SayTo(w io.Writer, lines ...string) {
 	_, _ = io.WriteString(w, b.String()) // there is no other place to report an error
 }
 
-// Problem is a problem of files or of a tree. Only problems of files have a position.
-type Problem struct {
-	server.TreeProblem
-	text string
-}
-
-func (p Problem) String() string { return p.text }
-
 // ProblemsOf returns the problems in an error and what has them. It returns none for any other error.
-func ProblemsOf(err error) (all []Problem, what string) {
+func ProblemsOf(err error) (all []yamldoc.Problem, what string) {
 	var tree *agent.TreeError
-	var files *agentfile.Error
-	var users *usersfile.Error
-	add := func(text fmt.Stringer) {
-		all = append(all, Problem{server.TreeProblem{Message: text.String()}, text.String()})
-	}
+	var files *yamldoc.Error
 	switch {
-	case errors.As(err, &users):
-		what = "users file"
-		for _, p := range users.Problems {
-			add(p)
-		}
 	case errors.As(err, &files):
-		what = "agents' files"
-		for _, p := range files.Problems {
-			all = append(all, Problem{server.TreeProblem{File: p.File, Line: p.Line, Message: p.Message}, p.String()})
-		}
+		return files.Problems, "files"
 	case errors.As(err, &tree):
-		what = "tree of agents"
 		for _, p := range tree.Problems {
-			add(p)
+			all = append(all, yamldoc.Problem{Message: p.String()})
 		}
 	}
-	return all, what
+	return all, "tree of agents"
 }
 
 // ProblemLines returns an error as lines, one per problem of files or of a tree.
-func ProblemLines(err error) []string {
-	if all, _ := ProblemsOf(err); all != nil {
-		return LinesOf(all)
+func ProblemLines(err error) (lines []string) {
+	all, _ := ProblemsOf(err)
+	for _, p := range all {
+		lines = append(lines, p.String())
 	}
-	return []string{Plain(err, "")}
+	if lines == nil {
+		lines = []string{Plain(err, "")}
+	}
+	return lines
 }
 
 // Plain returns an error's text for people: without the name of a package at its start, without the kind of error that
@@ -201,22 +182,34 @@ func fileProblem(err *fs.PathError) string {
 	return problem
 }
 
-// Problems prints problems in separate lines, counts them, and returns the command's error.
-func (f *Factory) Problems(w io.Writer, lines []string) error {
-	for _, line := range lines {
-		fmt.Fprintln(w, visible.Line(line))
+// Problems prints problems as a JSON array or in lines, counts them, and returns the command's error.
+func (f *Factory) Problems(asJSON bool, all any, lines []string) error {
+	if asJSON {
+		render.JSON(f.Stdout, all)
+	} else {
+		for _, line := range lines {
+			fmt.Fprintln(f.Stdout, visible.Line(line))
+		}
 	}
 	f.Say("%s", render.Count(len(lines), "problem"))
 	return Exit(StatusUsage)
 }
 
-// LinesOf returns one line per problem.
-func LinesOf[P fmt.Stringer](problems []P) []string {
-	lines := make([]string, len(problems))
-	for i, problem := range problems {
-		lines[i] = problem.String()
+// Cases loads all files of cases. The error has the problems of all files, or says why one cannot be read.
+func Cases[T any](files []string, load func(file string) ([]T, error)) (all []T, err error) {
+	var problems []yamldoc.Problem
+	for _, file := range files {
+		found, err := load(file)
+		var bad *yamldoc.Error
+		switch {
+		case errors.As(err, &bad):
+			problems = append(problems, bad.Problems...)
+		case err != nil:
+			return nil, Usage(err)
+		}
+		all = append(all, found...)
 	}
-	return lines
+	return all, yamldoc.AsError(problems)
 }
 
 // Warnings returns a logger that prints records from level warn on.

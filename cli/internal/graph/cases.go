@@ -2,7 +2,6 @@ package graph
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // testOptions holds the flags of graph test.
@@ -65,7 +65,7 @@ func testGraphs(ctx context.Context, f *factory.Factory, files []string, o testO
 		}
 		opts = append(opts, graphtest.WithKnown(known...))
 	}
-	cases, err := cases(f, files, opts)
+	cases, err := factory.Cases(files, func(file string) ([]graphtest.Case, error) { return caseFile(file, opts) })
 	if err != nil {
 		return err
 	}
@@ -110,33 +110,22 @@ func testGraphs(ctx context.Context, f *factory.Factory, files []string, o testO
 	return nil
 }
 
-// cases reads all files, and prints all of their problems at once.
-func cases(f *factory.Factory, files []string, opts []graphtest.LoadOption) ([]graphtest.Case, error) {
-	var cases []graphtest.Case
+// caseFile reads a file of cases, and checks that each agent of a graph that runs has a mock.
+func caseFile(file string, opts []graphtest.LoadOption) ([]graphtest.Case, error) {
+	found, err := graphtest.LoadCaseFile(file, opts...)
+	if err != nil {
+		return nil, err
+	}
 	var problems []graphtest.Problem
-	for _, file := range files {
-		found, err := graphtest.LoadCaseFile(file, opts...)
-		var bad *graphtest.Error
-		switch {
-		case errors.As(err, &bad):
-			problems = append(problems, bad.Problems...)
-		case err != nil:
-			return nil, factory.Usagef("%s", factory.Plain(err, "graphtest"))
+	for _, c := range found {
+		if c.Refused != nil {
+			continue
 		}
-		for _, c := range found {
-			if c.Refused != nil {
-				continue
-			}
-			for _, n := range c.Mocks.Unmocked(c.Graph) {
-				problems = append(problems, graphtest.Problem{File: c.File, Line: c.Line, Message: fmt.Sprintf("the case %s: its agent %s has no mock", c.Name, n.ID)})
-			}
+		for _, n := range c.Mocks.Unmocked(c.Graph) {
+			problems = append(problems, graphtest.Problem{File: c.File, Line: c.Line, Message: fmt.Sprintf("the case %s: its agent %s has no mock", c.Name, n.ID)})
 		}
-		cases = append(cases, found...)
 	}
-	if len(problems) > 0 {
-		return nil, refuse(f, &graphtest.Error{Problems: problems})
-	}
-	return cases, nil
+	return found, yamldoc.AsError(problems)
 }
 
 // tested prints the result of a case.

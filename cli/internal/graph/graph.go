@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,7 +18,6 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/render"
-	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // Command returns the command graph.
@@ -75,7 +75,7 @@ func validateGraph(f *factory.Factory, file string, agents agentOptions, asJSON 
 	}
 	graph, err := agentgraph.LoadFile(file, known...)
 	if err != nil {
-		return badGraph(f, file, err, asJSON)
+		return badGraph(f, err, asJSON)
 	}
 	if asJSON {
 		fmt.Fprintln(f.Stdout, "[]")
@@ -91,20 +91,12 @@ func validateGraph(f *factory.Factory, file string, agents agentOptions, asJSON 
 
 // badGraph prints the problems of a graph that could not be loaded, and returns the
 // command's error.
-func badGraph(f *factory.Factory, file string, err error, asJSON bool) error {
+func badGraph(f *factory.Factory, err error, asJSON bool) error {
 	var bad *agentgraph.Error
-	switch {
-	case !errors.As(err, &bad):
+	if !errors.As(err, &bad) {
 		return factory.Usagef("%s", factory.Plain(err, "agentgraph"))
-	case asJSON:
-		render.JSON(f.Stdout, bad.Problems)
-	default:
-		for _, problem := range bad.Problems {
-			fmt.Fprintln(f.Stdout, visible.Line(bad.Line(problem)))
-		}
 	}
-	f.Say("%s", render.Count(len(bad.Problems), "problem"))
-	return factory.Exit(factory.StatusUsage)
+	return f.Problems(asJSON, bad.Problems, strings.Split(bad.Error(), "\n"))
 }
 
 // known returns the options for the existing agents and tools: the program's tools, and the agents of the flags or,
@@ -149,7 +141,7 @@ func drawGraph(f *factory.Factory, file, format string) error {
 	draw := map[string]func(*graphdraw.Picture, io.Writer) error{"mermaid": (*graphdraw.Picture).Mermaid, "dot": (*graphdraw.Picture).DOT, "svg": (*graphdraw.Picture).SVG}[format]
 	graph, err := agentgraph.LoadFile(file, agentgraph.WithAnyRef())
 	if err != nil {
-		return badGraph(f, file, err, false)
+		return badGraph(f, err, false)
 	}
 	for _, w := range graph.Warnings {
 		f.Say("%s:%d: %s", file, w.Line, w.Message)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -142,7 +141,7 @@ func (g *runOptions) run(ctx context.Context) error {
 	}
 	opts, err := mocks.Agents(graph)
 	if err != nil {
-		return refuse(f, err)
+		return factory.Usage(err)
 	}
 	root, models, err := g.build(graph, mocks, opts)
 	if err != nil {
@@ -182,7 +181,7 @@ func (g *runOptions) mocks() (graphtest.Mocks, error) {
 	}
 	mocks, err := graphtest.LoadMocks(data, g.mockFile)
 	if err != nil {
-		return nil, refuse(g.f, err)
+		return nil, factory.Usage(err)
 	}
 	return mocks, nil
 }
@@ -199,24 +198,15 @@ func (g *runOptions) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
 			err = mocks.Check(shape)
 		}
 		if shape != nil && err != nil {
-			return nil, refuse(g.f, err)
+			return nil, factory.Usage(err)
 		}
 	}
 	mocked := agentgraph.WithNodes(slices.Collect(maps.Keys(mocks))...)
 	graph, err := agentgraph.LoadFile(g.file, append(known, mocked)...)
 	if err != nil {
-		return nil, badGraph(g.f, g.file, err, g.JSON)
+		return nil, badGraph(g.f, err, g.JSON)
 	}
 	return graph, nil
-}
-
-// refuse prints the problems of a file with mocks or cases.
-func refuse(f *factory.Factory, err error) error {
-	var bad *graphtest.Error
-	if !errors.As(err, &bad) {
-		return factory.Usage(err)
-	}
-	return f.Problems(f.Stderr, factory.LinesOf(bad.Problems))
 }
 
 // build returns the graph's agent. It resolves models only if an agent may need one.

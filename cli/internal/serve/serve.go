@@ -405,15 +405,11 @@ func (s *service) reload() (_ *agent.Tree, err error) {
 }
 
 // treeProblems returns the problems of a reload in the form for clients.
-func treeProblems(err error) (all []server.TreeProblem) {
-	problems, _ := factory.ProblemsOf(err)
-	for _, p := range problems {
-		all = append(all, p.TreeProblem)
+func treeProblems(err error) []server.TreeProblem {
+	if problems, _ := factory.ProblemsOf(err); problems != nil {
+		return problems
 	}
-	if all == nil {
-		all = append(all, server.TreeProblem{Message: strings.TrimSpace(err.Error())})
-	}
-	return all
+	return []server.TreeProblem{{Message: strings.TrimSpace(err.Error())}}
 }
 
 // certified returns the server's TLS configuration, nil without TLS.

@@ -3,9 +3,7 @@ package tree
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -102,26 +100,19 @@ func connected(ctx context.Context, f *factory.Factory, path string, own *agent.
 // badFiles prints the problems of a tree that could not be loaded, and returns the
 // command's error.
 func badFiles(f *factory.Factory, err error, asJSON bool) error {
-	w := f.Stdout
 	problems, _ := factory.ProblemsOf(err)
 	if problems == nil {
 		return err
 	}
-	if asJSON {
-		render.JSON(w, problems)
-		w = io.Discard
-	}
-	return f.Problems(w, factory.LinesOf(problems))
+	return f.Problems(asJSON, problems, factory.ProblemLines(err))
 }
 
 // mention names the variables that a valid tree needs and that are not set, so that it could not run here.
 func mention(f *factory.Factory, path string) {
 	_, _, err := f.LoadTree(path, factory.Unused)
-	var files *agentfile.Error
-	if errors.As(err, &files) {
-		for _, line := range factory.LinesOf(files.Problems) {
-			f.Say("to run it: %s", line)
-		}
+	problems, _ := factory.ProblemsOf(err)
+	for _, p := range problems {
+		f.Say("to run it: %s", p)
 	}
 }
 
