@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/access"
@@ -145,11 +144,10 @@ type chatAnswer struct {
 	shown  []byte // to the client
 	filter func(*event.Event) *event.Event
 
-	stream        *access.Stream
-	sent          bool        // a frame was sent
-	begin         *time.Timer // sends the headers after a silence
-	before, after []byte      // the JSON of a chunk before and after its text
-	frame         []byte      // a buffer
+	stream *access.Stream
+	sent   bool        // a frame was sent
+	said   bool        // a chunk with text was sent
+	begin  *time.Timer // sends the headers after a silence
 }
 
 func (w *chatAnswer) write() error {
@@ -246,9 +244,7 @@ func (w *chatAnswer) arbor(rep *live.Report) *wireArbor {
 // sendEntry sends the event and the text of an entry.
 func (w *chatAnswer) sendEntry(en session.Entry, pieces []turntext.Piece) error {
 	if e := w.filter(en.Event); w.r.Arbor.Events && e != nil {
-		out := w.out
-		out.Object, out.Choices, out.Arbor = "chat.completion.chunk", []wireChoice{}, &wireArbor{Events: []*event.Event{e}}
-		if err := w.json(out); err != nil {
+		if err := w.chunk(&wireArbor{Events: []*event.Event{e}}); err != nil {
 			return err
 		}
 	}
@@ -268,21 +264,21 @@ func (w *chatAnswer) sendEntry(en session.Entry, pieces []turntext.Piece) error 
 	return nil
 }
 
-// sendText sends a chunk with text. The first chunk has the role and the session. The JSON that the others share is
-// encoded once.
+// chunk sends a chunk.
+func (w *chatAnswer) chunk(arbor *wireArbor, choices ...wireChoice) error {
+	out := w.out
+	out.Object, out.Choices, out.Arbor = "chat.completion.chunk", append([]wireChoice{}, choices...), arbor
+	return w.json(out)
+}
+
+// sendText sends a chunk with text. The first chunk has the role and the session.
 func (w *chatAnswer) sendText(text string) error {
 	w.shown = append(w.shown, text...)
-	if w.before == nil {
-		placeholder, out := "\x00", w.out
-		out.Object, out.Choices = "chat.completion.chunk", []wireChoice{{Delta: &wireMessage{Content: &placeholder}}}
-		before, after, _ := strings.Cut(string(event.EncodeJSON(out)), `"\u0000"`)
-		w.before, w.after = []byte(before), []byte(after)
-		out.Choices[0].Delta = &wireMessage{Role: "assistant", Content: &text}
-		out.Arbor = &wireArbor{Session: w.a.Key.ID, Turn: w.a.Turn}
-		return w.json(out)
+	if w.said {
+		return w.chunk(nil, wireChoice{Delta: &wireMessage{Content: &text}})
 	}
-	w.frame = append(append(append(w.frame[:0], w.before...), event.EncodeJSON(text)...), w.after...)
-	return w.stream.Send(access.Frame{Data: w.frame})
+	w.said = true
+	return w.chunk(&wireArbor{Session: w.a.Key.ID, Turn: w.a.Turn}, wireChoice{Delta: &wireMessage{Role: "assistant", Content: &text}})
 }
 
 // finish ends the stream.
@@ -292,28 +288,24 @@ func (w *chatAnswer) finish(rep *live.Report) error {
 		err = errNoOutput
 	}
 	text = w.r.stops.rest() + text
-	if err == nil && (text != "" || w.before == nil) {
+	if err == nil && (text != "" || !w.said) {
 		err = w.sendText(text)
 	}
 	if err != nil {
 		return err
 	}
 	if calls := callsOf(front.OpenQuestions(rep), true); calls != nil {
-		out := w.out
-		out.Object, out.Choices = "chat.completion.chunk", []wireChoice{{Delta: &wireMessage{ToolCalls: calls}}}
-		if err := w.json(out); err != nil {
+		if err := w.chunk(nil, wireChoice{Delta: &wireMessage{ToolCalls: calls}}); err != nil {
 			return err
 		}
 	}
-	out, finish := w.out, finishOf(rep)
-	out.Object, out.Choices = "chat.completion.chunk", []wireChoice{{Delta: &wireMessage{}, FinishReason: &finish}}
-	out.Arbor = w.arbor(rep)
-	if err := w.json(out); err != nil {
+	finish := finishOf(rep)
+	if err := w.chunk(w.arbor(rep), wireChoice{Delta: &wireMessage{}, FinishReason: &finish}); err != nil {
 		return err
 	}
 	if w.r.StreamOptions.IncludeUsage {
-		out.Choices, out.Usage, out.Arbor = []wireChoice{}, usageOf(rep.Usage), nil
-		if err := w.json(out); err != nil {
+		w.out.Usage = usageOf(rep.Usage)
+		if err := w.chunk(nil); err != nil {
 			return err
 		}
 	}

@@ -76,13 +76,13 @@ func New(turns *live.Turns, opts ...Option) (*Handler, error) {
 		{Method: http.MethodDelete, Path: "/conversations/{conversation}/items/{item}", Handle: h.deleteItem},
 	}
 	err := s.clientTools.Check(turns.Runner().Tree())
+	if err == nil {
+		h.Handler, err = front.New(s.Config)
+	}
+	if err == nil {
+		h.chats, err = chats.New(turns, s.patience)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("openaiapi: %w", err)
-	}
-	if h.Handler, err = front.New(s.Config); err != nil {
-		return nil, fmt.Errorf("openaiapi: %w", err)
-	}
-	if h.chats, err = chats.New(turns, s.patience); err != nil {
 		return nil, fmt.Errorf("openaiapi: %w", err)
 	}
 	return h, nil

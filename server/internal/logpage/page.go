@@ -1,7 +1,9 @@
 package logpage
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -62,28 +64,16 @@ func Read(ctx context.Context, store session.Store, key session.Key, first, last
 
 // NDJSON returns the events, one per line.
 func (p *Page) NDJSON() []byte {
-	out := make([]byte, 0, p.bytes+len(p.events))
-	for _, e := range p.events {
-		out = append(append(out, e...), '\n')
-	}
-	return out
+	return bytes.Join(append(p.events, nil), []byte{'\n'})
 }
 
 // JSON returns the page as an object.
 func (p *Page) JSON() []byte {
-	out := append(make([]byte, 0, p.bytes+len(p.events)+64), `{"events":[`...)
-	for i, e := range p.events {
-		if i > 0 {
-			out = append(out, ',')
+	out := append(append([]byte(`{"events":[`), bytes.Join(p.events, []byte{','})...), ']')
+	for _, to := range [][2]string{{"next", p.Next}, {"previous", p.Previous}} {
+		if to[1] != "" {
+			out = fmt.Appendf(out, `,"%s":"%s"`, to[0], to[1])
 		}
-		out = append(out, e...)
-	}
-	out = append(out, ']')
-	if p.Next != "" {
-		out = append(append(append(out, `,"next":"`...), p.Next...), '"')
-	}
-	if p.Previous != "" {
-		out = append(append(append(out, `,"previous":"`...), p.Previous...), '"')
 	}
 	return append(out, "}\n"...)
 }

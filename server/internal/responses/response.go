@@ -103,18 +103,17 @@ type Response struct {
 	in      bool // the entry belongs to this response
 	kept    []*event.Event
 
-	err        error    // of Send
-	last       int64    // the sequence number of the last event that the client received; -1: none
-	cut        *place   // the place in a later item at which the client was disconnected
-	cutAt      int      // the last step of the open item that the client received
-	voids      int      // the number of items that were taken back
-	open       *Item    // the item whose text is incomplete
-	block      string   // the id of the open item's block
-	at         place    // of the open item
-	text       []byte   // of the open item
-	sent       int      // the number of bytes of text that were sent
-	deltaFrame []string // the JSON of a delta of the open item before, between and after number and text
-	frame      []byte
+	err     error  // of Send
+	last    int64  // the sequence number of the last event that the client received; -1: none
+	cut     *place // the place in a later item at which the client was disconnected
+	cutAt   int    // the last step of the open item that the client received
+	voids   int    // the number of items that were taken back
+	open    *Item  // the item whose text is incomplete
+	block   string // the id of the open item's block
+	content int    // the index of the only content of an item, 0
+	at      place  // of the open item
+	text    []byte // of the open item
+	sent    int    // the number of bytes of text that were sent
 }
 
 // New returns a response without events, for a client that has received none.
@@ -237,7 +236,7 @@ func (r *Response) add(block string, item *Item) {
 
 func (r *Response) openMessage(p turntext.Piece) {
 	r.add(p.Block, &Item{Type: "message", Status: "in_progress", Role: "assistant", Content: &[]Text{}, Agent: p.Agent})
-	r.text, r.sent, r.deltaFrame = r.text[:0], 0, nil
+	r.text, r.sent = r.text[:0], 0
 	r.sendItemEvent(stepPart, &Event{Type: "response.content_part.added", ItemID: r.open.ID, Part: textOf("")})
 }
 
@@ -332,28 +331,16 @@ func (r *Response) messageID(i, hash int) string {
 	return r.ID.item(fmt.Sprintf("msg_%d_%x", i, hash))
 }
 
-// sendDelta sends the text that the client has not received. It encodes the common part of an item's deltas once.
+// sendDelta sends the text that the client has not received.
 func (r *Response) sendDelta(whole bool) {
 	n, step := sendable(r.text, whole)
 	from := max(r.sent, received(r.text, r.cutAt))
 	if n <= from || r.Send == nil {
 		return
 	}
-	r.sent, r.at.step = n, step
-	if r.at.number() <= r.last || r.err != nil {
-		return
-	}
-	if r.deltaFrame == nil {
-		hole := "\x00"
-		text := string(event.EncodeJSON(&Event{Type: deltaEvent, OutputIndex: &r.at.slot, ItemID: r.open.ID, ContentIndex: new(int), Delta: &hole, LogProbs: []struct{}{}}))
-		head, rest, _ := strings.Cut(text, "0,") // the sequence number
-		middle, tail, _ := strings.Cut(rest, `"\u0000"`)
-		r.deltaFrame = []string{head, "," + middle, tail}
-	}
-	r.last = r.at.number()
-	r.frame = append(strconv.AppendInt(append(r.frame[:0], r.deltaFrame[0]...), r.last, 10), r.deltaFrame[1]...)
-	r.frame = append(append(r.frame, event.EncodeJSON(string(r.text[from:n]))...), r.deltaFrame[2]...)
-	r.err = r.Send(deltaEvent, r.frame)
+	r.sent = n
+	delta := string(r.text[from:n])
+	r.sendItemEvent(step, &Event{Type: "response.output_text.delta", ItemID: r.open.ID, Delta: &delta, LogProbs: []struct{}{}})
 }
 
 // sendItemEvent sends an event of the current item, unless the client has received it.
@@ -361,7 +348,7 @@ func (r *Response) sendItemEvent(step int, ev *Event) {
 	r.at.step = step
 	ev.OutputIndex = &r.at.slot
 	if ev.Item == nil && r.open.Content != nil {
-		ev.ContentIndex = new(int)
+		ev.ContentIndex = &r.content
 	}
 	r.sendNumbered(r.at.number(), ev)
 }

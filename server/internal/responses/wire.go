@@ -7,8 +7,6 @@ import (
 	"github.com/agentarbor/arbor/live"
 )
 
-const deltaEvent = "response.output_text.delta"
-
 // The JSON that clients receive.
 type (
 	// Object is a response.
