@@ -28,7 +28,7 @@ func Command(f *factory.Factory) *cobra.Command {
 	reduce.Flags().StringVar(&o.project, "project", "graph", "print this `FORM`: graph, thread, messages, dag or hypergraph")
 	reduce.Flags().StringVar(&o.active, "active", "", "follow this `PATH` through a conversation with branches, given as JSON or as a file; not for graph (default: the newest branches)")
 	reduce.Flags().StringSliceVar(&o.hide, "hide", nil, "leave out these `PARTS` of a thread: reasoning, or tools (all of a call except id, name and status)")
-	reduce.Flags().BoolVarP(&o.oneLine, "json", "j", false, "print JSON on one line")
+	f.JSONFlag(reduce.Flags(), "print JSON on one line")
 	return factory.Group("conversation", "Turn events into the graph of a conversation", reduce)
 }
 
@@ -37,7 +37,6 @@ type reduceOptions struct {
 	project string
 	active  string
 	hide    []string
-	oneLine bool
 }
 
 func reduceConversation(f *factory.Factory, o reduceOptions) error {
@@ -75,7 +74,7 @@ func reduceConversation(f *factory.Factory, o reduceOptions) error {
 	case "hypergraph":
 		out = graph.HypergraphOf(g, active)
 	}
-	return factory.PrintJSON(f.Stdout, out, o.oneLine)
+	return f.PrintJSON(out)
 }
 
 // readActive reads the value of --active, which is JSON or a file's name. "" selects the newest branch everywhere.

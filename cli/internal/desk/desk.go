@@ -37,16 +37,13 @@ func Command(f *factory.Factory) *cobra.Command {
 }
 
 func deskList(f *factory.Factory) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return f.WithJSON(&cobra.Command{
 		Use:   "ls",
 		Short: "List the conversations that wait for a person or are with one",
 		Long: `Lists the conversations that wait for a person or are with one, oldest first. To name
 a HANDOFF, use its id, the beginning of its id, or the id of its session.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return listHandoffs(f, cmd, asJSON) },
-	}
-	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per handoff and line")
-	return cmd
+		RunE: func(cmd *cobra.Command, _ []string) error { return listHandoffs(f, cmd) },
+	}, "print one JSON object per handoff and line")
 }
 
 func deskTake(f *factory.Factory) *cobra.Command {
@@ -108,7 +105,7 @@ func deskSet(f *factory.Factory) *cobra.Command {
 	return cmd
 }
 
-func listHandoffs(f *factory.Factory, cmd *cobra.Command, asJSON bool) error {
+func listHandoffs(f *factory.Factory, cmd *cobra.Command) error {
 	d, err := openBench(f, cmd, "")
 	if errors.Is(err, factory.ErrNoFile) && f.Place.DB == "" {
 		f.Say("no conversation waits for a person")
@@ -121,7 +118,7 @@ func listHandoffs(f *factory.Factory, cmd *cobra.Command, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if f.JSON {
 		for _, h := range all {
 			render.JSON(f.Stdout, h)
 		}

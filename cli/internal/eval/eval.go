@@ -35,7 +35,6 @@ type options struct {
 	save, baseline   string // reports as JSON
 	threshold        float64
 	bound, given     bool // the threshold applies to the lower bound; the flag is given
-	prices           string
 	judge, sample    string
 }
 
@@ -77,7 +76,7 @@ answered once.`,
 	fs.Float64Var(&o.threshold, "threshold", 1, "require this `SHARE` of the cases to pass, from 0 to 1")
 	fs.BoolVar(&o.bound, "lower-bound", false, "compare the lower bound of the interval with --threshold instead of the share")
 	fs.StringVar(&o.baseline, "baseline", "", "fail if the report is worse than the earlier JSON report in `FILE`")
-	fs.StringVar(&o.prices, "prices", "", "read the models' prices from `FILE` (YAML or JSON) to report costs")
+	fs.StringVar(&f.Prices, "prices", "", "read the models' prices from `FILE` (YAML or JSON) to report costs")
 	fs.StringVar(&o.judge, "judge", "", "let the model `NAME` judge what cases state about answers")
 	fs.StringVar(&o.sample, "judge-sample", "", "compare the judge with the people's judgements in `FILE`")
 	return cmd
@@ -288,7 +287,8 @@ func subjects(f *factory.Factory, path string, o options) ([]eval.Subject, []eva
 	var run []runner.Option
 	for _, path := range append([]string{path}, o.with...) {
 		for _, model := range models {
-			tree, err := f.Load(path, model)
+			f.Model = model
+			tree, err := f.Load(path)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -305,7 +305,7 @@ func subjects(f *factory.Factory, path string, o options) ([]eval.Subject, []eva
 			if tree.IsOffline() {
 				offline = tree
 			}
-			if seats := f.Seats(tree.Agents, false); len(subjects) > 1 && (seats == nil) != (run == nil) {
+			if seats := f.Seats(tree.Agents); len(subjects) > 1 && (seats == nil) != (run == nil) {
 				return nil, nil, factory.Usagef("--with: agents of one tree transfer to people, and those of another do not: measure them one by one")
 			} else {
 				run = seats
@@ -314,8 +314,8 @@ func subjects(f *factory.Factory, path string, o options) ([]eval.Subject, []eva
 	}
 	f.Notice(offline)
 	opts := []eval.Option{eval.WithRunner(append(slices.Clone(f.RunnerOptions), run...)...)}
-	if o.prices != "" {
-		table, err := f.ReadPrices(o.prices)
+	if f.Prices != "" {
+		table, err := f.ReadPrices()
 		if err != nil {
 			return nil, nil, err
 		}

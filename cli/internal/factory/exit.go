@@ -182,9 +182,9 @@ func fileProblem(err *fs.PathError) string {
 	return problem
 }
 
-// Problems prints problems as a JSON array or in lines, counts them, and returns the command's error.
-func (f *Factory) Problems(asJSON bool, all any, lines []string) error {
-	if asJSON {
+// Problems prints problems in lines, or with --json as an array, counts them, and returns the command's error.
+func (f *Factory) Problems(all any, lines []string) error {
+	if f.JSON {
 		render.JSON(f.Stdout, all)
 	} else {
 		for _, line := range lines {

@@ -58,6 +58,10 @@ type Factory struct {
 	Place    place
 	Server   serverFlags
 	Tape     tape
+	Model    string          // the name of --model
+	Prices   string          // the file of --prices
+	JSON     bool            // --json is given
+	ToDesk   bool            // --desk is given
 	timeouts openai.Timeouts // of the models' endpoint, by flags
 	Began    bool            // the command line is valid, and the command has started
 	// Sources returns the file of an agent of the last loaded tree; nil for a tree of the program's own.

@@ -80,6 +80,17 @@ func Needs(flags *pflag.FlagSet, name string, needed ...string) error {
 	return Usagef("--%s needs %s", name, yamldoc.Or(needed))
 }
 
+// JSONFlag adds --json.
+func (f *Factory) JSONFlag(fs *pflag.FlagSet, usage string) {
+	fs.BoolVarP(&f.JSON, "json", "j", false, usage)
+}
+
+// WithJSON returns a command with --json.
+func (f *Factory) WithJSON(cmd *cobra.Command, usage string) *cobra.Command {
+	f.JSONFlag(cmd.Flags(), usage)
+	return cmd
+}
+
 // Size is a flag for a number of bytes, such as 32MiB.
 type Size int64
 

@@ -44,9 +44,9 @@ type Models struct {
 }
 
 // ModelFlag adds --model, and the flags for recordings of the endpoint.
-func (f *Factory) ModelFlag(fs *pflag.FlagSet, model *string) {
+func (f *Factory) ModelFlag(fs *pflag.FlagSet) {
 	if !f.OwnModel {
-		fs.StringVarP(model, "model", "m", "", "use the model `NAME` for all agents, instead of OPENAI_MODEL and the names in the files")
+		fs.StringVarP(&f.Model, "model", "m", "", "use the model `NAME` for all agents, instead of OPENAI_MODEL and the names in the files")
 		TapeFlags(f, fs)
 	}
 }

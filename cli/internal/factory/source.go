@@ -67,12 +67,12 @@ type LoadedTree struct {
 	End            func()  // releases the resources of the tree, after its last turn
 }
 
-// Load loads the tree at path with the models that answer for it. model is the value of --model.
-func (f *Factory) Load(path, model string, opts ...agentfile.Option) (made *LoadedTree, err error) {
+// Load loads the tree at path with the models that answer for it.
+func (f *Factory) Load(path string, opts ...agentfile.Option) (made *LoadedTree, err error) {
 	made = &LoadedTree{}
 	resolve, missing := Unused, false
 	if !f.OwnModel {
-		if made.Models, err = f.Models(model); err != nil {
+		if made.Models, err = f.Models(f.Model); err != nil {
 			return nil, err
 		}
 		resolve = func(name string) (llm.Model, error) { return made.Models.Named(name, func() { missing = true }) }
@@ -88,15 +88,15 @@ func (f *Factory) Load(path, model string, opts ...agentfile.Option) (made *Load
 	return made, nil
 }
 
-// Start creates the tree's runner with the program's options and the prices of a file, if prices is not "", and starts
-// the servers that agents require.
-func (f *Factory) Start(ctx context.Context, t *LoadedTree, store session.Store, desk bool, prices string, opts ...runner.Option) error {
-	own, err := f.RunnerOpts(prices)
+// Start creates the tree's runner with the program's options and the prices of --prices, and starts the servers that
+// agents require.
+func (f *Factory) Start(ctx context.Context, t *LoadedTree, store session.Store, opts ...runner.Option) error {
+	own, err := f.RunnerOpts()
 	if err != nil {
 		return err
 	}
 	if t.Runner, err = runner.New(t.Agents.Root().Agent, store, slices.Concat(own, []runner.Option{runner.WithLogger(f.Warnings())},
-		opts, f.Seats(t.Agents, desk))...); err != nil {
+		opts, f.Seats(t.Agents))...); err != nil {
 		return Unstarted(err)
 	}
 	if err = t.Start(ctx); err != nil {
@@ -123,13 +123,13 @@ func (t *LoadedTree) PrepareRemotes(ctx context.Context) {
 	t.End = sync.OnceFunc(func() { cancel(); prepared.Wait(); end() })
 }
 
-// RunnerOpts returns the program's runner options with the prices of a file.
-func (f *Factory) RunnerOpts(prices string) ([]runner.Option, error) {
+// RunnerOpts returns the program's runner options with the prices of --prices.
+func (f *Factory) RunnerOpts() ([]runner.Option, error) {
 	opts := slices.Clone(f.RunnerOptions)
-	if prices == "" {
+	if f.Prices == "" {
 		return opts, nil
 	}
-	table, err := f.ReadPrices(prices)
+	table, err := f.ReadPrices()
 	return append(opts, runner.WithPrices(table)), err
 }
 
@@ -159,8 +159,8 @@ func withDesk(f *Factory, root agent.Agent) (*agent.Tree, error) {
 
 // Seats returns the runner options for conversations that may go to a person, because --desk is given or an agent of
 // the tree may transfer to a person.
-func (f *Factory) Seats(tree *agent.Tree, wanted bool) []runner.Option {
-	if !wanted && tree.Root().Human() == nil {
+func (f *Factory) Seats(tree *agent.Tree) []runner.Option {
+	if !f.ToDesk && tree.Root().Human() == nil {
 		return nil
 	}
 	var desk human.Desk = human.Log{}
@@ -171,8 +171,8 @@ func (f *Factory) Seats(tree *agent.Tree, wanted bool) []runner.Option {
 }
 
 // DeskFlag adds --desk.
-func DeskFlag(fs *pflag.FlagSet, desk *bool) {
-	fs.BoolVar(desk, "desk", false, "let agents hand the conversation to a person, who answers with the command desk")
+func (f *Factory) DeskFlag(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.ToDesk, "desk", false, "let agents hand the conversation to a person, who answers with the command desk")
 }
 
 // Costs returns the cost of input tokens as the end of a sentence; "" if the model has no price.
@@ -191,12 +191,13 @@ func Paid(prices llm.Prices, model string, used llm.Usage) string {
 	return ""
 }
 
-// ReadPrices reads a table of prices from a YAML or JSON file. Without a path it returns nil.
-func (s Streams) ReadPrices(path string) (llm.Prices, error) {
+// ReadPrices reads the table of --prices from a YAML or JSON file. Without the flag it returns nil.
+func (f *Factory) ReadPrices() (llm.Prices, error) {
+	path := f.Prices
 	if path == "" {
 		return nil, nil
 	}
-	data, err := s.Read("--prices", path, MaxFile)
+	data, err := f.Read("--prices", path, MaxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -214,6 +215,6 @@ func (s Streams) ReadPrices(path string) (llm.Prices, error) {
 }
 
 // PricesFlag adds --prices.
-func PricesFlag(fs *pflag.FlagSet, prices *string) {
-	fs.StringVar(prices, "prices", "", "read the prices for cost budgets from `FILE` (YAML or JSON)")
+func (f *Factory) PricesFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Prices, "prices", "", "read the prices for cost budgets from `FILE` (YAML or JSON)")
 }

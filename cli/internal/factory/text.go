@@ -35,11 +35,11 @@ func Table(w io.Writer, head string) *tabwriter.Writer {
 }
 
 // PrintJSON writes one object: in one line with --json, otherwise indented.
-func PrintJSON(w io.Writer, v any, inOneLine bool) error {
-	if !inOneLine && render.IndentedJSON(w, v) == nil {
+func (f *Factory) PrintJSON(v any) error {
+	if !f.JSON && render.IndentedJSON(f.Stdout, v) == nil {
 		return nil
 	}
-	render.JSON(w, v) // also for values that are nested more deeply than encoding/json indents
+	render.JSON(f.Stdout, v) // also for values that are nested more deeply than encoding/json indents
 	return nil
 }
 

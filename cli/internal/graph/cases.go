@@ -19,7 +19,6 @@ import (
 type testOptions struct {
 	agents agentOptions
 	only   string // a part of the names of the cases to run
-	json   bool
 }
 
 func testCommand(f *factory.Factory) *cobra.Command {
@@ -38,7 +37,7 @@ is run and the status is 2.`,
 	}
 	o.agents.flags(cmd.Flags())
 	cmd.Flags().StringVar(&o.only, "run", "", "run only cases whose names match `REGEXP`")
-	cmd.Flags().BoolVarP(&o.json, "json", "j", false, "print one JSON object a line for each case")
+	f.JSONFlag(cmd.Flags(), "print one JSON object a line for each case")
 	return cmd
 }
 
@@ -87,7 +86,7 @@ func testGraphs(ctx context.Context, f *factory.Factory, files []string, o testO
 		if ran++; !out.OK() {
 			failed++
 		}
-		tested(f, c, out, o.json)
+		tested(f, c, out)
 		if err := f.Out.Failed(); err != nil {
 			return err
 		}
@@ -99,7 +98,7 @@ func testGraphs(ctx context.Context, f *factory.Factory, files []string, o testO
 	if failed > 0 {
 		total = fmt.Sprintf("%d of %s failed", failed, render.Count(ran, "case"))
 	}
-	if o.json {
+	if f.JSON {
 		f.Say("%s", total)
 	} else {
 		fmt.Fprintln(f.Stdout, total)
@@ -129,8 +128,8 @@ func caseFile(file string, opts []graphtest.LoadOption) ([]graphtest.Case, error
 }
 
 // tested prints the result of a case.
-func tested(f *factory.Factory, c *graphtest.Case, out *graphtest.Outcome, asJSON bool) {
-	if asJSON {
+func tested(f *factory.Factory, c *graphtest.Case, out *graphtest.Outcome) {
+	if f.JSON {
 		t := testedCase{c.File, c.Line, c.Name, out.OK(), out.Differences, &out.Result}
 		if c.Refused != nil {
 			t.Result = nil

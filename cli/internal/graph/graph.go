@@ -38,10 +38,7 @@ func (a *agentOptions) flags(fs *pflag.FlagSet) {
 }
 
 func validateCommand(f *factory.Factory) *cobra.Command {
-	var (
-		agents agentOptions
-		asJSON bool
-	)
+	var agents agentOptions
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Report every problem of a graph, with its line",
@@ -50,10 +47,10 @@ file:line: path: message [code]. The status is 2 if there is a problem. Nothing 
 
 The agents of the graph must exist in the same file, in the folder of the file, or where
 --agents and --refs say.`,
-		RunE: func(_ *cobra.Command, args []string) error { return validateGraph(f, args[0], agents, asJSON) },
+		RunE: func(_ *cobra.Command, args []string) error { return validateGraph(f, args[0], agents) },
 	}
 	agents.flags(cmd.Flags())
-	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print the problems as a JSON array of {code, path, line, message}")
+	f.JSONFlag(cmd.Flags(), "print the problems as a JSON array of {code, path, line, message}")
 	return cmd
 }
 
@@ -68,22 +65,22 @@ func schemaCommand(f *factory.Factory) *cobra.Command {
 	}
 }
 
-func validateGraph(f *factory.Factory, file string, agents agentOptions, asJSON bool) error {
+func validateGraph(f *factory.Factory, file string, agents agentOptions) error {
 	known, err := agents.known(f, file)
 	if err != nil {
 		return err
 	}
 	graph, err := agentgraph.LoadFile(file, known...)
 	if err != nil {
-		return badGraph(f, err, asJSON)
+		return badGraph(f, err)
 	}
-	if asJSON {
+	if f.JSON {
 		fmt.Fprintln(f.Stdout, "[]")
 	}
 	for _, w := range graph.Warnings {
 		f.Say("%s:%d: %s", file, w.Line, w.Message)
 	}
-	if !asJSON {
+	if !f.JSON {
 		fmt.Fprintf(f.Stdout, "ok: %s, %s\n", render.Count(len(graph.Nodes), "agent"), render.Count(len(graph.Edges), "edge"))
 	}
 	return nil
@@ -91,12 +88,12 @@ func validateGraph(f *factory.Factory, file string, agents agentOptions, asJSON 
 
 // badGraph prints the problems of a graph that could not be loaded, and returns the
 // command's error.
-func badGraph(f *factory.Factory, err error, asJSON bool) error {
+func badGraph(f *factory.Factory, err error) error {
 	var bad *agentgraph.Error
 	if !errors.As(err, &bad) {
 		return factory.Usagef("%s", factory.Plain(err, "agentgraph"))
 	}
-	return f.Problems(asJSON, bad.Problems, strings.Split(bad.Error(), "\n"))
+	return f.Problems(bad.Problems, strings.Split(bad.Error(), "\n"))
 }
 
 // known returns the options for the existing agents and tools: the program's tools, and the agents of the flags or,
@@ -141,7 +138,7 @@ func drawGraph(f *factory.Factory, file, format string) error {
 	draw := map[string]func(*graphdraw.Picture, io.Writer) error{"mermaid": (*graphdraw.Picture).Mermaid, "dot": (*graphdraw.Picture).DOT, "svg": (*graphdraw.Picture).SVG}[format]
 	graph, err := agentgraph.LoadFile(file, agentgraph.WithAnyRef())
 	if err != nil {
-		return badGraph(f, err, false)
+		return badGraph(f, err)
 	}
 	for _, w := range graph.Warnings {
 		f.Say("%s:%d: %s", file, w.Line, w.Message)

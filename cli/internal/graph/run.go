@@ -110,7 +110,7 @@ runs the session, and 130 after an interrupt.`,
 	g.DecisionOptions.Flags(fs, "with --resume, approve the waiting `CALL` (repeatable)",
 		"with --resume, deny the waiting `CALL` (repeatable)", "give `TEXT` as the reason for denials")
 	turn.AddFlags(f, cmd, &g.Options)
-	fs.BoolVarP(&g.JSON, "json", "j", false, "print one JSON object")
+	f.JSONFlag(fs, "print one JSON object")
 	return cmd
 }
 
@@ -204,7 +204,7 @@ func (g *runOptions) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
 	mocked := agentgraph.WithNodes(slices.Collect(maps.Keys(mocks))...)
 	graph, err := agentgraph.LoadFile(g.file, append(known, mocked)...)
 	if err != nil {
-		return nil, badGraph(g.f, err, g.JSON)
+		return nil, badGraph(g.f, err)
 	}
 	return graph, nil
 }
@@ -218,7 +218,7 @@ func (g *runOptions) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts 
 		resolve = agentgraph.Resolvers()
 	)
 	if len(mocks.Unmocked(graph)) > 0 {
-		if models, err = g.f.Models(g.Model); err != nil {
+		if models, err = g.f.Models(g.f.Model); err != nil {
 			return nil, nil, err
 		}
 		named := func(name string) (llm.Model, error) { return models.Named(name, func() { missing = true }) }

@@ -33,7 +33,7 @@ func (g *runOptions) open(ctx context.Context, root agent.Agent, models *factory
 	}
 	c := &turn.Conversation{LoadedTree: &factory.LoadedTree{Models: models}, Factory: f, DB: db, Key: key, Path: g.file, Options: g.Options}
 	c.RunHere()
-	opts, err := f.RunnerOpts(g.Prices)
+	opts, err := f.RunnerOpts()
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agent
 	}
 	result := &results[len(results)-1]
 	asked := fold.Questions()
-	if g.JSON {
+	if f.JSON {
 		render.JSON(f.Stdout, result)
 	} else {
 		waits := make([]string, len(asked))

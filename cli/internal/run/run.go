@@ -39,7 +39,7 @@ the server runs the turns.`,
 	turn.AddFlags(f, cmd, &o)
 	d.Flags(cmd.Flags())
 	reload.Flag(f, cmd.Flags(), &o.NoReload)
-	factory.DeskFlag(cmd.Flags(), &o.Desk)
+	f.DeskFlag(cmd.Flags())
 	return cmd
 }
 
@@ -68,8 +68,8 @@ an authorization at a remote agent, resume checks whether it is done.`,
 	turn.AddFlags(f, cmd, &o.Options)
 	o.DecisionOptions.Flags(cmd.Flags(), "approve the waiting `CALL`, which then runs (repeatable)",
 		"deny the waiting `CALL` (repeatable)", "tell the model `TEXT` as the reason for denials")
-	factory.DeskFlag(cmd.Flags(), &o.Desk)
-	cmd.Flags().BoolVarP(&o.JSON, "json", "j", false, "print one JSON object per event and line")
+	f.DeskFlag(cmd.Flags())
+	f.JSONFlag(cmd.Flags(), "print one JSON object per event and line")
 	return cmd
 }
 
@@ -129,8 +129,8 @@ before a message that starts with a dash.`,
 		return runTurn(cmd.Context(), f, path, args, o)
 	})
 	turn.AddFlags(f, cmd, &o)
-	factory.DeskFlag(cmd.Flags(), &o.Desk)
-	cmd.Flags().BoolVarP(&o.JSON, "json", "j", false, "print one JSON object per event and line")
+	f.DeskFlag(cmd.Flags())
+	f.JSONFlag(cmd.Flags(), "print one JSON object per event and line")
 	return cmd
 }
 

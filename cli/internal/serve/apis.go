@@ -81,14 +81,11 @@ func webHandlers(f *factory.Factory, o *options, turns *live.Turns, guard *acces
 	}
 	add(apiNative, func() (http.Handler, error) {
 		opts := []server.Option{server.WithGuard(guard), server.WithVersion(factory.Version()), server.WithAPIs(o.apis...), server.WithRequests(o.kept), server.WithReloads(&o.reloads)}
-		if o.prices != "" {
-			prices, err := f.ReadPrices(o.prices)
-			if err != nil {
-				return nil, err
-			}
-			opts = append(opts, server.WithPrices(prices))
+		prices, err := f.ReadPrices()
+		if err != nil {
+			return nil, err
 		}
-		return server.New(turns, append(opts, api...)...)
+		return server.New(turns, append(append(opts, server.WithPrices(prices)), api...)...)
 	})
 	chat, page := []openaiapi.Option{openaiapi.WithGuard(guard)}, []agui.Option{agui.WithGuard(guard)}
 	names, limited, err := o.offered(turns.Runner().Tree())

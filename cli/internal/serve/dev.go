@@ -76,7 +76,7 @@ func (s *service) with(c server.Change) (*factory.LoadedTree, error) {
 	defer s.loading.Unlock()
 	sources, connect := s.f.Sources, s.f.ConnectServers
 	defer func() { s.f.Sources, s.f.ConnectServers = sources, connect }() // keep those of the tree that is served
-	return s.f.Load(s.path, s.model, agentfile.WithChange(c.Agent, agentfile.Change{Description: c.Description, Instructions: c.Instructions, Model: c.Model}))
+	return s.f.Load(s.path, agentfile.WithChange(c.Agent, agentfile.Change{Description: c.Description, Instructions: c.Instructions, Model: c.Model}))
 }
 
 // fileOf returns the Markdown file of an agent of the served tree.
@@ -153,7 +153,6 @@ const mcpPath = "/mcp"
 
 // MCPCommand returns the command mcp.
 func MCPCommand(f *factory.Factory) *cobra.Command {
-	var model, prices string
 	cmd := f.WithPath(&cobra.Command{
 		Short: "Serve the tree to one MCP client over standard input and output",
 		Long: `Serves the tree as a server of the Model Context Protocol, over standard input and
@@ -161,16 +160,16 @@ output, to the program that started this command, until the input ends. The serv
 one tool, ask, which passes a message to the tree and returns its answer. Warnings go to
 standard error.`,
 	}, "mcp", func(cmd *cobra.Command, path string, _ []string) error {
-		return mcpOverStdio(cmd.Context(), f, path, model, prices)
+		return mcpOverStdio(cmd.Context(), f, path)
 	})
 	f.DBFlag(cmd.Flags())
-	f.ModelFlag(cmd.Flags(), &model)
-	factory.PricesFlag(cmd.Flags(), &prices)
+	f.ModelFlag(cmd.Flags())
+	f.PricesFlag(cmd.Flags())
 	return cmd
 }
 
-func mcpOverStdio(ctx context.Context, f *factory.Factory, path, model, prices string) error {
-	tree, err := f.Load(path, model)
+func mcpOverStdio(ctx context.Context, f *factory.Factory, path string) error {
+	tree, err := f.Load(path)
 	if err != nil {
 		return err
 	}
@@ -179,7 +178,7 @@ func mcpOverStdio(ctx context.Context, f *factory.Factory, path, model, prices s
 	if err != nil {
 		return err
 	}
-	if err := f.Start(ctx, tree, db, false, prices); err != nil {
+	if err := f.Start(ctx, tree, db); err != nil {
 		return err
 	}
 	tree.PrepareRemotes(ctx)

@@ -48,9 +48,6 @@ type options struct {
 	webhookFile   string
 	localWebhooks bool
 	inspector     string
-	desk          bool
-	model         string
-	prices        string
 	noReload      bool
 	metrics       string
 	log           string
@@ -127,10 +124,10 @@ func serveFlags(f *factory.Factory, fs *pflag.FlagSet, o *options) {
 	fs.Var(&o.keep, "keep-requests", "keep the last requests to models in `SIZE` of memory, such as 32MiB, and show them in the API as they were sent")
 	f.DBFlag(fs)
 	f.RedisFlag(fs)
-	f.ModelFlag(fs, &o.model)
-	factory.PricesFlag(fs, &o.prices)
+	f.ModelFlag(fs)
+	f.PricesFlag(fs)
 	reload.Flag(f, fs, &o.noReload)
-	factory.DeskFlag(fs, &o.desk)
+	f.DeskFlag(fs)
 }
 
 // check returns an error for invalid flags, before anything starts.
@@ -230,7 +227,7 @@ func (s *service) configure(context.Context) (err error) {
 		return err
 	}
 	s.files = reload.Watch(s.f, s.path, s.noReload)
-	if s.tree, err = s.f.Load(s.path, s.model); err == nil {
+	if s.tree, err = s.f.Load(s.path); err == nil {
 		s.f.AtEnd(func() { s.tree.End() }) // the newest one
 		s.sources()
 	}
@@ -299,7 +296,7 @@ func (s *service) run(ctx context.Context) error {
 		}
 		runs = append(runs, runner.WithInterceptors(s.kept))
 	}
-	s.start = func(t *factory.LoadedTree) error { return s.f.Start(ctx, t, store, s.desk, s.prices, runs...) }
+	s.start = func(t *factory.LoadedTree) error { return s.f.Start(ctx, t, store, runs...) }
 	if err := s.start(s.tree); err != nil {
 		return err
 	}
@@ -387,7 +384,7 @@ func (s *service) reload() (_ *agent.Tree, err error) {
 	}()
 	s.loading.Lock()
 	defer s.loading.Unlock()
-	next, err := s.f.Load(s.path, s.model)
+	next, err := s.f.Load(s.path)
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ func bisect(ctx context.Context, f *factory.Factory, id, path, good, bad string,
 	if err != nil {
 		return err
 	}
-	log, opts, err := s.replayable(ctx, o)
+	log, opts, err := s.replayable(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func bisect(ctx context.Context, f *factory.Factory, id, path, good, bad string,
 	if out.Diff, err = folder.Diff(ctx, revs[b.Since], revs[b.First]); err != nil {
 		return err
 	}
-	if o.json {
+	if f.JSON {
 		render.JSON(f.Stdout, out)
 		return nil
 	}

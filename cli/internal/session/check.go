@@ -16,17 +16,14 @@ import (
 )
 
 func checkCommand(f *factory.Factory) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return f.WithJSON(&cobra.Command{
 		Use:   "check [ID]...",
 		Short: "Check that the logs of sessions are complete and consistent",
 		Long: `Reads the logs of the named sessions, or of all sessions, and checks the laws that hold
 for every log. It changes nothing. It prints one problem per line, and the exit status
 is 3 if there is a problem.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return checkSessions(cmd.Context(), f, args, asJSON) },
-	}
-	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per problem and line")
-	return cmd
+		RunE: func(cmd *cobra.Command, args []string) error { return checkSessions(cmd.Context(), f, args) },
+	}, "print one JSON object per problem and line")
 }
 
 // jsonProblem is the JSON of sessions check --json. It has no position if the log could not be read to its end.
@@ -36,7 +33,7 @@ type jsonProblem struct {
 	Message string `json:"message"`
 }
 
-func checkSessions(ctx context.Context, f *factory.Factory, args []string, asJSON bool) error {
+func checkSessions(ctx context.Context, f *factory.Factory, args []string) error {
 	db, err := f.OpenDB(ctx, false)
 	if err != nil {
 		return err
@@ -50,7 +47,7 @@ func checkSessions(ctx context.Context, f *factory.Factory, args []string, asJSO
 	}
 	problems := 0
 	for _, info := range all {
-		n, err := checkSession(ctx, f, db, info.Key, asJSON)
+		n, err := checkSession(ctx, f, db, info.Key)
 		if err != nil {
 			return err
 		}
@@ -65,7 +62,7 @@ func checkSessions(ctx context.Context, f *factory.Factory, args []string, asJSO
 }
 
 // checkSession prints the problems of one log, and returns their number.
-func checkSession(ctx context.Context, f *factory.Factory, db *factory.Database, key session.Key, asJSON bool) (problems int, err error) {
+func checkSession(ctx context.Context, f *factory.Factory, db *factory.Database, key session.Key) (problems int, err error) {
 	var files []integrity.Violation
 	found, failed := integrity.Check(withFiles(ctx, db, key, &files))
 	found = append(found, files...)
@@ -76,7 +73,7 @@ func checkSession(ctx context.Context, f *factory.Factory, db *factory.Database,
 		found = append(found, integrity.Violation{Message: "the log cannot be read on from here: " + failed.Error()})
 	}
 	for _, v := range found {
-		if asJSON {
+		if f.JSON {
 			render.JSON(f.Stdout, jsonProblem{factory.ShownID(key), v.Seq, v.Message})
 			continue
 		}
@@ -88,7 +85,6 @@ func checkSession(ctx context.Context, f *factory.Factory, db *factory.Database,
 func debugCommand(f *factory.Factory) *cobra.Command {
 	var tree string
 	var decisions int
-	var inOneLine bool
 	cmd := &cobra.Command{
 		Use:   "debug ID",
 		Short: "Print why a session is in its state, without any message text",
@@ -104,12 +100,12 @@ Anything that looks like a secret is removed from reasons and addresses.`,
 			if err != nil {
 				return err
 			}
-			return factory.PrintJSON(f.Stdout, b, inOneLine)
+			return f.PrintJSON(b)
 		},
 	}
 	fs := cmd.Flags()
 	fs.IntVar(&decisions, "decisions", 20, "print the last `N` decisions")
-	fs.BoolVarP(&inOneLine, "json", "j", false, "print JSON on one line")
+	f.JSONFlag(fs, "print JSON on one line")
 	if !f.Embedded() {
 		fs.StringVar(&tree, "tree", "", "also print the agents in `PATH`")
 	}
@@ -128,7 +124,7 @@ func debugBundle(ctx context.Context, f *factory.Factory, id, path string, o deb
 	if err != nil {
 		return nil, err
 	}
-	r, err := runner.New(tree.Root().Agent, s.db.Store, f.Seats(tree, false)...)
+	r, err := runner.New(tree.Root().Agent, s.db.Store, f.Seats(tree)...)
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,7 @@ import (
 )
 
 func diffCommand(f *factory.Factory) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return f.WithJSON(&cobra.Command{
 		Use:   "diff A B",
 		Short: "Print how two sessions differ",
 		Long: `Prints how many events the two sessions have in common, what follows in each, and how
@@ -26,14 +25,12 @@ they differ at the end: the active agent, the state, the tokens used. Two events
 equal if the same agent says or does the same; times and ids may differ. The status is 0
 in both cases.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return diffSessions(cmd.Context(), f, args[0], args[1], asJSON)
+			return diffSessions(cmd.Context(), f, args[0], args[1])
 		},
-	}
-	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object")
-	return cmd
+	}, "print one JSON object")
 }
 
-func diffSessions(ctx context.Context, f *factory.Factory, one, other string, asJSON bool) error {
+func diffSessions(ctx context.Context, f *factory.Factory, one, other string) error {
 	a, err := open(ctx, f, one)
 	if err != nil {
 		return err
@@ -46,7 +43,7 @@ func diffSessions(ctx context.Context, f *factory.Factory, one, other string, as
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if f.JSON {
 		render.JSON(f.Stdout, sessionform.DiffOf(d))
 		return nil
 	}

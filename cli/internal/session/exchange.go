@@ -140,7 +140,6 @@ func importMessages(ctx context.Context, f *factory.Factory, file, speaker, id s
 
 func fileCommand(f *factory.Factory) *cobra.Command {
 	var output string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "file ID [NAME]",
 		Short: "List the files of a session, or print one of them",
@@ -149,13 +148,13 @@ file NAME to standard output. NAME is a digest or a name; if several files have 
 the last one is printed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return listFiles(cmd.Context(), f, args[0], asJSON)
+				return listFiles(cmd.Context(), f, args[0])
 			}
 			return writeFile(cmd.Context(), f, args[0], args[1], output)
 		},
 	}
 	cmd.Flags().StringVar(&output, "output", "", "write to `FILE`, which must not exist, instead of standard output")
-	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "without NAME, print one JSON object per file and line")
+	f.JSONFlag(cmd.Flags(), "without NAME, print one JSON object per file and line")
 	return cmd
 }
 
@@ -172,7 +171,7 @@ func (s *past) filesOf(ctx context.Context, until int64) (files []*event.Event, 
 	return files, nil
 }
 
-func listFiles(ctx context.Context, f *factory.Factory, id string, asJSON bool) error {
+func listFiles(ctx context.Context, f *factory.Factory, id string) error {
 	s, err := open(ctx, f, id)
 	if err != nil {
 		return err
@@ -182,7 +181,7 @@ func listFiles(ctx context.Context, f *factory.Factory, id string, asJSON bool) 
 		return err
 	}
 	for _, e := range files {
-		if asJSON {
+		if f.JSON {
 			render.JSONLines(f.Stdout).Event(e)
 			continue
 		}

@@ -121,18 +121,17 @@ func pause(took time.Duration, speed float64) time.Duration {
 
 // counterfactual contains the flags for replaying a session with other agents.
 type counterfactual struct {
-	with, tree    string
-	ask, json     bool
-	model, prices string
+	with, tree string
+	ask        bool
 }
 
 // counterfactualFlags adds the flags that sessions replay --with and bisect share.
 func counterfactualFlags(f *factory.Factory, cmd *cobra.Command, o *counterfactual) {
 	fs := cmd.Flags()
 	fs.BoolVar(&o.ask, "ask", false, "after the first difference, continue with real models until the turn ends; tools never run")
-	fs.BoolVarP(&o.json, "json", "j", false, "print one JSON object")
-	fs.StringVar(&o.prices, "prices", "", "read the prices that the session's budgets used from `FILE` (YAML or JSON)")
-	f.ModelFlag(fs, &o.model)
+	f.JSONFlag(fs, "print one JSON object")
+	fs.StringVar(&f.Prices, "prices", "", "read the prices that the session's budgets used from `FILE` (YAML or JSON)")
+	f.ModelFlag(fs)
 }
 
 func replayWith(ctx context.Context, f *factory.Factory, id string, until atFlag, o counterfactual) error {
@@ -140,7 +139,7 @@ func replayWith(ctx context.Context, f *factory.Factory, id string, until atFlag
 	if err != nil {
 		return err
 	}
-	log, opts, err := s.replayable(ctx, o)
+	log, opts, err := s.replayable(ctx)
 	if err != nil {
 		return err
 	}
@@ -175,7 +174,7 @@ func replayWith(ctx context.Context, f *factory.Factory, id string, until atFlag
 	if err != nil {
 		return err
 	}
-	if o.json {
+	if f.JSON {
 		render.JSON(f.Stdout, r)
 	} else {
 		tell(f, r)
@@ -190,12 +189,12 @@ func replayWith(ctx context.Context, f *factory.Factory, id string, until atFlag
 }
 
 // replayable reads a session's log for a replay, and returns the options that belong to it.
-func (s *past) replayable(ctx context.Context, f counterfactual) (*replay.Log, []replay.Option, error) {
+func (s *past) replayable(ctx context.Context) (*replay.Log, []replay.Option, error) {
 	log, err := replay.Read(s.Key, s.db.Load(ctx, s.Key, 0))
 	if err != nil {
 		return nil, nil, err
 	}
-	own, err := s.f.RunnerOpts(f.prices)
+	own, err := s.f.RunnerOpts()
 	return log, []replay.Option{
 		replay.WithRunner(own...),
 		replay.WithFiles(func(ctx context.Context, digest string) ([]byte, error) { return s.db.Blob(ctx, s.Key, digest) }),
@@ -206,8 +205,8 @@ func (s *past) replayable(ctx context.Context, f counterfactual) (*replay.Log, [
 func (o *counterfactual) checkModels(f *factory.Factory) (err error) {
 	switch {
 	case o.ask:
-		_, err = f.Models(o.model)
-	case o.model != "" || f.Tape.Record != "" || f.Tape.Replay != "":
+		_, err = f.Models(f.Model)
+	case f.Model != "" || f.Tape.Record != "" || f.Tape.Replay != "":
 		err = factory.Usagef("--model, --record and --replay need --ask: without it, no model is called")
 	}
 	return err
@@ -216,7 +215,7 @@ func (o *counterfactual) checkModels(f *factory.Factory) (err error) {
 // load loads a tree with which a session is replayed.
 func (o *counterfactual) load(f *factory.Factory, path string) (t *factory.LoadedTree, err error) {
 	if o.ask {
-		return f.Load(path, o.model)
+		return f.Load(path)
 	}
 	t = &factory.LoadedTree{}
 	t.Agents, t.End, err = f.LoadTree(path, factory.Unused, agentfile.WithoutCredentials())

@@ -37,13 +37,12 @@ func Command(f *factory.Factory) *cobra.Command {
 
 func listCommand(f *factory.Factory) *cobra.Command {
 	var limit int
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the sessions, latest first",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return listSessions(cmd.Context(), f, limit, asJSON) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return listSessions(cmd.Context(), f, limit) },
 	}
-	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per session and line")
+	f.JSONFlag(cmd.Flags(), "print one JSON object per session and line")
 	cmd.Flags().IntVar(&limit, "limit", 0, "list at most `N` sessions (0: all)")
 	return cmd
 }
@@ -61,7 +60,7 @@ type jsonSession struct {
 	ParentSeq int64  `json:"parentSeq,omitempty"`
 }
 
-func listSessions(ctx context.Context, f *factory.Factory, limit int, asJSON bool) error {
+func listSessions(ctx context.Context, f *factory.Factory, limit int) error {
 	db, err := f.OpenDB(ctx, false)
 	if errors.Is(err, factory.ErrNoFile) && f.Place.DB == "" {
 		f.Say("there are no sessions yet")
@@ -74,7 +73,7 @@ func listSessions(ctx context.Context, f *factory.Factory, limit int, asJSON boo
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if f.JSON {
 		for _, s := range all {
 			render.JSON(f.Stdout, jsonSession{s.Key.ID, s.Key.App, s.Key.User, s.Seq, s.Created.UTC(), s.Updated.UTC(), s.Parent.ID, s.ParentSeq})
 		}

@@ -20,25 +20,22 @@ import (
 )
 
 func historyCommand(f *factory.Factory) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return f.WithJSON(&cobra.Command{
 		Use:   "history ID",
 		Short: "List the positions at which a session can be forked",
 		Long: `Lists the checkpoints of a session, one per line: the position, the time, what the step
 before it did, and the agent in charge after it.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return showHistory(cmd.Context(), f, args[0], asJSON) },
-	}
-	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per checkpoint and line")
-	return cmd
+		RunE: func(cmd *cobra.Command, args []string) error { return showHistory(cmd.Context(), f, args[0]) },
+	}, "print one JSON object per checkpoint and line")
 }
 
-func showHistory(ctx context.Context, f *factory.Factory, id string, asJSON bool) error {
+func showHistory(ctx context.Context, f *factory.Factory, id string) error {
 	s, err := open(ctx, f, id)
 	if err != nil {
 		return err
 	}
 	head := "SEQ\tTIME\tACTIVE\tWHAT"
-	if asJSON {
+	if f.JSON {
 		head = ""
 	}
 	table := factory.Table(f.Stdout, head)
@@ -46,14 +43,14 @@ func showHistory(ctx context.Context, f *factory.Factory, id string, asJSON bool
 		if err != nil {
 			return err
 		}
-		if asJSON {
+		if f.JSON {
 			render.JSON(f.Stdout, row)
 			continue
 		}
 		active := cmp.Or(visible.Line(row.Active), "-")
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", row.Seq, sessionform.Stamp(row.Time), active, row.What)
 	}
-	if asJSON {
+	if f.JSON {
 		return nil
 	}
 	if err := table.Flush(); err != nil {
@@ -67,9 +64,9 @@ func showHistory(ctx context.Context, f *factory.Factory, id string, asJSON bool
 
 // showOptions holds the flags of show.
 type showOptions struct {
-	at                       atFlag
-	json, state, usage, cost bool
-	view, tree, prices       string
+	at                 atFlag
+	state, usage, cost bool
+	view, tree         string
 }
 
 func showCommand(f *factory.Factory) *cobra.Command {
@@ -94,7 +91,7 @@ seventh event had been stored. --state and --view print more about that moment.`
 	}
 	fs := cmd.Flags()
 	o.at.add(cmd, "show the session up to position `SEQ` (default: the end)")
-	fs.BoolVarP(&o.json, "json", "j", false, "print one JSON object per event and line")
+	f.JSONFlag(fs, "print one JSON object per event and line")
 	fs.BoolVar(&o.state, "state", false, "print the active agent, the state, the waiting calls and the tokens used as one JSON object instead")
 	fs.StringVar(&o.view, "view", "", "print the request that the model of `AGENT` would get there instead")
 	if !f.Embedded() {
@@ -102,7 +99,7 @@ seventh event had been stored. --state and --view print more about that moment.`
 	}
 	fs.BoolVar(&o.usage, "usage", false, "print the tokens used by each agent instead")
 	fs.BoolVar(&o.cost, "cost", false, "print the tokens used by each agent in each turn instead, and those that were read anew because of transfers")
-	fs.StringVar(&o.prices, "prices", "", "with --usage or --cost, read prices from `FILE` (YAML or JSON) and print costs")
+	fs.StringVar(&f.Prices, "prices", "", "with --usage or --cost, read prices from `FILE` (YAML or JSON) and print costs")
 	return cmd
 }
 
@@ -123,8 +120,8 @@ func showSession(ctx context.Context, f *factory.Factory, id string, o showOptio
 	case err != nil:
 		return err
 	case o.state:
-		return factory.PrintJSON(f.Stdout, sessionform.MomentOf(s.Key, fold), o.json)
-	case o.usage, o.cost, o.json:
+		return f.PrintJSON(sessionform.MomentOf(s.Key, fold))
+	case o.usage, o.cost, f.JSON:
 	case o.at.given():
 		f.Say("%s", sessionform.Line(fold, s.Seq))
 	case fold.Unfinished() && !s.Leased:
@@ -143,12 +140,12 @@ func shown(f *factory.Factory, o showOptions) (render.Sink, error) {
 	case o.state || o.view != "":
 		return render.Nothing{}, nil
 	case o.usage, o.cost:
-		prices, err := f.ReadPrices(o.prices)
+		prices, err := f.ReadPrices()
 		if o.cost {
-			return render.Cost(f.Stdout, o.json, prices), err
+			return render.Cost(f.Stdout, f.JSON, prices), err
 		}
-		return render.Usage(f.Stdout, o.json, prices), err
-	case o.json:
+		return render.Usage(f.Stdout, f.JSON, prices), err
+	case f.JSON:
 		return render.JSONLines(f.Stdout), nil
 	}
 	return transcript(f), nil
@@ -196,7 +193,7 @@ func (s *past) showView(ctx context.Context, at int64, o showOptions) error {
 		return err
 	case preview == nil:
 		return factory.Usagef("--view %s: this agent has no model of its own, and so no view", name)
-	case o.json:
+	case f.JSON:
 		render.JSON(f.Stdout, jsonView{name, at, preview.Tokens, chatform.RequestOf(preview.Request)})
 		return nil
 	}
@@ -208,9 +205,9 @@ func (s *past) showView(ctx context.Context, at int64, o showOptions) error {
 
 // followOptions holds the flags of follow.
 type followOptions struct {
-	after          string
-	from           session.Position // the position that after names
-	json, untilEnd bool
+	after    string
+	from     session.Position // the position that after names
+	untilEnd bool
 }
 
 func followCommand(f *factory.Factory) *cobra.Command {
@@ -248,7 +245,7 @@ answers. Answers come word by word` + byWord,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.after, "after", "", "start after the entry `ID`, such as 12-0, or 12 for the event at that position")
-	fs.BoolVarP(&o.json, "json", "j", false, `print one JSON object per entry and line: {"id": …, "event": …}`)
+	f.JSONFlag(fs, `print one JSON object per entry and line: {"id": …, "event": …}`)
 	fs.BoolVar(&o.untilEnd, "until-end", false, "stop when the turn ends")
 	f.RedisFlag(fs)
 	remote.Flags(f, fs)
@@ -313,7 +310,7 @@ func follow(ctx context.Context, f *factory.Factory, out *render.Printer, of fac
 		if err != nil {
 			return err
 		}
-		if o.json {
+		if f.JSON {
 			render.JSON(f.Stdout, jsonEntry{entry.ID, entry.Event})
 		} else {
 			out.Event(entry.Event)

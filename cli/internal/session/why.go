@@ -22,9 +22,8 @@ import (
 
 // whyOptions are the flags of sessions why.
 type whyOptions struct {
-	tree, prices string
-	samples      int
-	json         bool
+	tree    string
+	samples int
 }
 
 // mostSamples is the maximal number of requests of one command.
@@ -56,9 +55,9 @@ stored.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.BoolVarP(&o.json, "json", "j", false, "print one JSON object with the whole request")
+	f.JSONFlag(fs, "print one JSON object with the whole request")
 	fs.IntVar(&o.samples, "samples", 0, "ask the model `N` more times and count its choices")
-	fs.StringVar(&o.prices, "prices", "", "read prices from `FILE` (YAML or JSON) to report what the samples cost")
+	fs.StringVar(&f.Prices, "prices", "", "read prices from `FILE` (YAML or JSON) to report what the samples cost")
 	if !f.Embedded() {
 		fs.StringVar(&o.tree, "tree", "", "read the agents from `PATH`")
 	}
@@ -99,7 +98,7 @@ func why(ctx context.Context, f *factory.Factory, id string, seq int64, o whyOpt
 			return err
 		}
 	}
-	if o.json {
+	if f.JSON {
 		render.JSON(f.Stdout, out)
 		return nil
 	}
@@ -111,7 +110,7 @@ func (x *explanation) ask(ctx context.Context, s *past, o whyOptions) error {
 	f, t := s.f, &factory.LoadedTree{}
 	var err error
 	if o.samples > 0 {
-		t, err = f.Load(o.tree, "")
+		t, err = f.Load(o.tree)
 	} else {
 		t.Agents, err = f.LookAt(o.tree)
 	}
@@ -121,7 +120,8 @@ func (x *explanation) ask(ctx context.Context, s *past, o whyOptions) error {
 	if t.End != nil {
 		defer t.End()
 	}
-	if err := f.Start(ctx, t, s.db.Store, x.Chosen == agent.Human, o.prices); err != nil {
+	f.ToDesk = x.Chosen == agent.Human
+	if err := f.Start(ctx, t, s.db.Store); err != nil {
 		return err
 	}
 	if x.Why, err = routing.Explain(ctx, t.Runner, s.Key, &x.Decision); err != nil || o.samples == 0 {
@@ -130,7 +130,7 @@ func (x *explanation) ask(ctx context.Context, s *past, o whyOptions) error {
 	if x.Request == nil {
 		return factory.Usagef("--samples: there is no model to ask: %s", x.Missing)
 	}
-	prices, err := f.ReadPrices(o.prices)
+	prices, err := f.ReadPrices()
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 // LintCommand returns the command lint.
 func LintCommand(f *factory.Factory) *cobra.Command {
 	var o routingOptions
-	var asJSON, connect bool
+	var connect bool
 	cmd := f.WithPath(&cobra.Command{
 		Short: "Report every problem of a tree, with file and line",
 		Long: `Checks a tree and prints every problem on a line of its own, as file:line: message. The
@@ -45,22 +45,22 @@ transfer: one tool, a tool for each target, and the profile for small models.`,
 		}
 		tree, err := f.LookAt(path)
 		if err != nil {
-			return badFiles(f, err, asJSON)
+			return badFiles(f, err)
 		}
 		if connect {
 			if err := connected(cmd.Context(), f, path, tree); err != nil {
-				return badFiles(f, err, asJSON)
+				return badFiles(f, err)
 			}
 		}
-		if !asJSON {
+		if !f.JSON {
 			sound(f, tree)
 			mention(f, path)
 		}
-		return lintRouting(cmd.Context(), f, tree, o, asJSON)
+		return lintRouting(cmd.Context(), f, tree, o)
 	})
-	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print the problems (with --routing, the findings) as a JSON array; with --model, print one object")
+	f.JSONFlag(cmd.Flags(), "print the problems (with --routing, the findings) as a JSON array; with --model, print one object")
 	cmd.Flags().BoolVar(&connect, "connect", false, "start the MCP servers in the files and check the rules about their tools")
-	o.add(cmd.Flags())
+	o.add(f, cmd.Flags())
 	return cmd
 }
 
@@ -99,12 +99,12 @@ func connected(ctx context.Context, f *factory.Factory, path string, own *agent.
 
 // badFiles prints the problems of a tree that could not be loaded, and returns the
 // command's error.
-func badFiles(f *factory.Factory, err error, asJSON bool) error {
+func badFiles(f *factory.Factory, err error) error {
 	problems, _ := factory.ProblemsOf(err)
 	if problems == nil {
 		return err
 	}
-	return f.Problems(asJSON, problems, factory.ProblemLines(err))
+	return f.Problems(problems, factory.ProblemLines(err))
 }
 
 // mention names the variables that a valid tree needs and that are not set, so that it could not run here.
@@ -175,45 +175,44 @@ func countNodes(g *agentgraph.Graph) int {
 
 // routingOptions are the flags of lint about routing.
 type routingOptions struct {
-	routing       bool
-	model, prices string
-	messages      int
+	routing  bool
+	messages int
 }
 
 // mostMessages is the maximal number of messages that a model writes for one agent.
 const mostMessages = 20
 
-func (f *routingOptions) add(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.routing, "routing", false, "also report what makes routing worse than necessary")
-	fs.StringVarP(&f.model, "model", "m", "", "with --routing, test which agents the model `NAME` confuses and which form of transfer suits it")
-	fs.IntVar(&f.messages, "messages", 3, "with --model, let the model write and route `N` messages per target")
-	fs.StringVar(&f.prices, "prices", "", "with --model, read prices from `FILE` (YAML or JSON) to report the cost")
+func (o *routingOptions) add(f *factory.Factory, fs *pflag.FlagSet) {
+	fs.BoolVar(&o.routing, "routing", false, "also report what makes routing worse than necessary")
+	fs.StringVarP(&f.Model, "model", "m", "", "with --routing, test which agents the model `NAME` confuses and which form of transfer suits it")
+	fs.IntVar(&o.messages, "messages", 3, "with --model, let the model write and route `N` messages per target")
+	fs.StringVar(&f.Prices, "prices", "", "with --model, read prices from `FILE` (YAML or JSON) to report the cost")
 }
 
-func (f *routingOptions) check(cmd *cobra.Command) error {
+func (o *routingOptions) check(cmd *cobra.Command) error {
 	fs := cmd.Flags()
 	return cmp.Or(
 		factory.Needs(fs, "model", "routing"),
 		factory.Needs(fs, "messages", "model"),
 		factory.Needs(fs, "prices", "model"),
-		factory.InRange("--messages", f.messages, 1, mostMessages),
+		factory.InRange("--messages", o.messages, 1, mostMessages),
 	)
 }
 
 // lintRouting prints the findings about the routing of a valid tree.
-func lintRouting(ctx context.Context, f *factory.Factory, tree *agent.Tree, o routingOptions, asJSON bool) error {
+func lintRouting(ctx context.Context, f *factory.Factory, tree *agent.Tree, o routingOptions) error {
 	found := []routing.Finding{}
 	if o.routing {
 		found = append(found, routing.Lint(tree, placeOf(f))...)
 	}
 	asked, failed := &routing.SurveyResult{}, error(nil)
-	if o.model != "" {
+	if f.Model != "" {
 		asked, failed = survey(ctx, f, tree, o)
 	}
 	found = append(found, asked.Findings...)
-	if asked.Findings = found; asJSON && o.model != "" && failed == nil {
+	if asked.Findings = found; f.JSON && f.Model != "" && failed == nil {
 		render.JSON(f.Stdout, asked)
-	} else if asJSON {
+	} else if f.JSON {
 		render.JSON(f.Stdout, found)
 	} else {
 		for _, finding := range found {
@@ -255,23 +254,23 @@ func printForms(f *factory.Factory, asked *routing.SurveyResult) {
 func survey(ctx context.Context, f *factory.Factory, tree *agent.Tree, o routingOptions) (*routing.SurveyResult, error) {
 	none := &routing.SurveyResult{}
 	var prices llm.Prices
-	m, err := f.Models(o.model)
+	m, err := f.Models(f.Model)
 	if err == nil {
-		prices, err = f.ReadPrices(o.prices)
+		prices, err = f.ReadPrices()
 	}
 	if err != nil {
 		return none, err
 	}
-	model, err := m.Named(o.model, func() {})
+	model, err := m.Named(f.Model, func() {})
 	if err != nil {
 		return none, err
 	}
 	s := routing.NewSurvey(tree, model, o.messages, placeOf(f))
-	f.Say("the model %s is asked about %s, of about %s%s", o.model, render.Count(s.Questions, "question"), render.Count(s.Tokens, "token"), factory.Costs(prices, o.model, s.Tokens))
+	f.Say("the model %s is asked about %s, of about %s%s", f.Model, render.Count(s.Questions, "question"), render.Count(s.Tokens, "token"), factory.Costs(prices, f.Model, s.Tokens))
 	ctx, done := f.Interrupts.Turn(ctx)
 	defer done()
 	asked, err := s.Ask(ctx)
-	f.Say("it has used %s and answered with %d%s", render.Count(asked.Used.InputTokens, "token"), asked.Used.OutputTokens, factory.Paid(prices, o.model, asked.Used))
+	f.Say("it has used %s and answered with %d%s", render.Count(asked.Used.InputTokens, "token"), asked.Used.OutputTokens, factory.Paid(prices, f.Model, asked.Used))
 	return asked, err
 }
 

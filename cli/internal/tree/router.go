@@ -25,8 +25,7 @@ func RouterCommand(f *factory.Factory) *cobra.Command {
 }
 
 func routerValidateCommand(f *factory.Factory) *cobra.Command {
-	var asJSON bool
-	cmd := f.WithPath(&cobra.Command{
+	return f.WithJSON(f.WithPath(&cobra.Command{
 		Short: "Report every problem of a router, with file and line",
 		Long: `Checks a router and the agents that it can choose, and prints every problem on a line of
 its own, as file:line: message. The status is 2 if there is a problem. Rules that never
@@ -34,13 +33,13 @@ match are reported on standard error. It calls no model and fetches nothing.`,
 	}, "validate", func(_ *cobra.Command, path string, _ []string) error {
 		tree, err := f.LookAt(path)
 		if err != nil {
-			return badFiles(f, err, asJSON)
+			return badFiles(f, err)
 		}
 		all, err := routersOf(tree)
 		if err != nil {
 			return err
 		}
-		if asJSON {
+		if f.JSON {
 			fmt.Fprintln(f.Stdout, "[]")
 		}
 		rules := 0
@@ -48,20 +47,17 @@ match are reported on standard error. It calls no model and fetches nothing.`,
 			rules += len(r.Rules())
 			idleRules(f, r)
 		}
-		if !asJSON {
+		if !f.JSON {
 			fmt.Fprintf(f.Stdout, "ok: %s with %s, %s\n", render.Count(len(all), "router"), render.Count(rules, "rule"), render.Count(tree.Len(), "agent"))
 		}
 		return nil
-	})
-	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print the problems as a JSON array of {file, line, message}")
-	return cmd
+	}), "print the problems as a JSON array of {file, line, message}")
 }
 
 // explainOptions are the flags of explain.
 type explainOptions struct {
 	router, language string
 	metadata, state  []string
-	json             bool
 }
 
 func routerExplainCommand(f *factory.Factory) *cobra.Command {
@@ -81,7 +77,7 @@ VALUE is JSON, or else text.`,
 	cmd.Flags().StringVar(&e.language, "language", "", "set the message's language to `TAG`, such as de-AT")
 	cmd.Flags().StringArrayVar(&e.metadata, "metadata", nil, "set `KEY=VALUE` in the message's metadata (repeatable)")
 	cmd.Flags().StringArrayVar(&e.state, "state", nil, "set `KEY=VALUE` in the session's state (repeatable)")
-	cmd.Flags().BoolVarP(&e.json, "json", "j", false, "print one JSON object per decision and line")
+	f.JSONFlag(cmd.Flags(), "print one JSON object per decision and line")
 	return cmd
 }
 
@@ -122,7 +118,7 @@ func explain(ctx context.Context, f *factory.Factory, path, message string, e ex
 		if d, err = r.Explain(ctx, message, metadata, state); err != nil {
 			break
 		}
-		if e.json {
+		if f.JSON {
 			render.JSON(f.Stdout, d)
 		} else {
 			render.Decision(f.Stdout, d, f.TerminalOf(f.Stdout))

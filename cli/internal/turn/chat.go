@@ -61,11 +61,11 @@ func (c *Conversation) follow(ctx context.Context, files *reload.Watched) {
 	c.Factory.AtEnd(func() { c.useNewestTree() })
 	c.news.w = c.errors()
 	reload.KeepUp(ctx, c.Factory, files, &c.news, func() (*agent.Tree, error) {
-		next, err := c.Factory.Load(c.Path, c.Model)
+		next, err := c.Factory.Load(c.Path)
 		if err != nil {
 			return nil, err
 		}
-		if err := c.Factory.Start(ctx, next, c.DB.Store, c.Desk, c.Prices, runner.WithStreaming()); err != nil {
+		if err := c.Factory.Start(ctx, next, c.DB.Store, runner.WithStreaming()); err != nil {
 			next.End()
 			return nil, err
 		}

@@ -23,7 +23,7 @@ func TestChatEndsTheOldTree(t *testing.T) {
 	tree := func(name string) *factory.LoadedTree {
 		return &factory.LoadedTree{End: func() { ended = append(ended, name) }}
 	}
-	c := &Conversation{LoadedTree: tree("old"), Factory: &factory.Factory{}, Options: Options{JSON: true}}
+	c := &Conversation{LoadedTree: tree("old"), Factory: &factory.Factory{JSON: true}}
 	c.useNewestTree()
 	require.Empty(t, ended)
 	c.newer.Store(tree("new"))

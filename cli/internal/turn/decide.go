@@ -30,7 +30,7 @@ func (c *Conversation) Show(asked []*event.Relay) {
 		for _, d := range asked {
 			c.printQuestion(d)
 		}
-	case c.JSON:
+	case c.Factory.JSON:
 		c.Factory.ShowQuestions(c.Factory.Stderr, asked)
 	default:
 		c.Factory.ShowQuestions(c.Factory.Stdout, asked)

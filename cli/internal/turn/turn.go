@@ -29,13 +29,13 @@ func (c *Conversation) Made(ctx context.Context, d *event.File) error {
 	case d.URL != "": // the line of the event contains the address
 	case c.Files != "":
 		path, err := factory.Put(context.WithoutCancel(ctx), c.At.FileBytes, c.Files, d)
-		if err == nil && !c.JSON {
+		if err == nil && !c.Factory.JSON {
 			c.Factory.Say("%s is in %s", visible.Line(d.Name), path)
 		}
 		return err
 	case c.DB == nil:
 		c.Factory.Say("to get %s: begin the chat with --files DIR", visible.Line(d.Name))
-	case c.Persistent() && !c.JSON:
+	case c.Persistent() && !c.Factory.JSON:
 		c.Factory.Say("to get %s: %s", visible.Line(d.Name), c.Factory.CommandLine("sessions file", "", factory.QuoteArg(c.Key.ID), factory.QuoteArg(d.Name)))
 	}
 	return nil
@@ -46,11 +46,9 @@ func (c *Conversation) RunHere() { c.At = localHost{factory.StoredSession{DB: c.
 
 // Options are those of the commands that run turns.
 type Options struct {
-	Session, Model string
-	Prices         string // a file
-	Files          string // the folder for files; "" writes none
-	JSON, Desk     bool   // print only events; let agents hand off to a person
-	NoReload       bool   // of chat
+	Session  string
+	Files    string // the folder for files; "" writes none
+	NoReload bool   // of chat
 }
 
 // AddFlags adds the options to a command, except for --json and the flags that select sessions.
@@ -59,8 +57,8 @@ func AddFlags(f *factory.Factory, cmd *cobra.Command, o *Options) {
 	fs.StringVarP(&o.Session, "session", "s", "", "continue the session `ID`, or create it (default: create a session)")
 	f.DBFlag(fs)
 	f.RedisFlag(fs)
-	f.ModelFlag(fs, &o.Model)
-	factory.PricesFlag(fs, &o.Prices)
+	f.ModelFlag(fs)
+	f.PricesFlag(fs)
 	factory.FolderFlag(fs, &o.Files, "files", "write the files that agents create to `DIR`, and create it if necessary")
 }
 
@@ -100,7 +98,7 @@ func Converse(ctx context.Context, f *factory.Factory, path string, o Options, o
 	if err != nil {
 		return nil, err
 	}
-	tree, err := f.Load(path, o.Model)
+	tree, err := f.Load(path)
 	if err != nil {
 		return nil, err
 	}
@@ -110,10 +108,10 @@ func Converse(ctx context.Context, f *factory.Factory, path string, o Options, o
 		return nil, err
 	}
 	c.RunHere()
-	if !o.JSON {
+	if !f.JSON {
 		opts = append(opts, runner.WithStreaming())
 	}
-	if err := f.Start(ctx, tree, c.DB.Store, o.Desk, o.Prices, opts...); err != nil {
+	if err := f.Start(ctx, tree, c.DB.Store, opts...); err != nil {
 		return nil, err
 	}
 	tree.PrepareRemotes(ctx)
@@ -123,7 +121,7 @@ func Converse(ctx context.Context, f *factory.Factory, path string, o Options, o
 
 // draw creates the printer of the turns' events.
 func (c *Conversation) draw() {
-	if c.Out = render.JSONLines(c.Factory.Stdout); !c.JSON {
+	if c.Out = render.JSONLines(c.Factory.Stdout); !c.Factory.JSON {
 		var tree *agent.Tree
 		if c.LoadedTree != nil {
 			tree = c.Tree()
@@ -269,9 +267,9 @@ func Answered(end event.FinishReason) bool {
 
 // Again returns the command line that continues the session with the same options.
 func (c *Conversation) Again(command string, rest ...string) string {
-	words := slices.Concat(factory.Words("--session", c.Key.ID), rest, factory.Words("--model", c.Model, "--prices", c.Prices, "--files", c.Files,
+	words := slices.Concat(factory.Words("--session", c.Key.ID), rest, factory.Words("--model", c.Factory.Model, "--prices", c.Factory.Prices, "--files", c.Files,
 		"--redis", factory.WithoutPassword(c.Factory.Place.Redis)))
-	if c.Desk {
+	if c.Factory.ToDesk {
 		words = append(words, "--desk")
 	}
 	if c.DB == nil {

@@ -73,8 +73,7 @@ type jsonUser struct {
 }
 
 func listUsers(f *factory.Factory, file *string) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return f.WithJSON(&cobra.Command{
 		Use:   "ls",
 		Short: "List the users and their rights",
 		RunE: func(*cobra.Command, []string) error {
@@ -91,13 +90,13 @@ func listUsers(f *factory.Factory, file *string) *cobra.Command {
 				return nil
 			}
 			head := "NAME\tMAY"
-			if asJSON {
+			if f.JSON {
 				head = ""
 			}
 			table := factory.Table(f.Stdout, head)
 			for _, user := range all {
 				may := access.User{Rights: user.Rights, Grants: user.Grants}.RightNames()
-				if asJSON {
+				if f.JSON {
 					render.JSON(f.Stdout, jsonUser{user.Name, may})
 				} else {
 					fmt.Fprintf(table, "%s\t%s\n", user.Name, cmp.Or(strings.Join(may, ", "), "-"))
@@ -105,9 +104,7 @@ func listUsers(f *factory.Factory, file *string) *cobra.Command {
 			}
 			return table.Flush()
 		},
-	}
-	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per user and line")
-	return cmd
+	}, "print one JSON object per user and line")
 }
 
 func removeUser(f *factory.Factory, file *string) *cobra.Command {
