@@ -1,22 +1,23 @@
 package a2av0
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	compat "github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// parseCard parses a card of A2A 0.3 (section 5.5 of its specification). If its security schemes cannot be parsed, they
-// are omitted, because the remote agent does not use them. It returns an error if the document is not a card of 0.3.
+// parseCard parses a card of A2A 0.3 (section 5.5 of its specification) without its security schemes, which the remote
+// agent does not use, so that none has to be valid. It returns an error if the document is not a card of 0.3.
 func parseCard(doc []byte) (*sdk.AgentCard, error) {
 	var old struct {
 		ProtocolVersion      string `json:"protocolVersion"`
@@ -38,11 +39,9 @@ func parseCard(doc []byte) (*sdk.AgentCard, error) {
 	if old.URL == "" || !strings.HasPrefix(old.ProtocolVersion, "0.3") && !strings.HasPrefix(old.ProtocolVersion, "0.2") {
 		return nil, errors.New("the document is not an A2A 0.3 card: url is missing, or protocolVersion is not 0.2 or 0.3")
 	}
-	card, err := compat.NewAgentCardParser()(doc)
+	card, err := parseWithoutSecurity(doc)
 	if err != nil {
-		if card, err = parseWithoutSecurity(doc); err != nil {
-			return nil, fmt.Errorf("cannot parse the A2A 0.3 card: %w", err)
-		}
+		return nil, fmt.Errorf("cannot parse the A2A 0.3 card: %w", err)
 	}
 	if list, _ := old.SupportedInterfaces.([]any); len(card.SupportedInterfaces) > 0 && len(list) > 0 {
 		return card, nil
@@ -88,77 +87,51 @@ func parseWithoutSecurity(doc []byte) (*sdk.AgentCard, error) {
 	return compat.NewAgentCardParser()(doc)
 }
 
-// encodeCard encodes a card for clients of both A2A 1.0 and 0.3: the card of 1.0 with additional fields for 0.3. The
-// first interface of version 0.3 is the preferred one for its clients; a card without one is an error.
+// encodeCard encodes a card for clients of both A2A 1.0 and 0.3: the card of 1.0, and what the SDK's card for both has in
+// addition. The first interface of version 0.3 is the preferred one for its clients; a card without one is an error.
 func encodeCard(card *sdk.AgentCard) ([]byte, error) {
 	tree, err := cardjson.Tree(card)
 	if err != nil {
 		return nil, err
 	}
-	var additional []any
-	for _, i := range card.SupportedInterfaces {
-		if i.ProtocolVersion != compat.Version {
-			continue
-		}
-		if tree["url"] == nil {
-			tree["url"], tree["preferredTransport"] = i.URL, string(i.ProtocolBinding)
-		}
-		additional = append(additional, map[string]any{"url": i.URL, "transport": string(i.ProtocolBinding)})
+	doc, err := compat.NewStaticAgentCardProducer(card).(a2asrv.AgentCardJSONProducer).CardJSON(context.Background())
+	if err != nil {
+		return nil, err
 	}
-	if tree["url"] == nil {
-		return nil, errors.New("the card contains no interface of A2A 0.3")
+	both, err := cardjson.Parse(doc)
+	if err != nil {
+		return nil, err
 	}
+	addMissing(tree, both)
+	schemes, _ := tree["securitySchemes"].(map[string]any)
+	for _, s := range schemes {
+		scheme, _ := s.(map[string]any)
+		kind, _ := scheme["type"].(string)
+		delete(scheme, kind) // the SDK's second name of what 1.0 has under another
+	}
+	// The specification wants the preferred interface among the others, and a version of three numbers.
+	others, _ := tree["additionalInterfaces"].([]any)
+	tree["additionalInterfaces"] = append([]any{map[string]any{"url": tree["url"], "transport": tree["preferredTransport"]}}, others...)
 	tree["protocolVersion"] = "0.3.0"
-	tree["additionalInterfaces"] = additional
-	tree["supportsAuthenticatedExtendedCard"] = card.Capabilities.ExtendedAgentCard
-	if len(card.SecurityRequirements) > 0 {
-		tree["security"] = requirements(card.SecurityRequirements)
-	}
-	if skills, ok := tree["skills"].([]any); ok && len(skills) == len(card.Skills) {
-		for i, s := range card.Skills {
-			if skill, ok := skills[i].(map[string]any); ok && len(s.SecurityRequirements) > 0 {
-				skill["security"] = requirements(s.SecurityRequirements)
-			}
-		}
-	}
-	if schemes, ok := tree["securitySchemes"].(map[string]any); ok {
-		for _, s := range schemes {
-			if scheme, ok := s.(map[string]any); ok {
-				addLegacyFields(scheme)
-			}
-		}
-	}
 	return plainjson.Marshal(tree)
 }
 
-// addLegacyFields copies the fields of a security scheme to where 0.3 expects them. In 1.0 they are nested under the
-// name of the scheme's kind.
-func addLegacyFields(scheme map[string]any) {
-	for kind, old := range map[string]string{"apiKeySecurityScheme": "apiKey", "httpAuthSecurityScheme": "http", "oauth2SecurityScheme": "oauth2",
-		"openIdConnectSecurityScheme": "openIdConnect", "mtlsSecurityScheme": "mutualTLS"} {
-		inner, ok := scheme[kind].(map[string]any)
-		if !ok {
-			continue
+// addMissing adds the fields of a value that another one lacks, at any depth.
+func addMissing(to, from any) {
+	switch to := to.(type) {
+	case map[string]any:
+		more, _ := from.(map[string]any)
+		for name, v := range more {
+			if own, there := to[name]; there {
+				addMissing(own, v)
+			} else {
+				to[name] = v
+			}
 		}
-		fields := maps.Clone(inner)
-		if in, ok := fields["location"]; ok {
-			delete(fields, "location")
-			fields["in"] = in
+	case []any:
+		more, _ := from.([]any)
+		for i := range min(len(to), len(more)) {
+			addMissing(to[i], more[i])
 		}
-		maps.Copy(scheme, fields)
-		scheme["type"] = old
-		return
 	}
-}
-
-func requirements(all sdk.SecurityRequirementsOptions) []any {
-	var list []any
-	for _, r := range all {
-		one := make(map[string]any)
-		for name, scopes := range r {
-			one[string(name)] = append([]string{}, scopes...)
-		}
-		list = append(list, one)
-	}
-	return list
 }

@@ -51,3 +51,11 @@ func TestPushConfigAlonePanics03(t *testing.T) {
 	}()
 	mended(t, panicked, "survives a push configuration of 0.3 without a message", "toSend of a2a/a2av0/convert.go")
 }
+
+func TestSecuritySchemesForBothVersions(t *testing.T) {
+	both := a2av0.NewStaticAgentCardProducer(&sdk.AgentCard{SupportedInterfaces: []*sdk.AgentInterface{{ProtocolVersion: a2av0.Version}},
+		SecuritySchemes: sdk.NamedSecuritySchemes{"key": sdk.APIKeySecurityScheme{Name: "k"}}})
+	doc, err := both.(a2asrv.AgentCardJSONProducer).CardJSON(t.Context())
+	mended(t, err == nil && !strings.Contains(string(doc), "apiKeySecurityScheme"), "writes security schemes for clients of 1.0 in a card for both versions",
+		"the loop over schemes in a2a/a2av0/card.go")
+}
