@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
-	"log/slog"
+	"fmt"
 	"net/http"
-	"strings"
-	"sync"
 	"time"
 
+	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 	"github.com/agentarbor/arbor/a2a/internal/wire"
 	"github.com/agentarbor/arbor/agent"
 )
@@ -44,64 +43,64 @@ func (d *cardDocument) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", d.modified, bytes.NewReader(d.body))
 }
 
-// cardDocuments caches the cards of a server by tenant. It renders a card at the first request and after a change of
-// the tree. If the server does not know its public URL, it renders the card for each request, with the host of that
-// request.
-type cardDocuments struct {
-	base     string                          // "" uses the host of the request
-	tree     func(tenant string) *agent.Tree // the current tree of a tenant that exists
-	render   func(tenant, base string) ([]byte, error)
-	modified time.Time
-	log      *slog.Logger
-
-	mu   sync.Mutex
-	docs map[string]*cardDocument
-}
-
-// newCardDocuments returns the documents that render makes for a tenant and a base URL. base is the public base URL, or
-// "". If it is "", the card names the host of each request, which anyone may choose, so such a card must not be signed.
-func newCardDocuments(base string, tree func(tenant string) *agent.Tree, render func(tenant, base string) ([]byte, error), log *slog.Logger) *cardDocuments {
-	return &cardDocuments{
-		base: strings.TrimSuffix(base, "/"), tree: tree, render: render, modified: time.Now(), log: log,
-		docs: make(map[string]*cardDocument),
-	}
-}
-
-// serve answers with the card of a tenant that exists.
-func (c *cardDocuments) serve(w http.ResponseWriter, r *http.Request, tenant string) {
-	base, err := c.base, error(nil)
+// serveCard answers with the card of a tenant that exists. If the server does not know its public URL, the card names the
+// host of the request, which anyone may choose, so such a card is never signed.
+func (s *Server) serveCard(w http.ResponseWriter, r *http.Request, tenant string) {
+	base := s.publicURL()
 	if base == "" {
+		var err error
 		if base, err = wire.RequestBase(r); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 	}
-	d, err := c.get(tenant, base)
+	d, err := s.trees[tenant].cardDocument(base)
 	if err != nil {
-		c.log.Error("the agent card cannot be created", "tenant", tenant, "error", err)
+		s.logger.Error("the agent card cannot be created", "tenant", tenant, "error", err)
 		http.Error(w, "the agent card cannot be created", http.StatusInternalServerError)
 		return
 	}
 	d.ServeHTTP(w, r)
 }
 
-func (c *cardDocuments) get(tenant, base string) (*cardDocument, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before, tree := c.docs[tenant], c.tree(tenant)
-	switch {
-	case before == nil:
-	case before.tree != tree:
-		c.modified = time.Now()
-	case c.base != "":
-		return before, nil
+// cardDocument returns the card of the tree. It renders the card at the first request and after a change of the tree, and
+// without a public URL for each request.
+func (s *served) cardDocument(base string) (*cardDocument, error) {
+	s.documentMu.Lock()
+	defer s.documentMu.Unlock()
+	tree, modified := s.turns.Runner().Tree(), time.Now()
+	if d := s.document; d != nil && d.tree == tree {
+		if s.base != nil {
+			return d, nil
+		}
+		modified = d.modified
 	}
-	body, err := c.render(tenant, base)
+	body, err := s.renderCard(s.tenant, base)
 	if err != nil {
 		return nil, err
 	}
-	d := newCardDocument(body, c.modified)
-	d.tree = tree
-	c.docs[tenant] = d
-	return d, nil
+	s.document = newCardDocument(body, modified)
+	s.document.tree = tree
+	return s.document, nil
+}
+
+// renderCard returns the JSON of a card for its well-known path: for clients of protocol 0.3 as well if the server serves
+// them, and signed if there is a signer.
+func (s *Server) renderCard(tenant, base string) ([]byte, error) {
+	card, err := s.cardAt(tenant, base)
+	if err != nil {
+		return nil, err
+	}
+	write := cardjson.Marshal
+	if s.compat != nil {
+		write = s.compat.Card
+	}
+	doc, err := write(card)
+	if err == nil && s.card.Signer != nil {
+		doc, err = s.card.Signer.SignJSON(doc)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a2aserver: the card cannot be written: %w", err)
+	}
+	return doc, nil
 }

@@ -1,6 +1,7 @@
 package a2aserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,12 +12,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,28 +51,23 @@ func treeOf(t testing.TB, root agent.Agent) *agent.Tree {
 	return must.Get(agent.NewTree(root))
 }
 
-func cardTree(t testing.TB) *agent.Tree {
+func cardRoot(t testing.TB) agent.Agent {
 	peers := agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToPeers: true})
-	return treeOf(t, node(t, "support", "Answers customers", agent.WithSubAgents(
+	return node(t, "support", "Answers customers", agent.WithSubAgents(
 		node(t, "billing", "Invoices and refunds", peers, agent.WithSubAgents(node(t, "refunds", ""))),
 		&conductor{node(t, "report", "Writes reports", agent.WithSubAgents(node(t, "collect", "Collects"), node(t, "write", "Writes")))},
 		node(t, "technical", "Outages"),
-	)))
+	))
 }
 
 func TestCardOfTree(t *testing.T) {
-	card, err := buildCard(cardTree(t), cardConfig{
-		base: "https://agents.example.com", tenant: "eu", version: "1.2.3", push: true, extended: true,
-		provider: &sdk.AgentProvider{Org: "Example", URL: "https://example.com"},
-		legacy:   "https://agents.example.com/eu/rpc",
-		more:     []sdk.AgentInterface{{URL: "grpc.example.com:443", ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}},
-		schemes: map[sdk.SecuritySchemeName]sdk.SecurityScheme{
+	s := newTestServer(t, node(t, "main", ""), sessiontest.Memory(t), WithURL("https://agents.example.com"), WithTenant("eu", cardRoot(t)),
+		WithCard(CardOptions{Version: "1.2.3", Provider: &sdk.AgentProvider{Org: "Example", URL: "https://example.com"}, InputModes: []string{"text/plain", "application/json"}}),
+		WithInterface(sdk.AgentInterface{URL: "grpc.example.com:443", ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}),
+		WithCompat(Compat{Card: cardjson.Marshal}), WithAuthenticator(declared{nil, map[sdk.SecuritySchemeName]sdk.SecurityScheme{
 			"key": sdk.APIKeySecurityScheme{Name: "X-Key", Location: "header"}, "bearer": sdk.HTTPAuthSecurityScheme{Scheme: "Bearer"},
-		},
-		inputModes: []string{"text/plain", "application/json"},
-	})
-	require.NoError(t, err)
-	doc, err := renderCard(card, nil, nil)
+		}}))
+	doc, err := s.renderCard("eu", s.publicURL())
 	require.NoError(t, err)
 	require.JSONEq(t, `{
 		"name": "support", "description": "Answers customers", "version": "1.2.3",
@@ -86,7 +80,7 @@ func TestCardOfTree(t *testing.T) {
 			{"url": "https://agents.example.com", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0", "tenant": "eu"},
 			{"url": "grpc.example.com:443", "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "eu"},
 			{"url": "https://agents.example.com/eu/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "0.3", "tenant": "eu"}],
-		"defaultInputModes": ["text/plain", "application/json"], "defaultOutputModes": ["text/plain"],
+		"defaultInputModes": ["text/plain", "application/json"], "defaultOutputModes": ["text/plain", "application/json"],
 		"securitySchemes": {
 			"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}},
 			"key": {"apiKeySecurityScheme": {"name": "X-Key", "location": "header"}}},
@@ -109,7 +103,7 @@ func TestSkillsAreWhoCanBeReached(t *testing.T) {
 		}
 		return names
 	}
-	require.Equal(t, []string{"support", "billing", "refunds", "report", "technical"}, names(cardTree(t)))
+	require.Equal(t, []string{"support", "billing", "refunds", "report", "technical"}, names(treeOf(t, cardRoot(t))))
 	require.Equal(t, []string{"report"}, names(treeOf(t, &conductor{node(t, "report", "", agent.WithSubAgents(node(t, "collect", "")))})))
 }
 
@@ -117,9 +111,7 @@ func TestCardHoldsNoInstructions(t *testing.T) {
 	script := scripted.New()
 	kid := must.Get(llmagent.New("kid", "SECRET of the kid", script.Model("kid"), llmagent.WithDescription("Public words")))
 	root := must.Get(llmagent.New("root", "SECRET of the root", script.Model("root"), llmagent.WithSubAgents(kid)))
-	card, err := buildCard(treeOf(t, root), cardConfig{base: "http://localhost"})
-	require.NoError(t, err)
-	doc, err := renderCard(card, nil, nil)
+	doc, err := newTestServer(t, root, sessiontest.Memory(t)).renderCard("", "http://localhost")
 	require.NoError(t, err)
 	require.NotContains(t, string(doc), "SECRET")
 	require.Contains(t, string(doc), `"id":"kid"`)
@@ -129,18 +121,30 @@ func TestCardHoldsNoInstructions(t *testing.T) {
 type foreign struct{ sdk.SecurityScheme }
 
 func TestCardsThatCannotBeMade(t *testing.T) {
-	tree := treeOf(t, node(t, "root", ""))
-	_, err := buildCard(tree, cardConfig{})
-	require.Error(t, err)
-	_, err = buildCard(tree, cardConfig{base: "http://localhost", schemes: map[sdk.SecuritySchemeName]sdk.SecurityScheme{"x": foreign{}}})
-	require.Error(t, err)
-	card, err := buildCard(tree, cardConfig{base: "http://localhost"})
-	require.NoError(t, err)
-	broken := errors.New("broken")
-	_, err = renderCard(card, func(*sdk.AgentCard) ([]byte, error) { return nil, broken }, nil)
-	require.ErrorIs(t, err, broken)
-	_, err = renderCard(card, func(*sdk.AgentCard) ([]byte, error) { return []byte("no card"), nil }, signer(t))
-	require.ErrorIs(t, err, cardjson.ErrJSON)
+	serve := func(opts ...Option) *Server {
+		return newTestServer(t, node(t, "root", ""), sessiontest.Memory(t), opts...)
+	}
+	_, err := serve().Card("")
+	require.ErrorContains(t, err, "needs the public URL")
+	_, err = serve().cardAt("nobody", "http://localhost")
+	require.ErrorContains(t, err, "unknown tenant")
+	broken := errors.New("SECRET")
+	for want, opt := range map[error]Option{
+		broken:           WithCompat(Compat{Card: func(*sdk.AgentCard) ([]byte, error) { return nil, broken }}),
+		cardjson.ErrJSON: WithCompat(Compat{Card: func(*sdk.AgentCard) ([]byte, error) { return []byte("no card"), nil }}),
+		nil:              WithAuthenticator(declared{nil, map[sdk.SecuritySchemeName]sdk.SecurityScheme{"x": foreign{}}}),
+	} {
+		s := serve(opt, WithURL("http://localhost"), WithCard(CardOptions{Signer: signer(t)}))
+		_, err := s.renderCard("", "http://localhost")
+		require.Error(t, err)
+		if want != nil {
+			require.ErrorIs(t, err, want)
+		}
+		w := httptest.NewRecorder()
+		s.serveCard(w, httptest.NewRequest(http.MethodGet, "/", nil), "")
+		require.Equal(t, 500, w.Code)
+		require.NotContains(t, w.Body.String(), "SECRET")
+	}
 }
 
 func signer(t testing.TB) *cardsign.Signer {
@@ -149,8 +153,6 @@ func signer(t testing.TB) *cardsign.Signer {
 }
 
 func TestSignedCardForBothVersions(t *testing.T) {
-	card, err := buildCard(cardTree(t), cardConfig{base: "https://agents.example.com"})
-	require.NoError(t, err)
 	s := signer(t)
 	both := func(c *sdk.AgentCard) ([]byte, error) {
 		tree, err := cardjson.Tree(c)
@@ -160,7 +162,8 @@ func TestSignedCardForBothVersions(t *testing.T) {
 		tree["url"], tree["protocolVersion"] = "https://agents.example.com/rpc", "0.3.0"
 		return plainjson.Marshal(tree)
 	}
-	doc, err := renderCard(card, both, s)
+	server := newTestServer(t, cardRoot(t), sessiontest.Memory(t), WithURL("https://agents.example.com"), WithCompat(Compat{Card: both}), WithCard(CardOptions{Signer: s}))
+	doc, err := server.renderCard("", server.publicURL())
 	require.NoError(t, err)
 	v := must.Get(cardsign.NewVerifier(s.Key()))
 	require.NoError(t, v.Verify(t.Context(), doc))
@@ -236,67 +239,60 @@ func TestCardIsCached(t *testing.T) {
 }
 
 func TestCardNamesThePublicURL(t *testing.T) {
-	var made atomic.Int32
-	render := func(tenant, base string) ([]byte, error) {
-		made.Add(1)
-		return json.Marshal([]string{tenant, base})
-	}
-	get := func(c *cardDocuments, host, tenant string, change ...func(*http.Request)) (int, string) {
+	get := func(s *Server, host, tenant string, change ...func(*http.Request)) (code int, url string) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Host = host
 		for _, c := range change {
 			c(r)
 		}
 		w := httptest.NewRecorder()
-		c.serve(w, r, tenant)
-		return w.Code, w.Body.String()
+		s.serveCard(w, r, tenant)
+		var card sdk.AgentCard
+		if w.Code == 200 {
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &card))
+			url = card.SupportedInterfaces[1].URL + " " + card.SupportedInterfaces[1].Tenant
+		}
+		return w.Code, url
 	}
 	forwarded := func(r *http.Request) {
 		for _, h := range []string{"X-Forwarded-Host", "X-Forwarded-For", "X-Forwarded-Proto", "Forwarded"} {
 			r.Header.Set(h, "evil.example")
 		}
 	}
-	log := slog.New(slog.DiscardHandler)
-
-	c := newCardDocuments("https://agents.example.com/a/", oneTree, render, log)
+	s := newTestServer(t, node(t, "root", ""), sessiontest.Memory(t), WithURL("https://agents.example.com/a/"), WithTenant("eu", node(t, "root", "")))
+	var kept *cardDocument
 	for _, host := range []string{"evil.example", "", "a b"} {
-		code, body := get(c, host, "eu", forwarded)
+		code, url := get(s, host, "eu", forwarded)
 		require.Equal(t, 200, code)
-		require.Equal(t, `["eu","https://agents.example.com/a"]`, body)
+		require.Equal(t, "https://agents.example.com/a eu", url)
+		kept = cmp.Or(kept, s.trees["eu"].document)
+		require.Same(t, kept, s.trees["eu"].document)
 	}
-	require.EqualValues(t, 1, made.Load())
 
-	c = newCardDocuments("", oneTree, render, log)
+	s = newTestServer(t, node(t, "root", ""), sessiontest.Memory(t))
 	for host, want := range map[string]string{
 		"localhost:8080": "http://localhost:8080", "LOCALHOST:8080": "http://localhost:8080", "[::1]:80": "http://[::1]:80", "a.example": "http://a.example",
 	} {
-		code, body := get(c, host, "", forwarded)
+		code, url := get(s, host, "", forwarded)
 		require.Equal(t, 200, code)
-		require.Equal(t, `["","`+want+`"]`, body)
+		require.Equal(t, want+" ", url)
 	}
-	_, body := get(c, "a.example", "", func(r *http.Request) { r.TLS = new(tls.ConnectionState) })
-	require.Equal(t, `["","https://a.example"]`, body)
+	_, url := get(s, "a.example", "", func(r *http.Request) { r.TLS = new(tls.ConnectionState) })
+	require.Equal(t, "https://a.example ", url)
 	for _, host := range []string{"", "a b", "a/b", "user@a", "a?b", "a\"b", "<script>", strings.Repeat("a", 256), "ä"} {
-		code, _ := get(c, host, "")
+		code, _ := get(s, host, "")
 		require.Equal(t, 400, code, host)
 	}
 
-	// Many hosts cost no more memory than one.
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
 			for i := range 100 {
-				get(c, fmt.Sprintf("h%d-%d.example", g, i), "")
+				get(s, fmt.Sprintf("h%d-%d.example", g, i), "")
 			}
 		})
 	}
 	wg.Wait()
-	require.Len(t, c.docs, 1)
-
-	broken := newCardDocuments("", oneTree, func(string, string) ([]byte, error) { return nil, errors.New("SECRET") }, log)
-	code, body := get(broken, "a.example", "")
-	require.Equal(t, 500, code)
-	require.NotContains(t, body, "SECRET")
 }
 
 func TestCardOfServer(t *testing.T) {
@@ -305,6 +301,3 @@ func TestCardOfServer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "https://agents.example.com/a/rpc", card.SupportedInterfaces[0].URL)
 }
-
-// oneTree is that of a server whose tree never changes.
-func oneTree(string) *agent.Tree { return nil }

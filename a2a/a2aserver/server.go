@@ -58,6 +58,9 @@ type served struct {
 	app    string // the app in the keys of its sessions
 	id     string // its name in the chains of agents
 	turns  *live.Turns
+
+	documentMu sync.Mutex // guards document
+	document   *cardDocument
 }
 
 // config contains the values of the options.

@@ -86,31 +86,33 @@ func (r *rules) message(s schema, m map[string]any, at string) map[string]any {
 }
 
 func (r *rules) value(f field, v any, at string) any {
-	inner := func(v any, at string) any {
-		if m, ok := v.(map[string]any); ok {
-			return r.message(f.of, m, at+".")
-		}
+	if f.of == nil {
 		return v
 	}
-	switch f.kind {
-	case message:
-		return inner(v, at)
-	case messages:
-		if l, ok := v.([]any); ok {
-			out := make([]any, len(l))
-			for i, v := range l {
-				out[i] = inner(v, at+"["+strconv.Itoa(i)+"]")
-			}
-			return out
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i, v := range v {
+			out[i] = r.inner(f, v, at+"["+strconv.Itoa(i)+"]")
 		}
-	case messageMap:
-		if m, ok := v.(map[string]any); ok {
-			out := make(map[string]any, len(m))
-			for k, v := range m {
-				out[k] = inner(v, at+"["+strconv.Quote(k)+"]")
-			}
-			return out
+		return out
+	case map[string]any:
+		if !f.named {
+			return r.inner(f, v, at)
 		}
+		out := make(map[string]any, len(v))
+		for k, v := range v {
+			out[k] = r.inner(f, v, at+"["+strconv.Quote(k)+"]")
+		}
+		return out
+	}
+	return v
+}
+
+// inner is value for one message.
+func (r *rules) inner(f field, v any, at string) any {
+	if m, ok := v.(map[string]any); ok {
+		return r.message(f.of, m, at+".")
 	}
 	return v
 }

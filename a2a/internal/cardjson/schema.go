@@ -8,20 +8,6 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// kind is the type of a field.
-type kind int
-
-const (
-	text       kind = iota // a string
-	boolean                // a boolean
-	message                // an object with known fields
-	anyObject              // an object of any content, google.protobuf.Struct
-	stringList             // a list of strings
-	messages               // a list of objects
-	stringMap              // an object of strings
-	messageMap             // an object of objects
-)
-
 // presence is the rule for a field with its default value (A2A 1.0, sections 5.7 and 8.4.1).
 type presence int
 
@@ -32,9 +18,10 @@ const (
 )
 
 type field struct {
-	kind     kind
 	presence presence
-	of       schema // the schema of messages
+	zero     any    // the default value; nil: an object that has none
+	of       schema // of the message, or of the messages in the list or map
+	named    bool   // a map of messages
 }
 
 // schema contains the fields of a message by their JSON names.
@@ -44,11 +31,11 @@ type schema map[string]field
 // the rest is defined here.
 var card = sync.OnceValue(func() schema {
 	flows := schema{
-		"authorizationCode": {kind: message, of: schemaOf[sdk.AuthorizationCodeOAuthFlow]()},
-		"clientCredentials": {kind: message, of: schemaOf[sdk.ClientCredentialsOAuthFlow]()},
-		"implicit":          {kind: message, of: schemaOf[sdk.ImplicitOAuthFlow]()},
-		"password":          {kind: message, of: schemaOf[sdk.PasswordOAuthFlow]()},
-		"deviceCode":        {kind: message, of: schemaOf[sdk.DeviceCodeOAuthFlow]()},
+		"authorizationCode": {of: schemaOf[sdk.AuthorizationCodeOAuthFlow]()},
+		"clientCredentials": {of: schemaOf[sdk.ClientCredentialsOAuthFlow]()},
+		"implicit":          {of: schemaOf[sdk.ImplicitOAuthFlow]()},
+		"password":          {of: schemaOf[sdk.PasswordOAuthFlow]()},
+		"deviceCode":        {of: schemaOf[sdk.DeviceCodeOAuthFlow]()},
 	}
 	for _, name := range []string{"implicit", "password"} { // deprecated, and without required fields
 		for inner := range flows[name].of {
@@ -56,19 +43,19 @@ var card = sync.OnceValue(func() schema {
 		}
 	}
 	oauth := schemaOf[sdk.OAuth2SecurityScheme]()
-	oauth["flows"] = field{kind: message, presence: required, of: flows}
+	oauth["flows"] = field{presence: required, of: flows}
 	scheme := schema{
-		"apiKeySecurityScheme":        {kind: message, of: schemaOf[sdk.APIKeySecurityScheme]()},
-		"httpAuthSecurityScheme":      {kind: message, of: schemaOf[sdk.HTTPAuthSecurityScheme]()},
-		"oauth2SecurityScheme":        {kind: message, of: oauth},
-		"openIdConnectSecurityScheme": {kind: message, of: schemaOf[sdk.OpenIDConnectSecurityScheme]()},
-		"mtlsSecurityScheme":          {kind: message, of: schemaOf[sdk.MutualTLSSecurityScheme]()},
+		"apiKeySecurityScheme":        {of: schemaOf[sdk.APIKeySecurityScheme]()},
+		"httpAuthSecurityScheme":      {of: schemaOf[sdk.HTTPAuthSecurityScheme]()},
+		"oauth2SecurityScheme":        {of: oauth},
+		"openIdConnectSecurityScheme": {of: schemaOf[sdk.OpenIDConnectSecurityScheme]()},
+		"mtlsSecurityScheme":          {of: schemaOf[sdk.MutualTLSSecurityScheme]()},
 	}
-	scopeList := schema{"list": {kind: stringList}}
-	requirements := field{kind: messages, of: schema{"schemes": {kind: messageMap, of: scopeList}}}
+	list := schema{"list": {zero: []any{}}}
+	requirements := field{zero: []any{}, of: schema{"schemes": {zero: map[string]any{}, of: list, named: true}}}
 
 	s := schemaOf[sdk.AgentCard]()
-	s["securitySchemes"] = field{kind: messageMap, of: scheme}
+	s["securitySchemes"] = field{zero: map[string]any{}, of: scheme, named: true}
 	s["securityRequirements"] = requirements
 	s["skills"].of["securityRequirements"] = requirements
 	s.set("documentationUrl", optional)
@@ -103,54 +90,30 @@ func fieldsOf(t reflect.Type) schema {
 func fieldOf(t reflect.Type) field {
 	switch t.Kind() {
 	case reflect.Bool:
-		return field{kind: boolean}
+		return field{zero: false}
 	case reflect.Struct:
-		return field{kind: message, of: fieldsOf(t)}
+		return field{of: fieldsOf(t)}
 	case reflect.Pointer:
 		return fieldOf(t.Elem())
 	case reflect.Map:
 		if t.Elem().Kind() == reflect.String {
-			return field{kind: stringMap}
+			return field{zero: map[string]any{}}
 		}
-		return field{kind: anyObject}
+		return field{} // any object, google.protobuf.Struct
 	case reflect.Slice:
-		if of := fieldOf(t.Elem()); of.kind == message {
-			return field{kind: messages, of: of.of}
-		}
-		return field{kind: stringList}
+		return field{zero: []any{}, of: fieldOf(t.Elem()).of}
 	default:
-		return field{kind: text}
+		return field{zero: ""}
 	}
 }
 
-// empty returns the default value of a field.
+// empty returns the value of a required field that is missing.
 func (f field) empty() any {
-	switch f.kind {
-	case text:
-		return ""
-	case boolean:
-		return false
-	case stringList, messages:
-		return []any{}
-	default:
-		return map[string]any{}
+	if _, isMap := f.zero.(map[string]any); isMap || f.zero == nil {
+		return make(map[string]any)
 	}
+	return f.zero
 }
 
-// isDefault reports whether v is the default value. A message has no default value.
-func (f field) isDefault(v any) bool {
-	switch f.kind {
-	case text:
-		return v == ""
-	case boolean:
-		return v == false
-	case stringList, messages:
-		l, ok := v.([]any)
-		return ok && len(l) == 0
-	case stringMap, messageMap:
-		m, ok := v.(map[string]any)
-		return ok && len(m) == 0
-	default:
-		return false
-	}
-}
+// isDefault reports whether v is the default value.
+func (f field) isDefault(v any) bool { return f.zero != nil && reflect.DeepEqual(v, f.zero) }
