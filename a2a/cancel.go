@@ -3,6 +3,7 @@ package a2a
 import (
 	"context"
 	"errors"
+	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -31,14 +32,25 @@ func (r *remote) Cancel(ctx context.Context, inv *agent.Invocation) ([]event.Dat
 	if m.sharesTask(inv) {
 		return []event.Data{&gone}, nil
 	}
+	r.cancelTask(ctx, inv, nil, sdk.TaskID(m.Task.TaskID))
+	return []event.Data{&gone}, nil
+}
+
+// cancelTimeout bounds the call that cancels a task that no run waits for any more.
+const cancelTimeout = 3 * time.Second
+
+// cancelTask cancels a task at a peer, nil being the one of the card. It logs an error, unless there is nothing to cancel.
+func (r *remote) cancelTask(ctx context.Context, inv *agent.Invocation, p *peer, id sdk.TaskID) {
 	ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
 	defer cancel()
-	p, err := r.cards.get(ctx)
+	var err error
+	if p == nil {
+		p, err = r.cards.get(ctx)
+	}
 	if err == nil {
-		_, err = p.client.CancelTask(ctx, &sdk.CancelTaskRequest{ID: sdk.TaskID(m.Task.TaskID)})
+		_, err = p.client.CancelTask(ctx, &sdk.CancelTaskRequest{ID: id})
 	}
 	if err != nil && !errors.Is(err, sdk.ErrTaskNotCancelable) && !errors.Is(err, sdk.ErrTaskNotFound) {
-		inv.Logger().Warn("the task of a remote agent could not be canceled", "agent", r.name, "task", m.Task.TaskID, "error", r.classify(ctx, err).Error())
+		inv.Logger().Warn("the task of a remote agent could not be canceled", "agent", r.name, "task", string(id), "error", r.classify(ctx, err).Error())
 	}
-	return []event.Data{&gone}, nil
 }

@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 )
-
-// cancelTimeout bounds the call that cancels a task that no run waits for any more.
-const cancelTimeout = 3 * time.Second
 
 // Ready implements agent.Readier: it returns nil if the card can be fetched and offers a supported interface. A card
 // within its TTL is not fetched again.
@@ -356,19 +352,10 @@ func (x *exchange) abandon() {
 		return // the session that this one was forked from uses the task
 	}
 	if x.answer.taskID != "" && !x.answer.complete() && !x.taskGone {
-		x.cancelTask()
+		x.cancelTask(context.WithoutCancel(x.outer), x.inv, x.peer, x.answer.taskID) // even if the turn is over
 	}
 }
 
 // suspended reports whether the turn is suspended. It asks the runtime, because an enclosing agent may stop this one
 // before its context ends, with no other reason than the suspension.
 func (x *exchange) suspended() bool { return x.inv.Runtime().Suspended() }
-
-// cancelTask cancels the task at the peer, even if the turn is over.
-func (x *exchange) cancelTask() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.outer), cancelTimeout)
-	defer cancel()
-	if _, err := x.peer.client.CancelTask(ctx, &sdk.CancelTaskRequest{ID: x.answer.taskID}); err != nil && !errors.Is(err, sdk.ErrTaskNotCancelable) {
-		x.inv.Logger().Warn("the task of a remote agent could not be canceled", "agent", x.name, "task", string(x.answer.taskID), "error", x.classify(ctx, err).Error())
-	}
-}

@@ -72,64 +72,34 @@ func (c *Checks) check(req any) error {
 	if name := *tenantOf(req); name != "" && !slices.Contains(c.tenants, name) {
 		return sdkjson.Wrong("tenant", "this tenant does not exist")
 	}
+	if err := complete("", req); err != nil {
+		return err
+	}
 	switch r := req.(type) {
 	case *sdk.SendMessageRequest:
 		return c.send(r)
-	case *sdk.SubscribeToTaskRequest:
-		return requireFields("id", string(r.ID))
-	case *sdk.GetTaskRequest:
-		return firstError(requireFields("id", string(r.ID)), notNegative("historyLength", r.HistoryLength))
 	case *sdk.ListTasksRequest:
-		return checkList(r)
-	case *sdk.CancelTaskRequest:
-		return requireFields("id", string(r.ID))
-	case *sdk.PushConfig:
-		return requireFields("taskId", string(r.TaskID), "url", r.URL)
-	case *sdk.GetTaskPushConfigRequest:
-		return requireFields("taskId", string(r.TaskID), "id", r.ID)
-	case *sdk.ListTaskPushConfigRequest:
-		return firstError(requireFields("taskId", string(r.TaskID)), notNegative("pageSize", &r.PageSize))
-	case *sdk.DeleteTaskPushConfigRequest:
-		return requireFields("taskId", string(r.TaskID), "id", r.ID)
-	}
-	return nil
-}
-
-func checkList(req *sdk.ListTasksRequest) error {
-	if err := notNegative("historyLength", req.HistoryLength); err != nil {
-		return err
-	}
-	if req.PageSize < 0 || req.PageSize > 100 {
-		return sdkjson.Wrong("pageSize", fmt.Sprintf("%s, got %d", sdkjson.Page.Bounds(), req.PageSize))
-	}
-	if req.Status != sdk.TaskStateUnspecified && !sdkjson.State.Has(string(req.Status)) {
-		return sdkjson.Wrong("status", sdkjson.State.Choices())
-	}
-	return nil
-}
-
-// requireFields returns an error for the first empty field. The arguments are pairs of a field's name and value.
-func requireFields(pairs ...string) error {
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] == "" {
-			return sdkjson.Wrong(pairs[i], "is required")
+		if r.PageSize > 100 {
+			return sdkjson.Wrong("pageSize", fmt.Sprintf("%s, got %d", sdkjson.Page.Bounds(), r.PageSize))
+		}
+		if r.Status != sdk.TaskStateUnspecified && !sdkjson.State.Has(string(r.Status)) {
+			return sdkjson.Wrong("status", sdkjson.State.Choices())
 		}
 	}
 	return nil
 }
 
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
+// complete returns an error for the first empty field of a struct of the SDK that is required, which are those without
+// omitempty, and for a number below 0. It does not check the structs in it.
+func complete(path string, s any) error {
+	for f, value := range reflect.Indirect(reflect.ValueOf(s)).Fields() {
+		name, omit, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if omit == "" && (value.IsZero() || value.Kind() == reflect.Slice && value.Len() == 0) {
+			return sdkjson.Wrong(path+name, "is required")
 		}
-	}
-	return nil
-}
-
-func notNegative(field string, n *int) error {
-	if n != nil && *n < 0 {
-		return sdkjson.Wrong(field, fmt.Sprintf("must not be negative, got %d", *n))
+		if n := reflect.Indirect(value); n.CanInt() && n.Int() < 0 {
+			return sdkjson.Wrong(path+name, fmt.Sprintf("must not be negative, got %d", n.Int()))
+		}
 	}
 	return nil
 }
@@ -137,10 +107,7 @@ func notNegative(field string, n *int) error {
 // send checks a message to send and its configuration.
 func (c *Checks) send(req *sdk.SendMessageRequest) error {
 	m := req.Message
-	if m == nil {
-		return sdkjson.Wrong("message", "is required")
-	}
-	if err := requireFields("message.messageId", m.ID); err != nil {
+	if err := complete("message.", m); err != nil {
 		return err
 	}
 	if len(m.ID) > maxID {
@@ -149,9 +116,6 @@ func (c *Checks) send(req *sdk.SendMessageRequest) error {
 	if m.Role != sdk.MessageRoleUser {
 		// A client must not speak for the agent.
 		return sdkjson.Wrong("message.role", "must be ROLE_USER: a client sends messages of the user")
-	}
-	if len(m.Parts) == 0 {
-		return sdkjson.Wrong("message.parts", "at least one part is required")
 	}
 	for i, p := range m.Parts {
 		field := fmt.Sprintf("message.parts[%d]", i)
@@ -170,13 +134,11 @@ func (c *Checks) send(req *sdk.SendMessageRequest) error {
 	if cfg == nil {
 		return nil
 	}
-	if err := notNegative("configuration.historyLength", cfg.HistoryLength); err != nil {
+	if err := complete("configuration.", cfg); err != nil {
 		return err
 	}
-	if p := cfg.PushConfig; p != nil {
-		if err := requireFields("configuration.taskPushNotificationConfig.url", p.URL); err != nil {
-			return err
-		}
+	if p := cfg.PushConfig; p != nil && p.URL == "" { // its task is not known yet
+		return sdkjson.Wrong("configuration.taskPushNotificationConfig.url", "is required")
 	}
 	return c.accepts(cfg.AcceptedOutputModes)
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -76,7 +77,7 @@ func bindSend(x *exchange, p *sdk.SendMessageRequest) error {
 }
 
 func bindTask(x *exchange, tenant *string, field string, id *sdk.TaskID) error {
-	err := firstError(bind("tenant", tenant, x.tenant), bind(field, id, x.pathTask))
+	err := cmp.Or(bind("tenant", tenant, x.tenant), bind(field, id, x.pathTask))
 	x.task = *id
 	return err
 }
@@ -107,13 +108,13 @@ var operations = map[string]*operation{
 		return bindTask(x, &p.Tenant, "taskId", &p.TaskID)
 	}, a2asrv.RequestHandler.CreateTaskPushConfig),
 	"GetTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.GetTaskPushConfigRequest) error {
-		return firstError(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
+		return cmp.Or(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
 	}, a2asrv.RequestHandler.GetTaskPushConfig),
 	"ListTaskPushNotificationConfigs": unary(func(x *exchange, p *sdk.ListTaskPushConfigRequest) error {
 		return bindTask(x, &p.Tenant, "taskId", &p.TaskID)
 	}, a2asrv.RequestHandler.ListTaskPushConfigs),
 	"DeleteTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.DeleteTaskPushConfigRequest) error {
-		return firstError(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
+		return cmp.Or(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
 	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.DeleteTaskPushConfigRequest) (struct{}, error) {
 		return struct{}{}, h.DeleteTaskPushConfig(ctx, p) // google.protobuf.Empty is {} in JSON
 	}),

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // Protocol versions, as major.minor.
@@ -79,9 +81,7 @@ func negotiate(r *http.Request, query url.Values, legacy bool) (string, error) {
 
 // errVersion returns an error that lists the supported versions, so that a client can choose one.
 func errVersion(asked string, supported []string, format string, a ...any) error {
-	if len(asked) > 64 {
-		asked = asked[:64]
-	}
+	asked = visible.Cut(asked, 64)
 	list := strings.Join(supported, ", ")
 	message := fmt.Sprintf(format, a...)
 	if len(message) > 300 {
