@@ -3,7 +3,6 @@ package a2aserver
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 
@@ -55,7 +54,8 @@ func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk
 			t.Artifacts = []*sdk.Artifact{}
 		}
 		res.Tasks = append(res.Tasks, t)
-		if held += weight(t); held > maxPage && i < len(marks)-1 {
+		data, _ := json.Marshal(t) // everything in it was JSON in the log
+		if held += len(data); held > maxPage && i < len(marks)-1 {
 			marks, more = marks[:i+1], true
 			break
 		}
@@ -68,30 +68,3 @@ func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk
 
 // maxPage is the size in bytes after which a page gets no further task.
 const maxPage = 8 << 20
-
-// weight returns the approximate size of a task on the wire, in bytes.
-func weight(t *sdk.Task) int {
-	n := 0
-	parts := func(parts sdk.ContentParts) {
-		for _, p := range parts {
-			switch c := p.Content.(type) {
-			case sdk.Text:
-				n += len(c)
-			case sdk.Raw:
-				n += base64.StdEncoding.EncodedLen(len(c))
-			case sdk.URL:
-				n += len(c)
-			case sdk.Data:
-				data, _ := json.Marshal(c.Value) // it was JSON in the log
-				n += len(data)
-			}
-		}
-	}
-	for _, a := range t.Artifacts {
-		parts(a.Parts)
-	}
-	for _, m := range t.History {
-		parts(m.Parts)
-	}
-	return n
-}
