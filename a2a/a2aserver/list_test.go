@@ -35,7 +35,7 @@ func TestPageOfLargeTasks(t *testing.T) {
 	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
 	ctx := context.Background()
 	for i := range 5 {
-		sendTask(t, h, ctx, userMessage(fmt.Sprint("m", i), strings.Repeat("word ", maxPage/10)))
+		sendTask(t, h, ctx, userMessage(fmt.Sprint("m", i), strings.Repeat("word ", maxPage/11)))
 	}
 	seen, pages := make(map[sdk.TaskID]bool), 0
 	for req := (&sdk.ListTasksRequest{}); ; {

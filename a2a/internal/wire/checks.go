@@ -92,13 +92,20 @@ func (c *Checks) check(req any) error {
 // complete returns an error for the first empty field of a struct of the SDK that is required, which are those without
 // omitempty, and for a number below 0. It does not check the structs in it.
 func complete(path string, s any) error {
-	for f, value := range reflect.Indirect(reflect.ValueOf(s)).Fields() {
-		name, omit, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if omit == "" && (value.IsZero() || value.Kind() == reflect.Slice && value.Len() == 0) {
-			return sdkjson.Wrong(path+name, "is required")
+	v := reflect.Indirect(reflect.ValueOf(s))
+	for i := range v.NumField() {
+		value := reflect.Indirect(v.Field(i))
+		missing := !value.IsValid() || value.IsZero() || value.Kind() == reflect.Slice && value.Len() == 0
+		negative := value.CanInt() && value.Int() < 0
+		if !missing && !negative {
+			continue
 		}
-		if n := reflect.Indirect(value); n.CanInt() && n.Int() < 0 {
-			return sdkjson.Wrong(path+name, fmt.Sprintf("must not be negative, got %d", n.Int()))
+		name, omit, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		switch {
+		case negative:
+			return sdkjson.Wrong(path+name, fmt.Sprintf("must not be negative, got %d", value.Int()))
+		case omit == "":
+			return sdkjson.Wrong(path+name, "is required")
 		}
 	}
 	return nil
