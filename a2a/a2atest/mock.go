@@ -192,17 +192,11 @@ func (m *Mock) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task,
 		return nil, err
 	}
 	r.paused = false
-	for {
-		s := r.step()
-		m.down += s.outage
-		if r.failure != nil {
-			delete(m.runs, req.ID)
-			return nil, sdk.ErrTaskNotFound
-		}
-		if s.over || s.waits {
-			return r.snapshot(), nil
-		}
+	m.advance(r)
+	if r.lost {
+		return nil, sdk.ErrTaskNotFound
 	}
+	return r.snapshot(), nil
 }
 
 // SubscribeToTask returns a task in its current state and then its updates. If the task has ended, the error is
@@ -230,7 +224,7 @@ func (m *Mock) subscribe(id sdk.TaskID) (r *run, now *sdk.Task, from int, err er
 		return nil, nil, 0, sdk.ErrUnsupportedOperation
 	}
 	r.paused = false
-	return r, r.snapshot(), len(r.events), nil
+	return r, r.snapshot(), len(r.news), nil
 }
 
 // CancelTask cancels a task, which ends the streams that follow it.
@@ -303,7 +297,7 @@ func (m *Mock) begin(operation string, req *sdk.SendMessageRequest) (*run, int, 
 			m.open(r, message)
 		}
 	}
-	from := len(r.events)
+	from := len(r.news)
 	r.play(a, message)
 	return r, from, nil
 }

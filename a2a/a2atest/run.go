@@ -3,7 +3,6 @@ package a2atest
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"time"
@@ -13,15 +12,20 @@ import (
 
 // run plays the answers of one task, or one message. The Mock's mutex guards it.
 type run struct {
-	task     *sdk.Task // nil for an answer without a task
-	events   []sdk.Event
-	changed  chan struct{} // closed and replaced when an event arrives
+	task     *sdk.Task     // nil for an answer without a task
+	news     []news        // what the clients that follow it receive
+	changed  chan struct{} // closed and replaced when there are news
 	ops      []op
 	answers  int
 	metadata map[string]any
-	paused   bool  // until a client subscribes to the task or gets it
-	breaks   int   // how often the connections of all followers broke
-	failure  error // set after the peer lost the task
+	paused   bool // until a client subscribes to the task or gets it
+	lost     bool // the peer lost the task
+}
+
+// news is an event, or the error that ends the streams.
+type news struct {
+	event sdk.Event
+	err   error
 }
 
 // play adds the steps of an answer to a run.
@@ -37,17 +41,13 @@ func (r *run) play(a *Answer, message *sdk.Message) {
 	if r.answers == 1 {
 		r.task.Metadata = r.metadata
 		r.enter(sdk.TaskStateSubmitted, nil)
-		r.add(r.snapshot())
+		r.add(r.snapshot(), nil)
 	}
 	r.status(sdk.TaskStateWorking, nil)
 }
 
-func (r *run) add(e sdk.Event) {
-	r.events = append(r.events, e)
-	r.wake()
-}
-
-func (r *run) wake() {
+func (r *run) add(e sdk.Event, err error) {
+	r.news = append(r.news, news{e, err})
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
@@ -65,7 +65,7 @@ func (r *run) enter(s sdk.TaskState, parts []*sdk.Part) {
 
 func (r *run) status(s sdk.TaskState, parts []*sdk.Part) {
 	r.enter(s, parts)
-	r.add(&sdk.TaskStatusUpdateEvent{TaskID: r.task.ID, ContextID: r.task.ContextID, Status: r.task.Status, Metadata: maps.Clone(r.metadata)})
+	r.add(&sdk.TaskStatusUpdateEvent{TaskID: r.task.ID, ContextID: r.task.ContextID, Status: r.task.Status, Metadata: maps.Clone(r.metadata)}, nil)
 }
 
 func (r *run) said(parts []*sdk.Part) *sdk.Message {
@@ -91,7 +91,7 @@ func (r *run) put(a *artifact) {
 	default:
 		r.task.Artifacts[i] = piece
 	}
-	r.add(&sdk.TaskArtifactUpdateEvent{TaskID: r.task.ID, ContextID: r.task.ContextID, Artifact: piece, Append: a.more, LastChunk: a.last, Metadata: maps.Clone(r.metadata)})
+	r.add(&sdk.TaskArtifactUpdateEvent{TaskID: r.task.ID, ContextID: r.task.ContextID, Artifact: piece, Append: a.more, LastChunk: a.last, Metadata: maps.Clone(r.metadata)}, nil)
 }
 
 // snapshot returns a copy of the task that the caller may keep.
@@ -101,96 +101,67 @@ func (r *run) snapshot() *sdk.Task {
 	return &t
 }
 
-// step is the result of the next step.
-type step struct {
-	over   bool
-	waits  bool            // until ch is closed
-	ch     <-chan struct{} // nil: never closed
-	err    error           // for the clients that follow
-	outage int
-}
-
-// step runs the next step.
-func (r *run) step() step {
-	if r.paused || len(r.ops) == 0 {
-		return step{over: true}
-	}
-	o := r.ops[0]
-	if o.waits {
-		select {
-		case <-o.ch:
-		default:
-			return step{waits: true, ch: o.ch}
+// advance runs the steps of a run up to the next wait, which it returns. The caller holds m.mu.
+func (m *Mock) advance(r *run) (wait *op) {
+	for !r.paused && len(r.ops) > 0 {
+		o := r.ops[0]
+		if o.waits {
+			select {
+			case <-o.ch:
+			default:
+				return &o
+			}
+		}
+		r.ops = r.ops[1:]
+		switch {
+		case o.artifact != nil:
+			r.put(o.artifact)
+		case o.message:
+			r.add(r.said(o.parts), nil)
+		case o.state != "":
+			r.status(o.state, o.parts)
+			r.paused = o.state == sdk.TaskStateAuthRequired && len(r.ops) > 0
+		case o.cut != nil:
+			m.down += o.outage
+			r.add(nil, o.cut)
+		case o.fail != nil:
+			r.ops, r.lost = nil, true
+			if r.task != nil {
+				delete(m.runs, r.task.ID)
+			}
+			r.add(nil, o.fail)
 		}
 	}
-	r.ops = r.ops[1:]
-	switch {
-	case o.artifact != nil:
-		r.put(o.artifact)
-	case o.message:
-		r.add(r.said(o.parts))
-	case o.state != "":
-		r.status(o.state, o.parts)
-		r.paused = o.state == sdk.TaskStateAuthRequired && len(r.ops) > 0
-	case o.cut != nil:
-		r.breaks++
-		r.wake()
-		return step{err: o.cut, outage: o.outage}
-	case o.fail != nil:
-		r.failure, r.ops = o.fail, nil
-		r.wake()
-		return step{err: o.fail}
-	}
-	return step{}
+	return nil
 }
 
 // follow yields the events of a run, starting with number from, and runs its steps. It ends when the task is settled.
 // If patient is set, it waits for the next message to an interrupted task.
 func (m *Mock) follow(ctx context.Context, r *run, from int, patient bool, yield func(sdk.Event, error) bool) {
-	m.mu.Lock()
-	breaks := r.breaks
-	m.mu.Unlock()
 	for {
 		if err := ctx.Err(); err != nil {
 			yield(nil, err)
 			return
 		}
 		m.mu.Lock()
-		if r.breaks > breaks {
-			m.mu.Unlock()
-			yield(nil, io.ErrUnexpectedEOF)
-			return
-		}
-		if from < len(r.events) {
-			e := r.events[from]
-			from++
-			m.mu.Unlock()
-			if !yield(e, nil) || settles(e) {
-				return
-			}
-			continue
-		}
-		s := r.step()
-		m.down += s.outage
-		if s.err == nil {
-			s.err = r.failure
-		}
-		if r.failure != nil && r.task != nil {
-			delete(m.runs, r.task.ID)
-		}
-		more := from < len(r.events)
-		changed := r.changed
+		wait := m.advance(r)
+		later, changed := r.news[from:], r.changed
 		m.mu.Unlock()
 		switch {
-		case s.err != nil:
-			yield(nil, s.err)
+		case len(later) > 0:
+			from++
+			if next := later[0]; !yield(next.event, next.err) || next.err != nil || settles(next.event) {
+				return
+			}
+		case wait == nil && !patient:
 			return
-		case more:
-		case s.over && !patient:
-			return
-		case s.waits, s.over:
+		default:
+			var ch <-chan struct{}
+			if wait != nil {
+				ch = wait.ch
+			}
 			select {
-			case <-s.ch:
+			case <-ch:
 			case <-changed:
 			case <-ctx.Done():
 			}
