@@ -3,7 +3,6 @@ package a2a
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
@@ -56,16 +55,10 @@ func (r *retries) failed(errs ...error) bool {
 // that drops duplicates recognizes a message that is sent again after a crash before its task was recorded. The id
 // changes only if the run sends another message, after the task of the first one was canceled.
 func (x *exchange) messageID(m *memory) string {
-	key := x.inv.Session().Key()
-	h := sha256.New()
-	for _, s := range []string{key.App, key.User, key.ID, x.inv.Scope(), x.inv.Agent().Name(), x.inv.RunID()} {
-		_ = binary.Write(h, binary.BigEndian, uint32(len(s))) // writing to a hash never fails
-		h.Write([]byte(s))
-	}
-	fmt.Fprint(h, m.tasksSince(x.inv.Since()))
-	id := h.Sum(nil)[:16]
+	inv := x.inv
+	id := sha256.Sum256(event.EncodeJSON([]any{inv.Session().Key(), inv.Scope(), inv.Agent().Name(), inv.RunID(), m.tasksSince(inv.Since())}))
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // a UUID of version 8 (RFC 9562)
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])
 }
 
 // rejoin resumes the task of a run that a crash interrupted, or that waited for an authorization, instead of sending
