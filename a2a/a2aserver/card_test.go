@@ -25,6 +25,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/a2a/internal/wire"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
@@ -64,7 +65,7 @@ func TestCardOfTree(t *testing.T) {
 	s := newTestServer(t, node(t, "main", ""), sessiontest.Memory(t), WithURL("https://agents.example.com"), WithTenant("eu", cardRoot(t)),
 		WithCard(CardOptions{Version: "1.2.3", Provider: &sdk.AgentProvider{Org: "Example", URL: "https://example.com"}, InputModes: []string{"text/plain", "application/json"}}),
 		WithInterface(sdk.AgentInterface{URL: "grpc.example.com:443", ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}),
-		WithCompat(Compat{Card: cardjson.Marshal}), WithAuthenticator(declared{nil, map[sdk.SecuritySchemeName]sdk.SecurityScheme{
+		WithCompat(wire.Legacy{Card: cardjson.Marshal}), WithAuthenticator(declared{nil, map[sdk.SecuritySchemeName]sdk.SecurityScheme{
 			"key": sdk.APIKeySecurityScheme{Name: "X-Key", Location: "header"}, "bearer": sdk.HTTPAuthSecurityScheme{Scheme: "Bearer"},
 		}}))
 	doc, err := s.renderCard("eu", s.publicURL())
@@ -130,8 +131,8 @@ func TestCardsThatCannotBeMade(t *testing.T) {
 	require.ErrorContains(t, err, "unknown tenant")
 	broken := errors.New("SECRET")
 	for want, opt := range map[error]Option{
-		broken:           WithCompat(Compat{Card: func(*sdk.AgentCard) ([]byte, error) { return nil, broken }}),
-		cardjson.ErrJSON: WithCompat(Compat{Card: func(*sdk.AgentCard) ([]byte, error) { return []byte("no card"), nil }}),
+		broken:           WithCompat(wire.Legacy{Card: func(*sdk.AgentCard) ([]byte, error) { return nil, broken }}),
+		cardjson.ErrJSON: WithCompat(wire.Legacy{Card: func(*sdk.AgentCard) ([]byte, error) { return []byte("no card"), nil }}),
 		nil:              WithAuthenticator(declared{nil, map[sdk.SecuritySchemeName]sdk.SecurityScheme{"x": foreign{}}}),
 	} {
 		s := serve(opt, WithURL("http://localhost"), WithCard(CardOptions{Signer: signer(t)}))
@@ -162,7 +163,7 @@ func TestSignedCardForBothVersions(t *testing.T) {
 		tree["url"], tree["protocolVersion"] = "https://agents.example.com/rpc", "0.3.0"
 		return plainjson.Marshal(tree)
 	}
-	server := newTestServer(t, cardRoot(t), sessiontest.Memory(t), WithURL("https://agents.example.com"), WithCompat(Compat{Card: both}), WithCard(CardOptions{Signer: s}))
+	server := newTestServer(t, cardRoot(t), sessiontest.Memory(t), WithURL("https://agents.example.com"), WithCompat(wire.Legacy{Card: both}), WithCard(CardOptions{Signer: s}))
 	doc, err := server.renderCard("", server.publicURL())
 	require.NoError(t, err)
 	v := must.Get(cardsign.NewVerifier(s.Key()))

@@ -23,12 +23,9 @@ func (s *Server) serve() error {
 	}
 	tenants := slices.DeleteFunc(slices.Sorted(maps.Keys(s.trees)), func(name string) bool { return name == "" })
 	s.checked = wire.NewChecks(handler{s}, s.inputModes(), outputModes, tenants, s.web.Streams, s.protocolError)
-	f := wire.Front{Handler: s.checked, Card: s.serveCard, EncodeCard: cardjson.Marshal, Auth: s.auth, Tenants: tenants,
+	f := wire.Front{Handler: s.checked, Card: s.serveCard, Legacy: s.compat, EncodeCard: cardjson.Marshal, Auth: s.auth, Tenants: tenants,
 		Hosts: s.web.Hosts, Origins: s.web.Origins, MaxBody: s.web.MaxBody, KeepAlive: s.web.KeepAlive, BodyTimeout: s.web.BodyTimeout,
 		WriteTimeout: s.web.WriteTimeout, Logger: s.logger}
-	if s.compat != nil {
-		f.Legacy = &s.compat.Legacy
-	}
 	if s.base != nil {
 		f.Hosts = append(slices.Clone(f.Hosts), s.base.Host)
 	}

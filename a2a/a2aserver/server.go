@@ -74,7 +74,7 @@ type config struct {
 	auth       Authenticator
 	logger     *slog.Logger
 	more       []sdk.AgentInterface
-	compat     *Compat
+	compat     *wire.Legacy
 	pushOpts   *push.Options
 	web        HTTPOptions
 	card       CardOptions
@@ -150,20 +150,12 @@ func WithInterface(i sdk.AgentInterface) Option {
 	return func(c *config) { c.more = append(c.more, i) }
 }
 
-// Compat serves protocol 0.3 in addition to 1.0. Package a2a/a2av0 creates it.
-type Compat struct {
-	// Legacy is the JSON-RPC binding. It also encodes the events for webhooks.
-	Legacy wire.Legacy
-	// Card returns the JSON of a card that clients of both versions can read.
-	Card func(*sdk.AgentCard) ([]byte, error)
-}
-
 // ErrTooManyCalls reports that a call was refused because its caller has too many open calls. The error is also an
 // a2a.ErrServerError.
 var ErrTooManyCalls = wire.ErrTooManyCalls
 
-// WithCompat also serves clients of protocol 0.3.
-func WithCompat(compat Compat) Option { return func(c *config) { c.compat = &compat } }
+// WithCompat also serves clients of protocol 0.3. Package a2a/a2av0 creates what it needs.
+func WithCompat(legacy wire.Legacy) Option { return func(c *config) { c.compat = &legacy } }
 
 // WithPush configures push notifications. By default they are on with the zero Options.
 func WithPush(o push.Options) Option { return func(c *config) { c.pushOpts = &o } }
@@ -280,7 +272,7 @@ func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Opt
 		var err error
 		var legacy push.Encoder
 		if s.compat != nil {
-			legacy = s.compat.Legacy.Event
+			legacy = s.compat.Event
 		}
 		if s.hooks, err = push.New(*s.pushOpts, s.logger, legacy); err != nil {
 			return nil, fmt.Errorf("a2aserver: %w", err)

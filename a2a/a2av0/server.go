@@ -10,5 +10,5 @@ import (
 // clients of 0.3 name none. The card suits clients of both versions. Webhooks of clients of 0.3 receive events in the
 // form of its streams (section 9.5).
 func Server() a2aserver.Option {
-	return a2aserver.WithCompat(a2aserver.Compat{Legacy: wire.Legacy{Methods: methods, Streams: streams, Event: fromEvent}, Card: encodeCard})
+	return a2aserver.WithCompat(wire.Legacy{Methods: methods, Streams: streams, Event: fromEvent, Card: encodeCard})
 }

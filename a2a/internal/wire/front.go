@@ -57,15 +57,17 @@ type Front struct {
 	Logger *slog.Logger
 }
 
-// Legacy is the part of the JSON-RPC binding that is specific to version 0.3: its operations and the form of its
-// events. The handlers that its functions receive set the tenant, which 0.3 does not have.
+// Legacy is what is specific to version 0.3: the operations of its JSON-RPC binding, and the forms of its events and cards.
+// The handlers that its functions receive set the tenant, which 0.3 does not have.
 type Legacy struct {
 	// Methods are the operations with a single result, by name. The returned value is encoded as the result.
 	Methods map[string]func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error)
 	// Streams are the operations that answer with events, by name.
 	Streams map[string]func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error]
-	// Event returns the value that is encoded for an event.
+	// Event returns the value that is encoded for an event, also for webhooks.
 	Event func(sdk.Event) (any, error)
+	// Card returns the JSON of a card that clients of both versions can read. This package does not use it.
+	Card func(*sdk.AgentCard) ([]byte, error)
 }
 
 // frontHandler is a Front with its defaults applied.
