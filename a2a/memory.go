@@ -6,6 +6,7 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/agentarbor/arbor/a2a/internal/parts"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
@@ -174,29 +175,14 @@ func (m *memory) newParts(ctx context.Context, load func(context.Context, string
 	if processed := m.view.UpTo(m.Processed); !newContext && processed > first && processed < len(messages) {
 		first = processed
 	}
-	var parts []*sdk.Part
+	var all []*sdk.Part
 	for _, msg := range messages[first:] {
 		if msg.Text != "" && msg.Role == llm.RoleAssistant {
 			msg.Text = "[" + m.name + "] " + msg.Text
 		}
-		if msg.Text != "" {
-			parts = append(parts, sdk.NewTextPart(msg.Text))
-		}
-		for _, p := range msg.Parts {
-			switch p := p.(type) {
-			case llm.TextPart:
-				parts = append(parts, sdk.NewTextPart(p.Text))
-			case llm.Media:
-				var part *sdk.Part
-				if p.URL != "" {
-					part = sdk.NewFileURLPart(sdk.URL(p.URL), p.MediaType)
-				} else {
-					part = sdk.NewRawPart(p.Data)
-				}
-				part.MediaType, part.Filename = p.MediaType, p.Name
-				parts = append(parts, part)
-			}
+		if msg.Text != "" || len(msg.Parts) > 0 {
+			all = append(all, parts.Of(msg.Content)...)
 		}
 	}
-	return parts
+	return all
 }

@@ -19,27 +19,6 @@ func jsonValue(raw json.RawMessage) any {
 	return v
 }
 
-// partsOf converts a user's content to parts.
-func partsOf(c llm.Content) sdk.ContentParts {
-	var parts sdk.ContentParts
-	if c.Text != "" || len(c.Parts) == 0 {
-		parts = append(parts, textPart(c.Text))
-	}
-	for _, p := range c.Parts {
-		switch p := p.(type) {
-		case llm.TextPart:
-			parts = append(parts, textPart(p.Text))
-		case llm.Media:
-			part := &sdk.Part{Content: sdk.Raw(p.Data), MediaType: p.MediaType, Filename: p.Name}
-			if p.URL != "" {
-				part.Content = sdk.URL(p.URL)
-			}
-			parts = append(parts, part)
-		}
-	}
-	return parts
-}
-
 // contentOf converts the parts of a message to a user's content. Data becomes its JSON text.
 func contentOf(parts sdk.ContentParts) (llm.Content, error) {
 	var c llm.Content

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/parts"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/must"
@@ -620,11 +621,11 @@ func TestTenants(t *testing.T) {
 }
 
 func TestContentRoundTrip(t *testing.T) {
-	parts := sdk.ContentParts{sdk.NewTextPart("see"), {Content: sdk.Raw("abc"), MediaType: "image/png", Filename: "x.png"}, {Content: sdk.URL("https://x.test/y"), MediaType: "text/plain"}}
-	c, err := contentOf(parts)
+	all := sdk.ContentParts{sdk.NewTextPart("see"), {Content: sdk.Raw("abc"), MediaType: "image/png", Filename: "x.png"}, {Content: sdk.URL("https://x.test/y"), MediaType: "text/plain"}}
+	c, err := contentOf(all)
 	require.NoError(t, err)
 	require.NoError(t, llm.CheckUser(llm.Message{Role: llm.RoleUser, Content: c}))
-	require.Equal(t, parts, partsOf(c.Stored()))
+	require.Equal(t, all, parts.Of(c.Stored()))
 	c, err = contentOf(sdk.ContentParts{sdk.NewDataPart(map[string]any{"n": 1})})
 	require.NoError(t, err)
 	require.Equal(t, `{"n":1}`, c.Text)

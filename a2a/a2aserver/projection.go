@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/origin"
+	"github.com/agentarbor/arbor/a2a/internal/parts"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
@@ -124,7 +125,7 @@ func (p *projection) user(e *event.Event, u *event.User) []sdk.Event {
 	if id == "" {
 		id = e.ID
 	}
-	p.addMessage(&sdk.Message{ID: id, Role: sdk.MessageRoleUser, TaskID: p.task.ID, ContextID: p.task.ContextID, Parts: partsOf(u.Content)})
+	p.addMessage(&sdk.Message{ID: id, Role: sdk.MessageRoleUser, TaskID: p.task.ID, ContextID: p.task.ContextID, Parts: parts.Of(u.Content)})
 	if e.Seq == p.start {
 		p.setStatus(e, sdk.TaskStateSubmitted, nil)
 		return nil

@@ -20,6 +20,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/origin"
+	"github.com/agentarbor/arbor/a2a/internal/parts"
 	"github.com/agentarbor/arbor/a2a/internal/wire"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
@@ -55,7 +56,7 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*stored
 		// A client with our extension sends a message again under the same id if it received no answer. It then finds
 		// the context that it started. A different text under the same id, from a client that numbers its messages,
 		// starts another context.
-		encoded, err := json.Marshal(partsOf(content))
+		encoded, err := json.Marshal(parts.Of(content))
 		if err != nil {
 			return nil, sdk.NewError(sdk.ErrInvalidParams, "the message has no JSON form")
 		}
@@ -99,7 +100,7 @@ func (s *served) sendOnce(ctx context.Context, key session.Key, m *sdk.Message, 
 		return nil, err
 	}
 	defer unlock()
-	sent := &sdk.Message{ID: m.ID, Role: m.Role, Parts: partsOf(content)} // as it is in the log
+	sent := &sdk.Message{ID: m.ID, Role: m.Role, Parts: parts.Of(content)} // as it is in the log
 	msg := llm.Message{Role: llm.RoleUser, Content: content}
 	if m.TaskID != "" {
 		f, err := s.find(ctx, m.TaskID, extended)
