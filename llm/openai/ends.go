@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,6 +95,8 @@ func (a *attempt) ended() error {
 	}
 	habit := &known.endings
 	switch {
+	case r.end == endWell && slices.ContainsFunc(r.items.list, func(it *item) bool { return it.call != nil && !it.done && !it.call.whole() }):
+		return a.client.truncated(errors.New("it ends within a call"), a.body.odd)
 	case r.end == endBroken:
 		r.refused = true
 		return a.client.objectError(&goopenai.APIError{Code: "", Message: fmt.Sprintf("finish_reason is %s, without an explanation", r.reason)})

@@ -184,6 +184,7 @@ func TestResponsesStreams(t *testing.T) {
 		"error event with an object": {body: events(delta("x"), `{"type":"error","error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"long"}}`), text: "x", code: llm.CodeContextLength},
 		"error object":               {body: events(delta("x")) + "data: {\"error\":{\"message\":\"boom\",\"code\":\"500\"}}\n\n", text: "x", code: llm.CodeServer, retry: true},
 		"garbage":                    {body: events(delta("x")) + "data: {oops}\n\n", text: "x", code: llm.CodeBadResponse},
+		"a problem":                  {body: `{"type":"about:blank","status":503,"title":"Unavailable","detail":"boom"}`, code: llm.CodeServer, retry: true}, // RFC 9457, NVIDIA
 		"another protocol":           {body: text("x") + done, code: llm.CodeBadResponse},
 		"two messages":               {body: events(delta("Hello"), said("m1", 0, "Hello"), second("I "), second("look."), said("m2", 1, "I look."), completed), text: "Hello\n\nI look.", finish: llm.FinishStop},
 		"two, whole":                 {body: events(`{"type":"response.completed","response":{"status":"completed","output":[` + message + `,{"type":"message","content":"I look."}]}}`), text: "Hello\n\nI look.", finish: llm.FinishStop},
@@ -199,6 +200,12 @@ func TestResponsesStreams(t *testing.T) {
 		"one id, one index":        {body: events(added("c1"), args("Ulm"), itemDone("c1", "Ulm"), added("c2"), args("Bonn"), itemDone("c2", "Bonn"), completed), calls: 2, finish: llm.FinishToolCalls},
 		"no object":                {body: `{"status":"completed","output":[` + message + `]}`, text: "Hello", finish: llm.FinishStop},
 		"wrapped":                  {body: `{"code":0,"data":{"object":"response","status":"completed","output":[` + message + `]}}`, text: "Hello", finish: llm.FinishStop},
+		"an ending in details":     {body: `{"object":"response","status":"completed","output":[` + message + `],"incomplete_details":{"reason":"max_output_tokens"}}`, text: "Hello", finish: llm.FinishLength},
+		"details that are empty":   {body: `{"object":"response","status":"completed","output":[` + message + `],"incomplete_details":""}`, text: "Hello", finish: llm.FinishStop},
+		"a type of its own":        {body: `{"type":"response","object":"response","status":"completed","output":[` + message + `]}`, text: "Hello", finish: llm.FinishStop},
+		"a call that never came":   {body: events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"1","call_id":"c","name":"f","arguments":""}}`, completed), code: llm.CodeTruncated, retry: true},
+		"a call without arguments": {body: events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"1","call_id":"c","name":"f","arguments":""}}`, `{"type":"response.function_call_arguments.done","item_id":"1","output_index":0,"arguments":""}`, completed), calls: 1, finish: llm.FinishToolCalls},
+		"a call in progress":       {body: events(`{"type":"response.completed","response":{"status":"completed","output":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","status":"in_progress"}]}}`), calls: 1, finish: llm.FinishLength},
 		"still in progress":        {body: events(`{"type":"response.completed","response":{"status":"queued"}}`), code: llm.CodeBadResponse},
 	} {
 		t.Run(name, func(t *testing.T) {

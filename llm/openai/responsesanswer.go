@@ -177,14 +177,15 @@ func (a *attempt) responsesEvent(data []byte) error {
 			return a.response(inner, "completed")
 		}
 	}
-	if failed := ev.failure(ev.Type == "", ev.Type == "" && ev.Object != "response"); failed != nil {
+	other := !strings.HasPrefix(string(ev.Type), "response.")
+	if failed := ev.failure(other, other && ev.Object != "response" && (ev.Type == "" || a.body.json)); failed != nil {
 		r.refused = true
 		return a.client.objectError(failed)
 	}
+	if other && (ev.Object == "response" || len(ev.Output) > 0) {
+		return a.response(data, "completed")
+	}
 	if ev.Type == "" {
-		if ev.Object == "response" || len(ev.Output) > 0 {
-			return a.response(data, "completed")
-		}
 		return a.client.badEvent(data, errors.New("it has no type"))
 	}
 	id, at := string(ev.ID), indexOf(ev.At)
@@ -206,7 +207,7 @@ func (a *attempt) responsesEvent(data []byte) error {
 	case "response.function_call_arguments.delta":
 		r.called(r.items.of(callItem, id, at)).take(string(ev.Delta))
 	case "response.function_call_arguments.done":
-		r.called(r.items.of(callItem, id, at)).fill("", string(ev.Name), string(ev.Arguments))
+		r.called(r.items.of(callItem, id, at)).fill("", string(ev.Name), cmp.Or(string(ev.Arguments), "{}"))
 	case "response.output_item.added":
 		if i := ev.Item; i != nil && i.Type == callItem {
 			r.called(r.items.added(i.Type, i.ID, at)).fill(string(i.CallID), string(i.Name), string(i.Arguments))
@@ -221,6 +222,10 @@ func (a *attempt) responsesEvent(data []byte) error {
 		return a.response(ev.Response, "")
 	case "response.completed", "response.done", "response.incomplete", "response.failed":
 		return a.response(ev.Response, strings.TrimPrefix(string(ev.Type), "response."))
+	default:
+		if other {
+			a.body.strange(data) // it keeps the connection open, or says what is wrong
+		}
 	}
 	return nil
 }
@@ -242,7 +247,7 @@ func (r *reading) called(it *item) *call {
 func (a *attempt) response(data []byte, status string) error {
 	r := &a.reading
 	var resp response
-	if err := json.Unmarshal(data, &resp); err != nil {
+	if err := decode(data, &resp); err != nil {
 		return a.client.badEvent(data, err)
 	}
 	r.model = cmp.Or(resp.Model, r.model)
@@ -269,11 +274,12 @@ func (a *attempt) response(data []byte, status string) error {
 		r.usage = u
 	}
 	r.choice = true
-	switch reason := resp.Incomplete.Reason; status {
+	a.finish(resp.Incomplete.Reason) // whatever the status is
+	switch status {
 	case "queued", "in_progress":
 		return a.client.badEvent(data, io.ErrUnexpectedEOF)
 	case "incomplete":
-		if a.finish(reason); r.end == endNone || r.end == endWell {
+		if r.end == endNone || r.end == endWell {
 			a.finish("length")
 		}
 	default: // completed, or a status that ends nothing, such as cancelled
@@ -352,7 +358,7 @@ func (a *attempt) item(i *responsesItem, it *item) {
 		}
 	case callItem:
 		r.called(it).fill(string(i.CallID), string(i.Name), string(i.Arguments))
-		if i.Status == "incomplete" {
+		if i.Status == "incomplete" || i.Status == "in_progress" && it.call.empty() {
 			a.finish("length") // whatever its response's status is
 		}
 	case reasoningItem:
