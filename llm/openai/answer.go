@@ -179,7 +179,8 @@ func (a *attempt) readChoice(c *choice, whole bool) {
 	}
 	r.none = r.none || c.FinishReason.none
 	a.finish(string(c.FinishReason.flexText))
-	if native := strings.ToLower(string(c.NativeReason)); strings.Contains(native, "error") || strings.Contains(native, "malformed") {
+	native, end := strings.ToLower(string(c.NativeReason)), endingOf(string(c.NativeReason))
+	if strings.Contains(native, "error") || strings.Contains(native, "malformed") || end == endLength || end == endFilter {
 		a.finish(native)
 	}
 }
@@ -266,7 +267,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 				wire, own = plainNames(parameters)
 				parameters = json.RawMessage(wire.apply(string(parameters), inSchema))
 			}
-			calls[i].Arguments = own.apply(fitted(calls[i].Arguments, parameters, r.form.has(quirkBareSchemas)), inValue)
+			calls[i].Arguments = own.apply(fitted(calls[i].Name, calls[i].Arguments, parameters, r.form.has(quirkBareSchemas)), inValue)
 		}
 		if err := yield(llm.Chunk{Call: &calls[i]}); err != nil {
 			return err
@@ -300,12 +301,12 @@ func (a *attempt) answerInReasoning() string {
 }
 
 // fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It
-// removes an object that models copy around them: one whose only member is arguments or parameters, for a tool that has
-// parameters, but none with that name. The name of a parameter loses the tokens of a template after it, if the tool
+// removes an object that models copy around them: one whose only member is arguments, parameters or the like, or that also
+// names the tool, for a tool that has parameters, but none with these names. The name of a parameter loses the tokens of a template after it, if the tool
 // takes only parameters that it names. Otherwise it changes only the values of parameters. If the model got a bare
 // schema, which has texts in place of objects and of lists of types, it also changes what is within the values, and
 // removes the placeholder.
-func fitted(args string, parameters json.RawMessage, bare bool) string {
+func fitted(tool, args string, parameters json.RawMessage, bare bool) string {
 	var given map[string]json.RawMessage
 	if len(args) > 1<<20 || json.Unmarshal([]byte(args), &given) != nil {
 		return args
@@ -318,11 +319,18 @@ func fitted(args string, parameters json.RawMessage, bare bool) string {
 	} else if len(takes.Members) == 0 {
 		return args
 	}
-	if inner, n := memberOf(given, wrapperKeys); n == 1 && len(given) == 1 && inner[0] == '{' {
-		if _, n := memberOf(takes.Members, wrapperKeys); n == 0 {
-			args, given = string(inner), nil
-			_ = json.Unmarshal(inner, &given) // it was decoded from JSON
-		}
+	inner, wrappers := memberOf(given, argumentKeys)
+	name, names := memberOf(given, nameKeys)
+	around := wrappers == 1 && wrappers+names == len(given) && (names == 0 || names == 1 && string(name) == quote(tool))
+	for key := range given {
+		around = around && takes.Members[key] == nil
+	}
+	if text := ""; around && json.Unmarshal(inner, &text) == nil {
+		inner = json.RawMessage(text)
+	}
+	if around && isObject(string(inner)) {
+		args, given = string(inner), nil
+		_ = json.Unmarshal(inner, &given) // it is an object
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		at := strings.IndexByte(key, '<')

@@ -3,11 +3,14 @@ package openai
 import (
 	"bytes"
 	"compress/gzip"
+	"compress/zlib"
 	"context"
 	"errors"
 	"io"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/agentarbor/arbor/llm"
 )
@@ -100,6 +103,10 @@ func (a *attempt) send(body []byte) error {
 		e, a.refusal = c.statusError(resp, src)
 		return e
 	}
+	if how := resp.Header.Get("Content-Encoding"); !slices.Contains([]string{"", "identity", "gzip", "x-gzip", "deflate"}, strings.ToLower(how)) {
+		defer resp.Body.Close()
+		return c.errorf(llm.CodeBadResponse, nil, "the answer is compressed with %s, which the request does not allow", how)
+	}
 	a.answered = true
 	a.body = newAnswerBody(src, resp.Header.Get("Content-Type"), c)
 	return nil
@@ -170,11 +177,18 @@ func (m *meter) read(p []byte) (int, error) {
 		head := make([]byte, 2)
 		n, _ := io.ReadFull(m.src, head) // the next read returns the error again
 		m.in = io.MultiReader(bytes.NewReader(head[:n]), m.src)
-		if string(head) == "\x1f\x8b" { // neither JSON nor an event begins with these bytes
-			zip, err := gzip.NewReader(m.in)
-			if err != nil {
-				return 0, err
-			}
+		var zip io.Reader
+		var err error
+		switch string(head) { // neither JSON nor an event begins with these bytes
+		case "\x1f\x8b":
+			zip, err = gzip.NewReader(m.in)
+		case "\x78\x01", "\x78\x5e", "\x78\x9c", "\x78\xda":
+			zip, err = zlib.NewReader(m.in)
+		}
+		if err != nil {
+			return 0, err
+		}
+		if zip != nil {
 			m.in = zip
 		}
 	}

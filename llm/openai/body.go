@@ -185,15 +185,17 @@ func (b *answerBody) take(line []byte) []byte {
 		return b.flush()
 	case line[0] == ':':
 		return nil // a comment that keeps the connection open
-	case line[0] == '{' || line[0] == '<':
+	case line[0] == '{' || line[0] == '[' || line[0] == '<':
 		value = line // some proxies send an error without "data:"
 	case string(field) == "event":
 		b.kind = string(bytes.TrimSpace(value))
 		return nil
 	case string(field) == "error":
 		b.kind = "error" // llama.cpp has used this field name
+	case string(field) != "data" && (len(b.pending) == 0 || string(field) == "id" || string(field) == "retry"):
+		return nil // also fields that the standard tells clients to ignore
 	case string(field) != "data":
-		return nil // id, retry, and fields that the standard tells clients to ignore
+		value = line // of an object in several lines, or of a page
 	}
 	for value = bytes.TrimSpace(value); bytes.HasPrefix(value, []byte("data:")); value = bytes.TrimSpace(value[5:]) {
 		// A proxy has wrapped lines of events in events.

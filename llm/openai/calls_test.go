@@ -134,7 +134,8 @@ func TestArgumentsOfOtherTypes(t *testing.T) {
 		`{"m":5.0}`: `{"m":5.0}`, `{"m":1e3}`: `{"m":1e3}`, `{"m":1.5}`: `{"m":1.5}`, `{"n":"5.0"}`: `{"n":5.0}`, `{"sn":null,"en":null,"ad":null}`: `{"sn":null,"en":null,"ad":null}`, `{"sn":7}`: `{"sn":"7"}`,
 		`{"ae":1,"ac":2}`: `{"ac":"2","ae":"1"}`, `{"ae":12,"ac":12}`: `{"ae":12,"ac":12}`, `{"ac":null}`: `{}`, `{"o":{"n":"5"}}`: `{"o":{"n":"5"}}`,
 		`{"n</arg_key>":"5"}`: `{"n":5}`, `{"n</arg_key>":"5","n":6}`: `{"n</arg_key>":"5","n":6}`, `{"_n":"5","n:2":"6","tool.n":"7"}`: `{"_n":"5","n:2":"6","tool.n":"7"}`, // vllm-project/vllm#54971
-		`{"other":null}`: `{"other":null}`, `{"arguments": {"n":"5"}}`: `{"n":5}`, `{"n": 5}`: `{"n": 5}`,
+		`{"other":null}`: `{"other":null}`, `{"arguments": {"n":"5"}}`: `{"n":5}`, `{"n": 5}`: `{"n": 5}`, `{"arguments":"{\"n\":\"5\"}"}`: `{"n":5}`, `{"input":{"n":"5"}}`: `{"n":5}`,
+		`{"name":"lookup","arguments":{"n":"5"}}`: `{"n":5}`, `{"name":"other","arguments":{"n":"5"}}`: `{"name":"other","arguments":{"n":"5"}}`, `{"name":"lookup"}`: `{"name":"lookup"}`,
 	} {
 		got, err := ask(t, serve(t, jsonOf(`{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"lookup","arguments":`+quoted(args)+`}}]},"finish_reason":"tool_calls"}]}`)), req)
 		require.NoError(t, err, args)

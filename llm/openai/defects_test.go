@@ -2,6 +2,7 @@ package openai
 
 import (
 	"compress/gzip"
+	"compress/zlib"
 	"io"
 	"net/http"
 	"strings"
@@ -113,14 +114,18 @@ func TestCompressedAnswers(t *testing.T) {
 		}
 		return resp, err
 	})})
-	for _, encoding := range []string{"gzip", ""} {
+	for encoding, compress := range map[string]func(io.Writer) io.WriteCloser{
+		"gzip":    func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
+		"":        func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
+		"deflate": func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) },
+	} {
 		compressed := func(status int, body string) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) {
 				if encoding != "" {
 					w.Header().Set("Content-Encoding", encoding)
 				}
 				w.WriteHeader(status)
-				z := gzip.NewWriter(w)
+				z := compress(w)
 				_, _ = z.Write([]byte(body))
 				_ = z.Close()
 			}
@@ -137,9 +142,16 @@ func TestCompressedAnswers(t *testing.T) {
 			_, err = ask(t, serve(t, compressed(200, `{"choices":[{"message":{"content":"`+strings.Repeat("x", 5000)+`"}}]}`), WithMaxAnswerBytes(1000)), req)
 			require.ErrorContains(t, err, "the answer is longer than 1000 bytes")
 		}
-		_, err := ask(t, serve(t, bodyOf("\x1f\x8bno")), helloS)
+	}
+	for _, body := range []string{"\x1f\x8bno", "\x78\x9cno"} {
+		_, err := ask(t, serve(t, bodyOf(body)), helloS)
 		require.Error(t, err)
 	}
+	_, err := ask(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "br")
+		bodyOf("\x1b\x30\x00\xe0")(w, r)
+	}), helloS)
+	require.ErrorContains(t, err, "the answer is compressed with br, which the request")
 }
 
 func TestArgumentsAsObject(t *testing.T) {

@@ -96,6 +96,8 @@ func TestErrorsUnderSuccess(t *testing.T) {
 		"code and msg":        `{"code":1113,"msg":"boom","success":false}`,
 		"error_code":          begun + `data: {"error_code":336003,"error_msg":"boom"}` + "\n\n" + done,
 		"true":                `{"error":true,"message":"boom"}`,
+		"a number":            begun + `data: {"error":500,"message":"boom"}` + "\n\n" + done,
+		"in lines":            begun + "[{\n  \"error\": {\n    \"message\": \"boom\"\n  }\n}\n]\n",
 		"an array":            begun + `data: {"error":[{"message":"boom"}]}` + "\n\n" + done,
 		"a list":              begun + `data: [{"error":{"message":"boom"}}]` + "\n\n" + done,
 		"a field of the name": begun + `error: {"code":500,"message":"boom","type":"error"}` + "\n\n" + done,

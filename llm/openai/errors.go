@@ -201,7 +201,8 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		said += ": " + o.Param
 	}
 	for _, inner := range []json.RawMessage{o.Error, o.Errors} {
-		if len(inner) > 0 && !slices.Contains([]string{"null", "[]"}, string(inner)) {
+		if len(inner) > 0 && !slices.Contains([]string{"null", "[]"}, string(inner)) &&
+			(said == "" || strings.IndexByte(`"{[`, inner[0]) >= 0) {
 			e := parseErrorAt(inner, depth+1)
 			if inner[0] == '"' && said != "" { // only the name of the error, as in Spring and Fastify
 				e.Message += ": " + string(said)

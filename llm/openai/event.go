@@ -290,14 +290,15 @@ func reported(raw json.RawMessage) bool {
 // failure returns the error that an event reports under a status of success. bare reports that the event has no part of
 // an answer, and whole that it is the whole body.
 func (f *failing) failure(bare, whole bool) *goopenai.APIError {
-	if reported(f.Error) && string(f.Error) != "true" {
+	named := reported(f.Error)
+	if named && strings.IndexByte(`"{[`, f.Error[0]) >= 0 { // others, such as true, only say that it is one
 		e := parseError(f.Error)
 		if f.Error[0] == '"' && reported(f.Message) {
 			e.Message += ": " + parseError(f.Message).Message
 		}
 		return e
 	}
-	fails := f.Type == "error" || f.Object == "error" || string(f.Error) == "true"
+	fails := f.Type == "error" || f.Object == "error" || named
 	code, texts := cmp.Or(f.Code, f.ErrorCode), []json.RawMessage{f.Message, f.Msg, f.ErrorMsg, f.Detail, f.Errors}
 	if base := f.Base.Code; base != "" && base != "0" {
 		code, texts, fails = "base_resp "+base, []json.RawMessage{f.Base.Msg}, true

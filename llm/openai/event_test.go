@@ -65,6 +65,10 @@ func TestCallsAtTheLimit(t *testing.T) {
 		"mended":    `{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"completion_tokens":16}}`,
 		"leaked":    text("<tool_call>"+toBilling) + delta(`{}`, "stop"),
 	} {
+		native := strings.NewReplacer(`"finish_reason"`, `"native_finish_reason":"MAX_TOKENS","finish_reason"`).Replace(body) // OpenRouter
+		byNative, err := ask(t, serve(t, jsonOf(native)), asking())
+		require.NoError(t, err, name)
+		require.Equal(t, llm.FinishLength, byNative.Finish, "%s, by its native reason", name)
 		if body[0] != '{' {
 			body += `data: {"choices":[],"usage":{"completion_tokens":16}}` + "\n\n" + done
 		}

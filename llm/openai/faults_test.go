@@ -48,6 +48,7 @@ func TestFaultMatrix(t *testing.T) {
 		"404 no tools":      {status(404, object("No endpoints found that support tool use.", "", "")), llm.CodeNotFound, 404, false, "set OPENAI_MODEL to another model", 0},
 		"400 no tools":      {status(400, object("registry.ollama.ai/library/gemma3:4b does not support tools", "api_error", "")), llm.CodeBadRequest, 400, false, "set OPENAI_MODEL to another model", 0},
 		"404 responses":     {status(404, object("This model is only supported in v1/responses and not in v1/chat/completions.", "", "")), llm.CodeNotFound, 404, false, "set OPENAI_API=responses", 0},
+		"500 as number":     {status(500, `{"error":500,"message":"it is down"}`), llm.CodeServer, 500, true, "Internal Server Error: it is down", 0},
 		"401 OAuth":         {status(401, `{"error":"invalid_token","error_description":"it is expired"}`), llm.CodeUnauthorized, 401, false, "invalid_token: it is expired", 0},
 		"405":               {status(405, ""), llm.CodeNotFound, 405, false, "is OPENAI_BASE_URL right?", 0},
 		"redirect":          {status(301, "", "Location", "https://other.example/v1/chat/completions?token=x"), llm.CodeNotFound, 301, false, "it redirects to other.example/v1/chat/completions; set OPENAI_BASE_URL", 0},

@@ -82,11 +82,9 @@ func memberOf[V any](o map[string]V, keys []string) (value V, n int) {
 }
 
 // nameKeys are the keys of a call's tool, argumentKeys those of its arguments, and callKeys all that a call can have.
-// wrapperKeys are the keys of an object that models copy around the arguments.
 var (
 	nameKeys     = []string{"name", "tool_name", "tool", "function", "action", "function_name", "recipient_name"}
 	argumentKeys = []string{"arguments", "parameters", "args", "input", "tool_input", "action_input"}
-	wrapperKeys  = []string{"arguments", "parameters"}
 	callKeys     = slices.Concat(nameKeys, argumentKeys, []string{"type", "id", "tool_call_id"})
 )
 
