@@ -68,43 +68,9 @@ func (t *opening) storeDecisions(decisions []Decision) error {
 	if err != nil {
 		return err
 	}
-	var events []*event.Event
-	var settled []Decision
-	took := make(map[string]string) // scopes to the runs that take them up, in a fork
-	for _, d := range decisions {
-		c, scope := f.Call(d.CallID)
-		switch {
-		case d.ID != "" && !usableID(d.ID):
-			return fmt.Errorf("the decision about call %q has an id that no event can have: %w", d.CallID, agent.ErrBadInput)
-		case c == nil || !c.Open(): // a decided call may not have run yet, and the log continues there
-			settled = append(settled, d)
-		case slices.ContainsFunc(events, func(e *event.Event) bool { r, ok := e.Data.(*event.RelayResolved); return ok && r.RelayID == c.Relay }):
-			return fmt.Errorf("call %q is decided twice: %w", d.CallID, agent.ErrBadInput)
-		default:
-			err := d.answers(c.Asks, c.Relay)
-			if err == nil && d.Approved {
-				err = t.checkRunnable(c, scope)
-			}
-			if err != nil {
-				return err
-			}
-			of := &f.Scope(scope).Run
-			by := of.ID
-			if scope != "" && ofOtherSession(t.lease, of) {
-				if took[scope] == "" {
-					events = append(events, t.resumeRun(scope)...)
-					took[scope] = events[len(events)-1].RunID
-				}
-				by = took[scope]
-			}
-			e := eventOf(of, scope, &event.RelayResolved{RelayID: c.Relay, Approved: d.Approved, Reason: d.Reason, By: d.By, Content: d.Content,
-				Rights: d.Rights, Digest: c.Asks.Digest})
-			e.ID, e.RunID = d.ID, by
-			events = append(events, e)
-			if len(d.State) > 0 {
-				events = append(events, alsoOf(e, &event.State{Delta: d.State}))
-			}
-		}
+	events, settled, err := t.decisionEvents(decisions)
+	if err != nil {
+		return err
 	}
 	if len(settled) > 0 {
 		if err := t.recallResults(settled); err != nil {
@@ -139,6 +105,48 @@ func (t *opening) storeDecisions(decisions []Decision) error {
 		events = append(events, t.closer().withdraw(run)...)
 	}
 	return t.appendEvents(t.ctx, append(events, t.startEvent(n, run.TurnID, endNode(run.ID), "", nil)))
+}
+
+// decisionEvents returns the events of decisions, and the decisions about calls that are no longer open.
+func (t *opening) decisionEvents(decisions []Decision) (events []*event.Event, settled []Decision, err error) {
+	f := t.fold()
+	took := make(map[string]string) // scopes to the runs that take them up, in a fork
+	for _, d := range decisions {
+		c, scope := f.Call(d.CallID)
+		switch {
+		case d.ID != "" && !usableID(d.ID):
+			return nil, nil, fmt.Errorf("the decision about call %q has an id that no event can have: %w", d.CallID, agent.ErrBadInput)
+		case c == nil || !c.Open(): // a decided call may not have run yet, and the log continues there
+			settled = append(settled, d)
+		case slices.ContainsFunc(events, func(e *event.Event) bool { r, ok := e.Data.(*event.RelayResolved); return ok && r.RelayID == c.Relay }):
+			return nil, nil, fmt.Errorf("call %q is decided twice: %w", d.CallID, agent.ErrBadInput)
+		default:
+			err := d.answers(c.Asks, c.Relay)
+			if err == nil && d.Approved {
+				err = t.checkRunnable(c, scope)
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			of := &f.Scope(scope).Run
+			by := of.ID
+			if scope != "" && ofOtherSession(t.lease, of) {
+				if took[scope] == "" {
+					events = append(events, t.resumeRun(scope)...)
+					took[scope] = events[len(events)-1].RunID
+				}
+				by = took[scope]
+			}
+			e := eventOf(of, scope, &event.RelayResolved{RelayID: c.Relay, Approved: d.Approved, Reason: d.Reason, By: d.By, Content: d.Content,
+				Rights: d.Rights, Digest: c.Asks.Digest})
+			e.ID, e.RunID = d.ID, by
+			events = append(events, e)
+			if len(d.State) > 0 {
+				events = append(events, alsoOf(e, &event.State{Delta: d.State}))
+			}
+		}
+	}
+	return events, settled, nil
 }
 
 // withDenials adds denials for the calls of the parent session. If there is a decision for such a call, it must be a

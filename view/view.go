@@ -167,25 +167,29 @@ func (v *View) Apply(e *event.Event) {
 		v.damaged(d, e)
 	case *event.Usage:
 		v.usage(d, e.Seq, mine)
-	case *event.Compaction:
-		if mine {
-			v.compact(d, e.Seq)
-		}
 	case *event.Transfer:
 		v.transfer(d, e.Seq, mine)
-	case *event.Notice:
-		if mine {
-			v.notice(d.Code)
-		}
-	case *event.Discard:
-		if mine {
-			v.discard(d)
-		}
 	case *event.Failure: // the code is that of a refused request, or of a model that the endpoint has not for this one
 		v.refused = v.native(e.Agent) && (d.Code == string(llm.CodeBadRequest) || d.Code == string(llm.CodeNotFound))
-	case *event.ToolProgress, *event.State, *event.RemoteTask, *event.Route: // models never see them
 	case *event.HandoffStatus:
 		v.handoffStatus(d, e.Seq)
+	case *event.Compaction, *event.Notice, *event.Discard:
+		if mine {
+			v.applyOwn(e)
+		}
+	case *event.ToolProgress, *event.State, *event.RemoteTask, *event.Route: // models never see them
+	}
+}
+
+// applyOwn applies an event that concerns only the agent that yielded it.
+func (v *View) applyOwn(e *event.Event) {
+	switch d := e.Data.(type) {
+	case *event.Compaction:
+		v.compact(d, e.Seq)
+	case *event.Notice:
+		v.notice(d.Code)
+	case *event.Discard:
+		v.discard(d)
 	}
 }
 
