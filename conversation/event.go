@@ -3,7 +3,6 @@ package conversation
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // received is the part of an event that the reducer reads, from an event.Event or from JSON.
@@ -112,24 +112,15 @@ func ofJSON(line []byte) (received, error) {
 
 // object splits a JSON object into its members.
 func object(line []byte) ([]field, error) {
-	line = bytes.TrimSpace(line)
-	if !json.Valid(line) {
-		var v any
-		return nil, fmt.Errorf("conversation: the event is not JSON: %w", json.Unmarshal(line, &v))
+	members, err := plainjson.Members(line)
+	if err != nil {
+		return nil, fmt.Errorf("conversation: the event is not a JSON object: %w", err)
 	}
-	if line[0] != '{' {
-		return nil, errors.New("conversation: the event is not a JSON object")
+	fields := make([]field, len(members))
+	for i, m := range members {
+		fields[i] = field{m.Name, m.Value}
 	}
-	members := make([]field, 0, 12)
-	d := json.NewDecoder(bytes.NewReader(line))
-	_, _ = d.Token() // the opening brace; no call fails, because the line is valid
-	for d.More() {
-		name, _ := d.Token()
-		var value json.RawMessage
-		_ = d.Decode(&value)
-		members = append(members, field{name.(string), value})
-	}
-	return members, nil
+	return fields, nil
 }
 
 // compact returns a copy of valid JSON without spaces between values. Invalid UTF-8 becomes U+FFFD.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 	"time"
@@ -208,40 +207,24 @@ func isEnvelopeField(name string) bool {
 // withoutEnvelope returns the fields of a JSON object that do not belong to the envelope, in their order and without
 // spaces.
 func withoutEnvelope(data []byte) (json.RawMessage, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if t, err := dec.Token(); err != nil {
+	members, err := plainjson.Members(data)
+	if err != nil {
 		return nil, err
-	} else if t != json.Delim('{') {
-		return nil, errors.New("not a JSON object")
 	}
 	var buf bytes.Buffer
 	buf.WriteByte('{')
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, err
-		}
-		if isEnvelopeField(name.(string)) {
+	for _, m := range members {
+		if isEnvelopeField(m.Name) {
 			continue
 		}
 		if buf.Len() > 1 {
 			buf.WriteByte(',')
 		}
-		buf.Write(EncodeJSON(name))
+		buf.Write(EncodeJSON(m.Name))
 		buf.WriteByte(':')
-		if err := json.Compact(&buf, value); err != nil {
+		if err := json.Compact(&buf, m.Value); err != nil {
 			return nil, err
 		}
-	}
-	if _, err := dec.Token(); err != nil { // the closing brace
-		return nil, err
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("more than one JSON value")
 	}
 	buf.WriteByte('}')
 	return buf.Bytes(), nil

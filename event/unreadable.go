@@ -1,11 +1,12 @@
 package event
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // TypeUnreadable is the type of an [Unknown] event that replaces a stored event whose bytes are damaged, or are
@@ -33,25 +34,13 @@ func unreadable(seq int64, data []byte, why error) *Event {
 	d := Damage{Reason: clip(why.Error(), maxDamagedReason), Text: clip(string(data), maxDamagedText), Bytes: len(data)}
 	strs := map[string]*string{"id": &e.ID, "turnId": &e.TurnID, "runId": &e.RunID, "scope": &e.Scope, "parentId": &e.ParentID,
 		"agent": &e.Agent, "path": &e.Path, "type": &d.Was}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	if t, err := dec.Token(); err == nil && t == json.Delim('{') {
-		for dec.More() {
-			name, err := dec.Token()
-			if err != nil {
-				break
-			}
-			var value json.RawMessage
-			if dec.Decode(&value) != nil {
-				break
-			}
-			key, _ := name.(string)
-			var at time.Time
-			if s := strs[key]; s != nil && *s == "" {
-				_ = json.Unmarshal(value, s) // a value that is not a string is ignored
-			} else if key == "time" && json.Unmarshal(value, &at) == nil && at.UTC().Year() >= 0 && at.UTC().Year() <= 9999 {
-				e.Time = at.UTC()
-			}
+	members, _ := plainjson.Members(data) // as far as they can be read
+	for _, m := range members {
+		var at time.Time
+		if s := strs[m.Name]; s != nil && *s == "" {
+			_ = json.Unmarshal(m.Value, s) // a value that is not a string is ignored
+		} else if m.Name == "time" && json.Unmarshal(m.Value, &at) == nil && at.UTC().Year() >= 0 && at.UTC().Year() <= 9999 {
+			e.Time = at.UTC()
 		}
 	}
 	if e.ID == "" {

@@ -33,6 +33,42 @@ func Unmarshal(data []byte, v any) error {
 	return err
 }
 
+// Member is a member of a JSON object.
+type Member struct {
+	Name  string
+	Value json.RawMessage
+}
+
+// Members returns the members of a JSON object in their order, also those with the same name. After an error, which says
+// why the text is not one object, it returns the members that could be read.
+func Members(object []byte) (all []Member, err error) {
+	dec := json.NewDecoder(bytes.NewReader(object))
+	switch open, err := dec.Token(); {
+	case err != nil:
+		return nil, err
+	case open != json.Delim('{'):
+		return nil, errors.New("an object begins with {")
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return all, err
+		}
+		m := Member{Name: name.(string)}
+		if err := dec.Decode(&m.Value); err != nil {
+			return all, err
+		}
+		all = append(all, m)
+	}
+	if _, err := dec.Token(); err != nil { // the closing brace
+		return all, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return all, errors.New("more than one JSON value")
+	}
+	return all, nil
+}
+
 // ErrTwice reports an object that contains a key twice. Programs differ in which value they use, so a check could see
 // another value than the one that is used.
 var ErrTwice = errors.New("one object contains a key twice")

@@ -43,3 +43,15 @@ func TestKeysThatAreThereTwice(t *testing.T) {
 	_, err := plainjson.Strict([]byte(`[{"n":1e999,"x":{"x":1}},{"x":2}]`), 9)
 	require.NoError(t, err)
 }
+
+func TestMembers(t *testing.T) {
+	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
+	all, err := plainjson.Members([]byte(` { "b" : [1, 2] , "a\u0062":1e999, "b":{"b":null}} `))
+	require.NoError(t, err)
+	require.Equal(t, []plainjson.Member{{Name: "b", Value: raw("[1, 2]")}, {Name: "ab", Value: raw("1e999")}, {Name: "b", Value: raw(`{"b":null}`)}}, all)
+	for text, n := range map[string]int{``: 0, `[]`: 0, `7`: 0, `{`: 0, `{"a":1`: 1, `{"a":1,}`: 1, `{"a":1,2:3}`: 1, `{"a":1 "b":2}`: 1, `{"a":1,"b":x}`: 1, `{"a":1}{}`: 1} {
+		all, err := plainjson.Members([]byte(text))
+		require.Error(t, err, "%q", text)
+		require.Len(t, all, n, "%q", text)
+	}
+}

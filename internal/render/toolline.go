@@ -1,12 +1,12 @@
 package render
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
@@ -21,7 +21,7 @@ const (
 func callLine(call *event.ToolCall) string {
 	var args []string
 	for _, m := range members(call.Input) {
-		args = append(args, visible.Line(m.key)+"="+visible.Cut(visible.Line(string(m.value)), maxArgument))
+		args = append(args, visible.Line(m.Name)+"="+visible.Cut(visible.Line(string(m.Value)), maxArgument))
 	}
 	return visible.Line(call.Name) + "(" + visible.Cut(strings.Join(args, ", "), maxResult) + ")"
 }
@@ -65,31 +65,16 @@ func table(list []json.RawMessage) []string {
 func pairs(object json.RawMessage) string {
 	var parts []string
 	for _, m := range members(object) {
-		parts = append(parts, visible.Line(m.key)+": "+visible.Line(event.OutputText(m.value)))
+		parts = append(parts, visible.Line(m.Name)+": "+visible.Line(event.OutputText(m.Value)))
 	}
 	return strings.Join(parts, ", ")
 }
 
-type member struct {
-	key   string
-	value json.RawMessage
-}
-
 // members returns the members of a JSON object in order, or nil for any other value.
-func members(object json.RawMessage) []member {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+func members(object json.RawMessage) []plainjson.Member {
+	all, err := plainjson.Members(object)
+	if err != nil {
 		return nil
-	}
-	var all []member
-	for d.More() {
-		t, err := d.Token()
-		key, ok := t.(string)
-		var value json.RawMessage
-		if err != nil || !ok || d.Decode(&value) != nil {
-			return nil
-		}
-		all = append(all, member{key, value})
 	}
 	return all
 }
