@@ -31,9 +31,8 @@
 // addresses when they are dialed ([WithPrivateNetworks]). The duration, idle time and size of answers are limited, and
 // so are cards and redirects.
 //
-// The package imports agent, event, llm and view, internal/dialguard, and the types and HTTP clients of
-// github.com/a2aproject/a2a-go. It never serves (package a2aserver does), never decides which agent runs, and never
-// follows a card to a token endpoint, a key or a webhook.
+// The package never serves (package a2aserver does), never decides which agent runs, and never follows a card to a
+// token endpoint, a key or a webhook.
 //
 // Not supported: OAuth 2.0 flows with a user and OpenID Connect, whose tokens have to come from elsewhere; extended
 // cards; and push notifications, because a remote agent follows its tasks itself.

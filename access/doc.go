@@ -15,6 +15,5 @@
 //
 // A server of a protocol that defines its own errors calls [Guard.Admit], or the single steps, instead.
 //
-// It imports session for the rules of user names, and the standard library. It does not depend on what is served, and
-// never logs or returns a credential.
+// The package does not depend on what is served, and never logs or returns a credential.
 package access

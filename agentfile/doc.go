@@ -9,6 +9,5 @@
 // line. It calls no model, no tool and no remote agent, and writes nothing. It reads files, and the environment
 // variables that files name.
 //
-// The package imports a2a, agent, agentgraph, event, human, llmagent, llm, llm/openai, router, tools, view and
-// workflowagent. It never runs an agent; package runner does.
+// The package never runs an agent; package runner does.
 package agentfile

@@ -9,7 +9,6 @@
 // A run depends only on its input and on the outcomes of its nodes' calls, in the order of the session's log. So it
 // continues after a crash from the end of the log, and Results reads the outcome of a run from a log.
 //
-// The package imports agent, agent/workflow and event; llmagent, llm and tools for documents of kind Agent and for tool
-// nodes; and internal packages for expressions, schemas and YAML. It runs no agent itself: the runner does, through
-// workflow.Group. It reads only the file or folder that it is given, and the files that an arbor/v1 graph names there.
+// The package runs no agent itself: the runner does, through workflow.Group. It reads only the file or folder that it
+// is given, and the files that an arbor/v1 graph names there.
 package agentgraph

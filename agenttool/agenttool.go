@@ -7,8 +7,8 @@
 // conversation. (With a transfer the target sees the conversation, with an agent tool it does not:
 // redpanda-data/ai-sdk-go issue 95.)
 //
-// The package imports agent, tools and view. It runs nothing itself: the runner runs the agent, through
-// tools.Context.RunAgent, so that inner runs count in the limits of the turn.
+// The package runs nothing itself: the runner runs the agent, through tools.Context.RunAgent, so that inner runs count
+// in the limits of the turn.
 package agenttool
 
 import (

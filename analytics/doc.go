@@ -41,6 +41,5 @@
 // Texts of people, models and tools are left out unless [WithTexts] is given; user ids always are. Secrets are removed
 // from reasons and the messages of errors.
 //
-// Of this module the package imports agent, event, llm and internal packages. It runs one goroutine per interceptor
-// until Close, and never makes a turn wait.
+// The package runs one goroutine per interceptor until Close, and never makes a turn wait.
 package analytics

@@ -6,6 +6,5 @@
 // user message. Checkpoints are not stored: the events of one write have the same time, which no other write of the
 // session has.
 //
-// The package imports agent, conversation, event, llm and session. It runs no agents: the runner's Resume or Run
-// continues a fork or an edited session.
+// The package runs no agents: the runner's Resume or Run continues a fork or an edited session.
 package checkpoint

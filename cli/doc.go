@@ -13,8 +13,7 @@
 // This package contains the options and the root command. Each noun of the command is a package below cli/internal. It
 // gets a factory, which has the streams and the environment and opens trees and stores.
 //
-// The package imports the runner, SQLite's store, checkpoint, conversation, agentfile, agentgraph, a2a with its server,
-// and the models that the environment can name; other stores and protocols come with options. It decides nothing about
-// a conversation: it reads events and prints them with internal/render. It never prints or stores an API key, and never
-// prints the password of a server's address.
+// The package contains the store of SQLite and the models that the environment can name; other stores and protocols
+// come with options. It decides nothing about a conversation: it reads events and prints them with internal/render. It
+// never prints or stores an API key, and never prints the password of a server's address.
 package cli

@@ -5,6 +5,6 @@
 // applied to it. The two graphs share their common parts, so that the cost of an event does not grow with the graph.
 // docs/conversation.md describes nodes, edges and projections.
 //
-// The package imports event and llm. It reads events only, and neither stores nor sessions. It never changes an event
-// and never fails on one: it leaves out an event that it cannot place.
+// The package reads events only, and neither stores nor sessions. It never changes an event and never fails on one: it
+// leaves out an event that it cannot place.
 package conversation

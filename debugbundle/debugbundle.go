@@ -1,5 +1,5 @@
-// Package debugbundle collects information about why a conversation was routed as it was, without its texts. It imports
-// runner and session, and changes nothing.
+// Package debugbundle collects information about why a conversation was routed as it was, without its texts. It changes
+// nothing.
 package debugbundle
 
 import (

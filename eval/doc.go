@@ -18,5 +18,5 @@
 // [Test] makes a subtest of each case. The package also contains the judge, which is optional, and the formats of
 // reports.
 //
-// It imports runner and the packages below it. It changes no tree, and stores its sessions in memory.
+// The package changes no tree, and stores its sessions in memory.
 package eval

@@ -2,6 +2,5 @@
 // the encoding of both as JSON, with its limits. docs/events.md describes the JSON.
 //
 // Agents yield events, with [Continue] or [Finish] as the last one to say what comes next. The runner stores events,
-// stores return them, and clients of a turn receive them. The package imports llm, for the content of messages, and
-// no other package of this module.
+// stores return them, and clients of a turn receive them.
 package event

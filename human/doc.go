@@ -7,5 +7,5 @@
 //
 // A desk may lose its data, because the log of the session has every step and every message.
 //
-// Of the public packages of this module it imports only agent and event, and it does not use HTTP.
+// The package does not use HTTP.
 package human

@@ -3,9 +3,8 @@
 // own conversation, and a call can name another one. If a turn asks a question, the server asks it by elicitation if the
 // client supports that. Otherwise the result contains the question, and how to answer it.
 //
-// It imports runner, access and live, and the protocol's Go SDK. A turn belongs to the request that started it: if the
-// client cancels or disconnects, the turn is interrupted. Use package a2a/a2aserver for turns that continue without their
-// client.
+// A turn belongs to the request that started it: if the client cancels or disconnects, the turn is interrupted. Use
+// package a2a/a2aserver for turns that continue without their client.
 package mcpserver
 
 import (

@@ -7,6 +7,5 @@
 // as the user's intent, come from classifiers. A classifier has a deadline, and a message is routed even if a signal
 // does not arrive.
 //
-// Of this module, the package imports agent, event, llm and internal packages. It never runs an agent and changes no
-// text.
+// The package never runs an agent and changes no text.
 package router

@@ -28,6 +28,5 @@
 //	turn, branch, session    the session, its lease and its log
 //	closing, cache, cached   the fold of the log
 //
-// It imports agent, agent/workflow, event, human, llm, session and tools; agents reach it only through
-// the interfaces agent.Runtime, agent.Session and workflow.Runtime.
+// Agents reach it only through the interfaces agent.Runtime, agent.Session and workflow.Runtime.
 package runner

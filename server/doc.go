@@ -11,6 +11,5 @@
 // cancels turns. openapi.json describes it; [Handler] serves it. The API reads all answers from the session's log, so
 // that clients can follow, decide and end a turn that another API or another process started.
 //
-// It imports access, agent, event, llm, live, runner and session. It keeps no state of sessions, and does not import
-// the packages of other APIs.
+// The package keeps no state of sessions, and does not depend on other APIs.
 package server

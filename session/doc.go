@@ -2,7 +2,6 @@
 // with leases and fencing tokens, the [Fold] that reduces the log to the state that a runner needs, and the [Records]
 // that connect each event with the earlier events that it refers to. [Memory] is a store in memory.
 //
-// The package imports event, agent for keys and errors, and llm for token counts. It never runs an agent or a model.
-// The stores for disks and servers are in the folders below, and the package sessiontest contains the test suite that
-// every store must pass.
+// The package never runs an agent or a model. The stores for disks and servers are in the folders below, and the
+// package sessiontest contains the test suite that every store must pass.
 package session

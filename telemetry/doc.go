@@ -15,8 +15,7 @@
 //	    ├── execute_tool refund
 //	    └── chat gpt-4o-mini
 //
-// The package imports access, agent, event and llm, and only the API of OpenTelemetry: the program configures the SDK and
-// the exporters. It starts no goroutine and keeps no data after a turn. It records texts of people, models and tools only
-// with [WithContent]. convention.go names the pages of the conventions, and docs/telemetry.md describes all spans and
-// metrics.
+// The package uses only the API of OpenTelemetry: the program configures the SDK and the exporters. It starts no
+// goroutine and keeps no data after a turn. It records texts of people, models and tools only with [WithContent].
+// convention.go names the pages of the conventions, and docs/telemetry.md describes all spans and metrics.
 package telemetry

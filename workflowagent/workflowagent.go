@@ -7,7 +7,7 @@
 // agent outside can transfer to a child. The state of a workflow is computed from the log: after a crash or a pause, it
 // resumes with the children that had not finished.
 //
-// The package imports agent, agent/workflow, event, tools and view. The runner runs the agents.
+// The runner runs the agents.
 package workflowagent
 
 import (

@@ -6,7 +6,6 @@
 // restart, is the same in every process with that store, and includes all agents that transfer the conversation to each
 // other. A turn runs in the background: the client that started it may disconnect, and other clients may subscribe.
 //
-// The package imports a2a, access, agent, event, live, llm, runner and session, and from github.com/a2aproject/a2a-go
-// the types and the servers of the bindings. It never decides which agent answers. A client's metadata has one effect
-// only: the server refuses a message that comes back in a circle of agents.
+// The package never decides which agent answers. A client's metadata has one effect only: the server refuses a message
+// that comes back in a circle of agents.
 package a2aserver

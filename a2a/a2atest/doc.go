@@ -1,8 +1,8 @@
 // Package a2atest is a remote agent for tests: it replaces a peer that speaks A2A and answers each message with the next
 // answer of a script. If the messages and the script do not match, calls fail and [Mock.Done] returns an error.
 //
-// It imports the types of the protocol's library. It opens no connection, starts no goroutine, and never guesses an
-// answer. It reads the clock only for the times of states.
+// The package opens no connection, starts no goroutine, and never guesses an answer. It reads the clock only for the
+// times of states.
 //
 //	peer := a2atest.New().
 //		Add(a2atest.Reply(a2atest.ExpectText("charged twice"), a2atest.InputRequired("Which charge?"))).

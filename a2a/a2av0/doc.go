@@ -10,6 +10,5 @@
 // configuration without a message, loses digits of large request ids, and describes the interfaces of 1.0 in the
 // extended card. The SDK's client is used, after a filter that repairs answers it cannot parse.
 //
-// The package imports a2a, a2a/a2aserver and the SDK's types of both versions, which depend on gRPC and protobuf. It
-// makes no decisions about tasks.
+// The package makes no decisions about tasks.
 package a2av0

@@ -12,6 +12,5 @@
 // of the second form does not cover empty fields: a third party may have removed an empty description, or a security
 // requirement or scheme that consists only of its name.
 //
-// The package imports the types of github.com/a2aproject/a2a-go, go-jose and jcs, and of this module only the code that
-// parses cards. It never fetches a key: it passes the address of a signature's key set (jku) only to the caller's lookup.
+// The package never fetches a key: it passes the address of a signature's key set (jku) only to the caller's lookup.
 package cardsign

@@ -4,6 +4,6 @@
 //     token: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 //     may: [inspect, desk]
 //
-// It reads the file again when it changes, and adds and removes users for the command arbor users. It imports access and
-// the YAML reader, and never stores a token: the file contains the hashes of tokens.
+// The package reads the file again when it changes, and adds and removes users for the command arbor users. It never
+// stores a token: the file contains the hashes of tokens.
 package usersfile

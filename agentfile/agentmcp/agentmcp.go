@@ -1,6 +1,5 @@
-// Package agentmcp opens the servers of the Model Context Protocol that agent files name, for agentfile.WithMCP. It
-// imports agentfile and tools/mcp. Programs whose files name no such servers need neither this package nor the
-// protocol's SDK.
+// Package agentmcp opens the servers of the Model Context Protocol that agent files name, for agentfile.WithMCP.
+// Programs whose files name no such servers need neither this package nor the protocol's SDK.
 package agentmcp
 
 import (

@@ -5,5 +5,5 @@
 // edges. Graphs within graphs are drawn in their own boxes. Whatever names and expressions contain, the drawing is
 // well-formed and contains no markup from them; long ones are shortened. Equal graphs have equal drawings.
 //
-// The package imports agentgraph and a layout, never runs a graph, and has no state.
+// The package never runs a graph, and has no state.
 package graphdraw

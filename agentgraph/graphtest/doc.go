@@ -4,6 +4,6 @@
 //
 // A case runs as in a program: by a runner, on a session in memory, and its result is read from the session's log.
 //
-// The package imports agentgraph, agent, event, llm, runner and session. It does not import testing, so that programs
-// can use it. It calls no model, and reads no files other than the given ones.
+// The package does not need package testing, so that programs can use it. It calls no model, and reads no files other
+// than the given ones.
 package graphtest

@@ -6,7 +6,7 @@
 // contains no text of a conversation. The workers must share a store, such as session/postgres, and, for clients that
 // follow deltas, a tail, such as session/redis.
 //
-// The package is a module of its own, and imports runner, session and live.
+// The package is a module of its own.
 package temporal
 
 import (

@@ -8,6 +8,5 @@
 // created the session over the same log, and compares the requests as well. [Bisect] finds the first revision of a tree
 // that acts differently.
 //
-// The package imports runner and the packages below it, tools, llmagent, router and human. It changes no store: the
-// session that it creates is in memory.
+// The package changes no store: the session that it creates is in memory.
 package replay

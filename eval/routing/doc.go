@@ -6,5 +6,5 @@
 // can see its targets. [Find] finds a decision in a session's log, and [Explain] adds what the agent's model saw for
 // it: the targets, the request, and the words that each description shares with the user's message.
 //
-// It imports eval, runner and the packages below it, and internal/asked. It changes no tree and stores nothing.
+// The package changes no tree and stores nothing.
 package routing

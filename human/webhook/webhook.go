@@ -6,10 +6,10 @@
 //	...
 //	mux.Handle("POST /desk", desk.Handler(deliver))
 //
-// It keeps nothing but the IDs of requests that were delivered lately. Nothing is posted to an
-// address that is not public unless an option allows it.
+// The package keeps nothing but the IDs of requests that were delivered lately. Nothing is posted to an address that is
+// not public unless an option allows it.
 //
-// It imports human, agent and access, and never a runner.
+// The package needs no runner.
 package webhook
 
 import (

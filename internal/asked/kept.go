@@ -1,5 +1,5 @@
 // Package asked returns requests to models: the request at a position of a log, the request that was sent, and sampled
-// answers. It imports agent, llm, runner, session and internal/chatform.
+// answers.
 package asked
 
 import (

@@ -1,6 +1,6 @@
 // Package bm25 scores texts by the words that they share with a query. The offline model chooses by it, and the routing
 // question adds it to the model's answer. It knows the most common English endings, so it is of little use for other
-// languages. It imports nothing of this module.
+// languages.
 package bm25
 
 import (

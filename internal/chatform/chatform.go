@@ -1,6 +1,6 @@
 // Package chatform reads and writes conversations and requests in the form of the chat-completions protocol
-// (https://platform.openai.com/docs/api-reference/chat), in which other programs send and store them. It imports llm,
-// and calls no endpoint.
+// (https://platform.openai.com/docs/api-reference/chat), in which other programs send and store them. It calls no
+// endpoint.
 package chatform
 
 import (

@@ -1,5 +1,5 @@
 // Package choice reads which of several names a model has chosen, and its confidence by the log probabilities of the
-// answer. Of this module it imports llm.
+// answer.
 package choice
 
 import (

@@ -1,5 +1,5 @@
 // Package confined reads the files in a folder, and nothing outside of it. A link that leads outside is an error. So is
-// anything but a regular file, such as a pipe, which could block the reader. It imports the standard library only.
+// anything but a regular file, such as a pipe, which could block the reader.
 package confined
 
 import (

@@ -3,8 +3,8 @@
 // not the public Internet. It checks each address when it is dialed, after names were resolved, so that no name,
 // redirect or changing DNS record can bypass it.
 //
-// It imports the standard library only. It never resolves names and never dials: use its [Guard.Control] in a
-// net.Dialer. It cannot check the connections of a proxy.
+// The package never resolves names and never dials: use its [Guard.Control] in a net.Dialer. It cannot check the
+// connections of a proxy.
 package dialguard
 
 import (

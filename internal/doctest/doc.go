@@ -1,7 +1,6 @@
-// Package doctest holds the tests that keep the README, the pages in docs/ and
-// the READMEs of the examples true: they run every command and every Go block,
-// and compare lists and tables with the code that they are about. It has no code besides its tests, and
-// nothing imports it.
+// Package doctest holds the tests that keep the README, the pages in docs/ and the READMEs of the examples true: they
+// run every command and every Go block, and compare lists and tables with the code that they are about. It has no code
+// besides its tests.
 //
 // The words after a fenced block's language say what it is for:
 //

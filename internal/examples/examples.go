@@ -1,4 +1,4 @@
-// Package examples classifies texts by examples of each label. Of this module it imports internal/bm25.
+// Package examples classifies texts by examples of each label.
 package examples
 
 import (

@@ -1,5 +1,4 @@
-// Package httptoken checks HTTP tokens: the form of header names, methods and authentication schemes. It imports
-// nothing of this module.
+// Package httptoken checks HTTP tokens: the form of header names, methods and authentication schemes.
 package httptoken
 
 import "strings"

@@ -4,5 +4,5 @@
 // layers, an order within each layer, then coordinates.
 //
 // The package uses only sizes and indexes, and computes with integers, so that a graph has the same drawing on every
-// machine. It imports only the standard library and draws nothing itself.
+// machine. It draws nothing itself.
 package layered

@@ -1,5 +1,5 @@
 // Package lazyregexp compiles the regular expressions of package variables on first use, so that a program that does
-// not use them starts without this work. It imports the standard library only.
+// not use them starts without this work.
 package lazyregexp
 
 import (

@@ -1,4 +1,4 @@
-// Package linediff shows the differences of two texts line by line. It imports the standard library only.
+// Package linediff shows the differences of two texts line by line.
 package linediff
 
 import "strings"

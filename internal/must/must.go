@@ -1,6 +1,5 @@
-// Package must returns values of calls that must not fail in a test's set-up, makes sequences of values, and checks what must
-// happen in a test.
-// It imports no package of this module, so that the tests of every package can use it.
+// Package must returns values of calls that must not fail in a test's set-up, makes sequences of values, and checks
+// what must happen in a test. It depends on no package of this module, so that the tests of every package can use it.
 package must
 
 import (

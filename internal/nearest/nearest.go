@@ -1,5 +1,4 @@
-// Package nearest finds the known name that is most similar to a misspelt one, for hints. It imports nothing of this
-// module.
+// Package nearest finds the known name that is most similar to a misspelt one, for hints.
 package nearest
 
 import (

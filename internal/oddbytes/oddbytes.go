@@ -1,5 +1,5 @@
-// Package oddbytes contains the seeds of fuzz targets: JSON and texts that have caused errors in readers. It imports
-// the standard library only, and is for tests.
+// Package oddbytes contains the seeds of fuzz targets: JSON and texts that have caused errors in readers. It is for
+// tests.
 package oddbytes
 
 import "strings"

@@ -1,5 +1,5 @@
 // Package phrases recognizes users who ask for a person, and users who are frustrated. The phrases are in text files
-// next to it. Of this module it imports internal/words.
+// next to it.
 package phrases
 
 import (

@@ -1,5 +1,4 @@
-// Package redact removes secrets from texts that programs write. It imports the standard library and
-// internal/lazyregexp.
+// Package redact removes secrets from texts that programs write.
 package redact
 
 import (

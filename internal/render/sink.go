@@ -1,8 +1,7 @@
 // Package render converts events, trees and graphs into the output of the command and the exports of a server: lines
 // for a terminal, Markdown, HTML, JSON. It makes control characters in the texts of models, tools and users visible.
 //
-// It imports the packages whose types it prints. It has no flags, opens no files and makes no decisions: the caller
-// passes a writer and the content.
+// The package has no flags, opens no files and makes no decisions: the caller passes a writer and the content.
 package render
 
 import "github.com/agentarbor/arbor/event"

@@ -1,4 +1,4 @@
-// Package replace replaces the content of a file. It imports the standard library only.
+// Package replace replaces the content of a file.
 package replace
 
 import (

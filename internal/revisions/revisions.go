@@ -1,6 +1,5 @@
 // Package revisions reads a folder in the revisions of a git repository. It runs git, changes nothing in the
 // repository, and reads files as they are stored: it runs no filter, hook, pager or other program of a configuration.
-// It imports the standard library only.
 package revisions
 
 import (

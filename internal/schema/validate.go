@@ -1,5 +1,5 @@
 // Package schema generates JSON schemas of Go types and checks JSON against them. Tools' arguments and the inputs of
-// transfers share it. It imports nothing of this module.
+// transfers share it.
 package schema
 
 import (

@@ -3,6 +3,5 @@
 // server instead. If a server is missing, the test is skipped with a line that says how to get it; with CI=true it
 // fails.
 //
-// It is for tests and for examples with several processes: no other package of the module imports it outside of its
-// tests.
+// The package is for tests and for examples with several processes.
 package servers

@@ -1,6 +1,6 @@
 // Package sessionform defines the forms of sessions outside of the log: the JSON of a session at a position, of its
 // checkpoints and of the difference of two sessions, and the formats of exports. The command and the server share them.
-// It imports the packages whose types it shows, and reads no store.
+// It reads no store.
 package sessionform
 
 import (

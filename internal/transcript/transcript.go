@@ -2,7 +2,7 @@
 // their models and the user's messages. The runner's tests play them in process; the tests of servers play the same
 // ones through their APIs.
 //
-// It is for tests, and imports the packages of which trees consist.
+// The package is for tests.
 package transcript
 
 import (

@@ -3,5 +3,5 @@
 // to people but not to programs. The package shows them as escapes. [Arguments] shows the arguments of a call to the
 // person who decides about it: all of them, and so that no part looks like another line of the output.
 //
-// It imports the standard library only, and never changes stored texts.
+// The package never changes stored texts.
 package visible

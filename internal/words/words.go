@@ -1,5 +1,5 @@
 // Package words finds many words and phrases in a text in one pass, regardless of case: whole words in scripts with
-// spaces, and at any position in scripts without. It imports nothing of this module.
+// spaces, and at any position in scripts without.
 package words
 
 import (

@@ -1,6 +1,6 @@
 // Package cassette records the HTTP requests of a program and the responses of an endpoint in a readable file, and
 // plays them back without the endpoint. It is a transport for [openai.WithHTTPClient] and does not interpret the
-// content. It imports only internal/linediff.
+// content.
 //
 //	recorder, err := cassette.Record("testdata/refund.json", nil)
 //	model, err := openai.New("gpt-5-mini", openai.WithHTTPClient(&http.Client{Transport: recorder}))

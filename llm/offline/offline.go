@@ -3,14 +3,14 @@
 // request (BM25). It then transfers, calls a tool with values from the text, or describes tool results in a sentence.
 // It knows no tree, keeps nothing between calls, and gives equal requests equal answers.
 //
-// It relies on conventions. The description of the tool transfer_to_agent lists its targets in lines "- NAME:
+// The package relies on conventions. The description of the tool transfer_to_agent lists its targets in lines "- NAME:
 // DESCRIPTION", and that of transfer_to_NAME its own target. User messages with texts of other agents begin with
 // "[NAME] "; so does "[NAME] transferred the conversation to you". The routing question ends its system text with such
 // lines, the line of the asking agent last, and a line that says how to reply; the last message quotes the user. The
 // brief form of the question has a table "agents = {" in code, and the last message calls "route(" with the user's
 // text.
 //
-// It imports llm, internal/bm25 and a JSON schema validator, and opens no file or connection.
+// The package opens no file or connection.
 package offline
 
 import (

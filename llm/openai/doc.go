@@ -1,6 +1,6 @@
 // Package openai is the [llm.Model] for endpoints with OpenAI's chat-completions API: OpenAI itself, DeepSeek,
 // OpenRouter, vLLM, Ollama, llama.cpp and many more. With [WithResponses] it uses OpenAI's Responses API. It makes
-// chat-completions requests with the types of github.com/sashabaranov/go-openai. It also imports llm.
+// chat-completions requests with the types of github.com/sashabaranov/go-openai.
 //
 // [New] returns a model. [FromEnv] returns the model that OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_MODEL and OPENAI_API
 // describe. [Model.Named] returns another model of the same endpoint.

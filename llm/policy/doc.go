@@ -7,8 +7,6 @@
 //
 // A policy reports what it does in chunks with an [llm.Attempt] or an [llm.Notice]; agents write these to the log. The
 // policies keep their state in memory, for all sessions of a process. They are safe for concurrent use.
-//
-// The package imports llm, and libraries for the limits and the breaker.
 package policy
 
 import (

@@ -1,6 +1,5 @@
 // Package scripted is a language model for tests. It gives each agent the answers of a script, in order, and returns an
-// error if the calls and the script differ. It imports only llm, opens no connection, reads no clock and never guesses
-// an answer.
+// error if the calls and the script differ. It opens no connection, reads no clock and never guesses an answer.
 //
 // A [Script] has an ordered list of answers per agent. [Script.Model] returns the llm.Model of one agent, whose Name is
 // the agent's name. [Script.Models] returns a function that finds these models by name, for code that serves several

@@ -1,9 +1,8 @@
 // Package tiktoken counts tokens exactly for the models of OpenAI whose encodings are public. It works offline: the
 // vocabularies are compiled in.
 //
-// It imports llm and the module github.com/tiktoken-go/tokenizer. No other package of this module imports that module,
-// so a program without this package does not contain the vocabularies. It counts only the text that it is given;
-// [llm.CountRequest] adds the other tokens of a chat request.
+// No other package of this module imports that module, so a program without this package does not contain the
+// vocabularies. It counts only the text that it is given; [llm.CountRequest] adds the other tokens of a chat request.
 package tiktoken
 
 import (

@@ -4,5 +4,5 @@
 // A thread is a session. A run is a turn, or the part of a turn up to the next question. The handler keeps no state: it
 // converts the entries of the log to events and to the history that a page requests; see [projection].
 //
-// It imports access, agent, checkpoint, event, live, llm, runner and session, and does not import other APIs.
+// The package does not depend on other APIs.
 package agui

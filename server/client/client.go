@@ -13,7 +13,7 @@
 // each stored event once. A request that stores something has an id, so that the server executes it once even if the
 // client sends it again.
 //
-// It imports agent, event, llm and session, and nothing that runs or serves agents. Its errors never contain a token.
+// The package contains nothing that runs or serves agents. Its errors never contain a token.
 package client
 
 import (

@@ -5,6 +5,5 @@
 // The handler computes all answers from the events of sessions. It caches which conversations clients have sent, but
 // it works without the cache. Clients do not see the tools, transfers and reasoning of agents.
 //
-// It imports live, access and what is above them, checkpoint for forks and imported conversations, and the part that
-// all APIs share. It does not import other APIs and never asks a model itself.
+// The package does not depend on other APIs and never asks a model itself.
 package openaiapi

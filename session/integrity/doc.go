@@ -18,5 +18,5 @@
 // The checker keeps its own state of the log and compares it with [session.Fold], so that each finds the other's
 // errors.
 //
-// The package imports session, event, agent and llm. It never changes a log.
+// The package never changes a log.
 package integrity

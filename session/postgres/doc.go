@@ -1,6 +1,5 @@
 // Package postgres stores sessions in a PostgreSQL database, version 15 or newer, through the driver jackc/pgx. Any
-// number of processes on any number of machines may use the database at the same time. The package imports session,
-// agent and event. It runs no agents.
+// number of processes on any number of machines may use the database at the same time. It runs no agents.
 //
 // All tables are in a schema of their own, arbor. [Open] creates it and brings it up to date in one transaction, with
 // the scripts in the folder migrations.

@@ -1,7 +1,7 @@
 // Package redis lets clients follow sessions across machines. A [Tail] wraps any store and publishes through Redis
 // Streams what is written to it, including partial events, to all followers on all machines. The package uses
-// github.com/redis/go-redis and imports session, agent and event. It runs no agents and stores nothing: sessions
-// exist only in the wrapped store, and Redis can be emptied at any time.
+// github.com/redis/go-redis. It runs no agents and stores nothing: sessions exist only in the wrapped store, and Redis
+// can be emptied at any time.
 //
 // # The streams
 //

@@ -1,6 +1,5 @@
 // Package sqlite stores sessions in one SQLite file, through the pure Go driver modernc.org/sqlite. Any number of
-// goroutines, of [Store] values and of processes of one host may use the file at the same time. The package imports
-// session, agent and event. It runs no agents.
+// goroutines, of [Store] values and of processes of one host may use the file at the same time. It runs no agents.
 //
 // # What survives
 //

@@ -1,4 +1,4 @@
 // Package tail lets requests of one process follow the process's sessions while they run: its [Tail] wraps any store.
 //
-// It imports session, event and agent. It never runs an agent and never stores a log.
+// The package never runs an agent and never stores a log.
 package tail

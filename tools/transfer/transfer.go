@@ -3,8 +3,7 @@
 // corrects a name that is almost right. [Offered] returns the targets of the
 // moment, and [Resolve] the target that a call means.
 //
-// It imports agent, llm, tools and view. It decides about one call; committing a transfer is
-// the agent's and the runner's part.
+// The package decides about one call; committing a transfer is the agent's and the runner's part.
 package transfer
 
 import (

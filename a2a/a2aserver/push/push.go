@@ -2,8 +2,8 @@
 // 13.2). A [Sender] keeps their configs, in a [Store] if there is one, and posts events in order. It retries after
 // failures, and never connects to an address that is not public unless [Options] allow it.
 //
-// The package imports the A2A library, and nothing about sessions or agents. Package a2aserver calls it; programs only
-// configure it with Options and a Store such as [File].
+// The package knows nothing about sessions or agents. Package a2aserver calls it; programs only configure it with
+// Options and a Store such as [File].
 package push
 
 import (

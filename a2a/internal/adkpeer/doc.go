@@ -1,5 +1,5 @@
 // Package adkpeer tests the A2A server with RemoteA2aAgent of google-adk, the agent with which trees of Google's Agent
-// Development Kit call others. It contains only its test, and nothing imports it.
+// Development Kit call others. It contains only its test.
 //
 // The test starts Python with the script of this folder, which needs packages from pip (105 MB):
 //

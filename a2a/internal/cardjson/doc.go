@@ -4,5 +4,5 @@
 // The types of github.com/a2aproject/a2a-go omit empty required fields, and encode the scopes of security requirements
 // as plain arrays instead of objects (a2aproject/a2a-go#430). [Marshal] corrects both.
 //
-// The package imports those types and nothing else of this module. It fetches nothing and handles no keys.
+// The package fetches nothing and handles no keys.
 package cardjson

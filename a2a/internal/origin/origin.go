@@ -1,6 +1,5 @@
 // Package origin encodes what a turn remembers of the A2A message that started it, in the metadata of the turn's user
-// event, so that the log keeps it. The server writes it, and remote agents read the chain to pass it on. The package
-// imports nothing of the project.
+// event, so that the log keeps it. The server writes it, and remote agents read the chain to pass it on.
 package origin
 
 import "slices"

@@ -1,4 +1,4 @@
-// Package parts converts contents to parts of A2A messages. It imports llm and the SDK's types.
+// Package parts converts contents to parts of A2A messages.
 package parts
 
 import (

@@ -1,5 +1,3 @@
 // Package peersuite contains only tests. They compare specialists behind A2A with the same specialists in the process
 // of their coordinator, and run trees in separate processes that call each other.
-//
-// The tests import the client and the server side of A2A. Nothing imports the package.
 package peersuite

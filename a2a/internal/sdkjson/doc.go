@@ -1,5 +1,3 @@
 // Package sdkjson converts JSON of clients and peers to JSON that the types of the A2A SDK decode. [Shape.Fit] is for
 // requests, and refuses wrong values with their places. [Shape.Mend] is for answers, and omits them.
-//
-// The package imports the SDK's types, and nothing of sessions or agents.
 package sdkjson

@@ -3,6 +3,5 @@
 // JSON-RPC of version 0.3, with the operations of a [Legacy]. [New] returns the HTTP handler. [NewChecks] returns the
 // request handler that checks the requests of all bindings.
 //
-// The package imports access, and the types and server interface of github.com/a2aproject/a2a-go. It does not depend on
-// trees, sessions or tasks.
+// The package does not depend on trees, sessions or tasks.
 package wire

@@ -1,5 +1,4 @@
-// Package watch reports changes of a folder's content, for trees of agents that reload their files. It imports nothing
-// of this module.
+// Package watch reports changes of a folder's content, for trees of agents that reload their files.
 package watch
 
 import (

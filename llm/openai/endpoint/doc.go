@@ -9,6 +9,6 @@
 // stream. If the model is unreachable, the connection breaks before an answer. If the answer is truncated, or the
 // sequence ends without its terminal chunk, the connection breaks in the middle of the answer.
 //
-// The package imports llm only. It never corrects a request, and serves no TLS. It is meant
-// for loopback: without [WithAPIKey] it serves every client that can connect.
+// The package never corrects a request, and serves no TLS. It is meant for loopback: without [WithAPIKey] it serves
+// every client that can connect.
 package endpoint

@@ -1,7 +1,7 @@
 // Package form builds the answers of the native API about sessions, turns and files from their logs. openapi.json
 // describes the members.
 //
-// It imports event, live, llm and session, and does not depend on HTTP requests.
+// The package does not depend on HTTP requests.
 package form
 
 import (

@@ -1,7 +1,7 @@
 // Package front is the part that the handlers of all APIs share. It authenticates requests, routes them, and turns
 // every error into a [Fault], which the handler writes in the form of its protocol.
 //
-// It imports access, agent, live, runner and session. The only protocol that it implements is HTTP.
+// The only protocol that it implements is HTTP.
 package front
 
 import (

@@ -1,7 +1,5 @@
 // Package logpage encodes events for clients of a server: only some types, with shortened texts and without media if
 // the client asks for that, and in pages that begin and end between two writes of a log.
-//
-// It imports event, session and the faults of package front.
 package logpage
 
 import (

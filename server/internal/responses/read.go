@@ -1,7 +1,6 @@
 // Package responses converts the events of turns to responses of OpenAI's Responses API, and to the events of their
 // streams. From the sequence number of the last event that a client received, every process can compute what the client
-// has not received yet. The package imports event, live, runner, session, chats and front, and never starts or ends a
-// turn.
+// has not received yet. The package never starts or ends a turn.
 package responses
 
 import (

@@ -1,7 +1,5 @@
 // Package stream sends server-sent events about a session to one client: the session's events, its status at the
 // start and at each change, and the reason why the stream ends.
-//
-// It imports access, agent, event, live, session, and the packages form, front and logpage of the server.
 package stream
 
 import (

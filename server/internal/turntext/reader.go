@@ -1,6 +1,5 @@
 // Package turntext returns the text of a turn in pieces while the turn runs, for APIs whose clients read only text. It
-// adds text of a block whose deltas were lost, and reports text that was taken back. It imports event, session and
-// llmagent, and writes nothing.
+// adds text of a block whose deltas were lost, and reports text that was taken back. It writes nothing.
 package turntext
 
 import (

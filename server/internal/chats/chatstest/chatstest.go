@@ -1,5 +1,5 @@
 // Package chatstest plays random conversations of clients that keep their conversation themselves, for tests of what
-// speaks a protocol to them. It imports agent, llm, llm/scripted and llmagent.
+// speaks a protocol to them.
 package chatstest
 
 import (
