@@ -76,10 +76,7 @@ func (a *answer) excludeTask(t *sdk.Task) {
 			a.earlier["artifact "+string(artifact.ID)] = a.redactedText(artifact.Parts)
 		}
 	}
-	if m := t.Status.Message; m != nil {
-		a.earlier["message "+m.ID] = a.redactedText(m.Parts)
-	}
-	for _, m := range t.History {
+	for _, m := range append(slices.Clone(t.History), t.Status.Message) {
 		if m != nil {
 			a.earlier["message "+m.ID] = a.redactedText(m.Parts)
 		}

@@ -66,15 +66,8 @@ func lifetime(h http.Header, asked time.Time, ttl time.Duration) (d time.Duratio
 	return max(d, 0), stored
 }
 
-// seconds parses a number of seconds. It returns 0 for any other text, and a long time for a number that is too large.
+// seconds parses a number of seconds. A number that is too large counts as 68 years, and any other text as 0.
 func seconds(s string) time.Duration {
-	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 31)
-	if err != nil {
-		if strings.Trim(s, "0123456789") == "" && s != "" {
-			n = 1 << 31
-		} else {
-			n = 0
-		}
-	}
+	n, _ := strconv.ParseUint(strings.TrimSpace(s), 10, 31)
 	return time.Duration(n) * time.Second
 }

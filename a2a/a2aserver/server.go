@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -303,7 +302,7 @@ func (s *Server) loadTenants(turns *live.Turns) error {
 	for tenant, root := range s.roots {
 		t := &served{Server: s, tenant: tenant, app: tenant, id: unique + "/" + tenant}
 		if s.base != nil {
-			t.id = strings.TrimSuffix(s.base.String(), "/") + "/" + tenant
+			t.id = s.publicURL() + "/" + tenant
 		}
 		if tenant == "" {
 			t.app, t.turns = s.app, turns

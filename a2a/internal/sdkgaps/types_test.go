@@ -2,12 +2,18 @@ package sdkgaps
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 func TestProtobufLosesDataThatIsNoObject(t *testing.T) {
@@ -38,4 +44,13 @@ func TestOneUnknownEventBreaksAStream(t *testing.T) {
 func TestDataThatIsNullIsNotRead(t *testing.T) {
 	err := json.Unmarshal([]byte(`{"data":null}`), new(sdk.Part))
 	mended(t, err != nil, "reads data that is null", "the case of null in object of a2a/internal/sdkjson")
+}
+
+func TestIDsInPathsAreNotEscaped(t *testing.T) {
+	var path string
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { path = r.URL.EscapedPath() }))
+	defer s.Close()
+	client := a2aclient.NewRESTTransport(must.Get(url.Parse(s.URL)), s.Client())
+	_, _ = client.GetTask(t.Context(), nil, &sdk.GetTaskRequest{ID: "../card"})
+	mended(t, path == "/card", "escapes ids in paths", "taskIDGuard of a2a/binding.go")
 }

@@ -28,6 +28,7 @@ import (
 type Checks struct {
 	a2asrv.InterceptedHandler
 	inputModes  []string
+	inputs      map[string]float64 // their quality values
 	outputModes []string
 	tenants     []string
 	open        *access.Limit
@@ -43,7 +44,7 @@ func NewChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []st
 	if open == nil {
 		open = access.NewLimit(access.MaxStreams, access.MaxAllStreams)
 	}
-	c := &Checks{inputModes: inputModes, outputModes: outputModes, tenants: tenants, open: open, failed: failed}
+	c := &Checks{inputModes: inputModes, inputs: parseAccept(inputModes), outputModes: outputModes, tenants: tenants, open: open, failed: failed}
 	c.InterceptedHandler = a2asrv.InterceptedHandler{Handler: next, Interceptors: []a2asrv.CallInterceptor{c}, Logger: slog.New(slog.DiscardHandler)}
 	return c
 }
@@ -133,7 +134,7 @@ func (c *Checks) send(req *sdk.SendMessageRequest) error {
 		if err != nil {
 			return sdkjson.Wrong(field+".mediaType", "is not a media type")
 		}
-		if given != "" && !anyMatch(c.inputModes, given) {
+		if given != "" && len(c.inputModes) > 0 && quality(c.inputs, given) == 0 {
 			return &sdkjson.Violation{Field: field, What: fmt.Sprintf("the media type %s is not accepted; accepted are %s", given, strings.Join(c.inputModes, ", ")), Kind: sdk.ErrUnsupportedContentType}
 		}
 	}
@@ -156,15 +157,13 @@ func (c *Checks) accepts(modes []string) error {
 		return nil
 	}
 	for _, mode := range modes {
-		accepted, _, err := mime.ParseMediaType(mode)
-		if err != nil {
+		if _, _, err := mime.ParseMediaType(mode); err != nil {
 			return sdkjson.Wrong("configuration.acceptedOutputModes", fmt.Sprintf("%q is not a media type", visible.Cut(mode, 64)))
 		}
-		for _, out := range c.outputModes {
-			if mediaMatches(accepted, out) || mediaMatches(out, accepted) {
-				return nil
-			}
-		}
+	}
+	ranges := parseAccept(modes)
+	if slices.ContainsFunc(c.outputModes, func(out string) bool { return quality(ranges, out) > 0 }) {
+		return nil
 	}
 	return &sdkjson.Violation{Field: "configuration.acceptedOutputModes", What: "none of them is supported; supported are " + strings.Join(c.outputModes, ", "), Kind: sdk.ErrUnsupportedContentType}
 }
@@ -191,24 +190,6 @@ func mediaType(p *sdk.Part) (string, error) {
 		t, _, _ := mime.ParseMediaType(mime.TypeByExtension(path.Ext(p.Filename)))
 		return t, nil
 	}
-}
-
-// anyMatch reports whether one of the media ranges contains a type. An empty list contains every type.
-func anyMatch(ranges []string, t string) bool {
-	return len(ranges) == 0 || slices.ContainsFunc(ranges, func(r string) bool { return mediaMatches(r, t) })
-}
-
-// mediaMatches reports whether a media range ("*/*", "text/*", "text/plain") contains a type. It ignores case and
-// parameters.
-func mediaMatches(mediaRange, t string) bool {
-	mediaRange, _, _ = strings.Cut(mediaRange, ";")
-	mediaRange = strings.ToLower(strings.TrimSpace(mediaRange))
-	t, _, _ = strings.Cut(strings.ToLower(t), ";")
-	if mediaRange == "*/*" || mediaRange == "*" || mediaRange == t {
-		return true
-	}
-	prefix, all := strings.CutSuffix(mediaRange, "*")
-	return all && strings.HasSuffix(prefix, "/") && strings.HasPrefix(t, prefix)
 }
 
 // SendMessage counts as an open call until it returns.

@@ -24,17 +24,16 @@ import (
 
 // exchange is one request and its response.
 type exchange struct {
-	f          *frontHandler
-	w          *access.Writer
-	r          *http.Request
-	query      url.Values
-	rpc        bool   // errors have the form of JSON-RPC
-	legacy     bool   // the response is of version 0.3
-	id         []byte // the JSON-RPC request's id, as it was written
-	tenant     string // the tenant in the path
-	pathTask   string
-	pathConfig string
-	task       sdk.TaskID // for the details of errors
+	f      *frontHandler
+	w      *access.Writer
+	r      *http.Request
+	query  url.Values
+	route  route
+	tenant string     // the tenant in the path
+	rpc    bool       // errors have the form of JSON-RPC
+	legacy bool       // the response is of version 0.3
+	id     []byte     // the JSON-RPC request's id, as it was written
+	task   sdk.TaskID // for the details of errors
 }
 
 // ServeHTTP answers a request. Errors and panics become errors of the binding.
@@ -57,8 +56,7 @@ func (x *exchange) serve() (err error) {
 		return err
 	}
 	route, tenant := f.routeOf(r.URL)
-	x.rpc, x.tenant, x.pathTask, x.pathConfig = route.kind == routeRPC, tenant, route.task, route.config
-	x.task = sdk.TaskID(route.task)
+	x.route, x.tenant, x.rpc, x.task = route, tenant, route.kind == routeRPC, sdk.TaskID(route.task)
 	if route.kind == routeNone {
 		return newHTTPError(http.StatusNotFound, -32601, "NOT_FOUND", "PATH_NOT_FOUND", "this path does not exist")
 	}

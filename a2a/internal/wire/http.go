@@ -90,7 +90,7 @@ func checkContentType(types []string) error {
 	return nil
 }
 
-// parseAccept returns the quality values of the media ranges in an Accept header.
+// parseAccept returns the quality values of the media ranges in an Accept header or another list.
 func parseAccept(values []string) map[string]float64 {
 	ranges := make(map[string]float64)
 	for _, item := range strings.Split(strings.Join(values, ","), ",") {
@@ -108,8 +108,11 @@ func parseAccept(values []string) map[string]float64 {
 
 // quality returns the quality value of a media type. The most specific range decides (RFC 9110, section 12.5.1).
 func quality(ranges map[string]float64, t string) float64 {
+	if q, ok := ranges[t]; ok {
+		return q
+	}
 	kind, _, _ := strings.Cut(t, "/")
-	for _, r := range []string{t, kind + "/*", "*/*"} {
+	for _, r := range []string{kind + "/*", "*/*", "*"} {
 		if q, ok := ranges[r]; ok {
 			return q
 		}

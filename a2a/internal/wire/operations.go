@@ -77,7 +77,7 @@ func bindSend(x *exchange, p *sdk.SendMessageRequest) error {
 }
 
 func bindTask(x *exchange, tenant *string, field string, id *sdk.TaskID) error {
-	err := cmp.Or(bind("tenant", tenant, x.tenant), bind(field, id, x.pathTask))
+	err := cmp.Or(bind("tenant", tenant, x.tenant), bind(field, id, x.route.task))
 	x.task = *id
 	return err
 }
@@ -108,13 +108,13 @@ var operations = map[string]*operation{
 		return bindTask(x, &p.Tenant, "taskId", &p.TaskID)
 	}, a2asrv.RequestHandler.CreateTaskPushConfig),
 	"GetTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.GetTaskPushConfigRequest) error {
-		return cmp.Or(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
+		return cmp.Or(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.route.config))
 	}, a2asrv.RequestHandler.GetTaskPushConfig),
 	"ListTaskPushNotificationConfigs": unary(func(x *exchange, p *sdk.ListTaskPushConfigRequest) error {
 		return bindTask(x, &p.Tenant, "taskId", &p.TaskID)
 	}, a2asrv.RequestHandler.ListTaskPushConfigs),
 	"DeleteTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.DeleteTaskPushConfigRequest) error {
-		return cmp.Or(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
+		return cmp.Or(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.route.config))
 	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.DeleteTaskPushConfigRequest) (struct{}, error) {
 		return struct{}{}, h.DeleteTaskPushConfig(ctx, p) // google.protobuf.Empty is {} in JSON
 	}),
