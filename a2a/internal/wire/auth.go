@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -32,10 +30,7 @@ func Authenticate(ctx context.Context, a Authenticator, c access.Credentials) (c
 	var refused *access.RefusedError
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests:
-		e := newHTTPError(refused.Status, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_ATTEMPTS", "%s", refused.Message)
-		e.Err = ErrTooManyCalls
-		e.header = http.Header{"Retry-After": {strconv.Itoa(int(math.Ceil(refused.RetryAfter.Seconds())))}}
-		err = e
+		err = tooMany("TOO_MANY_ATTEMPTS", refused.RetryAfter, refused.Message)
 	case errors.Is(err, access.ErrUnauthenticated):
 		err = refusedCaller{err, sdk.ErrUnauthenticated}
 	case errors.Is(err, access.ErrForbidden):

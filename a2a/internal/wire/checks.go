@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math"
 	"mime"
 	"net/http"
 	"path"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -236,10 +239,13 @@ func TooMany(err error, format string) error {
 	if limit.All {
 		who = "all callers"
 	}
-	e := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS", format, limit.Max, who)
-	e.Err = ErrTooManyCalls
-	e.header = http.Header{"Retry-After": {"1"}}
-	return e
+	return tooMany("TOO_MANY_STREAMS", time.Second, fmt.Sprintf(format, limit.Max, who))
+}
+
+// tooMany returns the error for a client that may try again after a time.
+func tooMany(reason string, after time.Duration, message string) error {
+	return &HTTPError{Kind{ErrTooManyCalls, -32000, http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", reason}, message,
+		http.Header{"Retry-After": {strconv.Itoa(int(math.Ceil(after.Seconds())))}}}
 }
 
 // enter counts an open call until leave is called.
