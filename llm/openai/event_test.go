@@ -31,15 +31,17 @@ func TestFinishReasons(t *testing.T) {
 			if c.calls {
 				body += call
 			}
-			got, err := ask(t, serve(t, bodyOf(body+delta(`{}`, c.reason)+done)), helloS)
-			require.NoError(t, err)
-			require.Equal(t, c.want, got.Finish)
-			require.Equal(t, c.calls, len(got.Calls) == 1)
+			end := delta(`{}`, c.reason)
+			for _, end := range []string{end, strings.ReplaceAll(end, quoted(c.reason), `{"type":`+quoted(c.reason)+`,"matched":7}`)} { // SGLang
+				got, err := ask(t, serve(t, bodyOf(body+end+done)), helloS)
+				require.NoError(t, err)
+				require.Equal(t, c.want, got.Finish)
+				require.Equal(t, c.calls, len(got.Calls) == 1)
+			}
 		})
 	}
 }
 
-// TestCallsAtTheLimit: a call at the limit of tokens may be cut, whatever the finish reason says (vllm-project/vllm#46303).
 // TestWrappedAnswers: gateways wrap each answer in an object of their own (smallmain/vscode-unify-chat-provider#71).
 func TestWrappedAnswers(t *testing.T) {
 	const whole, end = `{"choices":[{"message":{"content":"Hi."},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`, `{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`
@@ -58,6 +60,7 @@ func TestWrappedAnswers(t *testing.T) {
 	require.Contains(t, e.Message, `no "choices"`)
 }
 
+// TestCallsAtTheLimit: a call at the limit of tokens may be cut, whatever the finish reason says (vllm-project/vllm#46303).
 func TestCallsAtTheLimit(t *testing.T) {
 	for name, body := range map[string]string{
 		"a name":    toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":""}}`) + delta(`{}`, "tool_calls"),

@@ -196,7 +196,7 @@ func (l *callParts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// reasonField is a finish reason, which null leaves open.
+// reasonField is a finish reason, which null leaves open. SGLang has written it as the type of an object.
 type reasonField struct {
 	flexText
 	none bool
@@ -204,5 +204,11 @@ type reasonField struct {
 
 func (f *reasonField) UnmarshalJSON(b []byte) error {
 	f.none = string(b) == "null"
+	var of struct {
+		Type json.RawMessage `json:"type"`
+	}
+	if json.Unmarshal(b, &of) == nil && of.Type != nil {
+		b = of.Type
+	}
 	return f.flexText.UnmarshalJSON(b)
 }

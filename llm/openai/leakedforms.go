@@ -39,7 +39,7 @@ name [ARGS]? ` + fence + `json? object ` + fence + `?
 print( name ( )
 [ name ( { , name ( } ]
 bare
-<⟨tool_call,tools,function_call,functioncall,tool_code,longcat_tool_call,dots_function_call,minimax:tool_call⟩> … </⟨⟩>
+<⟨tool_call,tools,function_call,functioncall,tool_code,longcat_tool_call,dots_function_call,minimax:tool_call,tool_use⟩> … </⟨⟩>
 <⟨xai:function_call,seed:tool_call,ifm|tool_calls,ifm|tool_call,tool_calls:opensource,tool_calls:6124c78e⟩> … </⟨⟩>
 <@tool_calls> … </@tool_calls>
 <@function_calls> … </@function_calls>

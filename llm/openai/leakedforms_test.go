@@ -131,6 +131,7 @@ var ulmForms = map[string]string{
 	"Gemma 4, stripped":            `call:lookup{city:"Ulm"}`,
 	"Apertus":                      `<|tools_prefix|>[{"lookup": {"city": "Ulm"}}]<|tools_suffix|>`,
 	"a name as attribute":          `<tool_call name="lookup">` + ulmArgs + `</tool_call>`,
+	"tag of Claude":                "<tool_use>\n" + ulmCall + "\n</tool_use>",
 	"tags":                         "<tool_use>\n<name>lookup</name>\n<arguments>" + ulmArgs + "</arguments>\n</tool_use>",
 	"tool and args":                `{"tool": "lookup", "args": {"city": "Ulm"}}`,
 	"function and parameters":      `{"function": "lookup", "parameters": {"city": "Ulm"}}`,
