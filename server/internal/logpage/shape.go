@@ -3,9 +3,7 @@
 package logpage
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/plainjson"
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
@@ -66,50 +65,29 @@ func (s Shape) Encode(e *event.Event) ([]byte, error) {
 // clippable are the members of events that may contain long texts.
 var clippable = [...]string{"content", "sealed", "message", "summary", "reason", "text", "output", "input", "params", "payload", "delta", "metadata"}
 
-// shorten replaces long texts and the bytes of media in the JSON of an event, in one pass.
+// shorten replaces long texts and the bytes of media in the JSON of an event.
 func (s Shape) shorten(e *event.Event, data []byte) []byte {
-	out := make([]byte, 0, len(data))
-	var member, name string // the current member of the event, and of the innermost object
-	depth, part := 0, 0
+	var members map[string]any
+	_ = plainjson.Unmarshal(data, &members) // an event is always an object
 	_, user := e.Data.(*event.User)
-	for i := 0; i < len(data); i++ {
-		switch data[i] {
-		case '{', '[':
-			if depth++; depth == 2 {
-				part = 0
-			}
-		case '}', ']':
-			depth--
-		case ',':
-			if depth == 2 {
-				part++
-			}
-		case '"':
-			end := i + 1
-			for ; data[end] != '"'; end++ {
-				if data[end] == '\\' {
-					end++
+	for name, v := range members {
+		parts, several := v.([]any)
+		switch {
+		case user && name == "content" && several:
+			for i, p := range parts {
+				part, _ := p.(map[string]any)
+				if bytes, ok := part["data"].(string); ok {
+					part["data"] = s.media(e, i, bytes)
+				}
+				if text, ok := part["text"]; ok {
+					part["text"] = s.text(e, text)
 				}
 			}
-			text := data[i : end+1]
-			i = end
-			inPart := user && member == "content" && depth == 3
-			switch {
-			case bytes.TrimLeft(data[end+1:], " \t\r\n")[0] == ':':
-				if name = string(text[1 : len(text)-1]); depth == 1 {
-					member = name
-				}
-			case inPart && name == "data":
-				text = s.media(e, part, text)
-			case slices.Contains(clippable[:], member) && (!inPart || name == "text"):
-				text = s.text(e, text)
-			}
-			out = append(out, text...)
-			continue
+		case slices.Contains(clippable[:], name):
+			members[name] = s.text(e, v)
 		}
-		out = append(out, data[i])
 	}
-	return out
+	return event.EncodeJSON(members)
 }
 
 // shortened replaces a shortened value. Href is the path of the full value, and Bytes its length.
@@ -121,23 +99,33 @@ type shortened struct {
 }
 
 // media returns the replacement for the bytes of a part.
-func (s Shape) media(e *event.Event, part int, text []byte) []byte {
+func (s Shape) media(e *event.Event, part int, text string) any {
 	if !s.omit && len(text) <= s.clip {
 		return text
 	}
-	n := base64.StdEncoding.DecodedLen(len(text)-2) - bytes.Count(text, []byte("="))
-	return event.EncodeJSON(shortened{Omitted: true, Bytes: n, Href: s.link("events", strconv.FormatInt(e.Seq, 10), "media", strconv.Itoa(part))})
+	n := base64.StdEncoding.DecodedLen(len(text)) - strings.Count(text, "=")
+	return shortened{Omitted: true, Bytes: n, Href: s.link("events", strconv.FormatInt(e.Seq, 10), "media", strconv.Itoa(part))}
 }
 
-// text returns a JSON string, or the replacement for one that is too long.
-func (s Shape) text(e *event.Event, text []byte) []byte {
-	var whole string
-	if s.clip == 0 || len(text)-2 <= s.clip || json.Unmarshal(text, &whole) != nil || len(whole) <= s.clip {
-		return text
+// text returns a value with replacements for the strings in it that are too long.
+func (s Shape) text(e *event.Event, value any) any {
+	switch v := value.(type) {
+	case string:
+		if s.clip > 0 && len(v) > s.clip {
+			end := s.clip
+			for !utf8.RuneStart(v[end]) {
+				end--
+			}
+			return shortened{Clipped: v[:end], Bytes: len(v), Href: s.link("events", strconv.FormatInt(e.Seq, 10))}
+		}
+	case []any:
+		for i := range v {
+			v[i] = s.text(e, v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = s.text(e, v[name])
+		}
 	}
-	end := s.clip
-	for !utf8.RuneStart(whole[end]) {
-		end--
-	}
-	return event.EncodeJSON(shortened{Clipped: whole[:end], Bytes: len(whole), Href: s.link("events", strconv.FormatInt(e.Seq, 10))})
+	return value
 }
