@@ -79,15 +79,15 @@ type bodyParts struct {
 }
 
 func partsOf(file string) (p bodyParts, err error) {
+	var info os.FileInfo
+	var data []byte
 	target, err := filepath.EvalSymlinks(file)
-	if err != nil {
-		return bodyParts{}, fmt.Errorf("%s: %w", file, confined.Reason(err))
+	if err == nil {
+		info, err = os.Stat(target)
 	}
-	info, err := os.Stat(target)
-	if err != nil {
-		return bodyParts{}, fmt.Errorf("%s: %w", file, confined.Reason(err))
+	if err == nil {
+		data, err = confined.Read(target, maxFile+1)
 	}
-	data, err := confined.Read(target, maxFile+1)
 	if err != nil {
 		return bodyParts{}, fmt.Errorf("%s: %w", file, confined.Reason(err))
 	}

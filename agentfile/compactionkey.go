@@ -8,8 +8,7 @@ import (
 
 // compactionKeys contains the keys below compaction.
 type compactionKeys struct {
-	window     int
-	at, keep   *float64
+	llmagent.Compaction
 	summarizer string
 	summary    bool // summarize with the agent's own model
 }
@@ -25,9 +24,9 @@ func compactionKey(p *parser) yamldoc.Key {
 		p.Mapping(k.Keys, "compaction.", n)
 		p.Needs(n, "compaction", "window")
 	}).WithKeys(
-		yamldoc.Int("window", "128000", &c.window),
-		yamldoc.Float("at", "0.8", 0.01, 1, &c.at),
-		yamldoc.Float("keep", "0.5", 0.01, 1, &c.keep),
+		yamldoc.Int("window", "128000", &c.Window),
+		yamldoc.Positive("at", "0.8", 1, &c.At),
+		yamldoc.Positive("keep", "0.5", 1, &c.Keep),
 		yamldoc.Custom("summarizer", "a text, or true", "gpt-4o-mini", func(k *yamldoc.Key, n yamldoc.Node) {
 			if c.summary, _ = n.Bool(); !c.summary {
 				c.summarizer, _ = p.String(k, n)
@@ -35,32 +34,20 @@ func compactionKey(p *parser) yamldoc.Key {
 		}))
 }
 
-// settings returns the compaction settings without the model.
-func (c *compactionKeys) settings() llmagent.Compaction {
-	made := llmagent.Compaction{Window: c.window}
-	if c.at != nil {
-		made.At = *c.at
-	}
-	if c.keep != nil {
-		made.Keep = *c.keep
-	}
-	return made
-}
-
 // checkCompaction reports settings with which the agent cannot be made.
 func (d *definition) checkCompaction(r *report) {
 	c := d.compaction
-	if c == nil || c.window == 0 { // already reported
+	if c == nil || c.Window == 0 { // already reported
 		return
 	}
-	if err := c.settings().Check(d.settings.MaxTokens); err != nil {
+	if err := c.Check(d.settings.MaxTokens); err != nil {
 		r.add(d.file, d.at["compaction"], "%s", err)
 	}
 }
 
 // compactionOf returns the option for an agent with this key.
 func (l *modelCache) compactionOf(d *definition, own llm.Model) (llmagent.Option, error) {
-	made := d.compaction.settings()
+	made := d.compaction.Compaction
 	var err error
 	if d.compaction.summary {
 		made.Summarizer = own

@@ -9,10 +9,7 @@ import (
 
 // rules limits a front matter, which begins on line 2 of its file.
 var rules = yamldoc.Rules{
-	What: "the front matter", Before: 1, Tokens: 4096, Flow: 16,
-	NoAliases:    "anchors, aliases and merge keys are not allowed in a front matter: write the value out",
-	NoTags:       "tags and directives are not allowed in a front matter",
-	NoDirectives: "tags and directives are not allowed in a front matter",
+	What: "the front matter", Before: 1, Tokens: 4096, Flow: 16, Plain: true,
 }
 
 // parser reads one file.

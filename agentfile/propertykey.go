@@ -42,14 +42,10 @@ func (l *config) checkProperties(r *report, d *definition, isRoot bool) {
 			r.add(d.file, g.at, "there is no guard %q%s", g.value, cmp.Or(nearest.Hint(g.value, known), ": guards are functions in Go, and the program registers those that files can name"))
 		}
 	}
-	for _, of := range []string{"budgets.turn", "budgets.session"} {
+	const own = ", and its own limits are budgets.tokens, budgets.cost and budgets.time"
+	for of, hint := range map[string]string{"budgets.turn": own, "budgets.session": own, "requests": "", "anticipate": ""} {
 		if at, present := d.at[of]; present && !isRoot {
-			r.add(d.file, at, "%s is for the root of the tree: %q is another agent, and its own limits are budgets.tokens, budgets.cost and budgets.time", of, d.name)
-		}
-	}
-	for _, of := range []string{"requests", "anticipate"} {
-		if at, present := d.at[of]; present && !isRoot {
-			r.add(d.file, at, "%s is for the root of the tree: %q is another agent", of, d.name)
+			r.add(d.file, at, "%s is for the root of the tree: %q is another agent%s", of, d.name, hint)
 		}
 	}
 	for _, unit := range []string{"budgets.tokens", "budgets.cost"} {

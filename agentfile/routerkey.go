@@ -82,10 +82,7 @@ func routerFile(p *parser) []yamldoc.Key {
 }
 
 var routerYAML = yamldoc.Rules{
-	What: "the router", Tokens: 200_000, Depth: 32, Flow: 16, Keys: 2_000, Documents: 1,
-	NoAliases:    "anchors, aliases and merge keys are not allowed in a router: write the value out",
-	NoTags:       "tags and directives are not allowed in a router",
-	NoDirectives: "tags and directives are not allowed in a router",
+	What: "the router", Tokens: 200_000, Depth: 32, Flow: 16, Keys: 2_000, Documents: 1, Plain: true,
 }
 
 // parseRouter reads a router in YAML.

@@ -148,11 +148,11 @@ func alongTheLog(t require.TestingT, a *agentgraph.Agent, log []*event.Event) {
 		if !last && (log[n].Time.Equal(log[n+1].Time) || n%(1+len(log)/16) != 0) { // in the middle of a write; or enough were seen
 			continue
 		}
-		results := must.Get(a.Results(must.Seq(log[:n+1], nil)))
+		results := must.Get(a.Runs(must.Seq(log[:n+1], nil)))
 		if len(results) != 1 { // it has not begun, or began again
 			continue
 		}
-		r := results[0]
+		r := results[0].Result
 		for i, e := range edges {
 			if e.State != agentgraph.EdgeState("waiting") {
 				require.Equal(t, e, r.Edges[i])
@@ -196,8 +196,8 @@ func TestUnderWay(t *testing.T) {
 
 	log := s.log()
 	at := func(n int) agentgraph.Result {
-		results := must.Get(s.make().Results(must.Seq(log[:n], nil)))
-		return results[0]
+		results := must.Get(s.make().Runs(must.Seq(log[:n], nil)))
+		return results[0].Result
 	}
 	var seen []look
 	for n := 2; n <= len(log); n++ {

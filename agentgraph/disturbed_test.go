@@ -32,8 +32,11 @@ func logOf(r *runner.Runner) []*event.Event {
 }
 
 // resultsOf reads what became of the runs of a graph in the session.
-func resultsOf(t testing.TB, a *agentgraph.Agent, r *runner.Runner) []agentgraph.Result {
-	return must.Get(a.Results(r.History(context.Background(), key)))
+func resultsOf(t testing.TB, a *agentgraph.Agent, r *runner.Runner) (all []agentgraph.Result) {
+	for _, run := range must.Get(a.Runs(r.History(context.Background(), key))) {
+		all = append(all, run.Result)
+	}
+	return all
 }
 
 // undisturbed runs the graph of a scene as nobody disturbs it.

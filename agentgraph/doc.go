@@ -7,7 +7,7 @@
 // agents that a Resolver returns. A Builder makes one in Go.
 //
 // A run depends only on its input and on the outcomes of its nodes' calls, in the order of the session's log. So it
-// continues after a crash from the end of the log, and Results reads the outcome of a run from a log.
+// continues after a crash from the end of the log, and Agent.Runs reads the outcomes of runs from a log.
 //
 // The package runs no agent itself: the runner does, through workflow.Group. It reads only the file or folder that it
 // is given, and the files that an arbor/v1 graph names there.

@@ -213,7 +213,7 @@ func TestGuardsOfGraphsWithStrategies(t *testing.T) {
 	for _, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("Go.")) {
 		require.NoError(t, err)
 	}
-	results := must.Get(a.Results(r.History(context.Background(), session.ID("s"))))
+	results := must.Get(a.Runs(r.History(context.Background(), session.ID("s"))))
 	require.Equal(t, agentgraph.CompletedWithErrors, results[0].Status)
 	require.Equal(t, []string{"bad"}, results[0].Failed)
 	require.NotContains(t, given, "4111")

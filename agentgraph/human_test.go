@@ -47,9 +47,9 @@ func (s *asked) log() []*event.Event {
 }
 
 func (s *asked) result() agentgraph.Result {
-	results := must.Get(s.make().Results(s.process().History(context.Background(), s.key)))
+	results := must.Get(s.make().Runs(s.process().History(context.Background(), s.key)))
 	require.NotEmpty(s.t, results)
-	return results[len(results)-1]
+	return results[len(results)-1].Result
 }
 
 // waits returns the ids of the calls that wait for an approval.

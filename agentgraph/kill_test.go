@@ -171,9 +171,9 @@ func (k *killed) look(t *testing.T) {
 
 func (k *killed) result(t *testing.T) agentgraph.Result {
 	a := (&scene{}).variety()
-	results := must.Get(a.Results(must.Seq(k.log, nil)))
+	results := must.Get(a.Runs(must.Seq(k.log, nil)))
 	require.Len(t, results, 1)
-	result := results[0]
+	result := results[0].Result
 	// Which of three errors comes first, and when who begins, is up to the waits.
 	slices.Sort(result.Order)
 	require.NotNil(t, result.Error)

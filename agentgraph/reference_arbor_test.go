@@ -316,7 +316,7 @@ func (c *extended) play(t sessiontest.TB) (p played) {
 			}
 		}
 		if len(decisions) == 0 {
-			p.results, p.err = a.Results(r.History(context.Background(), key))
+			p.results, p.err = a.Runs(r.History(context.Background(), key))
 			return p
 		}
 		turn = r.Resume(context.Background(), key, decisions...)
@@ -428,11 +428,11 @@ func (c *extended) cut(t sessiontest.TB, cuts *int) string {
 				decisions = append(decisions, d)
 			}
 			if len(decisions) == 0 {
-				results, err := a.Results(r.History(ctx, key))
+				results, err := a.Runs(r.History(ctx, key))
 				if err != nil || len(results) != 1 {
 					return "", fmt.Errorf("%d results: %w", len(results), err)
 				}
-				return failed + " " + inJSON(results[0]), nil
+				return failed + " " + inJSON(results[0].Result), nil
 			}
 			turn = r.Resume(ctx, key, decisions...)
 		}

@@ -309,7 +309,7 @@ type played struct {
 	err     error // it could not be played
 	events  []*event.Event
 	failed  error // of the turn
-	results []agentgraph.Result
+	results []agentgraph.Run
 }
 
 // play runs the graph, or continues a log.
@@ -341,7 +341,7 @@ func (c *randomGraph) play(t sessiontest.TB, log ...*event.Event) (p played) {
 		}
 		p.events = append(p.events, e)
 	}
-	p.results, p.err = a.Results(r.History(ctx, key))
+	p.results, p.err = a.Runs(r.History(ctx, key))
 	return p
 }
 
@@ -351,7 +351,7 @@ func (c *randomGraph) compare(t *rapid.T, want *outlook, p played) {
 	if a, err := c.agent(); err == nil {
 		alongTheLog(t, a, p.events)
 	}
-	got, events, failed := p.results[0], p.events, p.failed
+	got, events, failed := p.results[0].Result, p.events, p.failed
 	same := func(what string, want, got any) {
 		if w, g := inJSON(want), inJSON(got); w != g {
 			log := ""

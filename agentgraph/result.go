@@ -104,22 +104,9 @@ type Run struct {
 	Result
 }
 
-// Results reads the outcome of each run of this agent from a session's log, oldest first. It includes the runs in the
-// conversation and in inner scopes where the agent runs under its own name. The graph must be the one that was run. The
-// error is an error of events.
-func (a *Agent) Results(events iter.Seq2[*event.Event, error]) ([]Result, error) {
-	runs, err := a.Runs(events)
-	var results []Result
-	if err == nil {
-		results = make([]Result, len(runs))
-	}
-	for i, r := range runs {
-		results[i] = r.Result
-	}
-	return results, err
-}
-
-// Runs is like [Agent.Results], and adds where each run started.
+// Runs reads the outcome of each run of this agent from a session's log, oldest first, and where it started. It includes
+// the runs in the conversation and in inner scopes where the agent runs under its own name. The graph must be the one that
+// was run. The error is an error of events.
 func (a *Agent) Runs(events iter.Seq2[*event.Event, error]) ([]Run, error) {
 	type own struct {
 		*replay

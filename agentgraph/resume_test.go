@@ -233,8 +233,8 @@ func goOn(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent), stor
 	}
 	require.NotNil(t, last, where)
 	require.Equal(t, event.TypeHarnessEnd, last.Type(), where)
-	results := must.Get(graph.Results(r.History(context.Background(), key)))
-	got := results[len(results)-1] // a tool that was cut off runs its graph anew
+	results := must.Get(graph.Runs(r.History(context.Background(), key)))
+	got := results[len(results)-1].Result // a tool that was cut off runs its graph anew
 	if !behindTool {
 		require.Len(t, results, 1, where)
 		requireNotAgain(t, log, called, s.take(), where)

@@ -189,9 +189,9 @@ func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (age
 	said := failure(r.Run(ctx, session.ID("whole"), llm.UserText(input)))
 	read := func(id string) (events []*event.Event, result agentgraph.Result) {
 		events = must.All(r.History(ctx, session.ID(id)))
-		results := must.Get(a.Results(r.History(ctx, session.ID(id))))
+		results := must.Get(a.Runs(r.History(ctx, session.ID(id))))
 		require.Len(t, results, 1)
-		return events, results[0]
+		return events, results[0].Result
 	}
 	events, whole := read("whole")
 	cuts := 0

@@ -69,10 +69,10 @@ func try(t testing.TB, a *agentgraph.Agent, input string, opts ...runner.Option)
 		failed = err
 	}
 	events := must.All(r.History(context.Background(), session.ID("s")))
-	results := must.Get(a.Results(r.History(context.Background(), session.ID("s"))))
+	results := must.Get(a.Runs(r.History(context.Background(), session.ID("s"))))
 	require.Len(t, results, 1)
 	alongTheLog(t, a, events)
-	return results[0], events, failed
+	return results[0].Result, events, failed
 }
 
 func TestFailFast(t *testing.T) {

@@ -34,13 +34,7 @@ func isNumber(v any) bool {
 
 // state reads the keys of a graph's shared state.
 func (r *reader) state(d *draft, k *yamldoc.Key, n yamldoc.Node) {
-	if n.Kind() != yamldoc.Mapping {
-		if n.Kind() != yamldoc.Nothing {
-			r.WrongType(k, n)
-		}
-		return
-	}
-	r.Each(n, func(name string, p yamldoc.Pair) {
+	r.Values(k, n, func(name string, p yamldoc.Pair) {
 		d.keys[name] = true
 		if !identifier.MatchString(name) {
 			r.add(CodeYAML, r.Name, p.Key.Line(), "a key of the state must be a name of letters, digits and _, at most 64 of them, not %q", visible.Cut(name, 60))
@@ -91,13 +85,7 @@ func (r *reader) stateKeys(key *StateKey) []yamldoc.Key {
 
 // updates reads a node's writes to the shared state.
 func (r *reader) updates(d *draft, node *Node, k *yamldoc.Key, n yamldoc.Node) {
-	if n.Kind() != yamldoc.Mapping {
-		if n.Kind() != yamldoc.Nothing {
-			r.WrongType(k, n)
-		}
-		return
-	}
-	r.Each(n, func(name string, p yamldoc.Pair) {
+	r.Values(k, n, func(name string, p yamldoc.Pair) {
 		if !d.keys[name] {
 			names := d.stateNames()
 			hint := r.didYouMean(name, names)

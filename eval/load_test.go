@@ -137,7 +137,7 @@ func TestLoadProblems(t *testing.T) {
 		"- {say: a, says: b, user: c}":                                      {`c:1: unknown key "user"; the keys here are say, metadata, approve, deny, reply, path, answers, tools, noTools, asks, says, saysNot, judge, max, turns, name, note, tags, state`},
 		"- {say: a, max: 3}":                                                {"c:1: max bounds transfers, modelCalls, tokens, cost or time, as in max: {modelCalls: 3}"},
 		"- {say: '', path: x}":                                              {"c:1: say is empty: remove the key if none is meant"},
-		"- {say: a, path: &x y}":                                            {"c:1: anchors, aliases and tags are not read here: write the value out"},
+		"- {say: a, path: &x y}":                                            {"c:1: anchors, aliases, merge keys, tags and directives are not read in the file: write the value out"},
 		"- {say: a b, path: x}\n- {say: a  b, path: y}\n":                   {`c:2: the case "a b" is already on line 1: give it a name of its own`},
 		"- {say: a, name: n, path: x}\n---\n- {say: b, name: n, path: y}\n": {`c:3: the case "n" is already on line 1`},
 		"always: {path: x}\ncases: [{say: a, path: x}]":                     {`c:1: unknown key "always.path"; the keys here are noTools, saysNot, max`},

@@ -73,7 +73,7 @@ func TestMistakes(t *testing.T) {
 		entry("1ocal", "a", "[]"):                           `F:1: the name "1ocal" looks like local, the owner of this machine: choose another name`,
 		entry("a", "a", "[]") + entry("b", "a", "[]"):       "F:5: the user of line 2 has the same token",
 		"- name: ann\n\ttoken: x\n":                         "F:2:",
-		"- &x {name: ann, token: " + hash + "}\n":           "anchors, aliases and tags are not read here",
+		"- &x {name: ann, token: " + hash + "}\n":           "anchors, aliases, merge keys, tags and directives are not read in the file",
 		"---\n[]\n---\n[]\n":                                "F:4: a users file is a list",
 		"\xff":                                              "F:1: the line is not UTF-8",
 	}

@@ -40,7 +40,7 @@ func (r *reader) expect(e *Expect, k *yamldoc.Key, n yamldoc.Node) pairs {
 		yamldoc.Strings("notRun", "", &e.NotRun),
 		yamldoc.Custom("calls", "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) {
 			e.Calls = map[string]int{}
-			r.each(k, n, func(id string, p yamldoc.Pair) {
+			r.Values(k, n, func(id string, p yamldoc.Pair) {
 				calls, ok := p.Value.Whole()
 				if !ok || calls < 0 || calls > math.MaxInt32 {
 					r.Add(p.Key, "%s must be a whole number from 0, not %s", visible.Cut(id, 60), p.Value.Describe())
@@ -53,10 +53,10 @@ func (r *reader) expect(e *Expect, k *yamldoc.Key, n yamldoc.Node) pairs {
 		yamldoc.Strings("fallbackInputHas", "", &e.FallbackInputHas),
 		yamldoc.Custom("configSeen", "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) {
 			e.ConfigSeen = map[string]map[string]any{}
-			r.each(k, n, func(id string, p yamldoc.Pair) {
+			r.Values(k, n, func(id string, p yamldoc.Pair) {
 				seen := map[string]any{}
 				r.Key, r.Name = p.Key, visible.Cut(id, 60)
-				r.each(k, p.Value, func(key string, p yamldoc.Pair) { seen[key] = r.Any(p.Value) })
+				r.Values(k, p.Value, func(key string, p yamldoc.Pair) { seen[key] = r.Any(p.Value) })
 				e.ConfigSeen[id] = seen
 			})
 		}),

@@ -143,7 +143,7 @@ func LoadMocks(data []byte, file string) (Mocks, error) {
 
 func (r *reader) mocks(k *yamldoc.Key, n yamldoc.Node) Mocks {
 	mocks := Mocks{}
-	r.each(k, n, func(id string, p yamldoc.Pair) { mocks[id] = r.mock(id, p) })
+	r.Values(k, n, func(id string, p yamldoc.Pair) { mocks[id] = r.mock(id, p) })
 	return mocks
 }
 

@@ -88,7 +88,7 @@ func (c *Case) Run(ctx context.Context) (*Outcome, error) {
 		}
 		events = r.Resume(ctx, key, decisions...)
 	}
-	results, err := graph.Results(func(yield func(*event.Event, error) bool) {
+	results, err := graph.Runs(func(yield func(*event.Event, error) bool) {
 		for _, e := range out.Events {
 			if !yield(e, nil) {
 				return
@@ -101,7 +101,7 @@ func (c *Case) Run(ctx context.Context) (*Outcome, error) {
 	if len(results) != 1 {
 		return nil, fmt.Errorf("graphtest: the log of the case %q has %d runs of the graph, not one: %w", c.Name, len(results), failed)
 	}
-	out.Result = results[0]
+	out.Result = results[0].Result
 	out.Differences = c.compare(out)
 	if failed != nil && out.Result.Error == nil {
 		out.Differences = append(out.Differences, "the run ended with an error that its result does not have: "+oneLine(failed.Error()))

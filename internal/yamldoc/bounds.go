@@ -1,6 +1,7 @@
 package yamldoc
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/token"
@@ -127,27 +128,12 @@ func (f *File) withinLimits(tokens token.Tokens) bool {
 
 // refuse reports a token of an unsupported construct.
 func (f *File) refuse(t *token.Token) {
-	rules := &f.rules
-	switch t.Type {
-	case token.AnchorType, token.AliasType:
-		if rules.NoAliases != "" {
-			f.add(t, "%s", rules.NoAliases)
-		}
-	case token.MergeKeyType:
-		if rules.NoAliases != "" {
-			f.add(t, "%s", rules.NoAliases)
-		} else {
-			f.add(t, "merge keys (<<) are not read: write the keys out, or use an alias for the whole value")
-		}
-	case token.TagType:
-		if rules.NoTags != "" {
-			f.add(t, "%s", rules.NoTags)
-		} else {
-			f.add(t, "tags such as %s are not read: quotes make a text of anything", visible.Cut(t.Value, 60))
-		}
-	case token.DirectiveType:
-		if rules.NoDirectives != "" {
-			f.add(t, "%s", rules.NoDirectives)
-		}
+	switch {
+	case f.rules.Plain && slices.Contains([]token.Type{token.AnchorType, token.AliasType, token.MergeKeyType, token.TagType, token.DirectiveType}, t.Type):
+		f.add(t, "anchors, aliases, merge keys, tags and directives are not read in %s: write the value out", f.what())
+	case t.Type == token.MergeKeyType:
+		f.add(t, "merge keys (<<) are not read: write the keys out, or use an alias for the whole value")
+	case t.Type == token.TagType:
+		f.add(t, "tags such as %s are not read: quotes make a text of anything", visible.Cut(t.Value, 60))
 	}
 }

@@ -85,8 +85,6 @@ func (d *Decoder) AddAt(line, col int, message string) {
 // maxDepth and maxDocuments limit the files of [Decoder.Documents].
 const maxDepth, maxDocuments = 64, 1000
 
-const notRead = "anchors, aliases and tags are not read here: write the value out"
-
 // Documents returns the documents of a file of at most this many bytes, without empty ones. The file may contain only
 // mappings, lists and scalars.
 func (d *Decoder) Documents(data []byte, most int) (values []Node) {
@@ -95,7 +93,7 @@ func (d *Decoder) Documents(data []byte, most int) (values []Node) {
 		d.AddAt(problem.Line, problem.Col, problem.Message)
 		return nil
 	}
-	file, problems := Parse(text, Rules{Depth: maxDepth, Documents: maxDocuments, NoAliases: notRead, NoTags: notRead})
+	file, problems := Parse(text, Rules{Depth: maxDepth, Documents: maxDocuments, Plain: true})
 	for _, p := range problems {
 		d.AddAt(p.Line, p.Col, p.Message)
 	}
@@ -126,6 +124,15 @@ func (d *Decoder) Each(mapping Node, read func(name string, pair Pair)) {
 		}
 	}
 	d.Name = in
+}
+
+// Values is [Decoder.Each] for the value of a key, which may be missing.
+func (d *Decoder) Values(k *Key, n Node, read func(name string, pair Pair)) {
+	if n.Kind() != Mapping && n.Kind() != Nothing {
+		d.WrongType(k, n)
+		return
+	}
+	d.Each(n, read)
 }
 
 // Mapping reads a mapping in the order of keys, and returns its pairs by name. prefix is the mapping's name with a dot,

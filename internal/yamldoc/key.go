@@ -125,12 +125,8 @@ func Value(name string, to *any) Key {
 // Values returns a key for a mapping with any values. Null is stored as an empty map.
 func Values(name string, to *map[string]any) Key {
 	return Key{Name: name, Type: "a mapping", read: func(d *Decoder, k *Key, n Node) {
-		if n.Kind() != Mapping && n.Kind() != Nothing {
-			d.WrongType(k, n)
-			return
-		}
 		*to = map[string]any{}
-		d.Each(n, func(name string, p Pair) { (*to)[name] = d.Any(p.Value) })
+		d.Values(k, n, func(name string, p Pair) { (*to)[name] = d.Any(p.Value) })
 	}}
 }
 

@@ -26,9 +26,9 @@ type Rules struct {
 	Documents int
 	Aliases   int // the number of values that aliases may add to a document
 
-	// The messages for unsupported constructs. Without a message, aliases are expanded, directives are ignored, and
-	// tags are refused with a message of this package. Merge keys are always refused.
-	NoAliases, NoTags, NoDirectives string
+	// Plain refuses aliases, which are otherwise expanded, and directives, which are otherwise ignored. Tags and merge
+	// keys are always refused.
+	Plain bool
 }
 
 // File is a parsed text.

@@ -83,7 +83,7 @@ func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agent
 	if err != nil {
 		return err
 	}
-	results, err := root.Results(c.DB.Load(ctx, c.Key, 0))
+	results, err := root.Runs(c.DB.Load(ctx, c.Key, 0))
 	switch {
 	case err != nil:
 		return err
@@ -94,7 +94,7 @@ func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agent
 	case !began && results[len(results)-1].Status != agentgraph.Waiting:
 		f.Say("the last run of session %s has ended: there is nothing to resume", c.Key.ID)
 	}
-	result := &results[len(results)-1]
+	result := &results[len(results)-1].Result
 	asked := fold.Questions()
 	if f.JSON {
 		render.JSON(f.Stdout, result)
