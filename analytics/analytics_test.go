@@ -234,9 +234,9 @@ func TestSteps(t *testing.T) {
 	root := newRouter(t, "front", byWords, agent.WithSubAgents(goes(t, "a", "deep", agent.WithSubAgents(says(t, "deep")))))
 	all := told(t, nil, func(i agent.Interceptor) {
 		r := must.Get(runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i)))
-		_, _, err := r.Begin(t.Context(), key, llm.UserText("a"))
-		for done := false; err == nil && !done; {
-			_, done, err = over(r.Advance(t.Context(), key, runner.Step{Attempt: 1}))
+		_, state, err := r.Begin(t.Context(), key, llm.UserText("a"))
+		for err == nil && !state.Over {
+			_, state, err = r.Advance(t.Context(), key, runner.Step{Attempt: 1})
 		}
 		require.NoError(t, err)
 	})
@@ -470,9 +470,4 @@ func TestRedactor(t *testing.T) {
 	})
 	require.Equal(t, "a [gone]", all[0].Text)
 	require.Equal(t, "the [gone] of a", all[2].Reason)
-}
-
-// over tells of a step whether its turn is over.
-func over(events []*event.Event, s runner.TurnState, err error) ([]*event.Event, bool, error) {
-	return events, s.Over, err
 }

@@ -295,8 +295,7 @@ func TestForkInTheMiddleOfAStep(t *testing.T) {
 		err := d.past.Fork(ctx, s1, seq, fork)
 		require.ErrorIs(t, err, agent.ErrBadInput)
 		require.ErrorContains(t, err, around)
-		var middle *checkpoint.MiddleError
-		require.ErrorAs(t, err, &middle)
+		middle := must.As[*checkpoint.MiddleError](err)
 		require.Equal(t, around, fmt.Sprintf("after %d and ends at %d", middle.Before, middle.After))
 	}
 	for _, seq := range []int64{-1, 16, 100} {
@@ -375,8 +374,7 @@ func TestEdit(t *testing.T) {
 		for _, seq := range []int64{-1, 0, 2, 15, 100} {
 			require.ErrorIs(t, d.past.Edit(ctx, s1, seq, llm.Content{Text: "x"}, session.ID("none")), agent.ErrBadInput, seq)
 		}
-		var middle *checkpoint.MiddleError
-		require.ErrorAs(t, d.past.Edit(ctx, s1, 2, llm.Content{Text: "x"}, session.ID("none")), &middle)
+		middle := must.As[*checkpoint.MiddleError](d.past.Edit(ctx, s1, 2, llm.Content{Text: "x"}, session.ID("none")))
 		require.Equal(t, []int64{1, 16}, []int64{middle.Before, middle.After})
 		require.ErrorIs(t, d.past.Edit(ctx, s1, 16, llm.Content{}, session.ID("none")), agent.ErrBadInput)
 		require.ErrorIs(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "x"}, fork), agent.ErrConflict)

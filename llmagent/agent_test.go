@@ -102,9 +102,7 @@ func TestAnInstructionFuncThatFails(t *testing.T) {
 	})})
 	events, err := s.say(context.Background())
 	require.ErrorIs(t, err, broken)
-	var re *agent.RunError
-	require.ErrorAs(t, err, &re)
-	require.Equal(t, "solo", re.Agent)
+	require.Equal(t, "solo", must.As[*agent.RunError](err).Agent)
 	require.Empty(t, s.script.requests, "the model is not asked")
 	require.Contains(t, payloads[*event.Failure](events)[0].Message, "instructions: the template is broken")
 	require.Equal(t, event.FinishReasonError, payloads[*event.HarnessEnd](events)[0].FinishReason)

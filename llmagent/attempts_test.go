@@ -70,9 +70,7 @@ func TestAttempts(t *testing.T) {
 					require.NoError(t, err)
 					require.Equal(t, "Whole.", payloads[*event.Text](events)[0].Content)
 				} else {
-					var re *agent.RunError
-					require.ErrorAs(t, err, &re)
-					require.Equal(t, c.code, re.Code)
+					require.Equal(t, c.code, must.As[*agent.RunError](err).Code)
 					require.Empty(t, payloads[*event.Text](events), "nothing of a broken answer is stored")
 				}
 				if c.fails != nil {
@@ -134,9 +132,7 @@ func TestEndlessTruncation(t *testing.T) {
 	}
 	s := newSolo(t, answers, nil)
 	_, err := s.say(context.Background())
-	var me *llm.Error
-	require.ErrorAs(t, err, &me)
-	require.Equal(t, llm.CodeTruncated, me.Code)
+	require.Equal(t, llm.CodeTruncated, must.As[*llm.Error](err).Code)
 	require.LessOrEqual(t, len(s.script.requests), 4)
 }
 

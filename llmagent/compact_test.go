@@ -292,9 +292,7 @@ func TestTooLongAnyway(t *testing.T) {
 	model := &endpoint{t: t, name: "m", window: 1000, answer: says("Well.")}
 	r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: 10_000})
 	_, err := turn(r, strings.Repeat("word ", 1500))
-	var failed *llm.Error
-	require.ErrorAs(t, err, &failed)
-	require.Equal(t, llm.CodeContextLength, failed.Code)
+	require.Equal(t, llm.CodeContextLength, must.As[*llm.Error](err).Code)
 	require.Len(t, model.requests, 1)
 	events, err := turn(r, "Shorter, then")
 	require.NoError(t, err, "the session stays usable")
@@ -325,9 +323,7 @@ func TestTheEndpointSaysTooLong(t *testing.T) {
 	}
 	model := &endpoint{t: t, name: "m", window: 1, answer: says("never")}
 	events, err := turn(build(t, store, model, llmagent.Compaction{Window: 100_000}), "Well?")
-	var failed *llm.Error
-	require.ErrorAs(t, err, &failed)
-	require.Equal(t, llm.CodeContextLength, failed.Code)
+	require.Equal(t, llm.CodeContextLength, must.As[*llm.Error](err).Code)
 	require.Len(t, payloads[*event.Compaction](events), 2)
 	require.Len(t, model.requests, 3)
 }
@@ -356,9 +352,7 @@ func TestTooLongWithoutTheOption(t *testing.T) {
 		r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{})
 		must.Get(turn(r, "Question 1"))
 		events, err := turn(r, text)
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
-		require.Equal(t, llm.CodeContextLength, failed.Code)
+		require.Equal(t, llm.CodeContextLength, must.As[*llm.Error](err).Code)
 		require.Empty(t, payloads[*event.Compaction](events), "leaving out the question would not help")
 		must.Get(turn(r, "Shorter, then"))
 		require.Equal(t, view.LeftOut+"\nShorter, then\n", words(model.last()))

@@ -67,9 +67,7 @@ func TestEmptyAnswers(t *testing.T) {
 					require.Empty(t, payloads[*event.Notice](events))
 				} else {
 					require.ErrorIs(t, err, agent.ErrEmptyAnswer)
-					var re *agent.RunError
-					require.ErrorAs(t, err, &re)
-					require.Equal(t, c.code, re.Code)
+					require.Equal(t, c.code, must.As[*agent.RunError](err).Code)
 					require.Equal(t, c.code, payloads[*event.Notice](events)[0].Code)
 					require.Equal(t, c.code, payloads[*event.Failure](events)[0].Code)
 					_, err = s.say(context.Background())

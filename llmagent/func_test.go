@@ -213,9 +213,7 @@ func TestFuncErrors(t *testing.T) {
 		got = s.Call("refnd", nil, nil)
 		require.EqualError(t, got, `agent "desk" has no tool "refnd"; did you mean "refund"?`)
 		require.EqualError(t, s.Call("refund", []int{1}, nil), "the arguments of tool refund: [1] is not a JSON object")
-		var failed *llmagent.CallError
-		require.ErrorAs(t, s.Call("refund", order{13}, nil), &failed)
-		require.Equal(t, "no such order", failed.Message)
+		require.Equal(t, "no such order", must.As[*llmagent.CallError](s.Call("refund", order{13}, nil)).Message)
 		var text string
 		require.ErrorContains(t, s.Call("refund", order{1}, &text), "the output of tool refund: json")
 		require.ErrorIs(t, s.Transfer("nobody", ""), agent.ErrUnknownTarget)

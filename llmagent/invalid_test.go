@@ -77,9 +77,7 @@ func TestRepeatedCalls(t *testing.T) {
 					require.NoError(t, err)
 					return
 				}
-				var re *agent.RunError
-				require.ErrorAs(t, err, &re)
-				require.Equal(t, "repeated_call", re.Code)
+				require.Equal(t, "repeated_call", must.As[*agent.RunError](err).Code)
 				_, err = s.say(context.Background())
 				require.NoError(t, err, "the session stays usable")
 			})

@@ -80,9 +80,7 @@ func TestTooManyTools(t *testing.T) {
 	require.NoError(t, err)
 	err = ask(r)
 	require.ErrorContains(t, err, "agent root has 7 tools and 1 for transfers, and its endpoint accepts 7")
-	var run *agent.RunError
-	require.ErrorAs(t, err, &run)
-	require.Equal(t, "too_many_tools", run.Code)
+	require.Equal(t, "too_many_tools", must.As[*agent.RunError](err).Code)
 }
 
 type given struct{ *tools.Registry }

@@ -60,8 +60,7 @@ func TestRulesNameTools(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			var tree *agent.TreeError
-			require.ErrorAs(t, err, &tree)
+			tree := must.As[*agent.TreeError](err)
 			var got []string
 			for _, p := range tree.Problems {
 				got = append(got, p.String())

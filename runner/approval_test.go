@@ -142,17 +142,15 @@ support: expect result "withdrawn" "As you like."`)
 		return collect(c.process().Run(t.Context(), s1, llm.UserText("Show it"), opts...))
 	}
 	var calls, results []string
-	events, err := say(runner.WithMetadata(broughtTools))
-	require.NoError(t, err)
+	events := must.Get(say(runner.WithMetadata(broughtTools)))
 	for _, e := range events {
 		if e.Type() == event.TypeToolCall {
 			calls = append(calls, e.ID)
 		}
 	}
-	_, err = say(runner.WithResults(runner.Decision{CallID: calls[0], Approved: true, Content: []byte("{")}))
+	_, err := say(runner.WithResults(runner.Decision{CallID: calls[0], Approved: true, Content: []byte("{")}))
 	require.ErrorIs(t, err, agent.ErrBadInput)
-	events, err = say(runner.WithResults(runner.Answer(calls[0], "shown"), runner.Answer(calls[0], "again"), runner.Answer("c9", "of no call"), runner.Deny(calls[1], "no")))
-	require.NoError(t, err)
+	events = must.Get(say(runner.WithResults(runner.Answer(calls[0], "shown"), runner.Answer(calls[0], "again"), runner.Answer("c9", "of no call"), runner.Deny(calls[1], "no"))))
 	for _, e := range events {
 		if d, ok := e.Data.(*event.ToolResult); ok {
 			require.Equal(t, calls[len(results)], e.ID)
@@ -175,8 +173,7 @@ support: expect result "outcome unknown" "Perhaps."`)
 			break
 		}
 	}
-	_, err := c.resume()
-	require.NoError(t, err)
+	must.Get(c.resume())
 	require.Empty(t, c.refunds)
 }
 

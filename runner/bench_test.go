@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/race"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -35,10 +36,7 @@ func chain(b testing.TB, depth int, words ...string) agent.Agent {
 			answer = scripted.Reply(scripted.Call(agent.TransferTool, fmt.Sprintf(`{"agent_name":"a%d"}`, i+1)))
 			opts = append(opts, llmagent.WithSubAgents(below))
 		}
-		a, err := llmagent.New(name, "You are "+name+".", scripted.Always(name, answer), opts...)
-		if err != nil {
-			b.Fatal(err)
-		}
+		a := must.Get(llmagent.New(name, "You are "+name+".", scripted.Always(name, answer), opts...))
 		below = a
 	}
 	return below
@@ -47,10 +45,7 @@ func chain(b testing.TB, depth int, words ...string) agent.Agent {
 // delegation returns a coordinator whose model calls a specialist as a tool, and then
 // answers.
 func delegation(b testing.TB) agent.Agent {
-	specialist, err := agenttool.New(chain(b, 0, "There are two charges."))
-	if err != nil {
-		b.Fatal(err)
-	}
+	specialist := must.Get(agenttool.New(chain(b, 0, "There are two charges.")))
 	call := scripted.Reply(scripted.Call(specialist.Info().Name, `{"input":"`+complaint+`"}`))
 	answer := scripted.Reply(scripted.Text("I see two charges and refund one."))
 	model := scripted.Func("coordinator", func(req *llm.Request) scripted.Answer {
@@ -59,11 +54,7 @@ func delegation(b testing.TB) agent.Agent {
 		}
 		return call
 	})
-	a, err := llmagent.New("coordinator", "You are coordinator.", model, llmagent.WithTools(specialist))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return a
+	return must.Get(llmagent.New("coordinator", "You are coordinator.", model, llmagent.WithTools(specialist)))
 }
 
 func turn(b testing.TB, r *runner.Runner, key session.Key) (last *event.Event) {
@@ -117,24 +108,14 @@ func past(b testing.TB, root agent.Agent, turns int) []*event.Event {
 	for range turns {
 		turn(b, r, key)
 	}
-	var events []*event.Event
-	for e, err := range store.Load(context.Background(), key, 0) {
-		if err != nil {
-			b.Fatal(err)
-		}
-		events = append(events, e)
-	}
-	return events
+	return must.All(store.Load(context.Background(), key, 0))
 }
 
 // putBack stores a session's past under a new key and runs one more turn of it, after which
 // it is warm as any session that is in use.
 func putBack(b testing.TB, r *runner.Runner, store session.Store, key session.Key, events []*event.Event) {
 	ctx := context.Background()
-	lease, err := sessiontest.Acquire(ctx, store, key, session.Owner{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	lease := must.Get(sessiontest.Acquire(ctx, store, key, session.Owner{}))
 	if err := sessiontest.Append(ctx, store, key, 0, lease, events...); err != nil {
 		b.Fatal(err)
 	}
@@ -247,15 +228,9 @@ func BenchmarkPingPong(b *testing.B) {
 					return hand
 				})
 			}
-			pong, err := llmagent.New("pong", "Pong.", model("pong", "ping"), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
-			if err != nil {
-				b.Fatal(err)
-			}
-			ping, err := llmagent.New("ping", "Ping.", model("ping", "pong"), llmagent.WithSubAgents(pong),
-				llmagent.WithTransferPolicy(agent.TransferPolicy{}))
-			if err != nil {
-				b.Fatal(err)
-			}
+			pong := must.Get(llmagent.New("pong", "Pong.", model("pong", "ping"), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})))
+			ping := must.Get(llmagent.New("ping", "Ping.", model("ping", "pong"), llmagent.WithSubAgents(pong),
+				llmagent.WithTransferPolicy(agent.TransferPolicy{})))
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {

@@ -65,8 +65,7 @@ func TestTokenBudgets(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			var budget *agent.BudgetError
-			require.ErrorAs(t, err, &budget)
+			budget := must.As[*agent.BudgetError](err)
 			require.ErrorIs(t, err, agent.ErrLimit)
 			require.Equal(t, c.of, budget.Of)
 			require.Equal(t, "tokens", budget.Unit)
@@ -83,8 +82,7 @@ func TestBudgetReservesTheAnswer(t *testing.T) {
 	root := spender(t, "solo", 1, 1, llmagent.WithSettings(llm.Settings{MaxTokens: 500}))
 	r := newRun(t, root, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 400}}))
 	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-	var budget *agent.BudgetError
-	require.ErrorAs(t, err, &budget)
+	budget := must.As[*agent.BudgetError](err)
 	require.GreaterOrEqual(t, budget.Needs, 500.0)
 	require.Zero(t, budget.Used)
 }
@@ -98,8 +96,7 @@ func TestCostBudget(t *testing.T) {
 		run(t, r, s1, "Hello")
 	}
 	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-	var budget *agent.BudgetError
-	require.ErrorAs(t, err, &budget)
+	budget := must.As[*agent.BudgetError](err)
 	require.Equal(t, "cost", budget.Unit)
 	require.InDelta(t, 0.012, budget.Used, 1e-9)
 
@@ -188,8 +185,7 @@ func TestTimeBudget(t *testing.T) {
 					require.NoError(t, err)
 					return
 				}
-				var budget *agent.BudgetError
-				require.ErrorAs(t, err, &budget)
+				budget := must.As[*agent.BudgetError](err)
 				require.Equal(t, c.of, budget.Of)
 				require.Equal(t, "seconds", budget.Unit)
 			})
@@ -253,8 +249,7 @@ func TestASpentTimeBudgetAsksNoModel(t *testing.T) {
 			r := newRunner(t, solo, store, clock, runner.WithBudgets(c.budgets))
 			for range 3 {
 				events, err := say(r, s1, "And now?")
-				var budget *agent.BudgetError
-				require.ErrorAs(t, err, &budget)
+				budget := must.As[*agent.BudgetError](err)
 				require.Equal(t, c.of, budget.Of)
 				require.Equal(t, "seconds", budget.Unit)
 				require.Equal(t, event.FinishReasonLimit, endOf(events))
@@ -351,9 +346,7 @@ func TestBudgetOfAnInnerAgent(t *testing.T) {
 	}, agent.WithInnerAgents(agent.Via(helper))))
 	r := newRun(t, root, runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"helper": {Tokens: 1}}}))
 	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-	var budget *agent.BudgetError
-	require.ErrorAs(t, err, &budget)
-	require.Equal(t, "the agent helper", budget.Of)
+	require.Equal(t, "the agent helper", must.As[*agent.BudgetError](err).Of)
 }
 
 // TestBudgetsThatAgentsBring: who runs a tree need not know of its budgets, and can make them
@@ -386,9 +379,7 @@ func TestBudgetsThatAgentsBring(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			var budget *agent.BudgetError
-			require.ErrorAs(t, err, &budget)
-			require.Equal(t, c.of, budget.Of)
+			require.Equal(t, c.of, must.As[*agent.BudgetError](err).Of)
 		})
 	}
 	root := spender(t, "solo", 1, 1, llmagent.WithBudgets(agent.Budgets{Own: agent.Budget{Time: -1}}))
@@ -535,24 +526,17 @@ func TestBudgetsOfLosers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := scripted.Always("late", scripted.Reply(after(time.Hour), scripted.Text("Late.")))
 		wins := scripted.Always("wins", scripted.Reply(scripted.Text("Well. "), after(time.Minute), scripted.Text("Yes."), scripted.Usage(10, 300, 0)))
-		hedge, err := policy.NewHedge(time.Second, late, wins)
-		require.NoError(t, err)
+		hedge := must.Get(policy.NewHedge(time.Second, late, wins))
 		settings := llmagent.WithSettings(llm.Settings{MaxTokens: 300})
-		first, err := llmagent.New("first", "", hedge, settings)
-		require.NoError(t, err)
-		fine, err := tools.Func("fine", "", func(tools.Context, struct{}) (string, error) { return "fine", nil })
-		require.NoError(t, err)
-		second, err := llmagent.New("second", "", scripted.Always("second", scripted.Reply(after(2*time.Second), scripted.Call("fine", "{}"), scripted.Usage(10, 290, 0))),
-			settings, llmagent.WithTools(fine))
-		require.NoError(t, err)
+		first := must.Get(llmagent.New("first", "", hedge, settings))
+		fine := must.Get(tools.Func("fine", "", func(tools.Context, struct{}) (string, error) { return "fine", nil }))
+		second := must.Get(llmagent.New("second", "", scripted.Always("second", scripted.Reply(after(2*time.Second), scripted.Call("fine", "{}"), scripted.Usage(10, 290, 0))),
+			settings, llmagent.WithTools(fine)))
 		caller := func(a agent.Agent) tools.Tool {
-			tool, err := agenttool.New(a)
-			require.NoError(t, err)
-			return tool
+			return must.Get(agenttool.New(a))
 		}
-		root, err := llmagent.New("root", "", scripted.New().Add("root", scripted.Reply(scripted.Call("first", `{"input":"x"}`), scripted.Call("second", `{"input":"x"}`), scripted.Usage(1, 1, 0))).
-			Always("root", scripted.Reply(scripted.Text("Done."), scripted.Usage(1, 1, 0))).Model("root"), llmagent.WithTools(caller(first), caller(second)))
-		require.NoError(t, err)
+		root := must.Get(llmagent.New("root", "", scripted.New().Add("root", scripted.Reply(scripted.Call("first", `{"input":"x"}`), scripted.Call("second", `{"input":"x"}`), scripted.Usage(1, 1, 0))).
+			Always("root", scripted.Reply(scripted.Text("Done."), scripted.Usage(1, 1, 0))).Model("root"), llmagent.WithTools(caller(first), caller(second))))
 		r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1100}}))
 		_, _ = collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
 		spent := 0

@@ -131,9 +131,7 @@ func newReader(f testing.TB) func(t *testing.T, answer, output []byte, way byte)
 			require.Equal(t, live[i].Data, e.Data, "what was seen is what is stored")
 			must.Get(e.MarshalJSON())
 		}
-		for _, err := range other.Run(t.Context(), key, llm.UserText("again")) {
-			require.NoError(t, err)
-		}
+		must.All(other.Run(t.Context(), key, llm.UserText("again")))
 		require.NoError(t, writer.Delete(t.Context(), key))
 	}
 }

@@ -61,11 +61,7 @@ func TestCancelPausedTurn(t *testing.T) {
 	require.Empty(t, again, "it is over")
 	require.NoError(t, drain(r.Resume(ctx, key)))
 
-	var stored []*event.Event
-	for e, err := range r.Run(ctx, key, llm.UserText("thanks")) {
-		require.NoError(t, err)
-		stored = append(stored, e)
-	}
+	stored := must.All(r.Run(ctx, key, llm.UserText("thanks")))
 	require.Equal(t, []string{"user", "harness_start", "text", "usage", "harness_end stop"}, cancelKinds(stored))
 	require.NoError(t, s.Done())
 }
@@ -79,11 +75,7 @@ func TestCancelCutOffTurn(t *testing.T) {
 	r := newRunner(t, support, whole)
 	ctx, key := context.Background(), session.ID("s")
 	require.NoError(t, drain(r.Run(ctx, key, llm.UserText("refund"))))
-	var log []*event.Event
-	for e, err := range whole.Load(ctx, key, 0) {
-		require.NoError(t, err)
-		log = append(log, e)
-	}
+	log := must.All(whole.Load(ctx, key, 0))
 	for n := 1; n < len(log); n++ {
 		cut := session.NewMemory()
 		lease := must.Get(sessiontest.Acquire(ctx, cut, key, session.Self()))
@@ -94,8 +86,7 @@ func TestCancelCutOffTurn(t *testing.T) {
 		require.NotEmpty(t, events, "cut after %d", n)
 		require.Equal(t, "harness_end canceled", cancelKinds(events)[len(events)-1], "cut after %d", n)
 		var fold session.Fold
-		for e, err := range cut.Load(ctx, key, 0) {
-			require.NoError(t, err)
+		for _, e := range must.All(cut.Load(ctx, key, 0)) {
 			fold.Apply(e)
 		}
 		require.False(t, fold.Unfinished(), "cut after %d", n)
@@ -170,13 +161,10 @@ func TestMetadataOfTurn(t *testing.T) {
 	r := newRun(t, a)
 	ctx, key := context.Background(), session.ID("s")
 	given := map[string]any{"language": "de", "n": 1, "list": []string{"x"}}
-	for e, err := range r.Run(ctx, key, llm.UserText("hi"), runner.WithMetadata(given)) {
-		require.NoError(t, err)
-		if u, ok := e.Data.(*event.User); ok {
-			data := must.Get(json.Marshal(u.Metadata))
-			require.JSONEq(t, `{"language":"de","n":1,"list":["x"]}`, string(data))
-			require.Equal(t, []any{"x"}, u.Metadata["list"])
-		}
+	for _, u := range find[*event.User](must.All(r.Run(ctx, key, llm.UserText("hi"), runner.WithMetadata(given)))) {
+		data := must.Get(json.Marshal(u.Metadata))
+		require.JSONEq(t, `{"language":"de","n":1,"list":["x"]}`, string(data))
+		require.Equal(t, []any{"x"}, u.Metadata["list"])
 	}
 	require.ErrorIs(t, drain(r.Run(ctx, key, llm.UserText("hi"), runner.WithMetadata(map[string]any{"f": func() {}}))), agent.ErrBadInput)
 	require.ErrorIs(t, drain(r.Run(ctx, key, llm.UserText("hi"), nil)), agent.ErrBadInput)

@@ -51,9 +51,7 @@ func talks(t testing.TB) map[string]talk {
 	says := func(t testing.TB, r *runner.Runner, _ session.Store, _ int) { turn(t, r, s1) }
 	seated := talk{root: answering(t), opts: []runner.Option{runner.WithDesk(human.Log{})}}
 	seated.begin = func(t testing.TB, r *runner.Runner) {
-		for _, err := range r.Run(t.Context(), s1, llm.UserText("A person"), runner.CallHuman("")) {
-			require.NoError(t, err)
-		}
+		must.All(r.Run(t.Context(), s1, llm.UserText("A person"), runner.CallHuman("")))
 	}
 	word := func(t testing.TB, r *runner.Runner, store session.Store, n int) {
 		shared := must.Get(store.SharedState(t.Context(), s1))
@@ -134,8 +132,7 @@ func pausing() (pauses, approved step) {
 	var asked []runner.Decision
 	pauses = func(t testing.TB, r *runner.Runner, _ session.Store, _ int) {
 		asked = nil
-		for e, err := range r.Run(t.Context(), s1, llm.UserText(complaint)) {
-			require.NoError(t, err)
+		for _, e := range must.All(r.Run(t.Context(), s1, llm.UserText(complaint))) {
 			if d, ok := e.Data.(*event.Relay); ok && e.Scope != "" {
 				asked = append(asked, runner.Approve(d.ToolCallID))
 			}
@@ -143,9 +140,7 @@ func pausing() (pauses, approved step) {
 		require.NotEmpty(t, asked)
 	}
 	return pauses, func(t testing.TB, r *runner.Runner, _ session.Store, _ int) {
-		for _, err := range r.Resume(t.Context(), s1, asked...) {
-			require.NoError(t, err)
-		}
+		must.All(r.Resume(t.Context(), s1, asked...))
 	}
 }
 
@@ -259,10 +254,6 @@ func TestNamesakesAreStoredAsSeldom(t *testing.T) {
 
 // moved puts the session into another store.
 func moved(t testing.TB, from, to session.Store) {
-	var events []*event.Event
-	for e, err := range from.Load(t.Context(), s1, 0) {
-		require.NoError(t, err)
-		events = append(events, e)
-	}
+	events := must.All(from.Load(t.Context(), s1, 0))
 	stored(t, to, s1, events)
 }

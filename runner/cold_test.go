@@ -178,8 +178,7 @@ func TestColdSessionKnowsItsPast(t *testing.T) {
 		cold(llm.UserText("And?").Content)
 		require.Equal(t, "made sent", found)
 		ids := make(map[string]bool)
-		for e, err := range store.Load(t.Context(), s1, 0) {
-			require.NoError(t, err)
+		for _, e := range must.All(store.Load(t.Context(), s1, 0)) {
 			if e.Type() == event.TypeToolCall {
 				require.False(t, ids[e.ID], e.ID)
 				ids[e.ID] = true
@@ -280,8 +279,7 @@ func (c *coldSession) turn(t testing.TB, opts ...runner.Option) turnCost {
 	s := &meteredStore{Store: c.open()}
 	defer s.Close()
 	r := newRunner(t, c.root, s, opts...)
-	_, err := s.SharedState(context.Background(), s1) // connects
-	require.NoError(t, err)
+	must.Get(s.SharedState(context.Background(), s1)) // connects
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

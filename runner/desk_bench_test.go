@@ -62,9 +62,7 @@ func seated(t testing.TB, legs int) (*runner.Runner, *human.Room, []human.Leg) {
 	r := newRunner(t, ruled(t), session.NewMemory(), runner.WithDesk(room))
 	room.Serve(r.Deliver)
 	for i := range legs {
-		for _, err := range r.Run(context.Background(), session.ID(fmt.Sprint("s", i)), llm.UserText("A person"), runner.CallHuman("")) {
-			require.NoError(t, err)
-		}
+		must.All(r.Run(context.Background(), session.ID(fmt.Sprint("s", i)), llm.UserText("A person"), runner.CallHuman("")))
 	}
 	var open []human.Leg
 	for _, w := range room.Legs() {
@@ -148,10 +146,7 @@ func benchmarkStores(b *testing.B) (names []string, stores []*timedStore) {
 	add("sqlite", file, err)
 	pg, err := postgres.Open(b.Context(), servers.Database(b))
 	add("postgres", pg, err)
-	below, err := postgres.Open(b.Context(), servers.Database(b))
-	if err != nil {
-		b.Fatal(err)
-	}
+	below := must.Get(postgres.Open(b.Context(), servers.Database(b)))
 	live, err := redis.New(b.Context(), servers.SharedRedis(b), below)
 	add("postgres+redis", live, err)
 	return names, stores

@@ -80,8 +80,7 @@ func escalates(t testing.TB, opts ...llmagent.Option) agent.Agent {
 func tells(t testing.TB, r *runner.Runner, key session.Key, words string, opts ...runner.TurnOption) string {
 	t.Helper()
 	var said []string
-	for e, err := range sessiontest.Turn(t, r.Run(t.Context(), key, llm.UserText(words), opts...)) {
-		require.NoError(t, err)
+	for _, e := range must.All(sessiontest.Turn(t, r.Run(t.Context(), key, llm.UserText(words), opts...))) {
 		if s := e.Visible(); s != "" {
 			said = append(said, s)
 		}
@@ -92,11 +91,8 @@ func tells(t testing.TB, r *runner.Runner, key session.Key, words string, opts .
 // statuses are the steps of handoffs in a log, "+" for news.
 func statuses(t testing.TB, r *runner.Runner, key session.Key) (all []string, handoff string) {
 	t.Helper()
-	for e, err := range r.History(t.Context(), key) {
-		require.NoError(t, err)
-		if d, ok := e.Data.(*event.HandoffStatus); ok {
-			all, handoff = append(all, d.Status), d.HandoffID
-		}
+	for _, d := range find[*event.HandoffStatus](must.All(r.History(t.Context(), key))) {
+		all, handoff = append(all, d.Status), d.HandoffID
 	}
 	return all, handoff
 }
@@ -207,8 +203,7 @@ func TestCallHuman(t *testing.T) {
 	tells(t, r, key, "again", runner.CallHuman("pressed the button"))
 	require.Len(t, desk.requests, 1)
 
-	_, err := r.Cancel(t.Context(), key)
-	require.NoError(t, err)
+	must.Get(r.Cancel(t.Context(), key))
 	require.Equal(t, []string{desk.requests[0].ID}, desk.gone)
 	require.Equal(t, "bot: and now", tells(t, r, key, "and now"))
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -66,10 +67,7 @@ func (d *durable) close(b *testing.B) (perEvent float64) {
 	if err := d.file.Close(); err != nil {
 		b.Fatal(err)
 	}
-	info, err := os.Stat(d.path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	info := must.Get(os.Stat(d.path))
 	return float64(info.Size()) / float64(d.events.Load())
 }
 
@@ -116,10 +114,7 @@ func BenchmarkDurableTurn(b *testing.B) {
 				}
 				key = func(i int) session.Key { return session.ID(fmt.Sprint("s", i%sessions)) }
 			}
-			probe, err := os.Create(filepath.Join(b.TempDir(), "probe"))
-			if err != nil {
-				b.Fatal(err)
-			}
+			probe := must.Get(os.Create(filepath.Join(b.TempDir(), "probe")))
 			defer probe.Close()
 			took := make([]times, len(all))
 			var fsync times
@@ -225,14 +220,8 @@ func BenchmarkDurableSessions(b *testing.B) {
 func checkDurable(b *testing.B, d *durable, sessions, turns int) (written float64) {
 	for i := range sessions {
 		said, ended := 0, 0
-		for e, err := range d.file.Load(context.Background(), session.ID(fmt.Sprint("s", i)), 0) {
-			if err != nil {
-				b.Fatal(err)
-			}
-			text, err := e.MarshalJSON()
-			if err != nil {
-				b.Fatal(err)
-			}
+		for _, e := range must.All(d.file.Load(context.Background(), session.ID(fmt.Sprint("s", i)), 0)) {
+			text := must.Get(e.MarshalJSON())
 			written += float64(len(text))
 			switch data := e.Data.(type) {
 			case *event.User:

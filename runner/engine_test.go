@@ -267,10 +267,8 @@ func TestLastTry(t *testing.T) {
 
 // noticesOf returns the codes of the session's notices.
 func noticesOf(t *testing.T, r *runner.Runner) (codes []string) {
-	for _, e := range load(t, r, s1) {
-		if d, ok := e.Data.(*event.Notice); ok {
-			codes = append(codes, d.Code)
-		}
+	for _, d := range find[*event.Notice](load(t, r, s1)) {
+		codes = append(codes, d.Code)
 	}
 	return codes
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,7 +69,7 @@ func TestOnError(t *testing.T) {
 				}
 			}
 			require.Equal(t, c.fail, last != nil, last)
-			require.Equal(t, c.said, join(said))
+			require.Equal(t, c.said, strings.Join(said, "|"))
 			require.Equal(t, c.said == "a begins.|b begins.", failed != nil)
 			if failed != nil {
 				require.Equal(t, []string{"b"}, failed.GraphPath)
@@ -105,8 +106,7 @@ func TestOnErrorOfAGraph(t *testing.T) {
 // on, because nothing comes between that and the end of the graph's run.
 func TestOnErrorOfAGraphThatIsAsked(t *testing.T) {
 	first := says(t, "first", "Go.")
-	inner, err := agentgraph.NewBuilder("inner").Node("x", says(t, "x", "X."), agentgraph.AskFirst("May x?")).Build()
-	require.NoError(t, err)
+	inner := must.Get(agentgraph.NewBuilder("inner").Node("x", says(t, "x", "X."), agentgraph.AskFirst("May x?")).Build())
 	a := must.Get(agentgraph.NewBuilder("a").Node("first", first).Node("deep", inner).Node("y", says(t, "y", "Y."), agentgraph.AskFirst("May y?")).
 		Edge("first", "deep").Edge("first", "y").Build())
 	root := must.Get(agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError("b")), says(t, "b", "Near."))))
@@ -146,16 +146,6 @@ func goesTo(name string) agent.RunFunc {
 			yield(&event.Event{Data: &event.Transfer{To: name}}, nil)
 		}
 	}
-}
-
-func join(said []string) (all string) {
-	for i, s := range said {
-		if i > 0 {
-			all += "|"
-		}
-		all += s
-	}
-	return all
 }
 
 // chooser is a router that follows the user's words.

@@ -297,12 +297,10 @@ func (c faultCase) checkError(t *testing.T, p played) {
 		require.NoError(t, p.err)
 		return
 	}
-	var run *agent.RunError
-	require.ErrorAs(t, p.err, &run)
+	run := must.As[*agent.RunError](p.err)
 	require.Equal(t, c.place.agent, run.Agent)
 	require.Equal(t, string(c.code), run.Code)
-	var e *llm.Error
-	require.ErrorAs(t, p.err, &e)
+	e := must.As[*llm.Error](p.err)
 	require.Equal(t, c.code, e.Code)
 	require.Equal(t, c.status, e.Status)
 	require.Equal(t, c.retryable, e.Retryable)

@@ -28,10 +28,8 @@ func TestUsageThatCannotBeTrue(t *testing.T) {
 		store := sessiontest.Memory(t)
 		r := newRunner(t, spender(t, "root", n[0], n[1]), store, budgets)
 		run(t, r, s1, "Hello")
-		for _, e := range load(t, r, s1) {
-			if u, ok := e.Data.(*event.Usage); ok {
-				require.Equal(t, &event.Usage{Model: "root-model"}, u)
-			}
+		for _, u := range find[*event.Usage](load(t, r, s1)) {
+			require.Equal(t, &event.Usage{Model: "root-model"}, u)
 		}
 		_, err := collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
 		require.ErrorIs(t, err, agent.ErrUnknownUsage, "%d", n)
@@ -50,12 +48,9 @@ func TestUsageThatCannotBeTrue(t *testing.T) {
 			&event.Event{Seq: 5, ID: "d", TurnID: "t", RunID: "r", Agent: "root", Path: "root", Data: &event.HarnessEnd{AgentID: "root", FinishReason: event.FinishReasonStop}}))
 		require.NoError(t, sessiontest.Release(t.Context(), store, s1, lease))
 		r := newRunner(t, spender(t, "root", 200, 0), store, budgets)
-		_, err := collect(r.Run(t.Context(), s1, llm.UserText("Hello"))) // 900 of 1000 are spent
-		require.NoError(t, err)
-		_, err = collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
-		var over *agent.BudgetError
-		require.ErrorAs(t, err, &over)
-		require.Equal(t, 1100.0, over.Used)
+		must.Get(collect(r.Run(t.Context(), s1, llm.UserText("Hello")))) // 900 of 1000 are spent
+		_, err := collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
+		require.Equal(t, 1100.0, must.As[*agent.BudgetError](err).Used)
 	}
 }
 
@@ -98,8 +93,7 @@ func TestMessagesThatAreTooLarge(t *testing.T) {
 			for range 3 {
 				before := len(load(t, r, s1))
 				_, err := say(r, s1, large)
-				var refused *agent.MessageSizeError
-				require.ErrorAs(t, err, &refused)
+				refused := must.As[*agent.MessageSizeError](err)
 				require.ErrorIs(t, err, agent.ErrBadInput)
 				require.Equal(t, c.of, refused.Of)
 				require.Greater(t, refused.Needs, refused.Left)

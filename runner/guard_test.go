@@ -112,8 +112,7 @@ func TestGuards(t *testing.T) {
 					require.NoError(t, err)
 					continue
 				}
-				var trip *agent.TripwireError
-				require.ErrorAs(t, err, &trip)
+				trip := must.As[*agent.TripwireError](err)
 				require.ErrorIs(t, err, errCard)
 				require.Equal(t, agent.TripwireError{Guard: "no-cards", Agent: c.agent, Kind: c.kind, Tool: trip.Tool, Err: errCard}, *trip)
 				require.Equal(t, c.kind == agent.IngressTool, trip.Tool == "lookup")
@@ -318,9 +317,7 @@ func TestWithheldResultsKeepNoState(t *testing.T) {
 	root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.Call("second", "{}"), scripted.Call("first", "{}"))), llmagent.WithTools(first, second), llmagent.WithGuards(guard))
 	r := newRun(t, root)
 	_, err := say(r, s1, "Hi")
-	var trip *agent.TripwireError
-	require.ErrorAs(t, err, &trip)
-	require.Equal(t, "second", trip.Tool)
+	require.Equal(t, "second", must.As[*agent.TripwireError](err).Tool)
 	log := load(t, r, s1)
 	var kept []map[string]any
 	for _, e := range log {
@@ -349,10 +346,8 @@ func TestRefusedSummariesAreNotKept(t *testing.T) {
 	}
 	require.NotNil(t, trip, "no summary was made")
 	log := load(t, r, s1)
-	for _, e := range log {
-		if d, ok := e.Data.(*event.Compaction); ok {
-			require.NotContains(t, d.Summary, "4111")
-		}
+	for _, d := range find[*event.Compaction](log) {
+		require.NotContains(t, d.Summary, "4111")
 	}
 	preview := must.Get(r.Preview(t.Context(), s1, "solo"))
 	require.NotContains(t, fmt.Sprintf("%+v", preview.Messages), "4111")

@@ -135,9 +135,7 @@ func tellStory(t testing.TB, text string, m mode) *story {
 	said := strings.ToValidUTF8(text, "?")
 	file := llm.Media{Kind: llm.MediaFile, Name: said, MediaType: "text/plain", Data: []byte(text)}
 	for _, content := range []llm.Content{{Text: said}, {Text: said, Parts: []llm.Part{llm.TextPart{Text: said}, file}}, {Text: said}, {Text: said}} {
-		for _, err := range r.Run(context.Background(), key, llm.Message{Role: llm.RoleUser, Content: content}) {
-			require.NoError(t, err)
-		}
+		must.All(r.Run(context.Background(), key, llm.Message{Role: llm.RoleUser, Content: content}))
 		active := must.Get(r.Active(context.Background(), key))
 		s.active = append(s.active, active)
 	}
@@ -297,9 +295,7 @@ func TestHostileSummary(t *testing.T) {
 		r := newRun(t, root)
 		key := session.ID("s1")
 		for range 8 {
-			for _, err := range r.Run(context.Background(), key, llm.UserText(strings.Repeat("more ", 60))) {
-				require.NoError(t, err)
-			}
+			must.All(r.Run(context.Background(), key, llm.UserText(strings.Repeat("more ", 60))))
 		}
 		require.Equal(t, 8, asked)
 		require.Positive(t, summed, "%q", text)

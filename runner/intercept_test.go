@@ -192,6 +192,8 @@ func TestInterceptorsThatMeddle(t *testing.T) {
 			"", `"interrupted; outcome unknown; check before you repeat it" "interrupted; outcome unknown; check before you repeat it"`, nil, "internal"},
 		"a panic in a model call": {looker, meddler{model: func(context.Context, agent.ModelCallInfo, agent.ModelFunc) iter.Seq2[llm.Chunk, error] { panic("boom") }},
 			"", "", nil, "internal"},
+		"no sequence of a model call": {looker, meddler{model: func(context.Context, agent.ModelCallInfo, agent.ModelFunc) iter.Seq2[llm.Chunk, error] { return nil }},
+			"", "", nil, "internal"},
 		"a transfer refused before": {support, meddler{tool: refuse(agent.TransferTool)}, "support → billing failed \nsupport: Then I answer.", `"not today"`, nil, ""},
 		"a transfer refused afterwards": {support, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 			if _, err := next(ctx, c.Input); err != nil {
@@ -211,42 +213,20 @@ func TestInterceptorsThatMeddle(t *testing.T) {
 			log := load(t, r, s1)
 			require.Equal(t, c.said, said(log))
 			var results []string
-			for _, e := range log {
-				if d, ok := e.Data.(*event.ToolResult); ok {
-					results = append(results, string(d.Output))
-				}
+			for _, d := range find[*event.ToolResult](log) {
+				results = append(results, string(d.Output))
 			}
 			require.Equal(t, c.results, strings.Join(results, " "))
 			if c.code == "" {
 				require.NoError(t, err)
 				return
 			}
-			var re *agent.RunError
-			require.ErrorAs(t, err, &re)
-			require.Equal(t, c.code, re.Code)
+			require.Equal(t, c.code, must.As[*agent.RunError](err).Code)
 			if c.err != nil {
 				require.ErrorIs(t, err, c.err)
 			}
 		})
 	}
-}
-
-// TestAnInterceptedTransferThatAsks: a transfer that waits for an approval is
-// settled when it is decided.
-func TestAnInterceptedTransferThatAsks(t *testing.T) {
-	var mu sync.Mutex
-	var log []string
-	r := newRun(t, handsTo(t, "billing", says(t, "billing", "Hello."), llmagent.WithTransferApproval()), runner.WithInterceptors(spy{"a", &mu, &log}))
-	events := run(t, r, s1, "Hi")
-	require.Equal(t, "", said(events))
-	var call string
-	for _, e := range events {
-		if d, ok := e.Data.(*event.Relay); ok {
-			call = d.ToolCallID
-		}
-	}
-	events = finish(t, r.Resume(context.Background(), s1, runner.Approve(call)))
-	require.Equal(t, "support → billing committed \nbilling: Hello.", said(events))
 }
 
 // TestASlowInterceptorIsCancelled: tools that wait in an interceptor end with
@@ -341,13 +321,7 @@ func TestInterceptorsThatTryAgain(t *testing.T) {
 			run(t, r, s1, "Hi")
 			log := load(t, r, s1)
 			require.Equal(t, c.said, said(log))
-			results := 0
-			for _, e := range log {
-				if _, ok := e.Data.(*event.ToolResult); ok {
-					results++
-				}
-			}
-			require.Equal(t, c.results, results)
+			require.Len(t, find[*event.ToolResult](log), c.results)
 		})
 	}
 
@@ -355,10 +329,8 @@ func TestInterceptorsThatTryAgain(t *testing.T) {
 		r := newRun(t, handsTo(t, "billing", says(t, "billing", "Hello."), llmagent.WithTransferApproval()), runner.WithInterceptors(twice))
 		events := run(t, r, s1, "Hi")
 		var asked []string
-		for _, e := range events {
-			if d, ok := e.Data.(*event.Relay); ok {
-				asked = append(asked, d.ToolCallID)
-			}
+		for _, d := range find[*event.Relay](events) {
+			asked = append(asked, d.ToolCallID)
 		}
 		require.Len(t, asked, 1)
 		events = finish(t, r.Resume(context.Background(), s1, runner.Approve(asked[0])))

@@ -3,14 +3,12 @@ package runner_test
 import (
 	"context"
 	"errors"
-	"iter"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -85,16 +83,4 @@ func TestInterceptorsOfTurnsThatFail(t *testing.T) {
 			run(t, r, s1, "And now?")
 		})
 	}
-}
-
-// TestModelCallsWithoutASequence: an interceptor that gives no sequence ends the
-// run with an error.
-func TestModelCallsWithoutASequence(t *testing.T) {
-	r := newRun(t, says(t, "solo", "Hello."), runner.WithInterceptors(meddler{model: func(context.Context, agent.ModelCallInfo, agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
-		return nil
-	}}))
-	events, err := say(r, s1, "Hi")
-	var failed *agent.RunError
-	require.ErrorAs(t, err, &failed)
-	require.Equal(t, event.FinishReasonError, endOf(events))
 }

@@ -5,22 +5,26 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/integrity"
 )
 
 func load(t testing.TB, r *runner.Runner, key session.Key) []*event.Event {
-	var events []*event.Event
-	for e, err := range r.History(context.Background(), key) {
-		require.NoError(t, err)
-		events = append(events, e)
+	return must.All(r.History(context.Background(), key))
+}
+
+// find returns the payloads of one type, in order.
+func find[T event.Data](events []*event.Event) (found []T) {
+	for _, e := range events {
+		if d, ok := e.Data.(T); ok {
+			found = append(found, d)
+		}
 	}
-	return events
+	return found
 }
 
 // checkStore checks the logs of the usual user's sessions in a store that is still open.

@@ -184,10 +184,8 @@ func playDesk(t *testing.T, build func(model func(name string) llm.Model, list [
 			}
 			events, err := collect(turn)
 			require.NotEmpty(t, events, "%s: %v", line, err)
-			for _, e := range events {
-				if relay, ok := e.Data.(*event.Relay); ok {
-					asked = relay.ToolCallID
-				}
+			for _, relay := range find[*event.Relay](events) {
+				asked = relay.ToolCallID
 			}
 			end := events[len(events)-1].Data.(*event.HarnessEnd)
 			var trip *agent.TripwireError

@@ -87,8 +87,7 @@ func TestOutageIsNobodysFailure(t *testing.T) {
 			state := must.Get(r.State(ctx, s1))
 			require.False(t, state.Over)
 			require.NoError(t, drain(r.Resume(ctx, s1)))
-			for e, err := range store.Store.Load(ctx, s1, 0) {
-				require.NoError(t, err)
+			for _, e := range must.All(store.Store.Load(ctx, s1, 0)) {
 				require.NotEqual(t, event.TypeError, e.Type())
 			}
 		})
@@ -215,8 +214,7 @@ func saidTo(req *llm.Request) (words []string) {
 func requireAnswered(t *testing.T, store session.Store, key session.Key, want []string) {
 	t.Helper()
 	var said []string
-	for e, err := range store.Load(t.Context(), key, 0) {
-		require.NoError(t, err)
+	for _, e := range must.All(store.Load(t.Context(), key, 0)) {
 		switch d := e.Data.(type) {
 		case *event.User:
 			said = append(said, (&llm.Message{Content: d.Content}).PlainText())

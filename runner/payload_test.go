@@ -318,11 +318,8 @@ func TestCallsAreShownAsTheyAreOffered(t *testing.T) {
 			require.Contains(t, m.requests[0].System, "- billing (ask_billing)\n")
 		}
 	}
-	for e, err := range store.Load(context.Background(), s1, 0) {
-		require.NoError(t, err)
-		if d, ok := e.Data.(*event.ToolCall); ok {
-			require.Equal(t, agent.TransferTool+` {"agent_name":"nobody","reason":"r"}`, d.Name+" "+string(d.Input))
-		}
+	for _, d := range find[*event.ToolCall](must.All(store.Load(context.Background(), s1, 0))) {
+		require.Equal(t, agent.TransferTool+` {"agent_name":"nobody","reason":"r"}`, d.Name+" "+string(d.Input))
 	}
 }
 
@@ -334,11 +331,9 @@ func TestApprovalOfAToolPerTarget(t *testing.T) {
 		root := must.Get(llmagent.New("support", "", m.model("support"), perTarget, llmagent.WithTransferApproval(), llmagent.WithSubAgents(says(t, "billing", "Hello."))))
 		r := newRun(t, root)
 		events := run(t, r, s1, "Hi")
-		for _, e := range events {
-			if d, ok := e.Data.(*event.Relay); ok {
-				require.Equal(t, agent.TransferTool, d.Tool)
-				require.Equal(t, json.RawMessage(`{"agent_name":"billing","reason":"money"}`), d.Params)
-			}
+		for _, d := range find[*event.Relay](events) {
+			require.Equal(t, agent.TransferTool, d.Tool)
+			require.Equal(t, json.RawMessage(`{"agent_name":"billing","reason":"money"}`), d.Params)
 		}
 		decision := runner.Deny("c1", "not now")
 		if approve {

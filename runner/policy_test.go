@@ -90,8 +90,7 @@ func TestFallbackInATurn(t *testing.T) {
 			lines, err := told(t, chain(), append(opts, runner.WithLimits(runner.Limits{ModelCalls: 2}))...)
 			require.ErrorIs(t, err, agent.ErrLimit)
 			require.NotContains(t, lines, "whole")
-			_, err = told(t, chain(), append(opts, runner.WithLimits(runner.Limits{ModelCalls: 3}))...)
-			require.NoError(t, err)
+			must.Get(told(t, chain(), append(opts, runner.WithLimits(runner.Limits{ModelCalls: 3}))...))
 
 			prices := llm.Prices{"a": {Input: 1}, "c": {Input: 1}}
 			_, err = told(t, chain(), append(opts, runner.WithPrices(prices), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Cost: 100}}))...)

@@ -108,8 +108,7 @@ func TestPreviewsThatCannotBe(t *testing.T) {
 	_, err = r.Preview(ctx, s1, "fails")
 	require.ErrorIs(t, err, boom)
 	_, err = r.Preview(ctx, s1, "panics")
-	var failed *agent.RunError
-	require.ErrorAs(t, err, &failed)
+	failed := must.As[*agent.RunError](err)
 	require.Equal(t, agent.RunError{Agent: "panics", Code: event.CodeInternal, Err: failed.Err}, *failed)
 
 	broken = false

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -123,11 +124,8 @@ func (f *failedCase) done() {
 	if flag.Lookup("test.artifacts").Value.String() == "true" {
 		dir = f.t.ArtifactDir()
 	}
-	file, err := os.CreateTemp(dir, "property-*.txtar")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	_, err = file.WriteString(f.text)
+	file := must.Get(os.CreateTemp(dir, "property-*.txtar"))
+	_, err := file.WriteString(f.text)
 	if err = errors.Join(err, file.Close()); err != nil {
 		f.t.Fatal(err)
 	}

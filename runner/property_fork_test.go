@@ -29,8 +29,7 @@ func (w *world) fork(to session.Key) {
 	ctx := context.WithValue(context.Background(), worldKey{}, w)
 	past := must.Get(checkpoint.New(w.store, checkpoint.WithIDs(w.newID)))
 	var seqs, said []int64
-	for c, err := range past.History(ctx, s1) {
-		require.NoError(w.t, err)
+	for _, c := range must.All(past.History(ctx, s1)) {
 		seqs = append(seqs, c.Seq)
 		if c.Events[0].Type() == event.TypeUser {
 			said = append(said, c.Seq)
@@ -233,8 +232,7 @@ func (w *world) encoded(events []*event.Event) []string {
 // says that one of them waits in the session that this one is a fork of.
 func (w *world) openDecisions(key session.Key, shared int64) (decisions []runner.Decision, refused bool) {
 	fold := &session.Fold{}
-	for e, err := range w.store.Load(context.Background(), key, 0) {
-		require.NoError(w.t, err)
+	for _, e := range must.All(w.store.Load(context.Background(), key, 0)) {
 		fold.Apply(e)
 	}
 	for _, c := range fold.Scope("").Run.Pending {

@@ -66,8 +66,7 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 	from, bounced, returned := "", false, map[string]bool{}
 	chosen, onTheWay := false, false // by the question who answers
 	silent, gave := "", ""           // who has said nothing since it got the conversation, and who gave it
-	for e, err := range w.store.Load(context.Background(), s.key, 0) {
-		require.NoError(w.t, err)
+	for _, e := range must.All(w.store.Load(context.Background(), s.key, 0)) {
 		if e.Seq > s.seq {
 			break
 		}

@@ -221,10 +221,7 @@ func propertyPolicies() []*tools.Policy {
 		{{Tool: "*", Args: map[string]tools.Arg{"n": {Matches: "^3$"}}, Decision: tools.Deny}, {Tool: "again", Decision: tools.Ask}},
 		{{Tool: "ask", Decision: tools.Deny}, {Tool: "remember", Decision: tools.Ask}, {Tool: "fine", Decision: tools.Allow}},
 	} {
-		p, err := tools.NewPolicy(rules...)
-		if err != nil {
-			panic(err) // of the test itself
-		}
+		p := must.Get(tools.NewPolicy(rules...))
 		all = append(all, p)
 	}
 	return all

@@ -100,10 +100,8 @@ func (w *world) checkUser(s sent) {
 		return
 	}
 	var last *event.User
-	for _, e := range w.log[:s.seq] {
-		if u, ok := e.Data.(*event.User); ok {
-			last = u
-		}
+	for _, u := range find[*event.User](w.log[:s.seq]) {
+		last = u
 	}
 	for i := range s.req.Messages {
 		m := &s.req.Messages[i]

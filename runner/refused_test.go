@@ -133,9 +133,7 @@ func TestRefusalsThatEndTheTurn(t *testing.T) {
 	t.Run("the turn begins with it", func(t *testing.T) {
 		r := newRun(t, refuses(t, "desk"))
 		events, err := say(r, s1, "Help")
-		var run *agent.RunError
-		require.ErrorAs(t, err, &run)
-		require.Equal(t, "desk_down", run.Code)
+		require.Equal(t, "desk_down", must.As[*agent.RunError](err).Code)
 		require.ErrorIs(t, err, errDown)
 		require.Equal(t, event.FinishReasonError, endOf(events))
 	})

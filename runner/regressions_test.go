@@ -150,8 +150,7 @@ func TestPanicAfterATransfer(t *testing.T) {
 	}, agent.WithSubAgents(says(t, "b", "Here I am."))))
 	r := newRun(t, a)
 	var said string
-	for e, err := range sessiontest.Turn(t, r.Run(t.Context(), session.ID("s1"), llm.UserText("Hello"))) {
-		require.NoError(t, err)
+	for _, e := range must.All(sessiontest.Turn(t, r.Run(t.Context(), session.ID("s1"), llm.UserText("Hello")))) {
 		said += e.Visible()
 	}
 	require.Equal(t, "Here I am.", said)

@@ -345,13 +345,7 @@ func TestATransferBeyondTheLimitOfCalls(t *testing.T) {
 	r := newRun(t, support, runner.WithLimits(runner.Limits{ToolCalls: 2}))
 	events, err := collect(r.Run(t.Context(), s1, llm.UserText("Go")))
 	require.ErrorIs(t, err, agent.ErrLimit)
-	transfers := 0
-	for _, e := range events {
-		if _, ok := e.Data.(*event.Transfer); ok {
-			transfers++
-		}
-	}
-	require.Equal(t, 2, transfers)
+	require.Len(t, find[*event.Transfer](events), 2)
 }
 
 // TestWordsBesideATransferAreNoBounce: what is said in the answer that asks for a transfer counts,

@@ -168,9 +168,7 @@ func TestForgedReasoning(t *testing.T) {
 	a := must.Get(llmagent.New("desk", "", m, llmagent.WithTools(transcript.Tools(t).Get("lookup"))))
 	r := newRun(t, a, runner.WithInterceptors(forging{}))
 	_, err := runner.Collect(r.Run(t.Context(), session.ID("s"), llm.UserText("Which?")))
-	var failed *llm.Error
-	require.ErrorAs(t, err, &failed)
-	require.Equal(t, llm.CodeBadRequest, failed.Code)
+	require.Equal(t, llm.CodeBadRequest, must.As[*llm.Error](err).Code)
 	require.ErrorContains(t, err, "was not encrypted here")
 }
 

@@ -80,8 +80,7 @@ func TestVisible(t *testing.T) {
 		support := must.Get(llmagent.New("support", "", s.Model("support"), llmagent.WithTools(ask)))
 		r := newRun(t, support, opts...)
 		var words []string
-		for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("Why?")) {
-			require.NoError(t, err)
+		for _, e := range must.All(r.Run(context.Background(), session.ID("s"), llm.UserText("Why?"))) {
 			if w := e.Visible(); w != "" {
 				words = append(words, w)
 			}
@@ -91,8 +90,7 @@ func TestVisible(t *testing.T) {
 		} else {
 			require.Equal(t, []string{"One ", "moment. ", "That ", "is why."}, words)
 		}
-		for e, err := range r.History(context.Background(), session.ID("s")) {
-			require.NoError(t, err)
+		for _, e := range must.All(r.History(context.Background(), session.ID("s"))) {
 			require.False(t, e.Streamed, "the log does not tell")
 		}
 	}

@@ -185,18 +185,6 @@ func (b *batches) Write(ctx context.Context, key session.Key, w session.Write) (
 	return b.Store.Write(ctx, key, w)
 }
 
-// TestNobodyHandsOverInAnothersName: a function agent's transfer is its own,
-// whatever it says.
-func TestNobodyHandsOverInAnothersName(t *testing.T) {
-	transfer := &event.Transfer{From: "billing", To: "billing", Outcome: event.TransferCommitted}
-	root := must.Get(agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(transfer) },
-		agent.WithSubAgents(says(t, "billing", "Hello."))))
-	r := newRun(t, root)
-	events := run(t, r, s1, "Go")
-	require.Equal(t, "root → billing committed \nbilling: Hello.", said(events))
-	require.Equal(t, "billing", transfer.From, "what the agent yielded is not changed")
-}
-
 // TestRouteOfARunThatIsTakenUp: the condition of a route gets the answer that the
 // agent gave before it waited for an approval, or before the session was forked.
 func TestRouteOfARunThatIsTakenUp(t *testing.T) {

@@ -49,10 +49,8 @@ func TestWaitsForNobody(t *testing.T) {
 	events := run(t, r, s1, "Go")
 	require.Equal(t, event.FinishReasonStop, endOf(events))
 	results := make(map[string]string)
-	for _, e := range events {
-		if d, ok := e.Data.(*event.ToolResult); ok {
-			results[d.Name] += event.OutputText(d.Output)
-		}
+	for _, d := range find[*event.ToolResult](events) {
+		results[d.Name] += event.OutputText(d.Output)
 	}
 	require.Contains(t, results["idle"], "neither asked a question")
 	require.Empty(t, must.Get(r.Pending(t.Context(), s1)))

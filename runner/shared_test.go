@@ -206,9 +206,7 @@ func TestSharedRequestsPlace(t *testing.T) {
 			client := must.Get(openai.New("shared", append([]openai.Option{openai.WithBaseURL(server.URL()), openai.WithRetries(0)}, form...)...))
 			billing := must.Get(llmagent.New("billing", "You handle money.", client, llmagent.WithTools(sharedTool(t, "look", new(int)))))
 			root := must.Get(llmagent.New("root", "You greet.", client, llmagent.WithSubAgents(billing)))
-			for _, err := range newRun(t, root, runner.WithSharedRequests()).Run(t.Context(), session.ID("s"), llm.UserText(message)) {
-				require.NoError(t, err)
-			}
+			must.All(newRun(t, root, runner.WithSharedRequests()).Run(t.Context(), session.ID("s"), llm.UserText(message)))
 			require.Len(t, bodies, 3)
 			for i, own := range []string{"You greet.", "You handle money.", "You handle money."} {
 				_, end, found := strings.Cut(bodies[i], own)
@@ -272,8 +270,7 @@ func TestSharedRequestsRefuse(t *testing.T) {
 						llmagent.WithSubAgents(made("vault")))))
 				r := newRun(t, root, runner.WithSharedRequests())
 				var failed *event.ToolResult
-				for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("All of it")) {
-					require.NoError(t, err)
+				for _, e := range must.All(r.Run(context.Background(), session.ID("s"), llm.UserText("All of it"))) {
 					require.Equal(t, "root", cmpAgent(e))
 					switch d := e.Data.(type) {
 					case *event.ToolResult:
@@ -367,8 +364,7 @@ func TestSharedRequestsCannotBe(t *testing.T) {
 				return must.Get(llmagent.New("root", "", model, llmagent.WithSubAgents(edge), llmagent.WithTools(sharedTool(t, "same", new(int)))))
 			}
 			_, err := runner.New(build(model), sessiontest.Memory(t), runner.WithSharedRequests())
-			var wrong *agent.TreeError
-			require.ErrorAs(t, err, &wrong)
+			wrong := must.As[*agent.TreeError](err)
 			require.ErrorContains(t, err, want)
 			require.ErrorContains(t, err, " cannot share its requests: ")
 			require.True(t, slices.ContainsFunc(wrong.Problems, func(p agent.Problem) bool { return p.Agent == "child" || strings.Contains(want, "together") }))
@@ -406,8 +402,7 @@ func TestSharedRequestsWithClientTools(t *testing.T) {
 			said := llm.UserText("Pay")
 			var failed *event.ToolResult
 			omitted := ""
-			for e, err := range r.Run(context.Background(), session.ID("s"), said, runner.WithMetadata(map[string]any{tools.ClientKey: tools.ClientTools{Tools: []tools.ClientTool{sent, {Name: "map"}}}})) {
-				require.NoError(t, err)
+			for _, e := range must.All(r.Run(context.Background(), session.ID("s"), said, runner.WithMetadata(map[string]any{tools.ClientKey: tools.ClientTools{Tools: []tools.ClientTool{sent, {Name: "map"}}}}))) {
 				switch d := e.Data.(type) {
 				case *event.ToolResult:
 					failed = d

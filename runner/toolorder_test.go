@@ -115,10 +115,8 @@ func TestResultsBesideAFailure(t *testing.T) {
 		events, err := say(r, s1, "Hi")
 		require.Error(t, err)
 		results := make(map[string]string)
-		for _, e := range events {
-			if d, ok := e.Data.(*event.ToolResult); ok {
-				results[d.Name] = string(d.Output)
-			}
+		for _, d := range find[*event.ToolResult](events) {
+			results[d.Name] = string(d.Output)
 		}
 		require.Equal(t, `"good"`, results["good"])
 		require.Contains(t, results["bad"], "outcome unknown")

@@ -297,8 +297,7 @@ func TestLimits(t *testing.T) {
 			for range 2 { // the session stays usable
 				events, err := say(r, s1, "Go")
 				require.ErrorIs(t, err, agent.ErrLimit)
-				var limit *agent.LimitError
-				require.ErrorAs(t, err, &limit)
+				limit := must.As[*agent.LimitError](err)
 				require.Equal(t, c.name, limit.Name)
 				end := events[len(events)-1].Data.(*event.HarnessEnd)
 				require.Equal(t, event.FinishReasonLimit, end.FinishReason)
@@ -414,144 +413,121 @@ func function(t testing.TB, name string, f agent.RunFunc, opts ...agent.Option) 
 	return must.Get(agent.New(name, "A function.", f, opts...))
 }
 
+// TestFunctionAgents: what a function yields is checked as what a model asks for is.
 func TestFunctionAgents(t *testing.T) {
-	yieldAll := func(events ...*event.Event) agent.RunFunc {
-		return func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
-			return func(yield func(*event.Event, error) bool) {
-				for _, e := range events {
-					copied := *e
-					if !yield(&copied, nil) {
-						return
-					}
-				}
+	hello, oops := &event.Text{Content: "hello"}, errors.New("oops")
+	echo := function(t, "echo", func(context.Context, *agent.Invocation) iterSeq { return yields(hello) })
+	to := func(name string, outcome event.TransferOutcome) event.Data {
+		return &event.Transfer{To: name, Outcome: outcome}
+	}
+	after := func(d event.Data) iterSeq { // what goes on after it has failed
+		return func(yield func(*event.Event, error) bool) {
+			yield(nil, oops)
+			yield(&event.Event{Data: d}, nil)
+		}
+	}
+	for name, c := range map[string]struct {
+		run    iterSeq     // nil panics
+		target agent.Agent // nil for echo
+		want   string
+		err    error
+		code   string // of a failure
+		says   string // what the error says
+	}{
+		"a transfer":               {run: yields(hello, to("echo", event.TransferCommitted)), want: "root: hello\nroot → echo committed \necho: hello"},
+		"no outcome":               {run: yields(to("echo", ""), hello), want: "root → echo committed \necho: hello"},
+		"a target without words":   {run: yields(to("echo", "")), target: function(t, "echo", func(context.Context, *agent.Invocation) iterSeq { return yields() }), want: "root → echo committed "},
+		"an illegal target":        {run: yields(to("nobody", event.TransferCommitted)), err: agent.ErrTransferRejected, says: "root"},
+		"no target, no outcome":    {run: yields(to("", "")), err: agent.ErrTransferRejected, says: "root"},
+		"nobody, no outcome":       {run: yields(to("nobody", "")), err: agent.ErrTransferRejected, says: "root"},
+		"itself, no outcome":       {run: yields(to("root", "")), err: agent.ErrTransferRejected, says: "root"},
+		"not ready, no outcome":    {run: yields(to("echo", "")), target: unready{echo}, err: agent.ErrTargetNotReady, says: "root"},
+		"an unknown outcome":       {run: yields(to("echo", "done")), err: agent.ErrTransferRejected, says: `"done"`},
+		"a rejected attempt":       {run: yields(to("nobody", event.TransferRejected), hello), want: "root → nobody rejected \nroot: hello"},
+		"an attempt in a conflict": {run: yields(to("nobody", event.TransferConflict), hello), want: "root → nobody conflict \nroot: hello"},
+		"an attempt that failed":   {run: yields(to("nobody", event.TransferFailed), hello), want: "root → nobody failed \nroot: hello"},
+		"an end after an error":    {run: after(&event.Finish{Reason: event.FinishReasonStop}), err: oops},
+		"going on after an error":  {run: after(&event.Continue{}), err: oops},
+		"words after an error":     {run: after(hello), err: oops},
+		"an endless run":           {run: yields(&event.Continue{}), err: agent.ErrLimit},
+		"a panic":                  {code: "internal", says: "boom"},
+		"a user's message":         {run: yields(&event.User{}), code: "agent_error"},
+		"the start of a run":       {run: yields(&event.HarnessStart{}), code: "agent_error"},
+		"the end of a run":         {run: yields(&event.HarnessEnd{}), code: "agent_error"},
+		"an event without data":    {run: yields(nil), code: "agent_error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := c.target
+			if target == nil {
+				target = echo
 			}
-		}
-	}
-	to := func(name string) *event.Event {
-		return &event.Event{Data: &event.Transfer{To: name, Outcome: event.TransferCommitted}}
-	}
-	text := &event.Event{Data: &event.Text{Content: "hello"}}
-	echo := function(t, "echo", yieldAll(text))
-
-	t.Run("transfers", func(t *testing.T) {
-		r := newRun(t, function(t, "root", yieldAll(text, to("echo")), agent.WithSubAgents(echo)))
-		events := run(t, r, s1, "Hi")
-		who, _ := lastText(events)
-		require.Equal(t, "echo", who)
-	})
-	t.Run("illegal target", func(t *testing.T) {
-		r := newRun(t, function(t, "root", yieldAll(to("nobody"))))
-		_, err := say(r, s1, "Hi")
-		require.ErrorIs(t, err, agent.ErrTransferRejected)
-	})
-	t.Run("a transfer without an outcome is one", func(t *testing.T) {
-		for _, from := range []string{"", "somebody"} {
-			yielded := &event.Transfer{From: from, To: "echo"}
-			r := newRun(t, function(t, "root", yieldAll(text, &event.Event{Data: yielded}, &event.Event{Data: &event.Text{Content: "never"}}), agent.WithSubAgents(echo)))
-			events := run(t, r, s1, "Hi")
-			who, _ := lastText(events)
-			require.Equal(t, "echo", who)
-			i := slices.IndexFunc(events, func(e *event.Event) bool { return e.Type() == event.TypeTransfer })
-			require.Equal(t, &event.Transfer{From: "root", To: "echo", Outcome: event.TransferCommitted}, events[i].Data)
-			require.Equal(t, &event.Transfer{From: from, To: "echo"}, yielded, "what the agent made stays its own")
-		}
-	})
-	t.Run("and is checked as such", func(t *testing.T) {
-		for to, want := range map[string]error{"": agent.ErrTransferRejected, "nobody": agent.ErrTransferRejected, "root": agent.ErrTransferRejected, "echo": agent.ErrTargetNotReady} {
-			r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: &event.Transfer{To: to}}), agent.WithSubAgents(unready{echo})))
-			_, err := say(r, s1, "Hi")
-			require.ErrorIs(t, err, want, to)
-			require.ErrorContains(t, err, "root")
-		}
-		var ping agent.Agent
-		pong := function(t, "pong", yieldAll(&event.Event{Data: &event.Transfer{To: "ping"}}), agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
-		ping = function(t, "ping", yieldAll(&event.Event{Data: &event.Transfer{To: "pong"}}), agent.WithSubAgents(pong))
-		r := newRun(t, ping)
-		_, err := say(r, s1, "Hi")
-		require.ErrorIs(t, err, agent.ErrTransferLimit)
-	})
-	t.Run("an end after an error", func(t *testing.T) {
-		oops := errors.New("oops")
-		for _, after := range []*event.Event{{Data: &event.Finish{Reason: event.FinishReasonStop}}, {Data: &event.Continue{}}, text} {
-			r := newRun(t, function(t, "root", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
-				return func(yield func(*event.Event, error) bool) {
-					yield(nil, oops)
-					copied := *after
-					yield(&copied, nil) // it does not stop where it is told to
+			r := newRun(t, function(t, "root", func(context.Context, *agent.Invocation) iterSeq {
+				if c.run == nil {
+					panic("boom")
 				}
-			}))
-			_, err := say(r, s1, "Hi")
-			require.ErrorIs(t, err, oops, after.Type())
-		}
-	})
-	t.Run("unknown outcomes", func(t *testing.T) {
-		r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: &event.Transfer{To: "echo", Outcome: "done"}}), agent.WithSubAgents(echo)))
-		_, err := say(r, s1, "Hi")
-		require.ErrorIs(t, err, agent.ErrTransferRejected)
-		require.ErrorContains(t, err, "root")
-		require.ErrorContains(t, err, `"done"`)
-		for _, e := range load(t, r, s1) {
-			require.NotEqual(t, event.TypeTransfer, e.Type(), "nothing moved")
-		}
-	})
-	t.Run("records of attempts", func(t *testing.T) {
-		for _, outcome := range []event.TransferOutcome{event.TransferRejected, event.TransferConflict, event.TransferFailed} {
-			r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: &event.Transfer{To: "nobody", Outcome: outcome}}, text), agent.WithSubAgents(echo)))
-			events := run(t, r, s1, "Hi")
-			who, _ := lastText(events)
-			require.Equal(t, "root", who)
-		}
-	})
-	t.Run("forbidden events", func(t *testing.T) {
-		for _, d := range []event.Data{&event.User{}, &event.HarnessStart{}, &event.HarnessEnd{}, nil} {
-			r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: d})))
-			_, err := say(r, s1, "Hi")
-			require.Error(t, err)
-		}
-	})
-	t.Run("panic", func(t *testing.T) {
-		r := newRun(t, function(t, "root", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { panic("boom") }))
-		_, err := say(r, s1, "Hi")
-		var re *agent.RunError
-		require.ErrorAs(t, err, &re)
-		require.Equal(t, "internal", re.Code)
-	})
-	t.Run("the consumer's panic is its own", func(t *testing.T) {
-		r := newRun(t, echo)
-		require.PanicsWithValue(t, "mine", func() {
-			for range r.Run(context.Background(), s1, llm.UserText("Hi")) {
-				panic("mine")
+				return c.run
+			}, agent.WithSubAgents(target)))
+			events, err := say(r, s1, "Hi")
+			require.Equal(t, c.want, said(events))
+			if c.code != "" {
+				require.Equal(t, c.code, must.As[*agent.RunError](err).Code)
+			} else {
+				require.ErrorIs(t, err, c.err)
+			}
+			if err != nil {
+				require.ErrorContains(t, err, c.says)
 			}
 		})
-		_, err := say(r, s1, "Hi")
-		require.NoError(t, err, "the lease was given back")
-	})
-	t.Run("endless", func(t *testing.T) {
-		r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: &event.Continue{}})))
-		_, err := say(r, s1, "Hi")
-		require.ErrorIs(t, err, agent.ErrLimit)
-	})
-	t.Run("attempt after a crash", func(t *testing.T) {
-		var attempts []int
-		r := newRun(t, function(t, "root", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
-			attempts = append(attempts, inv.Attempt())
-			return yieldAll(text)(nil, nil)
-		}))
+	}
+}
+
+// TestFunctionsInACircle: functions that hand over to each other come to the limit of transfers.
+func TestFunctionsInACircle(t *testing.T) {
+	pong := function(t, "pong", goesTo("ping"), agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
+	_, err := say(newRun(t, function(t, "ping", goesTo("pong"), agent.WithSubAgents(pong))), s1, "Hi")
+	require.ErrorIs(t, err, agent.ErrTransferLimit)
+}
+
+// TestNobodyHandsOverInAnothersName: a function agent's transfer is its own, whatever it says.
+func TestNobodyHandsOverInAnothersName(t *testing.T) {
+	for _, outcome := range []event.TransferOutcome{"", event.TransferCommitted} {
+		yielded := &event.Transfer{From: "billing", To: "billing", Outcome: outcome}
+		root := function(t, "root", func(context.Context, *agent.Invocation) iterSeq { return yields(yielded) }, agent.WithSubAgents(says(t, "billing", "Hello.")))
+		require.Equal(t, "root → billing committed \nbilling: Hello.", said(run(t, newRun(t, root), s1, "Go")))
+		require.Equal(t, &event.Transfer{From: "billing", To: "billing", Outcome: outcome}, yielded, "what the agent made stays its own")
+	}
+}
+
+// TestTheConsumersPanicIsItsOwn: it comes through, and the lease is given back.
+func TestTheConsumersPanicIsItsOwn(t *testing.T) {
+	r := newRun(t, says(t, "echo", "hello"))
+	require.PanicsWithValue(t, "mine", func() {
 		for range r.Run(context.Background(), s1, llm.UserText("Hi")) {
-			break
+			panic("mine")
 		}
-		finish(t, r.Resume(context.Background(), s1))
-		require.Equal(t, []int{2}, attempts, "the break came before the first step; only Resume ran one")
 	})
-	t.Run("not ready", func(t *testing.T) {
-		s := scripted.New().Add("root", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"echo"}`)), scripted.Reply(scripted.ExpectResult("unplugged"), scripted.Text("Then I answer.")))
-		root := must.Get(llmagent.New("root", "", s.Model("root"), llmagent.WithSubAgents(unready{echo})))
-		r := newRun(t, root)
-		events := run(t, r, s1, "Hi")
-		who, _ := lastText(events)
-		require.Equal(t, "root", who)
-		require.Equal(t, event.TransferFailed, events[5].Data.(*event.Transfer).Outcome)
-	})
+	run(t, r, s1, "Hi")
+}
+
+// TestAttemptAfterACrash: a break before the first step leaves the second attempt to Resume.
+func TestAttemptAfterACrash(t *testing.T) {
+	var attempts []int
+	r := newRun(t, function(t, "root", func(_ context.Context, inv *agent.Invocation) iterSeq {
+		attempts = append(attempts, inv.Attempt())
+		return yields(&event.Text{Content: "hello"})
+	}))
+	for range r.Run(context.Background(), s1, llm.UserText("Hi")) {
+		break
+	}
+	finish(t, r.Resume(context.Background(), s1))
+	require.Equal(t, []int{2}, attempts)
+}
+
+// TestTargetThatIsNotReady: a model reads that its target cannot start.
+func TestTargetThatIsNotReady(t *testing.T) {
+	root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"echo"}`)), scripted.Reply(scripted.ExpectResult("unplugged"), scripted.Text("Then I answer."))),
+		llmagent.WithSubAgents(unready{says(t, "echo", "hello")}))
+	require.Equal(t, "root → echo failed \nroot: Then I answer.", said(run(t, newRun(t, root), s1, "Hi")))
 }
 
 type unready struct{ agent.Agent }
@@ -590,9 +566,7 @@ func TestTreeProblemsAllAtOnce(t *testing.T) {
 	shared := build("twice")
 	root := build("root", llmagent.WithTools(tool), llmagent.WithSubAgents(shared, build("b", llmagent.WithSubAgents(shared)), build("b")))
 	_, err := runner.New(root, sessiontest.Memory(t))
-	var te *agent.TreeError
-	require.ErrorAs(t, err, &te)
-	require.Len(t, te.Problems, 3, err.Error())
+	require.Len(t, must.As[*agent.TreeError](err).Problems, 3, err.Error())
 
 	_, err = llmagent.New("human", "", nil, llmagent.WithTools(tool, tool))
 	require.ErrorContains(t, err, "reserved")

@@ -26,8 +26,7 @@ func TestAt(t *testing.T) {
 	store := sessiontest.Memory(t)
 	ctx, key := context.Background(), session.ID("s")
 	length := func() (n int64) {
-		for e, err := range store.Load(ctx, key, 0) {
-			require.NoError(t, err)
+		for _, e := range must.All(store.Load(ctx, key, 0)) {
 			n = e.Seq
 		}
 		return n
@@ -63,10 +62,9 @@ func TestAt(t *testing.T) {
 }
 
 func TestPinOf(t *testing.T) {
-	pin, err := runner.PinOf(runner.At(7), runner.WithTurnID("t-1", 2), runner.WithMetadata(map[string]any{"k": "v"}))
-	require.NoError(t, err)
+	pin := must.Get(runner.PinOf(runner.At(7), runner.WithTurnID("t-1", 2), runner.WithMetadata(map[string]any{"k": "v"})))
 	require.Equal(t, runner.Pin{Turn: "t-1", Attempt: 2, At: 7, Pinned: true}, pin)
-	_, err = runner.PinOf(nil)
+	_, err := runner.PinOf(nil)
 	require.ErrorIs(t, err, agent.ErrBadInput)
 }
 

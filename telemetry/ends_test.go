@@ -307,12 +307,11 @@ func TestStepByStep(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s1")
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call("lookup", `{}`)), scripted.Reply(scripted.Text("Done.")))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, "lookup", ok))), nil)
-	_, _, err := b.runner.Begin(ctx, key, llm.UserText(question))
-	require.NoError(t, err)
-	for done := false; !done; {
-		_, done, err = over(b.runner.Advance(ctx, key, runner.Step{Attempt: 1}))
-		require.NoError(t, err)
+	_, state, err := b.runner.Begin(ctx, key, llm.UserText(question))
+	for err == nil && !state.Over {
+		_, state, err = b.runner.Advance(ctx, key, runner.Step{Attempt: 1})
 	}
+	require.NoError(t, err)
 	require.Equal(t, `invoke_workflow support
   invoke_agent support
 invoke_workflow support
@@ -351,9 +350,4 @@ func TestAnInnerRunRunsOutOfTime(t *testing.T) {
 `, b.tree())
 		require.Equal(t, time.Minute, b.one("execute_tool desk").EndTime().Sub(b.one("execute_tool desk").StartTime()))
 	})
-}
-
-// over tells of a step whether its turn is over.
-func over(events []*event.Event, s runner.TurnState, err error) ([]*event.Event, bool, error) {
-	return events, s.Over, err
 }

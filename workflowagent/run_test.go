@@ -307,9 +307,7 @@ func TestBudgets(t *testing.T) {
 	line := sequential(t, "line", []agent.Agent{one, sequential(t, "inner", []agent.Agent{two})})
 	store := sessiontest.Memory(t)
 	_, err := say(t, newRunner(t, line, store, runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"two": {Tokens: 1}}})), store, "go")
-	var budget *agent.BudgetError
-	require.ErrorAs(t, err, &budget)
-	require.Equal(t, "the agent two", budget.Of)
+	require.Equal(t, "the agent two", must.As[*agent.BudgetError](err).Of)
 }
 
 func TestConstructors(t *testing.T) {

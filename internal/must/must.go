@@ -1,8 +1,11 @@
-// Package must returns values of calls that must not fail in a test's set-up, makes sequences of values, and checks
-// what must happen in a test. It depends on no package of this module, so that the tests of every package can use it.
+// Package must returns values of calls that must not fail in a test's set-up, and errors of a type. It makes sequences of
+// values, and checks what must happen in a test. It depends on no package of this module, so that the tests of every
+// package can use it.
 package must
 
 import (
+	"errors"
+	"fmt"
 	"iter"
 	"runtime"
 	"testing"
@@ -16,6 +19,15 @@ func Get[T any](value T, err error) T {
 		panic(err)
 	}
 	return value
+}
+
+// As returns the first error of type T that err is or wraps, and panics if there is none.
+func As[T error](err error) T {
+	found, ok := errors.AsType[T](err)
+	if !ok {
+		panic(fmt.Sprintf("the error is no %T: %v", found, err))
+	}
+	return found
 }
 
 // All returns the values of a sequence, and panics with the error if there is one, as Get does.
