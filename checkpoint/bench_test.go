@@ -57,19 +57,6 @@ func BenchmarkFork(b *testing.B) {
 	}
 }
 
-// BenchmarkAt looks at the end of a session of 1,000 events.
-func BenchmarkAt(b *testing.B) {
-	store := session.NewMemory()
-	past := must.Get(checkpoint.New(store))
-	filled(b, store, s1, 1000)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := past.At(context.Background(), s1, 1000); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // TestForkCostsTheSame: forking allocates the same at any length of the log.
 func TestForkCostsTheSame(t *testing.T) {
 	store := session.NewMemory()
