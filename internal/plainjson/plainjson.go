@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -74,8 +75,9 @@ func Members(object []byte) (all []Member, err error) {
 var ErrTwice = errors.New("one object contains a key twice")
 
 // Strict decodes exactly one JSON value, with numbers as json.Number. It refuses what programs read differently: text
-// that is not UTF-8, and objects that contain a key twice ([ErrTwice], with the key). It also refuses more than
-// the given levels of objects and lists in each other.
+// that is not UTF-8, and objects that contain a key twice ([ErrTwice], with the key), and numbers
+// with an exponent of more than three digits, which are infinite or zero to most. It also refuses more than the given
+// levels of objects and lists in each other.
 func Strict(data []byte, levels int) (v any, err error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("the text is not UTF-8")
@@ -83,10 +85,12 @@ func Strict(data []byte, levels int) (v any, err error) {
 	if err := Unmarshal(data, &v); err != nil {
 		return nil, err
 	}
-	n, ok := keys(v, levels)
+	n, err := keys(v, levels)
 	switch {
-	case !ok:
-		return nil, fmt.Errorf("values are nested more than %d deep", levels)
+	case errors.Is(err, errDeep):
+		return nil, fmt.Errorf("%w %d deep", err, levels)
+	case err != nil:
+		return nil, err
 	case n != colons(data):
 		dec := json.NewDecoder(bytes.NewReader(data))
 		dec.UseNumber()
@@ -96,31 +100,38 @@ func Strict(data []byte, levels int) (v any, err error) {
 	return v, nil
 }
 
-// keys counts the keys of all objects in a value, which must not have more levels.
-func keys(v any, levels int) (n int, ok bool) {
-	ok = true
+var errDeep = errors.New("values are nested more than")
+
+// keys counts the keys of all objects in a value, which must not have more levels or huge numbers.
+func keys(v any, levels int) (n int, err error) {
 	inside := func(inner any) {
-		if more, fits := keys(inner, levels-1); ok {
-			n, ok = n+more, fits
+		if err == nil {
+			var more int
+			more, err = keys(inner, levels-1)
+			n += more
 		}
 	}
 	switch v := v.(type) {
+	case json.Number:
+		if _, exponent, _ := strings.Cut(strings.ToLower(v.String()), "e"); len(strings.TrimLeft(exponent, "+-0")) > 3 {
+			return 0, fmt.Errorf("the exponent of the number %.64s has more than three digits", v)
+		}
 	case map[string]any:
-		n, ok = len(v), levels > 0
+		if n = len(v); levels <= 0 {
+			return 0, errDeep
+		}
 		for _, inner := range v {
-			if ok {
-				inside(inner)
-			}
+			inside(inner)
 		}
 	case []any:
-		ok = levels > 0
+		if levels <= 0 {
+			return 0, errDeep
+		}
 		for _, inner := range v {
-			if ok {
-				inside(inner)
-			}
+			inside(inner)
 		}
 	}
-	return n, ok
+	return n, err
 }
 
 // colons counts the colons in valid JSON outside of strings: there is one per key.

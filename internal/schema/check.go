@@ -44,9 +44,9 @@ func Fits(schema, value json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("the schema: %w", err)
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	doc, err := Decode(value)
 	if err != nil {
-		return fmt.Errorf("it is not JSON: %w", err)
+		return fmt.Errorf("it is %w", err)
 	}
 	err = compiled.Validate(doc)
 	var invalid *jsonschema.ValidationError

@@ -36,6 +36,19 @@ func TestSubject(t *testing.T) {
 	}
 }
 
+// A number that the library for schemas cannot read is a mistake of who wrote it, and no panic.
+func TestHugeExponents(t *testing.T) {
+	form := json.RawMessage(`{"type":"object","properties":{"a":{"type":"number","minimum":0}}}`)
+	v, err := schema.Compile(form, schema.Arguments)
+	require.NoError(t, err)
+	for _, number := range []string{"1e9999999", "1E-9999999"} {
+		value := json.RawMessage(`{"a":[0,{"b":` + number + `}],"a2":1}`)
+		require.EqualError(t, v.Validate(value), "the arguments are not JSON: the exponent of the number "+number+" has more than three digits")
+		require.ErrorContains(t, schema.Fits(form, json.RawMessage(`{"a":`+number+`}`)), "more than three digits")
+	}
+	require.NoError(t, v.Validate(json.RawMessage(`{"a":1e+0400}`)))
+}
+
 func TestStripCodeFence(t *testing.T) {
 	for text, want := range map[string]string{
 		" {\"a\":1}\n":                     `{"a":1}`,
