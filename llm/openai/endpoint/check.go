@@ -2,13 +2,23 @@ package endpoint
 
 import (
 	"bytes"
+	"cmp"
+	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"math"
-	"regexp"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // Violation is one broken rule. Param is the position in the body, such as messages[2].tool_calls[0].id.
@@ -39,67 +49,145 @@ func (e *CheckError) Error() string {
 // nil if it breaks none. The rules are those of both OpenAI's and DeepSeek's endpoints: neither refuses the form of a
 // body that passes. See https://platform.openai.com/docs/api-reference/chat/create and
 // https://api-docs.deepseek.com/api/create-chat-completion.
-func CheckBody(body []byte) error {
-	return checkBody(body, "chat-completions protocol", (*checker).request)
-}
+func CheckBody(body []byte) error { return checkBody(body, rules().chat, "chat-completions protocol") }
 
-func checkBody(body []byte, protocol string, check func(*checker, map[string]any)) error {
+// CheckResponses returns the rules of OpenAI's Responses API that the body of a request breaks, as a *[CheckError]; nil
+// if it breaks none. It only accepts requests that store nothing at the endpoint: it refuses references to stored
+// responses or items. See https://platform.openai.com/docs/api-reference/responses/create.
+func CheckResponses(body []byte) error { return checkBody(body, rules().responses, "Responses API") }
+
+// maxLevels is the maximal number of levels of a body, which a program of ours never needs.
+const maxLevels = 200
+
+func checkBody(body []byte, schema *jsonschema.Schema, protocol string) error {
 	var c checker
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	var top any
-	if err := dec.Decode(&top); err != nil {
+	doc, err := plainjson.Strict(body, maxLevels)
+	if err != nil {
 		c.addf("", "the body is not JSON: %v", err)
-	} else if _, err := dec.Token(); err != io.EOF {
-		c.addf("", "the body goes on after its JSON value")
-	} else if obj, ok := top.(map[string]any); !ok {
-		c.addf("", "the body is not a JSON object")
-	} else {
-		check(&c, obj)
+		return &CheckError{c.found, protocol}
 	}
+	var invalid *jsonschema.ValidationError
+	if errors.As(schema.Validate(doc), &invalid) {
+		c.violations(doc, invalid)
+		slices.SortFunc(c.found, func(a, b Violation) int { return strings.Compare(a.String(), b.String()) })
+		c.found = slices.Compact(c.found)
+	}
+	var w wireRequest
+	if err := json.Unmarshal(body, &w); err != nil && c.found == nil {
+		c.addf("", "%v", err)
+	}
+	c.tools(&w)
+	c.order(w.steps(), w.Input == nil)
 	if c.found == nil {
 		return nil
 	}
-	return &CheckError{c.found, protocol}
+	return &CheckError{c.found[:min(len(c.found), maxViolations)], protocol}
 }
 
 // maxViolations is the maximal number of violations in an error.
 const maxViolations = 50
 
-type checker struct {
-	found []Violation
-	tools map[string]bool // the names of the offered tools
-}
+type checker struct{ found []Violation }
 
 func (c *checker) addf(param, format string, args ...any) {
-	if len(c.found) < maxViolations {
-		c.found = append(c.found, Violation{param, fmt.Sprintf(format, args...)})
-	}
+	c.found = append(c.found, Violation{param, fmt.Sprintf(format, args...)})
 }
 
-var (
-	functionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	speakerName  = regexp.MustCompile(`^[^\s<|\\/>]{1,64}$`)
-)
+// ruleBook has the rules that each part of a body follows by itself. The other rules are in order.go and tools.go.
+type ruleBook struct {
+	text            any // of the schemas
+	chat, responses *jsonschema.Schema
+}
 
-// requestFields are the parameters of the protocol that are not deprecated. OpenAI refuses others.
-var requestFields = strings.Fields(`audio frequency_penalty logit_bias logprobs max_completion_tokens max_tokens
-	messages metadata modalities model n parallel_tool_calls prediction presence_penalty prompt_cache_key
-	reasoning_effort response_format safety_identifier seed service_tier stop store stream stream_options temperature
-	tool_choice tools top_logprobs top_p user verbosity web_search_options`)
+//go:embed rules.json
+var rulesText []byte
 
-// fields refuses keys of obj that are not in known.
-func (c *checker) fields(param string, obj map[string]any, known ...string) {
-	var odd []string
-	for k := range obj {
-		if !slices.Contains(known, k) {
-			odd = append(odd, k)
+const rulesURL = "mem:///rules.json"
+
+var rules = sync.OnceValue(func() (r ruleBook) {
+	r.text, _ = jsonschema.UnmarshalJSON(bytes.NewReader(rulesText)) // a test reads it
+	c := jsonschema.NewCompiler()
+	c.AssertContent()
+	c.AssertFormat()
+	c.RegisterFormat(&jsonschema.Format{Name: "json-object", Validate: jsonObject})
+	_ = c.AddResource(rulesURL, r.text) // it is the only one
+	r.chat, r.responses = c.MustCompile(rulesURL+"#/$defs/chat"), c.MustCompile(rulesURL+"#/$defs/responses")
+	return r
+})
+
+func jsonObject(v any) error {
+	text, ok := v.(string)
+	if raw := strings.TrimSpace(text); ok && (!strings.HasPrefix(raw, "{") || !json.Valid([]byte(raw))) {
+		return errors.New("it is none")
+	}
+	return nil
+}
+
+// violations adds the violations of a schema by a body. The description of a schema is the message of its own.
+func (c *checker) violations(body any, e *jsonschema.ValidationError) {
+	at, value := place(body, e.InstanceLocation)
+	_, rule := place(rules().text, steps(e.SchemaURL))
+	fields, _ := rule.(map[string]any)
+	said, _ := fields["description"].(string)
+	english := message.NewPrinter(language.English)
+	switch k := e.ErrorKind.(type) {
+	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
+		for _, cause := range e.Causes {
+			c.violations(body, cause)
+		}
+		return
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			c.addf(join(at, name), "unknown field")
+		}
+		return
+	case *kind.DependentRequired:
+		c.addf(join(at, k.Prop), "is allowed only when %s are given", strings.Join(k.Missing, " and "))
+		return
+	case *kind.Required:
+		if said == "" {
+			for _, name := range k.Missing {
+				c.addf(join(at, name), "is missing")
+			}
+			return
+		}
+	case *kind.Type:
+		said = cmp.Or(said, k.LocalizedString(english))
+		value = nil // the message says what it is
+	}
+	said = cmp.Or(said, e.ErrorKind.LocalizedString(english))
+	switch value := value.(type) {
+	case string:
+		said += fmt.Sprintf(", not %.60q", value)
+	case json.Number:
+		said += ", not " + value.String()
+	}
+	c.addf(at, "%s", said)
+}
+
+// steps returns the steps of the JSON pointer in the address of a schema.
+func steps(address string) []string {
+	_, pointer, _ := strings.Cut(address, "#/")
+	all := strings.Split(pointer, "/")
+	for i, step := range all {
+		step, _ = url.PathUnescape(step) // the library has escaped it
+		all[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+	}
+	return all
+}
+
+// place returns a position in a JSON document as people write it, and the value there.
+func place(doc any, steps []string) (at string, value any) {
+	for _, step := range steps {
+		switch v := doc.(type) {
+		case []any:
+			i, _ := strconv.Atoi(step)
+			at, doc = fmt.Sprintf("%s[%d]", at, i), v[i]
+		case map[string]any:
+			at, doc = join(at, step), v[step]
 		}
 	}
-	slices.Sort(odd)
-	for _, k := range odd {
-		c.addf(join(param, k), "unknown field")
-	}
+	return at, doc
 }
 
 func join(param, field string) string {
@@ -107,145 +195,4 @@ func join(param, field string) string {
 		return field
 	}
 	return param + "." + field
-}
-
-func (c *checker) request(r map[string]any) {
-	c.fields("", r, requestFields...)
-	if s, ok := r["model"].(string); !ok || s == "" {
-		c.addf("model", "must be a non-empty string")
-	}
-	c.toolList(r, true)
-	c.messages(r)
-	c.toolUse(r, true)
-	c.number(r, "temperature", 0, 2)
-	c.number(r, "top_p", 0, 1)
-	c.number(r, "presence_penalty", -2, 2)
-	c.number(r, "frequency_penalty", -2, 2)
-	c.integer(r, "max_tokens", 1)
-	c.integer(r, "max_completion_tokens", 1)
-	c.integer(r, "n", 1)
-	if _, both := r["max_completion_tokens"]; both && r["max_tokens"] != nil {
-		c.addf("max_tokens", "cannot stand beside max_completion_tokens")
-	}
-	if c.number(r, "seed", math.MinInt64, math.MaxInt64) {
-		if _, err := r["seed"].(json.Number).Int64(); err != nil {
-			c.addf("seed", "must be an integer")
-		}
-	}
-	c.word(r, "service_tier", "auto", "default", "flex", "priority", "scale")
-	c.word(r, "reasoning_effort", "none", "minimal", "low", "medium", "high", "xhigh")
-	c.word(r, "prompt_cache_key")
-	logProbs := c.boolean(r, "logprobs")
-	if c.number(r, "top_logprobs", 0, 20) && !logProbs {
-		c.addf("top_logprobs", "is allowed only when logprobs is true")
-	}
-	c.stop(r)
-	stream := c.boolean(r, "stream")
-	if o, present := r["stream_options"]; present && !stream {
-		c.addf("stream_options", "is allowed only when stream is true")
-	} else if obj, ok := o.(map[string]any); present && !ok {
-		c.addf("stream_options", "must be an object")
-	} else {
-		c.fields("stream_options", obj, "include_usage", "include_obfuscation")
-		if v, present := obj["include_usage"]; present && v != true && v != false {
-			c.addf("stream_options.include_usage", "must be true or false")
-		}
-	}
-	c.responseFormat(r)
-}
-
-// number reports whether the field exists and is in range.
-func (c *checker) number(r map[string]any, key string, low, high float64) bool {
-	v, present := r[key]
-	if !present {
-		return false
-	}
-	n, ok := v.(json.Number)
-	if !ok {
-		c.addf(key, "must be a number")
-		return false
-	}
-	if f, err := n.Float64(); err != nil || f < low || f > high {
-		c.addf(key, "is %s and must be between %v and %v", n, low, high)
-		return false
-	}
-	return true
-}
-
-// integer is number for a whole number of at least low.
-func (c *checker) integer(r map[string]any, key string, low float64) {
-	if c.number(r, key, low, math.MaxInt32) {
-		if _, err := r[key].(json.Number).Int64(); err != nil {
-			c.addf(key, "must be an integer")
-		}
-	}
-}
-
-// word checks a string, which must be one of words if there are any.
-func (c *checker) word(r map[string]any, key string, words ...string) {
-	v, present := r[key]
-	s, ok := v.(string)
-	switch {
-	case !present:
-	case !ok || s == "":
-		c.addf(key, "must be a non-empty string")
-	case len(words) > 0 && !slices.Contains(words, s):
-		c.addf(key, "is %q and must be one of %s", s, strings.Join(words, ", "))
-	}
-}
-
-func (c *checker) boolean(r map[string]any, key string) bool {
-	v, present := r[key]
-	b, ok := v.(bool)
-	if present && !ok {
-		c.addf(key, "must be true or false")
-	}
-	return b
-}
-
-func (c *checker) stop(r map[string]any) {
-	v, present := r["stop"]
-	if !present {
-		return
-	}
-	list, ok := v.([]any)
-	if !ok {
-		list = []any{v}
-	}
-	if len(list) < 1 || len(list) > 4 {
-		c.addf("stop", "must hold 1 to 4 strings, not %d", len(list))
-	}
-	for _, s := range list {
-		if s, ok := s.(string); !ok || s == "" {
-			c.addf("stop", "must be a non-empty string or a list of them")
-			return
-		}
-	}
-}
-
-func (c *checker) responseFormat(r map[string]any) {
-	v, present := r["response_format"]
-	if !present {
-		return
-	}
-	f, _ := v.(map[string]any)
-	switch f["type"] {
-	case "text":
-	case "json_object":
-		// OpenAI and DeepSeek both refuse this if no message tells the model to write JSON, because the model may then
-		// write white space without end.
-		text, _ := json.Marshal(r["messages"]) // it was decoded from JSON, so this cannot fail
-		if !bytes.Contains(bytes.ToLower(text), []byte("json")) {
-			c.addf("response_format", `json_object needs the word "json" in a message`)
-		}
-	case "json_schema":
-		s, ok := f["json_schema"].(map[string]any)
-		if !ok {
-			c.addf("response_format.json_schema", "must be an object")
-			return
-		}
-		c.schemaFormat("response_format.json_schema", s)
-	default:
-		c.addf("response_format.type", `must be "text", "json_object" or "json_schema"`)
-	}
 }

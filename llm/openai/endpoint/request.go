@@ -57,6 +57,7 @@ type wireTool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
+	Strict      *bool           `json:"strict"`
 	Function    *wireTool       `json:"function"`
 }
 
