@@ -281,10 +281,11 @@ type answer struct {
 	calls  int
 }
 
-func (c *answer) check(req *llm.Request) error {
+// check returns the first expectation that a request does not meet, with what was called.
+func (c *answer) check(req *llm.Request, what, name string) error {
 	for _, f := range c.checks {
 		if err := f(req); err != nil {
-			return err
+			return fmt.Errorf("%s %q: %w", what, name, err)
 		}
 	}
 	return nil

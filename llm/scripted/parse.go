@@ -275,28 +275,22 @@ func (p *parser) likely() (Item, error) {
 func (p *parser) expect() (Item, error) {
 	p.spaces()
 	kind := p.word()
-	switch kind {
-	case "user":
-		s, err := p.quoted("expect user")
-		return ExpectUser(s), err
-	case "system":
-		s, err := p.quoted("expect system")
-		return ExpectSystem(s), err
-	case "result":
-		s, err := p.quoted("expect result")
-		return ExpectResult(s), err
-	case "tools":
-		p.spaces()
-		if p.rest == "" || p.bol {
-			return Item{}, p.errorf("names must follow expect tools, such as a,b, or none")
-		}
-		list := p.word()
-		if list == "none" {
-			return ExpectTools(), nil
-		}
-		return ExpectTools(strings.Split(list, ",")...), nil
+	if expect := map[string]func(string) Item{"user": ExpectUser, "system": ExpectSystem, "result": ExpectResult}[kind]; expect != nil {
+		text, err := p.quoted("expect " + kind)
+		return expect(text), err
 	}
-	return Item{}, p.errorf("expect takes user, system, result or tools, not %q", kind)
+	if kind != "tools" {
+		return Item{}, p.errorf("expect takes user, system, result or tools, not %q", kind)
+	}
+	p.spaces()
+	if p.rest == "" || p.bol {
+		return Item{}, p.errorf("names must follow expect tools, such as a,b, or none")
+	}
+	list := p.word()
+	if list == "none" {
+		return ExpectTools(), nil
+	}
+	return ExpectTools(strings.Split(list, ",")...), nil
 }
 
 func fault(value string) (Item, error) {

@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,9 @@ func (s *Script) Func(agent string, f func(*llm.Request) Answer) *Script {
 
 // Model returns the model of an agent; it is never nil. If the script does not contain the agent, the model's calls
 // fail.
-func (s *Script) Model(agent string) llm.Model { return &model{s, agent} }
+func (s *Script) Model(agent string) llm.Model {
+	return &model{agent, func(req *llm.Request) (*answer, error) { return s.next(agent, req) }}
+}
 
 // Models returns a function that returns the model of an agent by its name. It accepts every name, so that the calls of
 // an unknown one fail with the script's error.
@@ -158,65 +161,57 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// next returns the answer to a call, or the error of the call.
+// next returns the answer to a call, or the error of the call, which Done returns again.
 func (s *Script) next(agent string, req *llm.Request) (*answer, error) {
+	a, err := s.answer(agent, req)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.drift = append(s.drift, err)
+	}
+	return a, err
+}
+
+func (s *Script) answer(agent string, req *llm.Request) (*answer, error) {
 	s.mu.Lock()
 	p := s.agents[agent]
 	if p == nil {
-		names := strings.Join(slices.Sorted(maps.Keys(s.agents)), ", ")
-		if names == "" {
-			names = "no agent"
-		}
 		defer s.mu.Unlock()
-		return nil, s.drifted(fmt.Errorf("the script has no answers for agent %q, only for %s", agent, names))
+		names := cmp.Or(strings.Join(slices.Sorted(maps.Keys(s.agents)), ", "), "no agent")
+		return nil, fmt.Errorf("the script has no answers for agent %q, only for %s", agent, names)
 	}
 	p.asked++
-	n := p.asked
+	n, listed, rest := p.asked, len(p.answers), p.rest
 	if s.record {
 		p.reqs = append(p.reqs, copyRequest(req))
 	}
 	var a *answer
-	if n <= len(p.answers) {
+	if n <= listed {
 		a = &p.answers[n-1]
 	}
-	rest, listed := p.rest, len(p.answers)
 	s.mu.Unlock()
-
 	if a == nil && rest != nil {
 		a = rest(req)
 	}
-	var err error
 	if a == nil {
-		err = fmt.Errorf("call %d of agent %q is beyond its script, which has %s", n, agent, count(listed, "answer"))
-	} else if err = a.check(req); err != nil {
-		err = fmt.Errorf("call %d of agent %q: %w", n, agent, err)
+		return nil, fmt.Errorf("call %d of agent %q is beyond its script, which has %s", n, agent, count(listed, "answer"))
 	}
-	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return nil, s.drifted(err)
-	}
-	return a, nil
+	return a, a.check(req, fmt.Sprintf("call %d of agent", n), agent)
 }
 
-// drifted records a problem for Done and returns it as the call's error. The caller holds s.mu.
-func (s *Script) drifted(err error) error {
-	s.drift = append(s.drift, err)
-	return &llm.Error{Code: llm.CodeBadRequest, Message: err.Error(), Err: fmt.Errorf("%w: %w", ErrDrift, err)}
-}
-
+// model is a model of a script, or one without a script.
 type model struct {
-	script *Script
-	agent  string
+	name string
+	next func(*llm.Request) (*answer, error)
 }
 
-func (m *model) Name() string { return m.agent }
+func (m *model) Name() string { return m.name }
 
 func (m *model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		a, err := m.script.next(m.agent, req)
+		a, err := m.next(req)
 		if err != nil {
-			yield(llm.Chunk{}, err)
+			yield(llm.Chunk{}, &llm.Error{Code: llm.CodeBadRequest, Message: err.Error(), Err: fmt.Errorf("%w: %w", ErrDrift, err)})
 			return
 		}
 		a.stream(ctx, req, yield)
@@ -227,37 +222,15 @@ func (m *model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 // a text chunk causes no allocation.
 func Always(name string, a Answer) llm.Model {
 	c := a.compile(name, 1)
-	return &funcModel{name, func(*llm.Request) *answer { return &c }}
+	return &model{name, func(req *llm.Request) (*answer, error) { return &c, c.check(req, "model", name) }}
 }
 
 // Func returns a model whose answer to each call is f's answer to the request. Several goroutines may call f at once.
 func Func(name string, f func(*llm.Request) Answer) llm.Model {
-	return &funcModel{name, func(req *llm.Request) *answer {
+	return &model{name, func(req *llm.Request) (*answer, error) {
 		c := f(req).compile(name, 1)
-		return &c
+		return &c, c.check(req, "model", name)
 	}}
-}
-
-type funcModel struct {
-	name string
-	next func(*llm.Request) *answer
-}
-
-func (m *funcModel) Name() string { return m.name }
-
-func (m *funcModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
-	return func(yield func(llm.Chunk, error) bool) {
-		a := m.next(req)
-		if err := a.check(req); err != nil {
-			yield(llm.Chunk{}, &llm.Error{
-				Code:    llm.CodeBadRequest,
-				Message: fmt.Sprintf("model %q: %v", m.name, err),
-				Err:     fmt.Errorf("%w: %w", ErrDrift, err),
-			})
-			return
-		}
-		a.stream(ctx, req, yield)
-	}
 }
 
 // copyRequest copies everything that a caller can change. Strings and parts are values; the bytes of media and schemas
