@@ -44,14 +44,8 @@ func place(c llm.ToolCall, before int) int {
 // wireName turns a name that a model invented into a legal one, because endpoints refuse the whole conversation
 // otherwise.
 func wireName(name string) string {
-	legal := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
-	}
-	if name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool { return !legal(r) }) {
-		return name
-	}
 	name = strings.Map(func(r rune) rune {
-		if legal(r) {
+		if r < 0x80 && nameByte(byte(r)) {
 			return r
 		}
 		return '_'

@@ -70,10 +70,15 @@ type (
 		Effort  string `json:"effort,omitempty"`
 		Summary string `json:"summary,omitempty"`
 	}
-	responsesMessage struct {
-		Type    string `json:"type,omitempty"`
-		Role    string `json:"role"`
-		Content any    `json:"content"` // a string, or []responsesPart
+	// inputItem is a message, a call or the output of one.
+	inputItem struct {
+		Type      string `json:"type,omitempty"`
+		Role      string `json:"role,omitempty"`
+		Content   any    `json:"content,omitempty"` // a string, which may be empty, or []responsesPart
+		CallID    string `json:"call_id,omitempty"`
+		Name      string `json:"name,omitempty"`
+		Arguments string `json:"arguments,omitempty"`
+		Output    string `json:"output,omitempty"`
 	}
 	responsesPart struct {
 		Type     string     `json:"type"`
@@ -83,17 +88,6 @@ type (
 		FileData string     `json:"file_data,omitempty"`
 		FileURL  string     `json:"file_url,omitempty"`
 		Audio    *wireAudio `json:"input_audio,omitempty"`
-	}
-	responsesCall struct {
-		Type      string `json:"type"`
-		CallID    string `json:"call_id"`
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	}
-	responsesOutput struct {
-		Type   string `json:"type"`
-		CallID string `json:"call_id"`
-		Output string `json:"output"`
 	}
 )
 
@@ -167,14 +161,14 @@ func (g *giving) appendInput(list []any, m *llm.Message) ([]any, error) {
 		return g.appendSaid(list, m), nil
 	case llm.RoleTool:
 		return appendResults(g, list, m, func(id string, res llm.ToolResult) any {
-			return responsesOutput{"function_call_output", id, res.Output}
+			return inputItem{Type: "function_call_output", CallID: id, Output: res.Output}
 		})
 	}
 	if len(m.Parts) == 0 {
-		return append(list, responsesMessage{Role: string(m.Role), Content: m.Text}), nil
+		return append(list, inputItem{Role: string(m.Role), Content: m.Text}), nil
 	}
 	parts, err := partsOf(m, func(text string) responsesPart { return responsesPart{Type: "input_text", Text: text} }, inputMedia)
-	return append(list, responsesMessage{Role: string(m.Role), Content: parts}), err
+	return append(list, inputItem{Role: string(m.Role), Content: parts}), err
 }
 
 func inputMedia(m llm.Media) (responsesPart, error) {
@@ -196,9 +190,9 @@ func (g *giving) appendSaid(list []any, m *llm.Message) []any {
 	var places []int // the indices of the calls in it
 	var thought sealed
 	if text := m.PlainText(); g.has(quirkItemTypes) && text != "" { // vLLM refuses this form
-		said = append(said, responsesMessage{messageItem, "assistant", []responsesPart{{Type: "output_text", Text: text}}})
+		said = append(said, inputItem{Type: messageItem, Role: "assistant", Content: []responsesPart{{Type: "output_text", Text: text}}})
 	} else if text != "" {
-		said = append(said, responsesMessage{Role: "assistant", Content: text})
+		said = append(said, inputItem{Role: "assistant", Content: text})
 	}
 	calls := len(said)
 	for _, part := range m.Parts {
@@ -212,7 +206,7 @@ func (g *giving) appendSaid(list []any, m *llm.Message) []any {
 				own = thought.Calls[at]
 			}
 			places = append(places, at)
-			said = append(said, responsesCall{"function_call", g.ids.of(part.ID, own), g.toolName(wireName(part.Name)), wireArguments(part.Arguments)})
+			said = append(said, inputItem{Type: callItem, CallID: g.ids.of(part.ID, own), Name: g.toolName(wireName(part.Name)), Arguments: wireArguments(part.Arguments)})
 		}
 	}
 	if len(places) == 0 || g.has(quirkNoEcho) {

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -165,21 +166,19 @@ func errorShape(err error) (int, wireError) {
 	if !errors.As(err, &e) {
 		return http.StatusInternalServerError, wireError{Message: err.Error(), Type: "server_error"}
 	}
-	status, shape := http.StatusInternalServerError, wireError{Message: e.Message, Type: "server_error"}
-	switch e.Code {
-	case llm.CodeTimeout:
-		status, shape.Type, shape.Code = http.StatusRequestTimeout, "timeout", "timeout"
-	case llm.CodeUnauthorized:
-		status, shape.Type, shape.Code = http.StatusUnauthorized, "invalid_request_error", "invalid_api_key"
-	case llm.CodeNotFound:
-		status, shape.Type, shape.Code = http.StatusNotFound, "invalid_request_error", "model_not_found"
-	case llm.CodeBadRequest:
-		status, shape.Type = http.StatusBadRequest, "invalid_request_error"
-	case llm.CodeContextLength:
-		status, shape.Type, shape.Code = http.StatusBadRequest, "invalid_request_error", "context_length_exceeded"
-	case llm.CodeRateLimited:
-		status, shape.Type, shape.Code = http.StatusTooManyRequests, "rate_limit_error", "rate_limit_exceeded"
-	}
+	known := map[llm.ErrorCode]struct {
+		status     int
+		kind, code string
+	}{
+		llm.CodeTimeout:       {http.StatusRequestTimeout, "timeout", "timeout"},
+		llm.CodeUnauthorized:  {http.StatusUnauthorized, "invalid_request_error", "invalid_api_key"},
+		llm.CodeNotFound:      {http.StatusNotFound, "invalid_request_error", "model_not_found"},
+		llm.CodeBadRequest:    {http.StatusBadRequest, "invalid_request_error", ""},
+		llm.CodeContextLength: {http.StatusBadRequest, "invalid_request_error", "context_length_exceeded"},
+		llm.CodeRateLimited:   {http.StatusTooManyRequests, "rate_limit_error", "rate_limit_exceeded"},
+	}[e.Code]
+	status := cmp.Or(known.status, http.StatusInternalServerError)
+	shape := wireError{Message: e.Message, Type: cmp.Or(known.kind, "server_error"), Code: known.code}
 	if e.Status >= 400 && e.Status <= 599 {
 		status = e.Status
 	}
