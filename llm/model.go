@@ -87,14 +87,21 @@ type Settings struct {
 // Timeouts limit the wait for one answer. Zero in a field leaves the limit to the adapter; a negative value means no
 // limit.
 type Timeouts struct {
-	First   time.Duration // the longest wait for the first piece of a streamed answer
-	Silence time.Duration // the longest wait between later pieces
-	Answer  time.Duration // from the request to the end of the answer
+	// Connect is the longest wait for a connection, including name resolution and TLS.
+	Connect time.Duration
+	// First is the longest wait for the first piece of a streamed answer. A local model may read a long prompt for
+	// minutes. It does not apply to answers that are not streamed: their first byte comes when the answer is complete.
+	First time.Duration
+	// Silence is the longest wait between later pieces of text, reasoning or a call. Keep-alive comments count as
+	// pieces. The consumer's time does not count.
+	Silence time.Duration
+	// Answer is the maximal time from the start of an attempt to the end of the answer, including the consumer's time.
+	Answer time.Duration
 }
 
 // Or returns the limits, with those of other in place of fields that are zero.
 func (t Timeouts) Or(other Timeouts) Timeouts {
-	return Timeouts{cmp.Or(t.First, other.First), cmp.Or(t.Silence, other.Silence), cmp.Or(t.Answer, other.Answer)}
+	return Timeouts{cmp.Or(t.Connect, other.Connect), cmp.Or(t.First, other.First), cmp.Or(t.Silence, other.Silence), cmp.Or(t.Answer, other.Answer)}
 }
 
 // ForEndpoint returns only the settings that describe the endpoint and the model's thinking, not those that describe

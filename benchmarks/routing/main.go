@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/eval"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/runner"
 )
@@ -150,7 +151,7 @@ const maxModelCalls = 10
 
 // connect returns the model of a variant. It waits for slow machines and does not retry, so that no error is hidden.
 func connect(getenv func(string) string, v variant) (*openai.Model, error) {
-	slow := openai.Timeouts{FirstByte: 10 * time.Minute, Idle: 10 * time.Minute, Attempt: 20 * time.Minute}
+	slow := llm.Timeouts{First: 10 * time.Minute, Silence: 10 * time.Minute, Answer: 20 * time.Minute}
 	return openai.FromEnv(getenv, "", append([]openai.Option{openai.WithTimeouts(slow), openai.WithRetries(0)}, v.model...)...)
 }
 

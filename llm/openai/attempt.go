@@ -45,12 +45,12 @@ func (c *client) try(ctx context.Context, w *writing) (*attempt, error) {
 	if c.responses && a.reading.limit > 0 {
 		a.reading.limit = max(a.reading.limit, minOutputTokens)
 	}
-	limits := c.timeouts.with(req.Timeouts)
-	if t := limits.Attempt; t > 0 {
+	limits := req.Timeouts.Or(c.timeouts)
+	if t := limits.Answer; t > 0 {
 		a.ctx, a.stop = context.WithTimeoutCause(a.ctx, t, &limitError{phaseAttempt, t})
 	}
 	if !a.stream {
-		limits.FirstByte = -1 // the first byte comes when the answer is complete
+		limits.First = -1 // the first byte comes when the answer is complete
 	}
 	a.watch = newWatchdog(limits, a.cancel)
 

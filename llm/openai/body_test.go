@@ -102,7 +102,7 @@ func FuzzAnswerBody(f *testing.F) {
 			contentType = "text/event-stream"
 		}
 		read := func(src io.Reader) (events []string, err error) {
-			a := &attempt{client: m.endpoint(), ctx: context.Background(), watch: newWatchdog(Timeouts{}, func(error) {})}
+			a := &attempt{client: m.endpoint(), ctx: context.Background(), watch: newWatchdog(llm.Timeouts{}, func(error) {})}
 			b := newAnswerBody(&meter{src: io.NopCloser(src), a: a, left: 1 << 20}, contentType, m.endpoint())
 			defer b.finish()
 			for {

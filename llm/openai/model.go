@@ -49,7 +49,7 @@ func New(model string, opts ...Option) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
-	c.timeouts = c.timeouts.withDefaults()
+	c.timeouts = c.timeouts.Or(defaultTimeouts)
 	c.secrets = secretsOf(&c.config, u)
 	u.Path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), chatPath), responsesPath) + c.path()
 	u.RawPath, u.Fragment = "", ""

@@ -15,47 +15,15 @@ import (
 
 const defaultBaseURL = "https://api.openai.com/v1"
 
-// Timeouts limit one attempt at an answer. Zero in a field means its default; a negative value means no limit.
-type Timeouts struct {
-	// Connect is the maximal time to open a connection, including name resolution and TLS. Defaults to 10 s.
-	Connect time.Duration
-	// FirstByte is the longest wait for the first piece of a streamed answer. A local model may read a long prompt for
-	// minutes. It does not apply to answers that are not streamed: their first byte comes when the answer is complete.
-	// Defaults to 5 min.
-	FirstByte time.Duration
-	// Idle is the longest wait between later pieces of text, reasoning or a call. Keep-alive comments count as pieces.
-	// The consumer's time does not count. Defaults to 1 min.
-	Idle time.Duration
-	// Attempt is the maximal time from the start of an attempt to the end of the answer, including the consumer's time.
-	// Defaults to 10 min.
-	Attempt time.Duration
-}
-
-func (t Timeouts) withDefaults() Timeouts {
-	for _, f := range []struct {
-		d   *time.Duration
-		def time.Duration
-	}{{&t.Connect, 10 * time.Second}, {&t.FirstByte, 5 * time.Minute}, {&t.Idle, time.Minute}, {&t.Attempt, 10 * time.Minute}} {
-		if *f.d == 0 {
-			*f.d = f.def
-		}
-	}
-	return t
-}
-
-// with returns the limits, replaced by those that a request has of its own.
-func (t Timeouts) with(own llm.Timeouts) Timeouts {
-	all := llm.Timeouts{First: t.FirstByte, Silence: t.Idle, Answer: t.Attempt}
-	all = own.Or(all)
-	return Timeouts{Connect: t.Connect, FirstByte: all.First, Idle: all.Silence, Attempt: all.Answer}
-}
+// defaultTimeouts are the limits of an attempt.
+var defaultTimeouts = llm.Timeouts{Connect: 10 * time.Second, First: 5 * time.Minute, Silence: time.Minute, Answer: 10 * time.Minute}
 
 type config struct {
 	baseURL       string
 	key           string
 	header        http.Header
 	http          *http.Client
-	timeouts      Timeouts
+	timeouts      llm.Timeouts
 	retries       int
 	retryBase     time.Duration
 	retryMax      time.Duration
@@ -102,8 +70,9 @@ func WithHeader(name, value string) Option { return func(c *config) { c.header.S
 // Without it, each [New] creates its own connection pool.
 func WithHTTPClient(client *http.Client) Option { return func(c *config) { c.http = client } }
 
-// WithTimeouts sets the time limits.
-func WithTimeouts(t Timeouts) Option { return func(c *config) { c.timeouts = t } }
+// WithTimeouts sets the time limits of an attempt. The defaults are 10 s for a connection, 5 min for the first piece, 1 min
+// for a silence and 10 min for the answer.
+func WithTimeouts(t llm.Timeouts) Option { return func(c *config) { c.timeouts = t } }
 
 // WithRetries sets the number of retries of a request that fails before its answer starts; 0 means none. Defaults to 2.
 func WithRetries(n int) Option { return func(c *config) { c.retries = n } }

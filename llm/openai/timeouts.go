@@ -6,6 +6,8 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"time"
+
+	"github.com/agentarbor/arbor/llm"
 )
 
 // phase is what an attempt waits for.
@@ -39,14 +41,14 @@ func (e *limitError) Error() string {
 // watchdog cancels an attempt that waits longer than its current phase allows. It needs a timer, but no goroutine.
 type watchdog struct {
 	mu     sync.Mutex
-	limits Timeouts
+	limits llm.Timeouts
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	phase  phase
 	armed  bool
 }
 
-func newWatchdog(limits Timeouts, cancel context.CancelCauseFunc) *watchdog {
+func newWatchdog(limits llm.Timeouts, cancel context.CancelCauseFunc) *watchdog {
 	w := &watchdog{limits: limits, cancel: cancel}
 	w.timer = time.AfterFunc(time.Hour, w.fire)
 	w.timer.Stop()
@@ -66,9 +68,9 @@ func (w *watchdog) limit() time.Duration {
 	case phaseConnect:
 		return w.limits.Connect
 	case phaseFirstByte:
-		return w.limits.FirstByte
+		return w.limits.First
 	}
-	return w.limits.Idle
+	return w.limits.Silence
 }
 
 // enter starts a wait.
@@ -97,7 +99,7 @@ func (w *watchdog) pause() {
 func (w *watchdog) shortenSilence(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, limit := range []*time.Duration{&w.limits.FirstByte, &w.limits.Idle} {
+	for _, limit := range []*time.Duration{&w.limits.First, &w.limits.Silence} {
 		if *limit <= 0 || d < *limit {
 			*limit = d
 		}

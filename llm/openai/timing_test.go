@@ -112,7 +112,7 @@ func TestTimeouts(t *testing.T) {
 		bubble(t, slowly(3, 24*time.Hour), func(t *testing.T, m *Model) {
 			_, err := ask(t, m, helloS)
 			require.NoError(t, err)
-		}, WithTimeouts(Timeouts{FirstByte: -1, Idle: -1, Attempt: -1}))
+		}, WithTimeouts(llm.Timeouts{First: -1, Silence: -1, Answer: -1}))
 	})
 	t.Run("a slow consumer is no silence", func(t *testing.T) {
 		bubble(t, bodyOf(text("a")+text("b")+done), func(t *testing.T, m *Model) {

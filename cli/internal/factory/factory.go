@@ -20,7 +20,6 @@ import (
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
@@ -58,12 +57,12 @@ type Factory struct {
 	Place    place
 	Server   serverFlags
 	Tape     tape
-	Model    string          // the name of --model
-	Prices   string          // the file of --prices
-	JSON     bool            // --json is given
-	ToDesk   bool            // --desk is given
-	timeouts openai.Timeouts // of the models' endpoint, by flags
-	Began    bool            // the command line is valid, and the command has started
+	Model    string       // the name of --model
+	Prices   string       // the file of --prices
+	JSON     bool         // --json is given
+	ToDesk   bool         // --desk is given
+	timeouts llm.Timeouts // of the models' endpoint, by flags
+	Began    bool         // the command line is valid, and the command has started
 	// Sources returns the file of an agent of the last loaded tree; nil for a tree of the program's own.
 	Sources func(agent string) (agentfile.Source, bool)
 	// ConnectServers starts the servers of that tree, and returns their problems; nil for a tree of the program's own.

@@ -201,9 +201,9 @@ type tape struct {
 func TapeFlags(f *Factory, fs *pflag.FlagSet) {
 	fs.StringVar(&f.Tape.Record, "record", "", "record the requests to the model endpoint and its answers in `FILE`")
 	fs.StringVar(&f.Tape.Replay, "replay", "", "answer from `FILE`, a recording of --record, without an endpoint")
-	fs.DurationVar(&f.timeouts.FirstByte, "timeout-first", 0, "wait at most `TIME` for the first text of a streamed answer (default 5m; negative: no limit)")
-	fs.DurationVar(&f.timeouts.Idle, "timeout-silence", 0, "wait at most `TIME` between two parts of a streamed answer (default 1m; negative: no limit)")
-	fs.DurationVar(&f.timeouts.Attempt, "timeout-answer", 0, "wait at most `TIME` for a whole answer (default 10m; negative: no limit)")
+	fs.DurationVar(&f.timeouts.First, "timeout-first", 0, "wait at most `TIME` for the first text of a streamed answer (default 5m; negative: no limit)")
+	fs.DurationVar(&f.timeouts.Silence, "timeout-silence", 0, "wait at most `TIME` between two parts of a streamed answer (default 1m; negative: no limit)")
+	fs.DurationVar(&f.timeouts.Answer, "timeout-answer", 0, "wait at most `TIME` for a whole answer (default 10m; negative: no limit)")
 }
 
 // endpoint returns the environment that describes the models' endpoint, and the options of the flags.
