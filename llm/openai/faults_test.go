@@ -28,7 +28,6 @@ func TestFaultMatrix(t *testing.T) {
 	object := func(message, kind, code string) string {
 		return fmt.Sprintf(`{"error":{"message":%q,"type":%q,"param":null,"code":%q}}`, message, kind, code)
 	}
-	inADay := time.Now().Add(24 * time.Hour).UTC().Format(http.TimeFormat)
 	cases := map[string]struct {
 		h     http.HandlerFunc
 		code  llm.ErrorCode
@@ -63,7 +62,7 @@ func TestFaultMatrix(t *testing.T) {
 		"429 spent":         {status(429, object("Budget exceeded", "", "")), llm.CodeRateLimited, 429, false, "nothing more is to be had", 0},
 		"429 budget":        {status(429, object("Budget exceeded", "", ""), "Retry-After", "3"), llm.CodeRateLimited, 429, true, "Budget exceeded", 3 * time.Second},
 		"429 seconds":       {status(429, "", "Retry-After", "3"), llm.CodeRateLimited, 429, true, "", 3 * time.Second},
-		"429 date":          {status(429, "", "Retry-After", inADay), llm.CodeRateLimited, 429, true, "it asks to wait 2", 24 * time.Hour},
+		"429 date":          {status(429, "", "Date", "Mon, 02 Nov 2026 10:00:00 GMT", "Retry-After", "Tue, 03 Nov 2026 10:00:00 GMT"), llm.CodeRateLimited, 429, true, "it asks to wait 2", 24 * time.Hour},
 		"429 no retry":      {status(429, "", "X-Should-Retry", "false"), llm.CodeRateLimited, 429, false, "Too Many Requests", 0},
 		"429 in an event":   {status(429, "event: error\ndata: {\"error\":{\"message\":\"no more\",\"code\":\"insufficient_quota\"}}\n\n"), llm.CodeRateLimited, 429, false, "Too Many Requests: no more (ins", 0}, // openclaw/openclaw#76444
 		"429 event, lines":  {status(429, "event: error\ndata: {\"error\":\ndata: {\"message\":\"no more\",\"code\":\"insufficient_quota\"}}\n\ndata: [DONE]\n\n"), llm.CodeRateLimited, 429, false, "Too Many Requests: no more (ins", 0},
