@@ -48,8 +48,7 @@ func TestApprovalIsWhole(t *testing.T) {
 	s.env = serve(t, answers(scripted.Reply(scripted.Call("refund", deceit)), scripted.Reply(scripted.Text("Refunded."))))
 	const prefix = "  │ "
 
-	got := s.run(t, "run", "refund it", "--session", "a", "--db", s.db)
-	require.Equal(t, cli.StatusApproval, got.status, got.err)
+	got := s.run(t, "run", "refund it", "--session", "a", "--db", s.db).exits(t, cli.StatusApproval)
 	requireWhole(t, got.out, prefix)
 	require.Regexp(t, `refund → waits for approval, call \w+, with \d+ bytes of arguments in \d+ lines:\n`, got.out)
 	call := regexp.MustCompile(`--approve (\S+) `).FindStringSubmatch(got.err)[1]
@@ -66,8 +65,7 @@ func TestApprovalIsWhole(t *testing.T) {
 	require.NotContains(t, s.sessions(t, "fork", "a", "--to", "b").err, `"last-one"`, "the fork asks no question: the call stays with a")
 
 	s.stdin = "/show\n/show nothing\n/show " + call + "\n/approve " + call + "\n"
-	got = s.run(t, "chat", "--session", "a", "--db", s.db)
-	require.Equal(t, 0, got.status, got.err)
+	got = s.run(t, "chat", "--session", "a", "--db", s.db).exits(t, 0)
 	require.Equal(t, 3, strings.Count(got.out, `"last-one"`), "when chat begins, and as often as it is asked")
 	require.Contains(t, got.err, "no call nothing waits for you")
 	requireWhole(t, got.out, prefix)
@@ -87,19 +85,16 @@ func TestApprovalOfAnEarlierQuestion(t *testing.T) {
 	call := regexp.MustCompile(`--approve (\S+) `).FindStringSubmatch(got.err)[1]
 	s.env = append(s.env, "REFUNDS=All of them.")
 	approve := []string{"resume", "--session", "a", "--approve", call, "--db", s.db}
-	got = s.run(t, approve...)
-	require.Equal(t, cli.StatusApproval, got.status, got.err)
+	got = s.run(t, approve...).exits(t, cli.StatusApproval)
 	named := regexp.MustCompile(`--approve (\S+) `).FindStringSubmatch(got.err)[1]
 	require.Regexp(t, "^"+call+"=sha256:", named)
-	got = s.run(t, approve...)
-	require.Equal(t, cli.StatusUsage, got.status, got.err)
+	got = s.run(t, approve...).exits(t, cli.StatusUsage)
 	require.Contains(t, got.err, "asks again, because its tool or its arguments have changed")
 	got = s.run(t, "resume", "--session", "a", "--db", s.db)
 	require.Contains(t, got.err, "--approve "+named, "as the error says")
 	require.NotContains(t, s.sessions(t, "export", "a", "--format", "md").out, "Refunded.")
 	approve[4] = named
-	got = s.run(t, approve...)
-	require.Equal(t, 0, got.status, got.err)
+	got = s.run(t, approve...).exits(t, 0)
 	require.Contains(t, got.out, "careful: Refunded.")
 }
 
@@ -110,8 +105,7 @@ func TestAnswer(t *testing.T) {
 	s := told{invocation{program: "asker", home: t.TempDir()}, filepath.Join(t.TempDir(), "s.db")}
 	s.env = serve(t, answers(scripted.Reply(scripted.Call("clerk", `{"input":"Book"}`)), scripted.Reply(scripted.Call("book", `{}`)),
 		scripted.Reply(scripted.Text("Booked.")), scripted.Reply(scripted.Text("It is booked."))))
-	got := s.run(t, "run", "book it", "--session", "a", "--db", s.db)
-	require.Equal(t, cli.StatusApproval, got.status, got.err)
+	got := s.run(t, "run", "book it", "--session", "a", "--db", s.db).exits(t, cli.StatusApproval)
 	require.Regexp(t, `  book asks inside of asker, call \w+:\n  │ For whom\?\n  │ you> /quit\n`, got.out)
 	call := regexp.MustCompile(`--answer (\w+)=TEXT .*, or --deny \w+ --reason TEXT`).FindStringSubmatch(got.err)
 	require.NotNil(t, call, got.err)
@@ -122,8 +116,7 @@ func TestAnswer(t *testing.T) {
 		{"--deny", "c9", "asker sessions show a --state --db " + s.db + " prints the waiting calls"},
 		{"--approve", call[1], "asks for an answer"},
 	} {
-		got = s.run(t, "resume", "--session", "a", "--db", s.db, wrong.flag, wrong.value)
-		require.Equal(t, cli.StatusUsage, got.status, got.err)
+		got = s.run(t, "resume", "--session", "a", "--db", s.db, wrong.flag, wrong.value).exits(t, cli.StatusUsage)
 		require.Contains(t, got.err, wrong.says)
 	}
 	got = s.run(t, "resume", "--session", "a", "--db", s.db, "--answer", call[1]+"=Ann = Bob")
@@ -131,8 +124,7 @@ func TestAnswer(t *testing.T) {
 	require.Contains(t, got.out, "  │ How many?\n  │ the answer is JSON of this schema:\n")
 
 	s.stdin = "/answer " + call[1] + " many\n/answer " + call[1] + " 4\n"
-	got = s.run(t, "chat", "--session", "a", "--db", s.db)
-	require.Equal(t, 0, got.status, got.err)
+	got = s.run(t, "chat", "--session", "a", "--db", s.db).exits(t, 0)
 	require.Contains(t, got.err, "the answer does not fit")
 	require.Contains(t, got.out, "asker: It is booked.")
 	md := s.sessions(t, "export", "a", "--format", "md").out
@@ -150,8 +142,7 @@ func TestShortApproval(t *testing.T) {
 		`{}`:                       `  refund() → waits for approval, call `,
 	} {
 		in := invocation{program: "careful", env: serve(t, answers(scripted.Reply(scripted.Call("refund", arguments))))}
-		got := in.run(t, "run", "refund it", "--db", ":memory:")
-		require.Equal(t, cli.StatusApproval, got.status, got.err)
+		got := in.run(t, "run", "refund it", "--db", ":memory:").exits(t, cli.StatusApproval)
 		require.Contains(t, got.out, line)
 	}
 }
@@ -170,8 +161,7 @@ spec:
 	run := func(rest ...string) outcome {
 		return in.run(t, append([]string{"graph", "run", f["g.yaml"], "--mock", f["m.yaml"], "--session", "s1"}, rest...)...)
 	}
-	got := run("--input", "@"+f["in.json"], "--json")
-	require.Equal(t, cli.StatusApproval, got.status, got.err)
+	got := run("--input", "@"+f["in.json"], "--json").exits(t, cli.StatusApproval)
 	requireWhole(t, got.err, "  │ ")
 	requireWhole(t, run("--resume").out, "  │ ")
 }

@@ -112,10 +112,8 @@ func TestBisect(t *testing.T) {
 			r := newRepository(t)
 			r.history(tt.number, func() { tt.plant(r) })
 			before := r.git("status", "--porcelain")
-			o := i.run(t, "bisect", "s1", r.tree(), "--good", r.ids[tt.from], "--json")
-			require.Equal(t, 0, o.status, o.err)
-			var b bisected
-			require.NoError(t, json.Unmarshal([]byte(o.out), &b))
+			o := i.run(t, "bisect", "s1", r.tree(), "--good", r.ids[tt.from], "--json").exits(t, 0)
+			b := must.JSON[bisected](o.out)
 			require.Equal(t, r.ids[tt.number], b.Commit, o.out)
 			require.Equal(t, []any{"The planted change", "Ann", tt.criterion, 1, tt.seq}, []any{b.Subject, b.Author, b.Criterion, b.Turn, b.Seq})
 			require.Empty(t, b.Candidates)
@@ -128,8 +126,7 @@ func TestBisect(t *testing.T) {
 			}
 			require.Equal(t, before, r.git("status", "--porcelain"), "the working tree is left alone")
 
-			o = i.run(t, "bisect", "s1", r.tree(), "--good", r.ids[tt.from])
-			require.Equal(t, 0, o.status, o.err)
+			o = i.run(t, "bisect", "s1", r.tree(), "--good", r.ids[tt.from]).exits(t, 0)
 			require.True(t, strings.HasPrefix(o.out, r.ids[tt.number]+" is the first bad revision\nsubject: The planted change\nauthor:  Ann\n"), o.out)
 		})
 	}
@@ -144,10 +141,8 @@ func TestBisectBetweenBroken(t *testing.T) {
 		r.replace("tech.md", "descriptoin:", "description:")
 		r.replace("billing.md", "Charges", "Fines")
 	})
-	o := i.run(t, "bisect", "s1", r.tree(), "--good", r.ids[0], "--json")
-	require.Equal(t, 0, o.status, o.err)
-	var b bisected
-	require.NoError(t, json.Unmarshal([]byte(o.out), &b))
+	o := i.run(t, "bisect", "s1", r.tree(), "--good", r.ids[0], "--json").exits(t, 0)
+	b := must.JSON[bisected](o.out)
 	require.Len(t, b.Candidates, 2)
 	require.Equal(t, []string{r.ids[13], r.ids[14]}, []string{b.Candidates[0].Commit, b.Candidates[1].Commit})
 	o = i.run(t, "bisect", "s1", r.tree(), "--good", r.ids[0])
@@ -183,15 +178,12 @@ func TestBisectAsk(t *testing.T) {
 		}
 		return scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"tech"}`))
 	}))
-	o := i.run(t, "bisect", "s1", r.tree(), "--good", first, "--ask", "--json")
-	require.Equal(t, 0, o.status, o.err)
-	var b bisected
-	require.NoError(t, json.Unmarshal([]byte(o.out), &b))
+	o := i.run(t, "bisect", "s1", r.tree(), "--good", first, "--ask", "--json").exits(t, 0)
+	b := must.JSON[bisected](o.out)
 	require.Equal(t, []string{r.ids[3], "answer", "support → billing", "support → tech"}, []string{b.Commit, b.Criterion, b.Good, b.Bad})
 
 	i.env = nil
-	o = i.run(t, "bisect", "s1", r.tree(), "--good", first, "--json")
-	require.Equal(t, 0, o.status, o.err)
+	o = i.run(t, "bisect", "s1", r.tree(), "--good", first, "--json").exits(t, 0)
 	require.NoError(t, json.Unmarshal([]byte(o.out), &b))
 	require.Equal(t, []string{"Another change before", "request"}, []string{b.Subject, b.Criterion})
 }
@@ -221,18 +213,15 @@ func TestBisectRefuses(t *testing.T) {
 		"--model, --record and --replay need --ask": {"s1", r.tree(), "--good", "HEAD~3", "--model", "m"},
 		"--at 99: session s1 has the position":      {"s1", r.tree(), "--good", "HEAD~3", "--at", "99"},
 	} {
-		o := i.run(t, append([]string{"bisect"}, args...)...)
-		require.Equal(t, 2, o.status, "%s: %s%s", want, o.out, o.err)
+		o := i.run(t, append([]string{"bisect"}, args...)...).exits(t, 2, want)
 		require.Contains(t, o.err, want)
 		require.Empty(t, o.out)
 	}
-	o := i.run(t, "bisect", "s1", r.tree(), "--good", "HEAD~1")
-	require.Equal(t, 1, o.status)
+	o := i.run(t, "bisect", "s1", r.tree(), "--good", "HEAD~1").exits(t, 1)
 	require.Contains(t, o.err, "the good and the bad revision do the same in this session")
 
 	i.env = []string{"PATH=" + t.TempDir()}
-	o = i.run(t, "bisect", "s1", r.tree(), "--good", "HEAD~3")
-	require.Equal(t, 2, o.status)
+	o = i.run(t, "bisect", "s1", r.tree(), "--good", "HEAD~3").exits(t, 2)
 	require.Contains(t, o.err, "git is needed, and is not installed")
 }
 
@@ -260,14 +249,11 @@ func TestBisectRouter(t *testing.T) {
 			r.git("checkout", "-q", r.ids[made])
 			i := invocation{home: t.TempDir()}
 			for _, words := range []string{"Hello", "I was charged twice"} {
-				o := i.run(t, "run", front, words, "--session", "s1")
-				require.Equal(t, 0, o.status, o.err)
+				i.run(t, "run", front, words, "--session", "s1").exits(t, 0)
 			}
 			r.git("checkout", "-q", "main")
-			o := i.run(t, "bisect", "s1", front, "--good", r.ids[0], "--json")
-			require.Equal(t, 0, o.status, o.err)
-			var b bisected
-			require.NoError(t, json.Unmarshal([]byte(o.out), &b))
+			o := i.run(t, "bisect", "s1", front, "--good", r.ids[0], "--json").exits(t, 0)
+			b := must.JSON[bisected](o.out)
 			require.Equal(t, []any{r.ids[11], "route", 2, "front"}, []any{b.Commit, b.Criterion, b.Turn, b.Agent}, o.out)
 			with := map[bool][]string{true: {"what the log has", "front routes to tech"}, false: {"front routes to billing", "what the log has"}}
 			require.Equal(t, with[made == 0], []string{b.Good, b.Bad})

@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"bufio"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,8 +84,7 @@ func TestBadInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := invocation{env: tt.env, stdin: tt.stdin}.run(t, tt.args...)
-			require.Equal(t, cli.StatusUsage, got.status, got.err)
+			got := invocation{env: tt.env, stdin: tt.stdin}.run(t, tt.args...).exits(t, cli.StatusUsage)
 			require.Contains(t, got.err, tt.say)
 			require.Empty(t, got.out)
 			require.True(t, strings.HasPrefix(got.err, "arbor: "), got.err)
@@ -112,12 +110,10 @@ func TestFolderNamedAsACommand(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	got := invocation{}.run(t)
-	require.Equal(t, cli.StatusUsage, got.status)
+	got := invocation{}.run(t).exits(t, cli.StatusUsage)
 	require.Empty(t, got.out)
 	require.Contains(t, got.err, "Exit status:")
-	got = invocation{}.run(t, "--help")
-	require.Equal(t, 0, got.status)
+	got = invocation{}.run(t, "--help").exits(t, 0)
 	require.Empty(t, got.err)
 	for _, word := range []string{"OPENAI_BASE_URL", "arbor/arbor.db", "~/.local/state", "130", "chat", "lint"} {
 		require.Contains(t, got.out, word)
@@ -143,16 +139,14 @@ func TestManualPages(t *testing.T) {
 func TestOfflineAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	got := invocation{home: home}.run(t, "run", desk, "an invoice shows two charges", "--session", "s1")
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{home: home}.run(t, "run", desk, "an invoice shows two charges", "--session", "s1").exits(t, 0)
 	require.Equal(t, 1, strings.Count(got.err, "\n"), got.err)
 	require.Contains(t, got.err, "no model is used")
 	require.Contains(t, got.err, "OPENAI_MODEL")
 	require.Contains(t, got.out, "support → billing (")
 	require.Contains(t, got.out, "\nbilling: ")
 
-	got = invocation{home: home}.run(t, "run", desk, "hello again", "--session", "s1")
-	require.Equal(t, 0, got.status, got.err)
+	got = invocation{home: home}.run(t, "run", desk, "hello again", "--session", "s1").exits(t, 0)
 	require.True(t, strings.HasPrefix(got.out, "billing: "), got.out)
 
 	info := must.Get(os.Stat(filepath.Join(home, ".local", "state", "arbor", "arbor.db")))
@@ -162,13 +156,11 @@ func TestOfflineAcrossProcesses(t *testing.T) {
 func TestStateDirectory(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
-	got := invocation{env: []string{"XDG_STATE_HOME=" + state}}.run(t, "run", desk, "hello")
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{env: []string{"XDG_STATE_HOME=" + state}}.run(t, "run", desk, "hello").exits(t, 0)
 	require.FileExists(t, filepath.Join(state, "arbor", "arbor.db"))
 	require.Regexp(t, `session (s-[0-9a-f]{10}); to continue: arbor run testdata/desk --session s-[0-9a-f]{10} "…"`, got.err)
 
-	got = invocation{}.run(t, "run", desk, "hello", "--db", ":memory:")
-	require.Equal(t, 0, got.status, got.err)
+	got = invocation{}.run(t, "run", desk, "hello", "--db", ":memory:").exits(t, 0)
 	require.NotContains(t, got.err, "to continue", "nothing is stored, so there is nothing to continue")
 }
 
@@ -185,8 +177,7 @@ func TestJSON(t *testing.T) {
 	var types []string
 	lines := bufio.NewScanner(strings.NewReader(got.out))
 	for lines.Scan() {
-		var e event.Event
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &e), lines.Text())
+		e := must.JSON[event.Event](lines.Bytes())
 		back := must.Get(e.MarshalJSON())
 		require.Equal(t, lines.Text(), string(back))
 		types = append(types, e.Type())
@@ -200,8 +191,7 @@ func TestJSON(t *testing.T) {
 func TestJSONOfErrors(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"run", desk, "--json", ""}, {"run", "none", "--json", "hi"}, {"run", "testdata/broken", "--json", "hi"}} {
-		got := invocation{}.run(t, args...)
-		require.Equal(t, cli.StatusUsage, got.status)
+		got := invocation{}.run(t, args...).exits(t, cli.StatusUsage)
 		require.Empty(t, got.out)
 		require.NotEmpty(t, got.err)
 	}
@@ -226,8 +216,7 @@ func TestMessages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			script := answers(scripted.Reply(scripted.Text("ok")))
-			got := invocation{env: serve(t, script), stdin: tt.stdin}.run(t, append([]string{"run", desk, "--db", ":memory:"}, tt.args...)...)
-			require.Equal(t, 0, got.status, got.err)
+			got := invocation{env: serve(t, script), stdin: tt.stdin}.run(t, append([]string{"run", desk, "--db", ":memory:"}, tt.args...)...).exits(t, 0)
 			require.Equal(t, "support: ok\n", got.out)
 			require.NoError(t, script.Done())
 			msgs := script.Requests("model")[0].Messages
@@ -267,8 +256,7 @@ func TestTree(t *testing.T) {
 }
 `,
 	} {
-		got := invocation{}.run(t, "tree", desk, "--format", format)
-		require.Equal(t, 0, got.status, got.err)
+		got := invocation{}.run(t, "tree", desk, "--format", format).exits(t, 0)
 		require.Empty(t, got.err, "no model is needed for a drawing")
 		require.Equal(t, want, got.out)
 	}
@@ -283,28 +271,24 @@ func TestLint(t *testing.T) {
 	got := invocation{}.run(t, "lint", desk)
 	require.Equal(t, outcome{0, "ok: 3 agents\n", ""}, got)
 
-	got = invocation{}.run(t, "lint", "testdata/broken")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got = invocation{}.run(t, "lint", "testdata/broken").exits(t, cli.StatusUsage)
 	require.Regexp(t, `(?m)^testdata/broken/root\.md:3: .*colour`, got.out)
 	require.Regexp(t, `(?m)^testdata/broken/root\.md:4: .*ghost`, got.out)
 	require.Regexp(t, `(?m)^testdata/broken/child\.md:4: .*no_such_tool`, got.out)
 	require.Equal(t, "arbor: 3 problems\n", got.err)
 
-	got = invocation{program: "twice"}.run(t, "lint")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got = invocation{program: "twice"}.run(t, "lint").exits(t, cli.StatusUsage)
 	require.Equal(t, 2, strings.Count(got.out, "\n"), got.out)
 	require.Contains(t, got.out, `same/same: the name "same" is taken`)
 	require.Contains(t, got.out, `same/user: agent name "user" is reserved`)
-	got = invocation{program: "twice"}.run(t, "run", "hi")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got = invocation{program: "twice"}.run(t, "run", "hi").exits(t, cli.StatusUsage)
 	require.Contains(t, got.err, "2 problems in the tree of agents\n")
 }
 
 // A program with a tree of its own takes no PATH.
 func TestOwnTree(t *testing.T) {
 	t.Parallel()
-	got := invocation{program: "embedded"}.run(t, "run", "my invoice", "--db", ":memory:")
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{program: "embedded"}.run(t, "run", "my invoice", "--db", ":memory:").exits(t, 0)
 	require.Contains(t, got.out, "support → billing")
 	require.True(t, strings.HasPrefix(got.err, "helpdesk: no model is used"), got.err)
 
@@ -313,8 +297,7 @@ func TestOwnTree(t *testing.T) {
 	require.Equal(t, outcome{0, "solo: hello\n", ""}, got)
 	require.Equal(t, outcome{0, "solo\n", ""}, invocation{program: "func"}.run(t, "tree"))
 
-	got = invocation{program: "rude"}.run(t, "run", "hi", "--db", ":memory:", "--model", "m")
-	require.Equal(t, cli.StatusUsage, got.status, "a tree with models of its own has no --model")
+	got = invocation{program: "rude"}.run(t, "run", "hi", "--db", ":memory:", "--model", "m").exits(t, cli.StatusUsage, "its models are its own")
 }
 
 // A name in the files will do where OPENAI_MODEL is not set, and --model counts

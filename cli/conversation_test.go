@@ -20,8 +20,7 @@ func TestConversationReduce(t *testing.T) {
 	for _, file := range files {
 		events := must.Get(os.ReadFile(file))
 		expected := must.Get(os.ReadFile(strings.TrimSuffix(file, ".jsonl") + ".expected.json"))
-		var want struct{ Flat json.RawMessage }
-		require.NoError(t, json.Unmarshal(expected, &want))
+		want := must.JSON[struct{ Flat json.RawMessage }](expected)
 
 		got := invocation{stdin: string(events)}.run(t, "conversation", "reduce", "--project", "graph", "--json")
 		require.Equal(t, cli.StatusAnswered, got.status, got.err)
@@ -38,9 +37,7 @@ func TestConversationProjections(t *testing.T) {
 	project := func(name string) map[string]any {
 		got := invocation{stdin: events}.run(t, "conversation", "reduce", "--project", name, "--json")
 		require.Equal(t, cli.StatusAnswered, got.status, got.err)
-		var out map[string]any
-		require.NoError(t, json.Unmarshal([]byte(got.out), &out))
-		return out
+		return must.JSON[map[string]any](got.out)
 	}
 	content := []any{map[string]any{"type": "text", "text": "Look"}, map[string]any{"type": "image", "mediaType": "image/png", "url": "http://localhost/a.png"}}
 	require.Equal(t, map[string]any{"messages": []any{
@@ -90,8 +87,7 @@ func TestConversationActive(t *testing.T) {
 			if project == "dag" && c.args == file {
 				continue // where a folded run is one box
 			}
-			got := invocation{stdin: events}.run(t, "conversation", "reduce", "--json", "--project", project, "--active", c.args)
-			require.Equal(t, cli.StatusAnswered, got.status, got.err)
+			got := invocation{stdin: events}.run(t, "conversation", "reduce", "--json", "--project", project, "--active", c.args).exits(t, cli.StatusAnswered)
 			require.Contains(t, got.out, c.want, project)
 			require.NotContains(t, got.out, c.not, project)
 		}
@@ -99,8 +95,7 @@ func TestConversationActive(t *testing.T) {
 	whole := invocation{stdin: events}.run(t, "conversation", "reduce", "--json")
 	require.Equal(t, whole, invocation{stdin: events}.run(t, "conversation", "reduce", "--json", "--active", file), "the graph is always all of it")
 
-	got := invocation{stdin: events}.run(t, "conversation", "reduce", "--json", "--project", "thread", "--active", `{"next":{"u":"r"}}`, "--hide", "reasoning,tools")
-	require.Equal(t, cli.StatusAnswered, got.status, got.err)
+	got := invocation{stdin: events}.run(t, "conversation", "reduce", "--json", "--project", "thread", "--active", `{"next":{"u":"r"}}`, "--hide", "reasoning,tools").exits(t, cli.StatusAnswered)
 	require.NotContains(t, got.out, "reasoning")
 	require.Contains(t, got.out, `"toolCalls":[{"id":"k","name":"look","status":"complete"}]`)
 
@@ -130,15 +125,12 @@ func TestConversationReduceBadInput(t *testing.T) {
 	require.Empty(t, got.out)
 	require.Contains(t, got.err, "arbor: line 3: the event is not a JSON object")
 
-	got = invocation{}.run(t, "conversation", "reduce", "--project", "grpah")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got = invocation{}.run(t, "conversation", "reduce", "--project", "grpah").exits(t, cli.StatusUsage)
 	require.Contains(t, got.err, "--project grpah")
 
-	got = invocation{}.run(t, "conversation", "reduce", "--hide", "reasoning,text")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got = invocation{}.run(t, "conversation", "reduce", "--hide", "reasoning,text").exits(t, cli.StatusUsage)
 	require.Contains(t, got.err, "--hide text")
 
-	got = invocation{}.run(t, "conversation", "reduce")
-	require.Equal(t, cli.StatusAnswered, got.status)
+	got = invocation{}.run(t, "conversation", "reduce").exits(t, cli.StatusAnswered)
 	require.JSONEq(t, `{"nodes":[],"edges":{},"lastNodeByRunId":{}}`, got.out)
 }

@@ -33,8 +33,7 @@ func said(t *testing.T) invocation {
 	transfer := scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))
 	i.env = serve(t, answers(transfer, scripted.Reply(scripted.Text("Refunded.")), scripted.Reply(scripted.Text("You are welcome."))))
 	for _, words := range []string{"I was charged twice", "Thank you"} {
-		o := i.run(t, "run", desk, words, "--session", "s1")
-		require.Equal(t, 0, o.status, o.err)
+		i.run(t, "run", desk, words, "--session", "s1").exits(t, 0)
 	}
 	i.env = nil // no endpoint is needed from here on
 	return i
@@ -69,17 +68,14 @@ func TestReplayWith(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"sessions", "replay", "s1", "--with", tt.with}
 			if tt.old {
-				o := i.run(t, args...)
-				require.Equal(t, 0, o.status, "what was asked is not in the log: %s", o.out)
+				i.run(t, args...).exits(t, 0, "what was asked is not in the log")
 				args = append(args, "--tree", desk)
 			}
-			o := i.run(t, args...)
-			require.Equal(t, 1, o.status, o.err)
+			o := i.run(t, args...).exits(t, 1)
 			for _, want := range tt.out {
 				require.Contains(t, o.out, want)
 			}
-			o = i.run(t, append(args, "--at", "2")...)
-			require.Equal(t, 0, o.status, "the place is behind position 2: %s", o.out)
+			o = i.run(t, append(args, "--at", "2")...).exits(t, 0, "the place is behind position 2")
 
 			var r struct {
 				Compared   bool
@@ -102,14 +98,12 @@ func TestReplayAsk(t *testing.T) {
 	changed := planted(t, "tech.md", "Errors", "Double charges, errors")
 	script := answers(scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"tech"}`)), scripted.Reply(scripted.Text("Have you tried to turn it off?")))
 	i.env = serve(t, script)
-	o := i.run(t, "sessions", "replay", "s1", "--with", changed, "--tree", desk, "--ask")
-	require.Equal(t, 1, o.status, o.err)
+	o := i.run(t, "sessions", "replay", "s1", "--with", changed, "--tree", desk, "--ask").exits(t, 1)
 	require.Contains(t, o.out, "route then: support → billing\nroute now:  support → tech\n")
 	require.Len(t, script.Requests("model"), 2)
 
 	i.env = serve(t, answers())
-	o = i.run(t, "sessions", "replay", "s1", "--with", desk, "--tree", desk, "--ask")
-	require.Equal(t, 0, o.status, "nobody is asked if there is no difference: %s%s", o.out, o.err)
+	o = i.run(t, "sessions", "replay", "s1", "--with", desk, "--tree", desk, "--ask").exits(t, 0, "no difference, no question")
 }
 
 func TestReplayWithRefuses(t *testing.T) {
@@ -127,8 +121,7 @@ func TestReplayWithRefuses(t *testing.T) {
 		"problems in the files":                     {"s1", "--with", desk, "--tree", "testdata/broken"},
 		"there is no endpoint: set OPENAI_API_KEY":  {"s1", "--with", desk, "--ask", "--model", "m"},
 	} {
-		o := i.run(t, append([]string{"sessions", "replay"}, args...)...)
-		require.Equal(t, 2, o.status, "%s: %s%s", want, o.out, o.err)
+		o := i.run(t, append([]string{"sessions", "replay"}, args...)...).exits(t, 2, want)
 		require.Contains(t, o.err, want)
 		require.Empty(t, o.out)
 	}

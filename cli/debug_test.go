@@ -18,9 +18,7 @@ func TestSessionsDebug(t *testing.T) {
 	home := t.TempDir()
 	run := func(status int, args ...string) outcome {
 		t.Helper()
-		got := invocation{home: home}.run(t, args...)
-		require.Equal(t, status, got.status, got.err)
-		return got
+		return invocation{home: home}.run(t, args...).exits(t, status)
 	}
 	run(0, "run", desk, "my words are private", "--session", "s1")
 	for _, args := range [][]string{nil, {"--tree", desk}} {
@@ -51,8 +49,7 @@ func TestWhy(t *testing.T) {
 	why := func(env []string, args ...string) outcome {
 		return invocation{home: home, env: env}.run(t, append([]string{"sessions", "why"}, args...)...)
 	}
-	got := invocation{home: home, env: env}.run(t, "run", desk, "I was charged twice", "--session", "s1")
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{home: home, env: env}.run(t, "run", desk, "I was charged twice", "--session", "s1").exits(t, 0)
 
 	require.Equal(t, outcome{0, "s1, at 6 of 11: support → billing (transfer, committed)\n" +
 		"  user      I was charged twice\n  reason    money ␛[31m\n  model     model\n",
@@ -116,8 +113,7 @@ func TestWhyOfRouters(t *testing.T) {
 	require.Contains(t, got.out, "\nbilling  ")
 	got = invocation{home: home}.run(t, "sessions", "why", "s2", "--tree", front)
 	require.Contains(t, got.out, "shop → hats (rule 2)")
-	got = invocation{home: home}.run(t, "sessions", "why", "s2", "--tree", front, "--samples", "2")
-	require.Equal(t, 2, got.status)
+	got = invocation{home: home}.run(t, "sessions", "why", "s2", "--tree", front, "--samples", "2").exits(t, 2)
 	require.Contains(t, got.err, "--samples: there is no model to ask: a router asks no model who answers")
 
 	invocation{home: home}.run(t, "run", front, "I want to talk to a person", "--session", "s1")

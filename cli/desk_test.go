@@ -3,7 +3,6 @@ package cli_test
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"io"
 	"os"
 	"strings"
@@ -25,16 +24,14 @@ func TestDesk(t *testing.T) {
 	home := t.TempDir()
 	run := func(status int, args ...string) string {
 		t.Helper()
-		got := invocation{home: home}.run(t, args...)
-		require.Equal(t, status, got.status, got.err)
+		got := invocation{home: home}.run(t, args...).exits(t, status)
 		return got.out + got.err
 	}
 	require.Contains(t, run(0, "desk", "ls"), "no conversation waits")
 	run(0, "run", desk, "let me talk to a human person", "--session", "s0")
 	require.Contains(t, run(0, "desk", "ls"), "no conversation waits", "without --desk nobody is asked")
 	run(0, "run", desk, "let me talk to a human person", "--session", "s1", "--desk")
-	var h struct{ ID, Session, Status, From, Since string }
-	require.NoError(t, json.Unmarshal([]byte(strings.TrimSpace(run(0, "desk", "ls", "--json"))), &h))
+	h := must.JSON[struct{ ID, Session, Status, From, Since string }](strings.TrimSpace(run(0, "desk", "ls", "--json")))
 	require.Equal(t, "s1", h.Session)
 	require.Equal(t, "queued", h.Status)
 	require.NotEmpty(t, h.Since)
@@ -97,8 +94,7 @@ func TestDeskAndChat(t *testing.T) {
 		}
 	}
 	tell := func(w io.Writer, line string) {
-		_, err := io.WriteString(w, line+"\n")
-		require.NoError(t, err)
+		must.Get(io.WriteString(w, line+"\n"))
 	}
 	user, userHears := start("chat", desk, "--session", "s1", "--desk")
 	tell(user, "let me talk to a human person")

@@ -67,9 +67,7 @@ func TestDev(t *testing.T) {
 			if name == "event" {
 				event = value
 			} else if name == "data" && event == "tree" {
-				var data struct{ Revision string }
-				require.NoError(t, json.Unmarshal([]byte(value), &data))
-				return data.Revision
+				return must.JSON[struct{ Revision string }](value).Revision
 			} else if name == "" {
 				event = ""
 			}
@@ -303,8 +301,7 @@ func TestDevOpens(t *testing.T) {
 		seen := stop(invocation{env: append(append(env, "PATH="+none), tt.env...)}.onScreen(t, append(args, tt.args...)...))
 		require.Equal(t, tt.tried, strings.Contains(seen, "no browser was opened: "), seen)
 	}
-	got := invocation{}.run(t, "serve", desk, "--no-open")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got := invocation{}.run(t, "serve", desk, "--no-open").exits(t, cli.StatusUsage)
 	require.Contains(t, got.err, "unknown flag: --no-open")
 }
 

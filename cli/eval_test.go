@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"os"
 	"path/filepath"
@@ -38,8 +37,7 @@ func casesIn(t *testing.T, texts ...string) (files []string) {
 func TestEval(t *testing.T) {
 	t.Parallel()
 	good := casesIn(t, deskCases)[0]
-	got := invocation{}.run(t, "eval", desk, good)
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{}.run(t, "eval", desk, good).exits(t, 0)
 	require.Regexp(t, `(?m)^cases passed +3 of 3, 100 % \(44–100 %\)$`, got.out)
 	require.Regexp(t, `(?m)^… by tag +en 2/2, money 1/1$`, got.out)
 	require.Regexp(t, `(?m)^first hop right +3 of 3`, got.out)
@@ -47,8 +45,7 @@ func TestEval(t *testing.T) {
 	require.Equal(t, 1, strings.Count(got.err, "no model is used"), got.err)
 
 	bad := casesIn(t, strings.Replace(deskCases, "support > tech", "support > billing", 1))[0]
-	got = invocation{}.run(t, "eval", desk, bad)
-	require.Equal(t, cli.StatusFindings, got.status)
+	got = invocation{}.run(t, "eval", desk, bad).exits(t, cli.StatusFindings)
 	require.Contains(t, got.out, "FAIL "+bad+":3: router\n     user: My router is slow\n       path: got support > tech, want support > billing\n       tech said: ")
 	require.Contains(t, got.err, "arbor: offline: 66.7 % of the cases passed, and 100.0 % is asked for\n")
 
@@ -63,12 +60,10 @@ func TestEval(t *testing.T) {
 		"--run ^re|gree":                0,
 		"--repeat 3 --parallel 2":       cli.StatusFindings,
 	} {
-		got := invocation{}.run(t, append([]string{"eval", desk, bad}, strings.Fields(args)...)...)
-		require.Equal(t, status, got.status, "%s: %s", args, got.err)
+		invocation{}.run(t, append([]string{"eval", desk, bad}, strings.Fields(args)...)...).exits(t, status, args)
 	}
 
-	got = invocation{}.run(t, "eval", desk, good, bad, "--tag", "money", "--format", "markdown")
-	require.Equal(t, 0, got.status, got.err)
+	got = invocation{}.run(t, "eval", desk, good, bad, "--tag", "money", "--format", "markdown").exits(t, 0)
 	require.Contains(t, got.out, "| | offline |\n|---|---|\n| right agent at the end | 2 of 2, 100 % (34–100 %) |\n")
 }
 
@@ -92,22 +87,16 @@ func TestEvalFiles(t *testing.T) {
 	require.Equal(t, 6, suites.Suites[0].Tests)
 
 	// The baseline is compared by the names of cases, wherever they stand.
-	got = invocation{}.run(t, "eval", desk, good, "--baseline", was)
-	require.Equal(t, 0, got.status, got.err)
+	got = invocation{}.run(t, "eval", desk, good, "--baseline", was).exits(t, 0)
 	now := filepath.Join(dir, "now.json")
-	got = invocation{}.run(t, "eval", desk, bad, "--baseline", was, "--save", now)
-	require.Equal(t, cli.StatusFindings, got.status)
+	got = invocation{}.run(t, "eval", desk, bad, "--baseline", was, "--save", now).exits(t, cli.StatusFindings)
 	require.Contains(t, got.err, "arbor: offline: router passed 2 of 2 times, and now 0 of 1\n")
 	require.NotContains(t, got.err, "is asked for")
-	got = invocation{}.run(t, "eval", desk, bad, "--baseline", now)
-	require.Equal(t, 0, got.status, "what failed before is not worse: "+got.err)
-	got = invocation{}.run(t, "eval", desk, bad, "--baseline", now, "--threshold", "0.9")
-	require.Equal(t, cli.StatusFindings, got.status)
+	got = invocation{}.run(t, "eval", desk, bad, "--baseline", now).exits(t, 0, "what failed before is not worse")
+	got = invocation{}.run(t, "eval", desk, bad, "--baseline", now, "--threshold", "0.9").exits(t, cli.StatusFindings)
 
-	got = invocation{}.run(t, "eval", desk, good, "--format", "json")
-	require.Equal(t, 0, got.status, got.err)
-	var r eval.Report
-	require.NoError(t, json.Unmarshal([]byte(got.out), &r))
+	got = invocation{}.run(t, "eval", desk, good, "--format", "json").exits(t, 0)
+	r := must.JSON[eval.Report](got.out)
 	require.Equal(t, []string{"support", "billing"}, r.Subjects[0].Outcomes[0].Turns[0].Path)
 	require.Equal(t, 2, r.Subjects[0].Outcomes[0].Line)
 }
@@ -128,8 +117,7 @@ func TestEvalModels(t *testing.T) {
 	sample := filepath.Join(t.TempDir(), "sample.yaml")
 	require.NoError(t, os.WriteFile(sample, []byte("- {say: Hi, answer: Hello!, statement: It greets., true: true}\n- {say: Hi, answer: Go., statement: It greets., true: false}\n"), 0o600))
 	env := serve(t, script)
-	got := invocation{env: env}.run(t, "eval", desk, cases, "--model", "large", "--model", "small", "--judge", "judge", "--judge-sample", sample, "--parallel", "1")
-	require.Equal(t, cli.StatusFindings, got.status, got.err)
+	got := invocation{env: env}.run(t, "eval", desk, cases, "--model", "large", "--model", "small", "--judge", "judge", "--judge-sample", sample, "--parallel", "1").exits(t, cli.StatusFindings)
 	require.NoError(t, script.Done())
 	require.Regexp(t, `(?m)^ +large +small$`, got.out)
 	require.Regexp(t, `(?m)^cases passed +1 of 1, 100 % \(21–100 %\) +0 of 1, 0 % \(0–79 %\)$`, got.out)
@@ -151,8 +139,7 @@ func TestEvalTrees(t *testing.T) {
 	file := filepath.Join(other, "tech.md")
 	data := must.Get(os.ReadFile(file))
 	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(data), "description:", "description: Knows nothing of it #", 1)), 0o600))
-	got := invocation{}.run(t, "eval", desk, casesIn(t, deskCases)[0], "--with", other)
-	require.Equal(t, cli.StatusFindings, got.status, got.err)
+	got := invocation{}.run(t, "eval", desk, casesIn(t, deskCases)[0], "--with", other).exits(t, cli.StatusFindings)
 	require.Regexp(t, `(?m)^ +testdata/desk, offline +.*/desk, offline$`, got.out)
 	require.Regexp(t, `(?m)^cases passed +3 of 3.* 2 of 3`, got.out)
 	require.Contains(t, got.err, "arbor: "+other+", offline: 66.7 % of the cases passed")
@@ -162,17 +149,14 @@ func TestEvalTrees(t *testing.T) {
 func TestEvalPrograms(t *testing.T) {
 	t.Parallel()
 	files := casesIn(t, deskCases, "say: Hello\npath: solo\n")
-	got := invocation{program: "embedded"}.run(t, "eval", files[0])
-	require.Equal(t, 0, got.status, got.err)
-	got = invocation{program: "func"}.run(t, "eval", files[1])
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{program: "embedded"}.run(t, "eval", files[0]).exits(t, 0)
+	got = invocation{program: "func"}.run(t, "eval", files[1]).exits(t, 0)
 	require.Regexp(t, `(?m)^ +offline$`, got.out)
 	got = invocation{program: "maker"}.run(t, "eval", casesIn(t, "{say: Hello, path: maker, says: made}")[0])
 	require.Equal(t, 0, got.status, got.err)
 	require.Regexp(t, `(?m)^ +maker$`, got.out)
 	require.Empty(t, got.err)
-	got = invocation{program: "maker"}.run(t, "eval", files[0], "--model", "x")
-	require.Equal(t, 2, got.status)
+	got = invocation{program: "maker"}.run(t, "eval", files[0], "--model", "x").exits(t, 2)
 }
 
 // TestEvalInterrupted reports the cases that were played when an interrupt came.
@@ -185,8 +169,7 @@ func TestEvalInterrupted(t *testing.T) {
 	run := invocation{env: env}.start(t, "eval", desk, cases, "--parallel", "1", "--save", saved)
 	receive(t, asked)
 	require.NoError(t, run.Process.Signal(syscall.SIGINT))
-	got := run.wait(t)
-	require.Equal(t, cli.StatusInterrupted, got.status, got.err)
+	got := run.wait(t).exits(t, cli.StatusInterrupted)
 	require.Regexp(t, `(?m)^cases passed +1 of 1`, got.out)
 	require.Contains(t, got.err, "arbor: interrupted: 1 of 2 cases were played\n")
 	require.NoFileExists(t, saved)
@@ -198,15 +181,13 @@ func TestEvalRefused(t *testing.T) {
 	script := answers()
 	env := serve(t, script)
 	files := casesIn(t, "cases:\n  - {say: Hi, pth: support}\n  - {say: Hi}\n", "- {say: Hi, says: '/(/'}\n", deskCases, "- {say: Hi, path: support > biling}\n- {say: Ho, tools: [nothing]}\n", "{}")
-	got := invocation{env: env}.run(t, "eval", desk, files[0], files[1], files[2])
-	require.Equal(t, 2, got.status)
+	got := invocation{env: env}.run(t, "eval", desk, files[0], files[1], files[2]).exits(t, 2)
 	require.Contains(t, got.err, "problems in the files\n")
 	for _, want := range []string{files[0] + ":2: unknown key", files[0] + ":3: ", files[1] + ":1: "} {
 		require.Contains(t, got.err, want)
 	}
 	require.Empty(t, got.out)
-	got = invocation{env: env}.run(t, "eval", desk, files[3], "--model", "a", "--model", "b")
-	require.Equal(t, 2, got.status)
+	got = invocation{env: env}.run(t, "eval", desk, files[3], "--model", "a", "--model", "b").exits(t, 2)
 	require.Equal(t, 1, strings.Count(got.err, files[3]+":1: "), got.err)
 	require.Equal(t, 1, strings.Count(got.err, files[3]+":2: "), got.err)
 
@@ -232,18 +213,15 @@ func TestEvalRefused(t *testing.T) {
 		good + " --model a --model a":        "a is given twice",
 		good + " --prices none":              "--prices: none: there is no such file",
 	} {
-		got := invocation{env: env}.run(t, append([]string{"eval", desk}, strings.Fields(args)...)...)
-		require.Equal(t, 2, got.status, "%s: %s", args, got.err)
+		got := invocation{env: env}.run(t, append([]string{"eval", desk}, strings.Fields(args)...)...).exits(t, 2, args)
 		require.Contains(t, got.err, want, args)
 	}
-	got = invocation{}.run(t, "eval", desk, good, "--judge", "m")
-	require.Equal(t, 2, got.status)
+	got = invocation{}.run(t, "eval", desk, good, "--judge", "m").exits(t, 2)
 	require.Contains(t, got.err, "--judge is given, but there is no endpoint")
 	require.Empty(t, script.Requests("model"))
 
 	// An endpoint that is not there is no wrong answer.
-	got = invocation{env: []string{"OPENAI_BASE_URL=http://127.0.0.1:1/v1", "OPENAI_MODEL=m"}}.run(t, "eval", desk, good)
-	require.Equal(t, cli.StatusFailed, got.status, got.err)
+	got = invocation{env: []string{"OPENAI_BASE_URL=http://127.0.0.1:1/v1", "OPENAI_MODEL=m"}}.run(t, "eval", desk, good).exits(t, cli.StatusFailed)
 	require.Contains(t, got.err, "unreachable")
 
 	// One that answers every turn with an error has measured nothing.
@@ -261,12 +239,10 @@ func TestEvalSession(t *testing.T) {
 	for _, say := range []string{"I was charged twice", "Thank you: \"you\" # are\n- kind"} {
 		require.Equal(t, 0, in.run(t, "run", desk, say, "--session", "s1").status)
 	}
-	got := in.run(t, "sessions", "export", "s1", "--format", "case")
-	require.Equal(t, 0, got.status, got.err)
+	got := in.run(t, "sessions", "export", "s1", "--format", "case").exits(t, 0)
 	require.Contains(t, got.out, "  - name: s1\n")
 	file := casesIn(t, got.out)[0]
-	played := in.run(t, "eval", desk, file)
-	require.Equal(t, 0, played.status, played.out+played.err)
+	played := in.run(t, "eval", desk, file).exits(t, 0)
 	require.Regexp(t, `(?m)^paths right +2 of 2`, played.out)
 
 	other := casesIn(t, strings.Replace(got.out, "support > billing", "support > tech", 1))[0]
@@ -280,10 +256,8 @@ func TestEvalTape(t *testing.T) {
 	cases := casesIn(t, "cases:\n  - {say: I was charged twice, path: support > billing}\n  - {say: Hello, path: support}\n")[0]
 	env := serve(t, answers(scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`)), scripted.Reply(scripted.Text("Gladly.")), scripted.Reply(scripted.Text("Hello."))))
 	tape := filepath.Join(t.TempDir(), "tape.json")
-	first := invocation{env: env}.run(t, "eval", desk, cases, "--record", tape, "--parallel", "1")
-	require.Equal(t, 0, first.status, first.err)
-	again := invocation{}.run(t, "eval", desk, cases, "--replay", tape)
-	require.Equal(t, 0, again.status, again.err)
+	first := invocation{env: env}.run(t, "eval", desk, cases, "--record", tape, "--parallel", "1").exits(t, 0)
+	again := invocation{}.run(t, "eval", desk, cases, "--replay", tape).exits(t, 0)
 	figures := func(out string) string { return out[:strings.Index(out, "seconds a turn")] }
 	require.Equal(t, figures(first.out), figures(again.out))
 	require.Regexp(t, `(?m)^ +model$`, again.out)

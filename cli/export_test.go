@@ -73,8 +73,7 @@ func TestExportPageOfTransfers(t *testing.T) {
 		scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"support","reason":"second"}`)),
 		scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"billing","reason":"third"}`)),
 		scripted.Reply(scripted.Text("Here I am."))))
-	got := invocation{home: home, env: env}.run(t, "run", desk, "hi", "--session", "s")
-	require.Equal(t, 0, got.status, got.err)
+	invocation{home: home, env: env}.run(t, "run", desk, "hi", "--session", "s").exits(t, 0)
 	page := invocation{home: home}.run(t, "sessions", "export", "s", "--format", "html").out
 	require.Regexp(t, `(?s)>hi<.*>support → nobody rejected<.*>support → tech \(first\)<.*>tech → support \(second\)<.*>support → billing \(third\)<.*>Here I am\.<`, page)
 	require.NotContains(t, page, "transfer_to_agent")
@@ -127,11 +126,9 @@ func TestImportGoesOn(t *testing.T) {
 	require.Equal(t, "arbor: session copy has 8 messages; to continue: arbor resume PATH --session copy --db "+s.db+"\n", got.err)
 	require.Equal(t, carried(t, exported), canonical(t, s.sessions(t, "export", "copy", "--format", "openai").out))
 
-	run := s.run(t, "resume", desk, "--session", "copy", "--db", s.db)
-	require.Equal(t, 0, run.status, run.err)
+	run := s.run(t, "resume", desk, "--session", "copy", "--db", s.db).exits(t, 0)
 	require.NotEmpty(t, run.out)
-	run = s.run(t, "run", desk, "my invoice", "--session", "copy", "--db", s.db)
-	require.Equal(t, 0, run.status, run.err)
+	run = s.run(t, "run", desk, "my invoice", "--session", "copy", "--db", s.db).exits(t, 0)
 	require.Contains(t, run.out, "support → billing")
 
 	// The model reads all of it.
@@ -166,8 +163,7 @@ func carried(t *testing.T, text string) string {
 func TestImportForms(t *testing.T) {
 	t.Parallel()
 	array := `[{"role":"system","content":"Be kind."},{"role":"user","content":"Hi","name":"ann"},{"role":"assistant","content":[{"type":"text","text":"Hello."}],"refusal":null,"annotations":[]}]`
-	var list []json.RawMessage
-	require.NoError(t, json.Unmarshal([]byte(array), &list))
+	list := must.JSON[[]json.RawMessage](array)
 	lines := string(bytes.Join([][]byte{list[0], list[1], list[2]}, []byte("\n")))
 	for name, in := range map[string]string{"array": array, "lines": lines, "request": `{"model":"m","messages":` + array + `}`} {
 		db := filepath.Join(t.TempDir(), "new.db")
@@ -187,8 +183,7 @@ func TestImportForms(t *testing.T) {
 {"role":"tool","content":"1","tool_call_id":"k"}
 ]
 `
-	got := invocation{stdin: media}.run(t, "sessions", "import", "-", "--agent", "root", "--db", db)
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{stdin: media}.run(t, "sessions", "import", "-", "--agent", "root", "--db", db).exits(t, 0)
 	require.Regexp(t, `^s-[0-9a-f]{10}\n$`, got.out)
 	require.Equal(t, canonical(t, media), canonical(t, invocation{}.run(t, "sessions", "export", strings.TrimSpace(got.out), "--format", "openai", "--db", db).out))
 }
@@ -217,17 +212,14 @@ func TestBadImports(t *testing.T) {
 		`[{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"id":"k","function":{"arguments":""}}]}]`: "the tool name of a call is",
 	} {
 		s.stdin = in
-		got := s.try(t, "import", "-", "--agent", "root")
-		require.Equal(t, cli.StatusUsage, got.status, in)
+		got := s.try(t, "import", "-", "--agent", "root").exits(t, cli.StatusUsage, in)
 		require.Contains(t, got.err, say, in)
 		require.Empty(t, got.out)
 	}
 	s.stdin = `[{"role":"user","content":"a"}]`
-	got := s.try(t, "import", "-", "--agent", "root", "--to", "story")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got := s.try(t, "import", "-", "--agent", "root", "--to", "story").exits(t, cli.StatusUsage)
 	require.Contains(t, got.err, `session "story" exists already: give another id with --to`)
-	got = s.run(t, "sessions", "import", "-", "--agent", "root", "--db", ":memory:")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got = s.run(t, "sessions", "import", "-", "--agent", "root", "--db", ":memory:").exits(t, cli.StatusUsage)
 	require.Contains(t, got.err, "stores nothing")
 	require.Equal(t, 2, strings.Count(s.sessions(t, "ls").out, "\n"), "nothing was made")
 }
@@ -237,8 +229,7 @@ func TestExportAt(t *testing.T) {
 	s := tell(t)
 	lines := strings.Split(strings.TrimSpace(s.sessions(t, "export", "story", "--at", "9").out), "\n")
 	require.Len(t, lines, 9)
-	var e event.Event
-	require.NoError(t, json.Unmarshal([]byte(lines[8]), &e))
+	e := must.JSON[event.Event](lines[8])
 	require.Equal(t, "c2", e.Scope)
 	got := s.sessions(t, "export", "story", "--format", "md", "--at", "9").out
 	require.Contains(t, got, "**support:** One <moment>.")

@@ -32,10 +32,8 @@ func TestLookingAtServer(t *testing.T) {
 	in := atServer(t)
 	chat := in
 	chat.stdin = "my line is slow\nthe white one\n"
-	got := chat.run(t, "chat", "--server", s.base, "--session", "s1")
-	require.Equal(t, 0, got.status, got.err)
-	got = in.run(t, "sessions", "fork", "s1", "--at", "6", "--to", "s2", "--db", db)
-	require.Equal(t, 0, got.status, got.err)
+	got := chat.run(t, "chat", "--server", s.base, "--session", "s1").exits(t, 0)
+	got = in.run(t, "sessions", "fork", "s1", "--at", "6", "--to", "s2", "--db", db).exits(t, 0)
 	for _, command := range []string{
 		"show s1", "show s1 --json", "show s1 --at 4 --state", "show s1 --usage", "show s1 --view support --tree " + desk,
 		"history s1", "history s1 --json", "replay s1", "replay s1 --with " + desk, "export s1", "export s1 --format case", "export s1 --format html",
@@ -54,15 +52,13 @@ func TestLookingAtServer(t *testing.T) {
 		"sessions why s1 --server " + s.base + " --db " + db: "--db and --server exclude each other",
 		"sessions export s1 --token-file x":                  "--token-file needs --server",
 	} {
-		got := in.run(t, strings.Fields(args)...)
-		require.Equal(t, cli.StatusUsage, got.status, got.err)
+		got := in.run(t, strings.Fields(args)...).exits(t, cli.StatusUsage)
 		require.Contains(t, got.err, says)
 	}
 	// Models are asked from here.
 	ours := in
 	ours.env = append(ours.env, serve(t, answers(scripted.Reply(scripted.Call("transfer_to_tech", `{}`)), scripted.Reply(scripted.Text("Hm."))))...)
-	got = ours.run(t, "sessions", "why", "s1", "--server", s.base, "--tree", desk, "--samples", "2")
-	require.Equal(t, 0, got.status, got.err)
+	got = ours.run(t, "sessions", "why", "s1", "--server", s.base, "--tree", desk, "--samples", "2").exits(t, 0)
 	require.Contains(t, got.err, "is asked 2 times")
 }
 
@@ -78,16 +74,14 @@ func TestRemovedWhileFetched(t *testing.T) {
 			chat := func() {
 				c := in
 				c.stdin = "hello\n"
-				got := c.run(t, "chat", "--server", s.base, "--session", "s1")
-				require.Equal(t, 0, got.status, got.err)
+				c.run(t, "chat", "--server", s.base, "--session", "s1").exits(t, 0)
 			}
 			chat()
 			to := must.Get(url.Parse(s.base))
 			proxy := httputil.NewSingleHostReverseProxy(to)
 			between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.URL.Path, "/events") {
-					got := in.run(t, "sessions", "rm", "s1", "--db", db)
-					require.Equal(t, 0, got.status, got.err)
+					in.run(t, "sessions", "rm", "s1", "--db", db).exits(t, 0)
 					if anew {
 						chat()
 					}
@@ -95,8 +89,7 @@ func TestRemovedWhileFetched(t *testing.T) {
 				proxy.ServeHTTP(w, r)
 			}))
 			defer between.Close()
-			got := in.run(t, "sessions", "export", "s1", "--server", between.URL)
-			require.Equal(t, cli.StatusBusy, got.status, got.err)
+			got := in.run(t, "sessions", "export", "s1", "--server", between.URL).exits(t, cli.StatusBusy)
 			require.Empty(t, got.out)
 			require.Contains(t, got.err, "session s1 was removed from the server at "+between.URL+" while it was read")
 		})
@@ -157,8 +150,7 @@ func TestTreeWithRemoteAgents(t *testing.T) {
 			`{"name":"shop","path":"support/shop","description":"shop","remote":"http://$SHOP_URL"}]}
 `,
 	} {
-		got := invocation{}.run(t, "tree", dir, "--format", format)
-		require.Equal(t, 0, got.status, got.err)
+		got := invocation{}.run(t, "tree", dir, "--format", format).exits(t, 0)
 		require.Equal(t, want, got.out)
 	}
 	got := invocation{env: []string{"SHOP_URL=https://ann:s3cret@shop.example.com/?k=s3cret", "BILLING_TOKEN=s3cret"}}.run(t, "tree", dir)
@@ -174,13 +166,11 @@ func TestVariablesOfRemoteAgents(t *testing.T) {
 		filepath.Join(dir, "support", "billing.md") + ":4: the environment variable BILLING_TOKEN is not set, and auth.bearer needs it\n",
 		filepath.Join(dir, "support", "shop.md") + ":2: the environment variable SHOP_URL is not set, and a2a needs it\n",
 	}
-	got := invocation{}.run(t, "lint", dir)
-	require.Equal(t, 0, got.status)
+	got := invocation{}.run(t, "lint", dir).exits(t, 0)
 	require.Equal(t, "ok: 3 agents\n", got.out)
 	require.Equal(t, "arbor: to run it: "+strings.Join(wants, "arbor: to run it: "), got.err)
 
-	got = invocation{}.run(t, "run", dir, "hello", "--db", ":memory:")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got = invocation{}.run(t, "run", dir, "hello", "--db", ":memory:").exits(t, cli.StatusUsage)
 	require.Empty(t, got.out)
 	require.Equal(t, "arbor: 2 problems in the files\n"+strings.Join(wants, ""), got.err)
 
@@ -226,8 +216,7 @@ func TestCardsAreFetchedAtTheStart(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "support", "far.md"), []byte("---\na2a: $FAR\n---\n"), 0o644))
 		env := serve(t, answers(scripted.Reply(scripted.WaitFor(asked), scripted.Text("Hello."))))
 		args[1] = dir
-		got := invocation{stdin: "hello\n", env: append(env, "FAR="+s.URL)}.run(t, args...)
-		require.Equal(t, 0, got.status, got.err)
+		got := invocation{stdin: "hello\n", env: append(env, "FAR="+s.URL)}.run(t, args...).exits(t, 0)
 		require.Contains(t, got.out, "Hello.")
 		require.NotContains(t, got.err, "far")
 		<-gone

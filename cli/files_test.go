@@ -17,8 +17,7 @@ func TestFiles(t *testing.T) {
 	t.Parallel()
 	i := invocation{program: "maker", home: t.TempDir(), unlawful: true}
 	dir := filepath.Join(t.TempDir(), "to", "files")
-	got := i.run(t, "run", "Go", "--session", "s1")
-	require.Equal(t, cli.StatusAnswered, got.status, got.err)
+	got := i.run(t, "run", "Go", "--session", "s1").exits(t, cli.StatusAnswered)
 	require.Equal(t, "(file a.txt, text/plain, 6 bytes)\n(file a.txt, text/plain, 7 bytes)\nmaker: Made.\n", got.out)
 	require.Equal(t, "maker: to get a.txt: maker sessions file s1 a.txt\nmaker: to get a.txt: maker sessions file s1 a.txt\n", got.err)
 
@@ -30,12 +29,10 @@ func TestFiles(t *testing.T) {
 	require.Equal(t, "first\n", i.run(t, "sessions", "file", "s1", first).out)
 	out := filepath.Join(t.TempDir(), "out")
 	require.Equal(t, cli.StatusAnswered, i.run(t, "sessions", "file", "s1", first, "--output", out).status)
-	got = i.run(t, "sessions", "file", "s1", "a.txt", "--output", out)
-	require.Equal(t, cli.StatusUsage, got.status)
+	got = i.run(t, "sessions", "file", "s1", "a.txt", "--output", out).exits(t, cli.StatusUsage)
 	require.Equal(t, "maker: "+out+" exists already\n", got.err)
 	require.Equal(t, "first\n", read(t, out))
-	got = i.run(t, "sessions", "file", "s1", "b.txt")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got = i.run(t, "sessions", "file", "s1", "b.txt").exits(t, cli.StatusUsage)
 	require.Equal(t, "maker: session s1 has no file \"b.txt\"; maker sessions file s1 lists them\n", got.err)
 
 	got = i.run(t, "run", "Go", "--session", "s2", "--files", dir)

@@ -86,8 +86,7 @@ func TestFollow(t *testing.T) {
 	f := s.following(t, "sessions", "follow", "story", "--db", s.db)
 	f.until(t, "user: I was charged twice")
 	f.until(t, "billing failed")
-	run := s.run(t, "run", desk, "thank you", "--session", "story", "--db", s.db)
-	require.Equal(t, 0, run.status, run.err)
+	s.run(t, "run", desk, "thank you", "--session", "story", "--db", s.db).exits(t, 0)
 	f.until(t, "user: thank you")
 	f.until(t, "billing: I am the offline model")
 	require.NoError(t, f.Process.Signal(syscall.SIGINT))
@@ -108,8 +107,7 @@ func TestFollowEntries(t *testing.T) {
 	require.Equal(t, 7, strings.Count(got.out, "\n"), "not the end of the turn before")
 	require.Equal(t, s.sessions(t, "show", "story").out, s.sessions(t, "follow", "story", "--until-end").out)
 
-	got = s.try(t, "follow", "story", "--json", "--after", "28")
-	require.Equal(t, cli.StatusUsage, got.status, got.err)
+	got = s.try(t, "follow", "story", "--json", "--after", "28").exits(t, cli.StatusUsage)
 	require.Contains(t, got.err, "28")
 }
 
@@ -132,8 +130,7 @@ func TestFollowUntilTheEnd(t *testing.T) {
 // A session that does not exist is refused with the id of a similar one.
 func TestFollowAnUnknownSession(t *testing.T) {
 	t.Parallel()
-	got := tell(t).try(t, "follow", "sotry")
-	require.Equal(t, cli.StatusUsage, got.status, got.err)
+	got := tell(t).try(t, "follow", "sotry").exits(t, cli.StatusUsage)
 	require.Regexp(t, `^arbor: there is no session "sotry" in .*; did you mean "story"\?\n$`, got.err)
 }
 
@@ -144,8 +141,7 @@ func TestFollowIntoAClosedPipe(t *testing.T) {
 	cmd := s.command(t, "sessions", "follow", "story", "--db", filepath.Clean(s.db))
 	out := must.Get(cmd.StdoutPipe())
 	require.NoError(t, cmd.Start())
-	_, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
+	must.Get(bufio.NewReader(out).ReadString('\n'))
 	require.NoError(t, out.Close())
 	require.Equal(t, 0, s.run(t, "run", desk, "again", "--session", "story", "--db", s.db).status)
 	_ = cmd.Wait()

@@ -37,19 +37,16 @@ spec: {role: You write.}
 	flags := []string{f["g.yaml"], "--session", "s1", "--db", filepath.Join(t.TempDir(), "s.db")}
 	in := invocation{home: t.TempDir()}
 	asked := regexp.MustCompile(`--approve (\w+)`)
-	got := in.run(t, "run", f["g.yaml"], "hi", "--session", "s1", "--db", flags[4])
-	require.Equal(t, cli.StatusApproval, got.status, got.err)
+	got := in.run(t, "run", f["g.yaml"], "hi", "--session", "s1", "--db", flags[4]).exits(t, cli.StatusApproval)
 	calls := asked.FindAllStringSubmatch(got.err, -1)
 	require.Len(t, calls, 2)
 	for range 2 {
-		got = in.run(t, append([]string{"resume", "--approve", calls[0][1]}, flags...)...)
-		require.Equal(t, cli.StatusApproval, got.status, got.err)
+		got = in.run(t, append([]string{"resume", "--approve", calls[0][1]}, flags...)...).exits(t, cli.StatusApproval)
 		waits := asked.FindAllStringSubmatch(got.err, -1)
 		require.Len(t, waits, 1)
 		require.Equal(t, calls[1][1], waits[0][1])
 	}
-	got = in.run(t, append([]string{"resume", "--approve", calls[1][1]}, flags...)...)
-	require.Equal(t, 0, got.status, got.err)
+	got = in.run(t, append([]string{"resume", "--approve", calls[1][1]}, flags...)...).exits(t, 0)
 }
 
 // TestGraphRunBusy: a run that another process keeps from beginning says so, and does
@@ -92,8 +89,7 @@ func TestGraphSummaryLongID(t *testing.T) {
 	t.Parallel()
 	f := files(t, map[string]string{"g.yaml": strings.ReplaceAll(triage, "general", strings.Repeat("x", 500)),
 		"m.yaml": "classifier: {output: {intent: billing}}\nbilling: {output: 1}\n" + strings.Repeat("x", 500) + ": {output: 1}\n"})
-	got := invocation{}.run(t, "graph", "run", f["g.yaml"], "--mock", f["m.yaml"], "--input", "{}")
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{}.run(t, "graph", "run", f["g.yaml"], "--mock", f["m.yaml"], "--input", "{}").exits(t, 0)
 	for line := range strings.Lines(got.out) {
 		require.Less(t, len(line), 160)
 	}
@@ -104,12 +100,10 @@ func TestGraphSummaryLongID(t *testing.T) {
 func TestGraphTestRefused(t *testing.T) {
 	t.Parallel()
 	const invalid = "../agentgraph/testdata/invalid.yaml"
-	got := invocation{}.run(t, "graph", "test", invalid, "--refs", "a-agent,b-agent,x-agent")
-	require.Equal(t, 0, got.status, got.err+got.out)
+	got := invocation{}.run(t, "graph", "test", invalid, "--refs", "a-agent,b-agent,x-agent").exits(t, 0)
 	require.Contains(t, got.out, "ok   unknown-agentref\n")
 	require.Contains(t, got.out, "13 cases passed\n")
-	got = invocation{}.run(t, "graph", "test", invalid, "--run", "unknown-agentref|cycle-two", "--json")
-	require.Equal(t, 3, got.status, got.err)
+	got = invocation{}.run(t, "graph", "test", invalid, "--run", "unknown-agentref|cycle-two", "--json").exits(t, 3)
 	require.Contains(t, got.out, `"name":"cycle-two","ok":true,"differences":[],"result":null}`)
 	require.Contains(t, got.out, `"name":"unknown-agentref","ok":false,"differences":["code: got [], want [unknown_agent_ref]"],"result":null}`, "all agents exist unless it is said which")
 }

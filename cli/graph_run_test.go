@@ -113,10 +113,8 @@ func TestGraphRunInput(t *testing.T) {
 		`"two\nlines"`:                           {[]string{"--text", "two\nlines"}, ""},
 		`"` + strings.Repeat("x", 100<<10) + `"`: {nil, `"` + strings.Repeat("x", 100<<10) + `"`},
 	} {
-		got := invocation{stdin: tt.stdin}.run(t, append([]string{"graph", "run", f["g.yaml"], "--mock", f["m.yaml"], "--json"}, tt.args...)...)
-		require.Equal(t, 0, got.status, got.err)
-		var result struct{ Inputs map[string]json.RawMessage }
-		require.NoError(t, json.Unmarshal([]byte(got.out), &result))
+		got := invocation{stdin: tt.stdin}.run(t, append([]string{"graph", "run", f["g.yaml"], "--mock", f["m.yaml"], "--json"}, tt.args...)...).exits(t, 0)
+		result := must.JSON[struct{ Inputs map[string]json.RawMessage }](got.out)
 		require.Equal(t, want, string(result.Inputs["classifier"]))
 	}
 }
@@ -159,8 +157,7 @@ func TestGraphRunBadInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := invocation{}.run(t, tt.args...)
-			require.Equal(t, cli.StatusUsage, got.status, got.err)
+			got := invocation{}.run(t, tt.args...).exits(t, cli.StatusUsage)
 			require.Contains(t, got.err, tt.say)
 			if tt.out == "" {
 				require.Empty(t, got.out)
@@ -183,8 +180,7 @@ func TestGraphRunInterrupted(t *testing.T) {
 		return strings.Contains(in.run(t, "sessions", "export", "s1").out, `"agent":"billing"`)
 	})
 	require.NoError(t, r.Process.Signal(syscall.SIGINT))
-	got := r.wait(t)
-	require.Equal(t, cli.StatusInterrupted, got.status)
+	got := r.wait(t).exits(t, cli.StatusInterrupted)
 	require.Empty(t, got.out)
 	require.Equal(t, "arbor: interrupted; to resume: arbor graph run "+f["g.yaml"]+" --session s1 --resume --mock "+f["slow.yaml"]+"\n", got.err)
 
@@ -223,17 +219,14 @@ func TestGraphRunAgents(t *testing.T) {
 
 	elsewhere := files(t, map[string]string{"g.yaml": triage, "m.yaml": "classifier: {output: {intent: other}}\nbilling: {output: 1}\n"})
 	script = answers(scripted.Reply(scripted.Text("42")))
-	got = invocation{env: serve(t, script)}.run(t, "graph", "run", elsewhere["g.yaml"], "--agents", filepath.Dir(f["g.yaml"]), "--mock", elsewhere["m.yaml"], "--input", "{}", "--json")
-	require.Equal(t, 0, got.status, got.err)
+	got = invocation{env: serve(t, script)}.run(t, "graph", "run", elsewhere["g.yaml"], "--agents", filepath.Dir(f["g.yaml"]), "--mock", elsewhere["m.yaml"], "--input", "{}", "--json").exits(t, 0)
 	require.Contains(t, got.out, `"terminal":{"general":42}`)
 	require.NoError(t, script.Done())
 
-	got = invocation{env: []string{"OPENAI_BASE_URL=http://127.0.0.1:1"}}.run(t, "graph", "run", f["g.yaml"], "--input", "{}")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got = invocation{env: []string{"OPENAI_BASE_URL=http://127.0.0.1:1"}}.run(t, "graph", "run", f["g.yaml"], "--input", "{}").exits(t, cli.StatusUsage)
 	require.Contains(t, got.err, "set OPENAI_MODEL")
 	require.NoError(t, os.WriteFile(f["general.md"], []byte("---\nname: general-support\ntols: [x]\n---\n"), 0o600))
-	got = invocation{}.run(t, "graph", "run", f["g.yaml"], "--input", "{}")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got = invocation{}.run(t, "graph", "run", f["g.yaml"], "--input", "{}").exits(t, cli.StatusUsage)
 	require.Contains(t, got.out, `spec.agents[2].agentRef: there is no agent "general-support": general.md is not valid: line 3: unknown key "tols"; did you mean "tools"?`)
 }
 
@@ -283,8 +276,7 @@ spec:
 		return in.run(t, append([]string{"graph", "run", f["g.yaml"], "--mock", f["m.yaml"]}, rest...)...)
 	}
 	again := "arbor graph run " + f["g.yaml"] + " --session s1 --resume --mock " + f["m.yaml"]
-	got := run("--text", "hi", "--session", "s1", "--json")
-	require.Equal(t, cli.StatusApproval, got.status)
+	got := run("--text", "hi", "--session", "s1", "--json").exits(t, cli.StatusApproval)
 	require.Contains(t, got.out, `{"status":"waiting","order":["a"],`)
 	const asks = "(?m)^  approve_agent → waits for approval, call \\w+, with 44 bytes of arguments in 4 lines:\n" +
 		"  │ agent: \"b\"\n  │ question: \"May\\\\n\"\n  │           \"I\\?\"\n  │ input: 1\n"
@@ -292,8 +284,7 @@ spec:
 	m := regexp.MustCompile(`(?m)^arbor: b waits for an approval \(May I\?\): ` + regexp.QuoteMeta(again) + ` --approve (\w+), or --deny (\w+) --reason TEXT\n$`).FindStringSubmatch(got.err)
 	require.Len(t, m, 3, got.err)
 	require.Equal(t, m[1], m[2])
-	waits := run("--resume", "--session", "s1")
-	require.Equal(t, cli.StatusApproval, waits.status, "nobody has decided")
+	waits := run("--resume", "--session", "s1").exits(t, cli.StatusApproval, "nobody has decided")
 	require.Contains(t, waits.out, "a  done       1\nb  waiting\nstatus: waiting\n")
 	require.Regexp(t, asks, waits.out)
 	require.Equal(t, got.err[strings.Index(got.err, "arbor: "):], waits.err)
@@ -301,12 +292,10 @@ spec:
 
 	got = run("--text", "hi", "--session", "s2")
 	call := regexp.MustCompile(`--approve (\w+)`).FindStringSubmatch(got.err)[1]
-	got = run("--resume", "--session", "s2", "--deny", call, "--reason", "not now")
-	require.Equal(t, cli.StatusFailed, got.status)
+	got = run("--resume", "--session", "s2", "--deny", call, "--reason", "not now").exits(t, cli.StatusFailed)
 	require.Contains(t, got.out, "b  failed     denied: not now\n")
 
-	got = run("--text", "hi")
-	require.Equal(t, cli.StatusApproval, got.status)
+	got = run("--text", "hi").exits(t, cli.StatusApproval)
 	require.Regexp(t, "^a  done       1\nb  waiting\nstatus: waiting\n"+asks[len("(?m)^"):]+"$", got.out)
 	require.Equal(t, "arbor: b waits for an approval (May I?), and the run is not stored: give --session or --db to resume it later\n", got.err)
 }

@@ -34,8 +34,7 @@ func TestGraphValidate(t *testing.T) {
 
 	got = invocation{}.run(t, "graph", "validate", graphs+"support-router.yaml", "--json", "--refs", refs)
 	require.Equal(t, cli.StatusUsage, got.status)
-	var problems []map[string]any
-	require.NoError(t, json.Unmarshal([]byte(got.out), &problems))
+	problems := must.JSON[[]map[string]any](got.out)
 	require.Len(t, problems, 1)
 	require.Len(t, problems[0], 4)
 	require.Equal(t, "unknown_agent_ref", problems[0]["code"])
@@ -58,8 +57,7 @@ func TestGraphValidateFolder(t *testing.T) {
 	write(filepath.Join(agents, "e.yaml"), "apiVersion: ossa.ai/v0.2.7\nkind: Agent\nmetadata: {name: editing-agent}\nspec: {role: Edits}\n")
 	missing := func(args ...string) (names []string) {
 		got := invocation{}.run(t, append([]string{"graph", "validate", file, "--json"}, args...)...)
-		var problems []agentgraph.Problem
-		require.NoError(t, json.Unmarshal([]byte(got.out), &problems), got.err)
+		problems := must.JSON[[]agentgraph.Problem](got.out)
 		for _, p := range problems {
 			require.Equal(t, agentgraph.CodeUnknownAgentRef, p.Code)
 			names = append(names, p.Path)
@@ -76,8 +74,7 @@ func TestGraphWarning(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "g.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("apiVersion: ossa.ai/v0.2.8\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec: {agents: [{id: a, agentRef: x}], entrypoint: a}\n"), 0o600))
-	got := invocation{}.run(t, "graph", "validate", file, "--refs", "x", "--json")
-	require.Equal(t, cli.StatusAnswered, got.status)
+	got := invocation{}.run(t, "graph", "validate", file, "--refs", "x", "--json").exits(t, cli.StatusAnswered)
 	require.Equal(t, "[]\n", got.out)
 	require.Contains(t, got.err, "g.yaml:1: ossa.ai/v0.2.8 is read as ossa.ai/v0.2.7")
 }
@@ -91,8 +88,7 @@ func TestGraphBadInput(t *testing.T) {
 		"--agents: no/such: there is no such file or folder":    {"graph", "validate", graphs + "content-pipeline.yaml", "--agents", "no/such"},
 		`unknown command "valdiate" for "arbor graph"; did you`: {"graph", "valdiate", "x"},
 	} {
-		got := invocation{}.run(t, args...)
-		require.Equal(t, cli.StatusUsage, got.status)
+		got := invocation{}.run(t, args...).exits(t, cli.StatusUsage)
 		require.Empty(t, got.out)
 		require.Contains(t, got.err, say)
 	}
@@ -132,8 +128,7 @@ func TestGraphOfInvalidAgents(t *testing.T) {
 			all["g.yaml"] = "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  agents:\n    - {id: a, agentRef: " + ref + "}\n  entrypoint: a\n"
 			f := files(t, all)
 			for _, args := range [][]string{{"validate", f["g.yaml"]}, {"run", f["g.yaml"], "--text", "x"}} {
-				got := invocation{}.run(t, append([]string{"graph"}, args...)...)
-				require.Equal(t, cli.StatusUsage, got.status, got.err)
+				got := invocation{}.run(t, append([]string{"graph"}, args...)...).exits(t, cli.StatusUsage)
 				require.Contains(t, got.out, "g.yaml:6: spec.agents[0].agentRef: ")
 				require.Contains(t, got.out, c.says)
 			}

@@ -44,8 +44,7 @@ ok   other
 	got = invocation{}.run(t, "graph", "test", f["c.yaml"], "--run", "^ri")
 	require.Equal(t, outcome{0, "ok   right\n1 case passed\n", ""}, got)
 
-	got = invocation{}.run(t, "graph", "test", f["c.yaml"], "--json")
-	require.Equal(t, cli.StatusFailed, got.status)
+	got = invocation{}.run(t, "graph", "test", f["c.yaml"], "--json").exits(t, cli.StatusFailed)
 	require.Equal(t, "arbor: 1 of 2 cases failed\n", got.err)
 	lines := strings.Split(strings.TrimSpace(got.out), "\n")
 	require.Len(t, lines, 2)
@@ -82,8 +81,7 @@ func TestGraphTestBadInput(t *testing.T) {
 		"--run: error parsing regexp":                                                                                {f["c.yaml"], "--run", "("},
 		"--run nobody: none of 2 cases has such a name":                                                              {f["c.yaml"], "--run", "nobody"},
 	} {
-		got := invocation{}.run(t, append([]string{"graph", "test"}, args...)...)
-		require.Equal(t, cli.StatusUsage, got.status)
+		got := invocation{}.run(t, append([]string{"graph", "test"}, args...)...).exits(t, cli.StatusUsage)
 		require.Contains(t, got.err, say)
 		require.Empty(t, got.out)
 	}
@@ -151,8 +149,7 @@ func TestGraphDrawRefused(t *testing.T) {
 	}
 	head := "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\n"
 	broken := write("broken.yaml", head+"spec:\n  agents:\n    - {id: a, agentRef: x}\n  edges:\n    - {from: a, to: b}\n  entrypoint: c\n")
-	got := invocation{}.run(t, "graph", "draw", broken)
-	require.Equal(t, cli.StatusUsage, got.status)
+	got := invocation{}.run(t, "graph", "draw", broken).exits(t, cli.StatusUsage)
 	require.Equal(t, invocation{}.run(t, "graph", "validate", broken, "--refs", "x"), got)
 	require.Contains(t, got.out, "[unknown_entrypoint]\n")
 	require.Equal(t, "arbor: 2 problems\n", got.err)
@@ -164,8 +161,7 @@ func TestGraphDrawRefused(t *testing.T) {
 		"--format png: choose mermaid, dot or svg":            {broken, "--format", "png"},
 		"the graph is too large for SVG: it has 5001 nodes, ": {write("large.yaml", largeGraph(t, 5001)), "--format", "svg"},
 	} {
-		got := invocation{}.run(t, append([]string{"graph", "draw"}, args...)...)
-		require.Equal(t, cli.StatusUsage, got.status, got.err)
+		got := invocation{}.run(t, append([]string{"graph", "draw"}, args...)...).exits(t, cli.StatusUsage)
 		require.Empty(t, got.out)
 		require.Contains(t, got.err, say)
 	}
@@ -177,12 +173,10 @@ func TestGraphDrawLarge(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "g.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(largeGraph(t, 2000)), 0o600))
-	got := invocation{}.run(t, "graph", "draw", file)
-	require.Equal(t, cli.StatusAnswered, got.status)
+	got := invocation{}.run(t, "graph", "draw", file).exits(t, cli.StatusAnswered)
 	require.Equal(t, 2000, strings.Count(got.out, "-->"))
 	require.Contains(t, got.err, "maxTextSize and maxEdges")
-	got = invocation{}.run(t, "graph", "draw", file, "--format", "svg")
-	require.Equal(t, cli.StatusAnswered, got.status)
+	got = invocation{}.run(t, "graph", "draw", file, "--format", "svg").exits(t, cli.StatusAnswered)
 	require.Empty(t, got.err)
 	require.NoError(t, xml.Unmarshal([]byte(got.out), new(struct{})))
 }

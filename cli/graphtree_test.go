@@ -20,8 +20,7 @@ import (
 // TestTreeDrawsWorkflows: the agents that a workflow runs are drawn below it, in all formats.
 func TestTreeDrawsWorkflows(t *testing.T) {
 	const report = "testdata/report"
-	out := invocation{}.run(t, "tree", report)
-	require.Equal(t, 0, out.status, out.err)
+	out := invocation{}.run(t, "tree", report).exits(t, 0)
 	require.Equal(t, `report  Writes reports
     in turn:
     1. research
@@ -40,8 +39,7 @@ func TestTreeDrawsWorkflows(t *testing.T) {
 	require.Contains(t, invocation{}.run(t, "tree", report, "--format", "json").out, `"flow":"parallel"`)
 	require.Equal(t, "ok: 1 agent, 3 workflows with 6 agents\n", invocation{}.run(t, "lint", report).out)
 
-	out = invocation{}.run(t, "run", report, "How was the weather?")
-	require.Equal(t, 0, out.status, out.err)
+	out = invocation{}.run(t, "run", report, "How was the weather?").exits(t, 0)
 }
 
 const (
@@ -135,8 +133,7 @@ func TestGraphAsTree(t *testing.T) {
 	require.True(t, strings.HasPrefix(got.out, "  classifier → {"), got.out)
 	require.Contains(t, got.out, "\nsupport-router: I am the offline model")
 	require.Contains(t, got.out, `begin "You answer questions about invoices`)
-	got = invocation{home: home}.run(t, "resume", router, "--session", "s")
-	require.Equal(t, cli.StatusAnswered, got.status)
+	got = invocation{home: home}.run(t, "resume", router, "--session", "s").exits(t, cli.StatusAnswered)
 	require.Contains(t, got.err, "the last turn of session s is complete")
 	got = invocation{home: home, stdin: "My router is slow\n/agents\n"}.run(t, "chat", router, "--session", "s")
 	require.Equal(t, cli.StatusAnswered, got.status, got.err)
@@ -169,21 +166,18 @@ func TestLintGraphs(t *testing.T) {
 		require.NoError(t, os.Rename(filepath.Join(dir, "agents", name), filepath.Join(dir, name)))
 	}
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "agents")))
-	got := invocation{}.run(t, "lint", file)
-	require.Equal(t, cli.StatusUsage, got.status)
+	got := invocation{}.run(t, "lint", file).exits(t, cli.StatusUsage)
 	require.Equal(t, file+":13: spec.agents[2].agentRef: there is no agent \"biling-support\"; did you mean \"billing-support\"? [unknown_agent_ref]\n", got.out)
 	require.Contains(t, got.err, "1 problem")
 
 	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(change.Replace(string(text)), "biling", "billing", 1)), 0o644))
 	got = invocation{}.run(t, "lint", file)
 	require.Equal(t, file+":14: the node \"general\": config.temperature must be a number from 0 to 2, not 9\n", got.out)
-	got = invocation{}.run(t, "run", file, "--db", ":memory:", "hi")
-	require.Equal(t, cli.StatusUsage, got.status)
+	got = invocation{}.run(t, "run", file, "--db", ":memory:", "hi").exits(t, cli.StatusUsage)
 	require.Contains(t, got.err, "1 problem in the files\n"+file+":14: ")
 
 	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(text), "v0.2.7", "v0.2.8", 1)), 0o644))
-	got = invocation{}.run(t, "lint", file)
-	require.Equal(t, 0, got.status)
+	got = invocation{}.run(t, "lint", file).exits(t, 0)
 	require.Contains(t, got.err, "the graph support-router, line 1: ossa.ai/v0.2.8 is read as ossa.ai/v0.2.7")
 
 	for path, say := range map[string]string{
@@ -192,8 +186,7 @@ func TestLintGraphs(t *testing.T) {
 		"../examples/agentgraph/README.md":      "this is a file",
 		filepath.Join("testdata", "story.json"): "this is a file",
 	} {
-		got := invocation{}.run(t, "lint", path)
-		require.Equal(t, cli.StatusUsage, got.status, path)
+		got := invocation{}.run(t, "lint", path).exits(t, cli.StatusUsage, path)
 		require.Contains(t, got.out+got.err, say, path)
 	}
 }

@@ -88,11 +88,9 @@ func TestEmptyAnswerIsNoSuccess(t *testing.T) {
 		if events {
 			run = append(run, "--json")
 		}
-		got := invocation{home: home, env: env}.run(t, run...)
-		require.Equal(t, cli.StatusFailed, got.status)
+		got := invocation{home: home, env: env}.run(t, run...).exits(t, cli.StatusFailed)
 		require.Contains(t, got.err, "agent support: empty answer: ")
-		got = invocation{home: home, env: env}.run(t, run...)
-		require.Equal(t, cli.StatusAnswered, got.status, got.err)
+		got = invocation{home: home, env: env}.run(t, run...).exits(t, cli.StatusAnswered)
 		require.Contains(t, got.out, "Here I am.")
 	}
 }

@@ -61,6 +61,13 @@ type outcome struct {
 	out, err string
 }
 
+// exits requires the status with which the command ended. A failure prints what the command said, and what about says.
+func (o outcome) exits(t *testing.T, status int, about ...any) outcome {
+	t.Helper()
+	require.Equal(t, status, o.status, "%v\n%s%s", about, o.out, o.err)
+	return o
+}
+
 // command prepares the command; its standard streams are not set.
 func (i invocation) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()

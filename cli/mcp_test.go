@@ -40,8 +40,7 @@ You ask the desk.
 		scripted.Reply(scripted.Text("The desk has answered.")),
 	))
 	i := invocation{env: env, home: t.TempDir()}
-	got := i.run(t, "run", dir, "ask them", "--session", "s1")
-	require.Equal(t, 0, got.status, got.err)
+	got := i.run(t, "run", dir, "ask them", "--session", "s1").exits(t, 0)
 	require.Contains(t, got.out, "The desk has answered.")
 	got = i.run(t, "sessions", "show", "s1")
 	require.Contains(t, got.out, "I am the offline model")
@@ -52,8 +51,7 @@ You ask the desk.
 	require.Equal(t, outcome{0, "ok: 1 agent\n", ""}, lint.run(t, "lint", dir, "--connect"))
 	write("rules: [{tool: ask, args: {mesage: '^secret'}, decision: deny}, {tool: desk_aks, decision: ask}]\napprove: [asks, ask, desk_ask]")
 	require.Equal(t, outcome{0, "ok: 1 agent\n", ""}, lint.run(t, "lint", dir))
-	got = lint.run(t, "lint", dir, "--connect")
-	require.Equal(t, 2, got.status)
+	got = lint.run(t, "lint", dir, "--connect").exits(t, 2)
 	require.Equal(t, file+`:8: rules: the tool desk_ask has no argument "mesage"; did you mean "message"?
 `+file+`:8: rules is about the tool "desk_aks", and the agent "clerk" has none of that name; did you mean "desk_ask"?
 `+file+`:9: approve is about the tool "asks", and the agent "clerk" has none of that name; did you mean "ask"?
@@ -65,21 +63,18 @@ func TestMCPServerIsMissing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "clerk.md"), []byte("---\nmcp: [{name: gone, command: /no/such/program}]\n---\n"), 0o644))
-	got := invocation{env: serve(t, answers(scripted.Reply(scripted.Text("Without tools."))))}.run(t, "run", dir, "hello")
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{env: serve(t, answers(scripted.Reply(scripted.Text("Without tools."))))}.run(t, "run", dir, "hello").exits(t, 0)
 	require.Contains(t, got.out, "Without tools.")
 	require.Contains(t, got.out, "mcp server gone: it cannot be started")
 	require.Contains(t, got.err, "mcp server gone: it cannot be started")
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "clerk.md"), []byte("---\nmcp: [{name: gone, command: /no/such/program, required: true}]\n---\n"), 0o644))
 	for _, command := range [][]string{{"run", dir, "hello"}, {"chat", dir}, {"serve", dir, "--addr", "127.0.0.1:0"}} {
-		got := invocation{env: serve(t, answers())}.run(t, append(command, "--db", ":memory:")...)
-		require.Equal(t, 2, got.status, got.err)
+		got := invocation{env: serve(t, answers())}.run(t, append(command, "--db", ":memory:")...).exits(t, 2)
 		require.Contains(t, got.err, "mcp server gone: it cannot be started")
 		require.Empty(t, got.out)
 	}
-	got = invocation{}.run(t, "lint", dir, "--connect", "--json")
-	require.Equal(t, 2, got.status)
+	got = invocation{}.run(t, "lint", dir, "--connect", "--json").exits(t, 2)
 	require.Contains(t, got.out, "mcp server gone: it cannot be started")
 }
 
@@ -90,8 +85,7 @@ func TestServeMCP(t *testing.T) {
 	connect := func(token string) (*sdk.ClientSession, error) {
 		return sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.base + "/mcp", HTTPClient: &http.Client{Transport: bearing(token)}}, nil)
 	}
-	_, err := connect("wrong")
-	require.Error(t, err)
+	require.Error(t, must.Err(connect("wrong")))
 	c := must.Get(connect(token))
 	res := must.Get(c.CallTool(context.Background(), &sdk.CallToolParams{Name: "ask", Arguments: map[string]any{"message": "an invoice shows two charges"}}))
 	require.False(t, res.IsError)

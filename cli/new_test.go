@@ -31,8 +31,7 @@ func TestNew(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	dir := filepath.Join(base, "a", "my desk")
-	got := invocation{}.run(t, "new", dir)
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{}.run(t, "new", dir).exits(t, 0)
 	require.Equal(t, dir+"/README.md\n"+dir+"/support/billing.md\n"+dir+"/support/tech.md\n"+dir+"/support.md\n"+dir+"/agent.schema.json\n", filepath.ToSlash(got.out))
 	require.Equal(t, "arbor: to continue: arbor chat '"+dir+"'\n", got.err)
 
@@ -53,8 +52,7 @@ func TestNew(t *testing.T) {
 	require.Contains(t, out, "support → billing")
 
 	// Nothing of anybody's is written over.
-	again := invocation{}.run(t, "new", dir)
-	require.Equal(t, cli.StatusUsage, again.status)
+	again := invocation{}.run(t, "new", dir).exits(t, cli.StatusUsage)
 	require.Equal(t, "arbor: "+dir+" is not empty: it contains README.md; name an empty folder or a new one\n", again.err)
 	require.Contains(t, invocation{}.run(t, "new", filepath.Join(dir, "support.md")).err, "the folder cannot be created")
 	require.Contains(t, invocation{}.run(t, "new", "").err, "DIR is empty")

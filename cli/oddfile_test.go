@@ -34,15 +34,13 @@ func TestOddFiles(t *testing.T) {
 			if args[len(args)-1] == "lint" && what == "folder.yaml" || args[0] == "tree" && what == "folder.yaml" {
 				continue // a folder may be called so
 			}
-			got := invocation{}.run(t, append(args, at(what))...)
-			require.Equal(t, cli.StatusUsage, got.status, "%s %s: %s", args, what, got.err)
+			got := invocation{}.run(t, append(args, at(what))...).exits(t, cli.StatusUsage, args, what)
 			if args[len(args)-1] != "test" || what == "none.yaml" {
 				require.Regexp(t, say+"|device.yaml.*link that escapes", got.out+got.err, "%s %s", args, what)
 			}
 		}
 	}
-	got := invocation{}.run(t, "graph", "validate", at("outer.yaml"))
-	require.Equal(t, cli.StatusUsage, got.status, got.err)
+	got := invocation{}.run(t, "graph", "validate", at("outer.yaml")).exits(t, cli.StatusUsage)
 	require.Contains(t, got.out, `"pipe.yaml" cannot be read: this is not a regular file`)
 	require.Contains(t, got.out, `"device.yaml" cannot be read: this is a link that escapes from the folder`)
 	require.Contains(t, got.out, `"folder.yaml" cannot be read: this is a folder`)

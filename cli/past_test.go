@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -67,8 +68,7 @@ support: One <moment>.
 	got = s.sessions(t, "show", "story", "--at", "5", "--json")
 	require.Equal(t, 5, strings.Count(got.out, "\n"))
 	require.Empty(t, got.err)
-	var last event.Event
-	require.NoError(t, json.Unmarshal([]byte(got.out[strings.LastIndex(strings.TrimSpace(got.out), "\n")+1:]), &last))
+	last := must.JSON[event.Event](got.out[strings.LastIndex(strings.TrimSpace(got.out), "\n")+1:])
 	require.EqualValues(t, 5, last.Seq)
 	require.Contains(t, s.sessions(t, "show", "story", "--at", "6", "--usage").out, "total    1        0          100")
 	require.Empty(t, s.sessions(t, "show", "story").err, "without --at only the conversation")
@@ -124,8 +124,7 @@ func TestShowView(t *testing.T) {
 	require.Contains(t, s.sessions(t, "show", "story", "--at", "12", "--view", "support", "--tree", desk).out, "  assistant calls lookup(order=7, ")
 
 	own := invocation{program: "embedded", home: s.home}
-	got = own.run(t, "sessions", "show", "story", "--db", s.db, "--view", "tech")
-	require.Equal(t, 0, got.status, got.err)
+	got = own.run(t, "sessions", "show", "story", "--db", s.db, "--view", "tech").exits(t, 0)
 	require.Contains(t, got.out, "[billing] <b>Refunded</b>")
 	require.Equal(t, cli.StatusUsage, own.run(t, "sessions", "show", "story", "--db", s.db, "--tree", desk).status, "the program has its own tree")
 	got = invocation{program: "endless"}.run(t, "sessions", "show", "story", "--db", s.db, "--view", "endless")
@@ -157,11 +156,9 @@ func TestFork(t *testing.T) {
 
 	// Both go on by themselves, and the fork in the middle of a turn ends it.
 	s.env = nil
-	run := s.run(t, "run", desk, "thank you", "--session", "other", "--db", s.db)
-	require.Equal(t, 0, run.status, run.err)
+	run := s.run(t, "run", desk, "thank you", "--session", "other", "--db", s.db).exits(t, 0)
 	require.True(t, strings.HasPrefix(run.out, "billing: "), run.out)
-	run = s.run(t, "resume", desk, "--session", middle, "--db", s.db)
-	require.Equal(t, 0, run.status, run.err)
+	run = s.run(t, "resume", desk, "--session", middle, "--db", s.db).exits(t, 0)
 	require.Contains(t, run.out, "support")
 	require.Equal(t, before, s.sessions(t, "export", "story").out, "the other session stays as it is")
 }
@@ -213,20 +210,16 @@ func TestForkThatWaits(t *testing.T) {
 	t.Parallel()
 	s := told{invocation{program: "careful", home: t.TempDir()}, filepath.Join(t.TempDir(), "s.db")}
 	s.env = serve(t, answers(scripted.Reply(scripted.Call("refund", "{}")), scripted.Reply(scripted.Text("Refunded.")), scripted.Reply(scripted.Text("Not refunded."))))
-	run := s.run(t, "run", "refund it", "--session", "a", "--db", s.db)
-	require.Equal(t, cli.StatusApproval, run.status, run.err)
+	run := s.run(t, "run", "refund it", "--session", "a", "--db", s.db).exits(t, cli.StatusApproval)
 	call := regexp.MustCompile(`--approve (\S+) `).FindStringSubmatch(run.err)[1]
 	fork := s.sessions(t, "fork", "a", "--to", "b")
 	require.Contains(t, fork.err, "session b shares 6 events with a; to continue: careful resume --session b --db "+s.db+"\n")
 
-	run = s.run(t, "resume", "--session", "b", "--approve", call, "--db", s.db)
-	require.Equal(t, cli.StatusUsage, run.status, run.err)
+	run = s.run(t, "resume", "--session", "b", "--approve", call, "--db", s.db).exits(t, cli.StatusUsage)
 	require.Contains(t, run.err, "waits in the session that this one was forked from, and is decided there")
-	run = s.run(t, "resume", "--session", "b", "--deny", call, "--reason", "Not twice", "--db", s.db)
-	require.Equal(t, 0, run.status, run.err)
+	run = s.run(t, "resume", "--session", "b", "--deny", call, "--reason", "Not twice", "--db", s.db).exits(t, 0)
 	require.NotContains(t, run.out, "refund → done")
-	run = s.run(t, "resume", "--session", "a", "--approve", call, "--db", s.db)
-	require.Equal(t, 0, run.status, run.err)
+	run = s.run(t, "resume", "--session", "a", "--approve", call, "--db", s.db).exits(t, 0)
 	require.Contains(t, run.out, "refund → done")
 }
 
@@ -245,8 +238,7 @@ func TestForkWhileATurnRuns(t *testing.T) {
 	s.sessions(t, "fork", "s1", "--to", "s3")
 	s.sessions(t, "edit", "s1", "my invoice", "--last", "--to", "s4")
 	for _, id := range []string{"s2", "s3", "s4"} {
-		got := s.run(t, "resume", desk, "--session", id, "--db", s.db)
-		require.Equal(t, 0, got.status, got.err)
+		s.run(t, "resume", desk, "--session", id, "--db", s.db).exits(t, 0)
 	}
 	close(release)
 	require.Equal(t, outcome{0, "support → tech\ntech: Which router?\n", ""}, run.wait(t))
@@ -259,8 +251,7 @@ func TestEdit(t *testing.T) {
 	got := s.sessions(t, "edit", "story", "--at", "1", "My router is slow", "--to", "slow")
 	require.Equal(t, "slow\n", got.out)
 	require.Contains(t, got.err, "session slow shares 0 events with story; to continue: arbor resume PATH --session slow")
-	run := s.run(t, "resume", desk, "--session", "slow", "--db", s.db)
-	require.Equal(t, 0, run.status, run.err)
+	run := s.run(t, "resume", desk, "--session", "slow", "--db", s.db).exits(t, 0)
 	require.Contains(t, run.out, "support → tech")
 
 	s.stdin = "Thank you,\nthat is all\n"
@@ -273,8 +264,7 @@ func TestDiff(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
 	s.sessions(t, "edit", "story", "--at", "24", "Thank you", "--to", "thanks")
-	run := s.run(t, "resume", desk, "--session", "thanks", "--db", s.db)
-	require.Equal(t, 0, run.status, run.err)
+	s.run(t, "resume", desk, "--session", "thanks", "--db", s.db).exits(t, 0)
 	got := s.sessions(t, "diff", "story", "thanks")
 	require.Empty(t, got.err)
 	require.Regexp(t, regexp.MustCompile(`^They share the first 23 events, until: billing answers "<b>Refunded</b> "ch_2"\. Anything else\?"
@@ -383,8 +373,7 @@ func TestMisuseOfThePast(t *testing.T) {
 		"follow from nowhere":       {[]string{"follow", "story", "--after", "x"}, "--after x: give a position in the session"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := s.try(t, tt.args...)
-			require.Equal(t, cli.StatusUsage, got.status, got.err)
+			got := s.try(t, tt.args...).exits(t, cli.StatusUsage)
 			require.Contains(t, got.err, tt.say)
 			require.Empty(t, got.out)
 			require.Equal(t, 1, strings.Count(got.err, "\n"), got.err)

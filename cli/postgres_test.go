@@ -63,8 +63,7 @@ func TestPostgres(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(in.home, ".local", "state", "arbor", "arbor.db"))
 
 	for _, args := range [][]string{{"sessions", "show", "nobody"}, {"resume", desk, "--session", "nobody"}, {"sessions", "fork", "s1", "--at", "3"}, {"sessions", "fork", "s1", "--to", "s2"}} {
-		got := in.run(t, append(args, "--db", db)...)
-		require.Equal(t, cli.StatusUsage, got.status, got.err)
+		got := in.run(t, append(args, "--db", db)...).exits(t, cli.StatusUsage)
 		printed.WriteString(got.out + got.err)
 	}
 	require.NotContains(t, printed.String(), password)
@@ -94,10 +93,8 @@ func TestPostgresAcrossProcesses(t *testing.T) {
 	receive(t, asked)
 	f := in.following(t, "sessions", "follow", "s1", "--db", db, "--until-end")
 	f.until(t, "support → tech")
-	busy := asking.run(t, "run", desk, "hello?", "--session", "s1", "--db", db)
-	require.Equal(t, cli.StatusBusy, busy.status, busy.err)
-	fork := in.run(t, "sessions", "fork", "s1", "--at", "1", "--to", "s2", "--db", db)
-	require.Equal(t, 0, fork.status, fork.err)
+	busy := asking.run(t, "run", desk, "hello?", "--session", "s1", "--db", db).exits(t, cli.StatusBusy)
+	fork := in.run(t, "sessions", "fork", "s1", "--at", "1", "--to", "s2", "--db", db).exits(t, 0)
 	close(release)
 	require.Equal(t, 0, first.wait(t).status)
 	f.until(t, "tech: Which router?")
@@ -108,8 +105,7 @@ func TestPostgresAcrossProcesses(t *testing.T) {
 // A server that is not there is told of by its address, without the password.
 func TestPostgresIsMissing(t *testing.T) {
 	t.Parallel()
-	got := invocation{}.run(t, "sessions", "ls", "--db", "postgres://ann:"+password+"@127.0.0.1:1/sessions?sslpassword="+password)
-	require.Equal(t, cli.StatusUsage, got.status, got.err)
+	got := invocation{}.run(t, "sessions", "ls", "--db", "postgres://ann:"+password+"@127.0.0.1:1/sessions?sslpassword="+password).exits(t, cli.StatusUsage)
 	require.Contains(t, got.err, "postgres://ann@127.0.0.1:1/sessions")
 	require.NotContains(t, got.err, password)
 }

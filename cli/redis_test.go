@@ -71,8 +71,7 @@ func TestRedisIsLost(t *testing.T) {
 	require.True(t, strings.HasPrefix(run.until(t, "not published"), "arbor: redis: partial events are not published: "))
 	close(said)
 	f.until(t, "(")
-	got := run.wait(t)
-	require.Equal(t, 0, got.status)
+	got := run.wait(t).exits(t, 0)
 	require.Equal(t, "billing: Which router?\n", got.out)
 	f.until(t, "billing: Which router?")
 	require.Equal(t, 0, f.wait(t).status, f.err.String())
@@ -87,8 +86,7 @@ func TestRedisIsMissing(t *testing.T) {
 		"http://127.0.0.1/" + password:                   "the URL cannot be read",
 	} {
 		for _, args := range [][]string{{"run", desk, "hi"}, {"chat", desk}, {"resume", desk, "--session", "story"}, {"sessions", "follow", "story"}} {
-			got := s.run(t, append(args, "--redis", address, "--db", s.db)...)
-			require.Equal(t, cli.StatusUsage, got.status, got.err)
+			got := s.run(t, append(args, "--redis", address, "--db", s.db)...).exits(t, cli.StatusUsage)
 			require.Contains(t, got.err, "arbor: --redis: redis: ")
 			require.Contains(t, got.err, say)
 			require.NotContains(t, got.err, password)
@@ -104,8 +102,7 @@ func TestRedisInHints(t *testing.T) {
 	u := must.Get(url.Parse(r.URL()))
 	shown := u.String()
 	u.User = url.UserPassword("", password)
-	got := invocation{others: true}.run(t, "run", desk, "hi", "--redis", u.String())
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{others: true}.run(t, "run", desk, "hi", "--redis", u.String()).exits(t, 0)
 	require.NotContains(t, got.err, password)
 	require.Contains(t, got.err, " --redis "+shown)
 }

@@ -4,7 +4,6 @@ package cli_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -173,8 +172,7 @@ func TestWrongServer(t *testing.T) {
 		"chat --server " + s.base + " --model x":           "--model and --server exclude each other",
 		"sessions follow x --server " + s.base + " --db x": "--db and --server exclude each other",
 	} {
-		got := atServer(t).run(t, strings.Fields(args)...)
-		require.Equal(t, cli.StatusUsage, got.status)
+		got := atServer(t).run(t, strings.Fields(args)...).exits(t, cli.StatusUsage)
 		require.Contains(t, got.err, says)
 	}
 	require.Equal(t, 0, s.stop(os.Interrupt))
@@ -186,8 +184,7 @@ func TestDeskAtServer(t *testing.T) {
 	s := invocation{}.serve(t, desk, "--db", ":memory:", "--desk")
 	run := func(status int, args ...string) string {
 		t.Helper()
-		got := atServer(t).run(t, append(args, "--server", s.base)...)
-		require.Equal(t, status, got.status, got.err)
+		got := atServer(t).run(t, append(args, "--server", s.base)...).exits(t, status)
 		return got.out + got.err
 	}
 	require.Contains(t, run(0, "desk", "ls"), "no conversation waits")
@@ -195,8 +192,7 @@ func TestDeskAtServer(t *testing.T) {
 	user.say("let me talk to a human person")
 	user.until("queued")
 	user.until("you> ")
-	var h struct{ ID, Session, Status, From string }
-	require.NoError(t, json.Unmarshal([]byte(strings.TrimSpace(run(0, "desk", "ls", "--json"))), &h))
+	h := must.JSON[struct{ ID, Session, Status, From string }](strings.TrimSpace(run(0, "desk", "ls", "--json")))
 	require.Equal(t, []string{"s1", "queued", "support"}, []string{h.Session, h.Status, h.From})
 
 	person := atServer(t).onScreen(t, "desk", "take", "--server", s.base)
@@ -271,8 +267,7 @@ func TestChatAnswersAtServer(t *testing.T) {
 	s = invocation{program: "maker"}.serve(t, "--db", ":memory:")
 	dir, in := filepath.Join(t.TempDir(), "files"), atServer(t)
 	in.stdin = "go\n"
-	got := in.run(t, "chat", "--server", s.base, "--files", dir)
-	require.Equal(t, 0, got.status, got.err)
+	got := in.run(t, "chat", "--server", s.base, "--files", dir).exits(t, 0)
 	require.Contains(t, got.out, "(file a.txt, text/plain, 6 bytes)\n")
 	require.Equal(t, "first\n", read(t, filepath.Join(dir, "a.txt")))
 	require.Equal(t, "second\x00", read(t, filepath.Join(dir, "a-2.txt")))
@@ -330,8 +325,7 @@ func TestFollowAtServer(t *testing.T) {
 	c := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "s1")
 	c.say("I was charged twice")
 	receive(t, asked)
-	got := atServer(t).run(t, "sessions", "follow", "s2", "--server", s.base)
-	require.Equal(t, cli.StatusUsage, got.status)
+	got := atServer(t).run(t, "sessions", "follow", "s2", "--server", s.base).exits(t, cli.StatusUsage)
 	require.Equal(t, "arbor: there is no session \"s2\" in the server at "+s.base+"; did you mean \"s1\"?\n", got.err)
 	f := atServer(t).onScreen(t, "sessions", "follow", "s1", "--server", s.base, "--until-end")
 	f.until("user: I was charged twice")
@@ -352,8 +346,7 @@ func TestDeskRights(t *testing.T) {
 	t.Parallel()
 	users := filepath.Join(t.TempDir(), "users.yaml")
 	for rights, shown := range map[string]string{"desk": `what others do is not shown any more: sessions of others need the right "inspect"`, "desk,inspect": "user: a human person, please"} {
-		got := invocation{}.run(t, "users", "add", "ann", "--may", rights, "--users", users)
-		require.Equal(t, 0, got.status, got.err)
+		got := invocation{}.run(t, "users", "add", "ann", "--may", rights, "--users", users).exits(t, 0)
 		s := invocation{}.serve(t, desk, "--db", ":memory:", "--desk", "--users", users)
 		user := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "s1")
 		user.say("a human person, please")

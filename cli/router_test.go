@@ -119,8 +119,7 @@ shop: rule 0 → shoes
 	got = explain(env, front, "where is it", "--json")
 	decisions := strings.Split(strings.TrimSpace(got.out), "\n")
 	require.Len(t, decisions, 2)
-	var d map[string]any
-	require.NoError(t, json.Unmarshal([]byte(decisions[0]), &d))
+	d := must.JSON[map[string]any](decisions[0])
 	require.Equal(t, 2.0, d["ruleIndex"])
 	require.Equal(t, "shop", d["to"])
 
@@ -225,22 +224,18 @@ func TestLintRouting(t *testing.T) {
 	require.Equal(t, outcome{1, "ok: 4 agents\nbilling.md:1: " + alike + "\n", "arbor: 1 finding\n"}, invocation{}.run(t, "lint", ".", "--routing"))
 	require.Equal(t, outcome{0, "ok: 4 agents\n", ""}, invocation{}.run(t, "lint", "."))
 	require.Equal(t, outcome{0, "[]\n", ""}, invocation{}.run(t, "lint", ".", "--json"))
-	got := invocation{}.run(t, "lint", ".", "--json", "--routing")
-	require.Equal(t, 1, got.status)
-	var found []routing.Finding
-	require.NoError(t, json.Unmarshal([]byte(got.out), &found))
+	got := invocation{}.run(t, "lint", ".", "--json", "--routing").exits(t, 1)
+	found := must.JSON[[]routing.Finding](got.out)
 	require.Equal(t, []routing.Finding{{Kind: routing.Kind("alike"), Agents: []string{"billing", "money"}, File: "billing.md", Line: 1, Message: alike}}, found)
 
 	shopFolder(t, "money.md", "---\ndescription: Shares, funds and savings\n---\nMoney.", "tech.md", "---\ndescription: \"\\e[31m\"\ntransfer: {parent: true}\n---\nNets.")
-	got = invocation{}.run(t, "lint", ".", "--routing")
-	require.Equal(t, 1, got.status, got.err)
+	got = invocation{}.run(t, "lint", ".", "--routing").exits(t, 1)
 	require.Contains(t, got.out, "money.md:1: money keeps the conversation: it may transfer to no agent")
 	require.Contains(t, got.out, "tech.md:1: tech has a description that ")
 	require.NotContains(t, got.out, "\x1b")
 
 	shopFolder(t, "money.md", "---\ncolour: blue\n---\n")
-	got = invocation{}.run(t, "lint", ".", "--routing", "--json")
-	require.Equal(t, 2, got.status)
+	got = invocation{}.run(t, "lint", ".", "--routing", "--json").exits(t, 2)
 	require.JSONEq(t, `[{"file":"money.md","line":2,"message":`+jsonOf(t, got.out)+`}]`, got.out)
 }
 
@@ -264,8 +259,7 @@ func TestLintRoutingAsks(t *testing.T) {
 		script.Add("model", scripted.Reply(scripted.Text(name)), scripted.Reply(scripted.Text("Done.")))
 	}
 	env := serve(t, script)
-	got := invocation{env: env}.run(t, "lint", ".", "--routing", "--model", "model", "--messages", "1")
-	require.Equal(t, 1, got.status, got.err)
+	got := invocation{env: env}.run(t, "lint", ".", "--routing", "--model", "model", "--messages", "1").exits(t, 1)
 	require.Equal(t, "ok: 4 agents\n"+
 		"billing.md:1: 1 of 1 messages that the model model wrote for billing it gives to money, such as “hello”\n"+
 		"\n"+
@@ -278,8 +272,7 @@ func TestLintRoutingAsks(t *testing.T) {
 	require.Regexp(t, `^arbor: the model model is asked about 21 questions, of about \d+ tokens\narbor: it has used 10 tokens and answered with 5\narbor: 1 finding\n$`, got.err)
 	require.NoError(t, script.Done())
 
-	got = invocation{env: env}.run(t, "lint", ".", "--routing", "--model", "model")
-	require.Equal(t, 3, got.status, "the script is over: %s", got.err)
+	got = invocation{env: env}.run(t, "lint", ".", "--routing", "--model", "model").exits(t, 3, "the script is over")
 	for _, c := range []struct {
 		args []string
 		want string
@@ -289,8 +282,7 @@ func TestLintRoutingAsks(t *testing.T) {
 		{[]string{"--routing", "--messages", "21", "--model", "m"}, "--messages 21: give a whole number from 1 to 20"},
 		{[]string{"--routing", "--model", "m"}, "there is no endpoint"},
 	} {
-		got := invocation{}.run(t, append([]string{"lint", "."}, c.args...)...)
-		require.Equal(t, 2, got.status, c.args)
+		got := invocation{}.run(t, append([]string{"lint", "."}, c.args...)...).exits(t, 2, c.args)
 		require.Contains(t, got.err, c.want)
 	}
 }
@@ -315,8 +307,7 @@ func TestLintRoutingForms(t *testing.T) {
 	}
 	env := serve(t, script)
 	why := "take transfer: {profile: small}: with transfer: {profile: small} 6 of 6 messages end at the right agent, with transfer: {tools: one} 0, which is hardly chance"
-	got := invocation{env: env}.run(t, "lint", ".", "--routing", "--model", "model", "--messages", "2")
-	require.Equal(t, 1, got.status, got.err)
+	got := invocation{env: env}.run(t, "lint", ".", "--routing", "--model", "model", "--messages", "2").exits(t, 1)
 	require.Equal(t, "ok: 4 agents\nsupport.md:1: "+why+"\n\n"+
 		"FORM                          RIGHT AT THE END  BETWEEN         TRANSFERS  CALLS SHOWN\n"+
 		"transfer: {tools: one} (now)  0 of 6            0 % and 39 %    0.0        0\n"+
@@ -326,8 +317,7 @@ func TestLintRoutingForms(t *testing.T) {
 
 	got = invocation{env: env}.run(t, "lint", ".", "--routing", "--model", "model", "--messages", "2", "--json")
 	require.Equal(t, 1, got.status, got.err)
-	var asked routing.SurveyResult
-	require.NoError(t, json.Unmarshal([]byte(got.out), &asked))
+	asked := must.JSON[routing.SurveyResult](got.out)
 	require.Equal(t, []routing.Finding{{Kind: routing.Transfers, Agents: []string{"support"}, File: "support.md", Line: 1, Message: why}}, asked.Findings)
 	require.Equal(t, routing.Form("transfer: {profile: small}"), asked.Take)
 	require.Len(t, asked.Forms, 3)
@@ -337,8 +327,7 @@ func TestLintRoutingForms(t *testing.T) {
 
 // jsonOf returns the message of the first problem, as JSON.
 func jsonOf(t *testing.T, out string) string {
-	var problems []struct{ Message json.RawMessage }
-	require.NoError(t, json.Unmarshal([]byte(out), &problems))
+	problems := must.JSON[[]struct{ Message json.RawMessage }](out)
 	require.Contains(t, string(problems[0].Message), "colour")
 	return string(problems[0].Message)
 }

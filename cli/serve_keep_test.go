@@ -49,8 +49,7 @@ func TestServeKeepsRequests(t *testing.T) {
 		require.Equal(t, 0, s.stop(os.Interrupt))
 	}
 	for _, wrong := range []string{"", "0", "-1", "1MB", "9999999999GiB", "x"} {
-		got := invocation{}.run(t, "serve", desk, "--keep-requests", wrong)
-		require.Equal(t, cli.StatusUsage, got.status, wrong)
+		got := invocation{}.run(t, "serve", desk, "--keep-requests", wrong).exits(t, cli.StatusUsage, wrong)
 		require.Contains(t, got.err, "32MiB")
 	}
 }
@@ -121,8 +120,7 @@ func TestServeLimits(t *testing.T) {
 			id := s.send("I was charged twice").ContextID
 			open := s.follow(t.Context(), id)
 			require.Equal(t, 200, open.StatusCode)
-			_, err := bufio.NewReader(open.Body).ReadString('\n')
-			require.NoError(t, err)
+			must.Get(bufio.NewReader(open.Body).ReadString('\n'))
 			refused := s.follow(t.Context(), id)
 			require.Equal(t, 429, refused.StatusCode)
 			require.Equal(t, "1", refused.Header.Get("Retry-After"))
@@ -132,8 +130,7 @@ func TestServeLimits(t *testing.T) {
 		}
 	})
 	for _, wrong := range [][]string{{"--max-turns", "0"}, {"--max-user-turns", "-1"}, {"--max-streams", "0"}, {"--max-user-streams", "0"}, {"--body-time", "0s"}, {"--max-body", "0"}} {
-		got := invocation{}.run(t, append([]string{"serve", desk}, wrong...)...)
-		require.Equal(t, cli.StatusUsage, got.status, wrong)
+		got := invocation{}.run(t, append([]string{"serve", desk}, wrong...)...).exits(t, cli.StatusUsage, wrong)
 		require.Contains(t, got.err, wrong[0])
 	}
 }

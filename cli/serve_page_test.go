@@ -85,8 +85,7 @@ func TestServePage(t *testing.T) {
 	got, body := ask(s, "POST", "/inspect/sign-in", "", `{"code": "`+code+`"}`)
 	require.Equal(t, 200, got.StatusCode, body)
 	require.True(t, got.Cookies()[0].Secure)
-	var grant struct{ User, Key string }
-	require.NoError(t, json.Unmarshal([]byte(body), &grant))
+	grant := must.JSON[struct{ User, Key string }](body)
 	require.Equal(t, "local", grant.User)
 	require.Equal(t, 200, me(s, grant.Key))
 	require.Equal(t, 401, me(s, ""))
@@ -113,8 +112,7 @@ func TestServePage(t *testing.T) {
 
 	// What is no certificate is told by its file, without what is in it.
 	require.NoError(t, os.WriteFile(key, bytes.Repeat([]byte("hunter2\n"), 3), 0o600))
-	failed := invocation{}.run(t, "serve", desk, "--tls-cert", cert, "--tls-key", key)
-	require.Equal(t, cli.StatusUsage, failed.status)
+	failed := invocation{}.run(t, "serve", desk, "--tls-cert", cert, "--tls-key", key).exits(t, cli.StatusUsage)
 	require.Contains(t, failed.err, key)
 	require.NotContains(t, failed.err, "hunter2")
 }
@@ -145,8 +143,7 @@ func TestServeSignsCard(t *testing.T) {
 		require.Equal(t, 200, resp.StatusCode)
 		return must.Get(io.ReadAll(resp.Body))
 	}
-	var set jose.JSONWebKeySet
-	require.NoError(t, json.Unmarshal(fetch("/.well-known/jwks.json"), &set))
+	set := must.JSON[jose.JSONWebKeySet](fetch("/.well-known/jwks.json"))
 	verifier := must.Get(cardsign.NewVerifier(cardsign.Key{ID: set.Keys[0].KeyID, Public: set.Keys[0].Key}))
 	card := fetch("/.well-known/agent-card.json")
 	require.NoError(t, verifier.Verify(t.Context(), card))
@@ -193,8 +190,7 @@ func TestServeBadInput(t *testing.T) {
 				if name == "broken tree" {
 					path = "testdata/broken"
 				}
-				got := invocation{env: tt.env}.run(t, append([]string{"serve", path, "--db", ":memory:", "--addr", "127.0.0.1:0"}, tt.args...)...)
-				require.Equal(t, cli.StatusUsage, got.status, got.err)
+				got := invocation{env: tt.env}.run(t, append([]string{"serve", path, "--db", ":memory:", "--addr", "127.0.0.1:0"}, tt.args...)...).exits(t, cli.StatusUsage)
 				require.Empty(t, got.out)
 				require.Contains(t, got.err, tt.want)
 				require.NotContains(t, got.err, "s3cret")

@@ -27,12 +27,10 @@ func TestServeIsRemoteAgent(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "far.md"), []byte("---\ndescription: Everything\na2a: $FAR\nauth: {bearer: $FAR_TOKEN}\n---\n"), 0o644))
 	i := invocation{home: t.TempDir(), env: []string{"FAR=" + s.base, "FAR_TOKEN=" + token}}
-	got := i.run(t, "run", dir, "an invoice shows two charges", "--session", "s1")
-	require.Equal(t, 0, got.status, got.err)
+	got := i.run(t, "run", dir, "an invoice shows two charges", "--session", "s1").exits(t, 0)
 	require.Contains(t, got.out, "far: I am the offline model")
 	i.env[1] = "FAR_TOKEN=wrong"
-	got = i.run(t, "run", dir, "and now?", "--session", "s1")
-	require.Equal(t, cli.StatusFailed, got.status)
+	got = i.run(t, "run", dir, "and now?", "--session", "s1").exits(t, cli.StatusFailed)
 	require.Contains(t, got.err, "401")
 	require.Equal(t, 0, s.stop(os.Interrupt))
 	require.NotContains(t, s.said.String()+got.err, token)
@@ -54,8 +52,7 @@ func TestServeGRPC(t *testing.T) {
 	dir := t.TempDir()
 	front := fmt.Sprintf("---\na2a: $FAR\nauth: {bearer: $FAR_TOKEN, origins: [%q]}\n---\n", at)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "far.md"), []byte(front), 0o644))
-	got := invocation{env: []string{"FAR=" + only, "FAR_TOKEN=" + token}}.run(t, "run", dir, "an invoice shows two charges", "--db", ":memory:")
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{env: []string{"FAR=" + only, "FAR_TOKEN=" + token}}.run(t, "run", dir, "an invoice shows two charges", "--db", ":memory:").exits(t, 0)
 	require.Contains(t, got.out, "far: I am the offline model")
 	got = invocation{env: []string{"FAR=" + only, "FAR_TOKEN=wrong"}}.run(t, "run", dir, "hello", "--db", ":memory:")
 	require.Equal(t, cli.StatusFailed, got.status, got.out)
@@ -98,15 +95,13 @@ func TestServeOldProtocol(t *testing.T) {
 
 	status, body = s.call("GET", "/.well-known/agent.json", "")
 	require.Equal(t, 200, status)
-	var card map[string]any
-	require.NoError(t, json.Unmarshal([]byte(body), &card))
+	card := must.JSON[map[string]any](body)
 	require.Equal(t, s.base+"/rpc", card["url"])
 	delete(card, "supportedInterfaces") // as those have it who know of no other version
 	dir := t.TempDir()
 	front := fmt.Sprintf("---\na2a: $FAR\nauth: {bearer: $FAR_TOKEN, origins: [%q]}\n---\n", s.base)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "far.md"), []byte(front), 0o644))
-	got := invocation{env: []string{"FAR=" + serveCard(t, card), "FAR_TOKEN=" + token}}.run(t, "run", dir, "an invoice shows two charges", "--db", ":memory:")
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{env: []string{"FAR=" + serveCard(t, card), "FAR_TOKEN=" + token}}.run(t, "run", dir, "an invoice shows two charges", "--db", ":memory:").exits(t, 0)
 	require.Contains(t, got.out, "far: I am the offline model")
 	require.Equal(t, 0, s.stop(os.Interrupt))
 }

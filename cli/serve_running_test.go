@@ -66,8 +66,7 @@ func TestServeTakesOver(t *testing.T) {
 	})
 	require.Equal(t, 0, b.stop(os.Interrupt))
 
-	o := invocation{home: home}.run(t, "serve", desk, "--take-over", "-1s")
-	require.Equal(t, cli.StatusUsage, o.status)
+	o := invocation{home: home}.run(t, "serve", desk, "--take-over", "-1s").exits(t, cli.StatusUsage)
 	require.Contains(t, o.err, "--take-over -1s: give a time that is not negative")
 }
 

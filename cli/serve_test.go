@@ -199,9 +199,7 @@ func (s *served) send(text string) task {
 	s.t.Helper()
 	status, body := s.call("POST", "/message:send", sending(text))
 	require.Equal(s.t, 200, status, body)
-	var result struct{ Task task }
-	require.NoError(s.t, json.Unmarshal([]byte(body), &result))
-	return result.Task
+	return must.JSON[struct{ Task task }](body).Task
 }
 
 // stream sends a message and returns the first task that comes, and what follows.
@@ -225,9 +223,7 @@ func (s *served) get(id string) task {
 	s.t.Helper()
 	status, body := s.call("GET", "/tasks/"+id, "")
 	require.Equal(s.t, 200, status, body)
-	var k task
-	require.NoError(s.t, json.Unmarshal([]byte(body), &k))
-	return k
+	return must.JSON[task](body)
 }
 
 // completes asks for a task until it is completed.
@@ -298,7 +294,6 @@ func TestServe(t *testing.T) {
 	require.NotContains(t, s.said.String(), token)
 	require.True(t, strings.HasSuffix(s.said.String(), "arbor: stopped\n"))
 
-	got := invocation{home: home}.run(t, "sessions", "show", answered.ContextID)
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{home: home}.run(t, "sessions", "show", answered.ContextID).exits(t, 0)
 	require.Contains(t, got.out, "user: an invoice shows two charges\nsupport → billing")
 }

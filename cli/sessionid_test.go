@@ -42,13 +42,11 @@ func TestSessionsTakeWhatListPrints(t *testing.T) {
 	seen := make(map[string]bool)
 	for id := range printed {
 		var e struct{ Content llm.Content }
-		exported := s.sessions(t, "export", id)
-		require.Equal(t, 0, exported.status, "%s: %s", id, exported.err)
+		exported := s.sessions(t, "export", id).exits(t, 0, id)
 		require.NoError(t, json.Unmarshal([]byte(exported.out), &e))
 		seen[e.Content.Text] = true
 		for _, args := range [][]string{{"show", id}, {"show", id, "--state"}, {"history", id}, {"replay", id}, {"diff", id, "plain"}, {"diff", "plain", id}, {"fork", id}} {
-			got := s.sessions(t, args...)
-			require.Equal(t, 0, got.status, "%q: %s", args, got.err)
+			got := s.sessions(t, args...).exits(t, 0, args)
 			if args[0] == "fork" {
 				require.Equal(t, 0, s.sessions(t, "show", strings.TrimSpace(got.out)).status, "what fork prints is taken as well")
 			}
@@ -61,8 +59,7 @@ func TestSessionsTakeWhatListPrints(t *testing.T) {
 	require.Contains(t, s.sessions(t, "show", "plain").out, "I am app/local/plain\n", "an id alone is the command's own")
 	require.Contains(t, s.sessions(t, "show", "x/y").out, "I am helpdesk/a2a/x/y\n", "or the only one that has it")
 	for _, none := range []string{"nobody/a2a/c1", "//c1", "helpdesk//c1", "/", "helpdesk/a2a/"} {
-		got := s.run(t, "sessions", "show", none, "--db", s.db)
-		require.Equal(t, cli.StatusUsage, got.status)
+		got := s.run(t, "sessions", "show", none, "--db", s.db).exits(t, cli.StatusUsage)
 		require.Contains(t, got.err, "there is no session")
 	}
 }

@@ -26,11 +26,9 @@ func TestBy(t *testing.T) {
 	users := filepath.Join(t.TempDir(), "users.json")
 	s.env = serve(t, answers(scripted.Reply(scripted.Call("refund", "{}")), scripted.Reply(scripted.Text("Refunded."))))
 	for name, may := range map[string]string{"sue": "approve", "bob": "desk"} {
-		got := invocation{}.run(t, "users", "add", name, "--may", may, "--users", users)
-		require.Equal(t, 0, got.status, got.err)
+		invocation{}.run(t, "users", "add", name, "--may", may, "--users", users).exits(t, 0)
 	}
-	run := s.run(t, "run", "refund it", "--session", "a", "--db", s.db)
-	require.Equal(t, cli.StatusApproval, run.status, run.err)
+	run := s.run(t, "run", "refund it", "--session", "a", "--db", s.db).exits(t, cli.StatusApproval)
 	call := regexp.MustCompile(`--approve (\S+) `).FindStringSubmatch(run.err)[1]
 
 	for by, says := range map[string]string{"bob": "a colleague has to approve this", "eve": "no such user"} {
@@ -44,15 +42,13 @@ func TestBy(t *testing.T) {
 	require.Contains(t, run.err, "a colleague has to approve this")
 	require.Equal(t, 2, strings.Count(run.err, "a colleague has to approve this"), "yes is no new message: %s", run.err)
 	require.NotContains(t, run.out, "withdrawn")
-	run = chat.run(t, "chat", "--session", "a", "--by", "eve", "--users", users, "--db", s.db)
-	require.Equal(t, cli.StatusUsage, run.status, run.err)
+	run = chat.run(t, "chat", "--session", "a", "--by", "eve", "--users", users, "--db", s.db).exits(t, cli.StatusUsage)
 	require.Contains(t, run.err, "no such user")
 	run = chat.run(t, "chat", "--server", "http://127.0.0.1:1", "--by", "sue")
 	require.Contains(t, run.err, "--by and --server exclude each other")
 
 	chat.stdin = "yes\n/quit\n"
-	run = chat.run(t, "chat", "--session", "a", "--by", "sue", "--users", users, "--db", s.db)
-	require.Equal(t, 0, run.status, run.err)
+	run = chat.run(t, "chat", "--session", "a", "--by", "sue", "--users", users, "--db", s.db).exits(t, 0)
 	require.Contains(t, run.out, "refund → done")
 	require.Regexp(t, `"type":"relay_resolved".*"by":"sue","rights":\["approve"\]`, s.sessions(t, "show", "a", "--json").out)
 }
@@ -81,17 +77,14 @@ func TestSessionsCheck(t *testing.T) {
 	require.NoError(t, store.Close())
 
 	s.unlawful = true
-	got = s.try(t, "check")
-	require.Equal(t, 3, got.status)
+	got = s.try(t, "check").exits(t, 3)
 	require.Regexp(t, `^story: seq \d+: a harness_end after the end of its run\n`, got.out)
 	require.Contains(t, got.err, "2 sessions checked: ")
-	got = s.try(t, "check", "story", "--json")
-	require.Equal(t, 3, got.status)
+	got = s.try(t, "check", "story", "--json").exits(t, 3)
 	require.Regexp(t, `^\{"session":"story","seq":\d+,"message":"a harness_end after the end of its run"\}`, got.out)
 	require.Equal(t, "arbor: 1 session checked: nothing is wrong\n", s.sessions(t, "check", "fork").err)
 
-	got = s.try(t, "check", "nobody")
-	require.Equal(t, 2, got.status)
+	got = s.try(t, "check", "nobody").exits(t, 2)
 	require.Contains(t, got.err, `there is no session "nobody"`)
 }
 
@@ -110,15 +103,13 @@ func TestRemoveSessions(t *testing.T) {
 		{[]string{"rm", "fork", "nobody"}, "arbor: there is no session \"nobody\" in " + s.db + "\n"},
 		{[]string{"rm", ""}, "arbor: session \"\": an id has 1 to 200 bytes of text without control characters and without space around it\n"},
 	} {
-		got := s.try(t, c.args...)
-		require.Equal(t, cli.StatusUsage, got.status)
+		got := s.try(t, c.args...).exits(t, cli.StatusUsage)
 		require.Equal(t, c.says, got.err)
 	}
 
 	store := must.Get(sqlite.Open(s.db))
 	lease := must.Get(sessiontest.Acquire(t.Context(), store, session.ID("story"), session.Self()))
-	got := s.try(t, "rm", "fork", "story")
-	require.Equal(t, cli.StatusBusy, got.status)
+	got := s.try(t, "rm", "fork", "story").exits(t, cli.StatusBusy)
 	require.Contains(t, got.err, "session story has a turn under way, and nothing was removed: ")
 	again, err := sessiontest.Acquire(t.Context(), store, session.ID("fork"), session.Self())
 	require.NoError(t, err, "the lease of the other one was given back")
@@ -174,8 +165,7 @@ func TestDamagedSession(t *testing.T) {
 			}
 			fork := fmt.Sprintf("fork%d", seq)
 			s.sessions(t, "fork", "story", "--to", fork)
-			got := s.run(t, "run", desk, "again", "--session", fork, "--db", s.db)
-			require.Equal(t, 0, got.status, got.err)
+			s.run(t, "run", desk, "again", "--session", fork, "--db", s.db).exits(t, 0)
 		}
 		must.Get(db.Exec("UPDATE log SET line = ? WHERE seq = ?"+row, sound, seq))
 	}

@@ -125,8 +125,7 @@ func TestUnpluggedEndpoint(t *testing.T) {
 	address := l.Addr().String()
 	require.NoError(t, l.Close())
 	in := invocation{home: t.TempDir(), env: []string{"OPENAI_BASE_URL=http://" + address + "/v1", "OPENAI_MODEL=m"}}
-	got := in.run(t, "run", desk, "hi", "--session", "s1")
-	require.Equal(t, cli.StatusFailed, got.status)
+	got := in.run(t, "run", desk, "hi", "--session", "s1").exits(t, cli.StatusFailed)
 	require.Empty(t, got.out)
 	require.Equal(t, 1, strings.Count(got.err, "\n"), got.err)
 	require.Contains(t, got.err, "the connection was refused")
@@ -139,13 +138,11 @@ func TestUnpluggedEndpoint(t *testing.T) {
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	nobody := scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"nobody"}`))
-	got := invocation{env: serve(t, answers(nobody, nobody, nobody, nobody))}.run(t, "run", desk, "hi", "--db", ":memory:")
-	require.Equal(t, cli.StatusFailed, got.status, got.err)
+	got := invocation{env: serve(t, answers(nobody, nobody, nobody, nobody))}.run(t, "run", desk, "hi", "--db", ":memory:").exits(t, cli.StatusFailed)
 	require.Contains(t, got.err, "transfer rejected")
 	require.Equal(t, 4, strings.Count(got.out, "support → nobody rejected\n"), got.out)
 
-	got = invocation{program: "endless"}.run(t, "run", "hi", "--db", ":memory:")
-	require.Equal(t, cli.StatusLimit, got.status, got.err)
+	got = invocation{program: "endless"}.run(t, "run", "hi", "--db", ":memory:").exits(t, cli.StatusLimit)
 	require.Contains(t, got.err, "limit reached")
 
 	home := t.TempDir()
@@ -173,8 +170,7 @@ func TestInterrupt(t *testing.T) {
 			r := in.start(t, "run", desk, "hi", "--session", "s1")
 			receive(t, asked)
 			require.NoError(t, r.Process.Signal(signal))
-			got := r.wait(t)
-			require.Equal(t, cli.StatusInterrupted, got.status, got.err)
+			got := r.wait(t).exits(t, cli.StatusInterrupted)
 			require.Equal(t, "support → tech\n", got.out)
 			require.Contains(t, got.err, "arbor: interrupted; to resume: arbor resume testdata/desk --session s1\n")
 
@@ -233,15 +229,13 @@ func TestBusySession(t *testing.T) {
 	in := invocation{home: t.TempDir(), env: serve(t, answers(answer))}
 	first := in.start(t, "run", desk, "hi", "--session", "s1")
 	receive(t, asked)
-	got := in.run(t, "run", desk, "me too", "--session", "s1")
-	require.Equal(t, cli.StatusBusy, got.status, got.err)
+	got := in.run(t, "run", desk, "me too", "--session", "s1").exits(t, cli.StatusBusy)
 	require.Regexp(t, `^arbor: session app/local/s1: .*session is busy with another turn; to follow its turn: arbor sessions follow s1( --db .*)?\n$`, got.err)
 
 	waiting := in.start(t, "resume", desk, "--session", "s1")
 	close(release)
 	require.Equal(t, outcome{0, "support: done\n", ""}, first.wait(t))
-	got = waiting.wait(t)
-	require.Equal(t, 0, got.status, got.err)
+	got = waiting.wait(t).exits(t, 0)
 	require.Contains(t, got.err, "there is nothing to resume")
 	show := in.run(t, "sessions", "show", "s1")
 	require.Equal(t, "user: hi\nsupport: done\n", show.out)
@@ -292,8 +286,7 @@ func TestSessions(t *testing.T) {
 	require.Equal(t, 0, in.run(t, "run", desk, "My *line* is slow", "--session", "s1").status)
 	require.Equal(t, 0, in.run(t, "run", desk, "thanks", "--session", "s1").status)
 	in.env = nil
-	got = in.run(t, "sessions", "ls", "--limit=-1")
-	require.Equal(t, 2, got.status)
+	got = in.run(t, "sessions", "ls", "--limit=-1").exits(t, 2)
 	require.Contains(t, got.err, "the limit of a page is -1")
 	got = in.run(t, "sessions", "ls")
 	require.Regexp(t, `^ID  EVENTS  CREATED              UPDATED\ns1  16      \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n$`, got.out)

@@ -105,9 +105,7 @@ func tell(t *testing.T) told {
 // printed.
 func (s told) sessions(t *testing.T, args ...string) outcome {
 	t.Helper()
-	got := s.try(t, args...)
-	require.Equal(t, 0, got.status, got.err)
-	return got
+	return s.try(t, args...).exits(t, 0)
 }
 
 func (s told) try(t *testing.T, args ...string) outcome {

@@ -40,8 +40,7 @@ func TestTape(t *testing.T) {
 		"there is no such file or folder":             {"--replay", tape + "x"},
 		"recording 1":                                 {"--replay", filepath.Join(desk, "support.md")},
 	} {
-		o := invocation{}.run(t, append([]string{"run", desk, "Hello", "--db", ":memory:"}, args...)...)
-		require.Equal(t, 2, o.status, o.err)
+		o := invocation{}.run(t, append([]string{"run", desk, "Hello", "--db", ":memory:"}, args...)...).exits(t, 2)
 		require.Contains(t, o.err, want)
 	}
 	kept := must.Get(os.ReadFile(tape))
@@ -57,11 +56,9 @@ func TestUsageLedger(t *testing.T) {
 		scripted.Reply(scripted.Text("Two."), scripted.Usage(50, 4, 40)))
 	env := serve(t, script)
 	for range 2 {
-		got := invocation{env: env, home: home}.run(t, "run", desk, "hi", "--session", "s1")
-		require.Equal(t, 0, got.status, got.err)
+		invocation{env: env, home: home}.run(t, "run", desk, "hi", "--session", "s1").exits(t, 0)
 	}
-	got := invocation{home: home}.run(t, "sessions", "show", "s1", "--usage")
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{home: home}.run(t, "sessions", "show", "s1", "--usage").exits(t, 0)
 	require.Equal(t, "AGENT    ANSWERS  DISCARDED  INPUT  CACHED  OUTPUT\n"+
 		"support  1        0          100    60      7\n"+
 		"tech     2        0          90     40      7\n"+
@@ -76,8 +73,7 @@ func TestLedgerOfCosts(t *testing.T) {
 	env := serve(t, answers(
 		scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"tech"}`), scripted.Usage(100, 10, 60)),
 		scripted.Reply(scripted.Text("One."), scripted.Usage(40, 5, 0))))
-	got := invocation{env: env, home: home}.run(t, "run", desk, "hi", "--session", "s1", "--json")
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{env: env, home: home}.run(t, "run", desk, "hi", "--session", "s1", "--json").exits(t, 0)
 	model := regexp.MustCompile(`"model":"([^"]+)"`).FindStringSubmatch(got.out)[1]
 	file := func(text string) string {
 		path := filepath.Join(t.TempDir(), "prices.yaml")

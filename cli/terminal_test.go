@@ -88,8 +88,7 @@ func (s *screen) until(text string) string {
 
 func (s *screen) enter(text string) {
 	s.t.Helper()
-	_, err := s.tty.WriteString(text)
-	require.NoError(s.t, err)
+	must.Get(s.tty.WriteString(text))
 }
 
 // say waits for the prompt, and enters a line.
@@ -279,8 +278,7 @@ func TestChatOnPipes(t *testing.T) {
 	t.Parallel()
 	script := answers(scripted.Reply(scripted.Text("one")), scripted.Reply(scripted.Text("two")))
 	lines := "/help\n\nfirst\n/agents\n/session\n/nonsense\n//slash\n"
-	got := invocation{env: serve(t, script), stdin: lines}.run(t, "chat", desk, "--session", "s1")
-	require.Equal(t, 0, got.status, got.err)
+	got := invocation{env: serve(t, script), stdin: lines}.run(t, "chat", desk, "--session", "s1").exits(t, 0)
 	require.NotContains(t, got.out+got.err, "\x1b")
 	require.Contains(t, got.out, "/quit               leave")
 	require.Contains(t, got.out, "support: one\nsupport ← active  Finds the right specialist\n")
@@ -290,8 +288,7 @@ func TestChatOnPipes(t *testing.T) {
 	require.Equal(t, "/slash", script.Requests("model")[1].Messages[2].Text)
 
 	// The status is the last turn's.
-	got = invocation{env: serve(t, answers()), stdin: "hi"}.run(t, "chat", desk)
-	require.Equal(t, cli.StatusFailed, got.status)
+	got = invocation{env: serve(t, answers()), stdin: "hi"}.run(t, "chat", desk).exits(t, cli.StatusFailed)
 }
 
 // A discarded answer is said to be discarded, on a terminal or not.

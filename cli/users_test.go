@@ -21,9 +21,7 @@ func TestUsers(t *testing.T) {
 	home := t.TempDir()
 	run := func(status int, args ...string) outcome {
 		t.Helper()
-		got := invocation{home: home}.run(t, args...)
-		require.Equal(t, status, got.status, got.err)
-		return got
+		return invocation{home: home}.run(t, args...).exits(t, status)
 	}
 	got := run(0, "users", "ls")
 	require.Empty(t, got.out)

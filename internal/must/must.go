@@ -4,6 +4,7 @@
 package must
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -28,6 +29,17 @@ func As[T error](err error) T {
 		panic(fmt.Sprintf("the error is no %T: %v", found, err))
 	}
 	return found
+}
+
+// Err returns the error of a call that also returns a value.
+func Err[T any](_ T, err error) error { return err }
+
+// JSON returns the value of a JSON document, and panics if the document has none of this type.
+func JSON[T any, D ~string | ~[]byte](doc D) (value T) {
+	if err := json.Unmarshal([]byte(doc), &value); err != nil {
+		panic(fmt.Errorf("%w: %s", err, doc))
+	}
+	return value
 }
 
 // All returns the values of a sequence, and panics with the error if there is one, as Get does.

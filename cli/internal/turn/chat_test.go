@@ -80,8 +80,7 @@ func TestDecisionIsForWhatWasPrinted(t *testing.T) {
 		at.ask("c2", "sha256:2")
 
 		out.Reset()
-		_, err := c.handleLine(t.Context(), line)
-		require.NoError(t, err)
+		must.Get(c.handleLine(t.Context(), line))
 		require.Empty(t, at.made, line)
 		require.Contains(t, out.String(), "/approve c2 or /deny c2 REASON")
 		_, _ = c.handleLine(t.Context(), line) // the host resumes nothing

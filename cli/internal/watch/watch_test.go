@@ -129,6 +129,5 @@ func TestFolder(t *testing.T) {
 	now := must.Get(f.look())
 	require.Equal(t, before, now)
 
-	_, err := New(filepath.Join(base, "no", "such", "folder"))
-	require.Error(t, err)
+	require.Error(t, must.Err(New(filepath.Join(base, "no", "such", "folder"))))
 }
