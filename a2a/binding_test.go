@@ -152,8 +152,7 @@ func TestOldCards(t *testing.T) {
 // With a client of one's own there is no card.
 func TestWithClient(t *testing.T) {
 	srv := newServer(t, true, remotetest.Completes("Without ", "a card."))
-	client, err := a2aclient.NewFromCard(context.Background(), srv.card)
-	require.NoError(t, err)
+	client := must.Get(a2aclient.NewFromCard(context.Background(), srv.card))
 	for _, url := range []string{"", "https://example.com/card?key=hunter2"} {
 		r := must.Get(a2a.Remote("billing", url, a2a.WithClient(client)))
 		require.NoError(t, ready(r))
@@ -164,6 +163,6 @@ func TestWithClient(t *testing.T) {
 	require.Zero(t, srv.fetches())
 	srv.Close()
 	r := must.Get(a2a.Remote("billing", "", a2a.WithClient(client)))
-	_, _, err = newRunner(t, r).Turn("hi")
+	_, _, err := newRunner(t, r).Turn("hi")
 	require.ErrorContains(t, err, `remote agent "billing" (remote_unreachable)`)
 }

@@ -186,8 +186,7 @@ func TestCancelWhileAuthIsWaitedFor(t *testing.T) {
 	p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("CANCELED", "")) }))
 	f := newRunner(t, remotetest.Billing(t, p.URL))
 	f.NoError(f.Turn("refund"))
-	events, err := f.Cancel(context.Background(), key)
-	require.NoError(t, err)
+	events := must.Get(f.Cancel(context.Background(), key))
 	require.Equal(t, event.FinishReasonCanceled, lastEnd(events))
 	require.Equal(t, []string{"canceled"}, handles(events))
 	require.Len(t, p.made(cancels), 1)
@@ -204,9 +203,7 @@ func TestAuthRequiredInsideOfAgents(t *testing.T) {
 			return must.Get(llmagent.New("support", "You ask.", s.Model("support"), llmagent.WithTools(tool)))
 		},
 		"a node of a graph": func(t *testing.T, remote agent.Agent, _ *scripted.Script) agent.Agent {
-			g, err := agentgraph.NewBuilder("desk").Node("ask", remote).Build()
-			require.NoError(t, err)
-			return g
+			return must.Get(agentgraph.NewBuilder("desk").Node("ask", remote).Build())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

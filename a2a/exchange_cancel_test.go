@@ -45,20 +45,15 @@ var insideOfAgents = map[string]struct {
 		return withTool(t, billing, scripted.Call("billing", `{"input":"two"}`))
 	}, 2},
 	"a node of a graph": {func(t *testing.T, billing agent.Agent) agent.Agent {
-		g, err := agentgraph.NewBuilder("desk").Node("ask", billing).Build()
-		require.NoError(t, err)
-		return g
+		return must.Get(agentgraph.NewBuilder("desk").Node("ask", billing).Build())
 	}, 1},
 	"nodes side by side": {func(t *testing.T, billing agent.Agent) agent.Agent {
 		first := must.Get(llmagent.New("first", "", scripted.Always("first", scripted.Reply(scripted.Text("go")))))
-		g, err := agentgraph.NewBuilder("desk").Node("first", first).Node("a", billing).Node("b", billing).Node("c", billing).
-			Edge("first", "a").Edge("first", "b").Edge("first", "c").Build()
-		require.NoError(t, err)
-		return g
+		return must.Get(agentgraph.NewBuilder("desk").Node("first", first).Node("a", billing).Node("b", billing).Node("c", billing).
+			Edge("first", "a").Edge("first", "b").Edge("first", "c").Build())
 	}, 3},
 	"a graph in a tool": {func(t *testing.T, billing agent.Agent) agent.Agent {
-		g, err := agentgraph.NewBuilder("billing").Node("ask", billing).Build()
-		require.NoError(t, err)
+		g := must.Get(agentgraph.NewBuilder("billing").Node("ask", billing).Build())
 		return withTool(t, g)
 	}, 1},
 }
@@ -118,8 +113,7 @@ func TestTimeoutInsideOfAgents(t *testing.T) {
 		require.Equal(t, 1, cancellations(peer))
 
 		peer, billing = blocked()
-		g, err := agentgraph.NewBuilder("desk").Node("ask", billing, agentgraph.Timeout(time.Minute)).Build()
-		require.NoError(t, err)
+		g := must.Get(agentgraph.NewBuilder("desk").Node("ask", billing, agentgraph.Timeout(time.Minute)).Build())
 		_, _, err = newRunner(t, g).Turn("refund")
 		require.ErrorIs(t, err, agent.ErrTimeout)
 		require.Equal(t, 1, cancellations(peer))

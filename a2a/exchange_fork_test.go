@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -69,15 +70,13 @@ func TestCancelOfAFork(t *testing.T) {
 			f := newRunner(t, remotetest.Billing(t, p.URL))
 			c.begin(t, f)
 			fork := f.forked(t, c.at)
-			_, err := f.Cancel(context.Background(), fork)
-			require.NoError(t, err)
+			must.Get(f.Cancel(context.Background(), fork))
 			require.Empty(t, p.made(cancels))
 
 			p.set(func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Hello.")) })
 			f.NoError(f.Collect(f.Run(context.Background(), fork, llm.UserText("never mind"))))
 			require.Empty(t, p.made(sends)[1].Params.Message.TaskID, "the fork has given the task up")
-			_, err = f.Cancel(context.Background(), key)
-			require.NoError(t, err)
+			must.Get(f.Cancel(context.Background(), key))
 			require.Len(t, p.made(cancels), 1)
 		})
 	}

@@ -79,8 +79,7 @@ func output(m llm.Message) string { return m.Parts[0].(llm.ToolResult).Output }
 // task is the only one that the server has.
 func (c *clerk) task(t *testing.T) *sdk.Task {
 	t.Helper()
-	list, err := c.server.RequestHandler().ListTasks(context.Background(), &sdk.ListTasksRequest{})
-	require.NoError(t, err)
+	list := must.Get(c.server.RequestHandler().ListTasks(context.Background(), &sdk.ListTasksRequest{}))
 	require.Len(t, list.Tasks, 1)
 	return list.Tasks[0]
 }
@@ -99,9 +98,7 @@ func caller(t *testing.T, inner agent.Agent) agent.Agent {
 }
 
 func inGraph(t *testing.T, node agent.Agent) agent.Agent {
-	g, err := agentgraph.NewBuilder("desk").Node("billing", node).Build()
-	require.NoError(t, err)
-	return g
+	return must.Get(agentgraph.NewBuilder("desk").Node("billing", node).Build())
 }
 
 func inWorkflow(t *testing.T, child agent.Agent) agent.Agent {
@@ -320,8 +317,7 @@ func TestWithdrawnInsideOfAgents(t *testing.T) {
 				q := asked(t, events, err)
 				task := p.task(t)
 				f = again(t, f.Store, c.root(t, remotetest.Billing(t, p.url)))
-				events, err = act(f)
-				require.NoError(t, err)
+				events = must.Get(act(f))
 				require.True(t, remotetest.Find[*event.ToolResult](events)[0].IsError)
 				require.Contains(t, handles(events), "canceled")
 				now, err := p.server.RequestHandler().GetTask(context.Background(), &sdk.GetTaskRequest{ID: task.ID})

@@ -20,8 +20,7 @@ import (
 
 // freshMemory is that of an agent of a name, with what it is shown.
 func freshMemory(t require.TestingT, name string, p view.Policy) *memory {
-	a, err := Remote(name, "https://example.com/card")
-	require.NoError(t, err)
+	a := must.Get(Remote(name, "https://example.com/card"))
 	tree := must.Get(agent.NewTree(a))
 	return &memory{view: view.New(tree.Root(), p, ""), name: name}
 }

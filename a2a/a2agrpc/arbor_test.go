@@ -78,11 +78,10 @@ func (a *arbor) library(t *testing.T, opts ...grpc.DialOption) *a2aclient.Client
 // as is a client of this module with a token.
 func (a *arbor) as(t *testing.T, token string) a2aclient.Transport {
 	t.Helper()
-	c, err := a2agrpc.Binding().Dial(context.Background(), ptr(a2agrpc.Interface(a.address)), a2a.Environment{MaxResponse: 1 << 20,
+	c := must.Get(a2agrpc.Binding().Dial(context.Background(), ptr(a2agrpc.Interface(a.address)), a2a.Environment{MaxResponse: 1 << 20,
 		Credentials: func(context.Context, *url.URL) (http.Header, error) {
 			return http.Header{"Authorization": {"Bearer " + token}}, nil
-		}})
-	require.NoError(t, err)
+		}}))
 	t.Cleanup(func() { _ = c.Destroy() })
 	return c
 }
@@ -143,8 +142,7 @@ func TestRevoked(t *testing.T) {
 	auth := must.Get(a2aserver.Declare(accounts, nil))
 	a := newArbor(t, root, nil, a2aserver.WithAuthenticator(auth))
 	ctx, c := context.Background(), a.as(t, "ann")
-	res, err := c.SendMessage(ctx, nil, &sdk.SendMessageRequest{Message: words("go"), Config: &sdk.SendMessageConfig{ReturnImmediately: true}})
-	require.NoError(t, err)
+	res := must.Get(c.SendMessage(ctx, nil, &sdk.SendMessageRequest{Message: words("go"), Config: &sdk.SendMessageConfig{ReturnImmediately: true}}))
 	<-s.begun
 	var last error
 	for _, err := range c.SubscribeToTask(ctx, nil, &sdk.SubscribeToTaskRequest{ID: res.(*sdk.Task).ID}) {
@@ -194,23 +192,18 @@ func TestCallers(t *testing.T) {
 	ctx := context.Background()
 	_, err := a.library(t).SendMessage(ctx, &sdk.SendMessageRequest{Message: words("hi")})
 	require.ErrorIs(t, err, sdk.ErrUnauthenticated)
-	_, err = as("guest").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: "x"})
-	require.ErrorIs(t, err, sdk.ErrUnauthorized)
+	require.ErrorIs(t, must.Err(as("guest").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: "x"})), sdk.ErrUnauthorized)
 	_, err = as("guesser").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: "x"})
 	require.ErrorIs(t, err, a2aserver.ErrTooManyCalls)
 	require.ErrorContains(t, err, "too many wrong credentials")
 	_, err = as("broken").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: "x"})
 	require.ErrorIs(t, err, sdk.ErrInternalError)
 	require.NotContains(t, err.Error(), "secret")
-	res, err := as("ann").SendMessage(ctx, nil, &sdk.SendMessageRequest{Message: words("hi")})
-	require.NoError(t, err)
+	res := must.Get(as("ann").SendMessage(ctx, nil, &sdk.SendMessageRequest{Message: words("hi")}))
 	id := res.(*sdk.Task).ID
-	_, err = as("ann").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: id})
-	require.NoError(t, err)
-	_, err = as("bob").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: id})
-	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
-	list, err := as("bob").ListTasks(ctx, a2aclient.ServiceParams{"authorization": {"Bearer bob"}}, &sdk.ListTasksRequest{})
-	require.NoError(t, err)
+	must.Get(as("ann").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: id}))
+	require.ErrorIs(t, must.Err(as("bob").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: id})), sdk.ErrTaskNotFound)
+	list := must.Get(as("bob").ListTasks(ctx, a2aclient.ServiceParams{"authorization": {"Bearer bob"}}, &sdk.ListTasksRequest{}))
 	require.Empty(t, list.Tasks)
 }
 
@@ -219,7 +212,7 @@ func TestRefusedCredentials(t *testing.T) {
 	for _, next := range []string{"ann", "old"} {
 		a := newArbor(t, talker(t, scripted.New()), nil, a2aserver.WithAuthenticator(byHeader{}))
 		token, refused := "old", 0
-		c, err := a2agrpc.Binding().Dial(context.Background(), ptr(a2agrpc.Interface(a.address)), a2a.Environment{MaxResponse: 1 << 20,
+		c := must.Get(a2agrpc.Binding().Dial(context.Background(), ptr(a2agrpc.Interface(a.address)), a2a.Environment{MaxResponse: 1 << 20,
 			Credentials: func(context.Context, *url.URL) (http.Header, error) {
 				return http.Header{"Authorization": {"Bearer " + token}}, nil
 			},
@@ -227,8 +220,7 @@ func TestRefusedCredentials(t *testing.T) {
 				require.Equal(t, "Bearer old", h.Get("Authorization"))
 				token = next
 				refused++
-			}})
-		require.NoError(t, err)
+			}}))
 		for _, call := range []func() error{
 			func() error { _, err := c.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "x"}); return err },
 			func() error {
@@ -253,15 +245,13 @@ func TestClientCertificates(t *testing.T) {
 	a := newArbor(t, talker(t, scripted.New().Add("helper", scripted.Reply(scripted.Text("Hello Ann.")))), []grpc.ServerOption{authority.serverOption(t)},
 		a2aserver.WithAuthenticator(byHeader{}))
 	dial := func(name string) a2aclient.Transport {
-		c, err := a2agrpc.Binding().Dial(context.Background(), &sdk.AgentInterface{URL: "https://" + a.address, ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}, a2a.Environment{MaxResponse: 1 << 20,
-			TLS: &tls.Config{RootCAs: authority.pool, Certificates: []tls.Certificate{authority.issue(t, name)}}})
-		require.NoError(t, err)
+		c := must.Get(a2agrpc.Binding().Dial(context.Background(), &sdk.AgentInterface{URL: "https://" + a.address, ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}, a2a.Environment{MaxResponse: 1 << 20,
+			TLS: &tls.Config{RootCAs: authority.pool, Certificates: []tls.Certificate{authority.issue(t, name)}}}))
 		t.Cleanup(func() { _ = c.Destroy() })
 		return c
 	}
-	res, err := dial("ann").SendMessage(context.Background(), nil, &sdk.SendMessageRequest{Message: words("hi")})
-	require.NoError(t, err)
-	_, err = dial("bob").GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: res.(*sdk.Task).ID})
+	res := must.Get(dial("ann").SendMessage(context.Background(), nil, &sdk.SendMessageRequest{Message: words("hi")}))
+	_, err := dial("bob").GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: res.(*sdk.Task).ID})
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 }
 
@@ -282,12 +272,10 @@ func TestInterfaceIsAnAddress(t *testing.T) {
 }
 
 func TestNewServer(t *testing.T) {
-	_, err := a2agrpc.NewServer(nil)
-	require.Error(t, err)
+	require.Error(t, must.Err(a2agrpc.NewServer(nil)))
 	_, root := newSlow(t)
 	s := must.Get(a2aserver.New(root, sessiontest.Memory(t)))
-	_, err = a2agrpc.NewServer(s, nil)
-	require.Error(t, err)
+	require.Error(t, must.Err(a2agrpc.NewServer(s, nil)))
 	other := grpc.NewServer()
 	a2agrpc.Register(other, s, nil)
 	require.Contains(t, other.GetServiceInfo(), "lf.a2a.v1.A2AService")
@@ -303,12 +291,9 @@ func TestPlaintext(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, a.address)
 		}})
 	}
-	_, err := dial()
-	require.ErrorContains(t, err, "a2agrpc.WithPlaintext allows that")
-	c, err := dial(a2agrpc.WithPlaintext())
-	require.NoError(t, err)
+	require.ErrorContains(t, must.Err(dial()), "a2agrpc.WithPlaintext allows that")
+	c := must.Get(dial(a2agrpc.WithPlaintext()))
 	defer func() { require.NoError(t, c.Destroy()) }()
-	res, err := c.SendMessage(context.Background(), nil, &sdk.SendMessageRequest{Message: words("hi")})
-	require.NoError(t, err)
+	res := must.Get(c.SendMessage(context.Background(), nil, &sdk.SendMessageRequest{Message: words("hi")}))
 	require.Equal(t, sdk.TaskStateCompleted, res.(*sdk.Task).Status.State)
 }

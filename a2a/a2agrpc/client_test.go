@@ -303,16 +303,14 @@ func TestTLS(t *testing.T) {
 	var asked *url.URL
 	env := a2a.Environment{MaxResponse: 1 << 20, TLS: &tls.Config{RootCAs: authority.pool, Certificates: []tls.Certificate{authority.issue(t, "ann")}},
 		Credentials: func(_ context.Context, target *url.URL) (http.Header, error) { asked = target; return nil, nil }}
-	client, err := a2agrpc.Binding().Dial(context.Background(), i, env)
-	require.NoError(t, err)
+	client := must.Get(a2agrpc.Binding().Dial(context.Background(), i, env))
 	defer client.Destroy()
-	_, err = client.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "none"})
+	_, err := client.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "none"})
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 	require.Equal(t, "https://"+p.address, asked.String())
 
 	env.TLS = nil
-	stranger, err := a2agrpc.Binding().Dial(context.Background(), i, env)
-	require.NoError(t, err)
+	stranger := must.Get(a2agrpc.Binding().Dial(context.Background(), i, env))
 	defer stranger.Destroy()
 	_, err = stranger.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "none"})
 	var unreachable *url.Error
@@ -328,10 +326,8 @@ func TestGuard(t *testing.T) {
 		dialed = network + " " + addr
 		return nil, notPublic
 	}}
-	client, err := a2agrpc.Binding().Dial(context.Background(), i, env)
-	require.NoError(t, err)
+	client := must.Get(a2agrpc.Binding().Dial(context.Background(), i, env))
 	defer client.Destroy()
-	_, err = client.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "none"})
-	require.ErrorIs(t, err, notPublic)
+	require.ErrorIs(t, must.Err(client.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "none"})), notPublic)
 	require.Equal(t, "tcp internal.example:50051", dialed)
 }

@@ -137,8 +137,7 @@ func serve(t *testing.T, s *stub, configure func(*service)) *served {
 
 // clients are ours and the protocol library's.
 func (s *served) clients(t *testing.T) map[string]a2aclient.Transport {
-	ours, err := Binding().Dial(context.Background(), &sdk.AgentInterface{URL: s.address}, a2a.Environment{MaxResponse: 1 << 20})
-	require.NoError(t, err)
+	ours := must.Get(Binding().Dial(context.Background(), &sdk.AgentInterface{URL: s.address}, a2a.Environment{MaxResponse: 1 << 20}))
 	t.Cleanup(func() { _ = ours.Destroy() })
 	return map[string]a2aclient.Transport{"ours": ours, "library": sdkgrpc.NewGRPCTransport(s.conn)}
 }
@@ -253,13 +252,11 @@ func TestEveryOperation(t *testing.T) {
 			require.NoError(t, call(context.Background()), "%s of %s", name, client)
 		}
 	}
-	list, err := pb.NewA2AServiceClient(s.conn).ListTasks(context.Background(), &pb.ListTasksRequest{PageSize: proto.Int32(3), PageToken: "x"})
-	require.NoError(t, err)
+	list := must.Get(pb.NewA2AServiceClient(s.conn).ListTasks(context.Background(), &pb.ListTasksRequest{PageSize: proto.Int32(3), PageToken: "x"}))
 	require.Len(t, list.Tasks, 1)
 	require.EqualValues(t, []any{theTask.ID, 7, 1, "next"}, []any{sdk.TaskID(list.Tasks[0].Id), int(list.TotalSize), int(list.PageSize), list.NextPageToken})
 	require.Equal(t, 3, s.last.(*sdk.ListTasksRequest).PageSize)
-	configs, err := pb.NewA2AServiceClient(s.conn).ListTaskPushNotificationConfigs(context.Background(), &pb.ListTaskPushNotificationConfigsRequest{TaskId: "t"})
-	require.NoError(t, err)
+	configs := must.Get(pb.NewA2AServiceClient(s.conn).ListTaskPushNotificationConfigs(context.Background(), &pb.ListTaskPushNotificationConfigsRequest{TaskId: "t"}))
 	require.Equal(t, "next", configs.NextPageToken)
 }
 
@@ -304,14 +301,11 @@ func TestEndsOfContexts(t *testing.T) {
 
 // Peers of 1.0.0 had other codes; what they mean stands in the reason.
 func TestReasonDecides(t *testing.T) {
-	st, err := status.New(codes.Unimplemented, "no").WithDetails(&errdetails.ErrorInfo{Reason: "VERSION_NOT_SUPPORTED", Domain: sdk.ProtocolDomain})
-	require.NoError(t, err)
+	st := must.Get(status.New(codes.Unimplemented, "no").WithDetails(&errdetails.ErrorInfo{Reason: "VERSION_NOT_SUPPORTED", Domain: sdk.ProtocolDomain}))
 	require.ErrorIs(t, fromError(st), sdk.ErrVersionNotSupported)
-	st, err = status.New(codes.NotFound, "no").WithDetails(&errdetails.ErrorInfo{Reason: "VERSION_NOT_SUPPORTED", Domain: "example.com"})
-	require.NoError(t, err)
+	st = must.Get(status.New(codes.NotFound, "no").WithDetails(&errdetails.ErrorInfo{Reason: "VERSION_NOT_SUPPORTED", Domain: "example.com"}))
 	require.ErrorIs(t, fromError(st), sdk.ErrTaskNotFound)
-	st, err = status.New(codes.NotFound, "no").WithDetails(&errdetails.ErrorInfo{Reason: "SOMETHING_NEW", Domain: sdk.ProtocolDomain})
-	require.NoError(t, err)
+	st = must.Get(status.New(codes.NotFound, "no").WithDetails(&errdetails.ErrorInfo{Reason: "SOMETHING_NEW", Domain: sdk.ProtocolDomain}))
 	require.ErrorIs(t, fromError(st), sdk.ErrTaskNotFound)
 }
 
@@ -329,8 +323,7 @@ func TestVersions(t *testing.T) {
 			continue
 		}
 		require.Equal(t, codes.FailedPrecondition, status.Code(err), version)
-		stream, err := client.SubscribeToTask(ctx, &pb.SubscribeToTaskRequest{Id: "t"})
-		require.NoError(t, err)
+		stream := must.Get(client.SubscribeToTask(ctx, &pb.SubscribeToTaskRequest{Id: "t"}))
 		_, err = stream.Recv()
 		require.ErrorIs(t, fromError(status.Convert(err)), sdk.ErrVersionNotSupported, version)
 	}
@@ -367,14 +360,12 @@ func TestExtensions(t *testing.T) {
 	}
 	ctx := metadata.AppendToOutgoingContext(context.Background(), "a2a-extensions", "https://a.example, https://b.example", "a2a-extensions", "https://c.example",
 		"authorization", "Bearer secret", "x-desk-key", "secret", "cookie", "k=secret", "x-other", "y")
-	stream, err := pb.NewA2AServiceClient(s.conn).SubscribeToTask(ctx, &pb.SubscribeToTaskRequest{Id: "t"})
-	require.NoError(t, err)
-	answer, err := stream.Recv()
-	require.NoError(t, err)
+	stream := must.Get(pb.NewA2AServiceClient(s.conn).SubscribeToTask(ctx, &pb.SubscribeToTaskRequest{Id: "t"}))
+	answer := must.Get(stream.Recv())
 	params := answer.GetTask().GetMetadata().AsMap()
 	require.Equal(t, "y", params["x-other"])
 	require.NotContains(t, fmt.Sprint(params), "secret")
-	_, err = stream.Recv()
+	_, err := stream.Recv()
 	require.Error(t, err)
 	require.Equal(t, []string{"https://a.example,https://b.example,https://c.example"}, stream.Trailer().Get("a2a-extensions"))
 }
@@ -391,10 +382,8 @@ func nested(depth int) *structpb.Value {
 
 // Whatever bytes make a request, they are refused or arrive as JSON can hold them.
 func FuzzRequests(f *testing.F) {
-	seed, err := encode[*sdk.SendMessageRequest, pb.SendMessageRequest](&sdk.SendMessageRequest{Message: sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("hi"), sdk.NewDataPart([]any{1.0, "x"}))})
-	require.NoError(f, err)
-	data, err := proto.Marshal(seed)
-	require.NoError(f, err)
+	seed := must.Get(encode[*sdk.SendMessageRequest, pb.SendMessageRequest](&sdk.SendMessageRequest{Message: sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("hi"), sdk.NewDataPart([]any{1.0, "x"}))}))
+	data := must.Get(proto.Marshal(seed))
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r pb.SendMessageRequest
@@ -406,8 +395,7 @@ func FuzzRequests(f *testing.F) {
 			return
 		}
 		must.Get(json.Marshal(req))
-		_, err = encode[*sdk.SendMessageRequest, pb.SendMessageRequest](req)
-		require.NoError(t, err)
+		must.Get(encode[*sdk.SendMessageRequest, pb.SendMessageRequest](req))
 	})
 }
 
@@ -512,8 +500,7 @@ func TestRoundTrip(t *testing.T) {
 	length := 3
 	sent := &sdk.SendMessageRequest{Tenant: "x", Message: message, Metadata: map[string]any{"k": "v"}, Config: &sdk.SendMessageConfig{AcceptedOutputModes: []string{"text/plain"},
 		ReturnImmediately: true, HistoryLength: &length, PushConfig: &sdk.PushConfig{URL: "https://hooks.example", Token: "t", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "c"}}}}
-	_, err := c.SendMessage(context.Background(), nil, sent)
-	require.NoError(t, err)
+	must.Get(c.SendMessage(context.Background(), nil, sent))
 	require.Equal(t, sent, s.last)
 }
 
@@ -539,20 +526,17 @@ func TestUnknownParts(t *testing.T) {
 	parts := []*pb.Part{{}, data(structpb.NewNullValue()), {Content: &pb.Part_Url{}}, {Content: &pb.Part_Text{Text: "known"}}}
 	message := &pb.Message{MessageId: "m", Role: 77, Parts: parts}
 	task := &pb.Task{Id: "t", ContextId: "c", Status: &pb.TaskStatus{State: 77, Message: message}, Artifacts: []*pb.Artifact{{ArtifactId: "a", Parts: parts}}}
-	got, err := decodeAnswer[sdk.Task](proto.CloneOf(task))
-	require.NoError(t, err)
+	got := must.Get(decodeAnswer[sdk.Task](proto.CloneOf(task)))
 	note := sdk.NewTextPart("[part of an unknown kind]")
 	require.Equal(t, sdk.ContentParts{note, note, note, sdk.NewTextPart("known")}, got.Artifacts[0].Parts)
 	require.Equal(t, got.Artifacts[0].Parts, got.Status.Message.Parts)
 	require.Empty(t, got.Status.Message.Role)
 	require.Empty(t, got.Status.State)
-	got, err = decodeAnswer[sdk.Task](&pb.Task{Id: "t"})
-	require.NoError(t, err)
+	got = must.Get(decodeAnswer[sdk.Task](&pb.Task{Id: "t"}))
 	require.Equal(t, &sdk.Task{ID: "t"}, got)
-	event, err := fromEvent(&pb.StreamResponse{})
-	require.NoError(t, err)
+	event := must.Get(fromEvent(&pb.StreamResponse{}))
 	require.Nil(t, event)
-	_, err = decodeAnswer[sdk.StreamResponse](&pb.SendMessageResponse{})
+	_, err := decodeAnswer[sdk.StreamResponse](&pb.SendMessageResponse{})
 	require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse)
 }
 
@@ -564,12 +548,9 @@ func TestSlowClient(t *testing.T) {
 		for yield(sdk.NewMessage(sdk.MessageRoleAgent, sdk.NewTextPart(strings.Repeat("x", 10_000))), nil) {
 		}
 	}}, func(svc *service) { svc.sendTimeout = 100 * time.Millisecond })
-	stream, err := pb.NewA2AServiceClient(s.conn).SubscribeToTask(context.Background(), &pb.SubscribeToTaskRequest{Id: "t"})
-	require.NoError(t, err)
-	_, err = stream.Recv()
-	require.NoError(t, err)
-	<-ended
-	for err == nil {
+	stream := must.Get(pb.NewA2AServiceClient(s.conn).SubscribeToTask(context.Background(), &pb.SubscribeToTaskRequest{Id: "t"}))
+	_, err := stream.Recv()
+	for <-ended; err == nil; {
 		_, err = stream.Recv()
 	}
 	require.Equal(t, codes.Aborted, status.Code(err))
@@ -593,8 +574,7 @@ func TestAuthentication(t *testing.T) {
 	}
 	require.Nil(t, s.last, "the handler saw none of them")
 	ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer right", "cookie", "a=1; b=2", "cookie", "b=3")
-	_, err := pb.NewA2AServiceClient(s.conn).GetTask(ctx, &pb.GetTaskRequest{Id: "t"})
-	require.NoError(t, err)
+	must.Get(pb.NewA2AServiceClient(s.conn).GetTask(ctx, &pb.GetTaskRequest{Id: "t"}))
 	require.Equal(t, "1", got.Cookie("a"))
 	require.Empty(t, got.Cookie("b"), "there are two")
 	require.Empty(t, got.Query("a"))

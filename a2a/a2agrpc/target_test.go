@@ -4,6 +4,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,11 +35,9 @@ func TestTargets(t *testing.T) {
 		require.Error(t, err, raw)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
-	got, err := parseTarget("http://agents.internal:50051", true)
-	require.NoError(t, err)
+	got := must.Get(parseTarget("http://agents.internal:50051", true))
 	require.Equal(t, target{"agents.internal:50051", false}, got)
-	got, err = parseTarget("https://agents.internal:50051", true)
-	require.NoError(t, err)
+	got = must.Get(parseTarget("https://agents.internal:50051", true))
 	require.True(t, got.secure)
 }
 
@@ -57,8 +56,7 @@ func FuzzTargets(f *testing.F) {
 		require.NotEmpty(t, host)
 		require.NotEmpty(t, port)
 		require.NotContains(t, host, "/")
-		again, err := parseTarget(got.url().String(), true)
-		require.NoError(t, err)
+		again := must.Get(parseTarget(got.url().String(), true))
 		require.Equal(t, got, again)
 	})
 }

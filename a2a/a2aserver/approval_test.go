@@ -73,16 +73,14 @@ func TestAnswers(t *testing.T) {
 		c.want.Digest = "d1" // what the call asks later is another question
 		require.Equal(t, []runner.Decision{c.want}, list, name)
 	}
-	list, err := decisions(sdk.ContentParts{textPart(" ")}, []*event.Relay{wants}, &session.Reader{})
-	require.NoError(t, err)
+	list := must.Get(decisions(sdk.ContentParts{textPart(" ")}, []*event.Relay{wants}, &session.Reader{}))
 	require.Empty(t, list, "silence is no answer")
 	log := &session.Reader{Asked: []*event.Event{{ID: "q0", Data: &event.Relay{ToolCallID: "c0", Digest: "d0"}}, {ID: "q1", Data: &event.Relay{ToolCallID: "c0", Digest: "d9"}}}}
 	again := permission("refund", json.RawMessage(`{}`))
 	again[0].ToolCallID, again[0].Digest = "c0", "d9"
-	_, err = decisions(part(map[string]any{"callId": "c0", "approved": true}), again, log)
+	_, err := decisions(part(map[string]any{"callId": "c0", "approved": true}), again, log)
 	require.ErrorIs(t, err, runner.ErrNoApproval, "it may be about the first question")
-	list, err = decisions(part(map[string]any{"callId": "c0", "approved": true, "digest": "d9"}), again, log)
-	require.NoError(t, err)
+	list = must.Get(decisions(part(map[string]any{"callId": "c0", "approved": true, "digest": "d9"}), again, log))
 	require.Equal(t, []runner.Decision{{CallID: "c0", Approved: true, Digest: "d9"}}, list)
 	both := append(permission("refund", json.RawMessage(`{}`)), wants)
 	both[0].ToolCallID = "c0"

@@ -94,8 +94,7 @@ func TestBindingsThatLackAPlace(t *testing.T) {
 		must.Get(APIKeys("cookie", "X", map[string]string{"a": "b"})),
 		ClientCertificates(nil),
 	} {
-		_, err := a.Authenticate(t.Context(), access.Credentials{})
-		require.ErrorIs(t, err, access.ErrUnauthenticated)
+		require.ErrorIs(t, must.Err(a.Authenticate(t.Context(), access.Credentials{})), access.ErrUnauthenticated)
 	}
 }
 
@@ -120,8 +119,7 @@ func TestNamedSchemes(t *testing.T) {
 	require.Equal(t, map[sdk.SecuritySchemeName]sdk.SecurityScheme{
 		"apiKey": sdk.APIKeySecurityScheme{Location: "header", Name: "X-Key"}, "inQuery": sdk.APIKeySecurityScheme{Location: "query", Name: "key"},
 	}, either.Schemes())
-	user, err := either.Authenticate(t.Context(), access.Credentials{Query: func(string) string { return "b" }})
-	require.NoError(t, err)
+	user := must.Get(either.Authenticate(t.Context(), access.Credentials{Query: func(string) string { return "b" }}))
 	require.Equal(t, "bob", user.Name)
 }
 
@@ -131,11 +129,8 @@ func TestDeclare(t *testing.T) {
 	require.Empty(t, own.Schemes())
 	_, a := newBlocked(t)
 	s := newTestServer(t, a, sessiontest.Memory(t), WithAuthenticator(own))
-	ctx, err := s.Authenticate(access.WithUser(t.Context(), access.User{Name: "cleo"}), access.Credentials{})
-	require.NoError(t, err)
+	ctx := must.Get(s.Authenticate(access.WithUser(t.Context(), access.User{Name: "cleo"}), access.Credentials{}))
 	require.Equal(t, "cleo", access.UserOf(ctx).Name)
-	_, err = s.Authenticate(t.Context(), access.Credentials{})
-	require.ErrorIs(t, err, sdk.ErrUnauthenticated)
-	_, err = Declare(nil, nil)
-	require.Error(t, err)
+	require.ErrorIs(t, must.Err(s.Authenticate(t.Context(), access.Credentials{})), sdk.ErrUnauthenticated)
+	require.Error(t, must.Err(Declare(nil, nil)))
 }

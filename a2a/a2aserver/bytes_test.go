@@ -107,8 +107,7 @@ func newServedReader(f testing.TB) (readAgain func(*testing.T, []byte), accepted
 				require.Contains(t, string(listed.Result), result.Task.ID)
 			}
 		}
-		infos, err := store.List(t.Context(), session.Key{}, session.Page{})
-		require.NoError(t, err)
+		infos := must.Get(store.List(t.Context(), session.Key{}, session.Page{}))
 		for _, info := range infos {
 			for _, e := range must.All(store.Load(t.Context(), info.Key, 0)) {
 				require.NotEqual(t, event.TypeUnreadable, e.Type())

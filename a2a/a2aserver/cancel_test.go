@@ -53,8 +53,7 @@ func TestCancelIsNotOvertaken(t *testing.T) {
 			canceled <- err
 		}()
 		<-store.asked // the turn has ended, and the task is not canceled yet
-		_, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
-		require.NoError(t, err)
+		must.Get(h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID}))
 		next := userMessage("m2", "another thing")
 		next.ContextID = task.ContextID
 		sent := make(chan *sdk.Task)
@@ -65,8 +64,7 @@ func TestCancelIsNotOvertaken(t *testing.T) {
 		other := <-sent
 		require.NotEqual(t, task.ID, other.ID)
 		<-b.begun
-		got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: other.ID})
-		require.NoError(t, err)
+		got := must.Get(h.GetTask(ctx, &sdk.GetTaskRequest{ID: other.ID}))
 		require.Equal(t, sdk.TaskStateWorking, got.Status.State)
 		require.NoError(t, s.Close(ctx))
 	})
@@ -137,7 +135,6 @@ func TestTurnsAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "more than 2 turns")
 	sendAtOnce(t, h, withCaller(context.Background(), "bob"), userMessage("m1", "think"))
 	<-b.begun
-	_, err = h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: first.ID})
-	require.NoError(t, err)
+	must.Get(h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: first.ID}))
 	sendAtOnce(t, h, ctx, userMessage("m3", "think"))
 }

@@ -20,8 +20,7 @@ import (
 // the server says which host it has.
 func TestExtendedCardOfGRPC(t *testing.T) {
 	a := must.Get(llmagent.New("a", "Greet.", scripted.New().Model("a")))
-	auth, err := BearerTokens(map[string]string{"a-token-of-ann": "ann"})
-	require.NoError(t, err)
+	auth := must.Get(BearerTokens(map[string]string{"a-token-of-ann": "ann"}))
 	for local, c := range map[string]struct {
 		called string
 		rpc    string
@@ -35,18 +34,16 @@ func TestExtendedCardOfGRPC(t *testing.T) {
 	} {
 		s := newTestServer(t, a, sessiontest.Memory(t), WithAuthenticator(auth), WithLocalURL(local),
 			WithInterface(sdk.AgentInterface{URL: ":9000", ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: "1.0"}))
-		ctx, err := s.Authenticate(t.Context(), access.Credentials{Header: func(name string) []string {
+		ctx := must.Get(s.Authenticate(t.Context(), access.Credentials{Header: func(name string) []string {
 			return map[string][]string{":authority": {c.called}, "Authorization": {"Bearer a-token-of-ann"}}[name]
-		}})
-		require.NoError(t, err)
+		}}))
 		card, err := s.RequestHandler().GetExtendedAgentCard(ctx, &sdk.GetExtendedAgentCardRequest{})
 		require.NoError(t, err, local)
 		require.Equal(t, c.rpc, card.SupportedInterfaces[0].URL)
 		require.Equal(t, c.grpc, card.SupportedInterfaces[2].URL)
 	}
 	for _, wrong := range []string{"", ":8420", "http://agents.test", "ftp://:1"} {
-		_, err := New(a, sessiontest.Memory(t), WithLocalURL(wrong))
-		require.ErrorContains(t, err, "the local URL", wrong)
+		require.ErrorContains(t, must.Err(New(a, sessiontest.Memory(t), WithLocalURL(wrong))), "the local URL", wrong)
 	}
 }
 
@@ -54,8 +51,7 @@ func TestExtendedCardOfGRPC(t *testing.T) {
 // know its own.
 func TestExtendedCard(t *testing.T) {
 	a := must.Get(llmagent.New("a", "Greet.", scripted.New().Model("a")))
-	auth, err := BearerTokens(map[string]string{"a-token-of-ann": "ann"})
-	require.NoError(t, err)
+	auth := must.Get(BearerTokens(map[string]string{"a-token-of-ann": "ann"}))
 	srv := httptest.NewServer(newTestServer(t, a, sessiontest.Memory(t), WithAuthenticator(auth)))
 	defer srv.Close()
 	get := func(token string) (*http.Response, map[string]any) {
@@ -74,6 +70,6 @@ func TestExtendedCard(t *testing.T) {
 	require.Equal(t, srv.URL+"/rpc", card["supportedInterfaces"].([]any)[0].(map[string]any)["url"])
 	resp, _ = get("another")
 	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
-	_, err = newTestServer(t, a, sessiontest.Memory(t)).RequestHandler().GetExtendedAgentCard(t.Context(), &sdk.GetExtendedAgentCardRequest{})
+	_, err := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler().GetExtendedAgentCard(t.Context(), &sdk.GetExtendedAgentCardRequest{})
 	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation, "it shows its card to everybody")
 }

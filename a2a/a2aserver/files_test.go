@@ -84,8 +84,7 @@ func TestFilesThroughPeers(t *testing.T) {
 			files := filesOf(events)
 			require.Len(t, files, 1)
 			require.Equal(t, &event.File{Name: "copy of a.bin", MediaType: "application/pdf", Size: 8, Digest: session.Digest([]byte("copy: \x00\xff"))}, files[0])
-			data, err := stores[2].Blob(t.Context(), key, files[0].Digest)
-			require.NoError(t, err)
+			data := must.Get(stores[2].Blob(t.Context(), key, files[0].Digest))
 			require.Equal(t, "copy: \x00\xff", string(data))
 			require.Equal(t, "[file copy of a.bin, application/pdf, 8 bytes]", events[len(events)-2].Text(), "an answer has words")
 		}
@@ -111,8 +110,7 @@ func TestAgentsFilesGoToPeers(t *testing.T) {
 		files = append(files, filesOf([]*event.Event{e})...)
 	}
 	require.Len(t, files, 2)
-	data, err := store.Blob(t.Context(), session.ID("s"), files[1].Digest)
-	require.NoError(t, err)
+	data := must.Get(store.Blob(t.Context(), session.ID("s"), files[1].Digest))
 	require.Equal(t, "copy: here", string(data))
 }
 
@@ -159,9 +157,7 @@ func TestDirectAnswers(t *testing.T) {
 	}
 	h := handler{s}
 	unary := func(req *sdk.SendMessageRequest) sdk.SendMessageResult {
-		res, err := h.SendMessage(t.Context(), req)
-		require.NoError(t, err)
-		return res
+		return must.Get(h.SendMessage(t.Context(), req))
 	}
 	message := func(e any) {
 		m, ok := e.(*sdk.Message)

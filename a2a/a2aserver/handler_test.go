@@ -56,8 +56,7 @@ func userMessage(id, text string) *sdk.Message {
 
 func sendTask(t testing.TB, h a2asrv.RequestHandler, ctx context.Context, m *sdk.Message) *sdk.Task {
 	t.Helper()
-	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m})
-	require.NoError(t, err)
+	res := must.Get(h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m}))
 	return res.(*sdk.Task)
 }
 
@@ -145,8 +144,7 @@ func TestFollowUpInContext(t *testing.T) {
 	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
 	other := userMessage("m4", "more")
 	other.TaskID, other.ContextID = first.ID, "elsewhere"
-	_, err = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: other})
-	require.ErrorIs(t, err, sdk.ErrInvalidParams)
+	require.ErrorIs(t, must.Err(h.SendMessage(ctx, &sdk.SendMessageRequest{Message: other})), sdk.ErrInvalidParams)
 	_, err = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: &sdk.Message{ID: "m5", Role: sdk.MessageRoleUser, TaskID: "1-x.y", Parts: done.Parts}})
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 }
@@ -234,8 +232,7 @@ func TestWrongDecisions(t *testing.T) {
 	} {
 		m := sdk.NewMessage(sdk.MessageRoleUser, part)
 		m.TaskID = task.ID
-		_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m})
-		require.ErrorIs(t, err, sdk.ErrInvalidParams)
+		require.ErrorIs(t, must.Err(h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m})), sdk.ErrInvalidParams)
 	}
 	one := sdk.NewMessage(sdk.MessageRoleUser, sdk.NewDataPart(map[string]any{"callId": ids[0], "approved": true}))
 	one.TaskID = task.ID
@@ -341,8 +338,7 @@ func newBlocked(t testing.TB) (*blocked, agent.Agent) {
 
 func sendAtOnce(t testing.TB, h a2asrv.RequestHandler, ctx context.Context, m *sdk.Message) *sdk.Task {
 	t.Helper()
-	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m, Config: &sdk.SendMessageConfig{ReturnImmediately: true}})
-	require.NoError(t, err)
+	res := must.Get(h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m, Config: &sdk.SendMessageConfig{ReturnImmediately: true}}))
 	return res.(*sdk.Task)
 }
 
@@ -423,13 +419,11 @@ func TestTaskThatNoProcessAdopts(t *testing.T) {
 		_, err := s.RequestHandler().SendMessage(ctx, &sdk.SendMessageRequest{Message: again})
 		require.ErrorContains(t, err, "it continues when a user resumes its turn")
 
-		x, err := s.trees[""].turns.Resume(ctx, session.Key{App: s.trees[""].app, User: session.DefaultUser, ID: task.ContextID})
-		require.NoError(t, err)
+		x := must.Get(s.trees[""].turns.Resume(ctx, session.Key{App: s.trees[""].app, User: session.DefaultUser, ID: task.ContextID}))
 		<-b.begun
 		close(b.free)
 		require.NoError(t, x.Wait(ctx))
-		got, err := s.RequestHandler().GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
-		require.NoError(t, err)
+		got := must.Get(s.RequestHandler().GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID}))
 		require.Equal(t, sdk.TaskStateCompleted, got.Status.State)
 		require.NoError(t, s.Close(ctx))
 	})
@@ -472,29 +466,24 @@ func TestCallersAreIsolated(t *testing.T) {
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	ann, bob := withCaller(context.Background(), "ann"), withCaller(context.Background(), "bob")
 	task := sendTask(t, h, ann, userMessage("m1", "hi"))
-	_, err := h.GetTask(bob, &sdk.GetTaskRequest{ID: task.ID})
-	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
-	_, err = h.CancelTask(bob, &sdk.CancelTaskRequest{ID: task.ID})
-	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
-	_, err = h.CreateTaskPushConfig(bob, &sdk.PushConfig{TaskID: task.ID, URL: "https://example.com/"})
+	require.ErrorIs(t, must.Err(h.GetTask(bob, &sdk.GetTaskRequest{ID: task.ID})), sdk.ErrTaskNotFound)
+	require.ErrorIs(t, must.Err(h.CancelTask(bob, &sdk.CancelTaskRequest{ID: task.ID})), sdk.ErrTaskNotFound)
+	_, err := h.CreateTaskPushConfig(bob, &sdk.PushConfig{TaskID: task.ID, URL: "https://example.com/"})
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 	for _, err := range h.SubscribeToTask(bob, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
 		require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 	}
 	m := userMessage("m2", "hi")
 	m.TaskID = task.ID
-	_, err = h.SendMessage(bob, &sdk.SendMessageRequest{Message: m})
-	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
-	list, err := h.ListTasks(bob, &sdk.ListTasksRequest{})
-	require.NoError(t, err)
+	require.ErrorIs(t, must.Err(h.SendMessage(bob, &sdk.SendMessageRequest{Message: m})), sdk.ErrTaskNotFound)
+	list := must.Get(h.ListTasks(bob, &sdk.ListTasksRequest{}))
 	require.NotNil(t, list.Tasks)
 	require.Empty(t, list.Tasks)
 	m = userMessage("m2", "hi")
 	m.ContextID = task.ContextID
 	mine := sendTask(t, h, bob, m) // a context of the same name is another one
 	require.Len(t, mine.History, 1)
-	got, err := h.GetTask(ann, &sdk.GetTaskRequest{ID: task.ID})
-	require.NoError(t, err)
+	got := must.Get(h.GetTask(ann, &sdk.GetTaskRequest{ID: task.ID}))
 	require.Equal(t, task, got)
 }
 
@@ -514,8 +503,7 @@ func TestBadMessages(t *testing.T) {
 		"odd context":  {Message: odd},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := h.SendMessage(context.Background(), req)
-			require.ErrorIs(t, err, sdk.ErrInvalidParams)
+			require.ErrorIs(t, must.Err(h.SendMessage(context.Background(), req)), sdk.ErrInvalidParams)
 			for _, err := range h.SendStreamingMessage(context.Background(), req) {
 				require.ErrorIs(t, err, sdk.ErrInvalidParams)
 			}
@@ -588,14 +576,11 @@ func TestTenants(t *testing.T) {
 	b := must.Get(llmagent.New("b", "Greet.", script.Model("b")))
 	h := newTestServer(t, a, sessiontest.Memory(t), WithTenant("bees", b)).RequestHandler()
 	ctx := context.Background()
-	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Tenant: "bees", Message: userMessage("m", "hi")})
-	require.NoError(t, err)
+	res := must.Get(h.SendMessage(ctx, &sdk.SendMessageRequest{Tenant: "bees", Message: userMessage("m", "hi")}))
 	task := res.(*sdk.Task)
 	require.Equal(t, "I am b.", task.Artifacts[0].Parts[0].Text())
-	_, err = h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
-	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
-	_, err = h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID, Tenant: "bees"})
-	require.NoError(t, err)
+	require.ErrorIs(t, must.Err(h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})), sdk.ErrTaskNotFound)
+	must.Get(h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID, Tenant: "bees"}))
 	require.Equal(t, "I am a.", sendTask(t, h, ctx, userMessage("m", "hi")).Artifacts[0].Parts[0].Text())
 
 	for name, opts := range map[string][]Option{
@@ -614,10 +599,8 @@ func TestTenants(t *testing.T) {
 		require.Error(t, err, name)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
-	_, err = New(a, nil)
-	require.Error(t, err)
-	_, err = New(nil, sessiontest.Memory(t))
-	require.Error(t, err)
+	require.Error(t, must.Err(New(a, nil)))
+	require.Error(t, must.Err(New(nil, sessiontest.Memory(t))))
 }
 
 func TestContentRoundTrip(t *testing.T) {

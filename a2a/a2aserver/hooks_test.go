@@ -94,9 +94,8 @@ func TestWebhookAddedInMidText(t *testing.T) {
 	begun, next, a := speaker(t, "One ", "two ", "three.")
 	h := newTestServer(t, a, sessiontest.Memory(t), WithPush(push.Options{AllowLoopback: true, TLS: one.TLSConfig()})).RequestHandler()
 	ctx := context.Background()
-	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "count"),
-		Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{URL: one.URL}}})
-	require.NoError(t, err)
+	res := must.Get(h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "count"),
+		Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{URL: one.URL}}}))
 	<-begun
 	for { // what is posted so far is begun with the first words
 		if u, ok := one.Next(t).Event.(*sdk.TaskArtifactUpdateEvent); ok {
@@ -104,8 +103,7 @@ func TestWebhookAddedInMidText(t *testing.T) {
 			break
 		}
 	}
-	_, err = h.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: res.(*sdk.Task).ID, URL: two.URL})
-	require.NoError(t, err)
+	must.Get(h.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: res.(*sdk.Task).ID, URL: two.URL}))
 	next <- struct{}{}
 	first := two.Next(t).Event.(*sdk.Task)
 	require.Equal(t, "One two ", first.Artifacts[0].Parts[0].Text())
@@ -169,9 +167,8 @@ func TestWebhookAfterAuthorization(t *testing.T) {
 	far := must.Get(a2a.Remote("far", "", a2a.WithClient(mock)))
 	h := newTestServer(t, far, sessiontest.Memory(t), WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig()})).RequestHandler()
 	ctx := context.Background()
-	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "refund"),
-		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: r.URL}}})
-	require.NoError(t, err)
+	res := must.Get(h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "refund"),
+		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: r.URL}}}))
 	task := res.(*sdk.Task)
 	require.Equal(t, sdk.TaskStateAuthRequired, task.Status.State)
 	until(t, r, sdk.TaskStateAuthRequired)
@@ -190,9 +187,8 @@ func TestWebhookOfATaskThatWasLeft(t *testing.T) {
 	billing := must.Get(llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran))))
 	h := newTestServer(t, billing, sessiontest.Memory(t), WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig()})).RequestHandler()
 	ctx := context.Background()
-	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "refund A1"),
-		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: r.URL}}})
-	require.NoError(t, err)
+	res := must.Get(h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "refund A1"),
+		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: r.URL}}}))
 	until(t, r, sdk.TaskStateInputRequired)
 	next := userMessage("m2", "what is the weather?")
 	next.ContextID = res.(*sdk.Task).ContextID
@@ -245,9 +241,8 @@ func TestWebhooksOfADeletedSession(t *testing.T) {
 		store := sessiontest.Memory(t)
 		b, slow := newBlocked(t)
 		s := must.Get(New(slow, store, options))
-		res, err := s.RequestHandler().SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "think"),
-			Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{URL: r.URL}}})
-		require.NoError(t, err)
+		res := must.Get(s.RequestHandler().SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "think"),
+			Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{URL: r.URL}}}))
 		<-b.begun
 		r.Next(t)
 		key := session.ID(res.(*sdk.Task).ContextID)
@@ -277,8 +272,7 @@ func TestMessageWithABadWebhook(t *testing.T) {
 	_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "do it"),
 		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: "http://169.254.169.254/"}}})
 	require.ErrorIs(t, err, sdk.ErrInvalidParams)
-	list, err := h.ListTasks(ctx, &sdk.ListTasksRequest{})
-	require.NoError(t, err)
+	list := must.Get(h.ListTasks(ctx, &sdk.ListTasksRequest{}))
 	require.Empty(t, list.Tasks)
 }
 
@@ -293,8 +287,7 @@ func TestWebhookAfterRestart(t *testing.T) {
 	}
 	s, ctx := serve(), context.Background()
 	task := sendAtOnce(t, s.RequestHandler(), ctx, userMessage("m1", "think"))
-	_, err := s.RequestHandler().CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: task.ID, URL: r.URL})
-	require.NoError(t, err)
+	must.Get(s.RequestHandler().CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: task.ID, URL: r.URL}))
 	<-b.begun
 	require.NoError(t, s.Close(ctx))
 	close(b.free)

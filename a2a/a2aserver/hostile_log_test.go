@@ -59,8 +59,7 @@ func TestOddLogs(t *testing.T) {
 	req := &sdk.ListTasksRequest{PageSize: 7, IncludeArtifacts: true}
 	for pages := 0; ; pages++ {
 		require.Less(t, pages, 200, "the list ends")
-		list, err := h.ListTasks(ctx, req)
-		require.NoError(t, err)
+		list := must.Get(h.ListTasks(ctx, req))
 		must.Get(json.Marshal(list))
 		for _, task := range list.Tasks {
 			require.False(t, seen[task.ID], "%s is on two pages", task.ID)
@@ -74,8 +73,7 @@ func TestOddLogs(t *testing.T) {
 	require.True(t, seen[good.ID])
 	require.Greater(t, len(tasks), 60)
 	for _, task := range tasks {
-		got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
-		require.NoError(t, err)
+		got := must.Get(h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID}))
 		must.Get(json.Marshal(got))
 		m := userMessage("again", "and this?")
 		m.TaskID = task.ID

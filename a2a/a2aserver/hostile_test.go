@@ -532,8 +532,7 @@ func partsText(parts sdk.ContentParts) string {
 
 // resume resumes the turns that no process adopts any more, because ten servers were stopped in them.
 func (w *sea) resume() {
-	infos, err := w.store.List(context.Background(), session.Key{}, session.Page{Status: session.StatusOpen})
-	require.NoError(w.t, err)
+	infos := must.Get(w.store.List(context.Background(), session.Key{}, session.Page{Status: session.StatusOpen}))
 	for _, info := range infos {
 		if _, err := w.server.Load().trees[""].turns.Resume(context.Background(), info.Key); err != nil {
 			require.ErrorIs(w.t, err, agent.ErrSessionBusy)
@@ -552,8 +551,7 @@ func (w *sea) calm() {
 		listed := make(map[sdk.TaskID]*sdk.Task)
 		token := ""
 		for {
-			res, err := h.ListTasks(ctx, &sdk.ListTasksRequest{PageSize: 100, PageToken: token})
-			require.NoError(w.t, err)
+			res := must.Get(h.ListTasks(ctx, &sdk.ListTasksRequest{PageSize: 100, PageToken: token}))
 			for _, task := range res.Tasks {
 				require.Nil(w.t, listed[task.ID], "a task is in the list twice")
 				listed[task.ID] = task
@@ -566,8 +564,7 @@ func (w *sea) calm() {
 			require.NotNil(w.t, listed[id], "a task is not in the list")
 		}
 		for id := range listed {
-			task, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: id})
-			require.NoError(w.t, err)
+			task := must.Get(h.GetTask(ctx, &sdk.GetTaskRequest{ID: id}))
 			if state := task.Status.State; !state.Terminal() && state != sdk.TaskStateInputRequired {
 				for e, err := range h.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: id}) {
 					if err != nil {
@@ -577,8 +574,7 @@ func (w *sea) calm() {
 						break // it asked meanwhile, and no agent is left to answer
 					}
 				}
-				task, err = h.GetTask(ctx, &sdk.GetTaskRequest{ID: id})
-				require.NoError(w.t, err)
+				task = must.Get(h.GetTask(ctx, &sdk.GetTaskRequest{ID: id}))
 			}
 			state := task.Status.State
 			require.True(w.t, state.Terminal() || state == sdk.TaskStateInputRequired, "task %s does not come to rest: %s", id, state)
@@ -589,8 +585,7 @@ func (w *sea) calm() {
 			res, err := h.ListTasks(ctx, &sdk.ListTasksRequest{PageSize: 30, PageToken: token, IncludeArtifacts: true})
 			require.NoError(w.t, err)
 			for _, task := range res.Tasks {
-				got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
-				require.NoError(w.t, err)
+				got := must.Get(h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID}))
 				if len(got.Artifacts) == 0 {
 					got.Artifacts = task.Artifacts
 				}

@@ -39,8 +39,7 @@ func TestPageOfLargeTasks(t *testing.T) {
 	}
 	seen, pages := make(map[sdk.TaskID]bool), 0
 	for req := (&sdk.ListTasksRequest{}); ; {
-		list, err := h.ListTasks(ctx, req)
-		require.NoError(t, err)
+		list := must.Get(h.ListTasks(ctx, req))
 		require.Equal(t, 5, list.TotalSize)
 		require.LessOrEqual(t, len(list.Tasks), 3)
 		for _, task := range list.Tasks {
@@ -55,8 +54,7 @@ func TestPageOfLargeTasks(t *testing.T) {
 	require.Len(t, seen, 5)
 	require.Equal(t, 2, pages)
 	none := 0
-	list, err := h.ListTasks(ctx, &sdk.ListTasksRequest{HistoryLength: &none})
-	require.NoError(t, err)
+	list := must.Get(h.ListTasks(ctx, &sdk.ListTasksRequest{HistoryLength: &none}))
 	require.Len(t, list.Tasks, 5, "without their messages they are small")
 }
 
@@ -97,8 +95,7 @@ func TestListWithoutUnreadableSessions(t *testing.T) {
 		t.Helper()
 		req := &sdk.ListTasksRequest{PageSize: size}
 		for {
-			list, err := h.ListTasks(ctx, req)
-			require.NoError(t, err)
+			list := must.Get(h.ListTasks(ctx, req))
 			for _, task := range list.Tasks {
 				ids = append(ids, task.ID)
 			}
@@ -187,8 +184,7 @@ func TestPagesOfAnyPast(t *testing.T) {
 		req := &sdk.ListTasksRequest{PageSize: 1 + p.rnd.IntN(30)}
 		got := make(map[sdk.TaskID]bool)
 		for pages := 0; ; pages++ {
-			list, err := h.ListTasks(t.Context(), req)
-			require.NoError(t, err)
+			list := must.Get(h.ListTasks(t.Context(), req))
 			require.LessOrEqual(t, len(list.Tasks), req.PageSize)
 			require.GreaterOrEqual(t, list.TotalSize, before, "seed %d", seed)
 			for _, task := range list.Tasks {
@@ -239,8 +235,7 @@ func TestAnyPageToken(t *testing.T) {
 		}
 		require.Len(t, slices.Compact(slices.Sorted(slices.Values(ids))), len(ids))
 	}
-	list, err := h.ListTasks(t.Context(), &sdk.ListTasksRequest{ContextID: "a\x00b"})
-	require.NoError(t, err)
+	list := must.Get(h.ListTasks(t.Context(), &sdk.ListTasksRequest{ContextID: "a\x00b"}))
 	require.Empty(t, list.Tasks)
 }
 
@@ -256,23 +251,19 @@ func TestListThatFindsLittle(t *testing.T) {
 	}
 	h := newTestServer(t, a, p.store, WithoutPush()).RequestHandler()
 	req := &sdk.ListTasksRequest{Status: sdk.TaskStateSubmitted}
-	list, err := h.ListTasks(t.Context(), req)
-	require.NoError(t, err)
+	list := must.Get(h.ListTasks(t.Context(), req))
 	require.Empty(t, list.Tasks)
 	require.NotEmpty(t, list.NextPageToken)
 	req.PageToken = list.NextPageToken
-	list, err = h.ListTasks(t.Context(), req)
-	require.NoError(t, err)
+	list = must.Get(h.ListTasks(t.Context(), req))
 	require.Len(t, list.Tasks, 1)
 	require.Equal(t, 1, list.TotalSize)
 	require.Empty(t, list.NextPageToken)
 
-	list, err = h.ListTasks(t.Context(), &sdk.ListTasksRequest{PageSize: 10})
-	require.NoError(t, err)
+	list = must.Get(h.ListTasks(t.Context(), &sdk.ListTasksRequest{PageSize: 10}))
 	require.Equal(t, maxCounted, list.TotalSize, "the least that there are")
 	late := p.now.Add(-time.Second)
-	list, err = h.ListTasks(t.Context(), &sdk.ListTasksRequest{Status: sdk.TaskStateSubmitted, StatusTimestampAfter: &late})
-	require.NoError(t, err)
+	list = must.Get(h.ListTasks(t.Context(), &sdk.ListTasksRequest{Status: sdk.TaskStateSubmitted, StatusTimestampAfter: &late}))
 	require.Empty(t, list.Tasks)
 	require.Empty(t, list.NextPageToken)
 }

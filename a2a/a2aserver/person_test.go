@@ -33,8 +33,7 @@ func TestPerson(t *testing.T) {
 	support := must.Get(llmagent.New("support", "You help.", script.Model("support")))
 	store := sessiontest.Memory(t)
 	s := newTestServer(t, support, store, WithRunnerOptions(runner.WithDesk(room)))
-	desk, err := runner.New(support, store, runner.WithDesk(room), runner.WithWait(time.Minute)) // another process
-	require.NoError(t, err)
+	desk := must.Get(runner.New(support, store, runner.WithDesk(room), runner.WithWait(time.Minute))) // another process
 	room.Serve(desk.Deliver)
 	h := s.RequestHandler()
 
@@ -45,9 +44,7 @@ func TestPerson(t *testing.T) {
 	require.NoError(t, room.Accept(ctx, leg, "Ann"))
 	require.NoError(t, room.Say(ctx, leg, "Which order?"))
 	look := func() *sdk.Task {
-		task, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
-		require.NoError(t, err)
-		return task
+		return must.Get(h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID}))
 	}
 	require.Equal(t, sdk.TaskStateInputRequired, look().Status.State)
 	require.Equal(t, "Which order?", look().Status.Message.Parts[0].Text())
@@ -57,7 +54,7 @@ func TestPerson(t *testing.T) {
 	early := int64(1) // it arrived before the person asked, who reads it all the same
 	more := userMessage("m2b", "or 5678")
 	more.TaskID = task.ID
-	_, err = s.trees[""].sendOnce(ctx, session.ID(task.ContextID), more, llm.Content{Text: "or 5678"}, origin.Origin{Message: "m2b"}, false, &early)
+	_, err := s.trees[""].sendOnce(ctx, session.ID(task.ContextID), more, llm.Content{Text: "or 5678"}, origin.Origin{Message: "m2b"}, false, &early)
 	require.NoError(t, err)
 	require.Equal(t, "m2b", look().History[len(look().History)-1].ID)
 	require.NoError(t, room.Say(ctx, leg, "Refunded."))
@@ -67,8 +64,7 @@ func TestPerson(t *testing.T) {
 	require.Equal(t, "Refunded.", done.Artifacts[len(done.Artifacts)-1].Parts[0].Text())
 
 	task = sendTask(t, h, ctx, userMessage("m3", "A person, please"))
-	_, err = h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID})
-	require.NoError(t, err)
+	must.Get(h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID}))
 	require.Equal(t, sdk.TaskStateCanceled, look().Status.State)
 	require.Empty(t, room.Legs())
 }

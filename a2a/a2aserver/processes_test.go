@@ -209,11 +209,9 @@ func TestOtherServerIsQuicker(t *testing.T) {
 	mock.Add(a2atest.Reply(a2atest.InputRequired("Which one?")), a2atest.Reply(a2atest.InputRequired("And which one here?")))
 	task = sendTask(t, slow, ctx, message("m5", "c", ""))
 	store.before = func() { other = sendTask(t, quick, ctx, message("m6", "c", "")) }
-	canceled, err := slow.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID})
-	require.NoError(t, err)
+	canceled := must.Get(slow.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID}))
 	require.Equal(t, sdk.TaskStateCanceled, canceled.Status.State)
-	got, err := slow.GetTask(ctx, &sdk.GetTaskRequest{ID: other.ID})
-	require.NoError(t, err)
+	got := must.Get(slow.GetTask(ctx, &sdk.GetTaskRequest{ID: other.ID}))
 	require.Equal(t, sdk.TaskStateInputRequired, got.Status.State)
 
 	// The question of a turn is heard before its process lets go of the session.
@@ -221,7 +219,6 @@ func TestOtherServerIsQuicker(t *testing.T) {
 		lease := must.Get(sessiontest.Acquire(ctx, memory, session.ID("c"), session.Owner{Host: "another"}))
 		store.before = func() { require.NoError(t, sessiontest.Release(ctx, memory, session.ID("c"), lease)) }
 	}
-	canceled, err = slow.CancelTask(ctx, &sdk.CancelTaskRequest{ID: other.ID})
-	require.NoError(t, err)
+	canceled = must.Get(slow.CancelTask(ctx, &sdk.CancelTaskRequest{ID: other.ID}))
 	require.Equal(t, sdk.TaskStateCanceled, canceled.Status.State)
 }

@@ -68,8 +68,7 @@ func TestSameDecisionAgain(t *testing.T) {
 	for _, h := range []interface {
 		SendMessage(context.Context, *sdk.SendMessageRequest) (sdk.SendMessageResult, error)
 	}{h, newTestServer(t, billing, store).RequestHandler()} {
-		res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: yes})
-		require.NoError(t, err)
+		res := must.Get(h.SendMessage(ctx, &sdk.SendMessageRequest{Message: yes}))
 		require.Equal(t, sdk.TaskStateInputRequired, res.(*sdk.Task).Status.State)
 		require.Equal(t, []string{"A1"}, ran)
 	}
@@ -91,8 +90,7 @@ func TestAnswerToALaterQuestion(t *testing.T) {
 	attempt := func(text string, arrivedAt *int64) *sdk.Task {
 		m := userMessage("m2", text)
 		m.TaskID = task.ID
-		f, err := s.trees[""].sendOnce(ctx, session.ID(task.ContextID), m, llm.Content{Text: text}, origin.Origin{}, false, arrivedAt)
-		require.NoError(t, err)
+		f := must.Get(s.trees[""].sendOnce(ctx, session.ID(task.ContextID), m, llm.Content{Text: text}, origin.Origin{}, false, arrivedAt))
 		return f.task
 	}
 	arrivedAt := int64(-1)
@@ -172,8 +170,7 @@ func TestTasksOfAFork(t *testing.T) {
 		seq = e.Seq
 	}
 	require.NoError(t, store.Fork(ctx, of, seq, session.ID("fork")))
-	list, err := h.ListTasks(ctx, &sdk.ListTasksRequest{ContextID: "fork"})
-	require.NoError(t, err)
+	list := must.Get(h.ListTasks(ctx, &sdk.ListTasksRequest{ContextID: "fork"}))
 	require.Len(t, list.Tasks, 1)
 	require.Equal(t, sdk.TaskStateCompleted, list.Tasks[0].Status.State)
 	require.Len(t, list.Tasks[0].History, 3)

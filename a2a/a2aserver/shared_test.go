@@ -30,8 +30,7 @@ func TestServerOnSharedTurns(t *testing.T) {
 	turns := must.Get(live.New(run, store))
 	defer func() { require.NoError(t, turns.Close(ctx)) }()
 	_, tenant := newBlocked(t)
-	s, err := NewOn(turns, WithTenant("other", tenant))
-	require.NoError(t, err)
+	s := must.Get(NewOn(turns, WithTenant("other", tenant)))
 	h := s.RequestHandler()
 
 	turn := must.Get(turns.Begin(ctx, session.ID("c1"), llm.UserText("think")))
@@ -55,22 +54,18 @@ func TestServerOnSharedTurns(t *testing.T) {
 	<-heard
 	task := sendAtOnce(t, h, ctx, userMessage("m1", "think"))
 	<-b.begun
-	_, err = turns.Cancel(ctx, session.ID(task.ContextID))
-	require.NoError(t, err)
-	got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
-	require.NoError(t, err)
+	must.Get(turns.Cancel(ctx, session.ID(task.ContextID)))
+	got := must.Get(h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID}))
 	require.Equal(t, sdk.TaskStateCanceled, got.Status.State)
 
 	require.NoError(t, s.Close(ctx))
 	require.NoError(t, <-ended, "streams end with the server")
-	status, err := turns.Look(ctx, session.ID("c1"))
-	require.NoError(t, err)
+	status := must.Get(turns.Look(ctx, session.ID("c1")))
 	require.Equal(t, live.Running, status.State)
 	close(b.free)
 	require.NoError(t, turn.Wait(ctx))
 
-	_, err = NewOn(nil)
-	require.Error(t, err)
+	require.Error(t, must.Err(NewOn(nil)))
 }
 
 // A card describes the tree that the next turn gets, also for who has seen the other one.
@@ -85,8 +80,7 @@ func TestCardFollowsTheTree(t *testing.T) {
 	defer func() { require.NoError(t, turns.Close(ctx)) }()
 	for _, opts := range [][]Option{nil, {WithURL("https://agents.example.com")}} {
 		require.NoError(t, turns.Swap(named("old"), nil))
-		s, err := NewOn(turns, opts...)
-		require.NoError(t, err)
+		s := must.Get(NewOn(turns, opts...))
 		get := func(tag string) (int, string, string) {
 			r := httptest.NewRequest("GET", "http://localhost/.well-known/agent-card.json", nil)
 			r.Header.Set("If-None-Match", tag)

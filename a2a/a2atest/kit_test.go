@@ -22,8 +22,7 @@ import (
 // serveKit serves the kit's agent over all three bindings.
 func serveKit(t *testing.T, opts ...a2aserver.Option) (url, grpcAddress string) {
 	t.Helper()
-	kit, err := kitAgent()
-	require.NoError(t, err)
+	kit := must.Get(kitAgent())
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	grpcAddress = listener.Addr().String()
 	server := must.Get(a2aserver.New(kit, sessiontest.Memory(t), append(opts,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
+	"github.com/agentarbor/arbor/internal/must"
 )
 
 var _ a2a.Client = a2atest.New()
@@ -111,8 +112,7 @@ func TestStreamOfAnAnswer(t *testing.T) {
 	}
 	require.NoError(t, m.Done())
 
-	task, err := m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-1"})
-	require.NoError(t, err)
+	task := must.Get(m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-1"}))
 	require.Equal(t, "task task-1 context-1 completed two |charges ab map[id:7]", line(task))
 	require.Len(t, task.History, 3, "the message, what it was at, and the last words")
 	require.Equal(t, "hello", m.Messages()[0].Parts[0].Text())
@@ -122,28 +122,23 @@ func TestResultWithoutStream(t *testing.T) {
 	say := a2atest.Reply(a2atest.Text("two ", "charges"))
 	for name, m := range map[string]*a2atest.Mock{"asked so": a2atest.New(), "peer": a2atest.New(a2atest.WithoutStreaming())} {
 		m.Add(say, a2atest.Reply(a2atest.Message("no task")), say)
-		result, err := m.SendMessage(t.Context(), message("hello"))
-		require.NoError(t, err)
+		result := must.Get(m.SendMessage(t.Context(), message("hello")))
 		require.Equal(t, "task task-1 context-1 completed two |charges", line(result), name)
-		result, err = m.SendMessage(t.Context(), message("hello"))
-		require.NoError(t, err)
+		result = must.Get(m.SendMessage(t.Context(), message("hello")))
 		require.Equal(t, "message no task", line(result), name)
 
 		now := message("hello")
 		now.Config = &sdk.SendMessageConfig{ReturnImmediately: true}
-		result, err = m.SendMessage(t.Context(), now)
-		require.NoError(t, err)
+		result = must.Get(m.SendMessage(t.Context(), now))
 		require.Equal(t, "task task-2 context-2 working", line(result), name)
-		task, err := m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-2"})
-		require.NoError(t, err)
+		task := must.Get(m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-2"}))
 		require.Equal(t, "task task-2 context-2 completed two |charges", line(task), name)
 		require.NoError(t, m.Done())
 	}
 	m := a2atest.New(a2atest.WithoutStreaming()).Add(a2atest.Reply(a2atest.InputRequired("which?")))
-	lines, err := hear(m.SendStreamingMessage(t.Context(), message("hello")))
-	require.NoError(t, err)
+	lines := must.Get(hear(m.SendStreamingMessage(t.Context(), message("hello"))))
 	require.Equal(t, []string{"task task-1 context-1 input_required"}, lines)
-	_, err = hear(m.SubscribeToTask(t.Context(), &sdk.SubscribeToTaskRequest{ID: "task-1"}))
+	_, err := hear(m.SubscribeToTask(t.Context(), &sdk.SubscribeToTaskRequest{ID: "task-1"}))
 	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
 }
 
@@ -153,10 +148,9 @@ func TestEnds(t *testing.T) {
 		"failed no": a2atest.Failed("no"), "rejected": a2atest.Rejected(""), "canceled by others": a2atest.Canceled("by others"),
 	} {
 		m := a2atest.New().Add(a2atest.Reply(item))
-		lines, err := hear(m.SendStreamingMessage(t.Context(), message("hello")))
-		require.NoError(t, err)
+		lines := must.Get(hear(m.SendStreamingMessage(t.Context(), message("hello"))))
 		require.Equal(t, last, lines[len(lines)-1])
-		_, err = hear(m.SendStreamingMessage(t.Context(), to("task-1", "more")))
+		_, err := hear(m.SendStreamingMessage(t.Context(), to("task-1", "more")))
 		require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
 		_, err = m.CancelTask(t.Context(), &sdk.CancelTaskRequest{ID: "task-1"})
 		require.ErrorIs(t, err, sdk.ErrTaskNotCancelable)
@@ -169,14 +163,12 @@ func TestEnds(t *testing.T) {
 func TestCutAndOutage(t *testing.T) {
 	for outage, item := range map[int]a2atest.Item{0: a2atest.Cut(), 1: a2atest.Outage(1)} {
 		m := a2atest.New().Add(a2atest.Reply(a2atest.Text("two "), item, a2atest.Text("charges")))
-		_, err := hear(m.SendStreamingMessage(t.Context(), message("hello")))
-		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		require.ErrorIs(t, must.Err(hear(m.SendStreamingMessage(t.Context(), message("hello")))), io.ErrUnexpectedEOF)
 		for range outage {
-			_, err = hear(m.SendStreamingMessage(t.Context(), message("again")))
+			_, err := hear(m.SendStreamingMessage(t.Context(), message("again")))
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		}
-		task, err := m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-1"})
-		require.NoError(t, err)
+		task := must.Get(m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-1"}))
 		require.Equal(t, "task task-1 context-1 completed two  charges", line(task))
 		require.NoError(t, m.Done())
 	}
@@ -184,13 +176,11 @@ func TestCutAndOutage(t *testing.T) {
 
 func TestFail(t *testing.T) {
 	m := a2atest.New().Add(a2atest.Reply(a2atest.Fail(sdk.ErrUnauthenticated)), a2atest.Reply(a2atest.Text("x"), a2atest.Fail(io.ErrClosedPipe)))
-	_, err := m.SendMessage(t.Context(), message("hello"))
-	require.ErrorIs(t, err, sdk.ErrUnauthenticated)
+	require.ErrorIs(t, must.Err(m.SendMessage(t.Context(), message("hello"))), sdk.ErrUnauthenticated)
 	lines, err := hear(m.SendStreamingMessage(t.Context(), message("hello")))
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 	require.Equal(t, "task task-1 context-1 submitted", lines[0])
-	_, err = m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-1"})
-	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	require.ErrorIs(t, must.Err(m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-1"})), sdk.ErrTaskNotFound)
 }
 
 // A peer that blocks is freed by a cancellation, and by the end of its caller.
@@ -205,11 +195,9 @@ func TestBlock(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		task, err := m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-1"})
-		require.NoError(t, err)
+		task := must.Get(m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-1"}))
 		require.Equal(t, sdk.TaskStateWorking, task.Status.State)
-		task, err = m.CancelTask(t.Context(), &sdk.CancelTaskRequest{ID: "task-1"})
-		require.NoError(t, err)
+		task = must.Get(m.CancelTask(t.Context(), &sdk.CancelTaskRequest{ID: "task-1"}))
 		require.Equal(t, sdk.TaskStateCanceled, task.Status.State)
 		require.NoError(t, <-ended)
 		require.Equal(t, "canceled", lines[len(lines)-1])
@@ -243,9 +231,7 @@ func TestDelay(t *testing.T) {
 			}
 		}
 		get := func() *sdk.Task {
-			task, err := m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-1"})
-			require.NoError(t, err)
-			return task
+			return must.Get(m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-1"}))
 		}
 		require.Equal(t, sdk.TaskStateWorking, get().Status.State)
 		time.Sleep(30 * time.Minute)
@@ -253,8 +239,7 @@ func TestDelay(t *testing.T) {
 		var listeners sync.WaitGroup
 		for range 3 {
 			listeners.Go(func() {
-				lines, err := hear(m.SubscribeToTask(t.Context(), &sdk.SubscribeToTaskRequest{ID: "task-1"}))
-				require.NoError(t, err)
+				lines := must.Get(hear(m.SubscribeToTask(t.Context(), &sdk.SubscribeToTaskRequest{ID: "task-1"})))
 				require.Equal(t, []string{"task task-1 context-1 working one", "artifact-1.2 two (last)", "completed"}, lines)
 			})
 		}
@@ -262,8 +247,7 @@ func TestDelay(t *testing.T) {
 		require.Equal(t, time.Hour, time.Since(started))
 		require.Equal(t, "task task-1 context-1 completed one two", line(get()))
 
-		_, err := hear(m.SendStreamingMessage(t.Context(), message("hello")))
-		require.NoError(t, err)
+		must.Get(hear(m.SendStreamingMessage(t.Context(), message("hello"))))
 		require.Equal(t, time.Hour+time.Minute, time.Since(started))
 	})
 }
@@ -272,17 +256,14 @@ func TestDelay(t *testing.T) {
 func TestSubscribeWhileInputIsRequired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("which?")), a2atest.Reply(a2atest.Text("ok")))
-		_, err := m.SendMessage(t.Context(), message("hello"))
-		require.NoError(t, err)
+		must.Get(m.SendMessage(t.Context(), message("hello")))
 		heard := make(chan []string)
 		go func() {
-			lines, err := hear(m.SubscribeToTask(t.Context(), &sdk.SubscribeToTaskRequest{ID: "task-1"}))
-			require.NoError(t, err)
+			lines := must.Get(hear(m.SubscribeToTask(t.Context(), &sdk.SubscribeToTaskRequest{ID: "task-1"})))
 			heard <- lines
 		}()
 		synctest.Wait()
-		_, err = m.SendMessage(t.Context(), to("task-1", "the first"))
-		require.NoError(t, err)
+		must.Get(m.SendMessage(t.Context(), to("task-1", "the first")))
 		require.Equal(t, []string{"task task-1 context-1 input_required", "working", "artifact-2.1 ok (last)", "completed"}, <-heard)
 	})
 }
@@ -312,30 +293,24 @@ func TestDriftIsLoud(t *testing.T) {
 		})
 	}
 	m := a2atest.New().Add(long, long)
-	_, err := m.SendMessage(t.Context(), message("hello"))
-	require.NoError(t, err)
+	must.Get(m.SendMessage(t.Context(), message("hello")))
 	require.EqualError(t, m.Done(), a2atest.ErrDrift.Error()+": 1 message came, but the script has 2 answers")
 
 	m = a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("which?")), a2atest.Reply(a2atest.Message("no")))
-	_, err = m.SendMessage(t.Context(), message("hello"))
-	require.NoError(t, err)
-	_, err = m.SendMessage(t.Context(), to("task-1", "the first"))
+	must.Get(m.SendMessage(t.Context(), message("hello")))
+	_, err := m.SendMessage(t.Context(), to("task-1", "the first"))
 	require.ErrorContains(t, err, "is a message, but the user's continues the task task-1")
 }
 
 // What peers refuse takes no answer from the script.
 func TestRefused(t *testing.T) {
 	m := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("which?")))
-	_, err := m.SendMessage(t.Context(), message("hello"))
-	require.NoError(t, err)
-	_, err = m.SendMessage(t.Context(), to("task-9", "the first"))
-	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	must.Get(m.SendMessage(t.Context(), message("hello")))
+	require.ErrorIs(t, must.Err(m.SendMessage(t.Context(), to("task-9", "the first"))), sdk.ErrTaskNotFound)
 	elsewhere := to("task-1", "the first")
 	elsewhere.Message.ContextID = "context-9"
-	_, err = m.SendMessage(t.Context(), elsewhere)
-	require.ErrorIs(t, err, sdk.ErrInvalidParams)
-	_, err = m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-9"})
-	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	require.ErrorIs(t, must.Err(m.SendMessage(t.Context(), elsewhere)), sdk.ErrInvalidParams)
+	require.ErrorIs(t, must.Err(m.GetTask(t.Context(), &sdk.GetTaskRequest{ID: "task-9"})), sdk.ErrTaskNotFound)
 	require.NoError(t, m.Done())
 }
 
@@ -350,8 +325,7 @@ func TestConcurrentUse(t *testing.T) {
 		all.Go(func() {
 			req := message(fmt.Sprint(i))
 			req.Message.ContextID = fmt.Sprintf("mine-%d", i)
-			result, err := m.SendMessage(t.Context(), req)
-			require.NoError(t, err)
+			result := must.Get(m.SendMessage(t.Context(), req))
 			task := result.(*sdk.Task)
 			require.Equal(t, fmt.Sprintf("task %s mine-%d completed you said |%[2]d", task.ID, i), line(task))
 			ids <- task.ID

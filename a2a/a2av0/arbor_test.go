@@ -44,12 +44,9 @@ func talker(t *testing.T, script *scripted.Script, opts ...llmagent.Option) agen
 // newOldClient finds the server as clients of 0.3 do: by its card.
 func newOldClient(t *testing.T, url string) *oldclient.Client {
 	t.Helper()
-	card, err := oldcard.DefaultResolver.Resolve(context.Background(), url)
-	require.NoError(t, err)
+	card := must.Get(oldcard.DefaultResolver.Resolve(context.Background(), url))
 	require.Equal(t, "0.3.0", card.ProtocolVersion)
-	c, err := oldclient.NewFromCard(context.Background(), card)
-	require.NoError(t, err)
-	return c
+	return must.Get(oldclient.NewFromCard(context.Background(), card))
 }
 
 func words(text string) *old.MessageSendParams {
@@ -61,10 +58,8 @@ func TestBothVersions(t *testing.T) {
 	script := scripted.New().Add("helper", scripted.Reply(scripted.Text("Hello.")))
 	srv := newArbor(t, talker(t, script))
 	ctx := context.Background()
-	res, err := newOldClient(t, srv.URL).SendMessage(ctx, words("hi"))
-	require.NoError(t, err)
+	res := must.Get(newOldClient(t, srv.URL).SendMessage(ctx, words("hi")))
 	c := must.Get(a2aclient.NewFromEndpoints(ctx, []*sdk.AgentInterface{{URL: srv.URL + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: "1.0"}}))
-	task, err := c.GetTask(ctx, &sdk.GetTaskRequest{ID: sdk.TaskID(res.(*old.Task).ID)})
-	require.NoError(t, err)
+	task := must.Get(c.GetTask(ctx, &sdk.GetTaskRequest{ID: sdk.TaskID(res.(*old.Task).ID)}))
 	require.Equal(t, sdk.TaskStateCompleted, task.Status.State)
 }

@@ -38,8 +38,7 @@ func TestCardForBoth(t *testing.T) {
 	got := must.Get(cardjson.Parse(doc))
 	require.Equal(t, cardjson.Forms(want)[0].Tree, cardjson.Forms(got)[3].Tree, "without the fields that 1.0 does not know")
 
-	var card old.AgentCard
-	require.NoError(t, json.Unmarshal(doc, &card))
+	card := must.JSON[old.AgentCard](doc)
 	require.Equal(t, "https://a.example/rpc", card.URL)
 	require.Equal(t, old.TransportProtocolJSONRPC, card.PreferredTransport)
 	require.Equal(t, "0.3.0", card.ProtocolVersion)
@@ -65,16 +64,14 @@ func TestCardForBoth(t *testing.T) {
 
 	without := encodeCard()
 	without.SupportedInterfaces = without.SupportedInterfaces[:2]
-	_, err := a2av0.Card(without)
-	require.Error(t, err)
+	require.Error(t, must.Err(a2av0.Card(without)))
 }
 
 // The extended card is for 0.3 as well.
 func TestExtendedCard(t *testing.T) {
 	srv := serve(t, &stub{card: encodeCard()})
 	answer, _ := post(t, srv.URL, call("agent/getAuthenticatedExtendedCard", `{}`))
-	var got struct{ Result old.AgentCard }
-	require.NoError(t, json.Unmarshal([]byte(answer), &got))
+	got := must.JSON[struct{ Result old.AgentCard }](answer)
 	require.Equal(t, "https://a.example/rpc", got.Result.URL)
 	require.Equal(t, "0.3.0", got.Result.ProtocolVersion)
 }

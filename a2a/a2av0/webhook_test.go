@@ -36,8 +36,7 @@ func TestWebhook(t *testing.T) {
 	defer srv.Close()
 	body := `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m1","role":"user","parts":[{"kind":"text","text":"hi"}]},
 		"configuration":{"blocking":true,"pushNotificationConfig":{"url":"` + hook.URL + `"}}}}`
-	resp, err := http.Post(srv.URL+"/rpc", "application/json", bytes.NewBufferString(body))
-	require.NoError(t, err)
+	resp := must.Get(http.Post(srv.URL+"/rpc", "application/json", bytes.NewBufferString(body)))
 	answer := must.Get(io.ReadAll(resp.Body))
 	require.NoError(t, resp.Body.Close())
 	require.NotContains(t, string(answer), `"error"`)

@@ -121,8 +121,7 @@ func TestEveryKindOfKey(t *testing.T) {
 
 				// The key by way of a key set.
 				published := must.Get(cardsign.KeySet(s.Key()))
-				var set jose.JSONWebKeySet
-				require.NoError(t, json.Unmarshal(published, &set))
+				set := must.JSON[jose.JSONWebKeySet](published)
 				require.Len(t, set.Keys, 1)
 				require.Equal(t, "sig", set.Keys[0].Use)
 				require.Equal(t, alg, set.Keys[0].Algorithm)
@@ -168,25 +167,20 @@ func TestPEM(t *testing.T) {
 func TestKeysThatAreNotUsed(t *testing.T) {
 	small := must.Get(rsa.GenerateKey(rand.Reader, 1024))
 	for _, key := range []crypto.Signer{nil, small, ecKey(t, elliptic.P224())} {
-		_, err := cardsign.NewSigner(key)
-		require.Error(t, err)
+		require.Error(t, must.Err(cardsign.NewSigner(key)))
 	}
 	for _, key := range []crypto.PublicKey{nil, []byte("shared secret"), &small.PublicKey, ed25519.PublicKey("short"), (*ecdsa.PublicKey)(nil)} {
-		_, err := cardsign.NewVerifier(cardsign.Key{ID: "k", Public: key})
-		require.Error(t, err)
+		require.Error(t, must.Err(cardsign.NewVerifier(cardsign.Key{ID: "k", Public: key})))
 	}
-	_, err := cardsign.NewVerifier()
-	require.Error(t, err)
-	_, err = cardsign.NewVerifierFunc(nil)
-	require.Error(t, err)
+	require.Error(t, must.Err(cardsign.NewVerifier()))
+	require.Error(t, must.Err(cardsign.NewVerifierFunc(nil)))
 	key := ecKey(t, elliptic.P256())
 	for _, jku := range []string{"http://example.com/keys", "keys.json", "https://me:secret@example.com/keys"} {
 		_, err := cardsign.NewSigner(key, cardsign.WithKeySetURL(jku))
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "secret")
 	}
-	_, err = cardsign.KeySet(cardsign.Key{ID: "k", Public: []byte("shared secret")})
-	require.Error(t, err)
+	require.Error(t, must.Err(cardsign.KeySet(cardsign.Key{ID: "k", Public: []byte("shared secret")})))
 }
 
 func TestUnknownKeysAndUnsignedCards(t *testing.T) {
@@ -404,8 +398,7 @@ func jws(t testing.TB, key any, payload string, header map[string]any) map[strin
 	require.NoError(t, err)
 	obj, err := s.Sign([]byte(payload))
 	require.NoError(t, err)
-	var m map[string]any
-	require.NoError(t, json.Unmarshal([]byte(obj.FullSerialize()), &m))
+	m := must.JSON[map[string]any](obj.FullSerialize())
 	delete(m, "payload")
 	return m
 }
@@ -427,8 +420,7 @@ func TestHeadersThatAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	obj, err := hmac.Sign([]byte(`{"name":"x"}`))
 	require.NoError(t, err)
-	var shared map[string]any
-	require.NoError(t, json.Unmarshal([]byte(obj.FullSerialize()), &shared))
+	shared := must.JSON[map[string]any](obj.FullSerialize())
 	for what, sig := range map[string]map[string]any{
 		"none":             {"protected": none, "signature": ""},
 		"none with value":  {"protected": none, "signature": good["signature"]},

@@ -55,38 +55,30 @@ func TestPushConfigs(t *testing.T) {
 			require.False(t, p.Follows(mine))
 
 			in := &sdk.PushConfig{Tenant: "wrong", TaskID: "wrong", URL: hookURL, Token: "TOKEN", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS"}}
-			saved, err := p.Save(ctx, mine, "1.0", in)
-			require.NoError(t, err)
+			saved := must.Get(p.Save(ctx, mine, "1.0", in))
 			require.NotEmpty(t, saved.ID)
 			want := &sdk.PushConfig{Tenant: "eu", TaskID: "turn.context", ID: saved.ID, URL: hookURL, Token: "TOKEN", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS"}}
 			require.Equal(t, want, saved)
 			require.Empty(t, in.ID, "the request is not changed")
 			saved.Auth.Credentials, in.Auth.Credentials = "changed", "changed" // what was given away is a copy
-			got, err := p.Get(ctx, mine, saved.ID)
-			require.NoError(t, err)
+			got := must.Get(p.Get(ctx, mine, saved.ID))
 			require.Equal(t, want, got)
 
 			require.True(t, p.Follows(mine))
 			require.False(t, p.Follows(others))
 			for _, who := range []Task{others, {Tenant: "", Caller: "alice", Task: mine.Task}, {Tenant: "eu", Caller: "alice", Task: "other"}} {
-				_, err = p.Get(ctx, who, saved.ID)
-				require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+				require.ErrorIs(t, must.Err(p.Get(ctx, who, saved.ID)), sdk.ErrTaskNotFound)
 				require.NoError(t, p.Delete(ctx, who, saved.ID))
-				list, err := p.List(ctx, who, 0, "")
-				require.NoError(t, err)
+				list := must.Get(p.List(ctx, who, 0, ""))
 				require.NotNil(t, list.Configs)
 				require.Empty(t, list.Configs)
 			}
-			_, err = p.Get(ctx, mine, "other")
-			require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+			require.ErrorIs(t, must.Err(p.Get(ctx, mine, "other")), sdk.ErrTaskNotFound)
 
 			// The same id again replaces; another id is another config.
-			_, err = p.Save(ctx, mine, "", &sdk.PushConfig{ID: saved.ID, URL: "https://other.example.com"})
-			require.NoError(t, err)
-			_, err = p.Save(ctx, mine, "", &sdk.PushConfig{ID: "second", URL: hookURL})
-			require.NoError(t, err)
-			list, err := p.List(ctx, mine, 0, "")
-			require.NoError(t, err)
+			must.Get(p.Save(ctx, mine, "", &sdk.PushConfig{ID: saved.ID, URL: "https://other.example.com"}))
+			must.Get(p.Save(ctx, mine, "", &sdk.PushConfig{ID: "second", URL: hookURL}))
+			list := must.Get(p.List(ctx, mine, 0, ""))
 			require.Len(t, list.Configs, 2)
 			require.Empty(t, list.NextPageToken)
 			require.Equal(t, []string{saved.ID, "second"}, []string{list.Configs[0].ID, list.Configs[1].ID})
@@ -95,8 +87,7 @@ func TestPushConfigs(t *testing.T) {
 
 			for range 2 {
 				require.NoError(t, p.Delete(ctx, mine, saved.ID))
-				_, err = p.Get(ctx, mine, saved.ID)
-				require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+				require.ErrorIs(t, must.Err(p.Get(ctx, mine, saved.ID)), sdk.ErrTaskNotFound)
 			}
 			require.True(t, p.Follows(mine))
 			require.NoError(t, p.Delete(ctx, mine, "second"))
@@ -116,15 +107,13 @@ func TestPushConfigPages(t *testing.T) {
 		if i%3 == 0 {
 			now = now.Add(time.Nanosecond) // some are of the same time
 		}
-		_, err := p.Save(t.Context(), task, "", &sdk.PushConfig{ID: fmt.Sprintf("c%03d", i), URL: hookURL})
-		require.NoError(t, err)
+		must.Get(p.Save(t.Context(), task, "", &sdk.PushConfig{ID: fmt.Sprintf("c%03d", i), URL: hookURL}))
 	}
 	for size, pages := range map[int]int{0: 3, 1: 120, 7: 18, 60: 2, 120: 2, 1000: 2} {
 		var ids []string
 		token, n := "", 0
 		for {
-			res, err := p.List(t.Context(), task, size, token)
-			require.NoError(t, err)
+			res := must.Get(p.List(t.Context(), task, size, token))
 			n++
 			for _, c := range res.Configs {
 				ids = append(ids, c.ID)
@@ -140,18 +129,14 @@ func TestPushConfigPages(t *testing.T) {
 		}
 	}
 	// A page goes on where it was, even if that config is gone.
-	res, err := p.List(t.Context(), task, 10, "")
-	require.NoError(t, err)
+	res := must.Get(p.List(t.Context(), task, 10, ""))
 	require.NoError(t, p.Delete(t.Context(), task, "c009"))
-	res, err = p.List(t.Context(), task, 1, res.NextPageToken)
-	require.NoError(t, err)
+	res = must.Get(p.List(t.Context(), task, 1, res.NextPageToken))
 	require.Equal(t, "c010", res.Configs[0].ID)
 	for _, token := range []string{"x", "!!", "eA", "MQ"} {
-		_, err = p.List(t.Context(), task, 10, token)
-		require.ErrorIs(t, err, sdk.ErrInvalidParams)
+		require.ErrorIs(t, must.Err(p.List(t.Context(), task, 10, token)), sdk.ErrInvalidParams)
 	}
-	_, err = p.List(t.Context(), task, -1, "")
-	require.ErrorIs(t, err, sdk.ErrInvalidParams)
+	require.ErrorIs(t, must.Err(p.List(t.Context(), task, -1, "")), sdk.ErrInvalidParams)
 }
 
 func TestPushConfigsThatAreRefused(t *testing.T) {
@@ -204,8 +189,7 @@ func TestPushConfigsThatAreRefused(t *testing.T) {
 	_, err = p.Save(t.Context(), aTask("alice"), "", &sdk.PushConfig{URL: "http://10.0.0.1/"})
 	require.ErrorIs(t, err, sdk.ErrInvalidParams)
 
-	_, err = New(Options{GiveUpAfter: -1}, nil, nil)
-	require.Error(t, err)
+	require.Error(t, must.Err(New(Options{GiveUpAfter: -1}, nil, nil)))
 }
 
 func TestPushConfigsAreFew(t *testing.T) {
@@ -227,8 +211,7 @@ func TestPushConfigsAreFew(t *testing.T) {
 	// What has done its work makes room.
 	p.ended(p.find(Task{Caller: "alice", Task: "2"}, "a"))
 	require.NoError(t, save("alice", "3", "b"))
-	_, err := p.Get(t.Context(), Task{Caller: "alice", Task: "2"}, "a")
-	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	require.ErrorIs(t, must.Err(p.Get(t.Context(), Task{Caller: "alice", Task: "2"}, "a")), sdk.ErrTaskNotFound)
 	require.ErrorIs(t, save("alice", "4", "a"), sdk.ErrInvalidParams)
 }
 
@@ -240,21 +223,17 @@ func TestPushConfigsOfEndedTasksAreForgotten(t *testing.T) {
 	p.now = func() time.Time { return now }
 	task := aTask("alice")
 	for _, id := range []string{"a", "b"} {
-		_, err := p.Save(t.Context(), task, "", &sdk.PushConfig{ID: id, URL: hookURL})
-		require.NoError(t, err)
+		must.Get(p.Save(t.Context(), task, "", &sdk.PushConfig{ID: id, URL: hookURL}))
 	}
 	p.ended(p.find(task, "a"))
 	now = now.Add(time.Hour)
-	_, err := p.Get(t.Context(), task, "a")
-	require.NoError(t, err)
+	must.Get(p.Get(t.Context(), task, "a"))
 	now = now.Add(time.Second)
-	_, err = p.Get(t.Context(), task, "a")
-	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
-	_, err = p.Save(t.Context(), aTask("bob"), "", &sdk.PushConfig{URL: hookURL})
-	require.NoError(t, err)
+	require.ErrorIs(t, must.Err(p.Get(t.Context(), task, "a")), sdk.ErrTaskNotFound)
+	must.Get(p.Save(t.Context(), aTask("bob"), "", &sdk.PushConfig{URL: hookURL}))
 	require.Len(t, p.tasks[task], 1)
 	require.Len(t, store.records, 2)
-	_, err = p.Get(t.Context(), task, "b")
+	_, err := p.Get(t.Context(), task, "b")
 	require.NoError(t, err, "a task that goes on keeps its configs")
 }
 
@@ -283,17 +262,15 @@ func TestPushStoreThatFails(t *testing.T) {
 	store := &failingStore{Store: file}
 	p := newSender(t, Options{Store: store})
 	task := aTask("alice")
-	_, err := p.Save(t.Context(), task, "", &sdk.PushConfig{ID: "a", URL: hookURL})
-	require.NoError(t, err)
+	must.Get(p.Save(t.Context(), task, "", &sdk.PushConfig{ID: "a", URL: hookURL}))
 
 	store.err = errors.New("disk full")
-	_, err = p.Save(t.Context(), task, "", &sdk.PushConfig{ID: "b", URL: hookURL})
+	_, err := p.Save(t.Context(), task, "", &sdk.PushConfig{ID: "b", URL: hookURL})
 	require.ErrorIs(t, err, store.err)
 	_, err = p.Get(t.Context(), task, "b")
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound, "what is not stored is not there")
 	require.ErrorIs(t, p.Delete(t.Context(), task, "a"), store.err)
-	_, err = p.Get(t.Context(), task, "a")
-	require.NoError(t, err)
+	must.Get(p.Get(t.Context(), task, "a"))
 }
 
 func TestPushFile(t *testing.T) {
@@ -302,8 +279,7 @@ func TestPushFile(t *testing.T) {
 	p := newSender(t, Options{Store: store}, deps{legacy: func(sdk.Event) (any, error) { return nil, nil }})
 	task := aTask("alice")
 	for _, id := range []string{"a", "b", "c"} {
-		_, err := p.Save(t.Context(), task, "0.3", &sdk.PushConfig{ID: id, URL: hookURL, Token: "TOKEN"})
-		require.NoError(t, err)
+		must.Get(p.Save(t.Context(), task, "0.3", &sdk.PushConfig{ID: id, URL: hookURL, Token: "TOKEN"}))
 	}
 	require.NoError(t, p.Delete(t.Context(), task, "b"))
 	p.ended(p.find(task, "c"))
@@ -314,26 +290,22 @@ func TestPushFile(t *testing.T) {
 
 	again := must.Get(NewFile(path))
 	p2 := newSender(t, Options{Store: again})
-	want, err := p.List(t.Context(), task, 0, "")
-	require.NoError(t, err)
-	got, err := p2.List(t.Context(), task, 0, "")
-	require.NoError(t, err)
+	want := must.Get(p.List(t.Context(), task, 0, ""))
+	got := must.Get(p2.List(t.Context(), task, 0, ""))
 	require.Equal(t, want, got)
 	require.Equal(t, p.find(task, "a").current(), p2.find(task, "a").current())
 	require.False(t, p2.find(task, "c").open())
 
 	require.NoError(t, os.Chmod(path, 0o640))
-	_, err = NewFile(path)
-	require.ErrorContains(t, err, "0600")
+	require.ErrorContains(t, must.Err(NewFile(path)), "0600")
 	require.NoError(t, os.Chmod(path, 0o600))
 	for _, bad := range []string{"", "{", `{"version":2}`, `{"version":1,"configs":{"token":"TOKEN"}}`} {
 		require.NoError(t, os.WriteFile(path, []byte(bad), 0o600))
-		_, err = NewFile(path)
+		_, err := NewFile(path)
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "TOKEN")
 	}
-	_, err = NewFile(filepath.Join(t.TempDir(), "missing", "push.json"))
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorIs(t, must.Err(NewFile(filepath.Join(t.TempDir(), "missing", "push.json"))), os.ErrNotExist)
 
 	// A write that fails changes nothing.
 	dir := t.TempDir()
@@ -406,15 +378,13 @@ func TestFullCallerIsNobodyElsesWork(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(1_000_000, 0)
 	p.now = func() time.Time { return now }
-	_, err := p.Save(ctx, aTask("bob"), "", &sdk.PushConfig{ID: "bob's", URL: hookURL})
-	require.NoError(t, err)
+	must.Get(p.Save(ctx, aTask("bob"), "", &sdk.PushConfig{ID: "bob's", URL: hookURL}))
 	for _, id := range []string{"1", "2"} {
-		_, err := p.Save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: id, URL: hookURL})
-		require.NoError(t, err)
+		must.Get(p.Save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: id, URL: hookURL}))
 	}
 	busy := p.find(aTask("bob"), "bob's")
 	busy.mu.Lock() // who waits for it waits for the end of the test
-	_, err = p.Save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: "3", URL: hookURL})
+	_, err := p.Save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: "3", URL: hookURL})
 	busy.mu.Unlock()
 	require.ErrorIs(t, err, sdk.ErrInvalidParams)
 }
@@ -427,8 +397,7 @@ func TestConfigsAreSweptFromTimeToTime(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	p.now = func() time.Time { return now }
 	save := func(id string) {
-		_, err := p.Save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: id, URL: hookURL})
-		require.NoError(t, err)
+		must.Get(p.Save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: id, URL: hookURL}))
 	}
 	save("1")
 	now = now.Add(20 * time.Minute)

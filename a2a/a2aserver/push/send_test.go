@@ -3,7 +3,6 @@ package push
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,8 +38,7 @@ func quickly(t testing.TB, r *webhooktest.Receiver, opts Options, with ...deps) 
 }
 
 func follow(t testing.TB, p *Sender, task Task, cfg sdk.PushConfig) *webhook {
-	saved, err := p.Save(t.Context(), task, sdk.Version, &cfg)
-	require.NoError(t, err)
+	saved := must.Get(p.Save(t.Context(), task, sdk.Version, &cfg))
 	return p.find(task, saved.ID)
 }
 
@@ -79,8 +77,7 @@ func TestPushIsPosted(t *testing.T) {
 	require.Equal(t, "TOKEN", got.Header.Get("X-A2A-Notification-Token"))
 	require.Equal(t, "Bearer CREDENTIALS", got.Header.Get("Authorization"))
 	require.Equal(t, started, got.Event)
-	var m map[string]any
-	require.NoError(t, json.Unmarshal(got.Body, &m))
+	m := must.JSON[map[string]any](got.Body)
 	require.Len(t, m, 1)
 	require.Contains(t, m, "statusUpdate")
 
@@ -313,8 +310,7 @@ func TestPushGuardsTheDial(t *testing.T) {
 
 // nameServer is a resolver of the only server of names that a test knows.
 func nameServer(t testing.TB, lookup func(name string) netip.Addr) *net.Resolver {
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	require.NoError(t, err)
+	conn := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -633,15 +629,14 @@ func TestPushAfterRestart(t *testing.T) {
 	cancel(why)
 	require.ErrorIs(t, p.Close(ctx), why)
 	require.True(t, p.Follows(task))
-	_, err := p.Save(t.Context(), task, "", &sdk.PushConfig{URL: hookURL})
-	require.ErrorIs(t, err, sdk.ErrServerError)
+	require.ErrorIs(t, must.Err(p.Save(t.Context(), task, "", &sdk.PushConfig{URL: hookURL})), sdk.ErrServerError)
 	p.Notify(task, status(task, sdk.TaskStateCompleted), nil2)
 
 	release()
 	p = quickly(t, slow, Options{Store: open()})
 	var asked []Task
 	missing := errors.New("no such task")
-	err = p.Resume(t.Context(), func(_ context.Context, of Task) (*sdk.Task, error) {
+	err := p.Resume(t.Context(), func(_ context.Context, of Task) (*sdk.Task, error) {
 		asked = append(asked, of)
 		switch of {
 		case task:
@@ -674,8 +669,7 @@ func TestPushForLegacyClients(t *testing.T) {
 		return map[string]string{"kind": "status-update"}, nil
 	}})
 	task := aTask("alice")
-	_, err := p.Save(t.Context(), task, "0.3.0", &sdk.PushConfig{URL: r.URL})
-	require.NoError(t, err)
+	must.Get(p.Save(t.Context(), task, "0.3.0", &sdk.PushConfig{URL: r.URL}))
 	p.Notify(task, &sdk.Message{}, snapshotOf(task, sdk.TaskStateWorking))
 	p.Notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
 	drain(t, p)

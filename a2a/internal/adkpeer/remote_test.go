@@ -46,11 +46,9 @@ func TestRemoteA2aAgent(t *testing.T) {
 	asked := must.Get(json.Marshal(map[string]any{"card": at.URL + "/.well-known/agent-card.json", "says": []string{"I was charged twice", "And why?"}}))
 	cmd.Stdin, cmd.Stderr = strings.NewReader(string(asked)), os.Stderr
 	cmd.Env = append(os.Environ(), "NO_PROXY=*", "OTEL_SDK_DISABLED=true")
-	out, err := cmd.Output()
-	require.NoError(t, err)
+	out := must.Get(cmd.Output())
 	type mode struct{ Streamed, Kept []string }
-	var modes []mode
-	require.NoError(t, json.Unmarshal(out, &modes), "%s", out)
+	modes := must.JSON[[]mode](out)
 	whole := []string{"One moment.", "I see two charges.", "One was a mistake."}
 	require.Equal(t, []mode{{whole, whole}, {whole, whole}}, modes)
 }

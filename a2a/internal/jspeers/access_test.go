@@ -24,8 +24,7 @@ func TestClientsAreKeptApart(t *testing.T) {
 		bob.Headers = map[string]string{"Authorization": "Bearer bob-token"}
 		for _, op := range []string{"send", "stream"} {
 			var failed *callError
-			_, err := s.stream(nobody, op, s.say("hello", nil)).next()
-			require.ErrorAs(t, err, &failed)
+			require.ErrorAs(t, must.Err(s.stream(nobody, op, s.say("hello", nil)).next()), &failed)
 		}
 		done := s.send(ann, s.say("hello", nil))
 		require.NoError(t, s.call(ann, "get", map[string]any{"id": done.ID}, nil))

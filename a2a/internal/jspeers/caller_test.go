@@ -110,8 +110,7 @@ func (c *caller) begin(to target, op string, params any) (int, chan reply) {
 	call := make(chan reply, 1000)
 	c.calls[c.last] = call
 	line := must.Get(json.Marshal(map[string]any{"id": c.last, "op": op, "to": to, "params": params}))
-	_, err := c.in.Write(append(line, '\n'))
-	require.NoError(c.t, err)
+	must.Get(c.in.Write(append(line, '\n')))
 	return c.last, call
 }
 
@@ -174,9 +173,7 @@ func (s *stream) next() (e update, err error) {
 // must returns the next event.
 func (s *stream) must() update {
 	s.c.t.Helper()
-	e, err := s.next()
-	require.NoError(s.c.t, err)
-	return e
+	return must.Get(s.next())
 }
 
 // rest returns all events to come.

@@ -17,8 +17,7 @@ func (s *stream) abort() {
 	line := must.Get(json.Marshal(map[string]any{"op": "abort", "params": s.id}))
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	_, err := s.c.in.Write(append(line, '\n'))
-	require.NoError(s.c.t, err)
+	must.Get(s.c.in.Write(append(line, '\n')))
 }
 
 // Who walks away stops listening, not the task. Another one can listen in.

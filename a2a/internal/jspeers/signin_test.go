@@ -63,8 +63,7 @@ func TestClientSignsIn(t *testing.T) {
 // grant tells the peer that the user of a task has signed in.
 func (p *peer) grant(t *testing.T, taskID string) {
 	t.Helper()
-	resp, err := http.Post(fmt.Sprintf("%s/grant/%s", p.URL, taskID), "", nil)
-	require.NoError(t, err)
+	resp := must.Get(http.Post(fmt.Sprintf("%s/grant/%s", p.URL, taskID), "", nil))
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusNoContent, resp.StatusCode)
 }

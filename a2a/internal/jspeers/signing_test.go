@@ -41,9 +41,7 @@ func keys(t *testing.T) map[string]crypto.Signer {
 
 func jwk(t *testing.T, key any, alg string) json.RawMessage {
 	t.Helper()
-	data, err := jose.JSONWebKey{Key: key, KeyID: "k1", Algorithm: alg, Use: "sig"}.MarshalJSON()
-	require.NoError(t, err)
-	return data
+	return must.Get(jose.JSONWebKey{Key: key, KeyID: "k1", Algorithm: alg, Use: "sig"}.MarshalJSON())
 }
 
 // cards are cards with little in them, with much, and with fields of 0.3.
@@ -63,8 +61,7 @@ func cards(t *testing.T, sign *cardsign.Signer) map[string][]byte {
 	made := make(map[string][]byte)
 	for name, card := range map[string]*sdk.AgentCard{"small": small, "large": large} {
 		plain := must.Get(cardjson.Marshal(card))
-		var fields map[string]any
-		require.NoError(t, json.Unmarshal(plain, &fields))
+		fields := must.JSON[map[string]any](plain)
 		fields["url"], fields["preferredTransport"], fields["protocolVersion"] = "https://a.test/rpc", "JSONRPC", "0.3.0"
 		both := must.Get(json.Marshal(fields))
 		made[name+" with 0.3"] = must.Get(sign.SignJSON(both))

@@ -53,8 +53,7 @@ func TestProcess(t *testing.T) {
 	if text == "" {
 		t.Skip("run by the tests of several processes")
 	}
-	var o order
-	require.NoError(t, json.Unmarshal([]byte(text), &o))
+	o := must.JSON[order](text)
 	require.NoError(t, o.serve())
 }
 
@@ -173,10 +172,9 @@ func (p *process) start() *process {
 	p.cmd = exec.Command(os.Args[0], "-test.run=^TestProcess$")
 	p.cmd.Env = append(os.Environ(), orderVariable+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stderr = &p.output
-	out, err := p.cmd.StdoutPipe()
-	require.NoError(p.t, err)
+	out := must.Get(p.cmd.StdoutPipe())
 	require.NoError(p.t, p.cmd.Start())
-	_, err = io.ReadFull(out, make([]byte, len("ready\n")))
+	_, err := io.ReadFull(out, make([]byte, len("ready\n")))
 	require.NoError(p.t, err, "%s: %s", p.Name, &p.output)
 	return p
 }
@@ -208,8 +206,7 @@ func (p *process) log() (events []*event.Event) {
 	store := must.Get(sqlite.Open(filepath.Join(p.Dir, "s.db")))
 	defer store.Close()
 	ctx := context.Background()
-	infos, err := store.List(ctx, session.Key{App: session.DefaultApp, User: session.DefaultUser}, session.Page{})
-	require.NoError(p.t, err)
+	infos := must.Get(store.List(ctx, session.Key{App: session.DefaultApp, User: session.DefaultUser}, session.Page{}))
 	require.Len(p.t, infos, 1, "%s has one session", p.Name)
 	events = must.All(store.Load(ctx, infos[0].Key, 0))
 	checkCalls(p.t, events)
@@ -239,8 +236,7 @@ func limited(t *testing.T) context.Context {
 
 func (p *process) send(text, contextID string) *sdk.Task {
 	p.t.Helper()
-	res, err := p.client().SendMessage(limited(p.t), message(text, contextID))
-	require.NoError(p.t, err)
+	res := must.Get(p.client().SendMessage(limited(p.t), message(text, contextID)))
 	return res.(*sdk.Task)
 }
 
@@ -337,8 +333,7 @@ func speakers(events []*event.Event) (lines []string) {
 func TestThreeLevels(t *testing.T) {
 	top, middle, bottom := levels(t)
 	ctx := a2aclient.AttachServiceParams(limited(t), a2aclient.ServiceParams{sdk.SvcParamExtensions: {a2a.Extension}})
-	res, err := top.client().SendMessage(ctx, message("who?", ""))
-	require.NoError(t, err)
+	res := must.Get(top.client().SendMessage(ctx, message("who?", "")))
 	task := res.(*sdk.Task)
 	require.Equal(t, sdk.TaskStateCompleted, task.Status.State)
 	var authors []string
@@ -407,8 +402,7 @@ func TestCancelThroughThreeLevels(t *testing.T) {
 	lines := follow(top.client().SendStreamingMessage(limited(t), message("slow", "")))
 	id := strings.TrimPrefix(await(t, lines, "task ")[0], "task ")
 	await(t, lines, "Let me")
-	task, err := top.client().CancelTask(limited(t), &sdk.CancelTaskRequest{ID: sdk.TaskID(id)})
-	require.NoError(t, err)
+	task := must.Get(top.client().CancelTask(limited(t), &sdk.CancelTaskRequest{ID: sdk.TaskID(id)}))
 	require.Equal(t, sdk.TaskStateCanceled, task.Status.State)
 	await(t, lines, string(sdk.TaskStateCanceled))
 	must.Wait(t, func() bool { return slices.Contains(bottom.calls(), "canceled") })
@@ -436,8 +430,7 @@ func TestMiddleDiesInMidTurn(t *testing.T) {
 	middle.start()
 	bottom.open()
 	await(t, lines, string(sdk.TaskStateCompleted))
-	task, err := top.client().GetTask(limited(t), &sdk.GetTaskRequest{ID: sdk.TaskID(id)})
-	require.NoError(t, err)
+	task := must.Get(top.client().GetTask(limited(t), &sdk.GetTaskRequest{ID: sdk.TaskID(id)}))
 	require.Len(t, task.Artifacts, 2)
 	require.Equal(t, "One moment.\n\nLet me see: slow\n[top] One moment.\n[middle] One moment.", task.Artifacts[1].Parts[0].Text())
 	require.Len(t, top.calls(), 1)

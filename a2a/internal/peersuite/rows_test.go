@@ -171,8 +171,7 @@ func (d *desk) ended(t *testing.T, reason event.FinishReason) {
 		return
 	}
 	must.Wait(t, func() bool {
-		infos, err := d.store.List(context.Background(), session.Key{App: session.DefaultApp, User: session.DefaultUser}, session.Page{})
-		require.NoError(t, err)
+		infos := must.Get(d.store.List(context.Background(), session.Key{App: session.DefaultApp, User: session.DefaultUser}, session.Page{}))
 		require.Len(t, infos, 1)
 		var last *event.Event
 		for _, e := range must.All(d.store.Load(context.Background(), infos[0].Key, 0)) {

@@ -9,7 +9,6 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
-	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/internal/must"
 )
@@ -22,8 +21,7 @@ func TestScopesOfCardsAreArrays(t *testing.T) {
 
 func TestRequiredFieldsOfCardsAreDropped(t *testing.T) {
 	data := must.Get(json.Marshal(&sdk.AgentCard{Provider: &sdk.AgentProvider{}}))
-	var card struct{ Capabilities map[string]any }
-	require.NoError(t, json.Unmarshal(data, &card))
+	card := must.JSON[struct{ Capabilities map[string]any }](data)
 	_, there := card.Capabilities["streaming"]
 	mended(t, !there, "writes fields of cards that are empty", "the capabilities in Tree of a2a/internal/cardjson")
 }

@@ -257,8 +257,7 @@ func TestClientCertificates(t *testing.T) {
 			if test.cert != nil {
 				client.Transport.(*http.Transport).TLSClientConfig.Certificates = []tls.Certificate{*test.cert}
 			}
-			resp, err := client.Get(server.URL + "/tasks/t")
-			require.NoError(t, err)
+			resp := must.Get(client.Get(server.URL + "/tasks/t"))
 			resp.Body.Close()
 			if test.caller == "" {
 				require.Equal(t, 401, resp.StatusCode)

@@ -308,13 +308,10 @@ func TestDeleteOverJSONRPCHasAResult(t *testing.T) {
 func TestNewFrontRefuses(t *testing.T) {
 	card := func(http.ResponseWriter, *http.Request, string) {}
 	for _, tenants := range [][]string{{""}, {"rpc"}, {"tasks"}, {".well-known"}, {".."}, {"a/b"}, {"a", "a"}, {"message:send"}} {
-		_, err := New(Front{Handler: &stub{}, Card: card, Tenants: tenants})
-		require.Error(t, err, tenants)
+		require.Error(t, must.Err(New(Front{Handler: &stub{}, Card: card, Tenants: tenants})), tenants)
 	}
-	_, err := New(Front{Card: card})
-	require.Error(t, err)
-	_, err = New(Front{Handler: &stub{}})
-	require.Error(t, err)
+	require.Error(t, must.Err(New(Front{Card: card})))
+	require.Error(t, must.Err(New(Front{Handler: &stub{}})))
 }
 
 func TestExtensionsAreSplitAndActivatedOnesAnswered(t *testing.T) {

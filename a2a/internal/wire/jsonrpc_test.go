@@ -89,8 +89,7 @@ func TestEnvelopes(t *testing.T) {
 			if id == "" {
 				id = "null"
 			}
-			var answer struct{ ID json.RawMessage }
-			require.NoError(t, json.Unmarshal([]byte(got.body), &answer))
+			answer := must.JSON[struct{ ID json.RawMessage }](got.body)
 			require.Equal(t, id, string(answer.ID), got.body)
 			require.Equal(t, test.code == ok, strings.Contains(got.body, `"result"`))
 			if test.code != ok && json.Valid([]byte(test.body)) {
