@@ -45,8 +45,7 @@ func (f *fuzzed) post(t *testing.T, path, body string) {
 	f.ServeHTTP(rec, r.WithContext(access.WithUser(r.Context(), access.User{Name: "ann"})))
 	if rec.Code != http.StatusOK {
 		require.Less(t, rec.Code, 500, "%s", rec.Body)
-		var fault struct{ Type, Message, Code string }
-		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &fault))
+		fault := must.JSON[struct{ Type, Message, Code string }](rec.Body.Bytes())
 		require.Equal(t, "RUN_ERROR", fault.Type)
 		require.NotEmpty(t, fault.Message)
 		require.NotEmpty(t, fault.Code)

@@ -329,8 +329,7 @@ func testConnect(t *testing.T, peer *clientProcess) {
 
 	must.Get(w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("refund")))
 	asked := last(until("RUN_FINISHED", 1))["outcome"].(map[string]any)["interrupts"].([]any)[0].(map[string]any)
-	_, err := w.turns.Resume(t.Context(), w.key("t1"), runner.Approve(asked["toolCallId"].(string)))
-	require.NoError(t, err)
+	must.Get(w.turns.Resume(t.Context(), w.key("t1"), runner.Approve(asked["toolCallId"].(string))))
 	require.Contains(t, types(until("RUN_FINISHED", 1)), "TOOL_CALL_RESULT")
 	for r := range late {
 		require.Empty(t, r.Error)
@@ -341,8 +340,7 @@ func testConnect(t *testing.T, peer *clientProcess) {
 
 	must.Get(w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think")))
 	until("TEXT_MESSAGE_CONTENT", 1)
-	_, err = w.turns.Cancel(t.Context(), w.key("t1"))
-	require.NoError(t, err)
+	must.Get(w.turns.Cancel(t.Context(), w.key("t1")))
 	require.Equal(t, "cancelled", last(until("RUN_FINISHED", 1))["outcome"].(map[string]any)["type"])
 	must.Get(w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think again")))
 	until("TEXT_MESSAGE_CONTENT", 1)
@@ -650,11 +648,9 @@ func TestNew(t *testing.T) {
 	turns := newTurns(t, newDesk(t), sessiontest.Memory(t))
 	defer turns.Close(context.Background())
 	for _, opts := range [][]Option{{nil}, {WithPrefix("agui")}, {WithApp(strings.Repeat("a", 300))}} {
-		_, err := New(turns, opts...)
-		require.ErrorContains(t, err, "agui: ")
+		require.ErrorContains(t, must.Err(New(turns, opts...)), "agui: ")
 	}
-	_, err := New(nil)
-	require.ErrorContains(t, err, "agui: ")
+	require.ErrorContains(t, must.Err(New(nil)), "agui: ")
 	d := must.Get(New(turns, WithPrefix("/pages")))
 	require.Equal(t, "/pages", d.Prefix())
 	require.Len(t, d.Routes(), 2)

@@ -125,8 +125,7 @@ func (p *clientProcess) begin(t testing.TB, c peerCommand) <-chan *peerReply {
 	c.ID = p.last
 	p.waiting[c.ID] = replies
 	line := must.Get(json.Marshal(c))
-	_, err := p.in.Write(append(line, '\n'))
-	require.NoError(t, err)
+	must.Get(p.in.Write(append(line, '\n')))
 	return replies
 }
 

@@ -2,7 +2,6 @@ package agui
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -120,8 +119,7 @@ func (w *world) post(path, body string) (status int, events []map[string]any, an
 	}
 	for frame := range strings.SplitSeq(out.String(), "\n\n") {
 		if data, ok := strings.CutPrefix(frame, "data: "); ok {
-			var e map[string]any
-			require.NoError(w, json.Unmarshal([]byte(data), &e), data)
+			e := must.JSON[map[string]any](data)
 			events = append(events, e)
 		}
 	}

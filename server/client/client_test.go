@@ -203,8 +203,7 @@ func TestStreamsEnd(t *testing.T) {
 			require.ErrorIs(t, err, c.is)
 		}
 	}
-	_, err := told(t, answering(t, text(500, "")), "x")
-	require.ErrorIs(t, err, agent.ErrBadInput)
+	require.ErrorIs(t, must.Err(told(t, answering(t, text(500, "")), "x")), agent.ErrBadInput)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	enough := errors.New("enough")
@@ -285,8 +284,7 @@ func TestErrors(t *testing.T) {
 		require.NotContains(t, err.Error(), secret)
 	}
 	for _, opt := range []Option{nil, WithToken("a b"), WithToken("a\n"), WithPatience(-1), WithHTTPClient(nil), WithLost(nil)} {
-		_, err := New("http://x", opt)
-		require.Error(t, err)
+		require.Error(t, must.Err(New("http://x", opt)))
 	}
 }
 
@@ -296,8 +294,7 @@ func TestDecideWithoutReading(t *testing.T) {
 	client := answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	turn := must.Get(client.Of("ann").Decide(t.Context(), "s", "t1", Decision{CallID: "c", Approved: true}))
 	require.Equal(t, &Turn{ID: "t1"}, turn)
-	_, err := client.Resume(t.Context(), "s", "t1")
-	require.ErrorContains(t, err, "is not an Arbor server: 204 No Content")
+	require.ErrorContains(t, must.Err(client.Resume(t.Context(), "s", "t1")), "is not an Arbor server: 204 No Content")
 }
 
 // A request whose answer was lost is sent again under the same name, and a session that does not
@@ -322,10 +319,8 @@ func TestBegin(t *testing.T) {
 	got := must.Get(c.Begin(t.Context(), "a/b", Message{Request: "k"}))
 	require.Equal(t, Turn{ID: "t", Session: "a/b", First: 1, Seq: 1, State: "running", Usage: llm.Usage{InputTokens: 3}}, *got)
 	at := int64(12)
-	_, err := c.Begin(t.Context(), "s", Message{Request: "l", At: &at})
-	require.NoError(t, err)
-	_, err = c.Begin(t.Context(), "", Message{Request: "m"})
-	require.NoError(t, err)
+	must.Get(c.Begin(t.Context(), "s", Message{Request: "l", At: &at}))
+	must.Get(c.Begin(t.Context(), "", Message{Request: "m"}))
 	require.Equal(t, []string{"POST /api/v1/sessions/a%2Fb/turns k", "POST /api/v1/sessions/a%2Fb/turns k", "POST /api/v1/sessions k",
 		`POST /api/v1/sessions/s/turns "12"l`, "POST /api/v1/sessions m"}, seen)
 

@@ -63,8 +63,7 @@ func newHost(t *testing.T, model llm.Model) (*host, *Client) {
 		require.NoError(t, l.Close())
 	})
 	c := must.Get(New(h.web.URL, WithToken(secret)))
-	_, err := c.Me(t.Context())
-	require.NoError(t, err)
+	must.Get(c.Me(t.Context()))
 	return h, c
 }
 
@@ -244,10 +243,9 @@ func TestTurns(t *testing.T) {
 	same := must.Get(c.Begin(ctx, id, again))
 	require.Equal(t, asked.ID, same.ID, "it was sent twice, and is done once")
 	again.Content.Text = "something else"
-	_, err := c.Begin(ctx, id, again)
-	require.ErrorIs(t, err, agent.ErrBadInput)
+	require.ErrorIs(t, must.Err(c.Begin(ctx, id, again)), agent.ErrBadInput)
 	again.Request = ""
-	_, err = c.Begin(ctx, id, again)
+	_, err := c.Begin(ctx, id, again)
 	require.ErrorIs(t, err, agent.ErrConflict)
 	var refused *Error
 	require.ErrorAs(t, err, &refused)
@@ -264,12 +262,10 @@ func TestTurns(t *testing.T) {
 
 	thinking := must.Get(c.Begin(ctx, id, says("think")))
 	<-thinks
-	_, err = c.Begin(ctx, id, says("hello"))
-	require.ErrorIs(t, err, agent.ErrSessionBusy)
+	require.ErrorIs(t, must.Err(c.Begin(ctx, id, says("hello"))), agent.ErrSessionBusy)
 	stopped := must.Get(c.Stop(ctx, id, thinking.ID))
 	require.Equal(t, "cut_off", stopped.State)
-	_, err = c.Resume(ctx, id, thinking.ID)
-	require.NoError(t, err)
+	must.Get(c.Resume(ctx, id, thinking.ID))
 	<-thinks
 	canceled := must.Get(c.Cancel(ctx, id, thinking.ID))
 	require.Equal(t, "canceled", canceled.State)
@@ -288,12 +284,9 @@ func TestTurns(t *testing.T) {
 	page, next, err := c.Sessions(ctx, "")
 	require.NoError(t, err)
 	require.Equal(t, []string{"b", id, ""}, []string{page[0].ID, page[1].ID, next})
-	_, err = c.Session(ctx, "nobody's")
-	require.ErrorIs(t, err, agent.ErrBadInput)
+	require.ErrorIs(t, must.Err(c.Session(ctx, "nobody's")), agent.ErrBadInput)
 	_, err = c.Session(ctx, "..")
 	require.EqualError(t, err, "there is no session with this id", "the server, and not another path of it")
-	_, err = c.Of("ann").Session(ctx, id)
-	require.ErrorIs(t, err, agent.ErrBadInput)
-	_, err = c.File(ctx, id, "none")
-	require.ErrorIs(t, err, agent.ErrBadInput)
+	require.ErrorIs(t, must.Err(c.Of("ann").Session(ctx, id)), agent.ErrBadInput)
+	require.ErrorIs(t, must.Err(c.File(ctx, id, "none")), agent.ErrBadInput)
 }

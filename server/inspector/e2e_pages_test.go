@@ -4,8 +4,7 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/peerfolder"
 )
 
@@ -165,8 +164,7 @@ func TestAccess(t *testing.T) {
 func TestHostileContent(t *testing.T) {
 	t.Parallel()
 	h := hostiles(t)
-	events, err := h.log("hostile")
-	require.NoError(t, err)
+	events := must.Get(h.log("hostile"))
 	play(t, h, "hostile", map[string]any{"last": len(events)})
 }
 

@@ -206,8 +206,7 @@ func key(id string) session.Key {
 // say starts a turn, and waits until it ends or waits for a person.
 func (h *host) say(id, words string) {
 	h.t.Helper()
-	turn, err := h.turns.Begin(h.t.Context(), key(id), llm.UserText(words))
-	require.NoError(h.t, err)
+	turn := must.Get(h.turns.Begin(h.t.Context(), key(id), llm.UserText(words)))
 	require.NoError(h.t, restless(turn.Wait(h.t.Context())))
 }
 
@@ -222,8 +221,7 @@ func restless(err error) error {
 // resume continues what a fork has begun.
 func (h *host) resume(id string, decisions ...runner.Decision) {
 	h.t.Helper()
-	turn, err := h.turns.Resume(h.t.Context(), key(id), decisions...)
-	require.NoError(h.t, err)
+	turn := must.Get(h.turns.Resume(h.t.Context(), key(id), decisions...))
 	require.NoError(h.t, restless(turn.Wait(h.t.Context())))
 }
 

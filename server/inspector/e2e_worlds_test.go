@@ -171,8 +171,7 @@ func support(t testing.TB) *host {
 	past := must.Get(checkpoint.New(h.store))
 	require.NoError(t, past.Edit(t.Context(), key("s1"), 1, llm.Content{Text: "My router is slow"}, key("edited")))
 	h.resume("edited")
-	events, err := h.log("s1")
-	require.NoError(t, err)
+	events := must.Get(h.log("s1"))
 	second := int64(0)
 	for _, e := range events {
 		if e.Type() == "user" {
@@ -182,8 +181,7 @@ func support(t testing.TB) *host {
 	require.NoError(t, past.Fork(t.Context(), key("s1"), second-1, key("forked")))
 	h.say("forked", "Which charges were there?")
 	h.say("failed", "I was charged twice")
-	turn, err := h.turns.Begin(t.Context(), key("failed"), llm.UserText("Fail, please"))
-	require.NoError(t, err)
+	turn := must.Get(h.turns.Begin(t.Context(), key("failed"), llm.UserText("Fail, please")))
 	require.Error(t, turn.Wait(t.Context()))
 	return h
 }
@@ -380,14 +378,12 @@ func pipeline(t testing.TB) agent.Agent {
 			}
 		}))
 	}
-	graph, err := agentgraph.NewBuilder("pipeline").Node("splitter", node("splitter", nil)).Node("sentiment", node("sentiment", errors.New("sentiment: the model is gone"))).
+	return must.Get(agentgraph.NewBuilder("pipeline").Node("splitter", node("splitter", nil)).Node("sentiment", node("sentiment", errors.New("sentiment: the model is gone"))).
 		Node("entities", node("entities", nil)).Node("merger", node("merger", nil)).Node("error-handler", node("error-handler", nil)).
 		Node("translator", node("translator", nil)).Edge("splitter", "translator", agentgraph.When(func(agentgraph.Values) (bool, error) { return false, nil })).
 		Edge("splitter", "sentiment").Edge("splitter", "entities", agentgraph.When(func(agentgraph.Values) (bool, error) { return true, nil })).
 		Edge("sentiment", "merger").Edge("entities", "merger").
-		OnError(agentgraph.ErrorHandling{Strategy: agentgraph.FailFast, Fallback: "error-handler"}).Build()
-	require.NoError(t, err)
-	return graph
+		OnError(agentgraph.ErrorHandling{Strategy: agentgraph.FailFast, Fallback: "error-handler"}).Build())
 }
 
 // pipelineWorld has the graph at the root.

@@ -2,7 +2,6 @@ package inspector
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -149,8 +148,7 @@ func TestOwnFiles(t *testing.T) {
 	require.Equal(t, 200, got.StatusCode)
 	require.Equal(t, "two", body)
 	for _, opt := range []Option{nil, WithFiles(nil), WithFiles(fstest.MapFS{"app.js": {}})} {
-		_, err := New(opt)
-		require.Error(t, err)
+		require.Error(t, must.Err(New(opt)))
 	}
 }
 
@@ -174,8 +172,7 @@ func TestSignIn(t *testing.T) {
 	got, body := h.ask(t, client, "POST", "/inspect/sign-in", `{"code": "`+must.Get(h.signIn.Code("local"))+`"}`)
 	require.Equal(t, 200, got.StatusCode)
 	require.Equal(t, "no-store", got.Header.Get("Cache-Control"))
-	var grant struct{ User, Key, End string }
-	require.NoError(t, json.Unmarshal([]byte(body), &grant))
+	grant := must.JSON[struct{ User, Key, End string }](body)
 	require.Equal(t, "local", grant.User)
 	me := func(headers ...string) int {
 		got, _ := h.ask(t, client, "GET", "/api/v1/me", "", headers...)

@@ -77,15 +77,13 @@ func TestApprovalCalls(t *testing.T) {
 			root, got, _ = newTill(t)
 			w := newWorld(t, root)
 			flat := map[string]any{"type": "function", "name": "arbor_approve"}
-			first := w.respond(map[string]any{"model": "till", "input": "refund", "tools": []any{flat}, "stream": stream})
-			require.Equal(t, 200, first.Status, "%+v", first.Error)
+			first := w.respond(map[string]any{"model": "till", "input": "refund", "tools": []any{flat}, "stream": stream}).is(t, 200)
 			call := first.Response.Output[1]
 			require.Equal(t, "function_call", call.Type)
 			require.Equal(t, "arbor_approve", call.Name)
 			answer := map[string]any{"type": "function_call_output", "call_id": call.CallID, "output": output}
 			for range 2 { // a request that is repeated decides nothing more
-				second := w.respond(map[string]any{"model": "till", "input": []any{answer}, "previous_response_id": first.Response.ID, "stream": stream})
-				require.Equal(t, 200, second.Status, "%+v", second.Error)
+				second := w.respond(map[string]any{"model": "till", "input": []any{answer}, "previous_response_id": first.Response.ID, "stream": stream}).is(t, 200)
 				require.Equal(t, paid, *got, output)
 				var in listed
 				require.Equal(t, 200, w.call("GET", "/responses/"+second.Response.ID+"/input_items", nil, &in))

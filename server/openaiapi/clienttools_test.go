@@ -121,8 +121,7 @@ func (b *browser) ask(message map[string]any) (said string, calls []wireCall, fi
 		}
 	}
 	for _, frame := range frames {
-		var c wireChat
-		require.NoError(b, json.Unmarshal([]byte(frame), &c), frame)
+		c := must.JSON[wireChat](frame)
 		for _, choice := range c.Choices {
 			for _, m := range []*wireMessage{choice.Message, choice.Delta} {
 				if m == nil {
@@ -249,8 +248,7 @@ func TestClientToolsThatCannotBe(t *testing.T) {
 		}
 		rec := w.post(context.Background(), "/chat/completions", body)
 		require.Equal(t, http.StatusBadRequest, rec.Code, "%s", rec.Body)
-		var got struct{ Error wireError }
-		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &got))
+		got := must.JSON[struct{ Error wireError }](rec.Body.Bytes())
 		require.Contains(t, got.Error.Message, c.want)
 	}
 	require.Empty(t, w.list())
@@ -304,8 +302,7 @@ func TestClientToolsOfResponses(t *testing.T) {
 			a := newAtlas(t)
 			w := newWorld(t, a.root)
 			body := map[string]any{"model": "front", "input": "Show me the place", "tools": []any{flat("show_map")}, "stream": stream}
-			first := w.respond(body)
-			require.Equal(t, http.StatusOK, first.Status, "%+v", first.Error)
+			first := w.respond(body).is(t, http.StatusOK)
 			require.Equal(t, "completed", first.Response.Status)
 			require.Len(t, first.Response.Output, 2)
 			call := first.Response.Output[1]
@@ -336,8 +333,7 @@ func TestClientToolsOfResponses(t *testing.T) {
 				next["input"] = []any{user("Show me the place"), first.Response.Output[0], call, output}
 			}
 			for range 2 { // a client that repeats itself has the same answer
-				second := w.respond(next)
-				require.Equal(t, http.StatusOK, second.Status, "%+v", second.Error)
+				second := w.respond(next).is(t, http.StatusOK)
 				require.Equal(t, "Results: a map.", second.text())
 			}
 			require.Len(t, w.list(), 1)

@@ -85,8 +85,7 @@ func TestConversationItems(t *testing.T) {
 	require.Empty(t, empty.Data)
 
 	in := func(input any) *responded {
-		r := w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": input})
-		require.Equal(t, 200, r.Status, "%+v", r.Error)
+		r := w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": input}).is(t, 200)
 		require.Equal(t, made.ID, r.Response.Conversation.ID)
 		return r
 	}
@@ -167,8 +166,7 @@ func TestConversationsBegin(t *testing.T) {
 	var made wireConversation
 	require.Equal(t, 200, w.call("POST", "/conversations", map[string]any{"model": "support/billing",
 		"items": []any{user("I am Ann"), map[string]any{"role": "assistant", "content": "Hello Ann"}}}, &made))
-	r := w.respond(map[string]any{"model": "support/billing", "conversation": made.ID, "input": "bye"})
-	require.Equal(t, 200, r.Status, "%+v", r.Error)
+	r := w.respond(map[string]any{"model": "support/billing", "conversation": made.ID, "input": "bye"}).is(t, 200)
 	var l listed
 	require.Equal(t, 200, w.call("GET", "/conversations/"+made.ID+"/items?order=asc", nil, &l))
 	require.Equal(t, []string{"user: I am Ann", "assistant: Hello Ann", "user: bye", "assistant: " + r.text()}, l.said())
@@ -179,8 +177,7 @@ func TestConversationsBegin(t *testing.T) {
 func TestConversationsHaveAPrefix(t *testing.T) {
 	w := newWorld(t, newDesk(t).root)
 	for _, key := range []string{"", "k"} {
-		r := w.respond(map[string]any{"model": "support", "input": "hello"}, with("Idempotency-Key", key))
-		require.Equal(t, 200, r.Status, "%+v", r.Error)
+		r := w.respond(map[string]any{"model": "support", "input": "hello"}, with("Idempotency-Key", key)).is(t, 200)
 		require.True(t, strings.HasPrefix(r.Response.Conversation.ID, "conv_"), r.Response.Conversation.ID)
 		more := w.respond(map[string]any{"model": "support", "input": "more", "conversation": r.Response.Conversation.ID})
 		require.Equal(t, r.Response.Conversation, more.Response.Conversation)
@@ -245,8 +242,7 @@ func TestAddedItems(t *testing.T) {
 	require.Equal(t, 404, w.call("GET", items+"/"+url.PathEscape(last.Last), nil, nil))
 	lists(before...)
 
-	r := w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "hello"})
-	require.Equal(t, 200, r.Status, "%+v", r.Error)
+	r := w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "hello"}).is(t, 200)
 	require.Equal(t, "Words 1.", r.text())
 	said := w.log(ann(made.ID))[slices.IndexFunc(w.log(ann(made.ID)), func(e *event.Event) bool { return e.Type() == event.TypeUser })].Data.(*event.User).Content
 	require.Equal(t, "hello", said.Parts[0].(llm.TextPart).Text)
@@ -262,8 +258,7 @@ func TestAddedItems(t *testing.T) {
 	late := add(result, user("late"))
 	lists(append(after, "function_call_output: ", "user: late")...)
 	refer := func(id string) map[string]any { return map[string]any{"type": "item_reference", "id": id} }
-	r = w.respond(map[string]any{"model": "support", "input": []any{refer(late.Last)}})
-	require.Equal(t, 200, r.Status, "%+v", r.Error)
+	r = w.respond(map[string]any{"model": "support", "input": []any{refer(late.Last)}}).is(t, 200)
 	require.Equal(t, []string{"late"}, w.words(r.Response.Conversation.ID))
 	require.Equal(t, 404, w.respond(map[string]any{"model": "support", "input": []any{refer(late.Last)}}, with("Authorization", "Bearer other")).Status)
 	asked := w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "refund"}).Response.Output
@@ -273,8 +268,7 @@ func TestAddedItems(t *testing.T) {
 	require.Equal(t, "Done: refunded 7", r.text(), "what was added decides nothing")
 	large := user(strings.Repeat("x", 1<<20-20))
 	add(large, large)
-	r = w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "hello"})
-	require.Equal(t, 200, r.Status, "%+v", r.Error)
+	r = w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "hello"}).is(t, 200)
 	require.Equal(t, 400, w.call("POST", items, map[string]any{"items": []any{large, large}}, nil), "the state has them all")
 }
 
@@ -317,8 +311,7 @@ func TestItemReferences(t *testing.T) {
 	require.Equal(t, 200, w.call("GET", "/responses/"+first.ID+"/input_items", nil, &in))
 	require.Equal(t, []string{"user: hello"}, in.said())
 
-	second := w.respond(map[string]any{"model": "support", "input": []any{refer(in.First), map[string]any{"id": first.Output[0].ID}, user("refund")}})
-	require.Equal(t, 200, second.Status, "%+v", second.Error)
+	second := w.respond(map[string]any{"model": "support", "input": []any{refer(in.First), map[string]any{"id": first.Output[0].ID}, user("refund")}}).is(t, 200)
 	require.Equal(t, first.Conversation.ID, second.Response.Conversation.ID, "the history is known")
 	out := second.Response.Output
 	third := w.respond(map[string]any{"model": "support", "input": []any{user("hello"), refer(first.Output[0].ID), user("refund"), refer(out[0].ID), refer(out[1].ID),
@@ -331,13 +324,11 @@ func TestItemReferences(t *testing.T) {
 	require.Equal(t, []string{"mcp_approval_response: true"}, in.said())
 
 	for _, id := range []string{"x", "msg_0_1@x.y", first.Output[0].ID + "x", strings.Replace(first.Output[0].ID, "msg_0", "msg_9", 1)} {
-		r := w.respond(map[string]any{"model": "support", "input": []any{refer(id), user("hello")}})
-		require.Equal(t, 404, r.Status, id)
+		r := w.respond(map[string]any{"model": "support", "input": []any{refer(id), user("hello")}}).is(t, 404, id)
 		require.Equal(t, "input[0].id", *r.Error.Param)
 		require.Equal(t, "invalid_request_error", r.Error.Type)
 	}
-	r := w.respond(map[string]any{"model": "support", "input": []any{refer(first.Output[0].ID), user("hello")}}, with("Authorization", "Bearer other"))
-	require.Equal(t, 404, r.Status, "bob has no item of ann's")
+	w.respond(map[string]any{"model": "support", "input": []any{refer(first.Output[0].ID), user("hello")}}, with("Authorization", "Bearer other")).is(t, 404, "bob has no item of ann's")
 	dropped := w.respond(map[string]any{"model": "support", "input": "hello", "store": false}).Response
 	require.Equal(t, 404, w.respond(map[string]any{"model": "support", "input": []any{refer(dropped.Output[0].ID)}}).Status)
 	require.Equal(t, 404, w.respond(map[string]any{"model": "support", "input": "on", "previous_response_id": dropped.ID}).Status)

@@ -61,8 +61,7 @@ func TestFieldsPage(t *testing.T) {
 				sample = "2"
 			}
 			sample = strings.NewReplacer("CONVERSATION", first.Conversation.ID, "RESPONSE", first.ID).Replace(sample)
-			var body map[string]json.RawMessage
-			require.NoError(t, json.Unmarshal([]byte(api.body), &body))
+			body := must.JSON[map[string]json.RawMessage](api.body)
 			body[name] = json.RawMessage(sample)
 			rec := w.post(t.Context(), api.path, body)
 			switch ignored := rec.Header().Get("Arbor-Ignored"); kind {
@@ -74,8 +73,7 @@ func TestFieldsPage(t *testing.T) {
 				require.Equal(t, name, ignored)
 			case "refused":
 				require.Equal(t, http.StatusBadRequest, rec.Code, name)
-				var failed struct{ Error wireError }
-				require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &failed))
+				failed := must.JSON[struct{ Error wireError }](rec.Body.Bytes())
 				require.Equal(t, name, *failed.Error.Param)
 			default:
 				t.Errorf("%s is %s, which must be honoured, ignored or refused", name, kind)

@@ -64,8 +64,7 @@ func TestFields(t *testing.T) {
 		"two at once":   {messages(user + "," + user), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := readReply(t, w.post(context.Background(), "/chat/completions", c.body))
-			require.Equal(t, http.StatusOK, got.Status, "%+v", got.Error)
+			got := readReply(t, w.post(context.Background(), "/chat/completions", c.body)).is(t, http.StatusOK)
 			require.Equal(t, c.ignored, got.Header.Get("Arbor-Ignored"))
 			require.True(t, strings.HasPrefix(got.Content, "Words "), got.Content)
 		})
@@ -107,8 +106,7 @@ func TestFields(t *testing.T) {
 	} {
 		t.Run("refused: "+name, func(t *testing.T) {
 			before := len(w.list())
-			got := readReply(t, w.post(context.Background(), "/chat/completions", c.body))
-			require.Equal(t, c.status, got.Status, "%+v", got.Error)
+			got := readReply(t, w.post(context.Background(), "/chat/completions", c.body)).is(t, c.status)
 			require.Contains(t, got.Error.Message, c.says)
 			require.Equal(t, "invalid_request_error", got.Error.Type)
 			require.Equal(t, "false", got.Header.Get("X-Should-Retry"))
@@ -130,13 +128,11 @@ func TestFields(t *testing.T) {
 		})
 	}
 	t.Run("header: session", func(t *testing.T) {
-		got := readReply(t, w.post(context.Background(), "/chat/completions", fields1(""), with("Arbor-Session", strings.Repeat("s", 256))))
-		require.Equal(t, http.StatusBadRequest, got.Status)
+		got := readReply(t, w.post(context.Background(), "/chat/completions", fields1(""), with("Arbor-Session", strings.Repeat("s", 256)))).is(t, http.StatusBadRequest)
 		require.Contains(t, got.Error.Message, "Arbor-Session")
 	})
 	t.Run("empty messages", func(t *testing.T) {
-		got := readReply(t, w.post(context.Background(), "/chat/completions", messages(`{"role":"user","content":""},`+user+`,{"role":"user","content":[{"type":"text","text":" "}]}`)))
-		require.Equal(t, http.StatusOK, got.Status, "%+v", got.Error)
+		got := readReply(t, w.post(context.Background(), "/chat/completions", messages(`{"role":"user","content":""},`+user+`,{"role":"user","content":[{"type":"text","text":" "}]}`))).is(t, http.StatusOK)
 		require.Equal(t, "messages[0], messages[2]", got.Header.Get("Arbor-Ignored"))
 		require.Len(t, w.words(got.Arbor.Session), 1)
 	})
@@ -189,8 +185,7 @@ func TestModels(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer secret")
 		rec := httptest.NewRecorder()
 		w.ServeHTTP(rec, r)
-		var v map[string]any
-		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &v))
+		v := must.JSON[map[string]any](rec.Body.Bytes())
 		return rec.Code, v
 	}
 	status, list := get("/models")
@@ -236,9 +231,7 @@ func TestErrors(t *testing.T) {
 				a := must.Get(llmagent.New("support", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return c.answer })))
 				w := newWindow(newWorld(t, a))
 				w.stream = stream
-				got := w.say("hello")
-				require.Equal(t, c.status, got.Status)
-				require.Equal(t, c.code, got.Error.Code)
+				got := w.say("hello").refused(t, c.status, c.code)
 				require.Equal(t, c.typ, got.Error.Type)
 				require.Equal(t, c.status == 429, got.Header.Get("Retry-After") != "")
 				require.Equal(t, "false", got.Header.Get("X-Should-Retry"))
@@ -256,15 +249,12 @@ func TestErrors(t *testing.T) {
 			})))
 			w := newWindow(newWorld(t, a))
 			w.silence, w.stream = 5*time.Second, true
-			got := w.say("hello")
-			require.Equal(t, http.StatusOK, got.Status)
-			require.Equal(t, "unauthorized", got.Error.Code)
+			w.say("hello").refused(t, http.StatusOK, "unauthorized")
 		})
 	})
 	t.Run("behind events", func(t *testing.T) {
 		w := newWorld(t, newDesk(t).root)
-		got := readReply(t, w.post(context.Background(), "/chat/completions", strings.Replace(fields1(`"stream":true,"arbor":{"events":true}`), "hello", "fail", 1)))
-		require.Equal(t, http.StatusOK, got.Status)
+		got := readReply(t, w.post(context.Background(), "/chat/completions", strings.Replace(fields1(`"stream":true,"arbor":{"events":true}`), "hello", "fail", 1))).is(t, http.StatusOK)
 		require.NotEmpty(t, got.Events)
 		require.Equal(t, "unauthorized", got.Error.Code)
 	})
@@ -277,16 +267,14 @@ func TestErrors(t *testing.T) {
 		})))
 		w := newWindow(newWorld(t, a))
 		w.stream = true
-		got := w.say("hello")
-		require.Equal(t, http.StatusOK, got.Status)
+		got := w.say("hello").is(t, http.StatusOK)
 		require.Equal(t, "One moment.", got.Content)
 		require.Equal(t, "unauthorized", got.Error.Code)
 		require.NotContains(t, got.Chunks, "[DONE]")
 	})
 	t.Run("no credentials", func(t *testing.T) {
 		w := newWindow(newWorld(t, newDesk(t).root))
-		got := w.say("hello", func(r *http.Request) { r.Header.Del("Authorization") })
-		require.Equal(t, http.StatusUnauthorized, got.Status)
+		got := w.say("hello", func(r *http.Request) { r.Header.Del("Authorization") }).is(t, http.StatusUnauthorized)
 		require.Equal(t, "authentication_error", got.Error.Type)
 		require.Equal(t, "Bearer", got.Header.Get("WWW-Authenticate"))
 	})
@@ -294,9 +282,7 @@ func TestErrors(t *testing.T) {
 		store := &away{Store: sessiontest.Memory(t)}
 		w := newWindow(newWorldOn(t, newTurns(t, newDesk(t).root, store)))
 		store.away.Store(true)
-		got := w.say("hello")
-		require.Equal(t, http.StatusServiceUnavailable, got.Status)
-		require.Equal(t, "store_unavailable", got.Error.Code)
+		got := w.say("hello").refused(t, http.StatusServiceUnavailable, "store_unavailable")
 		require.Empty(t, got.Header.Get("X-Should-Retry"), "the clients may try again")
 		require.NotEmpty(t, got.Header.Get("Retry-After"))
 	})
@@ -308,9 +294,7 @@ func TestErrors(t *testing.T) {
 			done <- w.post(context.Background(), "/chat/completions", messages(`{"role":"user","content":"think"}`), with("Arbor-Session", "mine"))
 		}()
 		<-d.thinks
-		got := w.say("hello", with("Arbor-Session", "mine"))
-		require.Equal(t, http.StatusConflict, got.Status)
-		require.Equal(t, "session_busy", got.Error.Code)
+		got := w.say("hello", with("Arbor-Session", "mine")).refused(t, http.StatusConflict, "session_busy")
 		require.Empty(t, got.Header.Get("X-Should-Retry"), "the clients may try again")
 		require.NotEmpty(t, got.Header.Get("Retry-After"))
 		waited := make(chan *reply)
@@ -328,8 +312,7 @@ func TestErrors(t *testing.T) {
 		other, done := w.clone(), make(chan *reply)
 		go func() { done <- other.say("think") }()
 		<-d.thinks
-		got := w.say("hello")
-		require.Equal(t, http.StatusTooManyRequests, got.Status)
+		got := w.say("hello").is(t, http.StatusTooManyRequests)
 		require.Equal(t, "rate_limit_error", got.Error.Type)
 		require.NotEmpty(t, got.Header.Get("Retry-After"))
 		require.Len(t, w.list(), 1, "no turn was begun that nobody reads")
@@ -366,8 +349,7 @@ func TestErrors(t *testing.T) {
 		done := make(chan *reply)
 		go func() { done <- w.say("think", with("Arbor-Session", "mine")) }()
 		<-d.thinks
-		_, err := w.turns.Cancel(context.Background(), ann("mine"))
-		require.NoError(t, err)
+		must.Get(w.turns.Cancel(context.Background(), ann("mine")))
 		got := <-done
 		require.Equal(t, http.StatusConflict, got.Status)
 		require.Equal(t, "canceled", got.Error.Code)

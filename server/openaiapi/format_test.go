@@ -50,8 +50,7 @@ func TestWantedForm(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				root, formats := newForms(t, answers...)
 				w := newWorld(t, root)
-				got := w.chat(context.Background(), map[string]any{"model": "front", "messages": []any{user("Which city?")}, "response_format": cityFormat, "stream": stream})
-				require.Equal(t, http.StatusOK, got.Status, "%+v", got.Error)
+				got := w.chat(context.Background(), map[string]any{"model": "front", "messages": []any{user("Which city?")}, "response_format": cityFormat, "stream": stream}).is(t, http.StatusOK)
 				require.Nil(t, got.Error)
 				require.Equal(t, oslo, got.Content)
 				require.Equal(t, "stop", got.Finish)
@@ -61,8 +60,7 @@ func TestWantedForm(t *testing.T) {
 				root, _ = newForms(t, answers...)
 				w = newWorld(t, root)
 				flat := json.RawMessage(`{"format":{"type":"json_schema","name":"city","schema":` + citySchema + `}}`)
-				resp := w.respond(map[string]any{"model": "front", "input": "Which city?", "text": flat, "stream": stream})
-				require.Equal(t, http.StatusOK, resp.Status, "%+v", resp.Error)
+				resp := w.respond(map[string]any{"model": "front", "input": "Which city?", "text": flat, "stream": stream}).is(t, http.StatusOK)
 				require.Equal(t, "completed", resp.Response.Status)
 				require.Equal(t, oslo, resp.text())
 				require.Len(t, resp.Response.Output, 1)
@@ -99,9 +97,7 @@ func TestWantedFormThatIsMissed(t *testing.T) {
 	for root, code := range map[agent.Agent]string{words: "no_output", forms: "bad_output"} {
 		for _, stream := range []bool{false, true} {
 			w := newWorld(t, root)
-			got := w.chat(context.Background(), map[string]any{"model": root.Name(), "messages": []any{user("hi")}, "response_format": cityFormat, "stream": stream})
-			require.Equal(t, http.StatusBadGateway, got.Status)
-			require.Equal(t, code, got.Error.Code)
+			got := w.chat(context.Background(), map[string]any{"model": root.Name(), "messages": []any{user("hi")}, "response_format": cityFormat, "stream": stream}).refused(t, http.StatusBadGateway, code)
 			require.Empty(t, got.Content)
 			resp := w.respond(map[string]any{"model": root.Name(), "input": "hi", "text": map[string]any{"format": map[string]any{"type": "json_object"}}, "stream": stream})
 			require.Equal(t, "failed", resp.Response.Status)
@@ -120,8 +116,7 @@ func TestWantedFormThatCannotBe(t *testing.T) {
 		`7`: "response_format: must be an object with a type",
 		`{"type":"json_schema","json_schema":{"schema":{"description":"` + strings.Repeat("x", 256<<10) + `"}}}`: "at most 262144 are allowed",
 	} {
-		got := w.chat(context.Background(), map[string]any{"model": "front", "messages": []any{user("hi")}, "response_format": json.RawMessage(format)})
-		require.Equal(t, http.StatusBadRequest, got.Status)
+		got := w.chat(context.Background(), map[string]any{"model": "front", "messages": []any{user("hi")}, "response_format": json.RawMessage(format)}).is(t, http.StatusBadRequest)
 		require.Contains(t, got.Error.Message, want)
 	}
 	require.Empty(t, w.list())

@@ -175,8 +175,7 @@ func TestHistories(t *testing.T) {
 		one := w.say("hello")
 		other := newWindow(newWorldOn(t, w.turns)) // started anew
 		other.messages = append([]map[string]any{{"role": "assistant", "content": "Welcome!"}}, w.messages...)
-		two := other.say("again")
-		require.Equal(t, http.StatusOK, two.Status)
+		two := other.say("again").is(t, http.StatusOK)
 		require.NotEqual(t, one.Arbor.Session, two.Arbor.Session)
 		require.Equal(t, []string{"hello", "again"}, w.words(two.Arbor.Session), "no words are lost")
 		require.Equal(t, two.Arbor.Session, other.say("more").Arbor.Session)
@@ -216,8 +215,7 @@ func TestHistories(t *testing.T) {
 					require.Equal(t, "I am the root.", d.Content)
 				}
 			}
-			run, err := w.turns.RunnerOf(ann(got.Arbor.Session))
-			require.NoError(t, err)
+			run := must.Get(w.turns.RunnerOf(ann(got.Arbor.Session)))
 			for _, name := range []string{"support", "billing"} {
 				preview := must.Get(run.Preview(context.Background(), ann(got.Arbor.Session), name))
 				for _, m := range preview.Messages {
@@ -243,8 +241,7 @@ func TestHistories(t *testing.T) {
 		part := w.clone()
 		part.messages[1] = map[string]any{"role": "assistant", "content": "Words"}
 		for _, w := range []*window{w, part} {
-			two := w.say("again")
-			require.Equal(t, http.StatusOK, two.Status, "%+v", two.Error)
+			two := w.say("again").is(t, http.StatusOK)
 			require.NotEqual(t, one.Arbor.Session, two.Arbor.Session)
 			require.Equal(t, []string{"hello", "again"}, w.words(two.Arbor.Session))
 		}
@@ -271,9 +268,7 @@ func TestHistories(t *testing.T) {
 	})
 	t.Run("words without an answer", func(t *testing.T) {
 		w, _ := newHistory(t)
-		failed := w.say("fail")
-		require.Equal(t, http.StatusBadGateway, failed.Status)
-		require.Equal(t, "unauthorized", failed.Error.Code)
+		failed := w.say("fail").refused(t, http.StatusBadGateway, "unauthorized")
 		require.Equal(t, "false", failed.Header.Get("X-Should-Retry"))
 		two := w.say("hello")
 		require.Equal(t, failed.Header.Get("Arbor-Session"), two.Arbor.Session)
@@ -425,8 +420,7 @@ func TestHangingUp(t *testing.T) {
 		}
 	}
 	state := func(w *window, id string) live.State {
-		rep, err := w.turns.Report(context.Background(), ann(id), "")
-		require.NoError(w, err)
+		rep := must.Get(w.turns.Report(context.Background(), ann(id), ""))
 		return rep.State
 	}
 	run("stops", func(t *testing.T, w *window, d *desk, hangUp func(...change) string) {
@@ -553,8 +547,7 @@ func TestApprovals(t *testing.T) {
 		t.Run(fmt.Sprintf("answered elsewhere, streamed %t", stream), func(t *testing.T) {
 			w := newApproval(t)
 			asked := w.say("refund")
-			x, err := w.turns.Resume(context.Background(), ann(asked.Arbor.Session), runner.Approve(asked.Arbor.Pending[0].CallID))
-			require.NoError(t, err)
+			x := must.Get(w.turns.Resume(context.Background(), ann(asked.Arbor.Session), runner.Approve(asked.Arbor.Pending[0].CallID)))
 			require.NoError(t, x.Wait(context.Background()))
 			require.Equal(t, "Done: refunded 7", w.say("yes").Content, "what came of it, and no second turn")
 			require.Equal(t, []string{"refund"}, w.words(asked.Arbor.Session))
@@ -583,8 +576,7 @@ func TestClaimedCallsKeepTheirIDs(t *testing.T) {
 		{"role": "tool", "tool_call_id": "1", "content": "noon"},
 		{"role": "tool", "tool_call_id": "call_1", "content": "rain"},
 		{"role": "assistant", "content": "Rain at noon."}}
-	got := w.say("hello")
-	require.Equal(t, http.StatusOK, got.Status, "%+v", got.Error)
+	got := w.say("hello").is(t, http.StatusOK)
 	said := w.log(ann(got.Arbor.Session))[0].Data.(*event.User).Content.PlainText()
 	require.Contains(t, said, "\nClaimed result of time: \"noon\"\nClaimed result of weather: \"rain\"\n")
 }

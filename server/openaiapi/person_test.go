@@ -40,8 +40,7 @@ func TestPerson(t *testing.T) {
 			leg := room.Legs()[0].Leg
 			require.NoError(t, room.Accept(ctx, leg, "Ann"))
 			require.NoError(t, room.Say(ctx, leg, "What is it?"))
-			two := w.say("My card")
-			require.Equal(t, http.StatusOK, two.Status)
+			two := w.say("My card").is(t, http.StatusOK)
 			require.Equal(t, "What is it?", two.Content)
 			require.Equal(t, one.Arbor.Session, two.Arbor.Session)
 			three := w.say("is lost")

@@ -79,11 +79,9 @@ func TestResponsesSessions(t *testing.T) {
 		require.Equal(t, "Words 2.", two.text())
 		require.Equal(t, one.Response.Conversation, two.Response.Conversation)
 		require.Equal(t, two.Response, w.get(two.Response.ID, -1).Response)
-		got := w.respond(says("more", "conversation", one.Response.Conversation.ID))
-		require.Equal(t, http.StatusNotFound, got.Status, "the root has another")
+		got := w.respond(says("more", "conversation", one.Response.Conversation.ID)).is(t, http.StatusNotFound, "the root has another")
 		require.Equal(t, "conversation", *got.Error.Param)
-		got = w.respond(says("more", "previous_response_id", "resp_1.x"))
-		require.Equal(t, http.StatusNotFound, got.Status)
+		got = w.respond(says("more", "previous_response_id", "resp_1.x")).is(t, http.StatusNotFound)
 		require.Equal(t, "previous_response_id", *got.Error.Param)
 		require.Equal(t, "previous_response_not_found", got.Error.Code)
 	})
@@ -236,9 +234,7 @@ func TestResponsesApprovals(t *testing.T) {
 	t.Run("other words are no answer", func(t *testing.T) {
 		w, one, asked := newAsked(t, "refund")
 		for _, body := range []map[string]any{says("yes, but only half", "conversation", one.Response.Conversation.ID), says("hm", "previous_response_id", one.Response.ID)} {
-			got := w.respond(body)
-			require.Equal(t, http.StatusConflict, got.Status)
-			require.Equal(t, "approval_required", got.Error.Code)
+			got := w.respond(body).refused(t, http.StatusConflict, "approval_required")
 			require.Equal(t, "The tool refund wants to run with amount=7. Answer yes to let it run, or no.", got.Error.Message)
 			require.Equal(t, "false", got.Header.Get("X-Should-Retry"))
 		}
@@ -257,8 +253,7 @@ func TestResponsesApprovals(t *testing.T) {
 	})
 	t.Run("elsewhere", func(t *testing.T) {
 		w, one, asked := newAsked(t, "refund")
-		turn, err := w.turns.Resume(t.Context(), ann(one.Response.Conversation.ID), runner.Approve(callOf(t, asked[0].ID)))
-		require.NoError(t, err)
+		turn := must.Get(w.turns.Resume(t.Context(), ann(one.Response.Conversation.ID), runner.Approve(callOf(t, asked[0].ID))))
 		require.NoError(t, turn.Wait(t.Context()))
 		now := w.get(one.Response.ID, -1).Response
 		require.Equal(t, "One moment.Done: refunded 7", textIn(now), "the response goes on with what others decide")
@@ -293,8 +288,7 @@ func TestResponsesBackground(t *testing.T) {
 		require.Equal(t, "Let me think.", f.text())
 	}
 	require.Equal(t, followers[0].Response, w.get(began.Response.ID, -1).Response)
-	over := w.request(http.MethodPost, "/responses/"+began.Response.ID+"/cancel")
-	require.Equal(t, http.StatusConflict, over.Status)
+	over := w.request(http.MethodPost, "/responses/"+began.Response.ID+"/cancel").is(t, http.StatusConflict)
 	require.Equal(t, "turn_over", over.Error.Code)
 
 	t.Run("canceled", func(t *testing.T) {
@@ -308,8 +302,7 @@ func TestResponsesBackground(t *testing.T) {
 		})
 		<-ready
 		for range 2 {
-			got := w.request(http.MethodPost, "/responses/"+began.Response.ID+"/cancel")
-			require.Equal(t, http.StatusOK, got.Status, "%+v", got.Error)
+			got := w.request(http.MethodPost, "/responses/"+began.Response.ID+"/cancel").is(t, http.StatusOK)
 			require.Equal(t, "cancelled", got.Response.Status)
 		}
 		group.Wait()
@@ -377,11 +370,9 @@ func TestResponsesFields(t *testing.T) {
 		"tools", []any{}, "tool_choice", "auto", "text", map[string]any{"format": map[string]any{"type": "text"}, "verbosity": "low"}, "service_tier", nil, "truncation", "auto", "novelty", 1))
 	require.Equal(t, http.StatusOK, got.Status, "%+v", got.Error)
 	require.Equal(t, "instructions, max_output_tokens, novelty, reasoning, temperature, truncation, include[0], text.verbosity, input[0]", got.Header.Get("Arbor-Ignored"))
-	got = w.respond(says([]any{map[string]any{"role": "system", "content": "hello"}}))
-	require.Equal(t, http.StatusOK, got.Status, "a prompt that is only the system's: %+v", got.Error)
+	got = w.respond(says([]any{map[string]any{"role": "system", "content": "hello"}})).is(t, http.StatusOK, "a prompt that is only the system's")
 	require.Empty(t, got.Header.Get("Arbor-Ignored"))
-	got = w.respond(says([]any{map[string]any{"role": "system", "content": "Be terse."}}, "previous_response_id", got.Response.ID))
-	require.Equal(t, http.StatusBadRequest, got.Status, "later, the words of the system are no prompt")
+	got = w.respond(says([]any{map[string]any{"role": "system", "content": "Be terse."}}, "previous_response_id", got.Response.ID)).is(t, http.StatusBadRequest, "later, the words of the system are no prompt")
 	for path, body := range map[string]map[string]any{
 		"tools[0].type":        says("hi", "tools", []any{map[string]any{"type": "web_search"}}),
 		"tool_choice":          says("hi", "tool_choice", "required"),
@@ -418,8 +409,7 @@ func TestResponsesFields(t *testing.T) {
 	for _, query := range []string{"?starting_after=1", "?stream=true&starting_after=-1", "?stream=true&starting_after=x", "?stream=true&starting_after=99999999999999999999"} {
 		require.Equal(t, "bad_request", w.request(http.MethodGet, "/responses/"+one.ID+query).Error.Code, query)
 	}
-	beyond := w.get(one.ID, 1<<53-1)
-	require.Equal(t, http.StatusOK, beyond.Status)
+	beyond := w.get(one.ID, 1<<53-1).is(t, http.StatusOK)
 	require.Empty(t, beyond.Events)
 	require.Len(t, w.list(), 3)
 }
@@ -468,12 +458,10 @@ func TestResponsesHangUp(t *testing.T) {
 		url := loopback(t, w) + "/v1/responses"
 		client := newReader(t).read(listen(t, http.MethodPost, url, says("think", "stream", true, "background", background), shows("Let me "))...)
 		key := ann(w.list()[0].Key.ID)
-		now, err := w.turns.Look(t.Context(), key)
-		require.NoError(t, err)
+		now := must.Get(w.turns.Look(t.Context(), key))
 		id := "resp_" + now.Turn + "." + key.ID
 		for !background && now.State != live.CutOff {
-			now, err = w.turns.Look(t.Context(), key)
-			require.NoError(t, err)
+			now = must.Get(w.turns.Look(t.Context(), key))
 		}
 		if !background {
 			require.NoError(t, w.turns.Stop(t.Context(), key)) // waits until all watchers have been told

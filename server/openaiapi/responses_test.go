@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/server/internal/responses"
 )
 
@@ -29,6 +30,20 @@ type responded struct {
 	Error    *wireError
 	Response *wireResponse // the last one
 	Events   []*wireResponseEvent
+}
+
+// is requires the status. A failure prints the error, and what about says.
+func (r *responded) is(t testing.TB, status int, about ...any) *responded {
+	t.Helper()
+	require.Equal(t, status, r.Status, "%v %+v", about, r.Error)
+	return r
+}
+
+// refused requires an error with the status and the code.
+func (r *responded) refused(t testing.TB, status int, code string) *responded {
+	t.Helper()
+	require.Equal(t, code, r.is(t, status).Error.Code)
+	return r
 }
 
 // text is what all messages say.
@@ -85,8 +100,7 @@ func readResponded(t testing.TB, rec *httptest.ResponseRecorder) *responded {
 	t.Helper()
 	out := &responded{Status: rec.Code, Header: rec.Header()}
 	if rec.Code != http.StatusOK {
-		var failed struct{ Error *wireError }
-		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &failed), rec.Body)
+		failed := must.JSON[struct{ Error *wireError }](rec.Body.Bytes())
 		require.NotNil(t, failed.Error, rec.Body)
 		out.Error = failed.Error
 		return out
@@ -226,8 +240,7 @@ func (w *world) resumed(events []*wireResponseEvent, sees bool) {
 	for _, ev := range events {
 		client.read(ev)
 		back := client.clone()
-		rest := w.get(id, ev.Number)
-		require.Equal(w, http.StatusOK, rest.Status, "%+v", rest.Error)
+		rest := w.get(id, ev.Number).is(w, http.StatusOK)
 		back.read(rest.Events...).whole()
 		require.Equal(w, whole.final, back.final, "after %d", ev.Number)
 		if sees {

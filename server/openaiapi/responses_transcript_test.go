@@ -38,8 +38,7 @@ func TestResponsesAgain(t *testing.T) {
 				if previous != "" {
 					body["previous_response_id"] = previous
 				}
-				got := here.respond(body)
-				require.Equal(t, 200, got.Status, "%+v", got.Error)
+				got := here.respond(body).is(t, 200)
 				newReader(t).read(got.Events...).whole()
 				here.resumed(got.Events, true)
 				there.resumed(got.Events, false)

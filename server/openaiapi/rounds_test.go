@@ -86,13 +86,11 @@ func (c *chatClient) other(said string, names ...string) {
 }
 
 func (c *chatClient) send(w *world, model string) (int, string, []string) {
-	b := &browser{world: w}
 	rec := w.post(context.Background(), "/chat/completions", map[string]any{"model": model, "messages": c.messages, "tools": []any{function("get_time"), function("arbor_approve")}})
 	if rec.Code != http.StatusOK {
 		return rec.Code, rec.Body.String(), nil
 	}
-	var got wireChat
-	require.NoError(b, json.Unmarshal(rec.Body.Bytes(), &got))
+	got := must.JSON[wireChat](rec.Body.Bytes())
 	m := got.Choices[0].Message
 	c.messages = append(c.messages, m)
 	var ids []string

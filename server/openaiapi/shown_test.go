@@ -70,8 +70,7 @@ func TestTextsAnswerWhatWasShown(t *testing.T) {
 				switch w := windows[r.IntN(len(windows))]; r.IntN(5) {
 				case 0: // a colleague decides
 					if s, err := turns.Look(t.Context(), key); err == nil && len(s.Pending) > 0 {
-						x, err := turns.Resume(t.Context(), key, runner.Approve(s.Pending[r.IntN(len(s.Pending))].ToolCallID))
-						require.NoError(t, err)
+						x := must.Get(turns.Resume(t.Context(), key, runner.Approve(s.Pending[r.IntN(len(s.Pending))].ToolCallID)))
 						require.NoError(t, x.Wait(t.Context()))
 					}
 				case 1: // another server gets the next requests of a window; without a name, that begins another session
@@ -109,8 +108,7 @@ func TestTextsAnswerTheResponse(t *testing.T) {
 		yes := map[string]any{"model": "payer", "input": "yes", "previous_response_id": first.Response.ID}
 		second := w.respond(yes)
 		require.Equal(t, []int{10}, *paid)
-		again := w.respond(yes)
-		require.Equal(t, 200, again.Status, "%+v", again.Error)
+		w.respond(yes).is(t, 200)
 		require.Equal(t, []int{10}, *paid, "the text was about the first call")
 		yes["previous_response_id"] = second.Response.ID
 		w.respond(yes)
@@ -127,8 +125,7 @@ func TestTextsAnswerAnItem(t *testing.T) {
 	said := map[string]any{"role": "assistant", "content": "One moment."}
 	yes := map[string]any{"model": "till", "input": []any{user("refund"), said, user("yes")}}
 	for range 2 {
-		got := w.respond(yes)
-		require.Equal(t, 200, got.Status, "%+v", got.Error)
+		w.respond(yes).is(t, 200)
 		require.Equal(t, 7, *paid)
 	}
 }
@@ -152,8 +149,7 @@ func TestTextsAnswerWhatTheyFollow(t *testing.T) {
 						w.world = all[n%len(all)]
 						w.messages = w.messages[max(0, len(w.messages)+1-kept):]
 						stale := w.clone()
-						said := w.say("yes", with("Arbor-Session", "s"))
-						require.Equal(t, http.StatusOK, said.Status, "%+v", said)
+						w.say("yes", with("Arbor-Session", "s")).is(t, http.StatusOK)
 						require.Len(t, *paid, n)
 						stale.world = all[(n+1)%len(all)]
 						again := stale.say("yes", with("Arbor-Session", "s"))

@@ -2,7 +2,6 @@ package openaiapi
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -77,6 +76,20 @@ type reply struct {
 	Events  []*event.Event
 }
 
+// is requires the status. A failure prints the error, and what about says.
+func (r *reply) is(t testing.TB, status int, about ...any) *reply {
+	t.Helper()
+	require.Equal(t, status, r.Status, "%v %+v", about, r.Error)
+	return r
+}
+
+// refused requires an error with the status and the code.
+func (r *reply) refused(t testing.TB, status int, code string) *reply {
+	t.Helper()
+	require.Equal(t, code, r.is(t, status).Error.Code)
+	return r
+}
+
 type change func(*http.Request)
 
 func with(header, value string) change {
@@ -115,8 +128,7 @@ func readReply(t testing.TB, rec *httptest.ResponseRecorder) *reply {
 		Error *wireError `json:"error"`
 	}
 	take := func(data []byte) {
-		var a answer
-		require.NoError(t, json.Unmarshal(data, &a), "%s", data)
+		a := must.JSON[answer](data)
 		if a.Error != nil {
 			out.Error = a.Error
 		}
@@ -202,9 +214,7 @@ func ann(id string) session.Key { return session.Key{App: session.DefaultApp, Us
 // sessions lists ann's, the latest first.
 func (w *world) list() []session.Info {
 	w.Helper()
-	infos, err := w.turns.Store().List(context.Background(), session.Key{User: "ann"}, session.Page{})
-	require.NoError(w, err)
-	return infos
+	return must.Get(w.turns.Store().List(context.Background(), session.Key{User: "ann"}, session.Page{}))
 }
 
 // loopback serves handlers on loopback, each below its prefix.

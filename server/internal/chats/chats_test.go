@@ -26,8 +26,7 @@ func newChats(t *testing.T) *Chats {
 	run := must.Get(runner.New(a, store))
 	turns := must.Get(live.New(run, store))
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
-	_, err := New(turns, 0)
-	require.Error(t, err)
+	require.Error(t, must.Err(New(turns, 0)))
 	return must.Get(New(turns, time.Second))
 }
 
@@ -74,8 +73,7 @@ func TestMessageWithoutText(t *testing.T) {
 		q := &Ask{Key: session.Key{App: session.DefaultApp, User: "ann"}, Agent: c.turns.Runner().Tree().Root(), Past: past[:last], Now: past[last:]}
 		require.NoError(t, c.Place(context.Background(), q))
 		a := must.Get(c.Begin(context.Background(), q))
-		_, err := c.Follow(context.Background(), a, true, func(session.Entry, *live.Report) error { return nil })
-		require.NoError(t, err)
+		must.Get(c.Follow(context.Background(), a, true, func(session.Entry, *live.Report) error { return nil }))
 		c.Sent(a, "Hello.")
 		return a
 	}

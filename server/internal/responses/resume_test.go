@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
@@ -78,8 +78,7 @@ func (l *tape) ended() *tape {
 func (l *tape) play(t require.TestingT, after int64, keeps func(session.Position) bool, send func(*Event)) {
 	r := New(ID{Turn: "t1", Session: "s1"}, "support")
 	r.Send = func(_ string, data []byte) error {
-		var ev Event
-		require.NoError(t, json.Unmarshal(data, &ev))
+		ev := must.JSON[Event](data)
 		send(&ev)
 		return nil
 	}
