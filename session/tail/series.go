@@ -5,7 +5,6 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/internal/following"
 )
 
 // series is what a [Tail] keeps of consecutive partial events: one event of any kind, or up to maxDeltas deltas of one
@@ -13,20 +12,20 @@ import (
 type series struct {
 	at    session.Position // of the first event
 	first *event.Event
-	text  []byte  // the text of the deltas after the first, one after the other
 	rest  []delta // the deltas after the first
+	size  int     // an estimate of the memory that it uses, in bytes
 }
 
 type delta struct {
-	end   int           // where its text ends
+	text  string
 	after time.Duration // its time since the first one
 }
 
 // A Tail drops whole series.
 const (
 	maxDeltas = 256
-	maxText   = 64 << 10 // bytes, beyond which no delta is added
-	deltaSize = 32       // the memory of a delta without its text, in bytes
+	maxSize   = 64 << 10 // bytes, beyond which no delta is added
+	deltaSize = 40       // the memory of a delta besides its text, in bytes
 )
 
 // last returns the position of the last event.
@@ -41,12 +40,13 @@ func (s *series) add(at session.Position, e *event.Event) int {
 	next.Part++
 	text, common, payload := split(e)
 	_, c, p := split(s.first)
-	if at != next || c != common || p != payload || len(s.rest) == maxDeltas || len(s.text) > maxText {
+	if at != next || c != common || p != payload || len(s.rest) == maxDeltas || s.size > maxSize {
 		return 0
 	}
-	s.text = append(s.text, text...)
-	s.rest = append(s.rest, delta{len(s.text), e.Time.Sub(s.first.Time)})
-	return deltaSize + len(text)
+	size := deltaSize + len(text)
+	s.rest = append(s.rest, delta{text, e.Time.Sub(s.first.Time)})
+	s.size += size
+	return size
 }
 
 // split returns the text of an event, and what all deltas of its block have in common.
@@ -64,25 +64,25 @@ func split(e *event.Event) (text string, common event.Event, payload any) {
 
 // entry returns the event at a position of the series.
 func (s *series) entry(at session.Position) session.Entry {
-	n := int(at.Part - s.at.Part)
+	n := at.Part - s.at.Part
 	if n == 0 {
 		return session.Entry{ID: at.String(), Event: s.first}
 	}
-	begin, d := 0, s.rest[n-1]
-	if n > 1 {
-		begin = s.rest[n-2].end
-	}
-	e, text := *s.first, string(s.text[begin:d.end])
-	e.Time = e.Time.Add(d.after)
-	if r, ok := e.Data.(*event.Reasoning); ok {
-		e.Data = &event.Reasoning{Content: text, Sealed: r.Sealed}
+	d := s.rest[n-1]
+	var e *event.Event // one allocation with its payload, because an answer has thousands
+	if r, ok := s.first.Data.(*event.Reasoning); ok {
+		p := &struct {
+			event   event.Event
+			payload event.Reasoning
+		}{*s.first, event.Reasoning{Content: d.text, Sealed: r.Sealed}}
+		e, p.event.Data = &p.event, &p.payload
 	} else {
-		e.Data = &event.Text{Content: text}
+		p := &struct {
+			event   event.Event
+			payload event.Text
+		}{*s.first, event.Text{Content: d.text}}
+		e, p.event.Data = &p.event, &p.payload
 	}
-	return session.Entry{ID: at.String(), Event: &e}
-}
-
-// size estimates the memory that the series uses, in bytes.
-func (s *series) size() int {
-	return following.Size(s.first) + len(s.text) + deltaSize*len(s.rest)
+	e.Time = e.Time.Add(d.after)
+	return session.Entry{ID: at.String(), Event: e}
 }

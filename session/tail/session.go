@@ -92,8 +92,8 @@ func (s *stream) add(t *Tail, e *event.Event) {
 		size = s.parts[n-1].add(at, e)
 	}
 	if size == 0 {
-		s.parts = append(s.parts, &series{at: at, first: e})
 		size = following.Size(e)
+		s.parts = append(s.parts, &series{at: at, first: e, size: size})
 	}
 	s.bytes += size
 	for s.number > t.maxParts || s.bytes > t.maxBytes {
@@ -103,7 +103,7 @@ func (s *stream) add(t *Tail, e *event.Event) {
 
 func (s *stream) dropFirst() {
 	s.number -= len(s.parts[0].rest) + 1
-	s.bytes -= s.parts[0].size()
+	s.bytes -= s.parts[0].size
 	s.parts[0] = nil // so that the events can be freed
 	s.parts = s.parts[1:]
 	if len(s.parts) == 0 {
