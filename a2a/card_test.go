@@ -11,7 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 const goodCard = `{"name":"x","supportedInterfaces":[{"url":"http://peer.test/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}`

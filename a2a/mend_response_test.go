@@ -14,7 +14,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 // read is what the protocol library would be given of a response.

@@ -22,7 +22,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/internal/dialguard"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 // onLocalhost is a URL of a server on loopback with the name of the host.

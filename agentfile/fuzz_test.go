@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
-	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/internal/oddbytes"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/internal/testing/oddbytes"
 )
 
 // FuzzLoad loads folders that are made from a txtar archive: it never panics,

@@ -9,7 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/agentgraph"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 // TestConfigNumbers: a number with an exponent is a number, as YAML 1.2 has it.

@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 // The tests in this file run in synctest bubbles: an agent that waits for something

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
-	"github.com/agentarbor/arbor/debugbundle"
 	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/observe/debugbundle"
 )
 
 // TestSessionsDebug: a session is explained by its log, and with the tree that it was of.

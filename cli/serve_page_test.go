@@ -25,8 +25,8 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/cli"
-	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/internal/testing/servers"
 )
 
 var pageAddress = regexp.MustCompile(`page at (\S+)/inspect/#code=(\S+) `)

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/agentarbor/arbor/cli"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 // A tree in one process is a specialist in another's, by its address and its token.

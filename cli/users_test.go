@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/access/usersfile"
 	"github.com/agentarbor/arbor/cli"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/server/access"
+	"github.com/agentarbor/arbor/server/access/usersfile"
 )
 
 func TestUsers(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 // An agent that waits for something that nobody decides here: the command ends with

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )

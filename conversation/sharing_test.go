@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 // TestVector compares vectors that grow from each other with slices.

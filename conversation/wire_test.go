@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/conversation"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )

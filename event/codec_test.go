@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/oddbytes"
+	"github.com/agentarbor/arbor/internal/testing/oddbytes"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )

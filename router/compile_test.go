@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/race"
+	"github.com/agentarbor/arbor/internal/testing/race"
 )
 
 // TestHandles shows that a rule to a handle that there is not does not compile, nor one to a

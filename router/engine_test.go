@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/internal/race"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/internal/testing/race"
 	"github.com/agentarbor/arbor/router"
 )
 

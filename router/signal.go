@@ -13,9 +13,9 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/choice"
-	"github.com/agentarbor/arbor/internal/examples"
 	"github.com/agentarbor/arbor/internal/phrases"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/router/internal/examples"
 )
 
 // Kind is the kind of signal that a classifier measures.

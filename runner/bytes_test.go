@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/internal/oddbytes"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/internal/testing/oddbytes"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llmagent"

@@ -4,7 +4,7 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/agentarbor/arbor/internal/crashtest"
+	"github.com/agentarbor/arbor/internal/testing/crashtest"
 )
 
 var crashes = flag.Int("crashes", 60, "how many processes TestCrash kills at least; from 500 on, at every point there is")

@@ -12,9 +12,9 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/telemetry"
+	"github.com/agentarbor/arbor/observe/telemetry"
 	"github.com/agentarbor/arbor/view"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/internal/testing/servers"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph/graphdraw"
-	"github.com/agentarbor/arbor/debugbundle"
 	"github.com/agentarbor/arbor/internal/asked"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/observe/debugbundle"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 

@@ -8,16 +8,16 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/internal/sessionform"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/form"
 	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/checkpoint"
 )
 
 // branch is the body of a request that forks a session. A request that edits a message adds the content.

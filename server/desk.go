@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/human"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

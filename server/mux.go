@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/internal/lazyregexp"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/live"
 )
 
 type mount struct {

@@ -20,8 +20,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/internal/peerfolder"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/internal/testing/peerfolder"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/server"

@@ -3,17 +3,17 @@ package server
 import (
 	"net/http"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
-	"github.com/agentarbor/arbor/checkpoint"
-	"github.com/agentarbor/arbor/debugbundle"
 	"github.com/agentarbor/arbor/internal/asked"
 	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/observe/debugbundle"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/form"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/checkpoint"
 )
 
 // reading are the settings of the routes that read trees and earlier states of sessions.

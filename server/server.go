@@ -8,15 +8,15 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/option"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/form"
 	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/checkpoint"
 )
 
 // Handler serves the native API. It is an http.Handler and safe for concurrent use. The zero value is not usable; see

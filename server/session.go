@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/form"
 	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server/internal/form"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/logpage"
 	"github.com/agentarbor/arbor/server/internal/stream"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

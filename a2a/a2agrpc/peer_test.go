@@ -19,8 +19,8 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/internal/testing/servers"
 )
 
 // peer is the protocol library's own server over gRPC on loopback, whose agent does what the

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
-	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // Limits of a server of [NewServer].

@@ -24,7 +24,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 	"github.com/agentarbor/arbor/a2a/internal/wire"
-	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // sendTimeout bounds the time that a client takes to accept one event of a stream.

@@ -4,7 +4,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 	"github.com/stretchr/testify/require"
 )
 

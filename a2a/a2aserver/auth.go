@@ -9,7 +9,7 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // Authenticator identifies the caller of a request. The agent card lists the schemes that it accepts (A2A 1.0, section

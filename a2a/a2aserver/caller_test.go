@@ -3,7 +3,7 @@ package a2aserver
 import (
 	"context"
 
-	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 func withCaller(ctx context.Context, caller string) context.Context {

@@ -8,7 +8,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
-	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // parseJWT stands for the library that a program uses for JSON Web Tokens.

@@ -8,8 +8,8 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
-	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/access"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/wire"
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/access"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/sleep"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/session"
 )
 

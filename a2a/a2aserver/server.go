@@ -18,11 +18,11 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/a2a/internal/wire"
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/option"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/access"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/tail"
 )

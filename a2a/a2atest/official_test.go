@@ -14,7 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 // officialKit names the folder of a checkout of a2aproject/a2a-tck, branch 1.0-dev; the file

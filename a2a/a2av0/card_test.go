@@ -10,7 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 func encodeCard() *sdk.AgentCard {

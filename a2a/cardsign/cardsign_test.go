@@ -26,8 +26,8 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
-	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/plainjson"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 func testCard() *sdk.AgentCard {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agentgraph"
-	"github.com/agentarbor/arbor/internal/layered"
+	"github.com/agentarbor/arbor/agentgraph/internal/layered"
 )
 
 // maxDepth is the largest number of levels of nested graphs in a drawing.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/agentarbor/arbor/internal/layered"
+	"github.com/agentarbor/arbor/agentgraph/internal/layered"
 )
 
 // ErrTooLarge reports a graph whose layout would take too much time and memory.

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agentgraph"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 // shape is a rectangle of a picture, at its place in the whole of it.

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/text/width"
 
-	"github.com/agentarbor/arbor/internal/layered"
+	"github.com/agentarbor/arbor/agentgraph/internal/layered"
 )
 
 // The measures of text, in pixels.

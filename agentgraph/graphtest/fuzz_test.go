@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 // FuzzLoadCases: whatever a file holds, it is cases with graphs, or an error whose

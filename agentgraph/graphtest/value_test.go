@@ -3,7 +3,7 @@ package graphtest
 import (
 	"testing"
 
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 	"github.com/stretchr/testify/require"
 )
 

@@ -18,8 +18,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/peerfolder"
-	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/internal/testing/peerfolder"
+	"github.com/agentarbor/arbor/internal/testing/servers"
 )
 
 var measure = flag.Bool("measure", false, "measure sessions of 10 to 4,000 turns, five times each, and print the table")

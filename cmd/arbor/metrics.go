@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/agentarbor/arbor/cli"
-	"github.com/agentarbor/arbor/telemetry"
+	"github.com/agentarbor/arbor/observe/telemetry"
 )
 
 // metrics returns the metrics of package telemetry in the format of Prometheus.

@@ -24,8 +24,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/agentarbor/arbor/internal/option"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/engine/temporal"
 	"github.com/agentarbor/arbor/event"
-	mustpkg "github.com/agentarbor/arbor/internal/must" // page_test.go has a function must
+	mustpkg "github.com/agentarbor/arbor/internal/testing/must" // page_test.go has a function must
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"

@@ -20,9 +20,9 @@ import (
 	"github.com/agentarbor/arbor/engine/temporal"
 	"github.com/agentarbor/arbor/engine/temporal/internal/testserver"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/servers"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/internal/testing/servers"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session/redis"
 	"github.com/agentarbor/arbor/session/sqlite"
 )

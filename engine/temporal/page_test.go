@@ -13,12 +13,12 @@ import (
 	"github.com/agentarbor/arbor/engine/temporal"
 	"github.com/agentarbor/arbor/engine/temporal/internal/testserver"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/servers"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/internal/testing/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/redis"
@@ -31,7 +31,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// play is what docs/durable.md shows; a test of internal/doctest compares them.
+// play is what docs/durable.md shows; a test of internal/testing/doctest compares them.
 func play(ctx context.Context, root agent.Agent, database, cache, address string, show func(*event.Event)) {
 	store := must(redis.New(ctx, cache, must(postgres.Open(ctx, database))))
 	defer store.Close()

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
-	mustpkg "github.com/agentarbor/arbor/internal/must" // page_test.go has a function must
-	"github.com/agentarbor/arbor/live"
+	mustpkg "github.com/agentarbor/arbor/internal/testing/must" // page_test.go has a function must
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/client"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
 )

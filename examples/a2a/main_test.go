@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/exampletest"
+	"github.com/agentarbor/arbor/internal/testing/exampletest"
 	"github.com/agentarbor/arbor/llm/offline"
 )
 

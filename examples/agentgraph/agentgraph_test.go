@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/exampletest"
+	"github.com/agentarbor/arbor/internal/testing/exampletest"
 )
 
 // run runs one turn with the offline model, and returns the outputs of the nodes, by

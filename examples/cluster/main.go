@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/internal/testing/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/integrity"
 	"github.com/agentarbor/arbor/session/postgres"

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/exampletest"
-	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/internal/testing/exampletest"
+	"github.com/agentarbor/arbor/internal/testing/servers"
 )
 
 // TestMain makes a process of the test a replica where the environment says so.

@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"sync/atomic"
 
-	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // maxBody is the largest part of a request, in bytes, that the proxy keeps to send it again.

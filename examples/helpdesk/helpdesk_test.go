@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
-	"github.com/agentarbor/arbor/internal/exampletest"
+	"github.com/agentarbor/arbor/internal/testing/exampletest"
 )
 
 // TestExample runs the README's command, offline and with an endpoint.

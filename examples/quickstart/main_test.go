@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/exampletest"
+	"github.com/agentarbor/arbor/internal/testing/exampletest"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/exampletest"
-	"github.com/agentarbor/arbor/internal/race"
+	"github.com/agentarbor/arbor/internal/testing/exampletest"
+	"github.com/agentarbor/arbor/internal/testing/race"
 )
 
 // arbor is the command.

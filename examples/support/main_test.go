@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
-	"github.com/agentarbor/arbor/internal/exampletest"
+	"github.com/agentarbor/arbor/internal/testing/exampletest"
 )
 
 // TestMain makes each turn of the test a process of its own.

@@ -3,7 +3,7 @@ package webhook
 import (
 	"time"
 
-	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // Pause sets the pauses between attempts.

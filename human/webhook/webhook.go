@@ -26,12 +26,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/human/internal/signed"
 	"github.com/agentarbor/arbor/internal/dialguard"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/internal/outbound"
-	"github.com/agentarbor/arbor/internal/signed"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // The types of what is posted: the first three to the desk, the last by it.

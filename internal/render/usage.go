@@ -32,7 +32,7 @@ type ledger struct {
 	prices llm.Prices   // nil shows no costs
 	rows   []*ledgerRow // in the order in which the agents first answered
 	total  ledgerRow
-	turns  bool         // each turn has its own rows
+	turns  bool // each turn has its own rows
 
 	turn     int
 	arrivals session.Arrivals

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/oddbytes"
+	"github.com/agentarbor/arbor/internal/testing/oddbytes"
 )
 
 // strict allows little and says of everything else what it is.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/race"
+	"github.com/agentarbor/arbor/internal/testing/race"
 	"github.com/agentarbor/arbor/llm"
 )
 

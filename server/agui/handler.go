@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/internal/option"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/live"
+	"github.com/agentarbor/arbor/session/checkpoint"
 )
 
 // Handler serves AG-UI. It is an http.Handler and safe for concurrent use. The zero value is not usable; see [New].

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/live"
 )
 
 // stateKey is the key of the state that pages receive for the active agent. The session's state does not have it.

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -4,8 +4,8 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/internal/peerfolder"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/internal/testing/peerfolder"
 )
 
 // Browsers sign in with a code or a token, stay signed in over a restart, and sign out.

@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"net/http"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 

@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/responses"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/checkpoint"
 )
 
 // maxAdded is the number of items that one request can add to a conversation, as in OpenAI's API. maxAddedBytes is the

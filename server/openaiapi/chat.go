@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/chats"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/responses"
 	"github.com/agentarbor/arbor/server/internal/turntext"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

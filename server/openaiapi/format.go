@@ -5,11 +5,11 @@ import (
 	"net/http"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/responses"
 	"github.com/agentarbor/arbor/server/internal/turntext"
+	"github.com/agentarbor/arbor/server/live"
 )
 
 // readFormat reads the format of the answer into the metadata of the message: the response_format of a chat completion,

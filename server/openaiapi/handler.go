@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/option"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/chats"
 	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/live"
 )
 
 // Handler serves OpenAI's APIs. It is an http.Handler and safe for concurrent use. The zero value is not usable; see

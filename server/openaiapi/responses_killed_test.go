@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/internal/transcript"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/internal/testing/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/session/tail"
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/internal/testing/servers"
 	"github.com/agentarbor/arbor/session"
 )
 

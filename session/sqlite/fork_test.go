@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/internal/storetest"
 )

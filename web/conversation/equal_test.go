@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/conversation"
-	"github.com/agentarbor/arbor/internal/twin"
+	"github.com/agentarbor/arbor/internal/testing/twin"
 )
 
 var (

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/twin"
+	"github.com/agentarbor/arbor/internal/testing/twin"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -16,7 +16,7 @@ import (
 )
 
 // belongs maps folders without a package to the package or module that tests them. All other files are documentation.
-var belongs = map[string]string{".ci": ".ci/tools", ".": "internal/doctest"}
+var belongs = map[string]string{".ci": ".ci/tools", ".": "internal/testing/doctest"}
 
 // change contains the touched folders, relative to the repository.
 type change struct{ packages, importers, modules []string }

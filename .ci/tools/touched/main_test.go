@@ -44,7 +44,7 @@ func TestFind(t *testing.T) {
 		require.Equal(t, []string{packages, importers, modules}, []string{strings.Join(c.packages, " "), strings.Join(c.importers, " "), strings.Join(c.modules, " ")})
 	}
 	run("init", "-qb", "main")
-	commit("go.mod", "a/a.go", "b/b.go", "user/user.go", "usertest/x_test.go", "internal/doctest/x_test.go", "engine/go.mod", "engine/y/y.go", ".ci/run")
+	commit("go.mod", "a/a.go", "b/b.go", "user/user.go", "usertest/x_test.go", "internal/testing/doctest/x_test.go", "engine/go.mod", "engine/y/y.go", ".ci/run")
 	commit("b/b2.go")
 	touches("./b", "", "")
 	run("checkout", "-qb", "change")
@@ -55,5 +55,5 @@ func TestFind(t *testing.T) {
 	commit("docs/page.md")
 	require.NoError(t, os.Remove("engine/y/y.go"))
 	write("web/src/x.ts", ".ci/run2", "engine/z/z.go")
-	touches("./a ./internal/doctest", "./user ./usertest", ".ci/tools engine")
+	touches("./a ./internal/testing/doctest", "./user ./usertest", ".ci/tools engine")
 }

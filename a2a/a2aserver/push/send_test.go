@@ -26,7 +26,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver/internal/webhooktest"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 // quickly makes a sender for a receiver, whose pauses are short.

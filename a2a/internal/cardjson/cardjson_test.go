@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
-	"github.com/agentarbor/arbor/internal/must"
 	"github.com/agentarbor/arbor/internal/plainjson"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 func TestEveryRequiredFieldIsThere(t *testing.T) {

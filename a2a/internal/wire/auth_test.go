@@ -24,8 +24,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // declared is an authenticator with the schemes of the card, as package a2aserver makes them.

@@ -3,7 +3,7 @@ package wire
 import (
 	"context"
 
-	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 func withCaller(ctx context.Context, caller string) context.Context {

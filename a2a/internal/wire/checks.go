@@ -20,8 +20,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // Checks is a request handler for all bindings that passes on only complete requests within the limits: required fields

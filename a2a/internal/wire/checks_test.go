@@ -9,8 +9,8 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 func TestStreamsOfOneCallerAreBounded(t *testing.T) {

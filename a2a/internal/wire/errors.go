@@ -14,7 +14,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/errordetails"
 
 	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
-	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // Kind is a kind of error, with its code and name in each binding.

@@ -12,7 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/errordetails"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
 var errSecretive = errors.New("open /srv/hunter2: permission denied")

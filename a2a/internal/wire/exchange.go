@@ -18,8 +18,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // exchange is one request and its response.

@@ -16,7 +16,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
-	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // Front configures the HTTP handler for a request handler: JSON-RPC at /rpc, HTTP+JSON at the root, the card at its

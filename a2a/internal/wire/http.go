@@ -13,8 +13,8 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // Media types of requests and responses.

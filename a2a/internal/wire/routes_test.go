@@ -11,8 +11,8 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/internal/must"
+	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 func slowEvents(n int, pause time.Duration) func(context.Context) iter.Seq2[sdk.Event, error] {

@@ -12,14 +12,14 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/a2a/cardsign"
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/agui"
 	"github.com/agentarbor/arbor/server/inspector"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/server/openaiapi"
 )
 

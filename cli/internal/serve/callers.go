@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/access/usersfile"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/server/access"
+	"github.com/agentarbor/arbor/server/access/usersfile"
 )
 
 // everybody is the authenticator of --no-token: it accepts every caller as the owner.

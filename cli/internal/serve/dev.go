@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server"
+	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
 )

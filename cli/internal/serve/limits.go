@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // limitOptions are the limits of clients' requests.

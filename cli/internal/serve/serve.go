@@ -18,13 +18,13 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/cardsign"
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/cli/internal/reload"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server"
+	"github.com/agentarbor/arbor/server/access"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/tools"
 )
 

@@ -12,9 +12,9 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/cli/internal/revisions"
 	"github.com/agentarbor/arbor/eval/replay"
 	"github.com/agentarbor/arbor/internal/render"
-	"github.com/agentarbor/arbor/internal/revisions"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 

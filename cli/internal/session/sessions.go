@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/cli/internal/remote"
 	"github.com/agentarbor/arbor/cli/internal/turn"
@@ -24,6 +23,7 @@ import (
 	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/checkpoint"
 )
 
 // Command returns the command sessions.

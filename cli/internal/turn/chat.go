@@ -17,9 +17,9 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/reload"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/live"
 )
 
 const chatHelp = `/agents             draw the tree, and mark the agent that would answer next

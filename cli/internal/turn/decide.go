@@ -12,14 +12,14 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/access/usersfile"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/access"
+	"github.com/agentarbor/arbor/server/access/usersfile"
+	"github.com/agentarbor/arbor/server/live"
 )
 
 // Show prints questions: page by page in a chat on a terminal, and to standard error with --json.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/access/usersfile"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/server/access"
+	"github.com/agentarbor/arbor/server/access/usersfile"
 )
 
 // Command returns the command users.

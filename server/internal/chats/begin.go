@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/checkpoint"
 )
 
 // Ask is a request of a client: what it says, and in which conversation.

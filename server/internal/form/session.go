@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/live"
 )
 
 // ApprovalTool is the name of the function by which a client approves calls. If a client sends it among its tools, the

@@ -18,11 +18,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/plainjson"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/access"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -20,8 +20,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/access"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/live"
 )
 
 // MaxText is the limit of the text of a user's message, and MaxMetadata that of its metadata, in bytes. Images and

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/internal/peerfolder"
+	"github.com/agentarbor/arbor/internal/testing/peerfolder"
 )
 
 // OpenAI returns the folder of the clients of OpenAI's APIs.

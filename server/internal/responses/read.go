@@ -8,7 +8,7 @@ import (
 	"errors"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

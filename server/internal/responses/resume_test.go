@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/must"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/internal/testing/must"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/live"
 )
 
 // The JSON that clients receive.

@@ -25,7 +25,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 
-	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/internal/testing/servers"
 )
 
 // Server is the Temporal server of a test. It ends with the test's process, even if that is killed.
