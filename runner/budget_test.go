@@ -520,6 +520,22 @@ func TestBudgetsOfBrokenOffAnswers(t *testing.T) {
 	}
 }
 
+// TestBudgetsOfEmptyAnswers has a model whose two answers have no text: the log charges each of them once, under a budget
+// too.
+func TestBudgetsOfEmptyAnswers(t *testing.T) {
+	a := must.Get(llmagent.New("mute", "", scripted.Always("mute", scripted.Reply(scripted.Usage(7, 2, 0)))))
+	r := newRunner(t, a, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 10_000}}))
+	_, err := collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
+	require.Error(t, err)
+	var charged int
+	for _, e := range load(t, r, s1) {
+		if d, ok := e.Data.(*event.Discard); ok && d.Usage != nil {
+			charged += d.Usage.InputTokens + d.Usage.OutputTokens
+		}
+	}
+	require.Equal(t, 18, charged)
+}
+
 // TestBudgetsOfLosers has two agents side by side. What one of them reserves for an answer stays reserved when another
 // model has lost the race for that answer.
 func TestBudgetsOfLosers(t *testing.T) {
