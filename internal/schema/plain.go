@@ -227,26 +227,7 @@ func (p *plainer) node(schema any, depth int, within []string) map[string]any {
 	if p.nodes++; m == nil {
 		return map[string]any{}
 	}
-	again := ""
-	for ref := refer(m); ref != ""; ref = refer(m) {
-		target, _ := p.find(ref).(map[string]any)
-		if target != nil && (slices.Contains(within, ref) || p.nodes > maxNodes) {
-			again = ref
-		}
-		if slices.Contains(within, ref) {
-			target = maps.Clone(target)
-			refer(target) // which may be a cycle
-		}
-		within = append(slices.Clip(within), ref)
-		join(m, target)
-		_, condition := m["if"]
-		_, contains := m["contains"]
-		for k, v := range target {
-			if _, there := m[k]; !there && !(condition && (k == "then" || k == "else")) && !(contains && k == "maxContains") {
-				m[k] = v
-			}
-		}
-	}
+	again, within := p.resolve(m, within)
 	tuple(m)
 	for _, k := range []string{"$schema", "$id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary", "$defs", "definitions"} {
 		delete(m, k)
@@ -287,6 +268,31 @@ func (p *plainer) node(schema any, depth int, within []string) map[string]any {
 	describe(m)
 	finish(m)
 	return m
+}
+
+// resolve adds what the references of a schema refer to. It returns the reference at which it stops, because it is within
+// itself or the schema is too large, or "", and the references that lead to the schema's parts.
+func (p *plainer) resolve(m map[string]any, within []string) (again string, inner []string) {
+	for ref := refer(m); ref != ""; ref = refer(m) {
+		target, _ := p.find(ref).(map[string]any)
+		if target != nil && (slices.Contains(within, ref) || p.nodes > maxNodes) {
+			again = ref
+		}
+		if slices.Contains(within, ref) {
+			target = maps.Clone(target)
+			refer(target) // which may be a cycle
+		}
+		within = append(slices.Clip(within), ref)
+		join(m, target)
+		_, condition := m["if"]
+		_, contains := m["contains"]
+		for k, v := range target {
+			if _, there := m[k]; !there && !(condition && (k == "then" || k == "else")) && !(contains && k == "maxContains") {
+				m[k] = v
+			}
+		}
+	}
+	return again, within
 }
 
 func notText(v any) bool {

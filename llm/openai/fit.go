@@ -66,6 +66,13 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 			m.Content = together(llm.Content{Text: own}, m.Content)
 		}
 	}
+	q.fitSettings(&r)
+	q.fitMessages(&r, late)
+	return &r
+}
+
+// fitSettings removes and changes the settings and tools that the endpoint does not take.
+func (q quirks) fitSettings(r *llm.Request) {
 	if !q.has(quirkAllowedTools) || q.has(quirkNoToolChoice) {
 		r.Allowed = nil
 	}
@@ -92,19 +99,24 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	if q.has(quirkNoStop) {
 		r.Stop = nil
 	}
-	r.Stream, r.MaxTokens = q.streams(&r), q.limit(&r)
+	r.Stream, r.MaxTokens = q.streams(r), q.limit(r)
 	if q.has(quirkTools) && len(r.Tools) == 0 && slices.ContainsFunc(r.Messages, calls) {
 		r.Tools = []llm.ToolSpec{{Name: "none", Description: "This is no tool. Never call it."}}
 	}
-	q.fitTools(&r)
+	q.fitTools(r)
 	if q.has(quirkEffortNone) && len(r.Tools) > 0 {
 		r.Thinking, r.ReasoningEffort = nil, "none"
 	}
 	if q.has(quirkNoThinking) {
 		r.Thinking, r.ReasoningEffort = nil, ""
 	}
+}
+
+// fitMessages changes the messages as messageQuirks say. late is the index of the system message among them, or
+// negative.
+func (q quirks) fitMessages(r *llm.Request, late int) {
 	if !q.has(messageQuirks) {
-		return &r
+		return
 	}
 	messages := r.Messages
 	r.Messages = nil
@@ -118,7 +130,6 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 		}
 		r.Messages = q.add(r.Messages, m)
 	}
-	return &r
 }
 
 // fitTools changes the schemas and descriptions of a request's tools.

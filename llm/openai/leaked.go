@@ -146,14 +146,10 @@ func (l *leakFilter) end(native []llm.ToolCall) (text string, calls []llm.ToolCa
 		return "", nil
 	}
 	if l.ignored {
-		for _, c := range l.repeated {
-			if !slices.ContainsFunc(native, func(n llm.ToolCall) bool {
-				return resolveName(l.tools, n.Name, strings.EqualFold) == c.Name && sameJSON(n.Arguments, c.Arguments)
-			}) {
-				return string(l.release()), nil
-			}
+		if l.repeats(native) {
+			return l.words, nil
 		}
-		return l.words, nil
+		return string(l.release()), nil
 	}
 	blank := false
 	for i := range l.trials {
@@ -185,6 +181,18 @@ func (l *leakFilter) end(native []llm.ToolCall) (text string, calls []llm.ToolCa
 		return "", nil
 	}
 	return string(l.release()), nil
+}
+
+// repeats reports whether all calls that the filter has recognized before the first native one repeat native ones.
+func (l *leakFilter) repeats(native []llm.ToolCall) bool {
+	for _, c := range l.repeated {
+		if !slices.ContainsFunc(native, func(n llm.ToolCall) bool {
+			return resolveName(l.tools, n.Name, strings.EqualFold) == c.Name && sameJSON(n.Arguments, c.Arguments)
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // textPosition is a position in a text. It knows whether a call can begin there: at the beginning of the text, of a

@@ -96,6 +96,12 @@ func (l *leakFilter) advance(t trial, c byte) {
 	if t.loose = 0; t.size == 0 {
 		t.from = len(l.held) - 1
 	}
+	l.read(t, c)
+}
+
+// read adds the trials to which a trial leads if the byte belongs to its part or ends it.
+func (l *leakFilter) read(t trial, c byte) {
+	p := t.part()
 	t.size++
 	text := l.held[t.from:]
 	whole, ok := false, true // of the part with this byte

@@ -188,8 +188,23 @@ func (a *attempt) responsesEvent(data []byte) error {
 	if ev.Type == "" {
 		return a.client.badEvent(data, errors.New("it has no type"))
 	}
-	id, at := string(ev.ID), indexOf(ev.At)
 	r.deltas = r.deltas || strings.HasSuffix(string(ev.Type), ".delta")
+	switch ev.Type {
+	case "response.created":
+		return a.response(ev.Response, "")
+	case "response.completed", "response.done", "response.incomplete", "response.failed":
+		return a.response(ev.Response, strings.TrimPrefix(string(ev.Type), "response."))
+	}
+	if other {
+		a.body.strange(data) // it keeps the connection open, or says what is wrong
+	}
+	a.responsesPart(&ev)
+	return nil
+}
+
+// responsesPart processes an event about a part of an answer. It ignores events of other types.
+func (a *attempt) responsesPart(ev *responsesEvent) {
+	r, id, at := &a.reading, string(ev.ID), indexOf(ev.At)
 	switch ev.Type {
 	case "response.output_text.delta", "response.refusal.delta":
 		it := r.items.of(messageItem, id, at)
@@ -218,16 +233,7 @@ func (a *attempt) responsesEvent(data []byte) error {
 		if i := ev.Item; i != nil {
 			a.item(i, r.items.of(i.Type, i.ID, at))
 		}
-	case "response.created":
-		return a.response(ev.Response, "")
-	case "response.completed", "response.done", "response.incomplete", "response.failed":
-		return a.response(ev.Response, strings.TrimPrefix(string(ev.Type), "response."))
-	default:
-		if other {
-			a.body.strange(data) // it keeps the connection open, or says what is wrong
-		}
 	}
-	return nil
 }
 
 // called returns the call of an item.

@@ -160,6 +160,12 @@ func (c *Chats) begin(ctx context.Context, q *Ask) (*Answer, error) {
 	for i := range q.Results {
 		q.Results[i].ID = q.decisionID(q.Results[i].CallID)
 	}
+	return c.beginTurn(ctx, q)
+}
+
+// beginTurn starts a turn with the content of the request. If the session has other turns by then, it starts one in a
+// fork, and in a new session if the session was deleted.
+func (c *Chats) beginTurn(ctx context.Context, q *Ask) (*Answer, error) {
 	r := live.Request{ID: q.ID, Wait: q.Wait, Metadata: map[string]any{requestSum: q.name()}, Options: []runner.TurnOption{runner.WithResults(q.Results...)}}
 	for k, v := range q.Metadata {
 		r.Metadata[k] = v

@@ -44,44 +44,14 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	}
 	decisions := slices.Clone(q.Decisions)
 	if decisions == nil {
-		open := front.OpenQuestions(rep)
-		if len(front.PersonQuestions(open)) == 0 { // the user continues without the results of the client's calls
-			return nil, c.lostApproval(ctx, q, open, rep)
-		}
-		has := q.has
-		if q.At != nil && !q.At.Part {
-			has = q.At.Seq
-		}
-		asked, err := c.shown(ctx, q, rep.First, has)
-		if err != nil {
+		var done bool
+		if decisions, done, err = c.inWords(ctx, q, rep, a); err != nil {
 			return nil, err
-		}
-		if has == 0 {
-			if asked = q.quoted(rep); asked != nil {
-				has = asked.Seq
-				sum := SumOf("again", q.Sum)
-				again := History(sum[:16])
-				replayed, _ := c.seen.find(again)
-				if _, stored := q.storedIn(rep); stored > 0 && replayed.Seq < asked.Seq { // the request came before, about an equal question
-					a.After, a.decided, a.again = stored, stored > rep.First, again
-					return a, nil
-				}
-			}
-		}
-		if asked != nil && !slices.ContainsFunc(rep.Questions(), func(e *event.Event) bool { return e.ID == asked.ID }) {
-			a.After = has // another client answered it: this one gets what followed, with the question that is open now
+		} else if done {
 			return a, nil
+		} else if decisions == nil {
+			return nil, nil
 		}
-		var decision runner.Decision
-		understood := false
-		if asked != nil && c.turns.MayDecide(ctx, q.Key, asked.Data.(*event.Relay)) {
-			decision, understood = decisionOf(asked.Data.(*event.Relay), q.content)
-		}
-		if !understood {
-			a.Again = rep
-			return a, nil
-		}
-		decisions = append(c.resultsFor(ctx, q, open, rep), decision)
 	}
 	if err := q.address(decisions, rep); err != nil {
 		return nil, err
@@ -98,6 +68,50 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	}
 	a.decided = true
 	return a, nil
+}
+
+// inWords reads the user's words as the answer to a question of a turn that waits, and returns the decisions. There are
+// none if the turn waits only for results of the client's calls: the user continues without them. If the words decide
+// nothing now, inWords completes the answer a and reports that it is done.
+func (c *Chats) inWords(ctx context.Context, q *Ask, rep *live.Report, a *Answer) (decisions []runner.Decision, done bool, err error) {
+	open := front.OpenQuestions(rep)
+	if len(front.PersonQuestions(open)) == 0 { // the user continues without the results of the client's calls
+		return nil, false, c.lostApproval(ctx, q, open, rep)
+	}
+	has := q.has
+	if q.At != nil && !q.At.Part {
+		has = q.At.Seq
+	}
+	asked, err := c.shown(ctx, q, rep.First, has)
+	if err != nil {
+		return nil, false, err
+	}
+	if has == 0 {
+		if asked = q.quoted(rep); asked != nil {
+			has = asked.Seq
+			sum := SumOf("again", q.Sum)
+			again := History(sum[:16])
+			replayed, _ := c.seen.find(again)
+			if _, stored := q.storedIn(rep); stored > 0 && replayed.Seq < asked.Seq { // the request came before, about an equal question
+				a.After, a.decided, a.again = stored, stored > rep.First, again
+				return nil, true, nil
+			}
+		}
+	}
+	if asked != nil && !slices.ContainsFunc(rep.Questions(), func(e *event.Event) bool { return e.ID == asked.ID }) {
+		a.After = has // another client answered it: this one gets what followed, with the question that is open now
+		return nil, true, nil
+	}
+	var decision runner.Decision
+	understood := false
+	if asked != nil && c.turns.MayDecide(ctx, q.Key, asked.Data.(*event.Relay)) {
+		decision, understood = decisionOf(asked.Data.(*event.Relay), q.content)
+	}
+	if !understood {
+		a.Again = rep
+		return nil, true, nil
+	}
+	return append(c.resultsFor(ctx, q, open, rep), decision), false, nil
 }
 
 // shown returns the question of a turn that a client was shown which has the log up to a position, or nil. A text
